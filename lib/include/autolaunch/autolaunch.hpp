@@ -1,0 +1,12 @@
+#pragma once
+// Everything a trainer needs. Usual shorthand: namespace al = autolaunch;
+#include <autolaunch/checkpoint/checkpointer.hpp>
+#include <autolaunch/comm/communicator.hpp>
+#include <autolaunch/comm/device.hpp>
+#include <autolaunch/comm/types.hpp>
+#include <autolaunch/error.hpp>
+#include <autolaunch/fsdp/adamw.hpp>
+#include <autolaunch/fsdp/shard_layout.hpp>
+#include <autolaunch/fsdp/sharded_model.hpp>
+#include <autolaunch/session.hpp>
+#include <autolaunch/store.hpp>

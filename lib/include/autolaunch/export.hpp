@@ -1,0 +1,7 @@
+#pragma once
+// AUTOLAUNCH_API marks what the libraries export; everything else has hidden visibility.
+#if defined(AUTOLAUNCH_STATIC)
+#define AUTOLAUNCH_API
+#else
+#define AUTOLAUNCH_API __attribute__((visibility("default")))
+#endif

@@ -1,0 +1,80 @@
+#pragma once
+#include <autolaunch/comm/types.hpp>
+#include <autolaunch/export.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace autolaunch::fsdp {
+
+/// One parameter tensor, row-major.
+struct ParameterSpec {
+    std::string name;
+    std::vector<std::int64_t> shape;
+
+    std::int64_t element_count() const;
+};
+
+/// How one unit's parameters lie in its arena and how the arena is cut into shards. Pure: a function of its arguments
+/// alone, so every rank, and every reader of a checkpoint, computes the same.
+///
+/// The arena is one contiguous buffer: the parameters in the order given, each starting on a multiple of
+/// `alignment_elements`, then padding up to world_size * shard_elements. Rank r owns [r * shard, (r+1) * shard). The
+/// shards are equal and the cuts fall anywhere in a parameter, on multiples of `quantum_elements`; so the all-gathered
+/// arena *is* the parameters, with no copy in or out.
+class AUTOLAUNCH_API ShardLayout {
+public:
+    struct Placement {
+        ParameterSpec parameter;
+        std::int64_t offset = 0;    ///< of its first element in the arena
+    };
+    /// A run of one parameter's elements in one rank's shard.
+    struct Interval {
+        std::size_t parameter_index = 0;
+        std::int64_t parameter_offset = 0;    ///< first element, in the row-major flattened parameter
+        std::int64_t shard_offset = 0;        ///< where it lies in the shard
+        std::int64_t count = 0;
+    };
+
+    /// alignment and quantum in elements. Throws Error{invalid_argument} for duplicate names or non-positive extents.
+    ShardLayout(std::span<const ParameterSpec> parameters, int world_size, std::int64_t alignment_elements = 64,
+                std::int64_t quantum_elements = 128);
+
+    int world_size() const noexcept { return world_size_; }
+    std::int64_t arena_elements() const noexcept { return shard_elements_ * world_size_; }
+    std::int64_t shard_elements() const noexcept { return shard_elements_; }
+    const std::vector<Placement>& placements() const noexcept { return placements_; }
+    /// Throws Error{invalid_argument} naming the nearest name when there is none.
+    const Placement& placement(std::string_view name) const;
+    /// What rank's shard holds, in shard order. Padding belongs to no interval.
+    std::vector<Interval> intervals(int rank) const;
+
+private:
+    int world_size_;
+    std::int64_t shard_elements_ = 0;
+    std::vector<Placement> placements_;
+};
+
+/// One rank's part of one named tensor of training state (a parameter, or an optimizer moment): what a checkpoint
+/// stores. The memory belongs to the model or the optimizer.
+struct StateTensor {
+    struct Piece {
+        std::int64_t offset = 0;    ///< first element in the row-major flattened tensor
+        std::int64_t count = 0;
+        std::byte* data = nullptr;
+    };
+    std::string name;                   ///< unique in the checkpoint, e.g. "h.0.attn.w" or "h.0.attn.w.exp_avg"
+    DataType type = DataType::f32;
+    std::vector<std::int64_t> shape;    ///< of the whole tensor
+    std::vector<Piece> pieces;          ///< this rank's; empty when it holds none of the tensor
+    bool replicated = false;            ///< every rank holds all of it (no_shard)
+};
+
+/// Everything one rank saves and restores: every rank names the same tensors, in the same order.
+using State = std::vector<StateTensor>;
+
+}  // namespace autolaunch::fsdp

@@ -1,0 +1,91 @@
+#pragma once
+#include <autolaunch/export.hpp>
+#include <autolaunch/store.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace autolaunch {
+
+/// Which program started this process, by the environment it left.
+enum class LaunchedBy { autolaunch, torchrun, mpi, slurm, nobody };
+
+/// Who this process is in the job. Ranks are 0-based; without a launcher it is rank 0 of 1.
+struct RankInfo {
+    LaunchedBy launched_by = LaunchedBy::nobody;
+    int rank = 0;
+    int world_size = 1;
+    int local_rank = 0;
+    int local_world_size = 1;
+    int node_rank = 0;
+    int node_count = 1;
+    int generation = 0;      ///< attempt number; grows by one with every restart
+    int max_restarts = 0;
+    std::string run_id;      ///< equal on all ranks of the job, different between jobs; empty when nobody launched us
+};
+
+/// What a trainer tells about a step it finished. Only `step` is required; report what you know.
+struct StepReport {
+    std::int64_t step = 0;
+    std::optional<std::int64_t> total_steps;
+    std::optional<double> loss;
+    std::optional<std::int64_t> tokens;    ///< processed by the whole job in this step
+    std::optional<double> seconds;         ///< wall time of this step
+};
+
+/// This process's place in a job, and its line to the launcher's agent on this node.
+///
+/// Owner: the trainer, one per process, alive as long as the training runs. Threads: any. Blocks: only
+/// from_environment() and store(), each with a deadline. Reports never block and never fail the trainer: when the agent
+/// is slow or gone they are dropped, and without a launcher they go nowhere.
+class AUTOLAUNCH_API Session {
+public:
+    /// Reads autolaunch's, torchrun's, Open MPI's, MPICH's (PMI) or Slurm's environment, in this order; without any,
+    /// rank 0 of 1. Throws Error{invalid_argument} naming the variable when the environment contradicts itself.
+    static Session from_environment();
+    /// The same from a given environment; opens no socket.
+    static RankInfo read_environment(const std::map<std::string, std::string>& environment);
+
+    Session(Session&&) noexcept;
+    Session& operator=(Session&&) noexcept;
+    ~Session();
+
+    const RankInfo& info() const noexcept;
+    int rank() const noexcept { return info().rank; }
+    int world_size() const noexcept { return info().world_size; }
+    int local_rank() const noexcept { return info().local_rank; }
+
+    /// The job's store, connected at the first call. Keys are private to this generation. Under bare srun or an MPI
+    /// launcher rank 0 serves it; one rank alone has one of its own.
+    Store& store();
+
+    void report_step(const StepReport& report);
+    /// A checkpoint of `step` is published at `path`; `stall_seconds` is how long training stood still for it.
+    void report_checkpoint(std::int64_t step, const std::filesystem::path& path, double stall_seconds);
+    /// Free text for the job's event log.
+    void report_message(const std::string& text);
+
+    /// True once the launcher asked the job to stop. Calling it declares that this trainer stops by itself at the next
+    /// step: the agent then sends it no SIGTERM before restart.grace_period is over. Ranks learn it at different steps,
+    /// so agree on it (Communicator::any_rank) before leaving the training loop.
+    bool stop_requested();
+    /// True once for every checkpoint that the launcher asked for. Agree on it as on stop_requested().
+    bool checkpoint_requested();
+
+    /// The run directory (AUTOLAUNCH_RUN_DIR); empty without the launcher.
+    const std::filesystem::path& run_dir() const noexcept;
+    /// The free-form part of the spec as JSON text ("{}" without one): the file named by AUTOLAUNCH_TRAINER_CONFIG.
+    std::string trainer_config() const;
+
+private:
+    class Impl;
+    explicit Session(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace autolaunch

@@ -1,0 +1,35 @@
+#pragma once
+// The rank environment: every variable name that the launcher sets and the library reads. This is the contract between
+// the two halves; docs/rank-environment.md says what each means.
+
+namespace autolaunch::env {
+
+// torchrun's names, with torchrun's meanings.
+inline constexpr char kRank[] = "RANK";
+inline constexpr char kLocalRank[] = "LOCAL_RANK";
+inline constexpr char kWorldSize[] = "WORLD_SIZE";
+inline constexpr char kLocalWorldSize[] = "LOCAL_WORLD_SIZE";
+inline constexpr char kGroupRank[] = "GROUP_RANK";
+inline constexpr char kGroupWorldSize[] = "GROUP_WORLD_SIZE";
+inline constexpr char kRoleRank[] = "ROLE_RANK";
+inline constexpr char kRoleName[] = "ROLE_NAME";
+inline constexpr char kRoleWorldSize[] = "ROLE_WORLD_SIZE";
+inline constexpr char kMasterAddr[] = "MASTER_ADDR";
+inline constexpr char kMasterPort[] = "MASTER_PORT";
+inline constexpr char kRestartCount[] = "TORCHELASTIC_RESTART_COUNT";
+inline constexpr char kMaxRestarts[] = "TORCHELASTIC_MAX_RESTARTS";
+inline constexpr char kRunId[] = "TORCHELASTIC_RUN_ID";
+inline constexpr char kUseAgentStore[] = "TORCHELASTIC_USE_AGENT_STORE";
+inline constexpr char kErrorFile[] = "TORCHELASTIC_ERROR_FILE";
+
+inline constexpr char kOmpNumThreads[] = "OMP_NUM_THREADS";
+inline constexpr char kCudaDeviceOrder[] = "CUDA_DEVICE_ORDER";
+inline constexpr char kCudaVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
+
+// Ours.
+inline constexpr char kSocket[] = "AUTOLAUNCH_SOCKET";                 // path of the agent's Unix socket
+inline constexpr char kGeneration[] = "AUTOLAUNCH_GENERATION";         // attempt number, from 0
+inline constexpr char kRunDir[] = "AUTOLAUNCH_RUN_DIR";                // absolute path of the run directory
+inline constexpr char kTrainerConfig[] = "AUTOLAUNCH_TRAINER_CONFIG";  // path of the JSON file with the free-form part
+
+}  // namespace autolaunch::env

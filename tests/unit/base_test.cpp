@@ -1,0 +1,70 @@
+#include "base/file_io.hpp"
+#include "base/hash.hpp"
+#include "base/text.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+using namespace autolaunch;
+
+TEST_CASE("nearest finds the word that was meant and nothing far-fetched") {
+    const std::vector<std::string> keys = {"max_restarts", "grace_period", "policy"};
+    CHECK(nearest("max_restart", keys) == "max_restarts");
+    CHECK(nearest("grace_preiod", keys) == "grace_period");
+    CHECK(nearest("gpus", keys).empty());
+}
+
+TEST_CASE("format_list writes the kernel's list format") {
+    CHECK(format_list(std::vector<int>{0, 1, 2, 3, 8}) == "0-3,8");
+    CHECK(format_list(std::vector<int>{5}) == "5");
+    CHECK(format_list(std::vector<int>{}).empty());
+}
+
+TEST_CASE("parse_integer takes whole numbers only") {
+    long long value = 0;
+    CHECK((parse_integer("-12", value) && value == -12));
+    CHECK_FALSE(parse_integer("12x", value));
+    CHECK_FALSE(parse_integer("", value));
+    CHECK_FALSE(parse_integer("99999999999999999999", value));
+}
+
+TEST_CASE("split and join are inverse") {
+    CHECK(split("a,,b", ',') == std::vector<std::string>{"a", "", "b"});
+    CHECK(join(split("a,,b", ','), ",") == "a,,b");
+    CHECK(trim(" \tx y\n") == "x y");
+}
+
+TEST_CASE("write_file_durably replaces a file whole and leaves no temporary") {
+    const auto dir = std::filesystem::temp_directory_path() / ("autolaunch-base-" + random_hex(8));
+    std::filesystem::create_directory(dir);
+    write_file_durably(dir / "f", "one");
+    write_file_durably(dir / "f", "two", 0600);
+    CHECK(read_file(dir / "f") == "two");
+    CHECK(std::distance(std::filesystem::directory_iterator(dir), {}) == 1);
+    std::filesystem::remove_all(dir);
+}
+
+TEST_CASE("open_file names the path and the reason, and sets close-on-exec") {
+    try {
+        open_file("/nonexistent/x", O_WRONLY);
+        FAIL("no exception");
+    } catch (const SystemError& error) {
+        CHECK(error.error_number() == ENOENT);
+        CHECK(std::string(error.what()) == "cannot open /nonexistent/x for writing: No such file or directory");
+    }
+    const UniqueFd fd = open_file("/dev/null", O_RDONLY);
+    CHECK((::fcntl(fd.get(), F_GETFD) & FD_CLOEXEC) != 0);
+}
+
+TEST_CASE("hash64 is XXH3 with its published value for the empty input") {
+    CHECK(hex64(hash64("", 0)) == "2d06800538d394c2");
+    CHECK(random_hex(16).size() == 32);
+    CHECK(random_hex(16) != random_hex(16));
+}
