@@ -1,0 +1,66 @@
+#pragma once
+#include "allocation/allocation.hpp"
+#include "binding/binding.hpp"
+#include "nccl_env/nccl_env.hpp"
+#include "spec/job_spec.hpp"
+#include "topology/node_topology.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+struct RankPlan {
+    int rank = 0;
+    int local_rank = 0;
+    std::vector<std::string> argv;
+    std::vector<VariableChoice> environment;    ///< what is set on top of the inherited environment, with reasons
+    RankBinding binding;
+    std::optional<Gpu> gpu;
+};
+
+/// Everything decided before anything is started: the one record that spawn, supervise and report read.
+struct LaunchPlan {
+    std::string job_name;
+    std::string run_id;
+    std::string run_dir;                    ///< absolute
+    std::string hostname;                   ///< this node
+    std::vector<std::string> node_names;
+    int node_rank = 0;
+    int world_size = 1;
+    std::string workdir;                    ///< absolute
+    std::vector<RankPlan> ranks;            ///< of this node, by local rank
+    NcclEnvironment nccl;
+    std::vector<std::string> warnings;
+    JobSpec spec;                           ///< restart, logging, rendezvous settings
+    int gpu_count = 0;
+    int numa_node_count = 1;
+    BindingMode binding_mode = BindingMode::node;
+};
+
+/// What is known only once a generation has its sockets.
+struct GenerationFacts {
+    int generation = 0;
+    std::string master_addr;
+    std::uint16_t master_port = 0;
+    std::string socket_path;            ///< the agent's session socket
+    std::string trainer_config_path;
+    std::string run_dir;
+};
+
+/// Pure. `environment` is the launcher's own; `now_text` names a run directory that the spec does not name
+/// (runs/<job id or time>). Throws Error{invalid_argument} with what to change when it cannot be done.
+LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const NodeTopology& topology,
+                     const EnvironmentMap& environment, const std::string& current_dir, const std::string& now_text);
+
+/// The complete environment of one rank in one generation, "NAME=value" each: inherited, plus planned, plus facts.
+std::vector<std::string> rank_environment(const LaunchPlan& plan, const RankPlan& rank, const GenerationFacts& facts,
+                                          const EnvironmentMap& inherited);
+
+/// For people and for programs: `autolaunch plan` and `autolaunch plan --json`.
+std::string plan_table(const LaunchPlan& plan);
+std::string plan_json(const LaunchPlan& plan);
+
+}  // namespace autolaunch::launcher

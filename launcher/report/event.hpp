@@ -1,0 +1,97 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+// What happens in a job, in the order it happens. supervise makes events; report turns them into the console,
+// events.jsonl and the first-failure screen, and knows nothing of who made them. `rank` is global.
+
+struct JobStarted {
+    std::string job_name, run_id, run_dir, hostname;
+    int node_count = 1, ranks_per_node = 1, world_size = 1, max_restarts = 0;
+    std::string placement;                    ///< one line: "2 ranks, mode node, 1 NUMA node, no GPUs"
+    std::string nccl;                         ///< one line; empty without GPUs
+    std::vector<std::string> warnings;
+};
+struct GenerationStarted {
+    int generation = 0;
+    std::chrono::milliseconds startup{0};     ///< from the decision to start to the last rank's exec
+};
+struct RankStarted {
+    int rank = 0, local_rank = 0, pid = 0;
+    std::optional<int> gpu;
+};
+struct StepReported {
+    int rank = 0;
+    std::int64_t step = 0;
+    std::optional<std::int64_t> total_steps, tokens;
+    std::optional<double> loss, seconds;
+};
+struct CheckpointPublished {
+    int rank = 0;
+    std::int64_t step = 0;
+    std::string path;
+    double stall_seconds = 0;
+};
+struct MessageReported {
+    int rank = 0;
+    std::string text;
+};
+struct StopRequested {
+    std::string reason;                       ///< "SIGTERM", "rank 3 failed", …
+};
+struct RankSignalled {
+    int rank = 0, signal = 0;
+};
+struct RankExited {
+    int rank = 0, local_rank = 0, pid = 0;
+    std::optional<int> exit_code;             ///< exactly one of these two
+    std::optional<int> signal;
+    bool core_dumped = false;
+    bool asked_to_stop = false;               ///< we had signalled it before
+    std::chrono::milliseconds ran{0};
+    std::optional<std::int64_t> last_step;
+};
+/// A generation ended because a rank failed. The first failure wins.
+struct GenerationFailed {
+    int generation = 0;
+    RankExited first;
+    std::string hostname;
+    std::optional<int> gpu;
+    std::vector<RankExited> others;           ///< in the order they ended
+    std::string stderr_path;                  ///< of the first failing rank
+    std::string error_file_path;              ///< torchelastic's JSON, if it wrote one
+    std::chrono::milliseconds stopped_others_in{0};
+    std::optional<int> restart_number;        ///< nothing: no restart left
+    int max_restarts = 0;
+    std::optional<std::int64_t> checkpoint_step;    ///< the next generation resumes from it
+};
+/// A rank could not be started at all.
+struct SpawnFailed {
+    int rank = 0;
+    std::string what, hint;
+};
+struct WarningRaised {
+    std::string text;
+};
+struct JobEnded {
+    int exit_code = 0;
+    std::string outcome;                      ///< "succeeded", "failed", "stopped by SIGTERM"
+    int restarts = 0;
+    std::chrono::milliseconds ran{0};
+};
+
+struct Event {
+    std::chrono::system_clock::time_point at;
+    int generation = 0;
+    std::variant<JobStarted, GenerationStarted, RankStarted, StepReported, CheckpointPublished, MessageReported,
+                 StopRequested, RankSignalled, RankExited, GenerationFailed, SpawnFailed, WarningRaised, JobEnded>
+        what;
+};
+
+}  // namespace autolaunch::launcher
