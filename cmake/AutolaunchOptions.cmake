@@ -11,6 +11,10 @@ set(AUTOLAUNCH_SANITIZE "" CACHE STRING "Sanitizers for every target, as -fsanit
 
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_path(ASIO_INCLUDE_DIR asio.hpp REQUIRED)
+find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 
 set(AUTOLAUNCH_OPTIONS CUDA NCCL MPI PMIX IBVERBS MUNGE TORCH)
 foreach(name IN LISTS AUTOLAUNCH_OPTIONS)

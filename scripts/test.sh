@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Installs what the tests need, builds, and runs every test that this machine can run.
+#
+#   scripts/test.sh               build and test the `dev` preset, then `no-options`
+#   scripts/test.sh --sanitizers  also the unit, conformance and integration tests under asan and tsan
+#   scripts/test.sh PRESET...     just these presets
+#
+# The last line counts all tests of all presets: "N passed, N failed, N skipped".
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+presets=()
+for argument in "$@"; do
+    case $argument in
+        --sanitizers) presets=(dev no-options asan tsan) ;;
+        -h|--help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        -*) echo "test.sh: unknown argument '$argument'" >&2; exit 64 ;;
+        *) presets+=("$argument") ;;
+    esac
+done
+[ ${#presets[@]} -gt 0 ] || presets=(dev no-options)
+
+scripts/install-deps.sh --tests
+
+passed=0 failed=0 skipped=0
+for preset in "${presets[@]}"; do
+    echo "== $preset: configure and build"
+    mkdir -p "build/$preset"
+    cmake --preset "$preset" >"build/$preset/configure.log" 2>&1 || { cat "build/$preset/configure.log"; exit 1; }
+    grep -E '^-- autolaunch' "build/$preset/configure.log" || true
+    cmake --build --preset "$preset" --parallel "$(nproc)" >"build/$preset/build.log" 2>&1 ||
+        { grep -E 'FAILED|error' "build/$preset/build.log" | head -n 40; exit 1; }
+    echo "== $preset: test"
+    report=$PWD/build/$preset/tests.xml
+    rm -f "$report"
+    ctest --preset "$preset" --output-junit "$report" || true
+    [ -s "$report" ] || { echo "test.sh: ctest wrote no report for $preset" >&2; exit 1; }
+    count() { grep -m1 -oE "[[:space:]]$1=\"[0-9]+\"" "$report" | grep -oE '[0-9]+'; }
+    total=$(count tests) bad=$(count failures) off=$(($(count skipped) + $(count disabled)))
+    passed=$((passed + total - bad - off)) failed=$((failed + bad)) skipped=$((skipped + off))
+done
+
+[ "$((passed + failed))" -gt 0 ] || { echo "test.sh: no test was run" >&2; exit 1; }
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

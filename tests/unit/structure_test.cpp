@@ -1,0 +1,164 @@
+// The house rules that a compiler does not check: includes point downwards only, each third-party library has one room,
+// every source on disk is built, and every test is listed.
+
+#include "base/file_io.hpp"
+#include "base/text.hpp"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace fs = std::filesystem;
+using autolaunch::read_file;
+
+namespace {
+
+const fs::path kRoot = AUTOLAUNCH_SOURCE_DIR;
+
+// What each room may include, besides itself. DESIGN's order, written out: whatever is not here is forbidden.
+const std::map<std::string, std::set<std::string>> kMayInclude = {
+    {"lib/base", {}},
+    {"lib/store", {"lib/base"}},
+    {"lib/session", {"lib/base", "lib/store"}},
+    {"lib/comm", {"lib/base", "lib/store", "lib/session"}},
+    {"lib/fsdp", {"lib/base", "lib/comm"}},
+    {"lib/checkpoint", {"lib/base", "lib/session", "lib/comm", "lib/fsdp"}},
+    {"launcher/spec", {"lib/base"}},
+    {"launcher/allocation", {"lib/base"}},
+    {"launcher/topology", {"lib/base"}},
+    {"launcher/binding", {"lib/base", "launcher/topology"}},
+    {"launcher/nccl_env", {"lib/base", "launcher/topology", "launcher/allocation"}},
+    {"launcher/plan",
+     {"lib/base", "lib/session", "launcher/spec", "launcher/allocation", "launcher/topology", "launcher/binding",
+      "launcher/nccl_env"}},
+    {"launcher/report", {"lib/base"}},
+    {"launcher/logs", {"lib/base", "launcher/spec"}},
+    {"launcher/rendezvous", {"lib/base", "lib/session", "lib/store", "launcher/plan"}},
+    {"launcher/spawn", {"lib/base"}},
+    {"launcher/supervise",
+     {"lib/base", "lib/session", "launcher/spec", "launcher/plan", "launcher/spawn", "launcher/rendezvous",
+      "launcher/logs", "launcher/report"}},
+    {"launcher/cli",
+     {"lib/base", "launcher/spec", "launcher/allocation", "launcher/topology", "launcher/plan", "launcher/rendezvous",
+      "launcher/logs", "launcher/report", "launcher/supervise"}},
+};
+
+// Third-party headers that only one room may include.
+const std::map<std::string, std::string> kOnlyIncluder = {
+    {"yaml-cpp/", "launcher/spec"}, {"CLI/", "launcher/cli"},  {"hwloc", "launcher/topology"},
+    {"infiniband/", "launcher/topology"}, {"mpi.h", "lib/comm"}, {"xxhash.h", "lib/base"},
+    {"pmix", "launcher/pmi"},
+};
+
+std::vector<fs::path> sources_under(const fs::path& folder, const std::set<std::string>& extensions) {
+    std::vector<fs::path> found;
+    if (!fs::exists(folder)) return found;
+    for (const auto& entry : fs::recursive_directory_iterator(folder))
+        if (entry.is_regular_file() && extensions.contains(entry.path().extension().string()))
+            found.push_back(entry.path());
+    return found;
+}
+
+// lib/src/session/x.cpp and lib/include/autolaunch/session.hpp are both of the room lib/session.
+std::string room_of(const fs::path& file) {
+    std::vector<std::string> parts;
+    for (const auto& part : fs::relative(file, kRoot)) parts.push_back(part.string());
+    if (parts[0] == "launcher") return parts.size() == 2 ? "launcher/cli" : "launcher/" + parts[1];
+    if (parts[0] == "lib" && parts[1] == "src") return "lib/" + parts[2];
+    if (parts[0] == "lib" && parts.size() == 5) return "lib/" + parts[3];
+    const std::string stem = file.stem();
+    if (stem == "error" || stem == "export") return "lib/base";
+    return "lib/" + stem;
+}
+
+// The room that a quoted or <autolaunch/...> include names; empty for everything that is not ours.
+std::string room_of_include(const std::string& include, const fs::path& from) {
+    if (include.starts_with("autolaunch/")) return room_of(kRoot / "lib/include" / include);
+    for (const char* base : {"lib/src", "launcher"})
+        if (fs::exists(kRoot / base / include)) return room_of(kRoot / base / include);
+    if (fs::exists(from.parent_path() / include)) return room_of(fs::weakly_canonical(from.parent_path() / include));
+    return {};
+}
+
+std::vector<std::string> includes_of(const fs::path& file) {
+    static const std::regex kInclude(R"(^\s*#\s*include\s*[<"]([^>"]+)[>"])");
+    std::vector<std::string> includes;
+    for (const auto& line : autolaunch::split(read_file(file), '\n')) {
+        std::smatch match;
+        if (std::regex_search(line, match, kInclude)) includes.push_back(match[1]);
+    }
+    return includes;
+}
+
+}  // namespace
+
+TEST_CASE("includes point downwards only") {
+    std::vector<fs::path> files = sources_under(kRoot / "lib", {".cpp", ".hpp", ".cu"});
+    for (const auto& file : sources_under(kRoot / "launcher", {".cpp", ".hpp"})) files.push_back(file);
+    REQUIRE(files.size() > 20);
+    for (const auto& file : files) {
+        const std::string room = room_of(file);
+        if (file.filename() == "autolaunch.hpp") continue;    // the umbrella
+        INFO("in ", fs::relative(file, kRoot).string());
+        REQUIRE_MESSAGE(kMayInclude.contains(room), "a new room: say in kMayInclude what it may include: ", room);
+        for (const auto& include : includes_of(file)) {
+            const std::string target = room_of_include(include, file);
+            if (target.empty() || target == room) continue;
+            CHECK_MESSAGE(kMayInclude.at(room).contains(target), room, " must not include ", include);
+        }
+    }
+}
+
+TEST_CASE("each third-party library has one room") {
+    std::vector<fs::path> files = sources_under(kRoot / "lib", {".cpp", ".hpp"});
+    for (const auto& file : sources_under(kRoot / "launcher", {".cpp", ".hpp"})) files.push_back(file);
+    for (const auto& file : files)
+        for (const auto& include : includes_of(file))
+            for (const auto& [prefix, room] : kOnlyIncluder)
+                if (include.starts_with(prefix))
+                    CHECK_MESSAGE(room_of(file) == room, fs::relative(file, kRoot).string(), " includes ", include);
+}
+
+TEST_CASE("public headers include nothing but the standard library and each other") {
+    for (const auto& file : sources_under(kRoot / "lib/include", {".hpp"}))
+        for (const auto& include : includes_of(file)) {
+            const bool standard = include.find('/') == std::string::npos && include.find('.') == std::string::npos;
+            CHECK_MESSAGE((standard || include.starts_with("autolaunch/")), fs::relative(file, kRoot).string(),
+                          " includes ", include);
+        }
+}
+
+TEST_CASE("every source on disk is built") {
+    const auto commands = nlohmann::json::parse(read_file(fs::path(AUTOLAUNCH_BINARY_DIR) / "compile_commands.json"));
+    std::set<fs::path> built;
+    for (const auto& command : commands) built.insert(fs::weakly_canonical(command["file"].get<std::string>()));
+    // Sources of parts that this build was told to leave out.
+    const std::map<std::string, bool> optional = {{"lib/src/comm/mpi/", AUTOLAUNCH_HAVE_MPI},
+                                                  {"bench/mpi_", AUTOLAUNCH_HAVE_MPI},
+                                                  {"tests/package/", false}};
+    for (const char* folder : {"lib", "launcher", "examples", "bench", "tests"})
+        for (const auto& file : sources_under(kRoot / folder, {".cpp", ".cu"})) {
+            const std::string name = fs::relative(file, kRoot);
+            bool left_out = false;
+            for (const auto& [prefix, in] : optional) left_out |= name.starts_with(prefix) && !in;
+            if (!left_out) CHECK_MESSAGE(built.contains(fs::weakly_canonical(file)), name, " is in no target");
+        }
+}
+
+TEST_CASE("every test on disk is listed") {
+    for (const char* folder : {"unit", "conformance", "integration", "e2e", "package"}) {
+        const fs::path directory = kRoot / "tests" / folder;
+        const std::string listed = read_file(directory / "CMakeLists.txt");
+        for (const auto& file : sources_under(directory, {".cpp", ".sh"})) {
+            const std::string name = file.filename();
+            if (file.parent_path() != directory || name == "lib.sh") continue;
+            CHECK_MESSAGE(listed.find(name) != std::string::npos, "tests/", folder, "/", name, " is not listed");
+        }
+    }
+}
