@@ -1,0 +1,36 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace autolaunch::fsdp {
+
+/// What a trainer does with a unit that the other ranks must do too.
+enum class UnitAction : std::uint8_t { gather, reduce, step };
+
+struct UnitEvent {
+    UnitAction action = UnitAction::step;
+    std::size_t unit_index = 0;  ///< meaningless for `step`, which ends every step
+
+    bool operator==(const UnitEvent&) const = default;
+};
+
+/// The order in which the first step gathers and reduces the units; every later step must repeat it. Pure bookkeeping.
+class UnitOrder {
+public:
+    /// Records the event in the first step. Later returns what was expected instead, if it is not that event; the
+    /// position then stays where it was.
+    std::optional<UnitEvent> observe(UnitEvent event);
+    /// True once the first step is over.
+    bool frozen() const noexcept { return frozen_; }
+    /// Of the recorded events; equal on ranks with equal orders.
+    std::uint64_t hash() const;
+
+private:
+    std::vector<UnitEvent> events_;  // of one step; the last is `step`
+    std::size_t position_ = 0;
+    bool frozen_ = false;
+};
+
+}  // namespace autolaunch::fsdp
