@@ -1,0 +1,76 @@
+#include "fsdp/engine.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <algorithm>
+#include <array>
+
+namespace autolaunch::fsdp {
+
+namespace {
+
+std::string describe(const UnitEvent& event, const std::vector<std::string>& names) {
+    switch (event.action) {
+        case UnitAction::gather:
+            return "unshard of " + names[event.unit_index];
+        case UnitAction::reduce:
+            return "reduce_grads of " + names[event.unit_index];
+        case UnitAction::step:
+            break;
+    }
+    return "the optimizer step";
+}
+
+}  // namespace
+
+int Engine::shard_count() const noexcept { return options.strategy == ShardingStrategy::no_shard ? 1 : world.size(); }
+
+void Engine::observe(UnitEvent event) {
+    if (evaluation_depth > 0) return;
+    const auto expected = order.observe(event);
+    if (!expected) return;
+    const std::string what = "the order of units changed: expected " + describe(*expected, unit_names) + ", got " +
+                             describe(event, unit_names);
+    world.abort("rank " + std::to_string(world.rank()) + ": " + what);
+    throw Error(ErrorCode::mismatch, what,
+                "every step must gather and reduce the units in the first step's order; put evaluation passes inside "
+                "model.evaluation()");
+}
+
+void Engine::require_equal(std::uint64_t value, const std::string& what, const std::string& hint) {
+    // One all-reduce finds both ends: the maximum of the value, and of its complement.
+    const auto number = static_cast<std::int64_t>(value >> 1);
+    std::array<std::int64_t, 2> ends = {number, -number};
+    world.all_reduce(std::span<std::int64_t>(ends), ReduceOp::max).wait();
+    if (ends[0] != -ends[1]) throw Error(ErrorCode::mismatch, what, hint);
+}
+
+void Engine::require_finalized(const char* doing) const {
+    if (!finalized)
+        throw Error(ErrorCode::invalid_argument, std::string(doing) + " needs a finalized model", "call finalize()");
+}
+
+void require_supported(const ShardedModelOptions& options) {
+    const bool strategy_ok =
+        options.strategy == ShardingStrategy::full_shard || options.strategy == ShardingStrategy::no_shard;
+    if (!strategy_ok) {
+        const bool hybrid = options.strategy == ShardingStrategy::hybrid_shard;
+        throw Error(
+            ErrorCode::unsupported,
+            std::string("sharding strategy ") + (hybrid ? "hybrid_shard" : "shard_grad_op") + " is not supported",
+            "full_shard and no_shard are");
+    }
+    for (const DataType type : {options.precision.param, options.precision.reduce}) {
+        if (type != DataType::f32)
+            throw Error(ErrorCode::unsupported, "precision " + std::string(name_of(type)) + " is not supported",
+                        "f32 is, for parameters and for the reduction");
+    }
+}
+
+void require_cpu(Stream stream) {
+    if (stream.device().type != DeviceType::cpu)
+        throw Error(ErrorCode::unsupported, "this build shards models in CPU memory only",
+                    "pass no stream, or a default-constructed one");
+}
+
+}  // namespace autolaunch::fsdp
