@@ -9,3 +9,18 @@ configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/autolaunchConfig.cmak
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/autolaunchConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/autolaunchConfig.cmake" "${PROJECT_BINARY_DIR}/autolaunchConfigVersion.cmake"
   DESTINATION "${AUTOLAUNCH_CMAKE_DIR}")
+
+# pkg-config: relocatable, its prefix is relative to the file itself.
+set(AUTOLAUNCH_PC_DIR "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+file(RELATIVE_PATH AUTOLAUNCH_PC_UP "/${AUTOLAUNCH_PC_DIR}" "/")
+set(AUTOLAUNCH_PC_CFLAGS "")
+if(NOT BUILD_SHARED_LIBS)
+  set(AUTOLAUNCH_PC_CFLAGS "-DAUTOLAUNCH_STATIC")
+endif()
+set(AUTOLAUNCH_PC_LIBS "-pthread")
+if(AUTOLAUNCH_HAVE_MPI)
+  list(JOIN MPI_C_LIBRARIES " " _mpi_libraries)
+  string(APPEND AUTOLAUNCH_PC_LIBS " ${_mpi_libraries}")
+endif()
+configure_file("${PROJECT_SOURCE_DIR}/cmake/autolaunch.pc.in" "${PROJECT_BINARY_DIR}/autolaunch.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/autolaunch.pc" DESTINATION "${AUTOLAUNCH_PC_DIR}")

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# A project outside ours finds the installed package with find_package, by components, and runs; an unknown component
+# is refused by name.
+. "$(dirname "$0")/lib.sh"
+
+cmake -S "$consumer" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+cmake --build "$work/build" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+check_output "$work/build/consumer"
+
+mkdir "$work/bad"
+sed 's/COMPONENTS session/COMPONENTS nonesuch session/' "$consumer/CMakeLists.txt" >"$work/bad/CMakeLists.txt"
+cp "$consumer/main.cpp" "$work/bad/"
+if cmake -S "$work/bad" -B "$work/bad/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1; then
+    echo "an unknown component was accepted"
+    exit 1
+fi
+grep -q nonesuch "$work/log" || { cat "$work/log"; echo "the unknown component is not named"; exit 1; }
+
+"$prefix/bin/autolaunch" --version >"$work/version"
+grep -q "^autolaunch 0.1" "$work/version" || { cat "$work/version"; exit 1; }
+echo "find_package: consumer built, linked and ran"
