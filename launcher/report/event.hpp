@@ -14,13 +14,13 @@ namespace autolaunch::launcher {
 struct JobStarted {
     std::string job_name, run_id, run_dir, hostname;
     int node_count = 1, ranks_per_node = 1, world_size = 1, max_restarts = 0;
-    std::string placement;                    ///< one line: "2 ranks, mode node, 1 NUMA node, no GPUs"
-    std::string nccl;                         ///< one line; empty without GPUs
+    std::string placement;  ///< one line: "2 ranks, mode node, 1 NUMA node, no GPUs"
+    std::string nccl;       ///< one line; empty without GPUs
     std::vector<std::string> warnings;
 };
 struct GenerationStarted {
     int generation = 0;
-    std::chrono::milliseconds startup{0};     ///< from the decision to start to the last rank's exec
+    std::chrono::milliseconds startup{0};  ///< from the decision to start to the last rank's exec
 };
 struct RankStarted {
     int rank = 0, local_rank = 0, pid = 0;
@@ -43,17 +43,17 @@ struct MessageReported {
     std::string text;
 };
 struct StopRequested {
-    std::string reason;                       ///< "SIGTERM", "rank 3 failed", …
+    std::string reason;  ///< "SIGTERM", "rank 3 failed", …
 };
 struct RankSignalled {
     int rank = 0, signal = 0;
 };
 struct RankExited {
     int rank = 0, local_rank = 0, pid = 0;
-    std::optional<int> exit_code;             ///< exactly one of these two
+    std::optional<int> exit_code;  ///< exactly one of these two
     std::optional<int> signal;
     bool core_dumped = false;
-    bool asked_to_stop = false;               ///< we had signalled it before
+    bool asked_to_stop = false;  ///< we had signalled it before
     std::chrono::milliseconds ran{0};
     std::optional<std::int64_t> last_step;
 };
@@ -63,13 +63,14 @@ struct GenerationFailed {
     RankExited first;
     std::string hostname;
     std::optional<int> gpu;
-    std::vector<RankExited> others;           ///< in the order they ended
-    std::string stderr_path;                  ///< of the first failing rank
-    std::string error_file_path;              ///< torchelastic's JSON, if it wrote one
+    std::vector<RankExited> others;         ///< in the order they ended
+    std::string stderr_path, stdout_path;   ///< of the first failing rank
+    std::string error_file_path;            ///< torchelastic's JSON, if it wrote one
+    std::optional<std::int64_t> oom_kills;  ///< by the kernel in the job's cgroup in this generation; nothing: unknown
     std::chrono::milliseconds stopped_others_in{0};
-    std::optional<int> restart_number;        ///< nothing: no restart left
+    std::optional<int> restart_number;  ///< nothing: no restart left
     int max_restarts = 0;
-    std::optional<std::int64_t> checkpoint_step;    ///< the next generation resumes from it
+    std::optional<std::int64_t> checkpoint_step;  ///< the next generation resumes from it
 };
 /// A rank could not be started at all.
 struct SpawnFailed {
@@ -81,7 +82,7 @@ struct WarningRaised {
 };
 struct JobEnded {
     int exit_code = 0;
-    std::string outcome;                      ///< "succeeded", "failed", "stopped by SIGTERM"
+    std::string outcome;  ///< "succeeded", "failed", "stopped by SIGTERM"
     int restarts = 0;
     std::chrono::milliseconds ran{0};
 };

@@ -1,0 +1,75 @@
+#pragma once
+#include "report/line_sink.hpp"
+#include "report/output_channel.hpp"
+#include "report/text_style.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace autolaunch::launcher {
+
+struct ConsoleOptions {
+    int stdout_fd = 1;
+    int stderr_fd = 2;
+    bool colours = true;         ///< on terminals
+    bool cursor_control = true;  ///< on terminals: the status line
+
+    /// NO_COLOR (https://no-color.org) turns colours off, TERM=dumb both.
+    static ConsoleOptions from_environment();
+};
+
+/// The only writer to the launcher's stdout and stderr while a job runs: lines of ranks and our own messages above, one
+/// status line below them when there is a terminal. Lines of a rank's stdout go to stdout, all else goes to stderr.
+/// When both are the same terminal, pipe or file, they are one queue, so that the order is kept and no line is cut by
+/// another.
+///
+/// Owner: the agent, one per process. Threads: one. Blocks: only flush(). The agent calls pump() from a timer of about
+/// 20 ms. A console that is stuck or gone never holds up the job: ready() turns false and lines stay in their files,
+/// our own messages are kept up to kMessageLimitBytes, and the status line is left out.
+class Console final : public LineSink {
+public:
+    using Clock = std::chrono::steady_clock;
+
+    static constexpr std::size_t kReadyBelowBytes = 64 * 1024;
+    static constexpr std::size_t kMessageLimitBytes = 1024 * 1024;
+    static constexpr std::chrono::milliseconds kRedrawInterval{100};
+
+    explicit Console(ConsoleOptions options);
+
+    bool ready(OutputStream stream) const override;
+    void write_line(OutputStream stream, std::string_view prefix, std::string_view text) override;
+    /// Our own text for stderr: whole lines, already safe for a terminal, styled by style().
+    void write_message(std::string_view text);
+
+    /// Whether set_status() shows anything: there is a terminal that can move its cursor.
+    bool has_status_line() const { return status_channel_ != nullptr; }
+    /// Shown below everything else and cut to the terminal's width; empty: no status line. Drawn by pump().
+    void set_status(std::string text);
+    /// How our own messages look here.
+    TextStyle style() const;
+
+    /// Writes what can be written now and redraws the status line, at most ten times a second.
+    void pump(Clock::time_point now = Clock::now());
+    /// Takes the status line away and waits until all is written (true) or the deadline passes.
+    bool flush(Deadline deadline) override;
+
+private:
+    OutputChannel& channel(OutputStream stream) const;
+    void append(OutputChannel& channel, std::string_view text);
+    void draw_status(Clock::time_point now);
+
+    ConsoleOptions options_;
+    std::unique_ptr<OutputChannel> err_;
+    std::unique_ptr<OutputChannel> out_;       // null: the same place as err_
+    OutputChannel* status_channel_ = nullptr;  // the terminal that has the status line
+    std::string status_;
+    bool status_shown_ = false;  // its bytes are on the screen, or queued
+    bool status_changed_ = false;
+    Clock::time_point drawn_at_{};
+    std::size_t dropped_messages_ = 0;
+};
+
+}  // namespace autolaunch::launcher

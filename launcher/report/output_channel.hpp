@@ -1,0 +1,50 @@
+#pragma once
+#include "base/deadline.hpp"
+#include "base/unique_fd.hpp"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace autolaunch::launcher {
+
+/// A queue of bytes in front of one of our output descriptors, written without ever blocking.
+///
+/// O_NONBLOCK belongs to the open file description, which we share with our parent and its other children; setting it
+/// would break them. So pipes and terminals are opened a second time through /proc/self/fd, sockets are written with
+/// MSG_DONTWAIT, and where neither can be done the descriptor is polled and written in small pieces.
+/// When the reader has gone (EPIPE, EIO) the channel is closed(): it takes everything and drops it; no SIGPIPE is
+/// raised.
+///
+/// Owner: Console. Threads: one. Blocks: only flush(), until its deadline. Does not close the descriptor it was given.
+class OutputChannel {
+public:
+    explicit OutputChannel(int fd);
+
+    bool is_terminal() const { return is_terminal_; }
+    /// Columns of the terminal, or 80 when it does not say.
+    int columns() const;
+    bool closed() const { return closed_; }
+    std::size_t queued_bytes() const { return queue_.size() - written_; }
+
+    void append(std::string_view bytes);
+    /// Writes what can be written now.
+    void pump();
+    /// pump() until all is written (true) or the deadline passes.
+    bool flush(Deadline deadline);
+
+private:
+    enum class Kind { nonblocking, socket, file, polled };
+
+    long write_some(const char* data, std::size_t bytes);
+
+    int fd_;        // the given one
+    UniqueFd own_;  // the second opening of it, if any
+    Kind kind_;
+    bool is_terminal_;
+    bool closed_ = false;
+    std::string queue_;
+    std::size_t written_ = 0;  // of queue_
+};
+
+}  // namespace autolaunch::launcher
