@@ -1,0 +1,83 @@
+#include "spawn/child_setup.hpp"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <linux/mempolicy.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+constexpr int kSetupFailed = 127;  // never seen: the parent reads the report and reaps the child
+
+int fail(ChildSetup& setup, SpawnStage stage) {
+    setup.error_number = errno;
+    setup.failed_stage = stage;
+    return kSetupFailed;
+}
+
+// The parent-death signal is sent when the starting *thread* ends. A parent that was gone before the request never
+// triggers it, hence the check.
+bool die_with_parent(pid_t parent) {
+    if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return false;
+    if (::getppid() == parent) return true;
+    errno = ESRCH;
+    return false;
+}
+
+void bind_cpus(ChildSetup& setup) {
+    if (setup.cpu_mask == nullptr) return;
+    const auto* mask = reinterpret_cast<const cpu_set_t*>(setup.cpu_mask);
+    if (::sched_setaffinity(0, setup.cpu_mask_bytes, mask) != 0) setup.affinity_error = errno;
+}
+
+// Preferred, not bound: a full node spills to its neighbours instead of killing the rank. Kernels before 5.15 know only
+// one preferred node. The raw call keeps libnuma out; maxnode counts one more than the bits (a kernel quirk).
+void prefer_memory(ChildSetup& setup) {
+    if (setup.node_mask == nullptr) return;
+    const std::size_t max_node = setup.node_mask_bits + 1;
+    if (::syscall(SYS_set_mempolicy, MPOL_PREFERRED_MANY, setup.node_mask, max_node) == 0) return;
+    if (errno == EINVAL && ::syscall(SYS_set_mempolicy, MPOL_PREFERRED, setup.first_node_mask, max_node) == 0) return;
+    setup.memory_policy_error = errno;
+}
+
+bool connect_streams(const ChildSetup& setup) {
+    for (int stream = 0; stream < 3; ++stream)
+        if (setup.streams[stream] >= 0 && ::dup2(setup.streams[stream], stream) < 0) return false;
+    // Whatever else we inherited without CLOEXEC is not the rank's business. Kernels before 5.11 cannot do this.
+    ::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
+    return true;
+}
+
+// Dispositions first, mask second: a pending signal must not meet a handler of the parent.
+void reset_signals() {
+    struct sigaction standard {};
+    standard.sa_handler = SIG_DFL;
+    for (int signal = 1; signal < NSIG; ++signal) ::sigaction(signal, &standard, nullptr);
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+}  // namespace
+
+int run_child(void* argument) {
+    auto& setup = *static_cast<ChildSetup*>(argument);
+    if (::setpgid(0, 0) != 0) return fail(setup, SpawnStage::process_group);
+    if (!die_with_parent(setup.parent)) return fail(setup, SpawnStage::parent_death);
+    bind_cpus(setup);
+    prefer_memory(setup);
+    if (!connect_streams(setup)) return fail(setup, SpawnStage::standard_streams);
+    if (setup.workdir != nullptr && ::chdir(setup.workdir) != 0) return fail(setup, SpawnStage::workdir);
+    reset_signals();
+    ::execve(setup.path, setup.argv, setup.environment);
+    return fail(setup, SpawnStage::exec);
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,34 @@
+#pragma once
+#include "spawn/spawn.hpp"
+
+#include <csignal>
+#include <cstddef>
+
+namespace autolaunch::launcher {
+
+/// Everything the child needs between clone and exec, laid out by the parent beforehand, because the child may share
+/// the parent's memory and must not allocate. The last three fields are the child's report.
+struct ChildSetup {
+    const char* path = nullptr;
+    char* const* argv = nullptr;
+    char* const* environment = nullptr;
+    const char* workdir = nullptr;            ///< nullptr: stay
+    const unsigned long* cpu_mask = nullptr;  ///< nullptr: leave the affinity alone
+    std::size_t cpu_mask_bytes = 0;
+    const unsigned long* node_mask = nullptr;  ///< nullptr: leave the memory policy alone
+    std::size_t node_mask_bits = 0;
+    const unsigned long* first_node_mask = nullptr;  ///< for kernels that know one preferred node only
+    int streams[3] = {-1, -1, -1};                   ///< sources of 0, 1, 2: -1 or at least 3
+    pid_t parent = -1;
+
+    SpawnStage failed_stage = SpawnStage::none;
+    int error_number = 0;
+    int affinity_error = 0;
+    int memory_policy_error = 0;
+};
+
+/// Runs in the child, on its own stack, with all signals blocked. Only async-signal-safe calls; returns the exit status
+/// only when something failed.
+int run_child(void* setup);
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,93 @@
+#include "spawn/keeper.hpp"
+
+#include "spawn/process_tree.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+constexpr auto kEndingTimeout = std::chrono::seconds(10);
+
+// All but job control, which stops the keeper and with it the shell's job while the training goes on, and faults.
+sigset_t forwarded_signals() {
+    sigset_t signals;
+    ::sigfillset(&signals);
+    for (const int signal :
+         {SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS})
+        ::sigdelset(&signals, signal);
+    return signals;
+}
+
+int exit_code_of(const siginfo_t& ended) {
+    return ended.si_code == CLD_EXITED ? ended.si_status : 128 + ended.si_status;
+}
+
+// True once the agent has ended.
+bool wait_for_agent(pid_t agent, siginfo_t& ended, int options) {
+    for (;;) {
+        if (::waitid(P_PID, static_cast<id_t>(agent), &ended, WEXITED | options) == 0) return ended.si_pid == agent;
+        if (errno != EINTR) return true;  // cannot happen: it is our child and nobody else waits for it
+    }
+}
+
+[[noreturn]] void keep(pid_t agent, const sigset_t& signals) {
+    ::prctl(PR_SET_NAME, "autolaunch-keep");
+    siginfo_t ended{};
+    while (!wait_for_agent(agent, ended, WNOHANG)) {
+        const int signal = ::sigwaitinfo(&signals, nullptr);
+        if (signal > 0 && signal != SIGCHLD) ::kill(agent, signal);
+    }
+    const bool all_ended = end_children({}, Deadline::after(kEndingTimeout));
+    if (ended.si_code != CLD_EXITED)
+        std::fprintf(stderr, "autolaunch: its agent (pid %d) was killed by SIG%s; %s\n", agent,
+                     ::sigabbrev_np(ended.si_status), all_ended ? "its ranks were ended" : "some processes do not end");
+    std::fflush(stderr);
+    ::_exit(exit_code_of(ended));
+}
+
+}  // namespace
+
+UniqueFd start_keeper() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) throw SystemError(errno, "open a pipe");
+    UniqueFd keeper_gone(ends[0]);
+    UniqueFd kept_open(ends[1]);
+    adopt_orphans();  // not inherited: the agent asks for itself
+    std::fflush(nullptr);
+
+    const sigset_t signals = forwarded_signals();
+    sigset_t before;
+    ::sigprocmask(SIG_BLOCK, &signals, &before);
+    const pid_t pid = ::fork();
+    if (pid < 0) {
+        const int error = errno;
+        ::sigprocmask(SIG_SETMASK, &before, nullptr);
+        throw SystemError(error, "start the agent", "the limit on processes may be reached: see ulimit -u");
+    }
+    if (pid > 0) {
+        keeper_gone.reset();
+        keep(pid, signals);
+    }
+    kept_open.reset();
+    // Away from the terminal's foreground group: Ctrl-C reaches us once, through the keeper. Writing must stay allowed.
+    ::setpgid(0, 0);
+    ::signal(SIGTTOU, SIG_IGN);
+    adopt_orphans();
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    return keeper_gone;
+}
+
+}  // namespace autolaunch::launcher

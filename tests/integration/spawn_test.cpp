@@ -1,0 +1,294 @@
+#include "spawn/spawn.hpp"
+
+#include "base/file_io.hpp"
+#include "base/hash.hpp"
+#include "base/text.hpp"
+#include "processes.hpp"
+#include "spawn/keeper.hpp"
+#include "spawn/process_tree.hpp"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <map>
+#include <sstream>
+
+using namespace autolaunch;
+using namespace autolaunch::launcher;
+using namespace autolaunch::testing;
+
+namespace {
+
+const std::string kMisbehave = MISBEHAVE_PROGRAM;
+
+siginfo_t wait_for(const Child& child) {
+    siginfo_t info{};
+    REQUIRE(::waitid(P_PIDFD, static_cast<id_t>(child.pidfd.get()), &info, WEXITED) == 0);
+    return info;
+}
+
+ChildSpec misbehave(const std::string& steps) {
+    ChildSpec spec;
+    spec.argv = {kMisbehave, steps};
+    spec.environment = {"PATH=/usr/bin:/bin"};
+    return spec;
+}
+
+// What `misbehave facts` printed, by name; its environment under "env NAME".
+std::map<std::string, std::string> facts_of(ChildSpec spec) {
+    const TemporaryFolder folder;
+    const UniqueFd out = open_file(folder.path() / "out", O_WRONLY | O_CREAT | O_APPEND);
+    spec.stdout_fd = out.get();
+    const Child child = spawn_child(spec);
+    CHECK(wait_for(child).si_status == 0);
+    std::map<std::string, std::string> facts;
+    std::istringstream lines(slurp(folder.path() / "out"));
+    for (std::string line; std::getline(lines, line);) {
+        const auto separator = line.starts_with("env ") ? line.find('=') : line.find(' ');
+        facts[line.substr(0, separator)] = separator == std::string::npos ? "" : line.substr(separator + 1);
+    }
+    return facts;
+}
+
+SpawnError error_of(const ChildSpec& spec) {
+    try {
+        spawn_child(spec);
+    } catch (const SpawnError& error) {
+        return error;
+    }
+    FAIL("it started");
+    throw 0;
+}
+
+void write_program(const std::filesystem::path& path, const std::string& text, mode_t mode) {
+    write_all(open_file(path, O_WRONLY | O_CREAT).get(), text, path.string());
+    REQUIRE(::chmod(path.c_str(), mode) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("a child starts with clean signals and only the standard descriptors, in its own group") {
+    const int leaked = ::open("/dev/null", O_RDONLY);  // no CLOEXEC, as a careless parent of ours would leave it
+    REQUIRE(leaked > 2);
+    ::signal(SIGPIPE, SIG_IGN);
+    sigset_t blocked, before;
+    ::sigemptyset(&blocked);
+    ::sigaddset(&blocked, SIGUSR2);
+    ::sigprocmask(SIG_BLOCK, &blocked, &before);
+
+    const auto facts = facts_of(misbehave("facts"));
+
+    sigset_t after;
+    ::sigprocmask(SIG_SETMASK, &before, &after);
+    CHECK(::sigismember(&after, SIGUSR2) == 1);  // ours is as it was
+    ::signal(SIGPIPE, SIG_DFL);
+    ::close(leaked);
+    CHECK(facts.at("fds") == "0 1 2");
+    CHECK(facts.at("blocked") == "0000000000000000");
+    CHECK(facts.at("ignored") == "0000000000000000");
+    CHECK(facts.at("leads_group") == "1");
+    CHECK(facts.at("death_signal") == std::to_string(SIGKILL));
+}
+
+TEST_CASE("a child gets its environment, folder and CPUs, and nothing else") {
+    ::setenv("OURS", "not theirs", 1);
+    const TemporaryFolder folder;
+    cpu_set_t allowed;
+    REQUIRE(::sched_getaffinity(0, sizeof allowed, &allowed) == 0);
+    int last_cpu = CPU_SETSIZE - 1;
+    while (!CPU_ISSET(last_cpu, &allowed)) --last_cpu;
+
+    ChildSpec spec = misbehave("facts");
+    spec.environment.emplace_back("THEIRS=a=b c");
+    spec.workdir = folder.path();
+    spec.cpus = {last_cpu};
+    spec.memory_nodes = {0};
+    const auto facts = facts_of(spec);
+
+    CHECK(facts.at("cpus") == std::to_string(last_cpu));
+    CHECK(facts.at("workdir") == folder.path());
+    CHECK(facts.at("env THEIRS") == "a=b c");
+    CHECK(facts.count("env OURS") == 0);
+}
+
+TEST_CASE("CPUs that do not exist are reported and do not stop the start") {
+    ChildSpec spec = misbehave("exit:0");
+    spec.cpus = {8000};
+    const Child child = spawn_child(spec);
+    CHECK(child.affinity_error == EINVAL);
+    CHECK(wait_for(child).si_status == 0);
+}
+
+TEST_CASE("standard streams may be given crosswise") {
+    const TemporaryFolder folder;
+    const UniqueFd out = open_file(folder.path() / "out", O_WRONLY | O_CREAT);
+    const UniqueFd err = open_file(folder.path() / "err", O_WRONLY | O_CREAT);
+    const UniqueFd saved_out(::fcntl(1, F_DUPFD_CLOEXEC, 3)), saved_err(::fcntl(2, F_DUPFD_CLOEXEC, 3));
+    ::dup2(err.get(), 1);
+    ::dup2(out.get(), 2);
+    ChildSpec spec;
+    spec.argv = {"/bin/sh", "-c", "echo to-out; echo to-err >&2"};
+    spec.stdout_fd = 2;
+    spec.stderr_fd = 1;
+    const Child child = spawn_child(spec);
+    ::dup2(saved_out.get(), 1);
+    ::dup2(saved_err.get(), 2);
+    wait_for(child);
+    CHECK(slurp(folder.path() / "out") == "to-out\n");
+    CHECK(slurp(folder.path() / "err") == "to-err\n");
+}
+
+TEST_CASE("what cannot be started says why, and what to try") {
+    const TemporaryFolder folder;
+    ChildSpec spec;
+    spec.workdir = folder.path();
+    spec.environment = {"PATH=/nowhere:/usr/bin:/bin"};
+
+    SUBCASE("no such program") {
+        spec.argv = {"pyhton3-of-nowhere"};
+        CHECK(error_of(spec).error_number() == ENOENT);
+        CHECK(error_of(spec).stage() == SpawnStage::exec);
+        CHECK(std::string(error_of(spec).what()).find("pyhton3-of-nowhere") != std::string::npos);
+    }
+    SUBCASE("a slip of the finger") {
+        write_program(folder.path() / "my-trainer", "#!/bin/sh\n", 0755);
+        spec.environment = {"PATH=" + folder.path().string()};
+        spec.argv = {"my-trianer"};
+        CHECK(error_of(spec).hint() == "did you mean 'my-trainer'?");
+    }
+    SUBCASE("a file of the working directory without ./") {
+        write_program(folder.path() / "train.sh", "#!/bin/sh\n", 0755);
+        spec.argv = {"train.sh"};
+        CHECK(error_of(spec).hint().find("./train.sh") != std::string::npos);
+    }
+    SUBCASE("not executable") {
+        write_program(folder.path() / "train.sh", "#!/bin/sh\n", 0644);
+        spec.argv = {"./train.sh"};
+        CHECK(error_of(spec).error_number() == EACCES);
+        CHECK(error_of(spec).hint().find("chmod +x") != std::string::npos);
+    }
+    SUBCASE("a folder") {
+        spec.argv = {folder.path()};
+        CHECK(error_of(spec).hint() == "it is a folder");
+    }
+    SUBCASE("an interpreter that is missing") {
+        write_program(folder.path() / "train.py", "#! /opt/nowhere/python3 -u\n", 0755);
+        spec.argv = {"./train.py"};
+        CHECK(error_of(spec).error_number() == ENOENT);
+        CHECK(error_of(spec).hint().find("/opt/nowhere/python3,") != std::string::npos);
+    }
+    SUBCASE("neither program nor script") {
+        write_program(folder.path() / "train", "import torch\n", 0755);
+        spec.argv = {"./train"};
+        CHECK(error_of(spec).error_number() == ENOEXEC);
+    }
+    SUBCASE("a working directory that is missing") {
+        spec.argv = {"/bin/true"};
+        spec.workdir = folder.path() / "gone";
+        CHECK(error_of(spec).stage() == SpawnStage::workdir);
+    }
+    CHECK(list_children().empty());  // a failed start leaves no zombie
+}
+
+TEST_CASE("the later folder of PATH wins when the earlier one holds a file that cannot be executed") {
+    const TemporaryFolder folder;
+    std::filesystem::create_directories(folder.path() / "a");
+    std::filesystem::create_directories(folder.path() / "b");
+    write_program(folder.path() / "a" / "tool", "#!/bin/sh\nexit 1\n", 0644);
+    write_program(folder.path() / "b" / "tool", "#!/bin/sh\nexit 42\n", 0755);
+    ChildSpec spec;
+    spec.argv = {"tool"};
+    spec.workdir = folder.path();
+    spec.environment = {"PATH=a:b"};  // relative folders count from the working directory
+    CHECK(wait_for(spawn_child(spec)).si_status == 42);
+}
+
+TEST_CASE("end_children finds daemons that detached themselves") {
+    adopt_orphans();
+    const std::string mark = "SPAWN_TEST=" + random_hex(8);
+    ChildSpec spec = misbehave("daemon,stubborn-child,daemon,sleep:0.2");
+    spec.environment.push_back(mark);
+    wait_for(spawn_child(spec));
+    CHECK(processes_with(mark).size() == 3);
+    CHECK(end_children({}, Deadline::after(std::chrono::seconds(20))));
+    CHECK(processes_with(mark).empty());
+    CHECK(list_children().empty());
+}
+
+namespace {
+
+// A process that runs `agent` under a keeper; returns the keeper's pid.
+template <typename Agent>
+pid_t start_kept(Agent agent) {
+    std::fflush(nullptr);
+    const pid_t pid = ::fork();
+    if (pid != 0) return pid;
+    const UniqueFd keeper_gone = start_keeper();
+    ::_exit(agent(keeper_gone.get()));
+}
+
+int exit_status_of(pid_t pid) {
+    int status = 0;
+    REQUIRE(::waitpid(pid, &status, 0) == pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+// Starts a rank with all kinds of offspring, tells its own pid, waits for its end.
+template <typename UntilEnd>
+int agent_with_offspring(const std::string& mark, const std::string& pid_path, UntilEnd until_end) {
+    ChildSpec spec = misbehave("daemon,stubborn-child,ignore-term,hang");
+    spec.environment.push_back(mark);
+    const Child child = spawn_child(spec);
+    write_file_durably(pid_path, std::to_string(::getpid()));
+    return until_end();
+}
+
+}  // namespace
+
+TEST_CASE("the keeper passes the exit code on") {
+    CHECK(exit_status_of(start_kept([](int) { return 23; })) == 23);
+}
+
+TEST_CASE("the keeper passes signals on") {
+    const TemporaryFolder folder;
+    const std::string ready = folder.path() / "ready";
+    const pid_t keeper = start_kept([&](int) {
+        ::signal(SIGTERM, [](int) { ::_exit(77); });
+        write_file_durably(ready, "");
+        ::pause();
+        return 0;
+    });
+    REQUIRE(eventually([&] { return std::filesystem::exists(ready); }));
+    ::kill(keeper, SIGTERM);
+    CHECK(exit_status_of(keeper) == 77);
+}
+
+TEST_CASE("kill -9 of the agent or of the keeper leaves nothing") {
+    const TemporaryFolder folder;
+    const std::string pid_path = folder.path() / "pid", mark = "SPAWN_TEST=" + random_hex(8);
+    const pid_t keeper = start_kept([&](int keeper_gone) {
+        return agent_with_offspring(mark, pid_path, [&] {
+            char byte;
+            if (::read(keeper_gone, &byte, 1) < 0) return 1;
+            return end_children({}, Deadline::after(std::chrono::seconds(20))) ? 0 : 1;
+        });
+    });
+    REQUIRE(eventually([&] { return !slurp(pid_path).empty() && processes_with(mark).size() == 3; }));
+    const pid_t agent = std::stoi(slurp(pid_path));
+    SUBCASE("the agent") {
+        ::kill(agent, SIGKILL);
+        CHECK(exit_status_of(keeper) == 128 + SIGKILL);
+        CHECK(processes_with(mark).empty());  // already gone when the keeper exits
+    }
+    SUBCASE("the keeper") {
+        ::kill(keeper, SIGKILL);
+        CHECK(exit_status_of(keeper) == -SIGKILL);
+        CHECK(eventually([&] { return processes_with(mark).empty(); }));
+    }
+}
