@@ -1,0 +1,89 @@
+#pragma once
+// What the ranks of one node share: the segment's layout. All of it starts as zeros.
+//
+//   Header | RankState x size | Channel x size x size | slots: size x kSlots x kSlotBytes | channel chunks
+//
+// Collectives move in pieces. Piece n of the communicator's life uses slot n % kSlots of every rank. A rank counts in
+// its own RankState how many pieces it has filled, reduced and done with; the counters never go back, and only their
+// owner writes them. Whoever waits for a counter reads it, then sleeps on the owner's futex word `signal`.
+#include <autolaunch/comm/types.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace autolaunch::shm {
+
+constexpr std::size_t kCacheLine = 128;  // two lines: the prefetcher fetches them in pairs
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kSlots = 4;
+constexpr std::size_t kSlotBytes = 256 * 1024;
+constexpr std::size_t kChannelChunks = 4;
+constexpr std::size_t kChannelChunkBytes = 64 * 1024;
+constexpr int kMaxRanks = 1024;
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free &&
+              std::atomic<std::int32_t>::is_always_lock_free);
+
+enum class Kind : std::uint8_t { none, all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, barrier, split };
+enum class Presence : std::uint32_t { absent, attached, left };
+enum class AbortPhase : std::uint32_t { none, writing, written };
+
+/// What a rank believes the current collective to be; equal on all ranks, or they have called different ones.
+struct Descriptor {
+    std::uint64_t history = 0;  ///< digest of all collectives before this one
+    std::uint64_t count = 0;
+    std::int32_t root = 0;
+    Kind kind = Kind::none;
+    DataType type = DataType::u8;
+    ReduceOp op = ReduceOp::sum;
+    std::uint8_t unused = 0;
+    bool operator==(const Descriptor&) const = default;
+};
+
+struct Header {
+    char token[64];  ///< random, as published; last thing that the creator writes
+    std::int32_t size;
+    std::atomic<std::uint32_t> abort_phase;  ///< AbortPhase
+    std::int32_t abort_code;                 ///< ErrorCode
+    char abort_text[512];
+};
+
+struct alignas(kCacheLine) RankState {
+    std::atomic<std::uint64_t> filled;
+    std::atomic<std::uint64_t> reduced;
+    std::atomic<std::uint64_t> done;
+    std::atomic<std::uint32_t> signal;    ///< futex word: grows with everything that this rank publishes
+    std::atomic<std::uint32_t> presence;  ///< Presence
+    std::atomic<std::int32_t> pid;
+    alignas(kCacheLine) std::atomic<std::uint32_t> sleepers;  ///< ranks asleep on `signal`; too high after a kill
+    alignas(kCacheLine) Descriptor descriptors[kSlots];
+};
+
+/// Messages from one rank to another: a ring of chunks.
+struct alignas(kCacheLine) Channel {
+    std::atomic<std::uint64_t> filled;  ///< chunks written, by the sender
+    struct {
+        std::uint64_t message_bytes;
+        std::uint64_t type;
+    } chunks[kChannelChunks];
+    alignas(kCacheLine) std::atomic<std::uint64_t> drained;  ///< chunks read, by the receiver
+};
+
+/// Byte offsets in a segment for `size` ranks. Untouched pages cost nothing.
+struct Layout {
+    explicit Layout(int ranks) : size(static_cast<std::size_t>(ranks)) {}
+
+    std::size_t size;
+    std::size_t rank_states() const { return kPage; }
+    std::size_t channels() const { return rank_states() + size * sizeof(RankState); }
+    std::size_t slots() const { return page_up(channels() + size * size * sizeof(Channel)); }
+    std::size_t channel_chunks() const { return slots() + size * kSlots * kSlotBytes; }
+    std::size_t bytes() const { return channel_chunks() + size * size * kChannelChunks * kChannelChunkBytes; }
+
+private:
+    static std::size_t page_up(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+};
+static_assert(sizeof(Header) <= kPage);
+
+}  // namespace autolaunch::shm

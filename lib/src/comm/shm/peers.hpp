@@ -1,0 +1,80 @@
+#pragma once
+// How a rank waits for another one: spin, yield, sleep; and how it learns that the wait is in vain.
+#include "base/deadline.hpp"
+#include "base/unique_fd.hpp"
+#include "comm/shm/segment.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace autolaunch::shm {
+
+/// One collective in progress, for its errors and its deadline.
+struct Operation {
+    const char* name;
+    Deadline deadline;
+};
+
+/// A rank's view of the others in its segment.
+///
+/// A wait ends in one of five ways: the condition holds; the group was aborted; the peer's process ended or gave up its
+/// communicator (Error{closed}, noticed within kPatience); the deadline passed (TimeoutError). The last two abort the
+/// group, so that every other rank learns the reason.
+///
+/// Owner: the backend. Threads: one, except wake_all(), abort() and aborted(). Blocks: wait().
+class Peers {
+public:
+    static constexpr std::chrono::milliseconds kPatience{20};
+
+    Peers(const Segment& segment, int rank, int size, std::chrono::milliseconds timeout);
+    /// Tells the others that this rank leaves.
+    ~Peers();
+    Peers(const Peers&) = delete;
+    Peers& operator=(const Peers&) = delete;
+
+    /// Says that this rank is here and waits until all are.
+    void gather();
+
+    Operation begin(const char* name) const;
+    /// Waits until ready(), which peer makes true. Ready is asked again and again, and must be cheap.
+    template <class Ready>
+    void wait(int peer, const Operation& operation, const Ready& ready) {
+        for (int i = 0; i < spins_; ++i) {
+            if (ready()) return;
+            relax();
+        }
+        wait_long(peer, operation, ready);
+    }
+    /// Stores a counter of this rank and wakes those who sleep on it.
+    void publish(std::atomic<std::uint64_t>& counter, std::uint64_t value);
+
+    /// Aborts the group for `error`, which the caller then throws.
+    void abort_for(ErrorCode code, const std::string& text);
+    void abort(const std::string& reason);
+    bool aborted() const noexcept;
+    /// `pending`: the operation had begun before the abort; it then learns of a lost peer or a mismatch as what it is.
+    void throw_if_aborted(bool pending) const;
+
+private:
+    static void relax() noexcept;
+    void wait_long(int peer, const Operation& operation, const std::function<bool()>& ready);
+    void sleep_until_signal(RankState& peer, const Operation& operation, const std::function<bool()>& ready);
+    bool gone(int peer);
+    [[noreturn]] void fail_closed(int peer, const Operation& operation);
+    [[noreturn]] void fail_timeout(int peer, const Operation& operation);
+    void wake_all();
+
+    const Segment& segment_;
+    int rank_;
+    int size_;
+    std::chrono::milliseconds timeout_;
+    int spins_;
+    std::vector<UniqueFd> pidfds_;
+};
+
+}  // namespace autolaunch::shm
