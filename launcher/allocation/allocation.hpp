@@ -11,14 +11,14 @@ using EnvironmentMap = std::map<std::string, std::string>;
 
 /// What the scheduler gave us: a pure function of the environment, so captured environments test it.
 struct Allocation {
-    std::string source = "local";                   ///< "local", "slurm", …
-    std::vector<std::string> node_names;            ///< in node-rank order
-    int node_rank = 0;                              ///< this node's index in node_names
-    std::string job_id;                             ///< e.g. "4711" or "4711.0"; empty locally
-    int restart_count = 0;                          ///< how often the scheduler requeued the job
-    std::optional<int> tasks_on_node;               ///< how many of us the scheduler started on this node
-    std::optional<std::vector<std::string>> granted_gpus;    ///< as named to us: indices or UUIDs; nothing: not said
-    std::string granted_gpus_from;                  ///< the variable that said so
+    std::string source = "local";                          ///< "local", "slurm", …
+    std::vector<std::string> node_names;                   ///< in node-rank order
+    int node_rank = 0;                                     ///< this node's index in node_names
+    std::string job_id;                                    ///< e.g. "4711" or "4711.0"; empty locally
+    int restart_count = 0;                                 ///< how often the scheduler requeued the job
+    std::optional<int> tasks_on_node;                      ///< how many of us the scheduler started on this node
+    std::optional<std::vector<std::string>> granted_gpus;  ///< as named to us: indices or UUIDs; nothing: not said
+    std::string granted_gpus_from;                         ///< the variable that said so
     std::optional<std::chrono::system_clock::time_point> ends_at;
 };
 

@@ -1,0 +1,30 @@
+#pragma once
+#include "allocation/allocation.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+// What the adapters share. Private to this folder. Each adapter answers for one kind of environment and returns nothing
+// when the environment is not its own. All are pure.
+
+std::optional<Allocation> read_slurm_allocation(const EnvironmentMap& environment, const std::string& hostname);
+Allocation read_local_allocation(const EnvironmentMap& environment, const std::string& hostname);
+
+/// The variable's value, or nothing when it is not set. An empty value counts as set.
+std::optional<std::string> lookup(const EnvironmentMap& environment, std::string_view name);
+/// The variable as a whole number from 0 up. Throws Error{invalid_argument} naming the variable.
+std::optional<long long> lookup_count(const EnvironmentMap& environment, std::string_view name);
+
+struct GrantedGpus {
+    std::vector<std::string> names;  ///< indices of the machine's GPUs in PCI order, or UUIDs
+    std::string from;                ///< the variable that decided
+};
+/// The GPUs we may use, by what the vendor's runtime will obey (CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES), translated
+/// to the machine's numbering where Slurm tells it. Nothing: no variable says anything.
+std::optional<GrantedGpus> read_granted_gpus(const EnvironmentMap& environment);
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,88 @@
+#include "allocation/adapters.hpp"
+#include "allocation/hostlist.hpp"
+#include "base/text.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace autolaunch::launcher {
+namespace {
+
+using Names = std::vector<std::string>;
+
+bool is_index(std::string_view name) {
+    long long number = 0;
+    return parse_integer(name, number);
+}
+
+// CUDA's own reading of the mask: the list ends at the first device that does not exist, so "-1" hides all after it.
+Names read_mask(std::string_view variable, const std::string& value) {
+    if (trim(value).empty() || value == "NoDevFiles" || value == "none" || value == "void") return {};
+    Names names;
+    for (const std::string& part : split(value, ',')) {
+        const std::string name(trim(part));
+        if (name.starts_with('-')) break;
+        const bool uuid = name.starts_with("GPU-") || name.starts_with("MIG-");
+        if (!uuid && !is_index(name)) {
+            throw Error(ErrorCode::invalid_argument,
+                        fmt::format("{}={}: '{}' is neither a GPU number nor a UUID", variable, value, name),
+                        fmt::format("unset {} or give numbers, e.g. {}=0,1", variable, variable));
+        }
+        if (names.size() >= kMaxHosts) {
+            throw Error(ErrorCode::invalid_argument, fmt::format("{} names more than {} GPUs", variable, kMaxHosts));
+        }
+        names.push_back(name);
+    }
+    return names;
+}
+
+// Slurm lists "0,1,2" or, from some versions and plugins, "0-3".
+Names read_slurm_list(std::string_view variable, const std::string& value) {
+    if (trim(value).empty()) return {};
+    try {
+        return expand_hostlist("[" + value + "]");
+    } catch (const Error& error) {
+        throw Error(ErrorCode::invalid_argument, fmt::format("{}={}: {}", variable, value, error.what()));
+    }
+}
+
+// The mask counts either the machine's GPUs or, where Slurm confines devices with cgroups, those of the job from 0.
+// If every index is one of the job's, it is taken as the machine's number.
+Names in_machine_numbers(const Names& mask, const Names& of_job) {
+    const auto is_of_job = [&](const std::string& name) {
+        return std::find(of_job.begin(), of_job.end(), name) != of_job.end();
+    };
+    if (std::all_of(mask.begin(), mask.end(), is_of_job)) return mask;
+    Names names;
+    for (const std::string& name : mask) {
+        long long position = 0;
+        if (!parse_integer(name, position) || position >= static_cast<long long>(of_job.size())) return mask;
+        names.push_back(of_job[static_cast<std::size_t>(position)]);
+    }
+    return names;
+}
+
+}  // namespace
+
+std::optional<GrantedGpus> read_granted_gpus(const EnvironmentMap& environment) {
+    std::optional<GrantedGpus> of_job;
+    for (const char* variable : {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"}) {
+        const auto value = lookup(environment, variable);
+        if (!value || of_job) continue;
+        of_job = GrantedGpus{read_slurm_list(variable, *value), variable};
+    }
+    for (const char* variable : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}) {
+        const auto value = lookup(environment, variable);
+        if (!value) continue;
+        const Names mask = read_mask(variable, *value);
+        if (!of_job) return GrantedGpus{mask, variable};
+        const Names names = in_machine_numbers(mask, of_job->names);
+        return GrantedGpus{names, names == of_job->names ? of_job->from : variable};
+    }
+    return of_job;
+}
+
+}  // namespace autolaunch::launcher

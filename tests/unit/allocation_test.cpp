@@ -1,0 +1,155 @@
+#include "allocation/allocation.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+using namespace autolaunch;
+using namespace autolaunch::launcher;
+using Names = std::vector<std::string>;
+
+namespace {
+
+// What one task of `sbatch -N4 --ntasks-per-node=8 --gpus-per-node=8` saw under Slurm 22.05.
+const EnvironmentMap kSbatchStep = {
+    {"CUDA_VISIBLE_DEVICES", "0,1,2,3,4,5,6,7"},
+    {"SLURMD_NODENAME", "node2"},
+    {"SLURM_JOB_GPUS", "0,1,2,3,4,5,6,7"},
+    {"SLURM_JOB_ID", "2"},
+    {"SLURM_JOB_NODELIST", "node[1-4]"},
+    {"SLURM_JOB_NUM_NODES", "4"},
+    {"SLURM_NODEID", "1"},
+    {"SLURM_STEPID", "0"},
+    {"SLURM_STEP_GPUS", "0,1,2,3,4,5,6,7"},
+    {"SLURM_STEP_ID", "0"},
+    {"SLURM_STEP_NODELIST", "node[1-4]"},
+    {"SLURM_STEP_TASKS_PER_NODE", "8(x4)"},
+    {"SLURM_TASKS_PER_NODE", "8(x4)"},
+};
+
+EnvironmentMap with(EnvironmentMap environment, const EnvironmentMap& changes) {
+    for (const auto& [name, value] : changes) environment[name] = value;
+    return environment;
+}
+
+EnvironmentMap without(EnvironmentMap environment, const Names& names) {
+    for (const auto& name : names) environment.erase(name);
+    return environment;
+}
+
+std::string message_of(const EnvironmentMap& environment, const std::string& hostname) {
+    try {
+        read_allocation(environment, hostname);
+    } catch (const Error& error) {
+        CHECK(error.code() == ErrorCode::invalid_argument);
+        return error.what();
+    }
+    return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("without a scheduler this machine is the allocation") {
+    const Allocation allocation = read_allocation({{"PATH", "/bin"}}, "laptop");
+    CHECK(allocation.source == "local");
+    CHECK(allocation.node_names == Names{"laptop"});
+    CHECK(allocation.node_rank == 0);
+    CHECK(allocation.job_id.empty());
+    CHECK_FALSE(allocation.granted_gpus);
+    CHECK_FALSE(allocation.tasks_on_node);
+}
+
+TEST_CASE("CUDA_VISIBLE_DEVICES is read as CUDA reads it") {
+    const auto gpus = [](const char* value) {
+        return *read_allocation({{"CUDA_VISIBLE_DEVICES", value}}, "h").granted_gpus;
+    };
+    CHECK(gpus("0,1") == Names{"0", "1"});
+    CHECK(gpus("3, 1") == Names{"3", "1"});
+    CHECK(gpus("").empty());
+    CHECK(gpus("-1").empty());
+    CHECK(gpus("0,-1,1") == Names{"0"});
+    CHECK(gpus("NoDevFiles").empty());
+    CHECK(gpus("GPU-8f3d1c,MIG-12") == Names{"GPU-8f3d1c", "MIG-12"});
+    CHECK(message_of({{"CUDA_VISIBLE_DEVICES", "0,all"}}, "h") ==
+          "CUDA_VISIBLE_DEVICES=0,all: 'all' is neither a GPU number nor a UUID");
+    CHECK(*read_allocation({{"ROCR_VISIBLE_DEVICES", "2"}}, "h").granted_gpus == Names{"2"});
+}
+
+TEST_CASE("a Slurm step on four nodes") {
+    const Allocation allocation = read_allocation(kSbatchStep, "some-other-hostname");
+    CHECK(allocation.source == "slurm");
+    CHECK(allocation.node_names == Names{"node1", "node2", "node3", "node4"});
+    CHECK(allocation.node_rank == 1);
+    CHECK(allocation.job_id == "2.0");
+    CHECK(allocation.restart_count == 0);
+    CHECK(allocation.tasks_on_node == 8);
+    CHECK(allocation.granted_gpus->size() == 8);
+    CHECK(allocation.granted_gpus_from == "SLURM_STEP_GPUS");
+    CHECK_FALSE(allocation.ends_at);
+}
+
+TEST_CASE("the step's node list wins over the job's") {
+    const auto step = with(kSbatchStep, {{"SLURM_STEP_NODELIST", "node[2-3]"}, {"SLURM_STEP_TASKS_PER_NODE", "1,3"}});
+    const Allocation allocation = read_allocation(step, "node3");
+    CHECK(allocation.node_names == Names{"node2", "node3"});
+    CHECK(allocation.node_rank == 0);
+    CHECK(allocation.tasks_on_node == 1);
+    CHECK(read_allocation(with(step, {{"SLURMD_NODENAME", "node3"}}), "x").tasks_on_node == 3);
+}
+
+TEST_CASE("a step list inherited from the job that submitted this one is not ours") {
+    const auto stale = with(kSbatchStep, {{"SLURM_STEP_NODELIST", "other[7-8]"}});
+    CHECK(read_allocation(stale, "x").node_names == Names{"node1", "node2", "node3", "node4"});
+}
+
+TEST_CASE("a batch script runs once on its node, whatever the job asked for") {
+    auto batch = without(kSbatchStep, {"SLURM_STEP_ID", "SLURM_STEP_NODELIST", "SLURM_STEP_GPUS", "SLURM_STEPID",
+                                       "SLURM_STEP_TASKS_PER_NODE"});
+    const Allocation allocation = read_allocation(with(batch, {{"SLURM_JOB_NODELIST", "node2"}}), "node2.cluster");
+    CHECK(allocation.node_names == Names{"node2"});
+    CHECK(allocation.job_id == "2");
+    CHECK(allocation.tasks_on_node == 1);
+    CHECK(allocation.granted_gpus_from == "SLURM_JOB_GPUS");
+    CHECK(read_allocation(with(batch, {{"SLURM_STEP_ID", "4294967291"}}), "node2").job_id == "2");
+}
+
+TEST_CASE("a domain name does not hide the node") {
+    auto plain = without(kSbatchStep, {"SLURMD_NODENAME"});
+    CHECK(read_allocation(plain, "node4.cluster.example").node_rank == 3);
+}
+
+TEST_CASE("restart count and end time") {
+    const auto later =
+        read_allocation(with(kSbatchStep, {{"SLURM_RESTART_COUNT", "2"}, {"SLURM_JOB_END_TIME", "1700000000"}}), "x");
+    CHECK(later.restart_count == 2);
+    CHECK(std::chrono::system_clock::to_time_t(*later.ends_at) == 1'700'000'000);
+    CHECK(message_of(with(kSbatchStep, {{"SLURM_RESTART_COUNT", "two"}}), "x") ==
+          "SLURM_RESTART_COUNT=two is not a whole number from 0 up");
+}
+
+TEST_CASE("a shell of salloc on the login node is told to use srun") {
+    const EnvironmentMap login = {{"SLURM_JOB_ID", "12"}, {"SLURM_JOB_NODELIST", "node[1-4]"}};
+    CHECK(message_of(login, "login1") ==
+          "this machine, login1, is not one of the job's nodes (SLURM_JOB_NODELIST=node[1-4])");
+    CHECK(message_of({{"SLURM_JOB_ID", "12"}}, "login1") == "SLURM_JOB_ID is set, but SLURM_JOB_NODELIST is not");
+    CHECK(message_of({{"SLURM_JOB_ID", "12"}, {"SLURM_JOB_NODELIST", "n["}}, "n").starts_with("SLURM_JOB_NODELIST: "));
+}
+
+TEST_CASE("a mask inside a job is translated to the machine's numbers") {
+    const auto gpus = [](const char* of_job, const char* mask) {
+        return read_allocation(with(kSbatchStep, {{"SLURM_STEP_GPUS", of_job}, {"CUDA_VISIBLE_DEVICES", mask}}), "x");
+    };
+    CHECK(*gpus("4,5", "4,5").granted_gpus == Names{"4", "5"});  // devices are not confined
+    CHECK(*gpus("4,5", "0,1").granted_gpus == Names{"4", "5"});  // confined by cgroup: counted from 0
+    CHECK(gpus("4,5", "0,1").granted_gpus_from == "SLURM_STEP_GPUS");
+    CHECK(*gpus("4,5", "1").granted_gpus == Names{"5"});  // narrowed by the user
+    CHECK(gpus("4,5", "1").granted_gpus_from == "CUDA_VISIBLE_DEVICES");
+    CHECK(gpus("4,5", "").granted_gpus->empty());
+    CHECK(*gpus("0-3", "0,1,2,3").granted_gpus == Names{"0", "1", "2", "3"});
+    const auto unmasked = without(with(kSbatchStep, {{"SLURM_STEP_GPUS", "2,3"}}), {"CUDA_VISIBLE_DEVICES"});
+    CHECK(*read_allocation(unmasked, "x").granted_gpus == Names{"2", "3"});  // --gpu-bind=none
+}
