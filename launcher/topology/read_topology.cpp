@@ -1,0 +1,86 @@
+#include "topology/read_topology.hpp"
+
+#include "topology/readers.hpp"
+#include "topology/system_files.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <sched.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+#include <set>
+
+namespace autolaunch::launcher {
+namespace {
+
+std::string read_hostname() {
+    char name[256] = {};
+    if (::gethostname(name, sizeof name - 1) != 0) return "localhost";
+    return name;
+}
+
+// Mems_allowed_list is the cpuset's; empty when the kernel does not say.
+std::vector<int> read_allowed_memory_nodes(const std::string& proc_root) {
+    const auto fields = read_fields(proc_root + "/self/status");
+    const auto found = fields.find("Mems_allowed_list");
+    return found == fields.end() ? std::vector<int>{} : parse_list(found->second).value_or(std::vector<int>{});
+}
+
+// A kernel without NUMA shows no nodes.
+NumaNode whole_machine(const std::vector<int>& allowed_cpus) {
+    NumaNode node;
+    struct sysinfo info = {};
+    if (::sysinfo(&info) == 0) node.memory_bytes = static_cast<std::uint64_t>(info.totalram) * info.mem_unit;
+    node.cpus = allowed_cpus;
+    return node;
+}
+
+}  // namespace
+
+std::vector<int> read_affinity() {
+    // The kernel refuses a mask smaller than its own, and does not say how large that is.
+    for (int size = 1024; size <= 1 << 20; size *= 2) {
+        const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(size), [](cpu_set_t* p) { CPU_FREE(p); });
+        const std::size_t bytes = CPU_ALLOC_SIZE(size);
+        CPU_ZERO_S(bytes, set.get());
+        if (::sched_getaffinity(0, bytes, set.get()) != 0) {
+            if (errno == EINVAL) continue;
+            throw SystemError(errno, "read the CPU affinity mask");
+        }
+        std::vector<int> cpus;
+        for (int cpu = 0; cpu < size; ++cpu)
+            if (CPU_ISSET_S(static_cast<std::size_t>(cpu), bytes, set.get())) cpus.push_back(cpu);
+        return cpus;
+    }
+    throw SystemError(EINVAL, "read the CPU affinity mask");
+}
+
+NodeTopology read_local_topology(const TopologyOptions& options) {
+    NodeTopology topology;
+    topology.hostname = read_hostname();
+    if (options.cpu_model) topology.cpu_model = read_cpu_model(options);
+    topology.allowed_cpus = options.allowed_cpus ? *options.allowed_cpus : read_affinity();
+
+    auto system_nodes = read_system_numa_nodes(options);
+    topology.numa_nodes =
+        usable_numa_nodes(system_nodes, topology.allowed_cpus, read_allowed_memory_nodes(options.proc_root));
+    if (topology.numa_nodes.empty()) topology.numa_nodes = {whole_machine(topology.allowed_cpus)};
+    if (system_nodes.empty()) system_nodes = {{topology.numa_nodes.front(), {0}}};
+
+    topology.cores = read_cores(options, topology.allowed_cpus, topology.numa_nodes);
+    std::set<int> packages;
+    for (const Core& core : topology.cores) packages.insert(core.package);
+    topology.package_count = static_cast<int>(packages.size());
+
+    topology.gpus = read_gpus(options, topology.allowed_cpus, system_nodes, topology.notes);
+    for (Gpu& gpu : topology.gpus)
+        if (gpu.numa_node) gpu.node_distances = distances_between(system_nodes, *gpu.numa_node, topology.numa_nodes);
+    topology.hcas = read_hcas(options, system_nodes);
+    topology.network_interfaces = list_directory(options.sysfs_root + "/class/net");
+    return topology;
+}
+
+}  // namespace autolaunch::launcher

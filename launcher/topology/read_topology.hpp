@@ -1,0 +1,27 @@
+#pragma once
+#include "topology/node_topology.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+/// Where to read, and as whom. Tests point the roots at a tree of their own.
+struct TopologyOptions {
+    std::string sysfs_root = "/sys";
+    std::string proc_root = "/proc";
+    std::string dev_root = "/dev";
+    std::optional<std::vector<int>> allowed_cpus;  ///< nothing: sched_getaffinity(2), which honours the cpuset
+    bool cpu_model = false;                        ///< read the CPU's name: /proc/cpuinfo can take milliseconds
+};
+
+/// This machine, from sysfs and procfs. Takes well under a millisecond on a small machine and starts no driver, no
+/// thread and no process. Files that are missing or malformed leave their fact unknown; at the least there is one NUMA
+/// node with one core for each allowed CPU. Throws SystemError only if the affinity mask cannot be read.
+NodeTopology read_local_topology(const TopologyOptions& options = {});
+
+/// CPUs that the calling thread may run on: its affinity mask, which the kernel keeps inside the cpuset.
+std::vector<int> read_affinity();
+
+}  // namespace autolaunch::launcher

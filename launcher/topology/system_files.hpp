@@ -1,0 +1,28 @@
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+// Small readers for sysfs and procfs. Private to this folder. None throws for a file that is missing or odd: the kernel
+// leaves files out by architecture, version and container, and a missing fact is an ordinary answer.
+
+/// First 16 KiB of the file, trimmed; nothing if it cannot be read.
+std::optional<std::string> read_small(const std::string& path);
+std::optional<long long> read_number(const std::string& path);
+/// "0-3,8" -> {0,1,2,3,8}, sorted and unique. Nothing if malformed or beyond 65536 numbers.
+std::optional<std::vector<int>> parse_list(std::string_view text);
+std::optional<std::vector<int>> read_list(const std::string& path);
+/// Names in a directory without "." and "..", sorted; empty if it cannot be read.
+std::vector<std::string> list_directory(const std::string& path);
+/// "Key:   value" lines.
+std::map<std::string, std::string> read_fields(const std::string& path);
+
+/// What is in both, or is `part` wholly in `whole`; sorted lists.
+std::vector<int> intersect(const std::vector<int>& a, const std::vector<int>& b);
+bool is_subset(const std::vector<int>& part, const std::vector<int>& whole);
+
+}  // namespace autolaunch::launcher
