@@ -12,23 +12,31 @@ enum class BindingMode { node, exclusive, socket, core_complex, none };
 
 /// "node", "exclusive", "socket", "core-complex", "none"; nothing for other words.
 std::optional<BindingMode> binding_mode_from(std::string_view word);
+std::string_view binding_mode_name(BindingMode mode);
 
 /// Where one rank runs, and why.
 struct RankBinding {
     int local_rank = 0;
-    std::optional<int> gpu;            ///< position in the list of usable GPUs (the CUDA ordinal the rank will see)
-    std::vector<int> cpus;             ///< empty: the inherited mask is left alone
-    std::vector<int> memory_nodes;     ///< preferred NUMA nodes; empty: the default policy
-    int physical_cores = 1;            ///< in `cpus` (or in the inherited mask)
-    std::string reason;                ///< one sentence
+    std::optional<int> gpu;         ///< position in the list of usable GPUs (the CUDA ordinal the rank will see)
+    std::vector<int> cpus;          ///< empty: the inherited mask is left alone
+    std::vector<int> memory_nodes;  ///< preferred NUMA nodes; empty: the default policy
+    int physical_cores = 1;         ///< its share of those in `cpus` (or in the inherited mask), at least 1
+    std::string reason;             ///< one sentence
 };
 
 struct BindingPlan {
-    std::vector<RankBinding> ranks;       ///< by local rank
+    std::vector<RankBinding> ranks;  ///< by local rank
     std::vector<std::string> warnings;
 };
 
-/// Pure. `gpus` are the usable ones, as positions in topology.gpus, in the order the ranks see them.
+/// Pure, and the same answer for the same input. No rank gets a CPU outside topology.allowed_cpus.
+///   node          all allowed CPUs near the rank's GPU; without GPUs, of the NUMA node that falls to it
+///   socket        all allowed CPUs of the sockets those are in
+///   core_complex  one L3 group of them, ranks of one locality spread over its groups
+///   exclusive     a part of their cores for itself alone (binding/exclusive.hpp); shared where cores are too few
+///   none          nothing is bound
+/// Where that is all that is allowed, or a GPU's NUMA node is unknown, `cpus` stays empty: the mask is left alone.
+/// `gpus` are the usable ones, as positions in topology.gpus, in the order the ranks see them.
 BindingPlan bind_ranks(const NodeTopology& topology, const std::vector<int>& gpus, int rank_count, BindingMode mode);
 
 }  // namespace autolaunch::launcher
