@@ -15,9 +15,9 @@ struct VariableChoice {
 };
 
 struct NcclEnvironment {
-    std::vector<VariableChoice> set;     ///< we set these
-    std::vector<VariableChoice> kept;    ///< found in the environment or a configuration file, and left as they are
-    std::vector<std::string> warnings;   ///< known foot-guns among what was found
+    std::vector<VariableChoice> set;    ///< we set these
+    std::vector<VariableChoice> kept;   ///< found in the environment or a configuration file, and left as they are
+    std::vector<std::string> warnings;  ///< known foot-guns among what was found
 };
 
 /// Pure. `found` is the environment with the user's settings (spec over process environment over nccl.conf).

@@ -16,7 +16,7 @@ struct RankPlan {
     int rank = 0;
     int local_rank = 0;
     std::vector<std::string> argv;
-    std::vector<VariableChoice> environment;    ///< what is set on top of the inherited environment, with reasons
+    std::vector<VariableChoice> environment;  ///< what is set on top of the inherited environment, with reasons
     RankBinding binding;
     std::optional<Gpu> gpu;
 };
@@ -25,19 +25,21 @@ struct RankPlan {
 struct LaunchPlan {
     std::string job_name;
     std::string run_id;
-    std::string run_dir;                    ///< absolute
-    std::string hostname;                   ///< this node
+    std::string run_dir;   ///< absolute
+    std::string hostname;  ///< this node
     std::vector<std::string> node_names;
     int node_rank = 0;
     int world_size = 1;
-    std::string workdir;                    ///< absolute
-    std::vector<RankPlan> ranks;            ///< of this node, by local rank
+    std::string workdir;          ///< absolute
+    std::vector<RankPlan> ranks;  ///< of this node, by local rank
     NcclEnvironment nccl;
     std::vector<std::string> warnings;
-    JobSpec spec;                           ///< restart, logging, rendezvous settings
-    int gpu_count = 0;
+    JobSpec spec;       ///< restart, logging, rendezvous settings
+    int gpu_count = 0;  ///< usable here
     int numa_node_count = 1;
     BindingMode binding_mode = BindingMode::node;
+    int node_count = 1;                ///< as many as node_names, or as the spec asks where nobody names them
+    std::optional<int> tasks_on_node;  ///< how many launchers the scheduler started here
 };
 
 /// What is known only once a generation has its sockets.
@@ -45,12 +47,13 @@ struct GenerationFacts {
     int generation = 0;
     std::string master_addr;
     std::uint16_t master_port = 0;
-    std::string socket_path;            ///< the agent's session socket
+    std::string socket_path;  ///< the agent's session socket
     std::string trainer_config_path;
     std::string run_dir;
 };
 
-/// Pure. `environment` is the launcher's own; `now_text` names a run directory that the spec does not name
+/// Pure. Takes what the user asked for, what the scheduler gave, what the machine has; starts nothing. `environment` is
+/// the launcher's own; `now_text` names a run directory that the spec does not name
 /// (runs/<job id or time>). Throws Error{invalid_argument} with what to change when it cannot be done.
 LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const NodeTopology& topology,
                      const EnvironmentMap& environment, const std::string& current_dir, const std::string& now_text);
@@ -58,6 +61,13 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
 /// The complete environment of one rank in one generation, "NAME=value" each: inherited, plus planned, plus facts.
 std::vector<std::string> rank_environment(const LaunchPlan& plan, const RankPlan& rank, const GenerationFacts& facts,
                                           const EnvironmentMap& inherited);
+
+/// Throws Error{unsupported} for a plan that this build can show but not run: several nodes, or several launchers that
+/// the scheduler started on one node. `plan` does not call it, `run` does.
+void check_runnable(const LaunchPlan& plan);
+
+/// One line for the banner: "8 of 8 ranks here · exclusive cores on 2 NUMA nodes · 8 GPUs".
+std::string describe_placement(const LaunchPlan& plan);
 
 /// For people and for programs: `autolaunch plan` and `autolaunch plan --json`.
 std::string plan_table(const LaunchPlan& plan);

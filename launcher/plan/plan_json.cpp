@@ -1,0 +1,74 @@
+#include "plan/launch_plan.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace autolaunch::launcher {
+namespace {
+
+// docs/plan-json.md describes this form; raise the number when a field changes its meaning or goes away.
+constexpr int kFormatVersion = 1;
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+    return value ? Json(*value) : Json(nullptr);
+}
+
+Json choices_json(const std::vector<VariableChoice>& choices) {
+    Json list = Json::array();
+    for (const VariableChoice& choice : choices)
+        list.push_back({{"name", choice.name}, {"value", choice.value}, {"reason", choice.reason}});
+    return list;
+}
+
+Json gpu_json(const RankPlan& rank) {
+    if (!rank.gpu) return nullptr;
+    return {{"ordinal", or_null(rank.binding.gpu)},
+            {"bdf", rank.gpu->bdf},
+            {"uuid", rank.gpu->uuid},
+            {"model", rank.gpu->model},
+            {"vendor", rank.gpu->vendor},
+            {"numa_node", or_null(rank.gpu->numa_node)},
+            {"numa_source", rank.gpu->numa_source}};
+}
+
+Json rank_json(const RankPlan& rank) {
+    return {{"rank", rank.rank},
+            {"local_rank", rank.local_rank},
+            {"argv", rank.argv},
+            {"gpu", gpu_json(rank)},
+            {"cpus", rank.binding.cpus},
+            {"memory_nodes", rank.binding.memory_nodes},
+            {"physical_cores", rank.binding.physical_cores},
+            {"reason", rank.binding.reason},
+            {"environment", choices_json(rank.environment)}};
+}
+
+}  // namespace
+
+std::string plan_json(const LaunchPlan& plan) {
+    Json ranks = Json::array();
+    for (const RankPlan& rank : plan.ranks) ranks.push_back(rank_json(rank));
+    const Json whole = {{"format", kFormatVersion},
+                        {"job_name", plan.job_name},
+                        {"run_id", plan.run_id},
+                        {"run_dir", plan.run_dir},
+                        {"workdir", plan.workdir},
+                        {"hostname", plan.hostname},
+                        {"nodes", {{"count", plan.node_count}, {"names", plan.node_names}, {"rank", plan.node_rank}}},
+                        {"world_size", plan.world_size},
+                        {"binding", binding_mode_name(plan.binding_mode)},
+                        {"gpu_count", plan.gpu_count},
+                        {"numa_node_count", plan.numa_node_count},
+                        {"ranks", ranks},
+                        {"nccl",
+                         {{"set", choices_json(plan.nccl.set)},
+                          {"kept", choices_json(plan.nccl.kept)},
+                          {"warnings", plan.nccl.warnings}}},
+                        {"warnings", plan.warnings}};
+    // A name from outside need not be UTF-8; it is shown with replacement characters rather than refused.
+    return whole.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,112 @@
+#include "base/text.hpp"
+#include "plan/launch_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace autolaunch::launcher {
+namespace {
+
+using Row = std::vector<std::string>;
+
+// Columns as wide as their widest cell, two blanks between; the last column is not padded. Cells are ASCII but for
+// model names and paths, where a column may come out wider than needed.
+std::string format_rows(const std::vector<Row>& rows, const std::string& indent) {
+    std::vector<std::size_t> widths;
+    for (const Row& row : rows) {
+        widths.resize(std::max(widths.size(), row.size()));
+        for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    }
+    std::string text;
+    for (const Row& row : rows) {
+        std::string line = indent;
+        for (std::size_t i = 0; i < row.size(); ++i)
+            line += i + 1 == row.size() ? row[i] : fmt::format("{:<{}}  ", row[i], widths[i]);
+        line.erase(line.find_last_not_of(' ') + 1);
+        text += line + '\n';
+    }
+    return text;
+}
+
+std::string numa_text(const RankPlan& rank) {
+    if (!rank.binding.memory_nodes.empty()) return format_list(rank.binding.memory_nodes);
+    if (rank.gpu && rank.gpu->numa_node) return std::to_string(*rank.gpu->numa_node);
+    return "-";
+}
+
+std::string gpu_text(const RankPlan& rank) {
+    if (!rank.gpu) return "-";
+    std::string text = std::to_string(rank.binding.gpu.value_or(0));
+    if (!rank.gpu->bdf.empty()) text += " " + rank.gpu->bdf;
+    if (!rank.gpu->model.empty()) text += " " + rank.gpu->model;
+    return text;
+}
+
+std::string ranks_section(const LaunchPlan& plan) {
+    std::vector<Row> rows = {{"RANK", "LOCAL", "GPU", "NUMA", "CPUS", "CORES", "WHY"}};
+    for (const RankPlan& rank : plan.ranks) {
+        const auto& binding = rank.binding;
+        rows.push_back({std::to_string(rank.rank), std::to_string(rank.local_rank), gpu_text(rank), numa_text(rank),
+                        binding.cpus.empty() ? "as inherited" : format_list(binding.cpus),
+                        std::to_string(binding.physical_cores), binding.reason});
+    }
+    return format_rows(rows, "  ");
+}
+
+// A variable that has one value for all ranks is one row; one that counts with the ranks is one row with its range.
+std::string environment_section(const LaunchPlan& plan) {
+    std::vector<Row> rows;
+    const RankPlan& first = plan.ranks.front();
+    for (const VariableChoice& choice : first.environment) {
+        Row values;
+        for (const RankPlan& rank : plan.ranks)
+            for (const VariableChoice& other : rank.environment)
+                if (other.name == choice.name) values.push_back(other.value);
+        const bool same = std::all_of(values.begin(), values.end(), [&](const auto& v) { return v == values[0]; });
+        std::string shown = same ? choice.value : values.front() + " … " + values.back();
+        rows.push_back({choice.name, shown, choice.reason});
+    }
+    rows.push_back({"MASTER_ADDR, MASTER_PORT", "at start", "a socket that listens already"});
+    rows.push_back({"AUTOLAUNCH_SOCKET", "at start", "the launcher's socket"});
+    rows.push_back({"TORCHELASTIC_RESTART_COUNT", "at start", "the generation, from 0"});
+    return format_rows(rows, "  ");
+}
+
+std::string nccl_section(const NcclEnvironment& nccl) {
+    std::vector<Row> rows;
+    for (const VariableChoice& choice : nccl.set)
+        rows.push_back({"set", choice.name + "=" + choice.value, choice.reason});
+    for (const VariableChoice& choice : nccl.kept)
+        rows.push_back({"kept", choice.name + "=" + choice.value, choice.reason});
+    return format_rows(rows, "  ");
+}
+
+std::string head(const LaunchPlan& plan) {
+    std::string text = fmt::format("{}   run {}\n", plan.job_name, plan.run_id);
+    text += format_rows({{"node", fmt::format("{}, {} of {}", plan.hostname, plan.node_rank + 1, plan.node_count)},
+                         {"placement", describe_placement(plan)},
+                         {"command", join(plan.ranks.front().argv, " ")},
+                         {"workdir", plan.workdir},
+                         {"run dir", plan.run_dir}},
+                        "  ");
+    return text;
+}
+
+}  // namespace
+
+std::string plan_table(const LaunchPlan& plan) {
+    std::string text = head(plan);
+    text += "\nranks\n" + ranks_section(plan);
+    text += "\nenvironment, on top of the inherited one\n" + environment_section(plan);
+    if (plan.gpu_count > 0) text += "\nnccl\n" + nccl_section(plan.nccl);
+    if (!plan.warnings.empty() || !plan.nccl.warnings.empty()) {
+        text += "\nwarnings\n";
+        for (const auto* list : {&plan.warnings, &plan.nccl.warnings})
+            for (const std::string& warning : *list) text += "  ! " + warning + "\n";
+    }
+    return text;
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,21 @@
+#pragma once
+#include "allocation/allocation.hpp"
+#include "spec/job_spec.hpp"
+#include "topology/node_topology.hpp"
+
+#include <string>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+struct UsableGpus {
+    std::vector<int> positions;  ///< in topology.gpus, in the order the ranks will see them
+    std::vector<std::string> warnings;
+};
+
+/// The machine's GPUs of one vendor, cut down to what was granted and to resources.gpus_per_node. Pure. Throws
+/// Error{invalid_argument} when the spec asks for more than there are.
+UsableGpus choose_usable_gpus(const NodeTopology& topology, const Allocation& allocation,
+                              const ResourceSpec& resources);
+
+}  // namespace autolaunch::launcher
