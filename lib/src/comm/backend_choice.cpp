@@ -1,0 +1,60 @@
+#include "comm/backend_choice.hpp"
+
+#include "base/text.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+
+namespace autolaunch {
+namespace {
+
+constexpr char kBuildHint[] = "build with AUTOLAUNCH_WITH_MPI=ON";
+
+bool on_one_node(const RankInfo& info) { return info.node_count == 1 && info.local_world_size == info.world_size; }
+
+BackendChoice choose_automatically(const RankInfo& info, bool mpi_built_in) {
+    if (info.world_size == 1) return BackendChoice::self;
+    if (info.launched_by == LaunchedBy::mpi && mpi_built_in) return BackendChoice::mpi;
+    if (on_one_node(info)) return BackendChoice::shm;
+    throw Error(ErrorCode::unsupported,
+                fmt::format("no backend joins {} CPU ranks on {} nodes", info.world_size, info.node_count),
+                mpi_built_in ? "start the ranks through MPI (mpirun, or srun --mpi=pmix), or set backend to \"mpi\" "
+                               "if they can reach each other that way"
+                             : kBuildHint);
+}
+
+[[noreturn]] void refuse_unknown(std::string_view wanted) {
+    const std::array<std::string, 4> names = {"auto", "self", "shm", "mpi"};
+    const std::string meant = nearest(wanted, names);
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("there is no communicator backend '{}'; there are {}", wanted, join(names, ", ")),
+                meant.empty() ? std::string() : fmt::format("did you mean '{}'?", meant));
+}
+
+}  // namespace
+
+BackendChoice choose_backend(std::string_view wanted, const RankInfo& info, bool mpi_built_in) {
+    if (wanted == "auto") return choose_automatically(info, mpi_built_in);
+    if (wanted == "self") {
+        if (info.world_size == 1) return BackendChoice::self;
+        throw Error(ErrorCode::unsupported, fmt::format("backend self serves one rank, not {}", info.world_size));
+    }
+    if (wanted == "shm") {
+        if (on_one_node(info)) return BackendChoice::shm;
+        throw Error(ErrorCode::unsupported,
+                    fmt::format("backend shm serves one node, not {}: here are {} of {} ranks", info.node_count,
+                                info.local_world_size, info.world_size),
+                    "set backend to \"mpi\"");
+    }
+    if (wanted == "mpi") {
+        if (mpi_built_in) return BackendChoice::mpi;
+        throw Error(ErrorCode::unsupported, "backend mpi is not in this build", kBuildHint);
+    }
+    refuse_unknown(wanted);
+}
+
+}  // namespace autolaunch

@@ -1,0 +1,152 @@
+#include "comm/mpi/mpi_group.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace autolaunch::mpi {
+namespace {
+
+constexpr int kNoticeTag = 1;
+constexpr int kTestsBetweenNotices = 32;
+constexpr int kTestsBeforeYield = 200;
+
+}  // namespace
+
+Group::Group(std::shared_ptr<Runtime> runtime, MPI_Comm data, std::chrono::milliseconds timeout)
+    : runtime_(std::move(runtime)), data_(data), timeout_(timeout) {
+    // Errors come back as codes: an error handler that ends the process would hide our own report.
+    check(MPI_Comm_set_errhandler(data_, MPI_ERRORS_RETURN), "set an MPI error handler");
+    check(MPI_Comm_rank(data_, &rank_), "ask MPI for the rank");
+    check(MPI_Comm_size(data_, &size_), "ask MPI for the size");
+    run("creating the communicator", [&](MPI_Request* request) { return MPI_Comm_idup(data_, &control_, request); });
+    listen();
+}
+
+std::unique_ptr<Group> Group::world(std::chrono::milliseconds timeout) {
+    auto runtime = Runtime::acquire();
+    MPI_Comm data = MPI_COMM_NULL;
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &data), "duplicate MPI_COMM_WORLD");
+    return std::unique_ptr<Group>(new Group(std::move(runtime), data, timeout));
+}
+
+std::unique_ptr<Group> Group::split(Group& parent, int color, int key) {
+    // MPI_Comm_split has no nonblocking form: when all ranks have come this far, it will not block for long.
+    parent.run("split", [&](MPI_Request* request) { return MPI_Ibarrier(parent.data_, request); });
+    MPI_Comm data = MPI_COMM_NULL;
+    {
+        const std::scoped_lock lock(parent.mpi_mutex_);
+        check(MPI_Comm_split(parent.data_, color < 0 ? MPI_UNDEFINED : color, key, &data), "split a communicator");
+    }
+    if (color < 0) return nullptr;
+    return std::unique_ptr<Group>(new Group(parent.runtime_, data, parent.timeout_));
+}
+
+Group::~Group() {
+    const std::scoped_lock lock(mpi_mutex_);
+    int finalized = 0;
+    if (abort_state_.aborted() || MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
+    if (notice_request_ != MPI_REQUEST_NULL) {
+        MPI_Cancel(&notice_request_);
+        MPI_Wait(&notice_request_, MPI_STATUS_IGNORE);
+    }
+    if (control_ != MPI_COMM_NULL) MPI_Comm_free(&control_);
+    MPI_Comm_free(&data_);
+}
+
+void Group::listen() {
+    check(MPI_Irecv(notice_in_.data(), int(kNoticeBytes), MPI_CHAR, MPI_ANY_SOURCE, kNoticeTag, control_,
+                    &notice_request_),
+          "listen for aborts");
+}
+
+MPI_Status Group::run(const char* name, const std::function<int(MPI_Request*)>& start) {
+    throw_if_aborted();
+    const Deadline deadline = Deadline::after(timeout_);
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Status status{};
+    {
+        const std::scoped_lock lock(mpi_mutex_);
+        check(start(&request), name);
+    }
+    for (int tests = 1; !test(request, status, name); ++tests) {
+        if (tests % kTestsBetweenNotices == 0) throw_if_aborted();
+        if (deadline.passed()) {
+            const std::string text =
+                fmt::format("rank {} waited {} s in {}", rank_, std::chrono::duration<double>(timeout_).count(), name);
+            abort(text);
+            throw TimeoutError(text, "a rank is stuck elsewhere or has not called the collective");
+        }
+        if (tests > kTestsBeforeYield) ::sched_yield();
+    }
+    return status;
+}
+
+bool Group::test(MPI_Request& request, MPI_Status& status, const char* name) {
+    const std::scoped_lock lock(mpi_mutex_);
+    int done = 0;
+    try {
+        check(MPI_Test(&request, &done, &status), name);
+    } catch (const Error& error) {
+        abort_state_.abort(error.what());
+        notify_peers();
+        throw;
+    }
+    return done != 0;
+}
+
+void Group::throw_if_aborted() {
+    {
+        const std::scoped_lock lock(mpi_mutex_);
+        poll_notices();
+        // An abort() from a thread that may not call MPI left the telling to this one.
+        if (abort_state_.aborted()) notify_peers();
+    }
+    abort_state_.throw_if_aborted();
+}
+
+CommunicatorStatus Group::status() {
+    std::unique_lock lock(mpi_mutex_, std::try_to_lock);
+    if (lock && runtime_->may_call_here()) poll_notices();
+    return abort_state_.status();
+}
+
+void Group::poll_notices() {
+    if (notice_request_ == MPI_REQUEST_NULL) return;
+    int arrived = 0;
+    if (MPI_Test(&notice_request_, &arrived, MPI_STATUS_IGNORE) != MPI_SUCCESS || arrived == 0) return;
+    notice_in_.back() = '\0';
+    abort_state_.abort(notice_in_.data());
+    runtime_->never_finalize();
+    notified_ = true;  // whoever sent it has told everybody
+}
+
+void Group::notify_peers() {
+    if (notified_) return;
+    notified_ = true;
+    runtime_->never_finalize();
+    if (control_ == MPI_COMM_NULL) return;
+    const std::string reason = abort_state_.reason();
+    std::memcpy(notice_out_.data(), reason.data(), std::min(reason.size(), kNoticeBytes - 1));
+    // Never waited for: short messages leave at once, and a peer that is gone must not hold up this rank.
+    notice_sends_.assign(static_cast<std::size_t>(size_), MPI_REQUEST_NULL);
+    for (int peer = 0; peer < size_; ++peer) {
+        if (peer == rank_) continue;
+        MPI_Isend(notice_out_.data(), int(kNoticeBytes), MPI_CHAR, peer, kNoticeTag, control_,
+                  &notice_sends_[static_cast<std::size_t>(peer)]);
+    }
+    int done = 0;
+    MPI_Testall(size_, notice_sends_.data(), &done, MPI_STATUSES_IGNORE);
+}
+
+void Group::abort(const std::string& reason) {
+    if (!abort_state_.abort(fmt::format("rank {}: {}", rank_, reason))) return;
+    runtime_->never_finalize();
+    if (!runtime_->may_call_here()) return;
+    const std::scoped_lock lock(mpi_mutex_);
+    notify_peers();
+}
+
+}  // namespace autolaunch::mpi

@@ -1,0 +1,64 @@
+#pragma once
+// One MPI communicator for data, one for abort notices, and the loop in which a rank waits on both.
+#include "base/deadline.hpp"
+#include "comm/abort_state.hpp"
+#include "comm/mpi/mpi_runtime.hpp"
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace autolaunch::mpi {
+
+/// Owner: the backend. Threads: one, except abort() and status(). Blocks: run() and the factories, until the operation
+/// is done or the timeout passed.
+class Group {
+public:
+    static std::unique_ptr<Group> world(std::chrono::milliseconds timeout);
+    /// Null for a negative color. Collective over `parent`.
+    static std::unique_ptr<Group> split(Group& parent, int color, int key);
+    /// Cancels what is pending and frees the communicators; after an abort it leaves them to the process's end.
+    ~Group();
+    Group(const Group&) = delete;
+    Group& operator=(const Group&) = delete;
+
+    int rank() const noexcept { return rank_; }
+    int size() const noexcept { return size_; }
+    MPI_Comm data() const noexcept { return data_; }
+
+    /// Starts an operation by `start`, which calls one MPI_I… function, and waits for it. A failure aborts the group.
+    MPI_Status run(const char* name, const std::function<int(MPI_Request*)>& start);
+    void throw_if_aborted();
+    void abort(const std::string& reason);
+    /// Looks for a notice first, unless a collective is doing so.
+    CommunicatorStatus status();
+
+private:
+    static constexpr std::size_t kNoticeBytes = 512;
+
+    Group(std::shared_ptr<Runtime> runtime, MPI_Comm data, std::chrono::milliseconds timeout);
+    bool test(MPI_Request& request, MPI_Status& status, const char* name);
+    void listen();
+    void poll_notices();
+    void notify_peers();
+
+    std::shared_ptr<Runtime> runtime_;
+    MPI_Comm data_ = MPI_COMM_NULL;
+    MPI_Comm control_ = MPI_COMM_NULL;
+    std::chrono::milliseconds timeout_;
+    int rank_ = 0;
+    int size_ = 1;
+    AbortState abort_state_;
+    std::mutex mpi_mutex_;  // around what abort() shares with the collectives: requests and notices
+    bool notified_ = false;
+    MPI_Request notice_request_ = MPI_REQUEST_NULL;
+    std::array<char, kNoticeBytes> notice_in_{};
+    std::array<char, kNoticeBytes> notice_out_{};
+    std::vector<MPI_Request> notice_sends_;
+};
+
+}  // namespace autolaunch::mpi

@@ -1,0 +1,60 @@
+#include "comm/mpi/mpi_runtime.hpp"
+
+#include <mutex>
+
+namespace autolaunch::mpi {
+
+void check(int code, const char* doing) {
+    if (code == MPI_SUCCESS) return;
+    char text[MPI_MAX_ERROR_STRING] = {};
+    int length = 0;
+    MPI_Error_string(code, text, &length);
+    int kind = MPI_SUCCESS;
+    MPI_Error_class(code, &kind);
+    const ErrorCode ours = kind == MPI_ERR_TRUNCATE ? ErrorCode::mismatch : ErrorCode::closed;
+    throw Error(ours, std::string("cannot ") + doing + ": " + text);
+}
+
+std::shared_ptr<Runtime> Runtime::acquire() {
+    // Process-wide, as what it stands for.
+    static std::mutex mutex;
+    static std::weak_ptr<Runtime> current;
+    const std::scoped_lock lock(mutex);
+    auto runtime = current.lock();
+    if (!runtime) {
+        runtime.reset(new Runtime);
+        current = runtime;
+    }
+    return runtime;
+}
+
+Runtime::Runtime() {
+    int finalized = 0;
+    check(MPI_Finalized(&finalized), "ask whether MPI is finalized");
+    if (finalized != 0) {
+        throw Error(ErrorCode::unsupported, "backend mpi: MPI was already finalized, and cannot start again",
+                    "keep one communicator of backend mpi alive as long as others will be made");
+    }
+    int initialized = 0;
+    check(MPI_Initialized(&initialized), "ask whether MPI is initialized");
+    if (initialized == 0) {
+        check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &thread_level_), "initialize MPI");
+        initialized_here_ = true;
+    } else {
+        check(MPI_Query_thread(&thread_level_), "ask for MPI's thread level");
+    }
+}
+
+Runtime::~Runtime() {
+    int finalized = 0;
+    if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
+    if (initialized_here_ && !never_finalize_.load()) MPI_Finalize();
+}
+
+bool Runtime::may_call_here() const {
+    if (thread_level_ == MPI_THREAD_MULTIPLE) return true;
+    int main = 0;
+    return MPI_Is_thread_main(&main) == MPI_SUCCESS && main != 0;
+}
+
+}  // namespace autolaunch::mpi

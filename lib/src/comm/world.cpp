@@ -1,0 +1,74 @@
+// Communicator::world: from the session's place in the job to a backend.
+#include "comm/backend_choice.hpp"
+#include "comm/self/self_backend.hpp"
+#include "comm/shm/shm_backend.hpp"
+
+#if AUTOLAUNCH_HAVE_MPI
+#include "comm/mpi/mpi_backend.hpp"
+#endif
+
+#include <autolaunch/comm/communicator.hpp>
+#include <autolaunch/error.hpp>
+#include <autolaunch/session.hpp>
+
+#include <fmt/format.h>
+
+#include <memory>
+
+namespace autolaunch {
+namespace {
+
+constexpr bool kMpiBuiltIn = AUTOLAUNCH_HAVE_MPI != 0;
+
+// Every rank counts its own world() calls in the store, so the n-th call of one meets the n-th call of the others, and
+// no process-wide counter is needed.
+std::shared_ptr<CommunicatorBackend> make_shm(Session& session, std::chrono::milliseconds timeout) {
+    Store& store = session.store();
+    const std::int64_t call = store.add(fmt::format("comm/shm/calls/{}", session.rank()), 1);
+    const std::string key = fmt::format("comm/shm/address/{}", call);
+    const ShmRendezvous rendezvous{
+        [&](const std::string& address) { store.set(key, address); },
+        [&](std::chrono::milliseconds longest) { return store.get(key, longest); },
+    };
+    return ShmBackend::create(rendezvous, session.rank(), session.world_size(), timeout);
+}
+
+std::shared_ptr<CommunicatorBackend> make_mpi([[maybe_unused]] const RankInfo& info,
+                                              [[maybe_unused]] std::chrono::milliseconds timeout) {
+#if AUTOLAUNCH_HAVE_MPI
+    MpiOptions options;
+    options.timeout = timeout;
+    auto backend = MpiBackend::world(options);
+    // An MPI that does not recognise its launcher silently makes every process rank 0 of 1.
+    if (backend->size() != info.world_size || backend->rank() != info.rank) {
+        throw Error(ErrorCode::mismatch,
+                    fmt::format("this is rank {} of {}, but MPI says rank {} of {}", info.rank, info.world_size,
+                                backend->rank(), backend->size()),
+                    "the ranks were not started through this MPI; use its own launcher or backend shm");
+    }
+    return backend;
+#else
+    return nullptr;  // choose_backend() has refused
+#endif
+}
+
+}  // namespace
+
+Communicator Communicator::world(Session& session, const CommunicatorOptions& options) {
+    if (options.timeout <= std::chrono::milliseconds::zero()) {
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("the communicator's timeout is {} ms", options.timeout.count()),
+                    "give a time above zero");
+    }
+    switch (choose_backend(options.backend, session.info(), kMpiBuiltIn)) {
+        case BackendChoice::self:
+            return Communicator(std::make_shared<SelfBackend>());
+        case BackendChoice::shm:
+            return Communicator(make_shm(session, options.timeout));
+        case BackendChoice::mpi:
+            return Communicator(make_mpi(session.info(), options.timeout));
+    }
+    throw Error(ErrorCode::unsupported, "no backend was chosen");
+}
+
+}  // namespace autolaunch

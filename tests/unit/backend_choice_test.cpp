@@ -1,0 +1,69 @@
+#include "comm/backend_choice.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace autolaunch;
+
+namespace {
+
+RankInfo place(LaunchedBy launched_by, int world_size, int local_world_size, int node_count) {
+    RankInfo info;
+    info.launched_by = launched_by;
+    info.world_size = world_size;
+    info.local_world_size = local_world_size;
+    info.node_count = node_count;
+    return info;
+}
+
+const RankInfo kAlone = place(LaunchedBy::nobody, 1, 1, 1);
+const RankInfo kOneNode = place(LaunchedBy::autolaunch, 8, 8, 1);
+const RankInfo kTwoNodes = place(LaunchedBy::autolaunch, 16, 8, 2);
+const RankInfo kMpiTwoNodes = place(LaunchedBy::mpi, 16, 8, 2);
+
+Error refusal(std::string_view wanted, const RankInfo& info, bool mpi_built_in) {
+    try {
+        choose_backend(wanted, info, mpi_built_in);
+    } catch (const Error& error) {
+        return error;
+    }
+    throw std::runtime_error("nothing was refused");
+}
+
+}  // namespace
+
+TEST_CASE("auto takes self for one rank, mpi under an MPI launcher, else shm on one node") {
+    CHECK(choose_backend("auto", kAlone, true) == BackendChoice::self);
+    CHECK(choose_backend("auto", place(LaunchedBy::mpi, 1, 1, 1), true) == BackendChoice::self);
+    CHECK(choose_backend("auto", kOneNode, true) == BackendChoice::shm);
+    CHECK(choose_backend("auto", kMpiTwoNodes, true) == BackendChoice::mpi);
+    CHECK(choose_backend("auto", place(LaunchedBy::mpi, 4, 4, 1), true) == BackendChoice::mpi);
+    CHECK(choose_backend("auto", place(LaunchedBy::mpi, 4, 4, 1), false) == BackendChoice::shm);
+}
+
+TEST_CASE("several nodes without MPI are refused, with what to do") {
+    const Error with_mpi = refusal("auto", kTwoNodes, true);
+    CHECK(with_mpi.code() == ErrorCode::unsupported);
+    CHECK(with_mpi.hint().find("mpi") != std::string::npos);
+    const Error without_mpi = refusal("auto", kMpiTwoNodes, false);
+    CHECK(without_mpi.code() == ErrorCode::unsupported);
+    CHECK(without_mpi.hint().find("AUTOLAUNCH_WITH_MPI") != std::string::npos);
+}
+
+TEST_CASE("a named backend must be able to serve the ranks") {
+    CHECK(choose_backend("mpi", kTwoNodes, true) == BackendChoice::mpi);
+    CHECK(choose_backend("shm", kAlone, true) == BackendChoice::shm);
+    CHECK(refusal("self", kOneNode, true).code() == ErrorCode::unsupported);
+    CHECK(refusal("shm", kTwoNodes, true).code() == ErrorCode::unsupported);
+    CHECK(refusal("mpi", kOneNode, false).code() == ErrorCode::unsupported);
+}
+
+TEST_CASE("an unknown backend is refused with the valid names and the one that was meant") {
+    const Error error = refusal("smh", kOneNode, true);
+    CHECK(error.code() == ErrorCode::invalid_argument);
+    CHECK(std::string(error.what()).find("auto, self, shm, mpi") != std::string::npos);
+    CHECK(error.hint().find("'shm'") != std::string::npos);
+}
