@@ -1,0 +1,212 @@
+#include "trainer.hpp"
+
+#include "sampling.hpp"
+#include "vector_kernels.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <numbers>
+#include <stdexcept>
+
+namespace gpt {
+namespace {
+
+namespace al = autolaunch;
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+const char* name_of(al::fsdp::ShardingStrategy strategy) {
+    switch (strategy) {
+        case al::fsdp::ShardingStrategy::full_shard:
+            return "full_shard";
+        case al::fsdp::ShardingStrategy::shard_grad_op:
+            return "shard_grad_op";
+        case al::fsdp::ShardingStrategy::no_shard:
+            return "no_shard";
+        case al::fsdp::ShardingStrategy::hybrid_shard:
+            return "hybrid_shard";
+    }
+    return "";
+}
+
+al::fsdp::AdamWOptions optimizer_options(const TrainerConfig& config) {
+    al::fsdp::AdamWOptions options;
+    options.lr = config.optimizer.lr;
+    options.beta1 = config.optimizer.beta1;
+    options.beta2 = config.optimizer.beta2;
+    options.weight_decay = config.optimizer.weight_decay;
+    return options;
+}
+
+fs::path checkpoint_directory(const TrainerConfig& config, const al::Session& session) {
+    return config.checkpoint.directory.empty() ? session.run_dir() / "checkpoints" : config.checkpoint.directory;
+}
+
+}  // namespace
+
+Trainer::Trainer(al::Session& session, const TrainerConfig& config)
+    : session_(&session),
+      config_(config),
+      text_(load_text(config.dataloader.path, config.model.context)),
+      pool_(default_thread_count(session.info().local_world_size)),
+      world_(al::Communicator::world(session)),
+      sharded_(world_, {.strategy = config.sharding_strategy, .precision = {}}),
+      parameters_(sharded_, unit_shapes(config.model)),
+      model_(config.model, pool_),
+      optimizer_(sharded_, optimizer_options(config)) {
+    if (config.dataloader.global_batch < world_.size()) {
+        throw std::invalid_argument("dataloader.global_batch " + std::to_string(config.dataloader.global_batch) +
+                                    " leaves some of " + std::to_string(world_.size()) + " ranks without work");
+    }
+    if (config.checkpoint.enabled) {
+        checkpointer_.emplace(session, world_,
+                              al::CheckpointOptions{checkpoint_directory(config, session), config.checkpoint.keep});
+    }
+}
+
+void Trainer::run() {
+    if (prints()) introduce();
+    resume();
+    train();
+    if (steps_done_ == config_.step_scheduler.max_steps) show_result();
+}
+
+void Trainer::introduce() const {
+    const double entropy = unigram_entropy(text_.train);
+    std::printf("model %lld parameters: %lld layers, %lld heads, width %lld, context %lld\n",
+                static_cast<long long>(sharded_.parameter_count()), static_cast<long long>(config_.model.layers),
+                static_cast<long long>(config_.model.heads), static_cast<long long>(config_.model.width),
+                static_cast<long long>(config_.model.context));
+    std::printf("text %s: %d files, %zu bytes to train on, %zu held out, unigram entropy %.3f nats\n",
+                config_.dataloader.path.c_str(), text_.file_count, text_.train.size(), text_.validation.size(),
+                entropy);
+    std::printf("%d ranks over %s, %s, %d threads each, %s kernels\n", world_.size(),
+                std::string(world_.backend()).c_str(), name_of(config_.sharding_strategy), pool_.size(),
+                vector_kernels<float>().instruction_set);
+    std::fflush(stdout);
+}
+
+void Trainer::resume() {
+    const auto checkpoint = checkpointer_ ? checkpointer_->latest() : std::nullopt;
+    if (!checkpoint) {
+        sharded_.initialize(
+            [this](const std::string& name, std::span<const std::int64_t>, std::int64_t first,
+                   std::span<float> values) { initial_values(config_.model, config_.seed, name, first, values); });
+        return;
+    }
+    checkpointer_->load(*checkpoint, sharded_, optimizer_);
+    steps_done_ = checkpoint->step;
+    const auto extra = json::parse(checkpoint->extra);
+    const bool same_data =
+        extra.value("seed", config_.seed) == config_.seed &&
+        extra.value("global_batch", config_.dataloader.global_batch) == config_.dataloader.global_batch;
+    if (!prints()) return;
+    std::printf("resumed from step %lld, %s\n", static_cast<long long>(steps_done_), checkpoint->path.c_str());
+    if (!same_data) std::printf("note: seed or global_batch differ from the checkpoint's, so other data follows\n");
+    std::fflush(stdout);
+}
+
+void Trainer::train() {
+    while (steps_done_ < config_.step_scheduler.max_steps) {
+        const std::int64_t step = steps_done_ + 1;
+        fail_if_asked(step);
+        const StepOutcome outcome = train_step(step);
+        steps_done_ = step;
+        report(step, outcome);
+        // Ranks hear of a request at different steps; any_rank makes it one decision.
+        const bool stop = world_.any_rank(session_->stop_requested());
+        const bool asked = world_.any_rank(session_->checkpoint_requested());
+        const bool due =
+            step % config_.step_scheduler.checkpoint_every == 0 || step == config_.step_scheduler.max_steps;
+        if (checkpointer_ && (stop || asked || due)) save(step);
+        if (stop) {
+            if (prints()) std::printf("stopped at step %lld as asked\n", static_cast<long long>(step));
+            return;
+        }
+    }
+}
+
+Trainer::StepOutcome Trainer::train_step(std::int64_t step) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto samples = samples_of_rank(config_.dataloader.global_batch, world_.rank(), world_.size());
+    const auto batch = training_batch(text_.train, config_.seed, step, samples, config_.model.context);
+    const auto bytes = static_cast<double>(config_.dataloader.global_batch * config_.model.context);
+    // The optimizer divides the sum over ranks by their number; with this scale the result is the gradient of the
+    // average over the global batch, even when ranks have unequal parts of it.
+    const auto scale = static_cast<float>(world_.size() / bytes);
+    const double loss = model_.loss_and_gradients(parameters_, batch.shape, batch.tokens, batch.targets, scale);
+    al::fsdp::StepOptions options;
+    options.lr = learning_rate(config_, step);
+    options.max_grad_norm = config_.optimizer.max_grad_norm;
+    const auto result = optimizer_.step(options);
+    const double average = world_.all_reduce_value(loss) / bytes;
+    return {average, result.grad_norm, seconds_since(start)};
+}
+
+void Trainer::report(std::int64_t step, const StepOutcome& outcome) {
+    last_loss_ = outcome.loss;
+    const std::int64_t tokens = config_.dataloader.global_batch * config_.model.context;
+    session_->report_step({.step = step,
+                           .total_steps = config_.step_scheduler.max_steps,
+                           .loss = outcome.loss,
+                           .tokens = tokens,
+                           .seconds = outcome.seconds});
+    if (!prints() || step % config_.step_scheduler.log_every != 0) return;
+    std::printf("step %lld/%lld  loss %.6f  grad norm %.3f  %.0f bytes/s\n", static_cast<long long>(step),
+                static_cast<long long>(config_.step_scheduler.max_steps), outcome.loss, outcome.grad_norm,
+                static_cast<double>(tokens) / outcome.seconds);
+    std::fflush(stdout);
+}
+
+void Trainer::save(std::int64_t step) {
+    const auto start = std::chrono::steady_clock::now();
+    const json extra = {{"seed", config_.seed}, {"global_batch", config_.dataloader.global_batch}};
+    const auto checkpoint = checkpointer_->save(step, sharded_, optimizer_, {.extra = extra.dump()});
+    if (prints()) session_->report_checkpoint(step, checkpoint.path, seconds_since(start));
+}
+
+void Trainer::fail_if_asked(std::int64_t step) const {
+    const auto& info = session_->info();
+    if (!config_.fail || info.generation != 0 || info.rank != config_.fail->rank || step != config_.fail->step) return;
+    std::fprintf(stderr, "raising signal %d at step %lld, as trainer.config.fail asks\n", config_.fail->signal,
+                 static_cast<long long>(step));
+    std::raise(config_.fail->signal);
+}
+
+double Trainer::validation_loss(LocalParameters<float>& parameters) {
+    const std::int64_t length = config_.model.context;
+    const std::int64_t windows = window_count(text_.validation, length);
+    const auto share = samples_of_rank(windows, world_.rank(), world_.size());
+    double loss = 0;
+    constexpr std::int64_t kWindowsAtOnce = 8;
+    for (std::int64_t done = 0; done < share.count; done += kWindowsAtOnce) {
+        const std::int64_t count = std::min(kWindowsAtOnce, share.count - done);
+        const auto batch = window_batch(text_.validation, share.first + done, count, length);
+        loss += model_.loss(parameters, batch.shape, batch.tokens, batch.targets);
+    }
+    return world_.all_reduce_value(loss) / static_cast<double>(windows * length);
+}
+
+void Trainer::show_result() {
+    auto parameters = parameters_.gather_all();
+    const double validation = validation_loss(parameters);
+    if (!prints()) return;
+    const double entropy = unigram_entropy(text_.train);
+    if (last_loss_ > 0) std::printf("training loss of the last step %.3f nats per byte\n", last_loss_);
+    std::printf("validation loss %.3f nats, %.3f bits per byte (single bytes alone: %.3f nats, %.3f bits)\n",
+                validation, validation / std::numbers::ln2, entropy, entropy / std::numbers::ln2);
+    const std::vector<std::uint8_t> prompt = {'\n'};
+    const auto sample =
+        continue_text(model_, parameters, prompt, config_.sample_bytes, config_.temperature, config_.seed);
+    if (!sample.empty()) std::printf("a sample:\n%s\n", printable(sample).c_str());
+    std::fflush(stdout);
+}
+
+}  // namespace gpt

@@ -1,0 +1,56 @@
+#pragma once
+#include "model.hpp"
+#include "sharded_parameters.hpp"
+#include "text_data.hpp"
+#include "thread_pool.hpp"
+#include "trainer_config.hpp"
+
+#include <autolaunch/autolaunch.hpp>
+
+#include <cstdint>
+#include <optional>
+
+namespace gpt {
+
+/// One rank's part of the training: resumes from the newest checkpoint, trains, saves, and shows at the end what was
+/// learned. Only rank 0 prints.
+///
+/// Threads: one, plus the pool's. Blocks: in collectives, at most the communicator's timeout. Throws what they throw.
+class Trainer {
+public:
+    Trainer(autolaunch::Session& session, const TrainerConfig& config);
+    void run();
+
+private:
+    struct StepOutcome {
+        double loss = 0;  ///< average over the whole global batch, in nats per byte
+        double grad_norm = 0;
+        double seconds = 0;
+    };
+
+    bool prints() const { return session_->rank() == 0; }
+    void introduce() const;
+    void resume();
+    void train();
+    StepOutcome train_step(std::int64_t step);
+    void report(std::int64_t step, const StepOutcome& outcome);
+    void save(std::int64_t step);
+    void fail_if_asked(std::int64_t step) const;
+    double validation_loss(LocalParameters<float>& parameters);
+    void show_result();
+
+    autolaunch::Session* session_;
+    TrainerConfig config_;
+    TextData text_;
+    ThreadPool pool_;
+    autolaunch::Communicator world_;
+    autolaunch::fsdp::ShardedModel sharded_;
+    ShardedParameters parameters_;
+    Model<float> model_;
+    autolaunch::fsdp::AdamW optimizer_;
+    std::optional<autolaunch::Checkpointer> checkpointer_;
+    std::int64_t steps_done_ = 0;
+    double last_loss_ = 0;
+};
+
+}  // namespace gpt

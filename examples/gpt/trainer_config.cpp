@@ -1,0 +1,232 @@
+#include "trainer_config.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numbers>
+#include <set>
+#include <stdexcept>
+#include <vector>
+
+namespace gpt {
+namespace {
+
+using autolaunch::fsdp::ShardingStrategy;
+using nlohmann::json;
+
+[[noreturn]] void refuse(const std::string& key, const std::string& why) {
+    throw std::invalid_argument("configuration: " + key + " " + why);
+}
+
+std::string joined(const std::vector<std::string>& names) {
+    std::string text;
+    for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
+    return text;
+}
+
+/// One section of the JSON: take() its keys, then finish() to refuse the rest.
+class Section {
+public:
+    Section(const json& parent, const std::string& key, std::string path) : path_(std::move(path)) {
+        const auto found = parent.find(key);
+        if (found == parent.end() || found->is_null()) return;
+        if (!found->is_object()) refuse(path_, "must be a mapping");
+        object_ = *found;
+    }
+
+    const json& object() const { return object_; }
+    std::string path_of(const std::string& key) const { return path_ + "." + key; }
+
+    template <class T>
+    void take(const std::string& key, T& value) {
+        know(key);
+        const auto found = object_.find(key);
+        if (found == object_.end() || found->is_null()) return;
+        check_kind<T>(key, *found);
+        value = found->template get<T>();
+    }
+    template <class T>
+    void take(const std::string& key, T& value, T least) {
+        take(key, value);
+        if (!(value >= least)) refuse(path_of(key), "must be at least " + json(least).dump());
+    }
+    /// For a key that is read in another way.
+    void know(const std::string& key) { known_.push_back(key); }
+    void finish() const {
+        for (const auto& [key, value] : object_.items()) {
+            if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
+            refuse(path_of(key), "is not known; " + path_ + " may have " + joined(known_));
+        }
+    }
+
+private:
+    template <class T>
+    void check_kind(const std::string& key, const json& value) const {
+        if constexpr (std::is_same_v<T, bool>) {
+            if (!value.is_boolean()) refuse(path_of(key), "must be true or false");
+        } else if constexpr (std::is_integral_v<T>) {
+            if (!value.is_number_integer()) refuse(path_of(key), "must be a whole number");
+        } else if constexpr (std::is_floating_point_v<T>) {
+            if (!value.is_number()) refuse(path_of(key), "must be a number");
+        } else {
+            if (!value.is_string()) refuse(path_of(key), "must be a text");
+        }
+    }
+
+    std::string path_;
+    json object_ = json::object();
+    std::vector<std::string> known_;
+};
+
+ShardingStrategy strategy_of(const std::string& name) {
+    static const std::map<std::string, ShardingStrategy> strategies = {
+        {"full_shard", ShardingStrategy::full_shard},
+        {"shard_grad_op", ShardingStrategy::shard_grad_op},
+        {"no_shard", ShardingStrategy::no_shard},
+    };
+    const auto found = strategies.find(name);
+    if (found == strategies.end()) {
+        refuse("distributed.sharding_strategy", "must be full_shard, shard_grad_op or no_shard, not " + name);
+    }
+    return found->second;
+}
+
+int signal_of(const json& value) {
+    static const std::map<std::string, int> signals = {{"SIGSEGV", SIGSEGV}, {"SIGABRT", SIGABRT}, {"SIGKILL", SIGKILL},
+                                                       {"SIGTERM", SIGTERM}, {"SIGBUS", SIGBUS},   {"SIGFPE", SIGFPE}};
+    if (value.is_number_integer() && value.get<int>() > 0 && value.get<int>() < NSIG) return value.get<int>();
+    const auto found = value.is_string() ? signals.find(value.get<std::string>()) : signals.end();
+    if (found == signals.end())
+        refuse("trainer.config.fail.signal", "must be a signal's number or name, such as SIGSEGV");
+    return found->second;
+}
+
+void read_model(const json& root, TrainerConfig& config) {
+    Section section(root, "model", "model");
+    section.take<std::int64_t>("layers", config.model.layers, 1);
+    section.take<std::int64_t>("heads", config.model.heads, 1);
+    section.take<std::int64_t>("width", config.model.width, 1);
+    section.take<std::int64_t>("context", config.model.context, 1);
+    section.finish();
+    if (config.model.width % config.model.heads != 0) refuse("model.width", "must be a multiple of model.heads");
+}
+
+void read_dataloader(const json& root, TrainerConfig& config) {
+    Section section(root, "dataloader", "dataloader");
+    std::string path = config.dataloader.path;
+    section.take("path", path);
+    config.dataloader.path = path;
+    section.take<std::int64_t>("global_batch", config.dataloader.global_batch, 1);
+    section.finish();
+}
+
+void read_optimizer(const json& root, TrainerConfig& config) {
+    Section section(root, "optimizer", "optimizer");
+    auto& optimizer = config.optimizer;
+    section.take("lr", optimizer.lr, 0.0);
+    optimizer.min_lr = optimizer.lr / 10;
+    section.take("min_lr", optimizer.min_lr, 0.0);
+    section.take("beta1", optimizer.beta1, 0.0);
+    section.take("beta2", optimizer.beta2, 0.0);
+    section.take("weight_decay", optimizer.weight_decay, 0.0);
+    section.take("max_grad_norm", optimizer.max_grad_norm, 0.0);
+    section.finish();
+}
+
+void read_step_scheduler(const json& root, TrainerConfig& config) {
+    Section section(root, "step_scheduler", "step_scheduler");
+    auto& scheduler = config.step_scheduler;
+    section.take<std::int64_t>("max_steps", scheduler.max_steps, 1);
+    scheduler.warmup_steps = std::min(scheduler.warmup_steps, scheduler.max_steps / 10);
+    section.take<std::int64_t>("warmup_steps", scheduler.warmup_steps, 0);
+    section.take<std::int64_t>("checkpoint_every", scheduler.checkpoint_every, 1);
+    section.take<std::int64_t>("log_every", scheduler.log_every, 1);
+    section.finish();
+}
+
+void read_checkpoint(const json& root, TrainerConfig& config) {
+    Section section(root, "checkpoint", "checkpoint");
+    std::string directory;
+    section.take("checkpoint_dir", directory);
+    config.checkpoint.directory = directory;
+    config.checkpoint.enabled = !section.object().empty();
+    section.take("enabled", config.checkpoint.enabled);
+    section.take<std::int64_t>("every_steps", config.step_scheduler.checkpoint_every, 1);
+    section.take("keep", config.checkpoint.keep, 1);
+}
+
+void read_distributed(const json& root, TrainerConfig& config) {
+    Section section(root, "distributed", "distributed");
+    std::string strategy = "full_shard";
+    section.take("sharding_strategy", strategy);
+    config.sharding_strategy = strategy_of(strategy);
+    const json precision = section.object().value("mixed_precision", json("no"));
+    if (precision != "no" && precision != false)
+        refuse("distributed.mixed_precision", "must be no: this example computes in 32 bits");
+}
+
+void read_fail(const json& parent, FailConfig& fail) {
+    Section section(parent, "fail", "trainer.config.fail");
+    section.take("rank", fail.rank, 0);
+    section.take<std::int64_t>("step", fail.step, 1);
+    section.know("signal");
+    section.finish();
+    fail.signal = signal_of(section.object().value("signal", json("SIGSEGV")));
+}
+
+void read_trainer(const json& root, TrainerConfig& config) {
+    const Section trainer(root, "trainer", "trainer");  // its other keys are the launcher's
+    Section section(trainer.object(), "config", "trainer.config");
+    section.take("seed", config.seed);
+    section.take<std::int64_t>("sample_bytes", config.sample_bytes, 0);
+    section.take("temperature", config.temperature, 0.0);
+    section.know("fail");
+    section.finish();
+    if (section.object().contains("fail")) read_fail(section.object(), config.fail.emplace());
+}
+
+void refuse_unknown_sections(const json& root) {
+    const std::set<std::string> sections = {"model",       "dataloader", "optimizer", "step_scheduler",
+                                            "distributed", "checkpoint", "trainer"};
+    for (const auto& [key, value] : root.items()) {
+        if (!sections.contains(key)) {
+            refuse(key, "is no section of this trainer's; it reads " + joined({sections.begin(), sections.end()}));
+        }
+    }
+}
+
+}  // namespace
+
+TrainerConfig parse_trainer_config(const std::string& json_text) {
+    json root;
+    try {
+        root = json::parse(json_text);
+    } catch (const json::parse_error& error) {
+        throw std::invalid_argument(std::string("configuration: not JSON: ") + error.what());
+    }
+    if (!root.is_object()) throw std::invalid_argument("configuration: must be a JSON object");
+    TrainerConfig config;
+    refuse_unknown_sections(root);
+    read_model(root, config);
+    read_dataloader(root, config);
+    read_optimizer(root, config);
+    read_step_scheduler(root, config);
+    read_checkpoint(root, config);
+    read_distributed(root, config);
+    read_trainer(root, config);
+    return config;
+}
+
+double learning_rate(const TrainerConfig& config, std::int64_t step) {
+    const auto& optimizer = config.optimizer;
+    const std::int64_t warmup = config.step_scheduler.warmup_steps;
+    if (step <= warmup) return optimizer.lr * static_cast<double>(step) / static_cast<double>(warmup);
+    const double rest = std::max(1.0, static_cast<double>(config.step_scheduler.max_steps - warmup));
+    const double progress = std::min(1.0, static_cast<double>(step - warmup) / rest);
+    const double fall = 0.5 * (1 + std::cos(std::numbers::pi * progress));
+    return optimizer.min_lr + (optimizer.lr - optimizer.min_lr) * fall;
+}
+
+}  // namespace gpt

@@ -1,0 +1,68 @@
+#pragma once
+#include "parameters.hpp"
+
+#include <autolaunch/fsdp/sharded_model.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace gpt {
+
+/// A fault to show recovery with: in the job's first generation `rank` raises `signal` when it comes to `step`.
+struct FailConfig {
+    int rank = 0;
+    std::int64_t step = 0;
+    int signal = 0;
+};
+
+/// What can be set, by the JSON's sections. Defaults make a run of about a minute on two cores.
+struct TrainerConfig {
+    ModelConfig model;
+
+    struct {
+        std::filesystem::path path = "/usr/share/common-licenses";
+        std::int64_t global_batch = 16;  ///< sequences per step, over all ranks
+    } dataloader;
+
+    struct {
+        double lr = 2e-3;
+        double min_lr = 2e-4;
+        double beta1 = 0.9;
+        double beta2 = 0.99;
+        double weight_decay = 0.1;
+        double max_grad_norm = 1.0;
+    } optimizer;
+
+    struct {
+        std::int64_t max_steps = 1000;
+        std::int64_t warmup_steps = 50;
+        std::int64_t checkpoint_every = 200;
+        std::int64_t log_every = 50;
+    } step_scheduler;
+
+    struct {
+        bool enabled = false;
+        std::filesystem::path directory;  ///< empty: "checkpoints" in the run directory, or here without one
+        int keep = 2;
+    } checkpoint;
+
+    autolaunch::fsdp::ShardingStrategy sharding_strategy = autolaunch::fsdp::ShardingStrategy::full_shard;
+
+    // trainer.config
+    std::uint64_t seed = 1;
+    std::int64_t sample_bytes = 300;
+    double temperature = 0.7;
+    std::optional<FailConfig> fail;
+};
+
+/// Reads the sections model, dataloader, optimizer, step_scheduler, distributed, checkpoint and trainer.config of a
+/// JSON text; what it does not name keeps its default. Throws std::invalid_argument naming the key that is unknown, of
+/// the wrong type or out of range. In `distributed` and `checkpoint`, which the launcher reads too, other keys are its.
+TrainerConfig parse_trainer_config(const std::string& json_text);
+
+/// Learning rate of `step` (from 1): linear from 0 over the warm-up, then half a cosine down to min_lr at max_steps.
+double learning_rate(const TrainerConfig& config, std::int64_t step);
+
+}  // namespace gpt

@@ -1,0 +1,111 @@
+// The configuration of examples/gpt: defaults, every key, and messages that name what is wrong.
+#include "gpt/trainer_config.hpp"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <stdexcept>
+#include <string>
+
+using namespace gpt;
+using autolaunch::fsdp::ShardingStrategy;
+
+namespace {
+
+std::string error_of(const std::string& json) {
+    try {
+        parse_trainer_config(json);
+    } catch (const std::invalid_argument& error) {
+        return error.what();
+    }
+    return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("nothing given: the defaults, no checkpoints, no fault") {
+    const auto config = parse_trainer_config("{}");
+    CHECK(config.model == ModelConfig{});
+    CHECK(config.sharding_strategy == ShardingStrategy::full_shard);
+    CHECK_FALSE(config.checkpoint.enabled);
+    CHECK_FALSE(config.fail);
+}
+
+TEST_CASE("every key is read") {
+    const auto config = parse_trainer_config(R"({
+        "model": {"layers": 2, "heads": 8, "width": 64, "context": 32},
+        "dataloader": {"path": "/some/text", "global_batch": 6},
+        "optimizer": {"lr": 0.01, "min_lr": 0.002, "beta1": 0.8, "beta2": 0.95, "weight_decay": 0, "max_grad_norm": 2},
+        "step_scheduler": {"max_steps": 30, "warmup_steps": 4, "checkpoint_every": 7, "log_every": 3},
+        "checkpoint": {"enabled": true, "checkpoint_dir": "/some/where", "keep": 5, "model_save_format": "safetensors"},
+        "distributed": {"sharding_strategy": "no_shard", "backend": "shm"},
+        "trainer": {"config": {"seed": 9, "sample_bytes": 10, "temperature": 0.5,
+                               "fail": {"rank": 1, "step": 12, "signal": "SIGABRT"}}}})");
+    CHECK(config.model == ModelConfig{2, 8, 64, 32});
+    CHECK(config.dataloader.path == "/some/text");
+    CHECK(config.dataloader.global_batch == 6);
+    CHECK(config.optimizer.lr == 0.01);
+    CHECK(config.optimizer.min_lr == 0.002);
+    CHECK(config.optimizer.beta1 == 0.8);
+    CHECK(config.optimizer.beta2 == 0.95);
+    CHECK(config.optimizer.weight_decay == 0);
+    CHECK(config.optimizer.max_grad_norm == 2);
+    CHECK(config.step_scheduler.max_steps == 30);
+    CHECK(config.step_scheduler.warmup_steps == 4);
+    CHECK(config.step_scheduler.checkpoint_every == 7);
+    CHECK(config.step_scheduler.log_every == 3);
+    CHECK(config.checkpoint.enabled);
+    CHECK(config.checkpoint.directory == "/some/where");
+    CHECK(config.checkpoint.keep == 5);
+    CHECK(config.sharding_strategy == ShardingStrategy::no_shard);
+    CHECK(config.seed == 9);
+    CHECK(config.sample_bytes == 10);
+    CHECK(config.temperature == 0.5);
+    REQUIRE(config.fail);
+    CHECK(config.fail->rank == 1);
+    CHECK(config.fail->step == 12);
+    CHECK(config.fail->signal == SIGABRT);
+}
+
+TEST_CASE("checkpoint.every_steps wins over the scheduler's; enabled may turn a given section off") {
+    const auto config = parse_trainer_config(
+        R"({"step_scheduler": {"checkpoint_every": 7}, "checkpoint": {"enabled": false, "every_steps": 3}})");
+    CHECK(config.step_scheduler.checkpoint_every == 3);
+    CHECK_FALSE(config.checkpoint.enabled);
+}
+
+TEST_CASE("an unknown key is named with what there is instead") {
+    CHECK(error_of(R"({"model": {"layer": 2}})") ==
+          "configuration: model.layer is not known; model may have layers, heads, width, context");
+    CHECK(error_of(R"({"optimiser": {}})").find("configuration: optimiser is no section") == 0);
+    CHECK(error_of(R"({"trainer": {"config": {"sede": 1}}})").find("trainer.config.sede") != std::string::npos);
+    CHECK(error_of(R"({"trainer": {"config": {"fail": {"ranks": 1}}}})").find("fail.ranks") != std::string::npos);
+}
+
+TEST_CASE("a value of the wrong type or out of range is named") {
+    CHECK(error_of(R"({"model": {"layers": "two"}})") == "configuration: model.layers must be a whole number");
+    CHECK(error_of(R"({"model": {"layers": 0}})") == "configuration: model.layers must be at least 1");
+    CHECK(error_of(R"({"model": {"layers": 2.5}})") == "configuration: model.layers must be a whole number");
+    CHECK(error_of(R"({"model": {"width": 10}})") == "configuration: model.width must be a multiple of model.heads");
+    CHECK(error_of(R"({"model": 3})") == "configuration: model must be a mapping");
+    CHECK(error_of(R"({"checkpoint": {"enabled": "yes"}})") ==
+          "configuration: checkpoint.enabled must be true or false");
+    CHECK(error_of(R"({"distributed": {"sharding_strategy": "zero"}})").find("not zero") != std::string::npos);
+    CHECK(error_of(R"({"distributed": {"mixed_precision": "bf16"}})").find("mixed_precision") != std::string::npos);
+    CHECK(error_of(R"({"trainer": {"config": {"fail": {"signal": "SIGX"}}}})").find("fail.signal") !=
+          std::string::npos);
+    CHECK(error_of("[]") == "configuration: must be a JSON object");
+    CHECK(error_of("{").find("configuration: not JSON") == 0);
+}
+
+TEST_CASE("learning rate: linear warm-up, then half a cosine to min_lr") {
+    const auto config = parse_trainer_config(
+        R"({"optimizer": {"lr": 1, "min_lr": 0.2}, "step_scheduler": {"max_steps": 110, "warmup_steps": 10}})");
+    CHECK(learning_rate(config, 1) == doctest::Approx(0.1));
+    CHECK(learning_rate(config, 10) == doctest::Approx(1));
+    CHECK(learning_rate(config, 60) == doctest::Approx(0.6));
+    CHECK(learning_rate(config, 110) == doctest::Approx(0.2));
+    CHECK(learning_rate(config, 500) == doctest::Approx(0.2));
+    const auto without = parse_trainer_config(R"({"step_scheduler": {"max_steps": 5, "warmup_steps": 0}})");
+    CHECK(std::isfinite(learning_rate(without, 1)));
+}
