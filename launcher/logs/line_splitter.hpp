@@ -36,21 +36,25 @@ public:
     void feed(std::string_view bytes, Time now, std::vector<LogLine>& lines);
     /// Nothing new came: appends what has waited long enough.
     void idle(Time now, std::vector<LogLine>& lines);
-    /// The stream is over, or a part of it is left out from here: appends what is left.
+    /// The stream is over, or a part of it is left out from here: appends what is left of the line.
     void finish(std::vector<LogLine>& lines);
 
+    /// The next `bytes` of the stream are left out.
+    void skip(std::uint64_t bytes) { stream_bytes_ += bytes; }
+
 private:
-    void complete(std::vector<LogLine>& lines);
     void take(std::string_view bytes, std::vector<LogLine>& lines);
     void overwrite();
+    void give_piece(std::size_t bytes, std::vector<LogLine>& lines);
+    void complete(std::vector<LogLine>& lines);
 
-    std::string partial_;          // what was not given yet of the current line
-    bool continues_ = false;       // its beginning was given
-    bool overwritten_ = false;     // it had a carriage return: a progress bar
-    bool pending_return_ = false;  // its last byte was one: a line's end, or the bar's next state
+    std::string partial_;          // of the current line, without what was given as a piece
+    bool continues_ = false;       // a piece was given
+    bool shown_ = false;           // partial_ was given as a state of a progress bar
+    bool pending_return_ = false;  // carriage returns came last: the line's end, or the bar's next state
     std::uint64_t stream_bytes_ = 0;
     Time last_fed_{};
-    std::optional<Time> progress_shown_at_;
+    std::optional<Time> progress_since_;  // a progress bar: when its state was last given, or it began
 };
 
 }  // namespace autolaunch::launcher

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -31,18 +32,19 @@ public:
     static constexpr std::size_t kReadBytes = 32 * 1024;  ///< of one file before the next has its turn
     static constexpr std::chrono::milliseconds kTimeSlice{2};
 
-    /// `hostname` stands in prefixes.
+    /// Takes from the options what concerns the console; `hostname` stands in prefixes. Lines are folded only when they
+    /// are prefixed too: a folded line without its ranks would hide who printed it.
     LogFollower(LoggingSpec options, std::string hostname);
 
     /// Follows the files of a rank, or none of them when the options hide it. Throws SystemError.
     void add_rank(int rank, int local_rank, const RankFiles& files);
-    /// The rank's process has ended: an unfinished line of it is not waited for.
+    /// The rank's process has ended: no line of it is waited for.
     void rank_ended(int rank);
 
-    /// Gives new lines to the sink as far as it is ready. True when more is waiting already.
+    /// Gives new lines to the sink as far as it is ready. True when there was more than one time slice's worth.
     bool follow(LineSink& sink, Clock::time_point now = Clock::now());
-    /// Gives all that is left, and what is held back, until the deadline; then says what was not shown. True when all
-    /// was given. Call it when the generation is over.
+    /// When the generation is over: gives all that is left and what is held back, and flushes the sink, until the
+    /// deadline; then one line a file says what was not shown. True when all was given and written.
     bool drain(LineSink& sink, Deadline deadline);
 
 private:
@@ -51,28 +53,32 @@ private:
         OutputStream stream = OutputStream::out;
         std::string path;
         UniqueFd fd;
-        std::int64_t offset = 0;
+        std::int64_t offset = 0;  // read up to here
         LineSplitter splitter;
         bool rank_ended = false;
-        bool finished = false;  // the end was reached after rank_ended
     };
 
-    bool shown(int local_rank, OutputStream stream) const;
-    bool read_round(LineSink& sink, Clock::time_point now);
-    bool read_file(File& file, LineSink& sink, Clock::time_point now);
-    void skip_if_behind(File& file, LineSink& sink, Clock::time_point now, std::int64_t limit_bytes);
-    void give(File& file, LineSink& sink, Clock::time_point now);
-    void give_folded(LineSink& sink, Clock::time_point now);
-    void write_folded(LineSink& sink, OutputStream stream);
+    bool shows(int local_rank, OutputStream stream) const;
+    void add_file(int rank, OutputStream stream, const std::filesystem::path& path, std::int64_t start);
+    bool read_round(const LineSink& sink, Clock::time_point now);
+    bool read_file(File& file, Clock::time_point now);
+    std::int64_t unread_bytes(File& file) const;
+    void skip_to(File& file, std::int64_t offset, Clock::time_point now);
+    void queue_lines(File& file, Clock::time_point now);
+    void queue_line(const File& file, std::string text, Clock::time_point now);
+    void give_queued(LineSink& sink, Clock::time_point now);
+    void write_queue(LineSink& sink, OutputStream stream);
+    bool anything_unread();
 
     LoggingSpec options_;
     std::string hostname_;
     std::vector<File> files_;
-    std::size_t next_file_ = 0;          // whose turn it is
-    std::array<LineFolder, 2> folders_;  // by stream
+    std::size_t first_file_ = 0;  // whose turn it is
     std::vector<char> buffer_;
-    std::vector<LogLine> lines_;      // scratch
-    std::vector<FoldedLine> folded_;  // scratch
+    std::vector<LogLine> lines_;  // scratch of one file
+    // By stream: lines in the folder, then lines to write.
+    std::array<LineFolder, 2> folders_;
+    std::array<std::vector<FoldedLine>, 2> queues_;
 };
 
 }  // namespace autolaunch::launcher

@@ -18,7 +18,8 @@ struct ReporterOptions {
     bool progress = true;               ///< the bar, or plain lines without a terminal
 };
 
-/// Turns events into what a person sees and into events.jsonl. Every event is recorded; few are shown.
+/// Turns events into what a person sees and into events.jsonl. Every event is recorded; few are shown. Before it gives
+/// GenerationFailed the agent drains the LogFollower, so that the failure screen comes after the ranks' lines.
 ///
 /// Owner: the agent of the node that reports. Threads: one. Blocks: on the file system alone (one write an event; after
 /// a failure the ends of two log files are read).
@@ -26,35 +27,51 @@ class Reporter {
 public:
     using Clock = std::chrono::steady_clock;
 
+    /// Without a status line progress is a plain line, this long after the one before; the interval grows to the
+    /// maximum, because a log of days needs no line every ten seconds.
+    static constexpr std::chrono::seconds kProgressLineInterval{10}, kMaxProgressLineInterval{60};
+    /// A stop is announced when it takes longer than this; a failed generation is mostly gone before.
+    static constexpr std::chrono::milliseconds kStopNoticeDelay{500};
+
     /// Throws SystemError when events_path cannot be written. `console` must outlive the reporter.
     Reporter(ReporterOptions options, Console& console);
 
     void handle(const Event& event);
-    /// Refreshes the progress shown; call it with Console::pump().
+    /// Refreshes what is shown; call it with Console::pump().
     void tick(Clock::time_point now = Clock::now());
 
 private:
-    void show(const Event& event, const JobStarted& what);
-    void show(const Event& event, const GenerationStarted& what);
-    void show(const Event& event, const StepReported& what);
-    void show(const Event& event, const CheckpointPublished& what);
-    void show(const Event& event, const StopRequested& what);
-    void show(const Event& event, const GenerationFailed& what);
-    void show(const Event& event, const SpawnFailed& what);
-    void show(const Event& event, const WarningRaised& what);
-    void show(const Event& event, const JobEnded& what);
+    struct StopNotice {
+        std::string text;
+        Clock::time_point since;
+    };
+
+    void record(const Event& event);
+    void show_progress(Clock::time_point now);
+
+    // What is shown of each event; the others are recorded only.
+    void show(const Event& event, const JobStarted& job);
+    void show(const Event& event, const GenerationStarted& started);
+    void show(const Event& event, const StepReported& report);
+    void show(const Event& event, const CheckpointPublished& checkpoint);
+    void show(const Event& event, const StopRequested& stop);
+    void show(const Event& event, const GenerationFailed& failure);
+    void show(const Event& event, const SpawnFailed& failure);
+    void show(const Event& event, const WarningRaised& warning);
+    void show(const Event& event, const JobEnded& job);
     template <class Other>
-    void show(const Event&, const Other&) {}  // recorded only
+    void show(const Event&, const Other&) {}
 
     ReporterOptions options_;
     Console& console_;
     std::optional<EventLog> log_;
-    bool log_failed_ = false;
     std::string run_dir_;
-    int world_size_ = 1;
+    int world_size_ = 0;
     ProgressBar progress_;
     bool progress_changed_ = false;
-    std::optional<Clock::time_point> progress_line_at_;  // without a status line
+    std::optional<Clock::time_point> progress_line_at_;
+    std::chrono::seconds progress_line_interval_ = kProgressLineInterval;
+    std::optional<StopNotice> stop_notice_;
 };
 
 }  // namespace autolaunch::launcher

@@ -38,7 +38,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
      {"lib/base", "lib/session", "launcher/spec", "launcher/allocation", "launcher/topology", "launcher/binding",
       "launcher/nccl_env"}},
     {"launcher/report", {"lib/base"}},
-    {"launcher/logs", {"lib/base", "launcher/spec"}},
+    {"launcher/logs", {"lib/base", "launcher/spec", "launcher/report"}},
     {"launcher/rendezvous", {"lib/base", "lib/session", "lib/store", "launcher/plan"}},
     {"launcher/spawn", {"lib/base"}},
     {"launcher/supervise",

@@ -1,0 +1,38 @@
+#include "report/banner.hpp"
+
+#include "report/exit_codes.hpp"
+#include "report/units.hpp"
+
+#include <fmt/format.h>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+std::string plural(int count, std::string_view noun) {
+    return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::string banner(const JobStarted& job, std::string_view version, const TextStyle& style) {
+    std::string text = style.bold(fmt::format("autolaunch {}", version));
+    text += fmt::format("   job {} {}   {} x {}   run dir {}\n", job.run_id, job.job_name,
+                        plural(job.node_count, "node"), plural(job.ranks_per_node, "rank"), job.run_dir);
+    if (!job.placement.empty()) text += fmt::format("  placed    {}\n", job.placement);
+    if (!job.nccl.empty()) text += fmt::format("  nccl      {}\n", job.nccl);
+    for (const auto& warning : job.warnings) text += fmt::format("  {}   {}\n", style.yellow("warning"), warning);
+    return text;
+}
+
+std::string closing_line(const JobEnded& job, std::string_view run_dir, const TextStyle& style) {
+    const std::string ran = format_duration(job.ran);
+    std::string text = job.exit_code == exit_code::kSuccess
+                           ? style.green("done") + " in " + ran
+                           : fmt::format("{} after {} · exit code {}", style.red(job.outcome), ran, job.exit_code);
+    if (job.restarts > 0) text += " · " + plural(job.restarts, "restart");
+    if (!run_dir.empty()) text += fmt::format(" · {}", run_dir);
+    return text + '\n';
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,182 @@
+#include "report/failure_screen.hpp"
+
+#include "base/text.hpp"
+#include "report/error_file.hpp"
+#include "report/exit_codes.hpp"
+#include "report/file_tail.hpp"
+#include "report/terminal_text.hpp"
+#include "report/units.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <map>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+constexpr std::size_t kTailLines = 20;
+constexpr std::size_t kCallstackLines = 12;
+constexpr std::size_t kMaxLineBytes = 400;  // a longer one is data, not a message
+constexpr std::size_t kNamedFailures = 3;   // of other ranks; the rest is counted
+constexpr std::string_view kIndent = "    ";
+
+std::string signal_name(int signal) {
+    const char* name = ::sigabbrev_np(signal);
+    return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
+}
+
+std::string safe(std::string_view text) {
+    const bool cut = text.size() > kMaxLineBytes;
+    return escape_for_terminal(text.substr(0, kMaxLineBytes), Colours::strip) + (cut ? "…" : "");
+}
+
+// "rank 3 had finished", "ranks 0-2,5 had finished".
+std::string name_ranks(std::vector<int> ranks) {
+    std::sort(ranks.begin(), ranks.end());
+    return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", format_list(ranks));
+}
+
+bool succeeded(const RankExited& exit) { return exit.exit_code == exit_code::kSuccess; }
+
+std::string headline(const GenerationFailed& failure, const TextStyle& style) {
+    const RankExited& first = failure.first;
+    std::string where = failure.hostname.empty() ? "" : failure.hostname + ", ";
+    if (failure.gpu) where += fmt::format("GPU {}, ", *failure.gpu);
+    std::string text = style.red(fmt::format("✗ rank {}", first.rank));
+    text += fmt::format(" ({}pid {}) {}", where, first.pid, style.red(describe_exit(first)));
+    if (first.last_step) text += fmt::format(" at step {}", *first.last_step);
+    return text + fmt::format(", {} after it started\n", format_duration(first.ran));
+}
+
+std::string quote(std::string_view title, const std::vector<std::string>& lines, const TextStyle& style) {
+    std::string text = fmt::format("{}{}\n", kIndent, title);
+    for (const auto& line : lines) text += fmt::format("{}  {} {}\n", kIndent, style.dim("|"), safe(line));
+    return text;
+}
+
+std::string last_words(const FailureEvidence& evidence, const TextStyle& style) {
+    if (evidence.last_lines.empty()) return fmt::format("{}it printed nothing\n", kIndent);
+    return quote(evidence.from_stdout ? "it wrote nothing to stderr; the last lines of its stdout:"
+                                      : "the last lines of its stderr:",
+                 evidence.last_lines, style);
+}
+
+// The error file repeats what Python has printed; it is shown where it says more.
+std::string error_file_words(const FailureEvidence& evidence, const TextStyle& style) {
+    if (evidence.error_message.empty()) return {};
+    const std::string first_line = split(evidence.error_message, '\n').front();
+    const bool printed = std::any_of(evidence.last_lines.begin(), evidence.last_lines.end(),
+                                     [&](const auto& line) { return line.find(first_line) != std::string::npos; });
+    if (printed) return {};
+    std::string text = fmt::format("{}its error file says: {}\n", kIndent, safe(first_line));
+    if (evidence.callstack.empty()) return text;
+    const auto count = static_cast<std::ptrdiff_t>(std::min(kCallstackLines, evidence.callstack.size()));
+    return text +
+           quote("the end of its call stack:", {evidence.callstack.end() - count, evidence.callstack.end()}, style);
+}
+
+std::string what_next(const GenerationFailed& failure, const TextStyle& style) {
+    if (failure.restart_number) {
+        std::string text = fmt::format("restart {} of {}", *failure.restart_number, failure.max_restarts);
+        text += failure.checkpoint_step ? fmt::format(" from the checkpoint of step {} …", *failure.checkpoint_step)
+                                        : " from the beginning: no checkpoint was reported …";
+        return fmt::format("{}{}\n", kIndent, style.bold(text));
+    }
+    if (failure.max_restarts == 0) return {};
+    return fmt::format("{}all {} restarts are used up\n", kIndent, failure.max_restarts);
+}
+
+}  // namespace
+
+std::string describe_exit(const RankExited& exit) {
+    if (exit.signal)
+        return fmt::format("was killed by {}{}", signal_name(*exit.signal), exit.core_dumped ? " (core dumped)" : "");
+    return fmt::format("exited with code {}", exit.exit_code.value_or(0));
+}
+
+std::string exit_hint(const RankExited& exit, std::optional<std::int64_t> oom_kills) {
+    static const std::map<int, std::string_view> kBySignal = {
+        {SIGBUS, "often /dev/shm or a memory-mapped file's disk is full: df -h /dev/shm"},
+        {SIGILL, "a CPU instruction that this machine does not have: built for another CPU?"},
+        {SIGXCPU, "the CPU time limit (ulimit -t) was reached"},
+        {SIGXFSZ, "the file size limit (ulimit -f) was reached"},
+        {SIGSYS, "a system call that a seccomp filter forbids"},
+    };
+    if (exit.signal == SIGKILL) {
+        if (!oom_kills) return "perhaps out of memory; the kernel's log tells: dmesg | grep -i 'killed process'";
+        if (*oom_kills == 0) return "not by this cgroup's out-of-memory killer: somebody or the scheduler sent it";
+        return fmt::format("out of memory: the kernel killed {} process{} of this job's cgroup", *oom_kills,
+                           *oom_kills == 1 ? "" : "es");
+    }
+    if (exit.signal) {
+        const auto found = kBySignal.find(*exit.signal);
+        return found == kBySignal.end() ? "" : std::string(found->second);
+    }
+    const int code = exit.exit_code.value_or(0);
+    if (code == exit_code::kNotFound) return "127 from a shell: a command it was to run was not found";
+    if (code == exit_code::kCannotExecute) return "126 from a shell: a command it was to run cannot be executed";
+    if (code > exit_code::kSignalBase && ::sigabbrev_np(code - exit_code::kSignalBase) != nullptr)
+        return fmt::format("{} from a shell: its command was killed by {}", code,
+                           signal_name(code - exit_code::kSignalBase));
+    return {};
+}
+
+std::string describe_others(const GenerationFailed& failure) {
+    std::vector<int> finished, failed;
+    std::vector<std::string> parts;
+    std::size_t stopped = 0;
+    for (const auto& other : failure.others) {
+        if (other.asked_to_stop) {
+            ++stopped;
+        } else if (succeeded(other)) {
+            finished.push_back(other.rank);
+        } else if (failed.push_back(other.rank); failed.size() <= kNamedFailures) {
+            const auto later = std::max(other.ran - failure.first.ran, std::chrono::milliseconds(0));
+            parts.push_back(
+                fmt::format("rank {} {} {} later", other.rank, describe_exit(other), format_duration(later)));
+        }
+    }
+    if (failed.size() > kNamedFailures)
+        parts.push_back(fmt::format("{} more failed after that", failed.size() - kNamedFailures));
+    if (stopped > 0)
+        parts.insert(parts.begin(),
+                     fmt::format("{} other rank{} stopped in {}", stopped, stopped == 1 ? " was" : "s were",
+                                 format_duration(failure.stopped_others_in)));
+    if (!finished.empty()) parts.push_back(name_ranks(finished) + " had finished");
+    return join(parts, " · ");
+}
+
+std::string failure_screen(const GenerationFailed& failure, const FailureEvidence& evidence, const TextStyle& style) {
+    std::string text = "\n" + headline(failure, style);
+    text += last_words(evidence, style);
+    text += error_file_words(evidence, style);
+    const std::string hint = exit_hint(failure.first, failure.oom_kills);
+    if (!hint.empty()) text += fmt::format("{}{}\n", kIndent, style.yellow(hint));
+    const std::string others = describe_others(failure);
+    if (!others.empty()) text += fmt::format("{}{}\n", kIndent, others);
+    text += what_next(failure, style);
+    if (!evidence.log_path.empty()) text += fmt::format("{}more: less {}\n", kIndent, safe(evidence.log_path));
+    return text;
+}
+
+FailureEvidence collect_evidence(const GenerationFailed& failure) {
+    FailureEvidence evidence;
+    evidence.last_lines = file_tail(failure.stderr_path, kTailLines);
+    evidence.log_path = failure.stderr_path;
+    if (evidence.last_lines.empty()) {
+        evidence.last_lines = file_tail(failure.stdout_path, kTailLines);
+        evidence.from_stdout = !evidence.last_lines.empty();
+        if (evidence.from_stdout) evidence.log_path = failure.stdout_path;
+    }
+    if (auto error = read_error_file(failure.error_file_path)) {
+        evidence.error_message = std::move(error->message);
+        evidence.callstack = std::move(error->callstack);
+    }
+    return evidence;
+}
+
+}  // namespace autolaunch::launcher

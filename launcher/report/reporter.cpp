@@ -1,0 +1,115 @@
+#include "report/reporter.hpp"
+
+#include "report/banner.hpp"
+#include "report/failure_screen.hpp"
+#include "report/units.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace autolaunch::launcher {
+
+Reporter::Reporter(ReporterOptions options, Console& console) : options_(std::move(options)), console_(console) {
+    if (!options_.events_path.empty()) log_.emplace(options_.events_path);
+}
+
+void Reporter::handle(const Event& event) {
+    record(event);
+    std::visit([this, &event](const auto& what) { show(event, what); }, event.what);
+}
+
+void Reporter::record(const Event& event) {
+    if (!log_) return;
+    try {
+        log_->append(event);
+    } catch (const SystemError& error) {  // a full disk ends the record, not the job
+        log_.reset();
+        console_.write_message(fmt::format("warning: events are no longer recorded: {}", error.what()));
+    }
+}
+
+void Reporter::tick(Clock::time_point now) {
+    show_progress(now);
+    if (!stop_notice_ || now - stop_notice_->since < kStopNoticeDelay) return;
+    console_.write_message(stop_notice_->text);
+    stop_notice_.reset();
+}
+
+void Reporter::show_progress(Clock::time_point now) {
+    if (!options_.progress || !progress_changed_ || !progress_.known()) return;
+    if (console_.has_status_line()) {
+        console_.set_status(progress_.line(console_.style().columns - 1));
+    } else {
+        if (progress_line_at_ && now - *progress_line_at_ < progress_line_interval_) return;
+        if (progress_line_at_)
+            progress_line_interval_ =
+                std::min(kMaxProgressLineInterval, progress_line_interval_ + kProgressLineInterval);
+        progress_line_at_ = now;
+        console_.write_message(progress_.plain());
+    }
+    progress_changed_ = false;
+}
+
+void Reporter::show(const Event&, const JobStarted& job) {
+    run_dir_ = job.run_dir;
+    world_size_ = job.world_size;
+    const TextStyle style = console_.style();
+    if (!options_.quiet) {
+        console_.write_message(banner(job, options_.version, style));
+        return;
+    }
+    for (const auto& warning : job.warnings) show({}, WarningRaised{warning});
+}
+
+void Reporter::show(const Event& event, const GenerationStarted& started) {
+    progress_.restart();
+    if (options_.quiet) return;
+    const std::string what = event.generation == 0 ? "started" : "again  ";
+    console_.write_message(fmt::format("  {}   {} rank{} in {}", what, world_size_, world_size_ == 1 ? "" : "s",
+                                       format_duration(started.startup)));
+}
+
+void Reporter::show(const Event& event, const StepReported& report) {
+    progress_.add(report, event.at);
+    progress_changed_ = true;
+}
+
+void Reporter::show(const Event&, const CheckpointPublished& checkpoint) {
+    progress_.add(checkpoint);
+    progress_changed_ = true;
+}
+
+void Reporter::show(const Event&, const StopRequested& stop) {
+    stop_notice_ = StopNotice{fmt::format("stopping all ranks: {}", stop.reason), Clock::now()};
+}
+
+void Reporter::show(const Event&, const GenerationFailed& failure) {
+    stop_notice_.reset();
+    progress_.restart();
+    console_.set_status({});
+    console_.write_message(failure_screen(failure, collect_evidence(failure), console_.style()));
+}
+
+void Reporter::show(const Event&, const SpawnFailed& failure) {
+    const std::string who = console_.style().red(fmt::format("✗ rank {} could not be started", failure.rank));
+    console_.write_message(fmt::format("{}: {}", who, failure.what));
+    if (!failure.hint.empty()) console_.write_message("    " + failure.hint);
+}
+
+void Reporter::show(const Event&, const WarningRaised& warning) {
+    console_.write_message(fmt::format("{} {}", console_.style().yellow("warning:"), warning.text));
+}
+
+void Reporter::show(const Event&, const JobEnded& job) {
+    stop_notice_.reset();
+    console_.set_status({});
+    if (options_.quiet) return;
+    if (options_.progress && progress_.known()) console_.write_message(progress_.plain());
+    console_.write_message(closing_line(job, run_dir_, console_.style()));
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,97 @@
+#include "report/event_json.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <string>
+
+using namespace autolaunch::launcher;
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+namespace {
+
+template <class What>
+Event event(const What& what) {
+    return {std::chrono::system_clock::time_point(1'700'000'000'042ms), 2, what};
+}
+
+template <class What>
+json parsed(const What& what) {
+    const std::string line = to_json_line(event(what));
+    CHECK(line.find('\n') == std::string::npos);
+    return json::parse(line);
+}
+
+}  // namespace
+
+TEST_CASE("a line begins with time, generation and event, and has no unknown fields") {
+    StepReported step;
+    step.rank = 3;
+    step.step = 10;
+    step.loss = 2.5;
+    CHECK(to_json_line(event(step)) ==
+          R"({"time":"2023-11-14T22:13:20.042Z","generation":2,"event":"step","rank":3,"step":10,"loss":2.5})");
+}
+
+TEST_CASE("a rank's end has a code or a signal") {
+    RankExited exited;
+    exited.rank = 5;
+    exited.exit_code = 3;
+    exited.ran = 1500ms;
+    json line = parsed(exited);
+    CHECK(line["event"] == "rank_exited");
+    CHECK(line["exit_code"] == 3);
+    CHECK(line["ran_seconds"] == 1.5);
+    CHECK_FALSE(line.contains("signal"));
+    CHECK_FALSE(line.contains("core_dumped"));
+
+    exited.exit_code.reset();
+    exited.signal = 11;
+    exited.core_dumped = true;
+    line = parsed(exited);
+    CHECK(line["signal"] == 11);
+    CHECK(line["core_dumped"] == true);
+    CHECK_FALSE(line.contains("exit_code"));
+}
+
+TEST_CASE("a failed generation has its first failure and the others in order") {
+    GenerationFailed failed;
+    failed.first.rank = 13;
+    failed.first.signal = 11;
+    failed.others.resize(2);
+    failed.others[0].rank = 21;
+    failed.others[0].exit_code = 1;
+    failed.others[1].rank = 4;
+    failed.others[1].signal = 15;
+    failed.others[1].asked_to_stop = true;
+    failed.restart_number = 1;
+    failed.checkpoint_step = 1200;
+    const json line = parsed(failed);
+    CHECK(line["first"]["rank"] == 13);
+    CHECK(line["others"][0]["rank"] == 21);
+    CHECK(line["others"][1]["asked_to_stop"] == true);
+    CHECK(line["restart_number"] == 1);
+    CHECK(line["checkpoint_step"] == 1200);
+    CHECK_FALSE(line.contains("oom_kills"));
+    CHECK_FALSE(line.contains("gpu"));
+}
+
+TEST_CASE("every event has its own name") {
+    CHECK(parsed(JobStarted{})["event"] == "job_started");
+    CHECK(parsed(GenerationStarted{})["event"] == "generation_started");
+    CHECK(parsed(RankStarted{})["event"] == "rank_started");
+    CHECK(parsed(CheckpointPublished{})["event"] == "checkpoint");
+    CHECK(parsed(MessageReported{})["event"] == "message");
+    CHECK(parsed(StopRequested{"SIGTERM"})["reason"] == "SIGTERM");
+    CHECK(parsed(RankSignalled{4, 15})["event"] == "rank_signalled");
+    CHECK(parsed(SpawnFailed{1, "what", "hint"})["hint"] == "hint");
+    CHECK(parsed(WarningRaised{"w"})["event"] == "warning");
+    CHECK(parsed(JobEnded{})["event"] == "job_ended");
+}
+
+TEST_CASE("text of ranks cannot break a line") {
+    CHECK(parsed(MessageReported{0, "a\nb\"\x1b[2J"})["text"] == "a\nb\"\x1b[2J");
+    CHECK(parsed(MessageReported{0, "latin1 \xfc"})["text"] == "latin1 \xef\xbf\xbd");
+}

@@ -1,0 +1,184 @@
+#include "report/failure_screen.hpp"
+#include "report/banner.hpp"
+#include "report/error_file.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <csignal>
+#include <string>
+
+using namespace autolaunch::launcher;
+using namespace std::chrono_literals;
+
+namespace {
+
+RankExited ended(int rank, std::optional<int> code, std::optional<int> signal, std::chrono::milliseconds ran) {
+    RankExited exit;
+    exit.rank = rank;
+    exit.pid = 8000 + rank;
+    exit.exit_code = code;
+    exit.signal = signal;
+    exit.ran = ran;
+    return exit;
+}
+
+RankExited stopped(int rank) {
+    RankExited exit = ended(rank, {}, SIGTERM, 192'500ms);
+    exit.asked_to_stop = true;
+    return exit;
+}
+
+// DESIGN's example: rank 13 of 32 crashes, rank 21 follows, the others are stopped.
+GenerationFailed crash() {
+    GenerationFailed failure;
+    failure.first = ended(13, {}, SIGSEGV, 192'000ms);
+    failure.first.core_dumped = true;
+    failure.first.last_step = 1243;
+    failure.hostname = "node2";
+    failure.gpu = 5;
+    failure.others.push_back(ended(21, 1, {}, 192'400ms));
+    for (int rank = 0; rank < 32; ++rank)
+        if (rank != 13 && rank != 21) failure.others.push_back(stopped(rank));
+    failure.stopped_others_in = 8ms;
+    failure.restart_number = 1;
+    failure.max_restarts = 3;
+    failure.checkpoint_step = 1200;
+    return failure;
+}
+
+FailureEvidence evidence(std::vector<std::string> lines) {
+    FailureEvidence found;
+    found.last_lines = std::move(lines);
+    found.log_path = "runs/4711/generation-0/rank-13/stderr";
+    return found;
+}
+
+}  // namespace
+
+TEST_CASE("the screen says who, where, how, when, what it printed, the others and what comes next") {
+    CHECK(failure_screen(crash(), evidence({"loader: shard 00071 is truncated"}), TextStyle{}) == R"(
+✗ rank 13 (node2, GPU 5, pid 8013) was killed by SIGSEGV (core dumped) at step 1243, 3 min 12 s after it started
+    the last lines of its stderr:
+      | loader: shard 00071 is truncated
+    30 other ranks were stopped in 8 ms · rank 21 exited with code 1 0.4 s later
+    restart 1 of 3 from the checkpoint of step 1200 …
+    more: less runs/4711/generation-0/rank-13/stderr
+)");
+}
+
+TEST_CASE("a rank alone that said nothing and is not restarted") {
+    GenerationFailed failure;
+    failure.first = ended(0, 3, {}, 1500ms);
+    CHECK(failure_screen(failure, {}, TextStyle{}) == R"(
+✗ rank 0 (pid 8000) exited with code 3, 1.5 s after it started
+    it printed nothing
+)");
+}
+
+TEST_CASE("stdout stands in when stderr is empty, and says so") {
+    FailureEvidence found = evidence({"bye"});
+    found.from_stdout = true;
+    const std::string screen = failure_screen(crash(), found, TextStyle{});
+    CHECK(screen.find("it wrote nothing to stderr; the last lines of its stdout:\n      | bye\n") != std::string::npos);
+}
+
+TEST_CASE("the rank's text can do nothing to the terminal, and long lines are cut") {
+    const std::string screen =
+        failure_screen(crash(), evidence({"\x1b[2Jcleared\x07", std::string(5000, 'x')}), TextStyle{});
+    CHECK(screen.find("      | cleared\\x07\n") != std::string::npos);
+    CHECK(screen.find('\x1b') == std::string::npos);
+    CHECK(screen.find(std::string(400, 'x') + "…\n") != std::string::npos);
+    CHECK(screen.find(std::string(401, 'x')) == std::string::npos);
+}
+
+TEST_CASE("the error file is shown when it says more than stderr") {
+    FailureEvidence found = evidence({"Traceback", "ValueError: bad shard"});
+    found.error_message = "ValueError: bad shard";
+    CHECK(failure_screen(crash(), found, TextStyle{}).find("error file") == std::string::npos);
+    found.last_lines = {"Aborted"};
+    found.callstack = {"  File \"train.py\", line 3", "ValueError: bad shard"};
+    const std::string screen = failure_screen(crash(), found, TextStyle{});
+    CHECK(screen.find("    its error file says: ValueError: bad shard\n    the end of its call stack:\n") !=
+          std::string::npos);
+    CHECK(screen.find("      |   File \"train.py\", line 3\n") != std::string::npos);
+}
+
+TEST_CASE("colours only where they are wanted") {
+    CHECK(failure_screen(crash(), {}, TextStyle{}).find('\x1b') == std::string::npos);
+    CHECK(failure_screen(crash(), {}, TextStyle{true, 80}).find("\x1b[1;31m✗ rank 13\x1b[0m") != std::string::npos);
+}
+
+TEST_CASE("an end is described by its code or its signal") {
+    CHECK(describe_exit(ended(0, 3, {}, 0ms)) == "exited with code 3");
+    CHECK(describe_exit(ended(0, {}, SIGKILL, 0ms)) == "was killed by SIGKILL");
+    CHECK(describe_exit(ended(0, {}, 40, 0ms)) == "was killed by signal 40");
+}
+
+TEST_CASE("hints follow what is known") {
+    const RankExited killed = ended(0, {}, SIGKILL, 0ms);
+    CHECK(exit_hint(killed, {}).starts_with("perhaps out of memory"));
+    CHECK(exit_hint(killed, 2) == "out of memory: the kernel killed 2 processes of this job's cgroup");
+    CHECK(exit_hint(killed, 0).starts_with("not by this cgroup's out-of-memory killer"));
+    CHECK(exit_hint(ended(0, {}, SIGBUS, 0ms), {}).find("/dev/shm") != std::string::npos);
+    CHECK(exit_hint(ended(0, 127, {}, 0ms), {}).find("not found") != std::string::npos);
+    CHECK(exit_hint(ended(0, 137, {}, 0ms), {}) == "137 from a shell: its command was killed by SIGKILL");
+    CHECK(exit_hint(ended(0, 1, {}, 0ms), {}).empty());
+    CHECK(exit_hint(ended(0, 255, {}, 0ms), {}).empty());
+    CHECK(exit_hint(ended(0, {}, SIGSEGV, 0ms), {}).empty());
+}
+
+TEST_CASE("the others are counted by what became of them") {
+    GenerationFailed failure;
+    failure.first = ended(0, 1, {}, 10s);
+    CHECK(describe_others(failure).empty());
+    failure.others = {ended(3, 0, {}, 5s), ended(2, 0, {}, 6s), stopped(1)};
+    failure.stopped_others_in = 1s;
+    CHECK(describe_others(failure) == "1 other rank was stopped in 1.0 s · ranks 2-3 had finished");
+    failure.others.clear();
+    for (int rank = 1; rank <= 5; ++rank) failure.others.push_back(ended(rank, 1, {}, 10s + rank * 10ms));
+    CHECK(describe_others(failure) ==
+          "rank 1 exited with code 1 10 ms later · rank 2 exited with code 1 20 ms later · "
+          "rank 3 exited with code 1 30 ms later · 2 more failed after that");
+}
+
+TEST_CASE("restarts that are used up, and a restart without a checkpoint") {
+    GenerationFailed failure = crash();
+    failure.checkpoint_step.reset();
+    CHECK(failure_screen(failure, {}, TextStyle{}).find("restart 1 of 3 from the beginning") != std::string::npos);
+    failure.restart_number.reset();
+    CHECK(failure_screen(failure, {}, TextStyle{}).find("all 3 restarts are used up\n") != std::string::npos);
+}
+
+TEST_CASE("torchelastic's error file in both its forms, and in none") {
+    const auto full = parse_error_file(
+        R"({"message": {"message": "ValueError: x", "extraInfo": {"py_callstack": "a\nb\n", "timestamp": "1"}}})");
+    REQUIRE(full);
+    CHECK(full->message == "ValueError: x");
+    CHECK(full->callstack == std::vector<std::string>{"a", "b"});
+    const auto brief = parse_error_file(R"({"message": "died"})");
+    REQUIRE(brief);
+    CHECK(brief->message == "died");
+    for (const char* broken : {"", "{", "[]", "{}", R"({"message": 3})", R"({"message": {"message": []}})"})
+        CHECK_FALSE(parse_error_file(broken).has_value());
+    CHECK(parse_error_file(R"({"message": {"message": "m", "extraInfo": 3}})")->callstack.empty());
+}
+
+TEST_CASE("the first and the last line of a job") {
+    JobStarted job;
+    job.job_name = "gpt-small";
+    job.run_id = "4711";
+    job.run_dir = "runs/4711";
+    job.node_count = 4;
+    job.ranks_per_node = 8;
+    job.placement = "32 ranks, mode gpu";
+    job.warnings = {"NCCL_IB_DISABLE=1 while 8 HCAs are active"};
+    CHECK(banner(job, "0.1", TextStyle{}) ==
+          R"(autolaunch 0.1   job 4711 gpt-small   4 nodes x 8 ranks   run dir runs/4711
+  placed    32 ranks, mode gpu
+  warning   NCCL_IB_DISABLE=1 while 8 HCAs are active
+)");
+    CHECK(closing_line({0, "succeeded", 1, 63s}, "runs/4711", TextStyle{}) == "done in 63 s · 1 restart · runs/4711\n");
+    CHECK(closing_line({139, "failed", 0, 63s}, "runs/4711", TextStyle{}) ==
+          "failed after 63 s · exit code 139 · runs/4711\n");
+}
