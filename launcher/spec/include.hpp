@@ -1,0 +1,17 @@
+#pragma once
+#include "spec/value.hpp"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+inline constexpr int kMaxFiles = 32;  ///< of one spec, each counted as often as it is included
+
+/// Reads `file` and, depth first, what its `include:` names (relative to it). A file wins over what it includes, and a
+/// later include over an earlier one; mappings merge deeply. The `include` key is gone from the result.
+Value read_with_includes(const std::string& file, const std::map<std::string, std::string>& environment,
+                         std::vector<SpecError>& errors);
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,105 @@
+#include "spec/override.hpp"
+
+#include "base/text.hpp"
+#include "spec/spec.hpp"
+#include "spec/yaml_reader.hpp"
+
+#include <cctype>
+#include <memory>
+#include <utility>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+constexpr std::size_t kMaxPath = 16;
+
+/// One line and no positions: an override is its own position.
+void place_all(Value& value, const Origin& at) {
+    value.at = at;
+    for (auto& item : value.items) place_all(item, at);
+    for (auto& entry : value.entries) {
+        entry.key_at = at;
+        place_all(entry.value, at);
+    }
+}
+
+/// Where the step `name` leads from `parent`; nullptr when it leads nowhere.
+Value* step_into(Value& parent, const std::string& name, const Origin& at) {
+    if (parent.is_sequence()) {
+        long long index = -1;
+        if (!parse_integer(name, index) || index < 0 || index >= static_cast<long long>(parent.items.size()))
+            return nullptr;
+        return &parent.items[static_cast<std::size_t>(index)];
+    }
+    if (parent.is_null()) {
+        parent = Value{};
+        parent.kind = Value::Kind::mapping;
+        parent.at = at;
+    }
+    if (!parent.is_mapping()) return nullptr;
+    if (Entry* entry = parent.find(name)) {
+        entry->key_at = at;
+        return &entry->value;
+    }
+    parent.entries.push_back({name, at, {}});
+    parent.entries.back().value.at = at;
+    return &parent.entries.back().value;
+}
+
+std::string why_no_step(const Value& parent, const std::string& name, const std::string& path) {
+    if (parent.is_sequence())
+        return "\"" + name + "\" is no item of " + path + ", a list of " + std::to_string(parent.items.size());
+    return path + " is " + describe(parent) + ", so nothing can be set in it";
+}
+
+}  // namespace
+
+bool is_override(const std::string& argument) {
+    const std::size_t equals = argument.find('=');
+    if (equals == std::string::npos || equals == 0) return false;
+    for (const auto& name : split(std::string_view(argument).substr(0, equals), '.')) {
+        if (name.empty()) return false;
+        for (const unsigned char c : name) {
+            if (c >= 128 || (std::isalnum(c) == 0 && c != '_' && c != '-')) return false;
+        }
+    }
+    const auto first = static_cast<unsigned char>(argument[0]);
+    return std::isalpha(first) != 0 || first == '_';
+}
+
+void apply_override(Value& root, const std::string& text, std::vector<SpecError>& errors) {
+    const std::size_t equals = text.find('=');
+    const Origin at{std::make_shared<const std::string>("override " + text), 0, 0};
+    std::vector<SpecError> found;
+    Value value = read_yaml(text.substr(equals + 1), *at.file, found);
+    for (auto& error : found) {
+        error.line = error.column = 0;
+        errors.push_back(std::move(error));
+    }
+    if (!found.empty()) return;
+    place_all(value, at);
+    const auto names = split(text.substr(0, equals), '.');
+    if (names.size() > kMaxPath || names.size() + static_cast<std::size_t>(depth_of(value)) > kMaxDepth) {
+        errors.push_back(error_at(at, "", "nested too deeply"));
+        return;
+    }
+    if (names[0] == "include") {
+        errors.push_back(error_at(at, "include", "files are included by files; give overrides instead"));
+        return;
+    }
+    Value* target = &root;
+    std::string path;
+    for (const auto& name : names) {
+        Value* next = step_into(*target, name, at);
+        if (next == nullptr) {
+            errors.push_back(error_at(at, "", why_no_step(*target, name, path)));
+            return;
+        }
+        path += path.empty() ? name : '.' + name;
+        target = next;
+    }
+    *target = std::move(value);
+}
+
+}  // namespace autolaunch::launcher

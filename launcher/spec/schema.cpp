@@ -1,0 +1,307 @@
+#include "spec/schema.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+// A captureless function from a JobSpec to one of its members.
+#define FIELD(member) \
+    [](JobSpec & spec) -> auto& { return spec.member; }
+
+Section trainer_section() {
+    return {
+        "trainer",
+        "The program that every rank runs.",
+        false,
+        false,
+        {{"command", Form::command, FIELD(trainer.command), "",
+          "The program and its arguments: a list of strings, or one line for /bin/sh. A PROGRAM on the command line "
+          "replaces it."},
+         {"module", Form::text, FIELD(trainer.module), "",
+          "A Python module to run as `python -m`; `command` then lists its arguments."},
+         {"workdir", Form::text, FIELD(trainer.workdir), "",
+          "Where ranks start. Without it: where autolaunch was started."},
+         {"env", Form::text_map, FIELD(trainer.env), "",
+          "Environment variables of every rank; they win over all others."},
+         {"config", Form::free_form, std::monostate{}, "",
+          "The trainer's own settings. They reach it untouched, in the file named by AUTOLAUNCH_TRAINER_CONFIG."}}};
+}
+
+Section distributed_section() {
+    return {"distributed",
+            "How the trainer spreads its work. It reaches the trainer as given.",
+            false,
+            true,
+            {{"sharding_strategy",
+              Form::text,
+              FIELD(distributed.sharding_strategy),
+              "",
+              "How parameters, gradients and optimizer state are sharded. Without it: the trainer's own choice.",
+              {"full_shard", "shard_grad_op", "no_shard", "hybrid_shard"}},
+             {"mixed_precision", Form::text, FIELD(distributed.mixed_precision), "",
+              "The trainer's to interpret: no, bf16, fp16, …"},
+             {"backend", Form::text, FIELD(distributed.backend), "",
+              "The communication backend: nccl, gloo, mpi, shm, … Without it: the trainer's own choice."}}};
+}
+
+Section resource_section() {
+    return {
+        "resource_management",
+        "What the job uses of each machine, and how ranks are placed.",
+        false,
+        false,
+        {{"nodes", Form::whole_number, FIELD(resources.nodes), "1", "Machines.", {}, 1},
+         {"gpus_per_node", Form::whole_number, FIELD(resources.gpus_per_node), "",
+          "GPUs to use of each machine. Without it: all that are granted."},
+         {"ranks_per_node",
+          Form::ranks_per_node,
+          FIELD(resources),
+          "auto",
+          "Ranks on each machine, as torchrun's --nproc-per-node: gpu: one per GPU; cpu: one per CPU; auto: gpu where "
+          "there are GPUs, else cpu; or their number.",
+          {},
+          1},
+         {"memory_per_gpu", Form::size, FIELD(resources.memory_per_gpu_bytes), "", "Memory that a GPU must have."},
+         {"cpu_cores_per_gpu",
+          Form::whole_number,
+          FIELD(resources.cpu_cores_per_gpu),
+          "",
+          "CPU cores for each rank that has a GPU.",
+          {},
+          1},
+         {"binding",
+          Form::text,
+          FIELD(resources.binding),
+          "node",
+          "CPUs of a rank. node: all of its NUMA node; exclusive: cores of its own; socket: its socket; core-complex: "
+          "its last-level cache's cores; none: as inherited.",
+          {"node", "exclusive", "socket", "core-complex", "none"}}}};
+}
+
+Section nccl_section() {
+    return {"nccl",
+            "NCCL's environment variables.",
+            false,
+            false,
+            {{"manage", Form::boolean, FIELD(nccl.manage), "true", "Whether autolaunch may set NCCL variables at all."},
+             {"profile", Form::text, FIELD(nccl.profile), "auto", "auto decides by what the machine has.", {"auto"}},
+             {"env", Form::nccl_map, FIELD(nccl.env), "", "NCCL_* variables as you want them; they win."}}};
+}
+
+Section rendezvous_section() {
+    return {
+        "rendezvous",
+        "How ranks find one another.",
+        false,
+        false,
+        {{"timeout", Form::duration, FIELD(rendezvous.timeout), "300s", "How long the start may wait for all nodes."},
+         {"secret_file", Form::text, FIELD(rendezvous.secret_file), "", "A file with the job's key, mode 0600."},
+         {"preflight", Form::boolean, FIELD(rendezvous.preflight), "false", "Whether to check the machine first."},
+         {"address", Form::text, FIELD(rendezvous.address), "", "Address that ranks connect to, as --master-addr."},
+         {"port",
+          Form::whole_number,
+          FIELD(rendezvous.port),
+          "0",
+          "Port that ranks connect to, as --master-port. 0: a free one.",
+          {},
+          0,
+          65535}}};
+}
+
+Section slurm_section() {
+    return {"slurm_config",
+            "What a submission to Slurm asks for. Within an allocation, Slurm has granted it already.",
+            false,
+            false,
+            {{"job_name", Form::text, FIELD(slurm.job_name), "", "The job's name, also shown by autolaunch."},
+             {"partition", Form::text, FIELD(slurm.partition), "", "--partition"},
+             {"time_limit", Form::time_limit, FIELD(slurm.time_limit), "", "--time"},
+             {"account", Form::text, FIELD(slurm.account), "", "--account"},
+             {"qos", Form::text, FIELD(slurm.qos), "", "--qos"},
+             {"constraint", Form::text, FIELD(slurm.constraint), "", "--constraint"},
+             {"gres", Form::text, FIELD(slurm.gres), "", "--gres"},
+             {"reservation", Form::text, FIELD(slurm.reservation), "", "--reservation"},
+             {"nodelist", Form::text, FIELD(slurm.nodelist), "", "--nodelist"},
+             {"exclude", Form::text, FIELD(slurm.exclude), "", "--exclude"},
+             {"nodes", Form::whole_number, FIELD(slurm.nodes), "", "--nodes", {}, 1},
+             {"ntasks_per_node", Form::whole_number, FIELD(slurm.ntasks_per_node), "", "--ntasks-per-node", {}, 1},
+             {"cpus_per_task", Form::whole_number, FIELD(slurm.cpus_per_task), "", "--cpus-per-task", {}, 1},
+             {"gpus_per_node", Form::whole_number, FIELD(slurm.gpus_per_node), "", "--gpus-per-node"},
+             {"mem", Form::text, FIELD(slurm.mem), "", "--mem"},
+             {"exclusive", Form::boolean, FIELD(slurm.exclusive), "", "--exclusive"},
+             {"requeue", Form::boolean, FIELD(slurm.requeue), "", "--requeue or --no-requeue"},
+             {"signal", Form::text, FIELD(slurm.signal), "", "--signal"},
+             {"output", Form::text, FIELD(slurm.output), "", "--output"},
+             {"error", Form::text, FIELD(slurm.error), "", "--error"},
+             {"mail_user", Form::text, FIELD(slurm.mail_user), "", "--mail-user"},
+             {"mail_type", Form::text, FIELD(slurm.mail_type), "", "--mail-type"},
+             {"extra_args", Form::text_list, FIELD(slurm.extra_args), "", "Further options, as one would type them."}}};
+}
+
+Section checkpoint_section() {
+    return {
+        "checkpoint",
+        "Saving and loading. It reaches the trainer as given.",
+        false,
+        true,
+        {{"enabled", Form::boolean, FIELD(checkpoint.enabled), "false", "Whether the trainer saves checkpoints."},
+         {"checkpoint_dir", Form::text, FIELD(checkpoint.checkpoint_dir), "", "Where they are."},
+         {"every_steps", Form::whole_number, FIELD(checkpoint.every_steps), "", "Steps between two of them.", {}, 1},
+         {"keep", Form::whole_number, FIELD(checkpoint.keep), "", "How many of the newest to keep.", {}, 1},
+         {"restore_from", Form::text, FIELD(checkpoint.restore_from), "", "The checkpoint to start from."},
+         {"model_save_format", Form::text, FIELD(checkpoint.model_save_format), "", "safetensors, torch_save, …"},
+         {"save_consolidated", Form::boolean, FIELD(checkpoint.save_consolidated), "",
+          "Whether the model is also saved as a whole."}}};
+}
+
+Section monitoring_section() {
+    return {"monitoring",
+            "Where runs are kept, and what is observed.",
+            false,
+            false,
+            {{"log_path", Form::text, FIELD(monitoring.log_path), "runs", "The folder of the run directories."},
+             {"slurm_integration", Form::boolean, FIELD(monitoring.slurm_integration), "false",
+              "Whether Slurm is asked about the job. Read, without effect in this version."},
+             {"resource_tracking", Form::boolean, FIELD(monitoring.resource_tracking), "false",
+              "Whether GPU and host use is recorded. Read, without effect in this version."},
+             {"interval_seconds", Form::number, FIELD(monitoring.interval_seconds), "",
+              "Seconds between two samples. Read, without effect in this version."}}};
+}
+
+Section restart_section() {
+    return {"restart",
+            "What happens when a rank fails.",
+            false,
+            false,
+            {{"max_restarts", Form::whole_number, FIELD(restart.max_restarts), "0",
+              "How often all ranks are started again after a failure."},
+             {"grace_period", Form::duration, FIELD(restart.grace_period), "15s",
+              "How long a rank may take to end after SIGTERM, before SIGKILL."},
+             {"backoff", Form::duration, FIELD(restart.backoff), "0s", "The pause before a restart."}}};
+}
+
+Section logging_section() {
+    return {"logging",
+            "What the console shows. The run directory always has everything.",
+            false,
+            false,
+            {{"console", Form::streams, FIELD(logging.console_default), "all", "Which output of ranks is shown."},
+             {"local_ranks_filter", Form::number_list, FIELD(logging.local_ranks_filter), "",
+              "Show only these local ranks. Without it: all."},
+             {"fold", Form::boolean, FIELD(logging.fold), "true", "Whether a line that all ranks print is shown once."},
+             {"prefix", Form::boolean, FIELD(logging.prefix), "true", "Whether lines begin with the rank."},
+             {"progress", Form::boolean, FIELD(logging.progress), "true", "Whether reported steps are shown as a bar."},
+             {"quiet", Form::boolean, FIELD(logging.quiet), "false", "Whether the lines at the start are left out."}}};
+}
+
+#undef FIELD
+
+std::vector<Section> make_sections() {
+    return {trainer_section(),
+            distributed_section(),
+            resource_section(),
+            nccl_section(),
+            rendezvous_section(),
+            slurm_section(),
+            checkpoint_section(),
+            monitoring_section(),
+            restart_section(),
+            logging_section(),
+            {"model", "The trainer's own.", true},
+            {"dataloader", "The trainer's own.", true},
+            {"step_scheduler", "The trainer's own.", true},
+            {"optimizer", "The trainer's own.", true}};
+}
+
+std::string whole_number_expectation(const Key& key) {
+    if (key.maximum != Key{}.maximum)
+        return "a whole number from " + std::to_string(key.minimum) + " to " + std::to_string(key.maximum);
+    return "a whole number >= " + std::to_string(key.minimum);
+}
+
+std::string choice_expectation(const Key& key) {
+    if (key.choices.empty()) return "text";
+    std::string words;
+    for (std::size_t i = 0; i < key.choices.size(); ++i) {
+        if (i > 0) words += i + 1 == key.choices.size() ? " or " : ", ";
+        words += key.choices[i];
+    }
+    return words;
+}
+
+}  // namespace
+
+const Key* Section::find(std::string_view key) const {
+    const auto found = std::find_if(keys.begin(), keys.end(), [&](const Key& known) { return known.name == key; });
+    return found == keys.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> Section::key_names() const {
+    std::vector<std::string> names;
+    for (const auto& key : keys) names.emplace_back(key.name);
+    return names;
+}
+
+std::span<const Section> sections() {
+    static const std::vector<Section> kSections = make_sections();
+    return kSections;
+}
+
+const Section* find_section(std::string_view name) {
+    const auto all = sections();
+    const auto found =
+        std::find_if(all.begin(), all.end(), [&](const Section& section) { return section.name == name; });
+    return found == all.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> section_names() {
+    std::vector<std::string> names;
+    for (const auto& section : sections()) names.emplace_back(section.name);
+    return names;
+}
+
+std::span<const std::string_view> sections_to_come() {
+    static constexpr std::array<std::string_view, 5> kNames = {"security", "audit", "storage", "submit", "monitor"};
+    return kNames;
+}
+
+std::string expectation(const Key& key) {
+    switch (key.form) {
+        case Form::text:
+            return choice_expectation(key);
+        case Form::whole_number:
+            return whole_number_expectation(key);
+        case Form::number:
+            return "a number > 0";
+        case Form::boolean:
+            return "true or false";
+        case Form::duration:
+            return "a duration such as 15s, 500ms, 2m, 1h, or a number of seconds";
+        case Form::size:
+            return "a size such as 80GB, 80GiB, or a number of bytes";
+        case Form::time_limit:
+            return "a time limit as Slurm writes it, such as 30, 4:00:00 or 2-12";
+        case Form::command:
+            return "a list of strings, or one shell line";
+        case Form::text_list:
+            return "a list of strings";
+        case Form::number_list:
+            return "a list of whole numbers >= 0";
+        case Form::text_map:
+            return "a mapping of names to text";
+        case Form::nccl_map:
+            return "a mapping of NCCL_* names to text";
+        case Form::ranks_per_node:
+            return "auto, cpu, gpu or a whole number >= 1";
+        case Form::streams:
+            return "all, stdout, stderr or none";
+        case Form::free_form:
+            return "anything";
+    }
+    return {};
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,167 @@
+#include "spec/schema.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Any value may be written as ${VAR}, which editors see as a string.
+const Json& reference_schema() {
+    static const Json kSchema = {{"type", "string"}, {"pattern", R"(\$\{.*\})"}};
+    return kSchema;
+}
+
+Json any_of(std::initializer_list<Json> alternatives) {
+    Json list = Json::array();
+    for (const auto& alternative : alternatives) list.push_back(alternative);
+    list.push_back(reference_schema());
+    return {{"anyOf", list}};
+}
+
+Json whole_number(const Key& key) { return {{"type", "integer"}, {"minimum", key.minimum}, {"maximum", key.maximum}}; }
+
+Json scalar_map(std::string_view name_pattern) {
+    return {{"type", "object"},
+            {"propertyNames", {{"pattern", name_pattern}}},
+            {"additionalProperties", {{"type", {"string", "number", "boolean", "null"}}}}};
+}
+
+Json text_list() { return {{"type", "array"}, {"items", {{"type", {"string", "number", "boolean"}}}}}; }
+
+/// Words are taken in any case, and editors complete the lower one.
+Json choices_schema(const Key& key) {
+    std::string pattern;
+    for (const auto choice : key.choices) {
+        pattern += pattern.empty() ? "^(" : "|";
+        for (const char c : choice) {
+            const bool letter = c >= 'a' && c <= 'z';
+            pattern += letter ? std::string{'[', c, static_cast<char>(c - 'a' + 'A'), ']'} : std::string(1, c);
+        }
+    }
+    return any_of({{{"enum", key.choices}}, {{"type", "string"}, {"pattern", pattern + ")$"}}});
+}
+
+Json form_schema(const Key& key) {
+    const Json text = {{"type", {"string", "number", "boolean"}}};
+    switch (key.form) {
+        case Form::text:
+            return key.choices.empty() ? text : choices_schema(key);
+        case Form::whole_number:
+            return any_of({whole_number(key)});
+        case Form::number:
+            return any_of({{{"type", "number"}, {"exclusiveMinimum", 0}}});
+        case Form::boolean:
+            return any_of({{{"type", "boolean"}}});
+        case Form::duration:
+            return any_of({{{"type", "number"}, {"minimum", 0}},
+                           {{"type", "string"}, {"pattern", R"(^([0-9]+(\.[0-9]*)?|([0-9.]+ *(ms|s|m|h|d) *)+)$)"}}});
+        case Form::size:
+            return any_of({{{"type", "number"}, {"minimum", 0}},
+                           {{"type", "string"}, {"pattern", R"(^[0-9.]+ *([kKMGTP](i?B)?|B)?$)"}}});
+        case Form::time_limit:
+            return any_of(
+                {{{"type", "integer"}, {"minimum", 0}},
+                 {{"type", "string"}, {"pattern", R"(^(UNLIMITED|INFINITE|([0-9]+-)?[0-9]+(:[0-9]+){0,2})$)"}}});
+        case Form::command:
+            return {{"anyOf", Json::array({{{"type", "string"}, {"minLength", 1}}, [] {
+                                               Json list = text_list();
+                                               list["minItems"] = 1;
+                                               return list;
+                                           }()})}};
+        case Form::text_list:
+            return text_list();
+        case Form::number_list:
+            return {{"type", "array"}, {"items", any_of({{{"type", "integer"}, {"minimum", 0}}})}};
+        case Form::text_map:
+            return scalar_map("^[^=]+$");
+        case Form::nccl_map:
+            return scalar_map("^NCCL_");
+        case Form::ranks_per_node:
+            return any_of({{{"enum", {"auto", "cpu", "gpu"}}}, whole_number(key)});
+        case Form::streams:
+            return any_of({{{"enum", {"all", "stdout", "stderr", "none"}}}});
+        case Form::free_form:
+            return Json::object();
+    }
+    return Json::object();
+}
+
+/// null stands for "not given", as in Python's configurations.
+Json key_schema(const Key& key) {
+    Json schema = {{"description", std::string(key.description) + " Expects " + expectation(key) + "."}};
+    if (!key.default_value.empty()) schema["default"] = key.default_value;
+    if (key.form == Form::free_form) return schema;
+    schema["anyOf"] = Json::array({form_schema(key), {{"type", "null"}}});
+    return schema;
+}
+
+Json section_schema(const Section& section) {
+    Json schema = {{"description", section.description}};
+    if (section.free_form) return schema;
+    schema["type"] = {"object", "null"};
+    for (const auto& key : section.keys) schema["properties"][std::string(key.name)] = key_schema(key);
+    // A section with a _target_, and a key whose value has one, is the trainer's own.
+    schema["if"] = {{"not", {{"required", {"_target_"}}}}};
+    schema["then"] = {{"patternProperties", Json::object()},
+                      {"additionalProperties", {{"$ref", "#/definitions/target"}}}};
+    for (const auto& key : section.keys) schema["then"]["properties"][std::string(key.name)] = Json(true);
+    schema["then"].erase("patternProperties");
+    return schema;
+}
+
+/// Something that has a `_target_` at some depth.
+Json target_schema() {
+    const Json self = {{"$ref", "#/definitions/target"}};
+    return {
+        {"anyOf",
+         Json::array({{{"type", "object"}, {"required", {"_target_"}}},
+                      {{"type", "object"}, {"minProperties", 1}, {"not", {{"additionalProperties", {{"not", self}}}}}},
+                      {{"type", "array"}, {"contains", self}}})}};
+}
+
+std::string cell(std::string text) {
+    for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, 1, '\\');
+    return text;
+}
+
+}  // namespace
+
+std::string json_schema() {
+    Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"},
+                   {"title", "autolaunch job spec"},
+                   {"type", {"object", "null"}}};
+    schema["definitions"]["target"] = target_schema();
+    schema["properties"]["include"] = {
+        {"description",
+         "Other files, relative to this one. This file wins over them, and a later one over an earlier."},
+        {"anyOf",
+         Json::array(
+             {{{"type", "string"}}, {{"type", "array"}, {"items", {{"type", "string"}}}}, {{"type", "null"}}})}};
+    for (const auto& section : sections()) schema["properties"][std::string(section.name)] = section_schema(section);
+    for (const auto name : sections_to_come()) schema["properties"][std::string(name)] = Json(false);
+    schema["additionalProperties"] = {{"$ref", "#/definitions/target"}};
+    return schema.dump(2);
+}
+
+std::string schema_markdown() {
+    std::string text;
+    for (const auto& section : sections()) {
+        text += "### `" + std::string(section.name) + "`\n\n" + std::string(section.description);
+        text += section.free_form ? " Any content; it reaches the trainer untouched.\n\n" : "\n\n";
+        if (section.free_form) continue;
+        text += "| key | expects | default | meaning |\n|---|---|---|---|\n";
+        for (const auto& key : section.keys) {
+            const std::string fallback = key.default_value.empty() ? "" : '`' + std::string(key.default_value) + '`';
+            text += "| `" + std::string(key.name) + "` | " + cell(expectation(key)) + " | " + fallback + " | " +
+                    cell(std::string(key.description)) + " |\n";
+        }
+        text += '\n';
+    }
+    text.pop_back();
+    return text;
+}
+
+}  // namespace autolaunch::launcher

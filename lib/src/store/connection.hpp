@@ -1,0 +1,32 @@
+#pragma once
+#include "base/deadline.hpp"
+#include "base/unique_fd.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace autolaunch::store {
+
+/// A TCP connection whose every call ends by a deadline.
+///
+/// Owner: the store's client. Threads: one at a time. Blocks: every call, until done or the deadline. Throws
+/// TimeoutError, Error{closed} when the peer went away, and SystemError.
+class Connection {
+public:
+    /// One attempt over all addresses of the host. The look-up of a host name is the resolver's and keeps its own time.
+    Connection(const std::string& host, std::uint16_t port, const Deadline& deadline);
+
+    void send(std::string_view bytes, const Deadline& deadline);
+    /// Exactly `bytes` bytes.
+    std::string receive(std::size_t bytes, const Deadline& deadline);
+
+private:
+    void wait_for(short events, const Deadline& deadline, const char* doing);
+
+    UniqueFd socket_;
+    std::string peer_;
+};
+
+}  // namespace autolaunch::store

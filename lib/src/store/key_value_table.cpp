@@ -1,0 +1,168 @@
+#include "store/key_value_table.hpp"
+
+#include "base/text.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace autolaunch::store {
+namespace {
+constexpr std::size_t kEntryOverheadBytes = 64;  // so that a flood of empty keys is bounded, too
+}
+
+void KeyValueTable::charge(std::size_t added, std::size_t removed) {
+    if (added > removed && bytes_ - std::min(bytes_, removed) + added > limit_bytes_) {
+        throw Error(ErrorCode::corrupt, "the store is full: " + std::to_string(limit_bytes_) + " bytes");
+    }
+    bytes_ = bytes_ - std::min(bytes_, removed) + added;
+}
+
+std::string& KeyValueTable::slot(const std::string& key, std::size_t new_value_bytes) {
+    const auto found = values_.find(key);
+    if (found != values_.end()) {
+        charge(new_value_bytes, found->second.size());
+        return found->second;
+    }
+    charge(key.size() + new_value_bytes + kEntryOverheadBytes, 0);
+    return values_[key];
+}
+
+bool KeyValueTable::exists(const std::string& key) const { return values_.count(key) > 0 || queue_length(key) > 0; }
+
+KeyValueTable::Waiters KeyValueTable::wake(const std::string& key) {
+    Waiters woken;
+    const auto waiting = waiting_for_.find(key);
+    if (waiting == waiting_for_.end()) return woken;
+    for (const Waiter waiter : waiting->second) {
+        auto& missing = missing_of_[waiter];
+        missing.erase(key);
+        if (!missing.empty()) continue;
+        missing_of_.erase(waiter);
+        woken.push_back(waiter);
+    }
+    waiting_for_.erase(waiting);
+    return woken;
+}
+
+KeyValueTable::Waiters KeyValueTable::set(const std::string& key, std::string value) {
+    slot(key, value.size()) = std::move(value);
+    return wake(key);
+}
+
+KeyValueTable::Waiters KeyValueTable::append(const std::string& key, std::string_view value) {
+    const std::string* held = find(key);
+    slot(key, value.size() + (held != nullptr ? held->size() : 0)).append(value);
+    return wake(key);
+}
+
+std::int64_t KeyValueTable::sum_of(const std::string& held, std::int64_t amount) {
+    long long number = 0;
+    long long sum = 0;
+    if (!parse_integer(held, number) || __builtin_add_overflow(number, static_cast<long long>(amount), &sum)) {
+        throw Error(ErrorCode::corrupt, "add: the key does not hold a number that can be added to");
+    }
+    return sum;
+}
+
+KeyValueTable::Waiters KeyValueTable::add(const std::string& key, std::int64_t amount, std::int64_t& sum) {
+    const std::string* held = find(key);
+    sum = held != nullptr ? sum_of(*held, amount) : amount;
+    return set(key, std::to_string(sum));
+}
+
+KeyValueTable::Waiters KeyValueTable::compare_set(const std::string& key, const std::string& expected,
+                                                  const std::string& desired, std::string& held) {
+    const std::string* now = find(key);
+    if (now == nullptr ? expected.empty() : *now == expected) {
+        held = desired;
+        return set(key, desired);
+    }
+    held = now != nullptr ? *now : expected;
+    return {};
+}
+
+const std::string* KeyValueTable::find(const std::string& key) const {
+    const auto found = values_.find(key);
+    return found != values_.end() ? &found->second : nullptr;
+}
+
+bool KeyValueTable::has_all(const std::vector<std::string>& keys) const {
+    return std::all_of(keys.begin(), keys.end(), [this](const std::string& key) { return exists(key); });
+}
+
+bool KeyValueTable::erase(const std::string& key) {
+    const auto found = values_.find(key);
+    if (found == values_.end()) return false;
+    charge(0, key.size() + found->second.size() + kEntryOverheadBytes);
+    values_.erase(found);
+    return true;
+}
+
+bool KeyValueTable::wait(Waiter waiter, const std::vector<std::string>& keys) {
+    cancel_wait(waiter);
+    std::unordered_set<std::string> missing;
+    for (const std::string& key : keys) {
+        if (!exists(key) && missing.insert(key).second) waiting_for_[key].push_back(waiter);
+    }
+    if (missing.empty()) return true;
+    missing_of_.emplace(waiter, std::move(missing));
+    return false;
+}
+
+void KeyValueTable::cancel_wait(Waiter waiter) {
+    const auto found = missing_of_.find(waiter);
+    if (found == missing_of_.end()) return;
+    for (const std::string& key : found->second) {
+        auto& waiting = waiting_for_[key];
+        waiting.erase(std::remove(waiting.begin(), waiting.end(), waiter), waiting.end());
+        if (waiting.empty()) waiting_for_.erase(key);
+    }
+    missing_of_.erase(found);
+}
+
+KeyValueTable::Waiters KeyValueTable::queue_push(const std::string& key, std::string value) {
+    charge(value.size() + kEntryOverheadBytes, 0);
+    queues_[key].push_back(std::move(value));
+    const auto waiting = waiting_for_.find(key);
+    if (waiting == waiting_for_.end()) return {};
+    for (const Waiter waiter : Waiters(waiting->second)) {
+        if (missing_of_[waiter].size() > 1) continue;  // it waits for other keys, too
+        cancel_wait(waiter);
+        return {waiter};
+    }
+    return {};
+}
+
+std::optional<std::string> KeyValueTable::queue_pop(const std::string& key) {
+    const auto found = queues_.find(key);
+    if (found == queues_.end()) return std::nullopt;
+    std::string value = std::move(found->second.front());
+    found->second.pop_front();
+    if (found->second.empty()) queues_.erase(found);
+    charge(0, value.size() + kEntryOverheadBytes);
+    return value;
+}
+
+std::size_t KeyValueTable::queue_length(const std::string& key) const {
+    const auto found = queues_.find(key);
+    return found != queues_.end() ? found->second.size() : 0;
+}
+
+bool KeyValueTable::barrier(Waiter waiter, const std::string& key, std::int64_t world_size, Waiters& woken) {
+    const std::string* held = find(key);
+    const std::int64_t arrived = held != nullptr ? sum_of(*held, 1) : 1;
+    const std::string count = std::to_string(arrived);
+    slot(key, count.size()) = count;
+    if (arrived >= world_size) {
+        woken = wake(key);
+        return true;
+    }
+    cancel_wait(waiter);
+    waiting_for_[key].push_back(waiter);
+    missing_of_.emplace(waiter, std::unordered_set<std::string>{key});
+    return false;
+}
+
+}  // namespace autolaunch::store

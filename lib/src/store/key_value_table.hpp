@@ -1,0 +1,72 @@
+#pragma once
+#include "store/protocol.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace autolaunch::store {
+
+/// The store's state: keys, queues, and who waits for which key. Pure: it knows waiters by a number and says whom to
+/// wake; the server does the talking. Every operation costs what it touches: a key knows its waiters.
+///
+/// Owner: one server. Threads: none of its own, not synchronised. Blocks: never. Throws Error{corrupt} for what no
+/// reply exists for (adding to what is no number, a full table); the server then drops the client.
+class KeyValueTable {
+public:
+    using Waiter = std::uint64_t;
+    using Waiters = std::vector<Waiter>;
+
+    explicit KeyValueTable(std::size_t limit_bytes) : limit_bytes_(limit_bytes) {}
+
+    Waiters set(const std::string& key, std::string value);
+    Waiters append(const std::string& key, std::string_view value);
+    /// `sum` becomes the number the key then holds.
+    Waiters add(const std::string& key, std::int64_t amount, std::int64_t& sum);
+    /// `held` becomes the reply: what the key then holds, or `expected` when the key is new and `expected` not empty.
+    Waiters compare_set(const std::string& key, const std::string& expected, const std::string& desired,
+                        std::string& held);
+    /// nullptr when the key is missing. Valid until the next change.
+    const std::string* find(const std::string& key) const;
+    bool has_all(const std::vector<std::string>& keys) const;
+    bool erase(const std::string& key);
+    std::size_t key_count() const { return values_.size(); }
+    const std::unordered_map<std::string, std::string>& values() const { return values_; }
+    std::size_t bytes() const { return bytes_; }
+
+    /// True when all keys exist already; otherwise `waiter` is woken once all have appeared. A new wait replaces an
+    /// earlier one of the same waiter.
+    bool wait(Waiter waiter, const std::vector<std::string>& keys);
+    /// Also for a waiter that went away. Does nothing for who does not wait.
+    void cancel_wait(Waiter waiter);
+
+    /// Wakes the longest waiting one only: one element serves one.
+    Waiters queue_push(const std::string& key, std::string value);
+    std::optional<std::string> queue_pop(const std::string& key);
+    std::size_t queue_length(const std::string& key) const;
+
+    /// Counts the arrival at `key`. True when it was the last of world_size; `woken` are then the earlier ones.
+    bool barrier(Waiter waiter, const std::string& key, std::int64_t world_size, Waiters& woken);
+
+private:
+    std::string& slot(const std::string& key, std::size_t new_value_bytes);
+    void charge(std::size_t added, std::size_t removed);
+    bool exists(const std::string& key) const;
+    Waiters wake(const std::string& key);
+    static std::int64_t sum_of(const std::string& held, std::int64_t amount);
+
+    std::size_t limit_bytes_;
+    std::size_t bytes_ = 0;
+    std::unordered_map<std::string, std::string> values_;
+    std::unordered_map<std::string, std::deque<std::string>> queues_;
+    std::unordered_map<std::string, std::vector<Waiter>> waiting_for_;  // in order of arrival
+    std::unordered_map<Waiter, std::unordered_set<std::string>> missing_of_;
+};
+
+}  // namespace autolaunch::store

@@ -1,0 +1,182 @@
+#include "store/protocol.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <array>
+#include <utility>
+
+namespace autolaunch::store {
+namespace {
+
+/// What follows the command's number: k = key, v = value, n = 64-bit number, u = 32-bit number. `counted` requests
+/// start with a 64-bit count and repeat the fields so often.
+struct Shape {
+    bool counted;
+    std::string_view fields;
+};
+constexpr std::array<Shape, kCommandCount> kShapes = {{
+    {false, "u"},    // validate
+    {false, "kv"},   // set
+    {false, "kvv"},  // compare_set
+    {false, "k"},    // get
+    {false, "kn"},   // add
+    {true, "k"},     // check
+    {true, "k"},     // wait
+    {false, ""},     // key_count
+    {false, "k"},    // delete_key
+    {false, "kv"},   // append
+    {true, "k"},     // multi_get
+    {true, "kv"},    // multi_set
+    {false, ""},     // cancel_wait
+    {false, "u"},    // ping
+    {false, "kv"},   // queue_push
+    {false, "k"},    // queue_pop
+    {false, "k"},    // queue_length
+    {false, ""},     // list_keys
+    {false, "kn"},   // barrier
+}};
+
+/// Indexed by the legacy number. WATCH_KEY (7) was answered on a second connection; it is not served.
+constexpr std::array<int, 9> kLegacyCommands = {1, 2, 3, 4, 5, 6, 7, -1, 8};
+
+[[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::corrupt, "store request: " + what); }
+
+}  // namespace
+
+int command_code(Dialect dialect, Command command) {
+    const int current = static_cast<int>(command);
+    if (dialect != Dialect::legacy) return current;
+    for (std::size_t code = 0; code < kLegacyCommands.size(); ++code) {
+        if (kLegacyCommands[code] == current) return static_cast<int>(code);
+    }
+    return -1;
+}
+
+void append_u8(std::string& out, std::uint8_t value) { out.push_back(static_cast<char>(value)); }
+
+void append_u32(std::string& out, std::uint32_t value) {
+    for (int shift = 0; shift < 32; shift += 8) out.push_back(static_cast<char>(value >> shift & 0xFF));
+}
+
+void append_u64(std::string& out, std::uint64_t value) {
+    for (int shift = 0; shift < 64; shift += 8) out.push_back(static_cast<char>(value >> shift & 0xFF));
+}
+
+void append_bytes(std::string& out, std::string_view bytes) {
+    append_u64(out, bytes.size());
+    out.append(bytes);
+}
+
+std::uint64_t load_le(const char* bytes, std::size_t count) {
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        value |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
+    }
+    return value;
+}
+
+bool RequestParser::detect_dialect() {
+    if (buffered_bytes() < 1) return false;
+    if (input_[offset_] != 0) {  // the current dialect must start with VALIDATE = 0
+        dialect_ = Dialect::legacy;
+        return true;
+    }
+    if (buffered_bytes() < 5) return false;
+    // Were these four bytes the length of a legacy SET's key, the key would be a gigabyte long.
+    const bool magic = load_le(input_.data() + offset_ + 1, 4) == kValidationMagic;
+    dialect_ = magic ? Dialect::current : Dialect::legacy;
+    return true;
+}
+
+bool RequestParser::begin_request() {
+    if (buffered_bytes() < 1) return false;
+    const auto code = static_cast<unsigned char>(input_[offset_]);
+    int command = -1;
+    if (dialect_ == Dialect::legacy) {
+        if (code < kLegacyCommands.size()) command = kLegacyCommands[code];
+    } else if (code < kCommandCount) {
+        command = code;
+    }
+    if (command < 0) fail("unknown command " + std::to_string(code));
+    ++offset_;
+    current_ = Request{};
+    current_.command = static_cast<Command>(command);
+    const Shape& shape = kShapes[static_cast<std::size_t>(command)];
+    fields_ = shape.fields;
+    field_ = 0;
+    count_known_ = !shape.counted;
+    repetitions_ = 1;
+    request_bytes_ = 0;
+    in_request_ = true;
+    return true;
+}
+
+bool RequestParser::read_integer(std::size_t bytes, std::uint64_t& value) {
+    if (buffered_bytes() < bytes) return false;
+    value = load_le(input_.data() + offset_, bytes);
+    offset_ += bytes;
+    return true;
+}
+
+bool RequestParser::read_bytes(std::size_t limit, std::vector<std::string>& to) {
+    if (pending_length_ < 0) {
+        std::uint64_t length = 0;
+        if (!read_integer(8, length)) return false;
+        if (length > limit) fail("a key or value of " + std::to_string(length) + " bytes exceeds the limit");
+        request_bytes_ += static_cast<std::size_t>(length);
+        if (request_bytes_ > limits_.request_bytes) fail("the request is too large");
+        pending_length_ = static_cast<std::int64_t>(length);
+    }
+    const auto length = static_cast<std::size_t>(pending_length_);
+    if (buffered_bytes() < length) return false;
+    to.emplace_back(input_, offset_, length);
+    offset_ += length;
+    pending_length_ = -1;
+    return true;
+}
+
+bool RequestParser::read_field(char kind) {
+    if (kind == 'k') return read_bytes(limits_.key_bytes, current_.keys);
+    if (kind == 'v') return read_bytes(limits_.value_bytes, current_.values);
+    std::uint64_t value = 0;
+    if (!read_integer(kind == 'u' ? 4 : 8, value)) return false;
+    current_.number = static_cast<std::int64_t>(value);
+    return true;
+}
+
+void RequestParser::discard_consumed() {
+    if (offset_ == input_.size()) {
+        input_.clear();
+        if (input_.capacity() > (1U << 20)) input_.shrink_to_fit();
+        offset_ = 0;
+    } else if (offset_ > input_.size() / 2 && offset_ > 4096) {
+        input_.erase(0, offset_);
+        offset_ = 0;
+    }
+}
+
+bool RequestParser::next(Request& request) {
+    discard_consumed();
+    if (dialect_ == Dialect::unknown && !detect_dialect()) return false;
+    if (!in_request_ && !begin_request()) return false;
+    if (!count_known_) {
+        if (!read_integer(8, repetitions_)) return false;
+        if (repetitions_ > limits_.keys_per_request) fail("too many keys: " + std::to_string(repetitions_));
+        count_known_ = true;
+    }
+    while (repetitions_ > 0) {
+        while (field_ < fields_.size()) {
+            if (!read_field(fields_[field_])) return false;
+            ++field_;
+        }
+        field_ = 0;
+        --repetitions_;
+    }
+    in_request_ = false;
+    const bool valid = current_.command != Command::validate || current_.number == kValidationMagic;
+    if (!valid) fail("wrong validation number");
+    request = std::move(current_);
+    return true;
+}
+
+}  // namespace autolaunch::store

@@ -1,0 +1,244 @@
+// Our store client and server over real sockets, and peers that misbehave.
+#include "base/deadline.hpp"
+#include "base/unique_fd.hpp"
+#include "store/hosted_store.hpp"
+#include "store/protocol.hpp"
+
+#include <autolaunch/error.hpp>
+#include <autolaunch/store.hpp>
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace autolaunch;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kLong = 60s;
+
+Store connect(const HostedStore& server, const std::string& prefix = {}) {
+    StoreOptions options;
+    options.port = server.port();
+    options.prefix = prefix;
+    options.timeout = kLong;
+    return Store::connect(options);
+}
+
+UniqueFd raw_peer(std::uint16_t port, int receive_buffer_bytes = 0) {
+    UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (receive_buffer_bytes > 0) {
+        ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes, sizeof receive_buffer_bytes);
+    }
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+    return socket;
+}
+
+void raw_send(const UniqueFd& socket, const std::string& bytes) {
+    REQUIRE(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
+}
+
+/// True when the peer closed the connection, false after 60 s.
+bool is_closed_by_peer(const UniqueFd& socket) {
+    const auto deadline = Deadline::after(kLong);
+    pollfd waiting{socket.get(), POLLIN, 0};
+    while (::poll(&waiting, 1, deadline.poll_timeout_ms()) > 0) {
+        char byte = 0;
+        if (::recv(socket.get(), &byte, 1, 0) <= 0) return true;
+    }
+    return false;
+}
+
+std::string validated(store::Command command) {
+    std::string out(1, '\0');
+    store::append_u32(out, store::kValidationMagic);
+    out.push_back(static_cast<char>(command));
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("every operation does what the header says") {
+    const HostedStore server({});
+    Store store = connect(server, "job/0");
+    const std::vector<std::string> both = {"a", "b"};
+    store.set("a", std::string("\0binary\xff", 8));
+    CHECK(store.get("a") == std::string("\0binary\xff", 8));
+    CHECK(store.add("n", 3) == 3);
+    CHECK(store.add("n", -5) == -2);
+    CHECK(store.get("n") == "-2");
+    store.append("a", "+");
+    CHECK(store.get("a").size() == 9);
+    CHECK(store.compare_set("c", "x", "y") == "x");
+    CHECK(store.compare_set("c", "", "y") == "y");
+    CHECK_FALSE(store.check(both));
+    store.multi_set(both, std::vector<std::string>{"1", ""});
+    CHECK(store.check(both));
+    CHECK(store.multi_get(both) == std::vector<std::string>{"1", ""});
+    CHECK(store.key_count() == 4);
+    CHECK(store.delete_key("a"));
+    CHECK_FALSE(store.delete_key("a"));
+    CHECK(connect(server).get("job/0/n") == "-2");  // the prefix is part of the key
+}
+
+TEST_CASE("many clients wait for one another without polling") {
+    const HostedStore server({});
+    constexpr int kClients = 16;
+    constexpr int kRounds = 20;
+    std::atomic<int> finished{0};
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kClients; ++rank) {
+        threads.emplace_back([&, rank] {
+            Store store = connect(server);
+            for (int round = 0; round < kRounds; ++round) {
+                const std::string name = "round" + std::to_string(round);
+                if (store.add(name, 1) == kClients) store.set(name + "/done", std::to_string(rank));
+                store.get(name + "/done");
+            }
+            ++finished;
+        });
+    }
+    for (auto& thread : threads) thread.join();
+    CHECK(finished == kClients);
+    CHECK(connect(server).key_count() == 2 * kRounds);
+}
+
+TEST_CASE("a wait that times out is taken back and the connection goes on") {
+    const HostedStore server({});
+    Store store = connect(server);
+    CHECK_THROWS_AS(store.get("never", 30ms), TimeoutError);
+    CHECK_THROWS_AS(store.wait(std::vector<std::string>{"never", "ever"}, 1ms), TimeoutError);
+    Store other = connect(server);
+    other.set("never", "1");  // must not wake the first into a stray reply
+    other.set("ever", "2");
+    CHECK(store.get("never") == "1");
+    CHECK(store.add("n", 1) == 1);
+}
+
+TEST_CASE("large values pass, and values above the limit cost the connection") {
+    StoreServerOptions options;
+    options.limits.value_bytes = 32U << 20;
+    const HostedStore server(options);
+    Store store = connect(server);
+    std::string value(32U << 20, '\0');
+    for (std::size_t i = 0; i < value.size(); ++i) value[i] = static_cast<char>(i * 2654435761U >> 13);
+    store.set("large", value);
+    CHECK(store.get("large") == value);
+    Store greedy = connect(server);
+    try {
+        greedy.set("too large", value + "x");
+        greedy.key_count();
+        FAIL("a value above the limit was taken");
+    } catch (const Error& error) {
+        CHECK(error.code() == ErrorCode::closed);
+    }
+    CHECK_THROWS_AS(greedy.key_count(), Error);  // and stays closed
+    CHECK(store.key_count() == 1);
+}
+
+TEST_CASE("garbage and half-open peers cost only their own connection") {
+    const HostedStore server({});
+    Store store = connect(server);
+    const UniqueFd half_open = raw_peer(server.port());
+    raw_send(half_open, validated(store::Command::set) + "\x05");
+    const UniqueFd silent = raw_peer(server.port());
+    const UniqueFd browser = raw_peer(server.port());
+    raw_send(browser, "GET / HTTP/1.1\r\nHost: here\r\n\r\n");
+    CHECK(is_closed_by_peer(browser));
+    const UniqueFd unknown = raw_peer(server.port());
+    raw_send(unknown, validated(static_cast<store::Command>(99)));
+    CHECK(is_closed_by_peer(unknown));
+    const UniqueFd adder = raw_peer(server.port());
+    store.set("word", "seven");
+    std::string add = validated(store::Command::add);
+    store::append_bytes(add, "/word");
+    store::append_u64(add, 1);
+    raw_send(adder, add);
+    CHECK(is_closed_by_peer(adder));
+    CHECK(store.get("word") == "seven");
+}
+
+TEST_CASE("a client that goes away while it waits leaves nothing behind") {
+    HostedStore server({});
+    {
+        const UniqueFd waiter = raw_peer(server.port());
+        std::string wait = validated(store::Command::wait);
+        store::append_u64(wait, 1);
+        store::append_bytes(wait, "/k");
+        raw_send(waiter, wait);
+    }
+    CHECK(server.wait_until_unused(Deadline::after(kLong)));
+    Store store = connect(server);
+    store.set("k", "v");
+    CHECK(store.get("k") == "v");
+}
+
+TEST_CASE("who asks and never reads is not served further, and the others are") {
+    const HostedStore server({});
+    Store store = connect(server);
+    store.set("large", std::string(4U << 20, 'x'));
+    const UniqueFd deaf = raw_peer(server.port(), 4096);
+    std::string flood = validated(store::Command::get);
+    store::append_bytes(flood, "/large");
+    const std::string one = flood.substr(5);
+    for (int i = 0; i < 500; ++i) flood += one;  // 2 GB of replies, were they made
+    raw_send(deaf, flood);
+    CHECK(store.get("large").size() == 4U << 20);
+    CHECK(store.add("n", 1) == 1);
+}
+
+TEST_CASE("connecting waits for a server that starts late, and says so when none does") {
+    std::uint16_t port = 0;
+    { port = HostedStore({}).port(); }
+    StoreOptions options;
+    options.port = port;
+    options.timeout = 50ms;
+    CHECK_THROWS_AS(Store::connect(options), TimeoutError);
+    options.timeout = kLong;
+    auto late = std::async(std::launch::async, [&] { return Store::connect(options).add("n", 1); });
+    std::this_thread::sleep_for(50ms);
+    StoreServerOptions there;
+    there.port = port;
+    const HostedStore server(there);
+    CHECK(late.get() == 1);
+}
+
+TEST_CASE("a server that ends wakes its waiters with an error") {
+    auto server = std::make_unique<HostedStore>(StoreServerOptions{});
+    Store store = connect(*server);
+    auto waiting = std::async(std::launch::async, [&] {
+        try {
+            store.get("never");
+            return ErrorCode::system;
+        } catch (const Error& error) {
+            return error.code();
+        }
+    });
+    std::this_thread::sleep_for(20ms);
+    server.reset();
+    CHECK(waiting.get() == ErrorCode::closed);
+}
+
+TEST_CASE("the server takes numeric addresses only, and says when a port is taken") {
+    StoreServerOptions options;
+    options.address = "host.invalid";
+    CHECK_THROWS_AS(HostedStore{options}, Error);
+    options.address = "0.0.0.0";
+    const HostedStore server(options);
+    CHECK(connect(server).add("n", 1) == 1);
+    options.port = server.port();
+    CHECK_THROWS_AS(HostedStore{options}, SystemError);  // taken
+}

@@ -1,0 +1,457 @@
+// What a spec means: sections, types, ${VAR}, includes, overrides, and the errors with their positions.
+
+#include "spec/spec.hpp"
+
+#include "spec/schema.hpp"
+#include "spec/units.hpp"
+#include "spec_files.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+using namespace autolaunch;
+using namespace autolaunch::launcher;
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+namespace {
+
+json config_of(const SpecResult& result) { return json::parse(result.spec.trainer_config); }
+
+bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("every section is read into its place") {
+    const auto result = load_text(R"(
+trainer:
+  command: [python, train.py, --steps, 100]
+  workdir: /data
+  env: {DEBUG: true, EMPTY: , N: 3}
+distributed: {sharding_strategy: FULL_SHARD, mixed_precision: no, backend: nccl}
+resource_management:
+  nodes: 2
+  gpus_per_node: 8
+  ranks_per_node: gpu
+  memory_per_gpu: 80GB
+  cpu_cores_per_gpu: 12
+  binding: core-complex
+nccl: {manage: off, env: {NCCL_DEBUG: INFO}}
+rendezvous: {timeout: 2m, secret_file: key, preflight: yes, address: 10.0.0.1, port: 29500}
+slurm_config: {job_name: gpt, partition: gpu, time_limit: 1:30:00, account: 0123, nodes: 2, requeue: true,
+               extra_args: [--exclusive, "--comment=a b"]}
+checkpoint: {enabled: true, checkpoint_dir: ckpt, every_steps: 100, keep: 3, save_consolidated: false}
+monitoring: {log_path: logs, slurm_integration: true, resource_tracking: true, interval_seconds: 0.5}
+restart: {max_restarts: 3, grace_period: 500ms, backoff: 1.5}
+logging: {console: stderr, local_ranks_filter: [0, 3], fold: false, quiet: true}
+)");
+    REQUIRE(lines_of(result) == std::vector<std::string>{});
+    const JobSpec& spec = result.spec;
+    CHECK(spec.trainer.command == std::vector<std::string>{"python", "train.py", "--steps", "100"});
+    CHECK(spec.trainer.workdir == "/data");
+    CHECK(spec.trainer.env == std::map<std::string, std::string>{{"DEBUG", "true"}, {"EMPTY", ""}, {"N", "3"}});
+    CHECK(spec.distributed.sharding_strategy == "full_shard");
+    CHECK(spec.distributed.mixed_precision == "no");
+    CHECK(spec.resources.nodes == 2);
+    CHECK(spec.resources.gpus_per_node == 8);
+    CHECK(spec.resources.ranks_mode == RanksPerNode::gpu);
+    CHECK(spec.resources.memory_per_gpu_bytes == 80'000'000'000);
+    CHECK(spec.resources.binding == "core-complex");
+    CHECK_FALSE(spec.nccl.manage);
+    CHECK(spec.nccl.env.at("NCCL_DEBUG") == "INFO");
+    CHECK(spec.rendezvous.timeout == 2min);
+    CHECK(spec.rendezvous.preflight);
+    CHECK(spec.rendezvous.port == 29500);
+    CHECK(spec.slurm.time_limit == "1:30:00");
+    CHECK(spec.slurm.account == "0123");
+    CHECK(spec.slurm.requeue == true);
+    CHECK_FALSE(spec.slurm.exclusive.has_value());
+    CHECK(spec.slurm.extra_args == std::vector<std::string>{"--exclusive", "--comment=a b"});
+    CHECK(spec.checkpoint.enabled);
+    CHECK(spec.checkpoint.every_steps == 100);
+    CHECK(spec.checkpoint.save_consolidated == false);
+    CHECK(spec.monitoring.interval_seconds == 0.5);
+    CHECK(spec.restart.max_restarts == 3);
+    CHECK(spec.restart.grace_period == 500ms);
+    CHECK(spec.restart.backoff == 1500ms);
+    CHECK(spec.logging.console_default == StdStreams::err);
+    CHECK(spec.logging.local_ranks_filter == std::vector<int>{0, 3});
+    CHECK_FALSE(spec.logging.fold);
+    CHECK(spec.logging.prefix);
+}
+
+TEST_CASE("a shell line, a module and a number of ranks") {
+    const auto line =
+        load_text("trainer: {command: 'python train.py | tee x'}\nresource_management: {ranks_per_node: 4}");
+    REQUIRE(line.errors.empty());
+    CHECK(line.spec.trainer.command == std::vector<std::string>{"/bin/sh", "-c", "python train.py | tee x"});
+    CHECK(line.spec.resources.ranks_mode == RanksPerNode::fixed);
+    CHECK(line.spec.resources.ranks_per_node == 4);
+    const auto module = load_text("trainer: {module: pkg.train, command: [--lr, 1e-4]}");
+    REQUIRE(module.errors.empty());
+    CHECK(module.spec.trainer.module == "pkg.train");
+    CHECK(module.spec.trainer.command == std::vector<std::string>{"--lr", "1e-4"});
+    CHECK(contains(only_line(load_text("trainer: {module: a, command: --lr 1}")), "arguments of trainer.module"));
+}
+
+TEST_CASE("the defaults of the table are those of JobSpec") {
+    std::string text;
+    for (const auto& section : sections()) {
+        text += std::string(section.name) + ":\n";
+        for (const auto& key : section.keys)
+            if (!key.default_value.empty())
+                text += "  " + std::string(key.name) + ": " + std::string(key.default_value) + "\n";
+    }
+    const auto result = load_text(text);
+    REQUIRE(lines_of(result) == std::vector<std::string>{});
+    const JobSpec& read = result.spec;
+    const JobSpec fresh;
+    CHECK(read.resources.nodes == fresh.resources.nodes);
+    CHECK(read.resources.ranks_mode == fresh.resources.ranks_mode);
+    CHECK(read.resources.binding == fresh.resources.binding);
+    CHECK(read.nccl.manage == fresh.nccl.manage);
+    CHECK(read.nccl.profile == fresh.nccl.profile);
+    CHECK(read.rendezvous.timeout == fresh.rendezvous.timeout);
+    CHECK(read.rendezvous.preflight == fresh.rendezvous.preflight);
+    CHECK(read.rendezvous.port == fresh.rendezvous.port);
+    CHECK(read.checkpoint.enabled == fresh.checkpoint.enabled);
+    CHECK(read.monitoring.slurm_integration == fresh.monitoring.slurm_integration);
+    CHECK(read.restart.max_restarts == fresh.restart.max_restarts);
+    CHECK(read.restart.grace_period == fresh.restart.grace_period);
+    CHECK(read.restart.backoff == fresh.restart.backoff);
+    CHECK(read.logging.console_default == fresh.logging.console_default);
+    CHECK(read.logging.fold == fresh.logging.fold);
+    CHECK(read.logging.prefix == fresh.logging.prefix);
+    CHECK(read.logging.progress == fresh.logging.progress);
+    CHECK(read.logging.quiet == fresh.logging.quiet);
+}
+
+TEST_CASE("unknown and mistyped keys are all reported, with position, nearest key and expectation") {
+    const auto result = load_text(
+        "restart:\n"
+        "  max_restart: 3\n"
+        "  grace_period: soon\n"
+        "resource_management:\n"
+        "  nodes: 0\n"
+        "  ranks_per_node: \"4\"\n"
+        "  colour: red\n"
+        "resource_managment: {}\n"
+        "nccl: [1]\n"
+        "trainer:\n"
+        "  command: []\n");
+    CHECK(
+        lines_of(result) ==
+        std::vector<std::string>{
+            "t.yaml:2:3: restart.max_restart: unknown key; did you mean \"max_restarts\"? "
+            "(expects a whole number >= 0)",
+            "t.yaml:3:17: restart.grace_period: expected a duration such as 15s, 500ms, 2m, 1h, or a number of "
+            "seconds; found \"soon\"",
+            "t.yaml:5:10: resource_management.nodes: expected a whole number >= 1; found \"0\"",
+            "t.yaml:6:19: resource_management.ranks_per_node: expected auto, cpu, gpu or a whole number >= 1; found "
+            "\"4\" in quotes",
+            "t.yaml:7:3: resource_management.colour: unknown key; resource_management has nodes, gpus_per_node, "
+            "ranks_per_node, memory_per_gpu, cpu_cores_per_gpu, binding",
+            "t.yaml:8:1: resource_managment: unknown section; did you mean \"resource_management\"? (the trainer's own "
+            "settings belong in trainer.config, or in a section with a _target_)",
+            "t.yaml:9:7: nccl: expected a mapping with manage, profile, env; found a list",
+            "t.yaml:11:12: trainer.command: names no program; expected a list of strings, or one shell line"});
+}
+
+TEST_CASE("sections of later versions are named as not yet supported") {
+    const auto lines = lines_of(load_text("security: {mtls: true}\naudit: {log: x}\n"));
+    REQUIRE(lines.size() == 2);
+    CHECK(contains(lines[0], "t.yaml:1:1: security: this section is not yet supported"));
+    CHECK(contains(lines[1], "t.yaml:2:1: audit: this section is not yet supported"));
+}
+
+TEST_CASE("what is the trainer's reaches it untouched, with its types") {
+    const auto result = load_text(R"(
+model:
+  _target_: pkg.GPT
+  layers: 12
+  lr: 1e-4
+  beta: .5
+  one: 1.0
+  big: 18446744073709551615
+  grouped: 1_000_000
+  hex: 0x1F
+  octal: 0o17
+  version: 1.2.3
+  time: 12:30:00
+  yes_word: yes
+  quoted: "12"
+  tagged: !!str 12
+  as_float: !!float 3
+  nothing: ~
+  word: null_hypothesis
+  dashed: 1-2
+  nested: [1, [true, Off], {a: null}]
+optimizer: {}
+trainer: {command: [x], config: {epochs: 3}}
+distributed: {backend: nccl, mixed_precision: no}
+checkpoint: {enabled: true}
+callbacks: [{_target_: a.B, every: 2}]
+restart: {max_restarts: 1}
+)");
+    REQUIRE(lines_of(result) == std::vector<std::string>{});
+    const json expected = json::parse(R"({
+        "model": {"_target_": "pkg.GPT", "layers": 12, "lr": 1e-4, "beta": 0.5, "one": 1.0, "big": 18446744073709551615,
+                  "grouped": 1000000, "hex": 31, "octal": 15, "version": "1.2.3", "time": "12:30:00", "yes_word": true,
+                  "quoted": "12", "tagged": "12", "as_float": 3.0, "nothing": null, "word": "null_hypothesis",
+                  "dashed": "1-2", "nested": [1, [true, false], {"a": null}]},
+        "optimizer": {}, "trainer": {"config": {"epochs": 3}},
+        "distributed": {"backend": "nccl", "mixed_precision": "no"}, "checkpoint": {"enabled": true},
+        "callbacks": [{"_target_": "a.B", "every": 2}]})");
+    CHECK(config_of(result) == expected);
+    CHECK(config_of(result)["model"]["one"].is_number_float());
+    CHECK(config_of(result)["model"]["lr"].is_number_float());
+    CHECK(config_of(result)["model"]["layers"].is_number_integer());
+}
+
+TEST_CASE("a _target_ frees its mapping from our table, and known keys are still read") {
+    const auto result = load_text(
+        "distributed: {_target_: pkg.FSDP, backend: gloo, tp_size: 2}\n"
+        "restart: {max_restarts: 2, policy: {_target_: pkg.Policy}}\n");
+    REQUIRE(lines_of(result) == std::vector<std::string>{});
+    CHECK(result.spec.distributed.backend == "gloo");
+    CHECK(result.spec.restart.max_restarts == 2);
+    CHECK(config_of(result) == json::parse(R"({"distributed": {"_target_": "pkg.FSDP", "backend": "gloo", "tp_size": 2},
+                                               "restart": {"policy": {"_target_": "pkg.Policy"}}})"));
+    CHECK(contains(only_line(load_text("distributed: {_target_: x, backend: [a]}")),
+                   "distributed.backend: expected text"));
+    CHECK(contains(only_line(load_text("trainer: {comand: [a], config: {_target_: x}}")), "did you mean \"command\"?"));
+}
+
+TEST_CASE("numbers and tags that JSON cannot hold are errors") {
+    CHECK(contains(only_line(load_text("model: {x: .inf}")), "t.yaml:1:12: model.x: the trainer reads this as JSON"));
+    CHECK(contains(only_line(load_text("model: {x: 99999999999999999999999}")), "put it in quotes"));
+    CHECK(contains(only_line(load_text("model: {x: !custom 3}")), "the tag !custom"));
+    CHECK(contains(only_line(load_text("model: !custom {x: 3}")), "the tag !custom"));
+}
+
+TEST_CASE("anchors, aliases and merge keys") {
+    const auto result = load_text(
+        "base: &base {_target_: x, a: 1, b: 2}\n"
+        "model:\n"
+        "  <<: *base\n"
+        "  b: 3\n"
+        "optimizer: {<<: [{a: 7}, {a: 8, c: 9}], copy: *base}\n");
+    REQUIRE(lines_of(result) == std::vector<std::string>{});
+    CHECK(config_of(result)["model"] == json::parse(R"({"_target_": "x", "a": 1, "b": 3})"));
+    CHECK(config_of(result)["optimizer"] ==
+          json::parse(R"({"a": 7, "c": 9, "copy": {"_target_": "x", "a": 1, "b": 2}})"));
+    CHECK(contains(only_line(load_text("model: &a [1, *a]")), "contains it"));
+    CHECK(contains(only_line(load_text("model: *nowhere")), "t.yaml:1:8: not valid YAML"));
+    CHECK(contains(only_line(load_text("model: {<<: 3}")), "expected a mapping to merge"));
+}
+
+TEST_CASE("duplicate keys are errors with both positions") {
+    CHECK(only_line(load_text("restart:\n  max_restarts: 1\n  backoff: 0\n  max_restarts: 2\n")) ==
+          "t.yaml:4:3: max_restarts: this key was given before, on line 2; remove one of the two");
+    CHECK(contains(only_line(load_text("model: {a: 1, a: 2}")), "t.yaml:1:15: a: this key was given before"));
+}
+
+TEST_CASE("${VAR} in values") {
+    const std::map<std::string, std::string> environment = {{"N", "4"}, {"EMPTY", ""}, {"DIR", "/data"}, {"T", "yes"}};
+    const auto result = load_text(R"(
+resource_management: {nodes: "${N}", gpus_per_node: '${GPUS:-8}'}
+restart: {grace_period: "${N}s"}
+trainer:
+  command: "cd ${DIR} && echo $HOME $$ $${HOME} ${UNSET:-${DIR}/x} ${EMPTY:-none} ${EMPTY}."
+slurm_config: {account: "${EMPTY}"}
+model:
+  n: ${N}
+  quoted: "${N}"
+  mixed: ${N}0
+  flag: ${T}
+  none: ${EMPTY}
+  width: ${model.n}
+  other: ${oc.env:X}
+)",
+                                  {}, environment);
+    REQUIRE(lines_of(result) == std::vector<std::string>{});
+    CHECK(result.spec.resources.nodes == 4);
+    CHECK(result.spec.resources.gpus_per_node == 8);
+    CHECK(result.spec.restart.grace_period == 4s);
+    CHECK(result.spec.trainer.command[2] == "cd /data && echo $HOME $$ ${HOME} /data/x none .");
+    CHECK(config_of(result)["model"] ==
+          json::parse(R"({"n": 4, "quoted": "4", "mixed": "40", "flag": true, "none": null, "width": "${model.n}",
+                          "other": "${oc.env:X}"})"));
+}
+
+TEST_CASE("errors of ${VAR} have a position and a remedy") {
+    CHECK(only_line(load_text("trainer:\n  workdir: ${NOWHERE}/x\n")) ==
+          "t.yaml:2:12: trainer.workdir: the variable NOWHERE is not set; set it, or write ${NOWHERE:-default}; "
+          "$${NOWHERE} stays a plain ${NOWHERE}");
+    CHECK(contains(only_line(load_text("trainer: {workdir: \"${A\"}")), "without a closing }"));
+    CHECK(contains(only_line(load_text("trainer: {workdir: \"${a.b}\"}")), "names no variable"));
+    CHECK(contains(only_line(load_text("trainer: {workdir: \"${}\"}")), "names no variable"));
+    CHECK(contains(only_line(load_text("model: {x: '${V}'}", {}, {{"V", "\xff"}})), "is not UTF-8"));
+    CHECK(contains(only_line(load_text("model: {x: ${V}}")), "must be in quotes: \"${VAR}\""));
+    std::string deep = "x";
+    for (int i = 0; i < 2000; ++i) deep = "${UNSET:-" + deep + "}";
+    CHECK(contains(only_line(load_text("model: {x: '" + deep + "'}")), "nested too deeply"));
+}
+
+TEST_CASE("includes: the including file wins, and errors name the right file") {
+    const SpecFiles files;
+    files.write("sub/base.yaml",
+                "include: ../common.yaml\nrestart: {max_restarts: 1, backoff: 5}\nmodel: {a: 1, sub: {x: 1, y: 2}}\n");
+    files.write("common.yaml", "restart: {max_restarts: 9, grace_period: 7}\nmodel: {list: [1, 2, 3]}\n");
+    files.write("late.yaml", "model: {a: 5}\n");
+    files.write("t.yaml",
+                "include: [sub/base.yaml, '${LATE}']\nrestart: {backoff: 2}\nmodel: {list: [4], sub: {y: 3}}\n");
+    const auto result = files.load("t.yaml", {}, {{"LATE", "late.yaml"}});
+    REQUIRE(lines_of(result) == std::vector<std::string>{});
+    CHECK(result.spec.restart.max_restarts == 1);
+    CHECK(result.spec.restart.backoff == 2s);
+    CHECK(result.spec.restart.grace_period == 7s);
+    CHECK(config_of(result)["model"] == json::parse(R"({"list": [4], "a": 5, "sub": {"x": 1, "y": 3}})"));
+
+    files.write("common.yaml", "restart: {max_restart: 9}\n");
+    files.write("t.yaml", "include: sub/base.yaml\nrestart: {backof: 2}\n");
+    const auto lines = lines_of(files.load("t.yaml"));
+    REQUIRE(lines.size() == 2);
+    CHECK(contains(lines[0], "common.yaml:1:11: restart.max_restart: unknown key"));
+    CHECK(contains(lines[1], "t.yaml:2:11: restart.backof: unknown key"));
+}
+
+TEST_CASE("includes that cannot work are errors, not hangs") {
+    const SpecFiles files;
+    files.write("a.yaml", "include: b.yaml\n");
+    files.write("b.yaml", "\ninclude: [a.yaml]\n");
+    CHECK(contains(only_line(files.load("a.yaml")), "b.yaml:2:11: include: "));
+    CHECK(contains(only_line(files.load("a.yaml")), "includes itself"));
+    files.write("missing.yaml", "include: nowhere.yaml\n");
+    const auto missing = files.load("missing.yaml");
+    CHECK(contains(only_line(missing), "missing.yaml:1:10: include: cannot open"));
+    CHECK(missing.errors[0].unreadable);
+    CHECK(contains(only_line(load_text("include: {a: b}")), "expected a file name or a list of them"));
+    for (int i = 0; i < 10; ++i) {
+        const std::string next = "n" + std::to_string(i + 1) + ".yaml";
+        files.write("n" + std::to_string(i) + ".yaml", "include: [" + next + ", " + next + "]\n");
+    }
+    files.write("n10.yaml", "model: {}\n");
+    CHECK(contains(only_line(files.load("n0.yaml")), "more than 32 files"));
+}
+
+TEST_CASE("overrides of the command line") {
+    const std::string text =
+        "restart: {max_restarts: 1}\nmodel: {layers: [{dim: 1}, {dim: 2}]}\ntrainer: {command: [a]}\n";
+    const auto result = load_text(
+        text,
+        {"restart.max_restarts=3", "model.layers.1.dim=7", "model.new.deep=1e-3", "trainer.command=[python, x.py]",
+         "slurm_config.job_name=${JOB}", "slurm_config.time_limit=2-00:00:00", "restart.max_restarts=4"},
+        {{"JOB", "gpt"}});
+    REQUIRE(lines_of(result) == std::vector<std::string>{});
+    CHECK(result.spec.restart.max_restarts == 4);
+    CHECK(result.spec.trainer.command == std::vector<std::string>{"python", "x.py"});
+    CHECK(result.spec.slurm.job_name == "gpt");
+    CHECK(result.spec.slurm.time_limit == "2-00:00:00");
+    CHECK(config_of(result)["model"] == json::parse(R"({"layers": [{"dim": 1}, {"dim": 7}], "new": {"deep": 0.001}})"));
+
+    CHECK(only_line(load_text(text, {"restart.max_restart=3"})) ==
+          "override restart.max_restart=3: restart.max_restart: unknown key; did you mean \"max_restarts\"? "
+          "(expects a whole number >= 0)");
+    CHECK(contains(only_line(load_text(text, {"restart.max_restarts=x"})), "override restart.max_restarts=x: "));
+    CHECK(contains(only_line(load_text(text, {"model.layers.2.dim=x"})),
+                   "\"2\" is no item of model.layers, a list of 2"));
+    CHECK(contains(only_line(load_text(text, {"restart.max_restarts.x=1"})), "is \"1\", so nothing can be set in it"));
+    CHECK(contains(only_line(load_text(text, {"model.x=[1"})), "override model.x=[1: not valid YAML"));
+    CHECK(contains(only_line(load_text(text, {"include=x.yaml"})), "give overrides instead"));
+    CHECK(contains(only_line(load_text(text, {"restrat.x=1"})), "override restrat.x=1: restrat: unknown section"));
+}
+
+TEST_CASE("what looks like an override") {
+    CHECK(is_override("restart.max_restarts=3"));
+    CHECK(is_override("model.layers.0.dim="));
+    CHECK(is_override("model=x"));
+    CHECK_FALSE(is_override("train.py"));
+    CHECK_FALSE(is_override("/path/a=b"));
+    CHECK_FALSE(is_override("--lr=3"));
+    CHECK_FALSE(is_override("=3"));
+    CHECK_FALSE(is_override("a..b=3"));
+}
+
+TEST_CASE("files that are no spec get one clear error each") {
+    CHECK(load_text("").errors.empty());
+    CHECK(load_text("# only a comment\n").errors.empty());
+    CHECK(load_text("---\n").errors.empty());
+    CHECK(load_text("\xEF\xBB\xBFrestart:\r\n  max_restarts: 2\r\n").spec.restart.max_restarts == 2);
+    CHECK(only_line(load_text("\xEF\xBB\xBFrestart:\r\n  x: 2\r\n")).starts_with("t.yaml:2:3: restart.x: unknown key"));
+    CHECK(load_text("trainer:\r\n  workdir: /a\r\n").spec.trainer.workdir == "/a");
+    CHECK(only_line(load_text("restart:\n\tmax_restarts: 2\n")) ==
+          "t.yaml:2:1: the line is indented with a tab; YAML wants spaces");
+    CHECK(only_line(load_text("- a\n")) == "t.yaml:1:1: a spec is a mapping of sections; found a list");
+    CHECK(contains(only_line(load_text("just text")), "found \"just text\""));
+    CHECK(contains(only_line(load_text("restart: {}\n---\nmodel: {}\n")), "t.yaml:3:1: a second YAML document"));
+    CHECK(contains(only_line(load_text("restart: {max_restarts: 1\n")), "not valid YAML"));
+    CHECK(contains(only_line(load_text("model: 1\na\x01: 2\n")), "t.yaml:2:2: not text"));
+    CHECK(contains(only_line(load_text("model: 1\nb: \x04 2\n")), "t.yaml:2:4: not text"));
+    CHECK(contains(only_line(load_text(std::string_view("\x7f"
+                                                        "ELF\0\0\xff",
+                                                        7))),
+                   "t.yaml:1:1: not text"));
+    CHECK(contains(only_line(load_text("? [a, b]\n: c\n")), "a key must be text"));
+    CHECK(contains(only_line(load_text("trainer: {workdir: \"a\\0b\"}")), "has a NUL character"));
+}
+
+TEST_CASE("files that are too large, too deep or too many values are refused in bounded time") {
+    CHECK(contains(only_line(load_text("model: [" + std::string(10 << 20, 'x') + "]")), "larger than 4 MiB"));
+    CHECK(contains(only_line(load_text("model: " + std::string(100'000, '['))), "levels deep"));
+    std::string nested;
+    for (int i = 0; i < 200; ++i) nested += std::string(static_cast<std::size_t>(i), ' ') + "a:\n";
+    CHECK(contains(only_line(load_text(nested)), "levels deep"));
+    std::string bomb = "model:\n  a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+    for (int i = 1; i < 12; ++i) {
+        const std::string before = "*a" + std::to_string(i - 1);
+        bomb += "  a" + std::to_string(i) + ": &a" + std::to_string(i) + " [";
+        for (int j = 0; j < 10; ++j) bomb += before + ", ";
+        bomb += "]\n";
+    }
+    CHECK(contains(only_line(load_text(bomb)), "more than 200000 values"));
+    std::string ladder = "model:\n  a0: &a0 [x]\n";
+    for (int i = 1; i < 200; ++i) {
+        ladder += "  a" + std::to_string(i) + ": &a" + std::to_string(i) + " [*a" + std::to_string(i - 1) + "]\n";
+    }
+    CHECK(contains(only_line(load_text(ladder)), "levels deep"));
+}
+
+TEST_CASE("a file that cannot be read says why") {
+    const SpecFiles files;
+    const auto missing = files.load("nowhere.yaml");
+    CHECK(contains(only_line(missing), "No such file or directory"));
+    CHECK(missing.errors[0].unreadable);
+    std::filesystem::create_directory(files.path("folder"));
+    const auto folder = files.load("folder");
+    CHECK(contains(only_line(folder), "Is a directory"));
+    CHECK(folder.errors[0].unreadable);
+    const auto endless = load_spec({"/dev/zero", {}, {}});
+    CHECK(contains(only_line(endless), "larger than 4 MiB"));
+}
+
+TEST_CASE("units") {
+    CHECK(duration_from("15s") == 15s);
+    CHECK(duration_from("500ms") == 500ms);
+    CHECK(duration_from("2m") == 2min);
+    CHECK(duration_from("1h30m") == 90min);
+    CHECK(duration_from("1d") == 24h);
+    CHECK(duration_from("0.25") == 250ms);
+    for (const char* bad : {"", "s", "-1s", "1x", "1e3", "5 5", "99999999d", "1..2s", "inf"})
+        CHECK_MESSAGE(!duration_from(bad).has_value(), bad);
+    CHECK(bytes_from("80GB") == 80'000'000'000);
+    CHECK(bytes_from("80GiB") == 80LL << 30);
+    CHECK(bytes_from("80G") == 80LL << 30);
+    CHECK(bytes_from("1.5 kB") == 1500);
+    CHECK(bytes_from("123") == 123);
+    for (const char* bad : {"", "GB", "-1GB", "1XB", "9999999999999GB", "80 Gigabytes"})
+        CHECK_MESSAGE(!bytes_from(bad).has_value(), bad);
+    for (const char* good : {"30", "30:00", "4:00:00", "2-12", "2-12:30", "2-12:30:15", "UNLIMITED"})
+        CHECK_MESSAGE(is_slurm_time_limit(good), good);
+    for (const char* bad : {"", "soon", "1:2:3:4", "1-", "-1", "1:", "1h"})
+        CHECK_MESSAGE(!is_slurm_time_limit(bad), bad);
+}
