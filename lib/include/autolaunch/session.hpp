@@ -41,7 +41,8 @@ struct StepReport {
 /// This process's place in a job, and its line to the launcher's agent on this node.
 ///
 /// Owner: the trainer, one per process, alive as long as the training runs. Threads: any. Blocks: only
-/// from_environment() and store(), each with a deadline. Reports never block and never fail the trainer: when the agent
+/// from_environment() and store(), each with a deadline, and the destructor of a rank 0 that serves the store: up to 10 s
+/// for the other ranks to leave it. Reports never block and never fail the trainer: when the agent
 /// is slow or gone they are dropped, and without a launcher they go nowhere.
 class AUTOLAUNCH_API Session {
 public:

@@ -1,0 +1,108 @@
+#include "session/agent_line.hpp"
+
+#include "base/deadline.hpp"
+#include "session/unix_address.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <thread>
+
+namespace autolaunch::session {
+namespace {
+constexpr std::size_t kMaxPendingBytes = 256U << 10;
+constexpr std::chrono::milliseconds kConnectPause{5};
+}  // namespace
+
+AgentLine::AgentLine(const std::filesystem::path& socket, const Hello& hello, std::chrono::milliseconds timeout) {
+    try {
+        connect(socket, timeout);
+    } catch (const Error&) {  // its directory is gone: so is the agent
+        hang_up();
+    }
+    announce(hello);
+}
+
+void AgentLine::connect(const std::filesystem::path& socket, std::chrono::milliseconds timeout) {
+    const UnixAddress address(socket);
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    if (address.path().size() >= sizeof name.sun_path) return;
+    std::copy(address.path().begin(), address.path().end(), name.sun_path);
+    socket_.reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    const auto deadline = Deadline::after(timeout);
+    while (socket_ && ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {
+        const bool queue_is_full = errno == EAGAIN || errno == EINTR;
+        if (!queue_is_full || deadline.passed()) return hang_up();
+        std::this_thread::sleep_for(kConnectPause);
+    }
+}
+
+void AgentLine::report(const RankMessage& message) {
+    flush();
+    if (output_.size() < kMaxPendingBytes) announce(message);
+}
+
+void AgentLine::announce(const RankMessage& message) {
+    if (!connected()) return;
+    output_ += format(message);
+    flush();
+}
+
+void AgentLine::flush() {
+    std::size_t sent = 0;
+    while (connected() && sent < output_.size()) {
+        const ssize_t count = ::send(socket_.get(), output_.data() + sent, output_.size() - sent, MSG_NOSIGNAL);
+        if (count >= 0) {
+            sent += static_cast<std::size_t>(count);
+        } else if (errno == EAGAIN) {
+            break;
+        } else if (errno != EINTR) {
+            output_.clear();
+            return receive();  // the agent's last words; then its end
+        }
+    }
+    output_.erase(0, sent);
+}
+
+std::optional<AgentMessage> AgentLine::poll() {
+    flush();
+    receive();
+    std::string line;
+    try {
+        while (take_line(input_, line)) {
+            if (auto message = parse_agent_line(line)) return message;
+        }
+    } catch (const Error&) {  // not an agent that we understand
+        hang_up();
+    }
+    return std::nullopt;
+}
+
+/// What came before a hang-up still counts.
+void AgentLine::receive() {
+    std::array<char, 4096> bytes{};
+    while (connected() && input_.size() < kMaxLineBytes) {
+        const ssize_t count = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
+        if (count > 0) {
+            input_.append(bytes.data(), static_cast<std::size_t>(count));
+        } else if (count == 0 || (errno != EAGAIN && errno != EINTR)) {
+            socket_.reset();
+        } else if (errno == EAGAIN) {
+            return;
+        }
+    }
+}
+
+void AgentLine::hang_up() {
+    socket_.reset();
+    output_.clear();
+    input_.clear();
+}
+
+}  // namespace autolaunch::session

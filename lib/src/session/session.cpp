@@ -1,0 +1,274 @@
+#include <autolaunch/session.hpp>
+
+#include "base/deadline.hpp"
+#include "base/file_io.hpp"
+#include "base/text.hpp"
+#include "session/agent_line.hpp"
+#include "session/environment.hpp"
+#include "session/node_store.hpp"
+#include "store/hosted_store.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <unistd.h>
+
+#include <exception>
+#include <mutex>
+#include <utility>
+
+extern char** environ;  // NOLINT: POSIX declares no header for it
+
+namespace autolaunch {
+namespace {
+
+using Environment = std::map<std::string, std::string>;
+
+constexpr std::chrono::seconds kAgentTimeout{10};
+constexpr std::chrono::minutes kStoreTimeout{5};
+constexpr std::chrono::seconds kLeaveTimeout{10};
+constexpr char kJoinedKey[] = "autolaunch/joined";
+
+Environment current_environment() {
+    Environment environment;
+    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+        const std::string_view text(*entry);
+        const std::size_t equals = text.find('=');
+        if (equals != std::string_view::npos) environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+    }
+    return environment;
+}
+
+std::string value_of(const Environment& environment, const char* name) {
+    const auto found = environment.find(name);
+    return found != environment.end() ? found->second : std::string();
+}
+
+std::uint16_t master_port(const Environment& environment) {
+    const std::string text = value_of(environment, env::kMasterPort);
+    long long port = 0;
+    if (parse_integer(text, port) && port > 0 && port <= 65535) return static_cast<std::uint16_t>(port);
+    throw Error(ErrorCode::invalid_argument, "MASTER_PORT=" + text + " is not a port",
+                "the launcher sets MASTER_ADDR and MASTER_PORT together");
+}
+
+/// Where the job's store is, and who serves it.
+enum class StorePlace {
+    own,          ///< one rank: its own
+    agent,        ///< the launcher serves it at MASTER_ADDR:MASTER_PORT
+    master,       ///< rank 0 serves it there
+    node,         ///< rank 0 serves it on a free port of this node
+    unreachable,  ///< nobody could say where it is
+};
+
+StorePlace store_place(const RankInfo& info, const Environment& environment) {
+    const bool has_address = !value_of(environment, env::kMasterAddr).empty();
+    const bool has_port = !value_of(environment, env::kMasterPort).empty();
+    const std::string agent_store = value_of(environment, env::kUseAgentStore);
+    if (has_address && has_port && (agent_store == "True" || agent_store == "1")) return StorePlace::agent;
+    if (info.world_size == 1) return StorePlace::own;
+    if (has_address && has_port) return StorePlace::master;
+    return info.node_count == 1 ? StorePlace::node : StorePlace::unreachable;
+}
+
+}  // namespace
+
+class Session::Impl {
+public:
+    Impl(Environment environment, RankInfo info);
+    Impl(const Impl&) = delete;
+    Impl& operator=(const Impl&) = delete;
+    ~Impl();
+
+    const RankInfo& info() const { return info_; }
+    const std::filesystem::path& run_dir() const { return run_dir_; }
+    std::string trainer_config() const;
+    Store& store();
+    void report(const session::RankMessage& message);
+    bool stop_requested();
+    bool checkpoint_requested();
+
+private:
+    StoreOptions store_options() const;
+    Store connect_store();
+    Store serve_on_node(const StoreOptions& options);
+    std::uint16_t serve(const std::string& address, std::uint16_t port);
+    void serve_everywhere(std::uint16_t port);
+    void take_requests();
+
+    Environment environment_;
+    RankInfo info_;
+    std::filesystem::path run_dir_;
+
+    std::mutex store_mutex_;
+    std::unique_ptr<HostedStore> hosted_;
+    std::optional<Store> store_;
+
+    std::mutex line_mutex_;
+    std::optional<session::AgentLine> line_;
+    bool said_handles_stop_ = false;
+    bool stop_requested_ = false;
+    int checkpoints_requested_ = 0;
+};
+
+Session::Impl::Impl(Environment environment, RankInfo info)
+    : environment_(std::move(environment)), info_(std::move(info)), run_dir_(value_of(environment_, env::kRunDir)) {
+    const std::string socket = value_of(environment_, env::kSocket);
+    if (socket.empty()) return;
+    session::Hello hello;
+    hello.rank = info_.rank;
+    hello.local_rank = info_.local_rank;
+    hello.generation = info_.generation;
+    hello.pid = static_cast<int>(::getpid());
+    line_.emplace(socket, hello, kAgentTimeout);
+}
+
+/// Who serves the store lets the others finish first (those that died have left already), unless it is failing itself.
+Session::Impl::~Impl() {
+    store_.reset();
+    if (hosted_ != nullptr && std::uncaught_exceptions() == 0)
+        hosted_->wait_until_unused(Deadline::after(kLeaveTimeout));
+}
+
+std::string Session::Impl::trainer_config() const {
+    const std::string path = value_of(environment_, env::kTrainerConfig);
+    return path.empty() ? "{}" : read_file(path);
+}
+
+StoreOptions Session::Impl::store_options() const {
+    StoreOptions options;
+    options.prefix = "autolaunch/" + info_.run_id + "/" + std::to_string(info_.generation);
+    options.timeout = kStoreTimeout;
+    return options;
+}
+
+std::uint16_t Session::Impl::serve(const std::string& address, std::uint16_t port) {
+    StoreServerOptions options;
+    options.address = address;
+    options.port = port;
+    hosted_ = std::make_unique<HostedStore>(options);
+    return hosted_->port();
+}
+
+Store Session::Impl::connect_store() {
+    StoreOptions options = store_options();
+    switch (store_place(info_, environment_)) {
+        case StorePlace::own:
+            options.port = serve("127.0.0.1", 0);
+            return Store::connect(options);
+        case StorePlace::node:
+            return serve_on_node(options);
+        case StorePlace::unreachable:
+            throw Error(
+                ErrorCode::unsupported,
+                "nobody told the ranks on " + std::to_string(info_.node_count) + " nodes where the job's store is",
+                "launch with autolaunch, or set MASTER_ADDR to rank 0's host and MASTER_PORT to a free port");
+        case StorePlace::master:
+        case StorePlace::agent:
+            break;
+    }
+    options.host = value_of(environment_, env::kMasterAddr);
+    options.port = master_port(environment_);
+    if (info_.rank == 0 && store_place(info_, environment_) == StorePlace::master) serve_everywhere(options.port);
+    return Store::connect(options);
+}
+
+/// On IPv6 and IPv4; a kernel without IPv6 has the latter.
+void Session::Impl::serve_everywhere(std::uint16_t port) {
+    try {
+        serve("::", port);
+    } catch (const SystemError&) {
+        serve("0.0.0.0", port);
+    }
+}
+
+Store Session::Impl::serve_on_node(const StoreOptions& options) {
+    // Without a job id, the ranks of one launch have at least the parent in common.
+    const std::string job = info_.run_id.empty() ? "parent " + std::to_string(::getppid()) : info_.run_id;
+    const session::NodeStoreFile file(job + "/" + std::to_string(info_.generation));
+    if (info_.rank != 0) {
+        Store found = file.find(options.prefix, options.timeout);
+        if (found.add(kJoinedKey, 1) == info_.world_size - 1) file.remove();
+        return found;
+    }
+    StoreOptions plain = options;
+    plain.port = serve("127.0.0.1", 0);
+    plain.prefix.clear();
+    Store unprefixed = Store::connect(plain);
+    file.publish(plain.port, unprefixed);
+    plain.prefix = options.prefix;
+    return Store::connect(plain);
+}
+
+Store& Session::Impl::store() {
+    const std::lock_guard lock(store_mutex_);
+    if (!store_) {
+        try {
+            store_.emplace(connect_store());
+        } catch (...) {
+            hosted_.reset();
+            throw;
+        }
+    }
+    return *store_;
+}
+
+void Session::Impl::take_requests() {
+    while (line_) {
+        const auto message = line_->poll();
+        if (!message) return;
+        if (std::holds_alternative<session::Stop>(*message)) stop_requested_ = true;
+        if (std::holds_alternative<session::CheckpointRequest>(*message)) ++checkpoints_requested_;
+    }
+}
+
+void Session::Impl::report(const session::RankMessage& message) {
+    const std::lock_guard lock(line_mutex_);
+    if (!line_) return;
+    line_->report(message);
+    take_requests();
+}
+
+bool Session::Impl::stop_requested() {
+    const std::lock_guard lock(line_mutex_);
+    if (line_ && !std::exchange(said_handles_stop_, true)) line_->announce(session::HandlesStop{});
+    take_requests();
+    return stop_requested_;
+}
+
+bool Session::Impl::checkpoint_requested() {
+    const std::lock_guard lock(line_mutex_);
+    take_requests();
+    if (checkpoints_requested_ == 0) return false;
+    --checkpoints_requested_;
+    return true;
+}
+
+Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+Session Session::from_environment() {
+    Environment environment = current_environment();
+    RankInfo info = read_environment(environment);
+    return Session(std::make_unique<Impl>(std::move(environment), std::move(info)));
+}
+
+const RankInfo& Session::info() const noexcept { return impl_->info(); }
+Store& Session::store() { return impl_->store(); }
+
+void Session::report_step(const StepReport& report) {
+    impl_->report(session::Step{report.step, report.total_steps, report.loss, report.tokens, report.seconds});
+}
+
+void Session::report_checkpoint(std::int64_t step, const std::filesystem::path& path, double stall_seconds) {
+    impl_->report(session::Checkpoint{step, path.string(), stall_seconds});
+}
+
+void Session::report_message(const std::string& text) { impl_->report(session::Message{text}); }
+bool Session::stop_requested() { return impl_->stop_requested(); }
+bool Session::checkpoint_requested() { return impl_->checkpoint_requested(); }
+const std::filesystem::path& Session::run_dir() const noexcept { return impl_->run_dir(); }
+std::string Session::trainer_config() const { return impl_->trainer_config(); }
+
+}  // namespace autolaunch

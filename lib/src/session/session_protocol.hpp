@@ -1,0 +1,62 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+/// The lines between a rank and its node's agent: docs/session-protocol.md. Pure.
+namespace autolaunch::session {
+
+inline constexpr int kProtocol = 1;
+inline constexpr std::size_t kMaxLineBytes = 64U << 10;  // the newline included
+
+// A rank's messages.
+struct Hello {
+    int protocol = kProtocol;
+    int rank = 0;
+    int local_rank = 0;
+    int generation = 0;
+    int pid = 0;  ///< as the rank sees it: another number than the agent's when it is in a container
+};
+struct Step {
+    std::int64_t step = 0;
+    std::optional<std::int64_t> total_steps;
+    std::optional<double> loss;  ///< may be NaN or infinite
+    std::optional<std::int64_t> tokens;
+    std::optional<double> seconds;
+};
+struct Checkpoint {
+    std::int64_t step = 0;
+    std::string path;
+    double stall_seconds = 0;
+};
+struct Message {
+    std::string text;
+};
+struct HandlesStop {};
+using RankMessage = std::variant<Hello, Step, Checkpoint, Message, HandlesStop>;
+
+// The agent's messages.
+struct Stop {
+    std::string reason;
+    double grace_seconds = 0;
+};
+struct CheckpointRequest {};
+using AgentMessage = std::variant<Stop, CheckpointRequest>;
+
+/// One line, its newline included, never longer than kMaxLineBytes: texts are cut, bytes that are no UTF-8 replaced.
+std::string format(const RankMessage& message);
+std::string format(const AgentMessage& message);
+
+/// A line without its newline. nullopt for a type that a later version may have added; throws Error{corrupt} for what
+/// is no JSON object or lacks a field.
+std::optional<RankMessage> parse_rank_line(std::string_view line);
+std::optional<AgentMessage> parse_agent_line(std::string_view line);
+
+/// Takes the next line off the front of `buffer`; false when none is whole. Throws Error{corrupt} when the line is
+/// longer than kMaxLineBytes.
+bool take_line(std::string& buffer, std::string& line);
+
+}  // namespace autolaunch::session
