@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -33,6 +34,12 @@ TEST_CASE("a line begins with time, generation and event, and has no unknown fie
     step.loss = 2.5;
     CHECK(to_json_line(event(step)) ==
           R"({"time":"2023-11-14T22:13:20.042Z","generation":2,"event":"step","rank":3,"step":10,"loss":2.5})");
+}
+
+TEST_CASE("a loss that is not a number is null: JSON has no NaN") {
+    StepReported step;
+    step.loss = std::numeric_limits<double>::quiet_NaN();
+    CHECK(parsed(step)["loss"].is_null());
 }
 
 TEST_CASE("a rank's end has a code or a signal") {
