@@ -1,0 +1,63 @@
+#pragma once
+#include <autolaunch/comm/types.hpp>
+#include <autolaunch/export.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace autolaunch {
+
+/// What a checkpoint holds and where: the content of manifest.json (docs/checkpoint-format.md). A plain value.
+struct AUTOLAUNCH_API Manifest {
+    static constexpr int kVersion = 1;
+    /// Digests are of blocks of this size, counted from the start of a file; the last may be shorter.
+    static constexpr std::uint64_t kBlockBytes = 4 << 20;
+
+    struct File {
+        std::string name;  ///< within the checkpoint's directory
+        std::uint64_t bytes = 0;
+        std::vector<std::uint64_t> block_digests;  ///< XXH3-64
+
+        bool operator==(const File&) const = default;
+    };
+    /// A run of a tensor's elements in a file.
+    struct Piece {
+        std::size_t file_index = 0;
+        std::uint64_t file_offset = 0;  ///< bytes from the start of the file
+        std::int64_t offset = 0;        ///< first element in the row-major flattened tensor
+        std::int64_t count = 0;
+
+        bool operator==(const Piece&) const = default;
+    };
+    struct Tensor {
+        std::string name;
+        DataType type = DataType::f32;
+        std::vector<std::int64_t> shape;
+        std::vector<Piece> pieces;
+
+        std::int64_t element_count() const;  ///< Throws Error{corrupt} for an impossible shape.
+        bool operator==(const Tensor&) const = default;
+    };
+
+    std::int64_t step = 0;
+    int world_size = 1;  ///< of the ranks that saved it
+    std::string extra = "{}";
+    std::vector<File> files;
+    std::vector<Tensor> tensors;
+
+    /// JSON text that starts with a digest of the rest.
+    std::string to_text() const;
+    /// Verifies the digest and every field's type and range. Throws Error{corrupt}. Checks what can be checked of one
+    /// rank's fragment too; require_complete() does the rest.
+    static Manifest parse(std::string_view text);
+    /// Throws Error{corrupt} unless the pieces of every tensor cover it exactly once.
+    void require_complete() const;
+    const Tensor* find(std::string_view name) const;
+
+    bool operator==(const Manifest&) const = default;
+};
+
+}  // namespace autolaunch
