@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace autolaunch {
 
@@ -26,14 +27,16 @@ struct SaveOptions {
 struct CheckpointInfo {
     std::int64_t step = 0;
     std::filesystem::path path;
-    std::string extra;    ///< JSON text, as saved
+    std::string extra;                   ///< JSON text, as saved
+    std::vector<std::string> skipped;    ///< newer directories that latest() passed over, with the reason
 };
 
 /// Saves and restores training state: safetensors shards plus a JSON manifest (docs/checkpoint-format.md). A checkpoint
 /// is published by a rename after every byte is durable, so a directory named step-N is whole or absent.
 /// The layout is a function of the manifest alone: it loads on any number of ranks.
 ///
-/// Owner: the trainer. Threads: one. Blocks: save() until the checkpoint is durable and published.
+/// Owner: the trainer; the session must outlive it, in its place. Threads: one. Blocks: save() until the checkpoint is
+/// durable and published, latest() and load() until it is read; in collectives at most the communicator's timeout.
 class AUTOLAUNCH_API Checkpointer {
 public:
     Checkpointer(Session& session, Communicator world, const CheckpointOptions& options);
@@ -48,10 +51,13 @@ public:
         return save(step, joined(model.state(), optimizer.state()), options);
     }
 
-    /// The newest complete checkpoint, or nothing. Collective: rank 0 looks, all get its answer.
-    std::optional<CheckpointInfo> latest();
+    /// The newest complete checkpoint of a step before `before`, or nothing. Collective: rank 0 looks, all get its answer.
+    /// Complete: the manifest is whole, and every file is there with its size. Damage inside a file shows in load(); then
+    /// latest(info.step) is the one before.
+    std::optional<CheckpointInfo> latest(std::int64_t before = INT64_MAX);
     /// Fills the state's memory from a checkpoint. Collective. Every tensor of the state must be in it with the same
-    /// shape and type; digests are verified.
+    /// shape and type (Error{mismatch}); the digest of every block read is verified (Error{corrupt}). Throws on every
+    /// rank when any rank fails; the state is then partly filled.
     void load(const CheckpointInfo& checkpoint, const fsdp::State& state);
     template <class Model, class Optimizer>
     void load(const CheckpointInfo& checkpoint, Model& model, Optimizer& optimizer) {

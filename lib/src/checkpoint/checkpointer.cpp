@@ -1,0 +1,37 @@
+#include <autolaunch/checkpoint/checkpointer.hpp>
+
+#include "checkpoint/engine.hpp"
+
+#include <autolaunch/session.hpp>
+
+namespace autolaunch {
+
+class Checkpointer::Impl {
+public:
+    Impl(Session& session, Communicator world, const CheckpointOptions& options)
+        : engine(make_posix_storage(), std::move(world), options,
+                 {[&session](std::int64_t step, const std::filesystem::path& path, double stall_seconds) {
+                      session.report_checkpoint(step, path, stall_seconds);
+                  },
+                  [&session](const std::string& text) { session.report_message(text); }}) {}
+
+    CheckpointEngine engine;
+};
+
+Checkpointer::Checkpointer(Session& session, Communicator world, const CheckpointOptions& options)
+    : impl_(std::make_unique<Impl>(session, std::move(world), options)) {}
+
+Checkpointer::Checkpointer(Checkpointer&&) noexcept = default;
+Checkpointer::~Checkpointer() = default;
+
+CheckpointInfo Checkpointer::save(std::int64_t step, const fsdp::State& state, const SaveOptions& options) {
+    return impl_->engine.save(step, state, options);
+}
+
+std::optional<CheckpointInfo> Checkpointer::latest(std::int64_t before) { return impl_->engine.latest(before); }
+
+void Checkpointer::load(const CheckpointInfo& checkpoint, const fsdp::State& state) {
+    impl_->engine.load(checkpoint, state);
+}
+
+}  // namespace autolaunch

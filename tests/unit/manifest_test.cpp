@@ -1,0 +1,196 @@
+#include "base/hash.hpp"
+#include "checkpoint/shard_file.hpp"
+
+#include <autolaunch/checkpoint/manifest.hpp>
+#include <autolaunch/error.hpp>
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace autolaunch;
+
+namespace {
+
+Manifest example() {
+    Manifest manifest;
+    manifest.step = 1200;
+    manifest.world_size = 2;
+    manifest.extra = R"({"shard":3})";
+    manifest.files = {{"shard-00000-of-00002.safetensors", Manifest::kBlockBytes + 5, {1, 0xfedcba9876543210}},
+                      {"shard-00001-of-00002.safetensors", 4096 + 40, {7}}};
+    manifest.tensors = {{"h.0.w", f32, {4, 5}, {{1, 4096, 10, 10}, {0, 4096, 0, 10}}},
+                        {"h.0.s", f64, {}, {{0, 5000, 0, 1}}}};
+    return manifest;
+}
+
+std::string error_of(const std::function<void()>& action) {
+    try {
+        action();
+    } catch (const Error& error) {
+        CHECK((error.code() == ErrorCode::corrupt || error.code() == ErrorCode::unsupported));
+        return error.what();
+    }
+    return "none";
+}
+
+// The manifest with `from` replaced by `to` and a right digest, as a wrong writer would make it.
+std::string forged(const std::string& from, const std::string& to) {
+    std::string text = example().to_text();
+    const std::size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, from.size(), to);
+    const std::size_t digest_at = text.find(":\"") + 2;
+    const std::string body = text.substr(digest_at + 16);
+    return text.replace(digest_at, 16, hex64(hash64(body.data(), body.size())));
+}
+
+std::string parse_error(const std::string& text) {
+    return error_of([&] { Manifest::parse(text).require_complete(); });
+}
+
+}  // namespace
+
+TEST_CASE("a manifest reads back as it was written") {
+    const Manifest manifest = example();
+    CHECK(Manifest::parse(manifest.to_text()) == manifest);
+    manifest.require_complete();
+    CHECK(manifest.find("h.0.s")->type == f64);
+    CHECK(manifest.find("h.0.x") == nullptr);
+}
+
+TEST_CASE("any change to the text is noticed") {
+    const std::string text = example().to_text();
+    for (std::size_t length = 0; length < text.size(); ++length) REQUIRE(parse_error(text.substr(0, length)) != "none");
+    std::mt19937 random(9);
+    for (int round = 0; round < 2000; ++round) {
+        std::string damaged = text;
+        char& byte = damaged[random() % text.size()];
+        byte = static_cast<char>(byte ^ (1 << (random() % 8)));
+        REQUIRE(parse_error(damaged) != "none");
+    }
+    CHECK(parse_error(text + " ") == "manifest does not have the digest it was written with");
+}
+
+TEST_CASE("a wrong manifest with a right digest is refused with the field that is wrong") {
+    CHECK(parse_error(forged("1200", "1200")) == "none");
+    CHECK(parse_error(forged("\"step\":1200", "\"step\":-1")).find("manifest.step is not a whole number") == 0);
+    CHECK(parse_error(forged("\"step\":1200", "\"step\":1.5")).find("manifest.step is not a whole number") == 0);
+    CHECK(parse_error(forged("\"step\"", "\"stop\"")) == "manifest has no \"step\"");
+    CHECK(parse_error(forged("\"version\":1", "\"version\":2")) ==
+          "manifest is of version 2; this build reads version 1");
+    CHECK(parse_error(forged("shard-00001-of", "../../etc/x")) == "manifest.files[1] has a name that is no file name");
+    CHECK(parse_error(forged("\"F64\"", "\"F16\"")) == "safetensors: no type here is called F16");
+    CHECK(parse_error(forged("[1,4096,10,10]", "[2,4096,10,10]")) ==
+          "manifest.tensors[0].pieces[0] names a file that is not listed");
+    CHECK(parse_error(forged("[1,4096,10,10]", "[1,4100,10,10]")) ==
+          "manifest.tensors[0].pieces[0] is not inside its file");
+    CHECK(parse_error(forged("[1,4096,10,10]", "[1,4096,11,10]")) ==
+          "manifest.tensors[0].pieces[0] is not inside its tensor");
+    CHECK(parse_error(forged("[1,4096,10,10]", "[1,4096,9,10]")) ==
+          "the pieces of tensor h.0.w do not cover it exactly once");
+}
+
+TEST_CASE("pieces that leave a hole, overlap or repeat are refused") {
+    for (const auto& pieces : std::vector<std::vector<Manifest::Piece>>{{},
+                                                                        {{0, 4096, 0, 10}},
+                                                                        {{0, 4096, 10, 10}},
+                                                                        {{0, 4096, 0, 20}, {0, 4096, 0, 20}},
+                                                                        {{0, 4096, 0, 12}, {0, 4096, 10, 10}}}) {
+        Manifest manifest = example();
+        manifest.tensors[0].pieces = pieces;
+        CHECK(error_of([&] { manifest.require_complete(); }) ==
+              "the pieces of tensor h.0.w do not cover it exactly once");
+    }
+}
+
+TEST_CASE("random bytes after a right digest never crash the parser") {
+    std::mt19937 random(13);
+    const std::string text = example().to_text();
+    const std::size_t digest_at = text.find(":\"") + 2;
+    for (int round = 0; round < 3000; ++round) {
+        std::string damaged = text;
+        for (int i = 0; i < 1 + round % 4; ++i)
+            damaged[digest_at + 16 + random() % (text.size() - digest_at - 16)] = static_cast<char>(random());
+        const std::string body = damaged.substr(digest_at + 16);
+        damaged.replace(digest_at, 16, hex64(hash64(body.data(), body.size())));
+        parse_error(damaged);  // any Error will do; nothing else may escape
+    }
+}
+
+TEST_CASE("replicated tensors are written once, by the rank that has the least to write") {
+    std::vector<float> memory(100);
+    auto* data = reinterpret_cast<std::byte*>(memory.data());
+    fsdp::State state;
+    for (const std::int64_t count : {100, 60, 30, 10})
+        state.push_back({"t" + std::to_string(count), f32, {count}, {{0, count, data}}, true});
+    const auto tensors_of = [&](int rank) {
+        std::vector<std::string> names;
+        for (const auto& piece : pieces_to_write(state, rank, 2)) names.push_back(state[piece.tensor_index].name);
+        return names;
+    };
+    CHECK(tensors_of(0) == std::vector<std::string>{"t100"});
+    CHECK(tensors_of(1) == std::vector<std::string>{"t60", "t30", "t10"});
+}
+
+TEST_CASE("a plan reads every wanted element once, whatever the two cuts are") {
+    std::mt19937 random(21);
+    for (int round = 0; round < 200; ++round) {
+        const std::int64_t elements = 1 + static_cast<std::int64_t>(random() % 500);
+        const auto cut = [&] {
+            std::vector<std::int64_t> ends;
+            for (std::int64_t at = 0; at < elements;)
+                ends.push_back(
+                    at = std::min<std::int64_t>(elements, at + 1 + static_cast<std::int64_t>(random() % 200)));
+            return ends;
+        };
+        Manifest manifest;
+        std::int64_t begin = 0;
+        Manifest::Tensor tensor{"t", u8, {elements}, {}};
+        for (const std::int64_t end : cut()) {
+            manifest.files.push_back({"f" + std::to_string(begin), 8192, {0}});
+            tensor.pieces.push_back(
+                {manifest.files.size() - 1, static_cast<std::uint64_t>(4096 + begin), begin, end - begin});
+            begin = end;
+        }
+        manifest.tensors = {tensor};
+        std::vector<std::byte> memory(static_cast<std::size_t>(elements));
+        fsdp::StateTensor wanted{"t", u8, {elements}, {}, false};
+        begin = 0;
+        for (const std::int64_t end : cut()) {
+            wanted.pieces.push_back({begin, end - begin, memory.data() + begin});
+            begin = end;
+        }
+        std::vector<int> filled(memory.size());
+        for (const auto& operation : plan_reads(manifest, {wanted})) {
+            for (std::uint64_t i = 0; i < operation.bytes; ++i) {
+                const auto to = static_cast<std::size_t>(operation.to - memory.data()) + i;
+                ++filled[to];
+                REQUIRE(operation.file_offset + i == 4096 + to);  // file offsets follow tensor offsets here
+            }
+        }
+        for (const int count : filled) REQUIRE(count == 1);
+    }
+}
+
+TEST_CASE("a tensor that is missing, or has another shape, is named with both shapes") {
+    const Manifest manifest = example();
+    CHECK(error_of([&] { plan_reads(manifest, {{"h.0.s", f64, {}, {}, false}}); }) == "none");
+    try {
+        plan_reads(manifest, {{"h.1.w", f32, {4, 5}, {}, false}});
+        FAIL("no exception");
+    } catch (const Error& error) {
+        CHECK(error.code() == ErrorCode::mismatch);
+        CHECK(std::string(error.what()) == "the checkpoint has no tensor named h.1.w");
+        CHECK(error.hint() == "it has h.0.w");
+    }
+    try {
+        plan_reads(manifest, {{"h.0.w", f32, {5, 4}, {}, false}});
+        FAIL("no exception");
+    } catch (const Error& error) {
+        CHECK(std::string(error.what()) == "tensor h.0.w is [4, 5] f32 in the checkpoint, [5, 4] f32 in the model");
+    }
+}
