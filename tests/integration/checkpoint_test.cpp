@@ -1,0 +1,389 @@
+// Checkpoints of models that are cut over real processes: other numbers of ranks, damage, and ranks that are killed.
+#include "../conformance/forked_ranks.hpp"
+#include "../unit/safetensors_rules.hpp"
+#include "base/file_io.hpp"
+#include "base/hash.hpp"
+#include "checkpoint/engine.hpp"
+#include "comm/self/self_backend.hpp"
+#include "comm/shm/shm_backend.hpp"
+
+#include <autolaunch/error.hpp>
+#include <autolaunch/fsdp/adamw.hpp>
+#include <autolaunch/fsdp/sharded_model.hpp>
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+using namespace autolaunch;
+using namespace autolaunch::fsdp;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::chrono::milliseconds kTimeout{60'000};
+
+class TemporaryDirectory {
+public:
+    TemporaryDirectory() : path_(fs::temp_directory_path() / ("autolaunch-checkpoint-" + random_hex(8))) {
+        fs::create_directory(path_);
+    }
+    ~TemporaryDirectory() {
+        std::error_code ignored;
+        fs::remove_all(path_, ignored);
+    }
+    TemporaryDirectory(const TemporaryDirectory&) = delete;
+    const fs::path& path() const { return path_; }
+
+private:
+    fs::path path_;
+};
+
+void expect(bool holds, const std::string& what) {
+    if (!holds) throw std::runtime_error("expected: " + what);
+}
+
+void expect_error(ErrorCode code, const std::string& words, const std::function<void()>& action) {
+    try {
+        action();
+    } catch (const Error& error) {
+        const std::string text = std::string(error.what()) + " | " + error.hint();
+        expect(error.code() == code && text.find(words) != std::string::npos, words + ", got: " + text);
+        return;
+    }
+    throw std::runtime_error("expected an error: " + words);
+}
+
+std::vector<int> statuses_of_ranks(int size, const std::function<void(Communicator&)>& body) {
+    conformance::Broadcast address(size - 1);
+    return conformance::run_forked_ranks(size, [&](int rank) {
+        if (size == 1) {
+            Communicator world(std::make_shared<SelfBackend>());
+            return body(world);
+        }
+        const ShmRendezvous rendezvous{[&](const std::string& text) { address.publish(text); },
+                                       [&](std::chrono::milliseconds timeout) { return address.fetch(timeout); }};
+        Communicator world(ShmBackend::create(rendezvous, rank, size, kTimeout));
+        body(world);
+    });
+}
+
+void on_ranks(int size, const std::function<void(Communicator&)>& body) {
+    for (const int status : statuses_of_ranks(size, body)) CHECK(status == 0);
+}
+
+// A model with its optimizer. Gradients are functions of step and element alone and exact in any sum, so training gives
+// the same bits on any number of ranks, interrupted or not.
+struct Trainer {
+    Trainer(Communicator& world, const fs::path& directory, ShardingStrategy strategy = ShardingStrategy::full_shard)
+        : model(world, {.strategy = strategy, .precision = {}}),
+          embedding(model.add_unit("wte", {{"w", {64, 24}}})),
+          block(model.add_unit("h.0", {{"w", {31, 24}}, {"b", {31}}, {"scale", {}}})),
+          optimizer((model.finalize(), model), {.lr = 1e-2, .decays = {}}),
+          checkpoints(make_posix_storage(), world, {directory, 2}, {}) {
+        model.initialize(
+            [](const std::string&, std::span<const std::int64_t>, std::int64_t at, std::span<float> values) {
+                for (float& value : values) value = 0.25f * static_cast<float>(at++ % 17);
+            });
+    }
+
+    void train_until(std::int64_t step) {
+        while (optimizer.step_count() < step) {
+            for (Unit* unit : {&embedding, &block}) {
+                for (const auto& placement : unit->layout().placements()) {
+                    std::int64_t i = optimizer.step_count() * 31;
+                    for (float& value : unit->grad(placement.parameter.name).as<float>())
+                        value = static_cast<float>(i++ % 13 - 6);
+                }
+                unit->reduce_grads();
+            }
+            optimizer.step();
+        }
+    }
+
+    State state() {
+        State all = model.state();
+        for (auto& tensor : optimizer.state()) all.push_back(std::move(tensor));
+        return all;
+    }
+    void save() { checkpoints.save(optimizer.step_count(), state(), {"{\"next\":5}"}); }
+    void load(const CheckpointInfo& info) {
+        checkpoints.load(info, state());
+        optimizer.set_step_count(info.step);
+    }
+    void resume() {
+        const auto found = checkpoints.latest(INT64_MAX);
+        expect(found.has_value(), "there is a checkpoint");
+        expect(found->extra == "{\"next\":5}", "its extra text is what was saved");
+        load(*found);
+    }
+    // Over everything this rank holds; equal on equal cuts only.
+    std::uint64_t local_digest() {
+        std::string bytes;
+        for (const auto& tensor : state())
+            for (const auto& piece : tensor.pieces)
+                bytes.append(reinterpret_cast<const char*>(piece.data), static_cast<std::size_t>(piece.count) * 4);
+        return hash64(bytes.data(), bytes.size());
+    }
+
+    ShardedModel model;
+    Unit& embedding;
+    Unit& block;
+    AdamW optimizer;
+    CheckpointEngine checkpoints;
+};
+
+void flip_byte(const fs::path& file, std::uint64_t offset) {
+    std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+    stream.seekg(static_cast<std::streamoff>(offset));
+    const char byte = static_cast<char>(stream.get() ^ 0x10);
+    stream.seekp(static_cast<std::streamoff>(offset));
+    stream.put(byte);
+    REQUIRE(stream.good());
+}
+
+// The process is killed by the kernel after this time, wherever it is then.
+void kill_myself_after(std::chrono::microseconds delay) {
+    sigevent event = {};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGKILL;
+    timer_t timer = {};
+    expect(::timer_create(CLOCK_MONOTONIC, &event, &timer) == 0, "a timer");
+    itimerspec when = {};
+    when.it_value.tv_nsec = std::chrono::nanoseconds(delay).count() + 1;
+    expect(::timer_settime(timer, 0, &when, nullptr) == 0, "the timer runs");
+}
+
+}  // namespace
+
+TEST_CASE("a model goes from 1 rank to 2, 3, and back, and every bit of the training is as if it never stopped") {
+    const TemporaryDirectory temporary, uninterrupted;
+    on_ranks(1, [&](Communicator& world) {
+        Trainer trainer(world, temporary.path());
+        trainer.train_until(3);
+        trainer.save();
+    });
+    for (const int ranks : {2, 3, 1, 4}) {
+        on_ranks(ranks, [&](Communicator& world) {
+            Trainer trainer(world, temporary.path());
+            trainer.resume();
+            trainer.train_until(trainer.optimizer.step_count() + 2);
+            trainer.save();
+        });
+    }
+    on_ranks(1, [&](Communicator& world) {
+        Trainer straight(world, uninterrupted.path()), resumed(world, temporary.path());
+        straight.train_until(11);
+        resumed.resume();
+        expect(resumed.optimizer.step_count() == 11, "the last save was of step 11");
+        expect(resumed.local_digest() == straight.local_digest(), "parameters and moments are the same bits");
+    });
+}
+
+TEST_CASE("a replicated model's checkpoint loads into a sharded one, and back") {
+    const TemporaryDirectory temporary;
+    on_ranks(3, [&](Communicator& world) {
+        Trainer trainer(world, temporary.path(), ShardingStrategy::no_shard);
+        trainer.train_until(2);
+        trainer.save();
+    });
+    on_ranks(2, [&](Communicator& world) {
+        Trainer trainer(world, temporary.path(), ShardingStrategy::full_shard);
+        trainer.resume();
+        trainer.train_until(4);
+        trainer.save();
+    });
+    on_ranks(2, [&](Communicator& world) {
+        Trainer straight(world, temporary.path(), ShardingStrategy::no_shard);
+        Trainer resumed(world, temporary.path(), ShardingStrategy::no_shard);
+        straight.train_until(4);
+        resumed.resume();
+        expect(resumed.local_digest() == straight.local_digest(), "the same bits");
+    });
+}
+
+TEST_CASE("on disk: valid safetensors shards, a link to the newest, and no more than asked for") {
+    const TemporaryDirectory temporary;
+    on_ranks(2, [&](Communicator& world) {
+        Trainer trainer(world, temporary.path() / "new" / "folder");
+        for (const std::int64_t step : {1, 2, 3}) {
+            trainer.train_until(step);
+            trainer.save();
+        }
+        trainer.save();  // the same step again
+    });
+    const fs::path directory = temporary.path() / "new" / "folder";
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(directory)) names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    CHECK(names == std::vector<std::string>{"latest", "step-00000002", "step-00000003"});
+    CHECK(fs::read_symlink(directory / "latest") == "step-00000003");
+    int shards = 0;
+    for (const auto& entry : fs::directory_iterator(directory / "step-00000003")) {
+        if (entry.path().extension() != ".safetensors") continue;
+        ++shards;
+        CHECK(testing::broken_safetensors_rule(read_file(entry.path())) == "");
+    }
+    CHECK(shards == 2);
+    const Manifest manifest = Manifest::parse(read_file(directory / "step-00000003" / "manifest.json"));
+    CHECK(manifest.world_size == 2);
+    CHECK(manifest.tensors.size() == 4 * 3);
+    REQUIRE(manifest.find("h.0.w.exp_avg_sq"));
+}
+
+TEST_CASE("a damaged byte that only one rank reads fails the load on every rank, and the one before is there") {
+    const TemporaryDirectory temporary;
+    on_ranks(2, [&](Communicator& world) {
+        Trainer trainer(world, temporary.path());
+        for (const std::int64_t step : {1, 2}) {
+            trainer.train_until(step);
+            trainer.save();
+        }
+    });
+    flip_byte(temporary.path() / "step-00000002" / "shard-00001-of-00002.safetensors", 4096 + 100);
+    on_ranks(2, [&](Communicator& world) {
+        Trainer trainer(world, temporary.path());
+        const auto found = trainer.checkpoints.latest(INT64_MAX);
+        expect(found && found->step == 2, "sizes do not show it");
+        expect_error(ErrorCode::corrupt, "shard-00001-of-00002.safetensors does not hold what was saved",
+                     [&] { trainer.load(*found); });
+        const auto older = trainer.checkpoints.latest(found->step);
+        expect(older && older->step == 1, "the one before is found");
+        trainer.load(*older);
+    });
+}
+
+TEST_CASE("latest() passes over what is not complete, and says what and why") {
+    const TemporaryDirectory temporary;
+    on_ranks(1, [&](Communicator& world) {
+        Trainer trainer(world, temporary.path());
+        for (const std::int64_t step : {1, 2}) {
+            trainer.train_until(step);
+            trainer.save();
+        }
+    });
+    fs::create_directory(temporary.path() / "step-00000009.tmp");
+    fs::create_directory(temporary.path() / "step-00000008");
+    fs::create_directory(temporary.path() / "step-notes");
+    fs::resize_file(temporary.path() / "step-00000002" / "shard-00000-of-00001.safetensors", 5000);
+    on_ranks(2, [&](Communicator& world) {
+        Trainer trainer(world, temporary.path());
+        const auto found = trainer.checkpoints.latest(INT64_MAX);
+        expect(found && found->step == 1, "step 1 is the newest complete one");
+        expect(found->skipped.size() == 2, "two were passed over");
+        expect(found->skipped[0].find("step-00000008: cannot open") == 0, found->skipped[0]);
+        expect(found->skipped[1].find("has 5000 bytes, not") != std::string::npos, found->skipped[1]);
+        trainer.load(*found);
+        trainer.train_until(10);
+        trainer.save();
+    });
+    CHECK_FALSE(fs::exists(temporary.path() / "step-00000009.tmp"));
+    CHECK(fs::exists(temporary.path() / "step-notes"));
+}
+
+TEST_CASE("nothing saved yet is no error") {
+    const TemporaryDirectory temporary;
+    on_ranks(2, [&](Communicator& world) {
+        Trainer trainer(world, temporary.path() / "absent");
+        expect(!trainer.checkpoints.latest(INT64_MAX), "there is none");
+    });
+}
+
+TEST_CASE("when one rank cannot save, every rank throws and the last checkpoint stays") {
+    const TemporaryDirectory temporary;
+    on_ranks(2, [&](Communicator& world) {
+        Trainer trainer(world, temporary.path());
+        trainer.train_until(1);
+        trainer.save();
+        State state = trainer.state();
+        if (world.rank() == 1) state[0].name.clear();
+        expect_error(ErrorCode::invalid_argument, "has no name", [&] { trainer.checkpoints.save(2, state, {}); });
+        state = trainer.state();
+        if (world.rank() == 1) state[0].name = "other";
+        expect_error(ErrorCode::mismatch, "the ranks save different", [&] { trainer.checkpoints.save(2, state, {}); });
+        expect_error(ErrorCode::invalid_argument, "not JSON",
+                     [&] { trainer.checkpoints.save(2, trainer.state(), {"{"}); });
+        state = trainer.state();
+        if (world.rank() == 0) state[0].pieces.clear();
+        expect_error(ErrorCode::corrupt, "wte.w do not cover it", [&] { trainer.checkpoints.save(2, state, {}); });
+        trainer.resume();
+        expect(trainer.optimizer.step_count() == 1, "step 1 is still the newest");
+    });
+    const fs::path file = temporary.path() / "a_file";
+    write_file_durably(file, "");
+    on_ranks(2, [&](Communicator& world) {
+        Trainer trainer(world, file / "below");
+        expect_error(ErrorCode::system, "a_file", [&] { trainer.save(); });
+    });
+}
+
+TEST_CASE("a checkpoint of another model is refused with both shapes") {
+    const TemporaryDirectory temporary;
+    on_ranks(1, [&](Communicator& world) {
+        Trainer trainer(world, temporary.path());
+        trainer.save();
+        ShardedModel model(world);
+        model.add_unit("wte", {{"w", {65, 24}}});
+        model.finalize();
+        const auto found = trainer.checkpoints.latest(INT64_MAX);
+        expect_error(ErrorCode::mismatch, "tensor wte.w is [64, 24] f32 in the checkpoint, [65, 24] f32 in the model",
+                     [&] { trainer.checkpoints.load(*found, model.state()); });
+    });
+}
+
+TEST_CASE("ranks killed at any moment of saving leave a checkpoint that resumes") {
+    const TemporaryDirectory temporary;
+    std::mt19937 random(static_cast<unsigned>(::getpid()));
+    on_ranks(1, [&](Communicator& world) {
+        Trainer trainer(world, temporary.path());
+        trainer.save();
+    });
+    std::int64_t last_step = 0;
+    int killed = 0;
+    for (int round = 0; round < 12; ++round) {
+        const int ranks = 1 + round % 3;
+        const auto delay = std::chrono::microseconds(random() % 60'000);
+        const int victim = static_cast<int>(random() % static_cast<unsigned>(ranks));
+        INFO("round ", round, ", ", ranks, " ranks, rank ", victim, " dies after ", delay.count(), " us");
+        const auto statuses = statuses_of_ranks(ranks, [&](Communicator& world) {
+            Trainer trainer(world, temporary.path());
+            trainer.resume();
+            if (world.rank() == victim) kill_myself_after(delay);
+            for (;;) {
+                trainer.train_until(trainer.optimizer.step_count() + 1);
+                trainer.save();
+            }
+        });
+        for (int rank = 0; rank < ranks; ++rank) {
+            const int status = statuses[static_cast<std::size_t>(rank)];
+            if (rank == victim)
+                killed += WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+            else
+                CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 1));  // told, not hanging
+        }
+        on_ranks(1, [&](Communicator& world) {
+            Trainer resumed(world, temporary.path()), straight(world, temporary.path());
+            resumed.resume();
+            straight.train_until(resumed.optimizer.step_count());
+            expect(resumed.local_digest() == straight.local_digest(), "what was found is a whole step");
+        });
+        CheckpointEngine engine(make_posix_storage(), Communicator(std::make_shared<SelfBackend>()),
+                                {temporary.path(), 2}, {});
+        const auto found = engine.latest(INT64_MAX);
+        REQUIRE(found);
+        CHECK(found->step >= last_step);  // nothing published is lost
+        last_step = found->step;
+    }
+    CHECK(killed == 12);
+    CHECK(last_step > 0);
+}
