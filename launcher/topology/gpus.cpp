@@ -28,7 +28,9 @@ std::vector<Candidate> find_candidates(const std::string& sysfs_root) {
             const std::string device = fmt::format("{}/bus/pci/devices/{}", sysfs_root, name);
             if (std::count(name.begin(), name.end(), ':') != 2) continue;  // bind, new_id, module, …
             if (read_small(device + "/vendor") != vendor_id) continue;
-            if (read_small(device + "/class").value_or("").starts_with("0x03")) candidates.push_back({name, vendor});
+            // Display controllers, and the processing accelerators that MI300 calls itself; not their audio functions.
+            const std::string pci_class = read_small(device + "/class").value_or("");
+            if (pci_class.starts_with("0x03") || pci_class.starts_with("0x12")) candidates.push_back({name, vendor});
         }
     }
     std::sort(candidates.begin(), candidates.end(),
