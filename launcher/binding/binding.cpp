@@ -34,11 +34,13 @@ CpuList cpus_of(const std::vector<Core>& cores) {
 
 std::vector<CpuList> numa_domains(const NodeTopology& topology) {
     std::vector<CpuList> domains;
+    CpuList left = topology.allowed_cpus;
     for (const NumaNode& node : topology.numa_nodes) {
         CpuList cpus = sorted_intersection(node.cpus, topology.allowed_cpus);
+        std::erase_if(left, [&](int cpu) { return std::binary_search(cpus.begin(), cpus.end(), cpu); });
         if (!cpus.empty()) domains.push_back(std::move(cpus));
     }
-    if (domains.empty()) domains.push_back(topology.allowed_cpus);
+    if (!left.empty()) domains.push_back(std::move(left));  // CPUs beside memory that we may not use
     return domains;
 }
 
@@ -66,6 +68,14 @@ std::vector<std::vector<std::size_t>> group_by_locality(const std::vector<RankLo
     return ordered;
 }
 
+// Different sets of near CPUs that meet: one GPU's firmware names an L3, another's the whole NUMA node.
+bool localities_overlap(const std::vector<RankLocality>& ranks) {
+    for (const RankLocality& a : ranks)
+        for (const RankLocality& b : ranks)
+            if (a.known && b.known && a.cpus != b.cpus && !sorted_intersection(a.cpus, b.cpus).empty()) return true;
+    return false;
+}
+
 /// What the mode makes of the CPUs near each rank.
 struct Choice {
     CpuList cpus;
@@ -87,6 +97,8 @@ std::vector<Choice> choose(const NodeTopology& topology, const std::vector<RankL
         }
     }
     if (mode != BindingMode::exclusive && mode != BindingMode::core_complex) return choices;
+    if (mode == BindingMode::exclusive && localities_overlap(ranks))
+        warnings.push_back("some GPUs share only a part of the CPUs near them: exclusive cores may overlap there");
     for (const auto& members : group_by_locality(ranks)) {
         const auto cores = cores_within(topology, ranks[members.front()].cpus);
         const int parts = static_cast<int>(members.size());
@@ -123,6 +135,7 @@ int physical_cores_of(const NodeTopology& topology, const std::vector<CpuList>& 
 
 std::vector<int> memory_nodes_of(const NodeTopology& topology, const CpuList& cpus) {
     std::vector<int> nodes;
+    if (topology.numa_nodes.size() < 2) return nodes;  // nothing to choose
     for (const NumaNode& node : topology.numa_nodes)
         if (!sorted_intersection(node.cpus, cpus).empty()) nodes.push_back(node.index);
     return nodes;
