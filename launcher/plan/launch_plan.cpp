@@ -89,7 +89,8 @@ void place_nodes(LaunchPlan& plan, const Allocation& allocation) {
 void name_run(LaunchPlan& plan, const Allocation& allocation, const std::string& current_dir,
               const std::string& now_text) {
     const JobSpec& spec = plan.spec;
-    const std::string& unique = allocation.job_id.empty() ? now_text : allocation.job_id;
+    std::string unique = allocation.job_id.empty() ? now_text : allocation.job_id;
+    if (unique.ends_with(".0")) unique.resize(unique.size() - 2);  // a job's only step, as a rule
     plan.job_name = !spec.name.empty()             ? spec.name
                     : !spec.slurm.job_name.empty() ? spec.slurm.job_name
                                                    : program_name(spec.trainer);

@@ -1,0 +1,335 @@
+#include "plan/launch_plan.hpp"
+
+#include "base/file_io.hpp"
+#include "base/text.hpp"
+#include "synthetic_topology.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+using namespace autolaunch;
+using namespace autolaunch::launcher;
+using testing::confine;
+using testing::make_machine;
+using Lines = std::vector<std::string>;
+
+namespace {
+
+JobSpec trainer(const Lines& command = {"train", "--fast"}) {
+    JobSpec spec;
+    spec.trainer.command = command;
+    return spec;
+}
+
+JobSpec with_ranks(RanksPerNode mode, int count = 0) {
+    JobSpec spec = trainer();
+    spec.resources.ranks_mode = mode;
+    spec.resources.ranks_per_node = count;
+    return spec;
+}
+
+Allocation local() {
+    Allocation allocation;
+    allocation.node_names = {"node1"};
+    return allocation;
+}
+
+Allocation granted(const Lines& gpus) {
+    Allocation allocation = local();
+    allocation.granted_gpus = gpus;
+    allocation.granted_gpus_from = "CUDA_VISIBLE_DEVICES";
+    return allocation;
+}
+
+Allocation slurm(int nodes) {
+    Allocation allocation;
+    allocation.source = "slurm";
+    for (int i = 1; i <= nodes; ++i) allocation.node_names.push_back("node" + std::to_string(i));
+    allocation.node_rank = nodes - 1;
+    allocation.job_id = "4711.0";
+    allocation.tasks_on_node = 1;
+    return allocation;
+}
+
+const NodeTopology kCpuMachine = make_machine({.packages = 1, .cores_per_l3 = 4, .threads = 2});
+const NodeTopology kGpuMachine = make_machine({.cores_per_l3 = 32, .gpus = 8});
+
+LaunchPlan plan_of(const JobSpec& spec, const Allocation& allocation = local(),
+                   const NodeTopology& topology = kCpuMachine, const EnvironmentMap& environment = {}) {
+    return make_plan(spec, allocation, topology, environment, "/home/me/job", "20260102-030405");
+}
+
+std::size_t rank_count(const JobSpec& spec, const NodeTopology& topology) {
+    return plan_of(spec, local(), topology).ranks.size();
+}
+
+std::map<std::string, std::string> as_map(const Lines& lines) {
+    std::map<std::string, std::string> environment;
+    for (const std::string& line : lines) {
+        const std::size_t equals = line.find('=');
+        CHECK(environment.emplace(line.substr(0, equals), line.substr(equals + 1)).second);  // no name twice
+    }
+    return environment;
+}
+
+template <class F>
+std::string refusal(F&& make, ErrorCode code = ErrorCode::invalid_argument) {
+    try {
+        make();
+    } catch (const Error& error) {
+        CHECK(error.code() == code);
+        CHECK_FALSE(error.hint().empty());
+        return error.what();
+    }
+    return "no error";
+}
+
+const GenerationFacts kFacts = {1, "127.0.0.1", 29512, "/tmp/s/agent.sock", "/runs/x/trainer.json", "/runs/x"};
+
+}  // namespace
+
+TEST_CASE("ranks a node: GPUs if there are any, else one") {
+    CHECK(rank_count(trainer(), kCpuMachine) == 1);
+    CHECK(rank_count(trainer(), kGpuMachine) == 8);
+    CHECK(rank_count(with_ranks(RanksPerNode::cpu), kCpuMachine) == 8);
+    CHECK(rank_count(with_ranks(RanksPerNode::gpu), kGpuMachine) == 8);
+    CHECK(rank_count(with_ranks(RanksPerNode::fixed, 3), kGpuMachine) == 3);
+    CHECK(rank_count(with_ranks(RanksPerNode::fixed, 12), kGpuMachine) == 12);
+    CHECK(refusal([] { plan_of(with_ranks(RanksPerNode::gpu)); }) ==
+          "one rank a GPU is asked for, but no GPU can be used here");
+    CHECK(refusal([] { plan_of(with_ranks(RanksPerNode::fixed, 0)); }) == "0 ranks a node");
+}
+
+TEST_CASE("the GPUs that may be used") {
+    const auto ranks = plan_of(trainer(), granted({"6", "2"}), kGpuMachine).ranks;
+    REQUIRE(ranks.size() == 2);
+    CHECK(ranks[0].gpu->index == 6);
+    CHECK(ranks[0].binding.gpu == 0);
+    CHECK(ranks[1].gpu->index == 2);
+    CHECK(plan_of(trainer(), granted({"GPU-0000a003"}), kGpuMachine).ranks[0].gpu->index == 3);
+    CHECK(plan_of(trainer(), granted({}), kGpuMachine).gpu_count == 0);
+    const auto unseen = plan_of(trainer(), granted({"0", "9"}), kGpuMachine);
+    CHECK(unseen.gpu_count == 1);
+    CHECK(unseen.warnings == Lines{"CUDA_VISIBLE_DEVICES names GPU 9, but this machine shows 8 GPUs: left out"});
+}
+
+TEST_CASE("more GPUs asked for than there are") {
+    JobSpec spec = trainer();
+    spec.resources.gpus_per_node = 4;
+    CHECK(plan_of(spec, local(), kGpuMachine).ranks.size() == 4);
+    CHECK(refusal([&] { plan_of(spec); }) == "4 GPUs a node are asked for, but 0 GPUs are here");
+    CHECK(refusal([&] { plan_of(spec, granted({"1"}), kGpuMachine); }) ==
+          "4 GPUs a node are asked for, but 1 GPU may be used here (CUDA_VISIBLE_DEVICES)");
+    spec.resources.gpus_per_node = 0;
+    CHECK(plan_of(spec, local(), kGpuMachine).gpu_count == 0);
+}
+
+TEST_CASE("a machine with an AMD graphics chip beside NVIDIA GPUs") {
+    NodeTopology topology = make_machine({.gpus = 2});
+    Gpu chip;
+    chip.vendor = "amd";
+    chip.bdf = "0000:00:08.0";
+    topology.gpus.insert(topology.gpus.begin(), chip);
+    const auto plan = plan_of(trainer(), granted({"0", "1"}), topology);
+    REQUIRE(plan.ranks.size() == 2);
+    CHECK(plan.ranks[0].gpu->vendor == "nvidia");
+    CHECK(plan.warnings.empty());
+}
+
+TEST_CASE("names and directories") {
+    JobSpec spec = trainer({"/opt/bin/train.py"});
+    auto plan = plan_of(spec);
+    CHECK(plan.job_name == "train");
+    CHECK(plan.run_id == "20260102-030405");
+    CHECK(plan.run_dir == "/home/me/job/runs/20260102-030405");
+    CHECK(plan.workdir == "/home/me/job");
+    spec.monitoring.log_path = "../logs/";
+    spec.slurm.job_name = "gpt";
+    plan = plan_of(spec, slurm(1));
+    CHECK(plan.job_name == "gpt");
+    CHECK(plan.run_id == "4711");
+    CHECK(plan.run_dir == "/home/me/logs/4711");
+    spec.run_dir = "/scratch/run/";
+    spec.run_id = "abc";
+    spec.name = "mine";
+    spec.trainer.workdir = "sub";
+    plan = plan_of(spec, slurm(1));
+    CHECK(plan.job_name == "mine");
+    CHECK(plan.run_id == "abc");
+    CHECK(plan.run_dir == "/scratch/run");
+    CHECK(plan.workdir == "/home/me/job/sub");
+}
+
+TEST_CASE("a module runs under python -m, with the command as its arguments") {
+    JobSpec spec = trainer({"--steps", "3"});
+    spec.trainer.module = "pkg.train";
+    const auto plan = plan_of(spec);
+    CHECK(plan.ranks[0].argv == Lines{"python", "-m", "pkg.train", "--steps", "3"});
+    CHECK(plan.job_name == "pkg.train");
+    CHECK(refusal([] { plan_of(trainer({})); }) == "there is nothing to run");
+}
+
+TEST_CASE("one rank's environment is torchrun's, and what an outer launch left is replaced") {
+    const EnvironmentMap inherited = {{"RANK", "9"},
+                                      {"LOCAL_RANK", "9"},
+                                      {"MASTER_PORT", "1"},
+                                      {"PATH", "/bin"},
+                                      {"SLURM_JOB_ID", "5"},
+                                      {"AUTOLAUNCH_SOCKET", "/old"},
+                                      {"TORCHELASTIC_ERROR_FILE", "/old"}};
+    JobSpec spec = with_ranks(RanksPerNode::fixed, 2);
+    spec.restart.max_restarts = 3;
+    const auto plan = plan_of(spec, local(), kCpuMachine, inherited);
+    const std::map<std::string, std::string> expected = {
+        {"RANK", "1"},
+        {"LOCAL_RANK", "1"},
+        {"WORLD_SIZE", "2"},
+        {"LOCAL_WORLD_SIZE", "2"},
+        {"GROUP_RANK", "0"},
+        {"GROUP_WORLD_SIZE", "1"},
+        {"ROLE_RANK", "1"},
+        {"ROLE_NAME", "default"},
+        {"ROLE_WORLD_SIZE", "2"},
+        {"MASTER_ADDR", "127.0.0.1"},
+        {"MASTER_PORT", "29512"},
+        {"TORCHELASTIC_RESTART_COUNT", "1"},
+        {"TORCHELASTIC_MAX_RESTARTS", "3"},
+        {"TORCHELASTIC_RUN_ID", "20260102-030405"},
+        {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+        {"TORCHELASTIC_ERROR_FILE", "/runs/x/generation-1/rank-1/error.json"},
+        {"OMP_NUM_THREADS", "2"},
+        {"AUTOLAUNCH_SOCKET", "/tmp/s/agent.sock"},
+        {"AUTOLAUNCH_GENERATION", "1"},
+        {"AUTOLAUNCH_RUN_DIR", "/runs/x"},
+        {"AUTOLAUNCH_TRAINER_CONFIG", "/runs/x/trainer.json"},
+        {"PATH", "/bin"},
+        {"SLURM_JOB_ID", "5"},
+    };
+    CHECK(as_map(rank_environment(plan, plan.ranks[1], kFacts, inherited)) == expected);
+}
+
+TEST_CASE("what the user sets wins") {
+    const EnvironmentMap inherited = {
+        {"OMP_NUM_THREADS", "7"}, {"NCCL_DEBUG", "INFO"}, {"CUDA_DEVICE_ORDER", "FASTEST_FIRST"}};
+    JobSpec spec = trainer();
+    spec.trainer.env = {{"OMP_PROC_BIND", "true"}, {"MASTER_ADDR", "elsewhere"}};
+    spec.nccl.env = {{"NCCL_NTHREADS", "128"}};
+    const auto plan = plan_of(spec, local(), kGpuMachine, inherited);
+    const auto environment = as_map(rank_environment(plan, plan.ranks[0], kFacts, inherited));
+    CHECK(environment.at("OMP_NUM_THREADS") == "7");
+    CHECK(environment.at("NCCL_DEBUG") == "INFO");
+    CHECK(environment.at("CUDA_DEVICE_ORDER") == "FASTEST_FIRST");
+    CHECK(environment.at("OMP_PROC_BIND") == "true");
+    CHECK(environment.at("MASTER_ADDR") == "elsewhere");
+    CHECK(environment.at("NCCL_NTHREADS") == "128");
+    CHECK(plan.warnings == Lines{"trainer.env sets MASTER_ADDR, which the launcher sets for every rank: ranks may not "
+                                 "find each other"});
+    REQUIRE(plan.nccl.kept.size() == 2);
+    CHECK(plan.nccl.kept[0].reason == "from your environment");
+    CHECK(plan.nccl.kept[1].reason == "from nccl.env");
+}
+
+TEST_CASE("trainer.env wins over nccl.env, and over what we would set") {
+    JobSpec spec = trainer();
+    spec.nccl.env = {{"NCCL_DEBUG", "INFO"}};
+    spec.trainer.env = {{"NCCL_DEBUG", "TRACE"}, {"OMP_NUM_THREADS", "1"}};
+    const auto plan = plan_of(spec, local(), kGpuMachine);
+    const auto environment = as_map(rank_environment(plan, plan.ranks[0], kFacts, {}));
+    CHECK(environment.at("NCCL_DEBUG") == "TRACE");
+    CHECK(environment.at("OMP_NUM_THREADS") == "1");
+    CHECK(plan.nccl.set.empty());
+}
+
+TEST_CASE("NCCL is left alone without GPUs, or when the spec says so") {
+    const auto has_debug = [](const LaunchPlan& plan) {
+        return as_map(rank_environment(plan, plan.ranks[0], kFacts, {})).contains("NCCL_DEBUG");
+    };
+    CHECK_FALSE(has_debug(plan_of(trainer())));
+    CHECK(has_debug(plan_of(trainer(), local(), kGpuMachine)));
+    JobSpec unmanaged = trainer();
+    unmanaged.nccl.manage = false;
+    CHECK_FALSE(has_debug(plan_of(unmanaged, local(), kGpuMachine)));
+}
+
+TEST_CASE("several nodes can be planned but not run") {
+    const auto plan = plan_of(trainer(), slurm(4), kGpuMachine);
+    CHECK(plan.world_size == 32);
+    CHECK(plan.ranks.front().rank == 24);
+    CHECK(plan.ranks.front().local_rank == 0);
+    CHECK(refusal([&] { check_runnable(plan); }, ErrorCode::unsupported) ==
+          "multi-node runs are not supported yet, and this one has 4 nodes");
+    JobSpec spec = trainer();
+    spec.resources.nodes = 2;
+    spec.node_rank = 1;
+    CHECK(plan_of(spec).world_size == 2);
+    CHECK(plan_of(spec).ranks[0].rank == 1);
+    CHECK_NOTHROW(check_runnable(plan_of(trainer(), slurm(1))));
+    CHECK(refusal([&] { plan_of(spec, slurm(1)); }) == "2 nodes are asked for, but the slurm allocation has 1");
+    spec.node_rank = 2;
+    CHECK(refusal([&] { plan_of(spec); }) == "node rank 2 of 2 nodes");
+}
+
+TEST_CASE("one launcher a node is enough") {
+    Allocation allocation = slurm(1);
+    allocation.tasks_on_node = 8;
+    const auto plan = plan_of(trainer(), allocation);
+    CHECK(refusal([&] { check_runnable(plan); }) == "srun started 8 autolaunch processes on this node, one is enough");
+}
+
+TEST_CASE("the way to bind comes from the spec") {
+    JobSpec spec = trainer();
+    spec.resources.binding = "exclusive";
+    CHECK(plan_of(spec, local(), kGpuMachine).ranks[1].binding.physical_cores == 8);
+    spec.resources.binding = "tight";
+    CHECK(refusal([&] { plan_of(spec); }) == "'tight' is no way to bind ranks");
+}
+
+TEST_CASE("cores a GPU that are not there") {
+    JobSpec spec = trainer();
+    spec.resources.cpu_cores_per_gpu = 16;
+    CHECK(plan_of(spec, local(), kGpuMachine).warnings ==
+          Lines{"16 cores a GPU are asked for, 128 in all, but 64 may be used here"});
+}
+
+TEST_CASE("one line for the banner") {
+    CHECK(describe_placement(plan_of(with_ranks(RanksPerNode::fixed, 2))) ==
+          "2 of 2 ranks here · mode node · 1 NUMA node · no GPUs");
+    CHECK(describe_placement(plan_of(trainer(), slurm(2), kGpuMachine)) ==
+          "8 of 16 ranks here · mode node · 2 NUMA nodes · 8 GPUs");
+}
+
+// tests/data/plan holds what `autolaunch plan` prints for two sockets with eight GPUs. To renew it after a wanted
+// change: AUTOLAUNCH_UPDATE_GOLDEN=1 unit_plan_test, and read the difference.
+TEST_CASE("the table and the JSON of a machine with two sockets and eight GPUs") {
+    JobSpec spec = trainer({"python3", "train.py"});
+    spec.resources.binding = "exclusive";
+    spec.name = "gpt-small";
+    spec.nccl.env = {{"NCCL_ALGO", "Ring"}};
+    NodeTopology topology = kGpuMachine;
+    topology.hcas.push_back({"mlx5_0", "0000:20:00.0", 0, {{1, true, "InfiniBand", 400}}});
+    const auto plan = plan_of(spec, slurm(1), topology, {{"NCCL_IB_DISABLE", "1"}, {"OMP_NUM_THREADS", "4"}});
+    const std::string folder = std::string(AUTOLAUNCH_SOURCE_DIR) + "/tests/data/plan/";
+    const std::map<std::string, std::string> outputs = {{"two_sockets.txt", plan_table(plan)},
+                                                        {"two_sockets.json", plan_json(plan)}};
+    for (const auto& [name, output] : outputs) {
+        INFO(name);
+        if (std::getenv("AUTOLAUNCH_UPDATE_GOLDEN") != nullptr) write_file_durably(folder + name, output);
+        CHECK(output == read_file(folder + name));
+    }
+    const auto json = nlohmann::json::parse(outputs.at("two_sockets.json"));
+    CHECK(json["format"] == 1);
+    CHECK(json["ranks"].size() == 8);
+    CHECK(json["ranks"][5]["cpus"] == nlohmann::json(plan.ranks[5].binding.cpus));
+}
+
+TEST_CASE("JSON survives names that are not UTF-8") {
+    const auto plan = plan_of(trainer({"train", "\xff\xfe"}));
+    CHECK(nlohmann::json::parse(plan_json(plan))["ranks"].size() == 1);
+}
