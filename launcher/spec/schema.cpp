@@ -60,8 +60,8 @@ Section resource_section() {
           Form::ranks_per_node,
           FIELD(resources),
           "auto",
-          "Ranks on each machine, as torchrun's --nproc-per-node: gpu: one per GPU; cpu: one per CPU; auto: gpu where "
-          "there are GPUs, else cpu; or their number.",
+          "Ranks on each machine, as torchrun's --nproc-per-node. gpu: one per GPU; cpu: one per CPU; auto: one per "
+          "GPU, or one where there are none; or their number.",
           {},
           1},
          {"memory_per_gpu", Form::size, FIELD(resources.memory_per_gpu_bytes), "", "Memory that a GPU must have."},

@@ -55,7 +55,7 @@ void order(std::vector<SpecError>& errors) {
 }  // namespace
 
 SpecResult load_spec(const SpecRequest& request) {
-    SpecResult result;
+    SpecResult result{request.base, {}};
     result.spec.spec_file = request.file;
     Value root = read_with_includes(request.file, request.environment, result.errors);
     const bool whole = root.is_mapping() || result.errors.empty();
