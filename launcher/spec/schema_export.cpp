@@ -65,12 +65,11 @@ Json form_schema(const Key& key) {
             return any_of(
                 {{{"type", "integer"}, {"minimum", 0}},
                  {{"type", "string"}, {"pattern", R"(^(UNLIMITED|INFINITE|([0-9]+-)?[0-9]+(:[0-9]+){0,2})$)"}}});
-        case Form::command:
-            return {{"anyOf", Json::array({{{"type", "string"}, {"minLength", 1}}, [] {
-                                               Json list = text_list();
-                                               list["minItems"] = 1;
-                                               return list;
-                                           }()})}};
+        case Form::command: {
+            Json list = text_list();
+            list["minItems"] = 1;
+            return {{"anyOf", Json::array({{{"type", "string"}, {"minLength", 1}}, list})}};
+        }
         case Form::text_list:
             return text_list();
         case Form::number_list:
@@ -89,37 +88,47 @@ Json form_schema(const Key& key) {
     return Json::object();
 }
 
+const Json& target_reference() {
+    static const Json kReference = {{"$ref", "#/definitions/target"}};
+    return kReference;
+}
+
+/// As JSON where it is a number or a boolean, else as text.
+Json default_of(const Key& key) {
+    const Json parsed = Json::parse(key.default_value, nullptr, false);
+    return parsed.is_discarded() ? Json(key.default_value) : parsed;
+}
+
 /// null stands for "not given", as in Python's configurations.
 Json key_schema(const Key& key) {
     Json schema = {{"description", std::string(key.description) + " Expects " + expectation(key) + "."}};
-    if (!key.default_value.empty()) schema["default"] = key.default_value;
+    if (!key.default_value.empty()) schema["default"] = default_of(key);
     if (key.form == Form::free_form) return schema;
-    schema["anyOf"] = Json::array({form_schema(key), {{"type", "null"}}});
+    schema["anyOf"] = Json::array({form_schema(key), {{"type", "null"}}, target_reference()});
     return schema;
 }
 
+/// In a section with a _target_ other keys are the trainer's own; elsewhere only those whose value has one.
 Json section_schema(const Section& section) {
     Json schema = {{"description", section.description}};
     if (section.free_form) return schema;
     schema["type"] = {"object", "null"};
-    for (const auto& key : section.keys) schema["properties"][std::string(key.name)] = key_schema(key);
-    // A section with a _target_, and a key whose value has one, is the trainer's own.
+    Json names = Json::object();
+    for (const auto& key : section.keys) {
+        schema["properties"][std::string(key.name)] = key_schema(key);
+        names[std::string(key.name)] = true;
+    }
     schema["if"] = {{"not", {{"required", {"_target_"}}}}};
-    schema["then"] = {{"patternProperties", Json::object()},
-                      {"additionalProperties", {{"$ref", "#/definitions/target"}}}};
-    for (const auto& key : section.keys) schema["then"]["properties"][std::string(key.name)] = Json(true);
-    schema["then"].erase("patternProperties");
+    schema["then"] = {{"properties", names}, {"additionalProperties", target_reference()}};
     return schema;
 }
 
 /// Something that has a `_target_` at some depth.
 Json target_schema() {
-    const Json self = {{"$ref", "#/definitions/target"}};
-    return {
-        {"anyOf",
-         Json::array({{{"type", "object"}, {"required", {"_target_"}}},
-                      {{"type", "object"}, {"minProperties", 1}, {"not", {{"additionalProperties", {{"not", self}}}}}},
-                      {{"type", "array"}, {"contains", self}}})}};
+    const Json none_below = {{"additionalProperties", {{"not", target_reference()}}}};
+    return {{"anyOf", Json::array({{{"type", "object"}, {"required", {"_target_"}}},
+                                   {{"type", "object"}, {"minProperties", 1}, {"not", none_below}},
+                                   {{"type", "array"}, {"contains", target_reference()}}})}};
 }
 
 std::string cell(std::string text) {
@@ -142,7 +151,7 @@ std::string json_schema() {
              {{{"type", "string"}}, {{"type", "array"}, {"items", {{"type", "string"}}}}, {{"type", "null"}}})}};
     for (const auto& section : sections()) schema["properties"][std::string(section.name)] = section_schema(section);
     for (const auto name : sections_to_come()) schema["properties"][std::string(name)] = Json(false);
-    schema["additionalProperties"] = {{"$ref", "#/definitions/target"}};
+    schema["additionalProperties"] = target_reference();
     return schema.dump(2);
 }
 

@@ -11,8 +11,8 @@ namespace autolaunch::launcher {
 struct SpecRequest {
     std::string file;                                ///< as the user named it
     std::vector<std::string> overrides;              ///< KEY=VALUE of the command line; a later one wins
-    std::map<std::string, std::string> environment;    ///< for ${VAR}
-    JobSpec base = {};    ///< what keys that are not given keep
+    std::map<std::string, std::string> environment;  ///< for ${VAR}
+    JobSpec base = {};                               ///< what keys that are not given keep
 };
 
 struct SpecResult {

@@ -1,0 +1,219 @@
+#include "cli/option_parser.hpp"
+
+#include "cli/usage_error.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+/// Options of torchrun that are accepted, so that scripts keep working, and why they change nothing.
+struct IdleOption {
+    const char* name;
+    const char* why;
+};
+constexpr std::array<IdleOption, 7> kIdleOptions = {{
+    {"--rdzv-backend", "autolaunch is its own rendezvous"},
+    {"--monitor-interval", "a rank's end is noticed at once, without polling"},
+    {"--start-method", "ranks are always started by fork and exec"},
+    {"--event-log-handler", "events are always in the run directory's events.jsonl"},
+    {"--logs-specs", "each rank's output is always in the run directory"},
+    {"--duplicate-stdout-filters", "each rank's output is in a file of its own"},
+    {"--duplicate-stderr-filters", "each rank's output is in a file of its own"},
+}};
+
+constexpr const char* kRunUsage =
+    "autolaunch -c FILE [KEY=VALUE ...] [OPTIONS] [-- PROGRAM ARGS]\n"
+    "       autolaunch [OPTIONS] PROGRAM [ARGS]\n"
+    "       autolaunch {run|plan|validate|schema} --help";
+constexpr const char* kRunExamples =
+    "Examples:\n"
+    "  autolaunch -c train.yaml                             what the spec says\n"
+    "  autolaunch -c train.yaml restart.max_restarts=3      the same, with one key changed\n"
+    "  autolaunch -c train.yaml -- python3 other.py         the same, with another program\n"
+    "  autolaunch --nproc-per-node 4 train.py --lr 3e-4     as torchrun\n"
+    "  autolaunch plan -c train.yaml                        where each rank would run, and why\n"
+    "\n"
+    "Dashes or underscores; PET_NNODES and so on give defaults. What follows PROGRAM is PROGRAM's.";
+
+struct Words {
+    const char* description;
+    const char* usage;
+    const char* footer;
+};
+Words words_of(Command command) {
+    switch (command) {
+        case Command::plan:
+            return {"Shows what would be started, where and why, and starts nothing.",
+                    "autolaunch plan -c FILE [KEY=VALUE ...] [OPTIONS] [-- PROGRAM ARGS]\n"
+                    "       autolaunch plan [OPTIONS] PROGRAM [ARGS]",
+                    "Examples:\n  autolaunch plan -c train.yaml\n  autolaunch plan --json -c train.yaml"};
+        case Command::validate:
+            return {"Checks a spec. Lists every error with file:line:column; exits with 0 when there is none.",
+                    "autolaunch validate FILE [KEY=VALUE ...]",
+                    "Examples:\n  autolaunch validate train.yaml\n  autolaunch validate train.yaml model.layers=4"};
+        case Command::schema:
+            return {"Prints the JSON Schema of a spec, so that editors complete and check it.",
+                    "autolaunch schema [--markdown]", "Examples:\n  autolaunch schema > train.schema.json"};
+        default:
+            return {"Starts the ranks of a distributed training job, places and watches them.", kRunUsage,
+                    kRunExamples};
+    }
+}
+
+/// --flag=1 and so on, as PET_* variables have it, in the form that CLI11 counts.
+std::string normalised_flag(const std::string& option) {
+    const std::size_t equals = option.find('=');
+    if (equals == std::string::npos) return option;
+    const std::string name = option.substr(0, equals);
+    const std::string value = option.substr(equals + 1);
+    if (value == "1" || value == "true" || value == "True") return name;
+    if (value == "0" || value == "false" || value == "False") return name + "=false";
+    throw UsageError(option + ": expected true or false");
+}
+
+/// CLI11's help, with a usage line that knows where PROGRAM stands.
+class HelpFormatter : public CLI::Formatter {
+public:
+    explicit HelpFormatter(const char* usage) : usage_(usage) { column_width(34); }
+
+    std::string make_usage(const CLI::App*, std::string) const override {
+        return std::string("Usage: ") + usage_ + '\n';
+    }
+    /// Without the defaults and limits that CLI11 adds: the descriptions say them.
+    std::string make_option_opts(const CLI::Option* option) const override {
+        return option->get_items_expected_max() > 0 ? ' ' + option->get_type_name() : std::string();
+    }
+
+private:
+    const char* usage_;
+};
+
+}  // namespace
+
+OptionParser::OptionParser(Command command) {
+    const Words words = words_of(command);
+    app_.description(words.description);
+    app_.formatter(std::make_shared<HelpFormatter>(words.usage));
+    app_.footer(words.footer);
+    app_.set_help_flag();
+    app_.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    app_.add_flag("-h,--help", help_, "This text")->group("General");
+    app_.add_flag("-V,--version", version_, "Version, commit, compiler and build options")->group("General");
+    if (command != Command::schema)
+        app_.add_option("-c,--config", config_, "The spec: a YAML file")->type_name("FILE")->group("General");
+    if (command == Command::schema)
+        app_.add_flag("--markdown", markdown_, "The keys as Markdown tables")->group("General");
+    if (command == Command::plan) app_.add_flag("--json", json_, "The plan as JSON")->group("General");
+    if (command != Command::run && command != Command::plan) return;
+    add_job_options();
+    add_output_options();
+    add_rendezvous_options();
+    add_idle_options();
+}
+
+CLI::Option* OptionParser::text(const std::string& names, std::optional<std::string>& value,
+                                const std::string& description) {
+    return app_.add_option(names, value, description);
+}
+
+CLI::Option* OptionParser::flag(const std::string& names, std::optional<bool>& value, const std::string& description) {
+    // CLI11 gives --flag=false as -1.
+    const std::function<void(std::int64_t)> store = [&value](std::int64_t count) { value = count > 0; };
+    return app_.add_flag_function(names, store, description);
+}
+
+void OptionParser::add_job_options() {
+    const char* group = "Ranks";
+    text("--nproc-per-node", job_.nproc_per_node, "Ranks on each node: auto, cpu, gpu or a number")
+        ->type_name("N")
+        ->group(group);
+    text("--nnodes", job_.nnodes, "Nodes, or the range MIN:MAX")->type_name("N")->group(group);
+    flag("--standalone", job_.standalone, "One node, whatever surrounds it")->group(group);
+    text("--node-rank", job_.node_rank, "This node's place among the nodes")->type_name("N")->group(group);
+    text("--max-restarts", job_.max_restarts, "Restarts of all ranks after a failure")->type_name("N")->group(group);
+    text("--numa-binding", job_.numa_binding, "node, socket, exclusive or core-complex")
+        ->type_name("HOW")
+        ->group(group);
+    text("--role", job_.role, "ROLE_NAME of the ranks")->type_name("NAME")->group(group);
+    text("--signals-to-handle", job_.signals_to_handle, "Signals that stop the job, such as SIGTERM,SIGINT")
+        ->type_name("LIST")
+        ->group(group);
+    flag("-m,--module", job_.module, "PROGRAM is a Python module, as for python -m")->group(group);
+    flag("--no-python", job_.no_python, "Execute PROGRAM itself, even when it ends in .py")->group(group);
+    flag("--run-path", job_.run_path, "PROGRAM is a Python script, whatever its name ends in")->group(group);
+}
+
+void OptionParser::add_output_options() {
+    const char* group = "Output (the run directory always has all of it)";
+    text("-r,--redirects", job_.redirects,
+         "Streams kept off the console: 1 stdout, 2 stderr, 3 both, or 0:1,1:2 by rank")
+        ->type_name("WHAT")
+        ->group(group);
+    text("-t,--tee", job_.tee, "Streams shown on the console in spite of -r")->type_name("WHAT")->group(group);
+    text("--local-ranks-filter", job_.local_ranks_filter, "Show only these local ranks, such as 0,1")
+        ->type_name("LIST")
+        ->group(group);
+    text("--log-dir", job_.log_dir, "The run directory")->type_name("DIR")->group(group);
+    flag("-q,--quiet", job_.quiet, "Leave out the lines at the start")->group(group);
+}
+
+void OptionParser::add_rendezvous_options() {
+    const char* group = "Rendezvous";
+    text("--rdzv-endpoint", job_.rdzv_endpoint, "Where ranks meet")->type_name("HOST[:PORT]")->group(group);
+    text("--rdzv-id", job_.rdzv_id, "The run's id")->type_name("ID")->group(group);
+    text("--rdzv-conf", job_.rdzv_conf, "timeout=SECONDS, join_timeout=SECONDS")->type_name("K=V,...")->group(group);
+    text("--master-addr", job_.master_addr, "MASTER_ADDR of the ranks")->type_name("ADDRESS")->group(group);
+    text("--master-port", job_.master_port, "MASTER_PORT of the ranks; 0: a free one")->type_name("PORT")->group(group);
+    text("--local-addr", job_.local_addr, "This node's address, as others reach it")
+        ->type_name("ADDRESS")
+        ->group(group);
+}
+
+void OptionParser::add_idle_options() {
+    for (const auto& option : kIdleOptions)
+        app_.add_option(option.name, idle_value_, std::string("No effect: ") + option.why)
+            ->type_name("...")
+            ->group("Accepted without effect");
+}
+
+OptionShapes OptionParser::shapes() const {
+    OptionShapes shapes;
+    for (const CLI::Option* option : app_.get_options()) {
+        const std::string long_name = "--" + option->get_lnames().at(0);
+        const OptionShape shape{long_name, option->get_items_expected_max() > 0};
+        shapes[long_name] = shape;
+        for (const auto& name : option->get_snames()) shapes["-" + name] = shape;
+    }
+    return shapes;
+}
+
+void OptionParser::parse(const std::vector<std::string>& options, CommandLine& into) {
+    const OptionShapes known = shapes();
+    std::vector<std::string> reversed;  // CLI11 takes a list's last item first
+    for (auto option = options.rbegin(); option != options.rend(); ++option) {
+        const bool takes_value = known.at(option->substr(0, option->find('='))).takes_value;
+        reversed.push_back(takes_value ? *option : normalised_flag(*option));
+    }
+    try {
+        app_.parse(std::move(reversed));
+    } catch (const CLI::ParseError& error) {
+        throw UsageError(error.what(), "see autolaunch --help");
+    }
+    for (const auto& option : kIdleOptions) {
+        const CLI::Option* given = app_.get_option_no_throw(option.name);
+        if (given != nullptr && given->count() > 0)
+            into.notes.push_back(std::string(option.name) + " has no effect: " + option.why);
+    }
+    into.spec_file = config_;
+    into.json = json_;
+    into.markdown = markdown_;
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,43 @@
+#pragma once
+#include "cli/argument_splitter.hpp"
+#include "cli/options.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+/// The options of one subcommand, as CLI11 knows them. Lives while one list of arguments is parsed.
+class OptionParser {
+public:
+    explicit OptionParser(Command command);
+
+    OptionShapes shapes() const;
+    /// Options as split_arguments() writes them; throws UsageError.
+    void parse(const std::vector<std::string>& options, CommandLine& into);
+    bool help_wanted() const { return help_; }
+    bool version_wanted() const { return version_; }
+    std::string help() const { return app_.help(); }
+    const JobOptions& job_options() const { return job_; }
+
+private:
+    void add_job_options();
+    void add_output_options();
+    void add_rendezvous_options();
+    void add_idle_options();
+    CLI::Option* text(const std::string& names, std::optional<std::string>& value, const std::string& description);
+    CLI::Option* flag(const std::string& names, std::optional<bool>& value, const std::string& description);
+
+    CLI::App app_;
+    JobOptions job_;
+    std::string config_;
+    std::string idle_value_;  ///< of options without effect
+    bool help_ = false;
+    bool version_ = false;
+    bool json_ = false;
+    bool markdown_ = false;
+};
+
+}  // namespace autolaunch::launcher

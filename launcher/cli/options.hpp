@@ -1,0 +1,37 @@
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+/// Options that say what a job is like, as given: torchrun's, with torchrun's meanings. job_options.hpp reads them.
+struct JobOptions {
+    std::optional<std::string> nnodes, nproc_per_node, max_restarts, node_rank, master_addr, master_port, rdzv_endpoint,
+        rdzv_id, rdzv_conf, redirects, tee, log_dir, local_ranks_filter, role, numa_binding, signals_to_handle,
+        local_addr;
+    std::optional<bool> standalone, module, no_python, run_path, quiet;
+};
+
+enum class Command { run, plan, validate, schema, help, version };
+
+/// What the user typed, taken apart but not yet judged.
+struct CommandLine {
+    Command command = Command::run;
+    std::string spec_file;  ///< -c
+    std::vector<std::string> overrides;
+    std::vector<std::string> program;  ///< PROGRAM and its arguments
+    JobOptions options;                ///< of the command line
+    JobOptions defaults;               ///< of PET_* variables; weaker than the spec
+    std::vector<std::string> notes;    ///< options that were accepted without effect, one sentence each
+    bool json = false;                 ///< plan --json
+    bool markdown = false;             ///< schema --markdown
+    std::string help;                  ///< for Command::help
+};
+
+/// `arguments` without the program's own name. Pure; throws UsageError.
+CommandLine parse_command_line(const std::vector<std::string>& arguments,
+                               const std::map<std::string, std::string>& environment);
+
+}  // namespace autolaunch::launcher

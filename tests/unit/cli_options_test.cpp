@@ -1,0 +1,236 @@
+// What a command line means: torchrun's options and their defaults, overrides, and where PROGRAM begins.
+
+#include "cli/job_options.hpp"
+#include "cli/options.hpp"
+#include "cli/usage_error.hpp"
+#include "spec_files.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <map>
+#include <string>
+#include <vector>
+
+using namespace autolaunch::launcher;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Words = std::vector<std::string>;
+using Environment = std::map<std::string, std::string>;
+
+CommandLine parse(const Words& words, const Environment& environment = {}) {
+    return parse_command_line(words, environment);
+}
+
+/// The job of a command line without a spec; "x" is its program unless it names one.
+JobRequest job_of(Words words, const Environment& environment = {}) {
+    if (words.empty() || words.back() != "x") words.push_back("x");
+    return job_request(parse(words, environment), environment);
+}
+
+/// The whole message and hint of the usage error, or "" when there was none.
+std::string usage_error_of(const Words& words, const Environment& environment = {}) {
+    try {
+        job_request(parse(words, environment), environment);
+    } catch (const UsageError& error) {
+        return error.what() + (error.hint().empty() ? "" : "; " + error.hint());
+    }
+    return {};
+}
+
+bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("dashes and underscores, = and a separate word, long and short") {
+    for (const Words& words : {Words{"--nproc-per-node", "4"}, Words{"--nproc_per_node", "4"},
+                               Words{"--nproc-per-node=4"}, Words{"--nproc_per_node=4"}}) {
+        const JobSpec spec = job_of(words).spec;
+        CHECK(spec.resources.ranks_mode == RanksPerNode::fixed);
+        CHECK(spec.resources.ranks_per_node == 4);
+    }
+    for (const Words& words : {Words{"-r", "3"}, Words{"-r3"}, Words{"-r=3"}, Words{"--redirects", "3"}})
+        CHECK(job_of(words).spec.logging.console_default == StdStreams::none);
+}
+
+TEST_CASE("what follows PROGRAM is the program's, untouched") {
+    const auto line = parse({"--nnodes", "1", "prog", "--nnodes=7", "-c", "x", "--", "a=b", "--help"});
+    CHECK(line.program == Words{"prog", "--nnodes=7", "-c", "x", "--", "a=b", "--help"});
+    CHECK(line.options.nnodes == "1");
+    CHECK(parse({"--", "-odd", "a"}).program == Words{"-odd", "a"});
+    CHECK(parse({"-c", "f.yaml", "a.b=1", "--", "c.d=2", "e=3"}).program == Words{"c.d=2", "e=3"});
+    CHECK(parse({"--rdzv-id", "--odd", "prog"}).options.rdzv_id == "--odd");
+}
+
+TEST_CASE("overrides count only after -c") {
+    const auto line = parse({"-c", "f.yaml", "restart.max_restarts=3", "--role", "r", "model=x", "train.py", "a=1"});
+    CHECK(line.overrides == Words{"restart.max_restarts=3", "model=x"});
+    CHECK(line.program == Words{"train.py", "a=1"});
+    CHECK(contains(usage_error_of({"restart.max_restarts=3", "-c", "f.yaml"}), "give -c FILE before it"));
+    CHECK(parse({"--", "a=b"}).program == Words{"a=b"});
+}
+
+TEST_CASE("subcommands") {
+    CHECK(parse({"prog"}).command == Command::run);
+    CHECK(parse({"run", "prog"}).program == Words{"prog"});
+    CHECK(parse({"run", "--", "plan"}).program == Words{"plan"});
+    CHECK(parse({"plan", "--json", "-c", "f"}).json);
+    CHECK(parse({"schema", "--markdown"}).markdown);
+    CHECK(parse({"validate", "f.yaml", "a.b=1"}).spec_file == "f.yaml");
+    CHECK(parse({"validate", "-c", "f.yaml", "a.b=1"}).overrides == Words{"a.b=1"});
+    CHECK(parse({"--version"}).command == Command::version);
+    for (const Words& words :
+         {Words{"--help"}, Words{"plan", "-h"}, Words{"validate", "--help"}, Words{"schema", "-h"}}) {
+        const auto line = parse(words);
+        CHECK(line.command == Command::help);
+        CHECK(contains(line.help, "Examples:"));
+        CHECK(contains(line.help, "Usage: autolaunch "));
+    }
+    CHECK(contains(usage_error_of({"validate"}), "needs a file"));
+    CHECK(contains(usage_error_of({"validate", "a.yaml", "b.yaml"}), "takes one file"));
+    CHECK(contains(usage_error_of({"schema", "x"}), "takes no arguments"));
+    CHECK(contains(usage_error_of({"-c", "f.yaml", "validate"}), "the subcommand comes first"));
+    CHECK(parse({"-c", "f.yaml", "--", "validate"}).program == Words{"validate"});
+}
+
+TEST_CASE("unknown options name the nearest one; values must be there") {
+    CHECK(usage_error_of({"--nproc-per-nod", "4", "x"}) ==
+          "--nproc-per-nod: unknown option; did you mean --nproc-per-node?");
+    CHECK(contains(usage_error_of({"--max_restart=4", "x"}), "did you mean --max-restarts?"));
+    CHECK(contains(usage_error_of({"--colour", "x"}), "see autolaunch --help"));
+    CHECK(contains(usage_error_of({"-z", "x"}), "-z: unknown option"));
+    CHECK(contains(usage_error_of({"--nnodes"}), "--nnodes needs a value"));
+    CHECK(contains(usage_error_of({"--role=", "x"}), "needs a value that is not empty"));
+    CHECK(contains(usage_error_of({"--standalone=perhaps", "x"}), "standalone"));
+    CHECK(contains(usage_error_of({"validate", "--nnodes=2", "f"}), "unknown option"));
+    CHECK(contains(usage_error_of({}), "there is no program to run"));
+    CHECK(contains(usage_error_of({"--nnodes", "1"}), "there is no program to run"));
+}
+
+TEST_CASE("torchrun's options reach the job") {
+    const JobSpec spec =
+        job_of({"--nnodes=1", "--nproc-per-node=gpu", "--max-restarts=3", "--role=trainer", "--numa-binding=exclusive",
+                "--log-dir=/l", "--local-ranks-filter=0,2", "--signals-to-handle=SIGTERM,SIGUSR1", "--rdzv-id=77",
+                "--rdzv-conf=timeout=30", "--rdzv-endpoint=h:123", "--local-addr=10.0.0.2", "--node-rank=0", "-q"})
+            .spec;
+    CHECK(spec.resources.ranks_mode == RanksPerNode::gpu);
+    CHECK(spec.restart.max_restarts == 3);
+    CHECK(spec.role == "trainer");
+    CHECK(spec.resources.binding == "exclusive");
+    CHECK(spec.run_dir == "/l");
+    CHECK(spec.logging.local_ranks_filter == std::vector<int>{0, 2});
+    CHECK(spec.logging.quiet);
+    CHECK(spec.stop_signals == std::vector<int>{SIGTERM, SIGUSR1});
+    CHECK(spec.run_id == "77");
+    CHECK(spec.rendezvous.timeout == 30s);
+    CHECK(spec.rendezvous.address == "h");
+    CHECK(spec.rendezvous.port == 123);
+    CHECK(spec.local_addr == "10.0.0.2");
+    CHECK(spec.node_rank == 0);
+}
+
+TEST_CASE("nodes, ranks and endpoints in all their forms") {
+    CHECK(job_of({"--nnodes=2"}).spec.resources.nodes == 2);
+    const auto elastic = job_of({"--nnodes=1:4"});
+    CHECK(elastic.spec.resources.nodes == 1);
+    CHECK(contains(elastic.notes.at(0), "does not grow"));
+    CHECK(job_of({"--nproc-per-node=auto"}).spec.resources.ranks_mode == RanksPerNode::automatic);
+    CHECK(job_of({"--nproc-per-node=cpu"}).spec.resources.ranks_mode == RanksPerNode::cpu);
+    const auto endpoint = [](const std::string& text) { return job_of({"--rdzv-endpoint=" + text}).spec.rendezvous; };
+    CHECK(endpoint("[::1]:99").address == "::1");
+    CHECK(endpoint("[::1]:99").port == 99);
+    CHECK(endpoint("fe80::1").address == "fe80::1");
+    CHECK(endpoint("host").port == 0);
+    const JobSpec alone = job_of({"--standalone", "--nnodes=4", "--rdzv-endpoint=h:1"}).spec;
+    CHECK(alone.resources.nodes == 1);
+    CHECK(alone.rendezvous.address.empty());
+    for (const char* bad :
+         {"--nnodes=0", "--nnodes=4:1", "--nnodes=1:2:3", "--nproc-per-node=0", "--nproc-per-node=many",
+          "--max-restarts=-1", "--rdzv-endpoint=h:p", "--rdzv-endpoint=:1", "--rdzv-endpoint=[::1]9",
+          "--master-port=70000", "--rdzv-conf=timeout", "--rdzv-conf=timeout=x", "--numa-binding=near",
+          "--signals-to-handle=SIGKILL", "--local-ranks-filter=a", "-r4", "-t0:9", "-t0:1:2"})
+        CHECK_MESSAGE(!usage_error_of({bad, "x"}).empty(), bad);
+}
+
+TEST_CASE("a redirected stream is off the console unless it is teed") {
+    const auto logging = [](const Words& words) { return job_of(words).spec.logging; };
+    CHECK(logging({}).console_default == StdStreams::all);
+    CHECK(logging({"-r1"}).console_default == StdStreams::err);
+    CHECK(logging({"-t3"}).console_default == StdStreams::all);
+    CHECK(logging({"-r3", "-t", "1"}).console_default == StdStreams::out);
+    const auto map = logging({"-r", "3", "-t", "0:3"});
+    CHECK(map.console_default == StdStreams::none);
+    CHECK(map.console_by_local_rank == std::map<int, StdStreams>{{0, StdStreams::all}});
+    const auto two = logging({"--redirects", "0:1,1:2"});
+    CHECK(two.console_default == StdStreams::all);
+    CHECK(two.console_by_local_rank == std::map<int, StdStreams>{{0, StdStreams::err}, {1, StdStreams::out}});
+}
+
+TEST_CASE("scripts, modules and executables") {
+    const Environment plain;
+    CHECK(job_request(parse({"train.py", "--lr", "3"}), plain).spec.trainer.command ==
+          Words{"python3", "-u", "train.py", "--lr", "3"});
+    CHECK(job_request(parse({"./train", "a"}), plain).spec.trainer.command == Words{"./train", "a"});
+    CHECK(job_request(parse({"--no-python", "train.py"}), plain).spec.trainer.command == Words{"train.py"});
+    CHECK(job_request(parse({"--run-path", "train"}), plain).spec.trainer.command == Words{"python3", "-u", "train"});
+    CHECK(job_request(parse({"-m", "pkg.train", "a"}), plain).spec.trainer.command ==
+          Words{"python3", "-u", "-m", "pkg.train", "a"});
+    CHECK(python_interpreter({{"VIRTUAL_ENV", "/v"}}) == "/v/bin/python");
+    CHECK(python_interpreter({{"VIRTUAL_ENV", "/v"}, {"PYTHON_EXEC", "/p"}}) == "/p");
+    CHECK(contains(usage_error_of({"-m", "--no-python", "x"}), "contradicts"));
+    CHECK(contains(usage_error_of({"-m"}), "needs a module"));
+    CHECK(job_request(parse({"dir/train.py"}), plain).spec.name == "train");
+}
+
+TEST_CASE("PET_* are defaults: weaker than the spec, which is weaker than options") {
+    const Environment environment = {{"PET_NPROC_PER_NODE", "2"},
+                                     {"PET_MAX_RESTARTS", "5"},
+                                     {"PET_ROLE", "r"},
+                                     {"PET_STANDALONE", "1"},
+                                     {"PET_MASTER_PORT", ""}};
+    CHECK(job_of({}, environment).spec.resources.ranks_per_node == 2);
+    CHECK(job_of({"--nproc-per-node=3"}, environment).spec.resources.ranks_per_node == 3);
+    const SpecFiles files;
+    const std::string file = files.write("t.yaml", "restart: {max_restarts: 1}\ntrainer: {command: [spec]}\n");
+    const auto request = job_request(parse({"-c", file}, environment), environment);
+    REQUIRE(request.errors.empty());
+    CHECK(request.spec.restart.max_restarts == 1);
+    CHECK(request.spec.role == "r");
+    CHECK(request.spec.resources.ranks_per_node == 2);
+    CHECK(job_request(parse({"-c", file, "--max-restarts=9"}, environment), environment).spec.restart.max_restarts ==
+          9);
+    CHECK(contains(usage_error_of({"x"}, {{"PET_STANDALONE", "maybe"}}), "PET_"));
+    CHECK(parse({"x"}, environment).defaults.standalone == true);
+    CHECK(parse({"x"}, {{"PET_STANDALONE", "0"}}).defaults.standalone == false);
+    CHECK(parse({"--standalone", "x"}).options.standalone == true);
+    CHECK_FALSE(parse({"x"}).options.standalone.has_value());
+    CHECK(job_of({"prog.py"}, {{"PET_NO_PYTHON", "1"}}).spec.trainer.command.at(0) == "prog.py");
+}
+
+TEST_CASE("a program on the command line beats the spec's") {
+    const SpecFiles files;
+    const std::string file =
+        files.write("t.yaml", "trainer: {module: pkg.m, command: [--a]}\nslurm_config: {job_name: j}\n");
+    const auto own = job_request(parse({"-c", file}), {});
+    CHECK(own.spec.trainer.command == Words{"python3", "-u", "-m", "pkg.m", "--a"});
+    CHECK(own.spec.trainer.module.empty());
+    CHECK(own.spec.name == "j");
+    const auto other = job_request(parse({"-c", file, "restart.backoff=2s", "--", "other", "b=1"}), {});
+    CHECK(other.spec.trainer.command == Words{"other", "b=1"});
+    CHECK(other.spec.trainer.module.empty());
+    CHECK(other.spec.restart.backoff == 2s);
+    const std::string empty = files.write("e.yaml", "restart: {}\n");
+    CHECK(contains(usage_error_of({"-c", empty}), "set trainer.command in "));
+}
+
+TEST_CASE("options without effect say so once") {
+    const auto line = parse({"--monitor-interval=1", "--monitor-interval=2", "--rdzv_backend", "c10d", "prog"});
+    REQUIRE(line.notes.size() == 2);
+    CHECK(contains(line.notes[0] + line.notes[1], "--monitor-interval has no effect: "));
+    CHECK(contains(line.notes[0] + line.notes[1], "--rdzv-backend has no effect: "));
+    CHECK(contains(job_of({"--rdzv-conf=timeout=3,read_timeout=5"}).notes.at(0), "read_timeout has no effect"));
+}
