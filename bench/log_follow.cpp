@@ -186,7 +186,8 @@ int measure(const Options& options) {
     fmt::print("written       {} by all ranks, {:.1f} MB/s\n", size(written_bytes),
                static_cast<double>(written_bytes) / 1e6 / elapsed);
     fmt::print("in the files  {}: {}\n", size(file_bytes), file_bytes == written_bytes ? "complete" : "NOT COMPLETE");
-    fmt::print("shown         {} on the console\n", size(shown_bytes));
+    fmt::print("shown         {} on the console; equal lines are folded, what is far behind is skipped\n",
+               size(shown_bytes));
     fmt::print("agent         {:.1f} % of one core for following\n", 100 * cpu / elapsed);
     return file_bytes == written_bytes ? 0 : 1;
 }

@@ -1,5 +1,6 @@
 #include "report/console.hpp"
 
+#include "base/text.hpp"
 #include "report/terminal_text.hpp"
 
 #include <fmt/format.h>
@@ -64,6 +65,7 @@ void Console::write_line(OutputStream stream, std::string_view prefix, std::stri
     line += escape_for_terminal(text, style.colours ? Colours::keep : Colours::strip);
     line += '\n';
     append(to, line);
+    if (to.queued_bytes() >= kReadyBelowBytes) to.pump();  // a reader that keeps up need not wait for the next tick
 }
 
 void Console::write_message(std::string_view text) {
@@ -74,8 +76,10 @@ void Console::write_message(std::string_view text) {
     }
     if (dropped_messages_ > 0) append(*err_, fmt::format("… {} messages not shown\n", dropped_messages_));
     dropped_messages_ = 0;
-    append(*err_, text);
-    if (text.back() != '\n') append(*err_, "\n");
+    // Our messages quote job names, paths and errors: nothing but colours passes here either.
+    if (text.back() == '\n') text.remove_suffix(1);
+    const Colours colours = style().colours ? Colours::keep : Colours::strip;
+    for (const auto& line : split(text, '\n')) append(*err_, escape_for_terminal(line, colours) + '\n');
 }
 
 void Console::set_status(std::string text) {

@@ -41,7 +41,7 @@ public:
 
     bool ready(OutputStream stream) const override;
     void write_line(OutputStream stream, std::string_view prefix, std::string_view text) override;
-    /// Our own text for stderr: whole lines, already safe for a terminal, styled by style().
+    /// Our own text for stderr: whole lines, styled by style(). What a terminal would obey is made visible here too.
     void write_message(std::string_view text);
 
     /// Whether set_status() shows anything: there is a terminal that can move its cursor.

@@ -68,8 +68,8 @@ void Reporter::show(const Event&, const JobStarted& job) {
 void Reporter::show(const Event& event, const GenerationStarted& started) {
     progress_.restart();
     if (options_.quiet) return;
-    const std::string what = event.generation == 0 ? "started" : "again  ";
-    console_.write_message(fmt::format("  {}   {} rank{} in {}", what, world_size_, world_size_ == 1 ? "" : "s",
+    const std::string what = event.generation == 0 ? "started  " : "restarted";
+    console_.write_message(fmt::format("  {} {} rank{} in {}", what, world_size_, world_size_ == 1 ? "" : "s",
                                        format_duration(started.startup)));
 }
 

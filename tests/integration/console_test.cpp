@@ -90,12 +90,12 @@ TEST_CASE("stdout of ranks goes to stdout, their stderr and our messages to stde
     Console console(options(out.writer.get(), err.writer.get()));
     console.write_line(OutputStream::out, "[n 0]", "\x1b[31mred\x1b[0m");
     console.write_line(OutputStream::err, "[n 1]", "bad\x07");
-    console.write_message("ours");
+    console.write_message("ours, with a \x1b[2Jjob name");
     console.set_status("never seen on a pipe");
     console.pump();
     CHECK_FALSE(console.has_status_line());
     CHECK(read_available(out.reader.get()) == "[n 0] red\n");
-    CHECK(read_available(err.reader.get()) == "[n 1] bad\\x07\nours\n");
+    CHECK(read_available(err.reader.get()) == "[n 1] bad\\x07\nours, with a job name\n");
 }
 
 TEST_CASE("two names of one pipe keep the order of lines") {
