@@ -142,11 +142,34 @@ long long wait_for_count(const Child& child) {
     return std::atoll(text);
 }
 
-int measure(const Options& options) {
-    const auto run_dir = options.directory / ("autolaunch-log-follow-" + random_hex(4));
+struct Measured {
+    long long written_bytes = 0, file_bytes = 0, shown_bytes = 0;
+    double seconds = 0, cpu_seconds = 0, drain_ms = 0;
+    bool drained = false;
+};
+
+// The agent's part: follow and pump every 20 ms while the ranks write, then drain.
+void follow(LogFollower& follower, Console& console, const std::vector<Child>& writers, const Options& options,
+            Measured& measured) {
+    const double cpu_before = cpu_seconds(RUSAGE_SELF);
+    const auto begin = Clock::now();
+    while (Clock::now() - begin < std::chrono::duration<double>(options.seconds)) {
+        follower.follow(console);
+        console.pump();
+        std::this_thread::sleep_for(20ms);
+    }
+    measured.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    measured.cpu_seconds = cpu_seconds(RUSAGE_SELF) - cpu_before;
+    for (const auto& writer : writers)
+        measured.written_bytes += wait_for_count(writer) * static_cast<long long>(kLineBytes);
+    const auto drain_begin = Clock::now();
+    measured.drained = follower.drain(console, Deadline::after(10s));
+    measured.drain_ms = std::chrono::duration<double, std::milli>(Clock::now() - drain_begin).count();
+}
+
+Measured measure(const Options& options, const std::filesystem::path& run_dir) {
+    Measured measured;
     Viewer viewer;
-    long long shown_bytes = 0, written_bytes = 0, file_bytes = 0;
-    double elapsed = 0, cpu = 0;
     {
         ConsoleOptions console_options;
         console_options.stdout_fd = viewer.input.get();
@@ -159,44 +182,38 @@ int measure(const Options& options) {
             follower.add_rank(rank, rank, files.back());
         }
         for (const auto& rank_files : files) writers.push_back(start_writer(rank_files, options));
-        const double cpu_before = cpu_seconds(RUSAGE_SELF);
-        const auto begin = Clock::now();
-        while (Clock::now() - begin < std::chrono::duration<double>(options.seconds)) {
-            follower.follow(console);
-            console.pump();
-            std::this_thread::sleep_for(20ms);
-        }
-        elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
-        cpu = cpu_seconds(RUSAGE_SELF) - cpu_before;
-        for (const auto& writer : writers) written_bytes += wait_for_count(writer) * static_cast<long long>(kLineBytes);
-        const auto drain_begin = Clock::now();
-        const bool drained = follower.drain(console, Deadline::after(10s));
-        fmt::print("final drain   {:.0f} ms{}\n",
-                   std::chrono::duration<double, std::milli>(Clock::now() - drain_begin).count(),
-                   drained ? "" : ", not complete");
+        follow(follower, console, writers, options, measured);
         for (const auto& rank_files : files)
-            file_bytes += static_cast<long long>(std::filesystem::file_size(rank_files.stdout_path));
+            measured.file_bytes += static_cast<long long>(std::filesystem::file_size(rank_files.stdout_path));
     }
-    viewer.input.reset();
-    shown_bytes = wait_for_count(viewer.child);
-    std::filesystem::remove_all(run_dir);
+    viewer.input.reset();  // with the console's own opening of it: now the viewer sees the end
+    measured.shown_bytes = wait_for_count(viewer.child);
+    return measured;
+}
 
+void print(const Measured& measured, const Options& options) {
     const auto size = [](long long bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
+    const bool complete = measured.file_bytes == measured.written_bytes;
     fmt::print("ranks         {} x {} MB/s asked for\n", options.ranks, options.mb_per_second);
-    fmt::print("written       {} by all ranks, {:.1f} MB/s\n", size(written_bytes),
-               static_cast<double>(written_bytes) / 1e6 / elapsed);
-    fmt::print("in the files  {}: {}\n", size(file_bytes), file_bytes == written_bytes ? "complete" : "NOT COMPLETE");
+    fmt::print("written       {} by all ranks, {:.1f} MB/s\n", size(measured.written_bytes),
+               static_cast<double>(measured.written_bytes) / 1e6 / measured.seconds);
+    fmt::print("in the files  {}: {}\n", size(measured.file_bytes), complete ? "complete" : "NOT COMPLETE");
     fmt::print("shown         {} on the console; equal lines are folded, what is far behind is skipped\n",
-               size(shown_bytes));
-    fmt::print("agent         {:.1f} % of one core for following\n", 100 * cpu / elapsed);
-    return file_bytes == written_bytes ? 0 : 1;
+               size(measured.shown_bytes));
+    fmt::print("agent         {:.1f} % of one core for following\n", 100 * measured.cpu_seconds / measured.seconds);
+    fmt::print("final drain   {:.0f} ms{}\n", measured.drain_ms, measured.drained ? "" : ", not complete");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
     try {
-        return measure(parse(argc, argv));
+        const Options options = parse(argc, argv);
+        const auto run_dir = options.directory / ("autolaunch-log-follow-" + random_hex(4));
+        const Measured measured = measure(options, run_dir);
+        std::filesystem::remove_all(run_dir);
+        print(measured, options);
+        return measured.file_bytes == measured.written_bytes ? 0 : 1;
     } catch (const std::exception& error) {
         fmt::print(stderr, "bench_log_follow: {}\n", error.what());
         return 2;
