@@ -58,9 +58,19 @@ bool wait_for_agent(pid_t agent, siginfo_t& ended, int options) {
     ::_exit(exit_code_of(ended));
 }
 
+// A standard stream that our parent closed must not become a pipe or a log file of ours.
+void fill_standard_streams() {
+    int fd = 0;
+    do {
+        fd = ::open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= 2);
+    if (fd > 2) ::close(fd);
+}
+
 }  // namespace
 
 UniqueFd start_keeper() {
+    fill_standard_streams();
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw SystemError(errno, "open a pipe");
     UniqueFd keeper_gone(ends[0]);

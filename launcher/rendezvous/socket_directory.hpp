@@ -1,0 +1,24 @@
+#pragma once
+#include <filesystem>
+#include <string>
+
+namespace autolaunch::launcher {
+
+/// A folder for the agent's Unix sockets that only its user may enter, in XDG_RUNTIME_DIR or /tmp: not in the run
+/// directory, which may be on a network file system and have a long name (a socket's path is limited to 107 bytes).
+/// Removed with all it holds by the destructor.
+class SocketDirectory {
+public:
+    /// Throws SystemError.
+    SocketDirectory();
+    SocketDirectory(const SocketDirectory&) = delete;
+    SocketDirectory& operator=(const SocketDirectory&) = delete;
+    ~SocketDirectory();
+
+    const std::filesystem::path& path() const { return path_; }
+
+private:
+    std::filesystem::path path_;
+};
+
+}  // namespace autolaunch::launcher
