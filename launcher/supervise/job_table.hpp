@@ -1,0 +1,48 @@
+#pragma once
+
+namespace autolaunch::launcher {
+
+enum class JobState {
+    starting,  ///< a generation's ranks are being started
+    running,
+    stopping,    ///< a person or the scheduler wants the job to stop; no restart
+    restarting,  ///< a rank failed: the others are being stopped, then a new generation starts
+    failing,     ///< a rank failed: the others are being stopped, then the job is over
+    waiting,     ///< between two generations
+    finished,
+};
+inline constexpr int kJobStates = 7;
+
+enum class JobEvent {
+    started,               ///< all ranks run
+    rank_failed,           ///< the first failure of a generation, and a restart is left
+    rank_failed_for_good,  ///< the same, and none is left or none would help
+    stop_asked,
+    stop_asked_again,
+    keeper_gone,  ///< nobody waits for us any more
+    grace_over,
+    all_ended,  ///< no rank of the generation is left
+    wait_over,
+};
+inline constexpr int kJobEvents = 9;
+
+enum class JobAction {
+    none,
+    ask_ranks_to_stop,  ///< as a user stop: ranks that stop by themselves are told, others get SIGTERM; grace begins
+    terminate_ranks,    ///< SIGTERM to all; grace begins
+    kill_ranks,
+    wait_to_restart,
+    start_generation,
+    finish,
+};
+
+struct JobTransition {
+    JobState next;
+    JobAction action;
+    bool operator==(const JobTransition&) const = default;
+};
+
+/// The whole life of a job, as one table.
+JobTransition transition(JobState state, JobEvent event);
+
+}  // namespace autolaunch::launcher
