@@ -3,6 +3,8 @@
 //     misbehave STEPS-OF-RANK-0 [STEPS-OF-RANK-1 ...]      the last argument also serves all further ranks
 //
 // STEPS are separated by commas, a step's argument follows a colon: "ignore-term,sleep:0.2,exit:3".
+#include <autolaunch/session.hpp>
+
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -140,6 +142,37 @@ void fail_before_generation(const std::string& argument) {  // "2:7": exit 7 in 
     if (std::stoi(variable("AUTOLAUNCH_GENERATION")) < std::stoi(parts.at(0))) ::_exit(std::stoi(parts.at(1)));
 }
 
+// A trainer that stops by itself: looks at every step, saves, exits with the given code.
+void train(const std::string& exit_code) {
+    auto session = autolaunch::Session::from_environment();
+    session.stop_requested();
+    const auto end = std::chrono::steady_clock::now() + kLongestLife;
+    for (std::int64_t step = 1; std::chrono::steady_clock::now() < end; ++step) {
+        session.report_step({.step = step, .total_steps = 100000, .loss = {}, .tokens = {}, .seconds = {}});
+        if (session.checkpoint_requested()) session.report_checkpoint(step, "/checkpoints/asked", 0.001);
+        if (session.stop_requested()) {
+            session.report_checkpoint(step, "/checkpoints/last", 0.001);
+            ::_exit(std::stoi(exit_code));
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+}
+
+void report_steps(const std::string& last) {
+    auto session = autolaunch::Session::from_environment();
+    for (std::int64_t step = 1; step <= std::stoll(last); ++step)
+        session.report_step({.step = step, .total_steps = {}, .loss = {}, .tokens = {}, .seconds = {}});
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+}
+
+// Waits at the job's store until all ranks of this generation came.
+void meet(const std::string&) {
+    auto session = autolaunch::Session::from_environment();
+    auto& store = session.store();
+    if (store.add("came", 1) == session.world_size()) store.set("all", "here");
+    std::cout << "all " << store.get("all") << std::endl;
+}
+
 const std::map<std::string, Step>& steps() {
     static const std::map<std::string, Step> kSteps{
         {"exit", [](const std::string& code) { ::_exit(std::stoi(code)); }},
@@ -159,6 +192,9 @@ const std::map<std::string, Step>& steps() {
         {"facts", print_facts},
         {"touch", [](const std::string& path) { std::ofstream(path + variable("RANK")) << ::getpid(); }},
         {"fail-before-generation", fail_before_generation},
+        {"train", train},
+        {"report-steps", report_steps},
+        {"meet", meet},
     };
     return kSteps;
 }

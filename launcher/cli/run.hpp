@@ -1,0 +1,20 @@
+#pragma once
+#include "plan/launch_plan.hpp"
+#include "spec/job_spec.hpp"
+
+#include <string>
+
+namespace autolaunch::launcher {
+
+/// What would be started here and now: reads the allocation from `environment` and the machine's topology.
+/// Throws Error.
+LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment);
+
+/// `autolaunch run`, from a spec to an exit code. `environment` is the program's own; `version` goes into the banner.
+/// Throws Error before anything is started.
+///
+/// Splits the process (spawn/keeper.hpp): it returns in the agent only. Threads: the main thread, before any other.
+/// Blocks: until the job is over.
+int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::string& version);
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,196 @@
+#include "supervise/generation.hpp"
+
+#include "base/file_io.hpp"
+#include "spawn/process_tree.hpp"
+#include "supervise/exit_decision.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <utility>
+#include <variant>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+constexpr auto kEndOffspringTimeout = std::chrono::seconds(5);
+constexpr auto kDrainTimeout = std::chrono::seconds(5);
+
+}  // namespace
+
+Generation::Generation(asio::io_context& io, const LaunchPlan& plan, Coordinator& coordinator, int number,
+                       const std::filesystem::path& trainer_config, Callbacks callbacks)
+    : plan_(plan),
+      number_(number),
+      callbacks_(std::move(callbacks)),
+      sockets_(coordinator.open(
+          io, number,
+          [this](const SessionPeer& peer, const session::RankMessage& message) { on_message(peer, message); })),
+      follower_(plan.spec.logging, plan.hostname) {
+    sockets_.facts.trainer_config_path = trainer_config;
+    for (const auto& rank : plan.ranks) ranks_.emplace_back(io, rank);
+}
+
+void Generation::start(const EnvironmentMap& inherited) {
+    for (auto& rank : ranks_) {
+        starting_rank_ = rank.plan().rank;
+        start_rank(rank, inherited);
+    }
+}
+
+void Generation::start_rank(RankProcess& rank, const EnvironmentMap& inherited) {
+    const RankFiles files = open_rank_files(plan_.run_dir, number_, rank.plan().rank);
+    const UniqueFd no_input = open_file("/dev/null", O_RDONLY);
+    ChildSpec spec{.argv = rank.plan().argv,
+                   .environment = rank_environment(plan_, rank.plan(), sockets_.facts, inherited),
+                   .workdir = plan_.workdir,
+                   .cpus = rank.plan().binding.cpus,
+                   .memory_nodes = rank.plan().binding.memory_nodes,
+                   .stdin_fd = no_input.get(),
+                   .stdout_fd = files.out.get(),
+                   .stderr_fd = files.err.get()};
+    Child child;
+    try {
+        child = rank.start(spec, [this](RankProcess& ended) { on_end(ended); });
+    } catch (...) {
+        rank.apply(RankEvent::start_failed);
+        throw;
+    }
+    rank.apply(RankEvent::started);
+    follower_.add_rank(rank.plan().rank, rank.plan().local_rank, files);
+    callbacks_.report(RankStarted{.rank = rank.plan().rank,
+                                  .local_rank = rank.plan().local_rank,
+                                  .pid = rank.pid(),
+                                  .gpu = rank.plan().binding.gpu});
+    warn_about_placement(rank, child);
+}
+
+void Generation::warn_about_placement(const RankProcess& rank, const Child& child) {
+    const auto warn = [&](int error, const std::string& what) {
+        if (error == 0) return;
+        callbacks_.report(
+            WarningRaised{"rank " + std::to_string(rank.plan().rank) + " " + what + ": " + std::strerror(error)});
+    };
+    warn(child.affinity_error, "could not be bound to its CPUs, and runs where the system puts it");
+    warn(child.memory_policy_error, "could not be given its memory policy");
+}
+
+void Generation::apply_to_all(RankEvent event) {
+    for (auto& rank : ranks_) act(rank, rank.apply(event));
+}
+
+void Generation::act(RankProcess& rank, RankAction action) {
+    switch (action) {
+        case RankAction::none:
+            return;
+        case RankAction::send_stop_message:
+            return ask_to_stop(rank);
+        case RankAction::send_term:
+            return signal(rank, SIGTERM);
+        case RankAction::send_kill:
+            return signal(rank, SIGKILL);
+    }
+}
+
+void Generation::signal(RankProcess& rank, int number) {
+    rank.send(number);
+    callbacks_.report(RankSignalled{.rank = rank.plan().rank, .signal = number});
+}
+
+// A rank that hung up its session after it promised to listen to it gets the signal after all.
+void Generation::ask_to_stop(RankProcess& rank) {
+    const std::chrono::duration<double> grace = plan_.spec.restart.grace_period;
+    const session::Stop stop{.reason = "the job is to stop", .grace_seconds = grace.count()};
+    if (!sockets_.session->send_stop(rank.plan().rank, stop)) act(rank, rank.apply(RankEvent::peer_failed));
+}
+
+void Generation::request_checkpoint(int number) {
+    for (auto& rank : ranks_) {
+        if (!rank.alive()) continue;
+        const bool told = sockets_.session->send_checkpoint(rank.plan().rank);
+        if (!told && rank.catches(number)) rank.send(number);
+    }
+}
+
+void Generation::forward(int number) {
+    for (auto& rank : ranks_)
+        if (rank.alive() && rank.catches(number)) rank.send(number);
+}
+
+void Generation::on_end(RankProcess& rank) {
+    exits_.push_back(rank.exited());
+    follower_.rank_ended(rank.plan().rank);
+    callbacks_.report(rank.exited());
+    callbacks_.rank_ended();
+}
+
+bool Generation::all_ended() const {
+    return std::none_of(ranks_.begin(), ranks_.end(), [](const RankProcess& rank) { return rank.alive(); });
+}
+
+std::vector<pid_t> Generation::live_pids() const {
+    std::vector<pid_t> pids;
+    for (const auto& rank : ranks_)
+        if (rank.alive()) pids.push_back(rank.pid());
+    return pids;
+}
+
+std::optional<RankExited> Generation::first_failure() const {
+    const auto found = std::find_if(exits_.begin(), exits_.end(), is_failure);
+    return found == exits_.end() ? std::nullopt : std::optional(*found);
+}
+
+GenerationFailed Generation::describe_failure() const {
+    GenerationFailed failed;
+    failed.generation = number_;
+    failed.first = first_failure().value();
+    failed.hostname = plan_.hostname;
+    for (const auto& exited : exits_)
+        if (exited.rank != failed.first.rank) failed.others.push_back(exited);
+    for (const auto& rank : plan_.ranks)
+        if (rank.rank == failed.first.rank) failed.gpu = rank.binding.gpu;
+    const auto directory = rank_directory(plan_.run_dir, number_, failed.first.rank);
+    failed.stderr_path = directory / "stderr";
+    failed.stdout_path = directory / "stdout";
+    if (std::filesystem::exists(directory / "error.json")) failed.error_file_path = directory / "error.json";
+    return failed;
+}
+
+void Generation::finish(LineSink& console) {
+    if (!end_children({}, Deadline::after(kEndOffspringTimeout)))
+        callbacks_.report(WarningRaised{"some processes that the ranks started do not end; they hang in the kernel"});
+    follower_.drain(console, Deadline::after(kDrainTimeout));
+}
+
+RankProcess* Generation::find(int rank) {
+    for (auto& candidate : ranks_)
+        if (candidate.plan().rank == rank) return &candidate;
+    return nullptr;
+}
+
+void Generation::on_message(const SessionPeer& peer, const session::RankMessage& message) {
+    RankProcess* rank = find(peer.rank);
+    if (rank == nullptr || peer.generation != number_) return;
+    if (const auto* step = std::get_if<session::Step>(&message)) {
+        rank->set_last_step(step->step);
+        callbacks_.report(StepReported{.rank = peer.rank,
+                                       .step = step->step,
+                                       .total_steps = step->total_steps,
+                                       .tokens = step->tokens,
+                                       .loss = step->loss,
+                                       .seconds = step->seconds});
+    } else if (const auto* saved = std::get_if<session::Checkpoint>(&message)) {
+        checkpoint_step_ = std::max(saved->step, checkpoint_step_.value_or(saved->step));
+        callbacks_.report(CheckpointPublished{
+            .rank = peer.rank, .step = saved->step, .path = saved->path, .stall_seconds = saved->stall_seconds});
+    } else if (const auto* text = std::get_if<session::Message>(&message)) {
+        callbacks_.report(MessageReported{.rank = peer.rank, .text = text->text});
+    } else if (std::holds_alternative<session::HandlesStop>(message)) {
+        act(*rank, rank->apply(RankEvent::declared_cooperative));
+    }
+}
+
+}  // namespace autolaunch::launcher

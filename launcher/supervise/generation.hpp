@@ -1,0 +1,83 @@
+#pragma once
+#include "logs/log_follower.hpp"
+#include "plan/launch_plan.hpp"
+#include "rendezvous/coordinator.hpp"
+#include "report/event.hpp"
+#include "supervise/rank_process.hpp"
+#include "supervise/rank_table.hpp"
+
+#include <asio/io_context.hpp>
+
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+using Happening = decltype(Event::what);
+
+/// All ranks of this node in one attempt: their processes, their sockets, their log files.
+///
+/// Owner: Supervisor, which decides; this carries out. Threads: the agent's one. Blocks: start(), until all programs
+/// run; finish(), at most some seconds.
+class Generation {
+public:
+    struct Callbacks {
+        std::function<void(Happening)> report;
+        std::function<void()> rank_ended;
+    };
+
+    /// Opens the sockets. Throws Error.
+    Generation(asio::io_context& io, const LaunchPlan& plan, Coordinator& coordinator, int number,
+               const std::filesystem::path& trainer_config, Callbacks callbacks);
+
+    /// Starts rank after rank. Throws SpawnError or SystemError; what was started by then goes on.
+    void start(const EnvironmentMap& inherited);
+    /// One event for every rank's table, and what follows from it.
+    void apply_to_all(RankEvent event);
+    /// Asks ranks with a session for a checkpoint; forwards the signal to the others that have a handler for it.
+    void request_checkpoint(int signal);
+    /// To every rank that has a handler for it.
+    void forward(int signal);
+
+    int number() const { return number_; }
+    int starting_rank() const { return starting_rank_; }
+    bool all_ended() const;
+    std::vector<pid_t> live_pids() const;
+    /// In the order in which they ended.
+    const std::vector<RankExited>& exits() const { return exits_; }
+    std::optional<RankExited> first_failure() const;
+    /// The newest that a rank has published.
+    std::optional<std::int64_t> checkpoint_step() const { return checkpoint_step_; }
+    /// The failure as report wants it: first, others, where its stderr is.
+    GenerationFailed describe_failure() const;
+
+    void follow_logs(LineSink& console) { follower_.follow(console); }
+    /// After the last rank's end: ends what they left behind, and shows the rest of their output.
+    void finish(LineSink& console);
+
+private:
+    void start_rank(RankProcess& rank, const EnvironmentMap& inherited);
+    void warn_about_placement(const RankProcess& rank, const Child& child);
+    void act(RankProcess& rank, RankAction action);
+    void signal(RankProcess& rank, int number);
+    void ask_to_stop(RankProcess& rank);
+    void on_end(RankProcess& rank);
+    RankProcess* find(int rank);
+    void on_message(const SessionPeer& peer, const session::RankMessage& message);
+
+    const LaunchPlan& plan_;
+    const int number_;
+    Callbacks callbacks_;
+    GenerationSockets sockets_;
+    std::deque<RankProcess> ranks_;
+    LogFollower follower_;
+    std::vector<RankExited> exits_;
+    int starting_rank_ = 0;
+    std::optional<std::int64_t> checkpoint_step_;
+};
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,56 @@
+#pragma once
+#include "plan/launch_plan.hpp"
+#include "report/event.hpp"
+#include "spawn/spawn.hpp"
+#include "supervise/rank_table.hpp"
+
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+namespace autolaunch::launcher {
+
+/// The process of one rank in one generation: its state, its signals, its end.
+///
+/// Owner: Generation. Threads: the agent's one. Blocks: start(), until the program runs.
+class RankProcess {
+public:
+    RankProcess(asio::io_context& io, const RankPlan& plan);
+
+    /// Throws SpawnError. `on_end` is called from the event loop, once, after the process is reaped and the rest of its
+    /// process group has SIGKILL.
+    Child start(const ChildSpec& spec, std::function<void(RankProcess&)> on_end);
+    /// Moves on by the rank table; what is to be done is the caller's to do.
+    RankAction apply(RankEvent event);
+    /// To the whole process group. A stopped group is woken, so that it can act.
+    void send(int signal);
+    /// The rank's leader has a handler for it, so that forwarding it does not kill.
+    bool catches(int signal) const;
+
+    const RankPlan& plan() const { return plan_; }
+    RankState state() const { return state_; }
+    bool alive() const { return pid_ > 0 && state_ != RankState::ended; }
+    pid_t pid() const { return pid_; }
+    void set_last_step(std::int64_t step) { last_step_ = step; }
+    /// Only after its end.
+    const RankExited& exited() const { return exited_; }
+
+private:
+    void wait_for_end();
+    void reap();
+
+    const RankPlan& plan_;
+    RankState state_ = RankState::planned;
+    pid_t pid_ = -1;
+    asio::posix::stream_descriptor pidfd_;
+    std::function<void(RankProcess&)> on_end_;
+    std::chrono::steady_clock::time_point started_at_;
+    std::optional<std::int64_t> last_step_;
+    RankExited exited_;
+};
+
+}  // namespace autolaunch::launcher

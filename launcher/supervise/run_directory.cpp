@@ -1,0 +1,78 @@
+#include "supervise/run_directory.hpp"
+
+#include "base/file_io.hpp"
+#include "base/text.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace autolaunch::launcher {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view kGenerationPrefix = "generation-";
+
+int next_generation(const fs::path& run_dir) {
+    int next = 0;
+    for (const auto& entry : fs::directory_iterator(run_dir)) {
+        const std::string name = entry.path().filename().string();
+        long long number = 0;
+        if (name.starts_with(kGenerationPrefix) && parse_integer(name.substr(kGenerationPrefix.size()), number))
+            next = std::max(next, static_cast<int>(number) + 1);
+    }
+    return next;
+}
+
+void write_private_file(const fs::path& path, const std::string& text) {
+    const UniqueFd fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    ::fchmod(fd.get(), 0600);  // it may be there already
+    write_all(fd.get(), text, path.string());
+}
+
+// File systems without locks (some NFS mounts) go without.
+void lock_folder(const UniqueFd& folder, const fs::path& path) {
+    if (::flock(folder.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        throw SystemError(EBUSY, "use the run directory " + path.string(),
+                          "another autolaunch is running in it; name another one with --log-dir");
+}
+
+// runs/latest -> 4711. A convenience: what is in its way stays, and nobody is told.
+void point_latest_at(const fs::path& run_dir) {
+    const fs::path link = run_dir.parent_path() / "latest";
+    std::error_code ignored;
+    if (fs::exists(fs::symlink_status(link, ignored)) && !fs::is_symlink(fs::symlink_status(link, ignored))) return;
+    fs::path temporary = link;
+    temporary += "." + std::to_string(::getpid());
+    fs::create_symlink(run_dir.filename(), temporary, ignored);
+    if (!ignored) fs::rename(temporary, link, ignored);
+}
+
+}  // namespace
+
+RunDirectory::RunDirectory(const LaunchPlan& plan) : path_(plan.run_dir) {
+    std::error_code error;
+    fs::create_directories(path_, error);
+    if (error)
+        throw SystemError(error.value(), "create the run directory " + path_.string(),
+                          "name another one with --log-dir, or start autolaunch where you may write");
+    lock_ = open_file(path_, O_RDONLY | O_DIRECTORY);
+    lock_folder(lock_, path_);
+    first_generation_ = next_generation(path_);
+    write_private_file(path_ / "plan.json", plan_json(plan));
+    write_private_file(trainer_config_path(), plan.spec.trainer_config);
+    if (plan.spec.run_dir.empty()) point_latest_at(path_);
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,34 @@
+#pragma once
+#include "base/unique_fd.hpp"
+#include "plan/launch_plan.hpp"
+
+#include <filesystem>
+
+namespace autolaunch::launcher {
+
+/// The folder of one job: plan.json, trainer_config.json, events.jsonl and generation-G/rank-R/ for each rank. It is
+/// made 0755 (less the umask), so that colleagues can read logs; plan.json and trainer_config.json are 0600, for they
+/// may hold keys.
+///
+/// A folder that an earlier attempt left (a requeued job) is gone on with: its generations keep their numbers, ours
+/// follow. A lock keeps a second autolaunch out.
+///
+/// Owner: the agent. Threads: one. Blocks: on the file system.
+class RunDirectory {
+public:
+    /// Makes it, and `latest` beside it when the job did not name its folder. Throws Error with a hint.
+    explicit RunDirectory(const LaunchPlan& plan);
+
+    const std::filesystem::path& path() const { return path_; }
+    std::filesystem::path events_path() const { return path_ / "events.jsonl"; }
+    std::filesystem::path trainer_config_path() const { return path_ / "trainer_config.json"; }
+    /// The number of the next generation that nobody has used here.
+    int first_generation() const { return first_generation_; }
+
+private:
+    std::filesystem::path path_;
+    UniqueFd lock_;
+    int first_generation_ = 0;
+};
+
+}  // namespace autolaunch::launcher
