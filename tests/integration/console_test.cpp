@@ -306,6 +306,29 @@ TEST_CASE("the reporter shows a job from its banner to its end, and records ever
     CHECK(std::count(recorded.begin(), recorded.end(), '\n') == events);
 }
 
+TEST_CASE("quiet leaves out banner and closing line, not warnings and failures; a restart is announced otherwise") {
+    for (const bool quiet : {false, true}) {
+        Pipe err;
+        Console console(options(err.writer.get(), err.writer.get()));
+        ReporterOptions chosen;
+        chosen.quiet = quiet;
+        Reporter reporter(chosen, console);
+        JobStarted job;
+        job.warnings = {"heed this"};
+        reporter.handle({{}, 0, job});
+        reporter.handle({{}, 1, GenerationStarted{1, 80ms}});
+        reporter.handle({{}, 1, SpawnFailed{0, "no such program", "check the path"}});
+        reporter.handle({{}, 1, JobEnded{127, "failed", 1, 2s}});
+        console.pump();
+        const std::string shown = read_available(err.reader.get());
+        CHECK(shown.find("heed this") != std::string::npos);
+        CHECK(shown.find("✗ rank 0 could not be started: no such program\n    check the path\n") != std::string::npos);
+        CHECK((shown.find("run dir") == std::string::npos) == quiet);
+        CHECK((shown.find("  restarted 1 rank in 80 ms\n") == std::string::npos) == quiet);
+        CHECK((shown.find("failed after 2.0 s · exit code 127 · 1 restart\n") == std::string::npos) == quiet);
+    }
+}
+
 TEST_CASE("a stop that takes long is announced, one that is quick is not") {
     Pipe err;
     Console console(options(err.writer.get(), err.writer.get()));
