@@ -22,9 +22,12 @@ std::optional<long long> lookup_count(const EnvironmentMap& environment, std::st
 struct GrantedGpus {
     std::vector<std::string> names;  ///< indices of the machine's GPUs in PCI order, or UUIDs
     std::string from;                ///< the variable that decided
+    bool masked = false;             ///< the vendor's runtime obeys it by itself
 };
 /// The GPUs we may use, by what the vendor's runtime will obey (CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES), translated
 /// to the machine's numbering where Slurm tells it. Nothing: no variable says anything.
 std::optional<GrantedGpus> read_granted_gpus(const EnvironmentMap& environment);
+/// Puts that into the allocation.
+void fill_granted_gpus(Allocation& allocation, const EnvironmentMap& environment);
 
 }  // namespace autolaunch::launcher

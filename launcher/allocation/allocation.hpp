@@ -19,6 +19,7 @@ struct Allocation {
     std::optional<int> tasks_on_node;                      ///< how many of us the scheduler started on this node
     std::optional<std::vector<std::string>> granted_gpus;  ///< as named to us: indices or UUIDs; nothing: not said
     std::string granted_gpus_from;                         ///< the variable that said so
+    bool gpus_are_masked = false;                          ///< CUDA_ or ROCR_VISIBLE_DEVICES is set
     std::optional<std::chrono::system_clock::time_point> ends_at;
 };
 

@@ -72,17 +72,25 @@ std::optional<GrantedGpus> read_granted_gpus(const EnvironmentMap& environment) 
     for (const char* variable : {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"}) {
         const auto value = lookup(environment, variable);
         if (!value || of_job) continue;
-        of_job = GrantedGpus{read_slurm_list(variable, *value), variable};
+        of_job = GrantedGpus{read_slurm_list(variable, *value), variable, false};
     }
     for (const char* variable : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}) {
         const auto value = lookup(environment, variable);
         if (!value) continue;
         const Names mask = read_mask(variable, *value);
-        if (!of_job) return GrantedGpus{mask, variable};
+        if (!of_job) return GrantedGpus{mask, variable, true};
         const Names names = in_machine_numbers(mask, of_job->names);
-        return GrantedGpus{names, names == of_job->names ? of_job->from : variable};
+        return GrantedGpus{names, names == of_job->names ? of_job->from : variable, true};
     }
     return of_job;
+}
+
+void fill_granted_gpus(Allocation& allocation, const EnvironmentMap& environment) {
+    auto gpus = read_granted_gpus(environment);
+    if (!gpus) return;
+    allocation.granted_gpus = std::move(gpus->names);
+    allocation.granted_gpus_from = std::move(gpus->from);
+    allocation.gpus_are_masked = gpus->masked;
 }
 
 }  // namespace autolaunch::launcher

@@ -98,10 +98,7 @@ std::optional<Allocation> read_slurm_allocation(const EnvironmentMap& environmen
     allocation.job_id = step ? fmt::format("{}.{}", *job, *step) : *job;
     allocation.restart_count = static_cast<int>(lookup_count(environment, "SLURM_RESTART_COUNT").value_or(0));
     allocation.tasks_on_node = read_tasks_on_node(environment, allocation.node_rank, step.has_value());
-    if (auto gpus = read_granted_gpus(environment)) {
-        allocation.granted_gpus = std::move(gpus->names);
-        allocation.granted_gpus_from = std::move(gpus->from);
-    }
+    fill_granted_gpus(allocation, environment);
     if (const auto end = lookup_count(environment, "SLURM_JOB_END_TIME"))
         allocation.ends_at = std::chrono::system_clock::from_time_t(static_cast<std::time_t>(*end));
     return allocation;

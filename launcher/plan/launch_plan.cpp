@@ -151,6 +151,7 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
     const UsableGpus gpus = choose_usable_gpus(topology, allocation, spec.resources);
     plan.warnings.insert(plan.warnings.end(), gpus.warnings.begin(), gpus.warnings.end());
     plan.gpu_count = static_cast<int>(gpus.positions.size());
+    plan.gpu_mask = gpus.mask;
     check_cores(plan, topology.cores.size());
     const int local_ranks = count_ranks(spec.resources, gpus.positions.size(), topology.allowed_cpus.size());
     plan.world_size = local_ranks * plan.node_count;

@@ -34,8 +34,9 @@ struct LaunchPlan {
     std::vector<RankPlan> ranks;  ///< of this node, by local rank
     NcclEnvironment nccl;
     std::vector<std::string> warnings;
-    JobSpec spec;       ///< restart, logging, rendezvous settings
-    int gpu_count = 0;  ///< usable here
+    JobSpec spec;          ///< restart, logging, rendezvous settings
+    int gpu_count = 0;     ///< usable here
+    std::string gpu_mask;  ///< for CUDA_VISIBLE_DEVICES; empty: left as it is
     int numa_node_count = 1;
     BindingMode binding_mode = BindingMode::node;
     int node_count = 1;                ///< as many as node_names, or as the spec asks where nobody names them

@@ -34,6 +34,24 @@ std::optional<int> find_gpu(const NodeTopology& topology, const std::vector<int>
 
 std::string count_text(std::size_t count) { return fmt::format("{} GPU{}", count, count == 1 ? "" : "s"); }
 
+// A grant that came as a visibility variable is obeyed by the vendor's runtime; one that came only from the scheduler
+// is not. UUIDs mean the same GPUs whether or not a cgroup renumbers them.
+void mask_others(UsableGpus& usable, const NodeTopology& topology, const Allocation& allocation, std::size_t all) {
+    const bool from_scheduler = allocation.granted_gpus_from.starts_with("SLURM_") && !allocation.gpus_are_masked;
+    if (!from_scheduler || usable.positions.empty() || usable.positions.size() == all) return;
+    std::vector<std::string> uuids;
+    for (const int position : usable.positions) {
+        const Gpu& gpu = topology.gpus[static_cast<std::size_t>(position)];
+        if (gpu.vendor == "nvidia" && !gpu.uuid.empty()) uuids.push_back(gpu.uuid);
+    }
+    if (uuids.size() == usable.positions.size()) {
+        usable.mask = join(uuids, ",");
+    } else {
+        usable.warnings.push_back(fmt::format("{} grants {} of {}, but nothing hides the others from the ranks",
+                                              allocation.granted_gpus_from, usable.positions.size(), count_text(all)));
+    }
+}
+
 }  // namespace
 
 UsableGpus choose_usable_gpus(const NodeTopology& topology, const Allocation& allocation,
@@ -53,6 +71,7 @@ UsableGpus choose_usable_gpus(const NodeTopology& topology, const Allocation& al
             }
         }
     }
+    mask_others(usable, topology, allocation, candidates.size());
     if (!resources.gpus_per_node) return usable;
     const int wanted = *resources.gpus_per_node;
     if (wanted > static_cast<int>(usable.positions.size())) {

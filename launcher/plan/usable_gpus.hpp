@@ -10,10 +10,12 @@ namespace autolaunch::launcher {
 
 struct UsableGpus {
     std::vector<int> positions;  ///< in topology.gpus, in the order the ranks will see them
+    std::string mask;            ///< for CUDA_VISIBLE_DEVICES: UUIDs; empty: no mask is needed
     std::vector<std::string> warnings;
 };
 
-/// The machine's GPUs of one vendor, cut down to what was granted and to resources.gpus_per_node. Pure. Throws
+/// The machine's GPUs of one vendor, cut down to what was granted and to resources.gpus_per_node. Where the
+/// scheduler granted some of the GPUs but nothing hides the others from the ranks, `mask` will. Pure. Throws
 /// Error{invalid_argument} when the spec asks for more than there are.
 UsableGpus choose_usable_gpus(const NodeTopology& topology, const Allocation& allocation,
                               const ResourceSpec& resources);

@@ -77,6 +77,7 @@ TEST_CASE("CUDA_VISIBLE_DEVICES is read as CUDA reads it") {
     CHECK(message_of({{"CUDA_VISIBLE_DEVICES", "0,all"}}, "h") ==
           "CUDA_VISIBLE_DEVICES=0,all: 'all' is neither a GPU number nor a UUID");
     CHECK(*read_allocation({{"ROCR_VISIBLE_DEVICES", "2"}}, "h").granted_gpus == Names{"2"});
+    CHECK(read_allocation({{"ROCR_VISIBLE_DEVICES", "2"}}, "h").gpus_are_masked);
 }
 
 TEST_CASE("a Slurm step on four nodes") {
@@ -152,4 +153,6 @@ TEST_CASE("a mask inside a job is translated to the machine's numbers") {
     CHECK(*gpus("0-3", "0,1,2,3").granted_gpus == Names{"0", "1", "2", "3"});
     const auto unmasked = without(with(kSbatchStep, {{"SLURM_STEP_GPUS", "2,3"}}), {"CUDA_VISIBLE_DEVICES"});
     CHECK(*read_allocation(unmasked, "x").granted_gpus == Names{"2", "3"});  // --gpu-bind=none
+    CHECK_FALSE(read_allocation(unmasked, "x").gpus_are_masked);
+    CHECK(gpus("4,5", "0,1").gpus_are_masked);
 }

@@ -120,6 +120,26 @@ TEST_CASE("the GPUs that may be used") {
     CHECK(unseen.warnings == Lines{"CUDA_VISIBLE_DEVICES names GPU 9, but this machine shows 8 GPUs: left out"});
 }
 
+TEST_CASE("a grant that no variable enforces becomes a mask by UUID") {
+    const auto mask_of = [](const LaunchPlan& plan) {
+        const auto environment = as_map(rank_environment(plan, plan.ranks[0], kFacts, {}));
+        const auto found = environment.find("CUDA_VISIBLE_DEVICES");
+        return found == environment.end() ? "not set" : found->second;
+    };
+    Allocation allocation = slurm(1);
+    allocation.granted_gpus = Lines{"4", "5"};
+    allocation.granted_gpus_from = "SLURM_STEP_GPUS";
+    CHECK(mask_of(plan_of(trainer(), allocation, kGpuMachine)) == "GPU-0000a004,GPU-0000a005");
+    NodeTopology nameless = kGpuMachine;
+    nameless.gpus[4].uuid.clear();
+    const auto warned = plan_of(trainer(), allocation, nameless);
+    CHECK(mask_of(warned) == "not set");
+    CHECK(warned.warnings == Lines{"SLURM_STEP_GPUS grants 2 of 8 GPUs, but nothing hides the others from the ranks"});
+    allocation.gpus_are_masked = true;
+    CHECK(mask_of(plan_of(trainer(), allocation, kGpuMachine)) == "not set");
+    CHECK(mask_of(plan_of(trainer(), granted({"1"}), kGpuMachine)) == "not set");
+}
+
 TEST_CASE("more GPUs asked for than there are") {
     JobSpec spec = trainer();
     spec.resources.gpus_per_node = 4;
