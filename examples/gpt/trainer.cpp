@@ -202,7 +202,7 @@ void Trainer::show_result() {
     if (last_loss_ > 0) std::printf("training loss of the last step %.3f nats per byte\n", last_loss_);
     std::printf("validation loss %.3f nats, %.3f bits per byte (single bytes alone: %.3f nats, %.3f bits)\n",
                 validation, validation / std::numbers::ln2, entropy, entropy / std::numbers::ln2);
-    const std::vector<std::uint8_t> prompt = {'\n'};
+    const std::vector<std::uint8_t> prompt = {'T', 'h', 'e', ' '};
     const auto sample =
         continue_text(model_, parameters, prompt, config_.sample_bytes, config_.temperature, config_.seed);
     if (!sample.empty()) std::printf("a sample:\n%s\n", printable(sample).c_str());

@@ -13,7 +13,7 @@ namespace gpt {
 /// A fault to show recovery with: in the job's first generation `rank` raises `signal` when it comes to `step`.
 struct FailConfig {
     int rank = 0;
-    std::int64_t step = 0;
+    std::int64_t step = 1;
     int signal = 0;
 };
 
@@ -27,8 +27,8 @@ struct TrainerConfig {
     } dataloader;
 
     struct {
-        double lr = 2e-3;
-        double min_lr = 2e-4;
+        double lr = 4e-3;
+        double min_lr = 4e-4;
         double beta1 = 0.9;
         double beta2 = 0.99;
         double weight_decay = 0.1;

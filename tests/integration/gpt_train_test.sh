@@ -1,0 +1,96 @@
+#!/bin/bash
+# examples/gpt really trains: alone, on two ranks with the same losses, and across a stop with the same losses again.
+set -euo pipefail
+
+gpt="$AUTOLAUNCH_BINARY_DIR/examples/gpt/gpt"
+work=$(mktemp -d "${TMPDIR:-/tmp}/gpt-train-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+export OMP_NUM_THREADS=1
+
+fail() {
+    echo "FAILED: $*"
+    exit 1
+}
+
+# A text that is easy to learn and made here, so that the test needs no file of the system's.
+for i in $(seq 400); do echo "line $((i % 7)): the quick brown fox jumps over the lazy dog"; done > "$work/text"
+
+# config FILE MAX_STEPS DIRECTORY [STRATEGY] [TRAINER_CONFIG]
+config() {
+    cat > "$1" <<END
+{"model": {"layers": 1, "heads": 2, "width": 16, "context": 16},
+ "dataloader": {"path": "$work/text", "global_batch": 6},
+ "optimizer": {"lr": 0.01, "min_lr": 0.01},
+ "step_scheduler": {"max_steps": $2, "warmup_steps": 2, "log_every": 1, "checkpoint_every": 10},
+ "checkpoint": {"enabled": $([ -n "$3" ] && echo true || echo false), "checkpoint_dir": "$3"},
+ "distributed": {"sharding_strategy": "${4:-full_shard}"},
+ "trainer": {"config": {"sample_bytes": 40${5:+, $5}}}}
+END
+}
+
+# run RANKS CONFIG: in the environment that torchrun gives each rank of one node. Fails when any rank does.
+run() {
+    local ranks=$1 configuration=$2 rank pids=() status=0
+    if [ "$ranks" = 1 ]; then
+        "$gpt" --config "$configuration"
+        return
+    fi
+    for ((rank = 0; rank < ranks; rank++)); do
+        RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=$ranks LOCAL_WORLD_SIZE=$ranks TORCHELASTIC_RUN_ID="$work-$configuration" \
+            "$gpt" --config "$configuration" &
+        pids+=($!)
+    done
+    for rank in "${pids[@]}"; do wait "$rank" || status=$?; done
+    return "$status"
+}
+
+losses() { sed -n 's|^step \([0-9]*\)/.* loss \([0-9.]*\) .*|\1 \2|p' "$1"; }
+
+# same_losses A B: each step of B is in A, and differs by less than 1e-3.
+same_losses() {
+    awk 'NR == FNR { loss[$1] = $2; next }
+         !($1 in loss) { print "step " $1 " is not in the first run"; bad = 1; next }
+         { difference = loss[$1] - $2; if (difference < 0) difference = -difference; count++ }
+         difference >= 1e-3 { print "step " $1 ": " loss[$1] " and " $2; bad = 1 }
+         END { exit bad || count == 0 }' <(losses "$1") <(losses "$2")
+}
+
+echo "-- one rank: the loss falls"
+config "$work/alone.json" 40 ""
+run 1 "$work/alone.json" > "$work/alone"
+awk 'NR == 1 { first = $2 } { last = $2 } END { print "from " first " to " last; exit !(NR == 40 && last < 0.7 * first) }' \
+    <(losses "$work/alone") || fail "the loss did not fall as it should"
+grep -q '^validation loss' "$work/alone" || fail "no validation loss at the end"
+
+for strategy in full_shard no_shard; do
+    echo "-- two ranks, $strategy: the losses of one"
+    config "$work/$strategy.json" 40 "" "$strategy"
+    run 2 "$work/$strategy.json" > "$work/$strategy"
+    grep -q '^2 ranks' "$work/$strategy" || fail "the two ranks did not find each other: $(cat "$work/$strategy")"
+    same_losses "$work/alone" "$work/$strategy" || fail "other losses on two ranks"
+done
+
+echo "-- four ranks share six samples unevenly: the losses of one"
+config "$work/four.json" 12 ""
+run 4 "$work/four.json" > "$work/four"
+same_losses "$work/alone" "$work/four" || fail "other losses on four ranks"
+
+echo "-- a rank that dies leaves a checkpoint; one rank goes on where two had stopped, with the same losses"
+config "$work/dying.json" 40 "$work/checkpoints" full_shard '"fail": {"rank": 1, "step": 25, "signal": "SIGKILL"}'
+if run 2 "$work/dying.json" > "$work/dying" 2>&1; then fail "the job outlived its rank"; fi
+grep -q '^step 24/' "$work/dying" || fail "it died before its step: $(cat "$work/dying")"
+config "$work/resumed.json" 40 "$work/checkpoints"
+run 1 "$work/resumed.json" > "$work/resumed"
+grep -q '^resumed from step 20,' "$work/resumed" || fail "not resumed from step 20: $(cat "$work/resumed")"
+[ "$(losses "$work/resumed" | wc -l)" = 20 ] || fail "resumed from step 20 it has 20 steps to go"
+same_losses "$work/alone" "$work/resumed" || fail "other losses after the restart"
+
+echo "-- a finished run is finished"
+run 1 "$work/resumed.json" > "$work/again"
+[ "$(losses "$work/again" | wc -l)" = 0 ] || fail "it trained beyond its end"
+
+echo "-- a wrong key is named"
+echo '{"model": {"layer": 1}}' > "$work/wrong.json"
+if run 1 "$work/wrong.json" > "$work/wrong" 2>&1; then fail "a wrong key was taken"; fi
+grep -q 'model.layer is not known' "$work/wrong" || fail "the message does not name the key: $(cat "$work/wrong")"
+echo "passed"
