@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
+#include <unordered_map>
 
 namespace autolaunch {
 
@@ -17,15 +19,18 @@ std::string format_shape(std::span<const std::int64_t> shape) {
     return "[" + join(extents, ", ") + "]";
 }
 
-const Manifest::Tensor& require_tensor(const Manifest& manifest, const fsdp::StateTensor& wanted) {
-    const Manifest::Tensor* stored = manifest.find(wanted.name);
-    if (!stored) {
+using TensorsByName = std::unordered_map<std::string_view, const Manifest::Tensor*>;
+
+const Manifest::Tensor& require_tensor(const TensorsByName& tensors, const fsdp::StateTensor& wanted) {
+    const auto found = tensors.find(wanted.name);
+    if (found == tensors.end()) {
         std::vector<std::string> names;
-        for (const auto& tensor : manifest.tensors) names.push_back(tensor.name);
+        for (const auto& [name, tensor] : tensors) names.emplace_back(name);
         const std::string close = nearest(wanted.name, names);
         throw Error(ErrorCode::mismatch, "the checkpoint has no tensor named " + wanted.name,
                     close.empty() ? "" : "it has " + close);
     }
+    const Manifest::Tensor* stored = found->second;
     if (stored->shape != wanted.shape || stored->type != wanted.type)
         throw Error(ErrorCode::mismatch, "tensor " + wanted.name + " is " + format_shape(stored->shape) + " " +
                                              std::string(name_of(stored->type)) + " in the checkpoint, " +
@@ -101,9 +106,11 @@ void verify_file(Storage& storage, const std::filesystem::path& directory, const
 }
 
 std::vector<ReadOperation> plan_reads(const Manifest& manifest, const fsdp::State& state) {
+    TensorsByName tensors;
+    for (const auto& tensor : manifest.tensors) tensors[tensor.name] = &tensor;
     std::vector<ReadOperation> operations;
     for (const auto& wanted : state) {
-        const Manifest::Tensor& stored = require_tensor(manifest, wanted);
+        const Manifest::Tensor& stored = require_tensor(tensors, wanted);
         const std::uint64_t element_bytes = size_of(wanted.type);
         for (const auto& piece : wanted.pieces) {
             for (const auto& source : stored.pieces) {
