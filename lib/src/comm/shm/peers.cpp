@@ -62,11 +62,12 @@ Peers::Peers(const Segment& segment, int rank, int size, std::chrono::millisecon
 Peers::~Peers() { segment_.rank_state(rank_).presence.store(std::uint32_t(Presence::left), std::memory_order_release); }
 
 void Peers::gather() {
+    // Before the others can know this rank: once all are here, a quick one may already abort, and the group was made.
+    const Operation operation = begin("creating the communicator");
     RankState& mine = segment_.rank_state(rank_);
     mine.pid.store(::getpid(), std::memory_order_relaxed);
     mine.presence.store(std::uint32_t(Presence::attached), std::memory_order_release);
     wake_all();
-    const Operation operation = begin("creating the communicator");
     for (int peer = 0; peer < size_; ++peer) {
         if (peer == rank_) continue;
         RankState& state = segment_.rank_state(peer);

@@ -1,0 +1,5 @@
+#include "collective_perf.hpp"
+
+int main(int argc, char** argv) {
+    return autolaunch::bench::run_with_session(autolaunch::bench::Collective::reduce_scatter, argc, argv);
+}
