@@ -1,4 +1,4 @@
-# build_info.hpp: `autolaunch --version`. Found, but built by no component of this version: AUTOLAUNCH_UNUSED_OPTIONS.
+# build_info.hpp, for `autolaunch --version`. AUTOLAUNCH_UNUSED_OPTIONS may be found, but no component uses them yet.
 set(AUTOLAUNCH_UNUSED_OPTIONS CUDA NCCL PMIX MUNGE TORCH)
 set(_version_CUDA "${CUDAToolkit_VERSION}")
 set(_version_NCCL "${NCCL_VERSION}")

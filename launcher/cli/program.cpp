@@ -1,0 +1,119 @@
+#include "cli/program.hpp"
+
+#include "base/file_io.hpp"
+#include "base/text.hpp"
+#include "cli/build_info.hpp"
+#include "cli/job_options.hpp"
+#include "cli/options.hpp"
+#include "cli/run.hpp"
+#include "cli/usage_error.hpp"
+#include "plan/launch_plan.hpp"
+#include "report/exit_codes.hpp"
+#include "spec/schema.hpp"
+#include "spec/spec.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <new>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+using Environment = std::map<std::string, std::string>;
+
+void print(const std::string& text) { write_all(STDOUT_FILENO, text, "the standard output"); }
+
+/// Nobody is left to be told when stderr cannot be written.
+void complain(const std::string& text) { std::fputs(("autolaunch: " + text + '\n').c_str(), stderr); }
+
+int report_errors(const std::vector<SpecError>& errors) {
+    for (const auto& error : errors) complain(to_string(error));
+    const bool unreadable = std::all_of(errors.begin(), errors.end(), [](const SpecError& e) { return e.unreadable; });
+    return unreadable ? exit_code::kNoInput : exit_code::kBadSpec;
+}
+
+std::string version_text() {
+    return std::string("autolaunch ") + build_info::kVersion + "\ncommit    " + build_info::kCommit + "\ncompiler  " +
+           build_info::kCompiler + '\n' + build_info::kOptions;
+}
+
+int validate(const CommandLine& line, const Environment& environment) {
+    const SpecResult result = load_spec({line.spec_file, line.overrides, environment});
+    if (!result.errors.empty()) return report_errors(result.errors);
+    print(line.spec_file + ": valid\n");
+    return exit_code::kSuccess;
+}
+
+int run_or_plan(const CommandLine& line, const Environment& environment) {
+    const JobRequest request = job_request(line, environment);
+    if (!request.errors.empty()) return report_errors(request.errors);
+    for (const auto& note : request.notes) complain(note);
+    if (line.command == Command::run) return run_job(request.spec, environment, build_info::kVersion);
+    const LaunchPlan plan = plan_here(request.spec, environment);
+    print(line.json ? plan_json(plan) : plan_table(plan));
+    return exit_code::kSuccess;
+}
+
+int dispatch(const CommandLine& line, const Environment& environment) {
+    switch (line.command) {
+        case Command::help:
+            print(line.help);
+            return exit_code::kSuccess;
+        case Command::version:
+            print(version_text());
+            return exit_code::kSuccess;
+        case Command::schema:
+            print(line.markdown ? schema_markdown() : json_schema() + '\n');
+            return exit_code::kSuccess;
+        case Command::validate:
+            return validate(line, environment);
+        case Command::plan:
+        case Command::run:
+            return run_or_plan(line, environment);
+    }
+    return exit_code::kInternal;
+}
+
+int exit_code_of(const Error& error) {
+    const auto* system = dynamic_cast<const SystemError*>(&error);
+    if (system != nullptr && system->error_number() == ENOENT) return exit_code::kNoInput;
+    switch (error.code()) {
+        case ErrorCode::invalid_argument:
+            return exit_code::kBadSpec;
+        case ErrorCode::unsupported:
+            return exit_code::kUnavailable;
+        default:
+            return exit_code::kSystem;
+    }
+}
+
+void complain_about(const Error& error) {
+    complain(error.what());
+    if (!error.hint().empty()) complain("  " + error.hint());
+}
+
+}  // namespace
+
+int run_program(const std::vector<std::string>& arguments, const Environment& environment) {
+    try {
+        return dispatch(parse_command_line(arguments, environment), environment);
+    } catch (const UsageError& error) {
+        complain_about(error);
+        return exit_code::kUsage;
+    } catch (const Error& error) {
+        complain_about(error);
+        return exit_code_of(error);
+    } catch (const std::bad_alloc&) {
+        complain("out of memory");
+        return exit_code::kSystem;
+    } catch (const std::exception& error) {
+        complain(std::string("internal error: ") + error.what() + " (please report it)");
+        return exit_code::kInternal;
+    }
+}
+
+}  // namespace autolaunch::launcher
