@@ -338,7 +338,8 @@ TEST_CASE("the table and the JSON of a machine with two sockets and eight GPUs")
     const std::string folder = std::string(AUTOLAUNCH_SOURCE_DIR) + "/tests/data/plan/";
     const std::map<std::string, std::string> outputs = {{"two_sockets.txt", plan_table(plan)},
                                                         {"two_sockets.json", plan_json(plan)}};
-    for (const auto& [name, output] : outputs) {
+    for (const auto& entry : outputs) {
+        const std::string &name = entry.first, &output = entry.second;
         INFO(name);
         if (std::getenv("AUTOLAUNCH_UPDATE_GOLDEN") != nullptr) write_file_durably(folder + name, output);
         CHECK(output == read_file(folder + name));

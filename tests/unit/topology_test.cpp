@@ -301,7 +301,9 @@ TEST_CASE("saved topologies: every GPU is where its machine's owners say") {
     if (!folder) return;
     const auto facts = nlohmann::json::parse(read_file(*folder / "facts.json"));
     int machines = 0;
-    for (const auto& [name, fact] : facts.items()) {
+    for (const auto& item : facts.items()) {
+        const std::string& name = item.key();
+        const auto& fact = item.value();
         if (!name.starts_with("hwloc-xml/")) continue;
         INFO(name);
         ++machines;
@@ -335,12 +337,13 @@ TEST_CASE("saved topologies: GPU memory is no NUMA node") {
         {"flux-sched-lassen", {0, 8}},
         {"mpibind-epyc-corona", {0, 1, 2, 3, 4, 5, 6, 7}},
     };
-    for (const auto& [name, nodes] : expected) {
+    for (const auto& entry : expected) {
+        const std::string& name = entry.first;
         INFO(name);
         Cpus found;
         for (const NumaNode& node : read_hwloc_topology(*folder / "hwloc-xml" / (name + ".xml")).numa_nodes)
             found.push_back(node.index);
-        CHECK(found == nodes);
+        CHECK(found == entry.second);
     }
 }
 
