@@ -11,6 +11,7 @@
 #include "report/exit_codes.hpp"
 #include "spec/schema.hpp"
 #include "spec/spec.hpp"
+#include "supervise/run_directory.hpp"
 
 #include <unistd.h>
 
@@ -79,6 +80,7 @@ int dispatch(const CommandLine& line, const Environment& environment) {
 }
 
 int exit_code_of(const Error& error) {
+    if (dynamic_cast<const RunDirectoryError*>(&error) != nullptr) return exit_code::kCannotCreate;
     const auto* system = dynamic_cast<const SystemError*>(&error);
     if (system != nullptr && system->error_number() == ENOENT) return exit_code::kNoInput;
     switch (error.code()) {

@@ -62,6 +62,16 @@ void point_latest_at(const fs::path& run_dir) {
 }  // namespace
 
 RunDirectory::RunDirectory(const LaunchPlan& plan) : path_(plan.run_dir) {
+    try {
+        prepare(plan);
+    } catch (const Error& error) {
+        throw RunDirectoryError(error.code(), error.what(), error.hint());
+    } catch (const fs::filesystem_error& error) {
+        throw RunDirectoryError(ErrorCode::system, error.what());
+    }
+}
+
+void RunDirectory::prepare(const LaunchPlan& plan) {
     std::error_code error;
     fs::create_directories(path_, error);
     if (error)

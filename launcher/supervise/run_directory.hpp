@@ -2,9 +2,17 @@
 #include "base/unique_fd.hpp"
 #include "plan/launch_plan.hpp"
 
+#include <autolaunch/error.hpp>
+
 #include <filesystem>
 
 namespace autolaunch::launcher {
+
+/// The run directory cannot be made or written: exit code 73.
+class RunDirectoryError : public Error {
+public:
+    using Error::Error;
+};
 
 /// The folder of one job: plan.json, trainer_config.json, events.jsonl and generation-G/rank-R/ for each rank. It is
 /// made 0755 (less the umask), so that colleagues can read logs; plan.json and trainer_config.json are 0600, for they
@@ -16,7 +24,7 @@ namespace autolaunch::launcher {
 /// Owner: the agent. Threads: one. Blocks: on the file system.
 class RunDirectory {
 public:
-    /// Makes it, and `latest` beside it when the job did not name its folder. Throws Error with a hint.
+    /// Makes it, and `latest` beside it when the job did not name its folder. Throws RunDirectoryError.
     explicit RunDirectory(const LaunchPlan& plan);
 
     const std::filesystem::path& path() const { return path_; }
@@ -26,6 +34,8 @@ public:
     int first_generation() const { return first_generation_; }
 
 private:
+    void prepare(const LaunchPlan& plan);
+
     std::filesystem::path path_;
     UniqueFd lock_;
     int first_generation_ = 0;
