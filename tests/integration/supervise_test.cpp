@@ -240,7 +240,7 @@ TEST_CASE("a run directory is used by one job at a time") {
     Job job(1, {"hang"});
     job.start();
     REQUIRE(job.wait_for_ranks(1));
-    CHECK_THROWS_WITH_AS(RunDirectory{job.plan()}, doctest::Contains("cannot use the run directory"), SystemError);
+    CHECK_THROWS_WITH_AS(RunDirectory{job.plan()}, doctest::Contains("cannot use the run directory"), RunDirectoryError);
 }
 
 TEST_CASE("a stop by signal ends with 128 + N and is not restarted") {

@@ -1,0 +1,47 @@
+# What the end-to-end tests share. Source it; it makes a folder $work that is gone at the end, with all that was started.
+set -u
+work=$(mktemp -d "${TMPDIR:-/tmp}/autolaunch-e2e-XXXXXX")
+export E2E_MARK="e2e-$$-$RANDOM"
+misbehave="$AUTOLAUNCH_BINARY_DIR/tests/integration/misbehave"
+cd "$work" || exit 1
+
+# Live processes of ranks and of what they left, started below this test: found by program and environment.
+ranks_left() {
+    local folder
+    for folder in /proc/[0-9]*; do
+        [ "$(readlink "$folder/exe" 2>/dev/null)" = "$misbehave" ] || continue
+        { tr '\0' '\n' <"$folder/environ"; } 2>/dev/null | grep -qx "E2E_MARK=$E2E_MARK" && basename "$folder"
+    done
+}
+cleanup() {
+    local pid
+    for pid in $(ranks_left); do kill -9 "$pid" 2>/dev/null; done
+    [ -n "${mounted:-}" ] && umount "$mounted"
+    cd / && rm -rf "$work"
+}
+trap cleanup EXIT
+
+fail() {
+    echo "FAILED: $*" >&2
+    for log in "$work"/*.log; do [ -s "$log" ] && sed "s|^|  $(basename "$log"): |" "$log" >&2; done
+    exit 1
+}
+skip() {
+    echo "SKIPPED: $*"
+    exit 77
+}
+# expect WHAT EXPECTED ACTUAL
+expect() { [ "$2" = "$3" ] || fail "$1: expected '$2', got '$3'"; }
+# contains WHAT FILE TEXT
+contains() { grep -qF -- "$3" "$2" || fail "$1: no '$3' in $(basename "$2"): $(cat "$2")"; }
+# eventually WHAT COMMAND...: until it succeeds; 20 s are for broken code, not for slow machines.
+eventually() {
+    local what=$1 i
+    shift
+    for ((i = 0; i < 400; i++)); do
+        "$@" && return 0
+        sleep 0.05
+    done
+    fail "$what did not happen"
+}
+nothing_left() { expect "processes left behind" "" "$(ranks_left | tr '\n' ' ')"; }
