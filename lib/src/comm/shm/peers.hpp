@@ -1,11 +1,12 @@
 #pragma once
-// How a rank waits for another one: spin, yield, sleep; and how it learns that the wait is in vain.
+// How a rank waits for another one: look, then sleep; and how it learns that the wait is in vain.
 #include "base/deadline.hpp"
 #include "base/unique_fd.hpp"
 #include "comm/shm/segment.hpp"
 
 #include <autolaunch/error.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -40,7 +41,7 @@ public:
     /// Says that this rank is here and waits until all are.
     void gather();
 
-    Operation begin(const char* name) const;
+    Operation begin(const char* name);
     /// Waits until ready(), which peer makes true. Ready is asked again and again, and must be cheap.
     template <class Ready>
     void wait(int peer, const Operation& operation, const Ready& ready) {
@@ -57,8 +58,8 @@ public:
     void abort_for(ErrorCode code, const std::string& text);
     void abort(const std::string& reason);
     bool aborted() const noexcept;
-    /// `pending`: the operation had begun before the abort; it then learns of a lost peer or a mismatch as what it is.
-    void throw_if_aborted(bool pending) const;
+    /// The first time, a lost peer or a mismatch is thrown as what it is; from then on, and else, AbortedError.
+    void throw_if_aborted();
 
 private:
     static void relax() noexcept;
@@ -74,6 +75,7 @@ private:
     int size_;
     std::chrono::milliseconds timeout_;
     int spins_;
+    std::atomic<bool> told_{false};  // this rank has thrown why the group was aborted
     std::vector<UniqueFd> pidfds_;
 };
 
