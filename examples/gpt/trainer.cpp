@@ -158,11 +158,15 @@ void Trainer::report(std::int64_t step, const StepOutcome& outcome) {
                            .loss = outcome.loss,
                            .tokens = tokens,
                            .seconds = outcome.seconds});
+    ++unprinted_steps_;
+    unprinted_seconds_ += outcome.seconds;
     if (!prints() || step % config_.step_scheduler.log_every != 0) return;
     std::printf("step %lld/%lld  loss %.6f  grad norm %.3f  %.0f bytes/s\n", static_cast<long long>(step),
                 static_cast<long long>(config_.step_scheduler.max_steps), outcome.loss, outcome.grad_norm,
-                static_cast<double>(tokens) / outcome.seconds);
+                static_cast<double>(tokens * unprinted_steps_) / unprinted_seconds_);
     std::fflush(stdout);
+    unprinted_steps_ = 0;
+    unprinted_seconds_ = 0;
 }
 
 void Trainer::save(std::int64_t step) {

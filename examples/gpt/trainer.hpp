@@ -51,6 +51,8 @@ private:
     std::optional<autolaunch::Checkpointer> checkpointer_;
     std::int64_t steps_done_ = 0;
     double last_loss_ = 0;
+    std::int64_t unprinted_steps_ = 0;  ///< since the last printed line
+    double unprinted_seconds_ = 0;
 };
 
 }  // namespace gpt

@@ -1,6 +1,7 @@
 #include "trainer_config.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <csignal>
 #include <map>
@@ -80,7 +81,8 @@ private:
     std::vector<std::string> known_;
 };
 
-ShardingStrategy strategy_of(const std::string& name) {
+ShardingStrategy strategy_of(std::string name) {
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
     static const std::map<std::string, ShardingStrategy> strategies = {
         {"full_shard", ShardingStrategy::full_shard},
         {"shard_grad_op", ShardingStrategy::shard_grad_op},

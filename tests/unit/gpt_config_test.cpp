@@ -39,7 +39,7 @@ TEST_CASE("every key is read") {
         "optimizer": {"lr": 0.01, "min_lr": 0.002, "beta1": 0.8, "beta2": 0.95, "weight_decay": 0, "max_grad_norm": 2},
         "step_scheduler": {"max_steps": 30, "warmup_steps": 4, "checkpoint_every": 7, "log_every": 3},
         "checkpoint": {"enabled": true, "checkpoint_dir": "/some/where", "keep": 5, "model_save_format": "safetensors"},
-        "distributed": {"sharding_strategy": "no_shard", "backend": "shm"},
+        "distributed": {"sharding_strategy": "NO_SHARD", "backend": "shm"},
         "trainer": {"config": {"seed": 9, "sample_bytes": 10, "temperature": 0.5,
                                "fail": {"rank": 1, "step": 12, "signal": "SIGABRT"}}}})");
     CHECK(config.model == ModelConfig{2, 8, 64, 32});

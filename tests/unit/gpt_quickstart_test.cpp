@@ -1,0 +1,49 @@
+// configs/quickstart.yaml reaches examples/gpt as the launcher passes it on, and every key of it is one the trainer
+// reads.
+#include "gpt/trainer_config.hpp"
+#include "spec/spec.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace autolaunch::launcher;
+
+namespace {
+
+SpecResult load_quickstart(const std::vector<std::string>& overrides) {
+    SpecRequest request;
+    request.file = AUTOLAUNCH_SOURCE_DIR "/configs/quickstart.yaml";
+    request.overrides = overrides;
+    request.environment = {{"AUTOLAUNCH_TEXT", "/some/text"}};
+    return load_spec(request);
+}
+
+}  // namespace
+
+TEST_CASE("quickstart.yaml is understood by the launcher and by the trainer") {
+    const auto result = load_quickstart({});
+    for (const auto& error : result.errors) FAIL_CHECK(to_string(error));
+    CHECK(result.spec.resources.ranks_per_node == 2);
+    CHECK(result.spec.trainer.command == std::vector<std::string>{"gpt"});
+    const auto config = gpt::parse_trainer_config(result.spec.trainer_config);
+    CHECK(config.dataloader.path == "/some/text");
+    CHECK(config.step_scheduler.max_steps == 1000);
+    CHECK(config.step_scheduler.checkpoint_every == 200);
+    CHECK(config.checkpoint.enabled);
+    CHECK(config.checkpoint.directory == "runs/quickstart-checkpoints");
+    CHECK_FALSE(config.fail);
+}
+
+TEST_CASE("overrides on the command line reach the trainer with their types") {
+    const auto result = load_quickstart({"trainer.config.fail.rank=1", "trainer.config.fail.step=450",
+                                         "distributed.sharding_strategy=no_shard", "distributed.mixed_precision=no",
+                                         "step_scheduler.max_steps=20"});
+    for (const auto& error : result.errors) FAIL_CHECK(to_string(error));
+    const auto config = gpt::parse_trainer_config(result.spec.trainer_config);
+    REQUIRE(config.fail);
+    CHECK(config.fail->rank == 1);
+    CHECK(config.fail->step == 450);
+    CHECK(config.sharding_strategy == autolaunch::fsdp::ShardingStrategy::no_shard);
+    CHECK(config.step_scheduler.max_steps == 20);
+}
