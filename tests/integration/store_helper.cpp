@@ -64,10 +64,10 @@ int client(const char* port) {
         expect(store.get("a") == "from C++!", "append");
         store.multi_set(keys, std::vector<std::string>{"1", "2"});
         expect(store.multi_get(keys) == std::vector<std::string>{"1", "2"}, "multi_get");
-        std::printf("current dialect\n");
+        std::printf("all requests\n");
     } catch (const Error& error) {
         expect(error.code() == ErrorCode::unsupported, error.what());
-        std::printf("legacy dialect\n");
+        std::printf("no APPEND, MULTI_SET or MULTI_GET\n");
     }
     store.set("from_cpp", "done");
     return failures == 0 ? 0 : 1;

@@ -174,9 +174,37 @@ TEST_CASE("the old dialect is told by its first bytes") {
         CHECK(requests[set_first ? 0 : 1].command == Command::set);
         CHECK(requests[set_first ? 1 : 0].command == Command::key_count);
     }
-    CHECK(command_code(Dialect::legacy, Command::delete_key) == 8);
-    CHECK(command_code(Dialect::legacy, Command::cancel_wait) == -1);
+    CHECK(command_code(Dialect::torch1, Command::delete_key) == 8);
+    CHECK(command_code(Dialect::torch1, Command::cancel_wait) == -1);
+    CHECK(command_code(Dialect::torch2_0, Command::delete_key) == 7);
+    CHECK(command_code(Dialect::torch2_0, Command::cancel_wait) == 11);
+    CHECK(command_code(Dialect::torch2_0, Command::ping) == -1);
     CHECK(command_code(Dialect::current, Command::barrier) == 18);
+}
+
+TEST_CASE("request 8 of an older client is DELETE_KEY alone and APPEND with a value") {
+    std::string eight(1, '\x8');
+    append_bytes(eight, "key");
+    std::string with_value = eight;
+    append_bytes(with_value, "value");
+
+    auto requests = parse(eight, 1000);
+    REQUIRE(requests.size() == 1);
+    CHECK(requests[0].command == Command::delete_key);
+
+    requests = parse(with_value, 1000);
+    REQUIRE(requests.size() == 1);
+    CHECK(requests[0].command == Command::append);
+    CHECK(requests[0].values == std::vector<std::string>{"value"});
+
+    // Once the dialect is settled, the bytes may come one by one.
+    std::string seven(1, '\x7');
+    append_bytes(seven, "key");
+    requests = parse(seven + with_value + std::string(1, '\xb'), 1);
+    REQUIRE(requests.size() == 3);
+    CHECK(requests[0].command == Command::delete_key);
+    CHECK(requests[1].command == Command::append);
+    CHECK(requests[2].command == Command::cancel_wait);
 }
 
 TEST_CASE("garbage and excess are refused before memory is spent on them") {

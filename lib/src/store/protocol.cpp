@@ -3,6 +3,7 @@
 #include <autolaunch/error.hpp>
 
 #include <array>
+#include <optional>
 #include <utility>
 
 namespace autolaunch::store {
@@ -36,18 +37,31 @@ constexpr std::array<Shape, kCommandCount> kShapes = {{
     {false, "kn"},   // barrier
 }};
 
-/// Indexed by the legacy number. WATCH_KEY (7) was answered on a second connection; it is not served.
-constexpr std::array<int, 9> kLegacyCommands = {1, 2, 3, 4, 5, 6, 7, -1, 8};
+// What 0, 1, 2 … mean in the older dialects.
+using enum Command;
+constexpr std::array kTorch1 = {set, compare_set, get, add, check, wait, key_count};  // and DELETE_KEY
+constexpr std::array kTorch2_0 = {set,       compare_set, get,    add,       check,     wait,
+                                  key_count, delete_key,  append, multi_get, multi_set, cancel_wait};
+constexpr unsigned char kTorch1DeleteKey = 8;
+
+/// The command that the number stands for; nothing when the dialect has none.
+std::optional<Command> command_of(Dialect dialect, unsigned char code) {
+    if (dialect == Dialect::current && code < kCommandCount) return static_cast<Command>(code);
+    if (dialect == Dialect::torch2_0 && code < kTorch2_0.size()) return kTorch2_0[code];
+    if (dialect == Dialect::older || dialect == Dialect::torch1) {
+        if (code < kTorch1.size()) return kTorch1[code];
+        if (code == kTorch1DeleteKey) return delete_key;
+    }
+    return std::nullopt;
+}
 
 [[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::corrupt, "store request: " + what); }
 
 }  // namespace
 
 int command_code(Dialect dialect, Command command) {
-    const int current = static_cast<int>(command);
-    if (dialect != Dialect::legacy) return current;
-    for (std::size_t code = 0; code < kLegacyCommands.size(); ++code) {
-        if (kLegacyCommands[code] == current) return static_cast<int>(code);
+    for (unsigned char code = 0; code < kCommandCount; ++code) {
+        if (command_of(dialect, code) == command) return code;
     }
     return -1;
 }
@@ -78,30 +92,43 @@ std::uint64_t load_le(const char* bytes, std::size_t count) {
 bool RequestParser::detect_dialect() {
     if (buffered_bytes() < 1) return false;
     if (input_[offset_] != 0) {  // the current dialect must start with VALIDATE = 0
-        dialect_ = Dialect::legacy;
+        dialect_ = Dialect::older;
         return true;
     }
     if (buffered_bytes() < 5) return false;
-    // Were these four bytes the length of a legacy SET's key, the key would be a gigabyte long.
+    // Were these four bytes the length of an older SET's key, the key would be a gigabyte long.
     const bool magic = load_le(input_.data() + offset_ + 1, 4) == kValidationMagic;
-    dialect_ = magic ? Dialect::current : Dialect::legacy;
+    dialect_ = magic ? Dialect::current : Dialect::older;
     return true;
+}
+
+/// Numbers that only one of the older dialects has tell which it is. 8 is in both: settle_request_eight().
+void RequestParser::settle_older(unsigned char code) {
+    if (dialect_ == Dialect::older && !command_of(Dialect::older, code)) dialect_ = Dialect::torch2_0;
+}
+
+/// The key of a request 8 is read: DELETE_KEY in torch1, which then waits for the reply; APPEND in torch2_0, which
+/// sends the key and the length of the value in one piece. So whether more has come tells them apart.
+void RequestParser::settle_request_eight() {
+    if (buffered_bytes() == 0) {
+        dialect_ = Dialect::torch1;
+        return;
+    }
+    dialect_ = Dialect::torch2_0;
+    current_.command = append;
+    fields_ = kShapes[static_cast<std::size_t>(append)].fields;
 }
 
 bool RequestParser::begin_request() {
     if (buffered_bytes() < 1) return false;
     const auto code = static_cast<unsigned char>(input_[offset_]);
-    int command = -1;
-    if (dialect_ == Dialect::legacy) {
-        if (code < kLegacyCommands.size()) command = kLegacyCommands[code];
-    } else if (code < kCommandCount) {
-        command = code;
-    }
-    if (command < 0) fail("unknown command " + std::to_string(code));
+    settle_older(code);
+    const auto command = command_of(dialect_, code);
+    if (!command) fail("unknown command " + std::to_string(code));
     ++offset_;
     current_ = Request{};
-    current_.command = static_cast<Command>(command);
-    const Shape& shape = kShapes[static_cast<std::size_t>(command)];
+    current_.command = *command;
+    const Shape& shape = kShapes[static_cast<std::size_t>(*command)];
     fields_ = shape.fields;
     field_ = 0;
     count_known_ = !shape.counted;
@@ -168,6 +195,7 @@ bool RequestParser::next(Request& request) {
         while (field_ < fields_.size()) {
             if (!read_field(fields_[field_])) return false;
             ++field_;
+            if (dialect_ == Dialect::older && current_.command == delete_key) settle_request_eight();
         }
         field_ = 0;
         --repetitions_;

@@ -40,9 +40,10 @@ inline constexpr std::size_t kCommandCount = 19;
 enum class CheckReply : std::uint8_t { ready, not_ready };
 enum class WaitReply : std::uint8_t { stop_waiting, canceled };
 
-/// How commands are numbered. `legacy` is PyTorch before VALIDATE existed (1.x): its numbers start at SET = 0 and end
-/// at DELETE_KEY = 8, with WATCH_KEY, which nobody used, at 7.
-enum class Dialect { unknown, current, legacy };
+/// How commands are numbered. PyTorch before 2.2 knows no VALIDATE: SET is 0 there, and so on up to GETNUMKEYS = 6. Then
+/// torch1 has WATCH_KEY (nobody used it) and DELETE_KEY, and torch2_0, of PyTorch 2.0 and 2.1, goes on from DELETE_KEY to
+/// CANCEL_WAIT. `older` is one of these two, not yet known which.
+enum class Dialect { unknown, current, older, torch1, torch2_0 };
 
 /// The command's number in the dialect; -1 when the dialect lacks it.
 int command_code(Dialect dialect, Command command);
@@ -79,6 +80,8 @@ public:
 private:
     bool detect_dialect();
     bool begin_request();
+    void settle_older(unsigned char code);
+    void settle_request_eight();
     bool read_field(char kind);
     bool read_bytes(std::size_t limit, std::vector<std::string>& to);
     bool read_integer(std::size_t bytes, std::uint64_t& value);

@@ -25,25 +25,33 @@ constexpr std::chrono::seconds kCancelTimeout{10};
 constexpr std::size_t kProbeCounts = 4;
 constexpr std::uint64_t kMaxReplyBytes = std::uint64_t{1} << 40;
 
-/// Tells the dialects apart in one round trip, or throws. The current one answers the four questions for the number of
-/// keys. To a legacy server the same bytes are a SET with a key of half an exabyte: it closes the connection.
-Connection connect_current(const StoreOptions& options, const Deadline& deadline) {
+/// Asks what only a server of this dialect answers with so many bytes; any other closes the connection. Throws
+/// Error{closed} then.
+Connection connect_asking(const StoreOptions& options, const std::string& question, std::size_t reply_bytes,
+                          const Deadline& deadline) {
     Connection connection(options.host, options.port, deadline);
-    std::string probe;
-    store::append_u8(probe, static_cast<std::uint8_t>(Command::validate));
-    store::append_u32(probe, store::kValidationMagic);
-    probe.append(kProbeCounts, static_cast<char>(Command::key_count));
-    connection.send(probe, deadline);
-    connection.receive(8 * kProbeCounts, deadline);
+    connection.send(question, deadline);
+    connection.receive(reply_bytes, deadline);
     return connection;
 }
 
-Connection connect_legacy(const StoreOptions& options, const Deadline& deadline) {
-    Connection connection(options.host, options.port, deadline);
-    const int code = store::command_code(Dialect::legacy, Command::key_count);
-    connection.send(std::string(1, static_cast<char>(code)), deadline);
-    connection.receive(8, deadline);
-    return connection;
+/// VALIDATE and four times "how many keys?". To an older server this is a SET with a key of half an exabyte.
+std::string current_question() {
+    std::string question;
+    store::append_u8(question, static_cast<std::uint8_t>(Command::validate));
+    store::append_u32(question, store::kValidationMagic);
+    return question.append(kProbeCounts, static_cast<char>(Command::key_count));
+}
+
+/// "The values of no keys", which is answered with nothing, and "how many keys?". PyTorch 1 does not know the first.
+std::string torch2_0_question() {
+    std::string question(1, static_cast<char>(store::command_code(Dialect::torch2_0, Command::multi_get)));
+    store::append_u64(question, 0);
+    return question.append(1, static_cast<char>(store::command_code(Dialect::torch2_0, Command::key_count)));
+}
+
+std::string torch1_question() {
+    return std::string(1, static_cast<char>(store::command_code(Dialect::torch1, Command::key_count)));
 }
 
 struct Connected {
@@ -51,13 +59,24 @@ struct Connected {
     Dialect dialect;
 };
 
+/// Newest first: each dialect costs those before it one round trip.
 Connected connect_any(const StoreOptions& options, const Deadline& deadline) {
-    try {
-        return {connect_current(options, deadline), Dialect::current};
-    } catch (const Error& error) {
-        if (error.code() != ErrorCode::closed) throw;
+    const struct {
+        Dialect dialect;
+        std::string question;
+        std::size_t reply_bytes;
+    } attempts[] = {{Dialect::current, current_question(), 8 * kProbeCounts},
+                    {Dialect::torch2_0, torch2_0_question(), 8},
+                    {Dialect::torch1, torch1_question(), 8}};
+    for (const auto& attempt : attempts) {
+        try {
+            return {connect_asking(options, attempt.question, attempt.reply_bytes, deadline), attempt.dialect};
+        } catch (const Error& error) {
+            const bool last = attempt.dialect == Dialect::torch1;
+            if (error.code() != ErrorCode::closed || last) throw;
+        }
     }
-    return {connect_legacy(options, deadline), Dialect::legacy};
+    throw Error(ErrorCode::closed, "no dialect was answered");
 }
 
 /// Until a store answers. The peer may not listen yet, or still be the forwarder of one that is not up.
