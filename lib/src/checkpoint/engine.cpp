@@ -177,12 +177,15 @@ void CheckpointEngine::tidy(std::int64_t step) {
 
 std::optional<CheckpointInfo> CheckpointEngine::latest(std::int64_t before) {
     std::optional<CheckpointInfo> found;
+    std::string text;
     together(world_, [&] {
-        if (world_.rank() == 0) found = find_newest(*storage_, options_.directory, before);
+        if (world_.rank() != 0) return;
+        found = find_newest(*storage_, options_.directory, before);
+        text = encode(found);
     });
     if (world_.rank() == 0 && found && events_.note)
         for (const std::string& reason : found->skipped) events_.note("checkpoint: passed over " + reason);
-    return decode(broadcast_text(world_, encode(found), 0));
+    return decode(broadcast_text(world_, text, 0));
 }
 
 void CheckpointEngine::load(const CheckpointInfo& checkpoint, const fsdp::State& state) {
