@@ -16,19 +16,19 @@ class Session;
 
 struct CheckpointOptions {
     std::filesystem::path directory;
-    int keep = 2;    ///< complete checkpoints kept; older ones are deleted once a newer one is durable
+    int keep = 2;  ///< complete checkpoints kept; older ones are deleted once a newer one is durable
 };
 
 struct SaveOptions {
-    std::string extra = "{}";    ///< JSON text of the trainer's own (loader position, random state); rank 0's is kept
+    std::string extra = "{}";  ///< JSON text of the trainer's own (loader position, random state); rank 0's is kept
 };
 
 /// A complete checkpoint on disk.
 struct CheckpointInfo {
     std::int64_t step = 0;
     std::filesystem::path path;
-    std::string extra;                   ///< JSON text, as saved
-    std::vector<std::string> skipped;    ///< newer directories that latest() passed over, with the reason
+    std::string extra;                 ///< JSON text, as saved
+    std::vector<std::string> skipped;  ///< newer directories that latest() passed over, with the reason
 };
 
 /// Saves and restores training state: safetensors shards plus a JSON manifest (docs/checkpoint-format.md). A checkpoint
@@ -51,9 +51,9 @@ public:
         return save(step, joined(model.state(), optimizer.state()), options);
     }
 
-    /// The newest complete checkpoint of a step before `before`, or nothing. Collective: rank 0 looks, all get its answer.
-    /// Complete: the manifest is whole, and every file is there with its size. Damage inside a file shows in load(); then
-    /// latest(info.step) is the one before.
+    /// The newest complete checkpoint of a step before `before`, or nothing. Collective: rank 0 looks, all get its
+    /// answer. Complete: the manifest is whole, and every file is there with its size. Damage inside a file shows in
+    /// load(); then latest(info.step) is the one before.
     std::optional<CheckpointInfo> latest(std::int64_t before = INT64_MAX);
     /// Fills the state's memory from a checkpoint. Collective. Every tensor of the state must be in it with the same
     /// shape and type (Error{mismatch}); the digest of every block read is verified (Error{corrupt}). Throws on every

@@ -21,17 +21,17 @@ struct AdamWOptions {
 };
 
 struct StepOptions {
-    std::optional<double> lr;               ///< this step's learning rate, for schedules
-    std::optional<double> max_grad_norm;    ///< clip the whole model's gradient to this 2-norm
-    int micro_batches = 1;                  ///< gradients are divided by world size * micro_batches
+    std::optional<double> lr;             ///< this step's learning rate, for schedules
+    std::optional<double> max_grad_norm;  ///< clip the whole model's gradient to this 2-norm
+    int micro_batches = 1;                ///< gradients are divided by world size * micro_batches
 };
 
 struct StepResult {
-    double grad_norm = 0;    ///< 2-norm of the averaged gradient of the whole model, before clipping
+    double grad_norm = 0;  ///< 2-norm of the averaged gradient of the whole model, before clipping
 };
 
-/// AdamW with decoupled weight decay (Loshchilov & Hutter, "Decoupled Weight Decay Regularization", algorithm 2), on this
-/// rank's shard:
+/// AdamW with decoupled weight decay (Loshchilov & Hutter, "Decoupled Weight Decay Regularization", algorithm 2), on
+/// this rank's shard:
 ///     m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g²
 ///     p = p (1 - lr·wd) - lr · m/(1-beta1^t) / (sqrt(v/(1-beta2^t)) + eps)
 /// as torch.optim.AdamW computes it. g is the summed gradient times 1/(N · micro_batches) and the clip factor, which is
@@ -46,11 +46,11 @@ public:
     AdamW(AdamW&&) noexcept;
     ~AdamW();
 
-    /// Collective. Zeroes the gradients. No unit may be unsharded. The first step also compares the order of units across
-    /// ranks; throws Error{mismatch} on every rank when they differ.
+    /// Collective. Zeroes the gradients. No unit may be unsharded. The first step also compares the order of units
+    /// across ranks; throws Error{mismatch} on every rank when they differ.
     StepResult step(const StepOptions& options = {}, Stream stream = {});
     std::int64_t step_count() const noexcept;
-    void set_step_count(std::int64_t steps) noexcept;    ///< after loading a checkpoint
+    void set_step_count(std::int64_t steps) noexcept;  ///< after loading a checkpoint
 
     /// "<parameter>.exp_avg" and "<parameter>.exp_avg_sq", for a checkpoint.
     State state();

@@ -30,13 +30,13 @@ class AUTOLAUNCH_API ShardLayout {
 public:
     struct Placement {
         ParameterSpec parameter;
-        std::int64_t offset = 0;    ///< of its first element in the arena
+        std::int64_t offset = 0;  ///< of its first element in the arena
     };
     /// A run of one parameter's elements in one rank's shard.
     struct Interval {
         std::size_t parameter_index = 0;
-        std::int64_t parameter_offset = 0;    ///< first element, in the row-major flattened parameter
-        std::int64_t shard_offset = 0;        ///< where it lies in the shard
+        std::int64_t parameter_offset = 0;  ///< first element, in the row-major flattened parameter
+        std::int64_t shard_offset = 0;      ///< where it lies in the shard
         std::int64_t count = 0;
     };
 
@@ -63,15 +63,15 @@ private:
 /// stores. The memory belongs to the model or the optimizer.
 struct StateTensor {
     struct Piece {
-        std::int64_t offset = 0;    ///< first element in the row-major flattened tensor
+        std::int64_t offset = 0;  ///< first element in the row-major flattened tensor
         std::int64_t count = 0;
         std::byte* data = nullptr;
     };
-    std::string name;                   ///< unique in the checkpoint, e.g. "h.0.attn.w" or "h.0.attn.w.exp_avg"
+    std::string name;  ///< unique in the checkpoint, e.g. "h.0.attn.w" or "h.0.attn.w.exp_avg"
     DataType type = DataType::f32;
-    std::vector<std::int64_t> shape;    ///< of the whole tensor
-    std::vector<Piece> pieces;          ///< this rank's; empty when it holds none of the tensor
-    bool replicated = false;            ///< every rank holds all of it (no_shard)
+    std::vector<std::int64_t> shape;  ///< of the whole tensor
+    std::vector<Piece> pieces;        ///< this rank's; empty when it holds none of the tensor
+    bool replicated = false;          ///< every rank holds all of it (no_shard)
 };
 
 /// Everything one rank saves and restores: every rank names the same tensors, in the same order.

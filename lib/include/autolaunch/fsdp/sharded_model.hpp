@@ -17,16 +17,16 @@ namespace autolaunch::fsdp {
 
 /// This build does full_shard and no_shard; the others throw Error{unsupported}.
 enum class ShardingStrategy {
-    full_shard,       ///< parameters, gradients and optimizer state are sharded (ZeRO-3)
-    shard_grad_op,    ///< gradients and optimizer state are sharded (ZeRO-2)
-    no_shard,         ///< everything is replicated, gradients are all-reduced (DDP)
-    hybrid_shard,     ///< full_shard within a group, replicated between groups
+    full_shard,     ///< parameters, gradients and optimizer state are sharded (ZeRO-3)
+    shard_grad_op,  ///< gradients and optimizer state are sharded (ZeRO-2)
+    no_shard,       ///< everything is replicated, gradients are all-reduced (DDP)
+    hybrid_shard,   ///< full_shard within a group, replicated between groups
 };
 
 /// This build does f32; anything else throws Error{unsupported}.
 struct Precision {
-    DataType param = DataType::f32;     ///< what unshard() gathers
-    DataType reduce = DataType::f32;    ///< what reduce_grads() sums in
+    DataType param = DataType::f32;   ///< what unshard() gathers
+    DataType reduce = DataType::f32;  ///< what reduce_grads() sums in
 };
 
 struct ShardedModelOptions {
@@ -42,11 +42,12 @@ struct TensorView {
     std::int64_t count = 0;
 
     /// Throws Error{mismatch} when T is not the tensor's type.
-    template <class T> std::span<T> as() const {
+    template <class T>
+    std::span<T> as() const {
         constexpr DataType asked = data_type_of<std::remove_const_t<T>>;
         if (asked != type) {
-            throw Error(ErrorCode::mismatch, "the tensor holds " + std::string(name_of(type)) + ", not " +
-                                                 std::string(name_of(asked)));
+            throw Error(ErrorCode::mismatch,
+                        "the tensor holds " + std::string(name_of(type)) + ", not " + std::string(name_of(asked)));
         }
         return {static_cast<T*>(bytes), static_cast<std::size_t>(count)};
     }
@@ -59,7 +60,7 @@ class AUTOLAUNCH_API UnshardedParameters {
 public:
     UnshardedParameters(UnshardedParameters&&) noexcept;
     UnshardedParameters& operator=(UnshardedParameters&&) noexcept;
-    ~UnshardedParameters();    ///< reshards: the gathered memory is given back
+    ~UnshardedParameters();  ///< reshards: the gathered memory is given back
 
     /// Throws Error{invalid_argument} naming the nearest name when there is none.
     TensorView operator[](std::string_view name) const;
@@ -73,21 +74,21 @@ private:
 /// What is gathered, computed and reduced together, usually one transformer layer. Made by ShardedModel::add_unit.
 class AUTOLAUNCH_API Unit {
 public:
-    class Impl;    // private header: lib/src/fsdp/engine.hpp
+    class Impl;  // private header: lib/src/fsdp/engine.hpp
     ~Unit();
     const std::string& name() const noexcept;
     const ShardLayout& layout() const noexcept;
 
-    /// All-gathers the parameters (no_shard: nothing to do). Collective: all ranks call the units in the same order. A unit
-    /// that is unsharded already is not gathered again; it is resharded when the last of its scopes ends.
+    /// All-gathers the parameters (no_shard: nothing to do). Collective: all ranks call the units in the same order. A
+    /// unit that is unsharded already is not gathered again; it is resharded when the last of its scopes ends.
     UnshardedParameters unshard(Stream stream = {});
     /// The whole gradient of a parameter, zero when first asked for after reduce_grads(). Add to it in backward.
     TensorView grad(std::string_view name);
-    /// Sums the gradients over the ranks into this rank's gradient shard, adding to what earlier micro-batches left there,
-    /// and gives the whole gradient's memory back. Collective.
+    /// Sums the gradients over the ranks into this rank's gradient shard, adding to what earlier micro-batches left
+    /// there, and gives the whole gradient's memory back. Collective.
     void reduce_grads(Stream stream = {});
 
-    Impl& impl() noexcept { return *impl_; }    // for the optimizer
+    Impl& impl() noexcept { return *impl_; }  // for the optimizer
 
 private:
     friend class ShardedModel;
@@ -112,9 +113,9 @@ private:
     int* depth_;
 };
 
-/// A model's parameters, cut over the ranks of a communicator. Explicit calls, no hooks: the trainer says when a unit is
-/// gathered and when its gradients are reduced. The order of units from one optimizer step to the next is recorded the
-/// first time and must repeat: a rank that deviates throws Error{mismatch} and aborts the communicator, so that the
+/// A model's parameters, cut over the ranks of a communicator. Explicit calls, no hooks: the trainer says when a unit
+/// is gathered and when its gradients are reduced. The order of units from one optimizer step to the next is recorded
+/// the first time and must repeat: a rank that deviates throws Error{mismatch} and aborts the communicator, so that the
 /// others throw too instead of waiting for it. Evaluation passes are exempt inside evaluation().
 ///
 /// Owner: the trainer. Threads: one. Blocks: in collectives, at most the communicator's timeout.
@@ -148,7 +149,7 @@ public:
     Unit& unit(std::string_view name);
     Communicator& world() noexcept;
     const ShardedModelOptions& options() const noexcept;
-    std::int64_t parameter_count() const noexcept;    ///< of the whole model, without padding
+    std::int64_t parameter_count() const noexcept;  ///< of the whole model, without padding
 
     /// The parameters' f32 masters, for a checkpoint.
     State state();
