@@ -87,7 +87,7 @@ void Trainer::introduce() const {
     std::printf("text %s: %d files, %zu bytes to train on, %zu held out, unigram entropy %.3f nats\n",
                 config_.dataloader.path.c_str(), text_.file_count, text_.train.size(), text_.validation.size(),
                 entropy);
-    std::printf("%d ranks over %s, %s, %d threads each, %s kernels\n", world_.size(),
+    std::printf("world size %d over %s, %s, threads per rank %d, %s kernels\n", world_.size(),
                 std::string(world_.backend()).c_str(), name_of(config_.sharding_strategy), pool_.size(),
                 vector_kernels<float>().instruction_set);
     std::fflush(stdout);

@@ -66,7 +66,7 @@ for strategy in full_shard no_shard; do
     echo "-- two ranks, $strategy: the losses of one"
     config "$work/$strategy.json" 40 "" "$strategy"
     run 2 "$work/$strategy.json" > "$work/$strategy"
-    grep -q '^2 ranks' "$work/$strategy" || fail "the two ranks did not find each other: $(cat "$work/$strategy")"
+    grep -q '^world size 2 ' "$work/$strategy" || fail "the two ranks did not find each other: $(cat "$work/$strategy")"
     same_losses "$work/alone" "$work/$strategy" || fail "other losses on two ranks"
 done
 

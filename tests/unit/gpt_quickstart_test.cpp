@@ -31,7 +31,7 @@ TEST_CASE("quickstart.yaml is understood by the launcher and by the trainer") {
     CHECK(config.step_scheduler.max_steps == 1000);
     CHECK(config.step_scheduler.checkpoint_every == 200);
     CHECK(config.checkpoint.enabled);
-    CHECK(config.checkpoint.directory.empty());    // the run directory's
+    CHECK(config.checkpoint.directory.empty());  // the run directory's
     CHECK_FALSE(config.fail);
 }
 
