@@ -39,8 +39,11 @@ std::string program_name(const TrainerSpec& trainer) {
 int count_ranks(const ResourceSpec& resources, std::size_t gpu_count, std::size_t cpu_count) {
     int ranks = 0;
     switch (resources.ranks_mode) {
-        case RanksPerNode::automatic:
+        case RanksPerNode::unset:
             ranks = gpu_count > 0 ? static_cast<int>(gpu_count) : 1;
+            break;
+        case RanksPerNode::automatic:
+            ranks = static_cast<int>(gpu_count > 0 ? gpu_count : cpu_count);
             break;
         case RanksPerNode::cpu:
             ranks = static_cast<int>(cpu_count);

@@ -108,7 +108,8 @@ void Reporter::show(const Event&, const JobEnded& job) {
     stop_notice_.reset();
     console_.set_status({});
     if (options_.quiet) return;
-    if (options_.progress && progress_.known()) console_.write_message(progress_.plain());
+    const bool shown = !progress_changed_ && !console_.has_status_line();  // a status line is gone by now
+    if (options_.progress && progress_.known() && !shown) console_.write_message(progress_.plain());
     console_.write_message(closing_line(job, run_dir_, console_.style()));
 }
 

@@ -24,12 +24,14 @@ struct DistributedSpec {
     std::string backend;              ///< nccl, gloo, mpi, shm, …; empty: the trainer's own
 };
 
-enum class RanksPerNode { automatic, cpu, gpu, fixed };    ///< torchrun's auto, cpu, gpu and N
+/// `unset`: one a GPU, or one where there are none. The others are torchrun's auto (one a GPU, or one a CPU where there
+/// are none), cpu, gpu and N.
+enum class RanksPerNode { unset, automatic, cpu, gpu, fixed };
 
 struct ResourceSpec {
     int nodes = 1;
     std::optional<int> gpus_per_node;
-    RanksPerNode ranks_mode = RanksPerNode::automatic;
+    RanksPerNode ranks_mode = RanksPerNode::unset;
     int ranks_per_node = 0;                            ///< with RanksPerNode::fixed
     std::optional<std::int64_t> memory_per_gpu_bytes;
     std::optional<int> cpu_cores_per_gpu;

@@ -59,9 +59,10 @@ Section resource_section() {
          {"ranks_per_node",
           Form::ranks_per_node,
           FIELD(resources),
-          "auto",
+          "",
           "Ranks on each machine, as torchrun's --nproc-per-node. gpu: one per GPU; cpu: one per CPU; auto: one per "
-          "GPU, or one where there are none; or their number.",
+          "GPU, or one per CPU where there are none; or their number. Without it: one per GPU, or one where there are "
+          "none.",
           {},
           1},
          {"memory_per_gpu", Form::size, FIELD(resources.memory_per_gpu_bytes), "", "Memory that a GPU must have."},

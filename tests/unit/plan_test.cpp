@@ -98,6 +98,8 @@ const GenerationFacts kFacts = {1, "127.0.0.1", 29512, "/tmp/s/agent.sock", "/ru
 TEST_CASE("ranks a node: GPUs if there are any, else one") {
     CHECK(rank_count(trainer(), kCpuMachine) == 1);
     CHECK(rank_count(trainer(), kGpuMachine) == 8);
+    CHECK(rank_count(with_ranks(RanksPerNode::automatic), kGpuMachine) == 8);
+    CHECK(rank_count(with_ranks(RanksPerNode::automatic), kCpuMachine) == 8);  // torchrun's: one a CPU
     CHECK(rank_count(with_ranks(RanksPerNode::cpu), kCpuMachine) == 8);
     CHECK(rank_count(with_ranks(RanksPerNode::gpu), kGpuMachine) == 8);
     CHECK(rank_count(with_ranks(RanksPerNode::fixed, 3), kGpuMachine) == 3);
