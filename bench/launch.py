@@ -4,13 +4,15 @@
     bench/launch.py BUILD_DIRECTORY [--runs 9] [--ranks 1,2,8,32] [--peers]
 
 Every program runs once before it is timed. Runs alternate between the programs, so that a busy moment of the machine
-does not fall on one of them. Each run of autolaunch writes a run directory of its own (removing the old one just before
-would be timed too: ext4 then searches for inodes that were not freed just now). Prints medians in ms and ratios to the
+does not fall on one of them. Each run of autolaunch writes a run directory of its own, and all are removed at the end:
+for some seconds after files were removed ext4 takes up to twenty times as long to create one, as it passes over inodes
+that were freed just now. So let the disk rest for a minute before, too; TMPDIR=/dev/shm leaves the disk out. Prints medians in ms and ratios to the
 floor. A run that takes over 30 s is killed and counted as hung (mpirun 4.1.4 hangs at times when 32 local processes exit
 at once).
 """
 import argparse
 import os
+import select
 import shutil
 import statistics
 import subprocess
@@ -42,23 +44,25 @@ def run_once(command, scratch):
     begin = time.perf_counter()
     with subprocess.Popen(command, cwd=scratch, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                           stdin=subprocess.DEVNULL) as child:
-        try:
-            code = child.wait(TIMEOUT_S)
-        except subprocess.TimeoutExpired:
+        # Popen.wait(timeout) polls with growing pauses and would be timed instead; a pidfd wakes at once.
+        pidfd = os.pidfd_open(child.pid)
+        ended, _, _ = select.select([pidfd], [], [], TIMEOUT_S)
+        elapsed_ms = (time.perf_counter() - begin) * 1000
+        os.close(pidfd)
+        if not ended:
             child.kill()
             return None
-    return (time.perf_counter() - begin) * 1000 if code == 0 else None
+    return elapsed_ms if child.returncode == 0 else None
 
 
-def measure(build, ranks, runs, peers):
-    with tempfile.TemporaryDirectory(prefix="autolaunch-bench-") as scratch:
-        todo = commands(build, ranks, peers)
-        for command in todo.values():
-            run_once(command, scratch)
-        times = {name: [] for name in todo}
-        for _ in range(runs):
-            for name, command in todo.items():
-                times[name].append(run_once(command, scratch))
+def measure(build, ranks, runs, peers, scratch):
+    todo = commands(build, ranks, peers)
+    for command in todo.values():
+        run_once(command, scratch)
+    times = {name: [] for name in todo}
+    for _ in range(runs):
+        for name, command in todo.items():
+            times[name].append(run_once(command, scratch))
     return times
 
 
@@ -70,9 +74,14 @@ def main():
     parser.add_argument("--peers", action="store_true", help="mpirun and torchrun, where they are installed")
     arguments = parser.parse_args()
     build = os.path.abspath(arguments.build)
+    with tempfile.TemporaryDirectory(prefix="autolaunch-bench-") as scratch:    # removed once, at the end
+        compare(build, arguments, scratch)
+
+
+def compare(build, arguments, scratch):
     print(f"{'ranks':>5}  {'program':<12} {'median ms':>9}  {'min ms':>7}  {'x floor':>7}  failed or hung")
     for ranks in map(int, arguments.ranks.split(",")):
-        times = measure(build, ranks, arguments.runs, arguments.peers)
+        times = measure(build, ranks, arguments.runs, arguments.peers, scratch)
         good = {name: [t for t in values if t is not None] for name, values in times.items()}
         if not good["posix_spawn"]:
             sys.exit("the floor itself failed")

@@ -1,6 +1,8 @@
 #include "cli/run.hpp"
 
 #include "allocation/allocation.hpp"
+#include "rendezvous/coordinator.hpp"
+#include "rendezvous/socket_directory.hpp"
 #include "report/console.hpp"
 #include "report/reporter.hpp"
 #include "spawn/keeper.hpp"
@@ -52,13 +54,14 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
 }
 
 int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::string& version) {
-    UniqueFd keeper_gone = start_keeper();
+    const SocketDirectory sockets;
+    UniqueFd keeper_gone = start_keeper(sockets.path());
     const LaunchPlan plan = plan_here(spec, environment);
     check_runnable(plan);
     const RunDirectory run_dir(plan);
     Console console(ConsoleOptions::from_environment());
     Reporter reporter(reporter_options(plan, run_dir, version), console);
-    Coordinator coordinator(plan);
+    Coordinator coordinator(plan, sockets.path());
     Supervisor agent(plan, run_dir, coordinator, {reporter, console}, std::move(keeper_gone));
     const int exit_code = agent.run(environment);
     console.flush(Deadline::after(kFlushTimeout));

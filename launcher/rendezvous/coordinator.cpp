@@ -36,12 +36,13 @@ std::unique_ptr<StoreServer> open_store(asio::io_context& io, const StoreServerO
 
 }  // namespace
 
-Coordinator::Coordinator(const LaunchPlan& plan) : plan_(plan) {}
+Coordinator::Coordinator(const LaunchPlan& plan, std::filesystem::path socket_directory)
+    : plan_(plan), socket_directory_(std::move(socket_directory)) {}
 
 GenerationSockets Coordinator::open(asio::io_context& io, int generation, SessionServer::Callback on_message) {
     GenerationSockets sockets;
     sockets.store = open_store(io, store_options(plan_));
-    const auto path = socket_directory_.path() / ("agent-" + std::to_string(generation));
+    const auto path = socket_directory_ / ("agent-" + std::to_string(generation));
     sockets.session = std::make_unique<SessionServer>(io, path, std::move(on_message));
     sockets.facts.generation = generation;
     sockets.facts.master_addr = master_address(plan_.spec);

@@ -1,11 +1,11 @@
 #pragma once
 #include "plan/launch_plan.hpp"
-#include "rendezvous/socket_directory.hpp"
 #include "session/agent_socket.hpp"
 #include "store/store_server.hpp"
 
 #include <asio/io_context.hpp>
 
+#include <filesystem>
 #include <memory>
 
 namespace autolaunch::launcher {
@@ -24,14 +24,15 @@ struct GenerationSockets {
 /// gave as the master address.
 class Coordinator {
 public:
-    explicit Coordinator(const LaunchPlan& plan);
+    /// `socket_directory`: a folder that only this user may enter, with a short path.
+    Coordinator(const LaunchPlan& plan, std::filesystem::path socket_directory);
 
     /// Throws Error with a hint: an address that is not ours, a port that is taken.
     GenerationSockets open(asio::io_context& io, int generation, SessionServer::Callback on_message);
 
 private:
     const LaunchPlan& plan_;
-    SocketDirectory socket_directory_;
+    std::filesystem::path socket_directory_;
 };
 
 /// The address that ranks are told: --master-addr, --local-addr, or the loopback.

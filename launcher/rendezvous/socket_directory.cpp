@@ -21,8 +21,8 @@ std::vector<std::string> parents() {
     const char* runtime = std::getenv("XDG_RUNTIME_DIR");
     if (runtime != nullptr && runtime[0] == '/' && std::string(runtime).size() <= kLongestParent)
         found.emplace_back(runtime);
-    found.emplace_back("/tmp");
     found.emplace_back("/dev/shm");
+    found.emplace_back("/tmp");
     return found;
 }
 
@@ -38,7 +38,7 @@ SocketDirectory::SocketDirectory() {
         }
         error = errno;
     }
-    throw SystemError(error, "create a folder for sockets in /tmp", "/tmp or XDG_RUNTIME_DIR must be writable");
+    throw SystemError(error, "create a folder for sockets in /tmp", "XDG_RUNTIME_DIR, /dev/shm or /tmp must be writable");
 }
 
 SocketDirectory::~SocketDirectory() {

@@ -4,8 +4,9 @@
 
 namespace autolaunch::launcher {
 
-/// A folder for the agent's Unix sockets that only its user may enter, in XDG_RUNTIME_DIR or /tmp: not in the run
-/// directory, which may be on a network file system and have a long name (a socket's path is limited to 107 bytes).
+/// A folder for the agent's Unix sockets that only its user may enter, in XDG_RUNTIME_DIR, /dev/shm or /tmp: in memory
+/// where possible, and not in the run directory, which may be on a network file system and have a long name (a socket's
+/// path is limited to 107 bytes).
 /// Removed with all it holds by the destructor.
 class SocketDirectory {
 public:

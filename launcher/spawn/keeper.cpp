@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <system_error>
 
 namespace autolaunch::launcher {
 
@@ -43,7 +44,7 @@ bool wait_for_agent(pid_t agent, siginfo_t& ended, int options) {
     }
 }
 
-[[noreturn]] void keep(pid_t agent, const sigset_t& signals) {
+[[noreturn]] void keep(pid_t agent, const sigset_t& signals, const std::filesystem::path& scratch) {
     ::prctl(PR_SET_NAME, "autolaunch-keep");
     siginfo_t ended{};
     while (!wait_for_agent(agent, ended, WNOHANG)) {
@@ -51,9 +52,12 @@ bool wait_for_agent(pid_t agent, siginfo_t& ended, int options) {
         if (signal > 0 && signal != SIGCHLD) ::kill(agent, signal);
     }
     const bool all_ended = end_children({}, Deadline::after(kEndingTimeout));
-    if (ended.si_code != CLD_EXITED)
+    if (ended.si_code != CLD_EXITED) {
+        std::error_code ignored;
+        std::filesystem::remove_all(scratch, ignored);
         std::fprintf(stderr, "autolaunch: its agent (pid %d) was killed by SIG%s; %s\n", agent,
                      ::sigabbrev_np(ended.si_status), all_ended ? "its ranks were ended" : "some processes do not end");
+    }
     std::fflush(stderr);
     ::_exit(exit_code_of(ended));
 }
@@ -69,7 +73,7 @@ void fill_standard_streams() {
 
 }  // namespace
 
-UniqueFd start_keeper() {
+UniqueFd start_keeper(const std::filesystem::path& scratch) {
     fill_standard_streams();
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw SystemError(errno, "open a pipe");
@@ -89,7 +93,7 @@ UniqueFd start_keeper() {
     }
     if (pid > 0) {
         keeper_gone.reset();
-        keep(pid, signals);
+        keep(pid, signals, scratch);
     }
     kept_open.reset();
     // Away from the terminal's foreground group: Ctrl-C reaches us once, through the keeper. Writing must stay allowed.

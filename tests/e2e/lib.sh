@@ -4,6 +4,8 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/autolaunch-e2e-XXXXXX")
 export E2E_MARK="e2e-$$-$RANDOM"
 misbehave="$AUTOLAUNCH_BINARY_DIR/tests/integration/misbehave"
 cd "$work" || exit 1
+export XDG_RUNTIME_DIR=$work/runtime
+mkdir -m 700 "$XDG_RUNTIME_DIR"
 
 # Live processes of ranks and of what they left, started below this test: found by program and environment.
 ranks_left() {
@@ -44,4 +46,8 @@ eventually() {
     done
     fail "$what did not happen"
 }
-nothing_left() { expect "processes left behind" "" "$(ranks_left | tr '\n' ' ')"; }
+# Neither processes nor the folder with the agent's sockets.
+nothing_left() {
+    expect "sockets left behind" "" "$(ls "$XDG_RUNTIME_DIR")"
+    expect "processes left behind" "" "$(ranks_left | tr '\n' ' ')"
+}

@@ -229,7 +229,7 @@ pid_t start_kept(Agent agent) {
     std::fflush(nullptr);
     const pid_t pid = ::fork();
     if (pid != 0) return pid;
-    const UniqueFd keeper_gone = start_keeper();
+    const UniqueFd keeper_gone = start_keeper({});
     ::_exit(agent(keeper_gone.get()));
 }
 

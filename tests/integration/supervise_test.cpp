@@ -7,6 +7,8 @@
 #include "report/console.hpp"
 #include "report/reporter.hpp"
 #include "spawn/keeper.hpp"
+#include "rendezvous/coordinator.hpp"
+#include "rendezvous/socket_directory.hpp"
 #include "supervise/run_directory.hpp"
 #include "supervise/supervisor.hpp"
 
@@ -122,13 +124,14 @@ public:
 private:
     int run() {
         try {
-            UniqueFd keeper_gone = start_keeper();
+            const SocketDirectory sockets;
+            UniqueFd keeper_gone = start_keeper(sockets.path());
             write_file_durably(path("agent"), std::to_string(::getpid()));
             const RunDirectory run_dir(plan_);
             const UniqueFd nowhere = open_file("/dev/null", O_RDWR);
             Console console({.stdout_fd = nowhere.get(), .stderr_fd = nowhere.get()});
             Reporter reporter({.version = "test", .events_path = run_dir.events_path()}, console);
-            Coordinator coordinator(plan_);
+            Coordinator coordinator(plan_, sockets.path());
             Supervisor agent(plan_, run_dir, coordinator, {reporter, console}, std::move(keeper_gone));
             const auto separator = mark_.find('=');
             return agent.run({{"PATH", "/usr/bin:/bin"}, {mark_.substr(0, separator), mark_.substr(separator + 1)}});
