@@ -35,15 +35,15 @@ if [ -z "$build" ]; then
     cmake --build "$build" --parallel "$(nproc)" --target autolaunch gpt >"$build/build.log" 2>&1 ||
         { grep -E 'FAILED|error' "$build/build.log" >&2; exit 1; }
 fi
-export PATH=$PWD/$build/launcher:$PWD/$build/examples/gpt:$PATH
+build=$(cd "$build" && pwd)
+export PATH=$build/launcher:$build/examples/gpt:$PATH
 
-runs=runs/quickstart-$(date +%Y%m%d-%H%M%S)-$$
+runs=${AUTOLAUNCH_QUICKSTART_RUNS:-runs}/quickstart-$(date +%Y%m%d-%H%M%S)-$$
 
 train() { # RUN_DIR: the main job, with a run directory of its own
     echo
     echo "\$ autolaunch -c configs/quickstart.yaml ${overrides[*]-}"
-    autolaunch --log-dir "$1" -c configs/quickstart.yaml "checkpoint.checkpoint_dir=$PWD/$1/checkpoints" \
-        ${overrides[@]+"${overrides[@]}"}
+    autolaunch --log-dir "$1" -c configs/quickstart.yaml ${overrides[@]+"${overrides[@]}"}
 }
 
 last_loss() { # RUN_DIR: what the last step of rank 0 reported

@@ -1,0 +1,53 @@
+#!/bin/bash
+# What the plan says is what the ranks get: CPUs from the kernel's own account, OMP_NUM_THREADS, and the user's values.
+. "$(dirname "$0")/lib.sh"
+
+[ -x /usr/bin/python3 ] || skip "no /usr/bin/python3 to read the plan with"
+all_cpus=$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status)
+show='echo "cpus $(sed -n "s/^Cpus_allowed_list:\t//p" /proc/self/status)"; echo "omp $OMP_NUM_THREADS"'
+cores=$(lscpu -p=CORE,SOCKET | grep -v '^#' | sort -u | wc -l)
+
+cat >spec.yaml <<SPEC
+trainer:
+  command: [/bin/sh, -c, '$show']
+resource_management:
+  ranks_per_node: 2
+  binding: exclusive
+SPEC
+env -u OMP_NUM_THREADS "$AUTOLAUNCH" plan -c spec.yaml --json >plan.json 2>err.log || fail "no plan"
+env -u OMP_NUM_THREADS "$AUTOLAUNCH" -c spec.yaml --log-dir run >out.log 2>err.log </dev/null
+expect "exit code" 0 "$?"
+
+# RANK EXPRESSION over `rank`, of plan.json; a list of CPUs in the kernel's form.
+planned() {
+    /usr/bin/python3 - "$@" <<'PYTHON'
+import itertools, json, sys
+rank = json.load(open("plan.json"))["ranks"][int(sys.argv[1])]
+def as_list(cpus):
+    runs = [[c for _, c in run] for _, run in itertools.groupby(enumerate(cpus), lambda pair: pair[1] - pair[0])]
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+environment = {variable["name"]: variable["value"] for variable in rank["environment"]}
+print(eval(sys.argv[2]))
+PYTHON
+}
+for rank in 0 1; do
+    got=run/generation-0/rank-$rank/stdout
+    expect "CPUs of rank $rank" "$(planned $rank 'as_list(rank["cpus"])')" "$(sed -n 's/^cpus //p' $got)"
+    expect "OMP_NUM_THREADS of rank $rank" "$(planned $rank 'environment["OMP_NUM_THREADS"]')" "$(sed -n 's/^omp //p' $got)"
+done
+if [ "$cores" -ge 2 ]; then
+    [ "$(sed -n 's/^cpus //p' run/generation-0/rank-0/stdout)" != "$(sed -n 's/^cpus //p' run/generation-0/rank-1/stdout)" ] ||
+        fail "exclusive ranks share their CPUs on a machine of $cores cores"
+fi
+
+OMP_NUM_THREADS=7 "$AUTOLAUNCH" -c spec.yaml --log-dir own resource_management.binding=none >out.log 2>err.log </dev/null
+expect "exit code" 0 "$?"
+contains "the user's OMP_NUM_THREADS" own/generation-0/rank-1/stdout "omp 7"
+contains "binding none leaves the CPUs alone" own/generation-0/rank-1/stdout "cpus $all_cpus"
+
+# Never wider than what autolaunch itself may use.
+first=${all_cpus%%[-,]*}
+taskset -c "$first" "$AUTOLAUNCH" -c spec.yaml --log-dir narrow >out.log 2>err.log </dev/null
+expect "exit code" 0 "$?"
+for rank in 0 1; do contains "a narrowed mask" narrow/generation-0/rank-$rank/stdout "cpus $first"; done
+echo "passed"
