@@ -113,7 +113,7 @@ std::vector<Choice> choose(const NodeTopology& topology, const std::vector<RankL
         for (std::size_t i = 0; i < members.size(); ++i) {
             const auto& part = split[i];
             choices[members[i]] = {cpus_of(part), exclusive
-                                                      ? fmt::format("{} cores of its own", part.size())
+                                                      ? fmt::format("{} core{} of its own", part.size(), part.size() == 1 ? "" : "s")
                                                       : fmt::format("the core complex of L3 {}", part.front().l3)};
         }
     }

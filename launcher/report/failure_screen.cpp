@@ -24,11 +24,6 @@ constexpr std::size_t kMaxLineBytes = 400;  // a longer one is data, not a messa
 constexpr std::size_t kNamedFailures = 3;   // of other ranks; the rest is counted
 constexpr std::string_view kIndent = "    ";
 
-std::string signal_name(int signal) {
-    const char* name = ::sigabbrev_np(signal);
-    return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
-}
-
 std::string safe(std::string_view text) {
     const bool cut = text.size() > kMaxLineBytes;
     return escape_for_terminal(text.substr(0, kMaxLineBytes), Colours::strip) + (cut ? "…" : "");

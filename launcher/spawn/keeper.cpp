@@ -1,5 +1,6 @@
 #include "spawn/keeper.hpp"
 
+#include "base/text.hpp"
 #include "spawn/process_tree.hpp"
 
 #include <autolaunch/error.hpp>
@@ -55,8 +56,8 @@ bool wait_for_agent(pid_t agent, siginfo_t& ended, int options) {
     if (ended.si_code != CLD_EXITED) {
         std::error_code ignored;
         std::filesystem::remove_all(scratch, ignored);
-        std::fprintf(stderr, "autolaunch: its agent (pid %d) was killed by SIG%s; %s\n", agent,
-                     ::sigabbrev_np(ended.si_status), all_ended ? "its ranks were ended" : "some processes do not end");
+        std::fprintf(stderr, "autolaunch: its agent (pid %d) was killed by %s; %s\n", agent,
+                     signal_name(ended.si_status).c_str(), all_ended ? "its ranks were ended" : "some processes do not end");
     }
     std::fflush(stderr);
     ::_exit(exit_code_of(ended));

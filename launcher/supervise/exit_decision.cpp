@@ -1,5 +1,6 @@
 #include "supervise/exit_decision.hpp"
 
+#include "base/text.hpp"
 #include "report/exit_codes.hpp"
 
 #include <csignal>
@@ -37,11 +38,6 @@ bool is_failure(const RankExited& exited) { return !exited.asked_to_stop && exit
 
 bool looks_stopped_by(const RankExited& exited, int signal) {
     return exited.signal == signal || exited.exit_code == exit_code::kSignalBase + signal;
-}
-
-std::string signal_name(int signal) {
-    const char* name = ::sigabbrev_np(signal);
-    return name == nullptr ? "signal " + std::to_string(signal) : std::string("SIG") + name;
 }
 
 }  // namespace autolaunch::launcher

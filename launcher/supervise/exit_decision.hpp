@@ -30,7 +30,5 @@ int exit_code_of(const RankExited& exited);
 bool is_failure(const RankExited& exited);
 /// The rank's end looks like the effect of `signal`: killed by it, or exit code 128 + signal, as shells say it.
 bool looks_stopped_by(const RankExited& exited, int signal);
-/// "SIGTERM"; "signal 40" for numbers without a name.
-std::string signal_name(int signal);
 
 }  // namespace autolaunch::launcher

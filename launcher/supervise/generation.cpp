@@ -3,6 +3,7 @@
 #include "base/file_io.hpp"
 #include "spawn/process_tree.hpp"
 #include "supervise/exit_decision.hpp"
+#include "supervise/oom_kills.hpp"
 
 #include <fcntl.h>
 
@@ -29,7 +30,8 @@ Generation::Generation(asio::io_context& io, const LaunchPlan& plan, Coordinator
       sockets_(coordinator.open(
           io, number,
           [this](const SessionPeer& peer, const session::RankMessage& message) { on_message(peer, message); })),
-      follower_(plan.spec.logging, plan.hostname) {
+      follower_(plan.spec.logging, plan.hostname),
+      oom_kills_before_(read_oom_kills()) {
     sockets_.facts.trainer_config_path = trainer_config;
     for (const auto& rank : plan.ranks) ranks_.emplace_back(io, rank);
 }
@@ -156,6 +158,8 @@ GenerationFailed Generation::describe_failure() const {
     failed.stderr_path = directory / "stderr";
     failed.stdout_path = directory / "stdout";
     if (std::filesystem::exists(directory / "error.json")) failed.error_file_path = directory / "error.json";
+    const auto oom_kills = read_oom_kills();
+    if (oom_kills && oom_kills_before_) failed.oom_kills = *oom_kills - *oom_kills_before_;
     return failed;
 }
 

@@ -1,5 +1,6 @@
 #include "supervise/supervisor.hpp"
 
+#include "base/text.hpp"
 #include "report/exit_codes.hpp"
 #include "spawn/process_tree.hpp"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <cstring>
 
 namespace autolaunch {
 
@@ -36,6 +37,11 @@ bool parse_integer(std::string_view text, long long& value) {
     if (text.starts_with('+')) text.remove_prefix(1);
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     return error == std::errc{} && end == text.data() + text.size() && !text.empty();
+}
+
+std::string signal_name(int signal) {
+    const char* name = ::sigabbrev_np(signal);
+    return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(signal);
 }
 
 std::string format_list(std::span<const int> numbers) {

@@ -13,6 +13,8 @@ AUTOLAUNCH_API std::string_view trim(std::string_view text);
 AUTOLAUNCH_API std::string join(std::span<const std::string> parts, std::string_view separator);
 /// A whole decimal number, sign allowed, nothing before or after; false otherwise.
 AUTOLAUNCH_API bool parse_integer(std::string_view text, long long& value);
+/// "SIGTERM" of 15; "signal 70" of a number that has no name.
+AUTOLAUNCH_API std::string signal_name(int signal);
 /// "0-3,8" of {0,1,2,3,8}: the kernel's list format. `numbers` must be sorted and unique.
 AUTOLAUNCH_API std::string format_list(std::span<const int> numbers);
 /// The candidate with the smallest edit distance (swaps count one), or "" when none is near enough to be meant.
