@@ -1,6 +1,8 @@
 #include "plan/launch_plan.hpp"
 
 #include "plan/rank_environment.hpp"
+#include "base/text.hpp"
+#include "plan/unused_settings.hpp"
 #include "plan/usable_gpus.hpp"
 
 #include <autolaunch/error.hpp>
@@ -156,6 +158,8 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
     plan.gpu_count = static_cast<int>(gpus.positions.size());
     plan.gpu_mask = gpus.mask;
     check_cores(plan, topology.cores.size());
+    if (const auto unused = unused_settings(spec); !unused.empty())
+        plan.warnings.push_back("no effect in this version: " + join(unused, ", "));
     const int local_ranks = count_ranks(spec.resources, gpus.positions.size(), topology.allowed_cpus.size());
     plan.world_size = local_ranks * plan.node_count;
     plan.nccl = plan_nccl(plan, topology, allocation, environment);

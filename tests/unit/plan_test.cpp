@@ -356,3 +356,11 @@ TEST_CASE("JSON survives names that are not UTF-8") {
     const auto plan = plan_of(trainer({"train", "\xff\xfe"}));
     CHECK(nlohmann::json::parse(plan_json(plan))["ranks"].size() == 1);
 }
+
+TEST_CASE("settings that nothing acts on yet are named") {
+    JobSpec spec = trainer();
+    spec.resources.memory_per_gpu_bytes = 80'000'000'000;
+    spec.monitoring.resource_tracking = true;
+    CHECK(plan_of(spec).warnings == Lines{"no effect in this version: resource_management.memory_per_gpu, "
+                                          "monitoring.resource_tracking"});
+}

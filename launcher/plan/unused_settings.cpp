@@ -1,0 +1,30 @@
+#include "plan/unused_settings.hpp"
+
+namespace autolaunch::launcher {
+
+namespace {
+
+struct Setting {
+    const char* key;
+    bool (*given)(const JobSpec& spec);
+};
+
+constexpr Setting kUnused[] = {
+    {"resource_management.memory_per_gpu", [](const JobSpec& s) { return s.resources.memory_per_gpu_bytes.has_value(); }},
+    {"rendezvous.preflight", [](const JobSpec& s) { return s.rendezvous.preflight; }},
+    {"rendezvous.secret_file", [](const JobSpec& s) { return !s.rendezvous.secret_file.empty(); }},
+    {"monitoring.slurm_integration", [](const JobSpec& s) { return s.monitoring.slurm_integration; }},
+    {"monitoring.resource_tracking", [](const JobSpec& s) { return s.monitoring.resource_tracking; }},
+    {"monitoring.interval_seconds", [](const JobSpec& s) { return s.monitoring.interval_seconds.has_value(); }},
+};
+
+}  // namespace
+
+std::vector<std::string> unused_settings(const JobSpec& spec) {
+    std::vector<std::string> keys;
+    for (const Setting& setting : kUnused)
+        if (setting.given(spec)) keys.emplace_back(setting.key);
+    return keys;
+}
+
+}  // namespace autolaunch::launcher
