@@ -112,9 +112,9 @@ std::vector<Choice> choose(const NodeTopology& topology, const std::vector<RankL
         const auto split = exclusive ? split_cores(cores, parts) : choose_core_complexes(cores, parts);
         for (std::size_t i = 0; i < members.size(); ++i) {
             const auto& part = split[i];
-            choices[members[i]] = {cpus_of(part), exclusive
-                                                      ? fmt::format("{} core{} of its own", part.size(), part.size() == 1 ? "" : "s")
-                                                      : fmt::format("the core complex of L3 {}", part.front().l3)};
+            choices[members[i]] = {
+                cpus_of(part), exclusive ? fmt::format("{} core{} of its own", part.size(), part.size() == 1 ? "" : "s")
+                                         : fmt::format("the core complex of L3 {}", part.front().l3)};
         }
     }
     return choices;

@@ -1,7 +1,7 @@
 #include "plan/launch_plan.hpp"
 
-#include "plan/rank_environment.hpp"
 #include "base/text.hpp"
+#include "plan/rank_environment.hpp"
 #include "plan/unused_settings.hpp"
 #include "plan/usable_gpus.hpp"
 

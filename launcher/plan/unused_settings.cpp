@@ -10,7 +10,8 @@ struct Setting {
 };
 
 constexpr Setting kUnused[] = {
-    {"resource_management.memory_per_gpu", [](const JobSpec& s) { return s.resources.memory_per_gpu_bytes.has_value(); }},
+    {"resource_management.memory_per_gpu",
+     [](const JobSpec& s) { return s.resources.memory_per_gpu_bytes.has_value(); }},
     {"rendezvous.preflight", [](const JobSpec& s) { return s.rendezvous.preflight; }},
     {"rendezvous.secret_file", [](const JobSpec& s) { return !s.rendezvous.secret_file.empty(); }},
     {"monitoring.slurm_integration", [](const JobSpec& s) { return s.monitoring.slurm_integration; }},

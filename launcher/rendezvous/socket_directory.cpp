@@ -38,7 +38,8 @@ SocketDirectory::SocketDirectory() {
         }
         error = errno;
     }
-    throw SystemError(error, "create a folder for sockets in /tmp", "XDG_RUNTIME_DIR, /dev/shm or /tmp must be writable");
+    throw SystemError(error, "create a folder for sockets in /tmp",
+                      "XDG_RUNTIME_DIR, /dev/shm or /tmp must be writable");
 }
 
 SocketDirectory::~SocketDirectory() {

@@ -57,7 +57,8 @@ bool wait_for_agent(pid_t agent, siginfo_t& ended, int options) {
         std::error_code ignored;
         std::filesystem::remove_all(scratch, ignored);
         std::fprintf(stderr, "autolaunch: its agent (pid %d) was killed by %s; %s\n", agent,
-                     signal_name(ended.si_status).c_str(), all_ended ? "its ranks were ended" : "some processes do not end");
+                     signal_name(ended.si_status).c_str(),
+                     all_ended ? "its ranks were ended" : "some processes do not end");
     }
     std::fflush(stderr);
     ::_exit(exit_code_of(ended));

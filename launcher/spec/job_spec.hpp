@@ -12,16 +12,16 @@ namespace autolaunch::launcher {
 // not given keeps the default shown here. One struct a section, named as the section.
 
 struct TrainerSpec {
-    std::vector<std::string> command;          ///< argv; a shell line becomes {"/bin/sh", "-c", line}
-    std::string module;                        ///< `python -m module`, with `command` as its arguments
-    std::string workdir;                       ///< empty: where autolaunch was started
-    std::map<std::string, std::string> env;    ///< wins over everything autolaunch would set
+    std::vector<std::string> command;        ///< argv; a shell line becomes {"/bin/sh", "-c", line}
+    std::string module;                      ///< `python -m module`, with `command` as its arguments
+    std::string workdir;                     ///< empty: where autolaunch was started
+    std::map<std::string, std::string> env;  ///< wins over everything autolaunch would set
 };
 
 struct DistributedSpec {
-    std::string sharding_strategy;    ///< full_shard, shard_grad_op, no_shard, hybrid_shard; empty: the trainer's own
-    std::string mixed_precision;      ///< the trainer's to read: no, bf16, fp16, fp8
-    std::string backend;              ///< nccl, gloo, mpi, shm, …; empty: the trainer's own
+    std::string sharding_strategy;  ///< full_shard, shard_grad_op, no_shard, hybrid_shard; empty: the trainer's own
+    std::string mixed_precision;    ///< the trainer's to read: no, bf16, fp16, fp8
+    std::string backend;            ///< nccl, gloo, mpi, shm, …; empty: the trainer's own
 };
 
 /// `unset`: one a GPU, or one where there are none. The others are torchrun's auto (one a GPU, or one a CPU where there
@@ -32,27 +32,27 @@ struct ResourceSpec {
     int nodes = 1;
     std::optional<int> gpus_per_node;
     RanksPerNode ranks_mode = RanksPerNode::unset;
-    int ranks_per_node = 0;                            ///< with RanksPerNode::fixed
+    int ranks_per_node = 0;  ///< with RanksPerNode::fixed
     std::optional<std::int64_t> memory_per_gpu_bytes;
     std::optional<int> cpu_cores_per_gpu;
-    std::string binding = "node";                      ///< node, exclusive, socket, core-complex, none
+    std::string binding = "node";  ///< node, exclusive, socket, core-complex, none
 };
 
 struct NcclSpec {
-    bool manage = true;                        ///< false: set no NCCL variable at all
+    bool manage = true;  ///< false: set no NCCL variable at all
     std::string profile = "auto";
-    std::map<std::string, std::string> env;    ///< NCCL_* as the user wants them
+    std::map<std::string, std::string> env;  ///< NCCL_* as the user wants them
 };
 
 struct RendezvousSpec {
     std::chrono::milliseconds timeout{300'000};
     std::string secret_file;
     bool preflight = false;
-    std::string address;    ///< --master-addr, or the host of --rdzv-endpoint
-    int port = 0;           ///< --master-port; 0: free port
+    std::string address;  ///< --master-addr, or the host of --rdzv-endpoint
+    int port = 0;         ///< --master-port; 0: free port
 };
 
-struct SlurmSpec {    // what a submission would ask for; a job that runs inside an allocation only checks it
+struct SlurmSpec {  // what a submission would ask for; a job that runs inside an allocation only checks it
     std::string job_name, partition, time_limit, account, qos, constraint, gres, reservation, nodelist, exclude;
     std::string mail_user, mail_type, output, error, signal;
     std::optional<int> nodes, ntasks_per_node, cpus_per_task, gpus_per_node;
@@ -71,7 +71,7 @@ struct CheckpointSpec {
 };
 
 struct MonitoringSpec {
-    std::string log_path;    ///< parent of the run directory; empty: ./runs
+    std::string log_path;  ///< parent of the run directory; empty: ./runs
     bool slurm_integration = false;
     bool resource_tracking = false;
     std::optional<double> interval_seconds;
@@ -79,21 +79,21 @@ struct MonitoringSpec {
 
 struct RestartSpec {
     int max_restarts = 0;
-    std::chrono::milliseconds grace_period{15'000};    ///< between SIGTERM and SIGKILL
-    std::chrono::milliseconds backoff{0};              ///< before the next generation
+    std::chrono::milliseconds grace_period{15'000};  ///< between SIGTERM and SIGKILL
+    std::chrono::milliseconds backoff{0};            ///< before the next generation
 };
 
 /// A choice of streams, with the numbers of torchrun's -t and -r: 1 stdout, 2 stderr, 3 both.
 enum class StdStreams : std::uint8_t { none = 0, out = 1, err = 2, all = 3 };
 
 struct LoggingSpec {
-    StdStreams console_default = StdStreams::all;        ///< streams shown on the console
-    std::map<int, StdStreams> console_by_local_rank;     ///< from -t/--tee and -r/--redirects in map form
-    std::vector<int> local_ranks_filter;                 ///< console shows only these; empty: all
-    bool fold = true;                                    ///< "ranks 0-7 ×8" for lines that all ranks print alike
-    bool prefix = true;                                  ///< [node rank] before each line
-    bool progress = true;                                ///< the bar, when the trainer reports steps to a terminal
-    bool quiet = false;                                  ///< no banner
+    StdStreams console_default = StdStreams::all;     ///< streams shown on the console
+    std::map<int, StdStreams> console_by_local_rank;  ///< from -t/--tee and -r/--redirects in map form
+    std::vector<int> local_ranks_filter;              ///< console shows only these; empty: all
+    bool fold = true;                                 ///< "ranks 0-7 ×8" for lines that all ranks print alike
+    bool prefix = true;                               ///< [node rank] before each line
+    bool progress = true;                             ///< the bar, when the trainer reports steps to a terminal
+    bool quiet = false;                               ///< no banner
 };
 
 /// The whole spec.
@@ -110,17 +110,17 @@ struct JobSpec {
     LoggingSpec logging;
 
     // From the command line alone.
-    std::string name;               ///< shown in the banner: slurm_config.job_name, else the program's name
-    std::string run_id;             ///< --rdzv-id; empty: the scheduler's job id, else random
-    std::string run_dir;            ///< --log-dir: the run directory itself
+    std::string name;     ///< shown in the banner: slurm_config.job_name, else the program's name
+    std::string run_id;   ///< --rdzv-id; empty: the scheduler's job id, else random
+    std::string run_dir;  ///< --log-dir: the run directory itself
     std::string role = "default";
     std::vector<int> stop_signals;  ///< --signals-to-handle; empty: SIGTERM, SIGINT, SIGHUP, SIGQUIT
     std::string local_addr;
     std::optional<int> node_rank;
-    std::string spec_file;          ///< path of train.yaml, empty without one
+    std::string spec_file;  ///< path of train.yaml, empty without one
 
-    /// JSON text of what the trainer reads untouched: model, dataloader, step_scheduler, optimizer, trainer.config, every
-    /// other section with a _target_, and `distributed` and `checkpoint` as given.
+    /// JSON text of what the trainer reads untouched: model, dataloader, step_scheduler, optimizer, trainer.config,
+    /// every other section with a _target_, and `distributed` and `checkpoint` as given.
     std::string trainer_config = "{}";
 };
 

@@ -4,11 +4,11 @@
 #include "base/hash.hpp"
 #include "base/text.hpp"
 #include "processes.hpp"
+#include "rendezvous/coordinator.hpp"
+#include "rendezvous/socket_directory.hpp"
 #include "report/console.hpp"
 #include "report/reporter.hpp"
 #include "spawn/keeper.hpp"
-#include "rendezvous/coordinator.hpp"
-#include "rendezvous/socket_directory.hpp"
 #include "supervise/run_directory.hpp"
 #include "supervise/supervisor.hpp"
 
@@ -243,7 +243,8 @@ TEST_CASE("a run directory is used by one job at a time") {
     Job job(1, {"hang"});
     job.start();
     REQUIRE(job.wait_for_ranks(1));
-    CHECK_THROWS_WITH_AS(RunDirectory{job.plan()}, doctest::Contains("cannot use the run directory"), RunDirectoryError);
+    CHECK_THROWS_WITH_AS(RunDirectory{job.plan()}, doctest::Contains("cannot use the run directory"),
+                         RunDirectoryError);
 }
 
 TEST_CASE("a stop by signal ends with 128 + N and is not restarted") {

@@ -1,6 +1,6 @@
+#include "supervise/oom_kills.hpp"
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
-#include "supervise/oom_kills.hpp"
 
 #include <doctest/doctest.h>
 

@@ -51,8 +51,9 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
 
 // Third-party headers that only one room may include.
 const std::map<std::string, std::string> kOnlyIncluder = {
-    {"yaml-cpp/", "launcher/spec"}, {"CLI/", "launcher/cli"},  {"hwloc", "launcher/topology"},
-    {"infiniband/", "launcher/topology"}, {"mpi.h", "lib/comm"}, {"xxhash.h", "lib/base"},
+    {"yaml-cpp/", "launcher/spec"}, {"CLI/", "launcher/cli"},
+    {"hwloc", "launcher/topology"}, {"infiniband/", "launcher/topology"},
+    {"mpi.h", "lib/comm"},          {"xxhash.h", "lib/base"},
     {"pmix", "launcher/pmi"},
 };
 
@@ -104,7 +105,7 @@ TEST_CASE("includes point downwards only") {
     REQUIRE(files.size() > 20);
     for (const auto& file : files) {
         const std::string room = room_of(file);
-        if (file.filename() == "autolaunch.hpp") continue;    // the umbrella
+        if (file.filename() == "autolaunch.hpp") continue;  // the umbrella
         INFO("in ", fs::relative(file, kRoot).string());
         REQUIRE_MESSAGE(kMayInclude.contains(room), "a new room: say in kMayInclude what it may include: ", room);
         for (const auto& include : includes_of(file)) {
@@ -139,9 +140,8 @@ TEST_CASE("every source on disk is built") {
     std::set<fs::path> built;
     for (const auto& command : commands) built.insert(fs::weakly_canonical(command["file"].get<std::string>()));
     // Sources of parts that this build was told to leave out.
-    const std::map<std::string, bool> optional = {{"lib/src/comm/mpi/", AUTOLAUNCH_HAVE_MPI},
-                                                  {"bench/mpi_", AUTOLAUNCH_HAVE_MPI},
-                                                  {"tests/package/", false}};
+    const std::map<std::string, bool> optional = {
+        {"lib/src/comm/mpi/", AUTOLAUNCH_HAVE_MPI}, {"bench/mpi_", AUTOLAUNCH_HAVE_MPI}, {"tests/package/", false}};
     for (const char* folder : {"lib", "launcher", "examples", "bench", "tests"})
         for (const auto& file : sources_under(kRoot / folder, {".cpp", ".cu"})) {
             const std::string name = fs::relative(file, kRoot);
@@ -159,7 +159,8 @@ TEST_CASE("every test on disk is listed") {
         for (const auto& file : sources_under(directory, {".cpp", ".sh"})) {
             const std::string name = file.filename();
             if (file.parent_path() != directory || name == "lib.sh") continue;
-            CHECK_MESSAGE(listed.find(name) != std::string::npos, "tests/", std::string(folder), "/", name, " is not listed");
+            CHECK_MESSAGE(listed.find(name) != std::string::npos, "tests/", std::string(folder), "/", name,
+                          " is not listed");
         }
     }
 }

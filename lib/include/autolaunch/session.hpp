@@ -24,9 +24,9 @@ struct RankInfo {
     int local_world_size = 1;
     int node_rank = 0;
     int node_count = 1;
-    int generation = 0;      ///< attempt number; grows by one with every restart
+    int generation = 0;  ///< attempt number; grows by one with every restart
     int max_restarts = 0;
-    std::string run_id;      ///< equal on all ranks of the job, different between jobs; empty when nobody launched us
+    std::string run_id;  ///< equal on all ranks of the job, different between jobs; empty when nobody launched us
 };
 
 /// What a trainer tells about a step it finished. Only `step` is required; report what you know.
@@ -34,16 +34,16 @@ struct StepReport {
     std::int64_t step = 0;
     std::optional<std::int64_t> total_steps;
     std::optional<double> loss;
-    std::optional<std::int64_t> tokens;    ///< processed by the whole job in this step
-    std::optional<double> seconds;         ///< wall time of this step
+    std::optional<std::int64_t> tokens;  ///< processed by the whole job in this step
+    std::optional<double> seconds;       ///< wall time of this step
 };
 
 /// This process's place in a job, and its line to the launcher's agent on this node.
 ///
 /// Owner: the trainer, one per process, alive as long as the training runs. Threads: any. Blocks: only
-/// from_environment() and store(), each with a deadline, and the destructor of a rank 0 that serves the store: up to 10 s
-/// for the other ranks to leave it. Reports never block and never fail the trainer: when the agent
-/// is slow or gone they are dropped, and without a launcher they go nowhere.
+/// from_environment() and store(), each with a deadline, and the destructor of a rank 0 that serves the store: up to 10
+/// s for the other ranks to leave it. Reports never block and never fail the trainer: when the agent is slow or gone
+/// they are dropped, and without a launcher they go nowhere.
 class AUTOLAUNCH_API Session {
 public:
     /// Reads autolaunch's, torchrun's, Open MPI's, MPICH's (PMI) or Slurm's environment, in this order; without any,

@@ -15,8 +15,8 @@ namespace autolaunch {
 struct StoreOptions {
     std::string host = "127.0.0.1";
     std::uint16_t port = 0;
-    std::string prefix;                            ///< put before every key, with a '/' between
-    std::chrono::milliseconds timeout{300'000};    ///< for connecting and for every wait that names none
+    std::string prefix;                          ///< put before every key, with a '/' between
+    std::chrono::milliseconds timeout{300'000};  ///< for connecting and for every wait that names none
 };
 
 /// A client of a key-value store that speaks c10d's TCPStore wire protocol (docs/store-protocol.md), the one PyTorch

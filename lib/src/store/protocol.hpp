@@ -40,9 +40,9 @@ inline constexpr std::size_t kCommandCount = 19;
 enum class CheckReply : std::uint8_t { ready, not_ready };
 enum class WaitReply : std::uint8_t { stop_waiting, canceled };
 
-/// How commands are numbered. PyTorch before 2.2 knows no VALIDATE: SET is 0 there, and so on up to GETNUMKEYS = 6. Then
-/// torch1 has WATCH_KEY (nobody used it) and DELETE_KEY, and torch2_0, of PyTorch 2.0 and 2.1, goes on from DELETE_KEY to
-/// CANCEL_WAIT. `older` is one of these two, not yet known which.
+/// How commands are numbered. PyTorch before 2.2 knows no VALIDATE: SET is 0 there, and so on up to GETNUMKEYS = 6.
+/// Then torch1 has WATCH_KEY (nobody used it) and DELETE_KEY, and torch2_0, of PyTorch 2.0 and 2.1, goes on from
+/// DELETE_KEY to CANCEL_WAIT. `older` is one of these two, not yet known which.
 enum class Dialect { unknown, current, older, torch1, torch2_0 };
 
 /// The command's number in the dialect; -1 when the dialect lacks it.

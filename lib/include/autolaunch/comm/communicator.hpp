@@ -14,13 +14,14 @@
 namespace autolaunch {
 
 class Session;
-class CommunicatorBackend;    // private: lib/src/comm/backend.hpp
+class CommunicatorBackend;  // private: lib/src/comm/backend.hpp
 
 struct CommunicatorOptions {
     /// "auto", "self" (one rank), "shm" (all ranks on one node) or "mpi" (Open MPI or another MPI that started us, or
     /// that autolaunch started through PMI). auto: self for one rank; mpi under an MPI launcher; else shm.
     std::string backend = "auto";
-    /// No collective takes longer, or it throws TimeoutError and the communicator is aborted. NCCL's watchdog's default.
+    /// No collective takes longer, or it throws TimeoutError and the communicator is aborted. NCCL's watchdog's
+    /// default.
     std::chrono::milliseconds timeout{600'000};
 };
 
@@ -28,7 +29,7 @@ struct CommunicatorOptions {
 class AUTOLAUNCH_API Work {
 public:
     class State;
-    Work() = default;                                    ///< already complete
+    Work() = default;  ///< already complete
     explicit Work(std::shared_ptr<State> state);
 
     bool is_completed() const;
@@ -56,15 +57,15 @@ public:
 
     int rank() const noexcept;
     int size() const noexcept;
-    std::string_view backend() const noexcept;           ///< "self", "shm", "mpi", …
+    std::string_view backend() const noexcept;  ///< "self", "shm", "mpi", …
 
     /// recv[i] = op over ranks of send[i], for i < count; equal to the last bit on all ranks.
     Work all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op, Stream stream = {});
     /// recv = the ranks' send buffers in rank order: size() * send_count elements. In place: send == recv + rank() *
     /// send_count.
     Work all_gather(const void* send, void* recv, std::size_t send_count, DataType type, Stream stream = {});
-    /// recv = this rank's recv_count elements of the reduction of send, which has size() * recv_count elements. In place:
-    /// recv == send + rank() * recv_count.
+    /// recv = this rank's recv_count elements of the reduction of send, which has size() * recv_count elements. In
+    /// place: recv == send + rank() * recv_count.
     Work reduce_scatter(const void* send, void* recv, std::size_t recv_count, DataType type, ReduceOp op,
                         Stream stream = {});
     Work broadcast(void* buffer, std::size_t count, DataType type, int root, Stream stream = {});

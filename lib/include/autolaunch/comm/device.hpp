@@ -11,7 +11,7 @@ enum class DeviceType : std::uint8_t { cpu, cuda };
 
 struct Device {
     DeviceType type = DeviceType::cpu;
-    int index = 0;    ///< CUDA device number; 0 for the CPU
+    int index = 0;  ///< CUDA device number; 0 for the CPU
     bool operator==(const Device&) const = default;
 };
 

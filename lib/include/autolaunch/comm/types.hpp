@@ -25,11 +25,15 @@ enum class ReduceOp : std::uint8_t { sum, prod, min, max };
 constexpr std::size_t size_of(DataType type) noexcept {
     switch (type) {
         case DataType::f64:
-        case DataType::i64: return 8;
+        case DataType::i64:
+            return 8;
         case DataType::f32:
-        case DataType::i32: return 4;
-        case DataType::bf16: return 2;
-        case DataType::u8: return 1;
+        case DataType::i32:
+            return 4;
+        case DataType::bf16:
+            return 2;
+        case DataType::u8:
+            return 1;
     }
     return 0;
 }
@@ -55,12 +59,19 @@ struct bfloat16 {
 };
 
 /// The DataType of a C++ type: data_type_of<float> == DataType::f32.
-template <class T> inline constexpr DataType data_type_of = T::no_data_type_for_this_c_type;
-template <> inline constexpr DataType data_type_of<float> = DataType::f32;
-template <> inline constexpr DataType data_type_of<double> = DataType::f64;
-template <> inline constexpr DataType data_type_of<bfloat16> = DataType::bf16;
-template <> inline constexpr DataType data_type_of<std::int32_t> = DataType::i32;
-template <> inline constexpr DataType data_type_of<std::int64_t> = DataType::i64;
-template <> inline constexpr DataType data_type_of<std::uint8_t> = DataType::u8;
+template <class T>
+inline constexpr DataType data_type_of = T::no_data_type_for_this_c_type;
+template <>
+inline constexpr DataType data_type_of<float> = DataType::f32;
+template <>
+inline constexpr DataType data_type_of<double> = DataType::f64;
+template <>
+inline constexpr DataType data_type_of<bfloat16> = DataType::bf16;
+template <>
+inline constexpr DataType data_type_of<std::int32_t> = DataType::i32;
+template <>
+inline constexpr DataType data_type_of<std::int64_t> = DataType::i64;
+template <>
+inline constexpr DataType data_type_of<std::uint8_t> = DataType::u8;
 
 }  // namespace autolaunch

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kNoticeTag = 1;
 constexpr int kTestsBetweenNotices = 32;
-// A millisecond or so. MPI_Test itself yields where the MPI knows of more ranks than cores; elsewhere a yield gives whole
-// time slices to other programs on a busy machine.
+// A millisecond or so. MPI_Test itself yields where the MPI knows of more ranks than cores; elsewhere a yield gives
+// whole time slices to other programs on a busy machine.
 constexpr int kTestsBeforeYield = 10'000;
 
 }  // namespace
