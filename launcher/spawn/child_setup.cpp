@@ -47,6 +47,14 @@ void prefer_memory(ChildSetup& setup) {
     setup.memory_policy_error = errno;
 }
 
+// Back to what autolaunch was started with; it cannot fail, as the hard limit is never below.
+void restore_file_limit(const ChildSetup& setup) {
+    rlimit limit{};
+    if (setup.file_limit == nullptr || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    limit.rlim_cur = *setup.file_limit;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 bool connect_streams(const ChildSetup& setup) {
     for (int stream = 0; stream < 3; ++stream)
         if (setup.streams[stream] >= 0 && ::dup2(setup.streams[stream], stream) < 0) return false;
@@ -74,6 +82,7 @@ int run_child(void* argument) {
     bind_cpus(setup);
     prefer_memory(setup);
     if (!connect_streams(setup)) return fail(setup, SpawnStage::standard_streams);
+    restore_file_limit(setup);
     if (setup.workdir != nullptr && ::chdir(setup.workdir) != 0) return fail(setup, SpawnStage::workdir);
     reset_signals();
     ::execve(setup.path, setup.argv, setup.environment);

@@ -18,6 +18,7 @@ struct ChildSetup {
     const unsigned long* node_mask = nullptr;  ///< nullptr: leave the memory policy alone
     std::size_t node_mask_bits = 0;
     const unsigned long* first_node_mask = nullptr;  ///< for kernels that know one preferred node only
+    const rlim_t* file_limit = nullptr;              ///< nullptr: leave the limit on open files alone
     int streams[3] = {-1, -1, -1};                   ///< sources of 0, 1, 2: -1 or at least 3
     pid_t parent = -1;
 

@@ -162,6 +162,7 @@ Child spawn_child(const ChildSpec& spec) {
     setup.node_mask_bits = node_mask.size() * sizeof(unsigned long) * CHAR_BIT;
     const int streams[3] = {spec.stdin_fd, spec.stdout_fd, spec.stderr_fd};
     for (int i = 0; i < 3; ++i) setup.streams[i] = above_standard(streams[i], moved[i]);
+    setup.file_limit = spec.file_limit ? &*spec.file_limit : nullptr;
     setup.parent = ::getpid();
 
     int pidfd = -1;

@@ -3,8 +3,10 @@
 
 #include <autolaunch/error.hpp>
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,7 @@ struct ChildSpec {
     std::string workdir;                   ///< empty: the caller's
     std::vector<int> cpus;                 ///< empty: the caller's affinity mask
     std::vector<int> memory_nodes;         ///< preferred NUMA nodes; empty: the caller's policy
+    std::optional<rlim_t> file_limit;      ///< soft limit on open files; nothing: the caller's
     int stdin_fd = -1;                     ///< becomes 0, 1, 2 of the child; -1: the caller's
     int stdout_fd = -1;
     int stderr_fd = -1;

@@ -36,21 +36,22 @@ Generation::Generation(asio::io_context& io, const LaunchPlan& plan, Coordinator
     for (const auto& rank : plan.ranks) ranks_.emplace_back(io, rank);
 }
 
-void Generation::start(const EnvironmentMap& inherited) {
+void Generation::start(const Inheritance& inherited) {
     for (auto& rank : ranks_) {
         starting_rank_ = rank.plan().rank;
         start_rank(rank, inherited);
     }
 }
 
-void Generation::start_rank(RankProcess& rank, const EnvironmentMap& inherited) {
+void Generation::start_rank(RankProcess& rank, const Inheritance& inherited) {
     const RankFiles files = open_rank_files(plan_.run_dir, number_, rank.plan().rank);
     const UniqueFd no_input = open_file("/dev/null", O_RDONLY);
     ChildSpec spec{.argv = rank.plan().argv,
-                   .environment = rank_environment(plan_, rank.plan(), sockets_.facts, inherited),
+                   .environment = rank_environment(plan_, rank.plan(), sockets_.facts, inherited.environment),
                    .workdir = plan_.workdir,
                    .cpus = rank.plan().binding.cpus,
                    .memory_nodes = rank.plan().binding.memory_nodes,
+                   .file_limit = inherited.file_limit,
                    .stdin_fd = no_input.get(),
                    .stdout_fd = files.out.get(),
                    .stderr_fd = files.err.get()};

@@ -19,6 +19,12 @@ namespace autolaunch::launcher {
 
 using Happening = decltype(Event::what);
 
+/// What ranks start from, besides the plan.
+struct Inheritance {
+    EnvironmentMap environment;
+    std::optional<rlim_t> file_limit;  ///< as it was before the agent raised its own
+};
+
 /// All ranks of this node in one attempt: their processes, their sockets, their log files.
 ///
 /// Owner: Supervisor, which decides; this carries out. Threads: the agent's one. Blocks: start(), until all programs
@@ -35,7 +41,7 @@ public:
                const std::filesystem::path& trainer_config, Callbacks callbacks);
 
     /// Starts rank after rank. Throws SpawnError or SystemError; what was started by then goes on.
-    void start(const EnvironmentMap& inherited);
+    void start(const Inheritance& inherited);
     /// One event for every rank's table, and what follows from it.
     void apply_to_all(RankEvent event);
     /// Asks ranks with a session for a checkpoint; forwards the signal to the others that have a handler for it.
@@ -60,7 +66,7 @@ public:
     void finish(LineSink& console);
 
 private:
-    void start_rank(RankProcess& rank, const EnvironmentMap& inherited);
+    void start_rank(RankProcess& rank, const Inheritance& inherited);
     void warn_about_placement(const RankProcess& rank, const Child& child);
     void act(RankProcess& rank, RankAction action);
     void signal(RankProcess& rank, int number);

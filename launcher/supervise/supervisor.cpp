@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "report/exit_codes.hpp"
+#include "spawn/file_limit.hpp"
 #include "spawn/process_tree.hpp"
 
 #include <autolaunch/error.hpp>
@@ -88,7 +89,7 @@ Supervisor::Supervisor(const LaunchPlan& plan, const RunDirectory& run_dir, Coor
 }
 
 int Supervisor::run(const EnvironmentMap& inherited) {
-    inherited_ = &inherited;
+    inherited_ = {inherited, raise_file_limit()};
     started_at_ = std::chrono::steady_clock::now();
     ::signal(SIGPIPE, SIG_IGN);
     signals_.emplace(io_, handled_signals(plan_.spec), [this](int signal) { on_signal(signal); });
@@ -166,7 +167,7 @@ void Supervisor::start_ranks() {
         io_, plan_, coordinator_, generation_number_, run_dir_.trainer_config_path(),
         Generation::Callbacks{.report = [this](Happening happening) { report(std::move(happening)); },
                               .rank_ended = [this] { on_rank_ended(); }});
-    generation_->start(*inherited_);
+    generation_->start(inherited_);
     report(GenerationStarted{.generation = generation_number_, .startup = since(begin)});
 }
 

@@ -69,7 +69,7 @@ private:
     const RunDirectory& run_dir_;
     Coordinator& coordinator_;
     SupervisorOutput output_;
-    const EnvironmentMap* inherited_ = nullptr;
+    Inheritance inherited_;
 
     asio::io_context io_{1};
     asio::posix::stream_descriptor keeper_gone_;

@@ -50,4 +50,12 @@ first=${all_cpus%%[-,]*}
 taskset -c "$first" "$AUTOLAUNCH" -c spec.yaml --log-dir narrow >out.log 2>err.log </dev/null
 expect "exit code" 0 "$?"
 for rank in 0 1; do contains "a narrowed mask" narrow/generation-0/rank-$rank/stdout "cpus $first"; done
+
+# More ranks than a low limit on open files has room for; the ranks keep that limit.
+(
+    ulimit -S -n 128
+    "$AUTOLAUNCH" --nproc-per-node 80 --log-dir many /bin/sh -c 'echo "files $(ulimit -S -n)"' >out.log 2>err.log </dev/null
+)
+expect "exit code of 80 ranks with 128 files" 0 "$?"
+expect "ranks with the limit as it was" 80 "$(cat many/generation-0/rank-*/stdout | grep -cx 'files 128')"
 echo "passed"
