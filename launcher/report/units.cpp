@@ -9,6 +9,7 @@ namespace autolaunch::launcher {
 std::string format_duration(std::chrono::milliseconds duration) {
     const long long ms = duration.count();
     const long long seconds = (ms + 500) / 1000;
+    if (ms == 0) return "under 1 ms";
     if (ms < 100) return fmt::format("{} ms", ms);
     if (ms < 9'950) return fmt::format("{:.1f} s", static_cast<double>(ms) / 1000);
     if (seconds < 120) return fmt::format("{} s", seconds);

@@ -90,6 +90,7 @@ TEST_CASE("the bar is full at the end and never beyond") {
 }
 
 TEST_CASE("durations, rates and sizes read as people write them") {
+    CHECK(format_duration(0ms) == "under 1 ms");
     CHECK(format_duration(8ms) == "8 ms");
     CHECK(format_duration(400ms) == "0.4 s");
     CHECK(format_duration(9'949ms) == "9.9 s");
