@@ -6,7 +6,7 @@ bench=$AUTOLAUNCH_BINARY_DIR/bench
 [ -x "$bench/all_reduce_perf" ] || { echo "skipped: this build has no benches"; exit 77; }
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
-export OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader,tcp OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+. "$(dirname "$0")/lib.sh"
 failures=0
 
 # sweep NAME ROWS COMMAND...: it must succeed, print so many rows, and find nothing wrong.

@@ -7,8 +7,7 @@ command -v mpirun > /dev/null || { echo "skipped: no mpirun here"; exit 77; }
 out=$(mktemp) || exit 1
 trap 'rm -rf "$out" "$out.d"' EXIT
 
-# The suite is about our use of MPI, not about fabrics: probing for them takes most of MPI_Init.
-export OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader,tcp OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+. "$(dirname "$0")/lib.sh"
 failures=0
 
 fail() {

@@ -3,14 +3,14 @@
 # is refused by name.
 . "$(dirname "$0")/lib.sh"
 
-cmake -S "$consumer" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+cmake -G Ninja -S "$consumer" -B "$work/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 cmake --build "$work/build" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 check_output "$work/build/consumer"
 
 mkdir "$work/bad"
 sed 's/COMPONENTS session/COMPONENTS nonesuch session/' "$consumer/CMakeLists.txt" >"$work/bad/CMakeLists.txt"
 cp "$consumer/main.cpp" "$work/bad/"
-if cmake -S "$work/bad" -B "$work/bad/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1; then
+if cmake -G Ninja -S "$work/bad" -B "$work/bad/build" -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1; then
     echo "an unknown component was accepted"
     exit 1
 fi
