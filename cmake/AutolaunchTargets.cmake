@@ -19,7 +19,7 @@ endif()
 # autolaunch_configure(target): the settings that every target of ours shares.
 function(autolaunch_configure target)
   set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-    CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+    CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON INSTALL_RPATH "$ORIGIN;$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:autolaunch_build_flags>)
 endfunction()
 

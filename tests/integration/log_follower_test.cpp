@@ -272,7 +272,7 @@ void check_order(const Lines& lines) {
         skipped[prefix] = false;
     }
     CHECK(wrong == 0);
-    for (const auto& [prefix, number] : next) CHECK_MESSAGE(number == kLinesEach, "the last line of ", prefix);
+    for (const auto& entry : next) CHECK_MESSAGE(entry.second == kLinesEach, "the last line of ", entry.first);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ struct StoreServerOptions {
 /// Owner: the launcher's agent, or HostedStore. Threads: only the one that runs `context`. Blocks: never; a waiting
 /// client costs a table entry. A client that sends garbage, asks for too much or breaks off loses its connection and
 /// nobody else notices; one that does not read its replies is not read from either.
-class StoreServer {
+class AUTOLAUNCH_API StoreServer {
 public:
     /// Throws SystemError when the address cannot be bound.
     StoreServer(asio::io_context& context, const StoreServerOptions& options);

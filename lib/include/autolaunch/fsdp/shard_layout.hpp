@@ -12,7 +12,7 @@
 namespace autolaunch::fsdp {
 
 /// One parameter tensor, row-major.
-struct ParameterSpec {
+struct AUTOLAUNCH_API ParameterSpec {
     std::string name;
     std::vector<std::int64_t> shape;
 
