@@ -70,7 +70,9 @@ std::string environment_section(const LaunchPlan& plan) {
     }
     rows.push_back({"MASTER_ADDR, MASTER_PORT", "at start", "a socket that listens already"});
     rows.push_back({"AUTOLAUNCH_SOCKET", "at start", "the launcher's socket"});
-    rows.push_back({"TORCHELASTIC_RESTART_COUNT", "at start", "the generation, from 0"});
+    rows.push_back({"AUTOLAUNCH_GENERATION", "at start", "attempt number, from 0; also TORCHELASTIC_RESTART_COUNT"});
+    rows.push_back({"AUTOLAUNCH_TRAINER_CONFIG", "at start", "file with the free-form part of the spec"});
+    rows.push_back({"TORCHELASTIC_ERROR_FILE", "at start", "where the rank may say why it failed"});
     return format_rows(rows, "  ");
 }
 
