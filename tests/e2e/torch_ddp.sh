@@ -13,10 +13,10 @@ train() { # NAME EXTRA...: with torchrun's own flags
     local name=$1
     shift
     "$AUTOLAUNCH" --standalone --nproc_per_node=2 --max-restarts=2 --log-dir "$name" \
-        "$script" --steps 400 --checkpoint-every 20 --checkpoint "$work/$name.pt" "$@" \
+        "$script" --steps 1000 --checkpoint-every 20 --checkpoint "$work/$name.pt" "$@" \
         >"$name.out.log" 2>"$name.err.log" </dev/null
 }
-final_loss() { grep -h 'step 400/400' "$1"/generation-*/rank-0/stdout | sed 's/.*loss //'; }
+final_loss() { grep -h 'step 1000/1000' "$1"/generation-*/rank-0/stdout | sed 's/.*loss //'; }
 
 train whole
 expect "exit code of the undisturbed run" 0 "$?"
@@ -24,7 +24,7 @@ contains "both ranks" whole.out.log "rank 1 of 2 on cpu: from step 1"
 
 train killed &
 job=$!
-eventually "two checkpoints" grep -qs 'step 40/400' killed/generation-0/rank-0/stdout
+eventually "two checkpoints" grep -qs 'step 40/1000' killed/generation-0/rank-0/stdout
 kill -9 "$(sed -n 's/.*"event":"rank_started","rank":1,.*"pid":\([0-9]*\).*/\1/p' killed/events.jsonl)"
 wait "$job"
 expect "exit code of the run that lost a rank" 0 "$?"
