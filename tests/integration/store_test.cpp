@@ -9,9 +9,12 @@
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <filesystem>
 
 #include <atomic>
 #include <future>
@@ -242,4 +245,20 @@ TEST_CASE("the server takes numeric addresses only, and says when a port is take
     CHECK(connect(server).add("n", 1) == 1);
     options.port = server.port();
     CHECK_THROWS_AS(HostedStore{options}, SystemError);  // taken
+}
+
+TEST_CASE("no socket of the server reaches a program that is executed") {
+    const HostedStore server({});
+    Store store = connect(server);
+    store.set("k", "v");
+    CHECK(store.get("k") == "v");
+    int sockets = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+        const int fd = std::stoi(entry.path().filename().string());
+        struct stat status {};
+        if (::fstat(fd, &status) != 0 || !S_ISSOCK(status.st_mode) || fd <= 2) continue;
+        ++sockets;
+        CHECK((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+    }
+    CHECK(sockets >= 3);  // listening, accepted, and the client's own
 }

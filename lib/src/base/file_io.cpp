@@ -19,6 +19,8 @@ UniqueFd open_file(const std::filesystem::path& path, int flags, mode_t mode) {
     return fd;
 }
 
+void close_on_exec(int fd) noexcept { ::fcntl(fd, F_SETFD, FD_CLOEXEC); }
+
 void write_all(int fd, std::string_view bytes, std::string_view what) {
     while (!bytes.empty()) {
         const ssize_t written = ::write(fd, bytes.data(), bytes.size());

@@ -2,6 +2,7 @@
 
 #include "base/unique_fd.hpp"
 #include "session/unix_address.hpp"
+#include "store/accept_loop.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -27,7 +28,6 @@ namespace {
 
 using Protocol = asio::local::stream_protocol;
 constexpr std::size_t kMaxPendingBytes = 256U << 10;
-constexpr std::chrono::milliseconds kAcceptPause{100};  // when descriptors have run out
 
 void check_directory(const std::filesystem::path& directory) {
     struct stat found {};
@@ -82,7 +82,7 @@ public:
         acceptor_.assign(Protocol(), listen_at(path_).release());
     }
 
-    void accept_next();
+    void accept();
     void close_all();
     bool send_to_rank(int rank, const session::AgentMessage& message);
     std::size_t connection_count() const { return connections_.size(); }
@@ -104,19 +104,9 @@ private:
     std::set<ConnectionPtr> connections_;
 };
 
-void SessionServer::Impl::accept_next() {
-    acceptor_.async_accept([self = shared_from_this()](const asio::error_code& error, Protocol::socket socket) {
-        if (!self->acceptor_.is_open()) return;
-        if (!error) {
-            self->start(std::move(socket));
-            self->accept_next();
-            return;
-        }
-        self->accept_pause_.expires_after(kAcceptPause);
-        self->accept_pause_.async_wait([self](const asio::error_code& canceled) {
-            if (!canceled && self->acceptor_.is_open()) self->accept_next();
-        });
-    });
+void SessionServer::Impl::accept() {
+    accept_connections(acceptor_, accept_pause_,
+                       [self = shared_from_this()](Protocol::socket socket) { self->start(std::move(socket)); });
 }
 
 void SessionServer::Impl::start(Protocol::socket socket) {
@@ -212,7 +202,7 @@ void SessionServer::Impl::close_all() {
 
 SessionServer::SessionServer(asio::io_context& context, std::filesystem::path path, Callback callback)
     : impl_(std::make_shared<Impl>(context, std::move(path), std::move(callback))) {
-    impl_->accept_next();
+    impl_->accept();
 }
 
 SessionServer::~SessionServer() { impl_->close_all(); }

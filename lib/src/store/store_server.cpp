@@ -1,5 +1,7 @@
 #include "store/store_server.hpp"
 
+#include "base/file_io.hpp"
+#include "store/accept_loop.hpp"
 #include "store/key_value_table.hpp"
 
 #include <autolaunch/error.hpp>
@@ -24,7 +26,6 @@ using store::Request;
 
 constexpr std::size_t kReadBytes = 64U << 10;
 constexpr std::size_t kPauseReadingAboveBytes = 1U << 20;  // of unsent replies
-constexpr std::chrono::milliseconds kAcceptPause{100};     // when descriptors have run out
 
 std::string wait_reply(store::WaitReply reply) { return std::string(1, static_cast<char>(reply)); }
 
@@ -61,7 +62,7 @@ public:
         listen(options);
     }
 
-    void accept_next();
+    void accept();
     void close_all();
     std::uint16_t port() const { return port_; }
     std::size_t connection_count() const { return connections_.size(); }
@@ -102,6 +103,7 @@ void StoreServer::Impl::listen(const StoreServerOptions& options) {
         if (error) throw SystemError(error.value(), doing, "port 0 takes any free port");
     };
     acceptor_.open(endpoint.protocol(), error), check();
+    close_on_exec(acceptor_.native_handle());
     acceptor_.set_option(tcp::acceptor::reuse_address(true), error), check();
     if (address.is_v6()) acceptor_.set_option(asio::ip::v6_only(false), error), check();
     acceptor_.bind(endpoint, error), check();
@@ -109,20 +111,9 @@ void StoreServer::Impl::listen(const StoreServerOptions& options) {
     port_ = acceptor_.local_endpoint(error).port(), check();
 }
 
-void StoreServer::Impl::accept_next() {
-    acceptor_.async_accept([self = shared_from_this()](const asio::error_code& error, tcp::socket socket) {
-        if (!self->acceptor_.is_open()) return;
-        if (!error) {
-            self->start(std::move(socket));
-            self->accept_next();
-            return;
-        }
-        // Out of descriptors or memory: trying again at once would spin.
-        self->accept_pause_.expires_after(kAcceptPause);
-        self->accept_pause_.async_wait([self](const asio::error_code& canceled) {
-            if (!canceled && self->acceptor_.is_open()) self->accept_next();
-        });
-    });
+void StoreServer::Impl::accept() {
+    accept_connections(acceptor_, accept_pause_,
+                       [self = shared_from_this()](tcp::socket socket) { self->start(std::move(socket)); });
 }
 
 void StoreServer::Impl::start(tcp::socket socket) {
@@ -286,7 +277,7 @@ void StoreServer::Impl::close_all() {
 
 StoreServer::StoreServer(asio::io_context& context, const StoreServerOptions& options)
     : impl_(std::make_shared<Impl>(context, options)) {
-    impl_->accept_next();
+    impl_->accept();
 }
 
 StoreServer::~StoreServer() { impl_->close_all(); }
