@@ -39,11 +39,13 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "launcher/nccl_env"}},
     {"launcher/report", {"lib/base"}},
     {"launcher/logs", {"lib/base", "launcher/spec", "launcher/report"}},
-    {"launcher/rendezvous", {"lib/base", "lib/session", "lib/store", "launcher/plan"}},
+    {"launcher/rendezvous",
+     {"lib/base", "lib/session", "lib/store", "launcher/spec", "launcher/allocation", "launcher/plan"}},
     {"launcher/spawn", {"lib/base"}},
+    {"launcher/pmi", {"lib/base", "launcher/plan", "launcher/rendezvous", "launcher/spawn"}},
     {"launcher/supervise",
-     {"lib/base", "lib/session", "launcher/spec", "launcher/plan", "launcher/spawn", "launcher/rendezvous",
-      "launcher/logs", "launcher/report"}},
+     {"lib/base", "lib/session", "launcher/spec", "launcher/plan", "launcher/spawn", "launcher/pmi",
+      "launcher/rendezvous", "launcher/logs", "launcher/report"}},
     {"launcher/cli",
      {"lib/base", "launcher/spec", "launcher/allocation", "launcher/topology", "launcher/plan", "launcher/rendezvous",
       "launcher/spawn", "launcher/logs", "launcher/report", "launcher/supervise"}},
@@ -51,10 +53,15 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
 
 // Third-party headers that only one room may include.
 const std::map<std::string, std::string> kOnlyIncluder = {
-    {"yaml-cpp/", "launcher/spec"}, {"CLI/", "launcher/cli"},
-    {"hwloc", "launcher/topology"}, {"infiniband/", "launcher/topology"},
-    {"mpi.h", "lib/comm"},          {"xxhash.h", "lib/base"},
+    {"yaml-cpp/", "launcher/spec"},
+    {"CLI/", "launcher/cli"},
+    {"hwloc", "launcher/topology"},
+    {"infiniband/", "launcher/topology"},
+    {"mpi.h", "lib/comm"},
+    {"xxhash.h", "lib/base"},
     {"pmix", "launcher/pmi"},
+    {"openssl/", "launcher/rendezvous"},
+    {"munge.h", "launcher/rendezvous"},
 };
 
 std::vector<fs::path> sources_under(const fs::path& folder, const std::set<std::string>& extensions) {

@@ -1,0 +1,28 @@
+#pragma once
+#include "allocation/allocation.hpp"
+
+#include <string>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+struct RosterNode {
+    std::string name;  ///< as the scheduler calls it
+    int ranks = 1;     ///< started there
+};
+
+/// Who takes part, in the order of node ranks: what the rendezvous agreed on and `make_plan` counts ranks by. Equal on
+/// all nodes but for `self`.
+struct Roster {
+    std::vector<RosterNode> nodes;
+    int self = 0;          ///< this node's rank; 0 is the head
+    std::string run_name;  ///< of the run directory, where neither the spec nor the scheduler names it
+
+    int first_rank(int node) const;
+    int world_size() const { return first_rank(static_cast<int>(nodes.size())); }
+};
+
+/// What the roster will be if all nodes are like this one: for `autolaunch plan`, which joins nobody. Pure.
+Roster assume_alike(const Allocation& allocation, int nodes, int ranks_here, const std::string& run_name);
+
+}  // namespace autolaunch::launcher

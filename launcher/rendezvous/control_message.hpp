@@ -1,0 +1,170 @@
+#pragma once
+#include "plan/roster.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+/// What agents and head say to each other; docs/control-protocol.md has the bytes. Plain data and its codec: no
+/// sockets, no state. Nodes are named by node rank once the roster is known; the head is node 0.
+namespace autolaunch::launcher::control {
+
+inline constexpr std::uint16_t kProtocolVersion = 1;
+
+/// No frame is longer; before a node is accepted, none is longer than kJoinLimit.
+inline constexpr std::size_t kFrameLimit = std::size_t{64} << 20;
+inline constexpr std::size_t kJoinLimit = std::size_t{64} << 10;
+
+// From a node, first of all.
+struct Join {
+    std::uint16_t protocol = kProtocolVersion;
+    std::string version;    ///< of the program
+    std::string node_name;  ///< as the scheduler calls it
+    std::string hostname;   ///< as the machine calls itself
+    int ranks = 1;
+    std::optional<int> node_rank;  ///< when a person chose it
+    std::string topology_address;
+    std::uint64_t program_digest = 0;  ///< of the executable
+    std::uint64_t spec_digest = 0;     ///< of everything the job spec was read from
+    std::uint64_t environment_digest = 0;
+};
+/// The head's answer to a Join whose environment_digest is not the head's: the node sends EnvironmentTable.
+struct AskEnvironment {};
+/// Variable names and a digest of each value (values themselves may be secrets), sorted by name.
+struct EnvironmentTable {
+    std::vector<std::pair<std::string, std::uint64_t>> variables;
+};
+/// The node is not let in, or the job cannot start: the last message of the head.
+struct Refused {
+    std::string reason, hint;
+};
+/// All nodes are there. `self` is the receiver's.
+struct Welcome {
+    Roster roster;
+};
+
+// The head tells every node what to do.
+struct StartGeneration {
+    int generation = 0;
+    std::string master_address;  ///< of rank 0's node, as every node can reach it
+    std::uint16_t master_port = 0;
+};
+struct StopRanks {
+    int generation = 0;
+    bool by_user = false;  ///< else another rank failed
+    std::string reason;    ///< "SIGTERM", "rank 3 failed", "node2 was lost"
+};
+struct KillRanks {
+    int generation = 0;
+};
+struct Finish {
+    int exit_code = 0;
+    std::string outcome;
+};
+using Command = std::variant<StartGeneration, StopRanks, KillRanks, Finish>;
+
+// A node tells the head what happened.
+struct GenerationRunning {
+    int generation = 0;
+    std::uint64_t startup_us = 0;
+};
+struct StartFailed {
+    int generation = 0;
+    int rank = 0;
+    int exit_code = 0;  ///< what the job would exit with for it
+    bool restart_helps = false;
+    std::string what, hint;
+};
+/// A rank's end, as report's RankExited has it.
+struct RankEnd {
+    int rank = 0, local_rank = 0, pid = 0;
+    std::optional<int> exit_code, signal;
+    bool core_dumped = false, asked_to_stop = false;
+    std::uint64_t ran_ms = 0;
+    std::optional<std::int64_t> last_step;
+};
+/// The node's first failure of a generation, with what the failure screen shows of it.
+struct RankFailed {
+    int generation = 0;
+    RankEnd end;
+    std::string hostname;
+    std::optional<int> gpu;
+    std::uint64_t age_us = 0;  ///< how long before this message was sent
+    std::string stderr_path, stdout_path, error_file_path;
+    std::string stderr_tail, error_text;  ///< at most kEvidenceLimit each
+    std::optional<std::int64_t> oom_kills;
+};
+inline constexpr std::size_t kEvidenceLimit = 16U << 10;
+/// No rank of the generation is left on the node.
+struct RanksEnded {
+    int generation = 0;
+    bool every_rank_exited_zero = false;
+    std::vector<RankEnd> failures;  ///< the first kMaxFailures, in order, the first failure included
+    std::optional<std::int64_t> checkpoint_step;
+};
+inline constexpr std::size_t kMaxFailures = 64;
+/// A stop signal reached the node's agent.
+struct StopAsked {
+    int signal = 0;
+};
+struct NodeWarning {
+    std::string text;
+};
+using Report = std::variant<GenerationRunning, StartFailed, RankFailed, RanksEnded, StopAsked, NodeWarning>;
+
+// Any node, any time.
+
+/// This node's contribution to a fence: an allgather of blobs over `nodes` (empty: all). A barrier is a fence of empty
+/// blobs, a broadcast one where a single node gives a blob. Names are used once a generation.
+struct Fence {
+    int generation = 0;
+    std::string name;
+    std::vector<int> nodes;
+    std::string blob;
+};
+/// All have contributed: the blobs that are not empty, by node rank.
+struct FenceDone {
+    int generation = 0;
+    std::string name;
+    std::vector<std::pair<int, std::string>> blobs;
+};
+/// From one node to another, through the head.
+struct Relay {
+    std::uint8_t channel = 0;  ///< who is meant there: RelayChannel
+    int generation = 0;
+    int source = 0, destination = 0;
+    std::string bytes;
+};
+enum class RelayChannel : std::uint8_t { store, pmix };
+/// I live. Sent by both ends when they have said nothing else for a while.
+struct Heartbeat {};
+
+using Message = std::variant<Join, AskEnvironment, EnvironmentTable, Refused, Welcome, Command, Report, Fence,
+                             FenceDone, Relay, Heartbeat>;
+
+/// The frame: its length, its type, its fields.
+std::string encode(const Message& message);
+
+/// Cuts a byte stream into messages. Never holds more than what has arrived, and refuses a frame over the limit by its
+/// length alone. Owner: one per connection.
+class MessageReader {
+public:
+    explicit MessageReader(std::size_t frame_limit) : frame_limit_(frame_limit) {}
+    void set_frame_limit(std::size_t bytes) { frame_limit_ = bytes; }
+    void feed(std::string_view bytes);
+    /// The next whole message; nothing when more bytes are needed. Throws Error{corrupt} naming what is wrong: the
+    /// connection is then of no use.
+    std::optional<Message> next();
+
+private:
+    std::size_t frame_limit_;
+    std::string buffer_;
+    std::size_t offset_ = 0;
+};
+
+}  // namespace autolaunch::launcher::control

@@ -1,0 +1,66 @@
+#pragma once
+#include "allocation/allocation.hpp"
+#include "plan/roster.hpp"
+#include "rendezvous/head.hpp"
+#include "rendezvous/member.hpp"
+#include "spec/job_spec.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <asio/io_context.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+/// The nodes did not come together: exit code 68 (kNoHost), or 77 (kNotPermitted) when the key was the reason. what()
+/// is one sentence, hint() the diagnosis: a line for each thing that was tried and what came of it.
+class RendezvousError : public Error {
+public:
+    RendezvousError(int exit_code, const std::string& what, std::string hint)
+        : Error(ErrorCode::system, what, std::move(hint)), exit_code_(exit_code) {}
+    int exit_code() const noexcept { return exit_code_; }
+
+private:
+    int exit_code_;
+};
+
+/// What this node brings to the rendezvous.
+struct JoinRequest {
+    std::string version;  ///< of the program
+    std::string hostname;
+    int node_count = 1;
+    int ranks_here = 1;
+    std::string run_name;              ///< counts where this node is the head
+    std::string shared_directory;      ///< for the key file, the last resort
+    std::uint64_t program_digest = 0;  ///< equal on all nodes, or the job is refused
+    std::uint64_t spec_digest = 0;     ///< the same
+    int cancel_fd = -1;                ///< readable: give up (the keeper is gone); -1: never
+};
+
+/// For the banner: "joined 4/4 nodes in 12 ms · head node1 · key from munge · TLS 1.3".
+struct JoinSummary {
+    std::chrono::microseconds took{0};
+    std::string key_source;             ///< empty with one node
+    std::string head_address;           ///< numeric, as the other nodes reach the head; empty with one node
+    std::vector<std::string> warnings;  ///< environments that differ, by node and variable
+};
+
+struct Joined {
+    Roster roster;
+    std::unique_ptr<Head> head;  ///< on node 0 only
+    std::unique_ptr<Member> member;
+    JoinSummary summary;
+};
+
+/// Brings the nodes of the job together, each calling this. Runs `io` until all are there; the connections then live
+/// on in it. One node joins without a socket, a key or a wait. Throws RendezvousError by the deadline
+/// (spec.rendezvous.timeout).
+Joined join_job(asio::io_context& io, const JobSpec& spec, const Allocation& allocation,
+                const EnvironmentMap& environment, const JoinRequest& request);
+
+}  // namespace autolaunch::launcher
