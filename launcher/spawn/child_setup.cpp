@@ -63,6 +63,13 @@ bool connect_streams(const ChildSetup& setup) {
     return true;
 }
 
+// After connect_streams, which would close it again on exec.
+bool hand_over_descriptor(const ChildSetup& setup) {
+    if (setup.inherited_fd < 0) return true;
+    if (setup.inherited_fd == setup.inherited_as) return ::fcntl(setup.inherited_fd, F_SETFD, 0) == 0;
+    return ::dup2(setup.inherited_fd, setup.inherited_as) >= 0;
+}
+
 // Dispositions first, mask second: a pending signal must not meet a handler of the parent.
 void reset_signals() {
     struct sigaction standard {};
@@ -82,6 +89,7 @@ int run_child(void* argument) {
     bind_cpus(setup);
     prefer_memory(setup);
     if (!connect_streams(setup)) return fail(setup, SpawnStage::standard_streams);
+    if (!hand_over_descriptor(setup)) return fail(setup, SpawnStage::inherited_fd);
     restore_file_limit(setup);
     if (setup.workdir != nullptr && ::chdir(setup.workdir) != 0) return fail(setup, SpawnStage::workdir);
     reset_signals();

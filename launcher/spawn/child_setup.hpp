@@ -20,6 +20,8 @@ struct ChildSetup {
     const unsigned long* first_node_mask = nullptr;  ///< for kernels that know one preferred node only
     const rlim_t* file_limit = nullptr;              ///< nullptr: leave the limit on open files alone
     int streams[3] = {-1, -1, -1};                   ///< sources of 0, 1, 2: -1 or at least 3
+    int inherited_fd = -1;                           ///< -1: none; else at least 3
+    int inherited_as = -1;
     pid_t parent = -1;
 
     SpawnStage failed_stage = SpawnStage::none;

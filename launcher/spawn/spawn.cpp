@@ -103,6 +103,13 @@ int above_standard(int fd, UniqueFd& moved) {
     return moved.get();
 }
 
+void set_inherited_fd(ChildSetup& setup, const InheritedFd& inherited, UniqueFd& moved) {
+    if (inherited.fd < 0 || inherited.as < 3)
+        throw Error(ErrorCode::invalid_argument, "a descriptor that a child inherits is open, and at least 3 there");
+    setup.inherited_fd = above_standard(inherited.fd, moved);
+    setup.inherited_as = inherited.as;
+}
+
 [[noreturn]] void throw_spawn_error(const ChildSpec& spec, const ProgramSearch& found, SpawnStage stage,
                                     int error_number) {
     const std::string program = spec.argv[0];
@@ -124,6 +131,9 @@ int above_standard(int fd, UniqueFd& moved) {
             break;
         case SpawnStage::standard_streams:
             doing += " with its standard streams";
+            break;
+        case SpawnStage::inherited_fd:
+            doing += " with a descriptor that it inherits";
             break;
         case SpawnStage::parent_death:
             doing += ", tied to autolaunch's life";
@@ -147,7 +157,7 @@ Child spawn_child(const ChildSpec& spec) {
     const auto node_mask = bit_mask(spec.memory_nodes);
     auto first_node_mask = bit_mask(spec.memory_nodes.empty() ? std::vector<int>{} : std::vector{spec.memory_nodes[0]});
     first_node_mask.resize(node_mask.size());
-    UniqueFd moved[3];
+    UniqueFd moved[4];
 
     SharedPages pages;
     ChildSetup& setup = pages.setup();
@@ -162,6 +172,7 @@ Child spawn_child(const ChildSpec& spec) {
     setup.node_mask_bits = node_mask.size() * sizeof(unsigned long) * CHAR_BIT;
     const int streams[3] = {spec.stdin_fd, spec.stdout_fd, spec.stderr_fd};
     for (int i = 0; i < 3; ++i) setup.streams[i] = above_standard(streams[i], moved[i]);
+    if (spec.inherited_fd) set_inherited_fd(setup, *spec.inherited_fd, moved[3]);
     setup.file_limit = spec.file_limit ? &*spec.file_limit : nullptr;
     setup.parent = ::getpid();
 

@@ -12,6 +12,12 @@
 
 namespace autolaunch::launcher {
 
+/// A descriptor besides the standard three that the child gets.
+struct InheritedFd {
+    int fd = -1;  ///< the caller's
+    int as = 3;   ///< its number in the child; at least 3
+};
+
 /// What to start, as plain data; spawn knows no plan.
 struct ChildSpec {
     std::vector<std::string> argv;         ///< argv[0] without a '/' is looked up in the child's own PATH
@@ -23,10 +29,11 @@ struct ChildSpec {
     int stdin_fd = -1;                     ///< becomes 0, 1, 2 of the child; -1: the caller's
     int stdout_fd = -1;
     int stderr_fd = -1;
+    std::optional<InheritedFd> inherited_fd;  ///< e.g. what PMI_FD names
 };
 
 /// The steps of the child before its program runs, in their order.
-enum class SpawnStage { none, clone, process_group, parent_death, standard_streams, workdir, exec };
+enum class SpawnStage { none, clone, process_group, parent_death, standard_streams, inherited_fd, workdir, exec };
 
 /// A started child: it leads a process group of its own (pgid == pid) and dies with the thread that started it.
 struct Child {
@@ -51,8 +58,8 @@ private:
 };
 
 /// Starts the child; returns once its program runs. It gets default signal dispositions, an empty signal mask and no
-/// descriptor but 0, 1 and 2. Throws SpawnError. CPUs or memory nodes that the kernel refuses (a container may forbid
-/// it) do not fail the start: the error is in the result.
+/// descriptor but 0, 1, 2 and `inherited_fd`. Throws SpawnError. CPUs or memory nodes that the kernel refuses (a
+/// container may forbid it) do not fail the start: the error is in the result.
 ///
 /// Threads: the main thread only, since the parent-death signal follows the starting thread. Blocks: until exec, which
 /// is as long as the kernel needs to open the program.

@@ -144,6 +144,37 @@ TEST_CASE("standard streams may be given crosswise") {
     CHECK(slurp(folder.path() / "err") == "to-err\n");
 }
 
+TEST_CASE("a descriptor may be inherited under a number of its own") {
+    int ends[2];
+    REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+    const UniqueFd read_end(ends[0]), write_end(ends[1]);
+    ChildSpec spec = misbehave("facts");
+    SUBCASE("another number") {
+        spec.inherited_fd = InheritedFd{write_end.get(), 41};
+        CHECK(facts_of(spec).at("fds") == "0 1 2 41");
+    }
+    SUBCASE("its own number") {
+        spec.inherited_fd = InheritedFd{write_end.get(), write_end.get()};
+        CHECK(facts_of(spec).at("fds") == "0 1 2 " + std::to_string(write_end.get()));
+    }
+    SUBCASE("it is the same file") {
+        spec.argv = {"/bin/sh", "-c", "echo hello >&7"};  // a shell's numbers have one digit
+        spec.inherited_fd = InheritedFd{write_end.get(), 7};
+        CHECK(wait_for(spawn_child(spec)).si_status == 0);
+        char text[16] = {};
+        CHECK(::read(read_end.get(), text, sizeof text - 1) == 6);
+        CHECK(std::string(text) == "hello\n");
+    }
+    SUBCASE("a number that cannot be") {
+        spec.inherited_fd = InheritedFd{write_end.get(), 2};
+        CHECK_THROWS_AS(spawn_child(spec), Error);
+    }
+    SUBCASE("a number above the limit") {
+        spec.inherited_fd = InheritedFd{write_end.get(), 1 << 30};
+        CHECK(error_of(spec).stage() == SpawnStage::inherited_fd);
+    }
+}
+
 TEST_CASE("what cannot be started says why, and what to try") {
     const TemporaryFolder folder;
     ChildSpec spec;
