@@ -1,6 +1,4 @@
 #pragma once
-#include "plan/roster.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -43,9 +41,13 @@ struct EnvironmentTable {
 struct Refused {
     std::string reason, hint;
 };
-/// All nodes are there. `self` is the receiver's.
+/// All nodes are there. It goes to every node and names every node, so it is compact: the head writes it once, a node
+/// expands it once (welcome.hpp).
 struct Welcome {
-    Roster roster;
+    int self = 0;  ///< the receiver's node rank
+    std::string run_name;
+    std::string nodes;  ///< in the order of node ranks, in Slurm's host list form: "node[1-4]"
+    std::string ranks;  ///< started on each, in Slurm's repetition form: "8(x4)"
 };
 
 // The head tells every node what to do.
