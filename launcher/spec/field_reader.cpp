@@ -60,8 +60,9 @@ private:
     }
     bool read(std::chrono::milliseconds& field) {
         const auto duration = value_.is_scalar() ? duration_from(value_.text) : std::nullopt;
-        if (duration) field = *duration;
-        return duration.has_value();
+        if (!duration || duration->count() < key_.minimum) return false;
+        field = *duration;
+        return true;
     }
     bool read(std::vector<std::string>& field);
     bool read(std::vector<int>& field);

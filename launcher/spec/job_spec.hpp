@@ -46,6 +46,7 @@ struct NcclSpec {
 
 struct RendezvousSpec {
     std::chrono::milliseconds timeout{300'000};
+    std::chrono::milliseconds lost_after{10'000};  ///< at least 1 s
     std::string secret_file;
     bool preflight = false;
     std::string address;  ///< --master-addr, or the host of --rdzv-endpoint

@@ -99,6 +99,13 @@ Section rendezvous_section() {
         false,
         false,
         {{"timeout", Form::duration, FIELD(rendezvous.timeout), "300s", "How long the start may wait for all nodes."},
+         {"lost_after",
+          Form::duration,
+          FIELD(rendezvous.lost_after),
+          "10s",
+          "How long a node may be silent before it counts as lost. A connection that breaks counts at once.",
+          {},
+          1000},
          {"secret_file", Form::text, FIELD(rendezvous.secret_file), "", "A file with the job's key, mode 0600."},
          {"preflight", Form::boolean, FIELD(rendezvous.preflight), "false", "Whether to check the machine first."},
          {"address", Form::text, FIELD(rendezvous.address), "", "Address that ranks connect to, as --master-addr."},
@@ -280,7 +287,8 @@ std::string expectation(const Key& key) {
         case Form::boolean:
             return "true or false";
         case Form::duration:
-            return "a duration such as 15s, 500ms, 2m, 1h, or a number of seconds";
+            return std::string("a duration such as 15s, 500ms, 2m, 1h, or a number of seconds") +
+                   (key.minimum > 0 ? "; at least " + std::to_string(key.minimum / 1000) + "s" : "");
         case Form::size:
             return "a size such as 80GB, 80GiB, or a number of bytes";
         case Form::time_limit:

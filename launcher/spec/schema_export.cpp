@@ -56,7 +56,7 @@ Json form_schema(const Key& key) {
         case Form::boolean:
             return any_of({{{"type", "boolean"}}});
         case Form::duration:
-            return any_of({{{"type", "number"}, {"minimum", 0}},
+            return any_of({{{"type", "number"}, {"minimum", key.minimum / 1000}},
                            {{"type", "string"}, {"pattern", R"(^([0-9]+(\.[0-9]*)?|([0-9.]+ *(ms|s|m|h|d) *)+)$)"}}});
         case Form::size:
             return any_of({{{"type", "number"}, {"minimum", 0}},

@@ -41,7 +41,7 @@ resource_management:
   cpu_cores_per_gpu: 12
   binding: core-complex
 nccl: {manage: off, env: {NCCL_DEBUG: INFO}}
-rendezvous: {timeout: 2m, secret_file: key, preflight: yes, address: 10.0.0.1, port: 29500}
+rendezvous: {timeout: 2m, lost_after: 3s, secret_file: key, preflight: yes, address: 10.0.0.1, port: 29500}
 slurm_config: {job_name: gpt, partition: gpu, time_limit: 1:30:00, account: 0123, nodes: 2, requeue: true,
                extra_args: [--exclusive, "--comment=a b"]}
 checkpoint: {enabled: true, checkpoint_dir: ckpt, every_steps: 100, keep: 3, save_consolidated: false}
@@ -64,6 +64,7 @@ logging: {console: stderr, local_ranks_filter: [0, 3], fold: false, quiet: true}
     CHECK_FALSE(spec.nccl.manage);
     CHECK(spec.nccl.env.at("NCCL_DEBUG") == "INFO");
     CHECK(spec.rendezvous.timeout == 2min);
+    CHECK(spec.rendezvous.lost_after == 3s);
     CHECK(spec.rendezvous.preflight);
     CHECK(spec.rendezvous.port == 29500);
     CHECK(spec.slurm.time_limit == "1:30:00");
@@ -116,6 +117,7 @@ TEST_CASE("the defaults of the table are those of JobSpec") {
     CHECK(read.nccl.manage == fresh.nccl.manage);
     CHECK(read.nccl.profile == fresh.nccl.profile);
     CHECK(read.rendezvous.timeout == fresh.rendezvous.timeout);
+    CHECK(read.rendezvous.lost_after == fresh.rendezvous.lost_after);
     CHECK(read.rendezvous.preflight == fresh.rendezvous.preflight);
     CHECK(read.rendezvous.port == fresh.rendezvous.port);
     CHECK(read.checkpoint.enabled == fresh.checkpoint.enabled);
@@ -159,6 +161,11 @@ TEST_CASE("unknown and mistyped keys are all reported, with position, nearest ke
             "settings belong in trainer.config, or in a section with a _target_)",
             "t.yaml:9:7: nccl: expected a mapping with manage, profile, env; found a list",
             "t.yaml:11:12: trainer.command: names no program; expected a list of strings, or one shell line"});
+}
+
+TEST_CASE("a duration has its least value") {
+    CHECK(load_text("rendezvous: {lost_after: 1s}").errors.empty());
+    CHECK(contains(only_line(load_text("rendezvous: {lost_after: 999ms}")), "at least 1s; found"));
 }
 
 TEST_CASE("sections of later versions are named as not yet supported") {
