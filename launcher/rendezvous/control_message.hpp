@@ -98,7 +98,10 @@ struct RankFailed {
     std::optional<int> gpu;
     std::uint64_t age_us = 0;  ///< how long before this message was sent
     std::string stderr_path, stdout_path, error_file_path;
-    std::string stderr_tail, error_text;  ///< at most kEvidenceLimit each
+    // At most kEvidenceLimit each.
+    std::string stderr_tail;
+    std::string stdout_tail;  ///< only where it wrote nothing to stderr
+    std::string error_text;   ///< of its error file: a line that says what happened, then the end of its call stack
     std::optional<std::int64_t> oom_kills;
 };
 inline constexpr std::size_t kEvidenceLimit = 16U << 10;
@@ -106,10 +109,11 @@ inline constexpr std::size_t kEvidenceLimit = 16U << 10;
 struct RanksEnded {
     int generation = 0;
     bool every_rank_exited_zero = false;
-    std::vector<RankEnd> failures;  ///< the first kMaxFailures, in order, the first failure included
+    std::vector<RankEnd> ends;  ///< in their order, all of them; none where no rank failed, nor one elsewhere
     std::optional<std::int64_t> checkpoint_step;
+    std::uint64_t age_us = 0;  ///< how long before this message the last rank ended
 };
-inline constexpr std::size_t kMaxFailures = 64;
+inline constexpr std::size_t kMaxEnds = 4096;
 /// A stop signal reached the node's agent.
 struct StopAsked {
     int signal = 0;
