@@ -29,7 +29,7 @@ struct ChildSpec {
     int stdin_fd = -1;                     ///< becomes 0, 1, 2 of the child; -1: the caller's
     int stdout_fd = -1;
     int stderr_fd = -1;
-    std::optional<InheritedFd> inherited_fd;  ///< e.g. what PMI_FD names
+    std::optional<InheritedFd> inherited_fd = {};  ///< e.g. what PMI_FD names
 };
 
 /// The steps of the child before its program runs, in their order.
