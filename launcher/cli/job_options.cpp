@@ -47,6 +47,7 @@ void apply_nproc_per_node(const std::string& text, ResourceSpec& resources) {
         resources.ranks_mode = RanksPerNode::fixed;
         resources.ranks_per_node = static_cast<int>(number);
     }
+    resources.ranks_of_each_launcher = true;
 }
 
 /// host, host:port, [::1]:port, or a bare IPv6 address.

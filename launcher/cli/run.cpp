@@ -1,6 +1,8 @@
 #include "cli/run.hpp"
 
 #include "allocation/allocation.hpp"
+#include "plan/job_shape.hpp"
+#include "plan/roster.hpp"
 #include "rendezvous/coordinator.hpp"
 #include "rendezvous/socket_directory.hpp"
 #include "report/console.hpp"
@@ -48,9 +50,12 @@ ReporterOptions reporter_options(const LaunchPlan& plan, const RunDirectory& run
 }  // namespace
 
 LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
-    const Allocation allocation = read_allocation(environment, hostname());
+    Allocation allocation = read_allocation(environment, hostname());
     const NodeTopology topology = read_local_topology();
-    return make_plan(spec, allocation, topology, environment, std::filesystem::current_path(), now_text());
+    const JobShape shape = decide_shape(spec, allocation, topology);
+    allocation.node_rank = shape.node_rank;
+    const Roster roster = assume_alike(allocation, shape.nodes, shape.ranks_here, now_text());
+    return make_plan(spec, allocation, topology, roster, environment, std::filesystem::current_path());
 }
 
 int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::string& version) {

@@ -14,8 +14,6 @@
 namespace autolaunch::launcher {
 namespace {
 
-constexpr int kMostRanksPerNode = 4096;
-
 [[noreturn]] void refuse(const std::string& what, std::string hint) {
     throw Error(ErrorCode::invalid_argument, what, std::move(hint));
 }
@@ -38,63 +36,27 @@ std::string program_name(const TrainerSpec& trainer) {
     return std::filesystem::path(trainer.command.front()).stem().string();
 }
 
-int count_ranks(const ResourceSpec& resources, std::size_t gpu_count, std::size_t cpu_count) {
-    int ranks = 0;
-    switch (resources.ranks_mode) {
-        case RanksPerNode::unset:
-            ranks = gpu_count > 0 ? static_cast<int>(gpu_count) : 1;
-            break;
-        case RanksPerNode::automatic:
-            ranks = static_cast<int>(gpu_count > 0 ? gpu_count : cpu_count);
-            break;
-        case RanksPerNode::cpu:
-            ranks = static_cast<int>(cpu_count);
-            break;
-        case RanksPerNode::fixed:
-            ranks = resources.ranks_per_node;
-            break;
-        case RanksPerNode::gpu:
-            if (gpu_count == 0)
-                refuse("one rank a GPU is asked for, but no GPU can be used here",
-                       "give a number of ranks, or `cpu` for one a CPU");
-            ranks = static_cast<int>(gpu_count);
-    }
-    if (ranks < 1 || ranks > kMostRanksPerNode)
-        refuse(fmt::format("{} ranks a node", ranks), fmt::format("give a number from 1 to {}", kMostRanksPerNode));
-    return ranks;
-}
-
 BindingMode parse_binding(const std::string& word) {
     if (const auto mode = binding_mode_from(word)) return *mode;
     refuse(fmt::format("'{}' is no way to bind ranks", word), "use node, exclusive, socket, core-complex or none");
 }
 
-// Node count, names and this node's place among them.
-void place_nodes(LaunchPlan& plan, const Allocation& allocation) {
-    const int asked = plan.spec.resources.nodes;
-    const int given = static_cast<int>(allocation.node_names.size());
-    plan.node_names = allocation.node_names;
-    plan.node_rank = allocation.node_rank;
+void place_nodes(LaunchPlan& plan, const Allocation& allocation, const Roster& roster) {
+    for (const RosterNode& node : roster.nodes) plan.node_names.push_back(node.name);
+    plan.node_count = static_cast<int>(roster.nodes.size());
+    plan.node_rank = roster.self;
+    plan.world_size = roster.world_size();
     plan.tasks_on_node = allocation.tasks_on_node;
-    if (allocation.source == "local") {
-        plan.node_count = asked;
-        plan.node_rank = plan.spec.node_rank.value_or(0);
-        if (plan.node_rank < 0 || plan.node_rank >= asked)
-            refuse(fmt::format("node rank {} of {} nodes", plan.node_rank, asked), "node ranks count from 0");
-        return;
-    }
-    plan.node_count = given;
-    if (asked > given)
-        refuse(fmt::format("{} nodes are asked for, but the {} allocation has {}", asked, allocation.source, given),
-               "ask the scheduler for as many, or lower resources.nodes");
-    if (asked > 1 && asked < given)
-        plan.warnings.push_back(fmt::format("{} nodes are asked for, all {} of the allocation are used", asked, given));
+    const int asked = plan.spec.resources.nodes;
+    if (asked > 1 && asked < plan.node_count)
+        plan.warnings.push_back(
+            fmt::format("{} nodes are asked for, all {} of the allocation are used", asked, plan.node_count));
 }
 
 void name_run(LaunchPlan& plan, const Allocation& allocation, const std::string& current_dir,
-              const std::string& now_text) {
+              const std::string& run_name) {
     const JobSpec& spec = plan.spec;
-    std::string unique = allocation.job_id.empty() ? now_text : allocation.job_id;
+    std::string unique = allocation.job_id.empty() ? run_name : allocation.job_id;
     if (unique.ends_with(".0")) unique.resize(unique.size() - 2);  // a job's only step, as a rule
     plan.job_name = !spec.name.empty()             ? spec.name
                     : !spec.slurm.job_name.empty() ? spec.slurm.job_name
@@ -142,12 +104,12 @@ NcclEnvironment plan_nccl(const LaunchPlan& plan, const NodeTopology& topology, 
 }  // namespace
 
 LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const NodeTopology& topology,
-                     const EnvironmentMap& environment, const std::string& current_dir, const std::string& now_text) {
+                     const Roster& roster, const EnvironmentMap& environment, const std::string& current_dir) {
     LaunchPlan plan;
     plan.spec = spec;
     const auto argv = command_line(spec.trainer);
-    place_nodes(plan, allocation);
-    name_run(plan, allocation, current_dir, now_text);
+    place_nodes(plan, allocation, roster);
+    name_run(plan, allocation, current_dir, roster.run_name);
     plan.hostname = topology.hostname;
     plan.numa_node_count = static_cast<int>(topology.numa_nodes.size());
     plan.binding_mode = parse_binding(spec.resources.binding);
@@ -160,8 +122,8 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
     check_cores(plan, topology.cores.size());
     if (const auto unused = unused_settings(spec); !unused.empty())
         plan.warnings.push_back("no effect in this version: " + join(unused, ", "));
-    const int local_ranks = count_ranks(spec.resources, gpus.positions.size(), topology.allowed_cpus.size());
-    plan.world_size = local_ranks * plan.node_count;
+    const int local_ranks = roster.nodes[static_cast<std::size_t>(roster.self)].ranks;
+    const int first_rank = roster.first_rank(roster.self);
     plan.nccl = plan_nccl(plan, topology, allocation, environment);
 
     BindingPlan binding = bind_ranks(topology, gpus.positions, local_ranks, plan.binding_mode);
@@ -169,7 +131,7 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
     for (int local_rank = 0; local_rank < local_ranks; ++local_rank) {
         RankPlan rank;
         rank.local_rank = local_rank;
-        rank.rank = plan.node_rank * local_ranks + local_rank;
+        rank.rank = first_rank + local_rank;
         rank.argv = argv;
         rank.binding = std::move(binding.ranks[static_cast<std::size_t>(local_rank)]);
         if (rank.binding.gpu) {

@@ -2,6 +2,7 @@
 #include "allocation/allocation.hpp"
 #include "binding/binding.hpp"
 #include "nccl_env/nccl_env.hpp"
+#include "plan/roster.hpp"
 #include "spec/job_spec.hpp"
 #include "topology/node_topology.hpp"
 
@@ -25,9 +26,9 @@ struct RankPlan {
 struct LaunchPlan {
     std::string job_name;
     std::string run_id;
-    std::string run_dir;   ///< absolute
-    std::string hostname;  ///< this node
-    std::vector<std::string> node_names;
+    std::string run_dir;                  ///< absolute
+    std::string hostname;                 ///< this node
+    std::vector<std::string> node_names;  ///< by node rank; empty where nobody has named the node yet
     int node_rank = 0;
     int world_size = 1;
     std::string workdir;          ///< absolute
@@ -39,7 +40,7 @@ struct LaunchPlan {
     std::string gpu_mask;  ///< for CUDA_VISIBLE_DEVICES; empty: left as it is
     int numa_node_count = 1;
     BindingMode binding_mode = BindingMode::node;
-    int node_count = 1;                ///< as many as node_names, or as the spec asks where nobody names them
+    int node_count = 1;
     std::optional<int> tasks_on_node;  ///< how many launchers the scheduler started here
 };
 
@@ -53,18 +54,18 @@ struct GenerationFacts {
     std::string run_dir;
 };
 
-/// Pure. Takes what the user asked for, what the scheduler gave, what the machine has; starts nothing. `environment` is
-/// the launcher's own; `now_text` names a run directory that the spec does not name
-/// (runs/<job id or time>). Throws Error{invalid_argument} with what to change when it cannot be done.
+/// Pure. Takes what the user asked for, what the scheduler gave, what the machine has and who takes part (the roster,
+/// whose entry for this node says how many ranks are here); starts nothing. `environment` is the launcher's own. Throws
+/// Error{invalid_argument} with what to change when it cannot be done.
 LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const NodeTopology& topology,
-                     const EnvironmentMap& environment, const std::string& current_dir, const std::string& now_text);
+                     const Roster& roster, const EnvironmentMap& environment, const std::string& current_dir);
 
 /// The complete environment of one rank in one generation, "NAME=value" each: inherited, plus planned, plus facts.
 std::vector<std::string> rank_environment(const LaunchPlan& plan, const RankPlan& rank, const GenerationFacts& facts,
                                           const EnvironmentMap& inherited);
 
-/// Throws Error{unsupported} for a plan that this build can show but not run: several nodes, or several launchers that
-/// the scheduler started on one node. `plan` does not call it, `run` does.
+/// Throws Error for a plan that this build can show but not run: several nodes, or several launchers that the scheduler
+/// started on one node. `plan` does not call it, `run` does.
 void check_runnable(const LaunchPlan& plan);
 
 /// One line for the banner: "8 of 8 ranks here · exclusive cores on 2 NUMA nodes · 8 GPUs".

@@ -238,6 +238,7 @@ bool FieldReader::read(ResourceSpec& field) {
         field.ranks_mode = RanksPerNode::fixed;
         field.ranks_per_node = static_cast<int>(*number);
     }
+    field.ranks_of_each_launcher = false;
     return true;
 }
 

@@ -32,7 +32,8 @@ struct ResourceSpec {
     int nodes = 1;
     std::optional<int> gpus_per_node;
     RanksPerNode ranks_mode = RanksPerNode::unset;
-    int ranks_per_node = 0;  ///< with RanksPerNode::fixed
+    int ranks_per_node = 0;               ///< with RanksPerNode::fixed
+    bool ranks_of_each_launcher = false;  ///< the number came from --nproc-per-node: torchrun's, each launcher's own
     std::optional<std::int64_t> memory_per_gpu_bytes;
     std::optional<int> cpu_cores_per_gpu;
     std::string binding = "node";  ///< node, exclusive, socket, core-complex, none

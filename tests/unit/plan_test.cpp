@@ -2,6 +2,8 @@
 
 #include "base/file_io.hpp"
 #include "base/text.hpp"
+#include "plan/job_shape.hpp"
+#include "plan/roster.hpp"
 #include "synthetic_topology.hpp"
 
 #include <autolaunch/error.hpp>
@@ -63,7 +65,11 @@ const NodeTopology kGpuMachine = make_machine({.cores_per_l3 = 32, .gpus = 8});
 
 LaunchPlan plan_of(const JobSpec& spec, const Allocation& allocation = local(),
                    const NodeTopology& topology = kCpuMachine, const EnvironmentMap& environment = {}) {
-    return make_plan(spec, allocation, topology, environment, "/home/me/job", "20260102-030405");
+    const JobShape shape = decide_shape(spec, allocation, topology);
+    Allocation placed = allocation;
+    placed.node_rank = shape.node_rank;
+    const Roster roster = assume_alike(placed, shape.nodes, shape.ranks_here, "20260102-030405");
+    return make_plan(spec, allocation, topology, roster, environment, "/home/me/job");
 }
 
 std::size_t rank_count(const JobSpec& spec, const NodeTopology& topology) {
@@ -280,22 +286,60 @@ TEST_CASE("NCCL is left alone without GPUs, or when the spec says so") {
     CHECK_FALSE(has_debug(plan_of(unmanaged, local(), kGpuMachine)));
 }
 
-TEST_CASE("several nodes can be planned but not run") {
+TEST_CASE("several nodes count their ranks one after another") {
     const auto plan = plan_of(trainer(), slurm(4), kGpuMachine);
     CHECK(plan.world_size == 32);
     CHECK(plan.ranks.front().rank == 24);
     CHECK(plan.ranks.front().local_rank == 0);
-    CHECK(refusal([&] { check_runnable(plan); }, ErrorCode::unsupported) ==
-          "multi-node runs are not supported yet, and this one has 4 nodes");
     JobSpec spec = trainer();
     spec.resources.nodes = 2;
     spec.node_rank = 1;
     CHECK(plan_of(spec).world_size == 2);
     CHECK(plan_of(spec).ranks[0].rank == 1);
-    CHECK_NOTHROW(check_runnable(plan_of(trainer(), slurm(1))));
     CHECK(refusal([&] { plan_of(spec, slurm(1)); }) == "2 nodes are asked for, but the slurm allocation has 1");
     spec.node_rank = 2;
     CHECK(refusal([&] { plan_of(spec); }) == "node rank 2 of 2 nodes");
+}
+
+TEST_CASE("nodes may differ in their ranks") {
+    Roster roster;
+    roster.nodes = {{"a", 3}, {"b", 1}, {"c", 4}};
+    roster.self = 2;
+    CHECK(roster.first_rank(0) == 0);
+    CHECK(roster.first_rank(1) == 3);
+    CHECK(roster.first_rank(2) == 4);
+    CHECK(roster.world_size() == 8);
+    const auto plan = make_plan(trainer(), slurm(3), kCpuMachine, roster, {}, "/");
+    REQUIRE(plan.ranks.size() == 4);
+    const auto environment = as_map(rank_environment(plan, plan.ranks[1], kFacts, {}));
+    CHECK(environment.at("RANK") == "5");
+    CHECK(environment.at("LOCAL_RANK") == "1");
+    CHECK(environment.at("WORLD_SIZE") == "8");
+    CHECK(environment.at("LOCAL_WORLD_SIZE") == "4");
+    CHECK(environment.at("GROUP_RANK") == "2");
+    CHECK(environment.at("GROUP_WORLD_SIZE") == "3");
+}
+
+TEST_CASE("several tasks on a node are one a rank") {
+    Allocation tasks = slurm(1);
+    tasks.tasks_on_node = 8;
+    const auto ranks = [&](const JobSpec& spec) { return decide_shape(spec, tasks, kGpuMachine).ranks_here; };
+    const auto each = [](int count) {
+        JobSpec spec = with_ranks(RanksPerNode::fixed, count);
+        spec.resources.ranks_of_each_launcher = true;
+        return spec;
+    };
+    CHECK(ranks(trainer()) == 8);
+    CHECK(decide_shape(trainer(), tasks, kCpuMachine).ranks_here == 8);
+    CHECK(ranks(with_ranks(RanksPerNode::fixed, 8)) == 8);
+    CHECK(ranks(with_ranks(RanksPerNode::gpu)) == 8);
+    CHECK(ranks(each(1)) == 8);
+    CHECK(refusal([&] { ranks(each(8)); }) ==
+          "srun started 8 tasks on this node and --nproc-per-node 8 asks each for 8 ranks: 64 processes");
+    CHECK(refusal([&] { ranks(with_ranks(RanksPerNode::fixed, 4)); }) ==
+          "srun started 8 tasks on this node, and the spec asks for 4 ranks a node");
+    tasks.tasks_on_node = 1;
+    CHECK(ranks(each(3)) == 3);
 }
 
 TEST_CASE("one launcher a node is enough") {
