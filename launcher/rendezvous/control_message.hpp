@@ -30,16 +30,21 @@ struct Join {
     std::uint64_t program_digest = 0;  ///< of the executable
     std::uint64_t spec_digest = 0;     ///< of everything the job spec was read from
     std::uint64_t environment_digest = 0;
+    bool operator==(const Join&) const = default;
 };
 /// The head's answer to a Join whose environment_digest is not the head's: the node sends EnvironmentTable.
-struct AskEnvironment {};
+struct AskEnvironment {
+    bool operator==(const AskEnvironment&) const = default;
+};
 /// Variable names and a digest of each value (values themselves may be secrets), sorted by name.
 struct EnvironmentTable {
     std::vector<std::pair<std::string, std::uint64_t>> variables;
+    bool operator==(const EnvironmentTable&) const = default;
 };
 /// The node is not let in, or the job cannot start: the last message of the head.
 struct Refused {
     std::string reason, hint;
+    bool operator==(const Refused&) const = default;
 };
 /// All nodes are there. It goes to every node and names every node, so it is compact: the head writes it once, a node
 /// expands it once (welcome.hpp).
@@ -48,6 +53,7 @@ struct Welcome {
     std::string run_name;
     std::string nodes;  ///< in the order of node ranks, in Slurm's host list form: "node[1-4]"
     std::string ranks;  ///< started on each, in Slurm's repetition form: "8(x4)"
+    bool operator==(const Welcome&) const = default;
 };
 
 // The head tells every node what to do.
@@ -55,18 +61,22 @@ struct StartGeneration {
     int generation = 0;
     std::string master_address;  ///< of rank 0's node, as every node can reach it
     std::uint16_t master_port = 0;
+    bool operator==(const StartGeneration&) const = default;
 };
 struct StopRanks {
     int generation = 0;
     bool by_user = false;  ///< else another rank failed
     std::string reason;    ///< "SIGTERM", "rank 3 failed", "node2 was lost"
+    bool operator==(const StopRanks&) const = default;
 };
 struct KillRanks {
     int generation = 0;
+    bool operator==(const KillRanks&) const = default;
 };
 struct Finish {
     int exit_code = 0;
     std::string outcome;
+    bool operator==(const Finish&) const = default;
 };
 using Command = std::variant<StartGeneration, StopRanks, KillRanks, Finish>;
 
@@ -74,6 +84,7 @@ using Command = std::variant<StartGeneration, StopRanks, KillRanks, Finish>;
 struct GenerationRunning {
     int generation = 0;
     std::uint64_t startup_us = 0;
+    bool operator==(const GenerationRunning&) const = default;
 };
 struct StartFailed {
     int generation = 0;
@@ -81,6 +92,7 @@ struct StartFailed {
     int exit_code = 0;  ///< what the job would exit with for it
     bool restart_helps = false;
     std::string what, hint;
+    bool operator==(const StartFailed&) const = default;
 };
 /// A rank's end, as report's RankExited has it.
 struct RankEnd {
@@ -89,6 +101,7 @@ struct RankEnd {
     bool core_dumped = false, asked_to_stop = false;
     std::uint64_t ran_ms = 0;
     std::optional<std::int64_t> last_step;
+    bool operator==(const RankEnd&) const = default;
 };
 /// The node's first failure of a generation, with what the failure screen shows of it.
 struct RankFailed {
@@ -103,6 +116,7 @@ struct RankFailed {
     std::string stdout_tail;  ///< only where it wrote nothing to stderr
     std::string error_text;   ///< of its error file: a line that says what happened, then the end of its call stack
     std::optional<std::int64_t> oom_kills;
+    bool operator==(const RankFailed&) const = default;
 };
 inline constexpr std::size_t kEvidenceLimit = 16U << 10;
 /// No rank of the generation is left on the node.
@@ -112,14 +126,17 @@ struct RanksEnded {
     std::vector<RankEnd> ends;  ///< in their order, all of them; none where no rank failed, nor one elsewhere
     std::optional<std::int64_t> checkpoint_step;
     std::uint64_t age_us = 0;  ///< how long before this message the last rank ended
+    bool operator==(const RanksEnded&) const = default;
 };
 inline constexpr std::size_t kMaxEnds = 4096;
 /// A stop signal reached the node's agent.
 struct StopAsked {
     int signal = 0;
+    bool operator==(const StopAsked&) const = default;
 };
 struct NodeWarning {
     std::string text;
+    bool operator==(const NodeWarning&) const = default;
 };
 using Report = std::variant<GenerationRunning, StartFailed, RankFailed, RanksEnded, StopAsked, NodeWarning>;
 
@@ -132,12 +149,14 @@ struct Fence {
     std::string name;
     std::vector<int> nodes;
     std::string blob;
+    bool operator==(const Fence&) const = default;
 };
 /// All have contributed: the blobs that are not empty, by node rank.
 struct FenceDone {
     int generation = 0;
     std::string name;
     std::vector<std::pair<int, std::string>> blobs;
+    bool operator==(const FenceDone&) const = default;
 };
 /// From one node to another, through the head.
 struct Relay {
@@ -145,15 +164,19 @@ struct Relay {
     int generation = 0;
     int source = 0, destination = 0;
     std::string bytes;
+    bool operator==(const Relay&) const = default;
 };
 enum class RelayChannel : std::uint8_t { store, pmix };
 /// I live. Sent by both ends when they have said nothing else for a while.
-struct Heartbeat {};
+struct Heartbeat {
+    bool operator==(const Heartbeat&) const = default;
+};
 
 using Message = std::variant<Join, AskEnvironment, EnvironmentTable, Refused, Welcome, Command, Report, Fence,
                              FenceDone, Relay, Heartbeat>;
 
-/// The frame: its length, its type, its fields.
+/// The frame: its length, its type, its fields. Throws Error{invalid_argument} over kFrameLimit, and for a list of more
+/// than 131,072 items.
 std::string encode(const Message& message);
 
 /// Cuts a byte stream into messages. Never holds more than what has arrived, and refuses a frame over the limit by its
@@ -168,6 +191,8 @@ public:
     std::optional<Message> next();
 
 private:
+    void discard_read();
+
     std::size_t frame_limit_;
     std::string buffer_;
     std::size_t offset_ = 0;

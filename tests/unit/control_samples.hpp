@@ -1,0 +1,52 @@
+#pragma once
+#include "rendezvous/control_message.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+/// One message of every type, small and with every field away from its default: for round trips and as fuzzing seeds.
+namespace autolaunch::launcher::control {
+
+inline RankEnd sample_end() { return {13, 5, 8123, 1, std::nullopt, true, true, 192'000, 1243}; }
+
+inline RankFailed sample_failure() {
+    return {2,
+            {14, 6, 8124, std::nullopt, 11, false, false, 7, std::nullopt},
+            "node2",
+            5,
+            400'000,
+            "rank-14/stderr.log",
+            "stdout",
+            "error.json",
+            "tail\n",
+            "out\n",
+            "{\"message\": \"no\"}",
+            3};
+}
+
+inline std::vector<std::pair<std::string, Message>> sample_messages() {
+    return {
+        {"join", Join{7, "0.1", "node1", "node1.cluster", 8, 1, "s0.s3.node1", 1, std::uint64_t{1} << 63, 3}},
+        {"ask_environment", AskEnvironment{}},
+        {"environment_table", EnvironmentTable{{{"HOME", 17}, {"PATH", ~std::uint64_t{0}}, {"", 0}}}},
+        {"refused", Refused{"another program", "install the same one on all nodes"}},
+        {"welcome", Welcome{3, "runs/4711", "gpu[08-10],login", "8(x3),4"}},
+        {"start_generation", Command(StartGeneration{1, "10.0.0.1", 29500})},
+        {"stop_ranks", Command(StopRanks{1, true, "SIGTERM"})},
+        {"kill_ranks", Command(KillRanks{1})},
+        {"finish", Command(Finish{139, "rank 13 failed"})},
+        {"generation_running", Report(GenerationRunning{1, 12'345'678'901})},
+        {"start_failed", Report(StartFailed{1, 13, 127, true, "no such program", "check the path"})},
+        {"rank_failed", Report(sample_failure())},
+        {"ranks_ended", Report(RanksEnded{1, true, {sample_end(), sample_failure().end}, -1, 5})},
+        {"stop_asked", Report(StopAsked{15})},
+        {"node_warning", Report(NodeWarning{"NCCL_IB_DISABLE=1"})},
+        {"fence", Fence{1, "pmix.3", {0, 2, 3}, std::string("\0\xFF", 2)}},
+        {"fence_done", FenceDone{1, "pmix.3", {{0, "a"}, {3, std::string(100, 'b')}}}},
+        {"relay", Relay{1, 1, 2, -3, "bytes"}},
+        {"heartbeat", Heartbeat{}},
+    };
+}
+
+}  // namespace autolaunch::launcher::control
