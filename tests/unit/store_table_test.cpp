@@ -221,3 +221,44 @@ TEST_CASE("garbage and excess are refused before memory is spent on them") {
     CHECK_THROWS_AS(parse(validation() + set_message("key", std::string(98, 'v')), 64, tight), Error);
     CHECK(parse(validation() + set_message("key", std::string(97, 'v')), 64, tight).size() == 2);
 }
+
+TEST_CASE("a watch sees keys, and each push to a queue once") {
+    KeyValueTable table(kPlenty);
+    CHECK_FALSE(table.watch(1, "k", 0).has_value());
+    CHECK(table.set("k", "v") == Waiters{1});
+    CHECK(table.watch(1, "k", 0) == 0);
+    CHECK_FALSE(table.watch(1, "q", 0).has_value());
+    CHECK_FALSE(table.watch(2, "q", 0).has_value());
+    CHECK(table.queue_push("q", "first") == Waiters{1});
+    const std::uint64_t push = table.push_count();
+    CHECK(table.watch(3, "q", 0) == push);               // not empty
+    CHECK_FALSE(table.watch(1, "q", push).has_value());  // that one it has seen
+    CHECK(table.queue_push("q", "second") == Waiters{2});
+    CHECK(table.watch(4, "q", push) == table.push_count());
+    CHECK(table.rouse("q") == Waiters{1});
+    CHECK(table.rouse("q").empty());  // nobody is left
+    table.queue_pop("q");
+    table.queue_pop("q");
+    CHECK_FALSE(table.watch(1, "q", 0).has_value());
+    CHECK(table.rouse("q").empty());  // empty
+}
+
+TEST_CASE("every request survives its encoding, and only whole ones are taken") {
+    for (std::size_t code = 0; code < kCommandCount; ++code) {
+        Request request;
+        request.command = static_cast<Command>(code);
+        request.keys = {"a", std::string("\0b", 2)};
+        request.values = {"", std::string(300, 'v')};
+        request.number = request.command == Command::validate || request.command == Command::ping
+                             ? std::int64_t{kValidationMagic}
+                             : -7;
+        std::string bytes;
+        append_request(bytes, request);
+        const Request read = parse_request(bytes, {});
+        std::string again;
+        append_request(again, read);
+        CHECK(again == bytes);
+        CHECK_THROWS_AS(parse_request(bytes + "x", {}), Error);
+        CHECK_THROWS_AS(parse_request(std::string_view(bytes).substr(0, bytes.size() - 1), {}), Error);
+    }
+}

@@ -122,12 +122,20 @@ void KeyValueTable::cancel_wait(Waiter waiter) {
     missing_of_.erase(found);
 }
 
-KeyValueTable::Waiters KeyValueTable::queue_push(const std::string& key, std::string value) {
-    charge(value.size() + kEntryOverheadBytes, 0);
-    queues_[key].push_back(std::move(value));
+std::optional<std::uint64_t> KeyValueTable::watch(Waiter waiter, const std::string& key, std::uint64_t after) {
+    if (values_.count(key) > 0) return 0;
+    const auto queue = queues_.find(key);
+    if (queue != queues_.end() && queue->second.last_push > after) return queue->second.last_push;
+    cancel_wait(waiter);
+    waiting_for_[key].push_back(waiter);
+    missing_of_.emplace(waiter, std::unordered_set<std::string>{key});
+    return std::nullopt;
+}
+
+KeyValueTable::Waiters KeyValueTable::wake_one(const std::string& key) {
     const auto waiting = waiting_for_.find(key);
     if (waiting == waiting_for_.end()) return {};
-    for (const Waiter waiter : Waiters(waiting->second)) {
+    for (const Waiter waiter : waiting->second) {
         if (missing_of_[waiter].size() > 1) continue;  // it waits for other keys, too
         cancel_wait(waiter);
         return {waiter};
@@ -135,19 +143,32 @@ KeyValueTable::Waiters KeyValueTable::queue_push(const std::string& key, std::st
     return {};
 }
 
+KeyValueTable::Waiters KeyValueTable::queue_push(const std::string& key, std::string value) {
+    charge(value.size() + kEntryOverheadBytes, 0);
+    Queue& queue = queues_[key];
+    queue.elements.push_back(std::move(value));
+    queue.last_push = ++pushes_;
+    return wake_one(key);
+}
+
+KeyValueTable::Waiters KeyValueTable::rouse(const std::string& key) {
+    return queue_length(key) > 0 ? wake_one(key) : Waiters{};
+}
+
 std::optional<std::string> KeyValueTable::queue_pop(const std::string& key) {
     const auto found = queues_.find(key);
     if (found == queues_.end()) return std::nullopt;
-    std::string value = std::move(found->second.front());
-    found->second.pop_front();
-    if (found->second.empty()) queues_.erase(found);
+    auto& elements = found->second.elements;
+    std::string value = std::move(elements.front());
+    elements.pop_front();
+    if (elements.empty()) queues_.erase(found);
     charge(0, value.size() + kEntryOverheadBytes);
     return value;
 }
 
 std::size_t KeyValueTable::queue_length(const std::string& key) const {
     const auto found = queues_.find(key);
-    return found != queues_.end() ? found->second.size() : 0;
+    return found != queues_.end() ? found->second.elements.size() : 0;
 }
 
 bool KeyValueTable::barrier(Waiter waiter, const std::string& key, std::int64_t world_size, Waiters& woken) {

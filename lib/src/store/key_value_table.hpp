@@ -46,8 +46,16 @@ public:
     /// Also for a waiter that went away. Does nothing for who does not wait.
     void cancel_wait(Waiter waiter);
 
+    /// 0 when the key exists; otherwise the number of the queue's last push when it is after `after` and the queue not
+    /// empty. Nothing: `waiter` is woken once there is one of the two.
+    std::optional<std::uint64_t> watch(Waiter waiter, const std::string& key, std::uint64_t after);
+
     /// Wakes the longest waiting one only: one element serves one.
     Waiters queue_push(const std::string& key, std::string value);
+    /// How many pushes there were, to all queues: the number of the last one.
+    std::uint64_t push_count() const { return pushes_; }
+    /// Wakes the longest waiting one when the queue is not empty: who was woken before does not want the element.
+    Waiters rouse(const std::string& key);
     std::optional<std::string> queue_pop(const std::string& key);
     std::size_t queue_length(const std::string& key) const;
 
@@ -55,16 +63,23 @@ public:
     bool barrier(Waiter waiter, const std::string& key, std::int64_t world_size, Waiters& woken);
 
 private:
+    struct Queue {
+        std::deque<std::string> elements;
+        std::uint64_t last_push = 0;
+    };
+
     std::string& slot(const std::string& key, std::size_t new_value_bytes);
     void charge(std::size_t added, std::size_t removed);
     bool exists(const std::string& key) const;
     Waiters wake(const std::string& key);
+    Waiters wake_one(const std::string& key);
     static std::int64_t sum_of(const std::string& held, std::int64_t amount);
 
     std::size_t limit_bytes_;
     std::size_t bytes_ = 0;
+    std::uint64_t pushes_ = 0;
     std::unordered_map<std::string, std::string> values_;
-    std::unordered_map<std::string, std::deque<std::string>> queues_;
+    std::unordered_map<std::string, Queue> queues_;
     std::unordered_map<std::string, std::vector<Waiter>> waiting_for_;  // in order of arrival
     std::unordered_map<Waiter, std::unordered_set<std::string>> missing_of_;
 };

@@ -89,6 +89,31 @@ std::uint64_t load_le(const char* bytes, std::size_t count) {
     return value;
 }
 
+void append_request(std::string& out, const Request& request) {
+    const Shape& shape = kShapes[static_cast<std::size_t>(request.command)];
+    append_u8(out, static_cast<std::uint8_t>(request.command));
+    if (shape.counted) append_u64(out, request.keys.size());
+    std::size_t key = 0;
+    std::size_t value = 0;
+    for (std::size_t left = shape.counted ? request.keys.size() : 1; left > 0; --left) {
+        for (const char field : shape.fields) {
+            if (field == 'k') append_bytes(out, request.keys.at(key++));
+            if (field == 'v') append_bytes(out, request.values.at(value++));
+            if (field == 'n') append_u64(out, static_cast<std::uint64_t>(request.number));
+            if (field == 'u') append_u32(out, static_cast<std::uint32_t>(request.number));
+        }
+    }
+}
+
+Request parse_request(std::string_view bytes, const Limits& limits) {
+    RequestParser parser(limits, Dialect::current);
+    parser.feed(bytes);
+    Request request;
+    if (!parser.next(request)) fail("it is cut short");
+    if (parser.buffered_bytes() > 0) fail("something follows it");
+    return request;
+}
+
 bool RequestParser::detect_dialect() {
     if (buffered_bytes() < 1) return false;
     if (input_[offset_] != 0) {  // the current dialect must start with VALIDATE = 0

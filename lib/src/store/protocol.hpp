@@ -64,11 +64,18 @@ struct Request {
     std::int64_t number = 0;  ///< ADD's amount, BARRIER's world size, PING's nonce
 };
 
+/// Appends the request's bytes in the current dialect.
+AUTOLAUNCH_API void append_request(std::string& out, const Request& request);
+/// The one request of the current dialect that `bytes` is. Throws Error{corrupt} for anything else.
+AUTOLAUNCH_API Request parse_request(std::string_view bytes, const Limits& limits);
+
 /// Cuts a byte stream into requests, telling the dialect by the first bytes. Consumes every field as it comes, so the
 /// cost is linear in the bytes, and never allocates more than what has arrived. Owner: one per connection.
 class RequestParser {
 public:
-    explicit RequestParser(const Limits& limits) : limits_(limits) {}
+    /// A dialect that is known needs no VALIDATE.
+    explicit RequestParser(const Limits& limits, Dialect dialect = Dialect::unknown)
+        : limits_(limits), dialect_(dialect) {}
 
     void feed(std::string_view bytes) { input_.append(bytes); }
     /// Fills `request` with the next whole request and returns true; false when more bytes are needed. Throws
@@ -88,7 +95,7 @@ private:
     void discard_consumed();
 
     Limits limits_;
-    Dialect dialect_ = Dialect::unknown;
+    Dialect dialect_;
     std::string input_;
     std::size_t offset_ = 0;
     Request current_;
@@ -102,10 +109,10 @@ private:
 };
 
 /// Appends little-endian integers and length-prefixed byte strings: both requests and replies are made of them.
-void append_u8(std::string& out, std::uint8_t value);
-void append_u32(std::string& out, std::uint32_t value);
-void append_u64(std::string& out, std::uint64_t value);
-void append_bytes(std::string& out, std::string_view bytes);
-std::uint64_t load_le(const char* bytes, std::size_t count);
+AUTOLAUNCH_API void append_u8(std::string& out, std::uint8_t value);
+AUTOLAUNCH_API void append_u32(std::string& out, std::uint32_t value);
+AUTOLAUNCH_API void append_u64(std::string& out, std::uint64_t value);
+AUTOLAUNCH_API void append_bytes(std::string& out, std::string_view bytes);
+AUTOLAUNCH_API std::uint64_t load_le(const char* bytes, std::size_t count);
 
 }  // namespace autolaunch::store

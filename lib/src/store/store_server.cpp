@@ -1,52 +1,47 @@
 #include "store/store_server.hpp"
 
 #include "base/file_io.hpp"
+#include "base/unique_fd.hpp"
 #include "store/accept_loop.hpp"
-#include "store/key_value_table.hpp"
 
 #include <autolaunch/error.hpp>
+
+#include <sys/socket.h>
 
 #include <array>
 #include <asio/ip/tcp.hpp>
 #include <asio/ip/v6_only.hpp>
+#include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/write.hpp>
-#include <deque>
 #include <exception>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace autolaunch {
 namespace {
 
 using asio::ip::tcp;
-using store::Command;
-using store::KeyValueTable;
+using store::Backend;
 using store::Request;
 
 constexpr std::size_t kReadBytes = 64U << 10;
 constexpr std::size_t kPauseReadingAboveBytes = 1U << 20;  // of unsent replies
 
-std::string wait_reply(store::WaitReply reply) { return std::string(1, static_cast<char>(reply)); }
-
-std::string number_reply(std::uint64_t number) {
-    std::string out;
-    store::append_u64(out, number);
-    return out;
-}
-
 /// One client's socket, its unparsed input and its unsent output.
 struct Connection {
-    Connection(tcp::socket accepted, KeyValueTable::Waiter assigned, const store::Limits& limits)
+    Connection(tcp::socket accepted, Backend::Client assigned, const store::Limits& limits)
         : socket(std::move(accepted)), number(assigned), parser(limits) {}
 
     tcp::socket socket;
-    KeyValueTable::Waiter number;
+    Backend::Client number;
     store::RequestParser parser;
     std::array<char, kReadBytes> input{};
     std::string output;  // waits for `sending` to be gone
     std::string sending;
     bool reading = false;
+    bool serving = false;
     bool open = true;
 
     bool must_read_first() const { return output.size() + sending.size() > kPauseReadingAboveBytes; }
@@ -55,38 +50,43 @@ using ConnectionPtr = std::shared_ptr<Connection>;
 
 }  // namespace
 
-class StoreServer::Impl : public std::enable_shared_from_this<StoreServer::Impl> {
+class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer::Impl>, public Backend::Server {
 public:
-    Impl(asio::io_context& context, const StoreServerOptions& options)
-        : limits_(options.limits), acceptor_(context), accept_pause_(context), table_(options.limits.table_bytes) {
+    Impl(asio::io_context& context, const StoreServerOptions& options, std::shared_ptr<Backend> backend)
+        : context_(context),
+          limits_(options.limits),
+          acceptor_(context),
+          accept_pause_(context),
+          backend_(std::move(backend)) {
         listen(options);
+        backend_->attach(this);
     }
 
     void accept();
+    void close_clients();
     void close_all();
     std::uint16_t port() const { return port_; }
     std::size_t connection_count() const { return connections_.size(); }
-    std::size_t key_count() const { return table_.key_count(); }
+
+    void reply(Backend::Client client, std::string_view bytes) override;
+    void drop(Backend::Client client) override;
+    void go_on() override;
 
 private:
     void listen(const StoreServerOptions& options);
     void start(tcp::socket socket);
     void read_more(const ConnectionPtr& connection);
     void serve_buffered(const ConnectionPtr& connection);
-    std::string answer(Connection& connection, Request& request);
-    std::string answer_many(Connection& connection, Request& request);
-    std::string list_keys() const;
-    void send(const ConnectionPtr& connection, std::string_view bytes);
+    void serve_later(const ConnectionPtr& connection);
     void send_next(const ConnectionPtr& connection);
-    void wake(const KeyValueTable::Waiters& waiters);
     void close(const ConnectionPtr& connection);
 
+    asio::io_context& context_;
     store::Limits limits_;
     tcp::acceptor acceptor_;
     asio::steady_timer accept_pause_;
-    KeyValueTable table_;
-    std::unordered_map<KeyValueTable::Waiter, ConnectionPtr> connections_;
-    KeyValueTable::Waiter next_number_ = 1;
+    std::shared_ptr<Backend> backend_;
+    std::unordered_map<Backend::Client, ConnectionPtr> connections_;
     std::uint16_t port_ = 0;
 };
 
@@ -120,7 +120,7 @@ void StoreServer::Impl::start(tcp::socket socket) {
     asio::error_code ignored;
     socket.set_option(tcp::no_delay(true), ignored);
     socket.set_option(asio::socket_base::keep_alive(true), ignored);
-    const auto connection = std::make_shared<Connection>(std::move(socket), next_number_++, limits_);
+    const auto connection = std::make_shared<Connection>(std::move(socket), backend_->join(), limits_);
     connections_.emplace(connection->number, connection);
     read_more(connection);
 }
@@ -139,106 +139,48 @@ void StoreServer::Impl::read_more(const ConnectionPtr& connection) {
         });
 }
 
-/// Answers what has arrived, until the client owes us reading.
+/// Serves what has arrived, until the client owes us reading or the backend a reply.
 void StoreServer::Impl::serve_buffered(const ConnectionPtr& connection) {
+    if (!connection->open) return;
+    connection->serving = true;
     try {
         Request request;
-        while (connection->open && !connection->must_read_first() && connection->parser.next(request)) {
-            send(connection, answer(*connection, request));
+        while (connection->open && !connection->must_read_first() && backend_->takes_request_of(connection->number) &&
+               connection->parser.next(request)) {
+            backend_->request(connection->number, std::move(request));
         }
     } catch (const std::exception&) {  // the protocol has no reply for a bad request
         close(connection);
     }
-    if (!connection->must_read_first()) read_more(connection);
+    connection->serving = false;
+    if (!connection->open || connection->must_read_first()) return;
+    // A client that has to wait is read from once, to notice when it goes.
+    if (connection->parser.buffered_bytes() == 0 || backend_->takes_request_of(connection->number))
+        read_more(connection);
 }
 
-std::string StoreServer::Impl::answer(Connection& connection, Request& request) {
-    std::int64_t sum = 0;
-    std::string out;
-    KeyValueTable::Waiters woken;
-    switch (request.command) {
-        case Command::validate:
-            return {};
-        case Command::set:
-            wake(table_.set(request.keys[0], std::move(request.values[0])));
-            return {};
-        case Command::append:
-            wake(table_.append(request.keys[0], request.values[0]));
-            return {};
-        case Command::queue_push:
-            wake(table_.queue_push(request.keys[0], std::move(request.values[0])));
-            return {};
-        case Command::compare_set: {
-            std::string held;
-            wake(table_.compare_set(request.keys[0], request.values[0], request.values[1], held));
-            store::append_bytes(out, held);
-            return out;
-        }
-        case Command::add:
-            wake(table_.add(request.keys[0], request.number, sum));
-            return number_reply(static_cast<std::uint64_t>(sum));
-        case Command::key_count:
-            return number_reply(table_.key_count());
-        case Command::delete_key:
-            return number_reply(table_.erase(request.keys[0]) ? 1 : 0);
-        case Command::queue_length:
-            return number_reply(table_.queue_length(request.keys[0]));
-        case Command::cancel_wait:
-            table_.cancel_wait(connection.number);
-            return wait_reply(store::WaitReply::canceled);
-        case Command::ping:
-            store::append_u32(out, static_cast<std::uint32_t>(request.number));
-            return out;
-        case Command::barrier:
-            if (!table_.barrier(connection.number, request.keys[0], request.number, woken)) return {};
-            wake(woken);
-            return wait_reply(store::WaitReply::stop_waiting);
-        case Command::list_keys:
-            return list_keys();
-        default:
-            return answer_many(connection, request);
-    }
+/// Not at once: the backend may be in the middle of something.
+void StoreServer::Impl::serve_later(const ConnectionPtr& connection) {
+    asio::post(context_, [self = shared_from_this(), connection] { self->serve_buffered(connection); });
 }
 
-/// The commands whose reply is made of several parts, or comes later.
-std::string StoreServer::Impl::answer_many(Connection& connection, Request& request) {
-    std::string out;
-    if (request.command == Command::wait) {
-        if (table_.wait(connection.number, request.keys)) out = wait_reply(store::WaitReply::stop_waiting);
-    } else if (request.command == Command::check) {
-        const auto reply = table_.has_all(request.keys) ? store::CheckReply::ready : store::CheckReply::not_ready;
-        store::append_u8(out, static_cast<std::uint8_t>(reply));
-    } else if (request.command == Command::queue_pop) {
-        const auto length = table_.queue_length(request.keys[0]);
-        store::append_u64(out, length);
-        if (length > 0) store::append_bytes(out, *table_.queue_pop(request.keys[0]));
-    } else if (request.command == Command::multi_set) {
-        for (std::size_t i = 0; i < request.keys.size(); ++i) {
-            wake(table_.set(request.keys[i], std::move(request.values[i])));
-        }
-    } else {  // get, multi_get
-        for (const std::string& key : request.keys) {
-            const std::string* value = table_.find(key);
-            store::append_bytes(out, value != nullptr ? std::string_view(*value) : std::string_view());
-            if (out.size() > limits_.reply_bytes) throw Error(ErrorCode::corrupt, "the reply is too large");
-        }
-    }
-    return out;
-}
-
-std::string StoreServer::Impl::list_keys() const {
-    std::string out = number_reply(table_.key_count());
-    for (const auto& entry : table_.values()) {
-        store::append_bytes(out, entry.first);
-        if (out.size() > limits_.reply_bytes) throw Error(ErrorCode::corrupt, "the reply is too large");
-    }
-    return out;
-}
-
-void StoreServer::Impl::send(const ConnectionPtr& connection, std::string_view bytes) {
-    if (!connection->open || bytes.empty()) return;
+void StoreServer::Impl::reply(Backend::Client client, std::string_view bytes) {
+    const auto found = connections_.find(client);
+    if (found == connections_.end() || bytes.empty()) return;
+    const ConnectionPtr connection = found->second;
     connection->output.append(bytes);
     if (connection->sending.empty()) send_next(connection);
+    const bool idle = connection->reading && connection->parser.buffered_bytes() == 0;
+    if (!connection->serving && !idle) serve_later(connection);
+}
+
+void StoreServer::Impl::drop(Backend::Client client) {
+    const auto found = connections_.find(client);
+    if (found != connections_.end()) close(ConnectionPtr(found->second));
+}
+
+void StoreServer::Impl::go_on() {
+    for (const auto& [number, connection] : connections_) serve_later(connection);
 }
 
 void StoreServer::Impl::send_next(const ConnectionPtr& connection) {
@@ -253,36 +195,46 @@ void StoreServer::Impl::send_next(const ConnectionPtr& connection) {
                       });
 }
 
-void StoreServer::Impl::wake(const KeyValueTable::Waiters& waiters) {
-    for (const auto waiter : waiters) {
-        const auto found = connections_.find(waiter);
-        if (found != connections_.end()) send(found->second, wait_reply(store::WaitReply::stop_waiting));
-    }
-}
-
 void StoreServer::Impl::close(const ConnectionPtr& connection) {
     if (!std::exchange(connection->open, false)) return;
     asio::error_code ignored;
     connection->socket.close(ignored);
-    table_.cancel_wait(connection->number);
     connections_.erase(connection->number);
+    backend_->leave(connection->number);
+}
+
+void StoreServer::Impl::close_clients() {
+    while (!connections_.empty()) close(ConnectionPtr(connections_.begin()->second));
 }
 
 void StoreServer::Impl::close_all() {
     asio::error_code ignored;
     acceptor_.close(ignored);
     accept_pause_.cancel();
-    while (!connections_.empty()) close(ConnectionPtr(connections_.begin()->second));
+    close_clients();
+    backend_->attach(nullptr);
 }
 
 StoreServer::StoreServer(asio::io_context& context, const StoreServerOptions& options)
-    : impl_(std::make_shared<Impl>(context, options)) {
+    : table_(std::make_shared<store::TableService>(options.limits)),
+      impl_(std::make_shared<Impl>(context, options, std::make_shared<store::TableBackend>(table_))) {
+    impl_->accept();
+}
+
+StoreServer::StoreServer(asio::io_context& context, const StoreServerOptions& options,
+                         std::shared_ptr<store::Backend> backend)
+    : impl_(std::make_shared<Impl>(context, options, std::move(backend))) {
     impl_->accept();
 }
 
 StoreServer::~StoreServer() { impl_->close_all(); }
 std::uint16_t StoreServer::port() const { return impl_->port(); }
 std::size_t StoreServer::connection_count() const { return impl_->connection_count(); }
-std::size_t StoreServer::key_count() const { return impl_->key_count(); }
+void StoreServer::close_clients() { impl_->close_clients(); }
+
+std::string every_address() {
+    const UniqueFd probe(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    return probe ? "::" : "0.0.0.0";
+}
 
 }  // namespace autolaunch

@@ -1,5 +1,7 @@
 #pragma once
+#include "store/backend.hpp"
 #include "store/protocol.hpp"
+#include "store/table_service.hpp"
 
 #include <autolaunch/export.hpp>
 
@@ -27,8 +29,10 @@ struct StoreServerOptions {
 /// nobody else notices; one that does not read its replies is not read from either.
 class AUTOLAUNCH_API StoreServer {
 public:
-    /// Throws SystemError when the address cannot be bound.
+    /// With a table of its own. Throws SystemError when the address cannot be bound.
     StoreServer(asio::io_context& context, const StoreServerOptions& options);
+    /// For a backend that no other server has.
+    StoreServer(asio::io_context& context, const StoreServerOptions& options, std::shared_ptr<store::Backend> backend);
     StoreServer(const StoreServer&) = delete;
     StoreServer& operator=(const StoreServer&) = delete;
     /// Closes every connection. The context may go on.
@@ -36,11 +40,18 @@ public:
 
     std::uint16_t port() const;
     std::size_t connection_count() const;
-    std::size_t key_count() const;
+    /// Nothing where another backend answers.
+    const std::shared_ptr<store::TableService>& table() const { return table_; }
+    /// Disconnects every client; new ones may come.
+    void close_clients();
 
 private:
     class Impl;
+    std::shared_ptr<store::TableService> table_;
     std::shared_ptr<Impl> impl_;
 };
+
+/// The address to listen on for every way into this machine: "::", or "0.0.0.0" where the kernel has no IPv6.
+AUTOLAUNCH_API std::string every_address();
 
 }  // namespace autolaunch
