@@ -8,8 +8,10 @@
 #include <autolaunch/store.hpp>
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -24,6 +26,22 @@
 
 using namespace autolaunch;
 using namespace std::chrono_literals;
+
+namespace {
+
+constexpr char kSilentHost[] = "resolver-is-silent.invalid";
+std::atomic<bool> resolver_may_end{false};
+
+}  // namespace
+
+/// A resolver that never comes back for one name. It stands before libc's.
+extern "C" int getaddrinfo(const char* host, const char* service, const addrinfo* hints, addrinfo** found) {
+    const bool numeric = (hints->ai_flags & AI_NUMERICHOST) != 0;
+    while (!numeric && host != nullptr && std::string_view(host) == kSilentHost && !resolver_may_end)
+        std::this_thread::sleep_for(1ms);
+    const auto next = reinterpret_cast<decltype(&getaddrinfo)>(::dlsym(RTLD_NEXT, "getaddrinfo"));
+    return next(host, service, hints, found);
+}
 
 namespace {
 
@@ -245,6 +263,33 @@ TEST_CASE("the server takes numeric addresses only, and says when a port is take
     CHECK(connect(server).add("n", 1) == 1);
     options.port = server.port();
     CHECK_THROWS_AS(HostedStore{options}, SystemError);  // taken
+}
+
+TEST_CASE("one server is reached over IPv4, IPv6 and by name") {
+    StoreServerOptions everywhere;
+    everywhere.address = every_address();
+    const HostedStore server(everywhere);
+    StoreOptions options;
+    options.port = server.port();
+    options.timeout = kLong;
+    int sum = 0;
+    std::vector<std::string> hosts = {"127.0.0.1", "localhost"};
+    if (everywhere.address == "::") hosts.emplace_back("::1");
+    for (const std::string& host : hosts) {
+        options.host = host;
+        CHECK(Store::connect(options).add("n", 1) == ++sum);
+    }
+}
+
+TEST_CASE("a resolver that does not answer is waited for until the deadline only") {
+    StoreOptions options;
+    options.host = kSilentHost;
+    options.port = 1;
+    options.timeout = 30ms;
+    CHECK_THROWS_AS(Store::connect(options), TimeoutError);
+    resolver_may_end = true;  // the look-up that was left behind ends now, and finds nobody
+    std::this_thread::sleep_for(20ms);
+    CHECK_THROWS_AS(Store::connect(options), TimeoutError);
 }
 
 TEST_CASE("no socket of the server reaches a program that is executed") {

@@ -10,24 +10,57 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <future>
 #include <memory>
+#include <thread>
 
 namespace autolaunch::store {
 namespace {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-AddressList resolve(const std::string& host, std::uint16_t port) {
+struct LookUp {
+    int status = 0;
+    AddressList addresses{nullptr, &freeaddrinfo};
+};
+
+LookUp look_up(const std::string& host, std::uint16_t port, int flags) {
     addrinfo hints{};
     hints.ai_family = AF_UNSPEC;
     hints.ai_socktype = SOCK_STREAM;
-    hints.ai_flags = AI_NUMERICSERV;
+    hints.ai_flags = AI_NUMERICSERV | flags;
     addrinfo* found = nullptr;
-    const int status = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-    if (status == 0) return {found, &freeaddrinfo};
-    const std::string reason = status == EAI_SYSTEM ? "the system's resolver failed" : gai_strerror(status);
+    LookUp result;
+    result.status = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+    if (result.status == 0) result.addresses.reset(found);
+    return result;
+}
+
+/// The resolver keeps its own time, which may be minutes, and cannot be interrupted. So it runs on a thread that is
+/// left behind when the deadline passes; what they share outlives both.
+LookUp look_up_by(const Deadline& deadline, const std::string& host, std::uint16_t port) {
+    const auto result = std::make_shared<std::promise<LookUp>>();
+    auto answer = result->get_future();
+    std::thread([result, host, port] { result->set_value(look_up(host, port, 0)); }).detach();
+    if (answer.wait_until(deadline.at()) == std::future_status::ready) return answer.get();
+    throw TimeoutError("the store's host " + host + " could not be looked up in time",
+                       "the resolver does not answer; a numeric MASTER_ADDR needs none");
+}
+
+AddressList resolve(const std::string& host, std::uint16_t port, const Deadline& deadline) {
+    LookUp found = look_up(host, port, AI_NUMERICHOST);
+    if (found.status != 0) found = look_up_by(deadline, host, port);
+    if (found.status == 0) return std::move(found.addresses);
+    const std::string reason = found.status == EAI_SYSTEM ? "the system's resolver failed" : gai_strerror(found.status);
     throw Error(ErrorCode::closed, "cannot look up the store's host " + host + ": " + reason,
                 "check MASTER_ADDR, or use a numeric address");
+}
+
+/// An address that does not answer leaves time for those after it.
+Deadline share_of(const Deadline& deadline, const addrinfo* address) {
+    int left = 0;
+    for (; address != nullptr; address = address->ai_next) ++left;
+    return Deadline::after(deadline.remaining() / std::max(left, 1));
 }
 
 /// 0, or the errno of the attempt.
@@ -64,12 +97,17 @@ bool is_own_end(int socket) {
 
 }  // namespace
 
+std::string join_host_port(const std::string& host, std::uint16_t port) {
+    const bool literal = host.find(':') != std::string::npos;
+    return (literal ? "[" + host + "]:" : host + ":") + std::to_string(port);
+}
+
 Connection::Connection(const std::string& host, std::uint16_t port, const Deadline& deadline)
-    : peer_(host + ":" + std::to_string(port)) {
-    const auto addresses = resolve(host, port);
+    : peer_(join_host_port(host, port)) {
+    const auto addresses = resolve(host, port, deadline);
     int error = EHOSTUNREACH;
     for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
-        error = connect_once(socket_, *address, deadline);
+        error = connect_once(socket_, *address, share_of(deadline, address));
         if (error == 0 && is_own_end(socket_.get())) error = ECONNREFUSED;
         if (error != 0) continue;
         const int on = 1;

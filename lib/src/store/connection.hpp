@@ -9,13 +9,16 @@
 
 namespace autolaunch::store {
 
+/// "host:port", an IPv6 address in brackets.
+std::string join_host_port(const std::string& host, std::uint16_t port);
+
 /// A TCP connection whose every call ends by a deadline.
 ///
 /// Owner: the store's client. Threads: one at a time. Blocks: every call, until done or the deadline. Throws
 /// TimeoutError, Error{closed} when the peer went away, and SystemError.
 class Connection {
 public:
-    /// One attempt over all addresses of the host. The look-up of a host name is the resolver's and keeps its own time.
+    /// One attempt over all addresses of the host: a name, or an IPv4 or IPv6 address without brackets.
     Connection(const std::string& host, std::uint16_t port, const Deadline& deadline);
 
     void send(std::string_view bytes, const Deadline& deadline);

@@ -87,7 +87,7 @@ Connected connect_patiently(const StoreOptions& options, const Deadline& deadlin
             return connect_any(options, deadline);
         } catch (const Error& error) {
             if (error.code() == ErrorCode::timeout || Deadline::Clock::now() + pause >= deadline.at()) {
-                throw TimeoutError("no store answered at " + options.host + ":" + std::to_string(options.port) +
+                throw TimeoutError("no store answered at " + store::join_host_port(options.host, options.port) +
                                        " in time; the last attempt: " + error.what(),
                                    "check MASTER_ADDR and MASTER_PORT, and that the process serving it is up");
             }
