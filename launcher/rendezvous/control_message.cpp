@@ -51,7 +51,7 @@ auto fields(Is<StopAsked> auto& m) { return std::tie(m.signal); }
 auto fields(Is<NodeWarning> auto& m) { return std::tie(m.text); }
 
 auto fields(Is<Fence> auto& m) { return std::tie(m.generation, m.name, m.nodes, m.blob); }
-auto fields(Is<FenceDone> auto& m) { return std::tie(m.generation, m.name, m.blobs); }
+auto fields(Is<FenceDone> auto& m) { return std::tie(m.generation, m.name, m.more, m.blobs); }
 auto fields(Is<Relay> auto& m) { return std::tie(m.channel, m.generation, m.source, m.destination, m.bytes); }
 auto fields(Is<Heartbeat> auto&) { return std::tie(); }
 

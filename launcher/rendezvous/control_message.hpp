@@ -151,10 +151,11 @@ struct Fence {
     std::string blob;
     bool operator==(const Fence&) const = default;
 };
-/// All have contributed: the blobs that are not empty, by node rank.
+/// All have contributed: the blobs that are not empty, by node rank. In parts where they are large.
 struct FenceDone {
     int generation = 0;
     std::string name;
+    bool more = false;  ///< another part follows
     std::vector<std::pair<int, std::string>> blobs;
     bool operator==(const FenceDone&) const = default;
 };

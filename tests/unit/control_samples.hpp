@@ -43,7 +43,7 @@ inline std::vector<std::pair<std::string, Message>> sample_messages() {
         {"stop_asked", Report(StopAsked{15})},
         {"node_warning", Report(NodeWarning{"NCCL_IB_DISABLE=1"})},
         {"fence", Fence{1, "pmix.3", {0, 2, 3}, std::string("\0\xFF", 2)}},
-        {"fence_done", FenceDone{1, "pmix.3", {{0, "a"}, {3, std::string(100, 'b')}}}},
+        {"fence_done", FenceDone{1, "pmix.3", false, {{0, "a"}, {3, std::string(100, 'b')}}}},
         {"relay", Relay{1, 1, 2, -3, "bytes"}},
         {"heartbeat", Heartbeat{}},
     };
