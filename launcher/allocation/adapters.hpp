@@ -12,7 +12,12 @@ namespace autolaunch::launcher {
 // when the environment is not its own. All are pure.
 
 std::optional<Allocation> read_slurm_allocation(const EnvironmentMap& environment, const std::string& hostname);
-Allocation read_local_allocation(const EnvironmentMap& environment, const std::string& hostname);
+/// torchrun's way: a person numbers the nodes. Nothing when --node-rank is not given.
+std::optional<Allocation> read_static_allocation(const EnvironmentMap& environment, const std::string& hostname,
+                                                 const NodeOptions& options);
+/// This machine, and as many nameless ones as are asked for beside it.
+Allocation read_local_allocation(const EnvironmentMap& environment, const std::string& hostname,
+                                 const NodeOptions& options);
 
 /// The variable's value, or nothing when it is not set. An empty value counts as set.
 std::optional<std::string> lookup(const EnvironmentMap& environment, std::string_view name);

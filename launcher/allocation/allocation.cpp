@@ -26,9 +26,40 @@ std::optional<long long> lookup_count(const EnvironmentMap& environment, std::st
     return number;
 }
 
-Allocation read_allocation(const EnvironmentMap& environment, const std::string& hostname) {
+namespace {
+
+Allocation read_surroundings(const EnvironmentMap& environment, const std::string& hostname,
+                             const NodeOptions& options) {
+    if (auto allocation = read_static_allocation(environment, hostname, options)) return *allocation;
     if (auto allocation = read_slurm_allocation(environment, hostname)) return *allocation;
-    return read_local_allocation(environment, hostname);
+    return read_local_allocation(environment, hostname, options);
+}
+
+}  // namespace
+
+Allocation read_allocation(const EnvironmentMap& environment, const std::string& hostname, const NodeOptions& options,
+                           const FileReader& /*read_text*/) {
+    if (options.standalone) return read_local_allocation(environment, hostname, {});
+    Allocation allocation = read_surroundings(environment, hostname, options);
+    if (!options.head_address.empty()) allocation.head_address = options.head_address;
+    return allocation;
+}
+
+void check_runs_on_every_node(const Allocation& allocation) {
+    if (allocation.on_every_node || allocation.node_names.size() <= 1) return;
+    const std::size_t nodes = allocation.node_names.size();
+    if (allocation.source == "slurm") {
+        throw Error(
+            ErrorCode::invalid_argument,
+            fmt::format("the job has {} nodes, but only this one, {}, runs autolaunch: this is its batch script "
+                        "or a shell",
+                        nodes, allocation.node_names[static_cast<std::size_t>(allocation.node_rank)]),
+            "start with `srun autolaunch …`, or use this node alone with --standalone");
+    }
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} nodes are asked for, but nothing says which of them this one is", nodes),
+                "start it with srun or mpirun; or on each node with --node-rank=0, 1, … and --master-addr=HOST, where "
+                "HOST is the node of rank 0");
 }
 
 }  // namespace autolaunch::launcher

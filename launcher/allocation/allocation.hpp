@@ -1,5 +1,6 @@
 #pragma once
 #include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -9,17 +10,29 @@ namespace autolaunch::launcher {
 
 using EnvironmentMap = std::map<std::string, std::string>;
 
+/// What a person says about the nodes, on the command line or in the spec; it wins over the scheduler.
+struct NodeOptions {
+    int nodes = 1;                      ///< --nnodes
+    std::optional<int> node_rank = {};  ///< --node-rank
+    std::string head_address = {};      ///< --master-addr, or the host of --rdzv-endpoint
+    bool standalone = false;            ///< --standalone: this node alone, whatever surrounds it
+};
+
+/// A file's text; throws Error when it cannot be read.
+using FileReader = std::function<std::string(const std::string& path)>;
+
 /// What the scheduler gave us: a pure function of the environment, so captured environments test it.
 struct Allocation {
-    std::string source = "local";         ///< "local", "slurm", …
-    std::vector<std::string> node_names;  ///< in node-rank order
+    std::string source = "local";         ///< "local", "slurm", "static", "mpirun", "kubernetes", "pbs", "lsf"
+    std::vector<std::string> node_names;  ///< in node-rank order; "": there is such a node, but nobody told its name
     int node_rank = 0;                    ///< this node's index in node_names
     std::string job_id;                   ///< e.g. "4711" or "4711.0"; empty locally
     int restart_count = 0;                ///< how often the scheduler requeued the job
     std::optional<int> tasks_on_node;     ///< how many of us the scheduler started on this node
     int local_task = 0;                   ///< which of them we are; 0 becomes the agent
-    std::string head_address;  ///< where the user says the first node is (a name or an address); empty: node_names[0]
-    std::string topology_address;   ///< the switches above this node, outermost first, and it: "s0.s3.node7"; or empty
+    bool on_every_node = true;     ///< false: a batch script or a shell, of several nodes; only this node runs us
+    std::string head_address;      ///< where the first node can be reached (a name or an address); empty: node_names[0]
+    std::string topology_address;  ///< the switches above this node, outermost first, and it: "s0.s3.node7"; or empty
     bool keeps_node_order = false;  ///< node ranks were chosen by a person: no reordering by topology
     std::optional<std::vector<std::string>> granted_gpus;  ///< as named to us: indices or UUIDs; nothing: not said
     std::string granted_gpus_from;                         ///< the variable that said so
@@ -27,7 +40,12 @@ struct Allocation {
     std::optional<std::chrono::system_clock::time_point> ends_at;
 };
 
-/// Throws Error{invalid_argument} naming the variable. `hostname` is this machine's.
-Allocation read_allocation(const EnvironmentMap& environment, const std::string& hostname);
+/// Asks the environments in the order of docs/allocation.md. Throws Error{invalid_argument} naming the variable, with
+/// the flag that helps in its hint. `hostname` is this machine's; `read_text` reads host files, from the disk if empty.
+Allocation read_allocation(const EnvironmentMap& environment, const std::string& hostname,
+                           const NodeOptions& options = {}, const FileReader& read_text = {});
+
+/// Throws Error{invalid_argument}, "start with srun", when only this one of several nodes runs us.
+void check_runs_on_every_node(const Allocation& allocation);
 
 }  // namespace autolaunch::launcher

@@ -41,9 +41,10 @@ EnvironmentMap without(EnvironmentMap environment, const Names& names) {
     return environment;
 }
 
-std::string message_of(const EnvironmentMap& environment, const std::string& hostname) {
+std::string message_of(const EnvironmentMap& environment, const std::string& hostname,
+                       const NodeOptions& options = {}) {
     try {
-        read_allocation(environment, hostname);
+        read_allocation(environment, hostname, options);
     } catch (const Error& error) {
         CHECK(error.code() == ErrorCode::invalid_argument);
         return error.what();
@@ -155,4 +156,34 @@ TEST_CASE("a mask inside a job is translated to the machine's numbers") {
     CHECK(*read_allocation(unmasked, "x").granted_gpus == Names{"2", "3"});  // --gpu-bind=none
     CHECK_FALSE(read_allocation(unmasked, "x").gpus_are_masked);
     CHECK(gpus("4,5", "0,1").gpus_are_masked);
+}
+
+TEST_CASE("a person numbers the nodes, as with torchrun") {
+    const NodeOptions options = {.nodes = 3, .node_rank = 2, .head_address = "10.0.0.7"};
+    const Allocation allocation = read_allocation(kSbatchStep, "c", options);  // it wins over Slurm
+    CHECK(allocation.source == "static");
+    CHECK(allocation.node_names == Names{"10.0.0.7", "", "c"});
+    CHECK(allocation.node_rank == 2);
+    CHECK(allocation.head_address == "10.0.0.7");
+    CHECK(allocation.keeps_node_order);
+    CHECK_NOTHROW(check_runs_on_every_node(allocation));
+    CHECK(read_allocation({}, "c", {.nodes = 2, .node_rank = 0, .head_address = "a"}).node_names == Names{"c", ""});
+    CHECK(message_of({}, "c", {.nodes = 2, .node_rank = 2, .head_address = "a"}) == "node rank 2 of 2 nodes");
+    CHECK(message_of({}, "c", {.nodes = 2, .node_rank = 1}) == "node 1 of 2 is not told where node 0 is");
+}
+
+TEST_CASE("several nodes, and nothing says which this is: to be planned, not to be run") {
+    const Allocation allocation = read_allocation({}, "a", {.nodes = 2});
+    CHECK(allocation.node_names == Names{"a", ""});
+    CHECK_FALSE(allocation.on_every_node);
+    CHECK_THROWS_WITH(check_runs_on_every_node(allocation),
+                      "2 nodes are asked for, but nothing says which of them this one is");
+    CHECK_NOTHROW(check_runs_on_every_node(read_allocation({}, "a")));
+}
+
+TEST_CASE("--standalone is this node alone, whatever surrounds it") {
+    const Allocation allocation = read_allocation(kSbatchStep, "node2", {.standalone = true});
+    CHECK(allocation.node_names == Names{"node2"});
+    CHECK(allocation.job_id.empty());  // each task of a step is a job of its own
+    CHECK(allocation.granted_gpus->size() == 8);
 }
