@@ -139,6 +139,7 @@ void set_inherited_fd(ChildSetup& setup, const InheritedFd& inherited, UniqueFd&
             doing += ", tied to autolaunch's life";
             break;
         case SpawnStage::none:
+        case SpawnStage::stand_in:
             break;
     }
     throw SpawnError(stage, error_number, "cannot " + doing + ": " + reason(error_number), hint);
@@ -192,6 +193,20 @@ Child spawn_child(const ChildSpec& spec) {
     child.affinity_error = setup.affinity_error;
     child.memory_policy_error = setup.memory_policy_error;
     return child;
+}
+
+std::optional<ChildEnd> reap_child(pid_t pid, int pidfd) {
+    const auto number = static_cast<id_t>(pidfd);
+    siginfo_t info{};
+    if (::waitid(P_PIDFD, number, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0) return std::nullopt;
+    // The leader is not reaped yet, so its number still means this group and no other.
+    ::kill(-pid, SIGKILL);
+    while (::waitid(P_PIDFD, number, &info, WEXITED) != 0 && errno == EINTR) {
+    }
+    ChildEnd end;
+    (info.si_code == CLD_EXITED ? end.exit_code : end.signal) = info.si_status;
+    end.core_dumped = info.si_code == CLD_DUMPED;
+    return end;
 }
 
 }  // namespace autolaunch::launcher

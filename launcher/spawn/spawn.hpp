@@ -33,7 +33,17 @@ struct ChildSpec {
 };
 
 /// The steps of the child before its program runs, in their order.
-enum class SpawnStage { none, clone, process_group, parent_death, standard_streams, inherited_fd, workdir, exec };
+enum class SpawnStage {
+    none,
+    clone,
+    process_group,
+    parent_death,
+    standard_streams,
+    inherited_fd,
+    workdir,
+    exec,
+    stand_in,  ///< the task that was to start it is gone or does not answer
+};
 
 /// A started child: it leads a process group of its own (pgid == pid) and dies with the thread that started it.
 struct Child {
@@ -41,6 +51,13 @@ struct Child {
     UniqueFd pidfd;
     int affinity_error = 0;       ///< errno of binding the CPUs; 0: bound, or nothing to bind
     int memory_policy_error = 0;  ///< errno of setting the memory policy
+};
+
+/// How a child ended: one of the two is there.
+struct ChildEnd {
+    std::optional<int> exit_code;
+    std::optional<int> signal;
+    bool core_dumped = false;
 };
 
 /// The program could not be started. what() names it, the step and the reason; hint() what to try.
@@ -64,5 +81,8 @@ private:
 /// Threads: the main thread only, since the parent-death signal follows the starting thread. Blocks: until exec, which
 /// is as long as the kernel needs to open the program.
 Child spawn_child(const ChildSpec& spec);
+
+/// Reaps the child if it has ended, after it has sent SIGKILL to the rest of its process group. Waits for nothing.
+std::optional<ChildEnd> reap_child(pid_t pid, int pidfd);
 
 }  // namespace autolaunch::launcher

@@ -2,26 +2,23 @@
 
 #include "base/file_io.hpp"
 
-#include <sys/wait.h>
-
-#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <string>
-#include <system_error>
 #include <utility>
 
 namespace autolaunch::launcher {
 
-RankProcess::RankProcess(asio::io_context& io, const RankPlan& plan) : plan_(plan), pidfd_(io) {}
+RankProcess::RankProcess(asio::io_context& io, const RankPlan& plan, ChildHost* host)
+    : plan_(plan),
+      own_child_(host == nullptr ? std::make_unique<OwnChild>(io) : nullptr),
+      host_(host == nullptr ? *own_child_ : *host) {}
 
 Child RankProcess::start(const ChildSpec& spec, std::function<void(RankProcess&)> on_end) {
-    Child child = spawn_child(spec);
+    Child child = host_.start(spec, [this](const ChildEnd& end) { on_child_end(end); });
     pid_ = child.pid;
     started_at_ = std::chrono::steady_clock::now();
     on_end_ = std::move(on_end);
-    pidfd_.assign(child.pidfd.release());
-    wait_for_end();
     return child;
 }
 
@@ -33,8 +30,8 @@ RankAction RankProcess::apply(RankEvent event) {
 
 void RankProcess::send(int signal) {
     if (!alive()) return;
-    ::kill(-pid_, signal);
-    if (signal == SIGTERM) ::kill(-pid_, SIGCONT);
+    host_.signal_group(signal);
+    if (signal == SIGTERM) host_.signal_group(SIGCONT);
 }
 
 bool RankProcess::catches(int signal) const {
@@ -49,33 +46,18 @@ bool RankProcess::catches(int signal) const {
     }
 }
 
-void RankProcess::wait_for_end() {
-    pidfd_.async_wait(asio::posix::stream_descriptor::wait_read, [this](const std::error_code& error) {
-        if (!error) reap();
-    });
-}
-
-void RankProcess::reap() {
-    const auto pidfd = static_cast<id_t>(pidfd_.native_handle());
-    siginfo_t info{};
-    if (::waitid(P_PIDFD, pidfd, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0) return wait_for_end();
-    // The leader is not reaped yet, so its number still means this group and no other.
-    ::kill(-pid_, SIGKILL);
-    while (::waitid(P_PIDFD, pidfd, &info, WEXITED) != 0 && errno == EINTR) {
-    }
+void RankProcess::on_child_end(const ChildEnd& end) {
     exited_ = {
         .rank = plan_.rank,
         .local_rank = plan_.local_rank,
         .pid = pid_,
-        .exit_code = {},
-        .signal = {},
-        .core_dumped = info.si_code == CLD_DUMPED,
+        .exit_code = end.exit_code,
+        .signal = end.signal,
+        .core_dumped = end.core_dumped,
         .asked_to_stop = state_ == RankState::finishing || state_ == RankState::stopping || state_ == RankState::killed,
         .ran = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - started_at_),
         .last_step = last_step_};
-    (info.si_code == CLD_EXITED ? exited_.exit_code : exited_.signal) = info.si_status;
     apply(RankEvent::exited);
-    pidfd_.close();
     const auto on_end = std::move(on_end_);
     on_end(*this);
 }

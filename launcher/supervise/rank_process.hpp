@@ -1,15 +1,15 @@
 #pragma once
 #include "plan/launch_plan.hpp"
 #include "report/event.hpp"
-#include "spawn/spawn.hpp"
+#include "spawn/child_host.hpp"
 #include "supervise/rank_table.hpp"
 
 #include <asio/io_context.hpp>
-#include <asio/posix/stream_descriptor.hpp>
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 
 namespace autolaunch::launcher {
@@ -19,7 +19,8 @@ namespace autolaunch::launcher {
 /// Owner: Generation. Threads: the agent's one. Blocks: start(), until the program runs.
 class RankProcess {
 public:
-    RankProcess(asio::io_context& io, const RankPlan& plan);
+    /// `host` starts the process, and outlives us; null: this process does.
+    RankProcess(asio::io_context& io, const RankPlan& plan, ChildHost* host = nullptr);
 
     /// Throws SpawnError. `on_end` is called from the event loop, once, after the process is reaped and the rest of its
     /// process group has SIGKILL.
@@ -40,13 +41,13 @@ public:
     const RankExited& exited() const { return exited_; }
 
 private:
-    void wait_for_end();
-    void reap();
+    void on_child_end(const ChildEnd& end);
 
     const RankPlan& plan_;
     RankState state_ = RankState::planned;
     pid_t pid_ = -1;
-    asio::posix::stream_descriptor pidfd_;
+    std::unique_ptr<OwnChild> own_child_;
+    ChildHost& host_;
     std::function<void(RankProcess&)> on_end_;
     std::chrono::steady_clock::time_point started_at_;
     std::optional<std::int64_t> last_step_;
