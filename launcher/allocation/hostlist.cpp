@@ -143,14 +143,16 @@ private:
         return range ? std::move(*range) : Names{std::string(word)};
     }
 
-    // LO-HI or LO-HI:STEP; nothing when the word is none of these.
+    // LO-HI or LO-HI:STEP; nothing for a number or a name.
     std::optional<Names> read_range(std::string_view word) {
         const std::size_t dash = word.find('-');
-        if (dash == std::string_view::npos) return std::nullopt;
+        const bool is_name = word.find_first_not_of("0123456789-:") != std::string_view::npos;
+        if (is_name || is_number(word)) return std::nullopt;
+        if (dash == std::string_view::npos) fail(fmt::format("'{}' is no range", word));
         const std::size_t colon = std::min(word.find(':', dash), word.size());
         const std::string_view low_text = word.substr(0, dash), high_text = word.substr(dash + 1, colon - dash - 1);
         const std::string_view step_text = colon == word.size() ? std::string_view("1") : word.substr(colon + 1);
-        if (!is_number(low_text) || !is_number(high_text)) return std::nullopt;
+        if (!is_number(low_text) || !is_number(high_text)) fail(fmt::format("'{}' is no range", word));
         if (!is_number(step_text)) fail(fmt::format("the range {} has no step after its ':'", word));
         for (const std::string_view part : {low_text, high_text, step_text})
             if (part.size() > kMaxDigits) fail("a number too long");
