@@ -13,6 +13,7 @@ build_packages=(
 )
 test_packages=(
     doctest-dev python3-torch python3-jsonschema procps util-linux
+    slurmctld slurmd slurm-client munge iproute2 faketime
 )
 
 with_tests=no

@@ -160,7 +160,7 @@ TEST_CASE("every source on disk is built") {
 }
 
 TEST_CASE("every test on disk is listed") {
-    for (const char* folder : {"unit", "conformance", "integration", "e2e", "package"}) {
+    for (const char* folder : {"unit", "conformance", "integration", "e2e", "e2e/slurm", "package"}) {
         const fs::path directory = kRoot / "tests" / folder;
         std::string listed;
         for (const auto& list : sources_under(directory, {".txt", ".cmake"})) listed += read_file(list);

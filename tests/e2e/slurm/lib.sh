@@ -1,0 +1,60 @@
+# What the tests on Slurm share. Source it, start_cluster, define functions test_…, and end with run_tests.
+cluster=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/cluster.sh
+. "${cluster%/slurm/*}/lib.sh"
+
+export CLUSTER_STATE=$work/cluster CLUSTER_OWNER=$$ CLUSTER_SHARE=$work:$AUTOLAUNCH_SOURCE_DIR:$AUTOLAUNCH_BINARY_DIR
+export PATH=$AUTOLAUNCH_BINARY_DIR/launcher:$AUTOLAUNCH_BINARY_DIR/examples/hello:$AUTOLAUNCH_BINARY_DIR/examples/gpt:$PATH
+unset XDG_RUNTIME_DIR "${!SLURM_@}"
+trap '"$cluster" down 2>/dev/null; cleanup' EXIT
+
+# start_cluster N: or say why not, and count as skipped
+start_cluster() {
+    local why
+    why=$("$cluster" check 2>&1) || skip "no Slurm cluster here: ${why#cluster.sh: }"
+    cluster_nodes=$1
+    "$cluster" up "$1" || fail "the cluster did not start"
+}
+# on HOST COMMAND...: SIGINT works there, as in a terminal; 120 s are for what hangs
+on() { "$cluster" on "$1" timeout -k 5 120 env --default-signal=INT,QUIT "${@:2}"; }
+login() { on head "$@"; } # where one types srun and sbatch
+all_hosts() { # COMMAND...: on each of them, the head last
+    local host
+    for host in $(seq -f node%g "$cluster_nodes") head; do "$cluster" on "$host" "$@"; done
+}
+
+no_jobs() { [ -z "$(login squeue -h)" ]; }
+none_left() {
+    left=$(no_jobs || login squeue && "$cluster" left)
+    left+=$(find "$work" -name key -printf 'key file %p\n')
+    [ -z "$left" ]
+}
+# Neither processes nor sockets, shared memory or temporary files on any node, nor the job's key in its folder. Slurm
+# takes a moment to end a step after srun has.
+nothing_left() {
+    local i
+    for ((i = 0; i < 100; i++)); do
+        none_left && return
+        sleep 0.1
+    done
+    fail "left behind: $left"
+}
+
+# All functions test_… of the file, in order, each in a folder and a subshell of its own, and nothing_left after each. A test that
+# fails does not keep the others from being run.
+run_tests() {
+    local name failed=() began
+    for name in $(sed -n 's/^test_\([a-z0-9_]*\)() {$/\1/p' "$0"); do
+        began=$SECONDS
+        echo "-- ${name//_/ }"
+        if (mkdir "$work/$name" && cd "$work/$name" && "test_$name" && nothing_left); then
+            echo "   passed in $((SECONDS - began)) s"
+        else
+            failed+=("$name")
+            "$cluster" logs >&2
+            "$cluster" down
+            "$cluster" up "$cluster_nodes" || fail "the cluster did not start again"
+        fi
+    done
+    [ ${#failed[@]} -eq 0 ] || fail "${failed[*]}"
+    echo "passed"
+}
