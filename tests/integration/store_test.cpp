@@ -3,17 +3,15 @@
 #include "base/unique_fd.hpp"
 #include "store/hosted_store.hpp"
 #include "store/protocol.hpp"
+#include "store_peer.hpp"
 
 #include <autolaunch/error.hpp>
 #include <autolaunch/store.hpp>
 
-#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <netdb.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <filesystem>
@@ -26,6 +24,9 @@
 
 using namespace autolaunch;
 using namespace std::chrono_literals;
+using autolaunch::testing::is_closed_by_peer;
+using autolaunch::testing::raw_peer;
+using autolaunch::testing::raw_send;
 
 namespace {
 
@@ -53,34 +54,6 @@ Store connect(const HostedStore& server, const std::string& prefix = {}) {
     options.prefix = prefix;
     options.timeout = kLong;
     return Store::connect(options);
-}
-
-UniqueFd raw_peer(std::uint16_t port, int receive_buffer_bytes = 0) {
-    UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (receive_buffer_bytes > 0) {
-        ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes, sizeof receive_buffer_bytes);
-    }
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    REQUIRE(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
-    return socket;
-}
-
-void raw_send(const UniqueFd& socket, const std::string& bytes) {
-    REQUIRE(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
-}
-
-/// True when the peer closed the connection, false after 60 s.
-bool is_closed_by_peer(const UniqueFd& socket) {
-    const auto deadline = Deadline::after(kLong);
-    pollfd waiting{socket.get(), POLLIN, 0};
-    while (::poll(&waiting, 1, deadline.poll_timeout_ms()) > 0) {
-        char byte = 0;
-        if (::recv(socket.get(), &byte, 1, 0) <= 0) return true;
-    }
-    return false;
 }
 
 std::string validated(store::Command command) {

@@ -15,12 +15,14 @@ class AUTOLAUNCH_API Backend {
 public:
     using Client = std::uint64_t;
 
-    /// The server, as its backend sees it. All three may be called at any time, also from within request().
+    /// The server, as its backend sees it. All may be called at any time, also from within request().
     class Server {
     public:
+        /// Also of no bytes, where that is the reply.
         virtual void reply(Client client, std::string_view bytes) = 0;
         /// Disconnects the client: the protocol has no reply for a bad request. leave() is called for it.
         virtual void drop(Client client) = 0;
+        virtual void drop_all() = 0;
         /// takes_request_of() may have become true for any client.
         virtual void go_on() = 0;
 

@@ -66,6 +66,10 @@ int command_code(Dialect dialect, Command command) {
     return -1;
 }
 
+bool has_reply(Command command) {
+    return command != validate && command != set && command != append && command != multi_set && command != queue_push;
+}
+
 void append_u8(std::string& out, std::uint8_t value) { out.push_back(static_cast<char>(value)); }
 
 void append_u32(std::string& out, std::uint32_t value) {

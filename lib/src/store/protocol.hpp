@@ -37,6 +37,9 @@ enum class Command : std::uint8_t {
 };
 inline constexpr std::size_t kCommandCount = 19;
 
+/// False for those that are never answered.
+AUTOLAUNCH_API bool has_reply(Command command);
+
 enum class CheckReply : std::uint8_t { ready, not_ready };
 enum class WaitReply : std::uint8_t { stop_waiting, canceled };
 

@@ -63,13 +63,13 @@ public:
     }
 
     void accept();
-    void close_clients();
     void close_all();
     std::uint16_t port() const { return port_; }
     std::size_t connection_count() const { return connections_.size(); }
 
     void reply(Backend::Client client, std::string_view bytes) override;
     void drop(Backend::Client client) override;
+    void drop_all() override;
     void go_on() override;
 
 private:
@@ -166,10 +166,10 @@ void StoreServer::Impl::serve_later(const ConnectionPtr& connection) {
 
 void StoreServer::Impl::reply(Backend::Client client, std::string_view bytes) {
     const auto found = connections_.find(client);
-    if (found == connections_.end() || bytes.empty()) return;
+    if (found == connections_.end()) return;
     const ConnectionPtr connection = found->second;
     connection->output.append(bytes);
-    if (connection->sending.empty()) send_next(connection);
+    if (connection->sending.empty() && !connection->output.empty()) send_next(connection);
     const bool idle = connection->reading && connection->parser.buffered_bytes() == 0;
     if (!connection->serving && !idle) serve_later(connection);
 }
@@ -203,7 +203,7 @@ void StoreServer::Impl::close(const ConnectionPtr& connection) {
     backend_->leave(connection->number);
 }
 
-void StoreServer::Impl::close_clients() {
+void StoreServer::Impl::drop_all() {
     while (!connections_.empty()) close(ConnectionPtr(connections_.begin()->second));
 }
 
@@ -211,7 +211,7 @@ void StoreServer::Impl::close_all() {
     asio::error_code ignored;
     acceptor_.close(ignored);
     accept_pause_.cancel();
-    close_clients();
+    drop_all();
     backend_->attach(nullptr);
 }
 
@@ -230,7 +230,6 @@ StoreServer::StoreServer(asio::io_context& context, const StoreServerOptions& op
 StoreServer::~StoreServer() { impl_->close_all(); }
 std::uint16_t StoreServer::port() const { return impl_->port(); }
 std::size_t StoreServer::connection_count() const { return impl_->connection_count(); }
-void StoreServer::close_clients() { impl_->close_clients(); }
 
 std::string every_address() {
     const UniqueFd probe(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -42,8 +42,6 @@ public:
     std::size_t connection_count() const;
     /// Nothing where another backend answers.
     const std::shared_ptr<store::TableService>& table() const { return table_; }
-    /// Disconnects every client; new ones may come.
-    void close_clients();
 
 private:
     class Impl;
