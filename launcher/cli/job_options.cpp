@@ -1,5 +1,6 @@
 #include "cli/job_options.hpp"
 
+#include "base/hash.hpp"
 #include "base/text.hpp"
 #include "cli/usage_error.hpp"
 #include "spec/spec.hpp"
@@ -169,6 +170,7 @@ void apply_rendezvous(const JobOptions& options, JobSpec& spec, std::vector<std:
     if (options.local_addr) spec.local_addr = *options.local_addr;
     if (options.node_rank) spec.node_rank = number_from(*options.node_rank, "--node-rank", 0);
     if (options.standalone.value_or(false)) {
+        spec.standalone = true;
         spec.resources.nodes = 1;
         spec.node_rank.reset();
         spec.rendezvous.address.clear();
@@ -187,6 +189,17 @@ void expand_module(const std::string& python, JobSpec& spec) {
     spec.trainer.command = std::move(command);
     if (spec.name.empty()) spec.name = spec.trainer.module;
     spec.trainer.module.clear();
+}
+
+// Options that a node may have of its own are left out: its rank and address, --nproc-per-node, where its logs go, and
+// the program's arguments.
+std::uint64_t digest(const CommandLine& line, std::uint64_t of_files) {
+    std::string text = hex64(of_files);
+    for (const auto& word : line.overrides) text += '\n' + word;
+    for (const JobOptions* options : {&line.defaults, &line.options})
+        for (const auto* option : {&options->nnodes, &options->max_restarts, &options->role})
+            text += '\n' + option->value_or("");
+    return hash64(text.data(), text.size());
 }
 
 }  // namespace
@@ -261,6 +274,7 @@ JobRequest job_request(const CommandLine& line, const std::map<std::string, std:
     request.notes.insert(request.notes.begin(), line.notes.begin(), line.notes.end());
     apply_options(line.options, request.spec, request.notes);
     choose_program(line, environment, request.spec);
+    request.spec.source_digest = digest(line, request.spec.source_digest);
     return request;
 }
 

@@ -1,6 +1,7 @@
 #include "spec/include.hpp"
 
 #include "base/file_io.hpp"
+#include "base/hash.hpp"
 #include "spec/interpolate.hpp"
 #include "spec/yaml_reader.hpp"
 
@@ -41,6 +42,7 @@ public:
 
     /// `from`: the value that names the file; none for the spec itself.
     Value read(const std::string& file, const Value* from);
+    std::uint64_t digest() const { return digest_; }
 
 private:
     bool may_read(const std::string& file, const Value* from);
@@ -51,6 +53,7 @@ private:
     std::vector<SpecError>& errors_;
     std::vector<std::string> being_read_;  ///< absolute paths, outermost first
     int files_ = 0;
+    std::uint64_t digest_ = 0;
 };
 
 void IncludeReader::report(const Value* from, const std::string& file, std::string message, bool unreadable) {
@@ -83,6 +86,8 @@ Value IncludeReader::read(const std::string& file, const Value* from) {
         report(from, file, error.what(), true);
         return {};
     }
+    const std::string all = hex64(digest_) + text;
+    digest_ = hash64(all.data(), all.size());
     Value root = read_yaml(text, file, errors_);
     if (!root.is_mapping()) {
         if (!root.is_null())
@@ -128,8 +133,11 @@ Value IncludeReader::merge_includes(Value including, const std::string& file) {
 }  // namespace
 
 Value read_with_includes(const std::string& file, const std::map<std::string, std::string>& environment,
-                         std::vector<SpecError>& errors) {
-    return IncludeReader(environment, errors).read(file, nullptr);
+                         std::vector<SpecError>& errors, std::uint64_t& digest) {
+    IncludeReader reader(environment, errors);
+    Value root = reader.read(file, nullptr);
+    digest = reader.digest();
+    return root;
 }
 
 }  // namespace autolaunch::launcher

@@ -119,7 +119,11 @@ struct JobSpec {
     std::vector<int> stop_signals;  ///< --signals-to-handle; empty: SIGTERM, SIGINT, SIGHUP, SIGQUIT
     std::string local_addr;
     std::optional<int> node_rank;
-    std::string spec_file;  ///< path of train.yaml, empty without one
+    bool standalone = false;  ///< this node alone, whatever the scheduler gave
+    std::string spec_file;    ///< path of train.yaml, empty without one
+    /// Of what must be equal on all nodes of a job: the bytes of the spec's files (as written: a ${VAR} may differ),
+    /// overrides, and options that concern the whole job.
+    std::uint64_t source_digest = 0;
 
     /// JSON text of what the trainer reads untouched: model, dataloader, step_scheduler, optimizer, trainer.config,
     /// every other section with a _target_, and `distributed` and `checkpoint` as given.

@@ -57,7 +57,7 @@ void order(std::vector<SpecError>& errors) {
 SpecResult load_spec(const SpecRequest& request) {
     SpecResult result{request.base, {}};
     result.spec.spec_file = request.file;
-    Value root = read_with_includes(request.file, request.environment, result.errors);
+    Value root = read_with_includes(request.file, request.environment, result.errors, result.spec.source_digest);
     const bool whole = root.is_mapping() || result.errors.empty();
     if (whole) {
         root.kind = Value::Kind::mapping;  // an empty file is an empty spec
