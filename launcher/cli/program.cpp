@@ -3,6 +3,7 @@
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 #include "cli/build_info.hpp"
+#include "cli/exit_code.hpp"
 #include "cli/job_options.hpp"
 #include "cli/options.hpp"
 #include "cli/run.hpp"
@@ -11,12 +12,10 @@
 #include "report/exit_codes.hpp"
 #include "spec/schema.hpp"
 #include "spec/spec.hpp"
-#include "supervise/run_directory.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <new>
 
@@ -79,23 +78,10 @@ int dispatch(const CommandLine& line, const Environment& environment) {
     return exit_code::kInternal;
 }
 
-int exit_code_of(const Error& error) {
-    if (dynamic_cast<const RunDirectoryError*>(&error) != nullptr) return exit_code::kCannotCreate;
-    const auto* system = dynamic_cast<const SystemError*>(&error);
-    if (system != nullptr && system->error_number() == ENOENT) return exit_code::kNoInput;
-    switch (error.code()) {
-        case ErrorCode::invalid_argument:
-            return exit_code::kBadSpec;
-        case ErrorCode::unsupported:
-            return exit_code::kUnavailable;
-        default:
-            return exit_code::kSystem;
-    }
-}
-
 void complain_about(const Error& error) {
     complain(error.what());
-    if (!error.hint().empty()) complain("  " + error.hint());
+    if (error.hint().empty()) return;
+    for (const auto& line : split(error.hint(), '\n')) complain("  " + line);
 }
 
 }  // namespace

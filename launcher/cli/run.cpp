@@ -1,15 +1,18 @@
 #include "cli/run.hpp"
 
 #include "allocation/allocation.hpp"
+#include "cli/exit_code.hpp"
 #include "plan/job_shape.hpp"
 #include "plan/roster.hpp"
 #include "rendezvous/coordinator.hpp"
+#include "rendezvous/join.hpp"
 #include "rendezvous/socket_directory.hpp"
 #include "report/console.hpp"
 #include "report/reporter.hpp"
 #include "spawn/keeper.hpp"
 #include "supervise/run_directory.hpp"
-#include "supervise/supervisor.hpp"
+#include "supervise/stay_out.hpp"
+#include "supervise/supervise.hpp"
 #include "topology/read_topology.hpp"
 
 #include <unistd.h>
@@ -17,6 +20,7 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -40,35 +44,86 @@ std::string now_text() {
     return text + ("-" + std::to_string(::getpid()));
 }
 
+NodeOptions node_options(const JobSpec& spec) {
+    return {.nodes = spec.resources.nodes,
+            .node_rank = spec.node_rank,
+            .head_address = spec.rendezvous.address,
+            .standalone = spec.standalone};
+}
+
+// The folder that holds run directories: before the nodes have met, nobody knows the run's own name.
+std::string shared_directory(const JobSpec& spec) {
+    namespace fs = std::filesystem;
+    if (!spec.run_dir.empty()) return fs::absolute(spec.run_dir).parent_path();
+    return fs::absolute(spec.monitoring.log_path.empty() ? "runs" : spec.monitoring.log_path);
+}
+
+JoinRequest join_request(const JobSpec& spec, const JobShape& shape, const std::string& version, int cancel_fd) {
+    JoinRequest request;
+    request.version = version;
+    request.hostname = hostname();
+    request.node_count = shape.nodes;
+    request.ranks_here = shape.ranks_here;
+    request.run_name = now_text();
+    request.shared_directory = shared_directory(spec);
+    request.spec_digest = spec.source_digest;
+    request.cancel_fd = cancel_fd;
+    return request;
+}
+
 ReporterOptions reporter_options(const LaunchPlan& plan, const RunDirectory& run_dir, const std::string& version) {
     return {.version = version,
             .events_path = run_dir.events_path(),
             .quiet = plan.spec.logging.quiet,
-            .progress = plan.spec.logging.progress};
+            .progress = plan.spec.logging.progress,
+            .only_records = plan.node_rank > 0};
+}
+
+struct Prepared {
+    LaunchPlan plan;
+    RunDirectory run_dir;
+};
+
+// What can fail here fails on one node, while the others wait for it.
+Prepared prepare(asio::io_context& io, Joined& joined, const JobSpec& spec, const Allocation& allocation,
+                 const NodeTopology& topology, const EnvironmentMap& environment) {
+    try {
+        LaunchPlan plan =
+            make_plan(spec, allocation, topology, joined.roster, environment, std::filesystem::current_path());
+        check_runnable(plan);
+        RunDirectory run_dir(plan);
+        return {std::move(plan), std::move(run_dir)};
+    } catch (const Error& error) {
+        stay_out(io, joined, {exit_code_of(error), error.what(), error.hint()});
+        throw;
+    }
 }
 
 }  // namespace
 
 LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
-    Allocation allocation = read_allocation(environment, hostname());
+    const Allocation allocation = read_allocation(environment, hostname(), node_options(spec));
     const NodeTopology topology = read_local_topology();
     const JobShape shape = decide_shape(spec, allocation, topology);
-    allocation.node_rank = shape.node_rank;
-    const Roster roster = assume_alike(allocation, shape.nodes, shape.ranks_here, now_text());
+    const Roster roster = assume_alike(allocation, shape.ranks_here, now_text());
     return make_plan(spec, allocation, topology, roster, environment, std::filesystem::current_path());
 }
 
 int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::string& version) {
     const SocketDirectory sockets;
     UniqueFd keeper_gone = start_keeper(sockets.path());
-    const LaunchPlan plan = plan_here(spec, environment);
-    check_runnable(plan);
-    const RunDirectory run_dir(plan);
+    asio::io_context io{1};
+    const Allocation allocation = read_allocation(environment, hostname(), node_options(spec));
+    check_runs_on_every_node(allocation);
+    const NodeTopology topology = read_local_topology();
+    const JobShape shape = decide_shape(spec, allocation, topology);
+    Joined joined = join_job(io, spec, allocation, environment, join_request(spec, shape, version, keeper_gone.get()));
+    const auto [plan, run_dir] = prepare(io, joined, spec, allocation, topology, environment);
     Console console(ConsoleOptions::from_environment());
     Reporter reporter(reporter_options(plan, run_dir, version), console);
-    Coordinator coordinator(plan, sockets.path());
-    Supervisor agent(plan, run_dir, coordinator, {reporter, console}, std::move(keeper_gone));
-    const int exit_code = agent.run(environment);
+    Coordinator coordinator(plan, sockets.path(), joined.summary.head_address);
+    const int exit_code =
+        supervise(io, {plan, run_dir, coordinator, joined, {reporter, console}}, std::move(keeper_gone), environment);
     console.flush(Deadline::after(kFlushTimeout));
     return exit_code;
 }

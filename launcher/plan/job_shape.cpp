@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -60,29 +61,20 @@ int count_ranks(const ResourceSpec& resources, int tasks, std::size_t gpu_count,
     return ranks;
 }
 
-// Node count and this node's place among them.
-void place_nodes(JobShape& shape, const JobSpec& spec, const Allocation& allocation) {
+int count_nodes(const JobSpec& spec, const Allocation& allocation) {
     const int asked = spec.resources.nodes;
     const int given = static_cast<int>(allocation.node_names.size());
-    shape.node_rank = allocation.node_rank;
-    if (allocation.source == "local") {
-        shape.nodes = asked;
-        shape.node_rank = spec.node_rank.value_or(0);
-        if (shape.node_rank < 0 || shape.node_rank >= asked)
-            refuse(fmt::format("node rank {} of {} nodes", shape.node_rank, asked), "node ranks count from 0");
-        return;
-    }
-    shape.nodes = given;
     if (asked > given)
         refuse(fmt::format("{} nodes are asked for, but the {} allocation has {}", asked, allocation.source, given),
                "ask the scheduler for as many, or lower resources.nodes");
+    return given;
 }
 
 }  // namespace
 
 JobShape decide_shape(const JobSpec& spec, const Allocation& allocation, const NodeTopology& topology) {
     JobShape shape;
-    place_nodes(shape, spec, allocation);
+    shape.nodes = count_nodes(spec, allocation);
     const UsableGpus gpus = choose_usable_gpus(topology, allocation, spec.resources);
     shape.ranks_here = count_ranks(spec.resources, allocation.tasks_on_node.value_or(1), gpus.positions.size(),
                                    topology.allowed_cpus.size());

@@ -8,7 +8,6 @@ namespace autolaunch::launcher {
 /// How large the job is, as far as one node knows before the nodes have met.
 struct JobShape {
     int nodes = 1;
-    int node_rank = 0;  ///< as the scheduler or the user says
     int ranks_here = 1;
 };
 

@@ -146,11 +146,6 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
 }
 
 void check_runnable(const LaunchPlan& plan) {
-    if (plan.node_count > 1) {
-        throw Error(ErrorCode::unsupported,
-                    fmt::format("multi-node runs are not supported yet, and this one has {} nodes", plan.node_count),
-                    "`autolaunch plan` shows the placement; run on one node");
-    }
     if (plan.tasks_on_node.value_or(1) > 1) {
         throw Error(
             ErrorCode::invalid_argument,

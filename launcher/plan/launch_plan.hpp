@@ -64,8 +64,8 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
 std::vector<std::string> rank_environment(const LaunchPlan& plan, const RankPlan& rank, const GenerationFacts& facts,
                                           const EnvironmentMap& inherited);
 
-/// Throws Error for a plan that this build can show but not run: several nodes, or several launchers that the scheduler
-/// started on one node. `plan` does not call it, `run` does.
+/// Throws Error for a plan that this build can show but not run: several launchers that the scheduler started on one
+/// node. `plan` does not call it, `run` does.
 void check_runnable(const LaunchPlan& plan);
 
 /// One line for the banner: "8 of 8 ranks here · exclusive cores on 2 NUMA nodes · 8 GPUs".

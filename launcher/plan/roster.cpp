@@ -10,14 +10,11 @@ int Roster::first_rank(int node) const {
     return rank;
 }
 
-Roster assume_alike(const Allocation& allocation, int nodes, int ranks_here, const std::string& run_name) {
+Roster assume_alike(const Allocation& allocation, int ranks_here, const std::string& run_name) {
     Roster roster;
     roster.self = allocation.node_rank;
     roster.run_name = run_name;
-    for (int node = 0; node < nodes; ++node) {
-        const bool known = static_cast<std::size_t>(node) < allocation.node_names.size();
-        roster.nodes.push_back({known ? allocation.node_names[static_cast<std::size_t>(node)] : "", ranks_here});
-    }
+    for (const std::string& name : allocation.node_names) roster.nodes.push_back({name, ranks_here});
     return roster;
 }
 

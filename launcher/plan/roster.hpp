@@ -23,6 +23,6 @@ struct Roster {
 };
 
 /// What the roster will be if all nodes are like this one: for `autolaunch plan`, which joins nobody. Pure.
-Roster assume_alike(const Allocation& allocation, int nodes, int ranks_here, const std::string& run_name);
+Roster assume_alike(const Allocation& allocation, int ranks_here, const std::string& run_name);
 
 }  // namespace autolaunch::launcher

@@ -15,12 +15,25 @@ namespace autolaunch::launcher {
 
 namespace {
 
-StoreServerOptions store_options(const LaunchPlan& plan) {
-    StoreServerOptions options;
-    options.address = listening_address(master_address(plan.spec));
-    options.port = static_cast<std::uint16_t>(plan.spec.rendezvous.port);
-    return options;
+// The numeric form of a name or an address.
+std::string resolve(const std::string& address) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    addrinfo* found = nullptr;
+    const int error = ::getaddrinfo(address.c_str(), nullptr, &hints, &found);
+    if (error != 0)
+        throw Error(
+            ErrorCode::invalid_argument,
+            "the master address " + address + " cannot be resolved: " + ::gai_strerror(error),
+            "leave --master-addr and --rdzv-endpoint out: inside one machine or one Slurm job nothing needs them");
+    char text[NI_MAXHOST] = {};
+    const int named = ::getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+    ::freeaddrinfo(found);
+    if (named != 0) throw Error(ErrorCode::invalid_argument, "the master address " + address + " has no numeric form");
+    return text;
 }
+
+bool is_loopback(const std::string& numeric) { return numeric.starts_with("127.") || numeric == "::1"; }
 
 std::unique_ptr<StoreServer> open_store(asio::io_context& io, const StoreServerOptions& options) {
     try {
@@ -36,41 +49,37 @@ std::unique_ptr<StoreServer> open_store(asio::io_context& io, const StoreServerO
 
 }  // namespace
 
-Coordinator::Coordinator(const LaunchPlan& plan, std::filesystem::path socket_directory)
-    : plan_(plan), socket_directory_(std::move(socket_directory)) {}
+Coordinator::Coordinator(const LaunchPlan& plan, std::filesystem::path socket_directory, std::string head_address)
+    : plan_(plan), socket_directory_(std::move(socket_directory)), head_address_(std::move(head_address)) {}
 
-GenerationSockets Coordinator::open(asio::io_context& io, int generation, SessionServer::Callback on_message) {
+MasterStore Coordinator::open_store(asio::io_context& io) const {
+    const MasterAddress address = master_address(plan_.spec, head_address_);
+    StoreServerOptions options;
+    options.address = address.listen;
+    options.port = static_cast<std::uint16_t>(plan_.spec.rendezvous.port);
+    return {launcher::open_store(io, options), address.told};
+}
+
+GenerationSockets Coordinator::open(asio::io_context& io, const control::StartGeneration& start,
+                                    SessionServer::Callback on_message) const {
     GenerationSockets sockets;
-    sockets.store = open_store(io, store_options(plan_));
-    const auto path = socket_directory_ / ("agent-" + std::to_string(generation));
+    const auto path = socket_directory_ / ("agent-" + std::to_string(start.generation));
     sockets.session = std::make_unique<SessionServer>(io, path, std::move(on_message));
-    sockets.facts.generation = generation;
-    sockets.facts.master_addr = master_address(plan_.spec);
-    sockets.facts.master_port = sockets.store->port();
+    sockets.facts.generation = start.generation;
+    sockets.facts.master_addr = start.master_address;
+    sockets.facts.master_port = start.master_port;
     sockets.facts.socket_path = path;
     sockets.facts.run_dir = plan_.run_dir;
     return sockets;
 }
 
-std::string master_address(const JobSpec& spec) {
-    if (!spec.rendezvous.address.empty()) return spec.rendezvous.address;
-    return spec.local_addr.empty() ? "127.0.0.1" : spec.local_addr;
-}
-
-std::string listening_address(const std::string& address) {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* found = nullptr;
-    const int error = ::getaddrinfo(address.c_str(), nullptr, &hints, &found);
-    if (error != 0)
-        throw Error(ErrorCode::invalid_argument,
-                    "the master address " + address + " cannot be resolved: " + ::gai_strerror(error),
-                    "leave --master-addr and --rdzv-endpoint out: one node needs neither");
-    char text[NI_MAXHOST] = {};
-    const int named = ::getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
-    ::freeaddrinfo(found);
-    if (named != 0) throw Error(ErrorCode::invalid_argument, "the master address " + address + " has no numeric form");
-    return text;
+MasterAddress master_address(const JobSpec& spec, const std::string& head_address) {
+    const std::string& given = spec.rendezvous.address;
+    if (given.empty() && !head_address.empty()) return {head_address, head_address};
+    const std::string told = !given.empty() ? given : spec.local_addr.empty() ? "127.0.0.1" : spec.local_addr;
+    const std::string listen = resolve(told);
+    if (!head_address.empty() && is_loopback(listen) && !is_loopback(head_address)) return {head_address, head_address};
+    return {told, listen};
 }
 
 }  // namespace autolaunch::launcher

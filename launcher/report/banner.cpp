@@ -13,12 +13,19 @@ std::string plural(int count, std::string_view noun) {
     return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
+// "4 nodes x 8 ranks", or "4 nodes, 30 ranks" where they differ.
+std::string size_of_job(const JobStarted& job) {
+    const std::string nodes = plural(job.node_count, "node");
+    if (job.ranks_per_node) return fmt::format("{} x {}", nodes, plural(*job.ranks_per_node, "rank"));
+    return fmt::format("{}, {}", nodes, plural(job.world_size, "rank"));
+}
+
 }  // namespace
 
 std::string banner(const JobStarted& job, std::string_view version, const TextStyle& style) {
     std::string text = style.bold(fmt::format("autolaunch {}", version));
-    text += fmt::format("   job {} {}   {} x {}   run dir {}\n", job.run_id, job.job_name,
-                        plural(job.node_count, "node"), plural(job.ranks_per_node, "rank"), job.run_dir);
+    text += fmt::format("   job {} {}   {}   run dir {}\n", job.run_id, job.job_name, size_of_job(job), job.run_dir);
+    if (!job.joined.empty()) text += fmt::format("  joined    {}\n", job.joined);
     if (!job.placement.empty()) text += fmt::format("  placed    {}\n", job.placement);
     if (!job.nccl.empty()) text += fmt::format("  nccl      {}\n", job.nccl);
     for (const auto& warning : job.warnings) text += fmt::format("  {}   {}\n", style.yellow("warning"), warning);

@@ -13,7 +13,9 @@ namespace autolaunch::launcher {
 
 struct JobStarted {
     std::string job_name, run_id, run_dir, hostname;
-    int node_count = 1, ranks_per_node = 1, world_size = 1, max_restarts = 0;
+    int node_count = 1, world_size = 1, max_restarts = 0;
+    std::optional<int> ranks_per_node = 1;  ///< nothing: nodes differ
+    std::string joined;     ///< one line: "4/4 nodes in 12 ms · head node1 · …"; empty with one node
     std::string placement;  ///< one line: "2 ranks, mode node, 1 NUMA node, no GPUs"
     std::string nccl;       ///< one line; empty without GPUs
     std::vector<std::string> warnings;
@@ -57,13 +59,21 @@ struct RankExited {
     std::chrono::milliseconds ran{0};
     std::optional<std::int64_t> last_step;
 };
+/// What a rank said before it failed.
+struct FailureEvidence {
+    std::vector<std::string> last_lines;  ///< raw, oldest first
+    bool from_stdout = false;             ///< its stderr was empty, these are of its stdout
+    std::string error_message;            ///< of its error file; empty: none
+    std::vector<std::string> callstack;   ///< of its error file, the end
+};
 /// A generation ended because a rank failed. The first failure wins.
 struct GenerationFailed {
     int generation = 0;
     RankExited first;
     std::string hostname;
     std::optional<int> gpu;
-    std::vector<RankExited> others;         ///< in the order they ended
+    FailureEvidence evidence;               ///< shown, not recorded
+    std::vector<RankExited> others;         ///< by node, in the order they ended there
     std::string stderr_path, stdout_path;   ///< of the first failing rank
     std::string error_file_path;            ///< torchelastic's JSON, if it wrote one
     std::optional<std::int64_t> oom_kills;  ///< by the kernel in the job's cgroup in this generation; nothing: unknown
@@ -71,6 +81,19 @@ struct GenerationFailed {
     std::optional<int> restart_number;  ///< nothing: no restart left
     int max_restarts = 0;
     std::optional<std::int64_t> checkpoint_step;  ///< the next generation resumes from it
+};
+/// A node is gone, with its ranks; nobody can say how they ended.
+struct NodeLost {
+    std::string node;        ///< as the scheduler calls it
+    std::vector<int> ranks;  ///< ascending
+    std::string why;         ///< "its connection broke", "it said nothing for 10 s"
+    int stopped = 0;         ///< ranks on other nodes that were stopped for it
+    std::chrono::milliseconds stopped_others_in{0};
+    std::chrono::milliseconds ran{0};  ///< the job, until then
+};
+/// The node that decides is gone: this one ends its ranks by itself.
+struct HeadLost {
+    std::string node, why;
 };
 /// A rank could not be started at all.
 struct SpawnFailed {
@@ -91,8 +114,10 @@ struct Event {
     std::chrono::system_clock::time_point at;
     int generation = 0;
     std::variant<JobStarted, GenerationStarted, RankStarted, StepReported, CheckpointPublished, MessageReported,
-                 StopRequested, RankSignalled, RankExited, GenerationFailed, SpawnFailed, WarningRaised, JobEnded>
+                 StopRequested, RankSignalled, RankExited, GenerationFailed, NodeLost, HeadLost, SpawnFailed,
+                 WarningRaised, JobEnded>
         what;
 };
+using Happening = decltype(Event::what);
 
 }  // namespace autolaunch::launcher

@@ -37,12 +37,12 @@ Json exit_fields(const RankExited& exit) {
 
 // One overload an event: its name and its fields.
 std::pair<const char*, Json> describe(const JobStarted& e) {
-    Json json = {{"job_name", e.job_name},     {"run_id", e.run_id},
-                 {"run_dir", e.run_dir},       {"hostname", e.hostname},
-                 {"node_count", e.node_count}, {"ranks_per_node", e.ranks_per_node},
-                 {"world_size", e.world_size}, {"max_restarts", e.max_restarts},
-                 {"placement", e.placement},   {"nccl", e.nccl},
-                 {"warnings", e.warnings}};
+    Json json = {{"job_name", e.job_name},        {"run_id", e.run_id},         {"run_dir", e.run_dir},
+                 {"hostname", e.hostname},        {"node_count", e.node_count}, {"world_size", e.world_size},
+                 {"max_restarts", e.max_restarts}};
+    set_if_known(json, "ranks_per_node", e.ranks_per_node);
+    set_if_any(json, "joined", e.joined);
+    json.update({{"placement", e.placement}, {"nccl", e.nccl}, {"warnings", e.warnings}});
     return {"job_started", json};
 }
 std::pair<const char*, Json> describe(const GenerationStarted& e) {
@@ -87,6 +87,16 @@ std::pair<const char*, Json> describe(const GenerationFailed& e) {
     set_if_known(json, "checkpoint_step", e.checkpoint_step);
     return {"generation_failed", json};
 }
+std::pair<const char*, Json> describe(const NodeLost& e) {
+    return {"node_lost",
+            {{"node", e.node},
+             {"ranks", e.ranks},
+             {"why", e.why},
+             {"stopped", e.stopped},
+             {"stopped_others_in_seconds", seconds(e.stopped_others_in)},
+             {"ran_seconds", seconds(e.ran)}}};
+}
+std::pair<const char*, Json> describe(const HeadLost& e) { return {"head_lost", {{"node", e.node}, {"why", e.why}}}; }
 std::pair<const char*, Json> describe(const SpawnFailed& e) {
     Json json = {{"rank", e.rank}, {"what", e.what}};
     set_if_any(json, "hint", e.hint);

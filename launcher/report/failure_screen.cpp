@@ -69,9 +69,7 @@ std::string error_file_words(const FailureEvidence& evidence, const TextStyle& s
     if (printed) return {};
     std::string text = fmt::format("{}its error file says: {}\n", kIndent, safe(first_line));
     if (evidence.callstack.empty()) return text;
-    const auto count = static_cast<std::ptrdiff_t>(std::min(kCallstackLines, evidence.callstack.size()));
-    return text +
-           quote("the end of its call stack:", {evidence.callstack.end() - count, evidence.callstack.end()}, style);
+    return text + quote("the end of its call stack:", evidence.callstack, style);
 }
 
 std::string what_next(const GenerationFailed& failure, const TextStyle& style) {
@@ -145,31 +143,42 @@ std::string describe_others(const GenerationFailed& failure) {
     return join(parts, " · ");
 }
 
-std::string failure_screen(const GenerationFailed& failure, const FailureEvidence& evidence, const TextStyle& style) {
+std::string failure_screen(const GenerationFailed& failure, const TextStyle& style) {
     std::string text = "\n" + headline(failure, style);
-    text += last_words(evidence, style);
-    text += error_file_words(evidence, style);
+    text += last_words(failure.evidence, style);
+    text += error_file_words(failure.evidence, style);
     const std::string hint = exit_hint(failure.first, failure.oom_kills);
     if (!hint.empty()) text += fmt::format("{}{}\n", kIndent, style.yellow(hint));
     const std::string others = describe_others(failure);
     if (!others.empty()) text += fmt::format("{}{}\n", kIndent, others);
     text += what_next(failure, style);
-    if (!evidence.log_path.empty()) text += fmt::format("{}more: less {}\n", kIndent, safe(evidence.log_path));
+    const std::string& log = failure.evidence.from_stdout ? failure.stdout_path : failure.stderr_path;
+    if (!log.empty()) text += fmt::format("{}more: less {}\n", kIndent, safe(log));
     return text;
 }
 
-FailureEvidence collect_evidence(const GenerationFailed& failure) {
+std::string failure_screen(const NodeLost& lost, const TextStyle& style) {
+    std::string text = "\n" + style.red(fmt::format("✗ {} ({}) was lost", safe(lost.node), name_ranks(lost.ranks)));
+    text += fmt::format(": {}, {} after the start\n", safe(lost.why), format_duration(lost.ran));
+    if (lost.stopped > 0)
+        text += fmt::format("{}{} rank{} on the other nodes {} stopped in {}\n", kIndent, lost.stopped,
+                            lost.stopped == 1 ? "" : "s", lost.stopped == 1 ? "was" : "were", format_duration(lost.stopped_others_in));
+    return text + fmt::format("{}{}\n", kIndent,
+                              style.yellow("the scheduler may know why: the node's state, its memory, its network"));
+}
+
+FailureEvidence collect_evidence(const std::string& stderr_path, const std::string& stdout_path,
+                                 const std::string& error_file_path) {
     FailureEvidence evidence;
-    evidence.last_lines = file_tail(failure.stderr_path, kTailLines);
-    evidence.log_path = failure.stderr_path;
+    evidence.last_lines = file_tail(stderr_path, kTailLines);
     if (evidence.last_lines.empty()) {
-        evidence.last_lines = file_tail(failure.stdout_path, kTailLines);
+        evidence.last_lines = file_tail(stdout_path, kTailLines);
         evidence.from_stdout = !evidence.last_lines.empty();
-        if (evidence.from_stdout) evidence.log_path = failure.stdout_path;
     }
-    if (auto error = read_error_file(failure.error_file_path)) {
+    if (auto error = read_error_file(error_file_path)) {
         evidence.error_message = std::move(error->message);
-        evidence.callstack = std::move(error->callstack);
+        const auto count = static_cast<std::ptrdiff_t>(std::min(kCallstackLines, error->callstack.size()));
+        evidence.callstack.assign(error->callstack.end() - count, error->callstack.end());
     }
     return evidence;
 }

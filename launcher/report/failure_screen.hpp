@@ -4,18 +4,8 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace autolaunch::launcher {
-
-/// What a rank said before it failed, read from its files.
-struct FailureEvidence {
-    std::vector<std::string> last_lines;  ///< raw, oldest first
-    bool from_stdout = false;             ///< its stderr was empty, these are of its stdout
-    std::string log_path;                 ///< the file that has more
-    std::string error_message;            ///< of its error file; empty: none
-    std::vector<std::string> callstack;   ///< of its error file
-};
 
 /// "was killed by SIGSEGV (core dumped)", "exited with code 3". Pure.
 std::string describe_exit(const RankExited& exit);
@@ -25,10 +15,13 @@ std::string exit_hint(const RankExited& exit, std::optional<std::int64_t> oom_ki
 /// there were no others. Pure.
 std::string describe_others(const GenerationFailed& failure);
 /// The first-failure screen: whole lines, safe for a terminal whatever the rank wrote. Pure.
-std::string failure_screen(const GenerationFailed& failure, const FailureEvidence& evidence, const TextStyle& style);
+std::string failure_screen(const GenerationFailed& failure, const TextStyle& style);
+/// The same for a node that was lost. Pure.
+std::string failure_screen(const NodeLost& lost, const TextStyle& style);
 
-/// Reads the evidence from the files that the event names; what cannot be read is left out. Reads at most a bounded
-/// part from the end of each.
-FailureEvidence collect_evidence(const GenerationFailed& failure);
+/// Reads what a rank said from its files, on the node where it ran; what cannot be read is left out. Reads at most a
+/// bounded part from the end of each.
+FailureEvidence collect_evidence(const std::string& stderr_path, const std::string& stdout_path,
+                                 const std::string& error_file_path);
 
 }  // namespace autolaunch::launcher

@@ -19,6 +19,7 @@ Reporter::Reporter(ReporterOptions options, Console& console) : options_(std::mo
 
 void Reporter::handle(const Event& event) {
     record(event);
+    if (options_.only_records && !std::holds_alternative<HeadLost>(event.what)) return;
     std::visit([this, &event](const auto& what) { show(event, what); }, event.what);
 }
 
@@ -91,7 +92,18 @@ void Reporter::show(const Event&, const GenerationFailed& failure) {
     stop_notice_.reset();
     progress_.restart();
     console_.set_status({});
-    console_.write_message(failure_screen(failure, collect_evidence(failure), console_.style()));
+    console_.write_message(failure_screen(failure, console_.style()));
+}
+
+void Reporter::show(const Event&, const NodeLost& lost) {
+    stop_notice_.reset();
+    progress_.restart();
+    console_.set_status({});
+    console_.write_message(failure_screen(lost, console_.style()));
+}
+
+void Reporter::show(const Event&, const HeadLost& lost) {
+    console_.write_message(console_.style().red(fmt::format("✗ the head, {}, was lost: {}", lost.node, lost.why)));
 }
 
 void Reporter::show(const Event&, const SpawnFailed& failure) {

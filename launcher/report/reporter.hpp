@@ -16,10 +16,12 @@ struct ReporterOptions {
     std::filesystem::path events_path;  ///< events.jsonl; empty: none
     bool quiet = false;                 ///< no banner and no closing line; failures and warnings stay
     bool progress = true;               ///< the bar, or plain lines without a terminal
+    bool only_records = false;          ///< on all nodes but the head, which shows what concerns the job
 };
 
-/// Turns events into what a person sees and into events.jsonl. Every event is recorded; few are shown. Before it gives
-/// GenerationFailed the agent drains the LogFollower, so that the failure screen comes after the ranks' lines.
+/// Turns events into what a person sees and into events.jsonl. Every event is recorded; few are shown, and on other
+/// nodes than the head only the loss of the head. Before it gives GenerationFailed the agent drains the LogFollower, so
+/// that the failure screen comes after the ranks' lines.
 ///
 /// Owner: the agent of the node that reports. Threads: one. Blocks: on the file system alone (one write an event; after
 /// a failure the ends of two log files are read).
@@ -56,6 +58,8 @@ private:
     void show(const Event& event, const CheckpointPublished& checkpoint);
     void show(const Event& event, const StopRequested& stop);
     void show(const Event& event, const GenerationFailed& failure);
+    void show(const Event& event, const NodeLost& lost);
+    void show(const Event& event, const HeadLost& lost);
     void show(const Event& event, const SpawnFailed& failure);
     void show(const Event& event, const WarningRaised& warning);
     void show(const Event& event, const JobEnded& job);

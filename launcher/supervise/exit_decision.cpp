@@ -25,6 +25,7 @@ ExitDecision decide_stopped(const JobOutcome& outcome, int signal) {
 ExitDecision decide_exit(const JobOutcome& outcome) {
     if (outcome.stop_signal) return decide_stopped(outcome, *outcome.stop_signal);
     if (outcome.cannot_start_code) return {*outcome.cannot_start_code, "failed to start"};
+    if (outcome.lost_node) return {exit_code::kNoHost, "failed: " + *outcome.lost_node + " was lost"};
     if (outcome.first_failure) return {exit_code_of(*outcome.first_failure), "failed"};
     if (outcome.keeper_gone) return {exit_code::kSignalBase + SIGKILL, "stopped: autolaunch itself was killed"};
     return {exit_code::kSuccess, "succeeded"};

@@ -10,6 +10,7 @@ namespace autolaunch::launcher {
 struct JobOutcome {
     std::optional<int> stop_signal;        ///< autolaunch was told to stop, by this signal, before any failure
     std::optional<int> cannot_start_code;  ///< a rank could not be started
+    std::optional<std::string> lost_node;  ///< by name
     std::optional<RankExited> first_failure;
     bool every_rank_exited_zero = false;
     bool has_checkpoint = false;  ///< one was published in this run

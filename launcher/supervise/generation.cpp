@@ -1,9 +1,11 @@
 #include "supervise/generation.hpp"
 
 #include "base/file_io.hpp"
+#include "report/failure_screen.hpp"
 #include "spawn/process_tree.hpp"
 #include "supervise/exit_decision.hpp"
 #include "supervise/oom_kills.hpp"
+#include "supervise/rank_end.hpp"
 
 #include <fcntl.h>
 
@@ -22,18 +24,17 @@ constexpr auto kDrainTimeout = std::chrono::seconds(5);
 
 }  // namespace
 
-Generation::Generation(asio::io_context& io, const LaunchPlan& plan, Coordinator& coordinator, int number,
-                       const std::filesystem::path& trainer_config, Callbacks callbacks)
-    : plan_(plan),
-      number_(number),
+Generation::Generation(const NodeContext& node, const control::StartGeneration& start, Callbacks callbacks)
+    : plan_(node.plan),
+      number_(start.generation),
       callbacks_(std::move(callbacks)),
-      sockets_(coordinator.open(
-          io, number,
+      sockets_(node.coordinator.open(
+          node.io, start,
           [this](const SessionPeer& peer, const session::RankMessage& message) { on_message(peer, message); })),
-      follower_(plan.spec.logging, plan.hostname),
+      follower_(plan_.spec.logging, plan_.hostname),
       oom_kills_before_(read_oom_kills()) {
-    sockets_.facts.trainer_config_path = trainer_config;
-    for (const auto& rank : plan.ranks) ranks_.emplace_back(io, rank);
+    sockets_.facts.trainer_config_path = node.trainer_config;
+    for (const auto& rank : plan_.ranks) ranks_.emplace_back(node.io, rank);
 }
 
 void Generation::start(const Inheritance& inherited) {
@@ -146,19 +147,19 @@ std::optional<RankExited> Generation::first_failure() const {
     return found == exits_.end() ? std::nullopt : std::optional(*found);
 }
 
-GenerationFailed Generation::describe_failure() const {
-    GenerationFailed failed;
+control::RankFailed Generation::describe_failure() const {
+    const RankExited first = first_failure().value();
+    control::RankFailed failed;
     failed.generation = number_;
-    failed.first = first_failure().value();
+    failed.end = to_control(first);
     failed.hostname = plan_.hostname;
-    for (const auto& exited : exits_)
-        if (exited.rank != failed.first.rank) failed.others.push_back(exited);
     for (const auto& rank : plan_.ranks)
-        if (rank.rank == failed.first.rank) failed.gpu = rank.binding.gpu;
-    const auto directory = rank_directory(plan_.run_dir, number_, failed.first.rank);
+        if (rank.rank == first.rank) failed.gpu = rank.binding.gpu;
+    const auto directory = rank_directory(plan_.run_dir, number_, first.rank);
     failed.stderr_path = directory / "stderr";
     failed.stdout_path = directory / "stdout";
     if (std::filesystem::exists(directory / "error.json")) failed.error_file_path = directory / "error.json";
+    put_evidence(collect_evidence(failed.stderr_path, failed.stdout_path, failed.error_file_path), failed);
     const auto oom_kills = read_oom_kills();
     if (oom_kills && oom_kills_before_) failed.oom_kills = *oom_kills - *oom_kills_before_;
     return failed;

@@ -1,7 +1,9 @@
 #pragma once
 #include "logs/log_follower.hpp"
 #include "plan/launch_plan.hpp"
+#include "rendezvous/control_message.hpp"
 #include "rendezvous/coordinator.hpp"
+#include "rendezvous/member.hpp"
 #include "report/event.hpp"
 #include "supervise/rank_process.hpp"
 #include "supervise/rank_table.hpp"
@@ -17,18 +19,25 @@
 
 namespace autolaunch::launcher {
 
-using Happening = decltype(Event::what);
-
 /// What ranks start from, besides the plan.
 struct Inheritance {
     EnvironmentMap environment;
     std::optional<rlim_t> file_limit;  ///< as it was before the agent raised its own
 };
 
+/// What all generations of a node have in common. All must outlive them.
+struct NodeContext {
+    asio::io_context& io;
+    const LaunchPlan& plan;
+    Coordinator& coordinator;
+    Member& member;
+    std::filesystem::path trainer_config;
+};
+
 /// All ranks of this node in one attempt: their processes, their sockets, their log files.
 ///
-/// Owner: Supervisor, which decides; this carries out. Threads: the agent's one. Blocks: start(), until all programs
-/// run; finish(), at most some seconds.
+/// Owner: NodeSupervisor, which obeys the head; this carries out. Threads: the agent's one. Blocks: start(), until all
+/// programs run; finish(), at most some seconds.
 class Generation {
 public:
     struct Callbacks {
@@ -37,8 +46,7 @@ public:
     };
 
     /// Opens the sockets. Throws Error.
-    Generation(asio::io_context& io, const LaunchPlan& plan, Coordinator& coordinator, int number,
-               const std::filesystem::path& trainer_config, Callbacks callbacks);
+    Generation(const NodeContext& node, const control::StartGeneration& start, Callbacks callbacks);
 
     /// Starts rank after rank. Throws SpawnError or SystemError; what was started by then goes on.
     void start(const Inheritance& inherited);
@@ -58,8 +66,8 @@ public:
     std::optional<RankExited> first_failure() const;
     /// The newest that a rank has published.
     std::optional<std::int64_t> checkpoint_step() const { return checkpoint_step_; }
-    /// The failure as report wants it: first, others, where its stderr is.
-    GenerationFailed describe_failure() const;
+    /// first_failure() with what the head shows of it; when it happened is the caller's to say.
+    control::RankFailed describe_failure() const;
 
     void follow_logs(LineSink& console) { follower_.follow(console); }
     /// After the last rank's end: ends what they left behind, and shows the rest of their output.

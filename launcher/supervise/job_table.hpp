@@ -23,8 +23,9 @@ enum class JobEvent {
     grace_over,
     all_ended,  ///< no rank of the generation is left
     wait_over,
+    node_lost,  ///< a node with its ranks is gone
 };
-inline constexpr int kJobEvents = 9;
+inline constexpr int kJobEvents = 10;
 
 enum class JobAction {
     none,

@@ -7,7 +7,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,10 +34,15 @@ int next_generation(const fs::path& run_dir) {
     return next;
 }
 
-void write_private_file(const fs::path& path, const std::string& text) {
-    const UniqueFd fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    ::fchmod(fd.get(), 0600);  // it may be there already
-    write_all(fd.get(), text, path.string());
+// Whole or not at all: another node may write the same file, or a rank read it.
+void write_private_file(const fs::path& path, const std::string& text, int node_rank) {
+    fs::path temporary = path;
+    temporary += "." + std::to_string(node_rank) + "." + std::to_string(::getpid());
+    {
+        const UniqueFd fd = open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        write_all(fd.get(), text, temporary.string());
+    }
+    fs::rename(temporary, path);
 }
 
 // File systems without locks (some NFS mounts) go without.
@@ -61,7 +65,8 @@ void point_latest_at(const fs::path& run_dir) {
 
 }  // namespace
 
-RunDirectory::RunDirectory(const LaunchPlan& plan) : path_(plan.run_dir) {
+RunDirectory::RunDirectory(const LaunchPlan& plan)
+    : path_(plan.run_dir), suffix_(plan.node_rank == 0 ? "" : ".node-" + std::to_string(plan.node_rank)) {
     try {
         prepare(plan);
     } catch (const Error& error) {
@@ -77,12 +82,14 @@ void RunDirectory::prepare(const LaunchPlan& plan) {
     if (error)
         throw SystemError(error.value(), "create the run directory " + path_.string(),
                           "name another one with --log-dir, or start autolaunch where you may write");
-    lock_ = open_file(path_, O_RDONLY | O_DIRECTORY);
-    lock_folder(lock_, path_);
-    first_generation_ = next_generation(path_);
-    write_private_file(path_ / "plan.json", plan_json(plan));
-    write_private_file(trainer_config_path(), plan.spec.trainer_config);
-    if (plan.spec.run_dir.empty()) point_latest_at(path_);
+    if (plan.node_rank == 0) {
+        lock_ = open_file(path_, O_RDONLY | O_DIRECTORY);
+        lock_folder(lock_, path_);
+        first_generation_ = next_generation(path_);
+        if (plan.spec.run_dir.empty()) point_latest_at(path_);
+    }
+    write_private_file(path_ / ("plan" + suffix_ + ".json"), plan_json(plan), plan.node_rank);
+    write_private_file(trainer_config_path(), plan.spec.trainer_config, plan.node_rank);
 }
 
 }  // namespace autolaunch::launcher

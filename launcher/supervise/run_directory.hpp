@@ -5,6 +5,7 @@
 #include <autolaunch/error.hpp>
 
 #include <filesystem>
+#include <string>
 
 namespace autolaunch::launcher {
 
@@ -21,22 +22,27 @@ public:
 /// A folder that an earlier attempt left (a requeued job) is gone on with: its generations keep their numbers, ours
 /// follow. A lock keeps a second autolaunch out.
 ///
+/// Every node has the folder, which may be one on a shared file system or one on each. Lock and numbers are the head's
+/// business. The others write under names of their own (plan.node-K.json, events.node-K.jsonl); what all write alike
+/// (trainer_config.json) each puts there whole, by rename.
+///
 /// Owner: the agent. Threads: one. Blocks: on the file system.
 class RunDirectory {
 public:
-    /// Makes it, and `latest` beside it when the job did not name its folder. Throws RunDirectoryError.
+    /// Makes it, and on the head `latest` beside it when the job did not name its folder. Throws RunDirectoryError.
     explicit RunDirectory(const LaunchPlan& plan);
 
     const std::filesystem::path& path() const { return path_; }
-    std::filesystem::path events_path() const { return path_ / "events.jsonl"; }
+    std::filesystem::path events_path() const { return path_ / ("events" + suffix_ + ".jsonl"); }
     std::filesystem::path trainer_config_path() const { return path_ / "trainer_config.json"; }
-    /// The number of the next generation that nobody has used here.
+    /// The number of the next generation that nobody has used here; on the head.
     int first_generation() const { return first_generation_; }
 
 private:
     void prepare(const LaunchPlan& plan);
 
     std::filesystem::path path_;
+    std::string suffix_;  ///< of the names of this node's own files: ".node-K", empty on the head
     UniqueFd lock_;
     int first_generation_ = 0;
 };

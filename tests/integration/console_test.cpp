@@ -1,6 +1,7 @@
 // The console on real pipes, files and pseudo-terminals.
 
 #include "report/console.hpp"
+#include "report/failure_screen.hpp"
 #include "report/reporter.hpp"
 
 #include "base/file_io.hpp"
@@ -292,6 +293,7 @@ TEST_CASE("the reporter shows a job from its banner to its end, and records ever
     failure.first.exit_code = 1;
     failure.first.ran = 3s;
     failure.stderr_path = stderr_path;
+    failure.evidence = collect_evidence(stderr_path, {}, {});
     give(failure);
     give(JobEnded{1, "failed", 0, 3s});
     console.pump();
@@ -327,6 +329,24 @@ TEST_CASE("quiet leaves out banner and closing line, not warnings and failures; 
         CHECK((shown.find("  restarted 1 rank in 80 ms\n") == std::string::npos) == quiet);
         CHECK((shown.find("failed after 2.0 s · exit code 127 · 1 restart\n") == std::string::npos) == quiet);
     }
+}
+
+TEST_CASE("on other nodes than the head events are recorded, and only the head's loss is shown") {
+    TemporaryDirectory directory;
+    Pipe err;
+    Console console(options(err.writer.get(), err.writer.get()));
+    ReporterOptions chosen;
+    chosen.events_path = directory.path / "events.node-1.jsonl";
+    chosen.only_records = true;
+    Reporter reporter(chosen, console);
+    reporter.handle({{}, 0, WarningRaised{"heed this"}});
+    reporter.handle({{}, 0, StopRequested{"SIGTERM"}});
+    reporter.handle({{}, 0, HeadLost{"node1", "its connection broke"}});
+    reporter.tick(Reporter::Clock::now() + Reporter::kStopNoticeDelay);
+    console.pump();
+    CHECK(read_available(err.reader.get()) == "✗ the head, node1, was lost: its connection broke\n");
+    const std::string recorded = read_file(chosen.events_path);
+    CHECK(std::count(recorded.begin(), recorded.end(), '\n') == 3);
 }
 
 TEST_CASE("a stop that takes long is announced, one that is quick is not") {

@@ -1,16 +1,17 @@
 // Jobs from their first rank to their exit code: real ranks that misbehave, real signals, the events that are recorded.
 
+#include "supervise/supervise.hpp"
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
 #include "base/text.hpp"
 #include "processes.hpp"
 #include "rendezvous/coordinator.hpp"
+#include "rendezvous/join.hpp"
 #include "rendezvous/socket_directory.hpp"
 #include "report/console.hpp"
 #include "report/reporter.hpp"
 #include "spawn/keeper.hpp"
 #include "supervise/run_directory.hpp"
-#include "supervise/supervisor.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -127,14 +128,18 @@ private:
             const SocketDirectory sockets;
             UniqueFd keeper_gone = start_keeper(sockets.path());
             write_file_durably(path("agent"), std::to_string(::getpid()));
+            asio::io_context io{1};
+            JoinRequest request;
+            request.ranks_here = plan_.world_size;
+            const Joined joined = join_job(io, plan_.spec, read_allocation({}, "node1"), {}, request);
             const RunDirectory run_dir(plan_);
             const UniqueFd nowhere = open_file("/dev/null", O_RDWR);
             Console console({.stdout_fd = nowhere.get(), .stderr_fd = nowhere.get()});
             Reporter reporter({.version = "test", .events_path = run_dir.events_path()}, console);
-            Coordinator coordinator(plan_, sockets.path());
-            Supervisor agent(plan_, run_dir, coordinator, {reporter, console}, std::move(keeper_gone));
+            Coordinator coordinator(plan_, sockets.path(), "");
             const auto separator = mark_.find('=');
-            return agent.run({{"PATH", "/usr/bin:/bin"}, {mark_.substr(0, separator), mark_.substr(separator + 1)}});
+            return supervise(io, {plan_, run_dir, coordinator, joined, {reporter, console}}, std::move(keeper_gone),
+                             {{"PATH", "/usr/bin:/bin"}, {mark_.substr(0, separator), mark_.substr(separator + 1)}});
         } catch (const Error& error) {
             write_file_durably(path("error"), error.what());
             return 99;

@@ -93,6 +93,8 @@ TEST_CASE("every event has its own name") {
     CHECK(parsed(MessageReported{})["event"] == "message");
     CHECK(parsed(StopRequested{"SIGTERM"})["reason"] == "SIGTERM");
     CHECK(parsed(RankSignalled{4, 15})["event"] == "rank_signalled");
+    CHECK(parsed(NodeLost{.node = "node2", .ranks = {8, 9}, .why = "w"})["ranks"] == std::vector{8, 9});
+    CHECK(parsed(HeadLost{"node1", "w"})["node"] == "node1");
     CHECK(parsed(SpawnFailed{1, "what", "hint"})["hint"] == "hint");
     CHECK(parsed(WarningRaised{"w"})["event"] == "warning");
     CHECK(parsed(JobEnded{})["event"] == "job_ended");

@@ -36,6 +36,8 @@ GenerationFailed crash() {
     failure.first.core_dumped = true;
     failure.first.last_step = 1243;
     failure.hostname = "node2";
+    failure.stderr_path = "runs/4711/generation-0/rank-13/stderr";
+    failure.stdout_path = "runs/4711/generation-0/rank-13/stdout";
     failure.gpu = 5;
     failure.others.push_back(ended(21, 1, {}, 192'400ms));
     for (int rank = 0; rank < 32; ++rank)
@@ -50,14 +52,18 @@ GenerationFailed crash() {
 FailureEvidence evidence(std::vector<std::string> lines) {
     FailureEvidence found;
     found.last_lines = std::move(lines);
-    found.log_path = "runs/4711/generation-0/rank-13/stderr";
     return found;
+}
+
+std::string screen_of(GenerationFailed failure, FailureEvidence found, const TextStyle& style = {}) {
+    failure.evidence = std::move(found);
+    return failure_screen(failure, style);
 }
 
 }  // namespace
 
 TEST_CASE("the screen says who, where, how, when, what it printed, the others and what comes next") {
-    CHECK(failure_screen(crash(), evidence({"loader: shard 00071 is truncated"}), TextStyle{}) == R"(
+    CHECK(screen_of(crash(), evidence({"loader: shard 00071 is truncated"})) == R"(
 ✗ rank 13 (node2, GPU 5, pid 8013) was killed by SIGSEGV (core dumped) at step 1243, 3 min 12 s after it started
     the last lines of its stderr:
       | loader: shard 00071 is truncated
@@ -70,7 +76,7 @@ TEST_CASE("the screen says who, where, how, when, what it printed, the others an
 TEST_CASE("a rank alone that said nothing and is not restarted") {
     GenerationFailed failure;
     failure.first = ended(0, 3, {}, 1500ms);
-    CHECK(failure_screen(failure, {}, TextStyle{}) == R"(
+    CHECK(screen_of(failure, {}) == R"(
 ✗ rank 0 (pid 8000) exited with code 3, 1.5 s after it started
     it printed nothing
 )");
@@ -79,13 +85,13 @@ TEST_CASE("a rank alone that said nothing and is not restarted") {
 TEST_CASE("stdout stands in when stderr is empty, and says so") {
     FailureEvidence found = evidence({"bye"});
     found.from_stdout = true;
-    const std::string screen = failure_screen(crash(), found, TextStyle{});
+    const std::string screen = screen_of(crash(), found);
     CHECK(screen.find("it wrote nothing to stderr; the last lines of its stdout:\n      | bye\n") != std::string::npos);
+    CHECK(screen.find("more: less runs/4711/generation-0/rank-13/stdout\n") != std::string::npos);
 }
 
 TEST_CASE("the rank's text can do nothing to the terminal, and long lines are cut") {
-    const std::string screen =
-        failure_screen(crash(), evidence({"\x1b[2Jcleared\x07", std::string(5000, 'x')}), TextStyle{});
+    const std::string screen = screen_of(crash(), evidence({"\x1b[2Jcleared\x07", std::string(5000, 'x')}));
     CHECK(screen.find("      | cleared\\x07\n") != std::string::npos);
     CHECK(screen.find('\x1b') == std::string::npos);
     CHECK(screen.find(std::string(400, 'x') + "…\n") != std::string::npos);
@@ -95,18 +101,18 @@ TEST_CASE("the rank's text can do nothing to the terminal, and long lines are cu
 TEST_CASE("the error file is shown when it says more than stderr") {
     FailureEvidence found = evidence({"Traceback", "ValueError: bad shard"});
     found.error_message = "ValueError: bad shard";
-    CHECK(failure_screen(crash(), found, TextStyle{}).find("error file") == std::string::npos);
+    CHECK(screen_of(crash(), found).find("error file") == std::string::npos);
     found.last_lines = {"Aborted"};
     found.callstack = {"  File \"train.py\", line 3", "ValueError: bad shard"};
-    const std::string screen = failure_screen(crash(), found, TextStyle{});
+    const std::string screen = screen_of(crash(), found);
     CHECK(screen.find("    its error file says: ValueError: bad shard\n    the end of its call stack:\n") !=
           std::string::npos);
     CHECK(screen.find("      |   File \"train.py\", line 3\n") != std::string::npos);
 }
 
 TEST_CASE("colours only where they are wanted") {
-    CHECK(failure_screen(crash(), {}, TextStyle{}).find('\x1b') == std::string::npos);
-    CHECK(failure_screen(crash(), {}, TextStyle{true, 80}).find("\x1b[1;31m✗ rank 13\x1b[0m") != std::string::npos);
+    CHECK(screen_of(crash(), {}).find('\x1b') == std::string::npos);
+    CHECK(screen_of(crash(), {}, TextStyle{true, 80}).find("\x1b[1;31m✗ rank 13\x1b[0m") != std::string::npos);
 }
 
 TEST_CASE("an end is described by its code or its signal") {
@@ -145,9 +151,27 @@ TEST_CASE("the others are counted by what became of them") {
 TEST_CASE("restarts that are used up, and a restart without a checkpoint") {
     GenerationFailed failure = crash();
     failure.checkpoint_step.reset();
-    CHECK(failure_screen(failure, {}, TextStyle{}).find("restart 1 of 3 from the beginning") != std::string::npos);
+    CHECK(screen_of(failure, {}).find("restart 1 of 3 from the beginning") != std::string::npos);
     failure.restart_number.reset();
-    CHECK(failure_screen(failure, {}, TextStyle{}).find("all 3 restarts are used up\n") != std::string::npos);
+    CHECK(screen_of(failure, {}).find("all 3 restarts are used up\n") != std::string::npos);
+}
+
+TEST_CASE("a node that was lost, with its ranks") {
+    NodeLost lost{.node = "node2",
+                  .ranks = {8, 9, 10, 11},
+                  .why = "it said nothing for 10 s",
+                  .stopped = 4,
+                  .stopped_others_in = 8ms,
+                  .ran = 192s};
+    CHECK(failure_screen(lost, TextStyle{}) == R"(
+✗ node2 (ranks 8-11) was lost: it said nothing for 10 s, 3 min 12 s after the start
+    4 ranks on the other nodes were stopped in 8 ms
+    the scheduler may know why: the node's state, its memory, its network
+)");
+    lost.ranks = {3};
+    lost.stopped = 0;
+    CHECK(failure_screen(lost, TextStyle{}).starts_with("\n✗ node2 (rank 3) was lost: "));
+    CHECK(failure_screen(lost, TextStyle{}).find("stopped") == std::string::npos);
 }
 
 TEST_CASE("torchelastic's error file in both its forms, and in none") {
@@ -177,6 +201,15 @@ TEST_CASE("the first and the last line of a job") {
           R"(autolaunch 0.1   job 4711 gpt-small   4 nodes x 8 ranks   run dir runs/4711
   placed    32 ranks, mode gpu
   warning   NCCL_IB_DISABLE=1 while 8 HCAs are active
+)");
+    job.joined = "4/4 nodes in 12 ms · head node1 · key from munge · TLS 1.3";
+    job.warnings.clear();
+    job.ranks_per_node.reset();
+    job.world_size = 30;
+    CHECK(banner(job, "0.1", TextStyle{}) ==
+          R"(autolaunch 0.1   job 4711 gpt-small   4 nodes, 30 ranks   run dir runs/4711
+  joined    4/4 nodes in 12 ms · head node1 · key from munge · TLS 1.3
+  placed    32 ranks, mode gpu
 )");
     CHECK(closing_line({0, "succeeded", 1, 63s}, "runs/4711", TextStyle{}) == "done in 63 s · 1 restart · runs/4711\n");
     CHECK(closing_line({139, "failed", 0, 63s}, "runs/4711", TextStyle{}) ==

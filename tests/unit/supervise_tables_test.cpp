@@ -1,8 +1,12 @@
-// Every cell of the two tables of supervise, written out a second time, as words.
+// Every cell of the three tables of supervise, written out a second time, as words, and what is decided beside them.
 
 #include "report/exit_codes.hpp"
 #include "supervise/exit_decision.hpp"
+#include "supervise/generation_tally.hpp"
 #include "supervise/job_table.hpp"
+#include "supervise/node_table.hpp"
+#include "supervise/node_warnings.hpp"
+#include "supervise/rank_end.hpp"
 #include "supervise/rank_table.hpp"
 
 #include <doctest/doctest.h>
@@ -23,6 +27,9 @@ const std::vector<std::string> kRankStateNames{"planned",  "running", "cooperati
 const std::vector<std::string> kRankActionNames{"-", "message", "term", "kill"};
 const std::vector<std::string> kJobStateNames{"starting", "running", "stopping", "restarting",
                                               "failing",  "waiting", "finished"};
+const std::vector<std::string> kNodeStateNames{"idle", "running", "orphaned", "doomed", "left"};
+const std::vector<std::string> kNodeActionNames{"-",    "start", "ask",  "term", "orphan",
+                                                "kill", "await", "tell", "name", "leave"};
 const std::vector<std::string> kJobActionNames{"-", "ask", "term", "kill", "wait", "start", "finish"};
 
 std::vector<std::string> words(const std::string& line) {
@@ -76,25 +83,25 @@ TEST_CASE("the rank table, cell by cell") {
 
 TEST_CASE("the job table, cell by cell") {
     //  state       started  failed           failed_for_good  stop          again          keeper_gone    grace_over
-    //              all_ended  wait_over
+    //              all_ended  wait_over  node_lost
     const std::array<std::string, kJobStates> rows{
         "starting   running  restarting/term  failing/term     stopping/ask  stopping/kill  stopping/kill  . "
-        "           finished/finish  .",
+        "           finished/finish  .      failing/term",
         "running    .        restarting/term  failing/term     stopping/ask  stopping/kill  stopping/kill  . "
-        "           finished/finish  .",
+        "           finished/finish  .      failing/term",
         "stopping   .        .                .                .             stopping/kill  stopping/kill  "
         "stopping/kill "
-        "           finished/finish  .",
+        "           finished/finish  .      .",
         "restarting .        .                failing          stopping      stopping/kill  stopping/kill  "
         "restarting/kill "
-        "           waiting/wait     .",
+        "           waiting/wait     .      failing",
         "failing    .        .                .                .             failing/kill   failing/kill   "
         "failing/kill "
-        "           finished/finish  .",
+        "           finished/finish  .      .",
         "waiting    .        .                .          finished/finish  finished/finish  finished/finish  . "
-        "           .                starting/start",
+        "           .                starting/start      finished/finish",
         "finished   .        .                .                .             .              .              . "
-        "           .                ."};
+        "           .                .      ."};
     for (const auto& row : rows) {
         const auto cells = words(row);
         REQUIRE(cells.size() == 1 + kJobEvents);
@@ -104,6 +111,33 @@ TEST_CASE("the job table, cell by cell") {
             CHECK(
                 transition(state, static_cast<JobEvent>(event)) ==
                 expected<JobTransition, JobState, JobAction>(cells[1 + event], state, kJobStateNames, kJobActionNames));
+        }
+    }
+}
+
+TEST_CASE("the node table, cell by cell") {
+    //  state     start          by_user      failed        kill           finish
+    //            head_lost        keeper_gone    ranks_ended   grace_over     hung
+    const std::array<std::string, kNodeStates> rows{
+        "idle      running/start  .            .             .              left/leave "
+        "          left/leave       doomed/await   .             .              .",
+        "running   .              running/ask  running/term  running/kill   left/leave "
+        "          orphaned/orphan  doomed/kill    idle/tell     .              running/name",
+        "orphaned  .              .            .             .              . "
+        "          .                orphaned/kill  left/leave    orphaned/kill  left/leave",
+        "doomed    doomed/tell    .            .             .              left/leave "
+        "          orphaned/kill    .              doomed/tell   .              left/leave",
+        "left      .              .            .             .              . "
+        "          .                .              .             .              ."};
+    for (const auto& row : rows) {
+        const auto cells = words(row);
+        REQUIRE(cells.size() == 1 + kNodeEvents);
+        const auto state = value_of<NodeState>(kNodeStateNames, cells[0]);
+        for (int event = 0; event < kNodeEvents; ++event) {
+            INFO(cells[0], " x event ", event);
+            CHECK(transition(state, static_cast<NodeEvent>(event)) ==
+                  expected<NodeTransition, NodeState, NodeAction>(cells[1 + event], state, kNodeStateNames,
+                                                                  kNodeActionNames));
         }
     }
 }
@@ -140,8 +174,13 @@ TEST_CASE("the exit code is the first failing rank's") {
     CHECK(decide_exit(outcome).code == 3);
     outcome.first_failure = killed_by(SIGSEGV);
     CHECK(decide_exit(outcome).code == 139);
+    outcome.lost_node = "node2";
+    CHECK(decide_exit(outcome).code == exit_code::kNoHost);
+    CHECK(decide_exit(outcome).outcome == "failed: node2 was lost");
     outcome.cannot_start_code = exit_code::kNotFound;
     CHECK(decide_exit(outcome).code == 127);
+    outcome.stop_signal = SIGTERM;
+    CHECK(decide_exit(outcome).code == 143);
 }
 
 TEST_CASE("a stopped job asks to be requeued only when it can go on, and when a scheduler stopped it") {
@@ -168,4 +207,119 @@ TEST_CASE("an end by a stop signal is known in both of its forms") {
     CHECK(looks_stopped_by(exited_with(128 + SIGTERM), SIGTERM));
     CHECK_FALSE(looks_stopped_by(killed_by(SIGSEGV), SIGTERM));
     CHECK_FALSE(looks_stopped_by(exited_with(1), SIGTERM));
+}
+
+namespace {
+
+using Moment = GenerationTally::Moment;
+
+constexpr Moment at(int ms) { return Moment(std::chrono::milliseconds(ms)); }
+
+control::RankFailed failure_of(int rank, std::uint64_t age_ms) {
+    control::RankFailed failed;
+    failed.end.rank = rank;
+    failed.end.exit_code = 1;
+    failed.age_us = age_ms * 1000;
+    return failed;
+}
+
+control::RanksEnded end_of(std::vector<int> ranks, std::uint64_t age_ms = 0, bool all_zero = true) {
+    control::RanksEnded ended;
+    ended.every_rank_exited_zero = all_zero;
+    ended.age_us = age_ms * 1000;
+    for (const int rank : ranks) {
+        control::RankEnd end;
+        end.rank = rank;
+        ended.ends.push_back(end);
+    }
+    return ended;
+}
+
+}  // namespace
+
+TEST_CASE("the earliest failure counts, not the one that was heard of first") {
+    GenerationTally tally(0, 3, at(0));
+    tally.failed(failure_of(9, 1), at(100));  // at 99
+    CHECK(tally.first_failure()->what.end.rank == 9);
+    tally.failed(failure_of(2, 0), at(101));
+    CHECK(tally.first_failure()->what.end.rank == 9);
+    tally.failed(failure_of(17, 40), at(130));  // at 90
+    CHECK(tally.first_failure()->what.end.rank == 17);
+    CHECK(tally.first_failure()->at == at(90));
+    tally.failed(failure_of(18, 40), at(130));  // the same moment: the first heard of stays
+    CHECK(tally.first_failure()->what.end.rank == 17);
+}
+
+TEST_CASE("a generation runs when all nodes do, and is over when all have ended or are lost") {
+    GenerationTally tally(3, 3, at(0));
+    tally.running(0);
+    tally.running(2);
+    CHECK_FALSE(tally.all_running());
+    tally.running(1);
+    CHECK(tally.all_running());
+    tally.ended(1, end_of({2, 3}, 5), at(100));
+    tally.ended(1, end_of({2, 3}), at(120));  // once is enough
+    CHECK_FALSE(tally.all_ended());
+    tally.lost(2);
+    tally.lost(2);
+    tally.lost(1);
+    CHECK_FALSE(tally.all_ended());
+    tally.ended(0, end_of({1, 0}, 20), at(110));
+    CHECK(tally.all_ended());
+    CHECK(tally.last_end() == at(95));
+    CHECK_FALSE(tally.every_rank_exited_zero());  // nobody knows of node 2
+    std::vector<int> ranks;
+    for (const auto& end : tally.ends_but(3)) ranks.push_back(end.rank);
+    CHECK(ranks == std::vector{1, 0, 2});
+}
+
+TEST_CASE("a generation that was never started is over, and the newest checkpoint counts") {
+    GenerationTally unborn(0, 2, at(0));
+    unborn.never_started();
+    CHECK(unborn.all_ended());
+    CHECK_FALSE(unborn.every_rank_exited_zero());
+    GenerationTally tally(0, 2, at(0));
+    auto first = end_of({}), second = end_of({});
+    first.checkpoint_step = 40;
+    second.checkpoint_step = 30;
+    tally.ended(0, first, at(1));
+    tally.ended(1, second, at(2));
+    CHECK(tally.checkpoint_step() == 40);
+    CHECK(tally.every_rank_exited_zero());
+}
+
+TEST_CASE("equal warnings of nodes are one line, and what was said is not said again") {
+    NodeWarnings warnings({"no GPUs"});
+    for (const char* node : {"n1", "n2", "n3", "n4", "n5"}) {
+        warnings.add(node, "no GPUs");
+        warnings.add(node, "few cores");
+    }
+    warnings.add("n2", "few cores");
+    warnings.add("n2", "no swap");
+    CHECK(warnings.take() == std::vector<std::string>{"n1, n2, n3 and 2 more: few cores", "n2: no swap"});
+    CHECK(warnings.take().empty());
+}
+
+TEST_CASE("what a rank said fits its message, and comes back") {
+    FailureEvidence evidence;
+    for (int line = 0; line < 20; ++line) evidence.last_lines.push_back(std::string(3000, 'x') + std::to_string(line));
+    evidence.last_lines.back() = "the last";
+    evidence.error_message = "ValueError: bad\nsecond line";
+    evidence.callstack = {"  File \"train.py\"", "ValueError: bad"};
+    control::RankFailed failed;
+    put_evidence(evidence, failed);
+    CHECK(failed.stderr_tail.size() <= control::kEvidenceLimit);
+    CHECK(failed.stdout_tail.empty());
+    FailureEvidence back = evidence_of(failed);
+    CHECK(back.last_lines.size() > 10);
+    CHECK(back.last_lines.back() == "the last");
+    CHECK_FALSE(back.from_stdout);
+    CHECK(back.error_message == "ValueError: bad");
+    CHECK(back.callstack == evidence.callstack);
+    failed = {};
+    put_evidence({.last_lines = {"bye"}, .from_stdout = true, .error_message = {}, .callstack = {}}, failed);
+    back = evidence_of(failed);
+    CHECK(back.from_stdout);
+    CHECK(back.last_lines == std::vector<std::string>{"bye"});
+    CHECK(evidence_of({}).last_lines.empty());
 }

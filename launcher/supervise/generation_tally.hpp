@@ -1,0 +1,61 @@
+#pragma once
+#include "rendezvous/control_message.hpp"
+#include "report/event.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+/// What the head knows of one generation: how far each node is, and which rank failed first. Pure: moments are given.
+class GenerationTally {
+public:
+    using Moment = std::chrono::steady_clock::time_point;
+
+    struct Failure {
+        control::RankFailed what;
+        Moment at;  ///< when the rank ended, by the head's clock
+    };
+
+    GenerationTally(int generation, int node_count, Moment begun);
+
+    /// Nobody was told to start: nothing is waited for.
+    void never_started();
+    void running(int node);
+    /// The earliest failure counts, not the one that was heard of first.
+    void failed(control::RankFailed failure, Moment heard);
+    void ended(int node, control::RanksEnded report, Moment heard);
+    /// Nothing more is heard of it.
+    void lost(int node);
+
+    int generation() const { return generation_; }
+    Moment begun() const { return begun_; }
+    /// Every node has said so, and none was lost.
+    bool all_running() const { return running_ == nodes_.size(); }
+    bool all_ended() const { return open_ == 0; }
+    bool every_rank_exited_zero() const;
+    const std::optional<Failure>& first_failure() const { return first_failure_; }
+    std::optional<std::int64_t> checkpoint_step() const { return checkpoint_step_; }
+    /// Of the ranks that are not `rank`, by node and then in their order.
+    std::vector<RankExited> ends_but(std::optional<int> rank) const;
+    /// The moment of the last rank's end.
+    Moment last_end() const { return last_end_; }
+
+private:
+    struct Node {
+        bool ended = false, every_rank_exited_zero = false;
+        std::vector<control::RankEnd> ends;
+    };
+
+    int generation_;
+    Moment begun_, last_end_;
+    std::vector<Node> nodes_;
+    std::size_t running_ = 0;
+    std::size_t open_;  // nodes that have not ended
+    std::optional<Failure> first_failure_;
+    std::optional<std::int64_t> checkpoint_step_;
+};
+
+}  // namespace autolaunch::launcher

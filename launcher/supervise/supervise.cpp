@@ -1,0 +1,23 @@
+#include "supervise/supervise.hpp"
+
+#include "supervise/job_supervisor.hpp"
+
+#include <optional>
+#include <utility>
+
+namespace autolaunch::launcher {
+
+int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone, const EnvironmentMap& inherited) {
+    const NodeContext context{io, job.plan, job.coordinator, *job.joined.member, job.run_dir.trainer_config_path()};
+    NodeSupervisor node(context, job.joined.roster.nodes[0].name, job.output, std::move(keeper_gone));
+    std::optional<JobSupervisor> head;
+    if (job.joined.head) {
+        head.emplace(io, job.plan, job.coordinator, job.joined, job.output.reporter, job.run_dir.first_generation());
+        head->start();
+    }
+    const int exit_code = node.run(inherited);
+    if (head) head->leave();
+    return exit_code;
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,27 @@
+#pragma once
+#include "base/unique_fd.hpp"
+#include "plan/launch_plan.hpp"
+#include "rendezvous/coordinator.hpp"
+#include "rendezvous/join.hpp"
+#include "supervise/node_supervisor.hpp"
+#include "supervise/run_directory.hpp"
+
+#include <asio/io_context.hpp>
+
+namespace autolaunch::launcher {
+
+/// A job that has met, was planned and has a folder: all that this node needs to run its part.
+struct PreparedJob {
+    const LaunchPlan& plan;
+    const RunDirectory& run_dir;
+    Coordinator& coordinator;
+    const Joined& joined;
+    SupervisorOutput output;
+};
+
+/// Runs the job to its end: a NodeSupervisor on every node, on the head a JobSupervisor too. The job's exit code.
+/// `keeper_gone` becomes readable when nobody waits for us any more; empty: nobody ever did. `inherited` is the
+/// environment that ranks start from. Threads: the main one. Blocks: until the job is over.
+int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone, const EnvironmentMap& inherited);
+
+}  // namespace autolaunch::launcher
