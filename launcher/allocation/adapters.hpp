@@ -19,6 +19,12 @@ std::optional<Allocation> read_static_allocation(const EnvironmentMap& environme
 Allocation read_local_allocation(const EnvironmentMap& environment, const std::string& hostname,
                                  const NodeOptions& options);
 
+/// SLURM_JOB_ID, or "". An element of an array has one of its own, so it is unique while the cluster lives.
+std::string slurm_job_id(const EnvironmentMap& environment);
+
+/// Where `name`, or `name` without its domain, or a name of which that is the domainless form, stands among `hosts`.
+std::optional<std::size_t> find_host(const std::vector<std::string>& hosts, const std::string& name);
+
 /// The variable's value, or nothing when it is not set. An empty value counts as set.
 std::optional<std::string> lookup(const EnvironmentMap& environment, std::string_view name);
 /// The variable as a whole number from 0 up. Throws Error{invalid_argument} naming the variable.

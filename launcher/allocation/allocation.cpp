@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace autolaunch::launcher {
 
 std::optional<std::string> lookup(const EnvironmentMap& environment, std::string_view name) {
@@ -24,6 +26,20 @@ std::optional<long long> lookup_count(const EnvironmentMap& environment, std::st
                     "the scheduler sets it; unset it if it is left over from another job");
     }
     return number;
+}
+
+std::optional<std::size_t> find_host(const std::vector<std::string>& hosts, const std::string& name) {
+    const auto index_of = [&](auto matches) -> std::optional<std::size_t> {
+        const auto found = std::find_if(hosts.begin(), hosts.end(), matches);
+        if (found == hosts.end()) return std::nullopt;
+        return static_cast<std::size_t>(found - hosts.begin());
+    };
+    const auto without_domain = [](std::string_view host) { return host.substr(0, host.find('.')); };
+    if (const auto same = index_of([&](const auto& host) { return host == name; })) return same;
+    return index_of([&](const auto& host) {
+        const bool either_is_short = host.find('.') == std::string::npos || name.find('.') == std::string::npos;
+        return either_is_short && without_domain(host) == without_domain(name);
+    });
 }
 
 namespace {

@@ -1,5 +1,6 @@
 #include "allocation/adapters.hpp"
 #include "allocation/hostlist.hpp"
+#include "allocation/slurm_nodes.hpp"
 #include "base/text.hpp"
 
 #include <autolaunch/error.hpp>
@@ -12,6 +13,8 @@ namespace autolaunch::launcher {
 namespace {
 
 using Names = std::vector<std::string>;
+
+constexpr std::size_t kMostGpus = 4096;  // on one machine
 
 bool is_index(std::string_view name) {
     long long number = 0;
@@ -31,8 +34,8 @@ Names read_mask(std::string_view variable, const std::string& value) {
                         fmt::format("{}={}: '{}' is neither a GPU number nor a UUID", variable, value, name),
                         fmt::format("unset {} or give numbers, e.g. {}=0,1", variable, variable));
         }
-        if (names.size() >= kMaxHosts) {
-            throw Error(ErrorCode::invalid_argument, fmt::format("{} names more than {} GPUs", variable, kMaxHosts));
+        if (names.size() >= kMostGpus) {
+            throw Error(ErrorCode::invalid_argument, fmt::format("{} names more than {} GPUs", variable, kMostGpus));
         }
         names.push_back(name);
     }
@@ -67,18 +70,28 @@ Names in_machine_numbers(const Names& mask, const Names& of_job) {
 
 }  // namespace
 
+namespace {
+
+// What Slurm says it gave. In a step SLURM_JOB_GPUS is only inherited from the batch script: it tells of that node, and
+// of GPUs that the step may not have been given.
+std::optional<GrantedGpus> read_slurm_gpus(const EnvironmentMap& environment) {
+    if (const auto value = lookup(environment, "SLURM_STEP_GPUS"))
+        return GrantedGpus{read_slurm_list("SLURM_STEP_GPUS", *value), "SLURM_STEP_GPUS", false};
+    const auto value = lookup(environment, "SLURM_JOB_GPUS");
+    if (!value) return std::nullopt;
+    if (read_srun_step(environment)) return GrantedGpus{{}, "SLURM_STEP_GPUS", false};
+    return GrantedGpus{read_slurm_list("SLURM_JOB_GPUS", *value), "SLURM_JOB_GPUS", false};
+}
+
+}  // namespace
+
 std::optional<GrantedGpus> read_granted_gpus(const EnvironmentMap& environment) {
-    std::optional<GrantedGpus> of_job;
-    for (const char* variable : {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"}) {
-        const auto value = lookup(environment, variable);
-        if (!value || of_job) continue;
-        of_job = GrantedGpus{read_slurm_list(variable, *value), variable, false};
-    }
+    const auto of_job = read_slurm_gpus(environment);
     for (const char* variable : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}) {
         const auto value = lookup(environment, variable);
         if (!value) continue;
         const Names mask = read_mask(variable, *value);
-        if (!of_job) return GrantedGpus{mask, variable, true};
+        if (!of_job || of_job->names.empty()) return GrantedGpus{mask, variable, true};
         const Names names = in_machine_numbers(mask, of_job->names);
         return GrantedGpus{names, names == of_job->names ? of_job->from : variable, true};
     }
