@@ -19,8 +19,10 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr auto kEndOffspringTimeout = std::chrono::seconds(5);
-constexpr auto kDrainTimeout = std::chrono::seconds(5);
+// Each of two steps that block; together they must not make the other nodes believe that this one is lost.
+Deadline patience(const JobSpec& spec) {
+    return Deadline::after(std::min(std::chrono::milliseconds(5000), spec.rendezvous.lost_after / 3));
+}
 
 }  // namespace
 
@@ -37,11 +39,13 @@ Generation::Generation(const NodeContext& node, const control::StartGeneration& 
     for (const auto& rank : plan_.ranks) ranks_.emplace_back(node.io, rank);
 }
 
-void Generation::start(const Inheritance& inherited) {
-    for (auto& rank : ranks_) {
-        starting_rank_ = rank.plan().rank;
-        start_rank(rank, inherited);
-    }
+bool Generation::start_next(const Inheritance& inherited) {
+    const auto planned = [](const RankProcess& rank) { return rank.state() == RankState::planned; };
+    const auto next = std::find_if(ranks_.begin(), ranks_.end(), planned);
+    if (next == ranks_.end()) return false;
+    starting_rank_ = next->plan().rank;
+    start_rank(*next, inherited);
+    return true;
 }
 
 void Generation::start_rank(RankProcess& rank, const Inheritance& inherited) {
@@ -166,9 +170,9 @@ control::RankFailed Generation::describe_failure() const {
 }
 
 void Generation::finish(LineSink& console) {
-    if (!end_children({}, Deadline::after(kEndOffspringTimeout)))
+    if (!end_children({}, patience(plan_.spec)))
         callbacks_.report(WarningRaised{"some processes that the ranks started do not end; they hang in the kernel"});
-    follower_.drain(console, Deadline::after(kDrainTimeout));
+    follower_.drain(console, patience(plan_.spec));
 }
 
 RankProcess* Generation::find(int rank) {

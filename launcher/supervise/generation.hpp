@@ -36,8 +36,8 @@ struct NodeContext {
 
 /// All ranks of this node in one attempt: their processes, their sockets, their log files.
 ///
-/// Owner: NodeSupervisor, which obeys the head; this carries out. Threads: the agent's one. Blocks: start(), until all
-/// programs run; finish(), at most some seconds.
+/// Owner: NodeSupervisor, which obeys the head; this carries out. Threads: the agent's one. Blocks: start_next(),
+/// until the program runs; finish(), at most some seconds.
 class Generation {
 public:
     struct Callbacks {
@@ -48,8 +48,9 @@ public:
     /// Opens the sockets. Throws Error.
     Generation(const NodeContext& node, const control::StartGeneration& start, Callbacks callbacks);
 
-    /// Starts rank after rank. Throws SpawnError or SystemError; what was started by then goes on.
-    void start(const Inheritance& inherited);
+    /// Starts the next rank that is still planned; false when there is none. Throws SpawnError or SystemError; what was
+    /// started by then goes on.
+    bool start_next(const Inheritance& inherited);
     /// One event for every rank's table, and what follows from it.
     void apply_to_all(RankEvent event);
     /// Asks ranks with a session for a checkpoint; forwards the signal to the others that have a handler for it.
@@ -59,6 +60,7 @@ public:
 
     int number() const { return number_; }
     int starting_rank() const { return starting_rank_; }
+    /// No process is there; ranks that are still planned do not count.
     bool all_ended() const;
     std::vector<pid_t> live_pids() const;
     /// In the order in which they ended.

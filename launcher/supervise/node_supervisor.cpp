@@ -1,5 +1,6 @@
 #include "supervise/node_supervisor.hpp"
 
+#include "base/deadline.hpp"
 #include "base/text.hpp"
 #include "report/exit_codes.hpp"
 #include "spawn/file_limit.hpp"
@@ -27,6 +28,7 @@ using std::chrono::steady_clock;
 constexpr auto kOutputInterval = std::chrono::milliseconds(20);
 // A scheduler signals ranks and agent one after the other; this is how much later than theirs ours may come.
 constexpr auto kDoubtTime = std::chrono::milliseconds(250);
+constexpr auto kStartSlice = std::chrono::milliseconds(100);
 constexpr auto kKillTimeout = std::chrono::seconds(30);
 // How long an agent that nobody waits for stays for the head's last word.
 constexpr auto kReleaseTimeout = std::chrono::seconds(5);
@@ -138,10 +140,25 @@ void NodeSupervisor::act(NodeAction action) {
 
 void NodeSupervisor::start_ranks() {
     failure_seen_ = failure_reported_ = in_doubt_ = ended_ = false;
+    starting_ = true;
     generation_.reset();  // its ports and sockets are free before the next ones are taken
-    last_end_at_ = steady_clock::now();
+    begun_at_ = last_end_at_ = steady_clock::now();
+    start_some();
+}
+
+// As many as fit into a time slice; then the loop has its turn, so that nobody believes us lost while a slow file
+// system loads programs.
+void NodeSupervisor::start_some() {
+    const Deadline slice = Deadline::after(kStartSlice);
     try {
-        try_to_start();
+        if (!generation_) generation_ = make_generation();
+        while (generation_->start_next(inherited_)) {
+            if (slice.passed()) return asio::post(node_.io, [this] { start_some(); });
+        }
+        starting_ = false;
+        if (!stopping_ && !failure_seen_)
+            node_.member.report(control::GenerationRunning{.generation = start_.generation,
+                                                           .startup_us = microseconds_since(begun_at_)});
     } catch (const SpawnError& error) {
         cannot_start(exit_code_of(error), error, exit_code_of(error) == exit_code::kSystem);
     } catch (const Error& error) {
@@ -150,18 +167,15 @@ void NodeSupervisor::start_ranks() {
     end_if_over();
 }
 
-void NodeSupervisor::try_to_start() {
-    const auto begin = steady_clock::now();
-    generation_ = std::make_unique<Generation>(
+std::unique_ptr<Generation> NodeSupervisor::make_generation() {
+    return std::make_unique<Generation>(
         node_, start_,
         Generation::Callbacks{.report = [this](Happening happening) { report(std::move(happening)); },
                               .rank_ended = [this] { on_rank_ended(); }});
-    generation_->start(inherited_);
-    node_.member.report(
-        control::GenerationRunning{.generation = start_.generation, .startup_us = microseconds_since(begin)});
 }
 
 void NodeSupervisor::cannot_start(int exit_code, const Error& error, bool restart_helps) {
+    starting_ = false;
     failure_seen_ = failure_reported_ = true;
     const int rank = generation_ ? generation_->starting_rank() : plan_.ranks.front().rank;
     node_.member.report(control::StartFailed{.generation = start_.generation,
@@ -229,7 +243,7 @@ void NodeSupervisor::forget_doubt() {
 
 // Posted, because a rank's or a signal's handler may be below us on the stack.
 void NodeSupervisor::end_if_over() {
-    if (ended_ || in_doubt_ || (generation_ && !generation_->all_ended())) return;
+    if (ended_ || starting_ || in_doubt_ || (generation_ && !generation_->all_ended())) return;
     ended_ = true;
     asio::post(node_.io, [this] {
         timer_.cancel();

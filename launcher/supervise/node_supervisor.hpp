@@ -45,7 +45,8 @@ private:
     void dispatch(NodeEvent event);
     void act(NodeAction action);
     void start_ranks();
-    void try_to_start();
+    void start_some();
+    std::unique_ptr<Generation> make_generation();
     void cannot_start(int exit_code, const Error& error, bool restart_helps);
     void apply_to_ranks(RankEvent event);
     void kill_ranks();
@@ -79,7 +80,8 @@ private:
     NodeState state_ = NodeState::idle;
     control::StartGeneration start_;  ///< the newest
     std::unique_ptr<Generation> generation_;
-    std::chrono::steady_clock::time_point failed_at_, last_end_at_;
+    std::chrono::steady_clock::time_point begun_at_, failed_at_, last_end_at_;
+    bool starting_ = false;          ///< some ranks of this generation are still to be started
     bool ended_ = true;              ///< the end of this generation has been handled, or there was none
     bool failure_seen_ = false;      ///< a rank of this generation failed, here or, by the head's word, elsewhere
     bool failure_reported_ = false;  ///< in this generation

@@ -48,7 +48,7 @@ expect 65 'unknown key' "$AUTOLAUNCH" -c bad.yaml -- true
 expect 64 'did you mean --nproc-per-node?' "$AUTOLAUNCH" --nproc-per-nod 2 true
 expect 64 'there is no program to run' "$AUTOLAUNCH"
 expect 73 'cannot create the run directory' "$AUTOLAUNCH" --log-dir /dev/null/x true
-expect 69 'nodes' "$AUTOLAUNCH" --nnodes 2 true
+expect 65 'nodes' "$AUTOLAUNCH" --nnodes 2 true
 expect 0 'placement' "$AUTOLAUNCH" plan --nnodes 1:4 true
 expect 0 'Examples:' "$AUTOLAUNCH" --help
 expect 0 'Usage: autolaunch validate' "$AUTOLAUNCH" validate --help
