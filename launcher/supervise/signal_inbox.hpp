@@ -15,7 +15,7 @@ namespace autolaunch::launcher {
 /// arrive twice within milliseconds: a repetition within kRepetition counts as one. A signal that was ignored when
 /// autolaunch started (nohup) stays ignored.
 ///
-/// Owner: Supervisor. Threads: the agent's one. Blocks: never.
+/// Owner: NodeSupervisor. Threads: the agent's one. Blocks: never.
 class SignalInbox {
 public:
     static constexpr std::chrono::milliseconds kRepetition{200};
