@@ -1,5 +1,7 @@
 #include "rendezvous/head_hub.hpp"
 
+#include "rendezvous/peer_text.hpp"
+
 #include <autolaunch/error.hpp>
 
 #include <asio/post.hpp>
@@ -172,29 +174,12 @@ void HeadHub::send_part(const std::vector<int>& nodes, const control::FenceDone&
 void HeadHub::on_end(int node, const ConnectionEnd& end) {
     Peer& peer = peers_[static_cast<std::size_t>(node)];
     if (peer.connection == nullptr) return;
-    const std::string why = describe_end(node, end);
+    const std::string address = numeric_address(peer.connection->remote_endpoint());
+    const std::string why = describe_end(peer.name + " (" + address + ")", end);
     peer.connection->set_handlers({});
     peer.connection.reset();
     ++left_;
     if (!finishing_) tell_owner({node, why});
-}
-
-std::string HeadHub::describe_end(int node, const ConnectionEnd& end) const {
-    const Peer& peer = peers_[static_cast<std::size_t>(node)];
-    const std::string who = peer.name + " (" + peer.connection->remote_endpoint().address().to_string() + ")";
-    switch (end.kind) {
-        case ConnectionEnd::Kind::silent:
-            return who + " has fallen silent: " + end.reason;
-        case ConnectionEnd::Kind::too_slow:
-            return who + " does not read what it is sent: " + end.reason;
-        case ConnectionEnd::Kind::corrupt:
-        case ConnectionEnd::Kind::not_ours:
-            return who + " sent nonsense: " + end.reason;
-        case ConnectionEnd::Kind::closed:
-        case ConnectionEnd::Kind::by_us:
-            break;
-    }
-    return who + " broke its connection" + (end.reason.empty() ? "" : ": " + end.reason);
 }
 
 }  // namespace autolaunch::launcher

@@ -53,7 +53,6 @@ private:
     void tell_owner(Kept&& news);
     void hand_over_kept();
     void post_to_own_member(control::Message message);
-    std::string describe_end(int node, const ConnectionEnd& end) const;
 
     asio::io_context& io_;
     std::vector<Peer> peers_;

@@ -3,9 +3,8 @@
 #include "plan/roster.hpp"
 #include "rendezvous/head.hpp"
 #include "rendezvous/member.hpp"
+#include "rendezvous/rendezvous_error.hpp"
 #include "spec/job_spec.hpp"
-
-#include <autolaunch/error.hpp>
 
 #include <asio/io_context.hpp>
 
@@ -16,18 +15,6 @@
 #include <vector>
 
 namespace autolaunch::launcher {
-
-/// The nodes did not come together: exit code 68 (kNoHost), or 77 (kNotPermitted) when the key was the reason. what()
-/// is one sentence, hint() the diagnosis: a line for each thing that was tried and what came of it.
-class RendezvousError : public Error {
-public:
-    RendezvousError(int exit_code, const std::string& what, std::string hint)
-        : Error(ErrorCode::system, what, std::move(hint)), exit_code_(exit_code) {}
-    int exit_code() const noexcept { return exit_code_; }
-
-private:
-    int exit_code_;
-};
 
 /// What this node brings to the rendezvous.
 struct JoinRequest {
