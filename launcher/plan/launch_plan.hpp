@@ -52,6 +52,7 @@ struct GenerationFacts {
     std::string socket_path;  ///< the agent's session socket
     std::string trainer_config_path;
     std::string run_dir;
+    std::string store_address = {};  ///< "host:port" of this node's way to the store
 };
 
 /// Pure. Takes what the user asked for, what the scheduler gave, what the machine has and who takes part (the roster,

@@ -14,6 +14,7 @@ constexpr const char* kContract[] = {
     env::kGroupWorldSize, env::kRoleRank,     env::kRoleName,    env::kRoleWorldSize,  env::kMasterAddr,
     env::kMasterPort,     env::kRestartCount, env::kMaxRestarts, env::kRunId,          env::kUseAgentStore,
     env::kErrorFile,      env::kSocket,       env::kGeneration,  env::kRunDir,         env::kTrainerConfig,
+    env::kStore,
 };
 
 class Choices {
@@ -108,6 +109,7 @@ std::vector<std::string> rank_environment(const LaunchPlan& plan, const RankPlan
     environment[env::kErrorFile] =
         fmt::format("{}/generation-{}/rank-{}/error.json", facts.run_dir, facts.generation, rank.rank);
     if (!facts.run_dir.empty()) environment[env::kRunDir] = facts.run_dir;
+    if (!facts.store_address.empty()) environment[env::kStore] = facts.store_address;
     if (!facts.socket_path.empty()) environment[env::kSocket] = facts.socket_path;
     if (!facts.trainer_config_path.empty()) environment[env::kTrainerConfig] = facts.trainer_config_path;
     for (const auto& [name, value] : plan.spec.trainer.env) environment[name] = value;

@@ -50,8 +50,9 @@ struct RendezvousSpec {
     std::chrono::milliseconds lost_after{10'000};  ///< at least 1 s
     std::string secret_file;
     bool preflight = false;
-    std::string address;  ///< --master-addr, or the host of --rdzv-endpoint
-    int port = 0;         ///< --master-port; 0: free port
+    std::string address;         ///< --master-addr, or the host of --rdzv-endpoint
+    int port = 0;                ///< --master-port; 0: free port
+    std::string store = "head";  ///< or "node": which store MASTER_ADDR and MASTER_PORT name
 };
 
 struct SlurmSpec {  // what a submission would ask for; a job that runs inside an allocation only checks it

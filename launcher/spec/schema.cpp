@@ -116,7 +116,15 @@ Section rendezvous_section() {
           "Port that ranks connect to, as --master-port. 0: a free one.",
           {},
           0,
-          65535}}};
+          65535},
+         {"store",
+          Form::text,
+          FIELD(rendezvous.store),
+          "head",
+          "Which store MASTER_ADDR and MASTER_PORT name: the head's, or for very many nodes each node's own way to it. "
+          "With "
+          "node, scripts that open ports of their own at MASTER_ADDR do not work across nodes.",
+          {"head", "node"}}}};
 }
 
 Section slurm_section() {

@@ -5,12 +5,15 @@
 #include "store_peer.hpp"
 
 #include <autolaunch/error.hpp>
+#include <autolaunch/session.hpp>
 #include <autolaunch/store.hpp>
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -418,4 +421,27 @@ TEST_CASE("a new generation knows nothing of the one before") {
     Store after = connect(nodes, 1);
     CHECK_FALSE(after.check(std::vector<std::string>{"k"}));
     CHECK(after.add("n", 1) == 1);
+}
+
+TEST_CASE("Session::store() goes through the node's relay") {
+    StoreNodes nodes(2);
+    const std::map<std::string, std::string> environment = {
+        {"RANK", "1"},
+        {"WORLD_SIZE", "2"},
+        {"LOCAL_RANK", "0"},
+        {"LOCAL_WORLD_SIZE", "1"},
+        {"GROUP_RANK", "1"},
+        {"GROUP_WORLD_SIZE", "2"},
+        {"AUTOLAUNCH_GENERATION", "3"},
+        {"TORCHELASTIC_RUN_ID", "job7"},
+        {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+        {"MASTER_ADDR", "127.0.0.1"},
+        {"MASTER_PORT", "1"},  // nobody is there
+        {"AUTOLAUNCH_STORE", "127.0.0.1:" + std::to_string(nodes.port(1))}};
+    for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+    Session session = Session::from_environment();
+    for (const auto& [name, value] : environment) ::unsetenv(name.c_str());
+    session.store().set("k", "v");
+    CHECK(connect(nodes, 0).get("autolaunch/job7/3/k") == "v");
+    CHECK(nodes.connection_count(1) == 1);
 }

@@ -209,6 +209,7 @@ TEST_CASE("one rank's environment is torchrun's, and what an outer launch left i
                                       {"PATH", "/bin"},
                                       {"SLURM_JOB_ID", "5"},
                                       {"AUTOLAUNCH_SOCKET", "/old"},
+                                      {"AUTOLAUNCH_STORE", "old:1"},
                                       {"TORCHELASTIC_ERROR_FILE", "/old"}};
     JobSpec spec = with_ranks(RanksPerNode::fixed, 2);
     spec.restart.max_restarts = 3;
@@ -239,6 +240,10 @@ TEST_CASE("one rank's environment is torchrun's, and what an outer launch left i
         {"SLURM_JOB_ID", "5"},
     };
     CHECK(as_map(rank_environment(plan, plan.ranks[1], kFacts, inherited)) == expected);
+    GenerationFacts with_store = kFacts;
+    with_store.store_address = "127.0.0.1:40001";
+    CHECK(as_map(rank_environment(plan, plan.ranks[1], with_store, inherited)).at("AUTOLAUNCH_STORE") ==
+          "127.0.0.1:40001");
 }
 
 TEST_CASE("what the user sets wins") {

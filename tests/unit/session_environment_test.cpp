@@ -1,5 +1,6 @@
 // Who a process is, from environments as the launchers leave them.
 #include "session/session_protocol.hpp"
+#include "session/store_place.hpp"
 #include "session/task_counts.hpp"
 
 #include <autolaunch/error.hpp>
@@ -212,4 +213,29 @@ TEST_CASE("lines that are no messages are refused") {
           "{\"type\":\"hello\",\"protocol\":1,\"rank\":-1,\"local_rank\":0,\"generation\":0,\"pid\":1}"}) {
         CHECK_THROWS_AS(parse_rank_line(wrong), Error);
     }
+}
+
+TEST_CASE("where the job's store is") {
+    using Server = session::StorePlace::Server;
+    const auto place = [](const std::string& text) { return session::store_place(read(text), captured(text)); };
+    const std::string master = "MASTER_ADDR=node1 MASTER_PORT=29400 ";
+    const std::string two_ranks = "RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 " + master;
+    const std::string ours = two_ranks + "TORCHELASTIC_USE_AGENT_STORE=True AUTOLAUNCH_GENERATION=0 ";
+    const auto relay = place(ours + "AUTOLAUNCH_STORE=127.0.0.1:40001");
+    CHECK(relay.server == Server::agent);
+    CHECK(relay.host == "127.0.0.1");
+    CHECK(relay.port == 40001);
+    CHECK(place(ours + "AUTOLAUNCH_STORE=[::1]:2").host == "::1");
+    CHECK(place(ours + "AUTOLAUNCH_STORE=node7:2").host == "node7");
+    CHECK(place(ours).server == Server::agent);  // an agent that has no relay
+    CHECK(place(ours).host == "node1");
+    CHECK(place(ours).port == 29400);
+    CHECK(place(two_ranks).server == Server::rank0);
+    CHECK(place(two_ranks + "AUTOLAUNCH_STORE=left:1").host == "node1");  // of an outer launch
+    CHECK(place("").server == Server::self);
+    CHECK(place(master).server == Server::self);
+    for (const char* wrong : {"AUTOLAUNCH_STORE=40001", "AUTOLAUNCH_STORE=:1", "AUTOLAUNCH_STORE=a:",
+                              "AUTOLAUNCH_STORE=a:0", "AUTOLAUNCH_STORE=a:65536", "AUTOLAUNCH_STORE=a:1x"})
+        CHECK_THROWS_AS(place(ours + wrong), Error);
+    CHECK_THROWS_AS(place("RANK=1 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=http"), Error);
 }

@@ -2,10 +2,10 @@
 
 #include "base/deadline.hpp"
 #include "base/file_io.hpp"
-#include "base/text.hpp"
 #include "session/agent_line.hpp"
 #include "session/environment.hpp"
 #include "session/node_store.hpp"
+#include "session/store_place.hpp"
 #include "store/hosted_store.hpp"
 
 #include <autolaunch/error.hpp>
@@ -43,33 +43,6 @@ std::string value_of(const Environment& environment, const char* name) {
     return found != environment.end() ? found->second : std::string();
 }
 
-std::uint16_t master_port(const Environment& environment) {
-    const std::string text = value_of(environment, env::kMasterPort);
-    long long port = 0;
-    if (parse_integer(text, port) && port > 0 && port <= 65535) return static_cast<std::uint16_t>(port);
-    throw Error(ErrorCode::invalid_argument, "MASTER_PORT=" + text + " is not a port",
-                "the launcher sets MASTER_ADDR and MASTER_PORT together");
-}
-
-/// Where the job's store is, and who serves it.
-enum class StorePlace {
-    own,          ///< one rank: its own
-    agent,        ///< the launcher serves it at MASTER_ADDR:MASTER_PORT
-    master,       ///< rank 0 serves it there
-    node,         ///< rank 0 serves it on a free port of this node
-    unreachable,  ///< nobody could say where it is
-};
-
-StorePlace store_place(const RankInfo& info, const Environment& environment) {
-    const bool has_address = !value_of(environment, env::kMasterAddr).empty();
-    const bool has_port = !value_of(environment, env::kMasterPort).empty();
-    const std::string agent_store = value_of(environment, env::kUseAgentStore);
-    if (has_address && has_port && (agent_store == "True" || agent_store == "1")) return StorePlace::agent;
-    if (info.world_size == 1) return StorePlace::own;
-    if (has_address && has_port) return StorePlace::master;
-    return info.node_count == 1 ? StorePlace::node : StorePlace::unreachable;
-}
-
 }  // namespace
 
 class Session::Impl {
@@ -92,7 +65,6 @@ private:
     Store connect_store();
     Store serve_on_node(const StoreOptions& options);
     std::uint16_t serve(const std::string& address, std::uint16_t port);
-    void serve_everywhere(std::uint16_t port);
     void take_requests();
 
     Environment environment_;
@@ -150,35 +122,31 @@ std::uint16_t Session::Impl::serve(const std::string& address, std::uint16_t por
 }
 
 Store Session::Impl::connect_store() {
+    using Server = session::StorePlace::Server;
+    const session::StorePlace place = session::store_place(info_, environment_);
     StoreOptions options = store_options();
-    switch (store_place(info_, environment_)) {
-        case StorePlace::own:
-            options.port = serve("127.0.0.1", 0);
-            return Store::connect(options);
-        case StorePlace::node:
+    options.host = place.host;
+    options.port = place.port;
+    switch (place.server) {
+        case Server::self:
+            options.host = "127.0.0.1";
+            options.port = serve(options.host, 0);
+            break;
+        case Server::rank0_here:
+            options.host = "127.0.0.1";
             return serve_on_node(options);
-        case StorePlace::unreachable:
+        case Server::rank0:
+            if (info_.rank == 0) serve(every_address(), options.port);
+            break;
+        case Server::agent:
+            break;
+        case Server::unreachable:
             throw Error(
                 ErrorCode::unsupported,
                 "nobody told the ranks on " + std::to_string(info_.node_count) + " nodes where the job's store is",
                 "launch with autolaunch, or set MASTER_ADDR to rank 0's host and MASTER_PORT to a free port");
-        case StorePlace::master:
-        case StorePlace::agent:
-            break;
     }
-    options.host = value_of(environment_, env::kMasterAddr);
-    options.port = master_port(environment_);
-    if (info_.rank == 0 && store_place(info_, environment_) == StorePlace::master) serve_everywhere(options.port);
     return Store::connect(options);
-}
-
-/// On IPv6 and IPv4; a kernel without IPv6 has the latter.
-void Session::Impl::serve_everywhere(std::uint16_t port) {
-    try {
-        serve("::", port);
-    } catch (const SystemError&) {
-        serve("0.0.0.0", port);
-    }
 }
 
 Store Session::Impl::serve_on_node(const StoreOptions& options) {

@@ -6,6 +6,7 @@
 
 #include <autolaunch/error.hpp>
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -233,7 +234,10 @@ std::size_t StoreServer::connection_count() const { return impl_->connection_cou
 
 std::string every_address() {
     const UniqueFd probe(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    return probe ? "::" : "0.0.0.0";
+    sockaddr_in6 any{};
+    any.sin6_family = AF_INET6;
+    const bool usable = probe && ::bind(probe.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0;
+    return usable ? "::" : "0.0.0.0";
 }
 
 }  // namespace autolaunch

@@ -49,7 +49,7 @@ private:
     std::shared_ptr<Impl> impl_;
 };
 
-/// The address to listen on for every way into this machine: "::", or "0.0.0.0" where the kernel has no IPv6.
+/// The address to listen on for every way into this machine: "::", or "0.0.0.0" where there is no IPv6.
 AUTOLAUNCH_API std::string every_address();
 
 }  // namespace autolaunch
