@@ -19,8 +19,27 @@ std::optional<Allocation> read_static_allocation(const EnvironmentMap& environme
 Allocation read_local_allocation(const EnvironmentMap& environment, const std::string& hostname,
                                  const NodeOptions& options);
 
+/// mpirun or mpiexec started us: Open MPI, PRRTE, MPICH's Hydra.
+std::optional<Allocation> read_mpirun_allocation(const EnvironmentMap& environment, const std::string& hostname,
+                                                 const NodeOptions& options);
+/// A pod of an indexed Job, also of a JobSet, or of Kubeflow's PyTorchJob. Reads /etc/hosts.
+std::optional<Allocation> read_kubernetes_allocation(const EnvironmentMap& environment, const std::string& hostname,
+                                                     const NodeOptions& options, const FileReader& read_text);
+/// PBS Professional, OpenPBS, Torque. Reads the node file.
+std::optional<Allocation> read_pbs_allocation(const EnvironmentMap& environment, const std::string& hostname,
+                                              const FileReader& read_text);
+/// IBM Spectrum LSF. Reads the host file, where LSB_MCPU_HOSTS does not tell.
+std::optional<Allocation> read_lsf_allocation(const EnvironmentMap& environment, const std::string& hostname,
+                                              const FileReader& read_text);
+
 /// SLURM_JOB_ID, or "". An element of an array has one of its own, so it is unique while the cluster lives.
 std::string slurm_job_id(const EnvironmentMap& environment);
+
+/// "node-rank-0", "node-rank-1", …: for nodes whose names nobody tells.
+std::vector<std::string> nameless_nodes(int count);
+
+/// Restart count and end of the Slurm job, where we are in one but something else in it started us.
+void fill_slurm_job(Allocation& allocation, const EnvironmentMap& environment);
 
 /// Where `name`, or `name` without its domain, or a name of which that is the domainless form, stands among `hosts`.
 std::optional<std::size_t> find_host(const std::vector<std::string>& hosts, const std::string& name);

@@ -24,7 +24,7 @@ using FileReader = std::function<std::string(const std::string& path)>;
 /// What the scheduler gave us: a pure function of the environment, so captured environments test it.
 struct Allocation {
     std::string source = "local";         ///< "local", "slurm", "static", "mpirun", "kubernetes", "pbs", "lsf"
-    std::vector<std::string> node_names;  ///< in node-rank order; "": there is such a node, but nobody told its name
+    std::vector<std::string> node_names;  ///< in node-rank order; a name that nobody told is "node-rank-N"
     int node_rank = 0;                    ///< this node's index in node_names
     std::string job_id;                   ///< e.g. "4711" or "4711.0"; empty locally
     int restart_count = 0;                ///< how often the scheduler requeued the job
@@ -33,7 +33,7 @@ struct Allocation {
     bool on_every_node = true;     ///< false: a batch script or a shell, of several nodes; only this node runs us
     std::string head_address;      ///< where the first node can be reached (a name or an address); empty: node_names[0]
     std::string topology_address;  ///< the switches above this node, outermost first, and it: "s0.s3.node7"; or empty
-    bool keeps_node_order = false;  ///< node ranks were chosen by a person: no reordering by topology
+    bool keeps_node_order = false;  ///< node ranks are chosen by a person, or known where names are not: they count
     std::optional<std::vector<std::string>> granted_gpus;  ///< as named to us: indices or UUIDs; nothing: not said
     std::string granted_gpus_from;                         ///< the variable that said so
     bool gpus_are_masked = false;                          ///< CUDA_ or ROCR_VISIBLE_DEVICES is set

@@ -34,6 +34,12 @@ std::optional<std::chrono::system_clock::time_point> read_end(const EnvironmentM
 
 std::string slurm_job_id(const EnvironmentMap& environment) { return lookup(environment, "SLURM_JOB_ID").value_or(""); }
 
+void fill_slurm_job(Allocation& allocation, const EnvironmentMap& environment) {
+    if (slurm_job_id(environment).empty()) return;
+    allocation.restart_count = static_cast<int>(lookup_count(environment, "SLURM_RESTART_COUNT").value_or(0));
+    allocation.ends_at = read_end(environment);
+}
+
 std::optional<Allocation> read_slurm_allocation(const EnvironmentMap& environment, const std::string& hostname) {
     const std::string job = slurm_job_id(environment);
     if (job.empty()) return std::nullopt;
@@ -46,12 +52,11 @@ std::optional<Allocation> read_slurm_allocation(const EnvironmentMap& environmen
     allocation.node_names = std::move(nodes.names);
     allocation.node_rank = nodes.node_rank;
     allocation.job_id = in_step ? fmt::format("{}.{}", job, *nodes.step) : job;
-    allocation.restart_count = static_cast<int>(lookup_count(environment, "SLURM_RESTART_COUNT").value_or(0));
     allocation.tasks_on_node = nodes.tasks_on_node.value_or(1);  // a batch script runs once, whatever the job asked for
     if (in_step) allocation.local_task = static_cast<int>(lookup_count(environment, "SLURM_LOCALID").value_or(0));
     allocation.on_every_node = in_step || allocation.node_names.size() == 1;
     allocation.topology_address = read_topology_address(environment);
-    allocation.ends_at = read_end(environment);
+    fill_slurm_job(allocation, environment);
     fill_granted_gpus(allocation, environment);
     return allocation;
 }

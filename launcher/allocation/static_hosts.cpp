@@ -21,12 +21,13 @@ std::optional<Allocation> read_static_allocation(const EnvironmentMap& environme
     }
     Allocation allocation;
     allocation.source = "static";
-    allocation.node_names.resize(static_cast<std::size_t>(options.nodes));
-    allocation.node_names[0] = options.head_address;
+    allocation.node_names = nameless_nodes(options.nodes);
     allocation.node_names[static_cast<std::size_t>(node_rank)] = hostname;
     allocation.node_rank = node_rank;
     allocation.head_address = options.head_address;
     allocation.keeps_node_order = true;
+    allocation.job_id = slurm_job_id(environment);
+    fill_slurm_job(allocation, environment);
     fill_granted_gpus(allocation, environment);
     return allocation;
 }

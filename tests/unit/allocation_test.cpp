@@ -162,19 +162,20 @@ TEST_CASE("a person numbers the nodes, as with torchrun") {
     const NodeOptions options = {.nodes = 3, .node_rank = 2, .head_address = "10.0.0.7"};
     const Allocation allocation = read_allocation(kSbatchStep, "c", options);  // it wins over Slurm
     CHECK(allocation.source == "static");
-    CHECK(allocation.node_names == Names{"10.0.0.7", "", "c"});
+    CHECK(allocation.node_names == Names{"10.0.0.7", "node-rank-1", "c"});
     CHECK(allocation.node_rank == 2);
     CHECK(allocation.head_address == "10.0.0.7");
     CHECK(allocation.keeps_node_order);
     CHECK_NOTHROW(check_runs_on_every_node(allocation));
-    CHECK(read_allocation({}, "c", {.nodes = 2, .node_rank = 0, .head_address = "a"}).node_names == Names{"c", ""});
+    CHECK(read_allocation({}, "c", {.nodes = 2, .node_rank = 0, .head_address = "a"}).node_names ==
+          Names{"c", "node-rank-1"});
     CHECK(message_of({}, "c", {.nodes = 2, .node_rank = 2, .head_address = "a"}) == "node rank 2 of 2 nodes");
     CHECK(message_of({}, "c", {.nodes = 2, .node_rank = 1}) == "node 1 of 2 is not told where node 0 is");
 }
 
 TEST_CASE("several nodes, and nothing says which this is: to be planned, not to be run") {
     const Allocation allocation = read_allocation({}, "a", {.nodes = 2});
-    CHECK(allocation.node_names == Names{"a", ""});
+    CHECK(allocation.node_names == Names{"a", "node-rank-1"});
     CHECK_FALSE(allocation.on_every_node);
     CHECK_THROWS_WITH(check_runs_on_every_node(allocation),
                       "2 nodes are asked for, but nothing says which of them this one is");
