@@ -142,6 +142,7 @@ void NodeSupervisor::start_ranks() {
     failure_seen_ = failure_reported_ = in_doubt_ = ended_ = false;
     starting_ = true;
     generation_.reset();  // its ports and sockets are free before the next ones are taken
+    node_.member.begin_generation(start_.generation);
     begun_at_ = last_end_at_ = steady_clock::now();
     start_some();
 }
