@@ -111,7 +111,7 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
 
 int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::string& version) {
     const SocketDirectory sockets;
-    UniqueFd keeper_gone = start_keeper(sockets.path());
+    UniqueFd keeper_gone = start_keeper({.scratch = sockets.path()});
     asio::io_context io{1};
     const Allocation allocation = read_allocation(environment, hostname(), node_options(spec));
     check_runs_on_every_node(allocation);

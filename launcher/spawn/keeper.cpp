@@ -21,6 +21,9 @@ namespace autolaunch::launcher {
 
 namespace {
 
+// Ours alone: the kernel sends it when the keeper's parent ends, or only the thread of it that started us.
+const int kParentGone = SIGRTMAX;
+
 constexpr auto kEndingTimeout = std::chrono::seconds(10);
 
 // All but job control, which stops the keeper and with it the shell's job while the training goes on, and faults.
@@ -45,18 +48,26 @@ bool wait_for_agent(pid_t agent, siginfo_t& ended, int options) {
     }
 }
 
-[[noreturn]] void keep(pid_t agent, const sigset_t& signals, const std::filesystem::path& scratch) {
+// A parent that was gone before the request never triggers it.
+void follow_parent(pid_t parent) {
+    ::prctl(PR_SET_PDEATHSIG, kParentGone);
+    if (::getppid() != parent) ::raise(kParentGone);
+}
+
+[[noreturn]] void keep(pid_t agent, pid_t parent, const sigset_t& signals, const KeeperOptions& options) {
     ::prctl(PR_SET_NAME, "autolaunch-keep");
+    if (options.end_with_parent) follow_parent(parent);
     siginfo_t ended{};
     while (!wait_for_agent(agent, ended, WNOHANG)) {
-        const int signal = ::sigwaitinfo(&signals, nullptr);
+        int signal = ::sigwaitinfo(&signals, nullptr);
+        if (signal == kParentGone && options.end_with_parent) signal = ::getppid() == parent ? 0 : SIGTERM;
         if (signal > 0 && signal != SIGCHLD) ::kill(agent, signal);
     }
     const bool all_ended = end_children({}, Deadline::after(kEndingTimeout));
     if (ended.si_code != CLD_EXITED) {
         std::error_code ignored;
-        std::filesystem::remove_all(scratch, ignored);
-        std::fprintf(stderr, "autolaunch: its agent (pid %d) was killed by %s; %s\n", agent,
+        std::filesystem::remove_all(options.scratch, ignored);
+        std::fprintf(stderr, "autolaunch: its %s (pid %d) was killed by %s; %s\n", options.role, agent,
                      signal_name(ended.si_status).c_str(),
                      all_ended ? "its ranks were ended" : "some processes do not end");
     }
@@ -75,12 +86,13 @@ void fill_standard_streams() {
 
 }  // namespace
 
-UniqueFd start_keeper(const std::filesystem::path& scratch) {
+UniqueFd start_keeper(const KeeperOptions& options) {
     fill_standard_streams();
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw SystemError(errno, "open a pipe");
     UniqueFd keeper_gone(ends[0]);
     UniqueFd kept_open(ends[1]);
+    const pid_t parent = ::getppid();
     adopt_orphans();  // not inherited: the agent asks for itself
     std::fflush(nullptr);
 
@@ -95,7 +107,7 @@ UniqueFd start_keeper(const std::filesystem::path& scratch) {
     }
     if (pid > 0) {
         keeper_gone.reset();
-        keep(pid, signals, scratch);
+        keep(pid, parent, signals, options);
     }
     kept_open.reset();
     // Away from the terminal's foreground group: Ctrl-C reaches us once, through the keeper. Writing must stay allowed.

@@ -5,6 +5,13 @@
 
 namespace autolaunch::launcher {
 
+struct KeeperOptions {
+    std::filesystem::path scratch;  ///< a folder of the agent's, to be removed when it was killed; empty: none
+    /// Our parent is a scheduler's, which waits for us: when it is gone, the agent gets SIGTERM.
+    bool end_with_parent = false;
+    const char* role = "agent";  ///< in messages: what is kept
+};
+
 /// Splits this process in two, so that no end of autolaunch, SIGKILL included, leaves a process of the job behind
 /// (docs/adr/0004-process-model.md).
 ///
@@ -13,9 +20,7 @@ namespace autolaunch::launcher {
 /// from here. The call returns in the agent, a child in a process group of its own; the descriptor becomes readable
 /// when the keeper is gone, and the agent must then end its children.
 ///
-/// `scratch` is a folder of the agent's that the keeper removes when the agent was killed; it must exist by now.
-///
 /// Threads: call it before any other thread or descriptor that must not be shared exists. Throws SystemError.
-UniqueFd start_keeper(const std::filesystem::path& scratch);
+UniqueFd start_keeper(const KeeperOptions& options);
 
 }  // namespace autolaunch::launcher

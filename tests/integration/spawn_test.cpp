@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <map>
 #include <sstream>
+#include <thread>
 
 using namespace autolaunch;
 using namespace autolaunch::launcher;
@@ -298,6 +299,33 @@ TEST_CASE("the keeper passes signals on") {
     REQUIRE(eventually([&] { return std::filesystem::exists(ready); }));
     ::kill(keeper, SIGTERM);
     CHECK(exit_status_of(keeper) == 77);
+}
+
+TEST_CASE("the keeper of a scheduler's task stops the agent when its parent is gone") {
+    const TemporaryFolder folder;
+    const std::string pid_path = folder.path() / "pid", leave = folder.path() / "leave";
+    std::fflush(nullptr);
+    const pid_t parent = ::fork();
+    if (parent == 0) {
+        // The kernel's notice comes for the starting thread's end already.
+        std::thread([&] {
+            if (::fork() != 0) return;
+            const UniqueFd keeper_gone = start_keeper({.scratch = {}, .end_with_parent = true});
+            ::signal(SIGTERM, [](int) { ::_exit(0); });
+            write_file_durably(pid_path, std::to_string(::getpid()));
+            ::pause();
+            ::_exit(1);
+        }).join();
+        while (!std::filesystem::exists(leave)) ::usleep(1000);
+        ::_exit(0);
+    }
+    REQUIRE(eventually([&] { return !slurp(pid_path).empty(); }));
+    const pid_t agent = std::stoi(slurp(pid_path));
+    ::usleep(200'000);
+    CHECK(::kill(agent, 0) == 0);  // only the thread is gone
+    write_file_durably(leave, "");
+    CHECK(exit_status_of(parent) == 0);
+    CHECK(eventually([&] { return ::kill(agent, 0) != 0; }));
 }
 
 TEST_CASE("kill -9 of the agent or of the keeper leaves nothing") {

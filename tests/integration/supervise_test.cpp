@@ -126,7 +126,7 @@ private:
     int run() {
         try {
             const SocketDirectory sockets;
-            UniqueFd keeper_gone = start_keeper(sockets.path());
+            UniqueFd keeper_gone = start_keeper({.scratch = sockets.path()});
             write_file_durably(path("agent"), std::to_string(::getpid()));
             asio::io_context io{1};
             JoinRequest request;
