@@ -1,0 +1,123 @@
+#include "allocation/time_left_query.hpp"
+
+#include "allocation/slurm_time.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+
+namespace autolaunch::launcher {
+namespace {
+
+constexpr std::size_t kLongestAnswer = 256;
+
+// posix_spawn's settings: no standard input, its output to us, no other descriptor, no signal blocked or ignored.
+class SpawnSettings {
+public:
+    explicit SpawnSettings(int output) {
+        ::posix_spawn_file_actions_init(&actions_);
+        ::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        ::posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO);
+        ::posix_spawn_file_actions_addopen(&actions_, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+        ::posix_spawnattr_init(&attributes_);
+        sigset_t none, all;
+        ::sigemptyset(&none);
+        ::sigfillset(&all);
+        ::posix_spawnattr_setsigmask(&attributes_, &none);
+        ::posix_spawnattr_setsigdefault(&attributes_, &all);
+        ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    }
+    SpawnSettings(const SpawnSettings&) = delete;
+    SpawnSettings& operator=(const SpawnSettings&) = delete;
+    ~SpawnSettings() {
+        ::posix_spawn_file_actions_destroy(&actions_);
+        ::posix_spawnattr_destroy(&attributes_);
+    }
+
+    const posix_spawn_file_actions_t* actions() const { return &actions_; }
+    const posix_spawnattr_t* attributes() const { return &attributes_; }
+
+private:
+    posix_spawn_file_actions_t actions_{};
+    posix_spawnattr_t attributes_{};
+};
+
+bool is_job_id(const std::string& text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+}  // namespace
+
+TimeLeftQuery::TimeLeftQuery(const std::string& slurm_job_id) {
+    std::array<int, 2> ends{};
+    if (!is_job_id(slurm_job_id) || ::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) return;
+    UniqueFd read_end(ends[0]);
+    const UniqueFd write_end(ends[1]);
+    const SpawnSettings settings(write_end.get());
+    std::string name = "squeue", header = "-h", option = "-j", job = slurm_job_id, form = "-o%L";
+    std::array<char*, 6> arguments = {name.data(), header.data(), option.data(), job.data(), form.data(), nullptr};
+    pid_t pid = 0;
+    if (::posix_spawnp(&pid, name.c_str(), settings.actions(), settings.attributes(), arguments.data(), environ) != 0)
+        return;
+    process_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    if (!process_) {  // a kernel without pidfds: do without the answer
+        ::kill(pid, SIGKILL);
+        while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+        }
+        return;
+    }
+    answer_fd_ = std::move(read_end);
+}
+
+TimeLeftQuery::~TimeLeftQuery() { end(); }
+
+void TimeLeftQuery::end() noexcept {
+    answer_fd_.reset();
+    if (!process_) return;
+    ::syscall(SYS_pidfd_send_signal, process_.get(), SIGKILL, nullptr, 0);
+    siginfo_t ended{};
+    while (::waitid(P_PIDFD, static_cast<id_t>(process_.get()), &ended, WEXITED) != 0 && errno == EINTR) {
+    }
+    process_.reset();
+}
+
+bool TimeLeftQuery::advance() {
+    std::array<char, kLongestAnswer> buffer;
+    while (answer_fd_) {
+        const ssize_t got = ::read(answer_fd_.get(), buffer.data(), buffer.size());
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && errno == EAGAIN) return false;
+        if (got > 0 && answer_.size() + static_cast<std::size_t>(got) <= kLongestAnswer) {
+            answer_.append(buffer.data(), static_cast<std::size_t>(got));
+            continue;
+        }
+        if (got != 0) answer_.clear();  // an error, or more than any time is long
+        end();
+    }
+    return true;
+}
+
+std::optional<std::chrono::seconds> TimeLeftQuery::wait(const Deadline& deadline) {
+    while (!advance()) {
+        pollfd ready{answer_fd_.get(), POLLIN, 0};
+        if (::poll(&ready, 1, deadline.poll_timeout_ms()) == 0) {
+            answer_.clear();
+            end();
+        }
+    }
+    return time_left();
+}
+
+std::optional<std::chrono::seconds> TimeLeftQuery::time_left() const {
+    return answer_fd_ ? std::nullopt : parse_slurm_time(answer_);
+}
+
+}  // namespace autolaunch::launcher
