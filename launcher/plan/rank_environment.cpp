@@ -100,6 +100,7 @@ std::vector<std::string> rank_environment(const LaunchPlan& plan, const RankPlan
                                           const EnvironmentMap& inherited) {
     EnvironmentMap environment = inherited;
     for (const char* name : kContract) environment.erase(name);  // left over from an outer launch
+    for (const char* name : {env::kJobKey, env::kMungeSocket}) environment.erase(name);
     for (const VariableChoice& choice : rank.environment) environment[choice.name] = choice.value;
 
     environment[env::kMasterAddr] = facts.master_addr;

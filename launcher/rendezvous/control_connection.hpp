@@ -1,6 +1,5 @@
 #pragma once
 #include "rendezvous/control_message.hpp"
-#include "rendezvous/job_key.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
@@ -13,8 +12,7 @@
 
 namespace autolaunch::launcher {
 
-/// What both ends of a control connection know of the job.
-class ControlSecurity;  // secure_channel.hpp: the job's identity and key, OpenSSL's context
+class ControlSecurity;  // control_security.hpp: the job's identity and key; one for all connections of an agent
 
 struct ControlConnectionOptions {
     std::chrono::milliseconds handshake_timeout{10'000};    ///< until on_ready; whoever is slower is dropped
@@ -37,11 +35,13 @@ struct ConnectionEnd {
 };
 
 /// One authenticated, encrypted connection of whole messages between a node's agent and the head. Heartbeats are its
-/// own business: it sends them when there is nothing else to say, and they are not handed on.
+/// own business: it sends them when there is nothing else to say, and they are not handed on. Until on_ready a stranger
+/// costs a socket, a timer and at most 8 KiB received, for at most handshake_timeout; how many there may be at once is
+/// the acceptor's to limit.
 ///
-/// Owner: shared between its user and its pending operations; close() or the last user's release ends it. Threads: the
-/// one that runs the context. Blocks: never.
-class ControlConnection : public std::enable_shared_from_this<ControlConnection> {
+/// Owner: its user; when the last one lets go of it, it is closed as by close(), and no handler is called any more.
+/// Threads: the one that runs the socket's context. Blocks: never. Memory: about 15 KiB while idle.
+class ControlConnection {
 public:
     struct Handlers {
         std::function<void()> on_ready;  ///< the peer has proved the key
@@ -49,25 +49,35 @@ public:
         std::function<void(const ConnectionEnd&)> on_end;  ///< once, and nothing after it
     };
 
-    /// Both take a connected socket. Handlers are called from the event loop, never from within these calls.
+    /// Both take a connected socket: the head accepts, a node connects. Handlers are called from the event loop, never
+    /// from within a call of this class.
     static std::shared_ptr<ControlConnection> accept(asio::ip::tcp::socket socket,
                                                      std::shared_ptr<ControlSecurity> security,
                                                      const ControlConnectionOptions& options, Handlers handlers);
     static std::shared_ptr<ControlConnection> connect(asio::ip::tcp::socket socket,
                                                       std::shared_ptr<ControlSecurity> security,
                                                       const ControlConnectionOptions& options, Handlers handlers);
+    ControlConnection(const ControlConnection&) = delete;
+    ControlConnection& operator=(const ControlConnection&) = delete;
+    ~ControlConnection();
 
-    virtual ~ControlConnection() = default;
-    virtual void send(const control::Message& message) = 0;
+    /// Before on_ready, too: it goes out then. After the end nothing happens.
+    void send(const control::Message& message);
     /// The same bytes for many peers: encoded once.
-    virtual void send_encoded(const std::shared_ptr<const std::string>& frame) = 0;
-    virtual void set_frame_limit(std::size_t bytes) = 0;  ///< of what may be received; control::kJoinLimit at first
+    void send_encoded(std::shared_ptr<const std::string> frame);
+    void set_frame_limit(std::size_t bytes);  ///< of what may be received; control::kJoinLimit at first
     /// Replaces the handlers: another owner takes over.
-    virtual void set_handlers(Handlers handlers) = 0;
-    /// What was sent still goes out, for at most a second.
-    virtual void close() = 0;
-    virtual asio::ip::tcp::endpoint local_endpoint() const = 0;
-    virtual asio::ip::tcp::endpoint remote_endpoint() const = 0;
+    void set_handlers(Handlers handlers);
+    /// What was sent still goes out, for at most a second; then on_end comes, by_us.
+    void close();
+    asio::ip::tcp::endpoint local_endpoint() const;
+    asio::ip::tcp::endpoint remote_endpoint() const;
+
+private:
+    class Channel;
+    explicit ControlConnection(std::shared_ptr<Channel> channel);
+
+    std::shared_ptr<Channel> channel_;
 };
 
 }  // namespace autolaunch::launcher

@@ -33,4 +33,8 @@ inline constexpr char kStore[] = "AUTOLAUNCH_STORE";                   // host:p
 inline constexpr char kRunDir[] = "AUTOLAUNCH_RUN_DIR";                // absolute path of the run directory
 inline constexpr char kTrainerConfig[] = "AUTOLAUNCH_TRAINER_CONFIG";  // path of the JSON file with the free-form part
 
+// The launcher's own; no rank gets them.
+inline constexpr char kJobKey[] = "AUTOLAUNCH_JOB_KEY";            // the secret that proves who belongs to the job
+inline constexpr char kMungeSocket[] = "AUTOLAUNCH_MUNGE_SOCKET";  // of munged, where it is not at its usual place
+
 }  // namespace autolaunch::env
