@@ -1,5 +1,7 @@
 #include "rendezvous/coordinator.hpp"
 
+#include "store/connection.hpp"
+
 #include <autolaunch/error.hpp>
 
 #include <arpa/inet.h>
@@ -14,6 +16,8 @@
 namespace autolaunch::launcher {
 
 namespace {
+
+constexpr char kLoopback[] = "127.0.0.1";
 
 // The numeric form of a name or an address.
 std::string resolve(const std::string& address) {
@@ -52,15 +56,18 @@ std::unique_ptr<StoreServer> open_store(asio::io_context& io, const StoreServerO
 Coordinator::Coordinator(const LaunchPlan& plan, std::filesystem::path socket_directory, std::string head_address)
     : plan_(plan), socket_directory_(std::move(socket_directory)), head_address_(std::move(head_address)) {}
 
-MasterStore Coordinator::open_store(asio::io_context& io) const {
+MasterStore Coordinator::open_store(asio::io_context& io, Member& member, int generation) const {
     const MasterAddress address = master_address(plan_.spec, head_address_);
     StoreServerOptions options;
     options.address = address.listen;
     options.port = static_cast<std::uint16_t>(plan_.spec.rendezvous.port);
-    return {launcher::open_store(io, options), address.told};
+    MasterStore store{launcher::open_store(io, options), nullptr, address.told};
+    if (member.node_count() > 1)
+        store.relays = std::make_unique<StoreRelayHead>(io, member, generation, store.server->table());
+    return store;
 }
 
-GenerationSockets Coordinator::open(asio::io_context& io, const control::StartGeneration& start,
+GenerationSockets Coordinator::open(asio::io_context& io, Member& member, const control::StartGeneration& start,
                                     SessionServer::Callback on_message) const {
     GenerationSockets sockets;
     const auto path = socket_directory_ / ("agent-" + std::to_string(start.generation));
@@ -68,6 +75,16 @@ GenerationSockets Coordinator::open(asio::io_context& io, const control::StartGe
     sockets.facts.generation = start.generation;
     sockets.facts.master_addr = start.master_address;
     sockets.facts.master_port = start.master_port;
+    if (member.node_rank() > 0) {
+        sockets.store_relay = std::make_unique<StoreRelay>(io, member, start.generation, StoreServerOptions{});
+        sockets.facts.store_address = store::join_host_port(kLoopback, sockets.store_relay->port());
+    } else {
+        sockets.facts.store_address = store::join_host_port(start.master_address, start.master_port);
+    }
+    if (plan_.spec.rendezvous.store == "node" && sockets.store_relay) {
+        sockets.facts.master_addr = kLoopback;
+        sockets.facts.master_port = sockets.store_relay->port();
+    }
     sockets.facts.socket_path = path;
     sockets.facts.run_dir = plan_.run_dir;
     return sockets;

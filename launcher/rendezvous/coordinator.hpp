@@ -1,6 +1,9 @@
 #pragma once
 #include "plan/launch_plan.hpp"
 #include "rendezvous/control_message.hpp"
+#include "rendezvous/member.hpp"
+#include "rendezvous/store_relay.hpp"
+#include "rendezvous/store_relay_head.hpp"
 #include "session/agent_socket.hpp"
 #include "store/store_server.hpp"
 
@@ -13,16 +16,19 @@
 namespace autolaunch::launcher {
 
 /// What the ranks of one generation connect to on their node, listening already. Later parts that serve a node's ranks
-/// for a generation (a relay of the store, MPI's wire-up) go here, beside the session.
+/// for a generation (MPI's wire-up) go here, beside the session.
 struct GenerationSockets {
     std::unique_ptr<SessionServer> session;
+    std::unique_ptr<StoreRelay> store_relay;  ///< nothing on the head, where the store itself is
     GenerationFacts facts;
 };
 
-/// The key-value store of one generation, on the head: what MASTER_ADDR and MASTER_PORT name on all nodes.
+/// The key-value store of one generation, on the head: what MASTER_ADDR and MASTER_PORT name on all nodes, and the
+/// other nodes' relays lead to.
 struct MasterStore {
     std::unique_ptr<StoreServer> server;
-    std::string address;  ///< as ranks are told it
+    std::unique_ptr<StoreRelayHead> relays;  ///< nothing with one node
+    std::string address;                     ///< as ranks are told it
 };
 
 /// Where the nodes of a job meet: opens what each generation needs, on fresh sockets, so that nothing of an earlier one
@@ -38,9 +44,9 @@ public:
 
     /// On the head, before the nodes are told to start. Throws Error with a hint: an address that is not ours, a port
     /// that is taken.
-    MasterStore open_store(asio::io_context& io) const;
+    MasterStore open_store(asio::io_context& io, Member& member, int generation) const;
     /// On every node. Throws SystemError.
-    GenerationSockets open(asio::io_context& io, const control::StartGeneration& start,
+    GenerationSockets open(asio::io_context& io, Member& member, const control::StartGeneration& start,
                            SessionServer::Callback on_message) const;
 
 private:

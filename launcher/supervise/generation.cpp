@@ -31,7 +31,7 @@ Generation::Generation(const NodeContext& node, const control::StartGeneration& 
       number_(start.generation),
       callbacks_(std::move(callbacks)),
       sockets_(node.coordinator.open(
-          node.io, start,
+          node.io, node.member, start,
           [this](const SessionPeer& peer, const session::RankMessage& message) { on_message(peer, message); })),
       follower_(plan_.spec.logging, plan_.hostname),
       oom_kills_before_(read_oom_kills()) {

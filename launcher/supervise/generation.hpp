@@ -71,6 +71,8 @@ public:
     /// first_failure() with what the head shows of it; when it happened is the caller's to say.
     control::RankFailed describe_failure() const;
 
+    /// The head is gone: what ranks ask of the store is not answered any more, and they are to know it.
+    void close_store() { sockets_.store_relay.reset(); }
     void follow_logs(LineSink& console) { follower_.follow(console); }
     /// After the last rank's end: ends what they left behind, and shows the rest of their output.
     void finish(LineSink& console);

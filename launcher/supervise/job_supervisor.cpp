@@ -132,7 +132,7 @@ void JobSupervisor::start_generation() {
     store_ = {};  // its port is free before the next one is taken
     tally_.emplace(generation_number_, static_cast<int>(roster_.nodes.size()), steady_clock::now());
     try {
-        store_ = coordinator_.open_store(io_);
+        store_ = coordinator_.open_store(io_, *joined_.member, generation_number_);
     } catch (const Error& error) {
         tally_->never_started();
         cannot_start(0, exit_code::kUnavailable, error.what(), error.hint(), false);
@@ -238,6 +238,7 @@ void JobSupervisor::on_node_lost(int node, const std::string& why) {
     lost_.push_back(std::move(lost));
     if (!outcome_.lost_node) outcome_.lost_node = name_of(node);
     if (tally_) tally_->lost(node);
+    if (store_.relays) store_.relays->forget(node);
     if (!tally_ || !tally_->first_failure()) failed_at_ = steady_clock::now();
     stop_reason_ = name_of(node) + " was lost";
     if (!tally_) report_lost();

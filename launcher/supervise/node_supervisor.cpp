@@ -286,6 +286,7 @@ void NodeSupervisor::on_head_lost(const std::string& why) {
     exit_code_ = exit_code::kNoHost;
     record(HeadLost{head_name_, why});
     dispatch(NodeEvent::head_lost);
+    if (generation_) generation_->close_store();
 }
 
 void NodeSupervisor::watch_keeper() {

@@ -2,6 +2,8 @@
 #include "base/deadline.hpp"
 #include "base/unique_fd.hpp"
 
+#include <autolaunch/export.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -10,7 +12,7 @@
 namespace autolaunch::store {
 
 /// "host:port", an IPv6 address in brackets.
-std::string join_host_port(const std::string& host, std::uint16_t port);
+AUTOLAUNCH_API std::string join_host_port(const std::string& host, std::uint16_t port);
 
 /// A TCP connection whose every call ends by a deadline.
 ///
