@@ -22,11 +22,12 @@ std::string read_topology_address(const EnvironmentMap& environment) {
     return switches_only ? address : std::string();
 }
 
-// 0 and what Slurm writes for "no limit" are no times.
+// Slurm has an end for every job: a year after the start for one without limit.
 std::optional<std::chrono::system_clock::time_point> read_end(const EnvironmentMap& environment) {
+    constexpr long long kFirstSpecial = 0xfffffff0, kNoLimit_s = 364LL * 24 * 3600;
     const auto end = lookup_count(environment, "SLURM_JOB_END_TIME");
-    constexpr long long kFirstSpecial = 0xfffffff0;
-    if (!end || *end == 0 || *end >= kFirstSpecial) return std::nullopt;
+    const auto start = lookup_count(environment, "SLURM_JOB_START_TIME");
+    if (!end || *end == 0 || *end >= kFirstSpecial || (start && *end - *start > kNoLimit_s)) return std::nullopt;
     return std::chrono::system_clock::from_time_t(static_cast<std::time_t>(*end));
 }
 

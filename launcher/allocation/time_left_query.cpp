@@ -18,6 +18,8 @@ namespace autolaunch::launcher {
 namespace {
 
 constexpr std::size_t kLongestAnswer = 256;
+// Slurm's backfill scheduler takes a job without limit for one of 365 days, and says so for a while.
+constexpr auto kNoLimit = std::chrono::hours(24 * 364);
 
 // posix_spawn's settings: no standard input, its output to us, no other descriptor, no signal blocked or ignored.
 class SpawnSettings {
@@ -117,7 +119,8 @@ std::optional<std::chrono::seconds> TimeLeftQuery::wait(const Deadline& deadline
 }
 
 std::optional<std::chrono::seconds> TimeLeftQuery::time_left() const {
-    return answer_fd_ ? std::nullopt : parse_slurm_time(answer_);
+    const auto left = answer_fd_ ? std::nullopt : parse_slurm_time(answer_);
+    return left && *left > kNoLimit ? std::nullopt : left;
 }
 
 }  // namespace autolaunch::launcher

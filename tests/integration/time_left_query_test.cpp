@@ -70,6 +70,7 @@ TEST_CASE("squeue is asked for the one job, and its answer is read") {
 
 TEST_CASE("no limit and no answer are nothing") {
     CHECK_FALSE(ask("echo UNLIMITED"));
+    CHECK_FALSE(ask("echo 365-00:00:00"));  // Slurm's other way to say it
     CHECK_FALSE(ask("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"));
     CHECK_FALSE(ask("echo 10:00; echo 11:00"));                // two jobs?
     CHECK_FALSE(ask("while :; do echo 10:00 || exit; done"));  // without end

@@ -186,10 +186,12 @@ TEST_CASE("the switches above a node") {
 }
 
 TEST_CASE("the end of the job") {
-    const auto end = [](const char* text) {
-        return read_allocation(with(captured("slurm-uneven"), {{"SLURM_JOB_END_TIME", text}}), "x").ends_at;
+    const auto end = [](const char* text, const char* start = "1790000000") {
+        const EnvironmentMap times = {{"SLURM_JOB_START_TIME", start}, {"SLURM_JOB_END_TIME", text}};
+        return read_allocation(with(captured("slurm-uneven"), times), "x").ends_at;
     };
     CHECK(std::chrono::system_clock::to_time_t(*end("1800000000")) == 1'800'000'000);
+    CHECK_FALSE(end("1800000000", "1768464000"));  // a year: no limit
     CHECK_FALSE(end("0"));
     CHECK_FALSE(end("4294967295"));
     CHECK_FALSE(read("slurm-uneven").ends_at);  // Slurm 22.05 does not say
