@@ -1,0 +1,62 @@
+#include "pmi/abandoned_files.hpp"
+
+#include "base/file_io.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <set>
+#include <string>
+#include <system_error>
+
+namespace autolaunch::launcher {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::set<std::string> candidates(const fs::path& folder, std::string_view prefix,
+                                 std::chrono::system_clock::time_point since) {
+    std::set<std::string> found;
+    std::error_code error;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+        struct stat status {};
+        if (!entry->path().filename().string().starts_with(prefix) || ::lstat(entry->path().c_str(), &status) != 0)
+            continue;
+        if (S_ISREG(status.st_mode) && status.st_uid == ::geteuid() &&
+            std::chrono::system_clock::from_time_t(status.st_mtim.tv_sec + 1) >= since)
+            found.insert(entry->path());
+    }
+    return found;
+}
+
+void forget_used_by(const fs::path& process, std::set<std::string>& files) {
+    std::error_code error;
+    for (fs::directory_iterator fd(process / "fd", error), end; !error && fd != end; fd.increment(error)) {
+        std::error_code gone;
+        files.erase(fs::read_symlink(fd->path(), gone).string());
+    }
+    try {
+        const std::string maps = read_file(process / "maps");
+        std::erase_if(files, [&](const std::string& file) { return maps.find(file) != std::string::npos; });
+    } catch (const Error&) {  // it has ended, or is another user's and cannot have ours
+    }
+}
+
+}  // namespace
+
+void remove_abandoned_files(const fs::path& folder, std::string_view prefix,
+                            std::chrono::system_clock::time_point since) {
+    std::set<std::string> files = candidates(folder, prefix, since);
+    std::error_code error;
+    for (fs::directory_iterator entry("/proc", error), end; !files.empty() && !error && entry != end;
+         entry.increment(error)) {
+        const std::string name = entry->path().filename();
+        if (name.find_first_not_of("0123456789") == std::string::npos) forget_used_by(entry->path(), files);
+    }
+    for (const auto& file : files) ::unlink(file.c_str());
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,16 @@
+#include "pmi/mpi_service.hpp"
+
+#include "pmi/pmi1_service.hpp"
+#include "pmi/pmix_service.hpp"
+
+#include <utility>
+
+namespace autolaunch::launcher {
+
+std::unique_ptr<MpiService> start_mpi_service(asio::io_context& io, MpiMode mode, const MpiJob& job, Member& member,
+                                              MpiService::Handlers handlers) {
+    if (mode == MpiMode::pmi1) return std::make_unique<Pmi1Service>(io, job, member, std::move(handlers));
+    return std::make_unique<PmixService>(io, job, member, std::move(handlers));
+}
+
+}  // namespace autolaunch::launcher

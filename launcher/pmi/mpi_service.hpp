@@ -1,0 +1,78 @@
+#pragma once
+#include "base/deadline.hpp"
+#include "plan/mpi_choice.hpp"
+#include "plan/roster.hpp"
+#include "pmi/mpi_environment.hpp"
+#include "rendezvous/member.hpp"
+#include "spawn/spawn.hpp"
+
+#include <asio/io_context.hpp>
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+/// The generation whose MPI ranks are to find each other.
+struct MpiJob {
+    Roster roster;
+    int generation = 0;
+    std::string job_name;                  ///< no other job of this user has it at the same time
+    std::filesystem::path directory;       ///< made and removed by the service; short, for this user alone
+    std::filesystem::path log;             ///< what a helper process prints
+    int cores = 1;                         ///< that this node's ranks may use
+    std::vector<std::string> environment;  ///< "NAME=value" that ranks start from: the user's settings
+    bool asked_for = false;                ///< the user has named the mode; else it is a guess
+};
+
+/// What one rank is started with, besides its plan.
+struct MpiRankStart {
+    MpiEnvironment environment;
+    std::optional<InheritedFd> inherited_fd;
+};
+
+/// Serves the MPI ranks of this node in one generation: who they are, where the others are. Between nodes it speaks
+/// through Member.
+///
+/// Owner: Generation. Threads: the agent's one. Blocks: await_ready(), at most until its deadline.
+class MpiService {
+public:
+    /// A rank has failed, whatever its process does.
+    struct Fault {
+        std::string why;               ///< as in "rank 3 <why>"
+        std::optional<int> exit_code;  ///< what it wants to exit with
+        bool ends_by_itself = false;   ///< soon; else it waits to be ended
+    };
+    struct Handlers {
+        /// The rank called MPI_Abort, broke the protocol or waits for what will never come.
+        std::function<void(int rank, const Fault& fault)> on_rank_failed;
+        /// The service is of no use any more, and this node's ranks with it.
+        std::function<void(const std::string& why)> on_broken;
+        std::function<void(const std::string& text)> on_warning;
+    };
+    /// How a rank left, seen from MPI.
+    struct Departure {
+        std::string why;     ///< as in "rank 3 <why>"; empty: nothing to say
+        bool fatal = false;  ///< others wait for it, or nothing that it did can be right
+    };
+
+    virtual ~MpiService() = default;
+    /// Returns once ranks may start. Throws Error.
+    virtual void await_ready(Deadline deadline) = 0;
+    virtual MpiRankStart start_of(int local_rank) = 0;
+    /// The rank runs, or could not be started.
+    virtual void was_started(int local_rank) = 0;
+    /// The rank ended with exit code 0: did it take part to the end? Call it once for each such rank.
+    virtual Departure departure(int local_rank) = 0;
+};
+
+/// Starts the service; handlers are called from the event loop. `mode` is not none. Throws Error: no autolaunch-pmixd,
+/// no directory.
+std::unique_ptr<MpiService> start_mpi_service(asio::io_context& io, MpiMode mode, const MpiJob& job, Member& member,
+                                              MpiService::Handlers handlers);
+
+}  // namespace autolaunch::launcher

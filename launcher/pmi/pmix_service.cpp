@@ -1,0 +1,184 @@
+#include "pmi/pmix_service.hpp"
+
+#include "base/hash.hpp"
+#include "pmi/node_facts.hpp"
+#include "pmi/pmix_relay.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <asio/post.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+// What the helper itself starts from. PMIx reads its own settings (PMIX_MCA_*); what an outer launcher said of us is
+// not for it.
+std::vector<std::string> helper_environment(const std::vector<std::string>& environment) {
+    return with_mpi(environment, {});
+}
+
+std::filesystem::path pmixd_program(const std::vector<std::string>& environment) {
+    std::filesystem::path program = find_pmixd(environment);
+    if (program.empty())
+        throw Error(ErrorCode::unsupported, "the ranks need PMIx, and there is no autolaunch-pmixd",
+                    "build autolaunch with AUTOLAUNCH_WITH_PMIX=ON, or set trainer.mpi to none");
+    return program;
+}
+
+}  // namespace
+
+PmixService::PmixService(asio::io_context& io, const MpiJob& job, Member& member, Handlers handlers)
+    : io_(io),
+      job_(job),
+      member_(member),
+      handlers_(std::move(handlers)),
+      directory_(job.directory),
+      pmixd_(std::make_unique<PmixdProcess>(
+          io, pmixd_program(job.environment), helper_environment(job.environment), job.log,
+          PmixdProcess::Handlers{
+              [this](pmixd::Message&& message) { on_message(std::move(message)); },
+              [this](const std::string& why) { handlers_.on_broken("autolaunch-pmixd: " + why); }})) {
+    pmixd::Start start{.directory = directory_.path(),
+                       .name_space = job_.job_name + '.' + std::to_string(job_.generation),
+                       .node_rank = job_.roster.self,
+                       .nodes = {}};
+    for (const RosterNode& node : job_.roster.nodes) start.nodes.emplace_back(node.name, node.ranks);
+    pmixd_->send(start);
+    node_ = {.directory = directory_.path() / "job",
+             .in_memory = directory_.in_memory(),
+             .has_fabric = has_fabric("/sys"),
+             .user_transport = user_names_transport(job_.environment),
+             .cores = job_.cores};
+    member_.on_relay(control::RelayChannel::pmix, job_.generation,
+                     [this](int source, std::string_view bytes) { on_relay(source, bytes); });
+}
+
+PmixService::~PmixService() { member_.on_relay(control::RelayChannel::pmix, job_.generation, nullptr); }
+
+void PmixService::await_ready(Deadline deadline) { environments_ = pmixd_->await_ready(deadline).environments; }
+
+MpiRankStart PmixService::start_of(int local_rank) {
+    const MpiPlace place{.rank = first_rank() + local_rank,
+                         .world_size = job_.roster.world_size(),
+                         .local_rank = local_rank,
+                         .local_size = static_cast<int>(environments_.size())};
+    const auto& pmix = environments_.at(static_cast<std::size_t>(local_rank));
+    return {.environment = open_mpi_environment(place, node_, pmix), .inherited_fd = {}};
+}
+
+// A rank that leaves between MPI_Init and MPI_Finalize leaves the others in a fence for ever. One that never came is no
+// fault by itself: it may not use MPI after all.
+MpiService::Departure PmixService::departure(int local_rank) {
+    pmixd_->receive();  // PMIx lets a rank go on only after we could hear of it
+    const int rank = first_rank() + local_rank;
+    if (finalized_.contains(rank)) return {};
+    if (connected_.contains(rank)) return {"ended without MPI_Finalize", true};
+    if (!connected_.empty()) return {"ended without MPI_Init, for which the other ranks wait", true};
+    if (job_.asked_for)
+        return {"ended without MPI_Init through PMIx: it was rank 0 of 1, or used no MPI at all (trainer.mpi is pmix)",
+                true};
+    if (left_silently_) return {};  // one warning for all
+    left_silently_ = rank;
+    return {"ended and never used the PMIx that it was given: if it used MPI, it was rank 0 of 1", false};
+}
+
+void PmixService::call_later(std::function<void()> handler) {
+    asio::post(io_, [handler = std::move(handler), alive = std::weak_ptr(alive_)] {
+        if (!alive.expired()) handler();
+    });
+}
+
+void PmixService::on_message(pmixd::Message&& message) {
+    if (auto* fence = std::get_if<pmixd::Fence>(&message)) return on(std::move(*fence));
+    if (const auto* request = std::get_if<pmixd::ModexRequest>(&message)) return on(*request);
+    if (auto* answer = std::get_if<pmixd::ModexAnswer>(&message)) return on(std::move(*answer));
+    if (const auto* rank = std::get_if<pmixd::Connected>(&message)) on(*rank);
+    if (const auto* rank = std::get_if<pmixd::Finalized>(&message)) finalized_.insert(rank->rank);
+    if (const auto* log = std::get_if<pmixd::Log>(&message))
+        call_later([this, text = log->text] { handlers_.on_warning("MPI: " + text); });
+    if (const auto* failed = std::get_if<pmixd::Failed>(&message))
+        call_later([this, what = failed->what] { handlers_.on_broken("autolaunch-pmixd: " + what); });
+    if (const auto* aborted = std::get_if<pmixd::Aborted>(&message))
+        call_later([this, rank = aborted->rank, status = aborted->status] {
+            handlers_.on_rank_failed(rank,
+                                     {"called MPI_Abort with error code " + std::to_string(status), status, true});
+        });
+}
+
+void PmixService::on(const pmixd::Connected& connected) {
+    connected_.insert(connected.rank);
+    if (!left_silently_) return;
+    call_later([this, rank = connected.rank] {
+        handlers_.on_rank_failed(
+            rank, {"waits in MPI_Init for rank " + std::to_string(*left_silently_) + ", which has ended", {}, false});
+    });
+}
+
+void PmixService::on(pmixd::Fence&& fence) {
+    const std::vector<int> nodes = nodes_of(fence.ranks);
+    std::sort(fence.ranks.begin(), fence.ranks.end());
+    const std::string set = hex64(hash64(fence.ranks.data(), fence.ranks.size() * sizeof(std::uint32_t)));
+    const std::string name = "pmix/" + set + '/' + std::to_string(fences_[set]++);
+    member_.fence(job_.generation, name, nodes, std::move(fence.blob),
+                  [this, call = fence.call, alive = std::weak_ptr(alive_)](auto&& blobs) {
+                      if (alive.expired()) return;
+                      pmixd::FenceDone done{call, true, {}};
+                      for (const auto& [node, blob] : blobs) done.blob += blob;
+                      pmixd_->send(done);
+                  });
+}
+
+void PmixService::on(const pmixd::ModexRequest& request) {
+    const int node = node_of(request.rank);
+    if (node < 0 || node == job_.roster.self) return pmixd_->send(pmixd::ModexDone{request.call, false, {}});
+    member_.relay(control::RelayChannel::pmix, job_.generation, node,
+                  encode_relay(ModexQuestion{request.call, request.rank}));
+}
+
+void PmixService::on(pmixd::ModexAnswer&& answer) {
+    const auto asked = questions_.extract(answer.call);
+    if (asked.empty()) return;
+    const auto& [node, call] = asked.mapped();
+    member_.relay(control::RelayChannel::pmix, job_.generation, node,
+                  encode_relay(ModexReply{call, answer.good, std::move(answer.blob)}));
+}
+
+// Bytes that make no sense come from an agent of another version at worst: the rank that asked waits in vain, and is
+// told so by its own timeout.
+void PmixService::on_relay(int source, std::string_view bytes) {
+    const auto message = decode_relay(bytes);
+    if (!message)
+        return handlers_.on_warning("a message about MPI ranks from node " + std::to_string(source) +
+                                    " cannot be read");
+    if (const auto* question = std::get_if<ModexQuestion>(&*message)) {
+        questions_.emplace(++last_question_, std::pair(source, question->call));
+        pmixd_->send(pmixd::ModexQuery{last_question_, question->rank});
+    } else if (const auto* reply = std::get_if<ModexReply>(&*message)) {
+        pmixd_->send(pmixd::ModexDone{reply->call, reply->good, reply->blob});
+    }
+}
+
+int PmixService::node_of(int rank) const {
+    const int nodes = static_cast<int>(job_.roster.nodes.size());
+    int first = 0;
+    for (int node = 0; node < nodes; ++node) {
+        first += job_.roster.nodes[static_cast<std::size_t>(node)].ranks;
+        if (rank >= 0 && rank < first) return node;
+    }
+    return -1;
+}
+
+std::vector<int> PmixService::nodes_of(const std::vector<std::uint32_t>& ranks) const {
+    std::set<int> nodes;
+    for (const std::uint32_t rank : ranks)
+        if (const int node = node_of(static_cast<int>(rank)); node >= 0) nodes.insert(node);
+    if (ranks.empty())
+        for (int node = 0; node < static_cast<int>(job_.roster.nodes.size()); ++node) nodes.insert(node);
+    return {nodes.begin(), nodes.end()};
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,58 @@
+#pragma once
+#include "pmi/mpi_service.hpp"
+#include "pmi/pmixd_process.hpp"
+#include "pmi/private_directory.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+/// Serves PMIx through an autolaunch-pmixd of its own. What that one asks for beyond this node goes through Member:
+/// a fence becomes Member's fence, a direct modex a question and an answer on the channel pmix.
+class PmixService final : public MpiService {
+public:
+    PmixService(asio::io_context& io, const MpiJob& job, Member& member, Handlers handlers);
+    ~PmixService() override;
+
+    void await_ready(Deadline deadline) override;
+    MpiRankStart start_of(int local_rank) override;
+    void was_started(int) override {}
+    Departure departure(int local_rank) override;
+
+private:
+    void on_message(pmixd::Message&& message);
+    void on(const pmixd::Connected& rank);
+    void on(pmixd::Fence&& fence);
+    void on(const pmixd::ModexRequest& request);
+    void on(pmixd::ModexAnswer&& answer);
+    void on_relay(int source, std::string_view bytes);
+    void call_later(std::function<void()> handler);
+    std::vector<int> nodes_of(const std::vector<std::uint32_t>& ranks) const;
+    int node_of(int rank) const;
+    int first_rank() const { return job_.roster.first_rank(job_.roster.self); }
+
+    asio::io_context& io_;
+    MpiJob job_;
+    Member& member_;
+    Handlers handlers_;
+    PrivateDirectory directory_;
+    OpenMpiNode node_;
+    std::vector<std::vector<std::string>> environments_;  ///< by local rank, from autolaunch-pmixd
+    std::set<int> connected_, finalized_;
+    std::optional<int> left_silently_;   ///< the first rank that ended without MPI_Init
+    std::map<std::string, int> fences_;  ///< how many there were of each set of ranks
+    std::map<std::uint64_t, std::pair<int, std::uint64_t>>
+        questions_;  ///< ours to pmixd: who asked, and under what number
+    std::uint64_t last_question_ = 0;
+    std::shared_ptr<int> alive_ = std::make_shared<int>(0);  ///< what is posted, or waits in Member, checks it
+    std::unique_ptr<PmixdProcess> pmixd_;                    ///< last: it ends first
+};
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,64 @@
+#pragma once
+#include "pmi/pmixd/mailbox.hpp"
+#include "pmi/pmixd_message.hpp"
+
+#include <pmix.h>
+#include <pmix_server.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+/// The PMIx library's server, for the ranks of one job on this node. PMIx calls us on a thread of its own; every such
+/// call is moved to the main thread, and PMIx's thread never waits.
+///
+/// It is never finalised and forgets no client: with ranks that died while they connected, OpenPMIx 4.2 hangs in both.
+/// The process ends by _exit instead.
+///
+/// Owner: autolaunch-pmixd's main, one a process (PMIx's own rule). Threads: the main one. Blocks: start(), until PMIx
+/// has done what it is asked, each time at most kPmixTimeout.
+class PmixServer {
+public:
+    /// `tell` gets Fence, ModexRequest, ModexAnswer, Aborted, Connected, Finalized and Log, from mailbox.work_off().
+    PmixServer(Mailbox& mailbox, std::function<void(pmixd::Message&&)> tell);
+    PmixServer(const PmixServer&) = delete;
+    PmixServer& operator=(const PmixServer&) = delete;
+
+    /// Throws Error with PMIx's own words.
+    pmixd::Ready start(const pmixd::Start& job);
+
+    void on(const pmixd::FenceDone& done) { answer(done.call, done.good, done.blob); }
+    void on(const pmixd::ModexDone& done) { answer(done.call, done.good, done.blob); }
+    void on(const pmixd::ModexQuery& query);
+    /// Every call that PMIx still waits for is answered: the job is over.
+    void answer_all();
+
+private:
+    struct Upcalls;  ///< the C functions that PMIx calls
+    struct Pending {
+        pmix_modex_cbfunc_t callback;
+        void* argument;
+    };
+
+    void init(const pmixd::Start& job);
+    void register_job(const pmixd::Start& job);
+    std::vector<std::string> register_client(const pmixd::Start& job, int rank);
+    std::uint64_t expect_answer(pmix_modex_cbfunc_t callback, void* argument);
+    void answer(std::uint64_t call, bool good, const std::string& blob);
+
+    Mailbox& mailbox_;
+    std::function<void(pmixd::Message&&)> tell_;
+    std::string name_space_;
+    std::map<std::uint64_t, Pending> pending_;
+    std::uint64_t last_call_ = 0;
+    bool over_ = false;
+};
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,77 @@
+/* An MPI program that does as it is told: mpi_rank WHAT. Compiled once with each MPI that is there. It ends with 0 only
+ * when what it computed is right; MPI_EXPECT_SIZE, when set, says how many ranks there must be. */
+#include <mpi.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { kCount = 65536 };
+
+static int all_reduce_is_right(int rank, int size) {
+    static float send[kCount], recv[kCount];
+    for (int i = 0; i < kCount; ++i) send[i] = (float)(i % 97) + (float)rank;
+    MPI_Allreduce(send, recv, kCount, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    for (int i = 0; i < kCount; ++i)
+        if (recv[i] != (float)(i % 97) * (float)size + (float)(size * (size - 1)) / 2.0f) return 0;
+    return 1;
+}
+
+/* Every pair of ranks, so that every pair must find each other. */
+static int ring_is_right(int rank, int size) {
+    for (int distance = 1; distance < size; ++distance) {
+        int got = -1, right = (rank + distance) % size, left = (rank - distance + size) % size;
+        MPI_Sendrecv(&rank, 1, MPI_INT, right, 7, &got, 1, MPI_INT, left, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (got != left) return 0;
+    }
+    return 1;
+}
+
+static int window_is_right(MPI_Comm node, int local_rank, int local_size) {
+    int *base = NULL, *first = NULL, unit = 0, good = 1;
+    MPI_Aint bytes = 0;
+    MPI_Win window;
+    MPI_Win_allocate_shared(sizeof(int), sizeof(int), MPI_INFO_NULL, node, &base, &window);
+    *base = local_rank;
+    MPI_Win_fence(0, window);
+    for (int i = 0; i < local_size; ++i) {
+        MPI_Win_shared_query(window, i, &bytes, &unit, &first);
+        good = good && *first == i;
+    }
+    MPI_Win_fence(0, window);
+    MPI_Win_free(&window);
+    return good;
+}
+
+int main(int argc, char** argv) {
+    const char* what = argc > 1 ? argv[1] : "";
+    const char* expected = getenv("MPI_EXPECT_SIZE");
+    int rank, size, local_rank, local_size, last, good;
+    MPI_Comm node;
+
+    if (strcmp(what, "no-init") == 0) return 0;
+    if (strcmp(what, "last-skips-init") == 0 && atoi(getenv("RANK")) == atoi(getenv("WORLD_SIZE")) - 1) return 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_rank(node, &local_rank);
+    MPI_Comm_size(node, &local_size);
+    last = rank == size - 1;
+    printf("rank %d of %d, local %d of %d\n", rank, size, local_rank, local_size);
+    fflush(stdout);
+    if (expected != NULL && atoi(expected) != size) return 3;
+    if (getenv("RANK") != NULL && atoi(getenv("RANK")) != rank) return 4;
+    if (getenv("LOCAL_WORLD_SIZE") != NULL && atoi(getenv("LOCAL_WORLD_SIZE")) != local_size) return 5;
+    good = strcmp(what, "fast") == 0 || (all_reduce_is_right(rank, size) && ring_is_right(rank, size) &&
+                                         window_is_right(node, local_rank, local_size));
+    if (strcmp(what, "abort") == 0 && last) MPI_Abort(MPI_COMM_WORLD, 42);
+    if (strcmp(what, "kill") == 0 && last) raise(SIGKILL);
+    if (strcmp(what, "exit") == 0 && last) _exit(0);
+    if (strcmp(what, "sleep") == 0) sleep(600);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Comm_free(&node);
+    MPI_Finalize();
+    return good ? 0 : 6;
+}

@@ -1,0 +1,156 @@
+// Real MPI ranks without mpirun: Open MPI through autolaunch-pmixd, MPICH through PMI-1, on one simulated node and on
+// several; and what is seen of ranks that abort, are killed or leave early.
+
+#include "base/text.hpp"
+#include "mpi_nodes.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace autolaunch;
+using namespace autolaunch::launcher;
+using namespace autolaunch::testing;
+
+namespace {
+
+MpiRunOptions options_for(std::vector<int> ranks_per_node, const std::string& what) {
+    MpiRunOptions options;
+    options.mode = std::string(MPI_FLAVOUR) == "openmpi" ? MpiMode::pmix : MpiMode::pmi1;
+    options.ranks_per_node = std::move(ranks_per_node);
+    options.argv = {MPI_RANK_PROGRAM, what};
+    return options;
+}
+
+bool is_pmix() { return std::string(MPI_FLAVOUR) == "openmpi"; }
+
+std::string everything(const MpiRunResult& result) {
+    std::string text = result.hung ? "HUNG\n" : "";
+    for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
+        const RankOutcome& outcome = result.ranks[rank];
+        text += "rank " + std::to_string(rank) + " exit " + std::to_string(outcome.exit_code.value_or(-1)) +
+                " signal " + std::to_string(outcome.signal.value_or(0)) + ' ' + outcome.departure.why + ": " +
+                outcome.output + '\n';
+    }
+    return text + join(result.failures, "; ") + join(result.warnings, "; ") + join(result.broken, "; ") +
+           result.helper_output;
+}
+
+void check_clean(const MpiRunResult& result) {
+    CHECK(result.left_behind.empty());
+    CHECK(result.broken.empty());
+}
+
+}  // namespace
+
+TEST_CASE("ranks of one node find each other") {
+    for (const int ranks : {1, 2, 4, 8}) {
+        const auto result = run_mpi(options_for({ranks}, "ok"));
+        INFO(everything(result));
+        CHECK(result.all_exited_zero());
+        for (const auto& rank : result.ranks) CHECK(rank.departure.why.empty());
+        CHECK(result.failures.empty());
+        CHECK(result.warnings.empty());
+        check_clean(result);
+    }
+}
+
+TEST_CASE("ranks of several nodes find each other, however many each has") {
+    for (const auto& nodes : {std::vector{1, 1}, std::vector{2, 2}, std::vector{3, 1, 2}}) {
+        const auto result = run_mpi(options_for(nodes, "ok"));
+        INFO(everything(result));
+        CHECK(result.all_exited_zero());
+        CHECK(result.fences > 0);
+        check_clean(result);
+    }
+}
+
+TEST_CASE("what ranks publish is fetched on demand when fences carry no data") {
+    if (!is_pmix()) return;
+    MpiRunOptions options = options_for({2, 2}, "ok");
+    options.environment = {"OMPI_MCA_pmix_base_collect_data=0", "OMPI_MCA_pmix_base_async_modex=1"};
+    const auto result = run_mpi(options);
+    INFO(everything(result));
+    CHECK(result.all_exited_zero());
+    CHECK(result.relays > 0);
+}
+
+TEST_CASE("MPI_Abort is known as such, with its code") {
+    for (const auto& nodes : {std::vector{2}, std::vector{1, 2}}) {
+        const auto result = run_mpi(options_for(nodes, "abort"));
+        INFO(everything(result));
+        const int last = static_cast<int>(result.ranks.size()) - 1;
+        CHECK(result.exit_code == 42);
+        if (is_pmix()) CHECK(result.ranks.back().exit_code == 42);
+        CHECK(result.ranks.front().signal == SIGKILL);
+        const std::string said = "rank " + std::to_string(last) + " called MPI_Abort with error code 42";
+        CHECK(std::find(result.failures.begin(), result.failures.end(), said) != result.failures.end());
+        check_clean(result);
+    }
+}
+
+TEST_CASE("a rank killed in the middle ends the others, and leaves nothing") {
+    for (const auto& nodes : {std::vector{4}, std::vector{2, 2}}) {
+        const auto result = run_mpi(options_for(nodes, "kill"));
+        INFO(everything(result));
+        CHECK_FALSE(result.hung);
+        CHECK(result.ranks.back().signal == SIGKILL);
+        CHECK(result.ranks.front().signal == SIGKILL);
+        check_clean(result);
+    }
+}
+
+TEST_CASE("exit code 0 without MPI_Finalize is a failure") {
+    const auto result = run_mpi(options_for({3}, "exit"));
+    INFO(everything(result));
+    CHECK_FALSE(result.hung);
+    CHECK(result.ranks.back().exit_code == 0);
+    CHECK(result.ranks.back().departure.fatal);
+    CHECK(result.ranks.back().departure.why == "ended without MPI_Finalize");
+}
+
+TEST_CASE("a rank that never comes to MPI_Init does not hang the others") {
+    const auto result = run_mpi(options_for({3}, "last-skips-init"));
+    INFO(everything(result));
+    CHECK_FALSE(result.hung);
+    CHECK_FALSE(result.all_exited_zero());
+}
+
+TEST_CASE("ranks that never used what they were given are noticed") {
+    MpiRunOptions options = options_for({2}, "no-init");
+    auto result = run_mpi(options);
+    INFO(everything(result));
+    CHECK(result.all_exited_zero());
+    const auto& first = result.ranks[0].departure;
+    const auto& second = result.ranks[1].departure;
+    CHECK_MESSAGE(first.why.empty() != second.why.empty(), "one warning for all");
+    CHECK_FALSE(first.fatal);
+
+    options.asked_for = true;
+    result = run_mpi(options);
+    CHECK((result.ranks[0].departure.fatal || result.ranks[1].departure.fatal));
+}
+
+TEST_CASE("an MPI program that does not see its server is caught") {
+    MpiRunOptions options = options_for({2}, "fast");
+    options.asked_for = true;
+    options.edit_environment = [](std::vector<std::string>& environment) {
+        std::erase_if(environment, [](const std::string& line) {
+            return line.starts_with("PMIX_") || line.starts_with("PMI_") || line.starts_with("JSM_") ||
+                   line.starts_with("MPI_EXPECT_SIZE") || line.starts_with("RANK=") || line.starts_with("LOCAL_WORLD");
+        });
+    };
+    const auto result = run_mpi(options);
+    INFO(everything(result));
+    CHECK(std::any_of(result.ranks.begin(), result.ranks.end(),
+                      [](const RankOutcome& rank) { return rank.departure.fatal; }));
+}
+
+TEST_CASE("the next generation of a job runs beside what is left of the last") {
+    MpiRunOptions options = options_for({2}, "fast");
+    for (options.generation = 0; options.generation < 3; ++options.generation) {
+        const auto result = run_mpi(options);
+        INFO(everything(result));
+        CHECK(result.all_exited_zero());
+    }
+}
