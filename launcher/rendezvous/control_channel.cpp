@@ -22,7 +22,6 @@ using Kind = ConnectionEnd::Kind;
 constexpr std::chrono::seconds kCloseTime{1};
 constexpr std::size_t kReadAtOnce = std::size_t{256} << 10;  // then other connections have their turn
 constexpr std::size_t kForgetFrames = 256;  // frames that were sent, before their places are given back
-constexpr std::size_t kDrainLimit = std::size_t{1} << 20;
 
 double seconds(std::chrono::milliseconds duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -117,10 +116,11 @@ bool ControlConnection::Channel::exchange_preambles() {
     }
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
         wait_readable();
+    } else if (got < 0 && errno != ECONNRESET) {
+        end(Kind::closed, std::strerror(errno));
     } else {
-        end(Kind::closed, got < 0             ? std::strerror(errno)
-                          : plain_in_.empty() ? "it closed the connection without a word"
-                                              : "it closed the connection in the middle of its preamble");
+        end(Kind::closed, plain_in_.empty() ? "it closed the connection without a word"
+                                            : "it closed the connection in the middle of its preamble");
     }
     return false;
 }
@@ -394,14 +394,14 @@ void ControlConnection::Channel::begin_draining(ConnectionEnd then) {
 
 void ControlConnection::Channel::drain() {
     const std::span<char> scratch = security_->scratch();
-    while (drained_bytes_ < kDrainLimit) {
+    for (std::size_t bytes = 0; bytes < kReadAtOnce;) {
         const ssize_t got = ::recv(socket_.native_handle(), scratch.data(), scratch.size(), 0);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0 && errno == EAGAIN) return wait_readable();
-        if (got <= 0) break;
-        drained_bytes_ += static_cast<std::size_t>(got);
+        if (got <= 0 || !tls_) return end(end_.kind, end_.reason);  // a stranger has said enough
+        bytes += static_cast<std::size_t>(got);
     }
-    end(end_.kind, end_.reason);
+    asio::post(socket_.get_executor(), [self = shared_from_this()] { self->advance(); });
 }
 
 void ControlConnection::Channel::end(Kind kind, std::string reason) {

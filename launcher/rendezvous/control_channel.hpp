@@ -82,7 +82,7 @@ private:
     std::optional<TlsSession> tls_;
     control::MessageReader reader_;
     std::vector<std::shared_ptr<const std::string>> queue_;  // from first_ on
-    std::size_t first_ = 0, first_sent_ = 0, queued_bytes_ = 0, drained_bytes_ = 0;
+    std::size_t first_ = 0, first_sent_ = 0, queued_bytes_ = 0;
     Clock::time_point last_sent_, last_received_;
     ConnectionEnd end_;  // while draining: what then comes
 };
