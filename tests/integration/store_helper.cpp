@@ -1,6 +1,7 @@
-// For store_torch_test.sh. `store_helper serve` serves a store, prints its port and ends with its standard input.
-// `store_helper client PORT` talks to a store that somebody else serves, and to the Python process beside it.
-#include "store/hosted_store.hpp"
+// For store_torch_test.sh. `store_helper serve NODES` serves a store with a relay for each further node, prints the
+// port of each node's and ends with its standard input. `store_helper client PORT` talks to a store that somebody else
+// serves, and to the Python process beside it.
+#include "store_nodes.hpp"
 
 #include <autolaunch/error.hpp>
 #include <autolaunch/store.hpp>
@@ -18,9 +19,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-int serve() {
-    const HostedStore server({});
-    std::printf("%d\n", int{server.port()});
+int serve(int count) {
+    testing::StoreNodes nodes(count);
+    for (int node = 0; node < count; ++node) std::printf("%d\n", int{nodes.port(node)});
     std::fflush(stdout);
     char byte = 0;
     while (::read(STDIN_FILENO, &byte, 1) > 0) {
@@ -77,9 +78,9 @@ int client(const char* port) {
 
 int main(int argc, char** argv) try {
     const std::string_view mode = argc > 1 ? argv[1] : "";
-    if (mode == "serve") return serve();
+    if (mode == "serve" && argc > 2) return serve(std::atoi(argv[2]));
     if (mode == "client" && argc > 2) return client(argv[2]);
-    std::fprintf(stderr, "usage: store_helper serve | client PORT\n");
+    std::fprintf(stderr, "usage: store_helper serve NODES | client PORT\n");
     return 2;
 } catch (const autolaunch::Error& error) {
     std::fprintf(stderr, "store_helper: %s\n", error.what());

@@ -36,6 +36,8 @@ def join():
 def operations(port):
     store = dist.TCPStore("127.0.0.1", port, None, False, timeout=TIMEOUT, wait_for_workers=False)
     prefixed = dist.PrefixStore("here", store)
+    for key in ("n", "here/k"):  # left by an earlier client of this store
+        store.delete_key(key)
     before = store.num_keys()
     prefixed.set("k", b"\0\xff")
     assert store.get("here/k") == b"\0\xff"
