@@ -8,12 +8,13 @@ namespace autolaunch::launcher {
 
 std::optional<Allocation> read_static_allocation(const EnvironmentMap& environment, const std::string& hostname,
                                                  const NodeOptions& options) {
-    if (!options.node_rank || options.nodes <= 1) return std::nullopt;
+    if (!options.node_rank) return std::nullopt;
     const int node_rank = *options.node_rank;
     if (node_rank < 0 || node_rank >= options.nodes) {
         throw Error(ErrorCode::invalid_argument, fmt::format("node rank {} of {} nodes", node_rank, options.nodes),
-                    fmt::format("node ranks count from 0: --node-rank is at most {} here", options.nodes - 1));
+                    "node ranks count from 0; --nnodes says how many nodes there are");
     }
+    if (options.nodes == 1) return std::nullopt;  // torchrun's default: it says nothing
     if (options.head_address.empty()) {
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("node {} of {} is not told where node 0 is", node_rank, options.nodes),
@@ -26,7 +27,6 @@ std::optional<Allocation> read_static_allocation(const EnvironmentMap& environme
     allocation.node_rank = node_rank;
     allocation.head_address = options.head_address;
     allocation.keeps_node_order = true;
-    allocation.job_id = slurm_job_id(environment);
     fill_slurm_job(allocation, environment);
     fill_granted_gpus(allocation, environment);
     return allocation;

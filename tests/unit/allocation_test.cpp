@@ -166,10 +166,13 @@ TEST_CASE("a person numbers the nodes, as with torchrun") {
     CHECK(allocation.node_rank == 2);
     CHECK(allocation.head_address == "10.0.0.7");
     CHECK(allocation.keeps_node_order);
+    CHECK(allocation.job_id.empty());  // one Slurm job may run several such jobs: address and port tell them apart
     CHECK_NOTHROW(check_runs_on_every_node(allocation));
     CHECK(read_allocation({}, "c", {.nodes = 2, .node_rank = 0, .head_address = "a"}).node_names ==
           Names{"c", "node-rank-1"});
     CHECK(message_of({}, "c", {.nodes = 2, .node_rank = 2, .head_address = "a"}) == "node rank 2 of 2 nodes");
+    CHECK(message_of({}, "c", {.nodes = 1, .node_rank = 1}) == "node rank 1 of 1 nodes");
+    CHECK(read_allocation(kSbatchStep, "c", {.nodes = 1, .node_rank = 0}).source == "slurm");
     CHECK(message_of({}, "c", {.nodes = 2, .node_rank = 1}) == "node 1 of 2 is not told where node 0 is");
 }
 
