@@ -18,15 +18,18 @@
 
 namespace autolaunch::testing {
 
-class StoreNodes {
+/// `Members` is the way between the nodes.
+template <class Members>
+class BasicStoreNodes {
 public:
-    explicit StoreNodes(int nodes, const StoreServerOptions& options = {}) : members_(io_, nodes), options_(options) {
+    explicit BasicStoreNodes(int nodes, const StoreServerOptions& options = {})
+        : members_(io_, nodes), options_(options) {
         open(0);
         thread_ = std::thread([this] { io_.run(); });
     }
-    StoreNodes(const StoreNodes&) = delete;
-    StoreNodes& operator=(const StoreNodes&) = delete;
-    ~StoreNodes() {
+    BasicStoreNodes(const BasicStoreNodes&) = delete;
+    BasicStoreNodes& operator=(const BasicStoreNodes&) = delete;
+    ~BasicStoreNodes() {
         on_loop([this] {
             relays_.clear();
             desk_.reset();
@@ -34,6 +37,7 @@ public:
             return 0;
         });
         work_.reset();
+        io_.stop();
         thread_.join();
     }
 
@@ -127,7 +131,7 @@ private:
 
     asio::io_context io_{1};
     asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
-    PostedMembers members_;
+    Members members_;
     StoreServerOptions options_;
     int generation_ = 0;
     std::unique_ptr<StoreServer> head_;
@@ -135,5 +139,6 @@ private:
     std::vector<std::unique_ptr<launcher::StoreRelay>> relays_;
     std::thread thread_;
 };
+using StoreNodes = BasicStoreNodes<PostedMembers>;
 
 }  // namespace autolaunch::testing

@@ -1,6 +1,7 @@
-// Clients of the store on several nodes: some at the head, some at relays, with the real protocol on real sockets. Only
-// the way between the nodes is a double here; join_test has the real one.
+// Clients of the store on several nodes: some at the head, some at relays, with the real protocol on real sockets. The
+// way between the nodes is a double that counts, and at the end the real one.
 #include "rendezvous/store_relay_protocol.hpp"
+#include "secured_members.hpp"
 #include "store_nodes.hpp"
 #include "store_peer.hpp"
 
@@ -30,7 +31,8 @@ namespace {
 const std::string kReady(1, '\0');
 const std::string kCanceled(1, '\1');
 
-Store connect(StoreNodes& nodes, int node) {
+template <class Members>
+Store connect(BasicStoreNodes<Members>& nodes, int node) {
     StoreOptions options;
     options.port = nodes.port(node);
     options.timeout = 60s;
@@ -444,4 +446,31 @@ TEST_CASE("Session::store() goes through the node's relay") {
     session.store().set("k", "v");
     CHECK(connect(nodes, 0).get("autolaunch/job7/3/k") == "v");
     CHECK(nodes.connection_count(1) == 1);
+}
+
+TEST_CASE("relays work over the encrypted control plane, large values included") {
+    constexpr int kNodes = 3;
+    constexpr int kRanks = 9;
+    BasicStoreNodes<SecuredMembers> nodes(kNodes);
+    const std::string large = pattern((12U << 20) + 5);
+    std::atomic<int> right{0};
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) {
+        threads.emplace_back([&, rank] {
+            Store store = connect(nodes, rank % kNodes);
+            if (store.add("here", 1) == kRanks) store.set("all", std::string(128, '\0'));
+            if (store.get("all") == std::string(128, '\0')) ++right;
+            if (rank == 4) store.set("large", large);  // node 1
+            if (store.get("large") == large) ++right;
+        });
+    }
+    for (auto& thread : threads) thread.join();
+    CHECK(right == 2 * kRanks);
+    RawClient waiting(nodes.port(2));
+    waiting.send(request_bytes(Command::wait, {"never"}));
+    waiting.sync();
+    wait_until([&] { return nodes.waiter_count() == 1; });
+    nodes.next_generation();
+    CHECK(waiting.is_closed());
+    CHECK(connect(nodes, 2).add("here", 1) == 1);
 }
