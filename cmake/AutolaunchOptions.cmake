@@ -7,6 +7,7 @@ option(AUTOLAUNCH_BUILD_EXAMPLES "Build the example trainers" ${PROJECT_IS_TOP_L
 option(AUTOLAUNCH_BUILD_BENCHES "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(AUTOLAUNCH_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(AUTOLAUNCH_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
+option(AUTOLAUNCH_BUILD_FUZZERS "Build the fuzzers, with clang" OFF)
 set(AUTOLAUNCH_SANITIZE "" CACHE STRING "Sanitizers for every target, as -fsanitize= takes them")
 
 find_package(Threads REQUIRED)

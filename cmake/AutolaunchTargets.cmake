@@ -15,6 +15,12 @@ if(AUTOLAUNCH_SANITIZE)
     -fsanitize=${AUTOLAUNCH_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(autolaunch_build_flags INTERFACE -fsanitize=${AUTOLAUNCH_SANITIZE})
 endif()
+if(AUTOLAUNCH_BUILD_FUZZERS)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "AUTOLAUNCH_BUILD_FUZZERS needs clang: libFuzzer is a part of it (use the preset fuzz)")
+  endif()
+  target_compile_options(autolaunch_build_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 
 # autolaunch_configure(target): the settings that every target of ours shares.
 function(autolaunch_configure target)

@@ -151,7 +151,8 @@ TEST_CASE("every source on disk is built") {
     const std::map<std::string, bool> optional = {
         {"lib/src/comm/mpi/", AUTOLAUNCH_HAVE_MPI},           {"bench/mpi_", AUTOLAUNCH_HAVE_MPI},
         {"launcher/pmi/pmixd/", AUTOLAUNCH_HAVE_PMIX},        {"tests/integration/pmi_", AUTOLAUNCH_HAVE_TEST_MPI},
-        {"tests/integration/mpi_", AUTOLAUNCH_HAVE_TEST_MPI}, {"tests/package/", false}};
+        {"tests/integration/mpi_", AUTOLAUNCH_HAVE_TEST_MPI}, {"tests/package/", false},
+        {"tests/fuzz/", false}};
     for (const char* folder : {"lib", "launcher", "examples", "bench", "tests"})
         for (const auto& file : sources_under(kRoot / folder, {".cpp", ".cu"})) {
             const std::string name = fs::relative(file, kRoot);
