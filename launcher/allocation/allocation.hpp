@@ -23,13 +23,14 @@ using FileReader = std::function<std::string(const std::string& path)>;
 
 /// What the scheduler gave us: a pure function of the environment, so captured environments test it.
 struct Allocation {
-    std::string source = "local";         ///< "local", "slurm", "static", "mpirun", "kubernetes", "pbs", "lsf"
-    std::vector<std::string> node_names;  ///< in node-rank order; a name that nobody told is "node-rank-N"
-    int node_rank = 0;                    ///< this node's index in node_names
-    std::string job_id;                   ///< e.g. "4711" or "4711.0"; empty locally
-    int restart_count = 0;                ///< how often the scheduler requeued the job
-    std::optional<int> tasks_on_node;     ///< how many of us the scheduler started on this node
-    int local_task = 0;                   ///< which of them we are; 0 becomes the agent
+    std::string source = "local";                  ///< "local", "slurm", "static", "mpirun", "kubernetes", "pbs", "lsf"
+    std::vector<std::string> node_names;           ///< in node-rank order; a name that nobody told is "node-rank-N"
+    int node_rank = 0;                             ///< this node's index in node_names
+    std::string job_id;                            ///< e.g. "4711" or "4711.0"; empty locally
+    int restart_count = 0;                         ///< how often the scheduler requeued the job
+    std::optional<int> tasks_on_node;              ///< how many of us the scheduler started on this node
+    int local_task = 0;                            ///< which of them we are; 0 becomes the agent
+    std::vector<std::vector<int>> task_cpus = {};  ///< that each of them may use, where they differ (merge_tasks)
     bool on_every_node = true;     ///< false: a batch script or a shell, of several nodes; only this node runs us
     std::string head_address;      ///< where the first node can be reached (a name or an address); empty: node_names[0]
     std::string topology_address;  ///< the switches above this node, outermost first, and it: "s0.s3.node7"; or empty

@@ -141,6 +141,13 @@ std::vector<int> memory_nodes_of(const NodeTopology& topology, const CpuList& cp
     return nodes;
 }
 
+// What each rank starts with: what its task may use, or else what we may.
+std::vector<CpuList> inherited_masks(const NodeTopology& topology, const std::vector<CpuList>& of_tasks,
+                                     std::size_t ranks) {
+    if (of_tasks.size() == ranks) return of_tasks;
+    return std::vector<CpuList>(ranks, topology.allowed_cpus);
+}
+
 }  // namespace
 
 std::optional<BindingMode> binding_mode_from(std::string_view word) {
@@ -155,7 +162,8 @@ std::string_view binding_mode_name(BindingMode mode) {
     return "?";
 }
 
-BindingPlan bind_ranks(const NodeTopology& topology, const std::vector<int>& gpus, int rank_count, BindingMode mode) {
+BindingPlan bind_ranks(const NodeTopology& topology, const std::vector<int>& gpus, int rank_count, BindingMode mode,
+                       const std::vector<std::vector<int>>& inherited) {
     const bool by_socket = mode == BindingMode::socket;
     auto localities =
         find_localities(topology, gpus, rank_count, by_socket ? socket_domains(topology) : numa_domains(topology),
@@ -164,10 +172,15 @@ BindingPlan bind_ranks(const NodeTopology& topology, const std::vector<int>& gpu
     if (mode != BindingMode::none) plan.warnings = std::move(localities.warnings);
     const auto choices = choose(topology, localities.ranks, mode, plan.warnings);
 
+    const auto masks = inherited_masks(topology, inherited, choices.size());
     std::vector<CpuList> sets;  // what each rank may really run on
     for (std::size_t rank = 0; rank < choices.size(); ++rank) {
         const bool bound = mode != BindingMode::none && localities.ranks[rank].known;
-        sets.push_back(bound ? choices[rank].cpus : topology.allowed_cpus);
+        sets.push_back(bound ? sorted_intersection(choices[rank].cpus, masks[rank]) : masks[rank]);
+        if (!sets[rank].empty()) continue;
+        sets[rank] = masks[rank];
+        plan.warnings.push_back(fmt::format("rank {} of this node runs on CPUs {}, to which its task is confined: {}",
+                                            rank, format_list(masks[rank]), localities.ranks[rank].where));
     }
     for (std::size_t rank = 0; rank < choices.size(); ++rank) {
         const RankLocality& locality = localities.ranks[rank];
@@ -179,8 +192,9 @@ BindingPlan bind_ranks(const NodeTopology& topology, const std::vector<int>& gpu
             binding.reason = "mode none: the inherited mask is left alone";
         } else if (!locality.known) {
             binding.reason = locality.where + ": not bound";
-        } else if (sets[rank] == topology.allowed_cpus) {
-            binding.reason = fmt::format("{}: the inherited mask is right already", locality.where);
+        } else if (sets[rank] == masks[rank]) {
+            binding.reason = fmt::format("{}: the inherited mask is {}", locality.where,
+                                         masks[rank] == topology.allowed_cpus ? "right already" : "its task's own");
         } else {
             binding.cpus = sets[rank];
             binding.memory_nodes = memory_nodes_of(topology, binding.cpus);

@@ -1,5 +1,7 @@
 #include "allocation/allocation.hpp"
 
+#include "allocation/tasks.hpp"
+
 #include <autolaunch/error.hpp>
 
 #include <doctest/doctest.h>
@@ -190,4 +192,53 @@ TEST_CASE("--standalone is this node alone, whatever surrounds it") {
     CHECK(allocation.node_names == Names{"node2"});
     CHECK(allocation.job_id.empty());  // each task of a step is a job of its own
     CHECK(allocation.granted_gpus->size() == 8);
+}
+
+namespace {
+
+// Tasks of one node that differ in what `change` adds to each.
+std::vector<TaskGrant> tasks_of(const std::vector<EnvironmentMap>& changes, const EnvironmentMap& base = kSbatchStep) {
+    std::vector<TaskGrant> tasks;
+    for (const auto& change : changes) tasks.push_back({with(base, change), {0, 1}});
+    return tasks;
+}
+
+Names gpus_of(const std::vector<TaskGrant>& tasks) {
+    return merge_tasks(read_allocation(tasks.front().environment, "node2"), tasks).granted_gpus.value_or(Names{"none"});
+}
+
+}  // namespace
+
+TEST_CASE("tasks of a node that were all given the same are as one") {
+    const auto tasks = tasks_of({{}, {}, {}});
+    const Allocation own = read_allocation(kSbatchStep, "node2");
+    const Allocation merged = merge_tasks(own, tasks);
+    CHECK(merged.granted_gpus == own.granted_gpus);
+    CHECK(merged.task_cpus.empty());
+    CHECK(cpus_of_all(tasks) == std::vector<int>{0, 1});
+}
+
+TEST_CASE("a GPU for each task: in the order of tasks") {
+    const auto visible = [](const char* gpus) { return EnvironmentMap{{"CUDA_VISIBLE_DEVICES", gpus}}; };
+    CHECK(gpus_of(tasks_of({visible("3"), visible("0"), visible("5")})) == Names{"3", "0", "5"});
+    CHECK(gpus_of(tasks_of({visible("0,1"), visible("2,3")})) == Names{"0", "1", "2", "3"});
+    CHECK(gpus_of(tasks_of({visible("0,1"), visible("1,2")})) == Names{"0", "1", "2"});
+    CHECK(gpus_of(tasks_of({visible("GPU-b"), visible("GPU-a")})) == Names{"GPU-b", "GPU-a"});
+}
+
+TEST_CASE("tasks that each see their own GPU as number 0") {
+    const EnvironmentMap confined = with(kSbatchStep, {{"CUDA_VISIBLE_DEVICES", "0"}, {"SLURM_STEP_GPUS", "2,4,6"}});
+    CHECK(gpus_of(tasks_of({{}, {}, {}}, confined)) == Names{"2", "4", "6"});
+    CHECK(gpus_of(tasks_of({{}, {}}, confined)).size() == 1);  // three GPUs for two tasks: nobody knows
+    const EnvironmentMap shared = with(confined, {{"CUDA_VISIBLE_DEVICES", "4"}});  // somebody chose it for all
+    CHECK(gpus_of(tasks_of({{}, {}, {}}, shared)) == Names{"4"});
+}
+
+TEST_CASE("tasks without GPUs, and with CPUs of their own") {
+    const EnvironmentMap bare = without(kSbatchStep, {"CUDA_VISIBLE_DEVICES", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS"});
+    std::vector<TaskGrant> tasks = {{bare, {0, 1}}, {bare, {2, 3}}, {bare, {2, 3}}};
+    const Allocation merged = merge_tasks(read_allocation(bare, "node2"), tasks);
+    CHECK_FALSE(merged.granted_gpus.has_value());
+    CHECK(merged.task_cpus == std::vector<std::vector<int>>{{0, 1}, {2, 3}, {2, 3}});
+    CHECK(cpus_of_all(tasks) == std::vector<int>{0, 1, 2, 3});
 }

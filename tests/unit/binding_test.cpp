@@ -250,6 +250,39 @@ TEST_CASE("a mask cut down inside a core is not widened to the core") {
     CHECK(plan.ranks[1].cpus == Cpus{4, 12, 13});
 }
 
+TEST_CASE("a rank whose task has CPUs of its own gets none beyond them") {
+    const auto topology = make_machine({.cores_per_l3 = 4, .gpus = 2});  // node 0: 0-3 8-11, node 1: 4-7 12-15
+    const auto bind = [&](const std::vector<Cpus>& inherited) {
+        return bind_ranks(topology, all_gpus(topology), 2, BindingMode::node, inherited);
+    };
+    SUBCASE("near its GPU: left alone") {
+        const BindingPlan plan = bind({{0, 1, 8, 9}, {4, 5, 12, 13}});
+        CHECK(plan.ranks[0].cpus.empty());
+        CHECK(plan.ranks[0].physical_cores == 2);
+        CHECK(plan.ranks[0].reason.ends_with("the inherited mask is its task's own"));
+        CHECK(plan.warnings.empty());
+    }
+    SUBCASE("near and far: the near ones") {
+        const BindingPlan plan = bind({{0, 1, 2, 4}, {4, 5, 6, 7}});
+        CHECK(plan.ranks[0].cpus == Cpus{0, 1, 2});
+        CHECK(plan.ranks[0].memory_nodes == Cpus{0});
+        CHECK(plan.ranks[1].cpus.empty());
+    }
+    SUBCASE("far from it: left alone, and a warning") {
+        const BindingPlan plan = bind({{4, 5}, {0, 1}});
+        CHECK(plan.ranks[0].cpus.empty());
+        REQUIRE(plan.warnings.size() == 2);
+        CHECK(plan.warnings[0].starts_with("rank 0 of this node runs on CPUs 4-5, to which its task is confined"));
+    }
+    SUBCASE("mode none") {
+        const BindingPlan plan =
+            bind_ranks(topology, all_gpus(topology), 2, BindingMode::none, {{0, 1, 8, 9}, {4, 5, 6, 7}});
+        CHECK(plan.ranks[0].cpus.empty());
+        CHECK(plan.ranks[0].physical_cores == 2);
+        CHECK(plan.ranks[1].physical_cores == 4);
+    }
+}
+
 TEST_CASE("promises on random machines and masks") {
     std::mt19937 random(20240229);
     const auto below = [&](int bound) { return static_cast<int>(random() % static_cast<unsigned>(bound)); };
