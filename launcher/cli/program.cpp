@@ -5,6 +5,7 @@
 #include "cli/build_info.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/job_options.hpp"
+#include "cli/node_tasks.hpp"
 #include "cli/options.hpp"
 #include "cli/run.hpp"
 #include "cli/usage_error.hpp"
@@ -30,8 +31,13 @@ void print(const std::string& text) { write_all(STDOUT_FILENO, text, "the standa
 /// Nobody is left to be told when stderr cannot be written.
 void complain(const std::string& text) { std::fputs(("autolaunch: " + text + '\n').c_str(), stderr); }
 
-int report_errors(const std::vector<SpecError>& errors) {
-    for (const auto& error : errors) complain(to_string(error));
+/// For what all tasks of a node see: the one that becomes its agent says it.
+void complain_once(const std::string& text, const Environment& environment) {
+    if (!looks_like_stand_in(environment)) complain(text);
+}
+
+int report_errors(const std::vector<SpecError>& errors, const Environment& environment) {
+    for (const auto& error : errors) complain_once(to_string(error), environment);
     const bool unreadable = std::all_of(errors.begin(), errors.end(), [](const SpecError& e) { return e.unreadable; });
     return unreadable ? exit_code::kNoInput : exit_code::kBadSpec;
 }
@@ -43,15 +49,15 @@ std::string version_text() {
 
 int validate(const CommandLine& line, const Environment& environment) {
     const SpecResult result = load_spec({line.spec_file, line.overrides, environment});
-    if (!result.errors.empty()) return report_errors(result.errors);
+    if (!result.errors.empty()) return report_errors(result.errors, environment);
     print(line.spec_file + ": valid\n");
     return exit_code::kSuccess;
 }
 
 int run_or_plan(const CommandLine& line, const Environment& environment) {
     const JobRequest request = job_request(line, environment);
-    if (!request.errors.empty()) return report_errors(request.errors);
-    for (const auto& note : request.notes) complain(note);
+    if (!request.errors.empty()) return report_errors(request.errors, environment);
+    for (const auto& note : request.notes) complain_once(note, environment);
     if (line.command == Command::run) return run_job(request.spec, environment, build_info::kVersion);
     const LaunchPlan plan = plan_here(request.spec, environment);
     print(line.json ? plan_json(plan) : plan_table(plan));
@@ -90,7 +96,7 @@ int run_program(const std::vector<std::string>& arguments, const Environment& en
     try {
         return dispatch(parse_command_line(arguments, environment), environment);
     } catch (const UsageError& error) {
-        complain_about(error);
+        if (!looks_like_stand_in(environment)) complain_about(error);
         return exit_code::kUsage;
     } catch (const Error& error) {
         complain_about(error);

@@ -2,6 +2,7 @@
 
 #include "allocation/allocation.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/node_tasks.hpp"
 #include "plan/job_shape.hpp"
 #include "plan/roster.hpp"
 #include "rendezvous/coordinator.hpp"
@@ -90,7 +91,6 @@ Prepared prepare(asio::io_context& io, Joined& joined, const JobSpec& spec, cons
     try {
         LaunchPlan plan =
             make_plan(spec, allocation, topology, joined.roster, environment, std::filesystem::current_path());
-        check_runnable(plan);
         RunDirectory run_dir(plan);
         return {std::move(plan), std::move(run_dir)};
     } catch (const Error& error) {
@@ -110,12 +110,16 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
 }
 
 int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::string& version) {
+    const Allocation own = read_allocation(environment, hostname(), node_options(spec));
+    check_runs_on_every_node(own);
+    if (is_stand_in(own)) return serve_as_stand_in(own, environment);
+    const std::string task_address = task_address_of(own);
     const SocketDirectory sockets;
-    UniqueFd keeper_gone = start_keeper({.scratch = sockets.path()});
+    UniqueFd keeper_gone = start_keeper({.scratch = sockets.path(), .end_with_parent = own.tasks_on_node.has_value()});
     asio::io_context io{1};
-    const Allocation allocation = read_allocation(environment, hostname(), node_options(spec));
-    check_runs_on_every_node(allocation);
-    const NodeTopology topology = read_local_topology();
+    const NodeTasks tasks = gather_tasks(own, environment, task_address, keeper_gone.get());
+    const Allocation& allocation = tasks.allocation;
+    const NodeTopology topology = read_local_topology({.allowed_cpus = tasks.cpus});
     const JobShape shape = decide_shape(spec, allocation, topology);
     Joined joined = join_job(io, spec, allocation, environment, join_request(spec, shape, version, keeper_gone.get()));
     const auto [plan, run_dir] = prepare(io, joined, spec, allocation, topology, environment);
@@ -123,8 +127,10 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     Reporter reporter(reporter_options(plan, run_dir, version), console);
     Coordinator coordinator(plan, sockets.path(), joined.summary.head_address);
     const int exit_code =
-        supervise(io, {plan, run_dir, coordinator, joined, {reporter, console}}, std::move(keeper_gone), environment);
+        supervise(io, {plan, run_dir, coordinator, joined, {reporter, console}, tasks.stand_ins.get()},
+                  std::move(keeper_gone), environment);
     console.flush(Deadline::after(kFlushTimeout));
+    if (tasks.stand_ins) tasks.stand_ins->finish(exit_code);
     return exit_code;
 }
 

@@ -41,12 +41,11 @@ BindingMode parse_binding(const std::string& word) {
     refuse(fmt::format("'{}' is no way to bind ranks", word), "use node, exclusive, socket, core-complex or none");
 }
 
-void place_nodes(LaunchPlan& plan, const Allocation& allocation, const Roster& roster) {
+void place_nodes(LaunchPlan& plan, const Roster& roster) {
     for (const RosterNode& node : roster.nodes) plan.node_names.push_back(node.name);
     plan.node_count = static_cast<int>(roster.nodes.size());
     plan.node_rank = roster.self;
     plan.world_size = roster.world_size();
-    plan.tasks_on_node = allocation.tasks_on_node;
     const int asked = plan.spec.resources.nodes;
     if (asked > 1 && asked < plan.node_count)
         plan.warnings.push_back(
@@ -108,7 +107,7 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
     LaunchPlan plan;
     plan.spec = spec;
     const auto argv = command_line(spec.trainer);
-    place_nodes(plan, allocation, roster);
+    place_nodes(plan, roster);
     name_run(plan, allocation, current_dir, roster.run_name);
     plan.hostname = topology.hostname;
     plan.numa_node_count = static_cast<int>(topology.numa_nodes.size());
@@ -126,7 +125,7 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
     const int first_rank = roster.first_rank(roster.self);
     plan.nccl = plan_nccl(plan, topology, allocation, environment);
 
-    BindingPlan binding = bind_ranks(topology, gpus.positions, local_ranks, plan.binding_mode);
+    BindingPlan binding = bind_ranks(topology, gpus.positions, local_ranks, plan.binding_mode, allocation.task_cpus);
     plan.warnings.insert(plan.warnings.end(), binding.warnings.begin(), binding.warnings.end());
     for (int local_rank = 0; local_rank < local_ranks; ++local_rank) {
         RankPlan rank;
@@ -143,15 +142,6 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
     for (RankPlan& rank : plan.ranks) rank.environment = planned_environment(plan, rank, environment);
     for (std::string& warning : overridden_contract(spec.trainer.env)) plan.warnings.push_back(std::move(warning));
     return plan;
-}
-
-void check_runnable(const LaunchPlan& plan) {
-    if (plan.tasks_on_node.value_or(1) > 1) {
-        throw Error(
-            ErrorCode::invalid_argument,
-            fmt::format("srun started {} autolaunch processes on this node, one is enough", *plan.tasks_on_node),
-            "use srun --ntasks-per-node=1; autolaunch starts the ranks");
-    }
 }
 
 std::string describe_placement(const LaunchPlan& plan) {

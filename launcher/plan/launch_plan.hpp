@@ -41,7 +41,6 @@ struct LaunchPlan {
     int numa_node_count = 1;
     BindingMode binding_mode = BindingMode::node;
     int node_count = 1;
-    std::optional<int> tasks_on_node;  ///< how many launchers the scheduler started here
 };
 
 /// What is known only once a generation has its sockets.
@@ -64,10 +63,6 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
 /// The complete environment of one rank in one generation, "NAME=value" each: inherited, plus planned, plus facts.
 std::vector<std::string> rank_environment(const LaunchPlan& plan, const RankPlan& rank, const GenerationFacts& facts,
                                           const EnvironmentMap& inherited);
-
-/// Throws Error for a plan that this build can show but not run: several launchers that the scheduler started on one
-/// node. `plan` does not call it, `run` does.
-void check_runnable(const LaunchPlan& plan);
 
 /// One line for the banner: "8 of 8 ranks here · exclusive cores on 2 NUMA nodes · 8 GPUs".
 std::string describe_placement(const LaunchPlan& plan);

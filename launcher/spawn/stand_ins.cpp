@@ -27,6 +27,15 @@ constexpr auto kSignalTimeout = 1s;
 constexpr auto kStartTimeout = 120s;  // a program on a slow network file system
 constexpr std::size_t kMostStrangers = 64;
 
+std::map<std::string, std::string> map_of(const std::vector<std::string>& lines) {
+    std::map<std::string, std::string> environment;
+    for (const auto& line : lines) {
+        const std::size_t equals = line.find('=', 1);
+        if (equals != std::string::npos) environment.emplace(line.substr(0, equals), line.substr(equals + 1));
+    }
+    return environment;
+}
+
 /// Gathers the stand-ins of a node.
 class Gathering {
 public:
@@ -99,7 +108,7 @@ bool Gathering::hear(TaskSocket& stranger) {
         stranger.send(stand_in::Accepted{}, Deadline::after(kSignalTimeout));
         tasks.push_back({.local_task = hello->local_task,
                          .pid = hello->pid,
-                         .environment = hello->environment,
+                         .environment = map_of(hello->environment),
                          .cpus = {hello->cpus.begin(), hello->cpus.end()}});
         came_[static_cast<std::size_t>(hello->local_task)].emplace(std::move(stranger));
     } catch (const Error&) {  // garbage, or it hung up: if it was a task, it comes again

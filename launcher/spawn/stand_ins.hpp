@@ -5,6 +5,7 @@
 #include <asio/io_context.hpp>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,9 +15,9 @@ namespace autolaunch::launcher {
 /// A task of this node besides the agent's own.
 struct LocalTask {
     int local_task = 0;
-    pid_t pid = -1;                        ///< of its stand-in
-    std::vector<std::string> environment;  ///< "NAME=value"
-    std::vector<int> cpus;                 ///< that it may use
+    pid_t pid = -1;  ///< of its stand-in
+    std::map<std::string, std::string> environment;
+    std::vector<int> cpus;  ///< that it may use
 };
 
 /// The agent's side of its node's stand-ins (docs/adr/0008-one-task-a-rank.md).
@@ -48,6 +49,7 @@ public:
     void watch(asio::io_context& io, Handlers handlers);
     /// Starts ranks in that task, from 1 up.
     ChildHost& host(int local_task);
+    const LocalTask& task(int local_task) const { return tasks_.at(static_cast<std::size_t>(local_task - 1)); }
     /// Ends with SIGKILL what ranks that have ended left in their tasks. False when some of it is there at the
     /// deadline.
     bool end_offspring(Deadline deadline);

@@ -24,10 +24,14 @@ Deadline patience(const JobSpec& spec) {
     return Deadline::after(std::min(std::chrono::milliseconds(5000), spec.rendezvous.lost_after / 3));
 }
 
+// Local rank 0 runs in the agent's own task.
+bool has_stand_in(const StandIns* stand_ins, int local_rank) { return stand_ins != nullptr && local_rank > 0; }
+
 }  // namespace
 
 Generation::Generation(const NodeContext& node, const control::StartGeneration& start, Callbacks callbacks)
     : plan_(node.plan),
+      stand_ins_(node.stand_ins),
       number_(start.generation),
       callbacks_(std::move(callbacks)),
       sockets_(node.coordinator.open(
@@ -36,7 +40,9 @@ Generation::Generation(const NodeContext& node, const control::StartGeneration& 
       follower_(plan_.spec.logging, plan_.hostname),
       oom_kills_before_(read_oom_kills()) {
     sockets_.facts.trainer_config_path = node.trainer_config;
-    for (const auto& rank : plan_.ranks) ranks_.emplace_back(node.io, rank);
+    for (const auto& rank : plan_.ranks)
+        ranks_.emplace_back(node.io, rank,
+                            has_stand_in(stand_ins_, rank.local_rank) ? &stand_ins_->host(rank.local_rank) : nullptr);
 }
 
 bool Generation::start_next(const Inheritance& inherited) {
@@ -51,8 +57,11 @@ bool Generation::start_next(const Inheritance& inherited) {
 void Generation::start_rank(RankProcess& rank, const Inheritance& inherited) {
     const RankFiles files = open_rank_files(plan_.run_dir, number_, rank.plan().rank);
     const UniqueFd no_input = open_file("/dev/null", O_RDONLY);
+    const int local_rank = rank.plan().local_rank;
+    const EnvironmentMap& environment =
+        has_stand_in(stand_ins_, local_rank) ? stand_ins_->task(local_rank).environment : inherited.environment;
     ChildSpec spec{.argv = rank.plan().argv,
-                   .environment = rank_environment(plan_, rank.plan(), sockets_.facts, inherited.environment),
+                   .environment = rank_environment(plan_, rank.plan(), sockets_.facts, environment),
                    .workdir = plan_.workdir,
                    .cpus = rank.plan().binding.cpus,
                    .memory_nodes = rank.plan().binding.memory_nodes,
@@ -170,7 +179,9 @@ control::RankFailed Generation::describe_failure() const {
 }
 
 void Generation::finish(LineSink& console) {
-    if (!end_children({}, patience(plan_.spec)))
+    bool all_ended = end_children({}, patience(plan_.spec));
+    if (stand_ins_ != nullptr) all_ended = stand_ins_->end_offspring(patience(plan_.spec)) && all_ended;
+    if (!all_ended)
         callbacks_.report(WarningRaised{"some processes that the ranks started do not end; they hang in the kernel"});
     follower_.drain(console, patience(plan_.spec));
 }

@@ -5,6 +5,7 @@
 #include "rendezvous/coordinator.hpp"
 #include "rendezvous/member.hpp"
 #include "report/event.hpp"
+#include "spawn/stand_ins.hpp"
 #include "supervise/rank_process.hpp"
 #include "supervise/rank_table.hpp"
 
@@ -32,6 +33,7 @@ struct NodeContext {
     Coordinator& coordinator;
     Member& member;
     std::filesystem::path trainer_config;
+    StandIns* stand_ins = nullptr;  ///< tasks of this node that local ranks from 1 up are started in
 };
 
 /// All ranks of this node in one attempt: their processes, their sockets, their log files.
@@ -88,6 +90,7 @@ private:
     void on_message(const SessionPeer& peer, const session::RankMessage& message);
 
     const LaunchPlan& plan_;
+    StandIns* const stand_ins_;
     const int number_;
     Callbacks callbacks_;
     GenerationSockets sockets_;

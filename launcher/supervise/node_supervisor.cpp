@@ -29,6 +29,8 @@ constexpr auto kOutputInterval = std::chrono::milliseconds(20);
 // A scheduler signals ranks and agent one after the other; this is how much later than theirs ours may come.
 constexpr auto kDoubtTime = std::chrono::milliseconds(250);
 constexpr auto kStartSlice = std::chrono::milliseconds(100);
+// The same for another task's. Shorter: that task's rank, which ended by the signal, is then still in doubt.
+constexpr auto kTaskSignalTime = std::chrono::milliseconds(200);
 constexpr auto kKillTimeout = std::chrono::seconds(30);
 // How long an agent that nobody waits for stays for the head's last word.
 constexpr auto kReleaseTimeout = std::chrono::seconds(5);
@@ -63,7 +65,8 @@ NodeSupervisor::NodeSupervisor(const NodeContext& node, const std::string& head_
       keeper_gone_(node.io),
       timer_(node.io),
       output_timer_(node.io),
-      doubt_timer_(node.io) {
+      doubt_timer_(node.io),
+      task_signal_timer_(node.io) {
     if (keeper_gone) keeper_gone_.assign(keeper_gone.release());
     node_.member.set_handlers({.on_command = [this](const control::Command& command) { obey(command); },
                                .on_head_lost = [this](const std::string& why) { on_head_lost(why); }});
@@ -74,6 +77,7 @@ int NodeSupervisor::run(const EnvironmentMap& inherited) {
     ::signal(SIGPIPE, SIG_IGN);
     signals_.emplace(node_.io, handled_signals(plan_.spec), [this](int signal) { on_signal(signal); });
     watch_keeper();
+    watch_stand_ins();
     if (node_.member.node_rank() > 0)
         for (const auto& warning : plan_.warnings) report(WarningRaised{warning});
     refresh_output();
@@ -161,7 +165,8 @@ void NodeSupervisor::start_some() {
             node_.member.report(control::GenerationRunning{.generation = start_.generation,
                                                            .startup_us = microseconds_since(begun_at_)});
     } catch (const SpawnError& error) {
-        cannot_start(exit_code_of(error), error, exit_code_of(error) == exit_code::kSystem);
+        const bool may_pass = exit_code_of(error) == exit_code::kSystem && error.stage() != SpawnStage::stand_in;
+        cannot_start(exit_code_of(error), error, may_pass);
     } catch (const Error& error) {
         cannot_start(generation_ ? exit_code::kCannotCreate : exit_code::kUnavailable, error, false);
     }
@@ -280,6 +285,26 @@ void NodeSupervisor::on_signal(int signal) {
     forget_doubt();
     node_.member.report(control::StopAsked{signal});
     end_if_over();
+}
+
+void NodeSupervisor::watch_stand_ins() {
+    if (node_.stand_ins == nullptr) return;
+    const auto on_lost = [this](int local_task) {
+        report(WarningRaised{"task " + std::to_string(local_task) +
+                             " of this node was killed: it can start no rank any more"});
+    };
+    node_.stand_ins->watch(node_.io,
+                           {.on_signal = [this](int, int signal) { on_task_signal(signal); }, .on_lost = on_lost});
+}
+
+// A scheduler signals all tasks, and ours comes to us directly. A stop that has reached another task alone counts, too,
+// but not as a second one.
+void NodeSupervisor::on_task_signal(int signal) {
+    if (stopping_ || !stops_the_job(plan_.spec, signal)) return;
+    task_signal_timer_.expires_after(kTaskSignalTime);
+    task_signal_timer_.async_wait([this, signal](const std::error_code& error) {
+        if (!error && !stopping_) on_signal(signal);
+    });
 }
 
 void NodeSupervisor::on_head_lost(const std::string& why) {

@@ -57,6 +57,8 @@ private:
     void report_failure();
     void forget_doubt();
     void on_signal(int signal);
+    void watch_stand_ins();
+    void on_task_signal(int signal);
     void on_head_lost(const std::string& why);
     void end_if_over();
     bool ranks_are_there() const { return generation_ != nullptr && !ended_; }
@@ -75,7 +77,7 @@ private:
 
     asio::posix::stream_descriptor keeper_gone_;
     std::optional<SignalInbox> signals_;
-    asio::steady_timer timer_, output_timer_, doubt_timer_;
+    asio::steady_timer timer_, output_timer_, doubt_timer_, task_signal_timer_;
 
     NodeState state_ = NodeState::idle;
     control::StartGeneration start_;  ///< the newest

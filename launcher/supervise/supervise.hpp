@@ -17,6 +17,7 @@ struct PreparedJob {
     Coordinator& coordinator;
     const Joined& joined;
     SupervisorOutput output;
+    StandIns* stand_ins = nullptr;  ///< the other tasks of this node, if the scheduler started one a rank
 };
 
 /// Runs the job to its end: a NodeSupervisor on every node, on the head a JobSupervisor too. The job's exit code.

@@ -344,13 +344,6 @@ TEST_CASE("several tasks on a node are one a rank") {
     CHECK(ranks(each(3)) == 3);
 }
 
-TEST_CASE("one launcher a node is enough") {
-    Allocation allocation = slurm(1);
-    allocation.tasks_on_node = 8;
-    const auto plan = plan_of(trainer(), allocation);
-    CHECK(refusal([&] { check_runnable(plan); }) == "srun started 8 autolaunch processes on this node, one is enough");
-}
-
 TEST_CASE("the way to bind comes from the spec") {
     JobSpec spec = trainer();
     spec.resources.binding = "exclusive";
