@@ -152,7 +152,7 @@ void ControlConnection::Channel::find_secret(const Preamble& theirs) {
     security_->find_secret(theirs, [weak, source](std::shared_ptr<const TlsSecret> secret, const std::string& reason) {
         const auto self = weak.lock();
         if (!self || self->phase_ != Phase::secret) return;
-        if (!secret) return self->end(Kind::not_ours, reason);
+        if (!secret) return self->end(Kind::key_refused, reason);
         self->tls_.emplace(self->security_->context(source), self->socket_.native_handle(), std::move(secret));
         self->phase_ = Phase::handshake;
         self->advance();
@@ -177,8 +177,8 @@ bool ControlConnection::Channel::shake_hands() {
         case TlsStep::failed:
             break;
     }
-    end(Kind::not_ours, tls_->keys_differ() ? "it is of a job of this name, but has another key"
-                                            : "its TLS handshake failed: " + tls_->failure());
+    if (tls_->keys_differ()) return end(Kind::key_refused, "it is of a job of this name, but has another key"), false;
+    end(Kind::not_ours, "its TLS handshake failed: " + tls_->failure());
     return false;
 }
 

@@ -23,11 +23,12 @@ struct ControlConnectionOptions {
 /// Why a connection ended.
 struct ConnectionEnd {
     enum class Kind {
-        closed,    ///< the peer closed it, or it was reset
-        silent,    ///< the peer said nothing for silence_limit
-        not_ours,  ///< no autolaunch, another job, another key or another protocol version: `reason` says which
-        corrupt,   ///< a frame that is no message
-        too_slow,  ///< the handshake, or reading what we send
+        closed,       ///< the peer closed it, or it was reset
+        silent,       ///< the peer said nothing for silence_limit
+        not_ours,     ///< no autolaunch, another job or another protocol version: `reason` says which
+        key_refused,  ///< of our job by its name, but its key is another or ours cannot be had
+        corrupt,      ///< a frame that is no message
+        too_slow,     ///< the handshake, or reading what we send
         by_us,
     };
     Kind kind = Kind::closed;

@@ -31,6 +31,7 @@ struct SearchRecord {
 struct Stranger {
     std::string reason;
     int times = 0;
+    bool key_refused = false;  ///< it knew the job, but not its key
 };
 
 /// The head's wait for the others.

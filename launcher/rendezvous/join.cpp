@@ -1,22 +1,188 @@
 #include "rendezvous/join.hpp"
 
+#include "base/deadline.hpp"
+#include "base/unique_fd.hpp"
+#include "rendezvous/control_security.hpp"
+#include "rendezvous/environment_comparison.hpp"
 #include "rendezvous/head_hub.hpp"
-#include "rendezvous/node_member.hpp"
+#include "rendezvous/head_join.hpp"
+#include "rendezvous/job_identity.hpp"
+#include "rendezvous/job_key.hpp"
+#include "rendezvous/member_join.hpp"
+#include "rendezvous/welcome.hpp"
 #include "report/exit_codes.hpp"
 
+#include <asio/posix/stream_descriptor.hpp>
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <optional>
 #include <utility>
 
 namespace autolaunch::launcher {
 
 namespace {
 
+/// What both ends start from.
+struct Situation {
+    asio::io_context& io;
+    const JobSpec& spec;
+    const Allocation& allocation;
+    const EnvironmentMap& environment;
+    const JoinRequest& request;
+    JobIdentity identity;
+    KeyPlan key_plan;
+    control::EnvironmentTable environment_table;
+
+    bool names_are_known() const {
+        return allocation.node_names.size() == static_cast<std::size_t>(request.node_count);
+    }
+};
+
+std::string own_name(const Allocation& allocation, const JoinRequest& request) {
+    const auto rank = static_cast<std::size_t>(allocation.node_rank);
+    return rank < allocation.node_names.size() ? allocation.node_names[rank] : request.hostname;
+}
+
 Joined join_alone(asio::io_context& io, const Allocation& allocation, const JoinRequest& request) {
     Joined joined;
-    const std::string name = allocation.node_names.empty() ? request.hostname : allocation.node_names.front();
-    joined.roster = {{{name, request.ranks_here}}, 0, request.run_name};
+    joined.roster = {{{own_name(allocation, request), request.ranks_here}}, 0, request.run_name};
     auto hub = std::make_unique<HeadHub>(io, joined.roster, HeadHub::Connections(1));
     joined.member = hub->make_own_member();
     joined.head = std::move(hub);
+    return joined;
+}
+
+control::Join introduce(const Situation& here) {
+    control::Join join;
+    join.version = here.request.version;
+    join.node_name = own_name(here.allocation, here.request);
+    join.hostname = here.request.hostname;
+    join.ranks = here.request.ranks_here;
+    if (here.allocation.keeps_node_order) join.node_rank = here.allocation.node_rank;
+    join.topology_address = here.allocation.topology_address;
+    join.program_digest = here.request.program_digest;
+    join.spec_digest = here.request.spec_digest;
+    join.environment_digest = digest_of(here.environment_table);
+    return join;
+}
+
+ControlConnectionOptions connection_options(const JobSpec& spec) {
+    ControlConnectionOptions options;
+    options.silence_limit = spec.rendezvous.lost_after;
+    return options;
+}
+
+std::string head_name(const Allocation& allocation) {
+    if (!allocation.node_names.empty() && allocation.node_rank < static_cast<int>(allocation.node_names.size()))
+        return allocation.node_names.front();
+    return allocation.head_address;
+}
+
+/// The names under which the head may be found, likeliest first. srun's host is often the head's; the key proves it.
+std::vector<HostName> head_hosts(const Situation& here) {
+    std::vector<HostName> hosts;
+    if (!here.allocation.head_address.empty())
+        hosts.push_back({here.allocation.head_address, "the address that was given", false});
+    else if (!here.allocation.node_names.empty())
+        hosts.push_back(
+            {here.allocation.node_names.front(), "the first node of the job", here.allocation.source == "slurm"});
+    const auto launch = here.environment.find("SLURM_LAUNCH_NODE_IPADDR");
+    if (here.allocation.source == "slurm" && launch != here.environment.end() && !launch->second.empty())
+        hosts.push_back({launch->second, "where srun runs", false});
+    return hosts;
+}
+
+/// Tells when nobody wants the job any more.
+class CancelWatch {
+public:
+    CancelWatch(asio::io_context& io, int cancel_fd) : watched_(io) {
+        if (cancel_fd < 0) return;
+        UniqueFd copy(::fcntl(cancel_fd, F_DUPFD_CLOEXEC, 0));
+        if (!copy) throw SystemError(errno, "copy a descriptor");
+        watched_.assign(copy.release());
+        watched_.async_wait(asio::posix::stream_descriptor::wait_read,
+                            [canceled = canceled_](const asio::error_code& error) { *canceled = !error; });
+    }
+    bool canceled() const { return *canceled_; }
+
+private:
+    asio::posix::stream_descriptor watched_;
+    std::shared_ptr<bool> canceled_ = std::make_shared<bool>(false);
+};
+
+/// Runs the event loop until HeadJoin or MemberJoin has come to an end.
+template <class Join>
+typename Join::Outcome complete(const Situation& here, const std::shared_ptr<Join>& join) {
+    std::optional<typename Join::Outcome> outcome;
+    const CancelWatch watch(here.io, here.request.cancel_fd);
+    join->start([&outcome](typename Join::Outcome&& result) { outcome = std::move(result); });
+    if (here.io.stopped()) here.io.restart();
+    while (!outcome && !watch.canceled()) here.io.run_one();
+    join->stop();
+    if (!outcome)
+        throw RendezvousError(exit_code::kNoHost, "gave up waiting for the other nodes: nobody waits for this job", "");
+    if (outcome->error) std::rethrow_exception(outcome->error);
+    here.io.poll();  // the nodes are waiting for the Welcome, whatever the owner does before it runs the loop again
+    return std::move(*outcome);
+}
+
+Expectation expectation_of(const Situation& here) {
+    Expectation expectation;
+    if (here.names_are_known()) expectation.node_names = here.allocation.node_names;
+    expectation.node_count = here.request.node_count;
+    expectation.keeps_node_order = here.allocation.keeps_node_order;
+    expectation.spec_name = std::filesystem::path(here.spec.spec_file).filename();
+    expectation.run_name = here.request.run_name;
+    expectation.head = introduce(here);
+    return expectation;
+}
+
+Joined join_as_head(const Situation& here) {
+    const auto timeout = here.spec.rendezvous.timeout;
+    const auto security =
+        ControlSecurity::for_head(here.identity, make_head_key(here.key_plan, here.identity, Deadline::after(timeout)));
+    HeadJoin::Options options;
+    options.ports = here.identity.ports;
+    options.connection = connection_options(here.spec);
+    options.expectation = expectation_of(here);
+    options.environment = here.environment_table;
+    options.timeout = timeout;
+    auto outcome = complete(here, std::make_shared<HeadJoin>(here.io, security, std::move(options)));
+    Joined joined;
+    joined.roster = std::move(outcome.roster);
+    joined.head = std::move(outcome.head);
+    joined.member = std::move(outcome.member);
+    joined.summary.key_source = security->key_described();
+    joined.summary.head_address = outcome.head_address;
+    joined.summary.warnings = std::move(outcome.warnings);
+    return joined;
+}
+
+Joined join_as_member(const Situation& here) {
+    const auto security = ControlSecurity::for_node(here.io, here.identity, here.key_plan);
+    MemberJoin::Options options;
+    options.search.hosts = head_hosts(here);
+    options.search.ports = here.identity.ports;
+    options.search.connection = connection_options(here.spec);
+    options.head_name = head_name(here.allocation);
+    options.node_count = here.request.node_count;
+    options.join = introduce(here);
+    options.environment = here.environment_table;
+    options.timeout = here.spec.rendezvous.timeout;
+    auto outcome = complete(here, std::make_shared<MemberJoin>(here.io, security, std::move(options)));
+    Joined joined;
+    joined.roster = read_welcome(outcome.welcome);
+    if (joined.roster.nodes.size() != static_cast<std::size_t>(here.request.node_count))
+        throw RendezvousError(exit_code::kNoHost,
+                              "the head counts " + std::to_string(joined.roster.nodes.size()) + " nodes, this node " +
+                                  std::to_string(here.request.node_count),
+                              "start every node with the same number of nodes");
+    joined.member = std::move(outcome.member);
+    joined.summary.key_source = security->key_described();
+    joined.summary.head_address = outcome.head_address;
     return joined;
 }
 
@@ -24,11 +190,15 @@ Joined join_alone(asio::io_context& io, const Allocation& allocation, const Join
 
 Joined join_job(asio::io_context& io, const JobSpec& spec, const Allocation& allocation,
                 const EnvironmentMap& environment, const JoinRequest& request) {
-    (void)spec;
-    (void)environment;
-    if (request.node_count != 1)
-        throw RendezvousError(exit_code::kUnavailable, "jobs of several nodes are not in this build", "use one node");
-    return join_alone(io, allocation, request);
+    if (request.node_count == 1) return join_alone(io, allocation, request);
+    const auto start = std::chrono::steady_clock::now();
+    Situation here{io, spec, allocation, environment, request, job_identity(allocation, spec), {}, {}};
+    here.key_plan = plan_job_key(spec, environment, here.identity, request.shared_directory);
+    here.environment_table = describe_environment(environment);
+    Joined joined = allocation.node_rank == 0 ? join_as_head(here) : join_as_member(here);
+    joined.summary.took =
+        std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start);
+    return joined;
 }
 
 }  // namespace autolaunch::launcher

@@ -22,6 +22,7 @@ std::string describe_end(const std::string& who, const ConnectionEnd& end) {
             return sentence(" does not read what it is sent");
         case ConnectionEnd::Kind::corrupt:
         case ConnectionEnd::Kind::not_ours:
+        case ConnectionEnd::Kind::key_refused:
             return sentence(" cannot be understood");
         case ConnectionEnd::Kind::closed:
         case ConnectionEnd::Kind::by_us:
