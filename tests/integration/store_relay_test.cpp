@@ -1,6 +1,7 @@
 // Clients of the store on several nodes: some at the head, some at relays, with the real protocol on real sockets. The
 // way between the nodes is a double that counts, and at the end the real one.
 #include "rendezvous/store_relay_protocol.hpp"
+#include "rendezvous_nodes.hpp"
 #include "secured_members.hpp"
 #include "store_nodes.hpp"
 #include "store_peer.hpp"
@@ -473,4 +474,55 @@ TEST_CASE("relays work over the encrypted control plane, large values included")
     nodes.next_generation();
     CHECK(waiting.is_closed());
     CHECK(connect(nodes, 2).add("here", 1) == 1);
+}
+
+TEST_CASE("ranks of nodes that joined share the head's table, and know when it is gone") {
+    constexpr std::size_t kNodes = 3;
+    TestJob job(kNodes);
+    job.join_all();
+    REQUIRE(job.all_joined());
+    auto head = std::make_unique<StoreServer>(*job.nodes[0].io, StoreServerOptions{});
+    auto desk =
+        std::make_unique<launcher::StoreRelayHead>(*job.nodes[0].io, *job.nodes[0].joined.member, 0, head->table());
+    std::vector<std::uint16_t> ports = {head->port()};
+    std::vector<std::unique_ptr<launcher::StoreRelay>> relays;
+    for (std::size_t node = 1; node < kNodes; ++node) {
+        auto& here = job.nodes[node];
+        const int rank = here.joined.member->node_rank();
+        CHECK(rank == static_cast<int>(node));
+        relays.push_back(
+            std::make_unique<launcher::StoreRelay>(*here.io, *here.joined.member, 0, StoreServerOptions{}));
+        ports.push_back(relays.back()->port());
+    }
+    std::atomic<int> right{0};
+    std::atomic<int> ended{0};
+    std::vector<std::thread> ranks;
+    for (std::size_t rank = 0; rank < 2 * kNodes; ++rank) {
+        ranks.emplace_back([&, rank] {
+            StoreOptions options;
+            options.port = ports[rank % kNodes];
+            options.timeout = 60s;
+            Store store = Store::connect(options);
+            if (store.add("here", 1) == 2 * kNodes) store.set("all", std::string(128, '\0'));
+            if (store.get("all") == std::string(128, '\0')) ++right;
+            ++ended;
+        });
+    }
+    CHECK(job.run_until([&] { return ended == 2 * kNodes; }));
+    for (auto& rank : ranks) rank.join();
+    CHECK(right == 2 * kNodes);
+
+    bool lost = false;
+    job.nodes[1].joined.member->set_handlers({{}, [&](const std::string&) {
+                                                  lost = true;
+                                                  relays[0].reset();  // as the node's supervisor does
+                                              }});
+    RawClient waiting(ports[1]);
+    waiting.send(request_bytes(Command::wait, {"never"}));
+    CHECK(job.run_until([&] { return relays[0]->connection_count() == 1 && head->table()->waiter_count() == 1; }));
+    desk.reset();
+    head.reset();
+    job.nodes[0].joined = {};
+    CHECK(job.run_until([&] { return lost; }));
+    CHECK(waiting.is_closed());
 }
