@@ -98,7 +98,7 @@ private:
     LogFollower follower_;
     std::vector<RankExited> exits_;
     int starting_rank_ = 0;
-    std::vector<std::optional<std::int64_t>> oom_kills_before_;  ///< by local task: each may have its own cgroup
+    const std::optional<std::int64_t> oom_kills_before_;
     std::optional<std::int64_t> checkpoint_step_;
 };
 

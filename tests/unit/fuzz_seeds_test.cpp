@@ -1,5 +1,7 @@
-// What the store's fuzzer checks holds for its seeds, in every build.
+// What fuzzers check holds for their seeds, in every build.
 
+#include "../fuzz/session_line_check.hpp"
+#include "../fuzz/store_relay_check.hpp"
 #include "../fuzz/store_request_check.hpp"
 #include "base/file_io.hpp"
 
@@ -9,6 +11,37 @@
 #include <string>
 
 using namespace autolaunch;
+
+namespace {
+
+/// Checks each seed of the folder, and what it is with any bit flipped. How many there were.
+template <class Check>
+std::size_t check_seeds(const std::string& folder, Check check) {
+    std::size_t files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(AUTOLAUNCH_SOURCE_DIR) /
+                                                                 "tests/fuzz/seeds" / folder)) {
+        std::string bytes = read_file(entry.path());
+        INFO(entry.path().string());
+        check(bytes);
+        ++files;
+        for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+            bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
+            check(bytes);
+            bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
+        }
+    }
+    return files;
+}
+
+}  // namespace
+
+TEST_CASE("a store relay's bytes cost its node alone, with any bit flipped") {
+    CHECK(check_seeds("store_relay", launcher::store_relay::check_relay_bytes) >= 7);
+}
+
+TEST_CASE("a session's lines are messages or refused, with any bit flipped") {
+    CHECK(check_seeds("session_line", session::check_session_bytes) >= 6);
+}
 
 TEST_CASE("every seed of the store's fuzzer is whole requests, and stays consistent with a bit flipped") {
     std::size_t files = 0;
