@@ -7,6 +7,7 @@
 #include "plan/roster.hpp"
 #include "rendezvous/coordinator.hpp"
 #include "rendezvous/join.hpp"
+#include "rendezvous/program_digest.hpp"
 #include "rendezvous/socket_directory.hpp"
 #include "report/console.hpp"
 #include "report/reporter.hpp"
@@ -67,6 +68,7 @@ JoinRequest join_request(const JobSpec& spec, const JobShape& shape, const std::
     request.ranks_here = shape.ranks_here;
     request.run_name = now_text();
     request.shared_directory = shared_directory(spec);
+    if (shape.nodes > 1) request.program_digest = program_digest();
     request.spec_digest = spec.source_digest;
     request.cancel_fd = cancel_fd;
     return request;

@@ -13,7 +13,6 @@ constexpr Setting kUnused[] = {
     {"resource_management.memory_per_gpu",
      [](const JobSpec& s) { return s.resources.memory_per_gpu_bytes.has_value(); }},
     {"rendezvous.preflight", [](const JobSpec& s) { return s.rendezvous.preflight; }},
-    {"rendezvous.secret_file", [](const JobSpec& s) { return !s.rendezvous.secret_file.empty(); }},
     {"monitoring.slurm_integration", [](const JobSpec& s) { return s.monitoring.slurm_integration; }},
     {"monitoring.resource_tracking", [](const JobSpec& s) { return s.monitoring.resource_tracking; }},
     {"monitoring.interval_seconds", [](const JobSpec& s) { return s.monitoring.interval_seconds.has_value(); }},
