@@ -86,7 +86,7 @@ struct GenerationFailed {
 struct NodeLost {
     std::string node;        ///< as the scheduler calls it
     std::vector<int> ranks;  ///< ascending
-    std::string why;         ///< "its connection broke", "it said nothing for 10 s"
+    std::string why;         ///< a sentence: "node2 (10.0.0.2) has fallen silent: …"
     int stopped = 0;         ///< ranks on other nodes that were stopped for it
     std::chrono::milliseconds stopped_others_in{0};
     std::chrono::milliseconds ran{0};  ///< the job, until then

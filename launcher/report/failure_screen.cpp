@@ -158,11 +158,13 @@ std::string failure_screen(const GenerationFailed& failure, const TextStyle& sty
 }
 
 std::string failure_screen(const NodeLost& lost, const TextStyle& style) {
-    std::string text = "\n" + style.red(fmt::format("✗ {} ({}) was lost", safe(lost.node), name_ranks(lost.ranks)));
-    text += fmt::format(": {}, {} after the start\n", safe(lost.why), format_duration(lost.ran));
+    std::string text = "\n" + style.red(fmt::format("✗ {} was lost", safe(lost.node)));
+    text += fmt::format(", with {}, {} after the start\n", name_ranks(lost.ranks), format_duration(lost.ran));
+    text += fmt::format("{}{}\n", kIndent, safe(lost.why));
     if (lost.stopped > 0)
         text += fmt::format("{}{} rank{} on the other nodes {} stopped in {}\n", kIndent, lost.stopped,
-                            lost.stopped == 1 ? "" : "s", lost.stopped == 1 ? "was" : "were", format_duration(lost.stopped_others_in));
+                            lost.stopped == 1 ? "" : "s", lost.stopped == 1 ? "was" : "were",
+                            format_duration(lost.stopped_others_in));
     return text + fmt::format("{}{}\n", kIndent,
                               style.yellow("the scheduler may know why: the node's state, its memory, its network"));
 }

@@ -103,7 +103,7 @@ void Reporter::show(const Event&, const NodeLost& lost) {
 }
 
 void Reporter::show(const Event&, const HeadLost& lost) {
-    console_.write_message(console_.style().red(fmt::format("✗ the head, {}, was lost: {}", lost.node, lost.why)));
+    console_.write_message(console_.style().red(fmt::format("✗ the head was lost: {}", lost.why)));
 }
 
 void Reporter::show(const Event&, const SpawnFailed& failure) {

@@ -19,9 +19,9 @@ namespace autolaunch::launcher {
 
 namespace {
 
-// Each of two steps that block; together they must not make the other nodes believe that this one is lost.
+// Each of the steps that block; together they must not make the other nodes believe that this one is lost.
 Deadline patience(const JobSpec& spec) {
-    return Deadline::after(std::min(std::chrono::milliseconds(5000), spec.rendezvous.lost_after / 3));
+    return Deadline::after(std::min(std::chrono::milliseconds(5000), spec.rendezvous.lost_after / 4));
 }
 
 // Local rank 0 runs in the agent's own task.

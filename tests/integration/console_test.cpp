@@ -341,10 +341,10 @@ TEST_CASE("on other nodes than the head events are recorded, and only the head's
     Reporter reporter(chosen, console);
     reporter.handle({{}, 0, WarningRaised{"heed this"}});
     reporter.handle({{}, 0, StopRequested{"SIGTERM"}});
-    reporter.handle({{}, 0, HeadLost{"node1", "its connection broke"}});
+    reporter.handle({{}, 0, HeadLost{"node1", "the head, node1, broke its connection"}});
     reporter.tick(Reporter::Clock::now() + Reporter::kStopNoticeDelay);
     console.pump();
-    CHECK(read_available(err.reader.get()) == "✗ the head, node1, was lost: its connection broke\n");
+    CHECK(read_available(err.reader.get()) == "✗ the head was lost: the head, node1, broke its connection\n");
     const std::string recorded = read_file(chosen.events_path);
     CHECK(std::count(recorded.begin(), recorded.end(), '\n') == 3);
 }

@@ -159,18 +159,19 @@ TEST_CASE("restarts that are used up, and a restart without a checkpoint") {
 TEST_CASE("a node that was lost, with its ranks") {
     NodeLost lost{.node = "node2",
                   .ranks = {8, 9, 10, 11},
-                  .why = "it said nothing for 10 s",
+                  .why = "node2 (10.0.0.2) has fallen silent",
                   .stopped = 4,
                   .stopped_others_in = 8ms,
                   .ran = 192s};
     CHECK(failure_screen(lost, TextStyle{}) == R"(
-✗ node2 (ranks 8-11) was lost: it said nothing for 10 s, 3 min 12 s after the start
+✗ node2 was lost, with ranks 8-11, 3 min 12 s after the start
+    node2 (10.0.0.2) has fallen silent
     4 ranks on the other nodes were stopped in 8 ms
     the scheduler may know why: the node's state, its memory, its network
 )");
     lost.ranks = {3};
     lost.stopped = 0;
-    CHECK(failure_screen(lost, TextStyle{}).starts_with("\n✗ node2 (rank 3) was lost: "));
+    CHECK(failure_screen(lost, TextStyle{}).starts_with("\n✗ node2 was lost, with rank 3, "));
     CHECK(failure_screen(lost, TextStyle{}).find("stopped") == std::string::npos);
 }
 
