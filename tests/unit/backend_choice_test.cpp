@@ -24,6 +24,11 @@ const RankInfo kOneNode = place(LaunchedBy::autolaunch, 8, 8, 1);
 const RankInfo kTwoNodes = place(LaunchedBy::autolaunch, 16, 8, 2);
 const RankInfo kMpiTwoNodes = place(LaunchedBy::mpi, 16, 8, 2);
 
+RankInfo served(RankInfo info) {
+    info.serves_mpi = true;
+    return info;
+}
+
 Error refusal(std::string_view wanted, const RankInfo& info, bool mpi_built_in) {
     try {
         choose_backend(wanted, info, mpi_built_in);
@@ -44,6 +49,17 @@ TEST_CASE("auto takes self for one rank, mpi under an MPI launcher, else shm on 
     CHECK(choose_backend("auto", place(LaunchedBy::mpi, 4, 4, 1), false) == BackendChoice::shm);
 }
 
+TEST_CASE("auto takes mpi on several nodes where autolaunch serves it") {
+    CHECK(choose_backend("auto", served(kTwoNodes), true) == BackendChoice::mpi);
+    CHECK(choose_backend("auto", served(kOneNode), true) == BackendChoice::shm);
+}
+
+TEST_CASE("MPI that nobody serves is refused before it makes N jobs of one rank") {
+    const Error error = refusal("mpi", kTwoNodes, true);
+    CHECK(error.code() == ErrorCode::unsupported);
+    CHECK(error.hint().find("trainer.mpi") != std::string::npos);
+}
+
 TEST_CASE("several nodes without MPI are refused, with what to do") {
     const Error with_mpi = refusal("auto", kTwoNodes, true);
     CHECK(with_mpi.code() == ErrorCode::unsupported);
@@ -54,7 +70,8 @@ TEST_CASE("several nodes without MPI are refused, with what to do") {
 }
 
 TEST_CASE("a named backend must be able to serve the ranks") {
-    CHECK(choose_backend("mpi", kTwoNodes, true) == BackendChoice::mpi);
+    CHECK(choose_backend("mpi", served(kTwoNodes), true) == BackendChoice::mpi);
+    CHECK(choose_backend("mpi", served(kOneNode), true) == BackendChoice::mpi);
     CHECK(choose_backend("shm", kAlone, true) == BackendChoice::shm);
     CHECK(refusal("self", kOneNode, true).code() == ErrorCode::unsupported);
     CHECK(refusal("shm", kTwoNodes, true).code() == ErrorCode::unsupported);

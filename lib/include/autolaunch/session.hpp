@@ -26,7 +26,8 @@ struct RankInfo {
     int node_count = 1;
     int generation = 0;  ///< attempt number; grows by one with every restart
     int max_restarts = 0;
-    std::string run_id;  ///< equal on all ranks of the job, different between jobs; empty when nobody launched us
+    std::string run_id;       ///< equal on all ranks of the job, different between jobs; empty when nobody launched us
+    bool serves_mpi = false;  ///< the launcher tells MPI who this rank is: MPI_Init finds the others
 };
 
 /// What a trainer tells about a step it finished. Only `step` is required; report what you know.

@@ -13,6 +13,10 @@ namespace autolaunch {
 namespace {
 
 constexpr char kBuildHint[] = "build with AUTOLAUNCH_WITH_MPI=ON";
+constexpr char kServeHint[] = "set trainer.mpi to pmix (or pmi1 for MPICH), so that autolaunch serves MPI to its ranks";
+constexpr char kLaunchHint[] =
+    "start the ranks by autolaunch or through MPI (mpirun, or srun --mpi=pmix), or set backend to \"mpi\" if they can "
+    "reach each other that way";
 
 bool on_one_node(const RankInfo& info) { return info.node_count == 1 && info.local_world_size == info.world_size; }
 
@@ -20,11 +24,12 @@ BackendChoice choose_automatically(const RankInfo& info, bool mpi_built_in) {
     if (info.world_size == 1) return BackendChoice::self;
     if (info.launched_by == LaunchedBy::mpi && mpi_built_in) return BackendChoice::mpi;
     if (on_one_node(info)) return BackendChoice::shm;
+    if (info.serves_mpi && mpi_built_in) return BackendChoice::mpi;
     throw Error(ErrorCode::unsupported,
                 fmt::format("no backend joins {} CPU ranks on {} nodes", info.world_size, info.node_count),
-                mpi_built_in ? "start the ranks through MPI (mpirun, or srun --mpi=pmix), or set backend to \"mpi\" "
-                               "if they can reach each other that way"
-                             : kBuildHint);
+                !mpi_built_in                                ? kBuildHint
+                : info.launched_by == LaunchedBy::autolaunch ? kServeHint
+                                                             : kLaunchHint);
 }
 
 [[noreturn]] void refuse_unknown(std::string_view wanted) {
@@ -51,8 +56,11 @@ BackendChoice choose_backend(std::string_view wanted, const RankInfo& info, bool
                     "set backend to \"mpi\"");
     }
     if (wanted == "mpi") {
-        if (mpi_built_in) return BackendChoice::mpi;
-        throw Error(ErrorCode::unsupported, "backend mpi is not in this build", kBuildHint);
+        if (!mpi_built_in) throw Error(ErrorCode::unsupported, "backend mpi is not in this build", kBuildHint);
+        if (info.launched_by == LaunchedBy::autolaunch && info.world_size > 1 && !info.serves_mpi)
+            throw Error(ErrorCode::unsupported, "MPI would take each rank for rank 0 of 1: nobody serves it",
+                        kServeHint);
+        return BackendChoice::mpi;
     }
     refuse_unknown(wanted);
 }

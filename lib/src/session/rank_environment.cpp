@@ -95,6 +95,7 @@ RankInfo read_torchrun(const Reader& reader, LaunchedBy launched_by) {
     info.generation = reader.number(reader.first_of({env::kGeneration, env::kRestartCount}), 0);
     info.max_restarts = reader.number(env::kMaxRestarts, 0);
     info.run_id = reader.text(env::kRunId);
+    info.serves_mpi = launched_by == LaunchedBy::autolaunch && reader.has(env::kMpi);
     return info;
 }
 
@@ -109,6 +110,7 @@ struct MpiNames {
 RankInfo read_mpi(const Reader& reader, const MpiNames& names) {
     RankInfo info;
     info.launched_by = LaunchedBy::mpi;
+    info.serves_mpi = true;
     info.rank = reader.required(names.rank, std::string(names.size) + " is");
     info.world_size = reader.required(names.size, std::string(names.rank) + " is");
     check_below(info.rank, names.rank, info.world_size, names.size);

@@ -2,6 +2,19 @@
 
 #include <mutex>
 
+// An ELF note in every program that has this file: it may need MPI only because libautolaunch does, which asks for it
+// only when a communicator of that backend is made. autolaunch then serves MPI where that may happen (docs/mpi.md).
+#if defined(__ELF__) && !defined(__arm__)
+__asm__(
+    ".pushsection .note.autolaunch,\"a\",@note\n"
+    ".balign 4\n"
+    ".long 11, 4, 1\n"
+    ".asciz \"autolaunch\"\n"
+    ".balign 4\n"
+    ".long 1\n"
+    ".popsection\n");
+#endif
+
 namespace autolaunch::mpi {
 
 void check(int code, const char* doing) {
