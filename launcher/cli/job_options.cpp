@@ -161,6 +161,13 @@ std::string binding_from(const std::string& word) {
     return word;
 }
 
+std::string mpi_from(const std::string& word) {
+    constexpr std::array<std::string_view, 4> kWords = {"auto", "none", "pmix", "pmi1"};
+    if (std::find(kWords.begin(), kWords.end(), word) == kWords.end())
+        throw UsageError("--mpi " + word + ": expected auto, none, pmix or pmi1");
+    return word;
+}
+
 void apply_rendezvous(const JobOptions& options, JobSpec& spec, std::vector<std::string>& notes) {
     if (options.rdzv_endpoint) apply_endpoint(*options.rdzv_endpoint, spec.rendezvous);
     if (options.rdzv_conf) apply_rdzv_conf(*options.rdzv_conf, spec.rendezvous, notes);
@@ -209,6 +216,7 @@ void apply_options(const JobOptions& options, JobSpec& spec, std::vector<std::st
     if (options.nproc_per_node) apply_nproc_per_node(*options.nproc_per_node, spec.resources);
     if (options.max_restarts) spec.restart.max_restarts = number_from(*options.max_restarts, "--max-restarts", 0);
     if (options.numa_binding) spec.resources.binding = binding_from(*options.numa_binding);
+    if (options.mpi) spec.trainer.mpi = mpi_from(*options.mpi);
     if (options.role) spec.role = *options.role;
     if (options.signals_to_handle) spec.stop_signals = signals_from(*options.signals_to_handle);
     if (options.log_dir) spec.run_dir = *options.log_dir;

@@ -141,6 +141,9 @@ void OptionParser::add_job_options() {
     text("--numa-binding", job_.numa_binding, "node, socket, exclusive or core-complex")
         ->type_name("HOW")
         ->group(group);
+    text("--mpi", job_.mpi, "How MPI ranks find each other: auto, none, pmix (Open MPI) or pmi1 (MPICH)")
+        ->type_name("HOW")
+        ->group(group);
     text("--role", job_.role, "ROLE_NAME of the ranks")->type_name("NAME")->group(group);
     text("--signals-to-handle", job_.signals_to_handle, "Signals that stop the job, such as SIGTERM,SIGINT")
         ->type_name("LIST")

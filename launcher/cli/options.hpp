@@ -9,7 +9,7 @@ namespace autolaunch::launcher {
 /// Options that say what a job is like, as given: torchrun's, with torchrun's meanings. job_options.hpp reads them.
 struct JobOptions {
     std::optional<std::string> nnodes, nproc_per_node, max_restarts, node_rank, master_addr, master_port, rdzv_endpoint,
-        rdzv_id, rdzv_conf, redirects, tee, log_dir, local_ranks_filter, role, numa_binding, signals_to_handle,
+        rdzv_id, rdzv_conf, redirects, tee, log_dir, local_ranks_filter, role, numa_binding, mpi, signals_to_handle,
         local_addr;
     std::optional<bool> standalone, module, no_python, run_path, quiet;
 };

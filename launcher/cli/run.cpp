@@ -5,6 +5,7 @@
 #include "cli/node_tasks.hpp"
 #include "plan/job_shape.hpp"
 #include "plan/roster.hpp"
+#include "pmi/mpi_linkage.hpp"
 #include "rendezvous/coordinator.hpp"
 #include "rendezvous/join.hpp"
 #include "rendezvous/program_digest.hpp"
@@ -93,6 +94,7 @@ Prepared prepare(asio::io_context& io, Joined& joined, const JobSpec& spec, cons
     try {
         LaunchPlan plan =
             make_plan(spec, allocation, topology, joined.roster, environment, std::filesystem::current_path());
+        plan.mpi = choose_mpi(plan, environment);
         RunDirectory run_dir(plan);
         return {std::move(plan), std::move(run_dir)};
     } catch (const Error& error) {
@@ -108,7 +110,9 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
     const NodeTopology topology = read_local_topology();
     const JobShape shape = decide_shape(spec, allocation, topology);
     const Roster roster = assume_alike(allocation, shape.ranks_here, now_text());
-    return make_plan(spec, allocation, topology, roster, environment, std::filesystem::current_path());
+    LaunchPlan plan = make_plan(spec, allocation, topology, roster, environment, std::filesystem::current_path());
+    plan.mpi = choose_mpi(plan, environment);
+    return plan;
 }
 
 int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::string& version) {

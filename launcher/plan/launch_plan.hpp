@@ -2,6 +2,7 @@
 #include "allocation/allocation.hpp"
 #include "binding/binding.hpp"
 #include "nccl_env/nccl_env.hpp"
+#include "plan/mpi_choice.hpp"
 #include "plan/roster.hpp"
 #include "spec/job_spec.hpp"
 #include "topology/node_topology.hpp"
@@ -41,6 +42,7 @@ struct LaunchPlan {
     int numa_node_count = 1;
     BindingMode binding_mode = BindingMode::node;
     int node_count = 1;
+    MpiChoice mpi;  ///< decided after make_plan(): it takes a look at the program's file
 };
 
 /// What is known only once a generation has its sockets.

@@ -59,6 +59,7 @@ std::string plan_json(const LaunchPlan& plan) {
                         {"nodes", {{"count", plan.node_count}, {"names", plan.node_names}, {"rank", plan.node_rank}}},
                         {"world_size", plan.world_size},
                         {"binding", binding_mode_name(plan.binding_mode)},
+                        {"mpi", {{"mode", mpi_mode_name(plan.mpi.mode)}, {"reason", plan.mpi.reason}}},
                         {"gpu_count", plan.gpu_count},
                         {"numa_node_count", plan.numa_node_count},
                         {"ranks", ranks},

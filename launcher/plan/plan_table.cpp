@@ -85,10 +85,13 @@ std::string nccl_section(const NcclEnvironment& nccl) {
     return format_rows(rows, "  ");
 }
 
+std::string describe_mpi(const MpiChoice& mpi) { return fmt::format("{}: {}", mpi_mode_name(mpi.mode), mpi.reason); }
+
 std::string head(const LaunchPlan& plan) {
     std::string text = fmt::format("{}   run {}\n", plan.job_name, plan.run_id);
     text += format_rows({{"node", fmt::format("{}, {} of {}", plan.hostname, plan.node_rank + 1, plan.node_count)},
                          {"placement", describe_placement(plan)},
+                         {"mpi", describe_mpi(plan.mpi)},
                          {"command", join(plan.ranks.front().argv, " ")},
                          {"workdir", plan.workdir},
                          {"run dir", plan.run_dir}},

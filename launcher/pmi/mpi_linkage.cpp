@@ -3,6 +3,8 @@
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 #include "pmi/elf_file.hpp"
+#include "pmi/pmixd_process.hpp"
+#include "spawn/program_search.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -180,6 +182,20 @@ MpiChoice choose_mpi(const MpiFacts& facts) {
             return {MpiMode::none, false, "there is no autolaunch-pmixd"};
     }
     return {linkage.mode, false, "the program needs " + linkage.library + ", which takes " + name_of(linkage.mode)};
+}
+
+MpiChoice choose_mpi(const LaunchPlan& plan, const EnvironmentMap& environment) {
+    MpiFacts facts;
+    facts.setting = plan.spec.trainer.mpi;
+    facts.backend = plan.spec.distributed.backend;
+    facts.several_nodes = plan.node_count > 1;
+    if (facts.setting == "auto") {
+        const auto of_rank = rank_environment(plan, plan.ranks.front(), {}, environment);
+        const ProgramSearch program = find_program(plan.ranks.front().argv.front(), of_rank, plan.workdir);
+        if (program.error_number == 0) facts.linkage = find_mpi_linkage(program.path, of_rank);
+        facts.has_pmixd = facts.linkage.mode != MpiMode::pmix || !find_pmixd(of_rank).empty();
+    }
+    return choose_mpi(facts);
 }
 
 }  // namespace autolaunch::launcher

@@ -1,4 +1,5 @@
 #pragma once
+#include "plan/launch_plan.hpp"
 #include "plan/mpi_choice.hpp"
 
 #include <optional>
@@ -33,5 +34,8 @@ struct MpiFacts {
 
 /// Pure; docs/mpi.md has the rules.
 MpiChoice choose_mpi(const MpiFacts& facts);
+
+/// For a plan that is complete but for this. Looks at the program's file. `environment` is the launcher's own.
+MpiChoice choose_mpi(const LaunchPlan& plan, const EnvironmentMap& environment);
 
 }  // namespace autolaunch::launcher

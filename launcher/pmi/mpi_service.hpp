@@ -43,9 +43,9 @@ class MpiService {
 public:
     /// A rank has failed, whatever its process does.
     struct Fault {
-        std::string why;               ///< as in "rank 3 <why>"
-        std::optional<int> exit_code;  ///< what it wants to exit with
-        bool ends_by_itself = false;   ///< soon; else it waits to be ended
+        std::string why;              ///< as in "rank 3 <why>"
+        int exit_code = 1;            ///< what its end counts as, when we make it end
+        bool ends_by_itself = false;  ///< soon; else it waits to be ended
     };
     struct Handlers {
         /// The rank called MPI_Abort, broke the protocol or waits for what will never come.

@@ -123,8 +123,7 @@ void Pmi1Service::handle_lines(int local_rank) {
         if (left_silently_ && line.starts_with("cmd=init"))
             call_later([this, rank = rank_of(local_rank)] {
                 handlers_.on_rank_failed(
-                    rank,
-                    {"waits in MPI_Init for rank " + std::to_string(*left_silently_) + ", which has ended", {}, false});
+                    rank, {"waits in MPI_Init for rank " + std::to_string(*left_silently_) + ", which has ended"});
             });
     }
     from.received.erase(0, begin);
@@ -162,7 +161,7 @@ void Pmi1Service::send(int local_rank, const std::string& line) {
 
 void Pmi1Service::drop(int local_rank, const std::string& why) {
     link(local_rank).socket.close();
-    call_later([this, rank = rank_of(local_rank), why] { handlers_.on_rank_failed(rank, {why, {}, false}); });
+    call_later([this, rank = rank_of(local_rank), why] { handlers_.on_rank_failed(rank, {why}); });
 }
 
 void Pmi1Service::fence() {

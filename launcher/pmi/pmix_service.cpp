@@ -114,7 +114,7 @@ void PmixService::on(const pmixd::Connected& connected) {
     if (!left_silently_) return;
     call_later([this, rank = connected.rank] {
         handlers_.on_rank_failed(
-            rank, {"waits in MPI_Init for rank " + std::to_string(*left_silently_) + ", which has ended", {}, false});
+            rank, {"waits in MPI_Init for rank " + std::to_string(*left_silently_) + ", which has ended"});
     });
 }
 

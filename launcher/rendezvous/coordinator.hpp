@@ -48,6 +48,8 @@ public:
     /// On every node. Throws SystemError.
     GenerationSockets open(asio::io_context& io, Member& member, const control::StartGeneration& start,
                            SessionServer::Callback on_message) const;
+    /// For other sockets of the agent.
+    const std::filesystem::path& socket_directory() const { return socket_directory_; }
 
 private:
     const LaunchPlan& plan_;

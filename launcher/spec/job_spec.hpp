@@ -16,6 +16,7 @@ struct TrainerSpec {
     std::string module;                      ///< `python -m module`, with `command` as its arguments
     std::string workdir;                     ///< empty: where autolaunch was started
     std::map<std::string, std::string> env;  ///< wins over everything autolaunch would set
+    std::string mpi = "auto";                ///< auto, none, pmix, pmi1
 };
 
 struct DistributedSpec {

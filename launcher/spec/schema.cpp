@@ -26,6 +26,13 @@ Section trainer_section() {
           "Where ranks start. Without it: where autolaunch was started."},
          {"env", Form::text_map, FIELD(trainer.env), "",
           "Environment variables of every rank; they win over all others."},
+         {"mpi",
+          Form::text,
+          FIELD(trainer.mpi),
+          "auto",
+          "How ranks that use MPI find each other: by PMIx (Open MPI), by PMI-1 (MPICH and its relatives) or not at all. "
+          "auto takes what the program is linked with; name it for scripts, such as mpi4py's.",
+          {"auto", "none", "pmix", "pmi1"}},
          {"config", Form::free_form, std::monostate{}, "",
           "The trainer's own settings. They reach it untouched, in the file named by AUTOLAUNCH_TRAINER_CONFIG."}}};
 }

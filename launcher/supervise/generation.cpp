@@ -30,7 +30,8 @@ bool has_stand_in(const StandIns* stand_ins, int local_rank) { return stand_ins 
 }  // namespace
 
 Generation::Generation(const NodeContext& node, const control::StartGeneration& start, Callbacks callbacks)
-    : plan_(node.plan),
+    : node_(node),
+      plan_(node.plan),
       stand_ins_(node.stand_ins),
       number_(start.generation),
       callbacks_(std::move(callbacks)),
@@ -50,8 +51,31 @@ bool Generation::start_next(const Inheritance& inherited) {
     const auto next = std::find_if(ranks_.begin(), ranks_.end(), planned);
     if (next == ranks_.end()) return false;
     starting_rank_ = next->plan().rank;
+    if (plan_.mpi.mode != MpiMode::none && mpi_ == nullptr) start_mpi(inherited);
     start_rank(*next, inherited);
     return true;
+}
+
+void Generation::start_mpi(const Inheritance& inherited) {
+    const auto kill = [this](int rank) {
+        if (RankProcess* const found = find(rank)) found->send(SIGKILL);
+    };
+    const MpiRanks::Context context{
+        .io = node_.io,
+        .plan = plan_,
+        .roster = node_.roster,
+        .member = node_.member,
+        .socket_directory = node_.coordinator.socket_directory(),
+        .generation = number_,
+        .environment = rank_environment(plan_, plan_.ranks.front(), sockets_.facts, inherited.environment)};
+    mpi_ = std::make_unique<MpiRanks>(
+        context, patience(plan_.spec),
+        MpiRanks::Callbacks{.warn = [this](const std::string& text) { callbacks_.report(WarningRaised{text}); },
+                            .kill = kill,
+                            .kill_all =
+                                [this, kill] {
+                                    for (const auto& rank : plan_.ranks) kill(rank.rank);
+                                }});
 }
 
 void Generation::start_rank(RankProcess& rank, const Inheritance& inherited) {
@@ -69,6 +93,7 @@ void Generation::start_rank(RankProcess& rank, const Inheritance& inherited) {
                    .stdin_fd = no_input.get(),
                    .stdout_fd = files.out.get(),
                    .stderr_fd = files.err.get()};
+    if (mpi_) mpi_->prepare(rank.plan().local_rank, spec);
     Child child;
     try {
         child = rank.start(spec, [this](RankProcess& ended) { on_end(ended); });
@@ -77,6 +102,7 @@ void Generation::start_rank(RankProcess& rank, const Inheritance& inherited) {
         throw;
     }
     rank.apply(RankEvent::started);
+    if (mpi_) mpi_->was_started(rank.plan().local_rank);
     follower_.add_rank(rank.plan().rank, rank.plan().local_rank, files);
     callbacks_.report(RankStarted{.rank = rank.plan().rank,
                                   .local_rank = rank.plan().local_rank,
@@ -138,9 +164,11 @@ void Generation::forward(int number) {
 }
 
 void Generation::on_end(RankProcess& rank) {
-    exits_.push_back(rank.exited());
+    RankExited end = rank.exited();
+    if (mpi_) mpi_->correct(end);
+    exits_.push_back(end);
     follower_.rank_ended(rank.plan().rank);
-    callbacks_.report(rank.exited());
+    callbacks_.report(end);
     callbacks_.rank_ended();
 }
 

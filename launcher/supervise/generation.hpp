@@ -6,6 +6,7 @@
 #include "rendezvous/member.hpp"
 #include "report/event.hpp"
 #include "spawn/stand_ins.hpp"
+#include "supervise/mpi_ranks.hpp"
 #include "supervise/rank_process.hpp"
 #include "supervise/rank_table.hpp"
 
@@ -14,6 +15,7 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +34,7 @@ struct NodeContext {
     const LaunchPlan& plan;
     Coordinator& coordinator;
     Member& member;
+    const Roster& roster;
     std::filesystem::path trainer_config;
     StandIns* stand_ins = nullptr;  ///< tasks of this node that local ranks from 1 up are started in
 };
@@ -81,6 +84,7 @@ public:
 
 private:
     void start_rank(RankProcess& rank, const Inheritance& inherited);
+    void start_mpi(const Inheritance& inherited);
     void warn_about_placement(const RankProcess& rank, const Child& child);
     void act(RankProcess& rank, RankAction action);
     void signal(RankProcess& rank, int number);
@@ -89,6 +93,7 @@ private:
     RankProcess* find(int rank);
     void on_message(const SessionPeer& peer, const session::RankMessage& message);
 
+    const NodeContext& node_;
     const LaunchPlan& plan_;
     StandIns* const stand_ins_;
     const int number_;
@@ -100,6 +105,7 @@ private:
     int starting_rank_ = 0;
     const std::optional<std::int64_t> oom_kills_before_;
     std::optional<std::int64_t> checkpoint_step_;
+    std::unique_ptr<MpiRanks> mpi_;  ///< from the first rank's start; null without MPI
 };
 
 }  // namespace autolaunch::launcher

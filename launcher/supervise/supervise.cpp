@@ -8,8 +8,13 @@
 namespace autolaunch::launcher {
 
 int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone, const EnvironmentMap& inherited) {
-    const NodeContext context{
-        io, job.plan, job.coordinator, *job.joined.member, job.run_dir.trainer_config_path(), job.stand_ins};
+    const NodeContext context{io,
+                              job.plan,
+                              job.coordinator,
+                              *job.joined.member,
+                              job.joined.roster,
+                              job.run_dir.trainer_config_path(),
+                              job.stand_ins};
     NodeSupervisor node(context, job.joined.roster.nodes[0].name, job.output, std::move(keeper_gone));
     std::optional<JobSupervisor> head;
     if (job.joined.head) {

@@ -49,7 +49,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "launcher/rendezvous", "launcher/logs", "launcher/report"}},
     {"launcher/cli",
      {"lib/base", "launcher/spec", "launcher/allocation", "launcher/topology", "launcher/plan", "launcher/rendezvous",
-      "launcher/spawn", "launcher/logs", "launcher/report", "launcher/supervise"}},
+      "launcher/spawn", "launcher/pmi", "launcher/logs", "launcher/report", "launcher/supervise"}},
 };
 
 // Third-party headers that only one room may include.

@@ -1,0 +1,89 @@
+#include "supervise/mpi_ranks.hpp"
+
+#include "base/hash.hpp"
+#include "logs/rank_files.hpp"
+
+#include <csignal>
+#include <filesystem>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+constexpr auto kOwnEndTimeout = std::chrono::seconds(2);
+constexpr int kFailed = 1;  // what mpirun, too, makes of a 0 that cannot be meant
+
+MpiJob describe(const MpiRanks::Context& context) {
+    const std::string number = std::to_string(context.generation);
+    MpiJob job;
+    job.roster = context.roster;
+    for (RosterNode& node : job.roster.nodes)
+        if (node.name.empty()) node.name = context.plan.hostname;
+    job.generation = context.generation;
+    job.job_name = "autolaunch-" + hex64(hash64(context.plan.run_id.data(), context.plan.run_id.size()));
+    job.directory = context.socket_directory / ("mpi-" + number);
+    const auto folder = rank_directory(context.plan.run_dir, context.generation, 0).parent_path();
+    std::filesystem::create_directories(folder);
+    job.log = folder / ("pmixd-" + std::to_string(context.roster.self) + ".log");
+    job.cores = static_cast<int>(std::thread::hardware_concurrency());  // of this process's affinity mask
+    job.environment = context.environment;
+    job.asked_for = context.plan.mpi.asked_for;
+    return job;
+}
+
+// 256, and every other code of which the system keeps only eight zero bits, is no success.
+int exit_code_of(int mpi_code) { return (mpi_code & 0xFF) != 0 ? mpi_code & 0xFF : kFailed; }
+
+}  // namespace
+
+MpiRanks::MpiRanks(const Context& context, Deadline deadline, Callbacks callbacks)
+    : io_(context.io),
+      callbacks_(std::move(callbacks)),
+      service_(start_mpi_service(
+          context.io, context.plan.mpi.mode, describe(context), context.member,
+          {.on_rank_failed = [this](int rank, const MpiService::Fault& fault) { on_fault(rank, fault); },
+           .on_broken =
+               [this](const std::string& why) {
+                   if (over_) return;
+                   callbacks_.warn("MPI ranks cannot go on: " + why);
+                   callbacks_.kill_all();
+               },
+           .on_warning = [this](const std::string& text) { callbacks_.warn(text); }})) {
+    service_->await_ready(deadline);
+}
+
+void MpiRanks::prepare(int local_rank, ChildSpec& spec) {
+    const MpiRankStart start = service_->start_of(local_rank);
+    spec.environment = with_mpi(std::move(spec.environment), start.environment);
+    spec.inherited_fd = start.inherited_fd;
+}
+
+void MpiRanks::on_fault(int rank, const MpiService::Fault& fault) {
+    if (over_ || !faults_.emplace(rank, fault).second) return;
+    callbacks_.warn("rank " + std::to_string(rank) + ' ' + fault.why);
+    if (!fault.ends_by_itself) return callbacks_.kill(rank);
+    asio::steady_timer& timer = patience_.emplace_back(io_, kOwnEndTimeout);
+    timer.async_wait([this, rank](const std::error_code& error) {
+        if (!error) callbacks_.kill(rank);
+    });
+}
+
+void MpiRanks::correct(RankExited& end) {
+    const auto failed = faults_.find(end.rank);
+    if (failed != faults_.end()) {
+        if (end.signal == SIGKILL || end.exit_code == 0) {
+            end.signal.reset();
+            end.exit_code = exit_code_of(failed->second.exit_code);
+        }
+    } else if (end.exit_code == 0 && !end.asked_to_stop) {
+        const MpiService::Departure departure = service_->departure(end.local_rank);
+        if (!departure.why.empty()) callbacks_.warn("rank " + std::to_string(end.rank) + ' ' + departure.why);
+        if (departure.fatal) end.exit_code = kFailed;
+    }
+    over_ = over_ || end.exit_code != 0;
+}
+
+}  // namespace autolaunch::launcher

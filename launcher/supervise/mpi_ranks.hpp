@@ -1,0 +1,64 @@
+#pragma once
+#include "base/deadline.hpp"
+#include "plan/launch_plan.hpp"
+#include "pmi/mpi_service.hpp"
+#include "rendezvous/member.hpp"
+#include "report/event.hpp"
+#include "spawn/spawn.hpp"
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+
+#include <filesystem>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+/// The MPI side of one generation: gives ranks what their MPI needs to find the others, and corrects what their ends
+/// look like by what MPI knows of them.
+///
+/// Owner: Generation. Threads: the agent's one. Blocks: the constructor, until ranks may start.
+class MpiRanks {
+public:
+    struct Callbacks {
+        std::function<void(const std::string& text)> warn;
+        std::function<void(int rank)> kill;  ///< the rank, if it still runs
+        std::function<void()> kill_all;      ///< this node's ranks
+    };
+    struct Context {
+        asio::io_context& io;
+        const LaunchPlan& plan;
+        const Roster& roster;
+        Member& member;
+        std::filesystem::path socket_directory;
+        int generation = 0;
+        std::vector<std::string> environment;  ///< of a rank, as planned
+    };
+
+    /// Throws Error.
+    MpiRanks(const Context& context, Deadline deadline, Callbacks callbacks);
+
+    /// Adds to what the rank is started with.
+    void prepare(int local_rank, ChildSpec& spec);
+    void was_started(int local_rank) { service_->was_started(local_rank); }
+    /// A rank that called MPI_Abort ends with the code it gave; one that left the others waiting has failed.
+    void correct(RankExited& end);
+
+private:
+    void on_fault(int rank, const MpiService::Fault& fault);
+
+    asio::io_context& io_;
+    Callbacks callbacks_;
+    std::map<int, MpiService::Fault> faults_;  ///< by rank
+    std::list<asio::steady_timer> patience_;   ///< with ranks that should end by themselves
+    bool over_ = false;                        ///< a rank has failed: what else happens follows from that
+    std::unique_ptr<MpiService> service_;
+};
+
+}  // namespace autolaunch::launcher
