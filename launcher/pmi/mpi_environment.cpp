@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <set>
 #include <string_view>
 
 namespace autolaunch::launcher {
@@ -110,6 +112,22 @@ MpiEnvironment pmi1_environment(const MpiPlace& place, int fd) {
     add(identity, "MPI_LOCALRANKID", place.local_rank);  // mpiexec's names
     add(identity, "MPI_LOCALNRANKS", place.local_size);
     return environment;
+}
+
+std::vector<std::string> node_labels(const Roster& roster) {
+    std::vector<std::string> labels;
+    std::set<std::string> taken;
+    for (std::size_t node = 0; node < roster.nodes.size(); ++node) {
+        std::string label = roster.nodes[node].name.empty() ? "node" : roster.nodes[node].name;
+        for (char& c : label)
+            if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '.') c = '-';
+        if (!taken.insert(label).second) {
+            label += ".node" + std::to_string(node);
+            taken.insert(label);
+        }
+        labels.push_back(std::move(label));
+    }
+    return labels;
 }
 
 std::string process_mapping(const std::vector<int>& ranks_per_node) {

@@ -1,4 +1,6 @@
 #pragma once
+#include "plan/roster.hpp"
+
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +37,10 @@ MpiEnvironment open_mpi_environment(const MpiPlace& place, const OpenMpiNode& no
 
 /// For MPICH and others that speak PMI-1 on descriptor `fd`.
 MpiEnvironment pmi1_environment(const MpiPlace& place, int fd);
+
+/// A name for each node that no other has, of characters that PMIx's lists can hold: the scheduler's, where it has
+/// these properties. Equal on all nodes for equal rosters.
+std::vector<std::string> node_labels(const Roster& roster);
 
 /// "(vector,(0,2,4),(2,1,3))" of {4, 4, 3}: which ranks share a node, as PMI-1 says it.
 std::string process_mapping(const std::vector<int>& ranks_per_node);

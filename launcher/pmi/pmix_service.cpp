@@ -46,7 +46,9 @@ PmixService::PmixService(asio::io_context& io, const MpiJob& job, Member& member
                        .name_space = job_.job_name + '.' + std::to_string(job_.generation),
                        .node_rank = job_.roster.self,
                        .nodes = {}};
-    for (const RosterNode& node : job_.roster.nodes) start.nodes.emplace_back(node.name, node.ranks);
+    const auto labels = node_labels(job_.roster);
+    for (std::size_t node = 0; node < labels.size(); ++node)
+        start.nodes.emplace_back(labels[node], job_.roster.nodes[node].ranks);
     pmixd_->send(start);
     node_ = {.directory = directory_.path() / "job",
              .in_memory = directory_.in_memory(),

@@ -20,8 +20,6 @@ MpiJob describe(const MpiRanks::Context& context) {
     const std::string number = std::to_string(context.generation);
     MpiJob job;
     job.roster = context.roster;
-    for (RosterNode& node : job.roster.nodes)
-        if (node.name.empty()) node.name = context.plan.hostname;
     job.generation = context.generation;
     job.job_name = "autolaunch-" + hex64(hash64(context.plan.run_id.data(), context.plan.run_id.size()));
     job.directory = context.socket_directory / ("mpi-" + number);
@@ -42,6 +40,7 @@ int exit_code_of(int mpi_code) { return (mpi_code & 0xFF) != 0 ? mpi_code & 0xFF
 MpiRanks::MpiRanks(const Context& context, Deadline deadline, Callbacks callbacks)
     : io_(context.io),
       callbacks_(std::move(callbacks)),
+      running_(context.plan.ranks.size()),
       service_(start_mpi_service(
           context.io, context.plan.mpi.mode, describe(context), context.member,
           {.on_rank_failed = [this](int rank, const MpiService::Fault& fault) { on_fault(rank, fault); },
@@ -83,7 +82,7 @@ void MpiRanks::correct(RankExited& end) {
         if (!departure.why.empty()) callbacks_.warn("rank " + std::to_string(end.rank) + ' ' + departure.why);
         if (departure.fatal) end.exit_code = kFailed;
     }
-    over_ = over_ || end.exit_code != 0;
+    over_ = over_ || end.exit_code != 0 || --running_ == 0;
 }
 
 }  // namespace autolaunch::launcher

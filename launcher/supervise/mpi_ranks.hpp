@@ -9,6 +9,7 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
+#include <cstddef>
 #include <filesystem>
 #include <functional>
 #include <list>
@@ -57,7 +58,8 @@ private:
     Callbacks callbacks_;
     std::map<int, MpiService::Fault> faults_;  ///< by rank
     std::list<asio::steady_timer> patience_;   ///< with ranks that should end by themselves
-    bool over_ = false;                        ///< a rank has failed: what else happens follows from that
+    std::size_t running_;                      ///< ranks that have not ended
+    bool over_ = false;  ///< a rank has failed, or all have ended: what else happens means nothing
     std::unique_ptr<MpiService> service_;
 };
 

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 
 using namespace autolaunch;
 using namespace autolaunch::launcher;
@@ -160,6 +161,15 @@ TEST_CASE("PMI-1's process mapping counts nodes of equal size together") {
     CHECK(process_mapping({4}) == "(vector,(0,1,4))");
     CHECK(process_mapping({4, 4, 4}) == "(vector,(0,3,4))");
     CHECK(process_mapping({4, 4, 3, 1, 1}) == "(vector,(0,2,4),(2,1,3),(3,2,1))");
+}
+
+TEST_CASE("nodes are told apart, whatever they are called") {
+    Roster roster;
+    for (const char* name : {"a1", "b,c;d", "a1", "", "", "a1.node2"}) roster.nodes.push_back({name, 1});
+    const auto labels = node_labels(roster);
+    CHECK(labels[0] == "a1");
+    CHECK(labels[1] == "b-c-d");
+    CHECK(std::set<std::string>(labels.begin(), labels.end()).size() == roster.nodes.size());
 }
 
 TEST_CASE("a rank's environment has who it is, and the user's settings before ours") {
