@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -399,7 +400,12 @@ TEST_CASE("failures on two nodes: the earlier one is the first, the other is tol
 TEST_CASE("trainers on all nodes stop by themselves, and ask to be requeued") {
     Nodes nodes(2, 2, {"train:0"});
     nodes.start();
-    REQUIRE(eventually([&] { return nodes.events(1, "step").size() > 4 && nodes.events(0, "step").size() > 4; }));
+    REQUIRE(eventually([&] {  // a rank that has reported a step has said before that it stops by itself
+        std::set<int> ranks;
+        for (int node = 0; node < 2; ++node)
+            for (const auto& step : nodes.events(node, "step")) ranks.insert(step.at("rank").get<int>());
+        return ranks.size() == 4;
+    }));
     for (int node = 0; node < 2; ++node) ::kill(nodes.keeper(node), SIGTERM);
     CHECK(nodes.wait() == all(2, 75));
     CHECK(nodes.events(1, "rank_signalled").empty());
