@@ -79,7 +79,8 @@ std::vector<std::string> Gathering::missing() const {
 }
 
 void Gathering::wait(Deadline deadline, int cancel_fd) {
-    std::vector<pollfd> polled{{.fd = listener_.get(), .events = POLLIN, .revents = 0},
+    const bool has_room = strangers_.size() < kMostStrangers;
+    std::vector<pollfd> polled{{.fd = has_room ? listener_.get() : -1, .events = POLLIN, .revents = 0},
                                {.fd = cancel_fd, .events = POLLIN, .revents = 0}};
     for (const auto& stranger : strangers_) polled.push_back({.fd = stranger.fd(), .events = POLLIN, .revents = 0});
     const int ready = ::poll(polled.data(), polled.size(), deadline.poll_timeout_ms());
