@@ -3,7 +3,7 @@
 //
 //     control_connections [CONNECTIONS=4000] [munge|given]
 //
-// `given` is a key that a person keeps: its handshake makes a second secret (docs/adr/0007).
+// `given` is a key that a person keeps: its handshake makes a second secret (docs/adr/0009).
 
 #include "rendezvous/control_connection.hpp"
 #include "rendezvous/control_security.hpp"

@@ -12,7 +12,7 @@ struct ssl_st;
 struct bio_method_st;
 
 /// TLS 1.3 with a pre-shared key, over OpenSSL: the only place that knows it. No certificates, tickets, renegotiation,
-/// compression or early data. docs/adr/0007 has the choice of the key exchange.
+/// compression or early data. docs/adr/0009 has the choice of the key exchange.
 namespace autolaunch::launcher {
 
 enum class TlsEnd { client, server };

@@ -75,6 +75,7 @@ private:
     UniqueFd signals_;
     std::optional<TaskSocket> agent_;
     std::optional<Child> rank_;
+    int stop_signal_ = 0;  ///< that reached this task, and so probably the agent
     std::array<pollfd, kPolled> polled_{};
 };
 
@@ -204,6 +205,7 @@ void StandIn::tell_signals() {
         if (signal == SIGCHLD) {
             reap_orphans(live());
         } else {
+            if (stops(signal)) stop_signal_ = signal;
             tell(stand_in::Signalled{signal});
         }
     }
@@ -219,7 +221,9 @@ void StandIn::reap() {
 int StandIn::give_up() {
     rank_.reset();
     end_children({}, Deadline::after(kEndingTimeout));
-    return 128 + SIGKILL;
+    while (const int signal = next_signal())
+        if (stops(signal)) stop_signal_ = signal;
+    return 128 + (stop_signal_ != 0 ? stop_signal_ : SIGKILL);
 }
 
 // 0 when there is none.

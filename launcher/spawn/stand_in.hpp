@@ -19,8 +19,8 @@ struct StandInOptions {
 /// exit code that the agent names when the job is over (docs/adr/0008-one-task-a-rank.md). So the rank runs with its
 /// task's limits, cgroups and devices, and the scheduler's accounting is right.
 ///
-/// When the agent or the keeper is gone, it ends the rank and all it left, and returns 128 + SIGKILL; 128 + N when it
-/// was told to stop by signal N before the agent came.
+/// When the agent or the keeper is gone, it ends the rank and all it left, and returns 128 + SIGKILL; 128 + N when stop
+/// signal N reached this task before, or before the agent came.
 ///
 /// Threads: the main one, with no other in the process. Blocks: until then. Throws TimeoutError when there is no agent
 /// by `agent_timeout`, Error with the agent's reason when it refuses us.

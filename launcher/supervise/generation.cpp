@@ -27,6 +27,11 @@ Deadline patience(const JobSpec& spec) {
 // Local rank 0 runs in the agent's own task.
 bool has_stand_in(const StandIns* stand_ins, int local_rank) { return stand_ins != nullptr && local_rank > 0; }
 
+// One that has the cgroup of that task's rank.
+std::string process_of_task(const StandIns* stand_ins, int task) {
+    return task == 0 ? "self" : std::to_string(stand_ins->task(task).pid);
+}
+
 }  // namespace
 
 Generation::Generation(const NodeContext& node, const control::StartGeneration& start, Callbacks callbacks)
@@ -38,12 +43,13 @@ Generation::Generation(const NodeContext& node, const control::StartGeneration& 
       sockets_(node.coordinator.open(
           node.io, node.member, start,
           [this](const SessionPeer& peer, const session::RankMessage& message) { on_message(peer, message); })),
-      follower_(plan_.spec.logging, plan_.hostname),
-      oom_kills_before_(read_oom_kills()) {
+      follower_(plan_.spec.logging, plan_.hostname) {
     sockets_.facts.trainer_config_path = node.trainer_config;
     for (const auto& rank : plan_.ranks)
         ranks_.emplace_back(node.io, rank,
                             has_stand_in(stand_ins_, rank.local_rank) ? &stand_ins_->host(rank.local_rank) : nullptr);
+    for (std::size_t task = 0; task <= (stand_ins_ ? stand_ins_->tasks().size() : 0); ++task)
+        oom_kills_before_.push_back(read_oom_kills(process_of_task(stand_ins_, static_cast<int>(task))));
 }
 
 bool Generation::start_next(const Inheritance& inherited) {
@@ -201,8 +207,10 @@ control::RankFailed Generation::describe_failure() const {
     failed.stdout_path = directory / "stdout";
     if (std::filesystem::exists(directory / "error.json")) failed.error_file_path = directory / "error.json";
     put_evidence(collect_evidence(failed.stderr_path, failed.stdout_path, failed.error_file_path), failed);
-    const auto oom_kills = read_oom_kills();
-    if (oom_kills && oom_kills_before_) failed.oom_kills = *oom_kills - *oom_kills_before_;
+    const int task = has_stand_in(stand_ins_, first.local_rank) ? first.local_rank : 0;
+    const auto before = oom_kills_before_.at(static_cast<std::size_t>(task));
+    const auto oom_kills = read_oom_kills(process_of_task(stand_ins_, task));
+    if (oom_kills && before) failed.oom_kills = *oom_kills - *before;
     return failed;
 }
 

@@ -103,7 +103,7 @@ private:
     LogFollower follower_;
     std::vector<RankExited> exits_;
     int starting_rank_ = 0;
-    const std::optional<std::int64_t> oom_kills_before_;
+    std::vector<std::optional<std::int64_t>> oom_kills_before_;  ///< by local task: each may have its own cgroup
     std::optional<std::int64_t> checkpoint_step_;
     std::unique_ptr<MpiRanks> mpi_;  ///< from the first rank's start; null without MPI
 };

@@ -31,7 +31,7 @@ std::optional<std::int64_t> oom_kill_of(std::string_view text) {
     return std::nullopt;
 }
 
-// The files that may hold the count, from one line of /proc/self/cgroup: "0::/path" or "4:memory:/path". Inside a
+// The files that may hold the count, from one line of /proc/PID/cgroup: "0::/path" or "4:memory:/path". Inside a
 // container the path is often the host's, and our cgroup the root of what we see.
 std::vector<std::filesystem::path> candidates(const std::string& line, const std::filesystem::path& root) {
     const auto fields = split(line, ':');
@@ -46,9 +46,9 @@ std::vector<std::filesystem::path> candidates(const std::string& line, const std
 
 }  // namespace
 
-std::optional<std::int64_t> read_oom_kills(const std::filesystem::path& proc_root,
+std::optional<std::int64_t> read_oom_kills(const std::string& process, const std::filesystem::path& proc_root,
                                            const std::filesystem::path& cgroup_root) {
-    for (const auto& line : split(read_or_empty(proc_root / "self/cgroup"), '\n'))
+    for (const auto& line : split(read_or_empty(proc_root / process / "cgroup"), '\n'))
         for (const auto& file : candidates(line, cgroup_root))
             if (const auto count = oom_kill_of(read_or_empty(file))) return count;
     return std::nullopt;

@@ -20,7 +20,7 @@ struct Roots {
         fs::create_directories((root / file).parent_path());
         write_file_durably(root / file, text);
     }
-    std::optional<std::int64_t> read() const { return read_oom_kills(root / "proc", root / "cgroup"); }
+    std::optional<std::int64_t> read() const { return read_oom_kills("self", root / "proc", root / "cgroup"); }
 };
 
 }  // namespace

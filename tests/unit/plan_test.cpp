@@ -210,6 +210,8 @@ TEST_CASE("one rank's environment is torchrun's, and what an outer launch left i
                                       {"SLURM_JOB_ID", "5"},
                                       {"AUTOLAUNCH_SOCKET", "/old"},
                                       {"AUTOLAUNCH_STORE", "old:1"},
+                                      {"AUTOLAUNCH_JOB_KEY", "sixteen bytes or more"},
+                                      {"AUTOLAUNCH_MUNGE_SOCKET", "/run/munge/other"},
                                       {"TORCHELASTIC_ERROR_FILE", "/old"}};
     JobSpec spec = with_ranks(RanksPerNode::fixed, 2);
     spec.restart.max_restarts = 3;
