@@ -54,7 +54,7 @@ public:
     }
     template <Record T>
     void put(const T& record) {
-        std::apply([this](const auto&... field) { (put(field), ...); }, fields(record));
+        std::apply([this](const auto&... field) { (this->put(field), ...); }, fields(record));
     }
 
 private:
@@ -103,7 +103,7 @@ public:
     }
     template <Record T>
     void get(T& record) {
-        std::apply([this](auto&... field) { (get(field), ...); }, fields(record));
+        std::apply([this](auto&... field) { (this->get(field), ...); }, fields(record));
     }
 
 private:

@@ -64,14 +64,15 @@ struct Words {
     std::string head, node;
 };
 Words meet(const std::shared_ptr<ControlSecurity>& at_head,
-           const std::function<std::shared_ptr<ControlSecurity>(asio::io_context&)>& at_node) {
+           const std::function<std::shared_ptr<ControlSecurity>(asio::io_context&)>& at_node,
+           Kind kind = Kind::key_refused) {
     Meeting meeting;
     meeting.connect(at_node(meeting.io));
     meeting.accept(at_head);
     REQUIRE(meeting.run([&] { return meeting.head.end && meeting.node.end; }));
     CHECK_FALSE(meeting.head.ready);
     CHECK_FALSE(meeting.node.ready);
-    CHECK_MESSAGE(meeting.node.end->kind == Kind::not_ours, meeting.node.how());
+    CHECK_MESSAGE(meeting.node.end->kind == kind, meeting.node.how());
     return {meeting.head.end->reason, meeting.node.end->reason};
 }
 
@@ -135,7 +136,8 @@ TEST_CASE("a node names who is no head") {
 }
 
 TEST_CASE("another job, another version and another key are told apart, at both ends") {
-    const Words job = meet(head_security(), [](auto& io) { return node_security(io, 'k', "slurm/4712.0"); });
+    const Words job = meet(
+        head_security(), [](auto& io) { return node_security(io, 'k', "slurm/4712.0"); }, Kind::not_ours);
     CHECK(job.head == "it belongs to another job");
     CHECK(job.node == "it belongs to another job");
 
