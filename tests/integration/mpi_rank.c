@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
     if (getenv("LOCAL_WORLD_SIZE") != NULL && atoi(getenv("LOCAL_WORLD_SIZE")) != local_size) return 5;
     good = strcmp(what, "fast") == 0 || (all_reduce_is_right(rank, size) && ring_is_right(rank, size) &&
                                          window_is_right(node, local_rank, local_size));
-    if (strcmp(what, "abort") == 0 && last) MPI_Abort(MPI_COMM_WORLD, 42);
+    if (strcmp(what, "abort") == 0 && last) MPI_Abort(MPI_COMM_WORLD, good ? 42 : 6);
     if (strcmp(what, "kill") == 0 && last) raise(SIGKILL);
     if (strcmp(what, "exit") == 0 && last) _exit(0);
     if (strcmp(what, "sleep") == 0) sleep(600);
