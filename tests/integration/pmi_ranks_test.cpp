@@ -154,3 +154,23 @@ TEST_CASE("the next generation of a job runs beside what is left of the last") {
         CHECK(result.all_exited_zero());
     }
 }
+
+TEST_CASE("what is no PMI-1 fails the rank that sent it, and no other") {
+    if (is_pmix()) return;
+    const std::vector<std::pair<std::string, std::string>> cases = {
+        {"echo garbage >&3", "rank 1 sent what is no PMI-1: \"garbage\""},
+        {"echo cmd=barrier_in >&3", "rank 1 sent \"cmd=barrier_in\" before PMI-1's init"},
+        {"head -c 100000 /dev/zero | tr '\\0' x >&3", "rank 1 sent a PMI-1 line without an end"},
+        {"yes 'cmd=init pmi_version=1 pmi_subversion=1' | head -100000 >&3",
+         "rank 1 does not read what PMI-1 replies"}};
+    for (const auto& [line, why] : cases) {
+        MpiRunOptions options = options_for({2}, "");
+        options.argv = {"/bin/sh", "-c", "[ $RANK = 0 ] || { " + line + "; }; exec sleep 600"};
+        const auto result = run_mpi(options);
+        INFO(line, ": ", everything(result));
+        CHECK_FALSE(result.hung);
+        REQUIRE(result.failures.size() == 1);
+        CHECK(result.failures[0] == why);
+        CHECK(result.broken.empty());
+    }
+}
