@@ -46,12 +46,15 @@ public:
     bool key_was_refused() const { return key_was_refused_; }
 
 private:
+    using Clock = std::chrono::steady_clock;
+    enum class DialState { waiting, connecting, connected, proving };
     struct Dial {
-        Dial(asio::io_context& io, asio::ip::tcp::endpoint to) : endpoint(std::move(to)), socket(io), timer(io) {}
         asio::ip::tcp::endpoint endpoint;
-        asio::ip::tcp::socket socket;
-        asio::steady_timer timer;
+        int rarer = 1;  // the pauses of the n-th port are n times as long: thousands of nodes must not flood the head
+        DialState state = DialState::waiting;
+        Clock::time_point at;  // waiting: when it is dialled; connecting: when that is given up
         std::chrono::milliseconds pause{0};
+        std::optional<asio::ip::tcp::socket> socket;
         std::shared_ptr<ControlConnection> connection;
         std::string last_error;
     };
@@ -59,10 +62,12 @@ private:
     void look_up();
     void on_lookups(std::vector<NameLookup>&& lookups);
     void add_dials(const std::vector<asio::ip::address>& addresses);
-    void after(asio::steady_timer& timer, std::chrono::milliseconds pause, std::function<void()> then);
+    void advance();
+    void prove_next();
+    void sleep();
+    bool may_dial() const;
     void connect(Dial& dial);
     void on_connected(Dial& dial, const asio::error_code& error);
-    void prove_next();
     void prove(Dial& dial);
     void on_proof_failed(Dial& dial, const ConnectionEnd& end);
     void fail(Dial& dial, const std::string& error);
@@ -74,12 +79,12 @@ private:
     Options options_;
     Found found_;
     HostLookup lookup_;
-    asio::steady_timer lookup_timer_, proof_timer_;
+    asio::steady_timer lookup_timer_, timer_;
     std::chrono::milliseconds lookup_pause_{0};
     std::vector<NameLookup> lookups_;
-    std::vector<std::unique_ptr<Dial>> dials_;
-    std::deque<Dial*> connected_;  // wait for their turn to prove the key
+    std::deque<Dial> dials_;  // likeliest first; their addresses do not change
     Dial* proving_ = nullptr;
+    Clock::time_point proof_until_, next_dial_;
     int connecting_ = 0;
     bool stopped_ = false, key_was_refused_ = false;
     std::minstd_rand random_;

@@ -167,6 +167,7 @@ Joined join_as_member(const Situation& here) {
     options.search.hosts = head_hosts(here);
     options.search.ports = here.identity.ports;
     options.search.connection = connection_options(here.spec);
+    options.search.connection.handshake_timeout = here.spec.rendezvous.timeout;  // a head with many nodes is busy
     options.head_name = head_name(here.allocation);
     options.node_count = here.request.node_count;
     options.join = introduce(here);
