@@ -13,6 +13,7 @@ namespace autolaunch::store {
 struct ParsedBytes {
     std::vector<Request> requests;
     bool refused = false;
+    Dialect dialect = Dialect::unknown;
 };
 
 inline ParsedBytes parse_in_pieces(std::string_view bytes, std::size_t piece_bytes) {
@@ -31,6 +32,7 @@ inline ParsedBytes parse_in_pieces(std::string_view bytes, std::size_t piece_byt
         if (error.code() != ErrorCode::corrupt) std::abort();
         parsed.refused = true;
     }
+    parsed.dialect = parser.dialect();
     return parsed;
 }
 
@@ -39,6 +41,8 @@ inline ParsedBytes parse_in_pieces(std::string_view bytes, std::size_t piece_byt
 inline std::size_t check_request_bytes(std::string_view bytes) {
     const ParsedBytes whole = parse_in_pieces(bytes, bytes.size() + 1);
     const ParsedBytes pieces = parse_in_pieces(bytes, 3);
+    // Request 8 of an old client is told from another by whether more has come with it: there, pieces do count.
+    if (whole.dialect != pieces.dialect) return whole.requests.size();
     if (whole.refused != pieces.refused || whole.requests.size() != pieces.requests.size()) std::abort();
     for (std::size_t i = 0; i < whole.requests.size(); ++i) {
         const Request& left = whole.requests[i];
