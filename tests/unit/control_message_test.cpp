@@ -53,9 +53,9 @@ void check_corrupt(std::string_view bytes, const std::string& expected, std::siz
 }  // namespace
 
 TEST_CASE("every message comes back as it was") {
-    for (const auto& [name, message] : sample_messages()) {
-        INFO(name);
-        CHECK(decode(encode(message)).value() == message);
+    for (const auto& sample : sample_messages()) {
+        INFO(sample.first);
+        CHECK(decode(encode(sample.second)).value() == sample.second);
     }
 }
 
@@ -86,9 +86,9 @@ TEST_CASE("messages arrive in any pieces, and several at once") {
 }
 
 TEST_CASE("a message that lacks its last bytes waits, and one that ends too early is refused") {
-    for (const auto& [name, message] : sample_messages()) {
-        INFO(name);
-        const std::string frame = encode(message);
+    for (const auto& sample : sample_messages()) {
+        INFO(sample.first);
+        const std::string frame = encode(sample.second);
         for (std::size_t cut = 0; cut < frame.size(); ++cut) {
             CHECK_FALSE(decode(std::string_view(frame).substr(0, cut)).has_value());
             if (cut > kHeaderBytes) CHECK_THROWS_AS(decode(framed(frame.substr(4, cut - 4))), Error);
@@ -136,10 +136,10 @@ TEST_CASE("lists have a limit on the way out, too") {
 // AUTOLAUNCH_WRITE_SEEDS=1 writes them anew after a message changed.
 TEST_CASE("the fuzzing seeds are the sample messages") {
     const fs::path folder = fs::path(AUTOLAUNCH_SOURCE_DIR) / "tests/fuzz/seeds/control_message";
-    for (const auto& [name, message] : sample_messages()) {
-        if (std::getenv("AUTOLAUNCH_WRITE_SEEDS")) write_file_durably(folder / name, encode(message));
-        INFO(name);
-        CHECK(read_file(folder / name) == encode(message));
+    for (const auto& sample : sample_messages()) {
+        if (std::getenv("AUTOLAUNCH_WRITE_SEEDS")) write_file_durably(folder / sample.first, encode(sample.second));
+        INFO(sample.first);
+        CHECK(read_file(folder / sample.first) == encode(sample.second));
     }
 }
 
