@@ -172,7 +172,11 @@ void Pmi1Service::fence() {
         for (const auto& [receiver, line] : outcome.replies) send(receiver, line);
         if (!outcome.broken.empty()) handlers_.on_broken(outcome.broken);
     };
-    member_.fence(job_.generation, "pmi1/" + std::to_string(barriers_++), {}, std::move(puts), over);
+    try {
+        member_.fence(job_.generation, "pmi1/" + std::to_string(barriers_++), {}, std::move(puts), over);
+    } catch (const Error& error) {
+        call_later([this, why = std::string(error.what())] { handlers_.on_broken(why); });
+    }
 }
 
 }  // namespace autolaunch::launcher

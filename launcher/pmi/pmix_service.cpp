@@ -56,7 +56,9 @@ PmixService::PmixService(asio::io_context& io, const MpiJob& job, Member& member
              .user_transport = user_names_transport(job_.environment),
              .cores = job_.cores};
     member_.on_relay(control::RelayChannel::pmix, job_.generation,
-                     [this](int source, std::string_view bytes) { on_relay(source, bytes); });
+                     [this, alive = std::weak_ptr(alive_)](int source, std::string_view bytes) {
+                         if (!alive.expired()) on_relay(source, bytes);
+                     });
 }
 
 PmixService::~PmixService() { member_.on_relay(control::RelayChannel::pmix, job_.generation, nullptr); }
@@ -125,13 +127,27 @@ void PmixService::on(pmixd::Fence&& fence) {
     std::sort(fence.ranks.begin(), fence.ranks.end());
     const std::string set = hex64(hash64(fence.ranks.data(), fence.ranks.size() * sizeof(std::uint32_t)));
     const std::string name = "pmix/" + set + '/' + std::to_string(fences_[set]++);
-    member_.fence(job_.generation, name, nodes, std::move(fence.blob),
-                  [this, call = fence.call, alive = std::weak_ptr(alive_)](auto&& blobs) {
-                      if (alive.expired()) return;
-                      pmixd::FenceDone done{call, true, {}};
-                      for (const auto& [node, blob] : blobs) done.blob += blob;
-                      pmixd_->send(done);
-                  });
+    const auto over = [this, call = fence.call, alive = std::weak_ptr(alive_)](auto&& blobs) {
+        if (alive.expired()) return;
+        pmixd::FenceDone done{call, true, {}};
+        for (const auto& [node, blob] : blobs) done.blob += blob;
+        try {
+            pmixd_->send(done);
+        } catch (const Error& error) {
+            give_up_fence(call, error.what());
+        }
+    };
+    try {
+        member_.fence(job_.generation, name, nodes, std::move(fence.blob), over);
+    } catch (const Error& error) {
+        give_up_fence(fence.call, error.what());
+    }
+}
+
+// Its ranks see MPI_Init fail. The usual reason is more data than a message may hold.
+void PmixService::give_up_fence(std::uint64_t call, const std::string& why) {
+    call_later([this, why] { handlers_.on_warning("what MPI ranks publish cannot be exchanged: " + why); });
+    pmixd_->send(pmixd::FenceDone{call, false, {}});
 }
 
 void PmixService::on(const pmixd::ModexRequest& request) {
@@ -145,8 +161,12 @@ void PmixService::on(pmixd::ModexAnswer&& answer) {
     const auto asked = questions_.extract(answer.call);
     if (asked.empty()) return;
     const auto& [node, call] = asked.mapped();
-    member_.relay(control::RelayChannel::pmix, job_.generation, node,
-                  encode_relay(ModexReply{call, answer.good, std::move(answer.blob)}));
+    try {
+        member_.relay(control::RelayChannel::pmix, job_.generation, node,
+                      encode_relay(ModexReply{call, answer.good, std::move(answer.blob)}));
+    } catch (const Error&) {  // too long for a message
+        member_.relay(control::RelayChannel::pmix, job_.generation, node, encode_relay(ModexReply{call, false, {}}));
+    }
 }
 
 // Bytes that make no sense come from an agent of another version at worst: the rank that asked waits in vain, and is

@@ -30,6 +30,7 @@ private:
     void on_message(pmixd::Message&& message);
     void on(const pmixd::Connected& rank);
     void on(pmixd::Fence&& fence);
+    void give_up_fence(std::uint64_t call, const std::string& why);
     void on(const pmixd::ModexRequest& request);
     void on(pmixd::ModexAnswer&& answer);
     void on_relay(int source, std::string_view bytes);

@@ -65,8 +65,8 @@ void MpiRanks::on_fault(int rank, const MpiService::Fault& fault) {
     callbacks_.warn("rank " + std::to_string(rank) + ' ' + fault.why);
     if (!fault.ends_by_itself) return callbacks_.kill(rank);
     asio::steady_timer& timer = patience_.emplace_back(io_, kOwnEndTimeout);
-    timer.async_wait([this, rank](const std::error_code& error) {
-        if (!error) callbacks_.kill(rank);
+    timer.async_wait([this, rank, alive = std::weak_ptr(alive_)](const std::error_code& error) {
+        if (!error && !alive.expired()) callbacks_.kill(rank);
     });
 }
 

@@ -60,6 +60,7 @@ private:
     std::list<asio::steady_timer> patience_;   ///< with ranks that should end by themselves
     std::size_t running_;                      ///< ranks that have not ended
     bool over_ = false;  ///< a rank has failed, or all have ended: what else happens means nothing
+    std::shared_ptr<int> alive_ = std::make_shared<int>(0);  ///< a timer that has run out already checks it
     std::unique_ptr<MpiService> service_;
 };
 
