@@ -25,6 +25,10 @@ using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
+// A child that another user runs starts threads; ThreadSanitizer would end it, as its parent had some.
+extern "C" const char* __tsan_default_options();
+extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
+
 namespace {
 
 const JobIdentity kIdentity = test_identity();
