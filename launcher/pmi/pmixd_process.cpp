@@ -103,7 +103,7 @@ pmixd::Ready PmixdProcess::await_ready(Deadline deadline) {
     }
     handlers_.on_message = later;
     if (!ready)
-        throw Error(ErrorCode::system, "autolaunch-pmixd cannot serve the MPI ranks: " + failure,
+        throw Error(ErrorCode::unsupported, "autolaunch-pmixd cannot serve the MPI ranks: " + failure,
                     log_.string() + " has what it printed");
     read_later();
     return std::move(*ready);

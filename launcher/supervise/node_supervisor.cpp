@@ -168,7 +168,8 @@ void NodeSupervisor::start_some() {
         const bool may_pass = exit_code_of(error) == exit_code::kSystem && error.stage() != SpawnStage::stand_in;
         cannot_start(exit_code_of(error), error, may_pass);
     } catch (const Error& error) {
-        cannot_start(generation_ ? exit_code::kCannotCreate : exit_code::kUnavailable, error, false);
+        const bool is_file = generation_ && error.code() != ErrorCode::unsupported;
+        cannot_start(is_file ? exit_code::kCannotCreate : exit_code::kUnavailable, error, false);
     }
     end_if_over();
 }
