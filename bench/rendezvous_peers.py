@@ -182,9 +182,13 @@ class Etcd:
             request["range_end"] = encoded(end)
         self.post("/v3/watch", {"create_request": request})
         await self.reader.readuntil(b"\r\n\r\n")
-        await self.events()    # "created"
+        self.early = []
+        self.early = await self.events()    # "created", and what was there already
 
     async def events(self):
+        if self.early:
+            early, self.early = self.early, []
+            return early
         text = b""
         while not text.endswith(b"\n"):    # a line of JSON, in chunks
             size = int(await self.reader.readline(), 16)
