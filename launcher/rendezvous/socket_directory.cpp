@@ -1,12 +1,17 @@
 #include "rendezvous/socket_directory.hpp"
 
+#include "base/file_io.hpp"
+
 #include <autolaunch/error.hpp>
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
+#include <ctime>
 #include <system_error>
 #include <vector>
 
@@ -26,14 +31,36 @@ std::vector<std::string> parents() {
     return found;
 }
 
+std::string name_prefix() { return "autolaunch-" + std::to_string(::getuid()) + "-"; }
+
+// Ours, and nobody holds its lock. A folder that is younger than a minute may be about to be locked.
+bool is_abandoned(const std::filesystem::path& folder) {
+    constexpr std::time_t kYoungSeconds = 60;
+    const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    struct stat facts {};
+    return fd && ::fstat(fd.get(), &facts) == 0 && facts.st_uid == ::getuid() &&
+           facts.st_mtime + kYoungSeconds < std::time(nullptr) && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
+void remove_abandoned(const std::filesystem::path& parent) {
+    std::error_code ignored;
+    std::filesystem::directory_iterator entry(parent, ignored);
+    for (; entry != std::filesystem::directory_iterator(); entry.increment(ignored))
+        if (entry->path().filename().string().starts_with(name_prefix()) && is_abandoned(entry->path()))
+            std::filesystem::remove_all(entry->path(), ignored);
+}
+
 }  // namespace
 
 SocketDirectory::SocketDirectory() {
     int error = 0;
     for (const auto& parent : parents()) {
-        std::string name = parent + "/autolaunch-" + std::to_string(::getuid()) + "-XXXXXX";
+        std::string name = parent + "/" + name_prefix() + "XXXXXX";
         if (::mkdtemp(name.data()) != nullptr) {  // 0700
             path_ = name;
+            lock_ = open_file(path_, O_RDONLY | O_DIRECTORY);
+            ::flock(lock_.get(), LOCK_EX);
+            remove_abandoned(parent);
             return;
         }
         error = errno;
