@@ -353,7 +353,7 @@ cmd_left() {
 cmd_logs() {
     local file
     for file in "/proc/$(room)/root$files"/log/{init.*,slurm*}; do
-        tail -n 8 "$file" | sed "s/^/${file##*/}: /"
+        tail -n 4 "$file" | sed "s/^/${file##*/}: /"
     done
 }
 

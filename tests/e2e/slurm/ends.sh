@@ -1,0 +1,120 @@
+#!/bin/bash
+# How Slurm ends a job, and how its end reaches Slurm: exit codes, scancel, signals, the time limit, requeues.
+. "$(dirname "$0")/lib.sh"
+# As with the control groups of a real cluster, Slurm's signals reach srun's tasks and not what these started.
+export CLUSTER_CONF=ProctrackType=proctrack/pgid
+start_cluster 2
+
+steps_reported() { [ "$(grep -l '"event":"step"' run/events*.jsonl 2>/dev/null | wc -l)" -ge "$1" ]; } # by so many nodes
+trainer() { spec 2 "$misbehave" "${1:-}train:0"; }
+
+# Slurm looks at time limits every 30 s, and a limit is a minute at least: started first, looked at last, and on a cluster
+# of their own.
+limits() { CLUSTER_STATE=$state_of_limits "$@"; }
+state_of_limits=$work/limits
+test_time_limit_begins() {
+    limits "$cluster" up 2
+    trainer sleep:45, # it trains for a minute
+    limits submit -N1 --time=0:30 <<<'srun autolaunch --log-dir run -c train.yaml'
+    echo "$job" >job
+    mkdir stubborn && cd stubborn || fail "no folder"
+    spec 2 "$misbehave" ignore-term,stubborn-child,daemon,sleep:200
+    limits submit -N1 --time=0:30 <<<'srun autolaunch --log-dir run -c train.yaml restart.grace_period=2s'
+    echo "$job" >job
+}
+test_exit_codes() {
+    local expected
+    for expected in 0 9 139; do
+        case $expected in 0) spec 2 /bin/true ;; 9) spec 2 "$misbehave" hang hang hang exit:9 ;; *) spec 2 "$misbehave" hang hang hang crash ;; esac
+        rm -rf run
+        one_line -N2 --
+        expect "srun's exit code" "$expected" "$code"
+    done
+    spec 2 ./no-such-program
+    one_line -N2 --
+    expect "exit code: no such program" 127 "$code"
+    login srun -N2 autolaunch -c no-such.yaml >out.log 2>err.log
+    expect "exit code: no such spec" 66 "$?"
+}
+test_scancel() {
+    trainer
+    submit -N2 <<<'srun autolaunch --log-dir run -c train.yaml'
+    eventually "steps of both nodes" steps_reported 2
+    login scancel "$job"
+    eventually "the end of the job" job_ended "$job"
+    expect "state" CANCELLED "$(job_field "$job" JobState)"
+    eventually "the ledger's end" eval "events job_ended | grep -q ."
+    contains "why" run/events.jsonl SIGTERM
+    expect "ranks that saved" 4 "$(events checkpoint | grep -c '/checkpoints/last')"
+    expect "ranks that ended by themselves" 4 "$(events rank_exited | grep -c '"exit_code":0')"
+}
+test_scancel_of_ranks_that_ignore_it() {
+    spec 2 "$misbehave" ignore-term,stubborn-child,daemon,say:ready,hang
+    submit -N2 <<<'srun autolaunch --log-dir run -c train.yaml restart.grace_period=1s'
+    eventually "four ranks" eval "[ \$(cat run/generation-0/rank-*/stderr 2>/dev/null | grep -c ready) = 4 ]"
+    login scancel "$job"
+    eventually "the end of the job" job_ended "$job"
+}
+test_usr1_asks_for_a_checkpoint() {
+    trainer
+    submit -N2 <<<'srun autolaunch --log-dir run -c train.yaml'
+    eventually "steps of both nodes" steps_reported 2
+    login scancel --signal=USR1 "$job"
+    eventually "a checkpoint of each rank" eval "[ \$(events checkpoint | grep -c /checkpoints/asked) = 4 ]"
+    expect "state" RUNNING "$(job_field "$job" JobState)"
+    login scancel "$job"
+    eventually "the end of the job" job_ended "$job"
+}
+test_stop_signal_requeues() { # --signal=USR1 before the limit: saved, 75, and Slurm starts it again
+    spec 2 /bin/sh -c "echo count \$SLURM_RESTART_COUNT; exec $misbehave train:0"
+    submit -N2 --requeue <<<'exec srun autolaunch --signals-to-handle SIGUSR1 --log-dir run -c train.yaml'
+    eventually "steps of both nodes" steps_reported 2
+    login scancel --signal=USR1 "$job"
+    eventually "the requeue" eval "[ \$(job_field $job JobState) = PENDING ]"
+    expect "restarts" 1 "$(job_field "$job" Restarts)"
+    login scontrol update job="$job" StartTime=now # else Slurm waits for two minutes
+    eventually "generation 1" eval "[ -s run/generation-1/rank-3/stdout ]"
+    contains "its restart count" run/generation-1/rank-3/stdout "count 1"
+    login scancel "$job"
+    eventually "the end of the job" job_ended "$job"
+}
+test_signals_to_srun() {
+    local signal
+    for signal in TERM KILL; do
+        rm -rf run
+        spec 2 "$misbehave" ignore-term,daemon,say:ready,hang
+        login srun -N2 autolaunch --log-dir run -c train.yaml >out.log 2>err.log &
+        eventually "ranks" started 4
+        kill_on head "$signal" srun
+        wait "$!" && fail "srun exited with 0"
+        none_left || eventually "nothing left after SIG$signal to srun" none_left
+    done
+}
+test_interrupt() { # twice, as a person does it
+    spec 2 "$misbehave" hang
+    login srun -N2 autolaunch --log-dir run -c train.yaml >out.log 2>err.log &
+    eventually "ranks" started 4
+    kill_on head INT srun
+    sleep 0.3
+    kill_on head INT srun
+    wait "$!" && fail "srun exited with 0"
+    return 0
+}
+time_limit_ended() { # FOLDER
+    cd "$work/../time_limit_begins/$1" || fail "no folder"
+    local i
+    for ((i = 0; i < 600; i++)); do
+        limits job_ended "$(cat job)" && break
+        sleep 0.2
+    done
+    expect "state" TIMEOUT "$(limits job_field "$(cat job)" JobState)"
+}
+test_time_limit_ends() {
+    time_limit_ended .
+    expect "ranks that saved" 2 "$(events checkpoint | grep -c '/checkpoints/last')"
+    time_limit_ended stubborn
+    expect "ranks that needed SIGKILL" 2 "$(events rank_signalled | grep -c '"signal":9')"
+    limits nothing_left
+    limits "$cluster" down
+}
+run_tests

@@ -1,0 +1,115 @@
+#!/bin/bash
+# What breaks on one node: a rank, the agent, the head, Slurm's own daemon, the network, the power. Each time the first
+# failure is named on the head's screen, all ranks everywhere end, and srun's exit code says so.
+. "$(dirname "$0")/lib.sh"
+start_cluster 4
+
+# launch NODES AUTOLAUNCH'S OPTIONS...: in the background, until all ranks run
+launch() {
+    login srun -N"$1" --no-kill autolaunch --log-dir run -c train.yaml "${@:2}" >out.log 2>err.log &
+    job=$!
+    eventually "ranks on all nodes" started $((2 * $1))
+}
+ended() {
+    wait "$job"
+    code=$?
+}
+reboot() { # HOST, whether it runs or not
+    "$cluster" kill "$1" 2>/dev/null
+    "$cluster" boot "$1"
+    eventually "the return of $1" login srun -w "$1" true
+}
+
+test_rank_crash() {
+    spec 2 "$misbehave" hang hang hang hang hang "sleep:0.5,say:loader: shard 71 is truncated,crash" hang
+    one_line -N4 --
+    expect "exit code" 139 "$code"
+    contains "the rank, its node and how it ended" err.log "✗ rank 5 (node3, pid "
+    contains "its signal" err.log "was killed by SIGSEGV"
+    contains "its last lines" err.log "| loader: shard 71 is truncated"
+    contains "the others" err.log "7 other ranks were stopped"
+}
+test_first_of_several_failures() {
+    spec 2 "$misbehave" hang hang hang sleep:1,exit:4 hang hang hang sleep:1.4,exit:3
+    one_line -N4 --
+    expect "exit code" 4 "$code"
+    contains "the first" err.log "✗ rank 3 (node2, pid "
+}
+test_restart_across_nodes() {
+    local generation
+    spec 2 "$misbehave" facts,meet,exit:0 facts,meet,exit:0 facts,meet,exit:0 facts,meet,exit:0 \
+        facts,meet,exit:0 facts,meet,sleep:0.3,fail-before-generation:2:9,exit:0 facts,meet,exit:0
+    one_line -N4 -- restart.max_restarts=3
+    expect "exit code" 0 "$code"
+    contains "the restart is announced" err.log "restart 1 of 3"
+    for generation in 0 1 2; do
+        contains "all met in generation $generation" run/generation-$generation/rank-7/stdout "all here"
+        expect "the count" $generation "$(fact 7 TORCHELASTIC_RESTART_COUNT $generation)"
+    done
+    [ -e run/generation-3 ] && fail "there is a fourth generation"
+    [ "$(fact 0 MASTER_PORT 0)" != "$(fact 0 MASTER_PORT 1)" ] || fail "the same store in two generations"
+}
+test_agent_killed() {
+    spec 2 "$misbehave" ignore-term,stubborn-child,daemon,hang
+    launch 3 restart.grace_period=1s
+    kill_on node2 KILL autolaunch
+    ended
+    [ "$code" -ne 0 ] || fail "exit code 0"
+    contains "the node is named" err.log node2
+}
+test_task_killed() {
+    spec 2 "$misbehave" ignore-term,stubborn-child,daemon,hang
+    launch 3 restart.grace_period=1s
+    kill_on node2 KILL autolaunch-keep
+    ended
+    [ "$code" -ne 0 ] || fail "exit code 0"
+}
+test_head_killed() {
+    spec 2 "$misbehave" ignore-term,stubborn-child,daemon,hang
+    launch 3 restart.grace_period=1s
+    kill_on node1 KILL autolaunch
+    ended
+    [ "$code" -ne 0 ] || fail "exit code 0"
+}
+test_slurmstepd_killed() { # srun never hears of it; autolaunch does, and ends what Slurm cannot reach any more
+    spec 2 "$misbehave" ignore-term,stubborn-child,daemon,hang
+    launch 3 restart.grace_period=1s
+    kill_on node3 KILL slurmstepd
+    eventually "the end of all ranks" eval '! "$cluster" left | grep -q misbehave'
+    login scancel -u root
+    ended
+    [ "$code" -ne 0 ] || fail "exit code 0"
+    reboot node3 # Slurm leaves the dead daemon's socket
+}
+test_short_network_cut() {
+    spec 2 "$misbehave" sleep:5,meet
+    launch 4 rendezvous.lost_after=10s
+    "$cluster" cut node3
+    sleep 2
+    "$cluster" heal node3
+    ended
+    expect "exit code" 0 "$code"
+    expect "ranks that met" 8 "$(ranks_that_met run)"
+}
+test_network_cut() { # the node that is cut off ends its ranks by itself
+    spec 2 "$misbehave" hang
+    launch 4 rendezvous.lost_after=3s
+    "$cluster" cut node3
+    eventually "the end of ranks on node3" eval '! "$cluster" left | grep -q "^node3: .*misbehave"'
+    eventually "the end of ranks elsewhere" eval '! "$cluster" left | grep -q "misbehave"'
+    "$cluster" heal node3
+    ended
+    [ "$code" -ne 0 ] || fail "exit code 0"
+    contains "the node is named" err.log node3
+}
+test_power_cut() {
+    spec 2 "$misbehave" hang
+    launch 4 rendezvous.lost_after=3s
+    "$cluster" kill node4
+    eventually "the end of ranks elsewhere" eval '! "$cluster" left | grep -q "misbehave"'
+    ended
+    [ "$code" -ne 0 ] || fail "exit code 0"
+    contains "the node is named" err.log node4
+    reboot node4
+}
+run_tests
