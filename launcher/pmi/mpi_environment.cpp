@@ -89,10 +89,10 @@ MpiEnvironment open_mpi_environment(const MpiPlace& place, const OpenMpiNode& no
 
     auto& defaults = environment.defaults;
     defaults.emplace_back("OMPI_MCA_shmem", "mmap");
-    if (node.in_memory) {
-        defaults.emplace_back("OMPI_MCA_btl_vader_backing_directory", node.directory);
-        defaults.emplace_back("OMPI_MCA_btl_sm_backing_directory", node.directory);
-        defaults.emplace_back("OMPI_MCA_osc_sm_backing_directory", node.directory);
+    if (!node.shared_memory.empty()) {
+        defaults.emplace_back("OMPI_MCA_btl_vader_backing_directory", node.shared_memory);
+        defaults.emplace_back("OMPI_MCA_btl_sm_backing_directory", node.shared_memory);
+        defaults.emplace_back("OMPI_MCA_osc_sm_backing_directory", node.shared_memory);
     }
     if (place.local_size > node.cores) defaults.emplace_back("OMPI_MCA_mpi_oversubscribe", "1");
     if (!node.has_fabric && !node.user_transport) {

@@ -24,8 +24,7 @@ struct MpiPlace {
 };
 
 struct OpenMpiNode {
-    std::string directory;        ///< for this job's files; removed by us
-    bool in_memory = true;        ///< the directory is on a file system in memory
+    std::string shared_memory;    ///< a folder in memory for this job's segments, removed by us; empty: there is none
     bool has_fabric = false;      ///< InfiniBand, RoCE, EFA, Slingshot, …: Open MPI then chooses its own transports
     bool user_transport = false;  ///< a parameter file of the user's names transports
     int cores = 1;                ///< that ranks may use

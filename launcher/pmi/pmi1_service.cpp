@@ -127,7 +127,8 @@ void Pmi1Service::handle_lines(int local_rank) {
             });
     }
     from.received.erase(0, begin);
-    if (from.received.size() > Pmi1Table::kLineLimit) drop(local_rank, "sent a PMI-1 line without an end");
+    if (from.socket.is_open() && from.received.size() > Pmi1Table::kLineLimit)
+        drop(local_rank, "sent a PMI-1 line without an end");
 }
 
 void Pmi1Service::act(int local_rank, const Pmi1Table::Outcome& outcome) {
@@ -160,6 +161,7 @@ void Pmi1Service::send(int local_rank, const std::string& line) {
 }
 
 void Pmi1Service::drop(int local_rank, const std::string& why) {
+    if (!link(local_rank).socket.is_open()) return;
     link(local_rank).socket.close();
     call_later([this, rank = rank_of(local_rank), why] { handlers_.on_rank_failed(rank, {why}); });
 }

@@ -50,8 +50,7 @@ PmixService::PmixService(asio::io_context& io, const MpiJob& job, Member& member
     for (std::size_t node = 0; node < labels.size(); ++node)
         start.nodes.emplace_back(labels[node], job_.roster.nodes[node].ranks);
     pmixd_->send(start);
-    node_ = {.directory = directory_.path() / "job",
-             .in_memory = directory_.in_memory(),
+    node_ = {.shared_memory = find_shared_memory(),
              .has_fabric = has_fabric("/sys"),
              .user_transport = user_names_transport(job_.environment),
              .cores = job_.cores};
@@ -62,6 +61,18 @@ PmixService::PmixService(asio::io_context& io, const MpiJob& job, Member& member
 }
 
 PmixService::~PmixService() { member_.on_relay(control::RelayChannel::pmix, job_.generation, nullptr); }
+
+// Open MPI names its segments by a short hash of the job and keeps them in /dev/shm: two jobs may get each other's.
+std::filesystem::path PmixService::find_shared_memory() {
+    if (directory_.in_memory()) return directory_.path() / "job";
+    const std::string unique =
+        directory_.path().parent_path().filename().string() + '-' + directory_.path().filename().string();
+    try {
+        return shared_memory_.emplace(std::filesystem::path("/dev/shm") / unique).path();
+    } catch (const SystemError&) {
+        return {};  // there is no /dev/shm for us: Open MPI finds a place
+    }
+}
 
 void PmixService::await_ready(Deadline deadline) { environments_ = pmixd_->await_ready(deadline).environments; }
 

@@ -4,6 +4,7 @@
 #include "pmi/private_directory.hpp"
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -27,6 +28,7 @@ public:
     Departure departure(int local_rank) override;
 
 private:
+    std::filesystem::path find_shared_memory();
     void on_message(pmixd::Message&& message);
     void on(const pmixd::Connected& rank);
     void on(pmixd::Fence&& fence);
@@ -44,6 +46,7 @@ private:
     Member& member_;
     Handlers handlers_;
     PrivateDirectory directory_;
+    std::optional<PrivateDirectory> shared_memory_;  ///< where `directory_` is on a disk
     OpenMpiNode node_;
     std::vector<std::vector<std::string>> environments_;  ///< by local rank, from autolaunch-pmixd
     std::set<int> connected_, finalized_;

@@ -174,7 +174,7 @@ TEST_CASE("nodes are told apart, whatever they are called") {
 
 TEST_CASE("a rank's environment has who it is, and the user's settings before ours") {
     OpenMpiNode node;
-    node.directory = "/x/job";
+    node.shared_memory = "/x/job";
     node.cores = 2;
     const MpiEnvironment mpi = open_mpi_environment({.rank = 3, .world_size = 4, .local_rank = 1, .local_size = 3},
                                                     node, {"PMIX_RANK=3", "PMIX_NAMESPACE=job.0"});
@@ -199,7 +199,7 @@ TEST_CASE("a rank's environment has who it is, and the user's settings before ou
     CHECK(has(with_mpi({"OMPI_MCA_orte_tmpdir_base=/y"}, mpi), "OMPI_MCA_orte_tmpdir_base=/y"));
 
     node.has_fabric = true;
-    node.in_memory = false;
+    node.shared_memory.clear();
     const auto fast = with_mpi({}, open_mpi_environment({.local_size = 2}, node, {}));
     CHECK_FALSE(has(fast, "OMPI_MCA_pml=ob1"));
     CHECK_FALSE(has(fast, "OMPI_MCA_mpi_oversubscribe=1"));
