@@ -54,8 +54,8 @@ test_agent_killed() {
     launch 3 restart.grace_period=1s
     kill_on node2 KILL autolaunch
     ended
-    [ "$code" -ne 0 ] || fail "exit code 0"
-    contains "the node is named" err.log node2
+    expect "exit code" 137 "$code" # the highest of the tasks
+    contains "the node" err.log "✗ node2 was lost, with ranks 2-3"
 }
 test_task_killed() {
     spec 2 "$misbehave" ignore-term,stubborn-child,daemon,hang
@@ -70,6 +70,7 @@ test_head_killed() {
     kill_on node1 KILL autolaunch
     ended
     [ "$code" -ne 0 ] || fail "exit code 0"
+    contains "what the other nodes say" err.log "✗ the head was lost"
 }
 test_slurmstepd_killed() { # srun never hears of it; autolaunch does, and ends what Slurm cannot reach any more
     spec 2 "$misbehave" ignore-term,stubborn-child,daemon,hang
@@ -100,7 +101,10 @@ test_network_cut() { # the node that is cut off ends its ranks by itself
     "$cluster" heal node3
     ended
     [ "$code" -ne 0 ] || fail "exit code 0"
-    contains "the node is named" err.log node3
+    contains "the node" err.log "✗ node3 was lost, with ranks 4-5"
+    contains "why" err.log "it has said nothing for 3 s"
+    contains "the outcome" run/events.jsonl '"event":"job_ended","exit_code":68'
+    contains "what the node itself says" run/events.node-2.jsonl '"event":"head_lost"'
 }
 test_power_cut() {
     spec 2 "$misbehave" hang
@@ -109,7 +113,18 @@ test_power_cut() {
     eventually "the end of ranks elsewhere" eval '! "$cluster" left | grep -q "misbehave"'
     ended
     [ "$code" -ne 0 ] || fail "exit code 0"
-    contains "the node is named" err.log node4
+    contains "the node" err.log "✗ node4 was lost, with ranks 6-7"
+    contains "why" err.log "it has said nothing for 3 s"
+    contains "the outcome" run/events.jsonl '"event":"job_ended","exit_code":68'
     reboot node4
+}
+# Slurm reaches all processes of a step here, ranks as well; with ProctrackType=proctrack/cgroup, srun's tasks alone.
+test_scancel_reaches_ranks_too() {
+    spec 2 "$misbehave" hang
+    launch 3
+    login scancel -u root
+    ended
+    contains "it is a stop, no failure" err.log "stopped by SIGTERM"
+    expect "ranks that failed" 0 "$(events generation_failed | wc -l)"
 }
 run_tests
