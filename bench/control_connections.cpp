@@ -5,8 +5,8 @@
 //
 // `given` is a key that a person keeps: its handshake makes a second secret (docs/adr/0009).
 
-#include "rendezvous/control_connection.hpp"
-#include "rendezvous/control_security.hpp"
+#include "control/control_connection.hpp"
+#include "control/control_security.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>

@@ -9,10 +9,10 @@
 //
 // Prints one line of JSON.
 #include "allocation/hostlist.hpp"
-#include "rendezvous/control_security.hpp"
+#include "control/control_security.hpp"
 #include "rendezvous/environment_comparison.hpp"
 #include "rendezvous/head_join.hpp"
-#include "rendezvous/job_key.hpp"
+#include "control/job_key.hpp"
 #include "rendezvous/member_join.hpp"
 #include "rendezvous/welcome.hpp"
 #include "tcp_traffic.hpp"

@@ -1,9 +1,9 @@
 #pragma once
 #include "base/deadline.hpp"
+#include "control/member.hpp"
 #include "plan/mpi_choice.hpp"
 #include "plan/roster.hpp"
 #include "pmi/mpi_environment.hpp"
-#include "rendezvous/member.hpp"
 #include "spawn/spawn.hpp"
 
 #include <asio/io_context.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 #include "allocation/allocation.hpp"
-#include "rendezvous/control_message.hpp"
+#include "control/control_message.hpp"
 
 #include <cstddef>
 #include <cstdint>

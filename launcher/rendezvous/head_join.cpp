@@ -1,9 +1,9 @@
 #include "rendezvous/head_join.hpp"
 
 #include "base/text.hpp"
-#include "rendezvous/head_hub.hpp"
-#include "rendezvous/peer_text.hpp"
-#include "rendezvous/rendezvous_error.hpp"
+#include "control/head_hub.hpp"
+#include "control/peer_text.hpp"
+#include "control/rendezvous_error.hpp"
 #include "rendezvous/welcome.hpp"
 #include "report/exit_codes.hpp"
 

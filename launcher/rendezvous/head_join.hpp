@@ -1,9 +1,9 @@
 #pragma once
-#include "rendezvous/control_connection.hpp"
+#include "control/control_connection.hpp"
+#include "control/head.hpp"
+#include "control/member.hpp"
 #include "rendezvous/environment_comparison.hpp"
-#include "rendezvous/head.hpp"
 #include "rendezvous/head_listener.hpp"
-#include "rendezvous/member.hpp"
 #include "rendezvous/reception.hpp"
 #include "rendezvous/roll_call.hpp"
 

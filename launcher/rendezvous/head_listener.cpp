@@ -1,6 +1,6 @@
 #include "rendezvous/head_listener.hpp"
 
-#include "rendezvous/rendezvous_error.hpp"
+#include "control/rendezvous_error.hpp"
 #include "report/exit_codes.hpp"
 
 #include <asio/error.hpp>

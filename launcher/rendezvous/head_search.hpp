@@ -1,5 +1,5 @@
 #pragma once
-#include "rendezvous/control_connection.hpp"
+#include "control/control_connection.hpp"
 #include "rendezvous/diagnosis.hpp"
 #include "rendezvous/host_lookup.hpp"
 

@@ -1,9 +1,9 @@
 #pragma once
 #include "allocation/allocation.hpp"
+#include "control/head.hpp"
+#include "control/member.hpp"
+#include "control/rendezvous_error.hpp"
 #include "plan/roster.hpp"
-#include "rendezvous/head.hpp"
-#include "rendezvous/member.hpp"
-#include "rendezvous/rendezvous_error.hpp"
 #include "spec/job_spec.hpp"
 
 #include <asio/io_context.hpp>

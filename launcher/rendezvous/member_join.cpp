@@ -1,8 +1,8 @@
 #include "rendezvous/member_join.hpp"
 
-#include "rendezvous/node_member.hpp"
-#include "rendezvous/peer_text.hpp"
-#include "rendezvous/rendezvous_error.hpp"
+#include "control/node_member.hpp"
+#include "control/peer_text.hpp"
+#include "control/rendezvous_error.hpp"
 #include "report/exit_codes.hpp"
 
 #include <system_error>

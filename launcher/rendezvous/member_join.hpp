@@ -1,7 +1,7 @@
 #pragma once
-#include "rendezvous/control_connection.hpp"
+#include "control/control_connection.hpp"
+#include "control/member.hpp"
 #include "rendezvous/head_search.hpp"
-#include "rendezvous/member.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>

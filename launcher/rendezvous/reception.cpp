@@ -1,6 +1,6 @@
 #include "rendezvous/reception.hpp"
 
-#include "rendezvous/peer_text.hpp"
+#include "control/peer_text.hpp"
 
 #include <system_error>
 #include <utility>

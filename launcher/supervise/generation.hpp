@@ -1,9 +1,9 @@
 #pragma once
+#include "control/control_message.hpp"
+#include "control/member.hpp"
+#include "endpoints/coordinator.hpp"
 #include "logs/log_follower.hpp"
 #include "plan/launch_plan.hpp"
-#include "rendezvous/control_message.hpp"
-#include "rendezvous/coordinator.hpp"
-#include "rendezvous/member.hpp"
 #include "report/event.hpp"
 #include "spawn/stand_ins.hpp"
 #include "supervise/mpi_ranks.hpp"

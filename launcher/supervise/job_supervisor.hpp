@@ -1,6 +1,6 @@
 #pragma once
+#include "endpoints/coordinator.hpp"
 #include "plan/launch_plan.hpp"
-#include "rendezvous/coordinator.hpp"
 #include "rendezvous/join.hpp"
 #include "report/reporter.hpp"
 #include "supervise/exit_decision.hpp"

@@ -1,8 +1,8 @@
 #pragma once
 #include "base/deadline.hpp"
+#include "control/member.hpp"
 #include "plan/launch_plan.hpp"
 #include "pmi/mpi_service.hpp"
-#include "rendezvous/member.hpp"
 #include "report/event.hpp"
 #include "spawn/spawn.hpp"
 

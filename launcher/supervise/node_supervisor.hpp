@@ -1,8 +1,8 @@
 #pragma once
 #include "base/unique_fd.hpp"
+#include "control/member.hpp"
+#include "endpoints/coordinator.hpp"
 #include "plan/launch_plan.hpp"
-#include "rendezvous/coordinator.hpp"
-#include "rendezvous/member.hpp"
 #include "report/console.hpp"
 #include "report/reporter.hpp"
 #include "supervise/generation.hpp"

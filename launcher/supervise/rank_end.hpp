@@ -1,5 +1,5 @@
 #pragma once
-#include "rendezvous/control_message.hpp"
+#include "control/control_message.hpp"
 #include "report/event.hpp"
 
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 #include "base/unique_fd.hpp"
+#include "endpoints/coordinator.hpp"
 #include "plan/launch_plan.hpp"
-#include "rendezvous/coordinator.hpp"
 #include "rendezvous/join.hpp"
 #include "supervise/node_supervisor.hpp"
 #include "supervise/run_directory.hpp"

@@ -1,4 +1,4 @@
-#include "rendezvous/control_connection.hpp"
+#include "control/control_connection.hpp"
 
 #include "control_peers.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 #include "base/deadline.hpp"
-#include "rendezvous/control_connection.hpp"
-#include "rendezvous/control_security.hpp"
+#include "control/control_connection.hpp"
+#include "control/control_security.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>

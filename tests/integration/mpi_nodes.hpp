@@ -2,9 +2,9 @@
 // Nodes on one machine, for tests of launcher/pmi: each has its own MpiService and its own ranks, real MPI processes;
 // they reach each other through a Member that lives in this process.
 #include "base/deadline.hpp"
+#include "control/member.hpp"
 #include "pmi/mpi_service.hpp"
 #include "processes.hpp"
-#include "rendezvous/member.hpp"
 
 #include <asio/io_context.hpp>
 

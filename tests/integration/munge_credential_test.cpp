@@ -1,6 +1,6 @@
 // The job key through a munged of our own. Exits with 77 where munged is not installed.
 
-#include "rendezvous/munge_credential.hpp"
+#include "control/munge_credential.hpp"
 
 #include "base/file_io.hpp"
 #include "base/hash.hpp"

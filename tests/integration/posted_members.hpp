@@ -1,7 +1,7 @@
 #pragma once
 // Members of a job in one process, for tests of what speaks through them: what one relays, the event loop hands to the
 // other. A double of the transport and of nothing else; it drops what is of another generation, as the real one does.
-#include "rendezvous/member.hpp"
+#include "control/member.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>

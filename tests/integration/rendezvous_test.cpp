@@ -3,10 +3,10 @@
 
 #include "base/deadline.hpp"
 #include "base/unique_fd.hpp"
-#include "rendezvous/control_security.hpp"
+#include "control/control_security.hpp"
+#include "control/job_identity.hpp"
+#include "control/job_key.hpp"
 #include "rendezvous/head_join.hpp"
-#include "rendezvous/job_identity.hpp"
-#include "rendezvous/job_key.hpp"
 #include "rendezvous/member_join.hpp"
 
 #include <arpa/inet.h>

@@ -1,8 +1,8 @@
 #pragma once
 // Members of a job in one process, joined by the real control connections: TLS over sockets on the loopback.
+#include "control/head_hub.hpp"
+#include "control/node_member.hpp"
 #include "control_peers.hpp"
-#include "rendezvous/head_hub.hpp"
-#include "rendezvous/node_member.hpp"
 
 #include <memory>
 #include <stdexcept>

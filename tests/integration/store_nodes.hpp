@@ -1,9 +1,9 @@
 #pragma once
 // The store of a job on several nodes, in one process: the head's server and a relay for each other node, on an event
 // loop in a thread of its own.
+#include "endpoints/store_relay.hpp"
+#include "endpoints/store_relay_head.hpp"
 #include "posted_members.hpp"
-#include "rendezvous/store_relay.hpp"
-#include "rendezvous/store_relay_head.hpp"
 #include "store/store_server.hpp"
 
 #include <asio/executor_work_guard.hpp>

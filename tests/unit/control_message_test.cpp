@@ -1,4 +1,4 @@
-#include "rendezvous/control_message.hpp"
+#include "control/control_message.hpp"
 
 #include "../fuzz/control_message_check.hpp"
 #include "base/file_io.hpp"

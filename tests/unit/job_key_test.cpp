@@ -1,10 +1,10 @@
 // Who a job is, where its head listens, and where its key comes from.
 
-#include "rendezvous/job_key.hpp"
+#include "control/job_key.hpp"
 
 #include "base/file_io.hpp"
+#include "control/preamble.hpp"
 #include "rendezvous/join.hpp"
-#include "rendezvous/preamble.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
 // What the head decides about those who come, and what is said when they do not.
+#include "control/fence_table.hpp"
+#include "control/member_inbox.hpp"
 #include "rendezvous/diagnosis.hpp"
 #include "rendezvous/environment_comparison.hpp"
-#include "rendezvous/fence_table.hpp"
-#include "rendezvous/member_inbox.hpp"
 #include "rendezvous/node_order.hpp"
 #include "rendezvous/program_digest.hpp"
 #include "rendezvous/roll_call.hpp"

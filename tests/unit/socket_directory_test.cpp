@@ -1,4 +1,4 @@
-#include "rendezvous/socket_directory.hpp"
+#include "endpoints/socket_directory.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,7 +1,7 @@
 // The parts of the store's relay that decide: its codec, its stream, and what it merges.
-#include "rendezvous/credited_stream.hpp"
-#include "rendezvous/request_merger.hpp"
-#include "rendezvous/store_relay_protocol.hpp"
+#include "endpoints/credited_stream.hpp"
+#include "endpoints/request_merger.hpp"
+#include "endpoints/store_relay_protocol.hpp"
 
 #include <autolaunch/error.hpp>
 

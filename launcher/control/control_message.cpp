@@ -1,0 +1,164 @@
+#include "control/control_message.hpp"
+
+#include "control/wire_fields.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <tuple>
+#include <type_traits>
+
+namespace autolaunch::launcher::control {
+namespace {
+
+[[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::corrupt, "control message: " + what); }
+
+}  // namespace
+
+// Every message's fields, in the order of the wire. One list serves both directions.
+template <class T, class M>
+concept Is = std::same_as<std::remove_const_t<T>, M>;
+
+auto fields(Is<Join> auto& m) {
+    return std::tie(m.protocol, m.version, m.node_name, m.hostname, m.ranks, m.node_rank, m.topology_address,
+                    m.program_digest, m.spec_digest, m.environment_digest);
+}
+auto fields(Is<AskEnvironment> auto&) { return std::tie(); }
+auto fields(Is<EnvironmentTable> auto& m) { return std::tie(m.variables); }
+auto fields(Is<Refused> auto& m) { return std::tie(m.reason, m.hint); }
+auto fields(Is<Welcome> auto& m) { return std::tie(m.self, m.run_name, m.nodes, m.ranks); }
+
+auto fields(Is<StartGeneration> auto& m) { return std::tie(m.generation, m.master_address, m.master_port); }
+auto fields(Is<StopRanks> auto& m) { return std::tie(m.generation, m.by_user, m.reason); }
+auto fields(Is<KillRanks> auto& m) { return std::tie(m.generation); }
+auto fields(Is<Finish> auto& m) { return std::tie(m.exit_code, m.outcome); }
+
+auto fields(Is<GenerationRunning> auto& m) { return std::tie(m.generation, m.startup_us); }
+auto fields(Is<StartFailed> auto& m) {
+    return std::tie(m.generation, m.rank, m.exit_code, m.restart_helps, m.what, m.hint);
+}
+auto fields(Is<RankEnd> auto& m) {
+    return std::tie(m.rank, m.local_rank, m.pid, m.exit_code, m.signal, m.core_dumped, m.asked_to_stop, m.ran_ms,
+                    m.last_step);
+}
+auto fields(Is<RankFailed> auto& m) {
+    return std::tie(m.generation, m.end, m.hostname, m.gpu, m.age_us, m.stderr_path, m.stdout_path, m.error_file_path,
+                    m.stderr_tail, m.stdout_tail, m.error_text, m.oom_kills);
+}
+auto fields(Is<RanksEnded> auto& m) {
+    return std::tie(m.generation, m.every_rank_exited_zero, m.ends, m.checkpoint_step, m.age_us);
+}
+auto fields(Is<StopAsked> auto& m) { return std::tie(m.signal); }
+auto fields(Is<NodeWarning> auto& m) { return std::tie(m.text); }
+
+auto fields(Is<Fence> auto& m) { return std::tie(m.generation, m.name, m.nodes, m.blob); }
+auto fields(Is<FenceDone> auto& m) { return std::tie(m.generation, m.name, m.more, m.blobs); }
+auto fields(Is<Relay> auto& m) { return std::tie(m.channel, m.generation, m.source, m.destination, m.bytes); }
+auto fields(Is<Heartbeat> auto&) { return std::tie(); }
+
+namespace {
+
+/// A message struct and its number on the wire.
+template <class M, std::uint8_t Number>
+struct Kind {
+    using Struct = M;
+    static constexpr std::uint8_t number = Number;
+};
+
+template <class... Kinds>
+struct KindTable {
+    template <class M>
+    static constexpr std::uint8_t number_of = ((std::is_same_v<M, typename Kinds::Struct> ? Kinds::number : 0) + ...);
+
+    static Message read(std::uint8_t number, FieldReader& reader) {
+        std::optional<Message> message;
+        (void)((number == Kinds::number && (message = read_struct<typename Kinds::Struct>(reader), true)) || ...);
+        if (!message) fail("type " + std::to_string(number) + " does not exist");
+        return std::move(*message);
+    }
+
+private:
+    template <class M>
+    static Message read_struct(FieldReader& reader) {
+        M message;
+        reader.get(message);
+        if constexpr (std::is_constructible_v<Command, M>) {
+            return Command(std::move(message));
+        } else if constexpr (std::is_constructible_v<Report, M>) {
+            return Report(std::move(message));
+        } else {
+            return message;
+        }
+    }
+};
+
+// The numbers are the protocol: new messages take new ones.
+using Table =
+    KindTable<Kind<Join, 1>, Kind<AskEnvironment, 2>, Kind<EnvironmentTable, 3>, Kind<Refused, 4>, Kind<Welcome, 5>,  //
+              Kind<StartGeneration, 16>, Kind<StopRanks, 17>, Kind<KillRanks, 18>, Kind<Finish, 19>,
+              Kind<GenerationRunning, 32>, Kind<StartFailed, 33>, Kind<RankFailed, 34>, Kind<RanksEnded, 35>,
+              Kind<StopAsked, 36>, Kind<NodeWarning, 37>,  //
+              Kind<Fence, 48>, Kind<FenceDone, 49>, Kind<Relay, 50>, Kind<Heartbeat, 63>>;
+
+constexpr std::size_t kLengthBytes = 4;
+constexpr std::size_t kIdleBufferBytes = 4096;  // kept by a reader that waits for the next message
+
+template <class M>
+void append(std::string& frame, const M& message) {
+    static_assert(Table::number_of<M> != 0, "a message without a number");
+    FieldWriter writer(frame);
+    writer.put(Table::number_of<M>);
+    writer.put(message);
+}
+
+template <class... Inner>
+void append(std::string& frame, const std::variant<Inner...>& choice) {
+    std::visit([&frame](const auto& message) { append(frame, message); }, choice);
+}
+
+}  // namespace
+
+std::string encode(const Message& message) {
+    std::string frame(kLengthBytes, '\0');
+    append(frame, message);
+    const std::size_t bytes = frame.size() - kLengthBytes;
+    if (bytes > kFrameLimit)
+        throw Error(ErrorCode::invalid_argument, "a control message of " + std::to_string(bytes) +
+                                                     " bytes; the most is " + std::to_string(kFrameLimit));
+    std::string length;
+    FieldWriter(length).put(static_cast<std::uint32_t>(bytes));
+    frame.replace(0, kLengthBytes, length);
+    return frame;
+}
+
+void MessageReader::feed(std::string_view bytes) { buffer_.append(bytes); }
+
+std::optional<Message> MessageReader::next() {
+    const std::string_view arrived = std::string_view(buffer_).substr(offset_);
+    if (arrived.size() < kLengthBytes) {
+        discard_read();
+        return std::nullopt;
+    }
+    std::uint32_t length = 0;
+    FieldReader(arrived).get(length);
+    if (length == 0 || length > frame_limit_)
+        fail("a frame of " + std::to_string(length) + " bytes; the most is " + std::to_string(frame_limit_));
+    if (arrived.size() < kLengthBytes + length) {
+        discard_read();
+        return std::nullopt;
+    }
+    FieldReader reader(arrived.substr(kLengthBytes, length));
+    std::uint8_t number = 0;
+    reader.get(number);
+    Message message = Table::read(number, reader);
+    if (reader.left() > 0) fail(std::to_string(reader.left()) + " bytes after type " + std::to_string(number));
+    offset_ += kLengthBytes + length;
+    return message;
+}
+
+void MessageReader::discard_read() {
+    buffer_.erase(0, offset_);
+    offset_ = 0;
+    if (buffer_.empty() && buffer_.capacity() > kIdleBufferBytes) buffer_.shrink_to_fit();
+}
+
+}  // namespace autolaunch::launcher::control

@@ -1,0 +1,68 @@
+#pragma once
+#include "control/control_connection.hpp"
+#include "control/fence_table.hpp"
+#include "control/head.hpp"
+#include "control/node_member.hpp"
+#include "plan/roster.hpp"
+
+#include <asio/io_context.hpp>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+/// The middle of a joined job: a connection to every other node, and a post to the one it lives on. What comes before
+/// the owner has set its handlers is kept for them.
+///
+/// Owner: Joined. Threads: the agent's one. Blocks: never. What a node sends costs what it brings, and a command is
+/// encoded once for all.
+class HeadHub final : public Head {
+public:
+    using Connections = std::vector<std::shared_ptr<ControlConnection>>;  // by node rank; none for 0, this node
+
+    HeadHub(asio::io_context& io, const Roster& roster, Connections connections);
+    HeadHub(const HeadHub&) = delete;
+    HeadHub& operator=(const HeadHub&) = delete;
+    ~HeadHub() override;
+
+    /// The one of this node, which goes through no socket. Once.
+    std::unique_ptr<NodeMember> make_own_member();
+
+    void set_handlers(Handlers handlers) override;
+    void command(const control::Command& command) override;
+    bool all_left() const override { return left_ == peers_.size() - 1; }
+
+private:
+    struct Peer {
+        std::string name;
+        std::shared_ptr<ControlConnection> connection;  // none: it has left or was lost, or it is this node
+    };
+    using Kept = std::pair<int, std::variant<control::Report, std::string>>;  // node; a report, or why it was lost
+
+    void adopt(int node, const std::shared_ptr<ControlConnection>& connection);
+    void receive(int node, control::Message&& message);
+    void receive_checked(int node, control::Message&& message);
+    void send(int node, control::Message&& message);
+    void send_encoded(int node, const std::shared_ptr<const std::string>& frame, const control::Message& message);
+    void complete(int generation, FenceTable::Completed&& fence);
+    void send_part(const std::vector<int>& nodes, const control::FenceDone& part);
+    void on_end(int node, const ConnectionEnd& end);
+    void tell_owner(Kept&& news);
+    void hand_over_kept();
+    void post_to_own_member(control::Message message);
+
+    asio::io_context& io_;
+    std::vector<Peer> peers_;
+    FenceTable fences_;
+    Handlers handlers_;
+    std::vector<Kept> kept_;
+    NodeMember* own_member_ = nullptr;
+    std::size_t left_ = 0;  // peers without a connection, but for this node
+    bool finishing_ = false;
+    std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
+};
+
+}  // namespace autolaunch::launcher

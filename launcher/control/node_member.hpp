@@ -1,0 +1,66 @@
+#pragma once
+#include "control/control_message.hpp"
+#include "control/member.hpp"
+#include "control/member_inbox.hpp"
+
+#include <asio/io_context.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+/// The Member of every node. How its messages reach the head is a function: a connection's send, or on the head's own
+/// node a post. What comes before the owner has set its handlers is kept for them.
+///
+/// Owner: Joined. Threads: the agent's one. Blocks: never.
+class NodeMember final : public Member {
+public:
+    struct Link {
+        std::function<void(control::Message&&)> send;
+        std::function<void()> close;  ///< the member is gone
+    };
+    NodeMember(asio::io_context& io, int node_rank, int node_count) : io_(io), self_(node_rank), count_(node_count) {}
+    NodeMember(const NodeMember&) = delete;
+    NodeMember& operator=(const NodeMember&) = delete;
+    ~NodeMember() override;
+
+    void set_link(Link link) { link_ = std::move(link); }
+    /// From the head. Called from the event loop. Throws Error{mismatch} for what a head never sends. The owner may
+    /// destroy this member within: nothing of it is touched after its handler was called.
+    void deliver(control::Message&& message);
+    void head_lost(const std::string& why);
+    /// Expires with this member.
+    std::weak_ptr<const bool> alive() const { return alive_; }
+
+    void set_handlers(Handlers handlers) override;
+    int node_rank() const override { return self_; }
+    int node_count() const override { return count_; }
+    void report(const control::Report& report) override { send(report); }
+    void fence(int generation, const std::string& name, const std::vector<int>& nodes, std::string blob,
+               FenceHandler on_done) override;
+    void relay(control::RelayChannel channel, int generation, int destination, std::string bytes) override;
+    void on_relay(control::RelayChannel channel, int generation, RelayHandler handler) override;
+    void begin_generation(int generation) override { inbox_.begin_generation(generation); }
+
+private:
+    void send(control::Message&& message);
+    void deliver_later(control::Message&& message);
+    void hand_over_kept();
+    void check_node(int node) const;
+    std::vector<int> tidy(std::vector<int> nodes) const;
+
+    asio::io_context& io_;
+    int self_, count_;
+    Link link_;
+    Handlers handlers_;
+    MemberInbox inbox_;
+    std::vector<control::Command> kept_commands_;
+    std::string kept_loss_;  // why the head was lost
+    bool head_lost_ = false, finished_ = false;
+    std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
+};
+
+}  // namespace autolaunch::launcher
