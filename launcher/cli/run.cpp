@@ -12,6 +12,7 @@
 #include "rendezvous/program_digest.hpp"
 #include "report/console.hpp"
 #include "report/reporter.hpp"
+#include "spawn/file_limit.hpp"
 #include "spawn/keeper.hpp"
 #include "supervise/run_directory.hpp"
 #include "supervise/stay_out.hpp"
@@ -127,6 +128,7 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     const Allocation& allocation = tasks.allocation;
     const NodeTopology topology = read_local_topology({.allowed_cpus = tasks.cpus});
     const JobShape shape = decide_shape(spec, allocation, topology);
+    const auto file_limit = raise_file_limit();  // the head has a connection a node
     Joined joined = join_job(io, spec, allocation, environment, join_request(spec, shape, version, keeper_gone.get()));
     const auto [plan, run_dir] = prepare(io, joined, spec, allocation, topology, environment);
     Console console(ConsoleOptions::from_environment());
@@ -134,7 +136,7 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     Coordinator coordinator(plan, sockets.path(), joined.summary.head_address);
     const int exit_code =
         supervise(io, {plan, run_dir, coordinator, joined, {reporter, console}, tasks.stand_ins.get()},
-                  std::move(keeper_gone), environment);
+                  std::move(keeper_gone), {environment, file_limit});
     console.flush(Deadline::after(kFlushTimeout));
     if (tasks.stand_ins) tasks.stand_ins->finish(exit_code);
     return exit_code;

@@ -3,7 +3,6 @@
 #include "base/deadline.hpp"
 #include "base/text.hpp"
 #include "report/exit_codes.hpp"
-#include "spawn/file_limit.hpp"
 #include "spawn/process_tree.hpp"
 #include "supervise/exit_decision.hpp"
 #include "supervise/rank_end.hpp"
@@ -72,8 +71,8 @@ NodeSupervisor::NodeSupervisor(const NodeContext& node, const std::string& head_
                                .on_head_lost = [this](const std::string& why) { on_head_lost(why); }});
 }
 
-int NodeSupervisor::run(const EnvironmentMap& inherited) {
-    inherited_ = {inherited, raise_file_limit()};
+int NodeSupervisor::run(const Inheritance& inherited) {
+    inherited_ = inherited;
     ::signal(SIGPIPE, SIG_IGN);
     signals_.emplace(node_.io, handled_signals(plan_.spec), [this](int signal) { on_signal(signal); });
     watch_keeper();

@@ -37,8 +37,8 @@ public:
     NodeSupervisor(const NodeContext& node, const std::string& head_name, SupervisorOutput output,
                    UniqueFd keeper_gone);
 
-    /// The job's exit code (docs/exit-codes.md). `inherited` is the environment that ranks start from.
-    int run(const EnvironmentMap& inherited);
+    /// The job's exit code (docs/exit-codes.md). `inherited` is what ranks start from.
+    int run(const Inheritance& inherited);
 
 private:
     void obey(const control::Command& command);

@@ -7,7 +7,7 @@
 
 namespace autolaunch::launcher {
 
-int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone, const EnvironmentMap& inherited) {
+int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone, const Inheritance& inherited) {
     const NodeContext context{io,
                               job.plan,
                               job.coordinator,

@@ -21,8 +21,8 @@ struct PreparedJob {
 };
 
 /// Runs the job to its end: a NodeSupervisor on every node, on the head a JobSupervisor too. The job's exit code.
-/// `keeper_gone` becomes readable when nobody waits for us any more; empty: nobody ever did. `inherited` is the
-/// environment that ranks start from. Threads: the main one. Blocks: until the job is over.
-int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone, const EnvironmentMap& inherited);
+/// `keeper_gone` becomes readable when nobody waits for us any more; empty: nobody ever did. `inherited` is what
+/// ranks start from. Threads: the main one. Blocks: until the job is over.
+int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone, const Inheritance& inherited);
 
 }  // namespace autolaunch::launcher

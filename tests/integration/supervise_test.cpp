@@ -10,6 +10,7 @@
 #include "rendezvous/join.hpp"
 #include "report/console.hpp"
 #include "report/reporter.hpp"
+#include "spawn/file_limit.hpp"
 #include "spawn/keeper.hpp"
 #include "supervise/run_directory.hpp"
 
@@ -139,7 +140,8 @@ private:
             Coordinator coordinator(plan_, sockets.path(), "");
             const auto separator = mark_.find('=');
             return supervise(io, {plan_, run_dir, coordinator, joined, {reporter, console}}, std::move(keeper_gone),
-                             {{"PATH", "/usr/bin:/bin"}, {mark_.substr(0, separator), mark_.substr(separator + 1)}});
+                             {{{"PATH", "/usr/bin:/bin"}, {mark_.substr(0, separator), mark_.substr(separator + 1)}},
+                              raise_file_limit()});
         } catch (const Error& error) {
             write_file_durably(path("error"), error.what());
             return 99;
