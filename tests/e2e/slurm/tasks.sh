@@ -1,6 +1,7 @@
 #!/bin/bash
 # One task a rank: srun starts as many autolaunch as there are ranks, and Slurm's account of its tasks is right.
 . "$(dirname "$0")/lib.sh"
+export CLUSTER_GPUS="4 2 4" # nodes of different size
 start_cluster 3
 
 test_one_task_a_rank() {
@@ -23,6 +24,15 @@ test_one_task_a_rank_without_a_number() { # as many ranks as tasks
     expect "exit code" 0 "$code"
     expect "ranks" 3 "$(ranks_that_met run)"
     expect "nodes of the ranks" "node1 node1 node2" "$(for rank in 0 1 2; do fact $rank SLURMD_NODENAME; done | paste -sd' ')"
+}
+test_one_task_a_gpu_on_nodes_of_different_size() { # 4 GPUs and 2; each rank keeps the GPU that Slurm gave to its task
+    local rank
+    printf 'trainer:\n  command: ["%s", "facts,meet"]\n' "$misbehave" >train.yaml
+    one_line -N2 -w node1,node2 -n6 --gpus-per-task=1 --
+    expect "exit code" 0 "$code"
+    expect "ranks that met" 6 "$(ranks_that_met run)"
+    expect "nodes and GPUs" "node1:0 node1:1 node1:2 node1:3 node2:0 node2:1" \
+        "$(for rank in {0..5}; do echo "$(fact $rank SLURMD_NODENAME):$(fact $rank CUDA_VISIBLE_DEVICES)"; done | paste -sd' ')"
 }
 test_one_task_a_rank_that_fails() { # Slurm's own account of it is right
     spec 2 "$misbehave" hang hang hang "sleep:0.5,exit:5"
