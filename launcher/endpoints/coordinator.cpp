@@ -1,15 +1,12 @@
 #include "endpoints/coordinator.hpp"
 
+#include "base/deadline.hpp"
 #include "store/connection.hpp"
 
 #include <autolaunch/error.hpp>
 
-#include <arpa/inet.h>
-#include <netdb.h>
-#include <sys/socket.h>
-
 #include <cerrno>
-#include <cstring>
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -19,22 +16,18 @@ namespace {
 
 constexpr char kLoopback[] = "127.0.0.1";
 
+// The other nodes hear nothing from the head meanwhile, and believe it lost after 10 s.
+constexpr auto kLookUpTime = std::chrono::seconds(5);
+
 // The numeric form of a name or an address.
 std::string resolve(const std::string& address) {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_STREAM;
-    addrinfo* found = nullptr;
-    const int error = ::getaddrinfo(address.c_str(), nullptr, &hints, &found);
-    if (error != 0)
+    try {
+        return store::numeric_address(address, Deadline::after(kLookUpTime));
+    } catch (const Error& error) {
         throw Error(
-            ErrorCode::invalid_argument,
-            "the master address " + address + " cannot be resolved: " + ::gai_strerror(error),
+            ErrorCode::invalid_argument, "the master address cannot be resolved: " + std::string(error.what()),
             "leave --master-addr and --rdzv-endpoint out: inside one machine or one Slurm job nothing needs them");
-    char text[NI_MAXHOST] = {};
-    const int named = ::getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
-    ::freeaddrinfo(found);
-    if (named != 0) throw Error(ErrorCode::invalid_argument, "the master address " + address + " has no numeric form");
-    return text;
+    }
 }
 
 bool is_loopback(const std::string& numeric) { return numeric.starts_with("127.") || numeric == "::1"; }

@@ -34,8 +34,8 @@ struct MasterStore {
 /// Where the nodes of a job meet: opens what each generation needs, on fresh sockets, so that nothing of an earlier one
 /// can answer. Bind first, publish after: ports and paths are known only once they listen.
 ///
-/// Owner: the agent of each node. Threads: the agent's one. Blocks: open_store(), on looking up a host name that the
-/// user gave as the master address.
+/// Owner: the agent of each node. Threads: the agent's one. Blocks: open_store(), 5 s at most, on looking up a host
+/// name that the user gave as the master address.
 class Coordinator {
 public:
     /// `socket_directory`: a folder that only this user may enter, with a short path. `head_address`: numeric, where
@@ -65,7 +65,7 @@ struct MasterAddress {
 
 /// --master-addr, else where the other nodes reach the head, else --local-addr, else the loopback. A given name that
 /// means the loopback on the head (Debian's /etc/hosts) is of no use to other nodes: where there are any, the head's
-/// address stands in. Throws Error{invalid_argument} for an address that cannot be resolved.
+/// address stands in. Throws Error{invalid_argument} for an address that cannot be resolved in 5 s.
 MasterAddress master_address(const JobSpec& spec, const std::string& head_address);
 
 }  // namespace autolaunch::launcher

@@ -102,6 +102,15 @@ std::string join_host_port(const std::string& host, std::uint16_t port) {
     return (literal ? "[" + host + "]:" : host + ":") + std::to_string(port);
 }
 
+std::string numeric_address(const std::string& host, const Deadline& deadline) {
+    const auto addresses = resolve(host, 0, deadline);
+    char text[NI_MAXHOST] = {};
+    const int status =
+        getnameinfo(addresses->ai_addr, addresses->ai_addrlen, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+    if (status == 0) return text;
+    throw Error(ErrorCode::closed, "the store's host " + host + " has no numeric address: " + gai_strerror(status));
+}
+
 Connection::Connection(const std::string& host, std::uint16_t port, const Deadline& deadline)
     : peer_(join_host_port(host, port)) {
     const auto addresses = resolve(host, port, deadline);

@@ -14,6 +14,10 @@ namespace autolaunch::store {
 /// "host:port", an IPv6 address in brackets.
 AUTOLAUNCH_API std::string join_host_port(const std::string& host, std::uint16_t port);
 
+/// The host's first address, numeric. Only a name is looked up. Blocks until the deadline at most; throws TimeoutError
+/// and Error{closed}.
+AUTOLAUNCH_API std::string numeric_address(const std::string& host, const Deadline& deadline);
+
 /// A TCP connection whose every call ends by a deadline.
 ///
 /// Owner: the store's client. Threads: one at a time. Blocks: every call, until done or the deadline. Throws
