@@ -20,6 +20,7 @@ namespace {
 constexpr std::size_t kLongestAnswer = 256;
 // Slurm's backfill scheduler takes a job without limit for one of 365 days, and says so for a while.
 constexpr auto kNoLimit = std::chrono::hours(24 * 364);
+constexpr int kEndTime_ms = 1000;  // SIGKILL takes no time, except in the kernel
 
 // posix_spawn's settings: no standard input, its output to us, no other descriptor, no signal blocked or ignored.
 class SpawnSettings {
@@ -85,9 +86,11 @@ void TimeLeftQuery::end() noexcept {
     answer_fd_.reset();
     if (!process_) return;
     ::syscall(SYS_pidfd_send_signal, process_.get(), SIGKILL, nullptr, 0);
-    siginfo_t ended{};
-    while (::waitid(P_PIDFD, static_cast<id_t>(process_.get()), &ended, WEXITED) != 0 && errno == EINTR) {
+    pollfd ended{process_.get(), POLLIN, 0};
+    while (::poll(&ended, 1, kEndTime_ms) < 0 && errno == EINTR) {
     }
+    siginfo_t ignored{};  // nothing to reap where whoever reaps orphans was faster
+    ::waitid(P_PIDFD, static_cast<id_t>(process_.get()), &ignored, WEXITED | WNOHANG);
     process_.reset();
 }
 
@@ -119,7 +122,8 @@ std::optional<std::chrono::seconds> TimeLeftQuery::wait(const Deadline& deadline
 }
 
 std::optional<std::chrono::seconds> TimeLeftQuery::time_left() const {
-    const auto left = answer_fd_ ? std::nullopt : parse_slurm_time(answer_);
+    const bool whole = !answer_fd_ && answer_.ends_with('\n');  // or else it was ended while it spoke
+    const auto left = whole ? parse_slurm_time(answer_) : std::nullopt;
     return left && *left > kNoLimit ? std::nullopt : left;
 }
 

@@ -109,6 +109,8 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
     const auto argv = command_line(spec.trainer);
     place_nodes(plan, roster);
     name_run(plan, allocation, current_dir, roster.run_name);
+    plan.ends_at = allocation.ends_at;
+    if (allocation.source == "slurm") plan.slurm_job_id = allocation.job_id.substr(0, allocation.job_id.find('.'));
     plan.hostname = topology.hostname;
     plan.numa_node_count = static_cast<int>(topology.numa_nodes.size());
     plan.binding_mode = parse_binding(spec.resources.binding);

@@ -7,6 +7,7 @@
 #include "spec/job_spec.hpp"
 #include "topology/node_topology.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -42,7 +43,9 @@ struct LaunchPlan {
     int numa_node_count = 1;
     BindingMode binding_mode = BindingMode::node;
     int node_count = 1;
-    MpiChoice mpi;  ///< decided after make_plan(): it takes a look at the program's file
+    std::optional<std::chrono::system_clock::time_point> ends_at;  ///< the allocation, where the environment says it
+    std::string slurm_job_id;  ///< of whose end Slurm can be asked; empty outside Slurm
+    MpiChoice mpi;             ///< decided after make_plan(): it takes a look at the program's file
 };
 
 /// What is known only once a generation has its sockets.

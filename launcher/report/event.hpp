@@ -24,6 +24,11 @@ struct GenerationStarted {
     int generation = 0;
     std::chrono::milliseconds startup{0};  ///< from the decision to start to the last rank's exec
 };
+/// When the scheduler takes the nodes away.
+struct TimeLimitKnown {
+    std::chrono::system_clock::time_point ends_at;
+    std::chrono::seconds left{0};
+};
 struct RankStarted {
     int rank = 0, local_rank = 0, pid = 0;
     std::optional<int> gpu;
@@ -113,9 +118,9 @@ struct JobEnded {
 struct Event {
     std::chrono::system_clock::time_point at;
     int generation = 0;
-    std::variant<JobStarted, GenerationStarted, RankStarted, StepReported, CheckpointPublished, MessageReported,
-                 StopRequested, RankSignalled, RankExited, GenerationFailed, NodeLost, HeadLost, SpawnFailed,
-                 WarningRaised, JobEnded>
+    std::variant<JobStarted, GenerationStarted, TimeLimitKnown, RankStarted, StepReported, CheckpointPublished,
+                 MessageReported, StopRequested, RankSignalled, RankExited, GenerationFailed, NodeLost, HeadLost,
+                 SpawnFailed, WarningRaised, JobEnded>
         what;
 };
 using Happening = decltype(Event::what);

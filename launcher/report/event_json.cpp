@@ -15,6 +15,13 @@ using Json = nlohmann::ordered_json;
 
 double seconds(std::chrono::milliseconds duration) { return static_cast<double>(duration.count()) / 1000; }
 
+std::string format_time(std::chrono::system_clock::time_point at) {
+    const auto since_epoch = std::chrono::floor<std::chrono::milliseconds>(at.time_since_epoch());
+    const auto whole = std::chrono::floor<std::chrono::seconds>(since_epoch);
+    return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(whole.count())),
+                       (since_epoch - whole).count());
+}
+
 template <class T>
 void set_if_known(Json& json, const char* key, const std::optional<T>& value) {
     if (value) json[key] = *value;
@@ -47,6 +54,9 @@ std::pair<const char*, Json> describe(const JobStarted& e) {
 }
 std::pair<const char*, Json> describe(const GenerationStarted& e) {
     return {"generation_started", {{"startup_seconds", seconds(e.startup)}}};
+}
+std::pair<const char*, Json> describe(const TimeLimitKnown& e) {
+    return {"time_limit_known", {{"ends_at", format_time(e.ends_at)}, {"seconds_left", e.left.count()}}};
 }
 std::pair<const char*, Json> describe(const RankStarted& e) {
     Json json = {{"rank", e.rank}, {"local_rank", e.local_rank}, {"pid", e.pid}};
@@ -109,13 +119,6 @@ std::pair<const char*, Json> describe(const JobEnded& e) {
              {"outcome", e.outcome},
              {"restarts", e.restarts},
              {"ran_seconds", seconds(e.ran)}}};
-}
-
-std::string format_time(std::chrono::system_clock::time_point at) {
-    const auto since_epoch = std::chrono::floor<std::chrono::milliseconds>(at.time_since_epoch());
-    const auto whole = std::chrono::floor<std::chrono::seconds>(since_epoch);
-    return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(static_cast<std::time_t>(whole.count())),
-                       (since_epoch - whole).count());
 }
 
 }  // namespace

@@ -74,6 +74,10 @@ void Reporter::show(const Event& event, const GenerationStarted& started) {
                                        format_duration(started.startup)));
 }
 
+void Reporter::show(const Event&, const TimeLimitKnown& limit) {
+    if (!options_.quiet) console_.write_message(fmt::format("  ends in   {}", format_duration(limit.left)));
+}
+
 void Reporter::show(const Event& event, const StepReported& report) {
     progress_.add(report, event.at);
     progress_changed_ = true;

@@ -54,6 +54,7 @@ private:
     // What is shown of each event; the others are recorded only.
     void show(const Event& event, const JobStarted& job);
     void show(const Event& event, const GenerationStarted& started);
+    void show(const Event& event, const TimeLimitKnown& limit);
     void show(const Event& event, const StepReported& report);
     void show(const Event& event, const CheckpointPublished& checkpoint);
     void show(const Event& event, const StopRequested& stop);

@@ -69,6 +69,7 @@ JobSupervisor::JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coord
       reporter_(reporter),
       timer_(io),
       warning_timer_(io),
+      end_time_(io, plan, [this](std::chrono::system_clock::time_point ends_at) { report_end_time(ends_at); }),
       generation_number_(first_generation),
       warnings_(plan.warnings) {
     head_.set_handlers({.on_report = [this](int node, control::Report&& report) { on_report(node, std::move(report)); },
@@ -183,6 +184,7 @@ void JobSupervisor::on(int node, control::GenerationRunning&& running) {
     tally_->running(node);
     if (!tally_->all_running()) return;
     report(GenerationStarted{.generation = generation_number_, .startup = since(tally_->begun())});
+    end_time_.find_out();
     dispatch(JobEvent::started);
 }
 
@@ -293,8 +295,14 @@ void JobSupervisor::report_failure() {
     report(std::move(failed));
 }
 
+void JobSupervisor::report_end_time(std::chrono::system_clock::time_point ends_at) {
+    const auto left = std::chrono::round<std::chrono::seconds>(ends_at - std::chrono::system_clock::now());
+    report(TimeLimitKnown{.ends_at = ends_at, .left = std::max(left, std::chrono::seconds(0))});
+}
+
 void JobSupervisor::finish() {
     timer_.cancel();
+    end_time_.stop();
     show_warnings();
     ExitDecision decision = decide_exit(outcome_);
     if (gave_up_code_) decision = {*gave_up_code_, "failed: processes that hang in the kernel are left"};

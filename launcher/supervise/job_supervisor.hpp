@@ -5,6 +5,7 @@
 #include "report/reporter.hpp"
 #include "supervise/exit_decision.hpp"
 #include "supervise/generation_tally.hpp"
+#include "supervise/job_end_time.hpp"
 #include "supervise/job_table.hpp"
 #include "supervise/node_warnings.hpp"
 
@@ -58,6 +59,7 @@ private:
     void end_generation_if_over();
     void report_failure();
     void report_lost();
+    void report_end_time(std::chrono::system_clock::time_point ends_at);
 
     void announce();
     void warn(int node, const std::string& text);
@@ -76,6 +78,7 @@ private:
     Head& head_;
     Reporter& reporter_;
     asio::steady_timer timer_, warning_timer_;
+    JobEndTime end_time_;
 
     JobState state_ = JobState::starting;
     MasterStore store_;                     ///< of this generation

@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "endpoints/coordinator.hpp"
 #include "endpoints/socket_directory.hpp"
+#include "fake_squeue.hpp"
 #include "processes.hpp"
 #include "rendezvous/join.hpp"
 #include "report/console.hpp"
@@ -75,6 +76,12 @@ public:
         pid_ = ::fork();
         REQUIRE(pid_ >= 0);
         if (pid_ == 0) ::_exit(run());
+    }
+
+    /// The ranks end well as soon as the file is there.
+    void run_until(const std::filesystem::path& file) {
+        const std::string script = "until [ -e " + file.string() + " ]; do sleep 0.02; done";
+        for (RankPlan& rank : plan_.ranks) rank.argv = {"/bin/sh", "-c", script};
     }
 
     void signal(int number) const { REQUIRE(::kill(pid_, number) == 0); }
@@ -479,4 +486,48 @@ TEST_CASE("the next generation is told which checkpoint it goes on from") {
     CHECK(job.only("generation_failed").at("checkpoint_step") == job.only("checkpoint").at("step"));
     job.signal(SIGINT);
     CHECK(job.wait() == 130);
+}
+
+TEST_CASE("Slurm is asked when the job ends, beside the job") {
+    const FakeSqueue squeue("echo \"$@\" >$(dirname $SQUEUE_TEST)/arguments; echo 3:00:00");
+    Job job(2, {"hang"});
+    job.plan().slurm_job_id = "4711";
+    job.run_until(job.path("over"));
+    job.start();
+    CHECK(eventually([&] { return !job.events("time_limit_known").empty(); }));
+    write_file_durably(job.path("over"), "");
+    CHECK(job.wait() == 0);
+    CHECK(squeue.file("arguments") == "-h -j 4711 -o%L\n");
+    CHECK(job.only("time_limit_known").at("seconds_left") == 3 * 3600);
+    CHECK(job.only("time_limit_known").at("ends_at") > job.only("job_ended").at("time"));
+    CHECK(job.events("warning").empty());
+    CHECK(processes_with(squeue.mark()).empty());
+}
+
+TEST_CASE("where the environment says when the job ends, nobody is asked") {
+    const FakeSqueue squeue("touch $(dirname $SQUEUE_TEST)/asked; echo 3:00:00");
+    Job job(1, {"fail-before-generation:1:3,exit:0"});
+    job.spec().restart.max_restarts = 1;
+    job.plan().slurm_job_id = "4711";
+    job.plan().ends_at = std::chrono::system_clock::from_time_t(1'700'000'000);
+    CHECK(job.run_to_end() == 0);
+    CHECK(job.events("generation_started").size() == 2);
+    CHECK(job.only("time_limit_known").at("ends_at") == "2023-11-14T22:13:20.000Z");
+    CHECK(job.only("time_limit_known").at("seconds_left") == 0);
+    CHECK_FALSE(std::filesystem::exists(squeue.path("asked")));
+}
+
+TEST_CASE("a squeue that fails or hangs is no matter to the job, and ends with it") {
+    std::string then;
+    SUBCASE("it fails") { then = "exit 1"; }
+    SUBCASE("it hangs") { then = "trap '' TERM; exec sleep 1000"; }
+    const FakeSqueue squeue("touch $(dirname $SQUEUE_TEST)/asked; " + then);
+    Job job(2, {"hang"});
+    job.plan().slurm_job_id = "4711";
+    job.run_until(squeue.path("asked"));
+    CHECK(job.run_to_end() == 0);
+    CHECK(job.only("job_ended").at("outcome") == "succeeded");
+    CHECK(job.events("time_limit_known").empty());
+    CHECK(job.events("warning").empty());
+    CHECK(processes_with(squeue.mark()).empty());
 }

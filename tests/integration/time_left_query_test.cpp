@@ -1,54 +1,30 @@
 // Asking `squeue`, with programs of that name that answer, are silent, never end or talk nonsense.
 
 #include "allocation/time_left_query.hpp"
-#include "base/file_io.hpp"
-#include "processes.hpp"
+#include "fake_squeue.hpp"
 
 #include <doctest/doctest.h>
 
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <optional>
 #include <string>
 
 using namespace autolaunch;
 using namespace autolaunch::launcher;
+using autolaunch::testing::FakeSqueue;
 using std::chrono::seconds;
 
 namespace {
 
 constexpr auto kPatience = seconds(20);
 
-// While it lives, squeue is this shell script, and the only program besides the system's.
-class Squeue {
-public:
-    explicit Squeue(const std::string& script) {
-        const std::string file = folder_.path() / "squeue";
-        if (!script.empty()) {
-            write_file_durably(file, "#!/bin/sh\n" + script + "\n");
-            ::chmod(file.c_str(), 0755);
-        }
-        ::setenv("PATH", (folder_.path().string() + ":/bin").c_str(), 1);
-        ::setenv("SQUEUE_TEST", file.c_str(), 1);
-    }
-    ~Squeue() { ::setenv("PATH", before_.c_str(), 1); }
-
-    std::string file(const std::string& name) const { return testing::slurp(folder_.path() / name); }
-    const testing::TemporaryFolder& folder() const { return folder_; }
-
-private:
-    testing::TemporaryFolder folder_;
-    std::string before_ = std::getenv("PATH");
-};
-
 bool has_children() { return ::waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD; }
 
 std::optional<seconds> ask(const std::string& script) {
-    const Squeue squeue(script);
+    const FakeSqueue squeue(script);
     TimeLeftQuery query("4711");
     const auto answer = query.wait(Deadline::after(kPatience));
     CHECK(query.fd() == -1);
@@ -59,7 +35,7 @@ std::optional<seconds> ask(const std::string& script) {
 }  // namespace
 
 TEST_CASE("squeue is asked for the one job, and its answer is read") {
-    const Squeue squeue("echo \"$@\" >$(dirname $SQUEUE_TEST)/arguments; cat; echo noise >&2; echo 1-02:03:04");
+    const FakeSqueue squeue("echo \"$@\" >$(dirname $SQUEUE_TEST)/arguments; cat; echo noise >&2; echo 1-02:03:04");
     TimeLeftQuery query("4711");
     CHECK(query.fd() >= 0);
     CHECK(query.wait(Deadline::after(kPatience)) == seconds(86'400 + 2 * 3600 + 3 * 60 + 4));
@@ -73,12 +49,13 @@ TEST_CASE("no limit and no answer are nothing") {
     CHECK_FALSE(ask("echo 365-00:00:00"));  // Slurm's other way to say it
     CHECK_FALSE(ask("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"));
     CHECK_FALSE(ask("echo 10:00; echo 11:00"));                // two jobs?
+    CHECK_FALSE(ask("printf 10:00"));                          // broken off
     CHECK_FALSE(ask("while :; do echo 10:00 || exit; done"));  // without end
     CHECK(ask("printf 1; sleep 0.1; printf 0:; sleep 0.1; echo 00") == seconds(600));
 }
 
 TEST_CASE("no squeue, or no job id: over at once") {
-    const Squeue none("");
+    const FakeSqueue none("");
     for (const char* job : {"4711", "", "4711.0", "-h", "1;2"}) {
         TimeLeftQuery query(job);
         CHECK_FALSE(query.wait(Deadline::after(kPatience)));
@@ -88,7 +65,7 @@ TEST_CASE("no squeue, or no job id: over at once") {
 }
 
 TEST_CASE("a squeue that hangs is ended at the deadline, and with its query") {
-    const Squeue squeue("trap '' TERM; exec sleep 1000");
+    const FakeSqueue squeue("trap '' TERM; exec sleep 1000");
     {
         TimeLeftQuery query("4711");
         CHECK_FALSE(query.advance());

@@ -85,6 +85,14 @@ TEST_CASE("a failed generation has its first failure and the others in order") {
     CHECK_FALSE(line.contains("gpu"));
 }
 
+TEST_CASE("a time limit is a time as every other, and what is left of it") {
+    const auto ends_at = std::chrono::system_clock::time_point(1'700'003'600'000ms);
+    const json line = parsed(TimeLimitKnown{.ends_at = ends_at, .left = 3600s});
+    CHECK(line["event"] == "time_limit_known");
+    CHECK(line["ends_at"] == "2023-11-14T23:13:20.000Z");
+    CHECK(line["seconds_left"] == 3600);
+}
+
 TEST_CASE("every event has its own name") {
     CHECK(parsed(JobStarted{})["event"] == "job_started");
     CHECK(parsed(GenerationStarted{})["event"] == "generation_started");

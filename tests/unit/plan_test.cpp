@@ -291,6 +291,17 @@ TEST_CASE("NCCL is left alone without GPUs, or when the spec says so") {
     CHECK_FALSE(has_debug(plan_of(unmanaged, local(), kGpuMachine)));
 }
 
+TEST_CASE("of whose end Slurm can be asked") {
+    CHECK(plan_of(trainer({"t"})).slurm_job_id.empty());
+    Allocation allocation = slurm(1);
+    allocation.ends_at = std::chrono::system_clock::from_time_t(1'700'000'000);
+    const LaunchPlan in_step = plan_of(trainer({"t"}), allocation);
+    CHECK(in_step.slurm_job_id == "4711");
+    CHECK(in_step.ends_at == allocation.ends_at);
+    allocation.job_id = "4712";
+    CHECK(plan_of(trainer({"t"}), allocation).slurm_job_id == "4712");
+}
+
 TEST_CASE("several nodes count their ranks one after another") {
     const auto plan = plan_of(trainer(), slurm(4), kGpuMachine);
     CHECK(plan.world_size == 32);
