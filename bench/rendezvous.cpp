@@ -10,9 +10,9 @@
 // Prints one line of JSON.
 #include "allocation/hostlist.hpp"
 #include "control/control_security.hpp"
+#include "control/job_key.hpp"
 #include "rendezvous/environment_comparison.hpp"
 #include "rendezvous/head_join.hpp"
-#include "control/job_key.hpp"
 #include "rendezvous/member_join.hpp"
 #include "rendezvous/welcome.hpp"
 #include "tcp_traffic.hpp"
@@ -20,6 +20,7 @@
 #include <autolaunch/error.hpp>
 
 #include <asio/io_context.hpp>
+#include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
 #include <fmt/format.h>
@@ -58,12 +59,13 @@ using std::chrono::microseconds;
 struct Options {
     int nodes = 1024;  // the head included
     int ranks_per_node = 8;
-    int simulators = 1;
+    int simulators = 2;
     long latency_us = 0;
+    long start_within_ms = 0;
     int fences = 3;
     std::size_t blob_bytes = 0;
     int timeout_s = 120;
-    std::string folder = "/dev/shm";  // for the key file
+    std::string folder = "/tmp";  // for the key file
 };
 
 /// What the simulators tell the head's process, in memory that both see.
@@ -155,7 +157,8 @@ public:
     void start();
 
 private:
-    void later(long trips, std::function<void()> act);
+    void later(long trips, std::function<void()> act) { after(latency_ * trips, std::move(act)); }
+    void after(microseconds pause, std::function<void()> act);
     void on_joined(MemberJoin::Outcome&& outcome);
     void fence(int generation);
 
@@ -183,9 +186,20 @@ public:
     void run(int go) {
         char byte = 0;
         if (::read(go, &byte, 1) != 1) return;
-        for (auto& agent : agents_) agent->start();
+        start(0);
         io_.run();
         shared_.agent_cpu_us += static_cast<std::uint64_t>(cpu_seconds() * 1e6);
+    }
+    /// One after another, and between them what has happened meanwhile: each would have a machine of its own.
+    void start(std::size_t index) {
+        if (index == agents_.size()) return;
+        agents_[index]->start();
+        asio::post(io_, [this, index] { start(index + 1); });
+    }
+    /// When the agent starts, after the first: a scheduler does not start all tasks in one instant.
+    microseconds draw_start() {
+        std::uniform_int_distribution<long> spread(0, options_.start_within_ms * 1000);
+        return microseconds(spread(random_));
     }
     microseconds draw_latency() {
         std::uniform_int_distribution<long> spread(options_.latency_us / 2, options_.latency_us * 3 / 2);
@@ -204,9 +218,9 @@ public:
 Agent::Agent(Simulator& simulator, int node)
     : simulator_(simulator), node_(node), latency_(simulator.draw_latency()), timer_(simulator.io_) {}
 
-void Agent::later(long trips, std::function<void()> act) {
-    if (latency_.count() == 0) return act();
-    timer_.expires_after(latency_ * trips);
+void Agent::after(microseconds pause, std::function<void()> act) {
+    if (pause.count() == 0) return act();
+    timer_.expires_after(pause);
     timer_.async_wait([act = std::move(act)](const asio::error_code& error) {
         if (!error) act();
     });
@@ -227,7 +241,8 @@ void Agent::start() {
     options.environment = describe_environment({});
     options.timeout = std::chrono::seconds(simulator_.options_.timeout_s);
     join_ = std::make_shared<MemberJoin>(simulator_.io_, simulator_.security_, std::move(options));
-    later(7, [this] { join_->start([this](MemberJoin::Outcome&& outcome) { on_joined(std::move(outcome)); }); });
+    after(simulator_.draw_start() + 7 * latency_,
+          [this] { join_->start([this](MemberJoin::Outcome&& outcome) { on_joined(std::move(outcome)); }); });
 }
 
 void Agent::on_joined(MemberJoin::Outcome&& outcome) {
@@ -286,6 +301,7 @@ struct Figures {
     double join_ms = 0, start_ms = 0;  // last Welcome; last FenceDone of the fence that follows
     std::vector<double> fence_ms;      // a command to all, a fence of all
     double head_cpu_s = 0;             // until the first fence was done
+    double head_fences_cpu_s = 0;      // of all later ones
     std::size_t resident_before = 0, resident_joined = 0, resident_end = 0;
     bench::TcpTraffic joined, fenced;
 };
@@ -362,6 +378,7 @@ Figures HeadProcess::run(int go) {
     figures.start_ms = ms_since(start, shared_.last_fence_ns);
     figures.head_cpu_s = cpu_seconds() - cpu;
     figures.joined = bench::read_tcp_traffic(options_.nodes + 64);
+    const double fences_from = cpu_seconds();
     for (int generation = 1; generation <= options_.fences; ++generation) {
         shared_.fenced = 0;
         const std::uint64_t begin = now_ns();
@@ -370,6 +387,7 @@ Figures HeadProcess::run(int go) {
         run_until(shared_.fenced, options_.nodes - 1, fenced_);
         figures.fence_ms.push_back(ms_since(begin, shared_.last_fence_ns));
     }
+    figures.head_fences_cpu_s = cpu_seconds() - fences_from;
     figures.fenced = bench::read_tcp_traffic(options_.nodes + 64);
     figures.resident_end = resident_bytes();
     outcome_.head->command(control::Finish{});
@@ -393,20 +411,22 @@ void print(const Options& options, const Shared& shared, const Figures& figures)
     fmt::print(
         "{{\"nodes\": {}, \"ranks\": {}, \"latency_us\": {}, \"join_ms\": {:.1f}, \"start_ms\": {:.1f}, "
         "\"expand_ms\": {:.2f}, \"fence_ms\": [{}], \"head_cpu_s\": {:.3f}, \"agents_cpu_s\": {:.3f}, "
+        "\"head_fence_cpu_s\": {:.4f}, "
         "\"head_kib_per_node\": {:.2f}, \"head_kib_per_node_at_rest\": {:.2f}, "
         "\"join_bytes_in\": {}, \"join_bytes_out\": {}, \"join_segments_in\": {}, \"join_segments_out\": {}, "
         "\"fence_bytes_in\": {:.0f}, \"fence_bytes_out\": {:.0f}}}\n",
         options.nodes, options.nodes * options.ranks_per_node, options.latency_us, figures.join_ms, figures.start_ms,
         static_cast<double>(shared.expand_ns) / 1e6, fences, figures.head_cpu_s,
-        static_cast<double>(shared.agent_cpu_us) / 1e6, kib_per_node(figures.resident_joined),
-        kib_per_node(figures.resident_end), figures.joined.bytes_in, figures.joined.bytes_out,
-        figures.joined.segments_in, figures.joined.segments_out,
+        static_cast<double>(shared.agent_cpu_us) / 1e6, figures.head_fences_cpu_s / per_fence,
+        kib_per_node(figures.resident_joined), kib_per_node(figures.resident_end), figures.joined.bytes_in,
+        figures.joined.bytes_out, figures.joined.segments_in, figures.joined.segments_out,
         static_cast<double>(figures.fenced.bytes_in - figures.joined.bytes_in) / per_fence,
         static_cast<double>(figures.fenced.bytes_out - figures.joined.bytes_out) / per_fence);
 }
 
 Options parse(int argc, char** argv) {
     Options options;
+    if (const char* folder = std::getenv("TMPDIR")) options.folder = folder;
     for (int i = 1; i + 1 < argc; i += 2) {
         const std::string_view name = argv[i];
         const long value = std::atol(argv[i + 1]);
@@ -418,6 +438,8 @@ Options parse(int argc, char** argv) {
             options.simulators = static_cast<int>(value);
         else if (name == "--latency-us")
             options.latency_us = value;
+        else if (name == "--start-within-ms")
+            options.start_within_ms = value;
         else if (name == "--fences")
             options.fences = static_cast<int>(value);
         else if (name == "--blob")
@@ -430,7 +452,7 @@ Options parse(int argc, char** argv) {
     if (argc % 2 == 0 || options.nodes < 2 || options.simulators < 1)
         throw Error(ErrorCode::invalid_argument,
                     "rendezvous --nodes N>=2 [--ranks R] [--simulators S] "
-                    "[--latency-us L] [--fences F] [--blob BYTES] [--timeout SECONDS]");
+                    "[--latency-us L] [--start-within-ms M] [--fences F] [--blob BYTES] [--timeout SECONDS]");
     return options;
 }
 

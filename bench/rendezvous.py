@@ -11,22 +11,33 @@ largest number of nodes plus 128, and a quiet machine: everything runs on the sa
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 
 SLOW_MS = 5000
 PEERS = ("static", "dynamic", "etcd")
 
 
 def run(command, timeout_s):
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        return None, f"over {timeout_s} s"
-    line = done.stdout.strip().splitlines()[-1:] or [""]
-    if done.returncode != 0 or not line[0].startswith("{"):
-        return None, (done.stderr.strip().splitlines() or ["no figures"])[-1]
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:    # what a peer that is killed leaves goes with it
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   start_new_session=True, env={**os.environ, "TMPDIR": folder})
+        try:
+            out, complaint = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            out, complaint = "", f"over {timeout_s} s"
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)    # its children, too
+            except ProcessLookupError:
+                pass
+            process.wait()
+    line = out.strip().splitlines()[-1:] or [""]
+    if not line[0].startswith("{"):
+        return None, (complaint.strip().splitlines() or ["no figures"])[-1]
     return json.loads(line[0]), ""
 
 
@@ -49,7 +60,7 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--nodes", default="64,256,1024,4096,16384")
     parser.add_argument("--latency-us", default="0")
-    parser.add_argument("--simulators", default="1")
+    parser.add_argument("--simulators", default="2")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--peer-seconds", type=int, default=60)

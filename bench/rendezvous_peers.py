@@ -234,7 +234,7 @@ def coordinate(port, nodes, ready):
 
 def etcd_peer(nodes, processes):
     raise_file_limit()
-    folder = tempfile.mkdtemp(dir="/dev/shm")
+    folder = tempfile.mkdtemp()
     port, peer_port = free_port(), free_port()
     server = subprocess.Popen(
         ["etcd", "--data-dir", folder, "--unsafe-no-fsync", "--log-level", "error",
