@@ -1,4 +1,5 @@
-// The job key through a munged of our own. Exits with 77 where munged is not installed.
+// The job key through a munged of our own. Exits with 77 where munged is not installed. A build without MUNGE has one
+// case: it says on both sides that it can't.
 
 #include "control/munge_credential.hpp"
 
@@ -32,6 +33,22 @@ extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
 namespace {
 
 const JobIdentity kIdentity = test_identity();
+
+OpenedCredential open(const std::string& socket, const std::string& credential) {
+    Meeting meeting;
+    std::optional<OpenedCredential> result;
+    open_munge_credential(meeting.io, credential, kIdentity, socket,
+                          [&](const OpenedCredential& opened) { result = opened; });
+    REQUIRE(meeting.run([&] { return result.has_value(); }));
+    return *result;
+}
+
+void check_reason(const OpenedCredential& opened, const std::string& words) {
+    CHECK_FALSE(opened.key.has_value());
+    CHECK_MESSAGE(opened.reason.find(words) != std::string::npos, opened.reason);
+}
+
+#if AUTOLAUNCH_HAVE_MUNGE
 
 std::string find_munged() {
     for (const char* path : {"/usr/sbin/munged", "/usr/local/sbin/munged"})
@@ -85,27 +102,17 @@ MadeCredential make(const Munged& munged, const JobIdentity& identity = kIdentit
     return make_munge_credential(test_key('m', JobKey::Source::munge), identity, munged.socket(), Deadline::after(20s));
 }
 
-OpenedCredential open(const std::string& socket, const std::string& credential) {
-    Meeting meeting;
-    std::optional<OpenedCredential> result;
-    open_munge_credential(meeting.io, credential, kIdentity, socket,
-                          [&](const OpenedCredential& opened) { result = opened; });
-    REQUIRE(meeting.run([&] { return result.has_value(); }));
-    return *result;
-}
-
-void check_reason(const OpenedCredential& opened, const std::string& words) {
-    CHECK_FALSE(opened.key.has_value());
-    CHECK_MESSAGE(opened.reason.find(words) != std::string::npos, opened.reason);
-}
-
 KeyPlan munge_plan(const std::string& socket) {
     KeyPlan plan;
     plan.munge_socket = socket;
     return plan;
 }
 
+#endif
+
 }  // namespace
+
+#if AUTOLAUNCH_HAVE_MUNGE
 
 TEST_CASE("head and node meet with a key from munge") {
     const Munged munged;
@@ -192,3 +199,14 @@ TEST_CASE("a munged that is stuck holds nobody up for longer than the deadline")
     check_reason(open(munged.socket(), credential), "munged did not answer");
     CHECK(std::chrono::steady_clock::now() - begin < 15s);
 }
+
+#else
+
+TEST_CASE("a build without munge says so at the head and at a node") {
+    const MadeCredential none = make_munge_credential(test_key(), kIdentity, "", Deadline::after(20s));
+    CHECK_FALSE(none.credential.has_value());
+    CHECK(none.reason == "this autolaunch was built without it");
+    check_reason(open("", "MUNGE:AwQDAAD:"), "this node's autolaunch was built without it");
+}
+
+#endif
