@@ -38,6 +38,7 @@ public:
 private:
     void end() noexcept;
 
+    std::string job_;
     UniqueFd process_;  // a pidfd
     UniqueFd answer_fd_;
     std::string answer_;

@@ -489,7 +489,7 @@ TEST_CASE("the next generation is told which checkpoint it goes on from") {
 }
 
 TEST_CASE("Slurm is asked when the job ends, beside the job") {
-    const FakeSqueue squeue("echo \"$@\" >$(dirname $SQUEUE_TEST)/arguments; echo 3:00:00");
+    const FakeSqueue squeue("echo \"$@\" >$(dirname $SQUEUE_TEST)/arguments; echo 4711 3:00:00");
     Job job(2, {"hang"});
     job.plan().slurm_job_id = "4711";
     job.run_until(job.path("over"));
@@ -497,7 +497,7 @@ TEST_CASE("Slurm is asked when the job ends, beside the job") {
     CHECK(eventually([&] { return !job.events("time_limit_known").empty(); }));
     write_file_durably(job.path("over"), "");
     CHECK(job.wait() == 0);
-    CHECK(squeue.file("arguments") == "-h -j 4711 -o%L\n");
+    CHECK(squeue.file("arguments") == "-h -j 4711 -o%A %L\n");
     CHECK(job.only("time_limit_known").at("seconds_left") == 3 * 3600);
     CHECK(job.only("time_limit_known").at("ends_at") > job.only("job_ended").at("time"));
     CHECK(job.events("warning").empty());
@@ -505,7 +505,7 @@ TEST_CASE("Slurm is asked when the job ends, beside the job") {
 }
 
 TEST_CASE("where the environment says when the job ends, nobody is asked") {
-    const FakeSqueue squeue("touch $(dirname $SQUEUE_TEST)/asked; echo 3:00:00");
+    const FakeSqueue squeue("touch $(dirname $SQUEUE_TEST)/asked; echo 4711 3:00:00");
     Job job(1, {"fail-before-generation:1:3,exit:0"});
     job.spec().restart.max_restarts = 1;
     job.plan().slurm_job_id = "4711";

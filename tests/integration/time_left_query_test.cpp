@@ -35,23 +35,30 @@ std::optional<seconds> ask(const std::string& script) {
 }  // namespace
 
 TEST_CASE("squeue is asked for the one job, and its answer is read") {
-    const FakeSqueue squeue("echo \"$@\" >$(dirname $SQUEUE_TEST)/arguments; cat; echo noise >&2; echo 1-02:03:04");
+    const FakeSqueue squeue(
+        "echo \"$@\" >$(dirname $SQUEUE_TEST)/arguments; cat; echo noise >&2; echo 4711 1-02:03:04");
     TimeLeftQuery query("4711");
     CHECK(query.fd() >= 0);
     CHECK(query.wait(Deadline::after(kPatience)) == seconds(86'400 + 2 * 3600 + 3 * 60 + 4));
-    CHECK(squeue.file("arguments") == "-h -j 4711 -o%L\n");
+    CHECK(squeue.file("arguments") == "-h -j 4711 -o%A %L\n");
     CHECK(query.time_left() == query.wait(Deadline::after(seconds(0))));
     CHECK_FALSE(has_children());
 }
 
 TEST_CASE("no limit and no answer are nothing") {
-    CHECK_FALSE(ask("echo UNLIMITED"));
-    CHECK_FALSE(ask("echo 365-00:00:00"));  // Slurm's other way to say it
+    CHECK_FALSE(ask("echo 4711 UNLIMITED"));
+    CHECK_FALSE(ask("echo 4711 365-00:00:00"));  // Slurm's other way to say it
     CHECK_FALSE(ask("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"));
-    CHECK_FALSE(ask("echo 10:00; echo 11:00"));                // two jobs?
-    CHECK_FALSE(ask("printf 10:00"));                          // broken off
-    CHECK_FALSE(ask("while :; do echo 10:00 || exit; done"));  // without end
-    CHECK(ask("printf 1; sleep 0.1; printf 0:; sleep 0.1; echo 00") == seconds(600));
+    CHECK_FALSE(ask("echo 4711 10:00; echo 4711 11:00"));           // two jobs?
+    CHECK_FALSE(ask("printf '4711 10:00'"));                        // broken off
+    CHECK_FALSE(ask("while :; do echo 4711 10:00 || exit; done"));  // without end
+    CHECK(ask("printf '4711 1'; sleep 0.1; printf 0:; sleep 0.1; echo 00") == seconds(600));
+}
+
+TEST_CASE("of the lines of an array, the job's own counts") {
+    CHECK(ask("echo 4709 10:00; echo 4711 20:00; echo 4710 30:00") == seconds(1200));
+    CHECK_FALSE(ask("echo 4709 10:00; echo 47110 20:00"));
+    CHECK(ask("for i in $(seq 1000); do echo $i 10:00; done; echo 4711 20:00") == seconds(1200));
 }
 
 TEST_CASE("no squeue, or no job id: over at once") {
