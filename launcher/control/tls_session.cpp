@@ -5,9 +5,12 @@
 #include <autolaunch/error.hpp>
 
 #include <sys/socket.h>
+#include <sys/uio.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <new>
+#include <utility>
 
 namespace autolaunch::launcher {
 namespace {
@@ -108,7 +111,12 @@ struct TlsCallbacks {
         auto wanted = static_cast<std::size_t>(bytes);
         if (wire.counts) wanted = std::min(wanted, wire.handshake_bytes_left);
         if (wanted == 0) return -1;
+        if (std::exchange(wire.is_dry, false)) {
+            errno = EAGAIN;
+            return result_of(bio, -1, BIO_FLAGS_READ);
+        }
         const ssize_t got = ::recv(wire.socket, into, wanted, 0);
+        wire.is_dry = got > 0 && static_cast<std::size_t>(got) < wanted;
         if (wire.counts && got > 0) wire.handshake_bytes_left -= static_cast<std::size_t>(got);
         return result_of(bio, got, BIO_FLAGS_READ);
     }
@@ -116,8 +124,11 @@ struct TlsCallbacks {
     // OpenSSL's own socket BIO writes with write(2), which raises SIGPIPE.
     static int write(BIO* bio, const char* from, int bytes) {
         openssl().BIO_clear_flags(bio, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
-        return result_of(bio, ::send(wire_of(bio).socket, from, static_cast<std::size_t>(bytes), MSG_NOSIGNAL),
-                         BIO_FLAGS_WRITE);
+        TlsSession::Wire& wire = wire_of(bio);
+        const std::string_view record(from, static_cast<std::size_t>(bytes));
+        if (!wire.holds) return result_of(bio, wire.send(record), BIO_FLAGS_WRITE);
+        wire.held += record;
+        return bytes;
     }
 
     static long control(BIO* bio, int command, long, void*) {
@@ -131,6 +142,21 @@ struct TlsCallbacks {
         return 1;
     }
 };
+
+/// What was held goes first. Returns what send(2) would for the record alone.
+ssize_t TlsSession::Wire::send(std::string_view record) {
+    iovec parts[] = {{held.data(), held.size()}, {const_cast<char*>(record.data()), record.size()}};
+    msghdr message{};
+    message.msg_iov = parts;
+    message.msg_iovlen = 2;
+    const ssize_t sent = ::sendmsg(socket, &message, MSG_NOSIGNAL);
+    if (sent <= 0 || held.empty()) return sent;
+    const std::size_t of_held = std::min(held.size(), static_cast<std::size_t>(sent));
+    held.erase(0, of_held);
+    if (static_cast<std::size_t>(sent) > of_held || record.empty()) return sent - static_cast<ssize_t>(of_held);
+    errno = EAGAIN;
+    return -1;
+}
 
 void TlsContext::Deleter::operator()(ssl_ctx_st* context) const { openssl().SSL_CTX_free(context); }
 void TlsContext::Deleter::operator()(bio_method_st* method) const { openssl().BIO_meth_free(method); }
@@ -180,6 +206,7 @@ TlsSession::TlsSession(const TlsContext& context, int socket, std::shared_ptr<co
     openssl().SSL_set_ex_data(session_.get(), 0, this);
     if (context.end_ == TlsEnd::client) {
         openssl().SSL_set_connect_state(session_.get());
+        wire_.holds = true;
     } else {
         openssl().SSL_set_accept_state(session_.get());
     }
@@ -208,10 +235,22 @@ TlsStep TlsSession::handshake() {
     openssl().ERR_clear_error();
     const TlsStep step = step_of(openssl().SSL_do_handshake(session_.get()));
     if (step == TlsStep::done) {
-        wire_.counts = false;
+        wire_.counts = wire_.holds = false;
         secret_.reset();
+        return step;
     }
-    return step;
+    const TlsStep sent = flush();  // an alert goes out, too
+    return step == TlsStep::want_read ? (sent == TlsStep::done ? step : sent) : step;
+}
+
+TlsStep TlsSession::flush() {
+    while (!wire_.held.empty() && !wire_.ended) {
+        wire_.is_dry = true;
+        if (wire_.send({}) >= 0 || errno == EINTR) continue;
+        if (errno == EAGAIN) return TlsStep::want_write;
+        wire_.ended = true;
+    }
+    return wire_.held.empty() ? TlsStep::done : TlsStep::closed;
 }
 
 TlsStep TlsSession::write(std::string_view bytes, std::size_t& written) {

@@ -1,6 +1,8 @@
 #pragma once
 #include "control/job_key.hpp"
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -45,6 +47,7 @@ struct TlsSecret {
     std::string name;
 };
 
+/// want_read and want_write: again once the socket is readable or writable, which it may be at once.
 enum class TlsStep { done, want_read, want_write, closed, failed };
 
 /// One connection over a connected, non-blocking socket, which it does not own. Its address must not change.
@@ -56,9 +59,12 @@ public:
     TlsSession(const TlsSession&) = delete;
     TlsSession& operator=(const TlsSession&) = delete;
 
+    /// The client's last flight is held back, to go with its first message: write, flush or shut_down sends it.
     TlsStep handshake();
     /// Bytes that were not taken are given again, followed by more or not: never other ones.
     TlsStep write(std::string_view bytes, std::size_t& written);
+    /// Sends what was held back; done where nothing was.
+    TlsStep flush();
     TlsStep read(std::span<char> into, std::size_t& got);
     /// Tells the peer that nothing more comes.
     void shut_down();
@@ -77,7 +83,11 @@ private:
         int socket = -1;
         std::size_t handshake_bytes_left = 0;  // a stranger may send no more
         bool counts = true;                    // until the handshake is done
+        bool holds = false;                    // what is written waits in `held`
         bool ended = false;                    // the peer closed it, or it was reset
+        bool is_dry = true;                    // all that came was read: wait before the next recv(2), which would fail
+        std::string held = {};
+        ssize_t send(std::string_view record);
     };
     TlsStep step_of(int result);
 
