@@ -69,7 +69,7 @@ void follow_parent(pid_t parent) {
         std::filesystem::remove_all(options.scratch, ignored);
         std::fprintf(stderr, "autolaunch: its %s (pid %d) was killed by %s; %s\n", options.role, agent,
                      signal_name(ended.si_status).c_str(),
-                     all_ended ? "its ranks were ended" : "some processes do not end");
+                     all_ended ? "all that it had started was ended" : "some processes do not end");
     }
     std::fflush(stderr);
     ::_exit(exit_code_of(ended));
