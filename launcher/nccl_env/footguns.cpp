@@ -80,11 +80,12 @@ std::optional<std::string> missing_interface(const NodeTopology& topology, const
     const NameFilter filter = parse_filter(*value);
     if (filter.excludes || topology.network_interfaces.empty() || filter.names.empty()) return std::nullopt;
     for (const std::string& name : filter.names) {
-        for (const std::string& interface : topology.network_interfaces)
-            if (filter.exact ? interface == name : interface.starts_with(name)) return std::nullopt;
+        for (const NetworkInterface& interface : topology.network_interfaces)
+            if (filter.exact ? interface.name == name : interface.name.starts_with(name)) return std::nullopt;
     }
-    return fmt::format("NCCL_SOCKET_IFNAME={}: no such interface here; there are {}", *value,
-                       join(topology.network_interfaces, ", "));
+    std::vector<std::string> names;
+    for (const NetworkInterface& interface : topology.network_interfaces) names.push_back(interface.name);
+    return fmt::format("NCCL_SOCKET_IFNAME={}: no such interface here; there are {}", *value, join(names, ", "));
 }
 
 struct Leftover {

@@ -4,15 +4,14 @@
 
 namespace autolaunch::launcher {
 
-NcclEnvironment decide_nccl_environment(const NodeTopology& topology, const Allocation& /*allocation*/,
-                                        const EnvironmentMap& found) {
+NcclEnvironment decide_nccl_environment(const NcclInputs& inputs) {
     NcclEnvironment decided;
-    if (topology.gpus.empty()) return decided;
-    for (const auto& [name, value] : found)
+    if (inputs.topology.gpus.empty()) return decided;
+    for (const auto& [name, value] : inputs.found)
         if (name.starts_with("NCCL_")) decided.kept.push_back({name, value, "you set it"});
-    if (!found.contains("NCCL_DEBUG"))
+    if (!inputs.found.contains("NCCL_DEBUG"))
         decided.set.push_back({"NCCL_DEBUG", "WARN", "errors of NCCL are printed, at no cost"});
-    decided.warnings = find_nccl_footguns(topology, found);
+    decided.warnings = find_nccl_footguns(inputs.topology, inputs.found);
     return decided;
 }
 

@@ -2,6 +2,7 @@
 #include "allocation/allocation.hpp"
 #include "topology/node_topology.hpp"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,16 +13,46 @@ struct VariableChoice {
     std::string name;
     std::string value;
     std::string reason;
+    std::string source = {};  ///< where the rule or the value comes from: "rule", "profile oci", "/etc/nccl.conf:3", …
+};
+
+/// A named set of variables for one kind of cluster (configs/profiles). Data, read by profile.hpp.
+struct NcclProfile {
+    std::string name;
+    std::vector<VariableChoice> set;         ///< value and why
+    std::vector<VariableChoice> leave;       ///< somebody else sets these (a plugin, a site script); value empty
+    std::vector<std::string> required_text;  ///< sentences for people who use it
+};
+
+/// What nccl.conf files say, which NCCL itself would take for what the environment lacks.
+struct NcclConf {
+    std::vector<VariableChoice> settings;  ///< source is "file:line"
+    std::vector<std::string> warnings;
+};
+
+struct NcclInputs {
+    const NodeTopology& topology;
+    const EnvironmentMap& found;  ///< the user's settings: spec over process environment
+    NcclConf conf = {};
+    std::optional<NcclProfile> profile = {};
+    int node_count = 1;
+    /// The interface that reaches the other nodes, as the control connection uses it; empty: one node, or not known
+    /// yet.
+    std::string rendezvous_interface = {};
+    bool rendezvous_is_ipv6_only = false;
+    bool has_gpus = true;  ///< usable ones
 };
 
 struct NcclEnvironment {
-    std::vector<VariableChoice> set;    ///< we set these
-    std::vector<VariableChoice> kept;   ///< found in the environment or a configuration file, and left as they are
-    std::vector<std::string> warnings;  ///< known foot-guns among what was found
+    std::vector<VariableChoice> set;        ///< we set these
+    std::vector<VariableChoice> kept;       ///< found in the environment or a configuration file, and left as they are
+    std::vector<VariableChoice> left;       ///< often set, and better not: NCCL's default is the value
+    std::vector<std::string> warnings;      ///< known foot-guns among what was found
+    std::vector<std::string> compute_hcas;  ///< by name, as HCAs of the machine; the same for all its ranks
+    std::vector<VariableChoice> excluded_hcas;  ///< name is the HCA's, reason why it is not for computing
 };
 
-/// Pure. `found` is the environment with the user's settings (spec over process environment over nccl.conf).
-NcclEnvironment decide_nccl_environment(const NodeTopology& topology, const Allocation& allocation,
-                                        const EnvironmentMap& found);
+/// Pure. The rules and their reasons are in docs/nccl.md.
+NcclEnvironment decide_nccl_environment(const NcclInputs& inputs);
 
 }  // namespace autolaunch::launcher

@@ -83,10 +83,10 @@ EnvironmentMap settings_of_user(const JobSpec& spec, const EnvironmentMap& envir
     return found;
 }
 
-NcclEnvironment plan_nccl(const LaunchPlan& plan, const NodeTopology& topology, const Allocation& allocation,
-                          const EnvironmentMap& environment) {
+NcclEnvironment plan_nccl(const LaunchPlan& plan, const NodeTopology& topology, const EnvironmentMap& environment) {
     if (plan.gpu_count == 0) return {};
-    auto nccl = decide_nccl_environment(topology, allocation, settings_of_user(plan.spec, environment));
+    const EnvironmentMap found = settings_of_user(plan.spec, environment);
+    auto nccl = decide_nccl_environment({.topology = topology, .found = found, .node_count = plan.node_count});
     if (!plan.spec.nccl.manage) nccl.set.clear();
     for (VariableChoice& kept : nccl.kept) {
         if (plan.spec.trainer.env.contains(kept.name)) {
@@ -125,7 +125,7 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
         plan.warnings.push_back("no effect in this version: " + join(unused, ", "));
     const int local_ranks = roster.nodes[static_cast<std::size_t>(roster.self)].ranks;
     const int first_rank = roster.first_rank(roster.self);
-    plan.nccl = plan_nccl(plan, topology, allocation, environment);
+    plan.nccl = plan_nccl(plan, topology, environment);
 
     BindingPlan binding = bind_ranks(topology, gpus.positions, local_ranks, plan.binding_mode, allocation.task_cpus);
     plan.warnings.insert(plan.warnings.end(), binding.warnings.begin(), binding.warnings.end());

@@ -173,7 +173,7 @@ void read_gpus(hwloc_topology_t topology, const std::vector<NumaNode>& all, Node
 
 void read_os_devices(hwloc_topology_t topology, const std::vector<NumaNode>& all, NodeTopology& result) {
     for (hwloc_obj_t object = nullptr; (object = hwloc_get_next_osdev(topology, object));) {
-        if (object->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK) result.network_interfaces.emplace_back(object->name);
+        if (object->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK) result.network_interfaces.push_back({object->name});
         if (object->attr->osdev.type != HWLOC_OBJ_OSDEV_OPENFABRICS) continue;
         Hca hca;
         hca.name = object->name;
@@ -187,7 +187,8 @@ void read_os_devices(hwloc_topology_t topology, const std::vector<NumaNode>& all
         result.hcas.push_back(std::move(hca));
     }
     std::sort(result.hcas.begin(), result.hcas.end(), [](const Hca& a, const Hca& b) { return a.name < b.name; });
-    std::sort(result.network_interfaces.begin(), result.network_interfaces.end());
+    std::sort(result.network_interfaces.begin(), result.network_interfaces.end(),
+              [](const NetworkInterface& a, const NetworkInterface& b) { return a.name < b.name; });
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,10 +24,15 @@ struct NumaNode {
 };
 
 struct Gpu {
-    std::string bdf;   ///< PCI address, lower case: "0000:17:00.0"
+    std::string bdf;   ///< PCI address, lower case: "0000:17:00.0"; MIG devices and partitions share their GPU's
     std::string uuid;  ///< empty when no driver told it
     std::string model;
-    std::string vendor;            ///< "nvidia", "amd"
+    std::string vendor;  ///< "nvidia", "amd"
+    std::string partition_of =
+        {};  ///< UUID of the GPU that this MIG device or partition is cut from; empty: a whole one
+    std::uint64_t memory_bytes = 0;  ///< 0: unknown
+    /// What is above it on the PCI bus, root first: "pci0000:16", "0000:16:01.0", …; empty: unknown.
+    std::vector<std::string> pci_path = {};
     int index = 0;                 ///< in PCI order among the node's GPUs
     std::optional<int> numa_node;  ///< nothing: unknown
     std::string numa_source;       ///< which source said so: "sysfs numa_node", …
@@ -34,6 +40,14 @@ struct Gpu {
     /// From its NUMA node to topology.numa_nodes, in their order; empty when unknown. Its own node need not be among
     /// them: a cpuset may leave out all CPUs near the GPU.
     std::vector<int> node_distances;
+};
+
+/// An entry of a port's GID table. Holes are left out, so `index` need not count up.
+struct Gid {
+    int index = 0;
+    std::array<std::uint8_t, 16> bytes = {};  ///< network order, an IPv6 address (IPv4 as ::ffff:a.b.c.d)
+    int roce_version = 0;                     ///< 1 or 2; 0: InfiniBand
+    std::string netdev = {};                  ///< "eth0"; empty: unknown
 };
 
 struct Hca {
@@ -45,8 +59,42 @@ struct Hca {
         bool active = false;
         std::string link_layer;  ///< "InfiniBand" or "Ethernet"
         double rate_gbps = 0;
+        std::string netdev = {};  ///< its network interface, where that is in our network namespace
+        int mtu_bytes = 0;        ///< active MTU of the port; 0: unknown
+        int lid = 0;
+        std::vector<Gid> gids = {};
     };
     std::vector<Port> ports;
+    std::string pci_id = {};                 ///< "15b3:1021", vendor and device; empty: unknown
+    std::vector<std::string> pci_path = {};  ///< as Gpu::pci_path
+    bool can_open = true;                    ///< its uverbs device may be opened for reading and writing
+};
+
+struct NetworkInterface {
+    std::string name;
+    bool is_running = true;
+    bool has_default_route = false;
+    double rate_gbps = 0;                     ///< 0: unknown
+    std::vector<std::string> addresses = {};  ///< numeric, without prefix length
+    std::string bdf = {};                     ///< empty: virtual, or unknown
+};
+
+/// How two devices reach each other, nearest first; the names are nvidia-smi's and NCCL's.
+enum class PathClass {
+    nvlink,   ///< NVLink or xGMI
+    pix,      ///< one PCIe switch
+    pxb,      ///< several PCIe switches, below one host bridge
+    phb,      ///< through a host bridge
+    node,     ///< through several host bridges of one NUMA node
+    sys,      ///< between NUMA nodes
+    unknown,  ///< nothing says it
+};
+
+/// A path that was told as such, by `nvidia-smi topo -m` or the driver: it wins over what PCI addresses suggest.
+struct ToldPath {
+    std::string from, to;  ///< a GPU's PCI address (or "GPU0" where a capture has none), and the same or an HCA's name
+    PathClass path = PathClass::unknown;
+    int links = 0;  ///< of NVLink
 };
 
 struct NodeTopology {
@@ -56,8 +104,11 @@ struct NodeTopology {
     std::vector<NumaNode> numa_nodes;  ///< with CPUs and memory that we may use
     std::vector<Gpu> gpus;             ///< in PCI order, all that the machine shows
     std::vector<Hca> hcas;
-    std::vector<int> allowed_cpus;                ///< affinity mask ∩ cpuset
-    std::vector<std::string> network_interfaces;  ///< names in our network namespace, sorted
+    std::vector<int> allowed_cpus;                     ///< affinity mask ∩ cpuset
+    std::vector<NetworkInterface> network_interfaces;  ///< of our network namespace, by name
+    std::vector<ToldPath> told_paths;
+    std::vector<std::uint64_t> l3_bytes;  ///< by Core::l3; empty: unknown
+    std::string source = "this machine";  ///< or the capture's file name
     int package_count = 1;
     std::vector<std::string> notes;  ///< what was seen and left out, one sentence each
 };

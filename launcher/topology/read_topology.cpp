@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <memory>
 #include <set>
+#include <utility>
 
 namespace autolaunch::launcher {
 namespace {
@@ -79,7 +80,8 @@ NodeTopology read_local_topology(const TopologyOptions& options) {
     for (Gpu& gpu : topology.gpus)
         if (gpu.numa_node) gpu.node_distances = distances_between(system_nodes, *gpu.numa_node, topology.numa_nodes);
     topology.hcas = read_hcas(options, system_nodes);
-    topology.network_interfaces = list_directory(options.sysfs_root + "/class/net");
+    for (std::string& name : list_directory(options.sysfs_root + "/class/net"))
+        topology.network_interfaces.push_back({std::move(name)});
     return topology;
 }
 

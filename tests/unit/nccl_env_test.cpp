@@ -16,30 +16,32 @@ namespace {
 NodeTopology gpu_machine(const std::vector<std::string>& hcas = {}) {
     NodeTopology topology = make_machine({.gpus = 2});
     for (const auto& name : hcas) topology.hcas.push_back({name, "", std::nullopt, {{1, true, "InfiniBand", 400}}});
-    topology.network_interfaces = {"eno1", "ib0", "lo"};
+    topology.network_interfaces = {{"eno1"}, {"ib0"}, {"lo"}};
     return topology;
 }
 
-Lines warnings(const NodeTopology& topology, const EnvironmentMap& found) {
-    return decide_nccl_environment(topology, {}, found).warnings;
+NcclEnvironment decide(const NodeTopology& topology, const EnvironmentMap& found) {
+    return decide_nccl_environment({.topology = topology, .found = found});
 }
+
+Lines warnings(const NodeTopology& topology, const EnvironmentMap& found) { return decide(topology, found).warnings; }
 
 }  // namespace
 
 TEST_CASE("without GPUs there is nothing to say about NCCL") {
-    const auto decided = decide_nccl_environment(make_machine({}), {}, {{"NCCL_IB_DISABLE", "1"}, {"NCCL_ALGO", "x"}});
+    const auto decided = decide(make_machine({}), {{"NCCL_IB_DISABLE", "1"}, {"NCCL_ALGO", "x"}});
     CHECK(decided.set.empty());
     CHECK(decided.kept.empty());
     CHECK(decided.warnings.empty());
 }
 
 TEST_CASE("NCCL_DEBUG is WARN unless the user chose") {
-    const auto ours = decide_nccl_environment(gpu_machine(), {}, {{"PATH", "/bin"}});
+    const auto ours = decide(gpu_machine(), {{"PATH", "/bin"}});
     REQUIRE(ours.set.size() == 1);
     CHECK(ours.set[0].name == "NCCL_DEBUG");
     CHECK(ours.set[0].value == "WARN");
     CHECK(ours.kept.empty());
-    const auto theirs = decide_nccl_environment(gpu_machine(), {}, {{"NCCL_DEBUG", "INFO"}, {"NCCL_NTHREADS", "256"}});
+    const auto theirs = decide(gpu_machine(), {{"NCCL_DEBUG", "INFO"}, {"NCCL_NTHREADS", "256"}});
     CHECK(theirs.set.empty());
     REQUIRE(theirs.kept.size() == 2);
     CHECK(theirs.kept[0].name == "NCCL_DEBUG");

@@ -1,0 +1,65 @@
+#include "topology/path_class.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+namespace autolaunch::launcher {
+namespace {
+
+std::optional<PathClass> told(const NodeTopology& topology, const std::string& a, const std::string& b) {
+    if (a.empty() || b.empty()) return std::nullopt;
+    for (const ToldPath& path : topology.told_paths)
+        if ((path.from == a && path.to == b) || (path.from == b && path.to == a)) return path.path;
+    return std::nullopt;
+}
+
+PathClass by_numa(const std::optional<int>& a, const std::optional<int>& b) {
+    if (!a || !b) return PathClass::unknown;
+    return *a == *b ? PathClass::node : PathClass::sys;
+}
+
+/// Above each device is a port of its own, and between two ports of one switch only that switch's upstream port: so one
+/// switch is one bridge in common below the root port of each, or the root port itself where a device has functions.
+PathClass by_pci(const std::vector<std::string>& a, const std::vector<std::string>& b, PathClass by_numa_node) {
+    if (a.empty() || b.empty() || a.front() != b.front()) return by_numa_node;
+    const auto [end_a, end_b] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+    const auto common = end_a - a.begin();
+    if (common <= 1) return PathClass::phb;  // the host bridge alone
+    const auto below = std::max(a.end() - end_a, b.end() - end_b);
+    return below <= 1 ? PathClass::pix : PathClass::pxb;
+}
+
+}  // namespace
+
+PathClass path_between(const NodeTopology& topology, const Gpu& gpu, const Hca& hca) {
+    if (const auto path = told(topology, gpu.bdf, hca.name)) return *path;
+    return by_pci(gpu.pci_path, hca.pci_path, by_numa(gpu.numa_node, hca.numa_node));
+}
+
+PathClass path_between(const NodeTopology& topology, const Gpu& a, const Gpu& b) {
+    if (const auto path = told(topology, a.bdf, b.bdf)) return *path;
+    return by_pci(a.pci_path, b.pci_path, by_numa(a.numa_node, b.numa_node));
+}
+
+std::string_view path_class_name(PathClass path) {
+    switch (path) {
+        case PathClass::nvlink:
+            return "NV";
+        case PathClass::pix:
+            return "PIX";
+        case PathClass::pxb:
+            return "PXB";
+        case PathClass::phb:
+            return "PHB";
+        case PathClass::node:
+            return "NODE";
+        case PathClass::sys:
+            return "SYS";
+        case PathClass::unknown:
+            break;
+    }
+    return "?";
+}
+
+}  // namespace autolaunch::launcher
