@@ -1,0 +1,235 @@
+// Nvml on the fake management library: what each fact becomes, older drivers, and machines without one.
+
+#include "topology/nvml.hpp"
+#include "base/hash.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+namespace fs = std::filesystem;
+using namespace autolaunch;
+using namespace autolaunch::launcher;
+
+namespace {
+
+const std::string kNew = FAKE_NVML, kOld = FAKE_NVML_OLD;
+const Nvml::Wanted kAll = {.processes = true, .health = true, .links = true};
+
+const std::string kTwoGpus = R"(
+# two GPUs, the second PCI address first
+driver 570.86.15
+cuda 12080
+gpu 0000:81:00.0 GPU-b NVIDIA H100 80GB HBM3
+  memory 85520809984
+  link 0000:17:00.0 gpu 2
+  link 0000:17:00.0 gpu 3
+  link 0000:05:00.0 switch 0
+gpu 0000:17:00.0 GPU-a NVIDIA H100 80GB HBM3
+  memory 85520809984
+  process 4711 1073741824
+  process 4712 18446744073709551615
+  remap 1 0
+  ecc 3
+  clocks 72
+  pcie 8 16 4 5
+  compute_mode 3
+  fabric 3 0 00112233445566778899aabbccddeeff 7 2
+  link5 - switch 5
+  link5 - switch 6
+)";
+
+/// The library on a machine described by `text`; nothing and `why` as Nvml::load.
+class FakeMachine {
+public:
+    explicit FakeMachine(const std::string& text, const std::string& library = kNew)
+        : path_(fs::temp_directory_path() / ("autolaunch-nvml-" + random_hex(8))) {
+        std::ofstream(path_) << text;
+        ::setenv("FAKE_NVML_MACHINE", path_.c_str(), 1);
+        nvml = Nvml::load(why, library);
+    }
+    ~FakeMachine() {
+        nvml.reset();
+        std::error_code ignored;
+        fs::remove(path_, ignored);
+    }
+    FakeMachine(const FakeMachine&) = delete;
+    FakeMachine& operator=(const FakeMachine&) = delete;
+
+    std::unique_ptr<Nvml> nvml;
+    std::string why;
+
+private:
+    fs::path path_;
+};
+
+}  // namespace
+
+TEST_CASE("a machine's GPUs by PCI address, with what was asked for") {
+    const FakeMachine machine(kTwoGpus);
+    REQUIRE_MESSAGE(machine.nvml, machine.why);
+    CHECK(machine.nvml->driver_version() == "570.86.15");
+    CHECK(machine.nvml->cuda_version() == 12080);
+    const auto gpus = machine.nvml->devices({});
+    REQUIRE(gpus.size() == 2);
+    CHECK(gpus[0].bdf == "0000:17:00.0");
+    CHECK(gpus[0].uuid == "GPU-a");
+    CHECK(gpus[0].name == "NVIDIA H100 80GB HBM3");
+    CHECK(gpus[0].memory_bytes == 85520809984);
+    CHECK_FALSE(gpus[0].mig_enabled);
+    CHECK(gpus[0].trouble.empty());
+    CHECK(gpus[0].compute_processes.empty());
+    CHECK_FALSE(gpus[0].compute_mode);
+    CHECK(gpus[1].nvlinks.empty());
+    CHECK(gpus[1].bdf == "0000:81:00.0");
+}
+
+TEST_CASE("health, processes and links") {
+    const FakeMachine machine(kTwoGpus);
+    REQUIRE_MESSAGE(machine.nvml, machine.why);
+    const auto gpus = machine.nvml->devices(kAll);
+    REQUIRE(gpus.size() == 2);
+    const NvmlDevice& sick = gpus[0];
+    REQUIRE(sick.compute_processes.size() == 2);
+    CHECK(sick.compute_processes[0].pid == 4711);
+    CHECK(sick.compute_processes[0].memory_bytes == 1073741824);
+    CHECK(sick.compute_processes[1].memory_bytes == 0);
+    CHECK(sick.row_remap_pending == true);
+    CHECK(sick.row_remap_failed == false);
+    CHECK(sick.uncorrected_ecc_errors == 3);
+    CHECK(sick.clock_event_reasons == 72);
+    CHECK(sick.pcie_width == 8);
+    CHECK(sick.pcie_max_width == 16);
+    CHECK(sick.pcie_generation == 4);
+    CHECK(sick.pcie_max_generation == 5);
+    CHECK(sick.compute_mode == 3);
+    REQUIRE(sick.fabric);
+    CHECK(sick.fabric->state == 3);
+    CHECK(sick.fabric->cluster_uuid == "00112233-4455-6677-8899-aabbccddeeff");
+    CHECK(sick.fabric->clique == 7);
+    CHECK(sick.fabric->health == 2);
+    CHECK(sick.nvlink_errors == 11);
+    REQUIRE(sick.nvlinks.size() == 1);
+    CHECK(sick.nvlinks[0].peer_bdf.empty());
+    CHECK(sick.nvlinks[0].is_switch);
+    CHECK(sick.nvlinks[0].count == 2);
+
+    const NvmlDevice& quiet = gpus[1];
+    CHECK_FALSE(quiet.row_remap_pending);
+    CHECK_FALSE(quiet.uncorrected_ecc_errors);
+    CHECK_FALSE(quiet.fabric);
+    CHECK(quiet.nvlink_errors == 5);
+    REQUIRE(quiet.nvlinks.size() == 2);
+    CHECK(quiet.nvlinks[0].peer_bdf == "0000:05:00.0");
+    CHECK(quiet.nvlinks[0].is_switch);
+    CHECK(quiet.nvlinks[1].peer_bdf == "0000:17:00.0");
+    CHECK(quiet.nvlinks[1].count == 2);
+    CHECK_FALSE(quiet.nvlinks[1].is_switch);
+}
+
+TEST_CASE("MIG devices, and places that have none") {
+    const FakeMachine machine(
+        "gpu 0000:17:00.0 GPU-a NVIDIA A100\nmig\nremap 0 1\n"
+        "part MIG-1 5100273664 NVIDIA A100 MIG 1g.5gb\npart MIG-2 10200547328 NVIDIA A100 MIG 2g.10gb\n"
+        "gpu 0000:18:00.0 GPU-b NVIDIA A100\nmig\n");
+    REQUIRE_MESSAGE(machine.nvml, machine.why);
+    const auto gpus = machine.nvml->devices(kAll);
+    REQUIRE(gpus.size() == 2);
+    CHECK(gpus[0].mig_enabled);
+    REQUIRE(gpus[0].mig_devices.size() == 2);
+    CHECK(gpus[0].mig_devices[0].uuid == "MIG-1");
+    CHECK(gpus[0].mig_devices[1].name == "NVIDIA A100 MIG 2g.10gb");
+    CHECK(gpus[0].mig_devices[1].memory_bytes == 10200547328);
+    CHECK_FALSE(gpus[0].row_remap_failed);  // not told under MIG
+    CHECK(gpus[1].mig_enabled);
+    CHECK(gpus[1].mig_devices.empty());
+}
+
+TEST_CASE("a driver without the newer functions still tells what it can") {
+    for (const bool is_old : {true, false}) {
+        INFO(is_old);
+        const std::string lacks =
+            "lacks nvmlDeviceGetPciInfo_v3\nlacks nvmlDeviceGetComputeRunningProcesses_v3\n"
+            "lacks nvmlDeviceGetCurrentClocksEventReasons\nlacks nvmlDeviceGetNvLinkRemotePciInfo_v2\n"
+            "lacks nvmlDeviceGetNvLinkRemoteDeviceType\nlacks nvmlDeviceGetMigMode\nlacks nvmlDeviceGetRemappedRows\n"
+            "lacks nvmlDeviceGetGpuFabricInfoV\nlacks nvmlDeviceGetFieldValues\n";
+        const FakeMachine machine(is_old ? kTwoGpus : lacks + kTwoGpus, is_old ? kOld : kNew);
+        REQUIRE_MESSAGE(machine.nvml, machine.why);
+        const auto gpus = machine.nvml->devices(kAll);
+        REQUIRE(gpus.size() == 2);
+        CHECK(machine.nvml->cuda_version() == 12080);
+        CHECK(gpus[0].bdf == "0000:17:00.0");
+        REQUIRE(gpus[0].compute_processes.size() == 2);
+        CHECK(gpus[0].compute_processes[1].pid == 4712);
+        CHECK(gpus[0].clock_event_reasons == 72);
+        CHECK_FALSE(gpus[0].row_remap_pending);
+        CHECK_FALSE(gpus[0].fabric);
+        CHECK_FALSE(gpus[0].nvlink_errors);
+        CHECK(gpus[0].nvlinks.empty());
+        REQUIRE(gpus[1].nvlinks.size() == 2);
+        CHECK(gpus[1].nvlinks[1].count == 2);
+    }
+}
+
+TEST_CASE("more processes than there was room for") {
+    std::string text = "gpu 0000:17:00.0 GPU-a NVIDIA A100\n";
+    for (int pid = 1; pid <= 200; ++pid) text += fmt::format("process {} 1\n", pid);
+    for (const std::string& library : {kNew, kOld}) {
+        const FakeMachine machine(text, library);
+        REQUIRE_MESSAGE(machine.nvml, machine.why);
+        const auto gpus = machine.nvml->devices({.processes = true});
+        REQUIRE(gpus.size() == 1);
+        REQUIRE(gpus[0].compute_processes.size() == 200);
+        CHECK(gpus[0].compute_processes[199].pid == 200);
+    }
+}
+
+TEST_CASE("a GPU that fell off the bus is there, with its trouble") {
+    const FakeMachine machine("gpu 0000:17:00.0 GPU-a NVIDIA A100\ngpu 0000:18:00.0 GPU-b NVIDIA A100\nlost 15\n");
+    REQUIRE_MESSAGE(machine.nvml, machine.why);
+    const auto gpus = machine.nvml->devices(kAll);
+    REQUIRE(gpus.size() == 2);
+    CHECK(gpus[0].trouble == "GPU is lost");
+    CHECK(gpus[0].bdf.empty());
+    CHECK(gpus[1].uuid == "GPU-a");
+}
+
+TEST_CASE("no library, another library, no driver: the reason is told") {
+    std::string why;
+    CHECK_FALSE(Nvml::load(why, "libno-such-nvml.so.1"));
+    CHECK(why.find("libno-such-nvml.so.1: cannot open shared object file") != std::string::npos);
+    CHECK_FALSE(Nvml::load(why, "libc.so.6"));
+    CHECK(why == "libc.so.6 has no nvmlInit: it is not NVIDIA's management library");
+    CHECK(FakeMachine("init 9\n").why.ends_with("fake_nvml.so: Driver Not Loaded"));
+    CHECK(FakeMachine("init 18\n").why.ends_with("RM has detected an NVML/RM version mismatch."));
+    CHECK(FakeMachine("").why.empty());
+}
+
+TEST_CASE("the environment names the library") {
+    ::setenv("AUTOLAUNCH_NVML_LIBRARY", kNew.c_str(), 1);
+    const FakeMachine machine(kTwoGpus, "");
+    ::unsetenv("AUTOLAUNCH_NVML_LIBRARY");
+    REQUIRE_MESSAGE(machine.nvml, machine.why);
+    CHECK(machine.nvml->devices({}).size() == 2);
+}
+
+TEST_CASE("this machine's driver, where it has one") {
+    std::string why;
+    const auto nvml = Nvml::load(why);
+    if (!nvml) {
+        fmt::print("skipped: NVIDIA's own library: {}\n", why);
+        CHECK_FALSE(why.empty());
+        return;
+    }
+    CHECK_FALSE(nvml->driver_version().empty());
+    for (const NvmlDevice& gpu : nvml->devices(kAll)) {
+        if (!gpu.trouble.empty()) continue;
+        CHECK(gpu.uuid.starts_with("GPU-"));
+        CHECK(gpu.memory_bytes > 0);
+    }
+}
