@@ -1,6 +1,7 @@
 #include "binding/binding.hpp"
 
 #include "base/text.hpp"
+#include "binding/binding_list.hpp"
 #include "binding/exclusive.hpp"
 #include "binding/locality.hpp"
 
@@ -18,6 +19,7 @@ namespace {
 using CpuList = std::vector<int>;
 
 constexpr std::array<std::pair<std::string_view, BindingMode>, 5> kModes = {{
+    // list is no word
     {"node", BindingMode::node},
     {"exclusive", BindingMode::exclusive},
     {"socket", BindingMode::socket},
@@ -35,7 +37,7 @@ CpuList cpus_of(const std::vector<Core>& cores) {
 std::vector<CpuList> numa_domains(const NodeTopology& topology) {
     std::vector<CpuList> domains;
     CpuList left = topology.allowed_cpus;
-    for (const NumaNode& node : topology.numa_nodes) {
+    for (const NumaNode& node : nodes_by_index(topology)) {
         CpuList cpus = sorted_intersection(node.cpus, topology.allowed_cpus);
         std::erase_if(left, [&](int cpu) { return std::binary_search(cpus.begin(), cpus.end(), cpu); });
         if (!cpus.empty()) domains.push_back(std::move(cpus));
@@ -53,26 +55,33 @@ std::vector<CpuList> socket_domains(const NodeTopology& topology) {
     return domains;
 }
 
+// PCI order of GPUs; partitions of one GPU in the order they are listed.
+bool is_before(const NodeTopology& topology, const RankLocality& a, const RankLocality& b) {
+    const auto key = [&](const RankLocality& rank) {
+        const int position = rank.gpu_position.value_or(0);
+        return std::pair(rank.gpu_position ? topology.gpus[static_cast<std::size_t>(position)].bdf : "", position);
+    };
+    return key(a) < key(b);
+}
+
 // Ranks with the same CPUs near them, each group in PCI order of its GPUs.
-std::vector<std::vector<std::size_t>> group_by_locality(const std::vector<RankLocality>& ranks) {
+std::map<CpuList, std::vector<std::size_t>> group_by_locality(const NodeTopology& topology,
+                                                              const std::vector<RankLocality>& ranks) {
     std::map<CpuList, std::vector<std::size_t>> groups;
     for (std::size_t rank = 0; rank < ranks.size(); ++rank)
         if (ranks[rank].known) groups[ranks[rank].cpus].push_back(rank);
-    std::vector<std::vector<std::size_t>> ordered;
-    for (auto& [cpus, members] : groups) {
-        std::stable_sort(members.begin(), members.end(), [&](std::size_t a, std::size_t b) {
-            return ranks[a].gpu_position.value_or(0) < ranks[b].gpu_position.value_or(0);
-        });
-        ordered.push_back(std::move(members));
-    }
-    return ordered;
+    for (auto& [cpus, members] : groups)
+        std::stable_sort(members.begin(), members.end(),
+                         [&](std::size_t a, std::size_t b) { return is_before(topology, ranks[a], ranks[b]); });
+    return groups;
 }
 
 // Different sets of near CPUs that meet: one GPU's firmware names an L3, another's the whole NUMA node.
-bool localities_overlap(const std::vector<RankLocality>& ranks) {
-    for (const RankLocality& a : ranks)
-        for (const RankLocality& b : ranks)
-            if (a.known && b.known && a.cpus != b.cpus && !sorted_intersection(a.cpus, b.cpus).empty()) return true;
+bool localities_overlap(const std::map<CpuList, std::vector<std::size_t>>& groups) {
+    std::set<int> seen;
+    for (const auto& [cpus, members] : groups)
+        for (const int cpu : cpus)
+            if (!seen.insert(cpu).second) return true;
     return false;
 }
 
@@ -87,9 +96,10 @@ std::vector<Choice> choose(const NodeTopology& topology, const std::vector<RankL
     std::vector<Choice> choices;
     for (const RankLocality& rank : ranks) choices.push_back({rank.cpus, "all allowed CPUs there"});
     if (mode == BindingMode::socket) {
+        const auto sockets = socket_domains(topology);
         for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
             CpuList cpus;
-            for (const CpuList& socket : socket_domains(topology))
+            for (const CpuList& socket : sockets)
                 if (!sorted_intersection(socket, ranks[rank].cpus).empty())
                     cpus.insert(cpus.end(), socket.begin(), socket.end());
             std::sort(cpus.begin(), cpus.end());
@@ -97,10 +107,11 @@ std::vector<Choice> choose(const NodeTopology& topology, const std::vector<RankL
         }
     }
     if (mode != BindingMode::exclusive && mode != BindingMode::core_complex) return choices;
-    if (mode == BindingMode::exclusive && localities_overlap(ranks))
+    const auto groups = group_by_locality(topology, ranks);
+    if (mode == BindingMode::exclusive && localities_overlap(groups))
         warnings.push_back("some GPUs share only a part of the CPUs near them: exclusive cores may overlap there");
-    for (const auto& members : group_by_locality(ranks)) {
-        const auto cores = cores_within(topology, ranks[members.front()].cpus);
+    for (const auto& [near, members] : groups) {
+        const auto cores = cores_within(topology, near);
         const int parts = static_cast<int>(members.size());
         const bool exclusive = mode == BindingMode::exclusive;
         if (cores.empty() || (exclusive && parts > static_cast<int>(cores.size()))) {
@@ -121,22 +132,31 @@ std::vector<Choice> choose(const NodeTopology& topology, const std::vector<RankL
 }
 
 // Ranks whose sets overlap share cores; each counts its part of every core.
-int physical_cores_of(const NodeTopology& topology, const std::vector<CpuList>& sets, std::size_t rank) {
-    const auto cores = cores_within(topology, sets[rank]);
-    double share = 0;
-    for (const Core& core : cores) {
-        int users = 0;
-        for (const CpuList& other : sets)
-            if (!sorted_intersection(core.cpus, other).empty()) ++users;
-        share += 1.0 / std::max(users, 1);
+std::vector<int> physical_cores_of(const NodeTopology& topology, const std::vector<CpuList>& sets) {
+    std::map<int, std::size_t> core_of_cpu;
+    for (std::size_t core = 0; core < topology.cores.size(); ++core)
+        for (const int cpu : topology.cores[core].cpus) core_of_cpu[cpu] = core;
+    std::vector<std::set<std::size_t>> cores_of_rank(sets.size());
+    std::vector<int> users(topology.cores.size());
+    for (std::size_t rank = 0; rank < sets.size(); ++rank) {
+        for (const int cpu : sets[rank])
+            if (const auto found = core_of_cpu.find(cpu); found != core_of_cpu.end())
+                cores_of_rank[rank].insert(found->second);
+        for (const std::size_t core : cores_of_rank[rank]) ++users[core];
     }
-    return std::max(1, static_cast<int>(share + 1e-6));
+    std::vector<int> counts;
+    for (const auto& cores : cores_of_rank) {
+        double share = 0;
+        for (const std::size_t core : cores) share += 1.0 / users[core];
+        counts.push_back(std::max(1, static_cast<int>(share + 1e-6)));
+    }
+    return counts;
 }
 
 std::vector<int> memory_nodes_of(const NodeTopology& topology, const CpuList& cpus) {
     std::vector<int> nodes;
     if (topology.numa_nodes.size() < 2) return nodes;  // nothing to choose
-    for (const NumaNode& node : topology.numa_nodes)
+    for (const NumaNode& node : nodes_by_index(topology))
         if (!sorted_intersection(node.cpus, cpus).empty()) nodes.push_back(node.index);
     return nodes;
 }
@@ -146,6 +166,53 @@ std::vector<CpuList> inherited_masks(const NodeTopology& topology, const std::ve
                                      std::size_t ranks) {
     if (of_tasks.size() == ranks) return of_tasks;
     return std::vector<CpuList>(ranks, topology.allowed_cpus);
+}
+
+// What the list says, and beside it where the rank's GPU is if that is elsewhere.
+std::vector<Choice> choose_listed(const NodeTopology& topology, const std::vector<RankLocality>& ranks,
+                                  const std::vector<std::string>& list, const std::vector<CpuList>& masks) {
+    std::vector<Choice> choices;
+    for (CpuList& cpus : resolve_binding_list(topology, list, masks)) {
+        const std::size_t rank = choices.size();
+        std::string how = fmt::format("resource_management.binding[{}] says {}", rank, trim(list[rank]));
+        if (ranks[rank].gpu && ranks[rank].known && sorted_intersection(cpus, ranks[rank].cpus).empty())
+            how += fmt::format("; remote: {}", ranks[rank].where);
+        choices.push_back({std::move(cpus), std::move(how)});
+    }
+    return choices;
+}
+
+/// What one rank may run on, and why.
+struct RankSet {
+    CpuList cpus;         ///< never empty
+    bool is_mask = true;  ///< all that it starts with: nothing is to be done
+    std::string reason;
+};
+
+RankSet set_of(const NodeTopology& topology, BindingMode mode, const RankLocality& locality, const Choice& choice,
+               const CpuList& mask) {
+    if (mode == BindingMode::none) return {mask, true, "mode none: the inherited mask is left alone"};
+    if (mode != BindingMode::list && !locality.known) return {mask, true, locality.where + ": not bound"};
+    const std::string why = mode == BindingMode::list ? choice.how : fmt::format("{}: {}", locality.where, choice.how);
+    CpuList cpus = sorted_intersection(choice.cpus, mask);
+    if (!cpus.empty() && cpus != mask) return {std::move(cpus), false, why};
+    const char* whose = mask == topology.allowed_cpus ? "right already" : "its task's own";
+    return {mask, true,
+            fmt::format("{}: the inherited mask is {}", mode == BindingMode::list ? why : locality.where, whose)};
+}
+
+// CPUs that no rank runs on. One sentence, or none.
+void note_idle_cpus(const NodeTopology& topology, const std::vector<CpuList>& sets, BindingMode mode, const char* why,
+                    std::vector<std::string>& notes) {
+    std::set<int> used;
+    for (const CpuList& set : sets) used.insert(set.begin(), set.end());
+    CpuList idle;
+    for (const int cpu : topology.allowed_cpus)
+        if (!used.contains(cpu)) idle.push_back(cpu);
+    if (idle.empty()) return;
+    if (mode == BindingMode::core_complex) why = "each rank has one core complex";
+    if (mode == BindingMode::list) why = "resource_management.binding names them for no rank";
+    notes.push_back(fmt::format("CPUs {} stay idle: {}", format_list(idle), why));
 }
 
 }  // namespace
@@ -159,49 +226,46 @@ std::optional<BindingMode> binding_mode_from(std::string_view word) {
 std::string_view binding_mode_name(BindingMode mode) {
     for (const auto& [name, candidate] : kModes)
         if (candidate == mode) return name;
-    return "?";
+    return "list";
 }
 
 BindingPlan bind_ranks(const NodeTopology& topology, const std::vector<int>& gpus, int rank_count, BindingMode mode,
-                       const std::vector<std::vector<int>>& inherited) {
+                       const std::vector<std::vector<int>>& inherited, const std::vector<std::string>& list) {
     const bool by_socket = mode == BindingMode::socket;
-    auto localities =
+    const bool by_place = mode != BindingMode::none && mode != BindingMode::list;
+    auto [ranks, warnings, notes] =
         find_localities(topology, gpus, rank_count, by_socket ? socket_domains(topology) : numa_domains(topology),
                         by_socket ? "socket" : "NUMA node");
     BindingPlan plan;
-    if (mode != BindingMode::none) plan.warnings = std::move(localities.warnings);
-    const auto choices = choose(topology, localities.ranks, mode, plan.warnings);
-
-    const auto masks = inherited_masks(topology, inherited, choices.size());
+    if (by_place) plan.warnings = std::move(warnings);
+    if (mode != BindingMode::none) plan.notes = std::move(notes);
+    const auto masks = inherited_masks(topology, inherited, ranks.size());
+    const auto choices = mode == BindingMode::list ? choose_listed(topology, ranks, list, masks)
+                                                   : choose(topology, ranks, mode, plan.warnings);
     std::vector<CpuList> sets;  // what each rank may really run on
     for (std::size_t rank = 0; rank < choices.size(); ++rank) {
-        const bool bound = mode != BindingMode::none && localities.ranks[rank].known;
-        sets.push_back(bound ? sorted_intersection(choices[rank].cpus, masks[rank]) : masks[rank]);
-        if (!sets[rank].empty()) continue;
-        sets[rank] = masks[rank];
-        plan.warnings.push_back(fmt::format("rank {} of this node runs on CPUs {}, to which its task is confined: {}",
-                                            rank, format_list(masks[rank]), localities.ranks[rank].where));
-    }
-    for (std::size_t rank = 0; rank < choices.size(); ++rank) {
-        const RankLocality& locality = localities.ranks[rank];
+        RankSet set = set_of(topology, mode, ranks[rank], choices[rank], masks[rank]);
+        if (by_place && ranks[rank].known && sorted_intersection(choices[rank].cpus, masks[rank]).empty())
+            plan.warnings.push_back(
+                fmt::format("rank {} of this node runs on CPUs {}, to which its task is confined: {}", rank,
+                            format_list(masks[rank]), ranks[rank].where));
         RankBinding binding;
         binding.local_rank = static_cast<int>(rank);
-        binding.gpu = locality.gpu;
-        binding.physical_cores = physical_cores_of(topology, sets, rank);
-        if (mode == BindingMode::none) {
-            binding.reason = "mode none: the inherited mask is left alone";
-        } else if (!locality.known) {
-            binding.reason = locality.where + ": not bound";
-        } else if (sets[rank] == masks[rank]) {
-            binding.reason = fmt::format("{}: the inherited mask is {}", locality.where,
-                                         masks[rank] == topology.allowed_cpus ? "right already" : "its task's own");
-        } else {
-            binding.cpus = sets[rank];
-            binding.memory_nodes = memory_nodes_of(topology, binding.cpus);
-            binding.reason = fmt::format("{}: {}", locality.where, choices[rank].how);
+        binding.gpu = ranks[rank].gpu;
+        binding.reason = std::move(set.reason);
+        if (!set.is_mask) {
+            binding.cpus = set.cpus;
+            binding.memory_nodes = memory_nodes_of(topology, set.cpus);
         }
         plan.ranks.push_back(std::move(binding));
+        sets.push_back(std::move(set.cpus));
     }
+    const auto cores = physical_cores_of(topology, sets);
+    for (std::size_t rank = 0; rank < cores.size(); ++rank) plan.ranks[rank].physical_cores = cores[rank];
+    note_idle_cpus(topology, sets, mode,
+                   inherited.empty() ? (gpus.empty() ? "no rank falls to them" : "they are near no rank's GPU")
+                                     : "no task has them near a rank",
+                   plan.notes);
     return plan;
 }
 

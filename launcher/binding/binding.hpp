@@ -8,9 +8,9 @@
 
 namespace autolaunch::launcher {
 
-enum class BindingMode { node, exclusive, socket, core_complex, none };
+enum class BindingMode { node, exclusive, socket, core_complex, none, list };
 
-/// "node", "exclusive", "socket", "core-complex", "none"; nothing for other words.
+/// "node", "exclusive", "socket", "core-complex", "none"; nothing for other words. A list has no word: it is given.
 std::optional<BindingMode> binding_mode_from(std::string_view word);
 std::string_view binding_mode_name(BindingMode mode);
 
@@ -27,6 +27,7 @@ struct RankBinding {
 struct BindingPlan {
     std::vector<RankBinding> ranks;  ///< by local rank
     std::vector<std::string> warnings;
+    std::vector<std::string> notes;  ///< what is left over: GPUs without a rank, CPUs that stay idle, and why
 };
 
 /// Pure, and the same answer for the same input. No rank gets a CPU outside topology.allowed_cpus.
@@ -34,11 +35,12 @@ struct BindingPlan {
 ///   socket        all allowed CPUs of the sockets those are in
 ///   core_complex  one L3 group of them, ranks of one locality spread over its groups
 ///   exclusive     a part of their cores for itself alone (binding/exclusive.hpp); shared where cores are too few
+///   list          what `list` says of each rank (binding/binding_list.hpp, which throws for what it cannot be)
 ///   none          nothing is bound
 /// Where that is all that is allowed, or a GPU's NUMA node is unknown, `cpus` stays empty: the mask is left alone.
 /// `gpus` are the usable ones, as positions in topology.gpus, in the order the ranks see them. Where each rank is
 /// started in a task with CPUs of its own, those are its `inherited` mask, and it gets none beyond them.
 BindingPlan bind_ranks(const NodeTopology& topology, const std::vector<int>& gpus, int rank_count, BindingMode mode,
-                       const std::vector<std::vector<int>>& inherited = {});
+                       const std::vector<std::vector<int>>& inherited = {}, const std::vector<std::string>& list = {});
 
 }  // namespace autolaunch::launcher

@@ -1,21 +1,51 @@
 #include "binding/locality.hpp"
 
+#include "base/text.hpp"
 #include "binding/apportion.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
 
 namespace autolaunch::launcher {
 namespace {
 
-// The usable node nearest to a GPU none of whose own CPUs we may use; the first when distances are unknown.
+// The usable node nearest to a GPU none of whose own CPUs we may use; the lowest when distances are unknown.
 const NumaNode* nearest_node(const NodeTopology& topology, const Gpu& gpu) {
-    if (topology.numa_nodes.empty()) return nullptr;
-    if (gpu.node_distances.size() != topology.numa_nodes.size()) return &topology.numa_nodes.front();
-    const auto nearest = std::min_element(gpu.node_distances.begin(), gpu.node_distances.end());
-    return &topology.numa_nodes[static_cast<std::size_t>(nearest - gpu.node_distances.begin())];
+    const NumaNode* nearest = nullptr;
+    std::pair<int, int> best;
+    for (std::size_t i = 0; i < topology.numa_nodes.size(); ++i) {
+        const bool known = gpu.node_distances.size() == topology.numa_nodes.size();
+        const std::pair<int, int> distance{known ? gpu.node_distances[i] : 0, topology.numa_nodes[i].index};
+        if (nearest && best <= distance) continue;
+        nearest = &topology.numa_nodes[i];
+        best = distance;
+    }
+    return nearest;
+}
+
+// Two dies of an MI250X hang from a NUMA node, each beside an L3 of its own: the lower PCI address beside the lower L3.
+// Where a node has more of both, PCI order does not say which is beside which.
+constexpr std::size_t kDiesPerNode = 2;
+
+void narrow_to_l3(const NodeTopology& topology, const Gpu& gpu, RankLocality& locality) {
+    if (gpu.vendor != "amd" || gpu.model.find("MI250") == std::string::npos) return;
+    std::set<std::string> dies;
+    for (const Gpu& other : topology.gpus)
+        if (other.vendor == "amd" && other.local_cpus == gpu.local_cpus) dies.insert(other.bdf);
+    std::map<int, std::vector<int>> l3_cpus;
+    for (const Core& core : cores_within(topology, locality.cpus))
+        l3_cpus[core.l3].insert(l3_cpus[core.l3].end(), core.cpus.begin(), core.cpus.end());
+    if (dies.size() != kDiesPerNode || l3_cpus.size() != kDiesPerNode) return;
+    const auto& [l3, cpus] = gpu.bdf == *dies.begin() ? *l3_cpus.begin() : *l3_cpus.rbegin();
+    locality.cpus = cpus;
+    std::sort(locality.cpus.begin(), locality.cpus.end());
+    locality.where += fmt::format(", beside L3 {} of it", l3);
 }
 
 RankLocality near_gpu(const NodeTopology& topology, int position, int ordinal, std::vector<std::string>& warnings) {
@@ -26,12 +56,14 @@ RankLocality near_gpu(const NodeTopology& topology, int position, int ordinal, s
     const std::string node = gpu.numa_node ? fmt::format("NUMA node {}", *gpu.numa_node) : "several NUMA nodes";
     if (!locality.cpus.empty()) {
         locality.where = fmt::format("GPU {} is on {} ({})", ordinal, node, gpu.numa_source);
+        narrow_to_l3(topology, gpu, locality);
         return locality;
     }
     if (!gpu.numa_node && gpu.numa_source != "sysfs local_cpulist") {
         locality.known = topology.numa_nodes.size() <= 1;
         locality.cpus = topology.allowed_cpus;
-        locality.where = fmt::format("no source says which NUMA node GPU {} is on", ordinal);
+        locality.where = locality.known ? fmt::format("GPU {} is on the only NUMA node", ordinal)
+                                        : fmt::format("no source says which NUMA node GPU {} is on", ordinal);
         return locality;
     }
     const NumaNode* nearest = nearest_node(topology, gpu);
@@ -41,6 +73,33 @@ RankLocality near_gpu(const NodeTopology& topology, int position, int ordinal, s
     warnings.push_back(fmt::format("GPU {} is remote: none of the CPUs of {} is allowed; its rank runs on NUMA node {}",
                                    ordinal, node, nearest ? nearest->index : 0));
     return locality;
+}
+
+// Near which GPU each rank beyond the GPUs goes. In the end the ranks are apportioned to the places of GPUs by how many
+// are there, as mpibind does; GPUs of a place take turns.
+std::vector<std::size_t> gpus_of_further_ranks(const std::vector<RankLocality>& gpus, int rank_count) {
+    std::vector<const RankLocality*> places;
+    std::vector<int> gpus_there;
+    std::vector<std::size_t> place_of;
+    for (const RankLocality& gpu : gpus) {
+        const auto same = [&](const RankLocality* place) {
+            return place->known == gpu.known && place->cpus == gpu.cpus;
+        };
+        const auto found = std::find_if(places.begin(), places.end(), same);
+        place_of.push_back(static_cast<std::size_t>(found - places.begin()));
+        if (found == places.end()) {
+            places.push_back(&gpu);
+            gpus_there.push_back(0);
+        }
+        ++gpus_there[place_of.back()];
+    }
+    std::vector<int> free = apportion(gpus_there, rank_count);
+    for (std::size_t place = 0; place < places.size(); ++place) free[place] -= gpus_there[place];
+    std::vector<std::size_t> chosen;
+    const auto wanted = static_cast<std::size_t>(rank_count) - gpus.size();
+    for (std::size_t gpu = 0; chosen.size() < wanted; gpu = (gpu + 1) % gpus.size())
+        if (free[place_of[gpu]]-- > 0) chosen.push_back(gpu);
+    return chosen;
 }
 
 // Contiguous groups of parties for fewer ranks than parties: every party goes to one rank.
@@ -85,6 +144,24 @@ std::vector<int> sorted_intersection(const std::vector<int>& a, const std::vecto
     return both;
 }
 
+std::vector<int> without(const std::vector<int>& a, const std::vector<int>& b) {
+    std::vector<int> rest;
+    std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(rest));
+    return rest;
+}
+
+std::vector<Core> cores_by_first_cpu(const NodeTopology& topology) {
+    std::vector<Core> cores = topology.cores;
+    std::sort(cores.begin(), cores.end(), [](const Core& a, const Core& b) { return a.cpus.front() < b.cpus.front(); });
+    return cores;
+}
+
+std::vector<NumaNode> nodes_by_index(const NodeTopology& topology) {
+    std::vector<NumaNode> nodes = topology.numa_nodes;
+    std::sort(nodes.begin(), nodes.end(), [](const NumaNode& a, const NumaNode& b) { return a.index < b.index; });
+    return nodes;
+}
+
 std::vector<Core> cores_within(const NodeTopology& topology, const std::vector<int>& cpus) {
     std::vector<Core> cores;
     for (const Core& core : topology.cores) {
@@ -105,19 +182,30 @@ Localities find_localities(const NodeTopology& topology, const std::vector<int>&
         return result;
     }
     const int gpu_count = static_cast<int>(gpus.size());
-    for (int rank = 0; rank < rank_count; ++rank) {
-        const int ordinal = rank % gpu_count;
+    std::vector<RankLocality> of_gpus;
+    for (int ordinal = 0; ordinal < gpu_count; ++ordinal) {
         std::vector<std::string> warnings;
-        auto locality = near_gpu(topology, gpus[static_cast<std::size_t>(ordinal)], ordinal, warnings);
-        if (rank < gpu_count) {
-            locality.gpu = ordinal;
-            result.warnings.insert(result.warnings.end(), warnings.begin(), warnings.end());
-        } else {
+        of_gpus.push_back(near_gpu(topology, gpus[static_cast<std::size_t>(ordinal)], ordinal, warnings));
+        of_gpus.back().gpu = ordinal;
+        if (ordinal < rank_count) result.warnings.insert(result.warnings.end(), warnings.begin(), warnings.end());
+    }
+    result.ranks = of_gpus;
+    if (rank_count < gpu_count) {
+        result.ranks.resize(static_cast<std::size_t>(rank_count));
+        std::vector<int> unused(static_cast<std::size_t>(gpu_count - rank_count));
+        std::iota(unused.begin(), unused.end(), rank_count);
+        result.notes.push_back(fmt::format("{} GPUs, {} rank{}: no rank is placed near GPU{} {}", gpu_count, rank_count,
+                                           rank_count == 1 ? "" : "s", unused.size() == 1 ? "" : "s",
+                                           format_list(unused)));
+    }
+    if (rank_count > gpu_count)
+        for (const std::size_t gpu : gpus_of_further_ranks(of_gpus, rank_count)) {
+            RankLocality locality = of_gpus[gpu];
+            locality.gpu.reset();
             locality.where =
                 fmt::format("no GPU of its own ({} ranks, {} GPUs); {}", rank_count, gpu_count, locality.where);
+            result.ranks.push_back(std::move(locality));
         }
-        result.ranks.push_back(std::move(locality));
-    }
     if (std::any_of(result.ranks.begin(), result.ranks.end(), [](const RankLocality& rank) { return !rank.known; }))
         result.warnings.push_back("the NUMA node of some GPUs is unknown: their ranks are not bound");
     return result;

@@ -20,16 +20,23 @@ struct RankLocality {
 struct Localities {
     std::vector<RankLocality> ranks;
     std::vector<std::string> warnings;
+    std::vector<std::string> notes;
 };
 
-/// With GPUs: near the rank's GPU; ranks beyond the GPUs go round by GPU and get none of their own. Without: dealt over
-/// `domains` (sorted lists of allowed CPUs: NUMA nodes or sockets) by their cores.
+/// With GPUs: near the rank's GPU; ranks beyond the GPUs get none of their own and are apportioned to the places of
+/// GPUs by how many are there. Without: dealt over `domains` (sorted lists of allowed CPUs: NUMA nodes or sockets) by
+/// their cores.
 Localities find_localities(const NodeTopology& topology, const std::vector<int>& gpus, int rank_count,
                            const std::vector<std::vector<int>>& domains, const std::string& domain_name);
 
 /// Cores with all or part of their CPUs in `cpus`.
 std::vector<Core> cores_within(const NodeTopology& topology, const std::vector<int>& cpus);
+std::vector<Core> cores_by_first_cpu(const NodeTopology& topology);
+/// By the kernel's numbers.
+std::vector<NumaNode> nodes_by_index(const NodeTopology& topology);
 
 std::vector<int> sorted_intersection(const std::vector<int>& a, const std::vector<int>& b);
+/// What is in `a` alone.
+std::vector<int> without(const std::vector<int>& a, const std::vector<int>& b);
 
 }  // namespace autolaunch::launcher

@@ -154,11 +154,22 @@ std::vector<int> signals_from(const std::string& text) {
     return signals;
 }
 
-std::string binding_from(const std::string& word) {
+/// A word, or what each local rank gets: entries with semicolons between them, as commas are within them.
+void apply_binding(const std::string& text, ResourceSpec& resources) {
     constexpr std::array<std::string_view, 5> kWords = {"node", "socket", "exclusive", "core-complex", "none"};
-    if (std::find(kWords.begin(), kWords.end(), word) == kWords.end())
-        throw UsageError("--numa-binding " + word + ": expected node, socket, exclusive, core-complex or none");
-    return word;
+    if (std::find(kWords.begin(), kWords.end(), text) != kWords.end()) {
+        resources.binding = text;
+        resources.binding_list.clear();
+        return;
+    }
+    const auto entries = split(text, ';');
+    for (const auto& entry : entries)
+        if (!is_binding_entry(entry))
+            throw UsageError("--numa-binding " + text + (entries.size() > 1 ? ": \"" + entry + "\"" : "") +
+                                 ": expected node, socket, exclusive, core-complex or none, or an entry a local rank",
+                             "an entry is CPUs (0-7,64-71), NUMA nodes (numa:1) or cores (core:0-3), as "
+                             "'0-7,64-71;8-15,72-79'");
+    resources.binding_list = entries;
 }
 
 std::string mpi_from(const std::string& word) {
@@ -215,7 +226,7 @@ void apply_options(const JobOptions& options, JobSpec& spec, std::vector<std::st
     if (options.nnodes) apply_nnodes(*options.nnodes, spec, notes);
     if (options.nproc_per_node) apply_nproc_per_node(*options.nproc_per_node, spec.resources);
     if (options.max_restarts) spec.restart.max_restarts = number_from(*options.max_restarts, "--max-restarts", 0);
-    if (options.numa_binding) spec.resources.binding = binding_from(*options.numa_binding);
+    if (options.numa_binding) apply_binding(*options.numa_binding, spec.resources);
     if (options.mpi) spec.trainer.mpi = mpi_from(*options.mpi);
     if (options.role) spec.role = *options.role;
     if (options.signals_to_handle) spec.stop_signals = signals_from(*options.signals_to_handle);

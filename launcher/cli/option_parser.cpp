@@ -138,7 +138,8 @@ void OptionParser::add_job_options() {
     flag("--standalone", job_.standalone, "One node, whatever surrounds it")->group(group);
     text("--node-rank", job_.node_rank, "This node's place among the nodes")->type_name("N")->group(group);
     text("--max-restarts", job_.max_restarts, "Restarts of all ranks after a failure")->type_name("N")->group(group);
-    text("--numa-binding", job_.numa_binding, "node, socket, exclusive or core-complex")
+    text("--numa-binding", job_.numa_binding,
+         "node, socket, exclusive, core-complex, none, or an entry a local rank: '0-7;8-15'")
         ->type_name("HOW")
         ->group(group);
     text("--mpi", job_.mpi, "How MPI ranks find each other: auto, none, pmix (Open MPI) or pmi1 (MPICH)")

@@ -1,6 +1,7 @@
 #include "plan/launch_plan.hpp"
 
 #include "base/text.hpp"
+#include "binding/hca_pairing.hpp"
 #include "plan/rank_environment.hpp"
 #include "plan/unused_settings.hpp"
 #include "plan/usable_gpus.hpp"
@@ -36,9 +37,11 @@ std::string program_name(const TrainerSpec& trainer) {
     return std::filesystem::path(trainer.command.front()).stem().string();
 }
 
-BindingMode parse_binding(const std::string& word) {
-    if (const auto mode = binding_mode_from(word)) return *mode;
-    refuse(fmt::format("'{}' is no way to bind ranks", word), "use node, exclusive, socket, core-complex or none");
+BindingMode binding_mode_of(const ResourceSpec& resources) {
+    if (!resources.binding_list.empty()) return BindingMode::list;
+    if (const auto mode = binding_mode_from(resources.binding)) return *mode;
+    refuse(fmt::format("'{}' is no way to bind ranks", resources.binding),
+           "use node, exclusive, socket, core-complex or none");
 }
 
 void place_nodes(LaunchPlan& plan, const Roster& roster) {
@@ -100,6 +103,27 @@ NcclEnvironment plan_nccl(const LaunchPlan& plan, const NodeTopology& topology, 
     return nccl;
 }
 
+void pair_with_hcas(LaunchPlan& plan, const NodeTopology& topology, const UsableGpus& gpus,
+                    const Allocation& allocation) {
+    if (topology.hcas.empty()) return;
+    std::vector<HcaSeeker> seekers;
+    for (const RankPlan& rank : plan.ranks) {
+        const auto task = static_cast<std::size_t>(rank.local_rank);
+        HcaSeeker seeker;
+        if (rank.binding.gpu) seeker.gpu = gpus.positions[static_cast<std::size_t>(*rank.binding.gpu)];
+        seeker.cpus = !rank.binding.cpus.empty()           ? rank.binding.cpus
+                      : task < allocation.task_cpus.size() ? allocation.task_cpus[task]
+                                                           : topology.allowed_cpus;
+        seekers.push_back(std::move(seeker));
+    }
+    const auto pairings = pair_hcas(topology, seekers, plan.nccl.compute_hcas);
+    for (std::size_t i = 0; i < pairings.size(); ++i) {
+        if (!pairings[i]) continue;
+        const Hca& hca = topology.hcas[static_cast<std::size_t>(pairings[i]->hca)];
+        plan.ranks[i].hca = RankHca{hca.name, hca.bdf, pairings[i]->path, pairings[i]->reason};
+    }
+}
+
 }  // namespace
 
 LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const NodeTopology& topology,
@@ -113,7 +137,7 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
     if (allocation.source == "slurm") plan.slurm_job_id = allocation.job_id.substr(0, allocation.job_id.find('.'));
     plan.hostname = topology.hostname;
     plan.numa_node_count = static_cast<int>(topology.numa_nodes.size());
-    plan.binding_mode = parse_binding(spec.resources.binding);
+    plan.binding_mode = binding_mode_of(spec.resources);
     plan.warnings.insert(plan.warnings.end(), topology.notes.begin(), topology.notes.end());
 
     const UsableGpus gpus = choose_usable_gpus(topology, allocation, spec.resources);
@@ -127,8 +151,10 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
     const int first_rank = roster.first_rank(roster.self);
     plan.nccl = plan_nccl(plan, topology, environment);
 
-    BindingPlan binding = bind_ranks(topology, gpus.positions, local_ranks, plan.binding_mode, allocation.task_cpus);
+    BindingPlan binding = bind_ranks(topology, gpus.positions, local_ranks, plan.binding_mode, allocation.task_cpus,
+                                     spec.resources.binding_list);
     plan.warnings.insert(plan.warnings.end(), binding.warnings.begin(), binding.warnings.end());
+    plan.notes = std::move(binding.notes);
     for (int local_rank = 0; local_rank < local_ranks; ++local_rank) {
         RankPlan rank;
         rank.local_rank = local_rank;
@@ -141,6 +167,7 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
         }
         plan.ranks.push_back(std::move(rank));
     }
+    pair_with_hcas(plan, topology, gpus, allocation);
     for (RankPlan& rank : plan.ranks) rank.environment = planned_environment(plan, rank, environment);
     for (std::string& warning : overridden_contract(spec.trainer.env)) plan.warnings.push_back(std::move(warning));
     return plan;

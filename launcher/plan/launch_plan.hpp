@@ -15,6 +15,13 @@
 
 namespace autolaunch::launcher {
 
+/// The HCA that a rank is paired with (binding/hca_pairing.hpp): for people, UCX and logs.
+struct RankHca {
+    std::string name, bdf;
+    PathClass path = PathClass::unknown;
+    std::string reason;
+};
+
 struct RankPlan {
     int rank = 0;
     int local_rank = 0;
@@ -22,6 +29,7 @@ struct RankPlan {
     std::vector<VariableChoice> environment;  ///< what is set on top of the inherited environment, with reasons
     RankBinding binding;
     std::optional<Gpu> gpu;
+    std::optional<RankHca> hca = {};
 };
 
 /// Everything decided before anything is started: the one record that spawn, supervise and report read.
@@ -37,9 +45,10 @@ struct LaunchPlan {
     std::vector<RankPlan> ranks;  ///< of this node, by local rank
     NcclEnvironment nccl;
     std::vector<std::string> warnings;
-    JobSpec spec;          ///< restart, logging, rendezvous settings
-    int gpu_count = 0;     ///< usable here
-    std::string gpu_mask;  ///< for CUDA_VISIBLE_DEVICES; empty: left as it is
+    std::vector<std::string> notes;  ///< GPUs and CPUs that no rank uses, and why
+    JobSpec spec;                    ///< restart, logging, rendezvous settings
+    int gpu_count = 0;               ///< usable here
+    std::string gpu_mask;            ///< for CUDA_VISIBLE_DEVICES; empty: left as it is
     int numa_node_count = 1;
     BindingMode binding_mode = BindingMode::node;
     int node_count = 1;

@@ -1,4 +1,5 @@
 #include "plan/launch_plan.hpp"
+#include "topology/path_class.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -33,11 +34,20 @@ Json gpu_json(const RankPlan& rank) {
             {"numa_source", rank.gpu->numa_source}};
 }
 
+Json hca_json(const RankPlan& rank) {
+    if (!rank.hca) return nullptr;
+    return {{"name", rank.hca->name},
+            {"bdf", rank.hca->bdf},
+            {"path", path_class_name(rank.hca->path)},
+            {"reason", rank.hca->reason}};
+}
+
 Json rank_json(const RankPlan& rank) {
     return {{"rank", rank.rank},
             {"local_rank", rank.local_rank},
             {"argv", rank.argv},
             {"gpu", gpu_json(rank)},
+            {"hca", hca_json(rank)},
             {"cpus", rank.binding.cpus},
             {"memory_nodes", rank.binding.memory_nodes},
             {"physical_cores", rank.binding.physical_cores},
@@ -67,6 +77,7 @@ std::string plan_json(const LaunchPlan& plan) {
                          {{"set", choices_json(plan.nccl.set)},
                           {"kept", choices_json(plan.nccl.kept)},
                           {"warnings", plan.nccl.warnings}}},
+                        {"notes", plan.notes},
                         {"warnings", plan.warnings}};
     // A name from outside need not be UTF-8; it is shown with replacement characters rather than refused.
     return whole.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -1,5 +1,6 @@
 #include "base/text.hpp"
 #include "plan/launch_plan.hpp"
+#include "topology/path_class.hpp"
 
 #include <fmt/format.h>
 
@@ -44,13 +45,23 @@ std::string gpu_text(const RankPlan& rank) {
     return text;
 }
 
+std::string hca_text(const RankPlan& rank) {
+    if (!rank.hca) return "-";
+    return fmt::format("{} {}", rank.hca->name, path_class_name(rank.hca->path));
+}
+
 std::string ranks_section(const LaunchPlan& plan) {
-    std::vector<Row> rows = {{"RANK", "LOCAL", "GPU", "NUMA", "CPUS", "CORES", "WHY"}};
+    const bool has_hcas = std::any_of(plan.ranks.begin(), plan.ranks.end(), [](const auto& r) { return r.hca; });
+    std::vector<Row> rows = {{"RANK", "LOCAL", "GPU", "NUMA", "CPUS", "CORES"}};
+    if (has_hcas) rows.front().push_back("HCA");
+    rows.front().push_back("WHY");
     for (const RankPlan& rank : plan.ranks) {
         const auto& binding = rank.binding;
         rows.push_back({std::to_string(rank.rank), std::to_string(rank.local_rank), gpu_text(rank), numa_text(rank),
                         binding.cpus.empty() ? "as inherited" : format_list(binding.cpus),
-                        std::to_string(binding.physical_cores), binding.reason});
+                        std::to_string(binding.physical_cores)});
+        if (has_hcas) rows.back().push_back(hca_text(rank));
+        rows.back().push_back(binding.reason);
     }
     return format_rows(rows, "  ");
 }
@@ -106,6 +117,10 @@ std::string plan_table(const LaunchPlan& plan) {
     text += "\nranks\n" + ranks_section(plan);
     text += "\nenvironment, on top of the inherited one\n" + environment_section(plan);
     if (plan.gpu_count > 0) text += "\nnccl\n" + nccl_section(plan.nccl);
+    if (!plan.notes.empty()) {
+        text += "\nnotes\n";
+        for (const std::string& note : plan.notes) text += "  - " + note + "\n";
+    }
     if (!plan.warnings.empty() || !plan.nccl.warnings.empty()) {
         text += "\nwarnings\n";
         for (const auto* list : {&plan.warnings, &plan.nccl.warnings})

@@ -68,7 +68,12 @@ private:
     bool read(std::vector<int>& field);
     bool read(std::map<std::string, std::string>& field);
     bool read(StdStreams& field);
-    bool read(ResourceSpec& field);
+    bool read(ResourceSpec& field) {
+        return key_.form == Form::binding ? read_binding(field) : read_ranks_per_node(field);
+    }
+    bool read_ranks_per_node(ResourceSpec& field);
+    bool read_binding(ResourceSpec& field);
+    bool read_binding_list(std::vector<std::string>& list);
 
     bool wants_number() const {
         return key_.form == Form::whole_number || key_.form == Form::number || key_.form == Form::boolean ||
@@ -224,7 +229,31 @@ bool FieldReader::read(StdStreams& field) {
     return true;
 }
 
-bool FieldReader::read(ResourceSpec& field) {
+bool FieldReader::read_binding(ResourceSpec& field) {
+    if (value_.is_sequence()) return !value_.items.empty() && read_binding_list(field.binding_list);
+    if (!read(field.binding)) return false;
+    field.binding_list.clear();
+    return true;
+}
+
+bool FieldReader::read_binding_list(std::vector<std::string>& list) {
+    std::vector<std::string> entries;
+    for (std::size_t i = 0; i < value_.items.size(); ++i) {
+        const Value& item = value_.items[i];
+        if (!item.is_scalar() || !is_binding_entry(item.text)) {
+            errors_.push_back(error_at(
+                item.at, path_ + '[' + std::to_string(i) + ']',
+                "expected CPUs (\"0-7,64-71\"), NUMA nodes (numa:1) or cores (core:0-3); found " + describe(item)));
+            reported_ = true;
+            continue;
+        }
+        entries.emplace_back(trim(item.text));
+    }
+    if (!reported_) list = std::move(entries);
+    return !reported_;
+}
+
+bool FieldReader::read_ranks_per_node(ResourceSpec& field) {
     if (!value_.is_scalar()) return false;
     if (value_.text == "auto") {
         field.ranks_mode = RanksPerNode::automatic;

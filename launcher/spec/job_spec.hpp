@@ -37,7 +37,8 @@ struct ResourceSpec {
     bool ranks_of_each_launcher = false;  ///< the number came from --nproc-per-node: torchrun's, each launcher's own
     std::optional<std::int64_t> memory_per_gpu_bytes;
     std::optional<int> cpu_cores_per_gpu;
-    std::string binding = "node";  ///< node, exclusive, socket, core-complex, none
+    std::string binding = "node";           ///< node, exclusive, socket, core-complex, none
+    std::vector<std::string> binding_list;  ///< instead of a word: what each local rank gets; empty: not given
 };
 
 struct NcclSpec {

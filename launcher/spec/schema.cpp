@@ -30,7 +30,8 @@ Section trainer_section() {
           Form::text,
           FIELD(trainer.mpi),
           "auto",
-          "How ranks that use MPI find each other: by PMIx (Open MPI), by PMI-1 (MPICH and its relatives) or not at all. "
+          "How ranks that use MPI find each other: by PMIx (Open MPI), by PMI-1 (MPICH and its relatives) or not at "
+          "all. "
           "auto takes what the program is linked with; name it for scripts, such as mpi4py's.",
           {"auto", "none", "pmix", "pmi1"}},
          {"config", Form::free_form, std::monostate{}, "",
@@ -81,11 +82,13 @@ Section resource_section() {
           {},
           1},
          {"binding",
-          Form::text,
-          FIELD(resources.binding),
+          Form::binding,
+          FIELD(resources),
           "node",
           "CPUs of a rank. node: all of its NUMA node; exclusive: cores of its own; socket: its socket; core-complex: "
-          "its last-level cache's cores; none: as inherited.",
+          "its last-level cache's cores; none: as inherited. Or a list with an entry a local rank: CPUs "
+          "(\"0-7,64-71\"), "
+          "NUMA nodes (numa:1) or cores (core:0-3).",
           {"node", "exclusive", "socket", "core-complex", "none"}}}};
 }
 
@@ -320,6 +323,8 @@ std::string expectation(const Key& key) {
             return "a mapping of NCCL_* names to text";
         case Form::ranks_per_node:
             return "auto, cpu, gpu or a whole number >= 1";
+        case Form::binding:
+            return choice_expectation(key) + ", or a list such as [\"0-7,64-71\", numa:1, core:0-3]";
         case Form::streams:
             return "all, stdout, stderr or none";
         case Form::free_form:

@@ -30,6 +30,7 @@ enum class Form {
     text_map,        ///< names to text
     nccl_map,        ///< the same, names beginning with NCCL_
     ranks_per_node,  ///< auto, cpu, gpu or a number
+    binding,         ///< one of the choices, or a list of CPUs
     streams,         ///< all, stdout, stderr, none
     free_form        ///< the trainer's own
 };

@@ -80,6 +80,15 @@ Json form_schema(const Key& key) {
             return scalar_map("^NCCL_");
         case Form::ranks_per_node:
             return any_of({{{"enum", {"auto", "cpu", "gpu"}}}, whole_number(key)});
+        case Form::binding: {
+            Json entries = {{"type", "array"}, {"minItems", 1}};
+            entries["items"] =
+                any_of({{{"type", "integer"}, {"minimum", 0}},
+                        {{"type", "string"}, {"pattern", R"(^(numa:|core:)?[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$)"}}});
+            Json schema = choices_schema(key);
+            schema["anyOf"].push_back(entries);
+            return schema;
+        }
         case Form::streams:
             return any_of({{{"enum", {"all", "stdout", "stderr", "none"}}}});
         case Form::free_form:

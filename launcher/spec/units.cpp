@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -98,6 +99,25 @@ bool is_slurm_time_limit(std::string_view text) {
     }
     const auto parts = split(text.substr(dash + 1), ':');
     return are_numbers({std::string(text.substr(0, dash))}) && parts.size() <= 3 && are_numbers(parts);
+}
+
+bool is_binding_entry(std::string_view text) {
+    text = trim(text);
+    for (const std::string_view prefix : {"numa:", "core:"})
+        if (text.starts_with(prefix)) {
+            text.remove_prefix(prefix.size());
+            break;
+        }
+    const auto is_number = [](std::string_view digits) {
+        long long number = 0;
+        return !digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos &&
+               parse_integer(digits, number);
+    };
+    const auto parts = split(text, ',');
+    return std::all_of(parts.begin(), parts.end(), [&](std::string_view part) {
+        const std::size_t dash = part.find('-');
+        return is_number(part.substr(0, dash)) && (dash == std::string_view::npos || is_number(part.substr(dash + 1)));
+    });
 }
 
 }  // namespace autolaunch::launcher

@@ -17,4 +17,7 @@ std::optional<std::int64_t> bytes_from(std::string_view text);
 /// Slurm's --time: M, M:S, H:M:S, D-H, D-H:M, D-H:M:S, UNLIMITED or INFINITE.
 bool is_slurm_time_limit(std::string_view text);
 
+/// An entry of resource_management.binding as a list: "0-7,64-71", "numa:1", "core:0-3". Only its form is judged.
+bool is_binding_entry(std::string_view text);
+
 }  // namespace autolaunch::launcher

@@ -4,6 +4,7 @@
 
 [ -x /usr/bin/python3 ] || skip "no /usr/bin/python3 to read the plan with"
 all_cpus=$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status)
+first=${all_cpus%%[-,]*}
 show='echo "cpus $(sed -n "s/^Cpus_allowed_list:\t//p" /proc/self/status)"; echo "omp $OMP_NUM_THREADS"'
 cores=$(lscpu -p=CORE,SOCKET | grep -v '^#' | sort -u | wc -l)
 
@@ -46,10 +47,27 @@ contains "the user's OMP_NUM_THREADS" own/generation-0/rank-1/stdout "omp 7"
 contains "binding none leaves the CPUs alone" own/generation-0/rank-1/stdout "cpus $all_cpus"
 
 # Never wider than what autolaunch itself may use.
-first=${all_cpus%%[-,]*}
 taskset -c "$first" "$AUTOLAUNCH" -c spec.yaml --log-dir narrow >out.log 2>err.log </dev/null
 expect "exit code" 0 "$?"
 for rank in 0 1; do contains "a narrowed mask" narrow/generation-0/rank-$rank/stdout "cpus $first"; done
+
+# A list with an entry a local rank, from the spec and from the option; what cannot be is refused before anything starts.
+if [ "$(nproc)" -ge 2 ]; then
+    "$AUTOLAUNCH" -c spec.yaml --log-dir listed 'resource_management.binding=[core:1, core:0]' >out.log 2>err.log </dev/null
+    expect "exit code with a list" 0 "$?"
+    if [ "$cores" -ge 2 ]; then
+        expect "CPUs of rank 0 by list" "$(sed -n 's/^cpus //p' run/generation-0/rank-1/stdout)" \
+            "$(sed -n 's/^cpus //p' listed/generation-0/rank-0/stdout)"
+    fi
+    "$AUTOLAUNCH" -c spec.yaml --log-dir option --numa-binding "$first;$all_cpus" >out.log 2>err.log </dev/null
+    expect "exit code with a list as option" 0 "$?"
+    contains "CPUs by option" option/generation-0/rank-0/stdout "cpus $first"
+    contains "CPUs by option" option/generation-0/rank-1/stdout "cpus $all_cpus"
+fi
+"$AUTOLAUNCH" -c spec.yaml --log-dir short 'resource_management.binding=[core:0]' >out.log 2>err.log </dev/null
+expect "exit code of a list that is too short" 1 "$((! ! $?))"
+contains "a list that is too short" err.log "resource_management.binding has 1 entry, but 2 ranks start on"
+[ ! -d short/generation-0 ] || fail "ranks were started in spite of a list that is too short"
 
 # More ranks than a low limit on open files has room for; the ranks keep that limit.
 (

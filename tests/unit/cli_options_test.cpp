@@ -134,6 +134,16 @@ TEST_CASE("torchrun's options reach the job") {
     CHECK(spec.node_rank == 0);
 }
 
+TEST_CASE("binding by a word or by a list") {
+    const auto resources = [](const std::string& text) { return job_of({"--numa-binding", text}).spec.resources; };
+    CHECK(resources("none").binding == "none");
+    CHECK(resources("none").binding_list.empty());
+    CHECK(resources("0-7,64-71;numa:1").binding_list == Words{"0-7,64-71", "numa:1"});
+    CHECK(resources("core:0").binding_list == Words{"core:0"});
+    CHECK(contains(usage_error_of({"--numa-binding=0;near", "x"}), "--numa-binding 0;near: \"near\": expected node"));
+    CHECK(contains(usage_error_of({"--numa-binding=0;", "x"}), "\"\": expected"));
+}
+
 TEST_CASE("nodes, ranks and endpoints in all their forms") {
     CHECK(job_of({"--nnodes=2"}).spec.resources.nodes == 2);
     const auto elastic = job_of({"--nnodes=1:4"});

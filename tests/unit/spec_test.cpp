@@ -163,6 +163,25 @@ TEST_CASE("unknown and mistyped keys are all reported, with position, nearest ke
             "t.yaml:11:12: trainer.command: names no program; expected a list of strings, or one shell line"});
 }
 
+TEST_CASE("binding is a word, or a list with an entry a local rank") {
+    const auto list = [](const std::string& value) {
+        return load_text("resource_management: {binding: " + value + "}").spec.resources.binding_list;
+    };
+    CHECK(list("node").empty());
+    CHECK(list("[\"0-7,64-71\", numa:1, core:0-3, 5]") ==
+          std::vector<std::string>{"0-7,64-71", "numa:1", "core:0-3", "5"});
+    const auto result = load_text("resource_management:\n  binding: [0-3, near, 'numa:', 7-, {a: 1}]\n");
+    REQUIRE(result.errors.size() == 4);
+    CHECK(lines_of(result)[0] ==
+          "t.yaml:2:18: resource_management.binding[1]: expected CPUs (\"0-7,64-71\"), NUMA nodes (numa:1) or cores "
+          "(core:0-3); found \"near\"");
+    CHECK(contains(only_line(load_text("resource_management: {binding: []}")), "or a list such as"));
+    const auto overridden =
+        load_text("resource_management: {binding: [numa:0]}", {"resource_management.binding=exclusive"}).spec.resources;
+    CHECK(overridden.binding == "exclusive");
+    CHECK(overridden.binding_list.empty());
+}
+
 TEST_CASE("a duration has its least value") {
     CHECK(load_text("rendezvous: {lost_after: 1s}").errors.empty());
     CHECK(contains(only_line(load_text("rendezvous: {lost_after: 999ms}")), "at least 1s; found"));
