@@ -8,7 +8,7 @@ set -euo pipefail
 
 build_packages=(
     g++ cmake ninja-build pkg-config git ca-certificates
-    libcli11-dev libyaml-cpp-dev libfmt-dev nlohmann-json3-dev libasio-dev libxxhash-dev libhwloc-dev
+    libcli11-dev libyaml-cpp-dev libfmt-dev nlohmann-json3-dev libasio-dev libxxhash-dev libhwloc-dev libexpat1-dev
     libssl-dev libmunge-dev libibverbs-dev libopenmpi-dev openmpi-bin libpmix-dev
 )
 test_packages=(

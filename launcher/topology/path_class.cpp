@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace autolaunch::launcher {
 namespace {
 
+// How told paths name a GPU.
+std::string told_name(const Gpu& gpu) { return gpu.bdf.empty() ? "GPU" + std::to_string(gpu.index) : gpu.bdf; }
+
 std::optional<PathClass> told(const NodeTopology& topology, const std::string& a, const std::string& b) {
-    if (a.empty() || b.empty()) return std::nullopt;
     for (const ToldPath& path : topology.told_paths)
         if ((path.from == a && path.to == b) || (path.from == b && path.to == a)) return path.path;
     return std::nullopt;
@@ -30,16 +33,26 @@ PathClass by_pci(const std::vector<std::string>& a, const std::vector<std::strin
     return below <= 1 ? PathClass::pix : PathClass::pxb;
 }
 
+/// The driver says SYS for every NIC of a Grace machine, where each device has a host bridge of its own: where the PCI
+/// bus is known and the NUMA node is the same, that is what counts.
+PathClass combine(const std::optional<PathClass>& told_path, const std::vector<std::string>& path_a,
+                  const std::vector<std::string>& path_b, const std::optional<int>& node_a,
+                  const std::optional<int>& node_b) {
+    const PathClass seen = by_pci(path_a, path_b, by_numa(node_a, node_b));
+    if (!told_path || *told_path == PathClass::unknown) return seen;
+    const bool told_too_far =
+        *told_path == PathClass::sys && !path_a.empty() && !path_b.empty() && node_a && node_a == node_b;
+    return told_too_far ? seen : *told_path;
+}
+
 }  // namespace
 
 PathClass path_between(const NodeTopology& topology, const Gpu& gpu, const Hca& hca) {
-    if (const auto path = told(topology, gpu.bdf, hca.name)) return *path;
-    return by_pci(gpu.pci_path, hca.pci_path, by_numa(gpu.numa_node, hca.numa_node));
+    return combine(told(topology, told_name(gpu), hca.name), gpu.pci_path, hca.pci_path, gpu.numa_node, hca.numa_node);
 }
 
 PathClass path_between(const NodeTopology& topology, const Gpu& a, const Gpu& b) {
-    if (const auto path = told(topology, a.bdf, b.bdf)) return *path;
-    return by_pci(a.pci_path, b.pci_path, by_numa(a.numa_node, b.numa_node));
+    return combine(told(topology, told_name(a), told_name(b)), a.pci_path, b.pci_path, a.numa_node, b.numa_node);
 }
 
 std::string_view path_class_name(PathClass path) {

@@ -63,7 +63,7 @@ const std::map<std::string, std::string> kOnlyIncluder = {
     {"hwloc", "launcher/topology"},  {"infiniband/", "launcher/topology"},
     {"mpi.h", "lib/comm"},           {"xxhash.h", "lib/base"},
     {"pmix", "launcher/pmi"},        {"openssl/", "launcher/control"},
-    {"munge.h", "launcher/control"},
+    {"munge.h", "launcher/control"}, {"expat.h", "launcher/topology"},
 };
 
 std::vector<fs::path> sources_under(const fs::path& folder, const std::set<std::string>& extensions) {
