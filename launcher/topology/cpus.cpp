@@ -1,3 +1,4 @@
+#include "base/text.hpp"
 #include "topology/readers.hpp"
 #include "topology/system_files.hpp"
 
@@ -51,24 +52,69 @@ int find_l3_index(const std::string& folder) {
     return -1;
 }
 
-// Groups found in different ways get one numbering, by first appearance.
-void number_l3_densely(std::vector<Core>& cores) {
+// Groups found in different ways get one numbering, by first appearance. Returns their sizes, or nothing unless all are
+// known.
+std::vector<std::uint64_t> number_l3_densely(std::vector<Core>& cores, const std::map<int, std::uint64_t>& bytes) {
     std::map<int, int> ordinals;
-    for (Core& core : cores) core.l3 = ordinals.emplace(core.l3, static_cast<int>(ordinals.size())).first->second;
+    std::vector<std::uint64_t> sizes;
+    for (Core& core : cores) {
+        const auto [entry, is_new] = ordinals.emplace(core.l3, static_cast<int>(ordinals.size()));
+        if (is_new) {
+            const auto size = bytes.find(core.l3);
+            sizes.push_back(size == bytes.end() ? 0 : size->second);
+        }
+        core.l3 = entry->second;
+    }
+    if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) sizes.clear();
+    return sizes;
 }
 
-int node_of(int cpu, const std::vector<NumaNode>& numa_nodes) {
-    for (const NumaNode& node : numa_nodes)
-        if (std::binary_search(node.cpus.begin(), node.cpus.end(), cpu)) return node.index;
-    return numa_nodes.empty() ? 0 : numa_nodes.front().index;
+// Which usable NUMA node a CPU goes to; CPUs beside no memory of ours go to the nearest.
+class NodeFinder {
+public:
+    NodeFinder(const std::vector<SystemNumaNode>& system_nodes, const std::vector<NumaNode>& usable)
+        : system_nodes_(system_nodes), usable_(usable) {}
+
+    int find(int cpu) const {
+        const auto has_cpu = [cpu](const NumaNode& node) {
+            return std::binary_search(node.cpus.begin(), node.cpus.end(), cpu);
+        };
+        for (const NumaNode& node : usable_)
+            if (has_cpu(node)) return node.index;
+        if (usable_.empty()) return 0;
+        for (const SystemNumaNode& entry : system_nodes_) {
+            if (!has_cpu(entry.node)) continue;
+            const auto distances = distances_between(system_nodes_, entry.node.index, usable_);
+            if (distances.empty()) break;
+            const auto nearest = std::min_element(distances.begin(), distances.end());
+            return usable_[static_cast<std::size_t>(nearest - distances.begin())].index;
+        }
+        return usable_.front().index;
+    }
+
+private:
+    const std::vector<SystemNumaNode>& system_nodes_;
+    const std::vector<NumaNode>& usable_;
+};
+
+// "32768K"; 0: unknown.
+std::uint64_t read_cache_bytes(const std::string& folder) {
+    const std::string text = read_small(folder + "/size").value_or("");
+    const std::size_t unit = text.find_first_not_of("0123456789");
+    long long number = 0;
+    if (!parse_integer(std::string_view(text).substr(0, unit), number) || number <= 0 || number > 1 << 30) return 0;
+    const char letter = unit == std::string::npos ? 0 : text[unit];
+    return static_cast<std::uint64_t>(number) << (letter == 'K' ? 10 : letter == 'M' ? 20 : 0);
 }
 
 }  // namespace
 
-std::vector<Core> read_cores(const TopologyOptions& options, const std::vector<int>& allowed_cpus,
-                             const std::vector<NumaNode>& numa_nodes) {
-    std::vector<Core> cores;
+void read_cores(const TopologyOptions& options, const std::vector<SystemNumaNode>& system_nodes,
+                NodeTopology& topology) {
+    const std::vector<int>& allowed_cpus = topology.allowed_cpus;
+    const NodeFinder nodes(system_nodes, topology.numa_nodes);
     std::set<int> done;
+    std::map<int, std::uint64_t> l3_bytes;
     GroupFinder l3_groups, package_groups;
     const int l3_index = allowed_cpus.empty() ? -1 : find_l3_index(cpu_folder(options, allowed_cpus.front()));
     for (const int cpu : allowed_cpus) {
@@ -76,24 +122,24 @@ std::vector<Core> read_cores(const TopologyOptions& options, const std::vector<i
         const std::string folder = cpu_folder(options, cpu);
         Core core;
         core.cpus = intersect(read_siblings(folder, cpu), allowed_cpus);
-        if (core.cpus.empty()) core.cpus = {cpu};
+        // Each CPU goes to one core, also where the lists of siblings contradict each other.
+        std::erase_if(core.cpus, [&](int sibling) { return done.contains(sibling); });
+        if (!std::binary_search(core.cpus.begin(), core.cpus.end(), cpu)) core.cpus = {cpu};
         done.insert(core.cpus.begin(), core.cpus.end());
-        core.numa_node = node_of(cpu, numa_nodes);
+        core.numa_node = nodes.find(cpu);
 
         const auto package =
             package_groups.find(cpu, [&](int) { return read_list(folder + "/topology/core_siblings_list"); });
         core.package = package.value_or(0);
 
         std::optional<int> l3;
-        if (l3_index >= 0) {
-            l3 = l3_groups.find(
-                cpu, [&](int) { return read_list(fmt::format("{}/cache/index{}/shared_cpu_list", folder, l3_index)); });
-        }
+        const std::string l3_folder = fmt::format("{}/cache/index{}", folder, l3_index);
+        if (l3_index >= 0) l3 = l3_groups.find(cpu, [&](int) { return read_list(l3_folder + "/shared_cpu_list"); });
         core.l3 = l3.value_or(-1 - core.numa_node);  // where there is no L3, the NUMA node stands in for it
-        cores.push_back(std::move(core));
+        if (l3 && !l3_bytes.contains(core.l3)) l3_bytes[core.l3] = read_cache_bytes(l3_folder);
+        topology.cores.push_back(std::move(core));
     }
-    number_l3_densely(cores);
-    return cores;
+    topology.l3_bytes = number_l3_densely(topology.cores, l3_bytes);
 }
 
 std::string read_cpu_model(const TopologyOptions& options) {

@@ -3,27 +3,28 @@
 #include "topology/system_files.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <set>
+#include <string_view>
+#include <tuple>
 
 namespace autolaunch::launcher {
 namespace {
 
+constexpr std::string_view kNvidia = "nvidia", kAmd = "amd";
+
 struct Candidate {
     std::string bdf;
-    const char* vendor;
+    std::string_view vendor;
 };
-
-bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 // A driver's folder names the devices it runs: far cheaper than asking every PCI function for its class. A GPU without
 // a driver, or one lent to a virtual machine, cannot run a rank.
 std::vector<Candidate> find_candidates(const std::string& sysfs_root) {
     std::vector<Candidate> candidates;
     for (const auto& [driver, vendor, vendor_id] :
-         {std::tuple{"nvidia", "nvidia", "0x10de"}, std::tuple{"amdgpu", "amd", "0x1002"}}) {
+         {std::tuple{"nvidia", kNvidia, "0x10de"}, std::tuple{"amdgpu", kAmd, "0x1002"}}) {
         for (const std::string& name : list_directory(fmt::format("{}/bus/pci/drivers/{}", sysfs_root, driver))) {
             const std::string device = fmt::format("{}/bus/pci/devices/{}", sysfs_root, name);
             if (std::count(name.begin(), name.end(), ':') != 2) continue;  // bind, new_id, module, …
@@ -47,15 +48,43 @@ void describe_nvidia(const TopologyOptions& options, Gpu& gpu, std::string& devi
     gpu.model = field("Model");
     gpu.uuid = field("GPU UUID");
     if (gpu.uuid.find('?') != std::string::npos) gpu.uuid.clear();  // the driver writes ??? before the first use
-    if (const std::string minor = field("Device Minor"); !minor.empty())
-        device_node = fmt::format("{}/nvidia{}", options.dev_root, minor);
+    const std::string minor = field("Device Minor");
+    device_node = minor.empty() ? "" : fmt::format("{}/nvidia{}", options.dev_root, minor);
 }
 
-void describe_amd(const TopologyOptions& options, Gpu& gpu, std::string& device_node) {
-    const std::string device = fmt::format("{}/bus/pci/devices/{}", options.sysfs_root, gpu.bdf);
-    gpu.model = read_small(device + "/product_name").value_or("");
-    if (const auto unique = read_small(device + "/unique_id"); unique && !unique->empty()) gpu.uuid = "GPU-" + *unique;
-    device_node = options.dev_root + "/kfd";
+// Several KFD nodes at one address are parts of one GPU. ROCm numbers GPUs in the order of KFD nodes, not by PCI
+// address.
+std::vector<Gpu> describe_amd(const TopologyOptions& options, const Gpu& located, const std::vector<KfdNode>& nodes) {
+    const std::string device = fmt::format("{}/bus/pci/devices/{}", options.sysfs_root, located.bdf);
+    Gpu whole = located;
+    whole.model = read_small(device + "/product_name").value_or("");
+    if (const auto unique = read_small(device + "/unique_id"); unique && !unique->empty())
+        whole.uuid = "GPU-" + *unique;
+    const auto vram = read_number(device + "/mem_info_vram_total");
+    if (vram && *vram > 0) whole.memory_bytes = static_cast<std::uint64_t>(*vram);
+    std::vector<const KfdNode*> own;
+    for (const KfdNode& node : nodes)
+        if (node.bdf == whole.bdf) own.push_back(&node);
+    if (own.size() == 1) {
+        whole.runtime_index = own.front()->runtime_index;
+        if (whole.uuid.empty()) whole.uuid = own.front()->uuid;
+        if (whole.memory_bytes == 0) whole.memory_bytes = own.front()->memory_bytes;
+    }
+    if (own.size() < 2) return {whole};
+    const std::string mode = read_small(device + "/current_compute_partition").value_or("");
+    std::set<std::string> uuids;
+    for (const KfdNode* node : own) uuids.insert(node->uuid);
+    std::vector<Gpu> parts;
+    for (const KfdNode* node : own) {
+        Gpu part = whole;
+        part.partition_of = whole.uuid.empty() ? whole.bdf : whole.uuid;
+        part.uuid = uuids.size() == own.size() ? node->uuid : "";  // older drivers give all parts the GPU's
+        part.memory_bytes = node->memory_bytes;
+        part.runtime_index = node->runtime_index;
+        if (!mode.empty()) part.model += fmt::format("{}{}", part.model.empty() ? "" : " ", mode);
+        parts.push_back(std::move(part));
+    }
+    return parts;
 }
 
 // "nvidia0", "nvidia12", but not "nvidiactl" or "nvidia-uvm".
@@ -75,84 +104,60 @@ std::vector<Gpu> read_device_nodes(const std::string& dev_root) {
     return gpus;
 }
 
-// A parent bridge's node, from the device upwards: …/pci0000:16/0000:16:01.0/0000:17:00.0.
-std::optional<int> numa_node_of_bridges(const std::string& device) {
-    std::error_code error;
-    std::filesystem::path path = std::filesystem::canonical(device, error);
-    if (error) return std::nullopt;
-    for (path = path.parent_path(); path.has_relative_path(); path = path.parent_path()) {
-        if (const auto node = read_number(path / "numa_node"); node && *node >= 0) return static_cast<int>(*node);
-        if (path.filename().string().starts_with("pci")) break;
+bool is_shown(const TopologyOptions& options, const Candidate& candidate, const std::vector<KfdNode>& kfd_nodes) {
+    if (candidate.vendor == kNvidia) {
+        // Container runtimes show only the GPUs that they pass on.
+        const std::string folder = options.proc_root + "/driver/nvidia/gpus";
+        return !exists(folder) || exists(folder + "/" + candidate.bdf);
     }
-    return std::nullopt;
+    // A chip without compute, or one that a device cgroup keeps from us, has no KFD node.
+    return !has_kfd(options) || std::any_of(kfd_nodes.begin(), kfd_nodes.end(),
+                                            [&](const KfdNode& node) { return node.bdf == candidate.bdf; });
+}
+
+Gpu locate(const TopologyOptions& options, const Candidate& candidate, const std::vector<int>& allowed_cpus,
+           const std::vector<SystemNumaNode>& nodes) {
+    Locality locality = read_pci_locality(options.sysfs_root, candidate.bdf, nodes);
+    Gpu gpu;
+    gpu.bdf = candidate.bdf;
+    gpu.vendor = candidate.vendor;
+    gpu.numa_node = locality.numa_node;
+    gpu.numa_source = std::move(locality.source);
+    gpu.local_cpus = intersect(locality.cpus, allowed_cpus);
+    gpu.pci_path = read_pci_path(options.sysfs_root, candidate.bdf);
+    return gpu;
 }
 
 }  // namespace
 
-Locality read_pci_locality(const std::string& sysfs_root, const std::string& bdf,
-                           const std::vector<SystemNumaNode>& nodes) {
-    const std::string device = fmt::format("{}/bus/pci/devices/{}", sysfs_root, bdf);
-    Locality locality;
-    const auto take = [&](int index, const char* source) {
-        const auto found = std::find_if(nodes.begin(), nodes.end(),
-                                        [&](const SystemNumaNode& entry) { return entry.node.index == index; });
-        if (locality.numa_node || found == nodes.end()) return;
-        locality = {index, source, found->node.cpus};
-    };
-    if (const auto own = read_number(device + "/numa_node"); own && *own >= 0)
-        take(static_cast<int>(*own), "sysfs numa_node");
-    if (locality.numa_node) return locality;
-    if (const auto bridge = numa_node_of_bridges(device)) take(*bridge, "numa_node of a bridge above it");
-    if (locality.numa_node) return locality;
-
-    std::vector<int> machine;
-    for (const SystemNumaNode& entry : nodes)
-        machine.insert(machine.end(), entry.node.cpus.begin(), entry.node.cpus.end());
-    std::sort(machine.begin(), machine.end());
-    const auto near = read_list(device + "/local_cpulist");
-    if (near && !near->empty() && is_subset(*near, machine) && near->size() < machine.size()) {
-        for (const SystemNumaNode& entry : nodes)
-            if (is_subset(*near, entry.node.cpus)) take(entry.node.index, "sysfs local_cpulist");
-        locality.source = "sysfs local_cpulist";  // it may span several nodes: then the CPUs are known, the node not
-        locality.cpus = *near;
-        return locality;
-    }
-    if (nodes.size() == 1) take(nodes.front().node.index, "the only NUMA node");
-    return locality;
-}
-
 std::vector<Gpu> read_gpus(const TopologyOptions& options, const std::vector<int>& allowed_cpus,
                            const std::vector<SystemNumaNode>& nodes, std::vector<std::string>& notes) {
-    const std::string driver_folder = options.proc_root + "/driver/nvidia/gpus";
-    std::vector<Gpu> gpus;
     const auto candidates = find_candidates(options.sysfs_root);
-    for (const auto& [bdf, vendor] : candidates) {
-        Gpu gpu;
-        gpu.bdf = bdf;
-        gpu.vendor = vendor;
-        std::string device_node;
-        if (gpu.vendor == "nvidia") {
-            // Container runtimes show only the GPUs that they pass on.
-            if (exists(driver_folder) && !exists(driver_folder + "/" + bdf)) continue;
-            describe_nvidia(options, gpu, device_node);
-        } else {
-            describe_amd(options, gpu, device_node);
-        }
+    if (candidates.empty()) return read_device_nodes(options.dev_root);
+    const bool any_amd = std::any_of(candidates.begin(), candidates.end(),
+                                     [](const Candidate& candidate) { return candidate.vendor == kAmd; });
+    const auto kfd_nodes = any_amd ? read_kfd_gpus(options) : std::vector<KfdNode>{};
+    std::vector<Gpu> gpus;
+    for (const Candidate& candidate : candidates) {
+        if (!is_shown(options, candidate, kfd_nodes)) continue;
+        Gpu gpu = locate(options, candidate, allowed_cpus, nodes);
+        std::string device_node = options.dev_root + "/kfd";
+        if (candidate.vendor == kNvidia) describe_nvidia(options, gpu, device_node);
         if (!device_node.empty() && !exists(device_node)) {
             notes.push_back(
                 fmt::format("GPU {} is left out: it has a driver but no {} (run nvidia-smi or rocm-smi once, "
                             "or start the container with its GPUs)",
-                            bdf, device_node));
+                            candidate.bdf, device_node));
             continue;
         }
-        Locality locality = read_pci_locality(options.sysfs_root, bdf, nodes);
-        gpu.numa_node = locality.numa_node;
-        gpu.numa_source = std::move(locality.source);
-        gpu.local_cpus = intersect(locality.cpus, allowed_cpus);
-        gpu.index = static_cast<int>(gpus.size());
-        gpus.push_back(std::move(gpu));
+        if (candidate.vendor == kNvidia) {
+            gpus.push_back(std::move(gpu));
+        } else {
+            for (Gpu& part : describe_amd(options, gpu, kfd_nodes)) gpus.push_back(std::move(part));
+        }
     }
-    return candidates.empty() ? read_device_nodes(options.dev_root) : gpus;
+    for (std::size_t i = 0; i < gpus.size(); ++i) gpus[i].index = static_cast<int>(i);
+    return gpus;
 }
 
 }  // namespace autolaunch::launcher

@@ -2,41 +2,177 @@
 #include "topology/readers.hpp"
 #include "topology/system_files.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 
 namespace autolaunch::launcher {
 namespace {
 
-// state is "4: ACTIVE", rate is "400 Gb/sec (4X NDR)".
-Hca::Port read_port(const std::string& folder, int number) {
+// What placement and NCCL's settings look at in a launch. Tables have up to 256 entries a port, nearly all empty.
+constexpr int kGidsOfRoce = 16, kGidsOfInfiniband = 1, kGidsInDetail = 1024;
+
+std::string class_folder(const TopologyOptions& options) { return options.sysfs_root + "/class/infiniband"; }
+
+/// An HCA's folder and what lies beside it.
+struct Place {
+    std::string folder;                  ///< sys/class/infiniband/mlx5_0
+    std::vector<std::string> net_names;  ///< network interfaces of its device in our network namespace
+};
+
+// "fe80:0000:0000:0000:0002:c903:0010:f3b1"
+std::optional<std::array<std::uint8_t, 16>> parse_gid(std::string_view text) {
+    std::array<std::uint8_t, 16> bytes = {};
+    if (text.size() != 39) return std::nullopt;
+    for (std::size_t group = 0; group < 8; ++group) {
+        const char* const begin = text.data() + group * 5;
+        unsigned value = 0;
+        const auto parsed = std::from_chars(begin, begin + 4, value, 16);
+        if (parsed.ptr != begin + 4 || (group < 7 && begin[4] != ':')) return std::nullopt;
+        bytes[2 * group] = static_cast<std::uint8_t>(value >> 8);
+        bytes[2 * group + 1] = static_cast<std::uint8_t>(value);
+    }
+    return bytes;
+}
+
+// A hole is all zeros, and reading its type fails with EINVAL.
+std::optional<Gid> read_gid(const std::string& port_folder, int index, bool is_ethernet) {
+    const auto bytes = parse_gid(read_small(fmt::format("{}/gids/{}", port_folder, index)).value_or(""));
+    if (!bytes || *bytes == std::array<std::uint8_t, 16>{}) return std::nullopt;
+    Gid gid;
+    gid.index = index;
+    gid.bytes = *bytes;
+    if (!is_ethernet) return gid;
+    const auto type = read_small(fmt::format("{}/gid_attrs/types/{}", port_folder, index));
+    if (!type) return std::nullopt;
+    gid.roce_version = *type == "RoCE v2" ? 2 : 1;  // version 1 is called "IB/RoCE v1"
+    gid.netdev = read_small(fmt::format("{}/gid_attrs/ndevs/{}", port_folder, index)).value_or("");
+    return gid;
+}
+
+std::vector<Gid> read_gids(const std::string& port_folder, bool is_ethernet, bool details) {
+    const int most = details ? kGidsInDetail : is_ethernet ? kGidsOfRoce : kGidsOfInfiniband;
+    std::vector<Gid> gids;
+    for (int index = 0; index < most; ++index) {
+        // Tables differ in length; asking for the end once in 64 is cheaper than listing the folder.
+        if (index % 64 == 0 && !exists(fmt::format("{}/gids/{}", port_folder, index))) break;
+        if (auto gid = read_gid(port_folder, index, is_ethernet)) gids.push_back(std::move(*gid));
+    }
+    return gids;
+}
+
+// The interfaces of a device are told apart by dev_port, or by dev_id where the driver is old. A switch's virtual ports
+// ("pf0vf1") are under their adapter too.
+std::string find_netdev(const TopologyOptions& options, const std::vector<std::string>& names, int port) {
+    for (const std::string& name : names) {
+        const std::string folder = options.sysfs_root + "/class/net/" + name;
+        if (!exists(folder)) continue;
+        if (names.size() == 1) return name;
+        const long long dev_port = read_number(folder + "/dev_port").value_or(0);
+        const long long dev_id = std::strtoll(read_small(folder + "/dev_id").value_or("0").c_str(), nullptr, 0);
+        if ((dev_port != 0 ? dev_port : dev_id) != port - 1) continue;
+        const std::string role = read_small(folder + "/phys_port_name").value_or("");
+        if (role.starts_with("pf") || role.find("vf") != std::string::npos) continue;
+        return name;
+    }
+    return {};
+}
+
+// RoCE over a bond: the port's GIDs are the bond's, its device has one of the bond's members.
+std::string bond_above(const TopologyOptions& options, const std::string& netdev, const std::vector<Gid>& gids) {
+    for (const Gid& gid : gids) {
+        if (gid.netdev.empty() || gid.netdev == netdev) continue;
+        if (exists(fmt::format("{}/class/net/{}/lower_{}", options.sysfs_root, gid.netdev, netdev)) &&
+            exists(fmt::format("{}/class/net/{}/bonding", options.sysfs_root, gid.netdev)))
+            return gid.netdev;
+    }
+    return netdev;
+}
+
+// What the kernel makes of the interface's MTU (iboe_get_mtu): the largest of InfiniBand's that fits beside 96 bytes of
+// headers, and 4096 at most.
+int roce_mtu(long long netdev_mtu) {
+    int mtu = 0;
+    for (const int candidate : {256, 512, 1024, 2048, 4096})
+        if (netdev_mtu - 96 >= candidate) mtu = candidate;
+    return mtu;
+}
+
+// state is "4: ACTIVE", rate is "400 Gb/sec (4X NDR)", lid is "0x1a".
+Hca::Port read_port(const TopologyOptions& options, const Place& place, int number) {
+    const std::string folder = fmt::format("{}/ports/{}", place.folder, number);
     Hca::Port port;
     port.number = number;
     port.active = read_small(folder + "/state").value_or("").starts_with("4:");
     port.link_layer = read_small(folder + "/link_layer").value_or("");
     port.rate_gbps = std::strtod(read_small(folder + "/rate").value_or("0").c_str(), nullptr);
+    port.netdev = find_netdev(options, place.net_names, number);
+    const bool is_ethernet = port.link_layer == "Ethernet";
+    if (!is_ethernet) {
+        const long long lid = std::strtoll(read_small(folder + "/lid").value_or("0").c_str(), nullptr, 0);
+        port.lid = lid > 0 && lid < 1 << 24 ? static_cast<int>(lid) : 0;
+    }
+    if (port.active || options.details) port.gids = read_gids(folder, is_ethernet, options.details);
+    if (!is_ethernet || port.netdev.empty()) return port;
+    port.netdev = bond_above(options, port.netdev, port.gids);
+    port.mtu_bytes =
+        roce_mtu(read_number(fmt::format("{}/class/net/{}/mtu", options.sysfs_root, port.netdev)).value_or(0));
     return port;
+}
+
+// HCA name -> its device node's name: "mlx5_0" -> "uverbs0".
+std::map<std::string, std::string> read_verbs_names(const TopologyOptions& options) {
+    const std::string folder = options.sysfs_root + "/class/infiniband_verbs";
+    std::map<std::string, std::string> names;
+    for (const std::string& name : list_directory(folder))
+        if (const auto hca = read_small(folder + "/" + name + "/ibdev")) names.emplace(*hca, name);
+    return names;
+}
+
+// Asks for permission, without opening the device: a device cgroup is not seen here (the doctor opens it).
+bool may_open(const TopologyOptions& options, const std::string& verbs_name) {
+    if (!exists(options.dev_root)) return true;  // a saved tree without device nodes
+    if (verbs_name.empty()) return false;
+    const std::string path = options.dev_root + "/infiniband/" + verbs_name;
+    return ::faccessat(AT_FDCWD, path.c_str(), R_OK | W_OK, AT_EACCESS) == 0;
+}
+
+// The device link names the PCI function, or a part of it ("mlx5_core.sf.4") whose own place tells the function.
+std::string read_bdf(const std::string& hca_folder) {
+    const std::string target = bdf_in_path(read_link(hca_folder + "/device"));
+    if (!target.empty()) return target;
+    std::error_code error;
+    const auto device = std::filesystem::canonical(hca_folder + "/device", error);
+    return error ? std::string() : bdf_in_path(device);
 }
 
 }  // namespace
 
 std::vector<Hca> read_hcas(const TopologyOptions& options, const std::vector<SystemNumaNode>& nodes) {
-    const std::string folder = options.sysfs_root + "/class/infiniband";
     std::vector<Hca> hcas;
-    for (const std::string& name : list_directory(folder)) {
+    const auto names = list_directory(class_folder(options));
+    const auto verbs_names = names.empty() ? std::map<std::string, std::string>{} : read_verbs_names(options);
+    for (const std::string& name : names) {
+        const std::string folder = class_folder(options) + "/" + name;
+        const Place place = {folder, list_directory(folder + "/device/net")};
         Hca hca;
         hca.name = name;
-        std::error_code error;
-        const auto device = std::filesystem::read_symlink(folder + "/" + name + "/device", error);
-        if (!error) hca.bdf = device.filename();
+        hca.bdf = read_bdf(folder);
         hca.numa_node = read_pci_locality(options.sysfs_root, hca.bdf, nodes).numa_node;
-        for (const std::string& port : list_directory(folder + "/" + name + "/ports")) {
+        hca.pci_path = read_pci_path(options.sysfs_root, hca.bdf);
+        hca.pci_id = read_pci_id(options.sysfs_root, hca.bdf);
+        const auto verbs = verbs_names.find(name);
+        hca.can_open = may_open(options, verbs == verbs_names.end() ? "" : verbs->second);
+        for (const std::string& port : list_directory(folder + "/ports")) {
             long long number = 0;
-            if (parse_integer(port, number))
-                hca.ports.push_back(
-                    read_port(fmt::format("{}/{}/ports/{}", folder, name, port), static_cast<int>(number)));
+            if (parse_integer(port, number) && number > 0 && number < 256)
+                hca.ports.push_back(read_port(options, place, static_cast<int>(number)));
         }
         hcas.push_back(std::move(hca));
     }

@@ -28,15 +28,17 @@ struct Gpu {
     std::string uuid;  ///< empty when no driver told it
     std::string model;
     std::string vendor;  ///< "nvidia", "amd"
-    std::string partition_of =
-        {};  ///< UUID of the GPU that this MIG device or partition is cut from; empty: a whole one
+    /// UUID (else PCI address) of the GPU that this MIG device or partition is cut from; empty: a whole one. A GPU that
+    /// is cut up is not listed itself: nobody is given it.
+    std::string partition_of = {};
     std::uint64_t memory_bytes = 0;  ///< 0: unknown
     /// What is above it on the PCI bus, root first: "pci0000:16", "0000:16:01.0", …; empty: unknown.
     std::vector<std::string> pci_path = {};
-    int index = 0;                 ///< in PCI order among the node's GPUs
-    std::optional<int> numa_node;  ///< nothing: unknown
-    std::string numa_source;       ///< which source said so: "sysfs numa_node", …
-    std::vector<int> local_cpus;   ///< allowed CPUs near it; empty: none of those near it is allowed
+    int index = 0;                          ///< in PCI order among the node's GPUs
+    std::optional<int> runtime_index = {};  ///< the vendor's runtime's number of it where that is told and not `index`
+    std::optional<int> numa_node;           ///< nothing: unknown
+    std::string numa_source;                ///< which source said so: "sysfs numa_node", …
+    std::vector<int> local_cpus;            ///< allowed CPUs near it; empty: none of those near it is allowed
     /// From its NUMA node to topology.numa_nodes, in their order; empty when unknown. Its own node need not be among
     /// them: a cpuset may leave out all CPUs near the GPU.
     std::vector<int> node_distances;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace autolaunch::launcher {
 namespace {
@@ -34,13 +35,28 @@ std::vector<int> read_distances(const std::string& folder) {
     return distances;
 }
 
+// Grace machines show GPU memory as NUMA nodes. The file says "Node: 2", or -1 where the memory is no node.
+std::set<int> read_gpu_memory_nodes(const TopologyOptions& options) {
+    const std::string folder = options.proc_root + "/driver/nvidia/gpus";
+    std::set<int> nodes;
+    for (const std::string& gpu : list_directory(folder)) {
+        const auto fields = read_fields(folder + "/" + gpu + "/numa_status");
+        const auto found = fields.find("Node");
+        long long node = 0;
+        if (found != fields.end() && parse_integer(found->second, node)) nodes.insert(static_cast<int>(node));
+    }
+    return nodes;
+}
+
 }  // namespace
 
 std::vector<SystemNumaNode> read_system_numa_nodes(const TopologyOptions& options) {
     const std::string folder = options.sysfs_root + "/devices/system/node";
     const std::vector<int> online = read_list(folder + "/online").value_or(std::vector<int>{});
+    const std::set<int> gpu_memory = online.size() > 1 ? read_gpu_memory_nodes(options) : std::set<int>{};
     std::vector<SystemNumaNode> all;
     for (const int index : online) {
+        if (gpu_memory.contains(index)) continue;
         const std::string node_folder = fmt::format("{}/node{}", folder, index);
         SystemNumaNode entry;
         entry.node.index = index;

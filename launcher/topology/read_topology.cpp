@@ -71,7 +71,7 @@ NodeTopology read_local_topology(const TopologyOptions& options) {
     if (topology.numa_nodes.empty()) topology.numa_nodes = {whole_machine(topology.allowed_cpus)};
     if (system_nodes.empty()) system_nodes = {{topology.numa_nodes.front(), {0}}};
 
-    topology.cores = read_cores(options, topology.allowed_cpus, topology.numa_nodes);
+    read_cores(options, system_nodes, topology);
     std::set<int> packages;
     for (const Core& core : topology.cores) packages.insert(core.package);
     topology.package_count = static_cast<int>(packages.size());
@@ -79,9 +79,11 @@ NodeTopology read_local_topology(const TopologyOptions& options) {
     topology.gpus = read_gpus(options, topology.allowed_cpus, system_nodes, topology.notes);
     for (Gpu& gpu : topology.gpus)
         if (gpu.numa_node) gpu.node_distances = distances_between(system_nodes, *gpu.numa_node, topology.numa_nodes);
+    ask_nvidia_driver(options, topology);
+    if (options.details && has_kfd(options))
+        for (ToldPath& path : read_kfd_links(options)) topology.told_paths.push_back(std::move(path));
     topology.hcas = read_hcas(options, system_nodes);
-    for (std::string& name : list_directory(options.sysfs_root + "/class/net"))
-        topology.network_interfaces.push_back({std::move(name)});
+    topology.network_interfaces = read_network_interfaces(options);
     return topology;
 }
 

@@ -3,6 +3,7 @@
 #include "topology/read_topology.hpp"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace autolaunch::launcher {
@@ -15,6 +16,7 @@ struct SystemNumaNode {
     std::vector<int> nodes;  ///< kernel's numbers of the nodes that node.distances counts
 };
 
+/// All but those that are a GPU's memory (/proc/driver/nvidia/gpus/*/numa_status).
 std::vector<SystemNumaNode> read_system_numa_nodes(const TopologyOptions& options);
 /// Those with memory and CPUs that we may use, their cpus cut down to the allowed ones.
 std::vector<NumaNode> usable_numa_nodes(const std::vector<SystemNumaNode>& all, const std::vector<int>& allowed_cpus,
@@ -22,9 +24,10 @@ std::vector<NumaNode> usable_numa_nodes(const std::vector<SystemNumaNode>& all, 
 /// Distances from the node numbered `from` to `to`, or empty when unknown.
 std::vector<int> distances_between(const std::vector<SystemNumaNode>& all, int from, const std::vector<NumaNode>& to);
 
-/// Cores with an allowed CPU. Every L3 and package is asked once, not once a CPU.
-std::vector<Core> read_cores(const TopologyOptions& options, const std::vector<int>& allowed_cpus,
-                             const std::vector<NumaNode>& numa_nodes);
+/// Fills `cores` with those that have an allowed CPU, and `l3_bytes`. Every L3 and package is asked once, not once a
+/// CPU. A core of a node that is not usable (no memory) goes to the usable node at the smallest distance.
+void read_cores(const TopologyOptions& options, const std::vector<SystemNumaNode>& system_nodes,
+                NodeTopology& topology);
 std::string read_cpu_model(const TopologyOptions& options);
 
 /// Where a PCI device is: the first valid of its own numa_node, a parent bridge's, its local_cpulist if that is a
@@ -37,10 +40,33 @@ struct Locality {
 Locality read_pci_locality(const std::string& sysfs_root, const std::string& bdf,
                            const std::vector<SystemNumaNode>& nodes);
 
+/// "0000:17:00.0", in lower case.
+bool is_bdf(std::string_view name);
+/// The last PCI address among a path's parts; empty: none.
+std::string bdf_in_path(const std::string& path);
+std::vector<std::string> read_pci_path(const std::string& sysfs_root, const std::string& bdf);  ///< as Gpu::pci_path
+std::string read_pci_id(const std::string& sysfs_root, const std::string& bdf);                 ///< as Hca::pci_id
+
+/// A GPU, or a part of one, as the amdgpu driver shows it to ROCm.
+struct KfdNode {
+    int number = 0;         ///< of the KFD node
+    int runtime_index = 0;  ///< ROCm's number of it
+    std::string bdf;
+    std::string uuid;  ///< "GPU-0123456789abcdef"; empty: not told
+    std::uint64_t memory_bytes = 0;
+};
+bool has_kfd(const TopologyOptions& options);
+std::vector<KfdNode> read_kfd_gpus(const TopologyOptions& options);
+std::vector<ToldPath> read_kfd_links(const TopologyOptions& options);
+
 /// GPUs in PCI order that a driver runs and whose device node is there, without node_distances. Those left out go to
 /// `notes`. Where the PCI bus is not shown (some sandboxes), /dev/nvidiaN stands for a GPU of unknown locality.
 std::vector<Gpu> read_gpus(const TopologyOptions& options, const std::vector<int>& allowed_cpus,
                            const std::vector<SystemNumaNode>& nodes, std::vector<std::string>& notes);
+/// Puts MIG devices in the place of the GPUs that are cut up, and adds memory sizes and NVLinks where they are asked
+/// for. Loads NVML only for these.
+void ask_nvidia_driver(const TopologyOptions& options, NodeTopology& topology);
 std::vector<Hca> read_hcas(const TopologyOptions& options, const std::vector<SystemNumaNode>& nodes);
+std::vector<NetworkInterface> read_network_interfaces(const TopologyOptions& options);
 
 }  // namespace autolaunch::launcher

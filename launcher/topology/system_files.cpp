@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <iterator>
 #include <memory>
 
@@ -32,6 +33,20 @@ std::optional<long long> read_number(const std::string& path) {
     long long value = 0;
     if (!text || !parse_integer(*text, value)) return std::nullopt;
     return value;
+}
+
+std::vector<std::string> read_table(const std::string& path) {
+    constexpr std::size_t kMost = 256 << 10;
+    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    std::string text;
+    std::array<char, 16384> buffer;
+    while (fd && text.size() < kMost) {
+        const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) break;
+        text.append(buffer.data(), static_cast<std::size_t>(got));
+    }
+    return text.empty() ? std::vector<std::string>{} : split(text, '\n');
 }
 
 std::optional<std::vector<int>> parse_list(std::string_view text) {
@@ -83,6 +98,29 @@ std::map<std::string, std::string> read_fields(const std::string& path) {
     }
     return fields;
 }
+
+std::map<std::string, std::uint64_t> read_properties(const std::string& path) {
+    std::map<std::string, std::uint64_t> properties;
+    const auto text = read_small(path);
+    if (!text) return properties;
+    for (const std::string& line : split(*text, '\n')) {
+        const std::size_t space = line.find(' ');
+        if (space == std::string::npos) continue;
+        const char* const end = line.data() + line.size();
+        std::uint64_t value = 0;
+        const auto parsed = std::from_chars(line.data() + space + 1, end, value);
+        if (parsed.ec == std::errc() && parsed.ptr == end) properties.emplace(line.substr(0, space), value);
+    }
+    return properties;
+}
+
+std::string read_link(const std::string& path) {
+    std::array<char, 4096> buffer;
+    const ssize_t size = ::readlink(path.c_str(), buffer.data(), buffer.size());
+    return size > 0 ? std::string(buffer.data(), static_cast<std::size_t>(size)) : std::string();
+}
+
+bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 std::vector<int> intersect(const std::vector<int>& a, const std::vector<int>& b) {
     std::vector<int> both;
