@@ -84,6 +84,7 @@ using Command = std::variant<StartGeneration, StopRanks, KillRanks, Finish>;
 struct GenerationRunning {
     int generation = 0;
     std::uint64_t startup_us = 0;
+    int ranks_bound = 0;  ///< ranks of the node that the kernel keeps where the plan put them
     bool operator==(const GenerationRunning&) const = default;
 };
 struct StartFailed {

@@ -15,7 +15,6 @@ constexpr Setting kUnused[] = {
     {"rendezvous.preflight", [](const JobSpec& s) { return s.rendezvous.preflight; }},
     {"monitoring.slurm_integration", [](const JobSpec& s) { return s.monitoring.slurm_integration; }},
     {"monitoring.resource_tracking", [](const JobSpec& s) { return s.monitoring.resource_tracking; }},
-    {"monitoring.interval_seconds", [](const JobSpec& s) { return s.monitoring.interval_seconds.has_value(); }},
 };
 
 }  // namespace

@@ -23,6 +23,7 @@ struct JobStarted {
 struct GenerationStarted {
     int generation = 0;
     std::chrono::milliseconds startup{0};  ///< from the decision to start to the last rank's exec
+    int ranks_bound = 0;                   ///< of all nodes: the kernel keeps them where the plan put them
 };
 /// When the scheduler takes the nodes away.
 struct TimeLimitKnown {
@@ -105,6 +106,11 @@ struct SpawnFailed {
     int rank = 0;
     std::string what, hint;
 };
+/// A rank is not where the plan put it. A warning for the whole node goes with it.
+struct PlacementDrifted {
+    int rank = 0;
+    std::string what;  ///< goes on after "rank 3 "
+};
 struct WarningRaised {
     std::string text;
 };
@@ -120,7 +126,7 @@ struct Event {
     int generation = 0;
     std::variant<JobStarted, GenerationStarted, TimeLimitKnown, RankStarted, StepReported, CheckpointPublished,
                  MessageReported, StopRequested, RankSignalled, RankExited, GenerationFailed, NodeLost, HeadLost,
-                 SpawnFailed, WarningRaised, JobEnded>
+                 SpawnFailed, PlacementDrifted, WarningRaised, JobEnded>
         what;
 };
 using Happening = decltype(Event::what);

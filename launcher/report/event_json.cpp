@@ -53,7 +53,7 @@ std::pair<const char*, Json> describe(const JobStarted& e) {
     return {"job_started", json};
 }
 std::pair<const char*, Json> describe(const GenerationStarted& e) {
-    return {"generation_started", {{"startup_seconds", seconds(e.startup)}}};
+    return {"generation_started", {{"startup_seconds", seconds(e.startup)}, {"ranks_bound", e.ranks_bound}}};
 }
 std::pair<const char*, Json> describe(const TimeLimitKnown& e) {
     return {"time_limit_known", {{"ends_at", format_time(e.ends_at)}, {"seconds_left", e.left.count()}}};
@@ -111,6 +111,9 @@ std::pair<const char*, Json> describe(const SpawnFailed& e) {
     Json json = {{"rank", e.rank}, {"what", e.what}};
     set_if_any(json, "hint", e.hint);
     return {"spawn_failed", json};
+}
+std::pair<const char*, Json> describe(const PlacementDrifted& e) {
+    return {"placement_drift", {{"rank", e.rank}, {"what", e.what}}};
 }
 std::pair<const char*, Json> describe(const WarningRaised& e) { return {"warning", {{"text", e.text}}}; }
 std::pair<const char*, Json> describe(const JobEnded& e) {

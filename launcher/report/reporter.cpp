@@ -70,8 +70,9 @@ void Reporter::show(const Event& event, const GenerationStarted& started) {
     progress_.restart();
     if (options_.quiet) return;
     const std::string what = event.generation == 0 ? "started  " : "restarted";
-    console_.write_message(fmt::format("  {} {} rank{} in {}", what, world_size_, world_size_ == 1 ? "" : "s",
-                                       format_duration(started.startup)));
+    console_.write_message(fmt::format("  {} {} rank{} in {} · bound as planned: {}/{}", what, world_size_,
+                                       world_size_ == 1 ? "" : "s", format_duration(started.startup),
+                                       started.ranks_bound, world_size_));
 }
 
 void Reporter::show(const Event&, const TimeLimitKnown& limit) {

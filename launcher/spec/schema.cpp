@@ -193,8 +193,8 @@ Section monitoring_section() {
               "Whether Slurm is asked about the job. Read, without effect in this version."},
              {"resource_tracking", Form::boolean, FIELD(monitoring.resource_tracking), "false",
               "Whether GPU and host use is recorded. Read, without effect in this version."},
-             {"interval_seconds", Form::number, FIELD(monitoring.interval_seconds), "",
-              "Seconds between two samples. Read, without effect in this version."}}};
+             {"interval_seconds", Form::number, FIELD(monitoring.interval_seconds), "60",
+              "Seconds between two looks at where the ranks run; the first comes after 5 s at most."}}};
 }
 
 Section restart_section() {

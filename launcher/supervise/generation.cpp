@@ -19,6 +19,8 @@ namespace autolaunch::launcher {
 
 namespace {
 
+constexpr auto kShortestWatch = std::chrono::milliseconds(100);
+
 // Each of the steps that block; together they must not make the other nodes believe that this one is lost.
 Deadline patience(const JobSpec& spec) {
     return Deadline::after(std::min(std::chrono::milliseconds(5000), spec.rendezvous.lost_after / 4));
@@ -127,6 +129,34 @@ void Generation::warn_about_placement(const RankProcess& rank, const Child& chil
     warn(child.memory_policy_error, "could not be given its memory policy");
 }
 
+int Generation::watch_placement() {
+    std::vector<PlacementWatch::Watched> watched;
+    for (const auto& rank : ranks_)
+        if (rank.alive())
+            watched.push_back({rank.plan().rank,
+                               rank.plan().local_rank,
+                               rank.pid(),
+                               {rank.plan().binding.cpus, rank.plan().binding.memory_nodes}});
+    const auto ended = static_cast<int>(ranks_.size() - watched.size());
+    PlacementWatch::Times times;
+    if (const auto seconds = plan_.spec.monitoring.interval_seconds)
+        times.between = std::max(
+            kShortestWatch, std::chrono::round<std::chrono::milliseconds>(std::chrono::duration<double>(*seconds)));
+    times.first = std::min(times.first, times.between);
+    watch_.emplace(node_.io, std::move(watched), times,
+                   [this](const std::vector<PlacementWatch::Drift>& drifts) { report_drift(drifts); });
+    return ended + watch_->count_bound();
+}
+
+// An event a rank, and one warning for all: where a library is the reason, all ranks of all nodes have it.
+void Generation::report_drift(const std::vector<PlacementWatch::Drift>& drifts) {
+    for (const auto& drift : drifts) callbacks_.report(PlacementDrifted{.rank = drift.rank, .what = drift.what});
+    callbacks_.report(WarningRaised{
+        std::to_string(drifts.size()) + " of " + std::to_string(ranks_.size()) +
+        " ranks left the place that was planned: local rank " + std::to_string(drifts.front().local_rank) + " " +
+        drifts.front().what + ". Does the program set it, or numactl, taskset, KMP_AFFINITY or GOMP_CPU_AFFINITY?"});
+}
+
 void Generation::apply_to_all(RankEvent event) {
     for (auto& rank : ranks_) act(rank, rank.apply(event));
 }
@@ -215,6 +245,7 @@ control::RankFailed Generation::describe_failure() const {
 }
 
 void Generation::finish(LineSink& console) {
+    watch_.reset();
     bool all_ended = end_children({}, patience(plan_.spec));
     if (stand_ins_ != nullptr) all_ended = stand_ins_->end_offspring(patience(plan_.spec)) && all_ended;
     if (!all_ended)

@@ -4,6 +4,7 @@
 #include "endpoints/coordinator.hpp"
 #include "logs/log_follower.hpp"
 #include "plan/launch_plan.hpp"
+#include "proof/placement_watch.hpp"
 #include "report/event.hpp"
 #include "spawn/stand_ins.hpp"
 #include "supervise/mpi_ranks.hpp"
@@ -56,6 +57,8 @@ public:
     /// Starts the next rank that is still planned; false when there is none. Throws SpawnError or SystemError; what was
     /// started by then goes on.
     bool start_next(const Inheritance& inherited);
+    /// Once all are started: from now on it is watched whether they stay where they were put. Returns how many are.
+    int watch_placement();
     /// One event for every rank's table, and what follows from it.
     void apply_to_all(RankEvent event);
     /// Asks ranks with a session for a checkpoint; forwards the signal to the others that have a handler for it.
@@ -85,6 +88,7 @@ public:
 private:
     void start_rank(RankProcess& rank, const Inheritance& inherited);
     void start_mpi(const Inheritance& inherited);
+    void report_drift(const std::vector<PlacementWatch::Drift>& drifts);
     void warn_about_placement(const RankProcess& rank, const Child& child);
     void act(RankProcess& rank, RankAction action);
     void signal(RankProcess& rank, int number);
@@ -105,6 +109,7 @@ private:
     int starting_rank_ = 0;
     std::vector<std::optional<std::int64_t>> oom_kills_before_;  ///< by local task: each may have its own cgroup
     std::optional<std::int64_t> checkpoint_step_;
+    std::optional<PlacementWatch> watch_;
     std::unique_ptr<MpiRanks> mpi_;  ///< from the first rank's start; null without MPI
 };
 

@@ -19,7 +19,10 @@ void GenerationTally::never_started() {
     open_ = 0;
 }
 
-void GenerationTally::running(int) { ++running_; }
+void GenerationTally::running(int, int ranks_bound) {
+    ++running_;
+    ranks_bound_ += ranks_bound;
+}
 
 void GenerationTally::failed(control::RankFailed failure, Moment heard) {
     const Moment at = heard - std::chrono::microseconds(failure.age_us);

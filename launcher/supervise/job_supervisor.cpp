@@ -181,9 +181,10 @@ void JobSupervisor::on_report(int node, control::Report&& report) {
 
 void JobSupervisor::on(int node, control::GenerationRunning&& running) {
     if (!is_current(running.generation)) return;
-    tally_->running(node);
+    tally_->running(node, running.ranks_bound);
     if (!tally_->all_running()) return;
-    report(GenerationStarted{.generation = generation_number_, .startup = since(tally_->begun())});
+    report(GenerationStarted{
+        .generation = generation_number_, .startup = since(tally_->begun()), .ranks_bound = tally_->ranks_bound()});
     end_time_.find_out();
     dispatch(JobEvent::started);
 }

@@ -160,9 +160,7 @@ void NodeSupervisor::start_some() {
             if (slice.passed()) return asio::post(node_.io, [this] { start_some(); });
         }
         starting_ = false;
-        if (!stopping_ && !failure_seen_)
-            node_.member.report(control::GenerationRunning{.generation = start_.generation,
-                                                           .startup_us = microseconds_since(begun_at_)});
+        if (!stopping_ && !failure_seen_) tell_running();
     } catch (const SpawnError& error) {
         const bool may_pass = exit_code_of(error) == exit_code::kSystem && error.stage() != SpawnStage::stand_in;
         cannot_start(exit_code_of(error), error, may_pass);
@@ -171,6 +169,12 @@ void NodeSupervisor::start_some() {
         cannot_start(is_file ? exit_code::kCannotCreate : exit_code::kUnavailable, error, false);
     }
     end_if_over();
+}
+
+void NodeSupervisor::tell_running() {
+    const std::uint64_t startup_us = microseconds_since(begun_at_);
+    node_.member.report(control::GenerationRunning{
+        .generation = start_.generation, .startup_us = startup_us, .ranks_bound = generation_->watch_placement()});
 }
 
 std::unique_ptr<Generation> NodeSupervisor::make_generation() {

@@ -46,6 +46,7 @@ private:
     void act(NodeAction action);
     void start_ranks();
     void start_some();
+    void tell_running();
     std::unique_ptr<Generation> make_generation();
     void cannot_start(int exit_code, const Error& error, bool restart_helps);
     void apply_to_ranks(RankEvent event);

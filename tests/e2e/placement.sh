@@ -77,3 +77,21 @@ contains "a list that is too short" err.log "resource_management.binding has 1 e
 expect "exit code of 80 ranks with 128 files" 0 "$?"
 expect "ranks with the limit as it was" 80 "$(cat many/generation-0/rank-*/stdout | grep -cx 'files 128')"
 echo "passed"
+
+# The kernel's own account: all are bound, and one that leaves its CPUs is named, once.
+contains "bound as planned" err.log "bound as planned: 80/80"
+if [ "$cores" -ge 2 ]; then
+    cat >drift.yaml <<SPEC
+trainer:
+  command: [/bin/sh, -c, '[ \$LOCAL_RANK = 0 ] || taskset -cp $all_cpus \$\$; sleep 2']
+resource_management:
+  ranks_per_node: 2
+  binding: exclusive
+monitoring:
+  interval_seconds: 0.2
+SPEC
+    "$AUTOLAUNCH" -c drift.yaml --log-dir drift >out.log 2>err.log </dev/null
+    expect "exit code" 0 "$?"
+    contains "the warning" err.log "1 of 2 ranks left the place that was planned: local rank 1 may run on CPUs $all_cpus"
+    expect "drifts told" 1 "$(grep -c '"event":"placement_drift"' drift/events.jsonl)"
+fi
