@@ -1,24 +1,34 @@
 #include "nccl_env/footguns.hpp"
 
 #include "base/text.hpp"
+#include "nccl_env/gid_choice.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <map>
 #include <optional>
 #include <string_view>
 
 namespace autolaunch::launcher {
 namespace {
 
-constexpr std::size_t kMostHcas = 32;  // NCCL's MAX_IB_DEVS
+struct Situation {
+    const NodeTopology& topology;
+    const ComputeHcas& compute;
+    const EnvironmentMap& settings;
+};
 
 std::size_t count_active(const std::vector<Hca>& hcas) {
     return static_cast<std::size_t>(std::count_if(hcas.begin(), hcas.end(), [](const Hca& hca) {
         return std::any_of(hca.ports.begin(), hca.ports.end(), [](const Hca::Port& port) { return port.active; });
     }));
 }
+
+// NCCL reads numbers with strtoll(…, 0): a word is 0.
+long long number_of(const std::string& value) { return std::strtoll(value.c_str(), nullptr, 0); }
 
 std::optional<std::string> value_of(const EnvironmentMap& found, const char* name) {
     const auto entry = found.find(name);
@@ -45,26 +55,27 @@ NameFilter parse_filter(std::string_view text) {
     return filter;
 }
 
-std::optional<std::string> ib_disabled(const NodeTopology& topology, const EnvironmentMap& found) {
-    const auto value = value_of(found, "NCCL_IB_DISABLE");
-    const std::size_t active = count_active(topology.hcas);
-    if (!value || *value == "0" || active == 0) return std::nullopt;
-    return fmt::format("NCCL_IB_DISABLE={} while {} {} active: NCCL will use sockets", *value, active,
+std::optional<std::string> ib_disabled(const Situation& here) {
+    const auto value = value_of(here.settings, "NCCL_IB_DISABLE");
+    const std::size_t active = count_active(here.topology.hcas);
+    if (!value || number_of(*value) == 0 || active == 0) return std::nullopt;
+    return fmt::format("NCCL_IB_DISABLE={} while {} {} active: NCCL will use sockets; unset it", *value, active,
                        active == 1 ? "HCA is" : "HCAs are");
 }
 
-std::optional<std::string> ib_hca_prefix(const NodeTopology& topology, const EnvironmentMap& found) {
-    const auto value = value_of(found, "NCCL_IB_HCA");
+std::optional<std::string> ib_hca_prefix(const Situation& here) {
+    const auto value = value_of(here.settings, "NCCL_IB_HCA");
     if (!value) return std::nullopt;
     const NameFilter filter = parse_filter(*value);
-    if (filter.names.size() > kMostHcas)
-        return fmt::format("NCCL_IB_HCA names {} HCAs; NCCL takes at most {}", filter.names.size(), kMostHcas);
+    if (filter.names.size() > kMostNcclPorts)
+        return fmt::format("NCCL_IB_HCA names {} HCAs and NCCL takes {}: name fewer", filter.names.size(),
+                           kMostNcclPorts);
     if (filter.exact) return std::nullopt;
     for (const std::string& name : filter.names) {
-        for (const Hca& hca : topology.hcas) {
+        for (const Hca& hca : here.topology.hcas) {
             const bool meant = std::find(filter.names.begin(), filter.names.end(), hca.name) != filter.names.end();
             if (hca.name == name || meant || !hca.name.starts_with(name)) continue;
-            const bool is_whole_name = std::any_of(topology.hcas.begin(), topology.hcas.end(),
+            const bool is_whole_name = std::any_of(here.topology.hcas.begin(), here.topology.hcas.end(),
                                                    [&](const Hca& other) { return other.name == name; });
             if (!is_whole_name) continue;  // "mlx5" is meant as a prefix
             return fmt::format("NCCL_IB_HCA={}: {} also matches {}; write ={} for whole names", *value, name, hca.name,
@@ -74,48 +85,128 @@ std::optional<std::string> ib_hca_prefix(const NodeTopology& topology, const Env
     return std::nullopt;
 }
 
-std::optional<std::string> missing_interface(const NodeTopology& topology, const EnvironmentMap& found) {
-    const auto value = value_of(found, "NCCL_SOCKET_IFNAME");
+std::optional<std::string> missing_interface(const Situation& here) {
+    const auto value = value_of(here.settings, "NCCL_SOCKET_IFNAME");
     if (!value) return std::nullopt;
     const NameFilter filter = parse_filter(*value);
-    if (filter.excludes || topology.network_interfaces.empty() || filter.names.empty()) return std::nullopt;
+    if (filter.excludes || here.topology.network_interfaces.empty() || filter.names.empty()) return std::nullopt;
     for (const std::string& name : filter.names) {
-        for (const NetworkInterface& interface : topology.network_interfaces)
+        for (const NetworkInterface& interface : here.topology.network_interfaces)
             if (filter.exact ? interface.name == name : interface.name.starts_with(name)) return std::nullopt;
     }
     std::vector<std::string> names;
-    for (const NetworkInterface& interface : topology.network_interfaces) names.push_back(interface.name);
-    return fmt::format("NCCL_SOCKET_IFNAME={}: no such interface here; there are {}", *value, join(names, ", "));
+    for (const NetworkInterface& interface : here.topology.network_interfaces) names.push_back(interface.name);
+    return fmt::format("NCCL_SOCKET_IFNAME={}: no such interface here; name one of {}, or unset it", *value,
+                       join(names, ", "));
 }
+
+bool is_level(const std::string& value, const char* name, long long legacy) {
+    return value == name || (std::isdigit(static_cast<unsigned char>(value[0])) && number_of(value) >= legacy);
+}
+
+std::optional<std::string> unknown_hcas(const Situation& here) {
+    const auto value = value_of(here.settings, "NCCL_IB_HCA");
+    if (!value || here.topology.hcas.empty()) return std::nullopt;
+    const NameFilter filter = parse_filter(*value);
+    if (filter.excludes || filter.names.empty()) return std::nullopt;
+    std::vector<std::string> names;
+    for (const Hca& hca : here.topology.hcas) {
+        names.push_back(hca.name);
+        for (const std::string& name : filter.names)
+            if (filter.exact ? hca.name == name : hca.name.starts_with(name)) return std::nullopt;
+    }
+    return fmt::format("NCCL_IB_HCA={}: no such HCA here, NCCL will use sockets; name some of {}, or unset it", *value,
+                       join(names, ", "));
+}
+
+std::optional<std::string> gdr_everywhere(const Situation& here) {
+    const auto value = value_of(here.settings, "NCCL_NET_GDR_LEVEL");
+    if (!value || !is_level(*value, "SYS", 4)) return std::nullopt;
+    return fmt::format("NCCL_NET_GDR_LEVEL={}: GPUDirect RDMA between sockets is slower than through memory; unset it",
+                       *value);
+}
+
+std::optional<std::string> gid_index(const Situation& here) {
+    const auto value = value_of(here.settings, "NCCL_IB_GID_INDEX");
+    if (!value || number_of(*value) < 0) return std::nullopt;
+    const auto index = static_cast<int>(number_of(*value));
+    for (const Hca* hca : here.compute.hcas)
+        for (const Hca::Port& port : hca->ports) {
+            if (!port.active || port.link_layer != "Ethernet" || port.gids.empty()) continue;
+            if (const std::string problem = gid_problem(port, index); !problem.empty())
+                return fmt::format("NCCL_IB_GID_INDEX={}: on {} that is {}; unset it, NCCL finds the right one", *value,
+                                   hca->name, problem);
+        }
+    return std::nullopt;
+}
+
+// "0000:05:00.2" is function 2 of "0000:05:00". A card of two ports has two functions; more are a hypervisor's way to
+// show cards that are distinct.
+std::optional<std::string> fused_functions(const Situation& here) {
+    for (const char* name : {"NCCL_IB_MERGE_VFS", "NCCL_IB_MERGE_NICS"})
+        if (const auto value = value_of(here.settings, name); value && number_of(*value) == 0) return std::nullopt;
+    std::map<std::string, std::vector<std::string>> functions;
+    for (const Hca* hca : here.compute.hcas)
+        if (const auto dot = hca->bdf.rfind('.'); dot != std::string::npos)
+            functions[hca->bdf.substr(0, dot)].push_back(hca->name);
+    for (const auto& [device, names] : functions)
+        if (names.size() > 2)
+            return fmt::format(
+                "{} are functions of one PCI device, {}, and NCCL fuses up to 4 such into one NIC: if "
+                "they are distinct cards, set NCCL_IB_MERGE_VFS=0 and NCCL_IB_MERGE_NICS=0",
+                join(names, ", "), device);
+    return std::nullopt;
+}
+
+enum class When { is_set, is_nonzero, is_word };
 
 struct Leftover {
     const char* name;
-    bool only_if_nonzero;
+    When when;
     const char* effect;
+    const char* fix = "unset it";
 };
 
-constexpr std::array<Leftover, 9> kLeftovers = {{
-    {"NCCL_P2P_DISABLE", true, "GPUs on this node will not use NVLink or PCIe peer access"},
-    {"NCCL_SHM_DISABLE", true, "ranks on this node will not use shared memory"},
-    {"NCCL_P2P_LEVEL", false, "it overrides where NCCL uses peer access"},
-    {"NCCL_ALGO", false, "a debug setting: NCCL chooses better by itself"},
-    {"NCCL_PROTO", false, "a debug setting: a wrong protocol can corrupt data on some platforms"},
-    {"NCCL_BUFFSIZE", false, "a debug setting: NCCL chooses better by itself"},
-    {"NCCL_MIN_NCHANNELS", false, "a debug setting: NCCL chooses better by itself"},
-    {"NCCL_MAX_NCHANNELS", false, "a debug setting: NCCL chooses better by itself"},
-    {"NCCL_IGNORE_NET_MISMATCH", true, "a mismatch between nodes becomes a silent hang"},
-}};
+constexpr const char* kDebugging = "a debug setting: NCCL chooses better by itself";
+constexpr const char* kWord = "NCCL reads a number here and takes a word for 0";
+
+constexpr Leftover kLeftovers[] = {
+    {"NCCL_P2P_DISABLE", When::is_nonzero, "GPUs on this node will not use NVLink or PCIe peer access"},
+    {"NCCL_SHM_DISABLE", When::is_nonzero, "ranks on this node will not use shared memory"},
+    {"NCCL_P2P_LEVEL", When::is_set, "it overrides where NCCL uses peer access"},
+    {"NCCL_ALGO", When::is_set, kDebugging},
+    {"NCCL_PROTO", When::is_set, "a debug setting: a wrong protocol can corrupt data on some platforms"},
+    {"NCCL_BUFFSIZE", When::is_set, kDebugging},
+    {"NCCL_MIN_NCHANNELS", When::is_set, kDebugging},
+    {"NCCL_MAX_NCHANNELS", When::is_set, kDebugging},
+    {"NCCL_IGNORE_NET_MISMATCH", When::is_nonzero, "a mismatch between nodes becomes a silent hang",
+     "set it to 0, so that NCCL refuses to start"},
+    {"NCCL_HOSTID", When::is_set, "ranks with different values do not use NVLink between them, for tests only"},
+    {"NCCL_IB_CUDA_SUPPORT", When::is_set, "NCCL has not read it since 2.4", "unset it, see NCCL_NET_GDR_LEVEL"},
+    {"NCCL_IB_DISABLE", When::is_word, kWord, "write 1 or 0"},
+    {"NCCL_P2P_DISABLE", When::is_word, kWord, "write 1 or 0"},
+    {"NCCL_SHM_DISABLE", When::is_word, kWord, "write 1 or 0"},
+};
+
+bool applies(const Leftover& leftover, const std::string& value) {
+    if (leftover.when == When::is_set) return true;
+    if (leftover.when == When::is_nonzero) return number_of(value) != 0;
+    return std::isdigit(static_cast<unsigned char>(value[0])) == 0 && value[0] != '-' && value[0] != '+';
+}
 
 }  // namespace
 
-std::vector<std::string> find_nccl_footguns(const NodeTopology& topology, const EnvironmentMap& found) {
+std::vector<std::string> find_nccl_footguns(const NodeTopology& topology, const ComputeHcas& compute,
+                                            const EnvironmentMap& settings) {
     std::vector<std::string> warnings;
-    for (const auto check : {ib_disabled, ib_hca_prefix, missing_interface})
-        if (auto warning = check(topology, found)) warnings.push_back(std::move(*warning));
+    const Situation here{topology, compute, settings};
+    for (const auto check :
+         {ib_disabled, ib_hca_prefix, unknown_hcas, missing_interface, gdr_everywhere, gid_index, fused_functions})
+        if (auto warning = check(here)) warnings.push_back(std::move(*warning));
     for (const Leftover& leftover : kLeftovers) {
-        const auto value = value_of(found, leftover.name);
-        if (value && !(leftover.only_if_nonzero && *value == "0"))
-            warnings.push_back(fmt::format("{}={}: {}", leftover.name, *value, leftover.effect));
+        const auto value = value_of(settings, leftover.name);
+        if (value && applies(leftover, *value))
+            warnings.push_back(fmt::format("{}={}: {}; {}", leftover.name, *value, leftover.effect, leftover.fix));
     }
     return warnings;
 }

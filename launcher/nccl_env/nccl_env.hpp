@@ -1,5 +1,6 @@
 #pragma once
 #include "allocation/allocation.hpp"
+#include "nccl_env/variable_choice.hpp"
 #include "topology/node_topology.hpp"
 
 #include <optional>
@@ -7,14 +8,6 @@
 #include <vector>
 
 namespace autolaunch::launcher {
-
-/// One environment variable and why it has its value.
-struct VariableChoice {
-    std::string name;
-    std::string value;
-    std::string reason;
-    std::string source = {};  ///< where the rule or the value comes from: "rule", "profile oci", "/etc/nccl.conf:3", …
-};
 
 /// A named set of variables for one kind of cluster (configs/profiles). Data, read by profile.hpp.
 struct NcclProfile {

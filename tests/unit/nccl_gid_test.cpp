@@ -1,0 +1,119 @@
+// NCCL's choice of a GID, as its net_ib.cc makes it.
+
+#include "nccl_env/gid_choice.hpp"
+
+#include "nccl_env/roce_addresses.hpp"
+#include "nccl_machines.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace autolaunch::launcher;
+using testing::make_gid;
+using testing::roce_gids;
+
+namespace {
+
+Hca::Port roce(std::vector<Gid> gids) {
+    Hca::Port port;
+    port.active = true;
+    port.link_layer = "Ethernet";
+    port.gids = std::move(gids);
+    return port;
+}
+
+int chosen(const Hca::Port& port, const EnvironmentMap& settings = {}) {
+    return choose_gid_index(port, read_gid_rules(settings));
+}
+
+std::string range_of(const std::vector<Hca::Port>& ports, const EnvironmentMap& settings = {}) {
+    std::vector<const Hca::Port*> pointers;
+    for (const auto& port : ports) pointers.push_back(&port);
+    return choose_address_range(pointers, read_gid_rules(settings));
+}
+
+}  // namespace
+
+TEST_CASE("RoCE: the first IPv4 address in version 2") {
+    CHECK(chosen(roce(roce_gids({"10.1.0.5"}))) == 3);
+    CHECK(chosen(roce(roce_gids({"10.1.0.5", "192.168.7.5"}))) == 3);
+    CHECK(chosen(roce(roce_gids({"2001:db8::5", "10.1.0.5"}))) == 5);
+    CHECK(gid_problem(roce(roce_gids({"10.1.0.5"})), 3).empty());
+}
+
+TEST_CASE("RoCE: IPv6 needs NCCL_IB_ADDR_FAMILY, else the link-local GID 0 stays") {
+    const auto port = roce(roce_gids({"2001:db8::5"}));
+    CHECK(chosen(port) == 0);
+    CHECK(gid_problem(port, 0) == "link-local");
+    CHECK(chosen(port, {{"NCCL_IB_ADDR_FAMILY", "AF_INET6"}}) == 3);
+    CHECK(has_only_ipv6({&port}));
+    const auto both = roce(roce_gids({"2001:db8::5", "10.1.0.5"}));
+    CHECK_FALSE(has_only_ipv6({&port, &both}));
+    const auto neither = roce(roce_gids({}));
+    CHECK_FALSE(has_only_ipv6({&neither}));
+    CHECK_FALSE(has_only_ipv6({}));
+}
+
+TEST_CASE("RoCE: the range, the version and the index that the user gives") {
+    const auto port = roce(roce_gids({"10.1.0.5", "192.168.7.5"}));
+    CHECK(chosen(port, {{"NCCL_IB_ADDR_RANGE", "192.168.0.0/16"}}) == 5);
+    CHECK(chosen(port, {{"NCCL_IB_ADDR_RANGE", "192.168.7.4/30"}}) == 5);
+    CHECK(chosen(port, {{"NCCL_IB_ADDR_RANGE", "172.16.0.0/12"}}) == 0);
+    CHECK(chosen(port, {{"NCCL_IB_ADDR_RANGE", "192.168.0.0"}}) == 3);  // no mask: NCCL ignores it
+    CHECK(chosen(port, {{"NCCL_IB_ADDR_RANGE", "192.168.0.0/33"}}) == 3);
+    CHECK(chosen(port, {{"NCCL_IB_ROCE_VERSION_NUM", "1"}}) == 2);
+    CHECK(chosen(port, {{"NCCL_IB_GID_INDEX", "7"}}) == 7);
+    CHECK(gid_problem(port, 7) == "a hole");
+    CHECK(gid_problem(port, 2) == "RoCE v1");
+    CHECK(chosen(port, {{"NCCL_IB_GID_INDEX", ""}}) == 3);
+}
+
+TEST_CASE("RoCE: holes, as a container sees other namespaces' GIDs") {
+    CHECK(chosen(roce({make_gid(4, "10.1.0.5", 1), make_gid(5, "10.1.0.5", 2)})) == 5);
+    CHECK(chosen(roce({make_gid(0, "fe80::1", 1)})) == 0);
+    // NCCL's quirk: where IPv6 is wanted and only IPv4 is there, the zeros behind count as IPv6.
+    const auto port = roce({make_gid(0, "10.1.0.5", 2)});
+    CHECK(chosen(port, {{"NCCL_IB_ADDR_FAMILY", "AF_INET6"}}) == 1);
+    CHECK(gid_problem(port, 1) == "a hole");
+}
+
+TEST_CASE("InfiniBand: index 0, or the FLID index where that GID has a FLID") {
+    Hca::Port port;
+    port.link_layer = "InfiniBand";
+    port.gids = {make_gid(0, "fe80::ec0d:9a03:7b:1", 0), make_gid(1, "fe80::ec0d:9a03:7b:2", 0)};
+    CHECK(chosen(port) == 0);
+    CHECK(chosen(port, {{"NCCL_IB_GID_INDEX", "3"}}) == 0);
+    CHECK(gid_problem(port, 0).empty());
+    port.gids[1].bytes[5] = 7;
+    CHECK(chosen(port) == 1);
+    CHECK(chosen(port, {{"NCCL_IB_ROUTABLE_FLID_GID_INDEX", "2"}}) == 0);
+}
+
+TEST_CASE("addresses in several subnets: the range that NCCL's own choice lies in") {
+    CHECK(range_of({roce(roce_gids({"10.1.0.5"}))}).empty());
+    CHECK(range_of({roce(roce_gids({"10.1.0.5", "192.168.7.5"})), roce(roce_gids({"10.1.1.5", "192.168.8.5"}))}) ==
+          "10.0.0.0/8");
+    CHECK(range_of({roce(roce_gids({"10.1.0.5", "10.2.0.5"})), roce(roce_gids({"10.1.1.5"}))}) == "10.1.0.0/16");
+    CHECK(range_of({roce(roce_gids({"192.168.7.5", "10.1.0.5"})), roce(roce_gids({"10.1.1.5"}))}) == "10.0.0.0/8");
+    CHECK(range_of({roce(roce_gids({"10.1.0.5", "10.1.0.6"}))}).empty());  // one subnet
+    CHECK(range_of({roce(roce_gids({"10.1.0.5", "10.2.0.5"})), roce(roce_gids({"172.16.0.1"}))}).empty());
+    CHECK(range_of({roce({})}).empty());
+}
+
+TEST_CASE("an index is given only where NCCL would go wrong and one is good everywhere") {
+    const auto good = roce(roce_gids({"10.1.0.5"}));
+    CHECK_FALSE(repair_gid_index({&good}, {}));
+    auto wrong = roce({make_gid(0, "fe80::1", 1), make_gid(1, "10.1.0.5", 1), make_gid(2, "2001:db8::5", 2)});
+    const auto repair = repair_gid_index({&wrong}, {});
+    REQUIRE(repair);
+    CHECK(repair->index == 2);
+    CHECK(repair->instead_of == 1);
+    CHECK(repair->problem == "RoCE v1");
+    CHECK_FALSE(repair_gid_index({&wrong}, {.roce_version = 1}));
+    CHECK_FALSE(repair_gid_index({&wrong, &good}, {}));  // index 2 is v1 there
+    CHECK_FALSE(repair_gid_index({}, {}));
+}
+
+TEST_CASE("GIDs as text") {
+    CHECK(gid_text(make_gid(0, "10.1.2.3")) == "10.1.2.3");
+    CHECK(gid_text(make_gid(0, "2001:db8::1")) == "2001:db8::1");
+}
