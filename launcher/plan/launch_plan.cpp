@@ -78,28 +78,34 @@ void check_cores(LaunchPlan& plan, std::size_t core_count) {
                                             needed, core_count));
 }
 
-// What NCCL will find: the spec over the environment.
-EnvironmentMap settings_of_user(const JobSpec& spec, const EnvironmentMap& environment) {
-    EnvironmentMap found = environment;
-    for (const auto* section : {&spec.nccl.env, &spec.trainer.env})
-        for (const auto& [name, value] : *section) found[name] = value;
-    return found;
+void say_where_from(const JobSpec& spec, const EnvironmentMap& found, VariableChoice& kept) {
+    if (!found.contains(kept.name)) return;  // nccl.conf's, which says so itself
+    if (spec.trainer.env.contains(kept.name)) {
+        kept.source = "trainer.env";
+    } else if (spec.nccl.env.contains(kept.name)) {
+        kept.source = "nccl.env";
+    } else {
+        kept.source = "environment";
+    }
+    kept.reason = kept.source == "environment" ? "from your environment" : "from " + kept.source;
 }
 
-NcclEnvironment plan_nccl(const LaunchPlan& plan, const NodeTopology& topology, const EnvironmentMap& environment) {
+NcclEnvironment plan_nccl(const LaunchPlan& plan, const NodeTopology& topology, const EnvironmentMap& environment,
+                          const NcclSite& site) {
     if (plan.gpu_count == 0) return {};
     const EnvironmentMap found = settings_of_user(plan.spec, environment);
-    auto nccl = decide_nccl_environment({.topology = topology, .found = found, .node_count = plan.node_count});
-    if (!plan.spec.nccl.manage) nccl.set.clear();
-    for (VariableChoice& kept : nccl.kept) {
-        if (plan.spec.trainer.env.contains(kept.name)) {
-            kept.reason = "from trainer.env";
-        } else if (plan.spec.nccl.env.contains(kept.name)) {
-            kept.reason = "from nccl.env";
-        } else {
-            kept.reason = "from your environment";
-        }
+    auto nccl = decide_nccl_environment({.topology = topology,
+                                         .found = found,
+                                         .conf = site.conf,
+                                         .profile = site.profile,
+                                         .node_count = plan.node_count,
+                                         .rendezvous_interface = site.rendezvous_interface,
+                                         .rendezvous_is_ipv6_only = site.rendezvous_is_ipv6_only});
+    if (!plan.spec.nccl.manage) {
+        nccl.set.clear();
+        nccl.left.clear();
     }
+    for (VariableChoice& kept : nccl.kept) say_where_from(plan.spec, found, kept);
     return nccl;
 }
 
@@ -126,8 +132,16 @@ void pair_with_hcas(LaunchPlan& plan, const NodeTopology& topology, const Usable
 
 }  // namespace
 
+EnvironmentMap settings_of_user(const JobSpec& spec, const EnvironmentMap& environment) {
+    EnvironmentMap found = environment;
+    for (const auto* section : {&spec.nccl.env, &spec.trainer.env})
+        for (const auto& [name, value] : *section) found[name] = value;
+    return found;
+}
+
 LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const NodeTopology& topology,
-                     const Roster& roster, const EnvironmentMap& environment, const std::string& current_dir) {
+                     const Roster& roster, const EnvironmentMap& environment, const std::string& current_dir,
+                     const NcclSite& nccl) {
     LaunchPlan plan;
     plan.spec = spec;
     const auto argv = command_line(spec.trainer);
@@ -149,7 +163,7 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
         plan.warnings.push_back("no effect in this version: " + join(unused, ", "));
     const int local_ranks = roster.nodes[static_cast<std::size_t>(roster.self)].ranks;
     const int first_rank = roster.first_rank(roster.self);
-    plan.nccl = plan_nccl(plan, topology, environment);
+    plan.nccl = plan_nccl(plan, topology, environment, nccl);
 
     BindingPlan binding = bind_ranks(topology, gpus.positions, local_ranks, plan.binding_mode, allocation.task_cpus,
                                      spec.resources.binding_list);

@@ -68,11 +68,23 @@ struct GenerationFacts {
     std::string store_address = {};  ///< "host:port" of this node's way to the store
 };
 
+/// What NCCL's settings depend on besides the machine, read at the edge.
+struct NcclSite {
+    NcclConf conf = {};
+    std::optional<NcclProfile> profile = {};
+    std::string rendezvous_interface = {};  ///< of this node, towards the head; empty: not known yet, or one node
+    bool rendezvous_is_ipv6_only = false;
+};
+
+/// What NCCL will find of the user's settings: the spec over `environment`.
+EnvironmentMap settings_of_user(const JobSpec& spec, const EnvironmentMap& environment);
+
 /// Pure. Takes what the user asked for, what the scheduler gave, what the machine has and who takes part (the roster,
 /// whose entry for this node says how many ranks are here); starts nothing. `environment` is the launcher's own. Throws
 /// Error{invalid_argument} with what to change when it cannot be done.
 LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const NodeTopology& topology,
-                     const Roster& roster, const EnvironmentMap& environment, const std::string& current_dir);
+                     const Roster& roster, const EnvironmentMap& environment, const std::string& current_dir,
+                     const NcclSite& nccl = {});
 
 /// The complete environment of one rank in one generation, "NAME=value" each: inherited, plus planned, plus facts.
 std::vector<std::string> rank_environment(const LaunchPlan& plan, const RankPlan& rank, const GenerationFacts& facts,

@@ -18,8 +18,16 @@ Json or_null(const std::optional<T>& value) {
 
 Json choices_json(const std::vector<VariableChoice>& choices) {
     Json list = Json::array();
-    for (const VariableChoice& choice : choices)
+    for (const VariableChoice& choice : choices) {
         list.push_back({{"name", choice.name}, {"value", choice.value}, {"reason", choice.reason}});
+        if (!choice.source.empty()) list.back()["source"] = choice.source;
+    }
+    return list;
+}
+
+Json excluded_json(const std::vector<VariableChoice>& hcas) {
+    Json list = Json::array();
+    for (const VariableChoice& hca : hcas) list.push_back({{"name", hca.name}, {"reason", hca.reason}});
     return list;
 }
 
@@ -76,6 +84,9 @@ std::string plan_json(const LaunchPlan& plan) {
                         {"nccl",
                          {{"set", choices_json(plan.nccl.set)},
                           {"kept", choices_json(plan.nccl.kept)},
+                          {"left", choices_json(plan.nccl.left)},
+                          {"compute_hcas", plan.nccl.compute_hcas},
+                          {"excluded_hcas", excluded_json(plan.nccl.excluded_hcas)},
                           {"warnings", plan.nccl.warnings}}},
                         {"notes", plan.notes},
                         {"warnings", plan.warnings}};

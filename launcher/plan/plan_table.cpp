@@ -66,6 +66,15 @@ std::string ranks_section(const LaunchPlan& plan) {
     return format_rows(rows, "  ");
 }
 
+// The interface is known once the nodes have met; a plan without a run has none yet.
+bool awaits_interface(const LaunchPlan& plan) {
+    if (plan.node_count < 2 || plan.gpu_count == 0 || !plan.spec.nccl.manage) return false;
+    for (const auto* list : {&plan.nccl.set, &plan.nccl.kept})
+        for (const VariableChoice& choice : *list)
+            if (choice.name == "NCCL_SOCKET_IFNAME") return false;
+    return true;
+}
+
 // A variable that has one value for all ranks is one row; one that counts with the ranks is one row with its range.
 std::string environment_section(const LaunchPlan& plan) {
     std::vector<Row> rows;
@@ -80,6 +89,8 @@ std::string environment_section(const LaunchPlan& plan) {
         rows.push_back({choice.name, shown, choice.reason});
     }
     rows.push_back({"MASTER_ADDR, MASTER_PORT", "at start", "a socket that listens already"});
+    if (awaits_interface(plan))
+        rows.push_back({"NCCL_SOCKET_IFNAME", "at start", "the interface that reaches the head, on each node its own"});
     rows.push_back({"AUTOLAUNCH_SOCKET", "at start", "the launcher's socket"});
     rows.push_back({"AUTOLAUNCH_GENERATION", "at start", "attempt number, from 0; also TORCHELASTIC_RESTART_COUNT"});
     rows.push_back({"AUTOLAUNCH_TRAINER_CONFIG", "at start", "file with the free-form part of the spec"});
@@ -87,13 +98,26 @@ std::string environment_section(const LaunchPlan& plan) {
     return format_rows(rows, "  ");
 }
 
-std::string nccl_section(const NcclEnvironment& nccl) {
-    std::vector<Row> rows;
+// Sources that say more than the reason does: a profile's name, a line of nccl.conf.
+std::string with_source(const VariableChoice& choice) {
+    const bool says_more = choice.source.starts_with("profile ") || choice.source.find(':') != std::string::npos;
+    return says_more ? fmt::format("{} ({})", choice.reason, choice.source) : choice.reason;
+}
+
+std::string nccl_section(const LaunchPlan& plan) {
+    const NcclEnvironment& nccl = plan.nccl;
+    std::vector<Row> rows, others;
     for (const VariableChoice& choice : nccl.set)
-        rows.push_back({"set", choice.name + "=" + choice.value, choice.reason});
+        rows.push_back({"set", choice.name + "=" + choice.value, with_source(choice)});
     for (const VariableChoice& choice : nccl.kept)
-        rows.push_back({"kept", choice.name + "=" + choice.value, choice.reason});
-    return format_rows(rows, "  ");
+        rows.push_back({"kept", choice.name + "=" + choice.value, with_source(choice)});
+    if (!nccl.compute_hcas.empty() && !nccl.excluded_hcas.empty())
+        others.push_back({"hcas", join(nccl.compute_hcas, ", "), "for computing"});
+    for (const VariableChoice& hca : nccl.excluded_hcas) others.push_back({"not used", hca.name, hca.reason});
+    for (const VariableChoice& choice : nccl.left)
+        others.push_back(
+            {"left", choice.value.empty() ? choice.name : choice.name + ": " + choice.value, with_source(choice)});
+    return format_rows(rows, "  ") + format_rows(others, "  ");
 }
 
 std::string describe_mpi(const MpiChoice& mpi) { return fmt::format("{}: {}", mpi_mode_name(mpi.mode), mpi.reason); }
@@ -116,7 +140,7 @@ std::string plan_table(const LaunchPlan& plan) {
     std::string text = head(plan);
     text += "\nranks\n" + ranks_section(plan);
     text += "\nenvironment, on top of the inherited one\n" + environment_section(plan);
-    if (plan.gpu_count > 0) text += "\nnccl\n" + nccl_section(plan.nccl);
+    if (plan.gpu_count > 0) text += "\nnccl\n" + nccl_section(plan);
     if (!plan.notes.empty()) {
         text += "\nnotes\n";
         for (const std::string& note : plan.notes) text += "  - " + note + "\n";
