@@ -42,6 +42,7 @@ NodeTopology read_folder(const fs::path& folder) {
     options.proc_root = folder / "proc";
     options.dev_root = folder / "dev";
     options.cpu_model = true;
+    options.details = true;
     if (!fs::is_directory(options.sysfs_root))
         refuse_capture(folder, 0, "the folder has no sys/", "copy /sys of the machine into it: see docs/captures.md");
     const std::vector<int> allowed = allowed_cpus_of(options);
@@ -56,7 +57,7 @@ NodeTopology read_folder(const fs::path& folder) {
         for (NumaNode& node : topology.numa_nodes) node.memory_bytes = 0;
         topology.notes.push_back("NUMA nodes are not told: all CPUs are shown as one");
     }
-    if (!fs::is_directory(options.dev_root) && fs::is_directory(options.proc_root))
+    if (!fs::is_directory(options.dev_root))
         topology.notes.push_back("the folder has no dev/: GPUs whose driver names a device node are left out");
     return topology;
 }
