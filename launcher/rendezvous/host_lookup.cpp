@@ -122,11 +122,15 @@ void HostLookup::start(std::vector<HostName> hosts, Handler on_done) {
     ended_.assign(ends[0]);
     start_detached([found, hosts = std::move(hosts), end = std::make_shared<UniqueFd>(ends[1])] {
         for (const auto& host : hosts) found->push_back(look_up(host));
-        end->reset();  // which makes the other end readable
+        const char over = 0;
+        while (::write(end->get(), &over, 1) < 0 && errno == EINTR) {
+        }
     });
-    ended_.async_wait(asio::posix::stream_descriptor::wait_read, [hand_over, found](const asio::error_code& error) {
-        if (!error) hand_over(std::move(*found));
-    });
+    const auto over = std::make_shared<char>();
+    ended_.async_read_some(asio::buffer(over.get(), 1),
+                           [hand_over, found, over](const asio::error_code& error, std::size_t) {
+                               if (error != asio::error::operation_aborted) hand_over(std::move(*found));
+                           });
 }
 
 void HostLookup::cancel() {

@@ -27,7 +27,7 @@ using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
 // A child that another user runs starts threads; ThreadSanitizer would end it, as its parent had some.
-extern "C" const char* __tsan_default_options();
+extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options();
 extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
 
 namespace {
