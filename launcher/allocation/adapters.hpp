@@ -54,7 +54,7 @@ struct GrantedGpus {
     std::string from;                ///< the variable that decided
     bool masked = false;             ///< the vendor's runtime obeys it by itself
 };
-/// The GPUs we may use, by what the vendor's runtime will obey (CUDA_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES), translated
+/// The GPUs we may use, by what the vendor's runtime will obey (CUDA_, ROCR_ and HIP_VISIBLE_DEVICES), translated
 /// to the machine's numbering where Slurm tells it. Nothing: no variable says anything.
 std::optional<GrantedGpus> read_granted_gpus(const EnvironmentMap& environment);
 /// Puts that into the allocation.

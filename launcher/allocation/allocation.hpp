@@ -37,7 +37,7 @@ struct Allocation {
     bool keeps_node_order = false;  ///< node ranks are chosen by a person, or known where names are not: they count
     std::optional<std::vector<std::string>> granted_gpus;  ///< as named to us: indices or UUIDs; nothing: not said
     std::string granted_gpus_from;                         ///< the variable that said so
-    bool gpus_are_masked = false;                          ///< CUDA_ or ROCR_VISIBLE_DEVICES is set
+    bool gpus_are_masked = false;                          ///< CUDA_, ROCR_ or HIP_VISIBLE_DEVICES is set
     std::optional<std::chrono::system_clock::time_point> ends_at;
 };
 

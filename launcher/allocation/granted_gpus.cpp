@@ -83,14 +83,31 @@ std::optional<GrantedGpus> read_slurm_gpus(const EnvironmentMap& environment) {
     return GrantedGpus{read_slurm_list("SLURM_JOB_GPUS", *value), "SLURM_JOB_GPUS", false};
 }
 
+// HIP counts the GPUs that ROCr leaves it.
+Names narrow_by_hip(const EnvironmentMap& environment, Names of_rocr) {
+    const auto value = lookup(environment, "HIP_VISIBLE_DEVICES");
+    if (!value) return of_rocr;
+    Names names;
+    for (const std::string& name : read_mask("HIP_VISIBLE_DEVICES", *value)) {
+        long long position = 0;
+        if (!parse_integer(name, position)) {
+            names.push_back(name);
+        } else if (position < static_cast<long long>(of_rocr.size())) {
+            names.push_back(of_rocr[static_cast<std::size_t>(position)]);
+        }
+    }
+    return names;
+}
+
 }  // namespace
 
 std::optional<GrantedGpus> read_granted_gpus(const EnvironmentMap& environment) {
     const auto of_job = read_slurm_gpus(environment);
-    for (const char* variable : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}) {
+    for (const char* variable : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"}) {
         const auto value = lookup(environment, variable);
         if (!value) continue;
-        const Names mask = read_mask(variable, *value);
+        Names mask = read_mask(variable, *value);
+        if (variable == std::string_view("ROCR_VISIBLE_DEVICES")) mask = narrow_by_hip(environment, std::move(mask));
         if (!of_job || of_job->names.empty()) return GrantedGpus{mask, variable, true};
         const Names names = in_machine_numbers(mask, of_job->names);
         return GrantedGpus{names, names == of_job->names ? of_job->from : variable, true};

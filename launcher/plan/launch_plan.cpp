@@ -158,6 +158,8 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
     plan.warnings.insert(plan.warnings.end(), gpus.warnings.begin(), gpus.warnings.end());
     plan.gpu_count = static_cast<int>(gpus.positions.size());
     plan.gpu_mask = gpus.mask;
+    plan.gpu_mask_variable = gpus.mask_variable;
+    plan.gpu_mask_each = gpus.mask_each;
     check_cores(plan, topology.cores.size());
     if (const auto unused = unused_settings(spec); !unused.empty())
         plan.warnings.push_back("no effect in this version: " + join(unused, ", "));

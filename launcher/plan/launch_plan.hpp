@@ -48,7 +48,9 @@ struct LaunchPlan {
     std::vector<std::string> notes;  ///< GPUs and CPUs that no rank uses, and why
     JobSpec spec;                    ///< restart, logging, rendezvous settings
     int gpu_count = 0;               ///< usable here
-    std::string gpu_mask;            ///< for CUDA_VISIBLE_DEVICES; empty: left as it is
+    std::string gpu_mask;            ///< for gpu_mask_variable; empty: left as it is
+    std::string gpu_mask_variable;   ///< "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
+    bool gpu_mask_each = false;      ///< each rank is shown its own GPU alone
     int numa_node_count = 1;
     BindingMode binding_mode = BindingMode::node;
     int node_count = 1;

@@ -75,8 +75,10 @@ std::vector<VariableChoice> planned_environment(const LaunchPlan& plan, const Ra
     if (plan.gpu_count > 0)
         choices.add_unless_set(inherited, env::kCudaDeviceOrder, "PCI_BUS_ID",
                                "GPU numbers are in PCI order, as planned");
+    if (plan.gpu_mask_each && rank.gpu && !rank.gpu->uuid.empty())
+        choices.add(env::kCudaVisibleDevices, rank.gpu->uuid, "its GPU alone: a process can use one MIG device");
     if (!plan.gpu_mask.empty())
-        choices.add(env::kCudaVisibleDevices, plan.gpu_mask,
+        choices.add(plan.gpu_mask_variable.c_str(), plan.gpu_mask,
                     "only these were granted, and nothing else hides the rest");
     for (const VariableChoice& choice : plan.nccl.set) choices.add(choice.name.c_str(), choice.value, choice.reason);
     choices.override_with(plan.spec.nccl.env, "nccl.env");

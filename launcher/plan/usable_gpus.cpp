@@ -7,49 +7,115 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
+#include <set>
 
 namespace autolaunch::launcher {
 namespace {
 
-// One job runs on one kind of GPU. A machine with both has NVIDIA cards and an AMD CPU's built-in graphics.
+const Gpu& gpu_at(const NodeTopology& topology, int position) {
+    return topology.gpus[static_cast<std::size_t>(position)];
+}
+
+// One job runs on one kind of GPU. A machine with both has NVIDIA cards and an AMD CPU's built-in graphics. ROCm
+// numbers GPUs in its driver's order, and there is no variable that would make it PCI order.
 std::vector<int> of_one_vendor(const NodeTopology& topology) {
     std::vector<int> nvidia, other;
     for (std::size_t i = 0; i < topology.gpus.size(); ++i)
         (topology.gpus[i].vendor == "nvidia" ? nvidia : other).push_back(static_cast<int>(i));
-    return nvidia.empty() ? other : nvidia;
+    if (!nvidia.empty()) return nvidia;
+    std::stable_sort(other.begin(), other.end(), [&](int a, int b) {
+        const auto &first = gpu_at(topology, a).runtime_index, &second = gpu_at(topology, b).runtime_index;
+        return first && second && *first < *second;
+    });
+    return other;
 }
 
-// A number counts the vendor's GPUs in PCI order; a UUID may be shortened, as CUDA accepts.
-std::optional<int> find_gpu(const NodeTopology& topology, const std::vector<int>& candidates, const std::string& name) {
+bool is_mig(const Gpu& gpu) { return gpu.vendor == "nvidia" && !gpu.partition_of.empty(); }
+
+// Whole GPUs, each with its parts: CUDA's numbers count these, Slurm's count every part, and so do ROCm's.
+std::vector<std::vector<int>> group(const NodeTopology& topology, const std::vector<int>& candidates,
+                                    bool parts_count) {
+    std::vector<std::vector<int>> groups;
+    std::string last;
+    for (const int position : candidates) {
+        const Gpu& gpu = gpu_at(topology, position);
+        if (parts_count || !is_mig(gpu) || gpu.partition_of != last) groups.emplace_back();
+        last = gpu.partition_of;
+        groups.back().push_back(position);
+    }
+    return groups;
+}
+
+// The GPUs that a name of the grant means: several where the named one is cut up, none where it is not here or where a
+// beginning of a UUID is that of several GPUs, which CUDA refuses too.
+std::vector<int> find_gpus(const NodeTopology& topology, const std::vector<int>& candidates, const std::string& name,
+                           bool parts_count) {
     long long index = 0;
     if (parse_integer(name, index)) {
-        if (index < 0 || index >= static_cast<long long>(candidates.size())) return std::nullopt;
-        return candidates[static_cast<std::size_t>(index)];
+        const auto groups = group(topology, candidates, parts_count);
+        if (index < 0 || index >= static_cast<long long>(groups.size())) return {};
+        return groups[static_cast<std::size_t>(index)];
     }
-    for (const int position : candidates)
-        if (topology.gpus[static_cast<std::size_t>(position)].uuid.starts_with(name)) return position;
-    return std::nullopt;
+    std::vector<int> found;
+    std::set<std::string> meant;
+    for (const int position : candidates) {
+        const Gpu& gpu = gpu_at(topology, position);
+        const bool by_own = !name.empty() && gpu.uuid.starts_with(name);
+        if (!by_own && (name.empty() || !gpu.partition_of.starts_with(name))) continue;
+        found.push_back(position);
+        meant.insert(by_own ? gpu.uuid : gpu.partition_of);
+    }
+    return meant.size() == 1 ? found : std::vector<int>{};
 }
 
 std::string count_text(std::size_t count) { return fmt::format("{} GPU{}", count, count == 1 ? "" : "s"); }
 
+void take_granted(UsableGpus& usable, const NodeTopology& topology, const Allocation& allocation,
+                  const std::vector<int>& candidates) {
+    const bool parts_count = allocation.granted_gpus_from.starts_with("SLURM_");
+    for (const std::string& name : *allocation.granted_gpus) {
+        const auto found = find_gpus(topology, candidates, name, parts_count);
+        if (found.empty())
+            usable.warnings.push_back(fmt::format("{} names GPU {}, but this machine shows {}: left out",
+                                                  allocation.granted_gpus_from, name, count_text(candidates.size())));
+        for (const int position : found)
+            if (std::find(usable.positions.begin(), usable.positions.end(), position) == usable.positions.end())
+                usable.positions.push_back(position);
+    }
+}
+
+// UUIDs mean the same GPUs whether or not a cgroup renumbers them. Parts of an AMD GPU may have none: then numbers.
+std::vector<std::string> names_for_mask(const UsableGpus& usable, const NodeTopology& topology) {
+    std::vector<std::string> uuids, numbers;
+    for (const int position : usable.positions) {
+        const Gpu& gpu = gpu_at(topology, position);
+        if (!gpu.uuid.empty()) uuids.push_back(gpu.uuid);
+        if (gpu.runtime_index) numbers.push_back(std::to_string(*gpu.runtime_index));
+    }
+    if (uuids.size() == usable.positions.size()) return uuids;
+    return numbers.size() == usable.positions.size() ? numbers : std::vector<std::string>{};
+}
+
 // A grant that came as a visibility variable is obeyed by the vendor's runtime; one that came only from the scheduler
-// is not. UUIDs mean the same GPUs whether or not a cgroup renumbers them.
+// is not.
 void mask_others(UsableGpus& usable, const NodeTopology& topology, const Allocation& allocation, std::size_t all) {
     const bool from_scheduler = allocation.granted_gpus_from.starts_with("SLURM_") && !allocation.gpus_are_masked;
     if (!from_scheduler || usable.positions.empty() || usable.positions.size() == all) return;
-    std::vector<std::string> uuids;
-    for (const int position : usable.positions) {
-        const Gpu& gpu = topology.gpus[static_cast<std::size_t>(position)];
-        if (gpu.vendor == "nvidia" && !gpu.uuid.empty()) uuids.push_back(gpu.uuid);
-    }
-    if (uuids.size() == usable.positions.size()) {
-        usable.mask = join(uuids, ",");
-    } else {
+    if (gpu_at(topology, usable.positions.front()).vendor == "amd") usable.mask_variable = "ROCR_VISIBLE_DEVICES";
+    usable.mask = join(names_for_mask(usable, topology), ",");
+    if (usable.mask.empty())
         usable.warnings.push_back(fmt::format("{} grants {} of {}, but nothing hides the others from the ranks",
                                               allocation.granted_gpus_from, usable.positions.size(), count_text(all)));
-    }
+}
+
+// CUDA shows a process the first MIG device of a mask and no other.
+void mask_parts(UsableGpus& usable, const NodeTopology& topology) {
+    if (std::none_of(usable.positions.begin(), usable.positions.end(),
+                     [&](int position) { return is_mig(gpu_at(topology, position)); }))
+        return;
+    usable.mask_each = true;
+    usable.warnings.push_back(
+        "these GPUs are MIG devices: each rank sees its own alone, as device 0 (not as device LOCAL_RANK)");
 }
 
 }  // namespace
@@ -61,17 +127,10 @@ UsableGpus choose_usable_gpus(const NodeTopology& topology, const Allocation& al
     if (!allocation.granted_gpus) {
         usable.positions = candidates;
     } else {
-        for (const std::string& name : *allocation.granted_gpus) {
-            if (const auto position = find_gpu(topology, candidates, name)) {
-                usable.positions.push_back(*position);
-            } else {
-                usable.warnings.push_back(fmt::format("{} names GPU {}, but this machine shows {}: left out",
-                                                      allocation.granted_gpus_from, name,
-                                                      count_text(candidates.size())));
-            }
-        }
+        take_granted(usable, topology, allocation, candidates);
     }
-    mask_others(usable, topology, allocation, candidates.size());
+    mask_parts(usable, topology);
+    if (!usable.mask_each) mask_others(usable, topology, allocation, candidates.size());
     if (!resources.gpus_per_node) return usable;
     const int wanted = *resources.gpus_per_node;
     if (wanted > static_cast<int>(usable.positions.size())) {

@@ -81,6 +81,10 @@ TEST_CASE("CUDA_VISIBLE_DEVICES is read as CUDA reads it") {
           "CUDA_VISIBLE_DEVICES=0,all: 'all' is neither a GPU number nor a UUID");
     CHECK(*read_allocation({{"ROCR_VISIBLE_DEVICES", "2"}}, "h").granted_gpus == Names{"2"});
     CHECK(read_allocation({{"ROCR_VISIBLE_DEVICES", "2"}}, "h").gpus_are_masked);
+    CHECK(*read_allocation({{"HIP_VISIBLE_DEVICES", "2"}}, "h").granted_gpus == Names{"2"});
+    // HIP counts what ROCr leaves it; what is beyond that is not there.
+    CHECK(*read_allocation({{"ROCR_VISIBLE_DEVICES", "2,5,7"}, {"HIP_VISIBLE_DEVICES", "2,0,3"}}, "h").granted_gpus ==
+          Names{"7", "2"});
 }
 
 TEST_CASE("a Slurm step on four nodes") {
