@@ -12,11 +12,11 @@ struct TopologyOptions {
     std::string sysfs_root = "/sys";
     std::string proc_root = "/proc";
     std::string dev_root = "/dev";
-    std::optional<std::vector<int>> allowed_cpus;  ///< nothing: sched_getaffinity(2), which honours the cpuset
-    bool cpu_model = false;                        ///< read the CPU's name: /proc/cpuinfo can take milliseconds
-    bool details = false;       ///< whole GID tables, ports that are down, speeds of virtual interfaces, xGMI links
-    bool driver_facts = false;  ///< ask NVIDIA's driver for memory sizes and NVLinks: tens of milliseconds and more
-    std::string nvml_library;   ///< for tests; empty: NVML's own, and only under this machine's roots
+    std::optional<std::vector<int>> allowed_cpus = {};  ///< nothing: sched_getaffinity(2), which honours the cpuset
+    bool cpu_model = false;                             ///< read the CPU's name: /proc/cpuinfo can take milliseconds
+    bool details = false;           ///< whole GID tables, ports that are down, speeds of virtual interfaces, xGMI links
+    bool driver_facts = false;      ///< ask NVIDIA's driver for memory sizes and NVLinks: tens of milliseconds and more
+    std::string nvml_library = {};  ///< for tests; empty: NVML's own, and only under this machine's roots
 };
 
 /// This machine, from sysfs and procfs: docs/topology.md says which fact comes from where. Takes well under a
