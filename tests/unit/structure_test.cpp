@@ -33,6 +33,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"launcher/allocation", {"lib/base"}},
     {"launcher/topology", {"lib/base"}},
     {"launcher/binding", {"lib/base", "launcher/topology"}},
+    {"launcher/drawing", {"lib/base", "launcher/topology"}},
     {"launcher/nccl_env", {"lib/base", "launcher/topology", "launcher/allocation"}},
     {"launcher/plan",
      {"lib/base", "lib/session", "launcher/spec", "launcher/allocation", "launcher/topology", "launcher/binding",
