@@ -300,7 +300,7 @@ TEST_CASE("the reporter shows a job from its banner to its end, and records ever
     const std::string dir = directory.path;
     CHECK(read_available(err.reader.get()) ==
           "autolaunch 0.1   job 7 gpt   1 node x 1 rank   run dir " + dir +
-              "\n  started   2 ranks in 5 ms\nstep 1/10\n" +
+              "\n  started   2 ranks in 5 ms · bound as planned: 0/2\nstep 1/10\n" +
               "\n✗ rank 0 (pid 42) exited with code 1, 3.0 s after it started\n    the last lines of its stderr:\n"
               "      | loaded\n      | ValueError: bad shard\n    more: less " +
               stderr_path + "\nfailed after 3.0 s · exit code 1 · " + dir + "\n");
@@ -326,7 +326,7 @@ TEST_CASE("quiet leaves out banner and closing line, not warnings and failures; 
         CHECK(shown.find("heed this") != std::string::npos);
         CHECK(shown.find("✗ rank 0 could not be started: no such program\n    check the path\n") != std::string::npos);
         CHECK((shown.find("run dir") == std::string::npos) == quiet);
-        CHECK((shown.find("  restarted 1 rank in 80 ms\n") == std::string::npos) == quiet);
+        CHECK((shown.find("  restarted 1 rank in 80 ms · bound as planned: 0/1\n") == std::string::npos) == quiet);
         CHECK((shown.find("failed after 2.0 s · exit code 127 · 1 restart\n") == std::string::npos) == quiet);
     }
 }
