@@ -67,7 +67,9 @@ TEST_CASE("ranks of several nodes find each other, however many each has") {
 
 TEST_CASE("what ranks publish is fetched on demand when fences carry no data") {
     if (!is_pmix()) return;
-    MpiRunOptions options = options_for({2, 2}, "ok");
+    // One rank a node: with these settings Open MPI 4.1 does not wait for ranks beside it, and fails now and then with
+    // "PML add procs failed: Not found", under mpirun as well (12 of 187 runs of 4 ranks).
+    MpiRunOptions options = options_for({1, 1, 1, 1}, "ok");
     options.environment = {"OMPI_MCA_pmix_base_collect_data=0", "OMPI_MCA_pmix_base_async_modex=1"};
     const auto result = run_mpi(options);
     INFO(everything(result));
