@@ -55,7 +55,8 @@ RankLocality near_gpu(const NodeTopology& topology, int position, int ordinal, s
     locality.cpus = sorted_intersection(gpu.local_cpus, topology.allowed_cpus);
     const std::string node = gpu.numa_node ? fmt::format("NUMA node {}", *gpu.numa_node) : "several NUMA nodes";
     if (!locality.cpus.empty()) {
-        locality.where = fmt::format("GPU {} is on {} ({})", ordinal, node, gpu.numa_source);
+        const std::string place = gpu.numa_node ? "on " + node : "near CPUs " + format_list(locality.cpus);
+        locality.where = fmt::format("GPU {} is {} ({})", ordinal, place, gpu.numa_source);
         narrow_to_l3(topology, gpu, locality);
         return locality;
     }

@@ -38,6 +38,7 @@ Json gpu_json(const RankPlan& rank) {
             {"uuid", rank.gpu->uuid},
             {"model", rank.gpu->model},
             {"vendor", rank.gpu->vendor},
+            {"partition_of", rank.gpu->partition_of},
             {"numa_node", or_null(rank.gpu->numa_node)},
             {"numa_source", rank.gpu->numa_source}};
 }

@@ -33,7 +33,7 @@ std::string format_rows(const std::vector<Row>& rows, const std::string& indent)
 
 std::string numa_text(const RankPlan& rank) {
     if (!rank.binding.memory_nodes.empty()) return format_list(rank.binding.memory_nodes);
-    if (rank.gpu && rank.gpu->numa_node) return std::to_string(*rank.gpu->numa_node);
+    if (rank.binding.cpus.empty() && rank.gpu && rank.gpu->numa_node) return std::to_string(*rank.gpu->numa_node);
     return "-";
 }
 
@@ -42,6 +42,7 @@ std::string gpu_text(const RankPlan& rank) {
     std::string text = std::to_string(rank.binding.gpu.value_or(0));
     if (!rank.gpu->bdf.empty()) text += " " + rank.gpu->bdf;
     if (!rank.gpu->model.empty()) text += " " + rank.gpu->model;
+    if (!rank.gpu->partition_of.empty()) text += " (a part of it)";
     return text;
 }
 
