@@ -260,6 +260,10 @@ void choose_program(const CommandLine& line, const std::map<std::string, std::st
         if (is_module) throw UsageError("-m needs a module", "autolaunch -m package.train");
         if (!spec.trainer.module.empty()) expand_module(python, spec);
         if (!spec.trainer.command.empty()) return;
+        if (!line.topology_file.empty()) {  // the question is about the machine
+            spec.trainer.command = {"PROGRAM"};
+            return;
+        }
         throw UsageError("there is no program to run",
                          line.spec_file.empty() ? "autolaunch PROGRAM [ARGS], or autolaunch -c FILE"
                                                 : "set trainer.command in " + line.spec_file + ", or write -- PROGRAM");

@@ -53,7 +53,9 @@ Words words_of(Command command) {
             return {"Shows what would be started, where and why, and starts nothing.",
                     "autolaunch plan -c FILE [KEY=VALUE ...] [OPTIONS] [-- PROGRAM ARGS]\n"
                     "       autolaunch plan [OPTIONS] PROGRAM [ARGS]",
-                    "Examples:\n  autolaunch plan -c train.yaml\n  autolaunch plan --json -c train.yaml"};
+                    "Examples:\n"
+                    "  autolaunch plan -c train.yaml                    here and now\n"
+                    "  autolaunch plan --topology dgx.xml --nodes 4     on four machines like the saved one"};
         case Command::validate:
             return {"Checks a spec. Lists every error with file:line:column; exits with 0 when there is none.",
                     "autolaunch validate FILE [KEY=VALUE ...]",
@@ -97,7 +99,7 @@ private:
 
 }  // namespace
 
-OptionParser::OptionParser(Command command) {
+OptionParser::OptionParser(Command command) : command_(command) {
     const Words words = words_of(command);
     app_.description(words.description);
     app_.formatter(std::make_shared<HelpFormatter>(words.usage));
@@ -110,7 +112,13 @@ OptionParser::OptionParser(Command command) {
         app_.add_option("-c,--config", config_, "The spec: a YAML file")->type_name("FILE")->group("General");
     if (command == Command::schema)
         app_.add_flag("--markdown", markdown_, "The keys as Markdown tables")->group("General");
-    if (command == Command::plan) app_.add_flag("--json", json_, "The plan as JSON")->group("General");
+    if (command == Command::plan) {
+        app_.add_flag("--json", json_, "The plan as JSON")->group("General");
+        app_.add_option("--topology", topology_,
+                        "Plan for the machine saved there (by lstopo FILE.xml), not for this one")
+            ->type_name("FILE")
+            ->group("General");
+    }
     if (command != Command::run && command != Command::plan) return;
     add_job_options();
     add_output_options();
@@ -134,7 +142,9 @@ void OptionParser::add_job_options() {
     text("--nproc-per-node", job_.nproc_per_node, "Ranks on each node: auto, cpu, gpu or a number")
         ->type_name("N")
         ->group(group);
-    text("--nnodes", job_.nnodes, "Nodes, or the range MIN:MAX")->type_name("N")->group(group);
+    text(command_ == Command::plan ? "--nnodes,--nodes" : "--nnodes", job_.nnodes, "Nodes, or the range MIN:MAX")
+        ->type_name("N")
+        ->group(group);
     flag("--standalone", job_.standalone, "One node, whatever surrounds it")->group(group);
     text("--node-rank", job_.node_rank, "This node's place among the nodes")->type_name("N")->group(group);
     text("--max-restarts", job_.max_restarts, "Restarts of all ranks after a failure")->type_name("N")->group(group);
@@ -192,7 +202,7 @@ OptionShapes OptionParser::shapes() const {
     for (const CLI::Option* option : app_.get_options()) {
         const std::string long_name = "--" + option->get_lnames().at(0);
         const OptionShape shape{long_name, option->get_items_expected_max() > 0};
-        shapes[long_name] = shape;
+        for (const auto& name : option->get_lnames()) shapes["--" + name] = shape;
         for (const auto& name : option->get_snames()) shapes["-" + name] = shape;
     }
     return shapes;
@@ -217,6 +227,7 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     }
     into.spec_file = config_;
     into.json = json_;
+    into.topology_file = topology_;
     into.markdown = markdown_;
 }
 

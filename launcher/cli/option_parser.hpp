@@ -37,6 +37,8 @@ private:
     bool help_ = false;
     bool version_ = false;
     bool json_ = false;
+    std::string topology_;
+    Command command_;
     bool markdown_ = false;
 };
 

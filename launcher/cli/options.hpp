@@ -26,6 +26,7 @@ struct CommandLine {
     JobOptions defaults;               ///< of PET_* variables; weaker than the spec
     std::vector<std::string> notes;    ///< options that were accepted without effect, one sentence each
     bool json = false;                 ///< plan --json
+    std::string topology_file;         ///< plan --topology
     bool markdown = false;             ///< schema --markdown
     std::string help;                  ///< for Command::help
 };

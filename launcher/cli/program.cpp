@@ -60,7 +60,8 @@ int run_or_plan(const CommandLine& line, const Environment& environment) {
     for (const auto& note : request.notes) complain_once(note, environment);
     if (line.command == Command::run) return run_job(request.spec, environment, build_info::kVersion);
     if (looks_like_stand_in(environment)) return exit_code::kSuccess;  // the node's first task shows it
-    const LaunchPlan plan = plan_here(request.spec, environment);
+    const LaunchPlan plan = line.topology_file.empty() ? plan_here(request.spec, environment)
+                                                       : plan_elsewhere(request.spec, environment, line.topology_file);
     print(line.json ? plan_json(plan) : plan_table(plan));
     return exit_code::kSuccess;
 }

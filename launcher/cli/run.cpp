@@ -17,6 +17,7 @@
 #include "supervise/run_directory.hpp"
 #include "supervise/stay_out.hpp"
 #include "supervise/supervise.hpp"
+#include "topology/load_capture.hpp"
 #include "topology/read_topology.hpp"
 
 #include <unistd.h>
@@ -113,6 +114,15 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
     const Roster roster = assume_alike(allocation, shape.ranks_here, now_text());
     LaunchPlan plan = make_plan(spec, allocation, topology, roster, environment, std::filesystem::current_path());
     plan.mpi = choose_mpi(plan, environment);
+    return plan;
+}
+
+LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment, const std::string& file) {
+    LaunchPlan plan = plan_saved_machine(spec, load_capture(file), file, environment, std::filesystem::current_path());
+    if (spec.trainer.mpi == "auto")
+        plan.mpi.reason = "not decided: the program that counts is on the saved machine";
+    else
+        plan.mpi = choose_mpi(plan, environment);
     return plan;
 }
 

@@ -10,6 +10,9 @@ namespace autolaunch::launcher {
 /// Throws Error.
 LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment);
 
+/// The same for `spec.resources.nodes` machines like the one whose topology is saved in `file`.
+LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment, const std::string& file);
+
 /// `autolaunch run`, from a spec to an exit code. `environment` is the program's own; `version` goes into the banner.
 /// Throws Error before anything is started.
 ///

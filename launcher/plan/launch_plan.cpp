@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "binding/hca_pairing.hpp"
+#include "plan/job_shape.hpp"
 #include "plan/rank_environment.hpp"
 #include "plan/unused_settings.hpp"
 #include "plan/usable_gpus.hpp"
@@ -187,6 +188,18 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
     pair_with_hcas(plan, topology, gpus, allocation);
     for (RankPlan& rank : plan.ranks) rank.environment = planned_environment(plan, rank, environment);
     for (std::string& warning : overridden_contract(spec.trainer.env)) plan.warnings.push_back(std::move(warning));
+    return plan;
+}
+
+LaunchPlan plan_saved_machine(const JobSpec& spec, const NodeTopology& topology, const std::string& file,
+                              const EnvironmentMap& environment, const std::string& current_dir) {
+    Allocation allocation;
+    allocation.node_names.resize(static_cast<std::size_t>(std::max(spec.resources.nodes, 1)));
+    allocation.node_names.front() = topology.hostname;
+    const JobShape shape = decide_shape(spec, allocation, topology);
+    const Roster roster = assume_alike(allocation, shape.ranks_here, "saved-machine");
+    LaunchPlan plan = make_plan(spec, allocation, topology, roster, environment, current_dir);
+    plan.saved_machine = file;
     return plan;
 }
 

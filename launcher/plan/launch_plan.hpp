@@ -38,6 +38,7 @@ struct LaunchPlan {
     std::string run_id;
     std::string run_dir;                  ///< absolute
     std::string hostname;                 ///< this node
+    std::string saved_machine = {};       ///< the file this node's topology was read from; empty: the node itself
     std::vector<std::string> node_names;  ///< by node rank; empty where nobody has named the node yet
     int node_rank = 0;
     int world_size = 1;
@@ -87,6 +88,11 @@ EnvironmentMap settings_of_user(const JobSpec& spec, const EnvironmentMap& envir
 LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const NodeTopology& topology,
                      const Roster& roster, const EnvironmentMap& environment, const std::string& current_dir,
                      const NcclSite& nccl = {});
+
+/// The same for a machine that is not here (its topology was saved there): `spec.resources.nodes` of it, all alike, of
+/// which this is the first. What a scheduler grants on this machine does not count. Pure.
+LaunchPlan plan_saved_machine(const JobSpec& spec, const NodeTopology& topology, const std::string& file,
+                              const EnvironmentMap& environment, const std::string& current_dir);
 
 /// The complete environment of one rank in one generation, "NAME=value" each: inherited, plus planned, plus facts.
 std::vector<std::string> rank_environment(const LaunchPlan& plan, const RankPlan& rank, const GenerationFacts& facts,

@@ -75,6 +75,7 @@ std::string plan_json(const LaunchPlan& plan) {
                         {"run_dir", plan.run_dir},
                         {"workdir", plan.workdir},
                         {"hostname", plan.hostname},
+                        {"saved_machine", plan.saved_machine},
                         {"nodes", {{"count", plan.node_count}, {"names", plan.node_names}, {"rank", plan.node_rank}}},
                         {"world_size", plan.world_size},
                         {"binding", binding_mode_name(plan.binding_mode)},

@@ -125,7 +125,10 @@ std::string describe_mpi(const MpiChoice& mpi) { return fmt::format("{}: {}", mp
 
 std::string head(const LaunchPlan& plan) {
     std::string text = fmt::format("{}   run {}\n", plan.job_name, plan.run_id);
-    text += format_rows({{"node", fmt::format("{}, {} of {}", plan.hostname, plan.node_rank + 1, plan.node_count)},
+    std::string node = fmt::format("{}, {} of {}", plan.hostname.empty() ? "unnamed" : plan.hostname,
+                                   plan.node_rank + 1, plan.node_count);
+    if (!plan.saved_machine.empty()) node += ", as saved in " + plan.saved_machine;
+    text += format_rows({{"node", node},
                          {"placement", describe_placement(plan)},
                          {"mpi", describe_mpi(plan.mpi)},
                          {"command", join(plan.ranks.front().argv, " ")},
