@@ -31,7 +31,7 @@ constexpr std::array<IdleOption, 7> kIdleOptions = {{
 constexpr const char* kRunUsage =
     "autolaunch -c FILE [KEY=VALUE ...] [OPTIONS] [-- PROGRAM ARGS]\n"
     "       autolaunch [OPTIONS] PROGRAM [ARGS]\n"
-    "       autolaunch {run|plan|validate|schema} --help";
+    "       autolaunch {run|plan|topo|validate|schema} --help";
 constexpr const char* kRunExamples =
     "Examples:\n"
     "  autolaunch -c train.yaml                             what the spec says\n"
@@ -60,6 +60,13 @@ Words words_of(Command command) {
             return {"Checks a spec. Lists every error with file:line:column; exits with 0 when there is none.",
                     "autolaunch validate FILE [KEY=VALUE ...]",
                     "Examples:\n  autolaunch validate train.yaml\n  autolaunch validate train.yaml model.layers=4"};
+        case Command::topo:
+            return {"Draws a machine: packages, NUMA nodes, GPUs, HCAs and the paths between them.",
+                    "autolaunch topo [--json|--svg] [FILE]",
+                    "FILE is a machine saved elsewhere: by lstopo FILE.xml, NCCL_TOPO_DUMP_FILE, `nvidia-smi topo -m`, "
+                    "or a\n"
+                    "folder with its sys and proc (docs/captures.md).\n\n"
+                    "Examples:\n  autolaunch topo\n  autolaunch topo --svg dgx.xml > dgx.svg"};
         case Command::schema:
             return {"Prints the JSON Schema of a spec, so that editors complete and check it.",
                     "autolaunch schema [--markdown]", "Examples:\n  autolaunch schema > train.schema.json"};
@@ -108,7 +115,7 @@ OptionParser::OptionParser(Command command) : command_(command) {
     app_.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     app_.add_flag("-h,--help", help_, "This text")->group("General");
     app_.add_flag("-V,--version", version_, "Version, commit, compiler and build options")->group("General");
-    if (command != Command::schema)
+    if (command != Command::schema && command != Command::topo)
         app_.add_option("-c,--config", config_, "The spec: a YAML file")->type_name("FILE")->group("General");
     if (command == Command::schema)
         app_.add_flag("--markdown", markdown_, "The keys as Markdown tables")->group("General");
@@ -118,6 +125,10 @@ OptionParser::OptionParser(Command command) : command_(command) {
                         "Plan for the machine saved there (by lstopo FILE.xml), not for this one")
             ->type_name("FILE")
             ->group("General");
+    }
+    if (command == Command::topo) {
+        app_.add_flag("--json", json_, "All facts as JSON (docs/topology-json.md)")->group("General");
+        app_.add_flag("--svg", svg_, "A picture for a browser")->group("General");
     }
     if (command != Command::run && command != Command::plan) return;
     add_job_options();
@@ -228,6 +239,7 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     into.spec_file = config_;
     into.json = json_;
     into.topology_file = topology_;
+    into.svg = svg_;
     into.markdown = markdown_;
 }
 

@@ -37,6 +37,7 @@ private:
     bool help_ = false;
     bool version_ = false;
     bool json_ = false;
+    bool svg_ = false;
     std::string topology_;
     Command command_;
     bool markdown_ = false;

@@ -13,8 +13,11 @@ namespace autolaunch::launcher {
 namespace {
 
 std::optional<Command> subcommand_from(const std::string& word) {
-    static const std::map<std::string, Command> kCommands = {
-        {"run", Command::run}, {"plan", Command::plan}, {"validate", Command::validate}, {"schema", Command::schema}};
+    static const std::map<std::string, Command> kCommands = {{"run", Command::run},
+                                                             {"plan", Command::plan},
+                                                             {"validate", Command::validate},
+                                                             {"schema", Command::schema},
+                                                             {"topo", Command::topo}};
     const auto found = kCommands.find(word);
     return found == kCommands.end() ? std::nullopt : std::optional(found->second);
 }
@@ -68,6 +71,13 @@ void take_file_of_validate(CommandLine& line) {
     if (!words.empty()) throw UsageError(words[0] + ": validate takes one file, then KEY=VALUE");
 }
 
+/// `topo FILE`: that machine, else this one.
+void take_file_of_topo(CommandLine& line) {
+    if (line.program.size() > 1) throw UsageError(line.program[1] + ": topo takes one file at most");
+    if (!line.program.empty()) line.topology_file = line.program[0];
+    if (line.json && line.svg) throw UsageError("--json and --svg exclude each other");
+}
+
 }  // namespace
 
 CommandLine parse_command_line(const std::vector<std::string>& arguments,
@@ -93,6 +103,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     line.options = parser.job_options();
     if (line.command == Command::validate) {
         take_file_of_validate(line);
+    } else if (line.command == Command::topo) {
+        take_file_of_topo(line);
     } else if (line.command == Command::schema) {
         if (!line.program.empty()) throw UsageError(line.program[0] + ": schema takes no arguments");
     } else {

@@ -14,7 +14,7 @@ struct JobOptions {
     std::optional<bool> standalone, module, no_python, run_path, quiet;
 };
 
-enum class Command { run, plan, validate, schema, help, version };
+enum class Command { run, plan, validate, schema, topo, help, version };
 
 /// What the user typed, taken apart but not yet judged.
 struct CommandLine {
@@ -25,8 +25,9 @@ struct CommandLine {
     JobOptions options;                ///< of the command line
     JobOptions defaults;               ///< of PET_* variables; weaker than the spec
     std::vector<std::string> notes;    ///< options that were accepted without effect, one sentence each
-    bool json = false;                 ///< plan --json
-    std::string topology_file;         ///< plan --topology
+    bool json = false;                 ///< plan --json, topo --json
+    std::string topology_file;         ///< plan --topology FILE, topo FILE
+    bool svg = false;                  ///< topo --svg
     bool markdown = false;             ///< schema --markdown
     std::string help;                  ///< for Command::help
 };

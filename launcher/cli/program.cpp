@@ -9,10 +9,15 @@
 #include "cli/options.hpp"
 #include "cli/run.hpp"
 #include "cli/usage_error.hpp"
+#include "drawing/topology_json.hpp"
+#include "drawing/topology_svg.hpp"
+#include "drawing/topology_text.hpp"
 #include "plan/launch_plan.hpp"
 #include "report/exit_codes.hpp"
 #include "spec/schema.hpp"
 #include "spec/spec.hpp"
+#include "topology/load_capture.hpp"
+#include "topology/read_topology.hpp"
 
 #include <unistd.h>
 
@@ -54,6 +59,14 @@ int validate(const CommandLine& line, const Environment& environment) {
     return exit_code::kSuccess;
 }
 
+int topo(const CommandLine& line) {
+    const NodeTopology topology = line.topology_file.empty()
+                                      ? read_local_topology({.cpu_model = true, .details = true, .driver_facts = true})
+                                      : load_capture(line.topology_file);
+    print(line.json ? topology_json(topology) : line.svg ? topology_svg(topology) : topology_text(topology));
+    return exit_code::kSuccess;
+}
+
 int run_or_plan(const CommandLine& line, const Environment& environment) {
     const JobRequest request = job_request(line, environment);
     if (!request.errors.empty()) return report_errors(request.errors, environment);
@@ -77,6 +90,8 @@ int dispatch(const CommandLine& line, const Environment& environment) {
         case Command::schema:
             print(line.markdown ? schema_markdown() : json_schema() + '\n');
             return exit_code::kSuccess;
+        case Command::topo:
+            return topo(line);
         case Command::validate:
             return validate(line, environment);
         case Command::plan:

@@ -40,19 +40,19 @@ std::string gpu_name(const Gpu& gpu) {
 
 std::string short_bdf(const std::string& bdf) { return bdf.starts_with("0000:") ? bdf.substr(5) : bdf; }
 
-std::string format_bytes(std::uint64_t bytes) {
-    if (bytes == 0) return "size unknown";
+std::string describe_size(std::uint64_t bytes) {
     constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    if (bytes == 0) return "size unknown";
     double value = static_cast<double>(bytes);
     std::size_t unit = 0;
     for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
-    return value < 10 && unit > 0 && value != static_cast<int>(value) ? fmt::format("{:.1f} {}", value, kUnits[unit])
-                                                                      : fmt::format("{:.0f} {}", value, kUnits[unit]);
+    const bool is_small = value < 10 && value != static_cast<int>(value);
+    return fmt::format("{:.{}f} {}", value, is_small ? 1 : 0, kUnits[unit]);
 }
 
 std::string describe_gpu(const Gpu& gpu) {
     std::string text = !gpu.model.empty() ? gpu.model : gpu.vendor == "amd" ? "AMD" : "NVIDIA";
-    if (gpu.memory_bytes > 0) text += " · " + format_bytes(gpu.memory_bytes);
+    if (gpu.memory_bytes > 0) text += " · " + describe_size(gpu.memory_bytes);
     return text;
 }
 

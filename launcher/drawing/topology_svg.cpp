@@ -123,8 +123,8 @@ private:
     double draw_node(const NumaBox& node, double x, double y) {
         const std::size_t place = canvas_.reserve();
         const double inside = kNodeWidth - 2 * kGap;
-        canvas_.text(x + kGap, y + kLine, fmt::format("NUMA node {} · {}", node.index, format_bytes(node.memory_bytes)),
-                     "head");
+        canvas_.text(x + kGap, y + kLine,
+                     fmt::format("NUMA node {} · {}", node.index, describe_size(node.memory_bytes)), "head");
         canvas_.text(x + kGap, y + 2 * kLine - 2, shorten("CPU " + format_list(node.cpus), inside), "faint");
         double bottom = y + 2 * kLine + kGap / 2;
         bottom += draw_caches(node.caches, x + kGap, bottom, inside);
@@ -158,7 +158,7 @@ private:
             canvas_.rectangle({x + 4 + column * (kCore + kCoreGap), y + 4 + row * (kCore + kCoreGap), kCore, kCore},
                               "core", "core with CPU " + format_list(core.cpus));
         }
-        canvas_.text(x + 4, y + height - 4, cache.bytes == 0 ? "L3" : format_bytes(cache.bytes), "faint");
+        canvas_.text(x + 4, y + height - 4, cache.bytes == 0 ? "L3" : describe_size(cache.bytes), "faint");
         return height;
     }
 

@@ -33,7 +33,7 @@ std::string describe_caches(const std::vector<CacheBox>& caches) {
     for (const CacheBox& cache : caches) ++counts[cache.bytes];
     std::vector<std::string> parts;
     for (const auto& [bytes, count] : counts) {
-        const std::string size = format_bytes(bytes);
+        const std::string size = describe_size(bytes);
         parts.push_back(count == 1 ? size : fmt::format("{} x {}", count, size));
     }
     return join(parts, ", ");
@@ -76,7 +76,7 @@ std::string draw_groups(const NodeTopology& topology, const std::vector<DeviceGr
 std::string draw_node(const NodeTopology& topology, const NumaBox& node) {
     std::size_t cores = 0;
     for (const CacheBox& cache : node.caches) cores += cache.cores.size();
-    std::string text = fmt::format("  NUMA node {}   {}   {}: CPU {}", node.index, format_bytes(node.memory_bytes),
+    std::string text = fmt::format("  NUMA node {}   {}   {}: CPU {}", node.index, describe_size(node.memory_bytes),
                                    plural(cores, "core"), format_list(node.cpus));
     if (!node.caches.empty()) text += "   L3 " + describe_caches(node.caches);
     return text + '\n' + draw_groups(topology, node.groups, "    ");

@@ -25,7 +25,8 @@ fs::path find_reader() {
 
 ReadCaptureFunction* load_reader() {
     const fs::path path = find_reader();
-    void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    // Global, because hwloc's plugin for all of XML finds hwloc's symbols only there.
+    void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
     void* function = library != nullptr ? ::dlsym(library, kReadCaptureName) : nullptr;
     if (function != nullptr) return reinterpret_cast<ReadCaptureFunction*>(function);
     const char* why = ::dlerror();

@@ -54,9 +54,9 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "launcher/proof", "launcher/pmi", "launcher/control", "launcher/rendezvous", "launcher/endpoints",
       "launcher/logs", "launcher/report"}},
     {"launcher/cli",
-     {"lib/base", "launcher/spec", "launcher/allocation", "launcher/topology", "launcher/plan", "launcher/control",
-      "launcher/rendezvous", "launcher/endpoints", "launcher/spawn", "launcher/pmi", "launcher/logs", "launcher/report",
-      "launcher/supervise"}},
+     {"lib/base", "launcher/spec", "launcher/allocation", "launcher/topology", "launcher/drawing", "launcher/plan",
+      "launcher/control", "launcher/rendezvous", "launcher/endpoints", "launcher/spawn", "launcher/pmi",
+      "launcher/logs", "launcher/report", "launcher/supervise"}},
 };
 
 // Third-party headers that only one room may include.
