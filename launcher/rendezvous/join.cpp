@@ -157,6 +157,7 @@ Joined join_as_head(const Situation& here) {
     joined.member = std::move(outcome.member);
     joined.summary.key_source = security->key_described();
     joined.summary.head_address = outcome.head_address;
+    joined.summary.local_address = outcome.head_address;
     joined.summary.warnings = std::move(outcome.warnings);
     return joined;
 }
@@ -184,6 +185,7 @@ Joined join_as_member(const Situation& here) {
     joined.member = std::move(outcome.member);
     joined.summary.key_source = security->key_described();
     joined.summary.head_address = outcome.head_address;
+    joined.summary.local_address = outcome.local_address;
     return joined;
 }
 

@@ -35,6 +35,7 @@ struct JoinSummary {
     std::string key_source;             ///< empty with one node
     std::string head_address;           ///< numeric, as the other nodes reach the head; empty with one node
     std::vector<std::string> warnings;  ///< environments that differ, by node and variable
+    std::string local_address;          ///< numeric: this node's end of a control connection; empty with one node
 };
 
 struct Joined {

@@ -115,9 +115,10 @@ void MemberJoin::on_welcome(control::Welcome&& welcome) {
     if (welcome.self < 1 || welcome.self >= options_.node_count)
         return fail(exit_code::kNoHost, "the head, " + options_.head_name + ", gave this node a rank that is none", "");
     const std::string address = numeric_address(connection_->remote_endpoint());
+    const std::string local_address = numeric_address(connection_->local_endpoint());
     const std::string who = "the head, " + options_.head_name + " (" + address + "),";
     auto member = make_member(io_, who, welcome.self, options_.node_count, std::exchange(connection_, nullptr));
-    finish({nullptr, std::move(welcome), address, std::move(member)});
+    finish({nullptr, std::move(welcome), address, std::move(member), local_address});
 }
 
 void MemberJoin::on_end(const ConnectionEnd& end) {

@@ -33,6 +33,7 @@ public:
         control::Welcome welcome;
         std::string head_address;
         std::unique_ptr<Member> member;
+        std::string local_address = {};  ///< ours, on the way to the head
     };
     using Handler = std::function<void(Outcome&&)>;
 

@@ -119,6 +119,7 @@ TEST_CASE("nodes join, whatever their number") {
             CHECK(joined.roster.run_name == "run-of-node0");
             CHECK(joined.summary.key_source == "AUTOLAUNCH_JOB_KEY");
             CHECK(joined.summary.head_address == "127.0.0.1");
+            CHECK(joined.summary.local_address == "127.0.0.1");
             CHECK(joined.summary.warnings.empty());
         }
         MESSAGE(count, " nodes joined in ", job.nodes[0].joined.summary.took.count(), " us");
@@ -463,6 +464,7 @@ TEST_CASE("over IPv6 alone") {
     job.join_all();
     REQUIRE(job.all_joined());
     CHECK(job.nodes[0].joined.summary.head_address == "::1");
+    for (const auto& node : job.nodes) CHECK(node.joined.summary.local_address == "::1");
 }
 
 TEST_CASE("who waits for the job may give up") {
