@@ -2,6 +2,7 @@
 
 #include "allocation/allocation.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/nccl_site.hpp"
 #include "cli/node_tasks.hpp"
 #include "endpoints/coordinator.hpp"
 #include "endpoints/socket_directory.hpp"
@@ -94,8 +95,9 @@ struct Prepared {
 Prepared prepare(asio::io_context& io, Joined& joined, const JobSpec& spec, const Allocation& allocation,
                  const NodeTopology& topology, const EnvironmentMap& environment) {
     try {
+        const NcclSite nccl = read_nccl_site(spec, environment, topology, joined.summary.local_address);
         LaunchPlan plan =
-            make_plan(spec, allocation, topology, joined.roster, environment, std::filesystem::current_path());
+            make_plan(spec, allocation, topology, joined.roster, environment, std::filesystem::current_path(), nccl);
         plan.mpi = choose_mpi(plan, environment);
         RunDirectory run_dir(plan);
         return {std::move(plan), std::move(run_dir)};
@@ -112,7 +114,8 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
     const NodeTopology topology = read_local_topology();
     const JobShape shape = decide_shape(spec, allocation, topology);
     const Roster roster = assume_alike(allocation, shape.ranks_here, now_text());
-    LaunchPlan plan = make_plan(spec, allocation, topology, roster, environment, std::filesystem::current_path());
+    LaunchPlan plan = make_plan(spec, allocation, topology, roster, environment, std::filesystem::current_path(),
+                                read_nccl_site(spec, environment, topology));
     plan.mpi = choose_mpi(plan, environment);
     return plan;
 }

@@ -102,7 +102,10 @@ void use_profile(const NcclProfile& profile, Situation& here, NcclEnvironment& d
     }
     for (const VariableChoice& choice : profile.leave)
         if (!here.settings.contains(choice.name)) decided.left.push_back(choice);
-    for (const std::string& sentence : profile.required_text) decided.warnings.push_back(sentence);
+    const bool somebody_set_them = std::any_of(profile.leave.begin(), profile.leave.end(),
+                                               [&](const auto& choice) { return here.settings.contains(choice.name); });
+    if (here.inputs.node_count > 1 && !somebody_set_them)
+        decided.warnings.insert(decided.warnings.end(), profile.required_text.begin(), profile.required_text.end());
 }
 
 bool is_left(const NcclEnvironment& decided, std::string_view name) {
@@ -165,6 +168,7 @@ NcclEnvironment decide_nccl_environment(const NcclInputs& inputs) {
         decided.warnings.insert(decided.warnings.end(), compute.warnings.begin(), compute.warnings.end());
 
     keep(here, decided);
+    if (inputs.profile) decided.profile = inputs.profile->name;
     if (inputs.profile) use_profile(*inputs.profile, here, decided);
     use_rules(here, decided);
     tell_what_is_left(here, decided);

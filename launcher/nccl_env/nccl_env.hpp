@@ -14,7 +14,7 @@ struct NcclProfile {
     std::string name;
     std::vector<VariableChoice> set;         ///< value and why
     std::vector<VariableChoice> leave;       ///< somebody else sets these (a plugin, a site script); value empty
-    std::vector<std::string> required_text;  ///< sentences for people who use it
+    std::vector<std::string> required_text;  ///< for jobs of several nodes in which none of `leave` is set
 };
 
 /// What nccl.conf files say, which NCCL itself would take for what the environment lacks.
@@ -42,6 +42,7 @@ struct NcclEnvironment {
     std::vector<VariableChoice> left;       ///< often set, and better not: NCCL's default is the value
     std::vector<std::string> warnings;      ///< known foot-guns among what was found
     std::vector<std::string> compute_hcas;  ///< by name, as HCAs of the machine; the same for all its ranks
+    std::string profile;                    ///< the name of the one in use; empty: none
     std::vector<VariableChoice> excluded_hcas;  ///< name is the HCA's, reason why it is not for computing
 };
 

@@ -106,6 +106,7 @@ NcclEnvironment plan_nccl(const LaunchPlan& plan, const NodeTopology& topology, 
     if (!plan.spec.nccl.manage) {
         nccl.set.clear();
         nccl.left.clear();
+        nccl.profile.clear();
     }
     for (VariableChoice& kept : nccl.kept) say_where_from(plan.spec, found, kept);
     return nccl;

@@ -108,6 +108,7 @@ std::string with_source(const VariableChoice& choice) {
 std::string nccl_section(const LaunchPlan& plan) {
     const NcclEnvironment& nccl = plan.nccl;
     std::vector<Row> rows, others;
+    if (!nccl.profile.empty()) others.push_back({"profile", nccl.profile, "nccl.profile"});
     for (const VariableChoice& choice : nccl.set)
         rows.push_back({"set", choice.name + "=" + choice.value, with_source(choice)});
     for (const VariableChoice& choice : nccl.kept)

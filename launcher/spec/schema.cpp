@@ -98,7 +98,10 @@ Section nccl_section() {
             false,
             false,
             {{"manage", Form::boolean, FIELD(nccl.manage), "true", "Whether autolaunch may set NCCL variables at all."},
-             {"profile", Form::text, FIELD(nccl.profile), "auto", "auto decides by what the machine has.", {"auto"}},
+             {"profile", Form::text, FIELD(nccl.profile), "auto",
+              "Settings of one kind of cluster: auto (by what the firmware says), none, a name (aws, azure, coreweave, "
+              "gcp, "
+              "generic, oci) or a file's path with a slash."},
              {"env", Form::nccl_map, FIELD(nccl.env), "", "NCCL_* variables as you want them; they win."}}};
 }
 

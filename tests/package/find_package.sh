@@ -18,4 +18,9 @@ grep -q nonesuch "$work/log" || { cat "$work/log"; echo "the unknown component i
 
 "$prefix/bin/autolaunch" --version >"$work/version"
 grep -q "^autolaunch 0.1" "$work/version" || { cat "$work/version"; exit 1; }
+# The profiles of NCCL settings are installed, and the installed program finds them.
+[ -f "$prefix/share/autolaunch/profiles/oci.yaml" ] || { echo "no profiles in $prefix/share/autolaunch"; exit 1; }
+printf 'trainer: {command: ["true"]}\nnccl: {profile: azur}\n' >"$work/spec.yaml"
+"$prefix/bin/autolaunch" plan -c "$work/spec.yaml" >"$work/plan" 2>&1 && { echo "a profile that is missing was accepted"; exit 1; }
+grep -q "did you mean azure?" "$work/plan" || { cat "$work/plan"; exit 1; }
 echo "find_package: consumer built, linked and ran"

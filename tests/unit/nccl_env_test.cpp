@@ -223,7 +223,8 @@ TEST_CASE("a profile sets what the user has not, and keeps us from what others s
     profile.set = {{"NCCL_IB_TC", "41", "lossless", "profile site"}, {"NCCL_IB_SL", "0", "", "profile site"}};
     profile.leave = {{"NCCL_IB_HCA", "", "the plugin's script sets it", "profile site"}};
     profile.required_text = {"source the script"};
-    const auto decided = decide_nccl_environment({.topology = machine, .found = found, .profile = profile});
+    const auto decided =
+        decide_nccl_environment({.topology = machine, .found = found, .profile = profile, .node_count = 2});
     CHECK(value_in(decided.set, "NCCL_IB_TC") == "41");
     CHECK(find(decided.set, "NCCL_IB_TC")->source == "profile site");
     CHECK(value_in(decided.kept, "NCCL_IB_SL") == "1");

@@ -291,6 +291,38 @@ TEST_CASE("NCCL is left alone without GPUs, or when the spec says so") {
     CHECK_FALSE(has_debug(plan_of(unmanaged, local(), kGpuMachine)));
 }
 
+TEST_CASE("NCCL's settings from outside the machine: interface, nccl.conf and profile") {
+    NodeTopology topology = kGpuMachine;
+    topology.network_interfaces = {{"eth7"}};
+    const Roster roster = {{{"n0", 8}, {"n1", 8}}, 1, "run"};
+    NcclSite site;
+    site.rendezvous_interface = "eth7";
+    site.conf.settings = {{"NCCL_DEBUG", "INFO", "in /etc/nccl.conf", "/etc/nccl.conf:4"}};
+    site.profile = NcclProfile{"oci", {{"NCCL_IB_TC", "41", "lossless", "profile oci"}}, {}, {}};
+    JobSpec spec = trainer();
+    const auto plan = make_plan(spec, slurm(2), topology, roster, {}, "/", site);
+    const auto environment = as_map(rank_environment(plan, plan.ranks[0], kFacts, {}));
+    CHECK(environment.at("NCCL_SOCKET_IFNAME") == "=eth7");
+    CHECK(environment.at("GLOO_SOCKET_IFNAME") == "eth7");
+    CHECK(environment.at("NCCL_IB_TC") == "41");
+    CHECK_FALSE(environment.contains("NCCL_DEBUG"));  // NCCL reads the file itself
+    const std::string table = plan_table(plan);
+    CHECK(table.find("in /etc/nccl.conf (/etc/nccl.conf:4)") != std::string::npos);
+    CHECK(table.find("lossless (profile oci)") != std::string::npos);
+    CHECK(table.find("at start                the interface") == std::string::npos);
+    CHECK(
+        plan_table(make_plan(spec, slurm(2), topology, roster, {}, "/")).find("the interface that reaches the head") !=
+        std::string::npos);
+
+    spec.nccl.manage = false;
+    const auto unmanaged = make_plan(spec, slurm(2), topology, roster, {}, "/", site);
+    const auto left_alone = as_map(rank_environment(unmanaged, unmanaged.ranks[0], kFacts, {}));
+    for (const auto& [name, value] : left_alone) {
+        CHECK_FALSE(name.starts_with("NCCL_"));
+        CHECK(name != "GLOO_SOCKET_IFNAME");
+    }
+}
+
 TEST_CASE("of whose end Slurm can be asked") {
     CHECK(plan_of(trainer({"t"})).slurm_job_id.empty());
     Allocation allocation = slurm(1);

@@ -34,7 +34,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"launcher/topology", {"lib/base"}},
     {"launcher/binding", {"lib/base", "launcher/topology"}},
     {"launcher/drawing", {"lib/base", "launcher/topology"}},
-    {"launcher/nccl_env", {"lib/base", "launcher/topology", "launcher/allocation"}},
+    {"launcher/nccl_env", {"lib/base", "launcher/spec", "launcher/topology", "launcher/allocation"}},
     {"launcher/plan",
      {"lib/base", "lib/session", "launcher/spec", "launcher/allocation", "launcher/topology", "launcher/binding",
       "launcher/nccl_env"}},
@@ -54,9 +54,9 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "launcher/proof", "launcher/pmi", "launcher/control", "launcher/rendezvous", "launcher/endpoints",
       "launcher/logs", "launcher/report"}},
     {"launcher/cli",
-     {"lib/base", "launcher/spec", "launcher/allocation", "launcher/topology", "launcher/drawing", "launcher/plan",
-      "launcher/control", "launcher/rendezvous", "launcher/endpoints", "launcher/spawn", "launcher/pmi",
-      "launcher/logs", "launcher/report", "launcher/supervise"}},
+     {"lib/base", "launcher/spec", "launcher/allocation", "launcher/topology", "launcher/nccl_env", "launcher/drawing",
+      "launcher/plan", "launcher/control", "launcher/rendezvous", "launcher/endpoints", "launcher/spawn",
+      "launcher/pmi", "launcher/logs", "launcher/report", "launcher/supervise"}},
 };
 
 // Third-party headers that only one room may include.
