@@ -31,7 +31,7 @@ constexpr std::array<IdleOption, 7> kIdleOptions = {{
 constexpr const char* kRunUsage =
     "autolaunch -c FILE [KEY=VALUE ...] [OPTIONS] [-- PROGRAM ARGS]\n"
     "       autolaunch [OPTIONS] PROGRAM [ARGS]\n"
-    "       autolaunch {run|plan|topo|validate|schema} --help";
+    "       autolaunch {run|plan|topo|validate|schema|lint} --help";
 constexpr const char* kRunExamples =
     "Examples:\n"
     "  autolaunch -c train.yaml                             what the spec says\n"
@@ -70,6 +70,13 @@ Words words_of(Command command) {
         case Command::schema:
             return {"Prints the JSON Schema of a spec, so that editors complete and check it.",
                     "autolaunch schema [--markdown]", "Examples:\n  autolaunch schema > train.schema.json"};
+        case Command::lint:
+            return {"Names the mistakes in batch scripts, specs, gres.conf and slurm.conf. Runs nothing.",
+                    "autolaunch lint [OPTIONS] FILE...\n       autolaunch lint --rules [--markdown]",
+                    "Exits with 0 when there is nothing, or only info, and with 1 otherwise.\n"
+                    "A comment `autolaunch-lint: ignore=RULE` silences a rule on its line and on the next.\n\n"
+                    "Examples:\n  autolaunch lint job.sh train.yaml\n"
+                    "  autolaunch lint --slurm-conf /etc/slurm/slurm.conf job.sh"};
         default:
             return {"Starts the ranks of a distributed training job, places and watches them.", kRunUsage,
                     kRunExamples};
@@ -115,7 +122,7 @@ OptionParser::OptionParser(Command command) : command_(command) {
     app_.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     app_.add_flag("-h,--help", help_, "This text")->group("General");
     app_.add_flag("-V,--version", version_, "Version, commit, compiler and build options")->group("General");
-    if (command != Command::schema && command != Command::topo)
+    if (command != Command::schema && command != Command::topo && command != Command::lint)
         app_.add_option("-c,--config", config_, "The spec: a YAML file")->type_name("FILE")->group("General");
     if (command == Command::schema)
         app_.add_flag("--markdown", markdown_, "The keys as Markdown tables")->group("General");
@@ -130,6 +137,7 @@ OptionParser::OptionParser(Command command) : command_(command) {
         app_.add_flag("--json", json_, "All facts as JSON (docs/topology-json.md)")->group("General");
         app_.add_flag("--svg", svg_, "A picture for a browser")->group("General");
     }
+    if (command == Command::lint) add_lint_options();
     if (command != Command::run && command != Command::plan) return;
     add_job_options();
     add_output_options();
@@ -146,6 +154,19 @@ CLI::Option* OptionParser::flag(const std::string& names, std::optional<bool>& v
     // CLI11 gives --flag=false as -1.
     const std::function<void(std::int64_t)> store = [&value](std::int64_t count) { value = count > 0; };
     return app_.add_flag_function(names, store, description);
+}
+
+void OptionParser::add_lint_options() {
+    app_.add_option("--kind", kind_,
+                    "What the files are: script, spec, gres.conf or slurm.conf. Without it: by content")
+        ->type_name("KIND")
+        ->group("General");
+    app_.add_option("--slurm-conf", slurm_conf_, "The cluster's slurm.conf, to check against its nodes")
+        ->type_name("FILE")
+        ->group("General");
+    app_.add_flag("--json", json_, "The findings as JSON")->group("General");
+    app_.add_flag("--rules", rules_, "Lists the rules")->group("General");
+    app_.add_flag("--markdown", markdown_, "The rules as a Markdown table")->group("General");
 }
 
 void OptionParser::add_job_options() {
@@ -241,6 +262,9 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     into.topology_file = topology_;
     into.svg = svg_;
     into.markdown = markdown_;
+    into.rules = rules_;
+    into.lint_kind = kind_;
+    into.slurm_conf = slurm_conf_;
 }
 
 }  // namespace autolaunch::launcher

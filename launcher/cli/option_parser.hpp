@@ -23,6 +23,7 @@ public:
     const JobOptions& job_options() const { return job_; }
 
 private:
+    void add_lint_options();
     void add_job_options();
     void add_output_options();
     void add_rendezvous_options();
@@ -41,6 +42,9 @@ private:
     std::string topology_;
     Command command_;
     bool markdown_ = false;
+    bool rules_ = false;
+    std::string kind_;
+    std::string slurm_conf_;
 };
 
 }  // namespace autolaunch::launcher

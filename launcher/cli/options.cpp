@@ -13,11 +13,9 @@ namespace autolaunch::launcher {
 namespace {
 
 std::optional<Command> subcommand_from(const std::string& word) {
-    static const std::map<std::string, Command> kCommands = {{"run", Command::run},
-                                                             {"plan", Command::plan},
-                                                             {"validate", Command::validate},
-                                                             {"schema", Command::schema},
-                                                             {"topo", Command::topo}};
+    static const std::map<std::string, Command> kCommands = {
+        {"run", Command::run},       {"plan", Command::plan}, {"validate", Command::validate},
+        {"schema", Command::schema}, {"topo", Command::topo}, {"lint", Command::lint}};
     const auto found = kCommands.find(word);
     return found == kCommands.end() ? std::nullopt : std::optional(found->second);
 }
@@ -78,6 +76,16 @@ void take_file_of_topo(CommandLine& line) {
     if (line.json && line.svg) throw UsageError("--json and --svg exclude each other");
 }
 
+void check_lint(const CommandLine& line) {
+    if (line.rules != line.program.empty())
+        throw UsageError(line.rules ? "--rules takes no file" : "lint needs a file",
+                         "autolaunch lint job.sh train.yaml");
+    if (line.markdown && !line.rules) throw UsageError("--markdown goes with --rules");
+    // Behind the first file, options would be taken for files.
+    for (const auto& file : line.program)
+        if (file.starts_with("--")) throw UsageError(file + ": options come before the files");
+}
+
 }  // namespace
 
 CommandLine parse_command_line(const std::vector<std::string>& arguments,
@@ -105,6 +113,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
         take_file_of_validate(line);
     } else if (line.command == Command::topo) {
         take_file_of_topo(line);
+    } else if (line.command == Command::lint) {
+        check_lint(line);
     } else if (line.command == Command::schema) {
         if (!line.program.empty()) throw UsageError(line.program[0] + ": schema takes no arguments");
     } else {

@@ -14,7 +14,7 @@ struct JobOptions {
     std::optional<bool> standalone, module, no_python, run_path, quiet;
 };
 
-enum class Command { run, plan, validate, schema, topo, help, version };
+enum class Command { run, plan, validate, schema, topo, lint, help, version };
 
 /// What the user typed, taken apart but not yet judged.
 struct CommandLine {
@@ -25,10 +25,13 @@ struct CommandLine {
     JobOptions options;                ///< of the command line
     JobOptions defaults;               ///< of PET_* variables; weaker than the spec
     std::vector<std::string> notes;    ///< options that were accepted without effect, one sentence each
-    bool json = false;                 ///< plan --json, topo --json
+    bool json = false;                 ///< plan --json, topo --json, lint --json
     std::string topology_file;         ///< plan --topology FILE, topo FILE
     bool svg = false;                  ///< topo --svg
-    bool markdown = false;             ///< schema --markdown
+    bool markdown = false;             ///< schema --markdown, lint --rules --markdown
+    bool rules = false;                ///< lint --rules
+    std::string lint_kind;             ///< lint --kind
+    std::string slurm_conf;            ///< lint --slurm-conf
     std::string help;                  ///< for Command::help
 };
 

@@ -5,6 +5,7 @@
 #include "cli/build_info.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/job_options.hpp"
+#include "cli/lint_files.hpp"
 #include "cli/node_tasks.hpp"
 #include "cli/options.hpp"
 #include "cli/run.hpp"
@@ -67,6 +68,23 @@ int topo(const CommandLine& line) {
     return exit_code::kSuccess;
 }
 
+void complain_about(const Error& error) {
+    complain(error.what());
+    if (error.hint().empty()) return;
+    for (const auto& line : split(error.hint(), '\n')) complain("  " + line);
+}
+
+int run_lint(const CommandLine& line, const Environment& environment) {
+    try {
+        const LintOutcome outcome = lint_files(line, environment);
+        print(outcome.text);
+        return outcome.exit_code;
+    } catch (const SystemError& error) {  // a folder, or no permission
+        complain_about(error);
+        return exit_code::kNoInput;
+    }
+}
+
 int run_or_plan(const CommandLine& line, const Environment& environment) {
     const JobRequest request = job_request(line, environment);
     if (!request.errors.empty()) return report_errors(request.errors, environment);
@@ -94,17 +112,13 @@ int dispatch(const CommandLine& line, const Environment& environment) {
             return topo(line);
         case Command::validate:
             return validate(line, environment);
+        case Command::lint:
+            return run_lint(line, environment);
         case Command::plan:
         case Command::run:
             return run_or_plan(line, environment);
     }
     return exit_code::kInternal;
-}
-
-void complain_about(const Error& error) {
-    complain(error.what());
-    if (error.hint().empty()) return;
-    for (const auto& line : split(error.hint(), '\n')) complain("  " + line);
 }
 
 }  // namespace

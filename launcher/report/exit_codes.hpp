@@ -5,6 +5,7 @@ namespace autolaunch::launcher::exit_code {
 // autolaunch's own exit codes, after sysexits.h; docs/exit-codes.md lists them. A job whose first failing rank exited
 // with C exits with C; one whose first failing rank died of signal N, or that was stopped by signal N, with 128 + N.
 inline constexpr int kSuccess = 0;
+inline constexpr int kFindings = 1;         // of `autolaunch lint`: it found mistakes
 inline constexpr int kUsage = 64;           // the command line makes no sense
 inline constexpr int kBadSpec = 65;         // train.yaml is wrong; every error was listed
 inline constexpr int kNoInput = 66;         // a file that was named cannot be read

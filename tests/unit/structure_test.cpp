@@ -31,6 +31,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"lib/checkpoint", {"lib/base", "lib/session", "lib/comm", "lib/fsdp"}},
     {"launcher/spec", {"lib/base"}},
     {"launcher/allocation", {"lib/base"}},
+    {"launcher/lint", {"lib/base", "launcher/spec", "launcher/allocation"}},
     {"launcher/topology", {"lib/base"}},
     {"launcher/binding", {"lib/base", "launcher/topology"}},
     {"launcher/drawing", {"lib/base", "launcher/topology"}},
@@ -54,9 +55,9 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
       "launcher/proof", "launcher/pmi", "launcher/control", "launcher/rendezvous", "launcher/endpoints",
       "launcher/logs", "launcher/report"}},
     {"launcher/cli",
-     {"lib/base", "launcher/spec", "launcher/allocation", "launcher/topology", "launcher/nccl_env", "launcher/drawing",
-      "launcher/plan", "launcher/control", "launcher/rendezvous", "launcher/endpoints", "launcher/spawn",
-      "launcher/pmi", "launcher/logs", "launcher/report", "launcher/supervise"}},
+     {"lib/base", "launcher/spec", "launcher/allocation", "launcher/lint", "launcher/topology", "launcher/nccl_env",
+      "launcher/drawing", "launcher/plan", "launcher/control", "launcher/rendezvous", "launcher/endpoints",
+      "launcher/spawn", "launcher/pmi", "launcher/logs", "launcher/report", "launcher/supervise"}},
 };
 
 // Third-party headers that only one room may include.

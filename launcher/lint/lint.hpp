@@ -1,0 +1,50 @@
+#pragma once
+#include "lint/rule.hpp"
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+// What mistakes are in this script or spec? Reads text, executes nothing. docs/lint.md lists the rules.
+
+inline constexpr std::size_t kMaxLintBytes = std::size_t{4} << 20;
+
+struct LintRequest {
+    std::string file;                                ///< as the user named it; a spec's includes are relative to it
+    std::string text;                                ///< its content
+    std::optional<FileKind> kind;                    ///< else by content
+    std::map<std::string, std::string> environment;  ///< for ${VAR} of a spec
+    std::string cluster_text;                        ///< of --slurm-conf; empty without
+    std::function<bool(const std::string&)> folder_exists = {};
+};
+
+struct Finding {
+    std::string file;
+    int line = 0;
+    Severity severity = Severity::info;
+    std::string rule, message, why, fix;
+};
+
+/// By line. Lines that say `autolaunch-lint: ignore=RULE,…` silence those rules on themselves and on the next line.
+/// Throws Error{invalid_argument} for a file above kMaxLintBytes; reads the files that a spec includes; otherwise pure.
+std::vector<Finding> lint(const LintRequest& request);
+
+/// By content: #! and #SBATCH, KEY=VALUE lines of Slurm, else a spec; the name decides where the content does not.
+FileKind guess_kind(const std::string& file, std::string_view text);
+/// "script", "spec", "gres.conf", "slurm.conf".
+std::optional<FileKind> kind_from_name(std::string_view name);
+
+const char* severity_name(Severity severity);
+bool has_mistakes(const std::vector<Finding>& findings);  ///< warnings or errors
+
+std::string findings_text(const std::vector<Finding>& findings);
+std::string findings_json(const std::vector<Finding>& findings);
+std::string rules_text();
+std::string rules_markdown();  ///< docs/lint.md ends with it
+
+}  // namespace autolaunch::launcher

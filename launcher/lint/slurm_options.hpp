@@ -1,0 +1,39 @@
+#pragma once
+#include "lint/shell_script.hpp"
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+/// One option of sbatch or srun as it was given, under its long name without dashes.
+struct SlurmOption {
+    std::string name;
+    Word value;
+    bool has_value = false;
+    bool short_form = false;
+    int line = 0;
+};
+
+/// An option that sbatch does not know, as written, and the nearest that it knows (may be empty).
+struct UnknownOption {
+    std::string written, nearest;
+    int line = 0;
+};
+
+struct ParsedOptions {
+    std::vector<SlurmOption> options;
+    std::vector<UnknownOption> unknown;
+    std::size_t rest = 0;  ///< index of the first word that is no option
+};
+
+enum class SlurmProgram { sbatch, srun };
+
+/// Takes `words` apart as getopt_long does for that program: -N4, -N 4, --nodes=4, --nodes 4, unique beginnings of long
+/// names; ends at the first word that is no option, or behind `--`. The options are those of Slurm 22.05's manual pages
+/// and what later versions added. Pure.
+ParsedOptions parse_slurm_options(std::span<const Word> words, SlurmProgram program);
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,44 @@
+#pragma once
+#include "lint/launches.hpp"
+#include "lint/sbatch_script.hpp"
+#include "lint/slurm_conf.hpp"
+#include "lint/spec_file.hpp"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+enum class FileKind { script, spec, gres_conf, slurm_conf };
+
+/// A variable that the file puts into the environment of what it starts.
+struct EnvironmentSetting {
+    std::string name, value;
+    int line = 0;
+    bool literal = true;   ///< the value is written out, nothing in it is replaced
+    bool exported = true;  ///< reaches programs; a plain NAME=VALUE of a script only reaches its own lines
+};
+
+/// What the rules look at: a file, read once. Of the parts below only that of its kind is filled; the others are empty,
+/// so that a rule for another kind finds nothing.
+struct Subject {
+    FileKind kind = FileKind::script;
+    SbatchScript script = {};
+    std::vector<Launch> launches = {};  ///< of the script
+    SpecFile spec = {};
+    ConfFile conf = {};
+    std::vector<EnvironmentSetting> environment =
+        {};  ///< of a script's exports, prefixes and --export, or a spec's env
+
+    ConfFile cluster = {};                                       ///< --slurm-conf; empty without
+    std::function<bool(const std::string&)> folder_exists = {};  ///< relative to where one submits; empty: not known
+
+    /// More machines than one, as far as the file says.
+    bool many_nodes() const;
+    bool exclusive() const;
+    long long nodes() const;
+};
+
+}  // namespace autolaunch::launcher

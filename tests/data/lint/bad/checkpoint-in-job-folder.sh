@@ -1,0 +1,5 @@
+#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=8 --exclusive
+CKPT_DIR=/shared/runs/$SLURM_JOB_ID
+exec srun autolaunch train.py --checkpoint-dir "$CKPT_DIR"
+# lint-expect: 3

@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH --nodes=1
+srun ./prepare
+# lint-expect: 1

@@ -1,0 +1,3 @@
+#SBATCH --nodes=1
+srun ./prepare
+# lint-expect: 1

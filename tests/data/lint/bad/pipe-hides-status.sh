@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=8 --exclusive
+srun autolaunch -c train.yaml 2>&1 | tee train.log
+# lint-expect: 3

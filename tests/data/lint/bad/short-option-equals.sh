@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH -N=4
+srun ./prepare
+# lint-expect: 2

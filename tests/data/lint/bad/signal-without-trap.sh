@@ -1,0 +1,5 @@
+#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=8 --exclusive
+#SBATCH --signal=B:USR1@120
+srun autolaunch -c train.yaml
+# lint-expect: 3

@@ -1,0 +1,4 @@
+#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=1 --gpus-per-node=8 --exclusive
+exec torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d --rdzv-endpoint=$HEAD:0 train.py
+# lint-expect: 3

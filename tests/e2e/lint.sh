@@ -1,0 +1,68 @@
+# `autolaunch lint`, as a person meets it: text, JSON, kinds, exit codes, and that nothing of a script is run.
+. "$AUTOLAUNCH_SOURCE_DIR/tests/e2e/lib.sh"
+samples=$AUTOLAUNCH_SOURCE_DIR/tests/data/lint
+
+# lints EXPECTED_CODE ARGUMENTS...: leaves what it said in out.log
+lints() {
+    local expected=$1 code=0
+    shift
+    "$AUTOLAUNCH" lint "$@" >out.log 2>&1 || code=$?
+    expect "exit code of lint $*" "$expected" "$code"
+}
+
+lints 1 "$samples/bad/nccl-ib-disable.sh"
+contains "the finding" out.log "nccl-ib-disable.sh:3: warning: NCCL_IB_DISABLE=1"
+contains "its rule" out.log "[nccl-ib-disable]"
+contains "why" out.log "    why: "
+contains "the remedy" out.log "    fix: remove it"
+
+mkdir logs
+lints 0 "$samples/good/torchrun_c10d.sh" "$samples/good/gres.conf" "$samples/good/train.yaml"
+[ -s out.log ] && fail "good files gave findings"
+lints 0 "$samples/bad/nccl-debug.sh"
+contains "info alone is no failure" out.log ": info: "
+lints 1 "$samples/good/mpi.sh" "$samples/bad/gres-file-twice.conf"
+lints 1 --kind gres.conf "$samples/bad/gres-file-twice.conf"
+contains "the file's kind as told" out.log "[gres-file-twice]"
+lints 1 "$samples/bad/spec-error.yaml"
+contains "the spec's own errors" out.log 'did you mean "max_restarts"?'
+lints 1 --slurm-conf "$samples/slurm.conf" "$samples/bad/beyond-node.sh"
+contains "the cluster's nodes" out.log "the largest node has 128"
+
+lints 1 --json "$samples/bad/fixed-port.sh"
+python3 -c 'import json, sys
+findings = json.load(open("out.log"))["findings"]
+assert [(f["rule"], f["line"], f["severity"]) for f in findings] == [("fixed-port", 4, "warning")], findings' ||
+    fail "the JSON is not as expected"
+
+cat >runs.sh <<'END'
+#!/bin/bash
+#SBATCH --nodes=1
+touch ran-a; x=$(touch ran-b) y=`touch ran-c`
+cat <(touch ran-d)
+END
+lints 0 runs.sh
+for trace in ran-?; do [ -e "$trace" ] && fail "lint ran a command of the script"; done
+printf '#!/bin/bash\n#SBATCH --nodes=1 --output=later/%%j.out\nsrun ./a\n' >folder.sh
+lints 1 folder.sh
+contains "a folder that is not there" out.log "folder.sh:2: error: there is no folder later"
+mkdir later
+lints 0 folder.sh
+
+lints 64
+lints 64 --kind yaml runs.sh
+contains "the kinds" out.log "gres.conf"
+lints 64 --rules runs.sh
+lints 64 --markdown runs.sh
+lints 64 runs.sh --json
+contains "the order" out.log "options come before the files"
+lints 66 nowhere.sh
+lints 66 .
+lints 66 --slurm-conf nowhere.conf runs.sh
+head -c 5000000 /dev/zero >large.sh
+lints 65 large.sh
+lints 0 --rules
+contains "the list of rules" out.log "too-many-processes"
+lints 0 --help
+contains "help" out.log "Usage: autolaunch lint"
+echo "lint: all as expected"

@@ -1,0 +1,346 @@
+// `autolaunch lint`: every rule finds its sample at its line and nothing else there, good files give nothing, and no
+// bytes at all make it fail or wait.
+
+#include "lint/lint.hpp"
+#include "base/file_io.hpp"
+#include "base/text.hpp"
+#include "lint/arithmetic.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <random>
+#include <set>
+
+using namespace autolaunch;
+using namespace autolaunch::launcher;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kSamples = fs::path(AUTOLAUNCH_SOURCE_DIR) / "tests/data/lint";
+
+LintRequest request_for(const fs::path& file, std::string text) {
+    LintRequest request;
+    request.file = file;
+    request.text = std::move(text);
+    // The samples named gres-* and slurm-* say nothing of it in their content.
+    const std::string name = file.filename();
+    if (file.extension() == ".conf")
+        request.kind = name.starts_with("gres") ? FileKind::gres_conf : FileKind::slurm_conf;
+    request.cluster_text = read_file(kSamples / "slurm.conf");
+    request.folder_exists = [](const std::string& folder) { return folder != "missing"; };
+    return request;
+}
+
+std::vector<fs::path> files_in(const char* folder) {
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::directory_iterator(kSamples / folder)) files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    return files;
+}
+
+std::vector<Finding> lint_text(const std::string& text, FileKind kind = FileKind::script) {
+    LintRequest request;
+    request.file = "job.sh";
+    request.text = text;
+    request.kind = kind;
+    return lint(request);
+}
+
+bool finds(const std::string& text, const std::string& rule) {
+    const auto found = lint_text(text);
+    return std::any_of(found.begin(), found.end(), [&](const Finding& finding) { return finding.rule == rule; });
+}
+
+/// The lines after "lint-expect: ", in a comment.
+std::set<int> expected_lines(const std::string& text) {
+    const std::string mark = "lint-expect: ";
+    const std::size_t at = text.find(mark);
+    REQUIRE(at != std::string::npos);
+    const std::string list = text.substr(at + mark.size(), text.find_first_of("\r\n", at) - at - mark.size());
+    std::set<int> lines;
+    for (const auto& number : split(list, ',')) lines.insert(std::stoi(number));
+    return lines;
+}
+
+}  // namespace
+
+TEST_CASE("a bad sample gives its rule, at its lines, and nothing else") {
+    for (const auto& file : files_in("bad")) {
+        CAPTURE(file.filename().string());
+        const std::string text = read_file(file);
+        const std::string rule = file.stem();
+        std::set<int> lines;
+        for (const auto& finding : lint(request_for(file, text))) {
+            CHECK_MESSAGE(finding.rule == rule, findings_text({finding}));
+            lines.insert(finding.line);
+            CHECK(!finding.message.empty());
+            CHECK(!finding.fix.empty());
+        }
+        CHECK(lines == expected_lines(text));
+    }
+}
+
+TEST_CASE("good files give nothing, not even info") {
+    for (const auto& file : files_in("good")) {
+        const auto found = lint(request_for(file, read_file(file)));
+        CHECK_MESSAGE(found.empty(), findings_text(found));
+    }
+}
+
+TEST_CASE("the batch scripts of the guides give nothing") {
+    const std::string guide = read_file(fs::path(AUTOLAUNCH_SOURCE_DIR) / "docs/guides/slurm.md");
+    std::string script;
+    for (const auto& line : split(guide.substr(guide.find("    #!/bin/bash")), '\n')) {
+        if (!line.starts_with("    ")) break;
+        script += line.substr(4) + '\n';
+    }
+    REQUIRE(script.find("#SBATCH") != std::string::npos);
+    const auto found = lint_text(script);
+    CHECK_MESSAGE(found.empty(), findings_text(found));
+}
+
+TEST_CASE("the repository's own specs are read outside of a job, without errors") {
+    for (const auto& entry : fs::directory_iterator(fs::path(AUTOLAUNCH_SOURCE_DIR) / "configs")) {
+        if (!entry.is_regular_file()) continue;  // profiles
+        for (const auto& finding : lint(request_for(entry.path(), read_file(entry.path()))))
+            CHECK_MESSAGE(finding.severity != Severity::error, findings_text({finding}));
+    }
+}
+
+TEST_CASE("each rule has a name of its own, words, and a sample") {
+    std::set<std::string> samples, names;
+    for (const auto& file : files_in("bad")) samples.insert(file.stem());
+    const auto rules = all_rules();
+    CHECK(rules.size() >= 30);
+    for (const auto& rule : rules) {
+        const std::string name(rule.name);
+        CAPTURE(name);
+        CHECK(names.insert(name).second);
+        CHECK(samples.contains(name));
+        CHECK(!rule.summary.empty());
+        CHECK(rule.why.ends_with('.'));
+        CHECK(!rule.fix.empty());
+        CHECK((rule.check != nullptr));
+    }
+    CHECK(samples == names);
+}
+
+TEST_CASE("docs/lint.md ends with the table of rules") {
+    const std::string page = read_file(fs::path(AUTOLAUNCH_SOURCE_DIR) / "docs/lint.md");
+    CHECK_MESSAGE(page.ends_with(rules_markdown()), "write: autolaunch lint --rules --markdown");
+}
+
+TEST_CASE("a comment silences a rule on its line and the next, and no other") {
+    const std::string head = "#!/bin/bash\n#SBATCH --nodes=1\n";
+    const std::string setting = "export NCCL_IB_DISABLE=1";
+    CHECK(finds(head + setting + '\n', "nccl-ib-disable"));
+    CHECK_FALSE(finds(head + setting + " # autolaunch-lint: ignore=nccl-ib-disable\n", "nccl-ib-disable"));
+    CHECK_FALSE(finds(head + "# autolaunch-lint: ignore=x,nccl-ib-disable why\n" + setting + '\n', "nccl-ib-disable"));
+    CHECK(finds(head + "# autolaunch-lint: ignore=nccl-ib-disable\n\n" + setting + '\n', "nccl-ib-disable"));
+    CHECK(finds(head + "# autolaunch-lint: ignore=nccl-debug\n" + setting + '\n', "nccl-ib-disable"));
+    CHECK(finds(head + setting + "; echo autolaunch-lint: ignore=nccl-ib-disable\n", "nccl-ib-disable"));
+}
+
+TEST_CASE("the kind of a file follows from its content, and then from its name") {
+    CHECK(guess_kind("x.yaml", "#!/bin/sh\n") == FileKind::script);
+    CHECK(guess_kind("x", "\n#SBATCH -N1\n") == FileKind::script);
+    CHECK(guess_kind("x", "trainer:\n  command: [a]\n") == FileKind::spec);
+    CHECK(guess_kind("x.yml", "Name=a\n") == FileKind::spec);
+    CHECK(guess_kind("x.sh", "echo\n") == FileKind::script);
+    CHECK(guess_kind("x", "NodeName=n1 Name=gpu File=/dev/nvidia0\n") == FileKind::gres_conf);
+    CHECK(guess_kind("x", "# a\nClusterName=a\nNodeName=n1 CPUs=8\n") == FileKind::slurm_conf);
+    CHECK(guess_kind("/etc/slurm/gres.conf", "") == FileKind::gres_conf);
+    CHECK(kind_from_name("slurm.conf") == FileKind::slurm_conf);
+    CHECK(!kind_from_name("conf"));
+}
+
+TEST_CASE("the shell is taken apart as a shell would") {
+    const ShellScript script = parse_shell(
+        "a=1 b='x y' cmd \"one $two\" \\\n  'no $three' \\$four ${five:-$six} # seven\n"
+        "LIST=(a \"b c\"\n  d) # comment\n"
+        "x=$(inner $arg | other) && run &\n"
+        "cat <<E1 - <<-'E2'\n$body\nE1\n\tE3\n\tE2\n"
+        "if test -f a; then in_if; fi >log 2>&1\n"
+        "f() { in_f; }\n"
+        "case $v in p|q) in_case;; esac\n");
+    std::vector<std::string> commands;
+    for (const auto& command : script.commands) commands.push_back(command.words[0].value);
+    CHECK(commands ==
+          std::vector<std::string>{"cmd", "inner", "other", "run", "cat", "test", "in_if", "in_f", "in_case"});
+    const ShellCommand& first = script.commands[0];
+    CHECK(first.prefix.size() == 2);
+    CHECK(first.prefix[1].value.value == "x y");
+    REQUIRE(first.words.size() == 5);
+    CHECK(first.words[1].expansions == std::vector<std::string>{"two"});
+    CHECK(first.words[2].value == "no $three");
+    CHECK(first.words[2].expansions.empty());
+    CHECK(first.words[2].line == 2);
+    CHECK(first.words[3].value == "$four");
+    CHECK(first.words[3].expansions.empty());
+    CHECK(first.words[4].expansions == std::vector<std::string>{"five", "six"});
+    CHECK(script.commands[1].in_substitution);
+    CHECK(script.commands[3].background);
+    CHECK(script.commands[4].words.size() == 2);  // cat -
+    CHECK(script.in_here_document(7));
+    CHECK(script.in_here_document(10));
+    CHECK_FALSE(script.in_here_document(11));
+    CHECK(script.commands[5].guarded);
+    CHECK(script.commands[6].depth == 1);
+    CHECK(script.commands[7].in_function);
+    REQUIRE(script.assignments.size() >= 3);
+    const auto list = std::find_if(script.assignments.begin(), script.assignments.end(),
+                                   [](const auto& assignment) { return assignment.name == "LIST"; });
+    REQUIRE(list != script.assignments.end());
+    REQUIRE(list->value.elements.size() == 3);
+    CHECK(list->value.elements[1].value == "b c");
+}
+
+TEST_CASE("options are read as getopt_long reads them") {
+    const auto parse = [](const std::string& line, SlurmProgram program) {
+        return parse_slurm_options(parse_shell(line).commands.at(0).words, program);
+    };
+    const auto srun =
+        parse("-N4 -n 8 --mpi pmix -lu -K --gres=gpu:2 --cpus-per-t 3 --exclusive ./program -N9", SlurmProgram::srun);
+    CHECK(srun.unknown.empty());
+    CHECK(srun.rest == 11);
+    REQUIRE(srun.options.size() == 9);
+    CHECK(srun.options[0].value.value == "4");
+    CHECK(srun.options[1].value.value == "8");
+    CHECK(srun.options[2].name == "mpi");
+    CHECK(srun.options[4].name == "unbuffered");
+    CHECK(srun.options[5].name == "kill-on-bad-exit");
+    CHECK_FALSE(srun.options[5].has_value);
+    CHECK(srun.options[7].name == "cpus-per-task");
+    const auto sbatch = parse("--ntasks-per-nod=1 --nods 3", SlurmProgram::sbatch);
+    CHECK(sbatch.options.at(0).name == "ntasks-per-node");
+    REQUIRE(sbatch.unknown.size() == 1);
+    CHECK(sbatch.unknown[0].nearest == "--nodes");
+}
+
+TEST_CASE("every option of this machine's sbatch and srun is known") {
+    // In srun's text of 22.05, and refused by it.
+    const std::set<std::string> kStale = {"--slurmd_debug", "--ctrl-comm-ifhn", "--mpi-combine"};
+    for (const char* name : {"sbatch", "srun"}) {
+        // `--usage` wants a slurm.conf, and no cluster that answers.
+        FILE* pipe = ::popen(
+            ("SLURM_CONF='" + (kSamples / "slurm.conf").string() + "' " + name + " --usage 2>/dev/null").c_str(), "re");
+        REQUIRE(pipe != nullptr);
+        std::string usage;
+        for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) usage += static_cast<char>(c);
+        ::pclose(pipe);
+        if (usage.empty()) {
+            MESSAGE("skipped: ", name, " is not installed");
+            continue;
+        }
+        for (std::size_t at = usage.find("--"); at != std::string::npos; at = usage.find("--", at + 2)) {
+            const std::size_t end = usage.find_first_not_of("abcdefghijklmnopqrstuvwxyz-_0123456789", at);
+            Word word;
+            word.raw = word.value = usage.substr(at, end - at);
+            if (word.value.size() < 4 || kStale.contains(word.value)) continue;
+            const std::vector<Word> words = {word};
+            const auto parsed =
+                parse_slurm_options(words, std::string(name) == "srun" ? SlurmProgram::srun : SlurmProgram::sbatch);
+            CHECK_MESSAGE(parsed.unknown.empty(), name, " ", word.value);
+        }
+    }
+}
+
+TEST_CASE("arithmetic is the shell's") {
+    const VariableLookup lookup = [](const std::string& name) -> std::optional<long long> {
+        if (name == "i") return 7;
+        if (name == "#L") return 3;
+        return std::nullopt;
+    };
+    CHECK(evaluate_arithmetic("i % 3 + 2 * (i - 1)", lookup) == 13);
+    CHECK(evaluate_arithmetic("$((${i} / ${#L[@]}))", lookup) == 2);
+    CHECK(evaluate_arithmetic("-i + 10", lookup) == 3);
+    for (const char* bad : {"", "i /0", "j", "i +", "(i", "i ? 1 : 2", "010", "9223372036854775807 + 1", "i i"})
+        CHECK_FALSE(evaluate_arithmetic(bad, lookup));
+    CHECK_FALSE(evaluate_arithmetic(std::string(100'000, '('), lookup));
+}
+
+TEST_CASE("what is near a mistake and is none") {
+    const std::string two = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=8 --gpus-per-node=8\n";
+    // autolaunch takes each task for a rank, so the same number is right.
+    CHECK_FALSE(finds(two + "srun autolaunch --nproc-per-node 8 train.py\n", "too-many-processes"));
+    CHECK(finds(two + "srun torchrun --nproc-per-node gpu train.py\n", "too-many-processes"));
+    CHECK(finds(two + "srun bash -c \"torchrun --nproc-per-node 4 train.py\"\n", "too-many-processes"));
+    CHECK_FALSE(finds(two + "srun --ntasks-per-node=1 torchrun --nproc-per-node 8 train.py\n", "too-many-processes"));
+    CHECK(finds(two + "srun bash -c \"python train.py --rank $SLURM_PROCID\"\n", "per-task-variable"));
+    CHECK_FALSE(finds(two + "srun bash -c \"python train.py --rank \\$SLURM_PROCID\"\n", "per-task-variable"));
+    CHECK_FALSE(finds(two + "export SLURM_KILL_BAD_EXIT=1\nsrun python train.py\n", "kill-on-bad-exit"));
+    CHECK_FALSE(finds(two + "srun autolaunch train.py\n", "kill-on-bad-exit"));
+    CHECK_FALSE(finds(two + "set -e\nsrun python train.py\necho done\n", "status-lost"));
+    CHECK_FALSE(finds(two + "srun python train.py || exit 1\necho done\n", "status-lost"));
+    CHECK(finds(two + "srun python train.py\nexit 0\n", "status-lost"));
+    CHECK_FALSE(finds("#!/bin/bash\n#SBATCH -N2 --exclusive\nexport MASTER_PORT=29500\nsrun a\n", "fixed-port"));
+    CHECK(finds("#!/bin/bash\n#SBATCH -N2 --exclusive=user\nexport MASTER_PORT=29500\nsrun a\n", "fixed-port"));
+    CHECK_FALSE(
+        finds("#!/bin/bash\n#SBATCH --array=0-2\nL=($(ls))\necho ${L[$SLURM_ARRAY_TASK_ID]}\n", "array-misses-cases"));
+    CHECK_FALSE(
+        finds("#!/bin/bash\n#SBATCH --array=0-1\nL=({1..9})\necho ${L[$SLURM_ARRAY_TASK_ID]}\n", "array-misses-cases"));
+}
+
+TEST_CASE("JSON holds what the text says, also of bytes that are no text") {
+    const std::string script = "#!/bin/bash\n#SBATCH --job-name=$\xff\xfe\nsrun a\n";
+    const auto found = lint_text(script);
+    REQUIRE(found.size() == 1);
+    const std::string json = findings_json(found);
+    CHECK(json.find("\"rule\": \"directive-variable\"") != std::string::npos);
+    CHECK(json.find("\"line\": 2") != std::string::npos);
+    CHECK(findings_text(found).starts_with("job.sh:2: error: "));
+}
+
+TEST_CASE("any bytes at all end quickly") {
+    std::mt19937 random(4711);
+    std::vector<std::pair<fs::path, std::string>> samples;
+    for (const char* folder : {"bad", "good"})
+        for (const auto& file : files_in(folder)) samples.emplace_back(file, read_file(file));
+    const std::string marks =
+        "\"'`$(){}[]<>|&;#\\\n \t=,-*/%\0\xff"
+        "09";
+    const auto begin = std::chrono::steady_clock::now();
+    std::size_t findings = 0;
+    for (int round = 0; round < 3000; ++round) {
+        auto [file, text] = samples[random() % samples.size()];
+        for (unsigned change = random() % 8 + 1; change > 0 && !text.empty(); --change) {
+            const std::size_t at = random() % text.size();
+            const auto& other = samples[random() % samples.size()].second;
+            switch (random() % 4) {
+                case 0:
+                    text[at] = marks[random() % marks.size()];
+                    break;
+                case 1:
+                    text.insert(at, 1, marks[random() % marks.size()]);
+                    break;
+                case 2:
+                    text.erase(at, random() % 20);
+                    break;
+                default:
+                    text.insert(at, other.substr(random() % other.size(), random() % 60));
+                    break;
+            }
+        }
+        findings += lint(request_for(file, text)).size();
+    }
+    CHECK(findings > 1000);
+    for (const std::string piece : {"$(", "${", "(", "`", "\"$(", "$((", "{ ", "if ", "case a in ", "a=(", "<<E\n",
+                                    "${a[", "bash -c \"", "L=$L$L;", "$\"", "<(", "srun $L ", "x=$y;"}) {
+        std::string text = "#!/bin/bash\n#SBATCH --array=0-9999\n";
+        while (text.size() < 200'000) text += piece;
+        const auto before = std::chrono::steady_clock::now();
+        lint_text(text);
+        lint_text(text, FileKind::gres_conf);
+        INFO("200 kB of ", piece);
+        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - before;
+        CHECK(took.count() < 10);
+    }
+    const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    MESSAGE("mutations and deep nesting took ", seconds, " s");
+    CHECK(seconds < 60);
+}
