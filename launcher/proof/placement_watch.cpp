@@ -1,5 +1,7 @@
 #include "proof/placement_watch.hpp"
 
+#include "base/affinity.hpp"
+
 #include <asio/post.hpp>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #include "proof/process_placement.hpp"
 
+#include "base/affinity.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 
@@ -7,7 +8,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace autolaunch::launcher {
 namespace {
 
-constexpr int kMostCpus = 1 << 16;
+constexpr int kMostNodes = 1 << 16;
 constexpr std::size_t kPieceBytes = std::size_t{16} << 10;
 
 std::vector<pid_t> thread_ids(const std::string& folder) {
@@ -50,31 +50,13 @@ bool parse_node_pages(std::string_view word, int& node, std::uint64_t& pages) {
     long long number = 0, count = 0;
     if (!parse_integer(word.substr(1, equals - 1), number) || !parse_integer(word.substr(equals + 1), count))
         return false;
-    if (number < 0 || number >= kMostCpus || count < 0) return false;
+    if (number < 0 || number >= kMostNodes || count < 0) return false;
     node = static_cast<int>(number);
     pages = static_cast<std::uint64_t>(count);
     return true;
 }
 
 }  // namespace
-
-std::optional<std::vector<int>> affinity_of(pid_t thread) {
-    // The kernel refuses a mask smaller than its own, and does not say how large that is.
-    for (int size = 1024; size <= kMostCpus; size *= 2) {
-        const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(static_cast<std::size_t>(size)),
-                                                                   [](cpu_set_t* s) { CPU_FREE(s); });
-        const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(size));
-        if (::sched_getaffinity(thread, bytes, set.get()) != 0) {
-            if (errno == EINVAL) continue;
-            return std::nullopt;
-        }
-        std::vector<int> cpus;
-        for (int cpu = 0; cpu < size; ++cpu)
-            if (CPU_ISSET_S(static_cast<std::size_t>(cpu), bytes, set.get())) cpus.push_back(cpu);
-        return cpus;
-    }
-    return std::nullopt;
-}
 
 std::vector<ThreadPlacement> threads_of(pid_t process, const std::string& proc_root) {
     const std::string folder = proc_root + "/" + std::to_string(process) + "/task";

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,9 +17,6 @@ struct ThreadPlacement {
     std::string name;
     std::vector<int> cpus;
 };
-
-/// The CPUs of one thread, by one system call; nothing when it is gone.
-std::optional<std::vector<int>> affinity_of(pid_t thread);
 
 /// All threads of a process, its leader first; empty when it is gone. About 10 µs a thread.
 std::vector<ThreadPlacement> threads_of(pid_t process, const std::string& proc_root = "/proc");

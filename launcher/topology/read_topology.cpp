@@ -1,16 +1,15 @@
 #include "topology/read_topology.hpp"
 
+#include "base/affinity.hpp"
 #include "topology/readers.hpp"
 #include "topology/system_files.hpp"
 
 #include <autolaunch/error.hpp>
 
-#include <sched.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <memory>
 #include <set>
 #include <utility>
 
@@ -42,21 +41,8 @@ NumaNode whole_machine(const std::vector<int>& allowed_cpus) {
 }  // namespace
 
 std::vector<int> read_affinity() {
-    // The kernel refuses a mask smaller than its own, and does not say how large that is.
-    for (int size = 1024; size <= 1 << 20; size *= 2) {
-        const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(size), [](cpu_set_t* p) { CPU_FREE(p); });
-        const std::size_t bytes = CPU_ALLOC_SIZE(size);
-        CPU_ZERO_S(bytes, set.get());
-        if (::sched_getaffinity(0, bytes, set.get()) != 0) {
-            if (errno == EINVAL) continue;
-            throw SystemError(errno, "read the CPU affinity mask");
-        }
-        std::vector<int> cpus;
-        for (int cpu = 0; cpu < size; ++cpu)
-            if (CPU_ISSET_S(static_cast<std::size_t>(cpu), bytes, set.get())) cpus.push_back(cpu);
-        return cpus;
-    }
-    throw SystemError(EINVAL, "read the CPU affinity mask");
+    if (auto cpus = affinity_of(0)) return std::move(*cpus);
+    throw SystemError(errno, "read the CPU affinity mask");
 }
 
 NodeTopology read_local_topology(const TopologyOptions& options) {

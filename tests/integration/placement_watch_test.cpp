@@ -2,6 +2,7 @@
 
 #include "proof/placement_watch.hpp"
 
+#include "base/affinity.hpp"
 #include "base/deadline.hpp"
 
 #include <doctest/doctest.h>
@@ -20,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+using autolaunch::affinity_of;
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
 
