@@ -168,7 +168,7 @@ struct Relay {
     std::string bytes;
     bool operator==(const Relay&) const = default;
 };
-enum class RelayChannel : std::uint8_t { store, pmix };
+enum class RelayChannel : std::uint8_t { store, pmix, doctor };
 /// I live. Sent by both ends when they have said nothing else for a while.
 struct Heartbeat {
     bool operator==(const Heartbeat&) const = default;

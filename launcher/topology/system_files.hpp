@@ -8,8 +8,8 @@
 
 namespace autolaunch::launcher {
 
-// Small readers for sysfs and procfs. Private to this folder. None throws for a file that is missing or odd: the kernel
-// leaves files out by architecture, version and container, and a missing fact is an ordinary answer.
+// Small readers for sysfs and procfs, for this folder and doctor. None throws for a file that is missing or odd: the
+// kernel leaves files out by architecture, version and container, and a missing fact is an ordinary answer.
 
 /// First 16 KiB of the file, trimmed; nothing if it cannot be read.
 std::optional<std::string> read_small(const std::string& path);

@@ -54,10 +54,13 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
      {"lib/base", "lib/session", "launcher/spec", "launcher/allocation", "launcher/plan", "launcher/spawn",
       "launcher/proof", "launcher/pmi", "launcher/control", "launcher/rendezvous", "launcher/endpoints",
       "launcher/logs", "launcher/report"}},
+    {"launcher/doctor",
+     {"lib/base", "launcher/spec", "launcher/allocation", "launcher/topology", "launcher/nccl_env", "launcher/plan",
+      "launcher/report", "launcher/control", "launcher/rendezvous"}},
     {"launcher/cli",
      {"lib/base", "launcher/spec", "launcher/allocation", "launcher/lint", "launcher/topology", "launcher/nccl_env",
       "launcher/drawing", "launcher/plan", "launcher/control", "launcher/rendezvous", "launcher/endpoints",
-      "launcher/spawn", "launcher/pmi", "launcher/logs", "launcher/report", "launcher/supervise"}},
+      "launcher/spawn", "launcher/pmi", "launcher/logs", "launcher/report", "launcher/supervise", "launcher/doctor"}},
 };
 
 // Third-party headers that only one room may include.

@@ -1,0 +1,69 @@
+#include "doctor/examination.hpp"
+
+#include "doctor/check.hpp"
+#include "nccl_env/nccl_conf.hpp"
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace autolaunch::launcher {
+
+const NodeTopology& NodeState::topology() {
+    if (!topology_) {
+        TopologyOptions options = sources_.roots;
+        options.details = true;
+        topology_ = read_local_topology(options);
+    }
+    return *topology_;
+}
+
+bool NodeState::driver_is_named() const {
+    const auto named = sources_.environment.find("AUTOLAUNCH_NVML_LIBRARY");
+    return !sources_.nvml_library.empty() || (named != sources_.environment.end() && !named->second.empty());
+}
+
+const std::optional<std::vector<NvmlDevice>>& NodeState::driver_devices() {
+    if (std::exchange(driver_asked_, true)) return devices_;
+    if (const auto nvml = Nvml::load(why_no_driver_, sources_.nvml_library)) {
+        driver_version_ = nvml->driver_version();
+        devices_ = nvml->devices({.processes = true, .health = true, .links = true});
+    }
+    return devices_;
+}
+
+const NcclConf& NodeState::nccl_conf() {
+    if (!conf_) {
+        std::error_code error;
+        conf_ = read_nccl_conf(sources_.environment, {.home = sources_.home,
+                                                      .working_dir = std::filesystem::current_path(error),
+                                                      .system_file = sources_.etc_root + "/nccl.conf"});
+    }
+    return *conf_;
+}
+
+EnvironmentMap NodeState::nccl_settings() {
+    EnvironmentMap settings = sources_.environment;
+    for (const VariableChoice& setting : nccl_conf().settings) settings.emplace(setting.name, setting.value);
+    return settings;
+}
+
+void Examination::found(const std::string& what) { found(check_.severity, what); }
+
+void Examination::found(Severity severity, const std::string& what, const std::string& fix) {
+    report_.findings.push_back({std::string(check_.name), severity, what, fix.empty() ? std::string(check_.fix) : fix});
+}
+
+void Examination::nothing_to_look_at(const std::string& why) {
+    report_.idle.push_back({std::string(check_.name), why});
+}
+
+void Examination::cannot_look(const std::string& why) { report_.unchecked.push_back({std::string(check_.name), why}); }
+
+NodeReport Examination::take() {
+    if (report_.findings.empty() && report_.idle.empty() && report_.unchecked.empty())
+        report_.fine.emplace_back(check_.name);
+    return std::move(report_);
+}
+
+}  // namespace autolaunch::launcher
