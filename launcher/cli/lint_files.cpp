@@ -31,7 +31,7 @@ LintOutcome lint_files(const CommandLine& line, const std::map<std::string, std:
     if (!line.slurm_conf.empty()) request.cluster_text = read_file(line.slurm_conf);
     request.environment = environment;
     request.folder_exists = folder_exists;
-    std::vector<Finding> all;
+    std::vector<LintFinding> all;
     for (const auto& file : line.program) {
         request.file = file;
         request.text = read_file(file);

@@ -127,7 +127,7 @@ std::vector<std::string> check_names_from(const std::string& list) {
     return names;
 }
 
-NodeReport run_check(const Check& check, NodeState& state, std::size_t part) {
+NodeReport run_check(const Check& check, ExaminedNode& state, std::size_t part) {
     Examination exam(check, state, part);
     try {
         check.look(exam);

@@ -13,7 +13,7 @@
 namespace autolaunch::launcher {
 
 class Examination;
-class NodeState;
+class ExaminedNode;
 
 /// Where a check may get stuck. Checks of one place run one after the other in one process, places side by side.
 enum class Place {
@@ -52,7 +52,7 @@ struct CheckChoice {
 std::vector<std::string> check_names_from(const std::string& list);
 
 /// Runs one check here and now, in this process and on this thread. Whatever it throws is said as "not checked".
-NodeReport run_check(const Check& check, NodeState& state, std::size_t part = 0);
+NodeReport run_check(const Check& check, ExaminedNode& state, std::size_t part = 0);
 /// How often it runs: once, or once a folder.
 std::size_t parts_of(const Check& check, const NodeSources& sources);
 

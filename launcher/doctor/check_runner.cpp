@@ -97,7 +97,7 @@ void CheckRunner::run_jobs(const Child& child, int output) {
     keep_only(output);
     for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE}) ::signal(signal, SIG_DFL);
     try {
-        NodeState state(sources_);
+        ExaminedNode state(sources_);
         for (std::size_t i = child.next; i < child.jobs.size(); ++i) {
             write_all(3, std::string(kBegins) + '\n', "the pipe");
             write_all(3, encode_report(run_check(*child.jobs[i].check, state, child.jobs[i].part)) + '\n', "the pipe");

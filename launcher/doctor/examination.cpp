@@ -9,7 +9,7 @@
 
 namespace autolaunch::launcher {
 
-const NodeTopology& NodeState::topology() {
+const NodeTopology& ExaminedNode::topology() {
     if (!topology_) {
         TopologyOptions options = sources_.roots;
         options.details = true;
@@ -18,12 +18,12 @@ const NodeTopology& NodeState::topology() {
     return *topology_;
 }
 
-bool NodeState::driver_is_named() const {
+bool ExaminedNode::driver_is_named() const {
     const auto named = sources_.environment.find("AUTOLAUNCH_NVML_LIBRARY");
     return !sources_.nvml_library.empty() || (named != sources_.environment.end() && !named->second.empty());
 }
 
-const std::optional<std::vector<NvmlDevice>>& NodeState::driver_devices() {
+const std::optional<std::vector<NvmlDevice>>& ExaminedNode::driver_devices() {
     if (std::exchange(driver_asked_, true)) return devices_;
     if (const auto nvml = Nvml::load(why_no_driver_, sources_.nvml_library)) {
         driver_version_ = nvml->driver_version();
@@ -32,7 +32,7 @@ const std::optional<std::vector<NvmlDevice>>& NodeState::driver_devices() {
     return devices_;
 }
 
-const NcclConf& NodeState::nccl_conf() {
+const NcclConf& ExaminedNode::nccl_conf() {
     if (!conf_) {
         std::error_code error;
         conf_ = read_nccl_conf(sources_.environment, {.home = sources_.home,
@@ -42,7 +42,7 @@ const NcclConf& NodeState::nccl_conf() {
     return *conf_;
 }
 
-EnvironmentMap NodeState::nccl_settings() {
+EnvironmentMap ExaminedNode::nccl_settings() {
     EnvironmentMap settings = sources_.environment;
     for (const VariableChoice& setting : nccl_conf().settings) settings.emplace(setting.name, setting.value);
     return settings;

@@ -18,9 +18,9 @@ struct Check;
 /// What several checks of one process look at, read when first asked for.
 ///
 /// Owner: who runs checks. Threads: one. Blocks: topology() for milliseconds, driver_devices() for seconds.
-class NodeState {
+class ExaminedNode {
 public:
-    explicit NodeState(const NodeSources& sources) : sources_(sources) {}
+    explicit ExaminedNode(const NodeSources& sources) : sources_(sources) {}
     const NodeSources& sources() const { return sources_; }
     const NodeTopology& topology();
 
@@ -49,11 +49,12 @@ private:
 /// Owner: run_check(). Threads: one. Blocks: never by itself.
 class Examination {
 public:
-    Examination(const Check& check, NodeState& state, std::size_t part) : check_(check), state_(state), part_(part) {}
+    Examination(const Check& check, ExaminedNode& state, std::size_t part)
+        : check_(check), state_(state), part_(part) {}
 
     const NodeSources& sources() const { return state_.sources(); }
     const NodeTopology& topology() { return state_.topology(); }
-    NodeState& state() { return state_; }
+    ExaminedNode& state() { return state_; }
     /// For checks that run once for each of several things, such as folders: which of them is meant.
     std::size_t part() const { return part_; }
 
@@ -73,7 +74,7 @@ public:
 
 private:
     const Check& check_;
-    NodeState& state_;
+    ExaminedNode& state_;
     std::size_t part_;
     NodeReport report_;
 };

@@ -76,7 +76,7 @@ public:
     explicit Silencer(const std::string& text) {
         for (const auto& line : split(text, '\n')) by_line_.push_back(silenced_by(line));
     }
-    bool silences(const Finding& finding) const {
+    bool silences(const LintFinding& finding) const {
         return names(finding.line, finding.rule) || names(finding.line - 1, finding.rule);
     }
 
@@ -132,11 +132,12 @@ std::optional<FileKind> kind_from_name(std::string_view name) {
     return std::nullopt;
 }
 
-bool has_mistakes(const std::vector<Finding>& findings) {
-    return std::any_of(findings.begin(), findings.end(), [](const Finding& f) { return f.severity != Severity::info; });
+bool has_mistakes(const std::vector<LintFinding>& findings) {
+    return std::any_of(findings.begin(), findings.end(),
+                       [](const LintFinding& f) { return f.severity != LintSeverity::info; });
 }
 
-std::vector<Finding> lint(const LintRequest& request) {
+std::vector<LintFinding> lint(const LintRequest& request) {
     if (request.text.size() > kMaxLintBytes)
         throw Error(ErrorCode::invalid_argument, request.file + ": larger than 4 MiB", "name a script or a spec");
     Subject subject;
@@ -151,18 +152,18 @@ std::vector<Finding> lint(const LintRequest& request) {
         subject.conf = parse_slurm_conf(request.text);
     }
     const Silencer silencer(request.text);
-    std::vector<Finding> findings;
+    std::vector<LintFinding> findings;
     std::set<std::tuple<int, std::string_view, std::string>> seen;
     for (const auto& rule : all_rules())
         for (auto& hit : rule.check(subject)) {
             if (!seen.emplace(hit.line, rule.name, hit.message).second) continue;
-            Finding finding{request.file,
-                            hit.line,
-                            rule.severity,
-                            std::string(rule.name),
-                            std::move(hit.message),
-                            std::string(rule.why),
-                            hit.fix.empty() ? std::string(rule.fix) : std::move(hit.fix)};
+            LintFinding finding{request.file,
+                                hit.line,
+                                rule.severity,
+                                std::string(rule.name),
+                                std::move(hit.message),
+                                std::string(rule.why),
+                                hit.fix.empty() ? std::string(rule.fix) : std::move(hit.fix)};
             if (!silencer.silences(finding)) findings.push_back(std::move(finding));
         }
     std::stable_sort(findings.begin(), findings.end(), [](const auto& a, const auto& b) { return a.line < b.line; });

@@ -23,27 +23,27 @@ struct LintRequest {
     std::function<bool(const std::string&)> folder_exists = {};
 };
 
-struct Finding {
+struct LintFinding {
     std::string file;
     int line = 0;
-    Severity severity = Severity::info;
+    LintSeverity severity = LintSeverity::info;
     std::string rule, message, why, fix;
 };
 
 /// By line. Lines that say `autolaunch-lint: ignore=RULE,…` silence those rules on themselves and on the next line.
 /// Throws Error{invalid_argument} for a file above kMaxLintBytes; reads the files that a spec includes; otherwise pure.
-std::vector<Finding> lint(const LintRequest& request);
+std::vector<LintFinding> lint(const LintRequest& request);
 
 /// By content: #! and #SBATCH, KEY=VALUE lines of Slurm, else a spec; the name decides where the content does not.
 FileKind guess_kind(const std::string& file, std::string_view text);
 /// "script", "spec", "gres.conf", "slurm.conf".
 std::optional<FileKind> kind_from_name(std::string_view name);
 
-const char* severity_name(Severity severity);
-bool has_mistakes(const std::vector<Finding>& findings);  ///< warnings or errors
+const char* lint_severity_name(LintSeverity severity);
+bool has_mistakes(const std::vector<LintFinding>& findings);  ///< warnings or errors
 
-std::string findings_text(const std::vector<Finding>& findings);
-std::string findings_json(const std::vector<Finding>& findings);
+std::string findings_text(const std::vector<LintFinding>& findings);
+std::string findings_json(const std::vector<LintFinding>& findings);
 std::string rules_text();
 std::string rules_markdown();  ///< docs/lint.md ends with it
 

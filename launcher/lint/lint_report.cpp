@@ -20,27 +20,27 @@ std::string printable(std::string text) {
 
 }  // namespace
 
-const char* severity_name(Severity severity) {
+const char* lint_severity_name(LintSeverity severity) {
     constexpr std::array<const char*, 3> kNames = {"info", "warning", "error"};
     return kNames.at(static_cast<std::size_t>(severity));
 }
 
-std::string findings_text(const std::vector<Finding>& findings) {
+std::string findings_text(const std::vector<LintFinding>& findings) {
     std::string text;
     for (const auto& finding : findings)
         text += fmt::format("{}:{}: {}: {} [{}]\n    why: {}\n    fix: {}\n", finding.file, finding.line,
-                            severity_name(finding.severity), printable(finding.message), finding.rule, finding.why,
+                            lint_severity_name(finding.severity), printable(finding.message), finding.rule, finding.why,
                             printable(finding.fix));
     return text;
 }
 
-std::string findings_json(const std::vector<Finding>& findings) {
+std::string findings_json(const std::vector<LintFinding>& findings) {
     using Json = nlohmann::ordered_json;
     Json list = Json::array();
     for (const auto& finding : findings)
         list.push_back({{"file", finding.file},
                         {"line", finding.line},
-                        {"severity", severity_name(finding.severity)},
+                        {"severity", lint_severity_name(finding.severity)},
                         {"rule", finding.rule},
                         {"message", finding.message},
                         {"why", finding.why},
@@ -52,7 +52,7 @@ std::string findings_json(const std::vector<Finding>& findings) {
 std::string rules_text() {
     std::string text;
     for (const auto& rule : all_rules())
-        text += fmt::format("{:<26} {:<8} {}\n", rule.name, severity_name(rule.severity), rule.summary);
+        text += fmt::format("{:<26} {:<8} {}\n", rule.name, lint_severity_name(rule.severity), rule.summary);
     return text;
 }
 
@@ -67,7 +67,7 @@ std::string rules_markdown() {
         return escaped;
     };
     for (const auto& rule : all_rules())
-        text += fmt::format("| `{}` | {} | {} | {} | {} |\n", rule.name, severity_name(rule.severity),
+        text += fmt::format("| `{}` | {} | {} | {} | {} |\n", rule.name, lint_severity_name(rule.severity),
                             cell(rule.summary), cell(rule.why), cell(rule.fix));
     return text;
 }

@@ -8,7 +8,7 @@
 
 namespace autolaunch::launcher {
 
-enum class Severity { info, warning, error };
+enum class LintSeverity { info, warning, error };
 
 /// What one rule found at one place.
 struct RuleHit {
@@ -20,7 +20,7 @@ using RuleHits = std::vector<RuleHit>;
 
 struct Rule {
     std::string_view name;
-    Severity severity;
+    LintSeverity severity;
     std::string_view summary;  ///< one line, for the list
     std::string_view why;
     std::string_view fix;

@@ -160,21 +160,21 @@ RuleHits by_scontrol(const Subject& subject) {
 }
 
 constexpr std::array<Rule, 6> kRules = {{
-    {"rdzv-host-list", Severity::error, "the rendezvous address is a whole node list",
+    {"rdzv-host-list", LintSeverity::error, "the rendezvous address is a whole node list",
      "SLURM_JOB_NODELIST is a list such as node[01-04], which no resolver knows.",
      "leave it out: autolaunch finds the first node by itself", rdzv_host_list},
-    {"rdzv-node-rank", Severity::error, "torchrun's static rendezvous on several nodes without --node-rank",
+    {"rdzv-node-rank", LintSeverity::error, "torchrun's static rendezvous on several nodes without --node-rank",
      "static is torchrun's default, and node 0 is its default node rank.",
      "--rdzv-backend=c10d, or srun autolaunch, which needs neither", rdzv_node_rank},
-    {"fixed-host", Severity::warning, "the rendezvous address is one machine's name",
+    {"fixed-host", LintSeverity::warning, "the rendezvous address is one machine's name",
      "The next job gets other nodes, and then its ranks wait for a machine that is not theirs.",
      "leave it out, or take the first node of the job", fixed_host},
-    {"fixed-port", Severity::warning, "a fixed port on nodes that may be shared",
+    {"fixed-port", LintSeverity::warning, "a fixed port on nodes that may be shared",
      "Two jobs on one node collide; worse, ranks may join the other job's store.",
      "leave it out: autolaunch's ports never collide; or ask for --exclusive", fixed_port},
-    {"local-master", Severity::error, "MASTER_ADDR is localhost in a job of several nodes",
+    {"local-master", LintSeverity::error, "MASTER_ADDR is localhost in a job of several nodes",
      "On every node it names that node, so no node finds the others.", "leave it out", local_master},
-    {"master-from-scontrol", Severity::info, "MASTER_ADDR by scontrol, where autolaunch finds it",
+    {"master-from-scontrol", LintSeverity::info, "MASTER_ADDR by scontrol, where autolaunch finds it",
      "It is right, and not needed: autolaunch expands the node list itself and sets MASTER_ADDR for the ranks.",
      "remove the line", by_scontrol},
 }};

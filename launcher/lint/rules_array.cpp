@@ -275,17 +275,17 @@ RuleHits without_array(const Subject& subject) {
 }
 
 constexpr std::array<Rule, 5> kRules = {{
-    {"array-beyond-list", Severity::error, "--array has numbers for which the script's list has no item",
+    {"array-beyond-list", LintSeverity::error, "--array has numbers for which the script's list has no item",
      "The shell gives an empty text for an item that is not there, and the trainer runs with it.",
      "lists begin at 0: --array=0-N with N one less than the list's length", beyond_list},
-    {"array-misses-cases", Severity::warning, "--array does not run all cases of the script's lists",
+    {"array-misses-cases", LintSeverity::warning, "--array does not run all cases of the script's lists",
      "Nothing says that some combinations are missing.", "give --array one number for each case", misses_cases},
-    {"array-repeats-cases", Severity::warning, "--array runs the same case more than once",
+    {"array-repeats-cases", LintSeverity::warning, "--array runs the same case more than once",
      "The tasks do the same work, and often write to the same folder.", "give --array one number for each case",
      repeats_cases},
-    {"array-one-log", Severity::warning, "all tasks of an array write to one log",
+    {"array-one-log", LintSeverity::warning, "all tasks of an array write to one log",
      "Each task opens the file anew and writes over the others.", "use %a, as in logs/%A_%a.out", one_log},
-    {"array-variable", Severity::info, "SLURM_ARRAY_TASK_ID without --array",
+    {"array-variable", LintSeverity::info, "SLURM_ARRAY_TASK_ID without --array",
      "The variable is empty unless --array is given to sbatch on its command line.", "add #SBATCH --array=…",
      without_array},
 }};

@@ -61,7 +61,7 @@ public:
 
     /// All checks, one after the other in this process.
     NodeReport examine(const CheckChoice& choice = {}) const {
-        NodeState state(sources);
+        ExaminedNode state(sources);
         NodeReport report;
         report.node = sources.hostname;
         for (const Check& check : checks())

@@ -43,7 +43,7 @@ std::vector<fs::path> files_in(const char* folder) {
     return files;
 }
 
-std::vector<Finding> lint_text(const std::string& text, FileKind kind = FileKind::script) {
+std::vector<LintFinding> lint_text(const std::string& text, FileKind kind = FileKind::script) {
     LintRequest request;
     request.file = "job.sh";
     request.text = text;
@@ -53,7 +53,7 @@ std::vector<Finding> lint_text(const std::string& text, FileKind kind = FileKind
 
 bool finds(const std::string& text, const std::string& rule) {
     const auto found = lint_text(text);
-    return std::any_of(found.begin(), found.end(), [&](const Finding& finding) { return finding.rule == rule; });
+    return std::any_of(found.begin(), found.end(), [&](const LintFinding& finding) { return finding.rule == rule; });
 }
 
 /// The lines after "lint-expect: ", in a comment.
@@ -108,7 +108,7 @@ TEST_CASE("the repository's own specs are read outside of a job, without errors"
     for (const auto& entry : fs::directory_iterator(fs::path(AUTOLAUNCH_SOURCE_DIR) / "configs")) {
         if (!entry.is_regular_file()) continue;  // profiles
         for (const auto& finding : lint(request_for(entry.path(), read_file(entry.path()))))
-            CHECK_MESSAGE(finding.severity != Severity::error, findings_text({finding}));
+            CHECK_MESSAGE(finding.severity != LintSeverity::error, findings_text({finding}));
     }
 }
 
