@@ -31,7 +31,7 @@ constexpr std::array<IdleOption, 7> kIdleOptions = {{
 constexpr const char* kRunUsage =
     "autolaunch -c FILE [KEY=VALUE ...] [OPTIONS] [-- PROGRAM ARGS]\n"
     "       autolaunch [OPTIONS] PROGRAM [ARGS]\n"
-    "       autolaunch {run|plan|topo|validate|schema|lint} --help";
+    "       autolaunch {run|plan|topo|validate|schema|lint|doctor} --help";
 constexpr const char* kRunExamples =
     "Examples:\n"
     "  autolaunch -c train.yaml                             what the spec says\n"
@@ -77,6 +77,13 @@ Words words_of(Command command) {
                     "A comment `autolaunch-lint: ignore=RULE` silences a rule on its line and on the next.\n\n"
                     "Examples:\n  autolaunch lint job.sh train.yaml\n"
                     "  autolaunch lint --slurm-conf /etc/slurm/slurm.conf job.sh"};
+        case Command::doctor:
+            return {
+                "Checks whether this node, or under srun all nodes of the job, are fit for a job. docs/doctor.md has\n"
+                "the checks. Exits with 0 when they are, 78 when not, and with --fail-on warn 1 on warnings.",
+                "autolaunch doctor [-c FILE [KEY=VALUE ...]] [OPTIONS]",
+                "Examples:\n  autolaunch doctor\n  srun autolaunch doctor -c train.yaml\n"
+                "  autolaunch doctor --health-check --drain"};
         default:
             return {"Starts the ranks of a distributed training job, places and watches them.", kRunUsage,
                     kRunExamples};
@@ -126,6 +133,7 @@ OptionParser::OptionParser(Command command) : command_(command) {
         app_.add_option("-c,--config", config_, "The spec: a YAML file")->type_name("FILE")->group("General");
     if (command == Command::schema)
         app_.add_flag("--markdown", markdown_, "The keys as Markdown tables")->group("General");
+    if (command == Command::doctor) add_doctor_options();
     if (command == Command::plan) {
         app_.add_flag("--json", json_, "The plan as JSON")->group("General");
         app_.add_option("--topology", topology_,
@@ -229,6 +237,24 @@ void OptionParser::add_idle_options() {
             ->group("Accepted without effect");
 }
 
+void OptionParser::add_doctor_options() {
+    const char* group = "What to check";
+    app_.add_option("--only", doctor_.only, "Run these checks alone")->type_name("LIST")->group(group);
+    app_.add_option("--skip", doctor_.skip, "Leave these checks out")->type_name("LIST")->group(group);
+    app_.add_option("--folder", doctor_.folders, "Folders that the job writes to, besides those of the spec")
+        ->type_name("LIST")
+        ->group(group);
+    app_.add_flag("--standalone", doctor_.standalone, "This node alone, whatever surrounds it")->group(group);
+    app_.add_flag("--json", json_, "All results as JSON")->group("Results");
+    app_.add_option("--fail-on", doctor_.fail_on, "What counts as not fit: fail or warn")
+        ->type_name("WHAT")
+        ->group("Results");
+    app_.add_flag("--health-check", doctor_.health_check, "Print nothing, or one line that Slurm takes as a reason")
+        ->group("For Slurm");
+    app_.add_flag("--drain", doctor_.drain, "With --health-check: drain this node with that line (scontrol)")
+        ->group("For Slurm");
+}
+
 OptionShapes OptionParser::shapes() const {
     OptionShapes shapes;
     for (const CLI::Option* option : app_.get_options()) {
@@ -265,6 +291,7 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     into.rules = rules_;
     into.lint_kind = kind_;
     into.slurm_conf = slurm_conf_;
+    into.doctor = doctor_;
 }
 
 }  // namespace autolaunch::launcher

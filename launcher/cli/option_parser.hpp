@@ -28,6 +28,7 @@ private:
     void add_output_options();
     void add_rendezvous_options();
     void add_idle_options();
+    void add_doctor_options();
     CLI::Option* text(const std::string& names, std::optional<std::string>& value, const std::string& description);
     CLI::Option* flag(const std::string& names, std::optional<bool>& value, const std::string& description);
 
@@ -45,6 +46,7 @@ private:
     bool rules_ = false;
     std::string kind_;
     std::string slurm_conf_;
+    DoctorOptions doctor_;
 };
 
 }  // namespace autolaunch::launcher

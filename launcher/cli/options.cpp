@@ -14,8 +14,8 @@ namespace {
 
 std::optional<Command> subcommand_from(const std::string& word) {
     static const std::map<std::string, Command> kCommands = {
-        {"run", Command::run},       {"plan", Command::plan}, {"validate", Command::validate},
-        {"schema", Command::schema}, {"topo", Command::topo}, {"lint", Command::lint}};
+        {"run", Command::run},   {"plan", Command::plan}, {"validate", Command::validate}, {"schema", Command::schema},
+        {"topo", Command::topo}, {"lint", Command::lint}, {"doctor", Command::doctor}};
     const auto found = kCommands.find(word);
     return found == kCommands.end() ? std::nullopt : std::optional(found->second);
 }
@@ -109,7 +109,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     line.overrides = std::move(split.overrides);
     line.program = std::move(split.program);
     line.options = parser.job_options();
-    if (line.command == Command::validate) {
+    if (line.command == Command::doctor) {
+        if (!line.program.empty()) throw UsageError(line.program[0] + ": doctor takes options and KEY=VALUE only");
+    } else if (line.command == Command::validate) {
         take_file_of_validate(line);
     } else if (line.command == Command::topo) {
         take_file_of_topo(line);

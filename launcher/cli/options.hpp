@@ -1,4 +1,6 @@
 #pragma once
+#include "cli/doctor_options.hpp"
+
 #include <map>
 #include <optional>
 #include <string>
@@ -14,7 +16,7 @@ struct JobOptions {
     std::optional<bool> standalone, module, no_python, run_path, quiet;
 };
 
-enum class Command { run, plan, validate, schema, topo, lint, help, version };
+enum class Command { run, plan, validate, schema, topo, lint, doctor, help, version };
 
 /// What the user typed, taken apart but not yet judged.
 struct CommandLine {
@@ -25,14 +27,15 @@ struct CommandLine {
     JobOptions options;                ///< of the command line
     JobOptions defaults;               ///< of PET_* variables; weaker than the spec
     std::vector<std::string> notes;    ///< options that were accepted without effect, one sentence each
-    bool json = false;                 ///< plan --json, topo --json, lint --json
+    bool json = false;                 ///< plan --json, topo --json, lint --json, doctor --json
     std::string topology_file;         ///< plan --topology FILE, topo FILE
-    bool svg = false;                  ///< topo --svg
-    bool markdown = false;             ///< schema --markdown, lint --rules --markdown
-    bool rules = false;                ///< lint --rules
-    std::string lint_kind;             ///< lint --kind
-    std::string slurm_conf;            ///< lint --slurm-conf
-    std::string help;                  ///< for Command::help
+    DoctorOptions doctor;
+    bool svg = false;        ///< topo --svg
+    bool markdown = false;   ///< schema --markdown, lint --rules --markdown
+    bool rules = false;      ///< lint --rules
+    std::string lint_kind;   ///< lint --kind
+    std::string slurm_conf;  ///< lint --slurm-conf
+    std::string help;        ///< for Command::help
 };
 
 /// `arguments` without the program's own name. Pure; throws UsageError.

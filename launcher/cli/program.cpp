@@ -3,6 +3,7 @@
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 #include "cli/build_info.hpp"
+#include "cli/doctor.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/job_options.hpp"
 #include "cli/lint_files.hpp"
@@ -85,6 +86,13 @@ int run_lint(const CommandLine& line, const Environment& environment) {
     }
 }
 
+int doctor(const CommandLine& line, const Environment& environment) {
+    SpecResult result;
+    if (!line.spec_file.empty()) result = load_spec({line.spec_file, line.overrides, environment});
+    if (!result.errors.empty()) return report_errors(result.errors, environment);
+    return run_doctor({line.doctor, line.json, result.spec, build_info::kVersion}, environment);
+}
+
 int run_or_plan(const CommandLine& line, const Environment& environment) {
     const JobRequest request = job_request(line, environment);
     if (!request.errors.empty()) return report_errors(request.errors, environment);
@@ -114,6 +122,8 @@ int dispatch(const CommandLine& line, const Environment& environment) {
             return validate(line, environment);
         case Command::lint:
             return run_lint(line, environment);
+        case Command::doctor:
+            return doctor(line, environment);
         case Command::plan:
         case Command::run:
             return run_or_plan(line, environment);

@@ -6,6 +6,7 @@ namespace autolaunch::launcher::exit_code {
 // with C exits with C; one whose first failing rank died of signal N, or that was stopped by signal N, with 128 + N.
 inline constexpr int kSuccess = 0;
 inline constexpr int kFindings = 1;         // of `autolaunch lint`: it found mistakes
+inline constexpr int kWarnings = 1;         // doctor: warnings, where --fail-on warn asks for it
 inline constexpr int kUsage = 64;           // the command line makes no sense
 inline constexpr int kBadSpec = 65;         // train.yaml is wrong; every error was listed
 inline constexpr int kNoInput = 66;         // a file that was named cannot be read
@@ -16,6 +17,7 @@ inline constexpr int kSystem = 71;          // the system refused: no memory, no
 inline constexpr int kCannotCreate = 73;    // the run directory or a log file cannot be written
 inline constexpr int kRequeue = 75;         // should be requeued: stopped, and able to go on from a checkpoint
 inline constexpr int kNotPermitted = 77;    // no key to prove that the nodes are of one job, or it was refused
+inline constexpr int kUnfit = 78;           // a node is not fit for a job: doctor, or rendezvous.preflight
 inline constexpr int kCannotExecute = 126;  // the program was found but cannot be executed
 inline constexpr int kNotFound = 127;       // the program was not found
 inline constexpr int kSignalBase = 128;

@@ -1,0 +1,19 @@
+#pragma once
+#include "allocation/allocation.hpp"
+#include "plan/job_shape.hpp"
+#include "rendezvous/join.hpp"
+#include "spec/job_spec.hpp"
+
+#include <string>
+
+namespace autolaunch::launcher {
+
+// What `run` and `doctor` bring to a rendezvous.
+
+std::string hostname();
+/// "20260309-174501-4711": of this second and process.
+std::string now_text();
+NodeOptions node_options(const JobSpec& spec);
+JoinRequest join_request(const JobSpec& spec, const JobShape& shape, const std::string& version, int cancel_fd);
+
+}  // namespace autolaunch::launcher
