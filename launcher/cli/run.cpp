@@ -2,15 +2,16 @@
 
 #include "allocation/allocation.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/join_inputs.hpp"
 #include "cli/nccl_site.hpp"
 #include "cli/node_tasks.hpp"
+#include "cli/preflight.hpp"
 #include "endpoints/coordinator.hpp"
 #include "endpoints/socket_directory.hpp"
 #include "plan/job_shape.hpp"
 #include "plan/roster.hpp"
 #include "pmi/mpi_linkage.hpp"
 #include "rendezvous/join.hpp"
-#include "rendezvous/program_digest.hpp"
 #include "report/console.hpp"
 #include "report/reporter.hpp"
 #include "spawn/file_limit.hpp"
@@ -21,10 +22,7 @@
 #include "topology/load_capture.hpp"
 #include "topology/read_topology.hpp"
 
-#include <unistd.h>
-
 #include <chrono>
-#include <ctime>
 #include <filesystem>
 #include <optional>
 #include <utility>
@@ -34,49 +32,6 @@ namespace autolaunch::launcher {
 namespace {
 
 constexpr auto kFlushTimeout = std::chrono::seconds(5);
-
-std::string hostname() {
-    char name[256] = {};
-    ::gethostname(name, sizeof name - 1);
-    return name;
-}
-
-std::string now_text() {
-    const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-    std::tm local{};
-    ::localtime_r(&now, &local);
-    char text[32];
-    std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &local);
-    return text + ("-" + std::to_string(::getpid()));
-}
-
-NodeOptions node_options(const JobSpec& spec) {
-    return {.nodes = spec.resources.nodes,
-            .node_rank = spec.node_rank,
-            .head_address = spec.rendezvous.address,
-            .standalone = spec.standalone};
-}
-
-// The folder that holds run directories: before the nodes have met, nobody knows the run's own name.
-std::string shared_directory(const JobSpec& spec) {
-    namespace fs = std::filesystem;
-    if (!spec.run_dir.empty()) return fs::absolute(spec.run_dir).parent_path();
-    return fs::absolute(spec.monitoring.log_path.empty() ? "runs" : spec.monitoring.log_path);
-}
-
-JoinRequest join_request(const JobSpec& spec, const JobShape& shape, const std::string& version, int cancel_fd) {
-    JoinRequest request;
-    request.version = version;
-    request.hostname = hostname();
-    request.node_count = shape.nodes;
-    request.ranks_here = shape.ranks_here;
-    request.run_name = now_text();
-    request.shared_directory = shared_directory(spec);
-    if (shape.nodes > 1) request.program_digest = program_digest();
-    request.spec_digest = spec.source_digest;
-    request.cancel_fd = cancel_fd;
-    return request;
-}
 
 ReporterOptions reporter_options(const LaunchPlan& plan, const RunDirectory& run_dir, const std::string& version) {
     return {.version = version,
@@ -143,6 +98,7 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     const JobShape shape = decide_shape(spec, allocation, topology);
     const auto file_limit = raise_file_limit();  // the head has a connection a node
     Joined joined = join_job(io, spec, allocation, environment, join_request(spec, shape, version, keeper_gone.get()));
+    if (const auto unfit = preflight(io, joined, spec, tasks, environment, keeper_gone.get())) return *unfit;
     const auto [plan, run_dir] = prepare(io, joined, spec, allocation, topology, environment);
     Console console(ConsoleOptions::from_environment());
     Reporter reporter(reporter_options(plan, run_dir, version), console);

@@ -12,7 +12,6 @@ struct Setting {
 constexpr Setting kUnused[] = {
     {"resource_management.memory_per_gpu",
      [](const JobSpec& s) { return s.resources.memory_per_gpu_bytes.has_value(); }},
-    {"rendezvous.preflight", [](const JobSpec& s) { return s.rendezvous.preflight; }},
     {"monitoring.slurm_integration", [](const JobSpec& s) { return s.monitoring.slurm_integration; }},
     {"monitoring.resource_tracking", [](const JobSpec& s) { return s.monitoring.resource_tracking; }},
 };
