@@ -150,6 +150,26 @@ TEST_CASE("public headers include nothing but the standard library and each othe
         }
 }
 
+// Two headers of one namespace with types of one name break the one-definition rule, which no linker tells.
+TEST_CASE("no two headers define one type") {
+    static const std::regex kNamespace(R"(^namespace ([A-Za-z_:]+) \{)");
+    static const std::regex kType(
+        R"(^(?:struct|class|enum class) (?:[A-Z_]+_API )?([A-Z][A-Za-z0-9]+)(?: final)?(?: :.*)? \{)");
+    std::map<std::string, fs::path> defined_in;
+    for (const char* folder : {"lib", "launcher"})
+        for (const auto& file : sources_under(kRoot / folder, {".hpp"})) {
+            std::string space;
+            for (const auto& line : autolaunch::split(read_file(file), '\n')) {
+                std::smatch match;
+                if (std::regex_search(line, match, kNamespace)) space = match[1];
+                if (!std::regex_search(line, match, kType)) continue;
+                const auto [first, is_new] = defined_in.emplace(space + "::" + match[1].str(), file);
+                CHECK_MESSAGE(is_new, first->first, " is in ", first->second.string(), " and ", file.string());
+            }
+        }
+    CHECK(defined_in.size() > 300);
+}
+
 TEST_CASE("every source on disk is built") {
     const auto commands = nlohmann::json::parse(read_file(fs::path(AUTOLAUNCH_BINARY_DIR) / "compile_commands.json"));
     std::set<fs::path> built;
