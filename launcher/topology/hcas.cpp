@@ -15,8 +15,10 @@
 namespace autolaunch::launcher {
 namespace {
 
-// What placement and NCCL's settings look at in a launch. Tables have up to 256 entries a port, nearly all empty.
-constexpr int kGidsOfRoce = 16, kGidsOfInfiniband = 1, kGidsInDetail = 1024;
+// Tables of GIDs have up to 256 entries a port, nearly all empty. NCCL looks at all of them; a launch reads RoCE's in
+// blocks, until one ends with holes: the kernel fills the lowest hole first.
+constexpr int kGidBlock = 16, kHolesAtEnd = 4, kMostGids = 1024;
+constexpr int kPkeys = 8, kMostPkeys = 128;
 
 std::string class_folder(const TopologyOptions& options) { return options.sysfs_root + "/class/infiniband"; }
 
@@ -56,15 +58,41 @@ std::optional<Gid> read_gid(const std::string& port_folder, int index, bool is_e
     return gid;
 }
 
-std::vector<Gid> read_gids(const std::string& port_folder, bool is_ethernet, bool details) {
-    const int most = details ? kGidsInDetail : is_ethernet ? kGidsOfRoce : kGidsOfInfiniband;
-    std::vector<Gid> gids;
+bool ends_with_holes(const std::vector<Gid>& gids, int read) {
+    return gids.empty() || gids.back().index < read - kHolesAtEnd;
+}
+
+void read_gids(const std::string& port_folder, bool is_ethernet, bool details, Hca::Port& port) {
+    const int most = details || is_ethernet ? kMostGids : 1;  // of InfiniBand the first is nearly always the one
     for (int index = 0; index < most; ++index) {
+        if (index > 0 && index % kGidBlock == 0 && !details && ends_with_holes(port.gids, index)) return;
         // Tables differ in length; asking for the end once in 64 is cheaper than listing the folder.
-        if (index % 64 == 0 && !exists(fmt::format("{}/gids/{}", port_folder, index))) break;
-        if (auto gid = read_gid(port_folder, index, is_ethernet)) gids.push_back(std::move(*gid));
+        if (index % 64 == 0 && !exists(fmt::format("{}/gids/{}", port_folder, index))) return;
+        if (auto gid = read_gid(port_folder, index, is_ethernet)) port.gids.push_back(std::move(*gid));
+        port.gids_read = index + 1;
     }
-    return gids;
+}
+
+std::vector<std::uint16_t> read_pkeys(const std::string& port_folder, bool details) {
+    std::vector<std::uint16_t> keys;
+    for (int index = 0; index < (details ? kMostPkeys : kPkeys); ++index) {
+        const auto text = read_small(fmt::format("{}/pkeys/{}", port_folder, index));
+        const long long key = text && text->starts_with("0x") ? std::strtoll(text->c_str(), nullptr, 16) : -1;
+        if (key < 0 || key > 0xffff) break;
+        keys.push_back(static_cast<std::uint16_t>(key));
+    }
+    return keys;
+}
+
+// mlx5 of NVIDIA's own driver packages has the file, empty or with "Global tclass=106" and rules for single addresses.
+std::optional<int> read_traffic_class(const std::string& hca_folder, int port) {
+    constexpr std::string_view kGlobal = "Global tclass=";
+    const auto text = read_small(fmt::format("{}/tc/{}/traffic_class", hca_folder, port));
+    if (!text) return std::nullopt;
+    if (!text->starts_with(kGlobal)) return -1;
+    long long value = 0;
+    if (!parse_integer(std::string_view(split(*text, '\n').front()).substr(kGlobal.size()), value)) return std::nullopt;
+    return value >= 0 && value < 256 ? std::optional(static_cast<int>(value)) : std::nullopt;
 }
 
 // The interfaces of a device are told apart by dev_port, or by dev_id where the driver is old. A switch's virtual ports
@@ -118,7 +146,13 @@ Hca::Port read_port(const TopologyOptions& options, const Place& place, int numb
         const long long lid = std::strtoll(read_small(folder + "/lid").value_or("0").c_str(), nullptr, 0);
         port.lid = lid > 0 && lid < 1 << 24 ? static_cast<int>(lid) : 0;
     }
-    if (port.active || options.details) port.gids = read_gids(folder, is_ethernet, options.details);
+    if (port.active || options.details) {
+        read_gids(folder, is_ethernet, options.details, port);
+        if (is_ethernet)
+            port.traffic_class = read_traffic_class(place.folder, number);
+        else
+            port.pkeys = read_pkeys(folder, options.details);
+    }
     if (!is_ethernet || port.netdev.empty()) return port;
     port.netdev = bond_above(options, port.netdev, port.gids);
     port.mtu_bytes =
@@ -153,6 +187,13 @@ std::string read_bdf(const std::string& hca_folder) {
 }
 
 }  // namespace
+
+std::optional<bool> read_peermem(const std::string& sysfs_root) {
+    if (!exists(sysfs_root + "/module")) return std::nullopt;  // a saved tree without it
+    const auto loaded = [&](const char* file) { return exists(sysfs_root + file); };
+    return loaded("/module/nvidia_peermem/version") || loaded("/kernel/mm/memory_peers/nv_mem/version") ||
+           loaded("/kernel/mm/memory_peers/nv_mem_nc/version");
+}
 
 std::vector<Hca> read_hcas(const TopologyOptions& options, const std::vector<SystemNumaNode>& nodes) {
     std::vector<Hca> hcas;

@@ -65,11 +65,17 @@ struct Hca {
         int mtu_bytes = 0;        ///< active MTU of the port; 0: unknown
         int lid = 0;
         std::vector<Gid> gids = {};
+        int gids_read = 0;  ///< how many entries of its table were looked at, from the first
+        /// InfiniBand: the first entries of its table of partition keys; 0: an empty one. None: unknown.
+        std::vector<std::uint16_t> pkeys = {};
+        /// That its driver forces upon all traffic; -1: it forces none; nothing: unknown.
+        std::optional<int> traffic_class = {};
     };
     std::vector<Port> ports;
     std::string pci_id = {};                 ///< "15b3:1021", vendor and device; empty: unknown
     std::vector<std::string> pci_path = {};  ///< as Gpu::pci_path
     bool can_open = true;                    ///< its uverbs device may be opened for reading and writing
+    std::optional<bool> dmabuf = {};         ///< its driver registers memory by dma-buf; nothing: nobody has tried
 };
 
 struct NetworkInterface {
@@ -112,7 +118,8 @@ struct NodeTopology {
     std::vector<std::uint64_t> l3_bytes;  ///< by Core::l3; empty: unknown
     std::string source = "this machine";  ///< or the capture's file name
     int package_count = 1;
-    std::vector<std::string> notes;  ///< what was seen and left out, one sentence each
+    std::optional<bool> peermem = {};  ///< nvidia-peermem is loaded; nothing: unknown, or there is no HCA
+    std::vector<std::string> notes;    ///< what was seen and left out, one sentence each
 };
 
 }  // namespace autolaunch::launcher

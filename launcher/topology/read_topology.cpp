@@ -69,6 +69,7 @@ NodeTopology read_local_topology(const TopologyOptions& options) {
     if (options.details && has_kfd(options))
         for (ToldPath& path : read_kfd_links(options)) topology.told_paths.push_back(std::move(path));
     topology.hcas = read_hcas(options, system_nodes);
+    if (!topology.hcas.empty()) topology.peermem = read_peermem(options.sysfs_root);
     topology.network_interfaces = read_network_interfaces(options);
     return topology;
 }

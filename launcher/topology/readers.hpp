@@ -66,6 +66,8 @@ std::vector<Gpu> read_gpus(const TopologyOptions& options, const std::vector<int
 /// Puts MIG devices in the place of the GPUs that are cut up, and adds memory sizes and NVLinks where they are asked
 /// for. Loads NVML only for these.
 void ask_nvidia_driver(const TopologyOptions& options, NodeTopology& topology);
+/// Whether NVIDIA's module for GPUDirect RDMA is loaded, in any of its three forms, as NCCL asks.
+std::optional<bool> read_peermem(const std::string& sysfs_root);
 std::vector<Hca> read_hcas(const TopologyOptions& options, const std::vector<SystemNumaNode>& nodes);
 std::vector<NetworkInterface> read_network_interfaces(const TopologyOptions& options);
 

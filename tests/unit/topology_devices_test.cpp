@@ -172,6 +172,77 @@ TEST_CASE("an InfiniBand port: LID, its first GID, its interface") {
     CHECK(read_local_topology(with_details(system)).hcas[0].ports[0].gids.size() == 2);
 }
 
+TEST_CASE("partition keys of InfiniBand: the first eight of the table, or all of it") {
+    FakeSystem system;
+    two_sockets(system);
+    add_hca(system, "mlx5_0", "pci0000:10/0000:11:00.0", 0);
+    const std::string port = add_port(system, "mlx5_0", 1, "InfiniBand");
+    const auto keys = [&] { return read_local_topology(system.options(kAll)).hcas.at(0).ports.at(0).pkeys; };
+    CHECK(keys().empty());
+    system.file(port + "pkeys/0", "0x7fff");
+    system.file(port + "pkeys/1", "0x8001");
+    CHECK(keys() == std::vector<std::uint16_t>{0x7fff, 0x8001});
+    for (int index = 2; index < 20; ++index) system.file(fmt::format("{}pkeys/{}", port, index), "0x0000");
+    CHECK(keys().size() == 8);
+    CHECK(read_local_topology(with_details(system)).hcas[0].ports[0].pkeys.size() == 20);
+    for (const char* odd : {"", "-1", "0x12345", "key"}) {
+        system.file(port + "pkeys/1", odd);
+        CHECK(keys().size() == 1);
+    }
+}
+
+TEST_CASE("traffic classes that a driver forces upon RoCE") {
+    FakeSystem system;
+    two_sockets(system);
+    add_hca(system, "mlx5_0", "pci0000:10/0000:11:00.0", 0);
+    add_port(system, "mlx5_0", 1, "Ethernet");
+    const auto forced = [&](const char* text) {
+        system.file("sys/class/infiniband/mlx5_0/tc/1/traffic_class", text);
+        return read_local_topology(system.options(kAll)).hcas.at(0).ports.at(0).traffic_class;
+    };
+    CHECK(read_local_topology(system.options(kAll)).hcas[0].ports[0].traffic_class == std::nullopt);
+    CHECK(forced("") == -1);
+    CHECK(forced("src_ip=10.0.0.1,dst_ip=10.0.0.2/32,tclass=12") == -1);
+    CHECK(forced("Global tclass=106") == 106);
+    CHECK(forced("Global tclass=160\nsrc_ip=10.0.0.1,dst_ip=10.0.0.2/32,tclass=12") == 160);
+    for (const char* odd : {"Global tclass=", "Global tclass=256", "Global tclass=-7", "Global tclass=x"})
+        CHECK(forced(odd) == std::nullopt);
+}
+
+TEST_CASE("GID tables that go on behind 16 entries are read on, up to where they end with holes") {
+    FakeSystem system;
+    two_sockets(system);
+    add_hca(system, "mlx5_0", "pci0000:10/0000:11:00.0", 0);
+    const std::string port = add_port(system, "mlx5_0", 1, "Ethernet");
+    for (int index = 0; index < 256; ++index)
+        add_gid(system, port, index,
+                index < 19 ? fmt::format("0000:0000:0000:0000:0000:ffff:0a00:{:04x}", index + 1) : kZeroGid,
+                index < 19 ? "RoCE v2" : "", "eth4");
+    const auto found = read_local_topology(system.options(kAll)).hcas.at(0).ports.at(0);
+    CHECK(found.gids.size() == 19);
+    CHECK(found.gids_read == 32);
+    CHECK(read_local_topology(with_details(system)).hcas[0].ports[0].gids_read == 256);
+    for (int index = 12; index < 19; ++index) system.file(fmt::format("{}gids/{}", port, index), kZeroGid);
+    CHECK(read_local_topology(system.options(kAll)).hcas[0].ports[0].gids_read == 16);
+}
+
+TEST_CASE("nvidia-peermem in its forms, asked for only where there are HCAs") {
+    FakeSystem system;
+    two_sockets(system);
+    system.file("sys/module/mlx5_core/version", "24.10");
+    CHECK(read_local_topology(system.options(kAll)).peermem == std::nullopt);
+    add_hca(system, "mlx5_0", "pci0000:10/0000:11:00.0", 0);
+    CHECK(read_local_topology(system.options(kAll)).peermem == false);
+    for (const char* file :
+         {"module/nvidia_peermem", "kernel/mm/memory_peers/nv_mem", "kernel/mm/memory_peers/nv_mem_nc"}) {
+        system.file(fmt::format("sys/{}/version", file), "1");
+        CHECK(read_local_topology(system.options(kAll)).peermem == true);
+        system.remove(fmt::format("sys/{}", file));
+    }
+    system.remove("sys/module");  // a saved tree
+    CHECK(read_local_topology(system.options(kAll)).peermem == std::nullopt);
+}
+
 TEST_CASE("a RoCE port: GIDs with holes, versions, MTU; two ports of one function") {
     FakeSystem system;
     two_sockets(system);
