@@ -43,6 +43,7 @@ bool is_link_local(const Bytes& bytes) {
 }
 
 bool in_range(const Bytes& bytes, const GidRange& range, bool ipv6) {
+    if (range.prefix_bits < 0) return false;
     std::size_t byte = ipv6 ? 0 : 12;
     for (int bits = range.prefix_bits; bits > 0; bits -= 8, ++byte) {
         const int mask = bits >= 8 ? 0xff : 0xff << (8 - bits);
@@ -110,7 +111,7 @@ bool is_routable(const Gid& gid) { return !all_zero(gid.bytes, 0) && !is_link_lo
 
 std::string gid_problem(const Hca::Port& port, int index) {
     const Gid* gid = find_gid(port, index);
-    if (gid == nullptr && index >= kKnownGids) return {};
+    if (gid == nullptr && index >= port.gids_read) return {};
     if (gid == nullptr || all_zero(gid->bytes, 0)) return "a hole";
     if (port.link_layer == "InfiniBand") return {};
     if (!is_routable(*gid)) return "link-local";

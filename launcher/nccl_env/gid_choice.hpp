@@ -24,9 +24,6 @@ struct GidRules {
     std::optional<GidRange> range = {};
 };
 
-/// The topology reader looks at this many entries of a RoCE port's table in a launch; of others nothing is known.
-inline constexpr int kKnownGids = 16;
-
 /// What NCCL would read from these settings; what it would not understand counts as not set.
 GidRules read_gid_rules(const EnvironmentMap& settings);
 
@@ -38,7 +35,7 @@ bool is_ipv4(const Gid& gid);
 /// Neither zero nor link-local.
 bool is_routable(const Gid& gid);
 /// Why RoCE traffic would not flow with this index: "a hole", "link-local", "RoCE v1"; empty: it would, or
-/// nothing is known of that entry.
+/// nothing is known of that entry. Whoever read the port's table says how far.
 std::string gid_problem(const Hca::Port& port, int index);
 /// "10.1.2.3", "2001:db8::1".
 std::string gid_text(const Gid& gid);

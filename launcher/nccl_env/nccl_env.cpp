@@ -53,7 +53,7 @@ Decision ib_addr_family(const Situation& here) {
 
 Decision ib_addr_range(const Situation& here) {
     const GidRules rules = read_gid_rules(here.settings);
-    if (rules.ipv6 || rules.index >= 0) return std::nullopt;
+    if (rules.index >= 0) return std::nullopt;
     const std::string range = choose_address_range(here.compute.ports, rules);
     if (range.empty()) return std::nullopt;
     return VariableChoice{{}, range, "a RoCE port has addresses in several subnets"};

@@ -10,6 +10,7 @@
 using namespace autolaunch::launcher;
 using testing::make_gid;
 using testing::roce_gids;
+using Names = std::vector<std::string>;
 
 namespace {
 
@@ -18,6 +19,7 @@ Hca::Port roce(std::vector<Gid> gids) {
     port.active = true;
     port.link_layer = "Ethernet";
     port.gids = std::move(gids);
+    port.gids_read = 16;
     return port;
 }
 
@@ -64,6 +66,8 @@ TEST_CASE("RoCE: the range, the version and the index that the user gives") {
     CHECK(chosen(port, {{"NCCL_IB_GID_INDEX", "7"}}) == 7);
     CHECK(gid_problem(port, 7) == "a hole");
     CHECK(gid_problem(port, 2) == "RoCE v1");
+    CHECK(gid_problem(port, 16).empty());  // nobody has looked there
+    CHECK(chosen(port, {{"NCCL_IB_ADDR_RANGE", "192.168.0.0/-1"}}) == 0);
     CHECK(chosen(port, {{"NCCL_IB_GID_INDEX", ""}}) == 3);
 }
 
@@ -97,6 +101,37 @@ TEST_CASE("addresses in several subnets: the range that NCCL's own choice lies i
     CHECK(range_of({roce(roce_gids({"10.1.0.5", "10.1.0.6"}))}).empty());  // one subnet
     CHECK(range_of({roce(roce_gids({"10.1.0.5", "10.2.0.5"})), roce(roce_gids({"172.16.0.1"}))}).empty());
     CHECK(range_of({roce({})}).empty());
+}
+
+TEST_CASE("IPv6: a range where a port has addresses in several networks") {
+    const EnvironmentMap ipv6 = {{"NCCL_IB_ADDR_FAMILY", "AF_INET6"}};
+    const auto rail = [](int number, const Names& further = {}) {
+        Names addresses = {fmt::format("2001:db8:0:{}::5", number)};
+        addresses.insert(addresses.end(), further.begin(), further.end());
+        return roce(roce_gids(addresses));
+    };
+    CHECK(range_of({rail(1), rail(2)}, ipv6).empty());
+    CHECK(range_of({rail(1, {"2001:db8:0:1::6"})}, ipv6).empty());  // as hosts with temporary addresses have them
+    CHECK(range_of({rail(1, {"fd00:7::5"}), rail(2, {"fd00:8::5"})}, ipv6) == "2001::/16");
+    CHECK(range_of({rail(1, {"2001:db8:7::5"}), rail(2)}, ipv6) == "2001:db8::/48");
+    CHECK(range_of({rail(1, {"2001:db8:0:2::5"}), rail(1)}, ipv6) == "2001:db8:0:1::/64");
+    CHECK(range_of({rail(1, {"2001:db8:0:2::5"}), rail(3)}, ipv6).empty());
+    CHECK(range_of({rail(1, {"fd00:7::5"})}).empty());  // NCCL takes IPv4 here
+    // What comes out is what NCCL then goes by.
+    const auto port = rail(1, {"fd00:7::5"});
+    for (const auto& [range, index] : {std::pair("2001::/16", 3), {"fd00::/16", 5}, {"fd00:7::/64", 5}, {"::/0", 3}})
+        CHECK(chosen(port, {{"NCCL_IB_ADDR_FAMILY", "AF_INET6"}, {"NCCL_IB_ADDR_RANGE", range}}) == index);
+}
+
+TEST_CASE("a table longer than 16 entries: NCCL looks at all of it, and so do the rules") {
+    Names addresses;
+    for (int i = 0; i < 8; ++i) addresses.push_back(fmt::format("2001:db8:0:1::{}", i + 1));
+    addresses.push_back("10.1.0.5");
+    const auto port = roce(roce_gids(addresses));
+    CHECK(port.gids.back().index == 19);
+    CHECK(chosen(port) == 19);
+    CHECK_FALSE(has_only_ipv6({&port}));
+    CHECK_FALSE(repair_gid_index({&port}, {}));
 }
 
 TEST_CASE("an index is given only where NCCL would go wrong and one is good everywhere") {
