@@ -140,6 +140,14 @@ std::optional<std::string> gid_index(const Situation& here) {
     return std::nullopt;
 }
 
+std::optional<std::string> dmabuf_disabled(const Situation& here) {
+    const auto value = value_of(here.settings, "NCCL_DMABUF_ENABLE");
+    if (!value || number_of(*value) != 0 || here.compute.hcas.empty()) return std::nullopt;
+    if (here.topology.peermem != std::optional(false)) return std::nullopt;
+    return fmt::format(
+        "NCCL_DMABUF_ENABLE={} while nvidia-peermem is not loaded: HCAs cannot reach GPUs' memory; unset it", *value);
+}
+
 // "0000:05:00.2" is function 2 of "0000:05:00". A card of two ports has two functions; more are a hypervisor's way to
 // show cards that are distinct.
 std::optional<std::string> fused_functions(const Situation& here) {
@@ -200,8 +208,8 @@ std::vector<std::string> find_nccl_footguns(const NodeTopology& topology, const 
                                             const EnvironmentMap& settings) {
     std::vector<std::string> warnings;
     const Situation here{topology, compute, settings};
-    for (const auto check :
-         {ib_disabled, ib_hca_prefix, unknown_hcas, missing_interface, gdr_everywhere, gid_index, fused_functions})
+    for (const auto check : {ib_disabled, ib_hca_prefix, unknown_hcas, missing_interface, gdr_everywhere, gid_index,
+                             dmabuf_disabled, fused_functions})
         if (auto warning = check(here)) warnings.push_back(std::move(*warning));
     for (const Leftover& leftover : kLeftovers) {
         const auto value = value_of(settings, leftover.name);

@@ -4,6 +4,7 @@
 #include "nccl_env/footguns.hpp"
 #include "nccl_env/gid_choice.hpp"
 #include "nccl_env/nccl_variables.hpp"
+#include "nccl_env/port_checks.hpp"
 #include "nccl_env/roce_addresses.hpp"
 
 #include <fmt/format.h>
@@ -68,6 +69,15 @@ Decision ib_gid_index(const Situation& here) {
                           fmt::format("NCCL would take GID {}, which is {}", index->instead_of, index->problem)};
 }
 
+// NCCL tries each HCA by itself and falls back; without the attempt all nodes go the same way.
+Decision dmabuf_enable(const Situation& here) {
+    const auto& hcas = here.compute.hcas;
+    const bool all_refuse =
+        std::all_of(hcas.begin(), hcas.end(), [](const Hca* hca) { return hca->dmabuf == std::optional(false); });
+    if (hcas.empty() || !all_refuse || here.inputs.topology.peermem != std::optional(true)) return std::nullopt;
+    return VariableChoice{{}, "0", "no HCA's driver takes dma-buf, and nvidia-peermem is loaded"};
+}
+
 struct Rule {
     const char* name;
     Decision (*decide)(const Situation&);
@@ -83,6 +93,7 @@ constexpr Rule kRules[] = {
     {"NCCL_IB_ADDR_FAMILY", ib_addr_family},
     {"NCCL_IB_ADDR_RANGE", ib_addr_range},
     {"NCCL_IB_GID_INDEX", ib_gid_index},
+    {"NCCL_DMABUF_ENABLE", dmabuf_enable},
 };
 
 void keep(const Situation& here, NcclEnvironment& decided) {
@@ -168,10 +179,14 @@ NcclEnvironment decide_nccl_environment(const NcclInputs& inputs) {
         decided.warnings.insert(decided.warnings.end(), compute.warnings.begin(), compute.warnings.end());
 
     keep(here, decided);
-    if (inputs.profile) decided.profile = inputs.profile->name;
-    if (inputs.profile) use_profile(*inputs.profile, here, decided);
-    use_rules(here, decided);
-    tell_what_is_left(here, decided);
+    if (inputs.manage) {
+        if (inputs.profile) decided.profile = inputs.profile->name;
+        if (inputs.profile) use_profile(*inputs.profile, here, decided);
+        use_rules(here, decided);
+        tell_what_is_left(here, decided);
+    }
+    for (std::string& warning : check_compute_ports(compute, here.settings))
+        decided.warnings.push_back(std::move(warning));
     return decided;
 }
 

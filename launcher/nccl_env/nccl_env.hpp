@@ -34,6 +34,7 @@ struct NcclInputs {
     std::string rendezvous_interface = {};
     bool rendezvous_is_ipv6_only = false;
     bool has_gpus = true;  ///< usable ones
+    bool manage = true;    ///< false: nothing is set, only what was found is looked at
 };
 
 struct NcclEnvironment {

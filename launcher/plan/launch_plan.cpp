@@ -102,12 +102,8 @@ NcclEnvironment plan_nccl(const LaunchPlan& plan, const NodeTopology& topology, 
                                          .profile = site.profile,
                                          .node_count = plan.node_count,
                                          .rendezvous_interface = site.rendezvous_interface,
-                                         .rendezvous_is_ipv6_only = site.rendezvous_is_ipv6_only});
-    if (!plan.spec.nccl.manage) {
-        nccl.set.clear();
-        nccl.left.clear();
-        nccl.profile.clear();
-    }
+                                         .rendezvous_is_ipv6_only = site.rendezvous_is_ipv6_only,
+                                         .manage = plan.spec.nccl.manage});
     for (VariableChoice& kept : nccl.kept) say_where_from(plan.spec, found, kept);
     return nccl;
 }
