@@ -69,6 +69,26 @@ std::set<int> expected_lines(const std::string& text) {
 
 }  // namespace
 
+TEST_CASE("what autolaunch gives out as examples has no mistakes") {
+    std::vector<fs::path> files;
+    for (const char* folder : {"configs", "examples"})
+        for (const auto& entry : fs::recursive_directory_iterator(fs::path(AUTOLAUNCH_SOURCE_DIR) / folder)) {
+            const fs::path& file = entry.path();
+            const bool is_profile = file.parent_path().filename() == "profiles";
+            for (const char* extension : {".yaml", ".yml", ".sh", ".sbatch", ".slurm", ".conf"})
+                if (file.extension() == extension && !is_profile) files.push_back(file);
+        }
+    CHECK(files.size() >= 5);
+    for (const auto& file : files) {
+        LintRequest request;
+        request.file = file;
+        request.text = read_file(file);
+        request.environment = {{"HOME", "/home/user"}, {"USER", "user"}, {"SLURM_NNODES", "2"}, {"SLURM_JOB_ID", "7"}};
+        const auto found = lint(request);
+        CHECK_MESSAGE(!has_mistakes(found), findings_text(found));
+    }
+}
+
 TEST_CASE("a bad sample gives its rule, at its lines, and nothing else") {
     for (const auto& file : files_in("bad")) {
         CAPTURE(file.filename().string());
