@@ -30,7 +30,10 @@ private:
     char peek(std::size_t ahead = 0) const { return pos_ + ahead < text_.size() ? text_[pos_ + ahead] : '\0'; }
     bool at_end() const { return pos_ >= text_.size(); }
     char take();
+    static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+    static bool ends_word(char c);
 
+    // Commands, in shell_parser.cpp.
     void parse_list(bool until_parenthesis);
     bool operator_ahead(bool until_parenthesis, bool& closed);
     void open_parenthesis();
@@ -45,6 +48,7 @@ private:
     void skip_arithmetic_command();
     void skip_test();
 
+    // Words, in shell_words.cpp.
     Word read_word();
     void read_into(Word& word, char inside);
     void read_quoted(Word& word);
