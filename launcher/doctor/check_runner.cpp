@@ -6,18 +6,11 @@
 
 #include <autolaunch/error.hpp>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <csignal>
-#include <exception>
 #include <map>
 #include <set>
 #include <utility>
@@ -43,15 +36,6 @@ void tidy(NodeReport& report) {
                      [](const Finding& a, const Finding& b) { return a.severity > b.severity; });
 }
 
-// What a child that hangs holds must not hold up others: the agent's sockets, or a pipe that somebody reads our output
-// from to its end.
-void keep_only(int output) {
-    const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nowhere, standard);
-    if (output != 3) ::dup3(output, 3, O_CLOEXEC);
-    ::close_range(4, ~0U, 0);
-}
-
 }  // namespace
 
 CheckRunner::CheckRunner(const NodeSources& sources, const CheckChoice& choice, std::chrono::milliseconds total_limit)
@@ -72,78 +56,40 @@ CheckRunner::CheckRunner(const NodeSources& sources, const CheckChoice& choice, 
     for (Child& child : children_) start(child);
 }
 
-CheckRunner::~CheckRunner() {
-    for (Child& child : children_) end(child);
-}
-
 void CheckRunner::start(Child& child) {
-    std::array<int, 2> ends = {-1, -1};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw SystemError(errno, "make a pipe for checks");
-    UniqueFd reading(ends[0]), writing(ends[1]);
-    const pid_t parent = ::getpid();
     child.started = Deadline::Clock::now();
     child.text.clear();
-    child.pid = ::fork();
-    if (child.pid < 0) throw SystemError(errno, "start a process for checks");
-    if (child.pid == 0) {
-        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (::getppid() != parent) ::_exit(1);
-        run_jobs(child, writing.get());
-    }
-    child.output = std::move(reading);
+    child.process = HelperProcess([&](int output) { run_jobs(child, output); });
 }
 
-void CheckRunner::run_jobs(const Child& child, int output) {
-    keep_only(output);
-    for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGPIPE}) ::signal(signal, SIG_DFL);
-    try {
-        ExaminedNode state(sources_);
-        for (std::size_t i = child.next; i < child.jobs.size(); ++i) {
-            write_all(3, std::string(kBegins) + '\n', "the pipe");
-            write_all(3, encode_report(run_check(*child.jobs[i].check, state, child.jobs[i].part)) + '\n', "the pipe");
-        }
-    } catch (...) {
-        ::_exit(1);  // the parent sees the end of the pipe
+void CheckRunner::run_jobs(const Child& child, int output) const {
+    ExaminedNode state(sources_);
+    for (std::size_t i = child.next; i < child.jobs.size(); ++i) {
+        write_all(output, std::string(kBegins) + '\n', "the pipe");
+        write_all(output, encode_report(run_check(*child.jobs[i].check, state, child.jobs[i].part)) + '\n', "the pipe");
     }
-    ::_exit(0);
 }
 
 void CheckRunner::read_output(Child& child) {
-    std::array<char, 65536> buffer;
-    const ssize_t got = ::read(child.output.get(), buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) return;
-    if (got <= 0) {
-        if (!child.over()) return give_up_job(child, "its process ended", false);
-        return end(child);
-    }
-    child.text.append(buffer.data(), static_cast<std::size_t>(got));
+    const bool more = child.process.read_some(child.text);
     for (std::size_t eol = child.text.find('\n'); eol != std::string::npos; eol = child.text.find('\n')) {
         const std::string line = child.text.substr(0, eol);
         child.text.erase(0, eol + 1);
         take_line(child, line);
     }
+    if (!more && !child.over()) give_up_job(child, "its process ended", false);
 }
 
 void CheckRunner::take_line(Child& child, const std::string& line) {
     child.started = Deadline::Clock::now();
     if (line == kBegins || child.over()) return;
     report_.merge(decode_report(line));
-    if (++child.next == child.jobs.size()) end(child);
-}
-
-void CheckRunner::end(Child& child) {
-    child.output.reset();
-    if (child.pid < 0) return;
-    ::kill(child.pid, SIGKILL);
-    // One that hangs in the kernel is left to whoever adopts it.
-    const Deadline soon = Deadline::after(std::chrono::milliseconds(50));
-    while (::waitpid(child.pid, nullptr, WNOHANG) == 0 && !soon.passed()) ::usleep(200);
-    child.pid = -1;
+    if (++child.next == child.jobs.size()) child.process.end();
 }
 
 // `silent`: it did not answer in time, which a check may call a finding.
 void CheckRunner::give_up_job(Child& child, const std::string& why, bool silent) {
-    end(child);
+    child.process.end();
     const Job& job = child.jobs[child.next++];
     const std::string name(job.check->name);
     std::string what = why;
@@ -163,7 +109,8 @@ void CheckRunner::enforce_limits() {
         const auto limit = child.jobs[child.next].check->time_limit;
         if (now - child.started >= limit) give_up_job(child, "no answer within " + seconds_text(limit), true);
         if (!deadline_.passed()) continue;
-        if (!child.over() && child.pid > 0) give_up_job(child, "no answer when the time for all checks was over", true);
+        if (!child.over() && child.process.output() >= 0)
+            give_up_job(child, "no answer when the time for all checks was over", true);
         while (!child.over()) give_up_job(child, "no time was left for it", false);
     }
 }
@@ -181,7 +128,7 @@ bool CheckRunner::wait(Deadline until) {
         std::vector<Child*> whose;
         for (Child& child : children_)
             if (!child.over()) {
-                waiting.push_back({child.output.get(), POLLIN, 0});
+                waiting.push_back({child.process.output(), POLLIN, 0});
                 whose.push_back(&child);
             }
         if (waiting.empty()) return true;

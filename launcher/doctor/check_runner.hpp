@@ -2,9 +2,7 @@
 #include "doctor/check.hpp"
 
 #include "base/deadline.hpp"
-#include "base/unique_fd.hpp"
-
-#include <sys/types.h>
+#include "base/helper_process.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -14,10 +12,9 @@
 namespace autolaunch::launcher {
 
 /// Runs the checks of one node in child processes, one for each place where a check may get stuck, side by side. A
-/// child that keeps a check longer than that check's limit is killed and, where checks are left, replaced; a process
-/// that hangs in the kernel dies when it can, and nobody waits for it.
+/// child that keeps a check longer than that check's limit is killed and, where checks are left, replaced.
 ///
-/// Owner: the caller; its destructor kills what still runs. Threads: one; the children are forked from it, so no other
+/// Owner: the caller; its destructor ends what still runs. Threads: one; the children are forked from it, so no other
 /// thread should hold a lock of the C library. Blocks: wait() only, until its deadline.
 class CheckRunner {
 public:
@@ -27,7 +24,6 @@ public:
                 std::chrono::milliseconds total_limit = kTotalLimit);
     CheckRunner(const CheckRunner&) = delete;
     CheckRunner& operator=(const CheckRunner&) = delete;
-    ~CheckRunner();
 
     /// Takes what the children have said. True when all have answered or their time is over.
     bool wait(Deadline until);
@@ -42,18 +38,16 @@ private:
     struct Child {
         std::vector<Job> jobs;
         std::size_t next = 0;  ///< of jobs: the one that runs
-        pid_t pid = -1;
-        UniqueFd output;
+        HelperProcess process;
         std::string text;                     ///< of a line that is not whole yet
         Deadline::Clock::time_point started;  ///< of the job that runs
         bool over() const { return next >= jobs.size(); }
     };
 
     void start(Child& child);
-    [[noreturn]] void run_jobs(const Child& child, int output);
+    void run_jobs(const Child& child, int output) const;
     void read_output(Child& child);
     void take_line(Child& child, const std::string& line);
-    void end(Child& child);
     void give_up_job(Child& child, const std::string& why, bool silent);
     void enforce_limits();
     Deadline next_limit() const;
