@@ -111,6 +111,12 @@ struct PlacementDrifted {
     int rank = 0;
     std::string what;  ///< goes on after "rank 3 "
 };
+/// Whether the ranks of this node compute on the GPUs of the plan. The first time that all of them are seen on one, and
+/// the first time that nobody can tell.
+struct GpuPlacementKnown {
+    int as_planned = 0, elsewhere = 0;
+    std::string cannot_tell;  ///< why; else empty
+};
 struct WarningRaised {
     std::string text;
 };
@@ -126,7 +132,7 @@ struct Event {
     int generation = 0;
     std::variant<JobStarted, GenerationStarted, TimeLimitKnown, RankStarted, StepReported, CheckpointPublished,
                  MessageReported, StopRequested, RankSignalled, RankExited, GenerationFailed, NodeLost, HeadLost,
-                 SpawnFailed, PlacementDrifted, WarningRaised, JobEnded>
+                 SpawnFailed, PlacementDrifted, GpuPlacementKnown, WarningRaised, JobEnded>
         what;
 };
 using Happening = decltype(Event::what);

@@ -115,6 +115,10 @@ std::pair<const char*, Json> describe(const SpawnFailed& e) {
 std::pair<const char*, Json> describe(const PlacementDrifted& e) {
     return {"placement_drift", {{"rank", e.rank}, {"what", e.what}}};
 }
+std::pair<const char*, Json> describe(const GpuPlacementKnown& e) {
+    if (!e.cannot_tell.empty()) return {"gpu_placement", {{"cannot_tell", e.cannot_tell}}};
+    return {"gpu_placement", {{"as_planned", e.as_planned}, {"elsewhere", e.elsewhere}}};
+}
 std::pair<const char*, Json> describe(const WarningRaised& e) { return {"warning", {{"text", e.text}}}; }
 std::pair<const char*, Json> describe(const JobEnded& e) {
     return {"job_ended",

@@ -20,6 +20,7 @@ namespace autolaunch::launcher {
 namespace {
 
 constexpr auto kShortestWatch = std::chrono::milliseconds(100);
+constexpr auto kShortestGpuWatch = std::chrono::milliseconds(1000);  // a process that loads NVIDIA's library each time
 
 // Each of the steps that block; together they must not make the other nodes believe that this one is lost.
 Deadline patience(const JobSpec& spec) {
@@ -145,6 +146,7 @@ int Generation::watch_placement() {
     times.first = std::min(times.first, times.between);
     watch_.emplace(node_.io, std::move(watched), times,
                    [this](const std::vector<PlacementWatch::Drift>& drifts) { report_drift(drifts); });
+    watch_gpus(times);
     return ended + watch_->count_bound();
 }
 
@@ -155,6 +157,41 @@ void Generation::report_drift(const std::vector<PlacementWatch::Drift>& drifts) 
         std::to_string(drifts.size()) + " of " + std::to_string(ranks_.size()) +
         " ranks left the place that was planned: local rank " + std::to_string(drifts.front().local_rank) + " " +
         drifts.front().what + ". Does the program set it, or numactl, taskset, KMP_AFFINITY or GOMP_CPU_AFFINITY?"});
+}
+
+void Generation::watch_gpus(PlacementWatch::Times times) {
+    std::vector<GpuWatch::Watched> watched;
+    for (const auto& rank : ranks_) {
+        const auto& gpu = rank.plan().gpu;
+        if (!rank.alive() || !rank.plan().binding.gpu || !gpu || gpu->vendor != "nvidia") continue;
+        watched.push_back({rank.plan().rank,
+                           rank.plan().local_rank,
+                           rank.pid(),
+                           {*rank.plan().binding.gpu, gpu->bdf, gpu->uuid, /*is_part=*/!gpu->partition_of.empty()}});
+    }
+    if (watched.empty() || node_.gpu_inquiry == nullptr) return;
+    times.between = std::max(times.between, kShortestGpuWatch);
+    gpu_watch_.emplace(
+        node_.io, *node_.gpu_inquiry, std::move(watched), times,
+        GpuWatch::Callbacks{
+            .on_drift = [this](const std::vector<PlacementWatch::Drift>& drifts) { report_gpu_drift(drifts); },
+            .on_outcome =
+                [this](const GpuWatch::Outcome& outcome) {
+                    callbacks_.report(GpuPlacementKnown{.as_planned = outcome.as_planned,
+                                                        .elsewhere = outcome.elsewhere,
+                                                        .cannot_tell = outcome.cannot_tell});
+                }});
+}
+
+// By local ranks where there are several nodes: the same mistake is made on all of them, and one line tells it.
+void Generation::report_gpu_drift(const std::vector<PlacementWatch::Drift>& drifts) {
+    for (const auto& drift : drifts) callbacks_.report(PlacementDrifted{.rank = drift.rank, .what = drift.what});
+    const PlacementWatch::Drift& first = drifts.front();
+    std::string text =
+        plan_.node_count > 1 ? "local rank " + std::to_string(first.local_rank) : "rank " + std::to_string(first.rank);
+    text += " " + first.what;
+    if (drifts.size() > 1) text += "; " + std::to_string(drifts.size() - 1) + " more are not on theirs";
+    callbacks_.report(WarningRaised{text + ". Does the program take the device of its LOCAL_RANK?"});
 }
 
 void Generation::apply_to_all(RankEvent event) {
@@ -204,6 +241,7 @@ void Generation::on_end(RankProcess& rank) {
     if (mpi_) mpi_->correct(end);
     exits_.push_back(end);
     follower_.rank_ended(rank.plan().rank);
+    if (gpu_watch_) gpu_watch_->rank_ended(rank.plan().rank);
     callbacks_.report(end);
     callbacks_.rank_ended();
 }
@@ -246,7 +284,9 @@ control::RankFailed Generation::describe_failure() const {
 
 void Generation::finish(LineSink& console) {
     watch_.reset();
-    bool all_ended = end_children({}, patience(plan_.spec));
+    gpu_watch_.reset();
+    const auto not_ours = node_.gpu_inquiry ? node_.gpu_inquiry->dying() : std::vector<pid_t>{};
+    bool all_ended = end_children(not_ours, patience(plan_.spec));
     if (stand_ins_ != nullptr) all_ended = stand_ins_->end_offspring(patience(plan_.spec)) && all_ended;
     if (!all_ended)
         callbacks_.report(WarningRaised{"some processes that the ranks started do not end; they hang in the kernel"});

@@ -4,6 +4,7 @@
 #include "endpoints/coordinator.hpp"
 #include "logs/log_follower.hpp"
 #include "plan/launch_plan.hpp"
+#include "proof/gpu_watch.hpp"
 #include "proof/placement_watch.hpp"
 #include "report/event.hpp"
 #include "spawn/stand_ins.hpp"
@@ -37,7 +38,8 @@ struct NodeContext {
     Member& member;
     const Roster& roster;
     std::filesystem::path trainer_config;
-    StandIns* stand_ins = nullptr;  ///< tasks of this node that local ranks from 1 up are started in
+    StandIns* stand_ins = nullptr;      ///< tasks of this node that local ranks from 1 up are started in
+    GpuInquiry* gpu_inquiry = nullptr;  ///< null: nobody looks where ranks compute
 };
 
 /// All ranks of this node in one attempt: their processes, their sockets, their log files.
@@ -89,6 +91,8 @@ private:
     void start_rank(RankProcess& rank, const Inheritance& inherited);
     void start_mpi(const Inheritance& inherited);
     void report_drift(const std::vector<PlacementWatch::Drift>& drifts);
+    void watch_gpus(PlacementWatch::Times times);
+    void report_gpu_drift(const std::vector<PlacementWatch::Drift>& drifts);
     void warn_about_placement(const RankProcess& rank, const Child& child);
     void act(RankProcess& rank, RankAction action);
     void signal(RankProcess& rank, int number);
@@ -110,6 +114,7 @@ private:
     std::vector<std::optional<std::int64_t>> oom_kills_before_;  ///< by local task: each may have its own cgroup
     std::optional<std::int64_t> checkpoint_step_;
     std::optional<PlacementWatch> watch_;
+    std::optional<GpuWatch> gpu_watch_;
     std::unique_ptr<MpiRanks> mpi_;  ///< from the first rank's start; null without MPI
 };
 

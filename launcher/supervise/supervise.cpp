@@ -8,13 +8,15 @@
 namespace autolaunch::launcher {
 
 int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone, const Inheritance& inherited) {
+    GpuInquiry gpu_inquiry(io);
     const NodeContext context{io,
                               job.plan,
                               job.coordinator,
                               *job.joined.member,
                               job.joined.roster,
                               job.run_dir.trainer_config_path(),
-                              job.stand_ins};
+                              job.stand_ins,
+                              &gpu_inquiry};
     NodeSupervisor node(context, job.joined.roster.nodes[0].name, job.output, std::move(keeper_gone));
     std::optional<JobSupervisor> head;
     if (job.joined.head) {

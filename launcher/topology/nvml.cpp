@@ -128,8 +128,8 @@ private:
         device.uuid = text_of("nvmlDeviceGetUUID", handle);
         device.name = text_of("nvmlDeviceGetName", handle);
         device.memory_bytes = memory_of(handle);
-        read_mig(handle, device);
-        if (wanted.processes) read_processes(handle, device);
+        read_mig(handle, device, wanted);
+        if (wanted.processes) read_processes(handle, device.compute_processes);
         if (wanted.health) read_health(handle, device);
         if (wanted.health || wanted.links) read_links(handle, device, wanted);
         return device;
@@ -146,7 +146,7 @@ private:
         return library_->call({"nvmlDeviceGetMemoryInfo"}, handle, &memory) == kSuccess ? memory.total : 0;
     }
 
-    void read_mig(Device handle, NvmlDevice& device) const {
+    void read_mig(Device handle, NvmlDevice& device, const Wanted& wanted) const {
         unsigned current = 0, pending = 0, most = 0;
         if (library_->call({"nvmlDeviceGetMigMode"}, handle, &current, &pending) != kSuccess || current == 0) return;
         device.mig_enabled = true;
@@ -156,22 +156,23 @@ private:
             if (library_->call({"nvmlDeviceGetMigDeviceHandleByIndex"}, handle, index, &part) != kSuccess) continue;
             device.mig_devices.push_back(
                 {text_of("nvmlDeviceGetUUID", part), text_of("nvmlDeviceGetName", part), memory_of(part)});
+            if (wanted.processes) read_processes(part, device.mig_devices.back().compute_processes);
         }
     }
 
-    void read_processes(Device handle, NvmlDevice& device) const {
+    void read_processes(Device handle, std::vector<NvmlDevice::Process>& into) const {
         std::vector<Process> processes(64);
         const Return result = read_process_list(
             {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"}, handle, processes);
-        for (const Process& process : processes) add_process(device, process.pid, process.memory);
+        for (const Process& process : processes) add_process(into, process.pid, process.memory);
         if (result != kFunctionNotFound) return;
         std::vector<ProcessV1> old(64);
         read_process_list({"nvmlDeviceGetComputeRunningProcesses"}, handle, old);
-        for (const ProcessV1& process : old) add_process(device, process.pid, process.memory);
+        for (const ProcessV1& process : old) add_process(into, process.pid, process.memory);
     }
 
-    static void add_process(NvmlDevice& device, unsigned pid, unsigned long long memory) {
-        device.compute_processes.push_back({static_cast<int>(pid), memory == kNotAvailable ? 0 : memory});
+    static void add_process(std::vector<NvmlDevice::Process>& into, unsigned pid, unsigned long long memory) {
+        into.push_back({static_cast<int>(pid), memory == kNotAvailable ? 0 : memory});
     }
 
     // Processes come and go between a call that says how many there are and the next one.

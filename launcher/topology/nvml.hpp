@@ -12,17 +12,18 @@ struct NvmlDevice {
     std::string uuid, bdf, name;  ///< bdf as in Gpu::bdf; empty where the driver cannot reach the GPU
     std::string trouble = {};     ///< why the driver tells nothing of it ("GPU is lost"); empty: it does
     std::uint64_t memory_bytes = 0;
-    struct MigDevice {
-        std::string uuid, name;
-        std::uint64_t memory_bytes = 0;
-    };
-    bool mig_enabled = false;  ///< then CUDA sees only the MIG devices, and none where there are none
-    std::vector<MigDevice> mig_devices = {};
     struct Process {
         int pid = 0;                     ///< in the driver's PID namespace: the host's
         std::uint64_t memory_bytes = 0;  ///< 0: not told
     };
-    std::vector<Process> compute_processes = {};
+    struct MigDevice {
+        std::string uuid, name;
+        std::uint64_t memory_bytes = 0;
+        std::vector<Process> compute_processes = {};
+    };
+    bool mig_enabled = false;  ///< then CUDA sees only the MIG devices, and none where there are none
+    std::vector<MigDevice> mig_devices = {};
+    std::vector<Process> compute_processes = {};  ///< while MIG is enabled, all or none of those of its MIG devices
     std::optional<bool> row_remap_pending = {}, row_remap_failed = {};  ///< not told while MIG is enabled
     std::optional<std::uint64_t> uncorrected_ecc_errors = {};           ///< since the driver was loaded
     std::optional<std::uint64_t> nvlink_errors = {};        ///< CRC, replay and recovery counters of all links

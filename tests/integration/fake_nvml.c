@@ -9,6 +9,8 @@
  *   cuda 12080                       newest CUDA that it serves
  *   init 9                           what nvmlInit returns (9: the driver is not loaded)
  *   lacks nvmlDeviceGetMigMode       this function answers "function not found"; any number of lines
+ *   hangs nvmlDeviceGetMigMode       this function, or nvmlInit, never answers
+ *   crashes nvmlDeviceGetMigMode     this function, or nvmlInit, ends the process by SIGSEGV
  *   gpu 0000:17:00.0 GPU-1a2b NVIDIA H100 80GB HBM3      begins a GPU: PCI address, UUID, name
  * and after a gpu line, of that GPU; a fact without a line is "not supported":
  *   lost 15                          asking for the GPU returns this (15: it fell off the bus)
@@ -16,6 +18,7 @@
  *   mig                              MIG is enabled
  *   part MIG-3c4d 10200547328 NVIDIA H100 80GB HBM3 MIG 1g.10gb      a MIG device: UUID, memory, name
  *   process 4711 1073741824          compute process: PID, memory
+ *   mig_process 4711 1073741824      the same of the MIG device above it
  *   remap 1 0                        row remap: pending, failed
  *   ecc 3                            uncorrected errors since the driver was loaded
  *   clocks 8                         clock event reasons
@@ -25,9 +28,11 @@
  *   link 0000:18:00.0 gpu 5          an active NVLink: other end's address (- where hidden), gpu or switch, errors
  *   link5 - switch 5                 the same of NVLink 5: the errors are told by fields
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SUCCESS = 0, INVALID = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, MISSING = 13, VERSION = 25 };
 enum { MOST_GPUS = 16, MOST_PARTS = 8, MOST_PROCESSES = 256, MOST_LINKS = 36, MOST_LACKS = 16 };
@@ -35,6 +40,9 @@ enum { MOST_GPUS = 16, MOST_PARTS = 8, MOST_PROCESSES = 256, MOST_LINKS = 36, MO
 typedef struct {
     char uuid[96], name[96];
     unsigned long long memory;
+    int process_count;
+    unsigned pids[MOST_PROCESSES];
+    unsigned long long used[MOST_PROCESSES];
 } Part;
 
 typedef struct {
@@ -49,10 +57,8 @@ typedef struct Gpu {
     int lost, mig, has_remap, has_ecc, has_clocks, has_pcie, has_mode, has_fabric;
     unsigned remap[2], pcie[4], mode;
     unsigned long long ecc, clocks;
-    int part_count, process_count, link_count;
+    int part_count, link_count;
     Part parts[MOST_PARTS];
-    unsigned pids[MOST_PROCESSES];
-    unsigned long long used[MOST_PROCESSES];
     unsigned fabric_state, clique, health;
     int fabric_status;
     Link links[MOST_LINKS];
@@ -60,7 +66,7 @@ typedef struct Gpu {
 
 static Gpu gpus[MOST_GPUS];
 static int gpu_count, cuda_version, init_result, lack_count;
-static char driver_version[80], lacks[MOST_LACKS][64];
+static char driver_version[80], lacks[MOST_LACKS][64], hangs[64], crashes[64];
 
 #define EXPORT __attribute__((visibility("default")))
 #define NEED(fact)                                   \
@@ -69,10 +75,22 @@ static char driver_version[80], lacks[MOST_LACKS][64];
         if (!(fact)) return NOT_SUPPORTED;           \
     } while (0)
 
+static void misbehave(const char* function) {
+    while (strcmp(hangs, function) == 0) pause();
+    if (strcmp(crashes, function) == 0) raise(SIGSEGV);
+}
+
 static int is_lacking(const char* function) {
+    misbehave(function);
     for (int i = 0; i < lack_count; ++i)
         if (strcmp(lacks[i], function) == 0) return 1;
     return 0;
+}
+
+static void add_process(Part* part, const char* format, const char* line) {
+    const int next = part->process_count;
+    if (next < MOST_PROCESSES && sscanf(line, format, &part->pids[next], &part->used[next]) == 2)
+        ++part->process_count;
 }
 
 static void read_gpu_line(Gpu* gpu, const char* line) {
@@ -84,9 +102,8 @@ static void read_gpu_line(Gpu* gpu, const char* line) {
     if (gpu->part_count < MOST_PARTS &&
         sscanf(line, "part %95s %llu %95[^\n]", part->uuid, &part->memory, part->name) == 3)
         ++gpu->part_count;
-    if (gpu->process_count < MOST_PROCESSES && sscanf(line, "process %u %llu", &gpu->pids[gpu->process_count],
-                                                      &gpu->used[gpu->process_count]) == 2)
-        ++gpu->process_count;
+    add_process(&gpu->self, "process %u %llu", line);
+    if (gpu->part_count > 0) add_process(&gpu->parts[gpu->part_count - 1], "mig_process %u %llu", line);
     if (sscanf(line, "remap %u %u", &gpu->remap[0], &gpu->remap[1]) == 2) gpu->has_remap = 1;
     if (sscanf(line, "ecc %llu", &gpu->ecc) == 1) gpu->has_ecc = 1;
     if (sscanf(line, "clocks %llu", &gpu->clocks) == 1) gpu->has_clocks = 1;
@@ -110,7 +127,8 @@ static void read_line(char* line) {
     if (*line == 0 || *line == '#') return;
     Gpu* next = &gpus[gpu_count];
     if (sscanf(line, "driver %79s", driver_version) == 1 || sscanf(line, "cuda %d", &cuda_version) == 1 ||
-        sscanf(line, "init %d", &init_result) == 1)
+        sscanf(line, "init %d", &init_result) == 1 || sscanf(line, "hangs %63s", hangs) == 1 ||
+        sscanf(line, "crashes %63s", crashes) == 1)
         return;
     if (lack_count < MOST_LACKS && sscanf(line, "lacks %63s", lacks[lack_count]) == 1) {
         ++lack_count;
@@ -129,18 +147,22 @@ static int read_machine(void) {
     if (!file) return 9;
     memset(gpus, 0, sizeof gpus);
     gpu_count = cuda_version = init_result = lack_count = 0;
-    driver_version[0] = 0;
+    driver_version[0] = hangs[0] = crashes[0] = 0;
     while (fgets(line, sizeof line, file)) read_line(line);
     fclose(file);
+    misbehave("nvmlInit");
     return init_result;
 }
 
-/* A handle is the address of a Gpu or of a Part: only names, UUIDs and memory are asked of a Part. */
+/* A handle is the address of a Gpu or of a Part: only names, UUIDs, memory and processes are asked of a Part. */
 static Gpu* as_gpu(void* device) {
     for (int i = 0; i < gpu_count; ++i)
         if (device == &gpus[i]) return &gpus[i];
     return NULL;
 }
+
+/* Of a GPU its own, which begins it. */
+static const Part* as_part(void* device) { return (const Part*)device; }
 
 static int put_text(const char* from, char* to, unsigned size) {
     if (strlen(from) >= size) return TOO_SMALL;
@@ -198,14 +220,14 @@ EXPORT int nvmlDeviceGetPciInfo(void* device, PciInfo* pci) {
     return gpu ? put_pci(gpu->bdf, pci) : INVALID;
 }
 EXPORT int nvmlDeviceGetUUID(void* device, char* text, unsigned size) {
-    return put_text(((const Part*)device)->uuid, text, size);
+    return put_text(as_part(device)->uuid, text, size);
 }
 EXPORT int nvmlDeviceGetName(void* device, char* text, unsigned size) {
-    return put_text(((const Part*)device)->name, text, size);
+    return put_text(as_part(device)->name, text, size);
 }
 EXPORT int nvmlDeviceGetMemoryInfo(void* device, unsigned long long memory[3]) {
-    NEED(((const Part*)device)->memory);
-    memory[0] = ((const Part*)device)->memory;
+    NEED(as_part(device)->memory);
+    memory[0] = as_part(device)->memory;
     memory[1] = memory[0];
     memory[2] = 0;
     return SUCCESS;
@@ -265,14 +287,14 @@ typedef struct {
     unsigned long long memory;
 } ProcessV1;
 EXPORT int nvmlDeviceGetComputeRunningProcesses(void* device, unsigned* count, ProcessV1* processes) {
-    const Gpu* gpu = as_gpu(device);
-    NEED(gpu);
-    const unsigned there = (unsigned)gpu->process_count, room = *count;
+    const Part* part = as_part(device);
+    NEED(part);
+    const unsigned there = (unsigned)part->process_count, room = *count;
     *count = there;
     if (room < there) return TOO_SMALL;
     for (unsigned i = 0; i < there; ++i) {
-        processes[i].pid = gpu->pids[i];
-        processes[i].memory = gpu->used[i];
+        processes[i].pid = part->pids[i];
+        processes[i].memory = part->used[i];
     }
     return SUCCESS;
 }
@@ -329,14 +351,14 @@ typedef struct {
     unsigned gpu_instance, compute_instance;
 } Process;
 EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, Process* processes) {
-    const Gpu* gpu = as_gpu(device);
-    NEED(gpu);
-    const unsigned there = (unsigned)gpu->process_count, room = *count;
+    const Part* part = as_part(device);
+    NEED(part);
+    const unsigned there = (unsigned)part->process_count, room = *count;
     *count = there;
     if (room < there) return TOO_SMALL;
     for (unsigned i = 0; i < there; ++i) {
-        processes[i].pid = gpu->pids[i];
-        processes[i].memory = gpu->used[i];
+        processes[i].pid = part->pids[i];
+        processes[i].memory = part->used[i];
         processes[i].gpu_instance = processes[i].compute_instance = 0xffffffff;
     }
     return SUCCESS;

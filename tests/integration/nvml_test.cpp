@@ -136,6 +136,7 @@ TEST_CASE("MIG devices, and places that have none") {
     const FakeMachine machine(
         "gpu 0000:17:00.0 GPU-a NVIDIA A100\nmig\nremap 0 1\n"
         "part MIG-1 5100273664 NVIDIA A100 MIG 1g.5gb\npart MIG-2 10200547328 NVIDIA A100 MIG 2g.10gb\n"
+        "mig_process 4713 1024\n"
         "gpu 0000:18:00.0 GPU-b NVIDIA A100\nmig\n");
     REQUIRE_MESSAGE(machine.nvml, machine.why);
     const auto gpus = machine.nvml->devices(kAll);
@@ -145,6 +146,9 @@ TEST_CASE("MIG devices, and places that have none") {
     CHECK(gpus[0].mig_devices[0].uuid == "MIG-1");
     CHECK(gpus[0].mig_devices[1].name == "NVIDIA A100 MIG 2g.10gb");
     CHECK(gpus[0].mig_devices[1].memory_bytes == 10200547328);
+    CHECK(gpus[0].mig_devices[0].compute_processes.empty());
+    REQUIRE(gpus[0].mig_devices[1].compute_processes.size() == 1);
+    CHECK(gpus[0].mig_devices[1].compute_processes[0].pid == 4713);
     CHECK_FALSE(gpus[0].row_remap_failed);  // not told under MIG
     CHECK(gpus[1].mig_enabled);
     CHECK(gpus[1].mig_devices.empty());

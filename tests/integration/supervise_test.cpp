@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -530,4 +531,96 @@ TEST_CASE("a squeue that fails or hangs is no matter to the job, and ends with i
     CHECK(job.events("time_limit_known").empty());
     CHECK(job.events("warning").empty());
     CHECK(processes_with(squeue.mark()).empty());
+}
+
+namespace {
+
+std::size_t children_of(pid_t process) {
+    const std::string number = std::to_string(process);
+    const std::string pids = slurp("/proc/" + number + "/task/" + number + "/children");
+    return static_cast<std::size_t>(std::count(pids.begin(), pids.end(), ' '));
+}
+
+/// A job whose ranks compute where a library that stands for the driver says it.
+class GpuJob : public Job {
+public:
+    GpuJob() : Job(3, {}) {
+        run_until(path("over"));
+        for (RankPlan& rank : plan().ranks) {
+            rank.binding.gpu = rank.rank;
+            rank.gpu.emplace();
+            rank.gpu->bdf = bdf(rank.rank);
+            rank.gpu->vendor = "nvidia";
+        }
+        spec().monitoring.interval_seconds = 0.1;
+        write_machine("");
+        ::setenv("AUTOLAUNCH_NVML_LIBRARY", FAKE_NVML, 1);
+        ::setenv("FAKE_NVML_MACHINE", path("driver").c_str(), 1);
+    }
+    ~GpuJob() { ::unsetenv("AUTOLAUNCH_NVML_LIBRARY"); }
+
+    void write_machine(const std::string& text) const { write_file_durably(path("driver"), text); }
+    /// The first two compute on their GPUs, the last one on the first's.
+    void begin_to_compute() const {
+        std::map<int, int> pids;
+        for (const json& event : events("rank_started")) pids[event.at("rank")] = event.at("pid");
+        std::string text;
+        for (const int rank : {0, 1, 2}) {
+            text += "gpu " + bdf(rank) + " GPU-x H100\n";
+            if (rank < 2) text += "process " + std::to_string(pids[rank]) + " 1024\n";
+            if (rank == 0) text += "process " + std::to_string(pids[2]) + " 1024\n";
+        }
+        write_machine(text);
+    }
+    int end() {
+        write_file_durably(path("over"), "");
+        return wait();
+    }
+
+private:
+    static std::string bdf(int gpu) { return "0000:0" + std::to_string(gpu + 1) + ":00.0"; }
+};
+
+}  // namespace
+
+TEST_CASE("a rank on a GPU that was not planned is an event and a warning") {
+    GpuJob job;
+    job.start();
+    REQUIRE(job.wait_for_ranks(3));
+    job.begin_to_compute();
+    CHECK(eventually([&] { return !job.events("gpu_placement").empty(); }));
+    CHECK(job.end() == 0);
+    CHECK(job.only("placement_drift").at("rank") == 2);
+    CHECK(job.only("placement_drift").at("what") == "computes on GPU 0 (0000:01:00.0), planned was GPU 2");
+    CHECK(job.only("warning").at("text") ==
+          "rank 2 computes on GPU 0 (0000:01:00.0), planned was GPU 2. Does the program take the device of its "
+          "LOCAL_RANK?");
+    CHECK(job.only("gpu_placement").at("as_planned") == 2);
+    CHECK(job.only("gpu_placement").at("elsewhere") == 1);
+    CHECK(job.processes().empty());
+}
+
+TEST_CASE("a driver that hangs or crashes is no matter to the job") {
+    GpuJob job;
+    std::string why;
+    SUBCASE("it crashes") {
+        job.write_machine("crashes nvmlInit\n");
+        why = "the process that asks NVIDIA's driver ended before it answered";
+    }
+    SUBCASE("it hangs, and the job ends meanwhile") { job.write_machine("hangs nvmlInit\n"); }
+    job.start();
+    REQUIRE(job.wait_for_ranks(3));
+    if (why.empty()) {
+        CHECK(eventually([&] { return children_of(job.agent()) == 4; }));
+        ::usleep(300'000);
+    } else {
+        CHECK(eventually([&] { return !job.events("gpu_placement").empty(); }));
+        CHECK(job.only("gpu_placement").at("cannot_tell") == why);
+    }
+    const auto start = std::chrono::steady_clock::now();
+    CHECK(job.end() == 0);
+    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(3));
+    CHECK(job.events("warning").empty());
+    CHECK(job.only("job_ended").at("outcome") == "succeeded");
+    CHECK(job.processes().empty());
 }

@@ -105,6 +105,10 @@ TEST_CASE("every event has its own name") {
     CHECK(parsed(HeadLost{"node1", "w"})["node"] == "node1");
     CHECK(parsed(SpawnFailed{1, "what", "hint"})["hint"] == "hint");
     CHECK(parsed(WarningRaised{"w"})["event"] == "warning");
+    CHECK(parsed(GpuPlacementKnown{7, 1, {}})["as_planned"] == 7);
+    CHECK_FALSE(parsed(GpuPlacementKnown{7, 1, {}}).contains("cannot_tell"));
+    CHECK(parsed(GpuPlacementKnown{0, 0, "why"})["cannot_tell"] == "why");
+    CHECK_FALSE(parsed(GpuPlacementKnown{0, 0, "why"}).contains("elsewhere"));
     CHECK(parsed(JobEnded{})["event"] == "job_ended");
 }
 

@@ -48,7 +48,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"launcher/endpoints",
      {"lib/base", "lib/session", "lib/store", "launcher/spec", "launcher/plan", "launcher/control"}},
     {"launcher/spawn", {"lib/base"}},
-    {"launcher/proof", {"lib/base"}},
+    {"launcher/proof", {"lib/base", "launcher/topology"}},
     {"launcher/pmi", {"lib/base", "lib/session", "launcher/plan", "launcher/control", "launcher/spawn"}},
     {"launcher/supervise",
      {"lib/base", "lib/session", "launcher/spec", "launcher/allocation", "launcher/plan", "launcher/spawn",
