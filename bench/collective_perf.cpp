@@ -54,18 +54,20 @@ std::uint64_t expected(int size, std::size_t index, ReduceOp op) {
     std::uint64_t result = input(0, index, op);
     for (int rank = 1; rank < size; ++rank) {
         const std::uint64_t next = input(rank, index, op);
-        switch (op) {
-            case ReduceOp::sum:
+        switch (op.kind()) {
+            case ReduceOp::Kind::sum:
                 result += next;
                 break;
-            case ReduceOp::prod:
+            case ReduceOp::Kind::prod:
                 result *= next;
                 break;
-            case ReduceOp::min:
+            case ReduceOp::Kind::min:
                 result = std::min(result, next);
                 break;
-            case ReduceOp::max:
+            case ReduceOp::Kind::max:
                 result = std::max(result, next);
+                break;
+            default:
                 break;
         }
     }
@@ -105,6 +107,7 @@ auto with_type(DataType type, const Call& call) {
         case DataType::u8:
             return call.template operator()<std::uint8_t>();
         case DataType::f32:
+        default:
             break;
     }
     return call.template operator()<float>();

@@ -29,21 +29,21 @@ MPI_Datatype mpi_type(DataType type) {
             return MPI_INT64_T;
         case DataType::u8:
             return MPI_UINT8_T;
-        case DataType::bf16:
+        default:
             break;
     }
     throw std::invalid_argument("MPI has no bfloat16");
 }
 
 MPI_Op mpi_op(ReduceOp op) {
-    switch (op) {
-        case ReduceOp::prod:
+    switch (op.kind()) {
+        case ReduceOp::Kind::prod:
             return MPI_PROD;
-        case ReduceOp::min:
+        case ReduceOp::Kind::min:
             return MPI_MIN;
-        case ReduceOp::max:
+        case ReduceOp::Kind::max:
             return MPI_MAX;
-        case ReduceOp::sum:
+        default:
             break;
     }
     return MPI_SUM;

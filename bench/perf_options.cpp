@@ -109,6 +109,8 @@ const char* long_name_of(DataType type) {
             return "int64";
         case DataType::u8:
             return "uint8";
+        default:
+            break;
     }
     return "unknown";
 }

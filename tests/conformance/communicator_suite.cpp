@@ -57,18 +57,20 @@ int reduced(ReduceOp op, int size, std::size_t index) {
     int result = input(0, index);
     for (int rank = 1; rank < size; ++rank) {
         const int next = input(rank, index);
-        switch (op) {
-            case ReduceOp::sum:
+        switch (op.kind()) {
+            case ReduceOp::Kind::sum:
                 result += next;
                 break;
-            case ReduceOp::prod:
+            case ReduceOp::Kind::prod:
                 result *= next;
                 break;
-            case ReduceOp::min:
+            case ReduceOp::Kind::min:
                 result = std::min(result, next);
                 break;
-            case ReduceOp::max:
+            case ReduceOp::Kind::max:
                 result = std::max(result, next);
+                break;
+            default:
                 break;
         }
     }
@@ -328,7 +330,9 @@ void arguments_are_checked(Communicator& comm) {
     expect_invalid("root too large", [&] { comm.broadcast(data.data(), 1, f32, comm.size()); });
     expect_invalid("negative root", [&] { comm.broadcast(data.data(), 1, f32, -1); });
     expect_invalid("no such type", [&] { comm.broadcast(data.data(), 1, static_cast<DataType>(99), 0); });
-    expect_invalid("no such op", [&] { comm.all_reduce(data.data(), data.data(), 1, f32, static_cast<ReduceOp>(9)); });
+    expect_invalid("no such op", [&] {
+        comm.all_reduce(data.data(), data.data(), 1, f32, ReduceOp(static_cast<ReduceOp::Kind>(9)));
+    });
     expect_invalid("send to oneself", [&] { comm.send(data.data(), 1, f32, comm.rank()); });
     expect_invalid("recv from oneself", [&] { comm.recv(data.data(), 1, f32, comm.rank()); });
     expect_invalid("a CUDA stream", [&] { comm.broadcast(data.data(), 1, f32, 0, Stream::cuda(0, nullptr)); });

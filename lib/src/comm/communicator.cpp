@@ -1,97 +1,206 @@
-// Communicator: checks the arguments once for all backends, then forwards.
+// Communicator: a call becomes a CollectiveCall, is checked once for all backends, and goes to the dispatcher.
 #include "comm/backend.hpp"
+#include "comm/call_dispatcher.hpp"
 #include "comm/checks.hpp"
 
 #include <autolaunch/comm/communicator.hpp>
 #include <autolaunch/error.hpp>
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 namespace autolaunch {
 namespace {
 
-const std::byte* block_of(const void* data, int rank, std::size_t count, DataType type) {
-    return static_cast<const std::byte*>(data) + static_cast<std::size_t>(rank) * count * size_of(type);
+BlockCounts ragged(CollectiveKind kind, std::span<const std::size_t> counts, int size) {
+    checks::counts(kind, counts, size);
+    return BlockCounts::ragged(counts);
 }
 
 }  // namespace
 
 Communicator::Communicator(std::shared_ptr<CommunicatorBackend> backend) : backend_(std::move(backend)) {
     if (!backend_) throw Error(ErrorCode::invalid_argument, "Communicator: the backend is null");
+    dispatcher_ = std::make_shared<CallDispatcher>(backend_);
 }
 
 int Communicator::rank() const noexcept { return backend_->rank(); }
 int Communicator::size() const noexcept { return backend_->size(); }
 std::string_view Communicator::backend() const noexcept { return backend_->name(); }
 
+Work Communicator::submit(CollectiveCall&& call, Stream stream) {
+    checks::call(call, rank(), size());
+    checks::stream(name_of(call.kind), stream, backend_->device_type(), backend());
+    return dispatcher_->submit(std::move(call), stream);
+}
+
 Work Communicator::all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op,
                               Stream stream) {
-    const std::size_t bytes = checks::buffer("all_reduce", "send", send, count, 1, type);
-    checks::buffer("all_reduce", "recv", recv, count, 1, type);
-    checks::op("all_reduce", op);
-    checks::apart("all_reduce", send, bytes, recv, bytes, send == recv);
-    checks::stream("all_reduce", stream, backend_->device_type(), backend());
-    return backend_->all_reduce(send, recv, count, type, op, stream);
+    return submit(
+        {.kind = CollectiveKind::all_reduce, .send = send, .recv = recv, .count = count, .type = type, .op = op},
+        stream);
+}
+
+Work Communicator::reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op, int root,
+                          Stream stream) {
+    return submit({.kind = CollectiveKind::reduce,
+                   .send = send,
+                   .recv = recv,
+                   .count = count,
+                   .type = type,
+                   .op = op,
+                   .root = root},
+                  stream);
+}
+
+Work Communicator::broadcast(void* buffer, std::size_t count, DataType type, int root, Stream stream) {
+    return submit({.kind = CollectiveKind::broadcast, .recv = buffer, .count = count, .type = type, .root = root},
+                  stream);
 }
 
 Work Communicator::all_gather(const void* send, void* recv, std::size_t send_count, DataType type, Stream stream) {
-    const auto ranks = static_cast<std::size_t>(size());
-    const std::size_t recv_bytes = checks::buffer("all_gather", "recv", recv, send_count, ranks, type);
-    const std::size_t send_bytes = checks::buffer("all_gather", "send", send, send_count, 1, type);
-    const bool in_place = send == block_of(recv, rank(), send_count, type);
-    checks::apart("all_gather", send, send_bytes, recv, recv_bytes, in_place);
-    checks::stream("all_gather", stream, backend_->device_type(), backend());
-    return backend_->all_gather(send, recv, send_count, type, stream);
+    return submit({.kind = CollectiveKind::all_gather,
+                   .send = send,
+                   .recv = recv,
+                   .blocks = BlockCounts::uniform(send_count, size()),
+                   .type = type},
+                  stream);
+}
+
+Work Communicator::all_gather_v(const void* send, void* recv, std::span<const std::size_t> counts, DataType type,
+                                Stream stream) {
+    constexpr auto kKind = CollectiveKind::all_gather;
+    return submit({.kind = kKind, .send = send, .recv = recv, .blocks = ragged(kKind, counts, size()), .type = type},
+                  stream);
 }
 
 Work Communicator::reduce_scatter(const void* send, void* recv, std::size_t recv_count, DataType type, ReduceOp op,
                                   Stream stream) {
-    const auto ranks = static_cast<std::size_t>(size());
-    const std::size_t send_bytes = checks::buffer("reduce_scatter", "send", send, recv_count, ranks, type);
-    const std::size_t recv_bytes = checks::buffer("reduce_scatter", "recv", recv, recv_count, 1, type);
-    checks::op("reduce_scatter", op);
-    const bool in_place = recv == block_of(send, rank(), recv_count, type);
-    checks::apart("reduce_scatter", send, send_bytes, recv, recv_bytes, in_place);
-    checks::stream("reduce_scatter", stream, backend_->device_type(), backend());
-    return backend_->reduce_scatter(send, recv, recv_count, type, op, stream);
+    return submit({.kind = CollectiveKind::reduce_scatter,
+                   .send = send,
+                   .recv = recv,
+                   .blocks = BlockCounts::uniform(recv_count, size()),
+                   .type = type,
+                   .op = op},
+                  stream);
 }
 
-Work Communicator::broadcast(void* buffer, std::size_t count, DataType type, int root, Stream stream) {
-    checks::buffer("broadcast", "buffer", buffer, count, 1, type);
-    checks::in_range("broadcast", "root", root, size());
-    checks::stream("broadcast", stream, backend_->device_type(), backend());
-    return backend_->broadcast(buffer, count, type, root, stream);
+Work Communicator::reduce_scatter_v(const void* send, void* recv, std::span<const std::size_t> counts, DataType type,
+                                    ReduceOp op, Stream stream) {
+    constexpr auto kKind = CollectiveKind::reduce_scatter;
+    return submit(
+        {.kind = kKind, .send = send, .recv = recv, .blocks = ragged(kKind, counts, size()), .type = type, .op = op},
+        stream);
 }
 
 Work Communicator::all_to_all(const void* send, void* recv, std::size_t count_per_rank, DataType type, Stream stream) {
-    const auto ranks = static_cast<std::size_t>(size());
-    const std::size_t bytes = checks::buffer("all_to_all", "send", send, count_per_rank, ranks, type);
-    checks::buffer("all_to_all", "recv", recv, count_per_rank, ranks, type);
-    checks::apart("all_to_all", send, bytes, recv, bytes, send == recv);
-    checks::stream("all_to_all", stream, backend_->device_type(), backend());
-    return backend_->all_to_all(send, recv, count_per_rank, type, stream);
+    const auto blocks = BlockCounts::uniform(count_per_rank, size());
+    return submit({.kind = CollectiveKind::all_to_all,
+                   .send = send,
+                   .recv = recv,
+                   .blocks = blocks,
+                   .recv_blocks = blocks,
+                   .type = type},
+                  stream);
+}
+
+Work Communicator::all_to_all_v(const void* send, std::span<const std::size_t> send_counts, void* recv,
+                                std::span<const std::size_t> recv_counts, DataType type, Stream stream) {
+    constexpr auto kKind = CollectiveKind::all_to_all;
+    return submit({.kind = kKind,
+                   .send = send,
+                   .recv = recv,
+                   .blocks = ragged(kKind, send_counts, size()),
+                   .recv_blocks = ragged(kKind, recv_counts, size()),
+                   .type = type},
+                  stream);
+}
+
+Work Communicator::gather(const void* send, void* recv, std::size_t send_count, DataType type, int root,
+                          Stream stream) {
+    return submit({.kind = CollectiveKind::gather,
+                   .send = send,
+                   .recv = recv,
+                   .blocks = BlockCounts::uniform(send_count, size()),
+                   .type = type,
+                   .root = root},
+                  stream);
+}
+
+Work Communicator::gather_v(const void* send, void* recv, std::span<const std::size_t> counts, DataType type, int root,
+                            Stream stream) {
+    constexpr auto kKind = CollectiveKind::gather;
+    return submit({.kind = kKind,
+                   .send = send,
+                   .recv = recv,
+                   .blocks = ragged(kKind, counts, size()),
+                   .type = type,
+                   .root = root},
+                  stream);
+}
+
+Work Communicator::scatter(const void* send, void* recv, std::size_t recv_count, DataType type, int root,
+                           Stream stream) {
+    return submit({.kind = CollectiveKind::scatter,
+                   .send = send,
+                   .recv = recv,
+                   .blocks = BlockCounts::uniform(recv_count, size()),
+                   .type = type,
+                   .root = root},
+                  stream);
+}
+
+Work Communicator::scatter_v(const void* send, void* recv, std::span<const std::size_t> counts, DataType type, int root,
+                             Stream stream) {
+    constexpr auto kKind = CollectiveKind::scatter;
+    return submit({.kind = kKind,
+                   .send = send,
+                   .recv = recv,
+                   .blocks = ragged(kKind, counts, size()),
+                   .type = type,
+                   .root = root},
+                  stream);
 }
 
 Work Communicator::send(const void* buffer, std::size_t count, DataType type, int peer, Stream stream) {
-    checks::buffer("send", "buffer", buffer, count, 1, type);
-    checks::in_range("send", "peer", peer, size());
-    checks::not_self("send", peer, rank());
-    checks::stream("send", stream, backend_->device_type(), backend());
-    return backend_->send(buffer, count, type, peer, stream);
+    return submit({.kind = CollectiveKind::send, .send = buffer, .count = count, .type = type, .root = peer}, stream);
 }
 
 Work Communicator::recv(void* buffer, std::size_t count, DataType type, int peer, Stream stream) {
-    checks::buffer("recv", "buffer", buffer, count, 1, type);
-    checks::in_range("recv", "peer", peer, size());
-    checks::not_self("recv", peer, rank());
-    checks::stream("recv", stream, backend_->device_type(), backend());
-    return backend_->recv(buffer, count, type, peer, stream);
+    return submit({.kind = CollectiveKind::recv, .recv = buffer, .count = count, .type = type, .root = peer}, stream);
 }
 
-void Communicator::barrier() { backend_->barrier(); }
+void Communicator::barrier() { dispatcher_->barrier(); }
+
+void Communicator::group_start() { dispatcher_->group_start(); }
+
+Work Communicator::group_end(Stream stream) {
+    if (stream.handle() != nullptr) checks::stream("group_end", stream, backend_->device_type(), backend());
+    return dispatcher_->group_end(stream);
+}
+
+CommunicatorBuffer Communicator::allocate(std::size_t bytes) {
+    dispatcher_->drain();
+    return {backend_->allocate(bytes), bytes};
+}
 
 std::optional<Communicator> Communicator::split(int color, int key) {
+    dispatcher_->drain();
     auto part = backend_->split(color, key);
     if (!part) return std::nullopt;
     return Communicator(std::move(part));
+}
+
+Communicator Communicator::shrink(std::span<const int> lost_ranks) {
+    std::vector<int> lost(lost_ranks.begin(), lost_ranks.end());
+    std::sort(lost.begin(), lost.end());
+    lost.erase(std::unique(lost.begin(), lost.end()), lost.end());
+    for (const int one : lost)
+        if (one < 0 || one >= size() || one == rank())
+            throw Error(ErrorCode::invalid_argument,
+                        "shrink: rank " + std::to_string(one) + " cannot be lost to rank " + std::to_string(rank()));
+    return Communicator(backend_->shrink(lost));
 }
 
 void Communicator::abort(const std::string& reason) { backend_->abort(reason); }

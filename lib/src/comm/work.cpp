@@ -10,4 +10,6 @@ void Work::wait() {
     if (state_) state_->wait();
 }
 
+bool Work::wait_for(std::chrono::nanoseconds timeout) { return !state_ || state_->wait_for(timeout); }
+
 }  // namespace autolaunch

@@ -27,20 +27,30 @@ MPI_Datatype mpi_type(DataType type) {
             return MPI_INT64_T;
         case DataType::u8:
             return MPI_UINT8_T;
+        case DataType::f16:
+            return MPI_UINT16_T;
+        case DataType::i8:
+            return MPI_INT8_T;
+        case DataType::u32:
+            return MPI_UINT32_T;
+        case DataType::u64:
+            return MPI_UINT64_T;
     }
     return MPI_DATATYPE_NULL;
 }
 
 MPI_Op mpi_op(ReduceOp op) {
-    switch (op) {
-        case ReduceOp::sum:
+    switch (op.kind()) {
+        case ReduceOp::Kind::sum:
             return MPI_SUM;
-        case ReduceOp::prod:
+        case ReduceOp::Kind::prod:
             return MPI_PROD;
-        case ReduceOp::min:
+        case ReduceOp::Kind::min:
             return MPI_MIN;
-        case ReduceOp::max:
+        case ReduceOp::Kind::max:
             return MPI_MAX;
+        default:
+            break;
     }
     return MPI_OP_NULL;
 }
@@ -99,6 +109,32 @@ int MpiBackend::size() const noexcept { return group_->size(); }
 void MpiBackend::abort(const std::string& reason) { group_->abort(reason); }
 CommunicatorStatus MpiBackend::status() const { return group_->status(); }
 
+Work MpiBackend::start(const CollectiveCall& call, Stream) {
+    switch (call.kind) {
+        case CollectiveKind::all_reduce:
+            return all_reduce(call.send, call.recv, call.count, call.type, call.op);
+        case CollectiveKind::all_gather:
+            return all_gather(call.send, call.recv, call.blocks.each(), call.type);
+        case CollectiveKind::reduce_scatter:
+            return reduce_scatter(call.send, call.recv, call.blocks.each(), call.type, call.op);
+        case CollectiveKind::broadcast:
+            return broadcast(call.recv, call.count, call.type, call.root);
+        case CollectiveKind::all_to_all:
+            return all_to_all(call.send, call.recv, call.blocks.each(), call.type);
+        case CollectiveKind::send:
+            return send(call.send, call.count, call.type, call.root);
+        case CollectiveKind::recv:
+            return recv(call.recv, call.count, call.type, call.root);
+        default:
+            throw Error(ErrorCode::unsupported, describe(call) + " is not there yet");
+    }
+}
+
+Work MpiBackend::start_group(std::span<const CollectiveCall> calls, Stream) {
+    for (const CollectiveCall& call : calls) start(call, {});
+    return {};
+}
+
 void MpiBackend::barrier() {
     group_->run("barrier", [&](MPI_Request* request) { return MPI_Ibarrier(group_->data(), request); });
 }
@@ -108,7 +144,7 @@ std::shared_ptr<CommunicatorBackend> MpiBackend::split(int color, int key) {
     return part ? std::make_shared<MpiBackend>(std::move(part), options_) : nullptr;
 }
 
-Work MpiBackend::all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op, Stream) {
+Work MpiBackend::all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op) {
     group_->throw_if_aborted();
     const auto* from = static_cast<const std::byte*>(send);
     auto* to = static_cast<std::byte*>(recv);
@@ -136,18 +172,18 @@ void MpiBackend::all_reduce_bf16(const std::byte* send, std::byte* recv, std::si
     const std::size_t rest = count - each * ranks;
     const std::size_t rest_at = each * ranks * bytes;
     std::byte* own = recv + static_cast<std::size_t>(rank()) * each * bytes;
-    reduce_scatter(send, own, each, DataType::bf16, op, {});
-    all_gather(own, recv, each, DataType::bf16, {});
+    reduce_scatter(send, own, each, DataType::bf16, op);
+    all_gather(own, recv, each, DataType::bf16);
     if (rest == 0) return;
     gathered_.resize(std::max(gathered_.size(), ranks * rest * bytes));
-    all_gather(send + rest_at, gathered_.data(), rest, DataType::bf16, {});
+    all_gather(send + rest_at, gathered_.data(), rest, DataType::bf16);
     std::vector<const void*> inputs;
     for (std::size_t peer = 0; peer < ranks; ++peer) inputs.push_back(gathered_.data() + peer * rest * bytes);
     void* const output = recv + rest_at;
-    reduce_elements(inputs, {&output, 1}, rest, DataType::bf16, op);
+    reduce_elements({.inputs = inputs, .outputs = {&output, 1}}, rest, DataType::bf16, op);
 }
 
-Work MpiBackend::all_gather(const void* send, void* recv, std::size_t send_count, DataType type, Stream) {
+Work MpiBackend::all_gather(const void* send, void* recv, std::size_t send_count, DataType type) {
     group_->throw_if_aborted();
     const auto* from = static_cast<const std::byte*>(send);
     auto* to = static_cast<std::byte*>(recv);
@@ -164,8 +200,7 @@ Work MpiBackend::all_gather(const void* send, void* recv, std::size_t send_count
     return {};
 }
 
-Work MpiBackend::reduce_scatter(const void* send, void* recv, std::size_t recv_count, DataType type, ReduceOp op,
-                                Stream) {
+Work MpiBackend::reduce_scatter(const void* send, void* recv, std::size_t recv_count, DataType type, ReduceOp op) {
     group_->throw_if_aborted();
     const auto ranks = static_cast<std::size_t>(size());
     const std::size_t bytes = size_of(type);
@@ -180,12 +215,12 @@ Work MpiBackend::reduce_scatter(const void* send, void* recv, std::size_t recv_c
         });
         for (std::size_t peer = 0; peer < ranks; ++peer) inputs[peer] = gathered_.data() + peer * part * bytes;
         void* const output = static_cast<std::byte*>(recv) + begin * bytes;
-        reduce_elements(inputs, {&output, 1}, part, type, op);
+        reduce_elements({.inputs = inputs, .outputs = {&output, 1}}, part, type, op);
     });
     return {};
 }
 
-Work MpiBackend::broadcast(void* buffer, std::size_t count, DataType type, int root, Stream) {
+Work MpiBackend::broadcast(void* buffer, std::size_t count, DataType type, int root) {
     group_->throw_if_aborted();
     for_each_piece(count, options_.piece_elements, [&](std::size_t begin, std::size_t part) {
         group_->run("broadcast", [&](MPI_Request* request) {
@@ -196,7 +231,7 @@ Work MpiBackend::broadcast(void* buffer, std::size_t count, DataType type, int r
     return {};
 }
 
-Work MpiBackend::all_to_all(const void* send, void* recv, std::size_t count_per_rank, DataType type, Stream) {
+Work MpiBackend::all_to_all(const void* send, void* recv, std::size_t count_per_rank, DataType type) {
     group_->throw_if_aborted();
     for_each_piece(count_per_rank, options_.piece_elements, [&](std::size_t begin, std::size_t part) {
         const StridedType block(part, count_per_rank, type);
@@ -210,7 +245,7 @@ Work MpiBackend::all_to_all(const void* send, void* recv, std::size_t count_per_
     return {};
 }
 
-Work MpiBackend::send(const void* buffer, std::size_t count, DataType type, int peer, Stream) {
+Work MpiBackend::send(const void* buffer, std::size_t count, DataType type, int peer) {
     group_->throw_if_aborted();
     for_each_piece(count, options_.piece_elements, [&](std::size_t begin, std::size_t part) {
         group_->run("send", [&](MPI_Request* request) {
@@ -221,7 +256,7 @@ Work MpiBackend::send(const void* buffer, std::size_t count, DataType type, int 
     return {};
 }
 
-Work MpiBackend::recv(void* buffer, std::size_t count, DataType type, int peer, Stream) {
+Work MpiBackend::recv(void* buffer, std::size_t count, DataType type, int peer) {
     group_->throw_if_aborted();
     for_each_piece(count, options_.piece_elements, [&](std::size_t begin, std::size_t part) {
         const MPI_Status status = group_->run("recv", [&](MPI_Request* request) {

@@ -1,45 +1,37 @@
 #include "comm/self/self_backend.hpp"
 
-#include "comm/checks.hpp"
+#include "comm/reduce.hpp"
 
+#include <array>
 #include <cstring>
 
 namespace autolaunch {
+namespace {
 
-Work SelfBackend::copy(const void* send, void* recv, std::size_t count, DataType type) {
+bool reduces(CollectiveKind kind) {
+    return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce ||
+           kind == CollectiveKind::reduce_scatter;
+}
+
+}  // namespace
+
+Work SelfBackend::start(const CollectiveCall& call, Stream) {
     abort_state_.throw_if_aborted();
-    if (send != recv && count != 0) std::memcpy(recv, send, count * size_of(type));
+    const std::size_t count = extents_of(call, 0).send;
+    if (call.send == nullptr || count == 0) return {};  // broadcast, or nothing at all
+    if (reduces(call.kind) && call.op.factor() != 1) {
+        const std::array inputs = {call.send};
+        const std::array outputs = {call.recv};
+        const std::array factors = {call.op.factor()};
+        reduce_elements({.inputs = inputs, .factors = factors, .outputs = outputs}, count, call.type, call.op);
+    } else if (call.send != call.recv) {
+        std::memcpy(call.recv, call.send, count * call.element_bytes());
+    }
     return {};
 }
 
-Work SelfBackend::all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp, Stream) {
-    return copy(send, recv, count, type);
-}
-
-Work SelfBackend::all_gather(const void* send, void* recv, std::size_t send_count, DataType type, Stream) {
-    return copy(send, recv, send_count, type);
-}
-
-Work SelfBackend::reduce_scatter(const void* send, void* recv, std::size_t recv_count, DataType type, ReduceOp,
-                                 Stream) {
-    return copy(send, recv, recv_count, type);
-}
-
-Work SelfBackend::broadcast(void* buffer, std::size_t count, DataType type, int, Stream) {
-    return copy(buffer, buffer, count, type);
-}
-
-Work SelfBackend::all_to_all(const void* send, void* recv, std::size_t count_per_rank, DataType type, Stream) {
-    return copy(send, recv, count_per_rank, type);
-}
-
-Work SelfBackend::send(const void*, std::size_t, DataType, int peer, Stream) {
-    checks::not_self("send", peer, 0);
-    return {};
-}
-
-Work SelfBackend::recv(void*, std::size_t, DataType, int peer, Stream) {
-    checks::not_self("recv", peer, 0);
+Work SelfBackend::start_group(std::span<const CollectiveCall> calls, Stream) {
+    for (const CollectiveCall& call : calls) start(call, {});
     return {};
 }
 
@@ -48,6 +40,11 @@ void SelfBackend::barrier() { abort_state_.throw_if_aborted(); }
 std::shared_ptr<CommunicatorBackend> SelfBackend::split(int color, int) {
     abort_state_.throw_if_aborted();
     return color < 0 ? nullptr : std::make_shared<SelfBackend>();
+}
+
+std::shared_ptr<CommunicatorBackend> SelfBackend::shrink(std::span<const int>) {
+    abort_state_.abort("the group was shrunk");
+    return std::make_shared<SelfBackend>();
 }
 
 void SelfBackend::abort(const std::string& reason) { abort_state_.abort(reason); }

@@ -21,7 +21,7 @@ std::size_t chunks_in(std::size_t bytes) {
 
 }  // namespace
 
-Work ShmBackend::send(const void* buffer, std::size_t count, DataType type, int peer, Stream) {
+Work ShmBackend::send(const void* buffer, std::size_t count, DataType type, int peer) {
     const shm::Operation operation = peers_.begin("send");
     const std::size_t bytes = count * size_of(type);
     shm::Channel& channel = segment_.channel(rank_, peer);
@@ -42,7 +42,7 @@ Work ShmBackend::send(const void* buffer, std::size_t count, DataType type, int 
     return {};
 }
 
-Work ShmBackend::recv(void* buffer, std::size_t count, DataType type, int peer, Stream) {
+Work ShmBackend::recv(void* buffer, std::size_t count, DataType type, int peer) {
     const shm::Operation operation = peers_.begin("recv");
     const std::size_t bytes = count * size_of(type);
     shm::Channel& channel = segment_.channel(peer, rank_);

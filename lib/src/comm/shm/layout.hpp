@@ -36,7 +36,7 @@ struct Descriptor {
     std::int32_t root = 0;
     Kind kind = Kind::none;
     DataType type = DataType::u8;
-    ReduceOp op = ReduceOp::sum;
+    ReduceOp::Kind op = ReduceOp::Kind::sum;
     std::uint8_t unused = 0;
     bool operator==(const Descriptor&) const = default;
 };

@@ -18,7 +18,7 @@ constexpr std::size_t kSmallBytes = 16 * 1024;
 
 }  // namespace
 
-Work ShmBackend::all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op, Stream) {
+Work ShmBackend::all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op) {
     const auto collective = begin("all_reduce", Kind::all_reduce, count, type, op, -1);
     const auto* from = static_cast<const std::byte*>(send);
     auto* to = static_cast<std::byte*>(recv);
@@ -40,7 +40,8 @@ void ShmBackend::all_reduce_small(const Collective& collective, const std::byte*
     for (int peer = 0; peer < size_; ++peer) inputs_[static_cast<std::size_t>(peer)] = segment_.slot(peer, piece);
     inputs_[static_cast<std::size_t>(rank_)] = send;
     void* const output = recv;
-    reduce_elements(inputs_, {&output, 1}, count, collective.type(), collective.descriptor.op);
+    reduce_elements({.inputs = inputs_, .outputs = {&output, 1}}, count, collective.type(),
+                    ReduceOp(collective.descriptor.op));
     publish_done(piece);
 }
 
@@ -91,7 +92,8 @@ void ShmBackend::reduce_slice(const Collective& collective, std::uint64_t piece,
     // The own slice's place in the own slot is free: nobody else reduces it.
     const std::array<void*, 2> outputs = {recv + slice.begin * bytes,
                                           segment_.slot(rank_, piece) + slice.begin * bytes};
-    reduce_elements(inputs_, outputs, slice.count, collective.type(), collective.descriptor.op);
+    reduce_elements({.inputs = inputs_, .outputs = outputs}, slice.count, collective.type(),
+                    ReduceOp(collective.descriptor.op));
     peers_.publish(segment_.rank_state(rank_).reduced, piece + 1);
 }
 
@@ -107,8 +109,7 @@ void ShmBackend::collect_slices(const Collective& collective, std::uint64_t piec
     publish_done(piece);
 }
 
-Work ShmBackend::reduce_scatter(const void* send, void* recv, std::size_t recv_count, DataType type, ReduceOp op,
-                                Stream) {
+Work ShmBackend::reduce_scatter(const void* send, void* recv, std::size_t recv_count, DataType type, ReduceOp op) {
     const auto collective = begin("reduce_scatter", Kind::reduce_scatter, recv_count, type, op, -1);
     const auto* from = static_cast<const std::byte*>(send);
     auto* to = static_cast<std::byte*>(recv);
@@ -140,7 +141,7 @@ Work ShmBackend::reduce_scatter(const void* send, void* recv, std::size_t recv_c
         }
         inputs_[static_cast<std::size_t>(rank_)] = from + at(rank_, range.begin);
         void* const output = to + range.begin * bytes;
-        reduce_elements(inputs_, {&output, 1}, range.count, type, op);
+        reduce_elements({.inputs = inputs_, .outputs = {&output, 1}}, range.count, type, op);
         publish_done(piece);
     }
     return {};

@@ -19,15 +19,15 @@ using shm::Range;
 
 namespace {
 
-std::string describe(const shm::Descriptor& call) {
+std::string describe_call(const shm::Descriptor& call) {
     const auto what = fmt::format("{} elements of {}", call.count, name_of(call.type));
     switch (call.kind) {
         case Kind::all_reduce:
-            return fmt::format("all_reduce ({}) of {}", name_of(call.op), what);
+            return fmt::format("all_reduce ({}) of {}", name_of(ReduceOp(call.op)), what);
         case Kind::all_gather:
             return "all_gather of " + what;
         case Kind::reduce_scatter:
-            return fmt::format("reduce_scatter ({}) of {}", name_of(call.op), what);
+            return fmt::format("reduce_scatter ({}) of {}", name_of(ReduceOp(call.op)), what);
         case Kind::broadcast:
             return fmt::format("broadcast from rank {} of {}", call.root, what);
         case Kind::all_to_all:
@@ -66,6 +66,32 @@ ShmBackend::ShmBackend(shm::Segment segment, int rank, int size, std::chrono::mi
     segment_.close_to_newcomers();
 }
 
+Work ShmBackend::start(const CollectiveCall& call, Stream) {
+    switch (call.kind) {
+        case CollectiveKind::all_reduce:
+            return all_reduce(call.send, call.recv, call.count, call.type, call.op);
+        case CollectiveKind::all_gather:
+            return all_gather(call.send, call.recv, call.blocks.each(), call.type);
+        case CollectiveKind::reduce_scatter:
+            return reduce_scatter(call.send, call.recv, call.blocks.each(), call.type, call.op);
+        case CollectiveKind::broadcast:
+            return broadcast(call.recv, call.count, call.type, call.root);
+        case CollectiveKind::all_to_all:
+            return all_to_all(call.send, call.recv, call.blocks.each(), call.type);
+        case CollectiveKind::send:
+            return send(call.send, call.count, call.type, call.root);
+        case CollectiveKind::recv:
+            return recv(call.recv, call.count, call.type, call.root);
+        default:
+            throw Error(ErrorCode::unsupported, describe(call) + " is not there yet");
+    }
+}
+
+Work ShmBackend::start_group(std::span<const CollectiveCall> calls, Stream) {
+    for (const CollectiveCall& call : calls) start(call, {});
+    return {};
+}
+
 void ShmBackend::abort(const std::string& reason) { peers_.abort(reason); }
 
 CommunicatorStatus ShmBackend::status() const {
@@ -75,10 +101,10 @@ CommunicatorStatus ShmBackend::status() const {
 ShmBackend::Collective ShmBackend::begin(const char* name, Kind kind, std::size_t count, DataType type, ReduceOp op,
                                          int root) {
     const shm::Operation operation = peers_.begin(name);
-    const shm::Descriptor descriptor{history_, count, root, kind, type, op, 0};
+    const shm::Descriptor descriptor{history_, count, root, kind, type, op.kind(), 0};
     // Any mixing function will do: the digest meets only digests of other ranks that called almost the same.
     const auto call = count ^ (std::uint64_t(root) << 40) ^ (std::uint64_t(kind) << 56) ^ (std::uint64_t(type) << 52) ^
-                      (std::uint64_t(op) << 60);
+                      (std::uint64_t(op.kind()) << 60);
     history_ = (history_ ^ call) * 0x9e3779b97f4a7c15ull;
     history_ ^= history_ >> 29;
     return {operation, descriptor, next_piece_};
@@ -119,12 +145,13 @@ void ShmBackend::check_same(const Collective& collective, int peer, std::uint64_
     const shm::Descriptor& theirs = segment_.rank_state(peer).descriptors[piece % shm::kSlots];
     const shm::Descriptor& ours = collective.descriptor;
     if (theirs == ours) return;
-    std::string text = fmt::format("rank {} calls {}, rank {} {}", rank_, describe(ours), peer, describe(theirs));
+    std::string text =
+        fmt::format("rank {} calls {}, rank {} {}", rank_, describe_call(ours), peer, describe_call(theirs));
     shm::Descriptor same_past = theirs;
     same_past.history = ours.history;
     if (same_past == ours) {
         text = fmt::format("ranks {} and {} called different collectives some time before this {}", rank_, peer,
-                           describe(ours));
+                           describe_call(ours));
     }
     peers_.abort_for(ErrorCode::mismatch, text);
     throw Error(ErrorCode::mismatch, text, "all ranks must call the same collectives in the same order");
@@ -160,14 +187,14 @@ void ShmBackend::gather_bytes(const Collective& collective, const std::byte* sen
     }
 }
 
-Work ShmBackend::all_gather(const void* send, void* recv, std::size_t send_count, DataType type, Stream) {
+Work ShmBackend::all_gather(const void* send, void* recv, std::size_t send_count, DataType type) {
     const auto collective = begin("all_gather", Kind::all_gather, send_count, type, ReduceOp::sum, -1);
     gather_bytes(collective, static_cast<const std::byte*>(send), static_cast<std::byte*>(recv),
                  send_count * size_of(type));
     return {};
 }
 
-Work ShmBackend::broadcast(void* buffer, std::size_t count, DataType type, int root, Stream) {
+Work ShmBackend::broadcast(void* buffer, std::size_t count, DataType type, int root) {
     const auto collective = begin("broadcast", Kind::broadcast, count, type, ReduceOp::sum, root);
     auto* data = static_cast<std::byte*>(buffer);
     const std::size_t bytes = count * size_of(type);
@@ -187,7 +214,7 @@ Work ShmBackend::broadcast(void* buffer, std::size_t count, DataType type, int r
     return {};
 }
 
-Work ShmBackend::all_to_all(const void* send, void* recv, std::size_t count_per_rank, DataType type, Stream) {
+Work ShmBackend::all_to_all(const void* send, void* recv, std::size_t count_per_rank, DataType type) {
     const auto collective = begin("all_to_all", Kind::all_to_all, count_per_rank, type, ReduceOp::sum, -1);
     const auto* from = static_cast<const std::byte*>(send);
     auto* to = static_cast<std::byte*>(recv);

@@ -35,20 +35,22 @@ public:
     int size() const noexcept override { return size_; }
     DeviceType device_type() const noexcept override { return DeviceType::cpu; }
 
-    Work all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op, Stream) override;
-    Work all_gather(const void* send, void* recv, std::size_t send_count, DataType type, Stream) override;
-    Work reduce_scatter(const void* send, void* recv, std::size_t recv_count, DataType type, ReduceOp op,
-                        Stream) override;
-    Work broadcast(void* buffer, std::size_t count, DataType type, int root, Stream) override;
-    Work all_to_all(const void* send, void* recv, std::size_t count_per_rank, DataType type, Stream) override;
-    Work send(const void* buffer, std::size_t count, DataType type, int peer, Stream) override;
-    Work recv(void* buffer, std::size_t count, DataType type, int peer, Stream) override;
+    Work start(const CollectiveCall& call, Stream) override;
+    Work start_group(std::span<const CollectiveCall> calls, Stream) override;
     void barrier() override;
     std::shared_ptr<CommunicatorBackend> split(int color, int key) override;
     void abort(const std::string& reason) override;
     CommunicatorStatus status() const override;
 
 private:
+    Work all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op);
+    Work all_gather(const void* send, void* recv, std::size_t send_count, DataType type);
+    Work reduce_scatter(const void* send, void* recv, std::size_t recv_count, DataType type, ReduceOp op);
+    Work broadcast(void* buffer, std::size_t count, DataType type, int root);
+    Work all_to_all(const void* send, void* recv, std::size_t count_per_rank, DataType type);
+    Work send(const void* buffer, std::size_t count, DataType type, int peer);
+    Work recv(void* buffer, std::size_t count, DataType type, int peer);
+
     struct Collective;  // one call: its descriptor, deadline and first piece
 
     Collective begin(const char* name, shm::Kind kind, std::size_t count, DataType type, ReduceOp op, int root);
