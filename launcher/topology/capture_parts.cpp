@@ -1,5 +1,7 @@
 #include "topology/capture_parts.hpp"
 
+#include "topology/natural_order.hpp"
+
 #include <autolaunch/error.hpp>
 
 #include <fmt/format.h>
@@ -49,7 +51,7 @@ void put_in_order(NodeTopology& topology) {
     std::stable_sort(topology.gpus.begin(), topology.gpus.end(),
                      [](const Gpu& a, const Gpu& b) { return a.bdf < b.bdf; });
     for (std::size_t i = 0; i < topology.gpus.size(); ++i) topology.gpus[i].index = static_cast<int>(i);
-    const auto by_name = [](const auto& a, const auto& b) { return a.name < b.name; };
+    const auto by_name = [](const auto& a, const auto& b) { return natural_less(a.name, b.name); };
     std::stable_sort(topology.hcas.begin(), topology.hcas.end(), by_name);
     std::stable_sort(topology.network_interfaces.begin(), topology.network_interfaces.end(), by_name);
 }

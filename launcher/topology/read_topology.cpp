@@ -1,6 +1,7 @@
 #include "topology/read_topology.hpp"
 
 #include "base/affinity.hpp"
+#include "topology/natural_order.hpp"
 #include "topology/readers.hpp"
 #include "topology/system_files.hpp"
 
@@ -9,6 +10,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <set>
 #include <utility>
@@ -73,5 +75,8 @@ NodeTopology read_local_topology(const TopologyOptions& options) {
     topology.network_interfaces = read_network_interfaces(options);
     return topology;
 }
+    const auto by_name = [](const auto& a, const auto& b) { return natural_less(a.name, b.name); };
+    std::sort(topology.hcas.begin(), topology.hcas.end(), by_name);
+    std::sort(topology.network_interfaces.begin(), topology.network_interfaces.end(), by_name);
 
 }  // namespace autolaunch::launcher
