@@ -53,6 +53,7 @@ std::string describe_size(std::uint64_t bytes) {
 std::string describe_gpu(const Gpu& gpu) {
     std::string text = !gpu.model.empty() ? gpu.model : gpu.vendor == "amd" ? "AMD" : "NVIDIA";
     if (gpu.memory_bytes > 0) text += " · " + describe_size(gpu.memory_bytes);
+    if (!gpu.can_open) text += " · may not be opened";
     return text;
 }
 

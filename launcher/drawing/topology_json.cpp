@@ -29,6 +29,7 @@ Json to_json(const Gpu& gpu) {
     set_if_any(json, "model", gpu.model);
     set_if_any(json, "partition_of", gpu.partition_of);
     if (gpu.memory_bytes > 0) json["memory_bytes"] = gpu.memory_bytes;
+    json["can_open"] = gpu.can_open;
     json["local_cpus"] = gpu.local_cpus;
     json["pci_path"] = gpu.pci_path;
     return json;
@@ -91,11 +92,9 @@ Json list(const std::vector<T>& items) {
 }  // namespace
 
 std::string topology_json(const NodeTopology& topology) {
-    Json json = {{"hostname", topology.hostname},
-                 {"source", topology.source},
-                 {"cpu_model", topology.cpu_model},
-                 {"packages", topology.package_count},
-                 {"allowed_cpus", topology.allowed_cpus}};
+    Json json = {{"hostname", topology.hostname},         {"source", topology.source},
+                 {"cpu_model", topology.cpu_model},       {"packages", topology.package_count},
+                 {"allowed_cpus", topology.allowed_cpus}, {"cpu_quota", optional(topology.cpu_quota)}};
     json["numa_nodes"] = Json::array();
     for (const NumaNode& node : topology.numa_nodes)
         json["numa_nodes"].push_back({{"index", node.index},

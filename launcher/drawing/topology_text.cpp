@@ -22,6 +22,7 @@ std::string title(const NodeTopology& topology, const MachineLayout& layout) {
                         plural(topology.numa_nodes.size(), "NUMA node"),
                         plural(static_cast<std::size_t>(layout.core_count), "core"));
     if (layout.thread_count != layout.core_count) text += fmt::format(", {} threads", layout.thread_count);
+    if (topology.cpu_quota) text += fmt::format(" with {:g} CPUs' worth of time", *topology.cpu_quota);
     text += topology.gpus.empty() ? " · no GPUs" : " · " + plural(topology.gpus.size(), "GPU");
     text += topology.hcas.empty() ? " · no HCAs" : " · " + plural(topology.hcas.size(), "HCA");
     return text + "   (" + topology.source + ")\n";

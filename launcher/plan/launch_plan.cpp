@@ -80,6 +80,16 @@ void check_cores(LaunchPlan& plan, std::size_t core_count) {
                                             needed, core_count));
 }
 
+void check_cpu_quota(LaunchPlan& plan, const NodeTopology& topology) {
+    const auto cpu_count = topology.allowed_cpus.size();
+    if (!topology.cpu_quota || *topology.cpu_quota >= static_cast<double>(cpu_count)) return;
+    plan.cpu_quota = topology.cpu_quota;
+    plan.warnings.push_back(
+        fmt::format("the cgroup allows {:g} CPUs' worth of time on {} CPUs: ranks that use more are stopped for part "
+                    "of every period; ask for {} CPUs, or for no limit (cpu.max, Kubernetes' limits.cpu)",
+                    *topology.cpu_quota, cpu_count, cpu_count));
+}
+
 void say_where_from(const JobSpec& spec, const EnvironmentMap& found, VariableChoice& kept) {
     if (!found.contains(kept.name)) return;  // nccl.conf's, which says so itself
     if (spec.trainer.env.contains(kept.name)) {
@@ -160,6 +170,7 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
     plan.gpu_mask_variable = gpus.mask_variable;
     plan.gpu_mask_each = gpus.mask_each;
     check_cores(plan, topology.cores.size());
+    check_cpu_quota(plan, topology);
     if (const auto unused = unused_settings(spec); !unused.empty())
         plan.warnings.push_back("no effect in this version: " + join(unused, ", "));
     const int local_ranks = roster.nodes[static_cast<std::size_t>(roster.self)].ranks;

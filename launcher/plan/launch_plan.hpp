@@ -53,6 +53,7 @@ struct LaunchPlan {
     std::string gpu_mask_variable;   ///< "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
     bool gpu_mask_each = false;      ///< each rank is shown its own GPU alone
     int numa_node_count = 1;
+    std::optional<double> cpu_quota = {};  ///< as NodeTopology::cpu_quota, where it is less than the CPUs; all ranks'
     BindingMode binding_mode = BindingMode::node;
     int node_count = 1;
     std::optional<std::chrono::system_clock::time_point> ends_at;  ///< the allocation, where the environment says it

@@ -82,6 +82,7 @@ std::string plan_json(const LaunchPlan& plan) {
                         {"mpi", {{"mode", mpi_mode_name(plan.mpi.mode)}, {"reason", plan.mpi.reason}}},
                         {"gpu_count", plan.gpu_count},
                         {"numa_node_count", plan.numa_node_count},
+                        {"cpu_quota", or_null(plan.cpu_quota)},
                         {"ranks", ranks},
                         {"nccl",
                          {{"profile", plan.nccl.profile},

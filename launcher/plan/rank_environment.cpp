@@ -64,14 +64,25 @@ void add_identity(Choices& choices, const LaunchPlan& plan, const RankPlan& rank
     choices.add(env::kRunDir, plan.run_dir, "run directory");
 }
 
+// Threads beyond the time that a cgroup allows only wait for each other.
+VariableChoice threads_of(const LaunchPlan& plan, const RankPlan& rank) {
+    const int cores = rank.binding.physical_cores;
+    if (plan.cpu_quota) {
+        const int share = std::max(1, static_cast<int>(*plan.cpu_quota / static_cast<double>(plan.ranks.size())));
+        if (share < cores)
+            return {{}, std::to_string(share), fmt::format("its share of {:g} CPUs' worth of time", *plan.cpu_quota)};
+    }
+    return {{}, std::to_string(cores), "physical cores of the rank"};
+}
+
 }  // namespace
 
 std::vector<VariableChoice> planned_environment(const LaunchPlan& plan, const RankPlan& rank,
                                                 const EnvironmentMap& inherited) {
     Choices choices;
     add_identity(choices, plan, rank);
-    choices.add_unless_set(inherited, env::kOmpNumThreads, std::to_string(rank.binding.physical_cores),
-                           "physical cores of the rank");
+    const VariableChoice threads = threads_of(plan, rank);
+    choices.add_unless_set(inherited, env::kOmpNumThreads, threads.value, threads.reason);
     if (plan.gpu_count > 0)
         choices.add_unless_set(inherited, env::kCudaDeviceOrder, "PCI_BUS_ID",
                                "GPU numbers are in PCI order, as planned");

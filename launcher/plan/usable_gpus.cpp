@@ -70,18 +70,57 @@ std::vector<int> find_gpus(const NodeTopology& topology, const std::vector<int>&
 
 std::string count_text(std::size_t count) { return fmt::format("{} GPU{}", count, count == 1 ? "" : "s"); }
 
+bool all_open(const NodeTopology& topology, const std::vector<int>& positions) {
+    return std::all_of(positions.begin(), positions.end(),
+                       [&](int position) { return gpu_at(topology, position).can_open; });
+}
+
+std::vector<int> open_ones(const NodeTopology& topology, std::vector<int> positions) {
+    std::erase_if(positions, [&](int position) { return !gpu_at(topology, position).can_open; });
+    return positions;
+}
+
+// Slurm's numbers count the machine's GPUs, CUDA's those that may be opened. Where Slurm said which they are, a mask
+// has been brought to its numbers (allocation/granted_gpus.cpp), if it could be.
+std::vector<int> counted_by_grant(const NodeTopology& topology, const Allocation& allocation,
+                                  const std::vector<int>& candidates) {
+    if (allocation.granted_gpus_from.starts_with("SLURM_")) return candidates;
+    const auto is_open = [&](const std::string& name) {
+        const auto found = find_gpus(topology, candidates, name, false);
+        return !found.empty() && all_open(topology, found);
+    };
+    const auto& names = *allocation.granted_gpus;
+    if (allocation.source == "slurm" && std::all_of(names.begin(), names.end(), is_open)) return candidates;
+    return open_ones(topology, candidates);
+}
+
 void take_granted(UsableGpus& usable, const NodeTopology& topology, const Allocation& allocation,
                   const std::vector<int>& candidates) {
     const bool parts_count = allocation.granted_gpus_from.starts_with("SLURM_");
+    const auto counted = counted_by_grant(topology, allocation, candidates);
     for (const std::string& name : *allocation.granted_gpus) {
-        const auto found = find_gpus(topology, candidates, name, parts_count);
+        const auto found = find_gpus(topology, counted, name, parts_count);
         if (found.empty())
             usable.warnings.push_back(fmt::format("{} names GPU {}, but this machine shows {}: left out",
-                                                  allocation.granted_gpus_from, name, count_text(candidates.size())));
-        for (const int position : found)
+                                                  allocation.granted_gpus_from, name, count_text(counted.size())));
+        if (!all_open(topology, found))
+            usable.warnings.push_back(fmt::format("{} names GPU {}, which may not be opened here: left out",
+                                                  allocation.granted_gpus_from, name));
+        for (const int position : open_ones(topology, found))
             if (std::find(usable.positions.begin(), usable.positions.end(), position) == usable.positions.end())
                 usable.positions.push_back(position);
     }
+}
+
+// A grant names what it gave; without one nobody else says why there are fewer.
+void take_open(UsableGpus& usable, const NodeTopology& topology, const std::vector<int>& candidates) {
+    usable.positions = open_ones(topology, candidates);
+    const std::size_t closed = candidates.size() - usable.positions.size();
+    if (closed > 0)
+        usable.warnings.push_back(
+            fmt::format("{} of {} may not be opened here and {} left out: see the permissions of "
+                        "their files in /dev and the device cgroup",
+                        closed, count_text(candidates.size()), closed == 1 ? "is" : "are"));
 }
 
 // UUIDs mean the same GPUs whether or not a cgroup renumbers them. Parts of an AMD GPU may have none: then numbers.
@@ -125,12 +164,12 @@ UsableGpus choose_usable_gpus(const NodeTopology& topology, const Allocation& al
     UsableGpus usable;
     const std::vector<int> candidates = of_one_vendor(topology);
     if (!allocation.granted_gpus) {
-        usable.positions = candidates;
+        take_open(usable, topology, candidates);
     } else {
         take_granted(usable, topology, allocation, candidates);
     }
     mask_parts(usable, topology);
-    if (!usable.mask_each) mask_others(usable, topology, allocation, candidates.size());
+    if (!usable.mask_each) mask_others(usable, topology, allocation, open_ones(topology, candidates).size());
     if (!resources.gpus_per_node) return usable;
     const int wanted = *resources.gpus_per_node;
     if (wanted > static_cast<int>(usable.positions.size())) {

@@ -19,9 +19,9 @@ struct UsableGpus {
 
 /// The machine's GPUs of one vendor, cut down to what was granted and to resources.gpus_per_node. A grant names GPUs by
 /// the runtime's number (PCI order; ROCm's own order on AMD), by UUID, also its beginning, or by MIG UUID; in the order
-/// that it names them. Naming a GPU that is cut up grants its parts. Where the scheduler granted some of the GPUs but
-/// nothing hides the others from the ranks, `mask` will. Pure. Throws Error{invalid_argument} when the spec asks for
-/// more than there are.
+/// that it names them. GPUs that may not be opened are left out, and CUDA does not count them. Naming a GPU that is cut
+/// up grants its parts. Where the scheduler granted some of the GPUs but nothing hides the others from the ranks,
+/// `mask` will. Pure. Throws Error{invalid_argument} when the spec asks for more than there are.
 UsableGpus choose_usable_gpus(const NodeTopology& topology, const Allocation& allocation,
                               const ResourceSpec& resources);
 

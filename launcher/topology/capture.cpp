@@ -44,6 +44,7 @@ NodeTopology read_folder(const fs::path& folder) {
     options.cpu_model = true;
     options.details = true;
     if (!fs::is_directory(options.sysfs_root))
+    options.may_open = exists;  // a copy's permissions are not the machine's
         refuse_capture(folder, 0, "the folder has no sys/", "copy /sys of the machine into it: see docs/captures.md");
     const std::vector<int> allowed = allowed_cpus_of(options);
     if (allowed.empty())

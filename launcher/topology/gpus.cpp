@@ -88,9 +88,9 @@ std::vector<Gpu> describe_amd(const TopologyOptions& options, const Gpu& located
 }
 
 // "nvidia0", "nvidia12", but not "nvidiactl" or "nvidia-uvm".
-std::vector<Gpu> read_device_nodes(const std::string& dev_root) {
+std::vector<Gpu> read_device_nodes(const TopologyOptions& options) {
     std::vector<Gpu> gpus;
-    for (const std::string& name : list_directory(dev_root)) {
+    for (const std::string& name : list_directory(options.dev_root)) {
         long long minor = 0;
         if (!name.starts_with("nvidia") || name.size() == 6 || name[6] < '0' || name[6] > '9') continue;
         if (!parse_integer(std::string_view(name).substr(6), minor)) continue;
@@ -98,6 +98,7 @@ std::vector<Gpu> read_device_nodes(const std::string& dev_root) {
         gpu.vendor = "nvidia";
         gpu.index = static_cast<int>(minor);
         gpu.numa_source = "the PCI bus is not shown";
+        gpu.can_open = may_open(options, options.dev_root + "/" + name);
         gpus.push_back(std::move(gpu));
     }
     std::sort(gpus.begin(), gpus.end(), [](const Gpu& a, const Gpu& b) { return a.index < b.index; });
@@ -133,7 +134,7 @@ Gpu locate(const TopologyOptions& options, const Candidate& candidate, const std
 std::vector<Gpu> read_gpus(const TopologyOptions& options, const std::vector<int>& allowed_cpus,
                            const std::vector<SystemNumaNode>& nodes, std::vector<std::string>& notes) {
     const auto candidates = find_candidates(options.sysfs_root);
-    if (candidates.empty()) return read_device_nodes(options.dev_root);
+    if (candidates.empty()) return read_device_nodes(options);
     const bool any_amd = std::any_of(candidates.begin(), candidates.end(),
                                      [](const Candidate& candidate) { return candidate.vendor == kAmd; });
     const auto kfd_nodes = any_amd ? read_kfd_gpus(options) : std::vector<KfdNode>{};
@@ -150,6 +151,7 @@ std::vector<Gpu> read_gpus(const TopologyOptions& options, const std::vector<int
                             candidate.bdf, device_node));
             continue;
         }
+        gpu.can_open = device_node.empty() || may_open(options, device_node);
         if (candidate.vendor == kNvidia) {
             gpus.push_back(std::move(gpu));
         } else {

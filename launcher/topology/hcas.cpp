@@ -2,9 +2,7 @@
 #include "topology/readers.hpp"
 #include "topology/system_files.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -169,12 +167,9 @@ std::map<std::string, std::string> read_verbs_names(const TopologyOptions& optio
     return names;
 }
 
-// Asks for permission, without opening the device: a device cgroup is not seen here (the doctor opens it).
-bool may_open(const TopologyOptions& options, const std::string& verbs_name) {
+bool may_open_verbs(const TopologyOptions& options, const std::string& verbs_name) {
     if (!exists(options.dev_root)) return true;  // a saved tree without device nodes
-    if (verbs_name.empty()) return false;
-    const std::string path = options.dev_root + "/infiniband/" + verbs_name;
-    return ::faccessat(AT_FDCWD, path.c_str(), R_OK | W_OK, AT_EACCESS) == 0;
+    return !verbs_name.empty() && may_open(options, options.dev_root + "/infiniband/" + verbs_name);
 }
 
 // The device link names the PCI function, or a part of it ("mlx5_core.sf.4") whose own place tells the function.
@@ -209,7 +204,7 @@ std::vector<Hca> read_hcas(const TopologyOptions& options, const std::vector<Sys
         hca.pci_path = read_pci_path(options.sysfs_root, hca.bdf);
         hca.pci_id = read_pci_id(options.sysfs_root, hca.bdf);
         const auto verbs = verbs_names.find(name);
-        hca.can_open = may_open(options, verbs == verbs_names.end() ? "" : verbs->second);
+        hca.can_open = may_open_verbs(options, verbs == verbs_names.end() ? "" : verbs->second);
         for (const std::string& port : list_directory(folder + "/ports")) {
             long long number = 0;
             if (parse_integer(port, number) && number > 0 && number < 256)

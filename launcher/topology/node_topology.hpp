@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,6 +43,7 @@ struct Gpu {
     /// From its NUMA node to topology.numa_nodes, in their order; empty when unknown. Its own node need not be among
     /// them: a cpuset may leave out all CPUs near the GPU.
     std::vector<int> node_distances;
+    bool can_open = true;  ///< false: its permissions or a device cgroup keep it from us; the runtime does not count it
 };
 
 /// An entry of a port's GID table. Holes are left out, so `index` need not count up.
@@ -108,15 +110,17 @@ struct ToldPath {
 struct NodeTopology {
     std::string hostname;
     std::string cpu_model;
-    std::vector<Core> cores;           ///< with at least one allowed CPU, by first CPU
-    std::vector<NumaNode> numa_nodes;  ///< with CPUs and memory that we may use
-    std::vector<Gpu> gpus;             ///< in PCI order, all that the machine shows
-    std::vector<Hca> hcas;
-    std::vector<int> allowed_cpus;                     ///< affinity mask ∩ cpuset
+    std::vector<Core> cores;               ///< with at least one allowed CPU, by first CPU
+    std::vector<NumaNode> numa_nodes;      ///< with CPUs and memory that we may use
+    std::vector<Gpu> gpus;                 ///< in PCI order, all that the machine shows
+    std::vector<Hca> hcas;                 ///< by name, as people count: mlx5_2 before mlx5_10
+    std::vector<int> allowed_cpus;         ///< affinity mask ∩ cpuset
+    std::optional<double> cpu_quota = {};  ///< CPUs' worth of time that the cgroup allows; nothing: no limit
     std::vector<NetworkInterface> network_interfaces;  ///< of our network namespace, by name
     std::vector<ToldPath> told_paths;
-    std::vector<std::uint64_t> l3_bytes;  ///< by Core::l3; empty: unknown
-    std::string source = "this machine";  ///< or the capture's file name
+    std::vector<std::uint64_t> l3_bytes;               ///< by Core::l3; empty: unknown
+    std::string source = "this machine";               ///< or the capture's file name
+    std::map<std::string, std::string> identity = {};  ///< of a saved machine: as read_machine_identity() tells it
     int package_count = 1;
     std::optional<bool> peermem = {};  ///< nvidia-peermem is loaded; nothing: unknown, or there is no HCA
     std::vector<std::string> notes;    ///< what was seen and left out, one sentence each

@@ -53,6 +53,8 @@ NodeTopology read_local_topology(const TopologyOptions& options) {
     if (options.cpu_model) topology.cpu_model = read_cpu_model(options);
     topology.allowed_cpus = options.allowed_cpus ? *options.allowed_cpus : read_affinity();
 
+    topology.cpu_quota = read_cpu_quota(options);
+
     auto system_nodes = read_system_numa_nodes(options);
     topology.numa_nodes =
         usable_numa_nodes(system_nodes, topology.allowed_cpus, read_allowed_memory_nodes(options.proc_root));
@@ -73,10 +75,10 @@ NodeTopology read_local_topology(const TopologyOptions& options) {
     topology.hcas = read_hcas(options, system_nodes);
     if (!topology.hcas.empty()) topology.peermem = read_peermem(options.sysfs_root);
     topology.network_interfaces = read_network_interfaces(options);
-    return topology;
-}
     const auto by_name = [](const auto& a, const auto& b) { return natural_less(a.name, b.name); };
     std::sort(topology.hcas.begin(), topology.hcas.end(), by_name);
     std::sort(topology.network_interfaces.begin(), topology.network_interfaces.end(), by_name);
+    return topology;
+}
 
 }  // namespace autolaunch::launcher

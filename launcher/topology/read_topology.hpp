@@ -1,6 +1,7 @@
 #pragma once
 #include "topology/node_topology.hpp"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ struct TopologyOptions {
     bool details = false;           ///< whole GID tables, ports that are down, speeds of virtual interfaces, xGMI links
     bool driver_facts = false;      ///< ask NVIDIA's driver for memory sizes and NVLinks: tens of milliseconds and more
     std::string nvml_library = {};  ///< for tests; empty: NVML's own, and only under this machine's roots
+    /// Whether a device node may be opened; empty: faccessat(2). For saved trees and tests, whose files are no devices.
+    std::function<bool(const std::string&)> may_open = {};
 };
 
 /// This machine, from sysfs and procfs: docs/topology.md says which fact comes from where. Takes well under a

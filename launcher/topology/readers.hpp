@@ -28,6 +28,8 @@ std::vector<int> distances_between(const std::vector<SystemNumaNode>& all, int f
 /// CPU. A core of a node that is not usable (no memory) goes to the usable node at the smallest distance.
 void read_cores(const TopologyOptions& options, const std::vector<SystemNumaNode>& system_nodes,
                 NodeTopology& topology);
+/// As NodeTopology::cpu_quota: the least of the cgroup's levels, version 2 or 1, of this process.
+std::optional<double> read_cpu_quota(const TopologyOptions& options);
 std::string read_cpu_model(const TopologyOptions& options);
 
 /// Where a PCI device is: the first valid of its own numa_node, a parent bridge's, its local_cpulist if that is a
@@ -39,6 +41,10 @@ struct Locality {
 };
 Locality read_pci_locality(const std::string& sysfs_root, const std::string& bdf,
                            const std::vector<SystemNumaNode>& nodes);
+
+/// Whether a device node may be opened for reading and writing, without opening it. The kernel asks the file's
+/// permissions and the device cgroup (fs/namei.c, inode_permission).
+bool may_open(const TopologyOptions& options, const std::string& device_node);
 
 /// "0000:17:00.0", in lower case.
 bool is_bdf(std::string_view name);
@@ -60,7 +66,8 @@ std::vector<KfdNode> read_kfd_gpus(const TopologyOptions& options);
 std::vector<ToldPath> read_kfd_links(const TopologyOptions& options);
 
 /// GPUs in PCI order that a driver runs and whose device node is there, without node_distances. Those left out go to
-/// `notes`. Where the PCI bus is not shown (some sandboxes), /dev/nvidiaN stands for a GPU of unknown locality.
+/// `notes`; those that we may not open are there. Where the PCI bus is not shown (some sandboxes), /dev/nvidiaN stands
+/// for a GPU of unknown locality.
 std::vector<Gpu> read_gpus(const TopologyOptions& options, const std::vector<int>& allowed_cpus,
                            const std::vector<SystemNumaNode>& nodes, std::vector<std::string>& notes);
 /// Puts MIG devices in the place of the GPUs that are cut up, and adds memory sizes and NVLinks where they are asked

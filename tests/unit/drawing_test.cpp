@@ -55,6 +55,21 @@ void check_has(const std::string& text, std::string_view what) {
 
 }  // namespace
 
+TEST_CASE("what may not be used is told: GPUs, HCAs, time") {
+    NodeTopology machine = server();
+    CHECK(topology_text(machine).find("may not be opened") == std::string::npos);
+    CHECK(nlohmann::json::parse(topology_json(machine))["cpu_quota"].is_null());
+    machine.gpus[1].can_open = false;
+    machine.hcas[0].can_open = false;
+    machine.cpu_quota = 7.5;
+    CHECK(count(topology_text(machine), "may not be opened") == 2);
+    check_has(topology_text(machine), "16 cores, 32 threads with 7.5 CPUs' worth of time");
+    const auto json = nlohmann::json::parse(topology_json(machine));
+    CHECK(json["cpu_quota"] == 7.5);
+    CHECK(json["gpus"][0]["can_open"] == true);
+    CHECK(json["gpus"][1]["can_open"] == false);
+}
+
 TEST_CASE("text: packages, nodes, devices by switch, paths, notes") {
     const std::string text = topology_text(server());
     check_has(text, "node17   2 packages · 2 NUMA nodes · 16 cores, 32 threads · 2 GPUs · 2 HCAs   (this machine)\n");

@@ -404,6 +404,33 @@ TEST_CASE("cores a GPU that are not there") {
           Lines{"16 cores a GPU are asked for, 128 in all, but 64 may be used here"});
 }
 
+TEST_CASE("a cgroup that allows less time than there are CPUs") {
+    NodeTopology topology = kGpuMachine;  // 64 cores of two threads
+    const auto threads = [&](const JobSpec& spec, const EnvironmentMap& environment = {}) {
+        const LaunchPlan plan = plan_of(spec, local(), topology, environment);
+        for (const VariableChoice& choice : plan.ranks[0].environment)
+            if (choice.name == "OMP_NUM_THREADS") return choice.value + ": " + choice.reason;
+        return std::string("(none)");
+    };
+    CHECK(threads(trainer()) == "8: physical cores of the rank");
+    for (const double enough : {128.0, 200.0}) {
+        topology.cpu_quota = enough;
+        CHECK(plan_of(trainer(), local(), topology).warnings.empty());
+        CHECK(threads(trainer()) == "8: physical cores of the rank");
+    }
+    topology.cpu_quota = 12.5;
+    CHECK(plan_of(trainer(), local(), topology).warnings ==
+          Lines{"the cgroup allows 12.5 CPUs' worth of time on 128 CPUs: ranks that use more are stopped for part of "
+                "every period; ask for 128 CPUs, or for no limit (cpu.max, Kubernetes' limits.cpu)"});
+    CHECK(threads(trainer()) == "1: its share of 12.5 CPUs' worth of time");
+    CHECK(threads(with_ranks(RanksPerNode::fixed, 2)) == "6: its share of 12.5 CPUs' worth of time");
+    CHECK(threads(trainer(), {{"OMP_NUM_THREADS", "32"}}) == "32: kept from your environment");
+    topology.cpu_quota = 0.5;
+    CHECK(threads(trainer()) == "1: its share of 0.5 CPUs' worth of time");
+    topology.cpu_quota = 63;  // less than the CPUs, but not than the ranks' cores
+    CHECK(threads(with_ranks(RanksPerNode::fixed, 1)) == "32: physical cores of the rank");
+}
+
 TEST_CASE("one line for the banner") {
     CHECK(describe_placement(plan_of(with_ranks(RanksPerNode::fixed, 2))) ==
           "2 of 2 ranks here · mode node · 1 NUMA node · no GPUs");

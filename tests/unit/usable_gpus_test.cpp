@@ -86,6 +86,42 @@ TEST_CASE("a beginning that is several GPUs' names none, as in CUDA") {
     CHECK(choose(kPlain, grant({"-1", "99", "GPU-ffff"})).positions.empty());
 }
 
+TEST_CASE("GPUs that may not be opened: CUDA does not count them, Slurm does") {
+    NodeTopology shared = kPlain;  // a device cgroup leaves us the last two
+    shared.gpus[0].can_open = shared.gpus[1].can_open = false;
+    Allocation none;
+    none.node_names = {"node1"};
+    CHECK(choose(shared, none).positions == Positions{2, 3});
+    CHECK(choose(shared, none).warnings ==
+          Names{"2 of 4 GPUs may not be opened here and are left out: see the permissions of their files in /dev and "
+                "the device cgroup"});
+    CHECK(choose(shared, grant({"0", "1"})).positions == Positions{2, 3});
+    CHECK(choose(shared, grant({"1"})).positions == Positions{3});
+    CHECK(choose(shared, grant({"GPU-0000a002"})).positions == Positions{2});
+    CHECK(choose(shared, grant({"2"})).positions.empty());
+
+    const UsableGpus of_slurm = choose(shared, grant({"2", "3"}, "SLURM_STEP_GPUS"));
+    CHECK(of_slurm.positions == Positions{2, 3});
+    CHECK(of_slurm.warnings.empty());
+    CHECK(of_slurm.mask.empty());  // nothing needs to be hidden
+    const UsableGpus wrong = choose(shared, grant({"1", "2"}, "SLURM_STEP_GPUS"));
+    CHECK(wrong.positions == Positions{2});
+    CHECK(wrong.warnings == Names{"SLURM_STEP_GPUS names GPU 1, which may not be opened here: left out"});
+
+    Allocation masked = grant({"3", "2"});  // a mask that was brought to Slurm's numbers, and one that was not
+    masked.source = "slurm";
+    CHECK(choose(shared, masked).positions == Positions{3, 2});
+    masked.granted_gpus = {"1", "0"};
+    CHECK(choose(shared, masked).positions == Positions{3, 2});
+
+    for (Gpu& gpu : shared.gpus) gpu.can_open = false;
+    CHECK(choose(shared, none).positions.empty());
+    shared = kMig;
+    shared.gpus[1].can_open = shared.gpus[2].can_open = false;  // both parts of the second
+    CHECK(choose(shared, none).positions == Positions{0, 3});
+    CHECK(choose(shared, grant({"1"})).positions == Positions{3});
+}
+
 TEST_CASE("MIG devices by UUID, by their GPU's number and by its UUID") {
     CHECK(choose(kMig, grant({"MIG-2ccc", "MIG-1aaa"})).positions == Positions{3, 1});
     CHECK(choose(kMig, grant({"MIG-2"})).positions == Positions{3});
