@@ -76,7 +76,10 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
 }
 
 LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment, const std::string& file) {
-    LaunchPlan plan = plan_saved_machine(spec, load_capture(file), file, environment, std::filesystem::current_path());
+    const NodeTopology topology = load_capture(file);
+    const SavedSite nccl = read_saved_nccl_site(spec, environment, topology, file);
+    LaunchPlan plan = plan_saved_machine(spec, topology, file, environment, std::filesystem::current_path(), nccl.site);
+    plan.notes.insert(plan.notes.end(), nccl.notes.begin(), nccl.notes.end());
     if (spec.trainer.mpi == "auto")
         plan.mpi.reason = "not decided: the program that counts is on the saved machine";
     else

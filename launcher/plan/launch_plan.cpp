@@ -200,13 +200,13 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
 }
 
 LaunchPlan plan_saved_machine(const JobSpec& spec, const NodeTopology& topology, const std::string& file,
-                              const EnvironmentMap& environment, const std::string& current_dir) {
+                              const EnvironmentMap& environment, const std::string& current_dir, const NcclSite& nccl) {
     Allocation allocation;
     allocation.node_names.resize(static_cast<std::size_t>(std::max(spec.resources.nodes, 1)));
     allocation.node_names.front() = topology.hostname;
     const JobShape shape = decide_shape(spec, allocation, topology);
     const Roster roster = assume_alike(allocation, shape.ranks_here, "saved-machine");
-    LaunchPlan plan = make_plan(spec, allocation, topology, roster, environment, current_dir);
+    LaunchPlan plan = make_plan(spec, allocation, topology, roster, environment, current_dir, nccl);
     plan.saved_machine = file;
     return plan;
 }

@@ -93,7 +93,8 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
 /// The same for a machine that is not here (its topology was saved there): `spec.resources.nodes` of it, all alike, of
 /// which this is the first. What a scheduler grants on this machine does not count. Pure.
 LaunchPlan plan_saved_machine(const JobSpec& spec, const NodeTopology& topology, const std::string& file,
-                              const EnvironmentMap& environment, const std::string& current_dir);
+                              const EnvironmentMap& environment, const std::string& current_dir,
+                              const NcclSite& nccl = {});
 
 /// The complete environment of one rank in one generation, "NAME=value" each: inherited, plus planned, plus facts.
 std::vector<std::string> rank_environment(const LaunchPlan& plan, const RankPlan& rank, const GenerationFacts& facts,

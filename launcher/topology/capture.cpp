@@ -4,6 +4,7 @@
 #include "base/text.hpp"
 #include "topology/capture_parts.hpp"
 #include "topology/hwloc_topology.hpp"
+#include "topology/machine_identity.hpp"
 #include "topology/nccl_topology.hpp"
 #include "topology/read_topology.hpp"
 #include "topology/smi_topology.hpp"
@@ -43,8 +44,8 @@ NodeTopology read_folder(const fs::path& folder) {
     options.dev_root = folder / "dev";
     options.cpu_model = true;
     options.details = true;
-    if (!fs::is_directory(options.sysfs_root))
     options.may_open = exists;  // a copy's permissions are not the machine's
+    if (!fs::is_directory(options.sysfs_root))
         refuse_capture(folder, 0, "the folder has no sys/", "copy /sys of the machine into it: see docs/captures.md");
     const std::vector<int> allowed = allowed_cpus_of(options);
     if (allowed.empty())
@@ -54,6 +55,7 @@ NodeTopology read_folder(const fs::path& folder) {
     NodeTopology topology = read_local_topology(options);
     // Neither the name nor the memory of the machine that reads is the captured one's.
     topology.hostname = read_small(options.proc_root + "/sys/kernel/hostname").value_or("");
+    topology.identity = read_machine_identity(options.sysfs_root);
     if (!read_list(options.sysfs_root + "/devices/system/node/online")) {
         for (NumaNode& node : topology.numa_nodes) node.memory_bytes = 0;
         topology.notes.push_back("NUMA nodes are not told: all CPUs are shown as one");

@@ -142,7 +142,12 @@ NodeTopology convert(const std::string& xml_path) {
     hwloc_topology_t topology = owner.get();
     NodeTopology result;
     result.source = std::filesystem::path(xml_path).filename();
-    result.hostname = info(hwloc_get_root_obj(topology), "HostName");
+    const hwloc_obj_t machine = hwloc_get_root_obj(topology);
+    result.hostname = info(machine, "HostName");
+    for (const auto& [key, name] : {std::pair{"sys_vendor", "DMISysVendor"},
+                                    {"product_name", "DMIProductName"},
+                                    {"chassis_asset_tag", "DMIChassisAssetTag"}})
+        if (std::string text = info(machine, name); !text.empty()) result.identity.emplace(key, std::move(text));
     result.cpu_model = info(hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0), "CPUModel");
     result.allowed_cpus = numbers(hwloc_topology_get_allowed_cpuset(topology));
 

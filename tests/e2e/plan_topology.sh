@@ -26,6 +26,56 @@ SLURM_JOB_ID=1 SLURM_STEP_ID=0 SLURM_NNODES=9 SLURM_PROCID=0 SLURM_NODELIST=othe
 expect "ranks with a spec" "8 4" "$(planned '"%d %d" % (plan["world_size"], len(plan["ranks"]))')"
 expect "cores with a spec" 4 "$(planned 'plan["ranks"][0]["physical_cores"]')"
 
+# NCCL: the spec's own words, a profile by name, and the user's nccl.conf.
+cat >nccl.yaml <<SPEC
+trainer: {command: [train], env: {NCCL_IB_SL: "3"}}
+nccl: {profile: azure, env: {NCCL_CROSS_NIC: "0"}}
+SPEC
+echo "NCCL_IB_TIMEOUT=21" >site.conf
+NCCL_CONF_FILE=$work/site.conf "$AUTOLAUNCH" plan -c nccl.yaml --topology "$machines/dgx/machine.xml" --json >plan.json \
+    2>err.log || fail "no plan with a profile"
+expect "profile" azure "$(planned 'plan["nccl"]["profile"]')"
+choice() { planned "[(c['value'], c['source']) for c in plan['nccl']['$1'] if c['name'] == '$2']"; }
+expect "set by the profile" "[('1', 'profile azure')]" "$(choice set NCCL_IB_PCI_RELAXED_ORDERING)"
+expect "kept from nccl.env" "[('0', 'nccl.env')]" "$(choice kept NCCL_CROSS_NIC)"
+expect "kept from trainer.env" "[('3', 'trainer.env')]" "$(choice kept NCCL_IB_SL)"
+expect "kept from nccl.conf" "[('21', '$work/site.conf:1')]" "$(choice kept NCCL_IB_TIMEOUT)"
+expect "in the ranks" 1 "$(planned 'sum(c["name"] == "NCCL_IB_PCI_RELAXED_ORDERING" for c in plan["ranks"][0]["environment"])')"
+expect "a file of the machine" True "$(planned 'any("NCCL_TOPO_FILE is left out" in note for note in plan["notes"])')"
+"$AUTOLAUNCH" plan -c nccl.yaml --topology "$machines/dgx/machine.xml" nccl.manage=false --json >plan.json 2>err.log ||
+    fail "no plan with nccl.manage=false"
+expect "nothing is managed" "'' []" "$(planned '"%r %r" % (plan["nccl"]["profile"], plan["nccl"]["set"])')"
+"$AUTOLAUNCH" plan -c nccl.yaml --topology "$machines/dgx/machine.xml" nccl.profile=azur >out.log 2>err.log && fail "a misspelt profile"
+contains "a misspelt profile" err.log "did you mean azure?"
+
+# A profile by itself: by what the saved machine says of itself, never by what this one is.
+tag='<info name="DMIChassisAssetTag" value="7783-7084-3265-9085-8269-3286-77"/>'
+sed "0,/<info name=\"HostName\"/s##$tag<info name=\"HostName\"#" "$machines/dgx/machine.xml" >azure.xml
+grep -q "$tag" azure.xml || fail "the machine could not be made Azure's"
+"$AUTOLAUNCH" plan --topology azure.xml --json >plan.json 2>err.log || fail "no plan for a machine of Azure's"
+expect "profile by itself" azure "$(planned 'plan["nccl"]["profile"]')"
+"$AUTOLAUNCH" plan --topology "$machines/dgx/machine.xml" --json >plan.json 2>err.log || fail "no plan"
+expect "no profile by itself" "" "$(planned 'plan["nccl"]["profile"]')"
+expect "the file says nothing" True "$(planned 'any("does not say what machine" in note for note in plan["notes"])')"
+
+# A folder has the machine's own nccl.conf and the files that a profile names.
+folder=vm
+mkdir -p $folder/sys/devices/system/cpu $folder/sys/class/dmi/id $folder/sys/bus/pci/{devices,drivers/nvidia} $folder/etc \
+    $folder/opt/microsoft/ndv5 $folder/sys/devices/pci0000:00/0000:01:00.0
+echo 0-3 >$folder/sys/devices/system/cpu/online
+echo 7783-7084-3265-9085-8269-3286-77 >$folder/sys/class/dmi/id/chassis_asset_tag
+gpu=$folder/sys/devices/pci0000:00/0000:01:00.0
+echo 0x10de >$gpu/vendor; echo 0x030200 >$gpu/class; echo 0 >$gpu/numa_node
+ln -s ../../../devices/pci0000:00/0000:01:00.0 $folder/sys/bus/pci/devices/0000:01:00.0
+ln -s ../../../../devices/pci0000:00/0000:01:00.0 $folder/sys/bus/pci/drivers/nvidia/0000:01:00.0
+echo "NCCL_IB_RETRY_CNT=6" >$folder/etc/nccl.conf
+echo '<system version="1"><cpu numaid="0"><pci busid="0000:01:00.0" class="0x030200"/></cpu></system>' \
+    >$folder/opt/microsoft/ndv5/topo.xml
+"$AUTOLAUNCH" plan --topology $folder --json >plan.json 2>err.log || fail "no plan for a folder: $(cat err.log)"
+expect "a folder's profile" azure "$(planned 'plan["nccl"]["profile"]')"
+expect "a folder's nccl.conf" "[('6', '$folder/etc/nccl.conf:1')]" "$(choice kept NCCL_IB_RETRY_CNT)"
+expect "a folder's topology file" "[('/opt/microsoft/ndv5/topo.xml', 'profile azure')]" "$(choice set NCCL_TOPO_FILE)"
+
 "$AUTOLAUNCH" plan --topology "$machines/flattened_vm/machine.xml" --numa-binding 'numa:0;numa:1;0;99' >out.log 2>err.log &&
     fail "a CPU that the saved machine lacks was planned with"
 contains "a list that the saved machine cannot do" err.log 'resource_management.binding[3] "99": CPUs 99 may not be used'
