@@ -32,7 +32,9 @@ auto fields(Is<StopRanks> auto& m) { return std::tie(m.generation, m.by_user, m.
 auto fields(Is<KillRanks> auto& m) { return std::tie(m.generation); }
 auto fields(Is<Finish> auto& m) { return std::tie(m.exit_code, m.outcome); }
 
-auto fields(Is<GenerationRunning> auto& m) { return std::tie(m.generation, m.startup_us, m.ranks_bound); }
+auto fields(Is<GenerationRunning> auto& m) {
+    return std::tie(m.generation, m.startup_us, m.ranks_bound, m.numa_nodes, m.gpus);
+}
 auto fields(Is<StartFailed> auto& m) {
     return std::tie(m.generation, m.rank, m.exit_code, m.restart_helps, m.what, m.hint);
 }

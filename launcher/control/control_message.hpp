@@ -85,6 +85,8 @@ struct GenerationRunning {
     int generation = 0;
     std::uint64_t startup_us = 0;
     int ranks_bound = 0;  ///< ranks of the node that the kernel keeps where the plan put them
+    int numa_nodes = 0;   ///< of the node, with CPUs and memory that it may use
+    int gpus = 0;         ///< of the node, given to ranks
     bool operator==(const GenerationRunning&) const = default;
 };
 struct StartFailed {

@@ -100,7 +100,7 @@ LaunchPlan plan_saved_machine(const JobSpec& spec, const NodeTopology& topology,
 std::vector<std::string> rank_environment(const LaunchPlan& plan, const RankPlan& rank, const GenerationFacts& facts,
                                           const EnvironmentMap& inherited);
 
-/// One line for the banner: "8 of 8 ranks here · exclusive cores on 2 NUMA nodes · 8 GPUs".
+/// One line of the table below, of this node: "8 of 32 ranks here · mode exclusive · 2 NUMA nodes · 8 GPUs".
 std::string describe_placement(const LaunchPlan& plan);
 
 /// For people and for programs: `autolaunch plan` and `autolaunch plan --json`.

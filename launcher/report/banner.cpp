@@ -26,9 +26,19 @@ std::string banner(const JobStarted& job, std::string_view version, const TextSt
     std::string text = style.bold(fmt::format("autolaunch {}", version));
     text += fmt::format("   job {} {}   {}   run dir {}\n", job.run_id, job.job_name, size_of_job(job), job.run_dir);
     if (!job.joined.empty()) text += fmt::format("  joined    {}\n", job.joined);
-    if (!job.placement.empty()) text += fmt::format("  placed    {}\n", job.placement);
     if (!job.nccl.empty()) text += fmt::format("  nccl      {}\n", job.nccl);
     for (const auto& warning : job.warnings) text += fmt::format("  {}   {}\n", style.yellow("warning"), warning);
+    return text;
+}
+
+std::string placement_line(const JobStarted& job, const GenerationStarted& started, bool is_restart) {
+    std::string text =
+        fmt::format("  {} {}/{} rank{} as planned in {}", is_restart ? "restarted" : "placed   ", started.ranks_bound,
+                    job.world_size, job.world_size == 1 ? "" : "s", format_duration(started.startup));
+    if (!is_restart)
+        text += fmt::format(" · binding {} on {} · {}", job.binding, plural(started.numa_nodes, "NUMA node"),
+                            started.gpus == 0 ? "no GPUs" : plural(started.gpus, "GPU"));
+    if (started.ranks_bound < job.world_size) text += " · `autolaunch plan` shows where the others belong";
     return text;
 }
 

@@ -15,15 +15,17 @@ struct JobStarted {
     std::string job_name, run_id, run_dir, hostname;
     int node_count = 1, world_size = 1, max_restarts = 0;
     std::optional<int> ranks_per_node = 1;  ///< nothing: nodes differ
-    std::string joined;     ///< one line: "4/4 nodes in 12 ms · head node1 · …"; empty with one node
-    std::string placement;  ///< one line: "2 ranks, mode node, 1 NUMA node, no GPUs"
-    std::string nccl;       ///< one line; empty without GPUs
+    std::string joined;   ///< one line: "4/4 nodes in 12 ms · head node1 · …"; empty with one node
+    std::string binding;  ///< one word: "exclusive"
+    std::string nccl;     ///< one line; empty without GPUs
     std::vector<std::string> warnings;
 };
 struct GenerationStarted {
     int generation = 0;
     std::chrono::milliseconds startup{0};  ///< from the decision to start to the last rank's exec
-    int ranks_bound = 0;                   ///< of all nodes: the kernel keeps them where the plan put them
+    // Of all nodes:
+    int ranks_bound = 0;           ///< the kernel keeps them where the plan put them
+    int numa_nodes = 0, gpus = 0;  ///< GPUs: those that ranks were given
 };
 /// When the scheduler takes the nodes away.
 struct TimeLimitKnown {

@@ -49,11 +49,15 @@ std::pair<const char*, Json> describe(const JobStarted& e) {
                  {"max_restarts", e.max_restarts}};
     set_if_known(json, "ranks_per_node", e.ranks_per_node);
     set_if_any(json, "joined", e.joined);
-    json.update({{"placement", e.placement}, {"nccl", e.nccl}, {"warnings", e.warnings}});
+    json.update({{"binding", e.binding}, {"nccl", e.nccl}, {"warnings", e.warnings}});
     return {"job_started", json};
 }
 std::pair<const char*, Json> describe(const GenerationStarted& e) {
-    return {"generation_started", {{"startup_seconds", seconds(e.startup)}, {"ranks_bound", e.ranks_bound}}};
+    return {"generation_started",
+            {{"startup_seconds", seconds(e.startup)},
+             {"ranks_bound", e.ranks_bound},
+             {"numa_nodes", e.numa_nodes},
+             {"gpus", e.gpus}}};
 }
 std::pair<const char*, Json> describe(const TimeLimitKnown& e) {
     return {"time_limit_known", {{"ends_at", format_time(e.ends_at)}, {"seconds_left", e.left.count()}}};

@@ -56,8 +56,7 @@ void Reporter::show_progress(Clock::time_point now) {
 }
 
 void Reporter::show(const Event&, const JobStarted& job) {
-    run_dir_ = job.run_dir;
-    world_size_ = job.world_size;
+    job_ = job;
     const TextStyle style = console_.style();
     if (!options_.quiet) {
         console_.write_message(banner(job, options_.version, style));
@@ -66,13 +65,10 @@ void Reporter::show(const Event&, const JobStarted& job) {
     for (const auto& warning : job.warnings) show({}, WarningRaised{warning});
 }
 
-void Reporter::show(const Event& event, const GenerationStarted& started) {
+void Reporter::show(const Event&, const GenerationStarted& started) {
     progress_.restart();
-    if (options_.quiet) return;
-    const std::string what = event.generation == 0 ? "started  " : "restarted";
-    console_.write_message(fmt::format("  {} {} rank{} in {} · bound as planned: {}/{}", what, world_size_,
-                                       world_size_ == 1 ? "" : "s", format_duration(started.startup),
-                                       started.ranks_bound, world_size_));
+    const bool is_restart = std::exchange(started_before_, true);
+    if (!options_.quiet) console_.write_message(placement_line(job_, started, is_restart));
 }
 
 void Reporter::show(const Event&, const TimeLimitKnown& limit) {
@@ -127,7 +123,7 @@ void Reporter::show(const Event&, const JobEnded& job) {
     if (options_.quiet) return;
     const bool shown = !progress_changed_ && !console_.has_status_line();  // a status line is gone by now
     if (options_.progress && progress_.known() && !shown) console_.write_message(progress_.plain());
-    console_.write_message(closing_line(job, run_dir_, console_.style()));
+    console_.write_message(closing_line(job, job_.run_dir, console_.style()));
 }
 
 }  // namespace autolaunch::launcher

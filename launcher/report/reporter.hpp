@@ -70,8 +70,8 @@ private:
     ReporterOptions options_;
     Console& console_;
     std::optional<EventLog> log_;
-    std::string run_dir_;
-    int world_size_ = 0;
+    JobStarted job_;
+    bool started_before_ = false;
     ProgressBar progress_;
     bool progress_changed_ = false;
     std::optional<Clock::time_point> progress_line_at_;

@@ -19,9 +19,11 @@ void GenerationTally::never_started() {
     open_ = 0;
 }
 
-void GenerationTally::running(int, int ranks_bound) {
+void GenerationTally::running(const control::GenerationRunning& node) {
     ++running_;
-    ranks_bound_ += ranks_bound;
+    ranks_bound_ += node.ranks_bound;
+    numa_nodes_ += node.numa_nodes;
+    gpus_ += node.gpus;
 }
 
 void GenerationTally::failed(control::RankFailed failure, Moment heard) {

@@ -23,7 +23,7 @@ public:
 
     /// Nobody was told to start: nothing is waited for.
     void never_started();
-    void running(int node, int ranks_bound);
+    void running(const control::GenerationRunning& node);
     /// The earliest failure counts, not the one that was heard of first.
     void failed(control::RankFailed failure, Moment heard);
     void ended(int node, control::RanksEnded report, Moment heard);
@@ -36,6 +36,8 @@ public:
     bool all_running() const { return running_ == nodes_.size(); }
     /// Of all nodes that run.
     int ranks_bound() const { return ranks_bound_; }
+    int numa_nodes() const { return numa_nodes_; }
+    int gpus() const { return gpus_; }
     bool all_ended() const { return open_ == 0; }
     bool every_rank_exited_zero() const;
     const std::optional<Failure>& first_failure() const { return first_failure_; }
@@ -55,7 +57,7 @@ private:
     Moment begun_, last_end_;
     std::vector<Node> nodes_;
     std::size_t running_ = 0;
-    int ranks_bound_ = 0;
+    int ranks_bound_ = 0, numa_nodes_ = 0, gpus_ = 0;
     std::size_t open_;  // nodes that have not ended
     std::optional<Failure> first_failure_;
     std::optional<std::int64_t> checkpoint_step_;

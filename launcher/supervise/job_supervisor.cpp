@@ -93,7 +93,7 @@ void JobSupervisor::announce() {
     started.world_size = plan_.world_size;
     started.max_restarts = plan_.spec.restart.max_restarts;
     started.joined = describe_join(joined_);
-    started.placement = describe_placement(plan_);
+    started.binding = binding_mode_name(plan_.binding_mode);
     started.nccl = describe_nccl(plan_.nccl);
     started.warnings = plan_.warnings;
     const auto& more = joined_.summary.warnings;
@@ -179,12 +179,15 @@ void JobSupervisor::on_report(int node, control::Report&& report) {
     end_generation_if_over();
 }
 
-void JobSupervisor::on(int node, control::GenerationRunning&& running) {
+void JobSupervisor::on(int, control::GenerationRunning&& running) {
     if (!is_current(running.generation)) return;
-    tally_->running(node, running.ranks_bound);
+    tally_->running(running);
     if (!tally_->all_running()) return;
-    report(GenerationStarted{
-        .generation = generation_number_, .startup = since(tally_->begun()), .ranks_bound = tally_->ranks_bound()});
+    report(GenerationStarted{.generation = generation_number_,
+                             .startup = since(tally_->begun()),
+                             .ranks_bound = tally_->ranks_bound(),
+                             .numa_nodes = tally_->numa_nodes(),
+                             .gpus = tally_->gpus()});
     end_time_.find_out();
     dispatch(JobEvent::started);
 }

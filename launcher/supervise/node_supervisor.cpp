@@ -173,8 +173,13 @@ void NodeSupervisor::start_some() {
 
 void NodeSupervisor::tell_running() {
     const std::uint64_t startup_us = microseconds_since(begun_at_);
-    node_.member.report(control::GenerationRunning{
-        .generation = start_.generation, .startup_us = startup_us, .ranks_bound = generation_->watch_placement()});
+    const auto gpus = std::count_if(plan_.ranks.begin(), plan_.ranks.end(),
+                                    [](const RankPlan& rank) { return rank.binding.gpu.has_value(); });
+    node_.member.report(control::GenerationRunning{.generation = start_.generation,
+                                                   .startup_us = startup_us,
+                                                   .ranks_bound = generation_->watch_placement(),
+                                                   .numa_nodes = plan_.numa_node_count,
+                                                   .gpus = static_cast<int>(gpus)});
 }
 
 std::unique_ptr<Generation> NodeSupervisor::make_generation() {

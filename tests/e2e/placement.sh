@@ -79,7 +79,7 @@ expect "ranks with the limit as it was" 80 "$(cat many/generation-0/rank-*/stdou
 echo "passed"
 
 # The kernel's own account: all are bound, and one that leaves its CPUs is named, once.
-contains "bound as planned" err.log "bound as planned: 80/80"
+contains "placed as planned" err.log "  placed    80/80 ranks as planned in "
 if [ "$cores" -ge 2 ]; then
     cat >drift.yaml <<SPEC
 trainer:

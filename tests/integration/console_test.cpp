@@ -278,8 +278,9 @@ TEST_CASE("the reporter shows a job from its banner to its end, and records ever
     job.run_id = "7";
     job.run_dir = directory.path;
     job.world_size = 2;
+    job.binding = "node";
     give(job);
-    give(GenerationStarted{0, 5ms});
+    give(GenerationStarted{0, 5ms, 2, 1, 0});
     StepReported step;
     step.step = 1;
     step.total_steps = 10;
@@ -300,7 +301,7 @@ TEST_CASE("the reporter shows a job from its banner to its end, and records ever
     const std::string dir = directory.path;
     CHECK(read_available(err.reader.get()) ==
           "autolaunch 0.1   job 7 gpt   1 node x 1 rank   run dir " + dir +
-              "\n  started   2 ranks in 5 ms · bound as planned: 0/2\nstep 1/10\n" +
+              "\n  placed    2/2 ranks as planned in 5 ms · binding node on 1 NUMA node · no GPUs\nstep 1/10\n" +
               "\n✗ rank 0 (pid 42) exited with code 1, 3.0 s after it started\n    the last lines of its stderr:\n"
               "      | loaded\n      | ValueError: bad shard\n    more: less " +
               stderr_path + "\nfailed after 3.0 s · exit code 1 · " + dir + "\n");
@@ -318,7 +319,8 @@ TEST_CASE("quiet leaves out banner and closing line, not warnings and failures; 
         JobStarted job;
         job.warnings = {"heed this"};
         reporter.handle({{}, 0, job});
-        reporter.handle({{}, 1, GenerationStarted{1, 80ms}});
+        reporter.handle({{}, 0, GenerationStarted{0, 70ms, 1, 1, 0}});
+        reporter.handle({{}, 1, GenerationStarted{1, 80ms, 1, 1, 0}});
         reporter.handle({{}, 1, SpawnFailed{0, "no such program", "check the path"}});
         reporter.handle({{}, 1, JobEnded{127, "failed", 1, 2s}});
         console.pump();
@@ -326,7 +328,7 @@ TEST_CASE("quiet leaves out banner and closing line, not warnings and failures; 
         CHECK(shown.find("heed this") != std::string::npos);
         CHECK(shown.find("✗ rank 0 could not be started: no such program\n    check the path\n") != std::string::npos);
         CHECK((shown.find("run dir") == std::string::npos) == quiet);
-        CHECK((shown.find("  restarted 1 rank in 80 ms · bound as planned: 0/1\n") == std::string::npos) == quiet);
+        CHECK((shown.find("  restarted 1/1 rank as planned in 80 ms\n") == std::string::npos) == quiet);
         CHECK((shown.find("failed after 2.0 s · exit code 127 · 1 restart\n") == std::string::npos) == quiet);
     }
 }

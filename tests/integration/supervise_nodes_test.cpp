@@ -195,7 +195,7 @@ TEST_CASE("ranks of all nodes are one job, and meet at its store") {
     }
     CHECK(has(nodes.shown(0), "   3 nodes x 2 ranks   "));
     CHECK(has(nodes.shown(0), "  joined    3/3 nodes in "));
-    CHECK(has(nodes.shown(0), "  started   6 ranks in "));
+    CHECK(has(nodes.shown(0), "  placed    6/6 ranks as planned in "));
     CHECK(has(nodes.shown(0), "done in "));
     CHECK(nodes.shown(1).empty());
     CHECK(nodes.events(0, "rank_exited").size() == 2);

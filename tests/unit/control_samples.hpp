@@ -36,7 +36,7 @@ inline std::vector<std::pair<std::string, Message>> sample_messages() {
         {"stop_ranks", Command(StopRanks{1, true, "SIGTERM"})},
         {"kill_ranks", Command(KillRanks{1})},
         {"finish", Command(Finish{139, "rank 13 failed"})},
-        {"generation_running", Report(GenerationRunning{1, 12'345'678'901, 8})},
+        {"generation_running", Report(GenerationRunning{1, 12'345'678'901, 8, 2, 8})},
         {"start_failed", Report(StartFailed{1, 13, 127, true, "no such program", "check the path"})},
         {"rank_failed", Report(sample_failure())},
         {"ranks_ended", Report(RanksEnded{1, true, {sample_end(), sample_failure().end}, -1, 5})},

@@ -196,11 +196,9 @@ TEST_CASE("the first and the last line of a job") {
     job.run_dir = "runs/4711";
     job.node_count = 4;
     job.ranks_per_node = 8;
-    job.placement = "32 ranks, mode gpu";
     job.warnings = {"NCCL_IB_DISABLE=1 while 8 HCAs are active"};
     CHECK(banner(job, "0.1", TextStyle{}) ==
           R"(autolaunch 0.1   job 4711 gpt-small   4 nodes x 8 ranks   run dir runs/4711
-  placed    32 ranks, mode gpu
   warning   NCCL_IB_DISABLE=1 while 8 HCAs are active
 )");
     job.joined = "4/4 nodes in 12 ms · head node1 · key from munge · TLS 1.3";
@@ -210,8 +208,22 @@ TEST_CASE("the first and the last line of a job") {
     CHECK(banner(job, "0.1", TextStyle{}) ==
           R"(autolaunch 0.1   job 4711 gpt-small   4 nodes, 30 ranks   run dir runs/4711
   joined    4/4 nodes in 12 ms · head node1 · key from munge · TLS 1.3
-  placed    32 ranks, mode gpu
 )");
+    job.binding = "exclusive";
+    GenerationStarted started;
+    started.startup = 200ms;
+    started.ranks_bound = 30;
+    started.numa_nodes = 8;
+    started.gpus = 30;
+    CHECK(placement_line(job, started, false) ==
+          "  placed    30/30 ranks as planned in 0.2 s · binding exclusive on 8 NUMA nodes · 30 GPUs");
+    CHECK(placement_line(job, started, true) == "  restarted 30/30 ranks as planned in 0.2 s");
+    started.ranks_bound = 29;
+    CHECK(placement_line(job, started, true) ==
+          "  restarted 29/30 ranks as planned in 0.2 s · `autolaunch plan` shows where the others belong");
+    job.world_size = 1;
+    CHECK(placement_line(job, {0, 4ms, 1, 1, 0}, false) ==
+          "  placed    1/1 rank as planned in 4 ms · binding exclusive on 1 NUMA node · no GPUs");
     CHECK(closing_line({0, "succeeded", 1, 63s}, "runs/4711", TextStyle{}) == "done in 63 s · 1 restart · runs/4711\n");
     CHECK(closing_line({139, "failed", 0, 63s}, "runs/4711", TextStyle{}) ==
           "failed after 63 s · exit code 139 · runs/4711\n");

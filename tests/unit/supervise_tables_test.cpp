@@ -252,12 +252,14 @@ TEST_CASE("the earliest failure counts, not the one that was heard of first") {
 
 TEST_CASE("a generation runs when all nodes do, and is over when all have ended or are lost") {
     GenerationTally tally(3, 3, at(0));
-    tally.running(0, 8);
-    tally.running(2, 7);
+    tally.running({3, 5000, 8, 2, 8});
+    tally.running({3, 6000, 7, 1, 4});
     CHECK_FALSE(tally.all_running());
-    tally.running(1, 8);
+    tally.running({3, 5000, 8, 2, 0});
     CHECK(tally.all_running());
     CHECK(tally.ranks_bound() == 23);
+    CHECK(tally.numa_nodes() == 5);
+    CHECK(tally.gpus() == 12);
     tally.ended(1, end_of({2, 3}, 5), at(100));
     tally.ended(1, end_of({2, 3}), at(120));  // once is enough
     CHECK_FALSE(tally.all_ended());

@@ -16,7 +16,7 @@ node $((rank / 2)): the ranks add up to $((ranks * (ranks - 1) / 2))"
     contains "the size" err.log "$1 nodes x 2 ranks"
     contains "how they met" err.log "joined    $1/$1 nodes in "
     contains "how they met" err.log " · head node1 · key from munge · TLS 1.3"
-    contains "the placement of all" err.log "$ranks"
+    contains "the placement of all" err.log "  placed    $ranks/$ranks ranks as planned in "
     sed -n 's/^ *joined *//p' err.log
 }
 test_two_nodes() { hello_on 2; }
