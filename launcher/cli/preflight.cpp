@@ -25,13 +25,15 @@ void show_failures(const Verdict& verdict) {
     const ConsoleOptions console = ConsoleOptions::from_environment();
     const TextStyle style = {.colours = console.colours && ::isatty(STDERR_FILENO) != 0};
     const std::string text = finding_lines(shown.findings, verdict.reports.size() > 1, style) +
-                             "not started: rendezvous.preflight found failures · all results: autolaunch doctor\n";
+                             "not started: rendezvous.preflight found failures · all results: autolaunch doctor · "
+                             "start anyway: rendezvous.preflight=warn\n";
     std::fputs(text.c_str(), stderr);
 }
 
+// Worst first, as they are in the verdict.
 void warn_of(const Verdict& verdict, std::vector<std::string>& warnings) {
     for (const NodesFinding& entry : verdict.findings)
-        if (entry.finding.severity == Severity::warn)
+        if (entry.finding.severity >= Severity::warn)
             warnings.push_back(fmt::format("{}: {} {} · fix: {}", name_nodes(entry.nodes), entry.finding.check,
                                            entry.finding.what, entry.finding.fix));
 }
@@ -55,14 +57,15 @@ NodeSources sources_of_job(const JobSpec& spec, const Joined& joined, const Node
 
 std::optional<int> preflight(asio::io_context& io, Joined& joined, const JobSpec& spec, const NodeTasks& tasks,
                              const EnvironmentMap& environment, int cancel_fd) {
-    if (!spec.rendezvous.preflight) return std::nullopt;
+    if (spec.rendezvous.preflight == Preflight::off) return std::nullopt;
     const NodeSources sources = sources_of_job(spec, joined, tasks, environment);
     MeetingOptions options;
     options.cancel_fd = cancel_fd;
     const MeetingOutcome outcome = hold_meeting(io, joined, sources, {}, options);
-    if (outcome.verdict && outcome.has_failures) show_failures(*outcome.verdict);
-    if (outcome.verdict && !outcome.has_failures) warn_of(*outcome.verdict, joined.summary.warnings);
-    if (!outcome.has_failures) return std::nullopt;
+    const bool stop = outcome.has_failures && spec.rendezvous.preflight == Preflight::stop;
+    if (outcome.verdict && stop) show_failures(*outcome.verdict);
+    if (outcome.verdict && !stop) warn_of(*outcome.verdict, joined.summary.warnings);
+    if (!stop) return std::nullopt;
     stay_out(io, joined, {exit_code::kUnfit, "a node is not fit for the job", ""});
     return exit_code::kUnfit;
 }

@@ -15,8 +15,8 @@ NodeSources sources_of_job(const JobSpec& spec, const Joined& joined, const Node
                            const EnvironmentMap& environment);
 
 /// rendezvous.preflight: the doctor's checks, and the comparison of nodes, of a job that has met and not begun.
-/// Nothing: the job may begin; warnings are among the join's, on the head. Else it has ended everywhere, the head has
-/// said why, and this is the exit code. Blocks: about a second; 15 s at most.
+/// Nothing: the job may begin; warnings, and failures that are not to stop it, are among the join's, on the head. Else
+/// it has ended everywhere, the head has said why, and this is the exit code. Blocks: about a second; 15 s at most.
 std::optional<int> preflight(asio::io_context& io, Joined& joined, const JobSpec& spec, const NodeTasks& tasks,
                              const EnvironmentMap& environment, int cancel_fd);
 

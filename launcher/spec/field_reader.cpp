@@ -68,6 +68,7 @@ private:
     bool read(std::vector<int>& field);
     bool read(std::map<std::string, std::string>& field);
     bool read(StdStreams& field);
+    bool read(Preflight& field);
     bool read(ResourceSpec& field) {
         return key_.form == Form::binding ? read_binding(field) : read_ranks_per_node(field);
     }
@@ -226,6 +227,17 @@ bool FieldReader::read(StdStreams& field) {
         field = StdStreams::none;
     else
         return false;
+    return true;
+}
+
+bool FieldReader::read(Preflight& field) {
+    bool wanted = true;
+    if (value_.is_scalar() && value_.text == "warn") {
+        field = Preflight::warn;
+        return true;
+    }
+    if (!read(wanted)) return false;
+    field = wanted ? Preflight::stop : Preflight::off;
     return true;
 }
 

@@ -120,8 +120,9 @@ Section rendezvous_section() {
           {},
           1000},
          {"secret_file", Form::text, FIELD(rendezvous.secret_file), "", "A file with the job's key, mode 0600."},
-         {"preflight", Form::boolean, FIELD(rendezvous.preflight), "false",
-          "Check the nodes as `autolaunch doctor` does, and start nothing where one is not fit."},
+         {"preflight", Form::preflight, FIELD(rendezvous.preflight), "false",
+          "Check the nodes as `autolaunch doctor` does, and start nothing where one is not fit; with warn, start and "
+          "say so."},
          {"address", Form::text, FIELD(rendezvous.address), "", "Address that ranks connect to, as --master-addr."},
          {"port",
           Form::whole_number,
@@ -331,6 +332,8 @@ std::string expectation(const Key& key) {
             return choice_expectation(key) + ", or a list such as [\"0-7,64-71\", numa:1, core:0-3]";
         case Form::streams:
             return "all, stdout, stderr or none";
+        case Form::preflight:
+            return "true, false or warn";
         case Form::free_form:
             return "anything";
     }

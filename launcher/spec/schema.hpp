@@ -32,6 +32,7 @@ enum class Form {
     ranks_per_node,  ///< auto, cpu, gpu or a number
     binding,         ///< one of the choices, or a list of CPUs
     streams,         ///< all, stdout, stderr, none
+    preflight,       ///< a boolean, or warn
     free_form        ///< the trainer's own
 };
 
@@ -42,7 +43,8 @@ using Field =
     std::variant<std::monostate, FieldOf<std::string>, FieldOf<int>, FieldOf<bool>, FieldOf<std::optional<int>>,
                  FieldOf<std::optional<bool>>, FieldOf<std::optional<double>>, FieldOf<std::optional<std::int64_t>>,
                  FieldOf<std::chrono::milliseconds>, FieldOf<std::vector<std::string>>, FieldOf<std::vector<int>>,
-                 FieldOf<std::map<std::string, std::string>>, FieldOf<StdStreams>, FieldOf<ResourceSpec>>;
+                 FieldOf<std::map<std::string, std::string>>, FieldOf<StdStreams>, FieldOf<Preflight>,
+                 FieldOf<ResourceSpec>>;
 
 struct Key {
     std::string_view name;

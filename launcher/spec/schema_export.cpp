@@ -91,6 +91,8 @@ Json form_schema(const Key& key) {
         }
         case Form::streams:
             return any_of({{{"enum", {"all", "stdout", "stderr", "none"}}}});
+        case Form::preflight:
+            return any_of({{{"type", "boolean"}}, {{"enum", Json::array({"warn"})}}});
         case Form::free_form:
             return Json::object();
     }

@@ -65,7 +65,7 @@ logging: {console: stderr, local_ranks_filter: [0, 3], fold: false, quiet: true}
     CHECK(spec.nccl.env.at("NCCL_DEBUG") == "INFO");
     CHECK(spec.rendezvous.timeout == 2min);
     CHECK(spec.rendezvous.lost_after == 3s);
-    CHECK(spec.rendezvous.preflight);
+    CHECK(spec.rendezvous.preflight == Preflight::stop);
     CHECK(spec.rendezvous.port == 29500);
     CHECK(spec.slurm.time_limit == "1:30:00");
     CHECK(spec.slurm.account == "0123");
@@ -161,6 +161,19 @@ TEST_CASE("unknown and mistyped keys are all reported, with position, nearest ke
             "settings belong in trainer.config, or in a section with a _target_)",
             "t.yaml:9:7: nccl: expected a mapping with manage, profile, env; found a list",
             "t.yaml:11:12: trainer.command: names no program; expected a list of strings, or one shell line"});
+}
+
+TEST_CASE("preflight is a boolean, or warn") {
+    const auto read = [](const std::string& value) {
+        return load_text("rendezvous: {preflight: " + value + "}").spec.rendezvous.preflight;
+    };
+    CHECK(read("warn") == Preflight::warn);
+    CHECK(read("'warn'") == Preflight::warn);
+    CHECK(read("false") == Preflight::off);
+    CHECK(read("true") == Preflight::stop);
+    CHECK(load_text("rendezvous: {preflight: true}", {"rendezvous.preflight=warn"}).spec.rendezvous.preflight ==
+          Preflight::warn);
+    CHECK(contains(only_line(load_text("rendezvous: {preflight: warm}")), "expected true, false or warn; found"));
 }
 
 TEST_CASE("binding is a word, or a list with an entry a local rank") {

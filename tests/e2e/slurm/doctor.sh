@@ -86,6 +86,16 @@ test_preflight_stops_a_job() {
     [ -e run/generation-0 ] && fail "ranks were started"
     true
 }
+test_preflight_warns_of_what_would_stop_a_job() {
+    preflight_spec
+    "$cluster" on node2 touch /tmp/ckpt
+    one_line -N4 -- rendezvous.preflight=warn
+    "$cluster" on node2 rm /tmp/ckpt
+    expect "exit code" 0 "$code"
+    contains "node, check, why and what to do" err.log "warning   node2: storage /tmp/ckpt/run (checkpoints): cannot create a file"
+    grep -q 'not started' err.log && fail "it is said not to start"
+    expect "ranks that met" 8 "$(ranks_that_met run)"
+}
 test_health_check_drains() {
     "$cluster" on node1 touch /tmp/broken
     "$cluster" on node1 env SLURMD_NODENAME=node1 "$AUTOLAUNCH" doctor --health-check --drain --only storage --folder /tmp/broken >out.log 2>err.log
