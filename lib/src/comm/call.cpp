@@ -78,7 +78,7 @@ BufferExtents extents_of(const CollectiveCall& call, int rank) {
             return {call.blocks.total(), call.blocks.count(rank), recv == own(send)};
         case CollectiveKind::all_to_all:
             return {call.blocks.total(), call.recv_blocks.total(),
-                    send == recv && call.blocks.is_uniform() && call.recv_blocks.is_uniform()};
+                    send == recv && call.blocks.is_uniform() && call.blocks == call.recv_blocks};
         case CollectiveKind::gather:
             return {call.blocks.count(rank), is_root ? call.blocks.total() : 0, is_root && send == own(recv)};
         case CollectiveKind::scatter:
