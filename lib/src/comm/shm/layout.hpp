@@ -6,6 +6,8 @@
 // Collectives move in pieces. Piece n of the communicator's life uses slot n % kSlots of every rank. A rank counts in
 // its own RankState how many pieces it has filled, reduced and done with; the counters never go back, and only their
 // owner writes them. Whoever waits for a counter reads it, then sleeps on the owner's futex word `signal`.
+#include "comm/call.hpp"
+
 #include <autolaunch/comm/types.hpp>
 
 #include <atomic>
@@ -20,25 +22,40 @@ constexpr std::size_t kSlots = 4;
 constexpr std::size_t kSlotBytes = 256 * 1024;
 constexpr std::size_t kChannelChunks = 4;
 constexpr std::size_t kChannelChunkBytes = 64 * 1024;
+constexpr std::size_t kRegionHeaderBytes = 64;  // before a block's bytes in a slot that has one for every rank
 constexpr int kMaxRanks = 1024;
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free &&
               std::atomic<std::int32_t>::is_always_lock_free);
 
-enum class Kind : std::uint8_t { none, all_reduce, all_gather, reduce_scatter, broadcast, all_to_all, barrier, split };
+/// What a rank can call: the collectives by their own numbers, and what else all ranks do together.
+enum class Kind : std::uint8_t { barrier = 32, split };
+constexpr Kind kind_of(CollectiveKind kind) { return static_cast<Kind>(kind); }
 enum class Presence : std::uint32_t { absent, attached, left };
 enum class AbortPhase : std::uint32_t { none, writing, written };
 
-/// What a rank believes the current collective to be; equal on all ranks, or they have called different ones.
+/// What a rank believes the current collective to be. The first part is equal on all ranks, or they have called
+/// different ones.
 struct Descriptor {
     std::uint64_t history = 0;  ///< digest of all collectives before this one
-    std::uint64_t count = 0;
+    std::uint64_t count = 0;    ///< elements: of all ragged blocks together, of one equal block, or of the buffer
+    std::uint64_t counts = 0;   ///< digest of ragged counts, else 0
     std::int32_t root = 0;
-    Kind kind = Kind::none;
+    Kind kind = Kind::barrier;
     DataType type = DataType::u8;
     ReduceOp::Kind op = ReduceOp::Kind::sum;
     std::uint8_t unused = 0;
-    bool operator==(const Descriptor&) const = default;
+
+    double factor = 1;          ///< of this rank's elements
+    std::uint64_t longest = 0;  ///< bytes of this rank's longest block of an all_to_all
+
+    bool matches(const Descriptor& other) const noexcept { return history == other.history && same_call(other); }
+    /// An all_to_all's counts differ between ranks by right.
+    bool same_call(const Descriptor& other) const noexcept {
+        const bool same_counts = count == other.count && counts == other.counts;
+        return kind == other.kind && type == other.type && op == other.op && root == other.root &&
+               (same_counts || kind == kind_of(CollectiveKind::all_to_all));
+    }
 };
 
 struct Header {
@@ -57,10 +74,13 @@ struct alignas(kCacheLine) RankState {
     std::atomic<std::uint32_t> presence;  ///< Presence
     std::atomic<std::int32_t> pid;
     alignas(kCacheLine) std::atomic<std::uint32_t> sleepers;  ///< ranks asleep on `signal`; too high after a kill
+    /// Futex word: grows with everything that others publish in their channels with this rank.
+    alignas(kCacheLine) std::atomic<std::uint32_t> bell;
+    std::atomic<std::uint32_t> hears_bell;  ///< 1 while this rank sleeps on `bell`
     alignas(kCacheLine) Descriptor descriptors[kSlots];
 };
 
-/// Messages from one rank to another: a ring of chunks.
+/// Messages from one rank to another: a ring of chunks. Each side rings the other's bell.
 struct alignas(kCacheLine) Channel {
     std::atomic<std::uint64_t> filled;  ///< chunks written, by the sender
     struct {

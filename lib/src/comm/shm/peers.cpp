@@ -77,7 +77,7 @@ void Peers::gather() {
     }
 }
 
-Operation Peers::begin(const char* name) {
+Operation Peers::begin(std::string_view name) {
     throw_if_aborted();
     return {name, Deadline::after(timeout_)};
 }
@@ -123,6 +123,48 @@ void Peers::publish(std::atomic<std::uint64_t>& counter, std::uint64_t value) {
     RankState& mine = segment_.rank_state(rank_);
     mine.signal.fetch_add(1, std::memory_order_seq_cst);
     if (mine.sleepers.load(std::memory_order_seq_cst) != 0) futex_wake(mine.signal);
+}
+
+void Peers::publish_to(int peer, std::atomic<std::uint64_t>& counter, std::uint64_t value) {
+    counter.store(value, std::memory_order_release);
+    RankState& theirs = segment_.rank_state(peer);
+    theirs.bell.fetch_add(1, std::memory_order_seq_cst);
+    if (theirs.hears_bell.load(std::memory_order_seq_cst) != 0) futex_wake(theirs.bell);
+}
+
+void Peers::wait_for_bell(const Operation& operation, const std::function<bool()>& advance,
+                          const std::function<std::vector<int>()>& waiting_for) {
+    for (int i = 0; i < spins_; ++i) {
+        if (advance()) return;
+        relax();
+    }
+    for (;;) {
+        bool advanced = false;
+        sleep_until_bell(operation, advance, advanced);
+        if (advanced || advance()) return;
+        throw_if_aborted();
+        for (const int peer : waiting_for()) {
+            // As in wait_long(): what the peer published before it went is still there.
+            if (gone(peer)) {
+                if (advance()) return;
+                fail_closed(peer, operation);
+            }
+            if (operation.deadline.passed()) fail_timeout(peer, operation);
+        }
+    }
+}
+
+void Peers::sleep_until_bell(const Operation& operation, const std::function<bool()>& advance, bool& advanced) {
+    RankState& mine = segment_.rank_state(rank_);
+    const std::uint32_t seen = mine.bell.load(std::memory_order_acquire);
+    mine.hears_bell.store(1, std::memory_order_seq_cst);
+    advanced = advance();
+    if (!advanced && !aborted()) {
+        using std::chrono::nanoseconds;
+        const auto left = std::chrono::duration_cast<nanoseconds>(operation.deadline.remaining());
+        futex_wait(mine.bell, seen, std::min(left, nanoseconds(kPatience)));
+    }
+    mine.hears_bell.store(0, std::memory_order_relaxed);
 }
 
 bool Peers::gone(int peer) {
@@ -189,8 +231,10 @@ void Peers::throw_if_aborted() {
 void Peers::wake_all() {
     for (int rank = 0; rank < size_; ++rank) {
         RankState& state = segment_.rank_state(rank);
-        state.signal.fetch_add(1, std::memory_order_seq_cst);
-        futex_wake(state.signal);
+        for (std::atomic<std::uint32_t>* word : {&state.signal, &state.bell}) {
+            word->fetch_add(1, std::memory_order_seq_cst);
+            futex_wake(*word);
+        }
     }
 }
 

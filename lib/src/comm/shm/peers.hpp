@@ -11,13 +11,14 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace autolaunch::shm {
 
 /// One collective in progress, for its errors and its deadline.
 struct Operation {
-    const char* name;
+    std::string_view name;
     Deadline deadline;
 };
 
@@ -41,7 +42,7 @@ public:
     /// Says that this rank is here and waits until all are.
     void gather();
 
-    Operation begin(const char* name);
+    Operation begin(std::string_view name);
     /// Waits until ready(), which peer makes true. Ready is asked again and again, and must be cheap.
     template <class Ready>
     void wait(int peer, const Operation& operation, const Ready& ready) {
@@ -53,6 +54,11 @@ public:
     }
     /// Stores a counter of this rank and wakes those who sleep on it.
     void publish(std::atomic<std::uint64_t>& counter, std::uint64_t value);
+    /// Stores a counter of a channel with `peer` and rings its bell.
+    void publish_to(int peer, std::atomic<std::uint64_t>& counter, std::uint64_t value);
+    /// Waits until advance() has done something, which any of `waiting_for()` may make possible by ringing.
+    void wait_for_bell(const Operation& operation, const std::function<bool()>& advance,
+                       const std::function<std::vector<int>()>& waiting_for);
 
     /// Aborts the group for `error`, which the caller then throws.
     void abort_for(ErrorCode code, const std::string& text);
@@ -64,6 +70,7 @@ public:
 private:
     static void relax() noexcept;
     void wait_long(int peer, const Operation& operation, const std::function<bool()>& ready);
+    void sleep_until_bell(const Operation& operation, const std::function<bool()>& advance, bool& advanced);
     void sleep_until_signal(RankState& peer, const Operation& operation, const std::function<bool()>& ready);
     bool gone(int peer);
     [[noreturn]] void fail_closed(int peer, const Operation& operation);

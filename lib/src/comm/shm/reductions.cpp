@@ -1,150 +1,155 @@
-// all_reduce and reduce_scatter on the shm backend.
-#include "comm/reduce.hpp"
-#include "comm/shm/collective.hpp"
-#include "comm/shm/shm_backend.hpp"
+#include "comm/shm/reductions.hpp"
 
+#include "comm/reduce.hpp"
+#include "comm/shm/copies.hpp"
+
+#include <algorithm>
 #include <array>
 #include <cstring>
 
-namespace autolaunch {
-
-using shm::Kind;
-using shm::Range;
-
+namespace autolaunch::shm {
 namespace {
 
-// Up to here every rank reduces everything itself: one wait for the others instead of two.
+// Up to here those who want the result reduce everything themselves: one wait for the others instead of two.
 constexpr std::size_t kSmallBytes = 16 * 1024;
+
+std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+
+void run_reduction(Pieces& pieces, const Collective& collective, std::span<void* const> outputs, std::size_t count) {
+    reduce_elements({.inputs = pieces.inputs(), .factors = pieces.factors(collective), .outputs = outputs}, count,
+                    collective.call.type, collective.call.op);
+}
+
+/// An all_reduce or reduce of more than one slot.
+class SlicedReduction {
+public:
+    SlicedReduction(Pieces& pieces, const Collective& collective, bool reads)
+        : pieces_(pieces),
+          collective_(collective),
+          bytes_(collective.call.element_bytes()),
+          send_(static_cast<const std::byte*>(collective.call.send)),
+          recv_(reads ? static_cast<std::byte*>(collective.call.recv) : nullptr) {}
+
+    // Three stages, each a piece behind the one before: a rank copies the slices that others reduce into its slot,
+    // reduces its own slice of the piece before, and copies the others' results of the piece before that. So each
+    // stage has had the time of a whole piece at the others before this rank needs it.
+    void run() {
+        const std::size_t per_piece = kSlotBytes / bytes_;
+        const std::size_t steps = pieces_in(collective_.call.count, per_piece);
+        const auto range = [&](std::size_t step) { return piece_of(collective_.call.count, per_piece, step); };
+        for (std::size_t step = 0; step < steps + 2; ++step) {
+            const std::uint64_t piece = collective_.first_piece + step;
+            if (step < steps) fill(piece, range(step));
+            if (step >= 1 && step <= steps) reduce(piece - 1, range(step - 1));
+            if (step >= 2) collect(piece - 2, range(step - 2));
+        }
+    }
+
+private:
+    Range slice(Range range, int rank) const {
+        return slice_of(range.count, index(pieces_.size()), index(rank), kSliceAlignment / bytes_);
+    }
+
+    void fill(std::uint64_t piece, Range range) {
+        std::byte* slot = pieces_.open(collective_, piece);
+        const std::byte* send = send_ + range.begin * bytes_;
+        for (int distance = 1; distance < pieces_.size(); ++distance) {
+            const Range theirs = slice(range, pieces_.neighbour(distance));
+            std::memcpy(slot + theirs.begin * bytes_, send + theirs.begin * bytes_, theirs.count * bytes_);
+        }
+        pieces_.publish_filled(piece);
+    }
+
+    void reduce(std::uint64_t piece, Range range) {
+        const Range own = slice(range, pieces_.rank());
+        for (int distance = 1; distance < pieces_.size(); ++distance) {
+            const int peer = pieces_.neighbour(distance);
+            pieces_.await_filled(collective_, peer, piece);
+            pieces_.inputs()[index(peer)] = pieces_.slot(peer, piece) + own.begin * bytes_;
+        }
+        pieces_.inputs()[index(pieces_.rank())] = send_ + (range.begin + own.begin) * bytes_;
+        // The own slice's place in the own slot is free: nobody else reduces it.
+        std::array<void*, 2> outputs = {pieces_.slot(pieces_.rank(), piece) + own.begin * bytes_, nullptr};
+        std::size_t count = 1;
+        if (recv_ != nullptr) outputs[count++] = recv_ + (range.begin + own.begin) * bytes_;
+        // A reduce's root is the only one who reads, and has its own slice already.
+        const bool alone = recv_ != nullptr && collective_.call.kind == CollectiveKind::reduce;
+        run_reduction(pieces_, collective_, std::span(outputs).subspan(alone ? 1 : 0, alone ? 1 : count), own.count);
+        pieces_.publish_reduced(piece);
+    }
+
+    void collect(std::uint64_t piece, Range range) {
+        for (int distance = 1; distance < pieces_.size() && recv_ != nullptr; ++distance) {
+            const int peer = pieces_.neighbour(distance);
+            pieces_.await_reduced(collective_, peer, piece);
+            const Range theirs = slice(range, peer);
+            std::memcpy(recv_ + (range.begin + theirs.begin) * bytes_,
+                        pieces_.slot(peer, piece) + theirs.begin * bytes_, theirs.count * bytes_);
+        }
+        pieces_.publish_done(piece);
+    }
+
+    Pieces& pieces_;
+    const Collective& collective_;
+    std::size_t bytes_;
+    const std::byte* send_;
+    std::byte* recv_;  // null where the result is not wanted
+};
+
+void reduce_small(Pieces& pieces, const Collective& collective, bool reads) {
+    const CollectiveCall& call = collective.call;
+    const std::uint64_t piece = collective.first_piece;
+    std::byte* slot = pieces.open(collective, piece);
+    if (call.count != 0) std::memcpy(slot, call.send, call.count * call.element_bytes());
+    pieces.publish_filled(piece);
+    if (reads) {
+        for (int distance = 1; distance < pieces.size(); ++distance) {
+            const int peer = pieces.neighbour(distance);
+            pieces.await_filled(collective, peer, piece);
+            pieces.inputs()[index(peer)] = pieces.slot(peer, piece);
+        }
+        pieces.inputs()[index(pieces.rank())] = call.send;
+        void* const output = call.recv;
+        run_reduction(pieces, collective, {&output, 1}, call.count);
+    }
+    pieces.publish_done(piece);
+}
 
 }  // namespace
 
-Work ShmBackend::all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op) {
-    const auto collective = begin("all_reduce", Kind::all_reduce, count, type, op, -1);
-    const auto* from = static_cast<const std::byte*>(send);
-    auto* to = static_cast<std::byte*>(recv);
-    if (count == 0) return {};
-    if (count * size_of(type) <= kSmallBytes) {
-        all_reduce_small(collective, from, to);
+void reduce_to_readers(Pieces& pieces, const Collective& collective) {
+    const CollectiveCall& call = collective.call;
+    const bool reads = call.kind == CollectiveKind::all_reduce || pieces.rank() == call.root;
+    if (call.count * call.element_bytes() <= kSmallBytes) {
+        reduce_small(pieces, collective, reads);
     } else {
-        all_reduce_large(collective, from, to);
-    }
-    return {};
-}
-
-void ShmBackend::all_reduce_small(const Collective& collective, const std::byte* send, std::byte* recv) {
-    const std::uint64_t piece = collective.first_piece;
-    const std::size_t count = collective.descriptor.count;
-    std::memcpy(open_piece(collective, piece), send, count * collective.element_bytes());
-    publish_filled(piece);
-    for (int distance = 1; distance < size_; ++distance) await_filled(collective, neighbour(distance), piece);
-    for (int peer = 0; peer < size_; ++peer) inputs_[static_cast<std::size_t>(peer)] = segment_.slot(peer, piece);
-    inputs_[static_cast<std::size_t>(rank_)] = send;
-    void* const output = recv;
-    reduce_elements({.inputs = inputs_, .outputs = {&output, 1}}, count, collective.type(),
-                    ReduceOp(collective.descriptor.op));
-    publish_done(piece);
-}
-
-// Three stages, each a piece behind the one before: a rank copies the slices that others reduce into its slot, reduces
-// its own slice of the piece before, and copies the others' results of the piece before that. So each stage has had the
-// time of a whole piece at the others before this rank needs it.
-void ShmBackend::all_reduce_large(const Collective& collective, const std::byte* send, std::byte* recv) {
-    const std::size_t count = collective.descriptor.count;
-    const std::size_t per_piece = region_elements(collective.type()) * static_cast<std::size_t>(size_);
-    const std::size_t pieces = shm::pieces_in(count, per_piece);
-    const auto range = [&](std::size_t index) { return shm::piece_of(count, per_piece, index); };
-    const auto offset = [&](std::size_t index) { return range(index).begin * collective.element_bytes(); };
-    for (std::size_t step = 0; step < pieces + 2; ++step) {
-        const std::uint64_t piece = collective.first_piece + step;
-        if (step < pieces) fill_slices(collective, piece, send + offset(step), range(step).count);
-        if (step >= 1 && step <= pieces) {
-            reduce_slice(collective, piece - 1, send + offset(step - 1), recv + offset(step - 1),
-                         range(step - 1).count);
-        }
-        if (step >= 2) collect_slices(collective, piece - 2, recv + offset(step - 2), range(step - 2).count);
+        SlicedReduction(pieces, collective, reads).run();
     }
 }
 
-void ShmBackend::fill_slices(const Collective& collective, std::uint64_t piece, const std::byte* send,
-                             std::size_t count) {
-    const std::size_t bytes = collective.element_bytes();
-    const auto ranks = static_cast<std::size_t>(size_);
-    std::byte* slot = open_piece(collective, piece);
-    for (int distance = 1; distance < size_; ++distance) {
-        const auto peer = static_cast<std::size_t>(neighbour(distance));
-        const Range slice = shm::slice_of(count, ranks, peer, shm::kSliceAlignment / bytes);
-        std::memcpy(slot + slice.begin * bytes, send + slice.begin * bytes, slice.count * bytes);
-    }
-    publish_filled(piece);
-}
-
-void ShmBackend::reduce_slice(const Collective& collective, std::uint64_t piece, const std::byte* send, std::byte* recv,
-                              std::size_t count) {
-    const std::size_t bytes = collective.element_bytes();
-    const auto own = static_cast<std::size_t>(rank_);
-    const Range slice = shm::slice_of(count, static_cast<std::size_t>(size_), own, shm::kSliceAlignment / bytes);
-    for (int distance = 1; distance < size_; ++distance) {
-        const int peer = neighbour(distance);
-        await_filled(collective, peer, piece);
-        inputs_[static_cast<std::size_t>(peer)] = segment_.slot(peer, piece) + slice.begin * bytes;
-    }
-    inputs_[own] = send + slice.begin * bytes;
-    // The own slice's place in the own slot is free: nobody else reduces it.
-    const std::array<void*, 2> outputs = {recv + slice.begin * bytes,
-                                          segment_.slot(rank_, piece) + slice.begin * bytes};
-    reduce_elements({.inputs = inputs_, .outputs = outputs}, slice.count, collective.type(),
-                    ReduceOp(collective.descriptor.op));
-    peers_.publish(segment_.rank_state(rank_).reduced, piece + 1);
-}
-
-void ShmBackend::collect_slices(const Collective& collective, std::uint64_t piece, std::byte* recv, std::size_t count) {
-    const std::size_t bytes = collective.element_bytes();
-    for (int distance = 1; distance < size_; ++distance) {
-        const int peer = neighbour(distance);
-        await_reduced(collective, peer, piece);
-        const Range slice = shm::slice_of(count, static_cast<std::size_t>(size_), static_cast<std::size_t>(peer),
-                                          shm::kSliceAlignment / bytes);
-        std::memcpy(recv + slice.begin * bytes, segment_.slot(peer, piece) + slice.begin * bytes, slice.count * bytes);
-    }
-    publish_done(piece);
-}
-
-Work ShmBackend::reduce_scatter(const void* send, void* recv, std::size_t recv_count, DataType type, ReduceOp op) {
-    const auto collective = begin("reduce_scatter", Kind::reduce_scatter, recv_count, type, op, -1);
-    const auto* from = static_cast<const std::byte*>(send);
-    auto* to = static_cast<std::byte*>(recv);
-    const std::size_t bytes = size_of(type);
-    const std::size_t region = region_elements(type);
-    const std::size_t pieces = shm::pieces_in(recv_count, region);
-    const auto at = [&](int peer, std::size_t element) {
-        return (static_cast<std::size_t>(peer) * recv_count + element) * bytes;
-    };
-    for (std::size_t step = 0; step <= pieces; ++step) {
-        if (step < pieces) {
-            const Range range = shm::piece_of(recv_count, region, step);
-            std::byte* slot = open_piece(collective, collective.first_piece + step);
-            for (int distance = 1; distance < size_; ++distance) {
-                const int peer = neighbour(distance);
-                std::memcpy(slot + static_cast<std::size_t>(peer) * region * bytes, from + at(peer, range.begin),
-                            range.count * bytes);
-            }
-            publish_filled(collective.first_piece + step);
-        }
+void reduce_scatter(Pieces& pieces, const Collective& collective) {
+    const CollectiveCall& call = collective.call;
+    const std::size_t bytes = call.element_bytes();
+    const std::size_t per_piece = region_bytes(pieces) / bytes;
+    const std::size_t steps = std::max<std::size_t>(1, pieces_in(call.blocks.longest(), per_piece));
+    const auto* send = static_cast<const std::byte*>(call.send);
+    auto* recv = static_cast<std::byte*>(call.recv);
+    const Range own{call.blocks.offset(pieces.rank()), call.blocks.count(pieces.rank())};
+    for (std::size_t step = 0; step <= steps; ++step) {
+        if (step < steps) fill_regions(pieces, collective, step);
         if (step == 0) continue;
         const std::uint64_t piece = collective.first_piece + step - 1;
-        const Range range = shm::piece_of(recv_count, region, step - 1);
-        for (int distance = 1; distance < size_; ++distance) {
-            const int peer = neighbour(distance);
-            await_filled(collective, peer, piece);
-            inputs_[static_cast<std::size_t>(peer)] =
-                segment_.slot(peer, piece) + static_cast<std::size_t>(rank_) * region * bytes;
+        const Range range = piece_of(own.count, per_piece, step - 1);
+        for (int distance = 1; distance < pieces.size(); ++distance) {
+            const int peer = pieces.neighbour(distance);
+            pieces.await_filled(collective, peer, piece);
+            pieces.inputs()[index(peer)] = region(pieces, pieces.slot(peer, piece), pieces.rank());
         }
-        inputs_[static_cast<std::size_t>(rank_)] = from + at(rank_, range.begin);
-        void* const output = to + range.begin * bytes;
-        reduce_elements({.inputs = inputs_, .outputs = {&output, 1}}, range.count, type, op);
-        publish_done(piece);
+        pieces.inputs()[index(pieces.rank())] = send + (own.begin + range.begin) * bytes;
+        void* const output = recv + range.begin * bytes;
+        run_reduction(pieces, collective, {&output, 1}, range.count);
+        pieces.publish_done(piece);
     }
-    return {};
 }
 
-}  // namespace autolaunch
+}  // namespace autolaunch::shm

@@ -2,12 +2,13 @@
 // Collectives between the ranks of one node, through shared memory (docs/adr/0002-shared-memory-communicator.md).
 #include "comm/backend.hpp"
 #include "comm/shm/peers.hpp"
+#include "comm/shm/pieces.hpp"
 #include "comm/shm/segment.hpp"
 
 #include <chrono>
 #include <functional>
+#include <span>
 #include <string>
-#include <vector>
 
 namespace autolaunch {
 
@@ -43,42 +44,16 @@ public:
     CommunicatorStatus status() const override;
 
 private:
-    Work all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op);
-    Work all_gather(const void* send, void* recv, std::size_t send_count, DataType type);
-    Work reduce_scatter(const void* send, void* recv, std::size_t recv_count, DataType type, ReduceOp op);
-    Work broadcast(void* buffer, std::size_t count, DataType type, int root);
-    Work all_to_all(const void* send, void* recv, std::size_t count_per_rank, DataType type);
-    Work send(const void* buffer, std::size_t count, DataType type, int peer);
-    Work recv(void* buffer, std::size_t count, DataType type, int peer);
-
-    struct Collective;  // one call: its descriptor, deadline and first piece
-
-    Collective begin(const char* name, shm::Kind kind, std::size_t count, DataType type, ReduceOp op, int root);
-    std::byte* open_piece(const Collective& collective, std::uint64_t piece);
-    void publish_filled(std::uint64_t piece);
-    void publish_done(std::uint64_t piece);
-    void await_filled(const Collective& collective, int peer, std::uint64_t piece);
-    void await_reduced(const Collective& collective, int peer, std::uint64_t piece);
-    void check_same(const Collective& collective, int peer, std::uint64_t piece);
-    int neighbour(int distance) const noexcept { return (rank_ + distance) % size_; }
-    std::size_t region_elements(DataType type) const noexcept;
-
-    void all_reduce_small(const Collective& collective, const std::byte* send, std::byte* recv);
-    void all_reduce_large(const Collective& collective, const std::byte* send, std::byte* recv);
-    void fill_slices(const Collective& collective, std::uint64_t piece, const std::byte* send, std::size_t count);
-    void reduce_slice(const Collective& collective, std::uint64_t piece, const std::byte* send, std::byte* recv,
-                      std::size_t count);
-    void collect_slices(const Collective& collective, std::uint64_t piece, std::byte* recv, std::size_t count);
-    void gather_bytes(const Collective& collective, const std::byte* send, std::byte* recv, std::size_t bytes);
+    void run(const CollectiveCall& call);
+    /// All ranks' `bytes` bytes at `own`, in rank order, to `all`: a part of a split.
+    void exchange(const void* own, void* all, std::size_t bytes);
 
     shm::Segment segment_;
     int rank_;
     int size_;
     std::chrono::milliseconds timeout_;
     shm::Peers peers_;
-    std::uint64_t next_piece_ = 0;
-    std::uint64_t history_ = 0;
-    std::vector<const void*> inputs_;  // by rank, reused by every reduction
+    shm::Pieces pieces_;
 };
 
 }  // namespace autolaunch

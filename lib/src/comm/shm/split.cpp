@@ -1,5 +1,4 @@
 // split on the shm backend: the parent tells its ranks who goes where, and where the new groups' memory is.
-#include "comm/shm/collective.hpp"
 #include "comm/shm/shm_backend.hpp"
 #include "comm/split_plan.hpp"
 
@@ -7,8 +6,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
+#include <vector>
 
 namespace autolaunch {
 namespace {
@@ -37,9 +38,7 @@ std::shared_ptr<CommunicatorBackend> ShmBackend::split(int color, int key) {
     const auto ranks = static_cast<std::size_t>(size_);
     const Member own{color, key, static_cast<std::int32_t>(::getpid())};
     std::vector<Member> members(ranks);
-    auto exchange = begin("split", shm::Kind::split, sizeof own, DataType::u8, ReduceOp::sum, -1);
-    gather_bytes(exchange, reinterpret_cast<const std::byte*>(&own), reinterpret_cast<std::byte*>(members.data()),
-                 sizeof own);
+    exchange(&own, members.data(), sizeof own);
 
     std::vector<ColorAndKey> wishes;
     for (const Member& member : members) wishes.push_back({member.color, member.key});
@@ -59,9 +58,7 @@ std::shared_ptr<CommunicatorBackend> ShmBackend::split(int color, int key) {
         }
     }
     std::vector<Offer> offers(ranks);
-    exchange = begin("split", shm::Kind::split, sizeof offer, DataType::u8, ReduceOp::sum, -1);
-    gather_bytes(exchange, reinterpret_cast<const std::byte*>(&offer), reinterpret_cast<std::byte*>(offers.data()),
-                 sizeof offer);
+    exchange(&offer, offers.data(), sizeof offer);
     if (color < 0) return nullptr;
 
     const Offer& chosen = offers[static_cast<std::size_t>(plan.parent_ranks.front())];

@@ -1,0 +1,75 @@
+#pragma once
+// How the ranks of a segment keep step: each call takes some pieces of the communicator's life (layout.hpp).
+#include "comm/call.hpp"
+#include "comm/shm/peers.hpp"
+#include "comm/shm/ranges.hpp"
+#include "comm/shm/segment.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace autolaunch::shm {
+
+/// One call of a collective, for the time that it runs.
+struct Collective {
+    const CollectiveCall& call;
+    Operation operation;
+    Descriptor descriptor;
+    std::uint64_t first_piece;
+};
+
+/// A rank's slots and counters. A rank opens a piece before it writes to its slot, says when the slot is filled and
+/// its part reduced, and says when it is done with the piece; it waits for others to have filled or reduced theirs.
+/// Every rank opens and fills the first piece of every call, if only with its Descriptor: whoever waits for another
+/// compares the two, and a difference aborts the group and throws Error{mismatch} that names both ranks and calls.
+///
+/// Owner: the backend. Threads: one. Blocks: open() and the await functions, as Peers::wait().
+class Pieces {
+public:
+    Pieces(const Segment& segment, Peers& peers, int rank, int size);
+
+    int rank() const noexcept { return rank_; }
+    int size() const noexcept { return size_; }
+    /// The others in an order in which no rank is asked by all at once: neighbour(1), neighbour(2), …
+    int neighbour(int distance) const noexcept { return (rank_ + distance) % size_; }
+
+    /// `kind` is the call's own, or what the call is a part of.
+    Collective begin(const CollectiveCall& call, Kind kind);
+    Collective begin(const CollectiveCall& call) { return begin(call, kind_of(call.kind)); }
+
+    std::byte* open(const Collective& collective, std::uint64_t piece);
+    void publish_filled(std::uint64_t piece);
+    void publish_reduced(std::uint64_t piece);
+    void publish_done(std::uint64_t piece);
+    void await_filled(const Collective& collective, int peer, std::uint64_t piece);
+    void await_reduced(const Collective& collective, int peer, std::uint64_t piece);
+    std::byte* slot(int rank, std::uint64_t piece) const noexcept { return segment_.slot(rank, piece); }
+    /// What `peer` has brought to the call; after await_filled().
+    const Descriptor& descriptor(int peer, std::uint64_t piece) const noexcept {
+        return segment_.rank_state(peer).descriptors[piece % kSlots];
+    }
+
+    /// By rank, for one reduction: the caller sets them.
+    std::span<const void*> inputs() noexcept { return inputs_; }
+    /// Of a pre_multiplied_sum, by rank, once all others' pieces were awaited; else empty.
+    std::span<const double> factors(const Collective& collective) const noexcept;
+
+    /// Aborts the group and throws Error{mismatch}.
+    [[noreturn]] void fail_mismatch(const std::string& text);
+
+private:
+    void check_same(const Collective& collective, int peer, std::uint64_t piece);
+
+    const Segment& segment_;
+    Peers& peers_;
+    int rank_;
+    int size_;
+    std::uint64_t next_piece_ = 0;
+    std::uint64_t history_ = 0;
+    std::vector<const void*> inputs_;
+    std::vector<double> factors_;
+};
+
+}  // namespace autolaunch::shm
