@@ -1,21 +1,23 @@
-// Every collective of the shm backend, uniform and ragged, against results computed from all ranks' inputs; the ranks
-// are threads of this process. (tests/conformance has them as processes.)
+// Every collective of the shm backend, uniform and ragged, against results computed from all ranks' inputs; with ranks
+// as threads and as processes, and buffers from allocate(), from elsewhere, and both in one call.
 #include "shm_ranks.hpp"
 
 #include "../conformance/expect.hpp"
 
-#include <autolaunch/error.hpp>
-
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <fstream>
+#include <memory>
 #include <numeric>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 using namespace autolaunch;
 using conformance::expect;
-using conformance::expect_throws;
 using test::run_thread_ranks;
 
 namespace {
@@ -39,6 +41,57 @@ std::vector<std::int32_t> sums(int size, std::size_t begin, std::size_t count) {
     return values;
 }
 
+/// Where the buffers of a case come from.
+enum class Place { heap, allocated, mixed };
+
+/// Memory for the buffers of one case after the other.
+class Arena {
+public:
+    Arena(Communicator& comm, Place place) {
+        constexpr std::size_t kBytes = 120 << 20;
+        if (place != Place::heap) shared_ = comm.allocate(kBytes);
+        // One rank alone has its buffers elsewhere, so that all must find out.
+        if (place == Place::allocated || (place == Place::mixed && comm.rank() != comm.size() - 1)) {
+            memory_ = shared_.as<std::int32_t>();
+        } else {
+            heap_ = std::make_unique_for_overwrite<std::int32_t[]>(kBytes / 4);
+            memory_ = {heap_.get(), kBytes / 4};
+        }
+    }
+    void reset() { used_ = 0; }
+    std::int32_t* take(std::size_t count) {
+        expect(count <= memory_.size() - used_, "the arena is large enough");
+        std::int32_t* const begin = memory_.data() + used_;
+        used_ += count + 1;  // odd places
+        return begin;
+    }
+
+private:
+    CommunicatorBuffer shared_;
+    std::unique_ptr<std::int32_t[]> heap_;
+    std::span<std::int32_t> memory_;
+    std::size_t used_ = 0;
+};
+
+/// A buffer in an arena.
+class Data {
+public:
+    Data(Arena& arena, const std::vector<std::int32_t>& values) : count_(values.size()), begin_(arena.take(count_)) {
+        std::copy(values.begin(), values.end(), begin_);
+    }
+    Data(Arena& arena, std::size_t count) : Data(arena, std::vector<std::int32_t>(count)) {}
+    std::int32_t* data() const { return begin_; }
+    void clear() { std::fill_n(begin_, count_, 0); }
+    std::vector<std::int32_t> part(std::size_t begin, std::size_t count) const {
+        return {begin_ + begin, begin_ + begin + count};
+    }
+    bool operator==(const std::vector<std::int32_t>& values) const { return part(0, count_) == values; }
+
+private:
+    std::size_t count_;
+    std::int32_t* begin_;
+};
+
 /// Some blocks are empty, some short, one long.
 std::vector<std::size_t> ragged(int size, std::size_t scale) {
     std::vector<std::size_t> counts(index(size));
@@ -56,36 +109,36 @@ std::vector<std::size_t> offsets(const std::vector<std::size_t>& counts) {
 // Around the limits of the small path, of one slot, and of the ring of slots.
 const std::vector<std::size_t> kCounts = {0, 1, 5, 4096, 4097, 65'536, 65'600, 700'001};
 
-void check_rooted(Communicator& comm, std::size_t count) {
+void check_rooted(Communicator& comm, Arena& arena, std::size_t count) {
     const int size = comm.size(), rank = comm.rank();
     for (int root = 0; root < size; ++root) {
         const std::string what = fmt::format("count {} root {} rank {}", count, root, rank);
-        std::vector<std::int32_t> send = inputs(rank, 0, count), recv(rank == root ? count : 0);
+        arena.reset();
+        Data send(arena, inputs(rank, 0, count)), recv(arena, rank == root ? count : 0);
         comm.reduce(send.data(), recv.data(), count, i32, ReduceOp::sum, root);
         if (rank == root) expect(recv == sums(size, 0, count), "reduce, " + what);
         expect(send == inputs(rank, 0, count), "reduce's send is as it was, " + what);
         comm.reduce(send.data(), rank == root ? send.data() : nullptr, count, i32, ReduceOp::sum, root);
         if (rank == root) expect(send == sums(size, 0, count), "reduce in place, " + what);
 
-        std::vector<std::int32_t> data = rank == root ? inputs(root, 0, count) : std::vector<std::int32_t>(count);
+        Data data(arena, rank == root ? inputs(root, 0, count) : std::vector<std::int32_t>(count));
         comm.broadcast(data.data(), count, i32, root);
         expect(data == inputs(root, 0, count), "broadcast, " + what);
     }
 }
 
-void check_rooted_blocks(Communicator& comm, const std::vector<std::size_t>& counts, int root) {
+void check_rooted_blocks(Communicator& comm, Arena& arena, const std::vector<std::size_t>& counts, int root) {
     const int size = comm.size(), rank = comm.rank();
     const auto begins = offsets(counts);
     const std::string what = fmt::format("together {} root {} rank {}", begins.back(), root, rank);
-    std::vector<std::int32_t> all(rank == root ? begins.back() : 0);
-    std::vector<std::int32_t> own = inputs(rank, 0, counts[index(rank)]);
+    arena.reset();
+    Data all(arena, rank == root ? begins.back() : 0), own(arena, inputs(rank, 0, counts[index(rank)]));
     comm.gather_v(own.data(), all.data(), counts, i32, root);
     for (int peer = 0; peer < size && rank == root; ++peer) {
-        const std::vector<std::int32_t> block(all.begin() + std::ptrdiff_t(begins[index(peer)]),
-                                              all.begin() + std::ptrdiff_t(begins[index(peer) + 1]));
-        expect(block == inputs(peer, 0, counts[index(peer)]), "gather_v, " + what);
+        expect(all.part(begins[index(peer)], counts[index(peer)]) == inputs(peer, 0, counts[index(peer)]),
+               "gather_v, " + what);
     }
-    own.assign(own.size(), 0);
+    own.clear();
     comm.scatter_v(all.data(), own.data(), counts, i32, root);
     expect(own == inputs(rank, 0, counts[index(rank)]), "scatter_v, " + what);
     if (rank == root) {
@@ -99,7 +152,7 @@ void check_rooted_blocks(Communicator& comm, const std::vector<std::size_t>& cou
     expect(own == inputs(rank, 0, counts[index(rank)]), "gather_v and scatter_v in place, " + what);
 }
 
-void check_blocks(Communicator& comm, const std::vector<std::size_t>& counts) {
+void check_blocks(Communicator& comm, Arena& arena, const std::vector<std::size_t>& counts) {
     const int size = comm.size(), rank = comm.rank();
     const auto begins = offsets(counts);
     const std::size_t mine = counts[index(rank)], total = begins.back();
@@ -109,20 +162,21 @@ void check_blocks(Communicator& comm, const std::vector<std::size_t>& counts) {
         const auto block = inputs(peer, 0, counts[index(peer)]);
         wanted.insert(wanted.end(), block.begin(), block.end());
     }
-    std::vector<std::int32_t> own = inputs(rank, 0, mine), all(total);
+    arena.reset();
+    Data own(arena, inputs(rank, 0, mine)), all(arena, total);
     comm.all_gather_v(own.data(), all.data(), counts, i32);
     expect(all == wanted, "all_gather_v, " + what);
-    all.assign(total, 0);
-    std::copy(own.begin(), own.end(), all.begin() + std::ptrdiff_t(begins[index(rank)]));
+    all.clear();
+    std::copy_n(own.data(), mine, all.data() + begins[index(rank)]);
     comm.all_gather_v(all.data() + begins[index(rank)], all.data(), counts, i32);
     expect(all == wanted, "all_gather_v in place, " + what);
 
-    std::vector<std::int32_t> send = inputs(rank, 0, total), block(mine);
+    Data send(arena, inputs(rank, 0, total)), block(arena, mine);
     comm.reduce_scatter_v(send.data(), block.data(), counts, i32, ReduceOp::sum);
     expect(block == sums(size, begins[index(rank)], mine), "reduce_scatter_v, " + what);
     comm.reduce_scatter_v(send.data(), send.data() + begins[index(rank)], counts, i32, ReduceOp::sum);
-    std::copy_n(send.begin() + std::ptrdiff_t(begins[index(rank)]), mine, block.begin());
-    expect(block == sums(size, begins[index(rank)], mine), "reduce_scatter_v in place, " + what);
+    expect(send.part(begins[index(rank)], mine) == sums(size, begins[index(rank)], mine),
+           "reduce_scatter_v in place, " + what);
 }
 
 /// What `from` sends to `to`: nothing on the diagonal's neighbours, more the further apart.
@@ -131,7 +185,7 @@ std::size_t between(int from, int to, std::size_t scale) {
     return scale / static_cast<std::size_t>(1 + from + 2 * to) + static_cast<std::size_t>(from);
 }
 
-void check_all_to_all(Communicator& comm, std::size_t scale) {
+void check_all_to_all(Communicator& comm, Arena& arena, std::size_t scale) {
     const int size = comm.size(), rank = comm.rank();
     std::vector<std::size_t> send_counts, recv_counts;
     for (int peer = 0; peer < size; ++peer) {
@@ -145,9 +199,30 @@ void check_all_to_all(Communicator& comm, std::size_t scale) {
         send.insert(send.end(), out.begin(), out.end());
         wanted.insert(wanted.end(), in.begin(), in.end());
     }
-    std::vector<std::int32_t> recv(wanted.size());
-    comm.all_to_all_v(send.data(), send_counts, recv.data(), recv_counts, i32);
+    arena.reset();
+    Data out(arena, send), recv(arena, wanted.size());
+    comm.all_to_all_v(out.data(), send_counts, recv.data(), recv_counts, i32);
     expect(recv == wanted, fmt::format("all_to_all_v, scale {} rank {}", scale, rank));
+    const std::size_t each = scale / 3;
+    Data both(arena, inputs(rank, 0, each * index(size)));
+    comm.all_to_all(both.data(), both.data(), each, i32);
+    for (int peer = 0; peer < size; ++peer) {
+        const auto block = inputs(peer, each * index(rank), each);
+        expect(both.part(each * index(peer), each) == block, fmt::format("all_to_all in place, rank {}", rank));
+    }
+}
+
+void check_all_reduce(Communicator& comm, Arena& arena, std::size_t count) {
+    arena.reset();
+    const int size = comm.size(), rank = comm.rank();
+    Data send(arena, inputs(rank, 0, count)), recv(arena, count);
+    comm.all_reduce(send.data(), recv.data(), count, i32, ReduceOp::sum);
+    expect(recv == sums(size, 0, count), "all_reduce");
+    expect(send == inputs(rank, 0, count), "all_reduce's send is as it was");
+    comm.all_reduce(send.data(), send.data(), count, i32, ReduceOp::sum);
+    expect(send == sums(size, 0, count), "all_reduce in place");
+    send.clear();  // the others are done with it
+    comm.barrier();
 }
 
 void check_factors(Communicator& comm, std::size_t count) {
@@ -162,10 +237,11 @@ void check_factors(Communicator& comm, std::size_t count) {
     expect(data == std::vector<float>(count, 2 * wanted), "the average of equal values");
 }
 
-void check_ring(Communicator& comm, std::size_t count) {
+void check_ring(Communicator& comm, Arena& arena, std::size_t count) {
     const int next = (comm.rank() + 1) % comm.size(), previous = (comm.rank() + comm.size() - 1) % comm.size();
     const auto out = inputs(comm.rank(), 0, count);
-    std::vector<std::int32_t> in(count), sum(count), second(3);
+    arena.reset();
+    Data in(arena, count), sum(arena, count), second(arena, 3);
     const auto few = inputs(comm.rank(), 5, 3);
     comm.group_start();
     comm.send(out.data(), count, i32, next);
@@ -180,81 +256,72 @@ void check_ring(Communicator& comm, std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("every collective gives what its definition says, with ranks as threads") {
-    for (const int size : {1, 2, 3, 5}) {
-        CAPTURE(size);
-        run_thread_ranks(size, [](Communicator& comm) {
-            for (const std::size_t count : kCounts) {
-                check_rooted(comm, count);
-                check_blocks(comm, std::vector<std::size_t>(index(comm.size()), count));
-                check_blocks(comm, ragged(comm.size(), count));
-                for (int root = 0; root < comm.size(); ++root) {
-                    check_rooted_blocks(comm, std::vector<std::size_t>(index(comm.size()), count), root);
-                    check_rooted_blocks(comm, ragged(comm.size(), count), root);
-                }
-                check_all_to_all(comm, count);
-                check_factors(comm, count);
-                if (comm.size() > 1) check_ring(comm, count);
-                comm.barrier();
-            }
-        });
+namespace {
+
+void check_everything(Communicator& comm, Place place) {
+    Arena arena(comm, place);
+    for (const std::size_t count : kCounts) {
+        check_all_reduce(comm, arena, count);
+        check_rooted(comm, arena, count);
+        check_blocks(comm, arena, std::vector<std::size_t>(index(comm.size()), count));
+        check_blocks(comm, arena, ragged(comm.size(), count));
+        for (int root = 0; root < comm.size(); ++root) {
+            check_rooted_blocks(comm, arena, std::vector<std::size_t>(index(comm.size()), count), root);
+            check_rooted_blocks(comm, arena, ragged(comm.size(), count), root);
+        }
+        check_all_to_all(comm, arena, count);
+        check_factors(comm, count);
+        if (comm.size() > 1) check_ring(comm, arena, count);
+        comm.barrier();
     }
 }
 
-TEST_CASE("all_to_all_v names the two ranks whose counts do not meet") {
-    run_thread_ranks(3, [](Communicator& comm) {
-        std::vector<std::size_t> sends(3, 4), receives(3, 4);
-        if (comm.rank() == 2) receives[0] = 5;
-        std::vector<float> send(12), recv(13);
-        expect_throws<Error>(
-            "a pair of counts that differ",
-            [&] {
-                comm.all_to_all_v(send.data(), sends, recv.data(), receives, f32);
-                comm.barrier();
-            },
-            [](const Error& error) {
-                return std::string(error.what()).find("rank 0 sends 4 elements of f32 to rank 2, which expects 5") !=
-                       std::string::npos;
-            });
-    });
+}  // namespace
+
+TEST_CASE("every collective gives what its definition says, with ranks as threads") {
+    for (const int size : {1, 2, 3, 5})
+        run_thread_ranks(size, [](Communicator& comm) { check_everything(comm, Place::heap); });
 }
 
-TEST_CASE("a difference in ragged counts, in the operation or in the root is named") {
-    const auto differs = [](const std::string& text, const std::function<void(Communicator&)>& call) {
-        CAPTURE(text);
-        run_thread_ranks(2, [&](Communicator& comm) {
-            expect_throws<Error>(
-                text, [&] { call(comm), comm.barrier(); },
-                [&](const Error& error) { return std::string(error.what()).find(text) != std::string::npos; });
-        });
-    };
-    std::vector<std::vector<float>> memory(2, std::vector<float>(100));
-    const auto data = [&](Communicator& comm) { return memory[index(comm.rank())].data(); };
-    differs("the same with other counts", [&](Communicator& comm) {
-        const std::vector<std::size_t> mine =
-            comm.rank() == 0 ? std::vector<std::size_t>{3, 4} : std::vector<std::size_t>{4, 3};
-        std::vector<float> all(7);
-        comm.all_gather_v(data(comm), all.data(), mine, f32);
-    });
-    differs("reduce (max) to rank 0", [&](Communicator& comm) {
-        std::vector<float> out(50);
-        comm.reduce(data(comm), out.data(), 50, f32, comm.rank() == 0 ? ReduceOp::max : ReduceOp::min, 0);
-    });
-    differs("gather to rank 1 of 5 elements", [&](Communicator& comm) {
-        std::vector<float> out(10);
-        comm.gather(data(comm), out.data(), 5, f32, comm.rank());
-    });
-    differs("broadcast from rank 1", [&](Communicator& comm) { comm.broadcast(data(comm), 5, f32, 1 - comm.rank()); });
+TEST_CASE("every collective gives what its definition says, with ranks as processes") {
+    for (const Place place : {Place::heap, Place::allocated, Place::mixed}) {
+        for (const int size : {2, 3, 5}) {
+            CAPTURE(size);
+            CAPTURE(static_cast<int>(place));
+            const auto statuses =
+                test::run_process_ranks(size, [&](Communicator& comm) { check_everything(comm, place); });
+            CHECK(statuses == std::vector<int>(index(size)));
+        }
+    }
 }
 
-TEST_CASE("an abort wakes a rank that waits for messages") {
-    run_thread_ranks(2, [](Communicator& comm) {
-        float value = 0;
-        if (comm.rank() == 1) return comm.abort("no message will come");
-        expect_throws<AbortedError>(
-            "a receive is woken", [&] { comm.recv(&value, 1, f32, 1); },
-            [](const AbortedError& error) {
-                return std::string(error.what()).find("no message will come") != std::string::npos;
-            });
+TEST_CASE("allocated memory is freed when the last rank lets it go, and others' calls go on meanwhile") {
+    const auto statuses = test::run_process_ranks(2, [](Communicator& comm) {
+        constexpr std::size_t kBytes = 8 << 20;
+        const auto mapped = [] {
+            std::ifstream maps("/proc/self/maps");
+            std::string line;
+            bool found = false;
+            while (std::getline(maps, line)) found |= line.find("memfd:autolaunch-buffers") != std::string::npos;
+            return found;
+        };
+        std::optional<CommunicatorBuffer> buffer(comm.allocate(kBytes));
+        expect(buffer->bytes() == kBytes && reinterpret_cast<std::uintptr_t>(buffer->data()) % 4096 == 0, "a page");
+        expect(mapped(), "it is mapped");
+        auto floats = buffer->as<float>();
+        std::fill(floats.begin(), floats.end(), 1.0f);
+        std::vector<float> heap(floats.size(), 1.0f);
+        comm.all_reduce(floats);
+        expect(floats.back() == 2.0f, "sum in allocated memory");
+        if (comm.rank() == 0) buffer.reset();
+        // Rank 0 calls with other memory now; rank 1 still with the allocated.
+        comm.all_reduce(comm.rank() == 0 ? std::span(heap) : floats);
+        comm.barrier();
+        expect(mapped(), "rank 0 keeps the mapping as long as rank 1 has its part");
+        buffer.reset();
+        comm.barrier();
+        comm.broadcast(heap.data(), heap.size(), f32, 0);
+        expect(!mapped(), "nobody has it any more");
     });
+    CHECK(statuses == std::vector<int>(2));
 }

@@ -1,5 +1,6 @@
 #pragma once
-// Ranks of the shm backend as threads of the test.
+// Ranks of the shm backend, as threads of the test or as its children.
+#include "../conformance/forked_ranks.hpp"
 #include "comm/shm/shm_backend.hpp"
 
 #include <autolaunch/comm/communicator.hpp>
@@ -38,6 +39,18 @@ inline void run_thread_ranks(int size, const std::function<void(Communicator&)>&
     for (const std::exception_ptr& error : errors) {
         if (error) std::rethrow_exception(error);
     }
+}
+
+/// The same with processes; their wait statuses.
+inline std::vector<int> run_process_ranks(int size, const std::function<void(Communicator&)>& body,
+                                          std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
+    conformance::Broadcast address(size - 1);
+    return conformance::run_forked_ranks(size, [&](int rank) {
+        const ShmRendezvous rendezvous{[&](const std::string& text) { address.publish(text); },
+                                       [&](std::chrono::milliseconds longest) { return address.fetch(longest); }};
+        Communicator comm(ShmBackend::create(rendezvous, rank, size, timeout));
+        body(comm);
+    });
 }
 
 }  // namespace autolaunch::test

@@ -1,7 +1,5 @@
 #include "comm/shm/copies.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -68,13 +66,6 @@ void share_blocks(Pieces& pieces, const Collective& collective, const Blocks& bl
 }
 
 std::uint64_t& header_of(std::byte* region) { return *reinterpret_cast<std::uint64_t*>(region - kRegionHeaderBytes); }
-
-void check_block(Pieces& pieces, const Collective& collective, int peer, std::size_t sent, std::size_t expected) {
-    if (sent == expected) return;
-    const std::size_t element = collective.call.element_bytes();
-    pieces.fail_mismatch(fmt::format("all_to_all: rank {} sends {} elements of {} to rank {}, which expects {}", peer,
-                                     sent / element, name_of(collective.call.type), pieces.rank(), expected / element));
-}
 
 // The ranks' counts differ, so how many pieces there are is known only when all have said what their longest block is.
 std::size_t steps_of_all(Pieces& pieces, const Collective& collective) {
@@ -163,7 +154,8 @@ void all_to_all(Pieces& pieces, const Collective& collective) {
     const ByteBlocks receives(call.recv_blocks, call.element_bytes());
     auto* recv = static_cast<std::byte*>(call.recv);
     const Range own = receives.of(pieces.rank());
-    check_block(pieces, collective, pieces.rank(), sends.of(pieces.rank()).count, own.count);
+    pieces.check_block(collective, pieces.rank(), call.blocks.count(pieces.rank()),
+                       call.recv_blocks.count(pieces.rank()));
     fill_regions(pieces, collective, 0);
     const std::size_t steps = steps_of_all(pieces, collective);
     copy_bytes(recv + own.begin, static_cast<const std::byte*>(call.send) + sends.of(pieces.rank()).begin, own.count);
@@ -175,7 +167,7 @@ void all_to_all(Pieces& pieces, const Collective& collective) {
             pieces.await_filled(collective, peer, piece);
             const Range block = receives.of(peer);
             std::byte* from = region(pieces, pieces.slot(peer, piece), pieces.rank());
-            check_block(pieces, collective, peer, header_of(from), block.count);
+            pieces.check_block(collective, peer, header_of(from) / call.element_bytes(), call.recv_blocks.count(peer));
             const Range range = piece_of(block.count, region_bytes(pieces), step - 1);
             copy_bytes(recv + block.begin + range.begin, from, range.count);
         }

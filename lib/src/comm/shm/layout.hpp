@@ -29,10 +29,19 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std
               std::atomic<std::int32_t>::is_always_lock_free);
 
 /// What a rank can call: the collectives by their own numbers, and what else all ranks do together.
-enum class Kind : std::uint8_t { barrier = 32, split };
+enum class Kind : std::uint8_t { barrier = 32, split, allocate };
 constexpr Kind kind_of(CollectiveKind kind) { return static_cast<Kind>(kind); }
 enum class Presence : std::uint32_t { absent, attached, left };
 enum class AbortPhase : std::uint32_t { none, writing, written };
+
+/// Where a buffer is, for the other ranks.
+struct Location {
+    static constexpr std::uint32_t kElsewhere = 0;         ///< in memory that only its rank has
+    static constexpr std::uint32_t kProcess = 0xffffffff;  ///< all ranks are in one process: `offset` is the address
+
+    std::uint32_t allocation = kElsewhere;  ///< number of an Allocation
+    std::uint64_t offset = 0;               ///< in the rank's part of it
+};
 
 /// What a rank believes the current collective to be. The first part is equal on all ranks, or they have called
 /// different ones.
@@ -48,6 +57,10 @@ struct Descriptor {
 
     double factor = 1;          ///< of this rank's elements
     std::uint64_t longest = 0;  ///< bytes of this rank's longest block of an all_to_all
+    Location send = {};
+    Location recv = {};
+    bool is_direct = false;  ///< the others can reach what they need of its buffers
+    bool in_place = false;
 
     bool matches(const Descriptor& other) const noexcept { return history == other.history && same_call(other); }
     /// An all_to_all's counts differ between ranks by right.
@@ -59,7 +72,7 @@ struct Descriptor {
 };
 
 struct Header {
-    char token[64];  ///< random, as published; last thing that the creator writes
+    char token[64];  ///< SharedMapping's
     std::int32_t size;
     std::atomic<std::uint32_t> abort_phase;  ///< AbortPhase
     std::int32_t abort_code;                 ///< ErrorCode

@@ -57,6 +57,7 @@ Descriptor descriptor_of(const CollectiveCall& call, Kind kind, int size) {
 std::string describe_call(const Descriptor& call) {
     if (call.kind == Kind::barrier) return "barrier";
     if (call.kind == Kind::split) return "split";
+    if (call.kind == Kind::allocate) return "allocate";
     const auto kind = static_cast<CollectiveKind>(call.kind);
     if (call.counts != 0) {
         std::string text = fmt::format("{} of ragged blocks, together {} elements of {}", name_of(kind), call.count,
@@ -82,9 +83,10 @@ Pieces::Pieces(const Segment& segment, Peers& peers, int rank, int size)
       factors_(static_cast<std::size_t>(size)) {}
 
 Collective Pieces::begin(const CollectiveCall& call, Kind kind) {
-    const Operation operation = peers_.begin(kind == Kind::split     ? "split"
-                                             : kind == Kind::barrier ? "barrier"
-                                                                     : name_of(call.kind));
+    const Operation operation = peers_.begin(kind == Kind::split      ? "split"
+                                             : kind == Kind::allocate ? "allocate"
+                                             : kind == Kind::barrier  ? "barrier"
+                                                                      : name_of(call.kind));
     Descriptor descriptor = descriptor_of(call, kind, size_);
     descriptor.history = history_;
     if (call.kind == CollectiveKind::all_to_all) descriptor.longest = longest_block(call, rank_, size_);
@@ -131,6 +133,14 @@ void Pieces::await_reduced(const Collective& collective, int peer, std::uint64_t
     peers_.wait(peer, collective.operation, [&] { return reduced.load(std::memory_order_acquire) > piece; });
 }
 
+void Pieces::await_done(const Collective& collective, std::uint64_t piece) {
+    for (int distance = 1; distance < size_; ++distance) {
+        const int peer = neighbour(distance);
+        const auto& done = segment_.rank_state(peer).done;
+        peers_.wait(peer, collective.operation, [&] { return done.load(std::memory_order_acquire) > piece; });
+    }
+}
+
 std::span<const double> Pieces::factors(const Collective& collective) const noexcept {
     if (collective.descriptor.op != ReduceOp::Kind::pre_multiplied_sum) return {};
     return factors_;
@@ -148,6 +158,13 @@ void Pieces::check_same(const Collective& collective, int peer, std::uint64_t pi
     const std::string mine = describe_call(ours), other = describe_call(theirs);
     fail_mismatch(fmt::format("rank {} calls {}, rank {} {}", rank_, mine, peer,
                               mine == other ? "the same with other counts" : other));
+}
+
+void Pieces::check_block(const Collective& collective, int peer, std::size_t sent, std::size_t expected) {
+    if (sent == expected) return;
+    fail_mismatch(fmt::format("{}: rank {} sends {} elements of {} to rank {}, which expects {}",
+                              name_of(collective.call.kind), peer, sent, name_of(collective.call.type), rank_,
+                              expected));
 }
 
 void Pieces::fail_mismatch(const std::string& text) {

@@ -45,6 +45,8 @@ public:
     void publish_done(std::uint64_t piece);
     void await_filled(const Collective& collective, int peer, std::uint64_t piece);
     void await_reduced(const Collective& collective, int peer, std::uint64_t piece);
+    /// All others.
+    void await_done(const Collective& collective, std::uint64_t piece);
     std::byte* slot(int rank, std::uint64_t piece) const noexcept { return segment_.slot(rank, piece); }
     /// What `peer` has brought to the call; after await_filled().
     const Descriptor& descriptor(int peer, std::uint64_t piece) const noexcept {
@@ -56,6 +58,8 @@ public:
     /// Of a pre_multiplied_sum, by rank, once all others' pieces were awaited; else empty.
     std::span<const double> factors(const Collective& collective) const noexcept;
 
+    /// Of an all_to_all: fails when `peer` sends another number of elements than this rank expects.
+    void check_block(const Collective& collective, int peer, std::size_t sent, std::size_t expected);
     /// Aborts the group and throws Error{mismatch}.
     [[noreturn]] void fail_mismatch(const std::string& text);
 

@@ -1,7 +1,7 @@
 #pragma once
-// The memory that the ranks of one node share, and how they find it.
-#include "base/unique_fd.hpp"
+// The memory that the ranks of a group keep in step by.
 #include "comm/shm/layout.hpp"
+#include "comm/shm/shared_mapping.hpp"
 
 #include <cstddef>
 #include <span>
@@ -9,41 +9,31 @@
 
 namespace autolaunch::shm {
 
-/// One mapping of the segment.
-///
-/// The memory is a memfd: it never has a name in a file system, so there is nothing to leak, whenever a rank is killed,
-/// and the size of /dev/shm does not matter. Rank 0 creates it and publishes "<pid> <descriptor> <token>"; the others
-/// open /proc/<pid>/fd/<descriptor> and check the token. That needs one user and one PID namespace.
+/// One mapping of the segment (layout.hpp). Rank 0 creates it and publishes its address.
 ///
 /// Owner: the backend. Threads: any. Blocks: never.
 class Segment {
 public:
     /// `pids`, when given, holds the members' process numbers, so that a rank that dies before it attaches is noticed.
     static Segment create(int size, std::span<const int> pids = {});
-    /// Throws Error{closed} when the creator is gone, SystemError when its descriptors may not be opened.
+    /// Throws as SharedMapping::attach(), and Error{closed} when it is not the memory of such a group.
     static Segment attach(const std::string& address, int size);
 
-    Segment(Segment&& other) noexcept;
-    Segment& operator=(Segment&&) = delete;
-    ~Segment();
-
-    const std::string& address() const noexcept { return address_; }
+    const std::string& address() const noexcept { return mapping_.address(); }
     /// Closes the creator's descriptor: from then on nobody can attach.
-    void close_to_newcomers() noexcept { fd_.reset(); }
+    void close_to_newcomers() noexcept { mapping_.close_to_newcomers(); }
 
-    Header& header() const noexcept { return *reinterpret_cast<Header*>(base_); }
+    Header& header() const noexcept { return *reinterpret_cast<Header*>(mapping_.data()); }
     RankState& rank_state(int rank) const noexcept;
     Channel& channel(int from, int to) const noexcept;
     std::byte* slot(int rank, std::uint64_t piece) const noexcept;
     std::byte* channel_chunk(int from, int to, std::uint64_t chunk) const noexcept;
 
 private:
-    Segment(UniqueFd fd, int size, std::string address);
+    Segment(SharedMapping mapping, int size) : layout_(size), mapping_(std::move(mapping)) {}
 
     Layout layout_;
-    UniqueFd fd_;
-    std::string address_;
-    std::byte* base_ = nullptr;
+    SharedMapping mapping_;
 };
 
 }  // namespace autolaunch::shm

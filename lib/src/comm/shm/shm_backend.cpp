@@ -3,6 +3,7 @@
 
 #include "comm/shm/channels.hpp"
 #include "comm/shm/copies.hpp"
+#include "comm/shm/direct.hpp"
 #include "comm/shm/reductions.hpp"
 
 #include <autolaunch/error.hpp>
@@ -35,8 +36,8 @@ ShmBackend::ShmBackend(shm::Segment segment, int rank, int size, std::chrono::mi
       size_(size),
       timeout_(timeout),
       peers_(segment_, rank, size, timeout),
-      pieces_(segment_, peers_, rank, size) {
-    peers_.gather();
+      pieces_(segment_, peers_, rank, size),
+      allocations_(rank, peers_.gather()) {
     segment_.close_to_newcomers();
 }
 
@@ -61,7 +62,9 @@ void ShmBackend::run(const CollectiveCall& call) {
         transfers.add(call);
         return transfers.run(peers_.begin(name_of(call.kind)));
     }
-    const shm::Collective collective = pieces_.begin(call);
+    allocations_.sweep();
+    shm::Collective collective = pieces_.begin(call);
+    if (shm::asks_for_direct(call) && shm::run_direct(pieces_, collective, allocations_)) return;
     switch (call.kind) {
         case CollectiveKind::all_reduce:
         case CollectiveKind::reduce:
@@ -89,10 +92,10 @@ void ShmBackend::barrier() {
     shm::barrier(pieces_, pieces_.begin(call, shm::Kind::barrier));
 }
 
-void ShmBackend::exchange(const void* own, void* all, std::size_t bytes) {
+void ShmBackend::exchange(shm::Kind kind, const void* own, void* all, std::size_t bytes) {
     const CollectiveCall call{
         .kind = CollectiveKind::all_gather, .send = own, .recv = all, .blocks = BlockCounts::uniform(bytes, size_)};
-    shm::all_gather(pieces_, pieces_.begin(call, shm::Kind::split));
+    shm::all_gather(pieces_, pieces_.begin(call, kind));
 }
 
 void ShmBackend::abort(const std::string& reason) { peers_.abort(reason); }

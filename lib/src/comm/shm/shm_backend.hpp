@@ -1,6 +1,7 @@
 #pragma once
 // Collectives between the ranks of one node, through shared memory (docs/adr/0002-shared-memory-communicator.md).
 #include "comm/backend.hpp"
+#include "comm/shm/allocations.hpp"
 #include "comm/shm/peers.hpp"
 #include "comm/shm/pieces.hpp"
 #include "comm/shm/segment.hpp"
@@ -39,14 +40,15 @@ public:
     Work start(const CollectiveCall& call, Stream) override;
     Work start_group(std::span<const CollectiveCall> calls, Stream) override;
     void barrier() override;
+    std::shared_ptr<void> allocate(std::size_t bytes) override;
     std::shared_ptr<CommunicatorBackend> split(int color, int key) override;
     void abort(const std::string& reason) override;
     CommunicatorStatus status() const override;
 
 private:
     void run(const CollectiveCall& call);
-    /// All ranks' `bytes` bytes at `own`, in rank order, to `all`: a part of a split.
-    void exchange(const void* own, void* all, std::size_t bytes);
+    /// All ranks' `bytes` bytes at `own`, in rank order, to `all`: a part of a split or an allocate.
+    void exchange(shm::Kind kind, const void* own, void* all, std::size_t bytes);
 
     shm::Segment segment_;
     int rank_;
@@ -54,6 +56,7 @@ private:
     std::chrono::milliseconds timeout_;
     shm::Peers peers_;
     shm::Pieces pieces_;
+    shm::Allocations allocations_;
 };
 
 }  // namespace autolaunch

@@ -38,7 +38,7 @@ std::shared_ptr<CommunicatorBackend> ShmBackend::split(int color, int key) {
     const auto ranks = static_cast<std::size_t>(size_);
     const Member own{color, key, static_cast<std::int32_t>(::getpid())};
     std::vector<Member> members(ranks);
-    exchange(&own, members.data(), sizeof own);
+    exchange(shm::Kind::split, &own, members.data(), sizeof own);
 
     std::vector<ColorAndKey> wishes;
     for (const Member& member : members) wishes.push_back({member.color, member.key});
@@ -58,7 +58,7 @@ std::shared_ptr<CommunicatorBackend> ShmBackend::split(int color, int key) {
         }
     }
     std::vector<Offer> offers(ranks);
-    exchange(&offer, offers.data(), sizeof offer);
+    exchange(shm::Kind::split, &offer, offers.data(), sizeof offer);
     if (color < 0) return nullptr;
 
     const Offer& chosen = offers[static_cast<std::size_t>(plan.parent_ranks.front())];

@@ -1,0 +1,48 @@
+#pragma once
+// Memory that processes share, and how they find it.
+#include "base/unique_fd.hpp"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+namespace autolaunch::shm {
+
+/// One mapping of a memfd: it never has a name in a file system, so there is nothing to leak, whenever a rank is
+/// killed, and the size of /dev/shm does not matter. One process creates it and publishes "<pid> <descriptor> <token>";
+/// the others open /proc/<pid>/fd/<descriptor> and check the token, which is what the memory begins with. That needs
+/// one user and one PID namespace.
+///
+/// Owner: one. Threads: any. Blocks: never.
+class SharedMapping {
+public:
+    static constexpr std::size_t kTokenBytes = 64;  ///< the rest of the memory starts as zeros
+    static constexpr std::size_t kHugePage = 2 * 1024 * 1024;
+
+    static SharedMapping create(const char* name, std::size_t bytes);
+    /// Nothing when the address leads to other memory by now. Throws Error{closed} when the creator is gone,
+    /// SystemError when its descriptors may not be opened, Error{corrupt} when it is no address.
+    static std::optional<SharedMapping> attach(const std::string& address, std::size_t bytes);
+
+    SharedMapping(SharedMapping&& other) noexcept;
+    SharedMapping& operator=(SharedMapping&&) = delete;
+    ~SharedMapping();
+
+    std::byte* data() const noexcept { return base_; }  ///< at a multiple of kHugePage
+    std::size_t bytes() const noexcept { return bytes_; }
+    const std::string& address() const noexcept { return address_; }
+    /// Closes the descriptor: from then on nobody can attach, and the mappings alone keep the memory.
+    void close_to_newcomers() noexcept { fd_.reset(); }
+    /// Asks the kernel for huge pages from `offset` on; without, it is the same memory.
+    void advise_huge_pages(std::size_t offset) noexcept;
+
+private:
+    SharedMapping(UniqueFd fd, std::size_t bytes, std::string address);
+
+    UniqueFd fd_;
+    std::size_t bytes_;
+    std::string address_;
+    std::byte* base_ = nullptr;
+};
+
+}  // namespace autolaunch::shm
