@@ -20,6 +20,7 @@ enum class Place {
     files,     ///< sysfs, procfs, limits: answers at once
     counters,  ///< the same, read twice with a pause between
     driver,    ///< NVIDIA's driver
+    verbs,     ///< HCAs' drivers, through libibverbs
     nccl,      ///< a library that is loaded
     folders,   ///< file systems; a process for each folder
     names,     ///< the resolver

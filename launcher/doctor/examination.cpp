@@ -3,6 +3,7 @@
 #include "doctor/check.hpp"
 #include "nccl_env/nccl_conf.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -30,6 +31,21 @@ const std::optional<std::vector<NvmlDevice>>& ExaminedNode::driver_devices() {
         devices_ = nvml->devices({.processes = true, .health = true, .links = true});
     }
     return devices_;
+}
+
+const VerbsDevice* ExaminedNode::verbs_device(const std::string& hca) {
+    if (!std::exchange(verbs_asked_, true)) verbs_ = ask_verbs(why_no_verbs_, sources_.verbs_library);
+    if (!verbs_) return nullptr;
+    const auto found =
+        std::find_if(verbs_->begin(), verbs_->end(), [&](const VerbsDevice& d) { return d.name == hca; });
+    if (found == verbs_->end()) {
+        why_no_verbs_ = "libibverbs does not list " + hca + ": its provider is not installed";
+    } else if (!found->trouble.empty()) {
+        why_no_verbs_ = hca + " cannot be opened: " + found->trouble;
+    } else {
+        return &*found;
+    }
+    return nullptr;
 }
 
 const NcclConf& ExaminedNode::nccl_conf() {

@@ -4,6 +4,7 @@
 #include "nccl_env/nccl_env.hpp"
 #include "topology/node_topology.hpp"
 #include "topology/nvml.hpp"
+#include "topology/verbs.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -17,7 +18,8 @@ struct Check;
 
 /// What several checks of one process look at, read when first asked for.
 ///
-/// Owner: who runs checks. Threads: one. Blocks: topology() for milliseconds, driver_devices() for seconds.
+/// Owner: who runs checks. Threads: one. Blocks: topology() for milliseconds, driver_devices() for seconds,
+/// verbs_device() for some milliseconds an HCA, when things are well.
 class ExaminedNode {
 public:
     explicit ExaminedNode(const NodeSources& sources) : sources_(sources) {}
@@ -31,6 +33,10 @@ public:
     const std::string& why_no_driver() const { return why_no_driver_; }
     const std::string& driver_version() const { return driver_version_; }
 
+    /// What libibverbs tells of this HCA; null, and why, where it tells nothing.
+    const VerbsDevice* verbs_device(const std::string& hca);
+    const std::string& why_no_verbs() const { return why_no_verbs_; }
+
     /// What NCCL would see of the user's: the environment, then nccl.conf's files.
     const NcclConf& nccl_conf();
     EnvironmentMap nccl_settings();
@@ -42,6 +48,9 @@ private:
     bool driver_asked_ = false;
     std::optional<std::vector<NvmlDevice>> devices_;
     std::string why_no_driver_, driver_version_;
+    bool verbs_asked_ = false;
+    std::optional<std::vector<VerbsDevice>> verbs_;
+    std::string why_no_verbs_;
 };
 
 /// One run of one check: what it sees, and where it says what it found. A check that says nothing at all is fine.

@@ -224,28 +224,41 @@ void look_at_gid(Examination& exam) {
     if (!families.empty()) exam.fact("gid.family", join(families, " "));
 }
 
-// The port's own MTU is the verbs' to tell; RoCE takes the largest that fits into its interface's.
+namespace {
+
+/// In bytes, as verbs tell it; of RoCE else from its interface. 0: not known.
+int active_mtu(Examination& exam, const Hca& hca, const Hca::Port& port) {
+    if (const VerbsDevice* device = exam.state().verbs_device(hca.name))
+        for (const VerbsDevice::Port& told : device->ports)
+            if (told.number == port.number && told.mtu_bytes > 0) return told.mtu_bytes;
+    return port.mtu_bytes;
+}
+
+}  // namespace
+
 void look_at_mtu(Examination& exam) {
     if (no_hcas(exam)) return;
     std::map<int, std::vector<std::string>> by_mtu;
-    std::vector<std::string> all;
-    bool known = false;
+    std::vector<std::string> all, unknown;
     each_active_port(exam, [&](const Hca& hca, const Hca::Port& port) {
         const auto netdevs = list_directory(exam.sysfs("/class/infiniband/" + hca.name + "/device/net"));
         const std::string netdev = !port.netdev.empty() ? port.netdev : netdevs.empty() ? "" : netdevs.front();
         const auto net_mtu = read_number(exam.sysfs("/class/net/" + netdev + "/mtu"));
         const bool roce = port.link_layer == "Ethernet";
-        const int mtu = port.mtu_bytes > 0 ? port.mtu_bytes : roce ? static_cast<int>(net_mtu.value_or(0)) : 0;
-        if (mtu == 0) return;
-        known = true;
+        const int mtu = active_mtu(exam, hca, port);
+        if (mtu == 0) return unknown.push_back(port_name(hca, port));
         by_mtu[mtu].push_back(port_name(hca, port));
         all.push_back(std::to_string(mtu));
         if (roce && net_mtu && *net_mtu < 4200)
             exam.found(Severity::hint, fmt::format("{} is on {} with an MTU of {}", hca.name, netdev, *net_mtu),
                        fmt::format("with jumbo frames RoCE sends 4096 bytes at once: ip link set {} mtu 9000", netdev));
     });
-    if (!known) return exam.cannot_look("no active port tells its MTU");
-    exam.fact("hca.mtu", join(all, " "));
+    if (all.empty() && unknown.empty()) return exam.nothing_to_look_at("no active port");
+    const std::string& why = exam.state().why_no_verbs();
+    if (unknown.empty())
+        exam.fact("hca.mtu", join(all, " "));
+    else  // nodes that know more would look different
+        exam.cannot_look(fmt::format("MTU of {} is not told{}", join(unknown, ", "), why.empty() ? "" : ": " + why));
     if (by_mtu.size() > 1)
         exam.found(fmt::format("{} has {}, {} has {}", join(by_mtu.begin()->second, ", "), by_mtu.begin()->first,
                                join(by_mtu.rbegin()->second, ", "), by_mtu.rbegin()->first));
@@ -307,30 +320,62 @@ void look_at_nic_pcie(Examination& exam) {
     exam.fact("hca.pcie", join(links, " "));
 }
 
-// The first that NCCL itself looks for; DMA-BUF needs the open kernel modules and Linux 5.12.
-void look_at_gpudirect(Examination& exam) {
-    const auto& gpus = exam.topology().gpus;
-    if (gpus.empty()) return exam.nothing_to_look_at("no GPU");
-    if (no_hcas(exam)) return;
-    const bool amd = gpus.front().vendor == "amd";
+namespace {
+
+// The modules that NCCL itself looks for.
+bool has_peer_memory(Examination& exam, bool amd) {
     const std::vector<std::string> modules =
         amd ? std::vector<std::string>{"/kernel/mm/memory_peers/amdkfd/version"}
             : std::vector<std::string>{"/module/nvidia_peermem/version", "/kernel/mm/memory_peers/nv_mem/version",
                                        "/kernel/mm/memory_peers/nv_mem_nc/version"};
-    for (const std::string& module : modules)
-        if (::access(exam.sysfs(module).c_str(), F_OK) == 0) return exam.fact("gpudirect", "peer memory");
+    return std::any_of(modules.begin(), modules.end(),
+                       [&](const std::string& module) { return ::access(exam.sysfs(module).c_str(), F_OK) == 0; });
+}
+
+bool kernel_knows_dmabuf(Examination& exam) {
     long long major = 0, minor = 0;
     const auto release = split(read_small(exam.proc("/sys/kernel/osrelease")).value_or(""), '.');
     if (release.size() > 1) {
         parse_integer(release[0], major);
         parse_integer(release[1], minor);
     }
-    const bool new_kernel = major > 5 || (major == 5 && minor >= 12);
-    const bool open_driver =
+    return major > 5 || (major == 5 && minor >= 12);
+}
+
+/// HCAs in use that do not take DMA-BUF memory: by NCCL's own probe, or, where that cannot be made, by the kernel's
+/// age.
+std::vector<std::string> hcas_without_dmabuf(Examination& exam) {
+    std::vector<std::string> refusing;
+    for (const Hca& hca : exam.topology().hcas) {
+        if (!has_active_port(hca)) continue;
+        const VerbsDevice* const device = exam.state().verbs_device(hca.name);
+        const bool takes =
+            device != nullptr && device->takes_dmabuf ? *device->takes_dmabuf : kernel_knows_dmabuf(exam);
+        if (!takes) refusing.push_back(hca.name);
+    }
+    return refusing;
+}
+
+}  // namespace
+
+void look_at_gpudirect(Examination& exam) {
+    const auto& gpus = exam.topology().gpus;
+    if (gpus.empty()) return exam.nothing_to_look_at("no GPU");
+    if (no_hcas(exam)) return;
+    const bool amd = gpus.front().vendor == "amd";
+    if (has_peer_memory(exam, amd)) return exam.fact("gpudirect", "peer memory");
+    const std::vector<std::string> refusing = hcas_without_dmabuf(exam);
+    // Of NVIDIA's drivers only the open one hands out DMA-BUF.
+    const bool gpus_give =
         amd || read_small(exam.proc("/driver/nvidia/version")).value_or("").find("Open Kernel") != std::string::npos;
-    exam.fact("gpudirect", new_kernel && open_driver ? "DMA-BUF" : "none");
-    if (!new_kernel || !open_driver)
+    exam.fact("gpudirect", gpus_give && refusing.empty() ? "DMA-BUF" : "none");
+    if (!gpus_give)
         exam.found("neither nvidia_peermem nor DMA-BUF: HCAs copy through the host's memory");
+    else if (!refusing.empty())
+        exam.found(
+            fmt::format("{} {} no DMA-BUF memory, and there is no peer-memory module: copies go through the "
+                        "host's memory",
+                        join(refusing, ", "), refusing.size() == 1 ? "takes" : "take"));
 }
 
 // With ACS on, traffic between two devices below one switch goes up to the root and back. Only root may read it; groups

@@ -34,8 +34,9 @@ struct NodeSources {
     std::string hostname = {};
     std::vector<std::string> peers = {};  ///< names of the job's other nodes that this one asks the resolver for
     std::vector<StorageFolder> folders = {};
-    std::vector<pid_t> tasks = {};  ///< the other tasks of this node, which must see the same /dev/shm
-    std::string nvml_library = {};  ///< empty: the driver's
+    std::vector<pid_t> tasks = {};   ///< the other tasks of this node, which must see the same /dev/shm
+    std::string nvml_library = {};   ///< empty: the driver's
+    std::string verbs_library = {};  ///< empty: the system's libibverbs
     std::string nccl_library = "libnccl.so.2";
     /// Nothing: getrlimit(2) failed.
     std::function<std::optional<rlimit>(int resource)> limit = {};

@@ -100,6 +100,33 @@ TEST_CASE("a file that hangs costs its own check alone") {
     CHECK_FALSE(has_children());
 }
 
+TEST_CASE("an HCA's driver that hangs or crashes costs what libibverbs was asked for") {
+    if (!FakeMachine::kHasVerbs) {
+        MESSAGE("skipped: this build has not libibverbs' headers");
+        return;
+    }
+    const FakeMachine machine;
+    std::string why;
+    SUBCASE("hangs") {
+        machine.write("verbs", "hangs ibv_open_device\ndevice mlx5_0\ndevice mlx5_1\n");
+        why = "no answer within 3 s";
+    }
+    SUBCASE("crashes") {
+        machine.write("verbs", "crashes ibv_open_device\ndevice mlx5_0\ndevice mlx5_1\n");
+        why = "its process ended";
+    }
+    machine.remove("sys/module/nvidia_peermem");
+    const auto start = Clock::now();
+    const NodeReport report = examine_node(machine.sources, {});
+    CHECK(Clock::now() - start < 9s);
+    CHECK(why_unchecked(report, "mtu") == why);
+    CHECK(why_unchecked(report, "gpudirect") == why);
+    for (const char* check : {"ports", "rates", "uverbs", "memlock", "gpus", "storage"})
+        CHECK_MESSAGE(is_fine(report, check), check);
+    CHECK(report.findings.empty());
+    CHECK_FALSE(has_children());
+}
+
 TEST_CASE("a resolver that hangs is a warning, after its time, and holds up nothing else") {
     FakeMachine machine;
     machine.sources.resolve = [](const std::string&) -> ResolvedName {

@@ -244,8 +244,9 @@ TEST_CASE("an unused second port and an HCA of another model are nobody's failur
     CHECK(report.facts.at("hca.count") == "1");
 }
 
-TEST_CASE("RoCE ports with different MTUs, and small ones") {
+TEST_CASE("RoCE ports with different MTUs, and small ones, without libibverbs") {
     FakeMachine machine;
+    machine.sources.verbs_library = "libibverbs-is-not-here.so";
     for (int i = 0; i < 2; ++i) {
         machine.write(machine.port(i) + "/link_layer", "Ethernet\n");
         machine.write(machine.hca_device(i) + "/net/eth" + std::to_string(i) + "/address", "");
@@ -258,6 +259,57 @@ TEST_CASE("RoCE ports with different MTUs, and small ones") {
     REQUIRE(report.findings.size() == 2);
     CHECK(report.findings[0].severity == Severity::hint);
     CHECK(report.findings[1].what == "mlx5_1 has 1024, mlx5_0 has 4096");
+}
+
+TEST_CASE("the MTU of InfiniBand ports is told by libibverbs alone") {
+    const CheckChoice mtu = {.only = {"mtu"}, .skip = {}};
+    FakeMachine machine;
+    if (FakeMachine::kHasVerbs) {
+        CHECK(machine.examine(mtu).facts.at("hca.mtu") == "4096 4096");
+        machine.write("verbs", "device mlx5_0\nport 5\ndevice mlx5_1\nport 4\n");
+        CHECK(only_finding(machine.examine(mtu), "mtu").what == "mlx5_1 has 2048, mlx5_0 has 4096");
+        machine.write("verbs", "device mlx5_0\nclosed 13\n");
+        const NodeReport closed = machine.examine(mtu);
+        REQUIRE(closed.unchecked.size() == 1);
+        CHECK(closed.unchecked[0].why.find("libibverbs does not list mlx5_1") != std::string::npos);
+    } else {
+        MESSAGE("skipped: what libibverbs says: this build has not its headers");
+    }
+    machine.sources.verbs_library = "libibverbs-is-not-here.so";
+    const NodeReport report = machine.examine(mtu);
+    REQUIRE(report.unchecked.size() == 1);
+    CHECK_MESSAGE(report.unchecked[0].why.starts_with("MTU of mlx5_0, mlx5_1 is not told: "), report.unchecked[0].why);
+    CHECK(report.facts.empty());
+}
+
+TEST_CASE("GPUDirect by DMA-BUF needs the GPUs' driver and each HCA in use") {
+    const CheckChoice gpudirect = {.only = {"gpudirect"}, .skip = {}};
+    FakeMachine machine;
+    machine.remove("sys/module/nvidia_peermem");
+    machine.write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15\n");
+    const NodeReport good = machine.examine(gpudirect);
+    INFO(all_of(good));
+    CHECK(good.findings.empty());
+    CHECK(good.facts.at("gpudirect") == "DMA-BUF");
+    if (FakeMachine::kHasVerbs) {
+        machine.write("verbs", "device mlx5_0\ndevice mlx5_1\ndmabuf 95\n");
+        const NodeReport refused = machine.examine(gpudirect);
+        CHECK(
+            only_finding(refused, "gpudirect").what ==
+            "mlx5_1 takes no DMA-BUF memory, and there is no peer-memory module: copies go through the host's memory");
+        CHECK(refused.facts.at("gpudirect") == "none");
+        machine.write(machine.port(1) + "/state", "1: DOWN\n");
+        CHECK(machine.examine(gpudirect).facts.at("gpudirect") == "DMA-BUF");
+        machine.write(machine.port(1) + "/state", "4: ACTIVE\n");
+        machine.write("verbs", "device mlx5_0\nclosed 13\ndevice mlx5_1\nclosed 13\n");
+        CHECK(machine.examine(gpudirect).findings.empty());
+    } else {
+        MESSAGE("skipped: what libibverbs says: this build has not its headers");
+    }
+    machine.sources.verbs_library = "libibverbs-is-not-here.so";
+    CHECK(machine.examine(gpudirect).facts.at("gpudirect") == "DMA-BUF");
+    machine.write("proc/sys/kernel/osrelease", "5.10.0-28-amd64\n");
+    CHECK(only_finding(machine.examine(gpudirect), "gpudirect").what.starts_with("mlx5_0, mlx5_1 take no DMA-BUF"));
 }
 
 TEST_CASE("the GID that NCCL takes on RoCE") {

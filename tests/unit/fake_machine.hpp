@@ -28,6 +28,8 @@ public:
         add_system();
         write("driver", kDriver);
         ::setenv("FAKE_NVML_MACHINE", (root / "driver").c_str(), 1);
+        write("verbs", kVerbs);
+        ::setenv("FAKE_VERBS_MACHINE", (root / "verbs").c_str(), 1);
         describe_sources();
     }
     FakeMachine(const FakeMachine&) = delete;
@@ -85,6 +87,16 @@ public:
         text.replace(text.find(was), was.size(), now);
         write("driver", text);
     }
+
+    /// What libibverbs tells of the HCAs, where this build asks it: tests/integration/fake_verbs.c has the form.
+    static constexpr const char* kVerbs = "device mlx5_0\nport 5\ndevice mlx5_1\nport 5\n";
+#ifdef FAKE_VERBS
+    static constexpr bool kHasVerbs = true;
+    static constexpr const char* kVerbsLibrary = FAKE_VERBS;
+#else
+    static constexpr bool kHasVerbs = false;
+    static constexpr const char* kVerbsLibrary = "libibverbs-is-not-here.so";
+#endif
 
     std::filesystem::path root;
     NodeSources sources;
@@ -165,6 +177,7 @@ private:
         sources.peers = {"node2", "node3"};
         sources.folders = {{root / "checkpoints", "checkpoints"}};
         sources.nvml_library = FAKE_NVML;
+        sources.verbs_library = kVerbsLibrary;
         sources.nccl_library = "libnccl-is-not-here.so";
         sources.limit = [this](int resource) {
             const rlim_t value = resource == RLIMIT_MEMLOCK ? memlock : nofile;
