@@ -1,12 +1,16 @@
 // A rank's Session and the agent's SessionServer over a real socket; and the store among real processes.
 #include "base/deadline.hpp"
 #include "base/unique_fd.hpp"
+#include "session/agent_line.hpp"
 #include "session/agent_socket.hpp"
+#include "session/flight_reader.hpp"
+#include "session/flight_recorder.hpp"
 
 #include <autolaunch/error.hpp>
 #include <autolaunch/session.hpp>
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -15,15 +19,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 #include <cmath>
 #include <condition_variable>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <future>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -136,6 +143,24 @@ UniqueFd raw_peer(const std::filesystem::path& path) {
     return socket;
 }
 
+/// The bytes with three descriptors of ours.
+void send_with_descriptors(const UniqueFd& peer, const std::string& text) {
+    iovec bytes{const_cast<char*>(text.data()), text.size()};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(3 * sizeof(int))> control{};
+    msghdr message{};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(3 * sizeof(int));
+    const std::array<int, 3> fds = {0, 1, 2};
+    std::memcpy(CMSG_DATA(header), fds.data(), sizeof fds);
+    REQUIRE(::sendmsg(peer.get(), &message, MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()));
+}
+
 bool is_closed_by_peer(const UniqueFd& socket) {
     const auto deadline = Deadline::after(kLong);
     pollfd waiting{socket.get(), POLLIN, 0};
@@ -155,6 +180,82 @@ bool becomes_true(Condition condition) {
 
 }  // namespace
 
+/// What a rank's communicators do: Session hands its recorder to Communicator alone.
+Received recorder_of(Agent& agent, std::size_t messages) {
+    for (auto& received : agent.wait_for(messages))
+        if (std::holds_alternative<session::Recorder>(received.message)) return received;
+    return {};
+}
+
+TEST_CASE("a rank's flight recorder comes beside its line, and outlives the rank's end of it") {
+    TemporaryDirectory directory;
+    Agent agent(directory.path() / "agent");
+    {
+        session::AgentLine line(directory.path() / "agent", session::Hello{.rank = 3}, 10s);
+        auto recorder = FlightRecorder::create(3, 0);
+        FlightRing ring(recorder, "world", 3, 4, "shm");
+        ring.enqueue({.kind = flight::Kind::barrier}, true);
+        line.report(session::Message{"before"});
+        line.announce(session::Recorder{1}, UniqueFd(::dup(recorder->file().get())));
+        line.report(session::Message{"after"});
+        agent.wait_for(4);
+    }
+    const Received received = recorder_of(agent, 4);
+    CHECK(received.peer.rank == 3);
+    const auto& message = std::get<session::Recorder>(received.message);
+    CHECK(message.layout == 1);
+    REQUIRE(message.file);
+    CHECK((::fcntl(message.file->get(), F_GETFD) & FD_CLOEXEC) != 0);
+    CHECK(flight::is_recorder(message.file->get()));
+    const auto contents = flight::read_contents(flight::file_source(message.file->get()));
+    REQUIRE(contents);
+    CHECK(contents->groups.at(0).calls.at(0).kind == flight::Kind::barrier);
+}
+
+TEST_CASE("a flight recorder waits with its line for an agent that is slow") {
+    TemporaryDirectory directory;
+    const auto path = directory.path() / "agent";
+    std::optional<session::AgentLine> line;
+    asio::io_context context;
+    std::vector<session::RankMessage> heard;
+    SessionServer server(context, path, [&](const auto&, const auto& message) { heard.push_back(message); });
+    line.emplace(path, session::Hello{.rank = 3}, 10s);
+    int sent = 1;
+    for (; sent < 4000; ++sent) line->report(session::Message{std::string(1000, 'x')});  // more than fits
+    auto recorder = FlightRecorder::create(3, 0);
+    line->announce(session::Recorder{1}, UniqueFd(::dup(recorder->file().get())));
+    const auto is_there = [&] {
+        line->poll();
+        context.poll();
+        return !heard.empty() && std::holds_alternative<session::Recorder>(heard.back());
+    };
+    REQUIRE(becomes_true(is_there));
+    const auto& file = std::get<session::Recorder>(heard.back()).file;
+    REQUIRE(file);
+    CHECK(flight::is_recorder(file->get()));
+}
+
+TEST_CASE("descriptors that nobody asked for are closed") {
+    TemporaryDirectory directory;
+    Agent agent(directory.path() / "agent");
+    const auto count_fds = [] {
+        std::size_t count = 0;
+        for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+        return count;
+    };
+    const std::size_t before = count_fds();
+    {
+        const UniqueFd peer = raw_peer(directory.path() / "agent");
+        for (int i = 0; i < 50; ++i)
+            send_with_descriptors(peer, i == 0 ? session::format(session::Hello{}) : "{\"type\":\"new\"}\n");
+        agent.wait_for(1);
+        send_with_descriptors(peer, session::format(session::RankMessage(session::Message{"done"})));
+        agent.wait_for(2);
+        CHECK(count_fds() <= before + 4);  // both ends, and the last one that came
+    }
+    CHECK(becomes_true([&] { return count_fds() <= before; }));
+}
+
 TEST_CASE("reports reach the agent in order, and say who sent them") {
     const TemporaryDirectory directory;
     Agent agent(directory.path() / "socket");
@@ -167,7 +268,7 @@ TEST_CASE("reports reach the agent in order, and say who sent them") {
     rank.report_checkpoint(12, "/ckpt/12", 0.5);
     rank.report_message("hello \"there\"\n");
     const auto heard = agent.wait_for(4);
-    CHECK(std::get<session::Hello>(heard[0].message).protocol == 1);
+    CHECK(std::get<session::Hello>(heard[0].message).protocol == session::kProtocol);
     CHECK(heard[3].peer.rank == 1);
     CHECK(heard[3].peer.generation == 2);
     CHECK(heard[3].peer.pid == ::getpid());

@@ -12,6 +12,9 @@
 
 namespace autolaunch {
 
+class Communicator;
+class FlightRecorder;  // private: lib/src/session/flight_recorder.hpp
+
 /// Which program started this process, by the environment it left.
 enum class LaunchedBy { autolaunch, torchrun, mpi, slurm, nobody };
 
@@ -85,6 +88,10 @@ public:
     std::string trainer_config() const;
 
 private:
+    friend class Communicator;
+    /// Made at the first call, and given to the agent where there is one; null where there is no memory for it.
+    std::shared_ptr<FlightRecorder> flight_recorder();
+
     class Impl;
     explicit Session(std::unique_ptr<Impl> impl);
     std::unique_ptr<Impl> impl_;

@@ -12,6 +12,18 @@ CpuQueue* queue_of(Stream stream) {
     return stream.device().type == DeviceType::cpu ? static_cast<CpuQueue*>(stream.handle()) : nullptr;
 }
 
+/// Runs it, and says how it ended before anybody else can learn that.
+template <class End, class Run>
+void run_recorded(const FlightRing& ring, End end, Run run) {
+    try {
+        run();
+        end(false);
+    } catch (...) {
+        end(true);
+        rethrow_with_calls(ring);
+    }
+}
+
 }  // namespace
 
 Work CallDispatcher::submit(CollectiveCall call, Stream stream) {
@@ -20,17 +32,49 @@ Work CallDispatcher::submit(CollectiveCall call, Stream stream) {
         group_.push_back(std::move(call));
         return {};
     }
+    const DeviceType device = backend_->device_type();
+    const FlightCall recorded = flight_call(call, device);
     if (CpuQueue* queue = queue_of(stream)) {
-        return enqueue(*queue, [call = std::move(call)](CommunicatorBackend& backend) { backend.start(call, {}); });
+        return enqueue(*queue, {ring_->enqueue(recorded, false)},
+                       [call = std::move(call)](CommunicatorBackend& backend) { backend.start(call, {}); });
     }
-    drain();
-    return backend_->start(call, stream);
+    FlightRing::Entry entry = begin(recorded);
+    try {
+        Work work = backend_->start(call, stream);
+        if (device != DeviceType::cpu && ring_->records()) return record_end(std::move(work), ring_, {entry});
+        ring_->end(entry, false);
+        return work;
+    } catch (...) {
+        fail(entry);
+    }
 }
 
 void CallDispatcher::barrier() {
     if (grouping_) throw Error(ErrorCode::invalid_argument, "barrier: a group is open", "call group_end() first");
-    drain();
-    backend_->barrier();
+    run(flight_call(flight::Kind::barrier), [](CommunicatorBackend& backend) {
+        backend.barrier();
+        return true;
+    });
+}
+
+// The call is in the recorder before it waits for others: a wait that never ends is to be seen.
+FlightRing::Entry CallDispatcher::begin(const FlightCall& call) {
+    const bool at_once = last_ == nullptr;
+    FlightRing::Entry entry = ring_->enqueue(call, at_once);
+    if (at_once) return entry;
+    try {
+        drain();
+    } catch (...) {
+        ring_->end(entry, true);
+        throw;
+    }
+    ring_->start(entry);
+    return entry;
+}
+
+void CallDispatcher::fail(FlightRing::Entry& entry) {
+    ring_->end(entry, true);
+    rethrow_with_calls(*ring_);
 }
 
 void CallDispatcher::group_start() {
@@ -46,12 +90,26 @@ Work CallDispatcher::group_end(Stream stream) {
     if (stream.handle() == nullptr) stream = group_stream_;
     std::vector<CollectiveCall> calls = std::exchange(group_, {});
     if (calls.empty()) return {};
+    const DeviceType device = backend_->device_type();
+    Entries entries;
+    entries.reserve(calls.size());
+    for (const CollectiveCall& call : calls) entries.push_back(ring_->enqueue(flight_call(call, device), false));
     if (CpuQueue* queue = queue_of(stream)) {
-        return enqueue(*queue,
+        return enqueue(*queue, std::move(entries),
                        [calls = std::move(calls)](CommunicatorBackend& backend) { backend.start_group(calls, {}); });
     }
-    drain();
-    return backend_->start_group(calls, stream);
+    try {
+        drain();
+        for (auto& entry : entries) ring_->start(entry);
+        Work work = backend_->start_group(calls, stream);
+        if (device != DeviceType::cpu && ring_->records())
+            return record_end(std::move(work), ring_, std::move(entries));
+        for (auto& entry : entries) ring_->end(entry, false);
+        return work;
+    } catch (...) {
+        for (auto& entry : entries) ring_->end(entry, true);
+        rethrow_with_calls(*ring_);
+    }
 }
 
 void CallDispatcher::drain() {
@@ -60,15 +118,21 @@ void CallDispatcher::drain() {
     last->wait();
 }
 
-Work CallDispatcher::enqueue(CpuQueue& queue, std::function<void(CommunicatorBackend&)> start) {
+Work CallDispatcher::enqueue(CpuQueue& queue, Entries entries, std::function<void(CommunicatorBackend&)> start) {
     auto work = std::make_shared<QueuedWork>();
     // On the same queue the one before has run already; on another one it may take its time.
-    queue.run([work, before = last_, backend = backend_, start = std::move(start)] {
+    queue.run([work, before = last_, backend = backend_, ring = ring_, entries = std::move(entries),
+               start = std::move(start)]() mutable {
+        const auto end = [&](bool failed) {
+            for (auto& entry : entries) ring->end(entry, failed);
+        };
         try {
             if (before) before->wait();
-            start(*backend);
+            for (auto& entry : entries) ring->start(entry);
+            run_recorded(*ring, end, [&] { start(*backend); });
             work->complete(nullptr);
         } catch (...) {
+            end(true);
             work->complete(std::current_exception());
         }
     });

@@ -1,35 +1,65 @@
 #pragma once
 // The way of a checked call from Communicator to its backend: at once, in a group, or on a CpuQueue.
 #include "comm/backend.hpp"
+#include "comm/call_log.hpp"
 #include "comm/queued_work.hpp"
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace autolaunch {
 
 /// Keeps the calls of one communicator in order whatever stream they are on: a call without a queue waits for those
-/// that are queued, a call on another queue runs after them.
+/// that are queued, a call on another queue runs after them. Each is written down in the flight recorder.
 ///
 /// Owner: the Communicator handles of one group. Threads: one at a time. Blocks: with a CPU backend and no queue, until
 /// the call is done.
 class CallDispatcher {
 public:
-    explicit CallDispatcher(std::shared_ptr<CommunicatorBackend> backend) : backend_(std::move(backend)) {}
+    explicit CallDispatcher(std::shared_ptr<CommunicatorBackend> backend, FlightRing ring = {})
+        : backend_(std::move(backend)), ring_(std::make_shared<FlightRing>(std::move(ring))) {}
 
     Work submit(CollectiveCall call, Stream stream);
     void barrier();
     void group_start();
     Work group_end(Stream stream);
-    /// Waits for what is queued, and throws what the last of it failed with: before calls that have no stream.
-    void drain();
+    /// What is no CollectiveCall and has no stream: after what is queued, and recorded as `call`.
+    template <class Run>
+    auto run(const FlightCall& call, Run run) {
+        FlightRing::Entry entry = begin(call);
+        try {
+            auto result = run(*backend_);
+            ring_->end(entry, false);
+            return result;
+        } catch (...) {
+            fail(entry);
+        }
+    }
+    /// Of a group that was made of this one: "world/1.rest", all ranks alike. The number grows with each call.
+    std::string name_part(const std::string& part) {
+        return ring_->name() + "/" + std::to_string(++parts_) + "." + part;
+    }
+    /// Nobody is to learn any more what became of them: the group was lost.
+    void forget_queued() noexcept { last_.reset(); }
+    const FlightRing& ring() const noexcept { return *ring_; }
+    void set_label(std::string_view label) noexcept { ring_->set_label(label); }
 
 private:
-    Work enqueue(CpuQueue& queue, std::function<void(CommunicatorBackend&)> start);
+    using Entries = std::vector<FlightRing::Entry>;
+
+    void drain();
+    FlightRing::Entry begin(const FlightCall& call);
+    [[noreturn]] void fail(FlightRing::Entry& entry);
+    Work enqueue(CpuQueue& queue, Entries entries, std::function<void(CommunicatorBackend&)> start);
 
     std::shared_ptr<CommunicatorBackend> backend_;
+    std::shared_ptr<FlightRing> ring_;
     std::shared_ptr<QueuedWork> last_;  // the newest queued call
+    int parts_ = 0;
     bool grouping_ = false;
     std::vector<CollectiveCall> group_;
     Stream group_stream_;

@@ -20,9 +20,14 @@ BlockCounts ragged(CollectiveKind kind, std::span<const std::size_t> counts, int
 
 }  // namespace
 
-Communicator::Communicator(std::shared_ptr<CommunicatorBackend> backend) : backend_(std::move(backend)) {
+Communicator::Communicator(std::shared_ptr<CommunicatorBackend> backend) : Communicator(std::move(backend), {}, {}) {}
+
+Communicator::Communicator(std::shared_ptr<CommunicatorBackend> backend, std::shared_ptr<FlightRecorder> recorder,
+                           const std::string& name)
+    : backend_(std::move(backend)) {
     if (!backend_) throw Error(ErrorCode::invalid_argument, "Communicator: the backend is null");
-    dispatcher_ = std::make_shared<CallDispatcher>(backend_);
+    FlightRing ring(std::move(recorder), name, backend_->rank(), backend_->size(), backend_->name());
+    dispatcher_ = std::make_shared<CallDispatcher>(backend_, std::move(ring));
 }
 
 int Communicator::rank() const noexcept { return backend_->rank(); }
@@ -171,6 +176,9 @@ Work Communicator::recv(void* buffer, std::size_t count, DataType type, int peer
     return submit({.kind = CollectiveKind::recv, .recv = buffer, .count = count, .type = type, .root = peer}, stream);
 }
 
+void Communicator::set_label(std::string_view label) noexcept { dispatcher_->set_label(label); }
+std::string_view Communicator::label() const noexcept { return dispatcher_->ring().label(); }
+
 void Communicator::barrier() { dispatcher_->barrier(); }
 
 void Communicator::group_start() { dispatcher_->group_start(); }
@@ -181,15 +189,17 @@ Work Communicator::group_end(Stream stream) {
 }
 
 CommunicatorBuffer Communicator::allocate(std::size_t bytes) {
-    dispatcher_->drain();
-    return {backend_->allocate(bytes), bytes};
+    return {dispatcher_->run(flight_call(flight::Kind::allocate, bytes),
+                             [&](CommunicatorBackend& backend) { return backend.allocate(bytes); }),
+            bytes};
 }
 
 std::optional<Communicator> Communicator::split(int color, int key) {
-    dispatcher_->drain();
-    auto part = backend_->split(color, key);
+    auto part = dispatcher_->run(flight_call(flight::Kind::split),
+                                 [&](CommunicatorBackend& backend) { return backend.split(color, key); });
+    const std::string name = dispatcher_->name_part(std::to_string(color));
     if (!part) return std::nullopt;
-    return Communicator(std::move(part));
+    return Communicator(std::move(part), dispatcher_->ring().recorder(), name);
 }
 
 Communicator Communicator::shrink(std::span<const int> lost_ranks) {
@@ -200,7 +210,10 @@ Communicator Communicator::shrink(std::span<const int> lost_ranks) {
         if (one < 0 || one >= size() || one == rank())
             throw Error(ErrorCode::invalid_argument,
                         "shrink: rank " + std::to_string(one) + " cannot be lost to rank " + std::to_string(rank()));
-    return Communicator(backend_->shrink(lost));
+    dispatcher_->forget_queued();
+    auto rest = dispatcher_->run(flight_call(flight::Kind::shrink),
+                                 [&](CommunicatorBackend& backend) { return backend.shrink(lost); });
+    return Communicator(std::move(rest), dispatcher_->ring().recorder(), dispatcher_->name_part("rest"));
 }
 
 void Communicator::abort(const std::string& reason) { backend_->abort(reason); }

@@ -2,6 +2,7 @@
 #include "comm/backend_choice.hpp"
 #include "comm/self/self_backend.hpp"
 #include "comm/shm/shm_backend.hpp"
+#include "session/flight_recorder.hpp"
 
 #if AUTOLAUNCH_HAVE_MPI
 #include "comm/mpi/mpi_backend.hpp"
@@ -14,6 +15,8 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <string>
+#include <utility>
 
 namespace autolaunch {
 namespace {
@@ -60,13 +63,18 @@ Communicator Communicator::world(Session& session, const CommunicatorOptions& op
                     fmt::format("the communicator's timeout is {} ms", options.timeout.count()),
                     "give a time above zero");
     }
+    const auto record = [&](std::shared_ptr<CommunicatorBackend> backend) {
+        auto recorder = session.flight_recorder();
+        const std::string name = recorder ? recorder->name_world() : std::string();
+        return Communicator(std::move(backend), std::move(recorder), name);
+    };
     switch (choose_backend(options.backend, session.info(), kMpiBuiltIn)) {
         case BackendChoice::self:
-            return Communicator(std::make_shared<SelfBackend>());
+            return record(std::make_shared<SelfBackend>());
         case BackendChoice::shm:
-            return Communicator(make_shm(session, options.timeout));
+            return record(make_shm(session, options.timeout));
         case BackendChoice::mpi:
-            return Communicator(make_mpi(session.info(), options.timeout));
+            return record(make_mpi(session.info(), options.timeout));
     }
     throw Error(ErrorCode::unsupported, "no backend was chosen");
 }

@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <thread>
+#include <utility>
 
 namespace autolaunch::session {
 namespace {
@@ -54,10 +56,40 @@ void AgentLine::announce(const RankMessage& message) {
     flush();
 }
 
+void AgentLine::announce(const RankMessage& message, UniqueFd file) {
+    file_ = std::move(file);
+    file_at_ = output_.size();
+    announce(message);
+}
+
+// A descriptor goes with the first byte of the send that carries it.
+long AgentLine::send_some(std::size_t sent) {
+    const bool with_file = file_ && file_at_ == sent;
+    const std::size_t end = file_ && !with_file ? file_at_ : output_.size();
+    iovec bytes{output_.data() + sent, end - sent};
+    msghdr message{};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+    if (with_file) {
+        message.msg_control = control.data();
+        message.msg_controllen = control.size();
+        cmsghdr* const header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        const int fd = file_.get();
+        std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    }
+    const ssize_t count = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+    if (with_file && count > 0) file_.reset();
+    return count;
+}
+
 void AgentLine::flush() {
     std::size_t sent = 0;
     while (connected() && sent < output_.size()) {
-        const ssize_t count = ::send(socket_.get(), output_.data() + sent, output_.size() - sent, MSG_NOSIGNAL);
+        const ssize_t count = send_some(sent);
         if (count >= 0) {
             sent += static_cast<std::size_t>(count);
         } else if (errno == EAGAIN) {
@@ -68,6 +100,7 @@ void AgentLine::flush() {
         }
     }
     output_.erase(0, sent);
+    file_at_ -= std::min(file_at_, sent);
 }
 
 std::optional<AgentMessage> AgentLine::poll() {

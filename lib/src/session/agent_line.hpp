@@ -22,6 +22,8 @@ public:
     void report(const RankMessage& message);
     /// Never dropped while the agent lives: for what is sent once.
     void announce(const RankMessage& message);
+    /// The same, with a descriptor beside it. Once.
+    void announce(const RankMessage& message, UniqueFd file);
     /// The next thing the agent asked for.
     std::optional<AgentMessage> poll();
     bool connected() const { return static_cast<bool>(socket_); }
@@ -32,8 +34,12 @@ private:
     void receive();
     void hang_up();
 
+    long send_some(std::size_t sent);
+
     UniqueFd socket_;
     std::string output_;
+    UniqueFd file_;  // goes with the byte at file_at_ of output_
+    std::size_t file_at_ = 0;
     std::string input_;
 };
 

@@ -18,6 +18,7 @@
 #include <asio/steady_timer.hpp>
 #include <asio/write.hpp>
 #include <cerrno>
+#include <cstring>
 #include <exception>
 #include <optional>
 #include <set>
@@ -28,6 +29,7 @@ namespace {
 
 using Protocol = asio::local::stream_protocol;
 constexpr std::size_t kMaxPendingBytes = 256U << 10;
+constexpr std::size_t kMostDescriptors = 4;  // of one receipt; the kernel drops the rest
 
 void check_directory(const std::filesystem::path& directory) {
     struct stat found {};
@@ -67,10 +69,34 @@ struct Connection {
     std::string output;  // waits for `sending` to be gone
     std::string sending;
     std::optional<SessionPeer> peer;  // once it said hello
+    UniqueFd file;                    // came with the bytes of a line that is still to be taken
     int kernel_pid = 0;
     bool open = true;
 };
 using ConnectionPtr = std::shared_ptr<Connection>;
+
+/// recvmsg(2), with the last descriptor that came; all others are closed.
+ssize_t receive(Connection& connection) {
+    iovec bytes{connection.bytes.data(), connection.bytes.size()};
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostDescriptors)> control{};
+    msghdr message{};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t count = ::recvmsg(connection.socket.native_handle(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (count < 0) return count;
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+        const std::size_t descriptors = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (std::size_t i = 0; i < descriptors; ++i) {
+            int fd = -1;
+            std::memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
+            connection.file.reset(fd);
+        }
+    }
+    return count;
+}
 
 }  // namespace
 
@@ -122,12 +148,13 @@ void SessionServer::Impl::start(Protocol::socket socket) {
 }
 
 void SessionServer::Impl::read_more(const ConnectionPtr& connection) {
-    connection->socket.async_read_some(
-        asio::buffer(connection->bytes),
-        [self = shared_from_this(), connection](const asio::error_code& error, std::size_t count) {
+    connection->socket.async_wait(
+        Protocol::socket::wait_read, [self = shared_from_this(), connection](const asio::error_code& error) {
             if (!connection->open) return;
-            if (error) return self->close(connection);
-            connection->input.append(connection->bytes.data(), count);
+            const ssize_t count = error ? 0 : receive(*connection);
+            if (count < 0 && (errno == EAGAIN || errno == EINTR)) return self->read_more(connection);
+            if (count <= 0) return self->close(connection);
+            connection->input.append(connection->bytes.data(), static_cast<std::size_t>(count));
             self->take_lines(connection);
             if (connection->open) self->read_more(connection);
         });
@@ -145,7 +172,11 @@ void SessionServer::Impl::take_lines(const ConnectionPtr& connection) {
         } catch (const Error&) {
             return close(connection);
         }
-        if (message) deliver(*connection, *message);
+        if (!message) continue;
+        if (auto* const recorder = std::get_if<session::Recorder>(&*message)) {
+            if (connection->file) recorder->file = std::make_shared<UniqueFd>(std::move(connection->file));
+        }
+        deliver(*connection, *message);
     }
 }
 

@@ -4,12 +4,14 @@
 #include "base/file_io.hpp"
 #include "session/agent_line.hpp"
 #include "session/environment.hpp"
+#include "session/flight_recorder.hpp"
 #include "session/node_store.hpp"
 #include "session/store_place.hpp"
 #include "store/hosted_store.hpp"
 
 #include <autolaunch/error.hpp>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <exception>
@@ -59,6 +61,7 @@ public:
     void report(const session::RankMessage& message);
     bool stop_requested();
     bool checkpoint_requested();
+    std::shared_ptr<FlightRecorder> flight_recorder();
 
 private:
     StoreOptions store_options() const;
@@ -80,6 +83,7 @@ private:
     bool said_handles_stop_ = false;
     bool stop_requested_ = false;
     int checkpoints_requested_ = 0;
+    std::shared_ptr<FlightRecorder> recorder_;
 };
 
 Session::Impl::Impl(Environment environment, RankInfo info)
@@ -211,6 +215,19 @@ bool Session::Impl::checkpoint_requested() {
     return true;
 }
 
+std::shared_ptr<FlightRecorder> Session::Impl::flight_recorder() {
+    const std::lock_guard lock(line_mutex_);
+    if (recorder_) return recorder_;
+    try {
+        recorder_ = FlightRecorder::create(info_.rank, info_.generation);
+    } catch (const Error&) {
+        return nullptr;  // training goes on without
+    }
+    const int copy = line_ && recorder_->file() ? ::fcntl(recorder_->file().get(), F_DUPFD_CLOEXEC, 0) : -1;
+    if (copy >= 0) line_->announce(session::Recorder{static_cast<int>(flight::kLayoutVersion)}, UniqueFd(copy));
+    return recorder_;
+}
+
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
@@ -234,6 +251,7 @@ void Session::report_checkpoint(std::int64_t step, const std::filesystem::path& 
 }
 
 void Session::report_message(const std::string& text) { impl_->report(session::Message{text}); }
+std::shared_ptr<FlightRecorder> Session::flight_recorder() { return impl_->flight_recorder(); }
 bool Session::stop_requested() { return impl_->stop_requested(); }
 bool Session::checkpoint_requested() { return impl_->checkpoint_requested(); }
 const std::filesystem::path& Session::run_dir() const noexcept { return impl_->run_dir(); }

@@ -51,6 +51,7 @@ json to_json(const Checkpoint& checkpoint) {
 }
 json to_json(const Message& message) { return {{"type", "message"}, {"text", message.text}}; }
 json to_json(const HandlesStop&) { return {{"type", "handles_stop"}}; }
+json to_json(const Recorder& recorder) { return {{"type", "recorder"}, {"layout", recorder.layout}}; }
 json to_json(const Stop& stop) {
     return {{"type", "stop"}, {"reason", stop.reason}, {"grace_seconds", from_number(stop.grace_seconds)}};
 }
@@ -137,6 +138,7 @@ std::optional<RankMessage> parse_rank_line(std::string_view line) {
         }
         if (type == "message") return Message{fields.at("text").get<std::string>()};
         if (type == "handles_stop") return HandlesStop{};
+        if (type == "recorder") return Recorder{to_small(fields.at("layout"))};
         return std::nullopt;
     });
 }

@@ -1,15 +1,20 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 
+namespace autolaunch {
+class UniqueFd;
+}
+
 /// The lines between a rank and its node's agent: docs/session-protocol.md. Pure.
 namespace autolaunch::session {
 
-inline constexpr int kProtocol = 1;
+inline constexpr int kProtocol = 2;
 inline constexpr std::size_t kMaxLineBytes = 64U << 10;  // the newline included
 
 // A rank's messages.
@@ -36,7 +41,12 @@ struct Message {
     std::string text;
 };
 struct HandlesStop {};
-using RankMessage = std::variant<Hello, Step, Checkpoint, Message, HandlesStop>;
+/// The rank's flight recorder, whose descriptor goes with the line's first byte.
+struct Recorder {
+    int layout = 0;
+    std::shared_ptr<UniqueFd> file = {};  ///< beside the line, not in it; null when none came
+};
+using RankMessage = std::variant<Hello, Step, Checkpoint, Message, HandlesStop, Recorder>;
 
 // The agent's messages.
 struct Stop {

@@ -16,6 +16,7 @@ namespace autolaunch {
 class Session;
 class CommunicatorBackend;  // private: lib/src/comm/backend.hpp
 class CallDispatcher;       // private: lib/src/comm/call_dispatcher.hpp
+class FlightRecorder;       // private: lib/src/session/flight_recorder.hpp
 struct CollectiveCall;      // private: lib/src/comm/call.hpp
 
 struct CommunicatorOptions {
@@ -97,6 +98,12 @@ public:
     int size() const noexcept;
     std::string_view backend() const noexcept;  ///< "self", "shm", "mpi", …
 
+    /// What the calls from here on are for, such as "h.3 gradients": the flight recorder shows it with each. Cut at 64
+    /// bytes; empty for nothing. Of all handles of the group.
+    void set_label(std::string_view label) noexcept;
+    /// Valid until the next set_label().
+    std::string_view label() const noexcept;
+
     /// recv[i] = op over ranks of send[i], for i < count; equal to the last bit on all ranks.
     Work all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op, Stream stream = {});
     /// The same, in the root's recv only; others may pass null.
@@ -173,6 +180,8 @@ public:
     bool any_rank(bool value) { return all_reduce_value<std::uint8_t>(value ? 1 : 0, ReduceOp::max) != 0; }
 
 private:
+    Communicator(std::shared_ptr<CommunicatorBackend> backend, std::shared_ptr<FlightRecorder> recorder,
+                 const std::string& name);
     Work submit(CollectiveCall&& call, Stream stream);
 
     std::shared_ptr<CommunicatorBackend> backend_;
