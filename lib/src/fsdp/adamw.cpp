@@ -83,7 +83,10 @@ public:
             if (moments.unit->gradient_reduced())
                 sum += sum_of_squares(moments.unit->gradient_shard(), moments.unit->shard_elements());
         }
-        if (engine->options.strategy != ShardingStrategy::no_shard) sum = engine->world.all_reduce_value(sum);
+        if (engine->options.strategy != ShardingStrategy::no_shard) {
+            const ScopedLabel label(engine->world, "optimizer", "gradient norm");
+            sum = engine->world.all_reduce_value(sum);
+        }
         return std::sqrt(sum);
     }
 

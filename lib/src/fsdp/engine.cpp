@@ -50,6 +50,17 @@ void Engine::require_finalized(const char* doing) const {
         throw Error(ErrorCode::invalid_argument, std::string(doing) + " needs a finalized model", "call finalize()");
 }
 
+ScopedLabel::ScopedLabel(Communicator& world, std::string_view unit, std::string_view what)
+    : world_(world), before_bytes_(world.label().copy(before_.data(), before_.size())) {
+    std::array<char, 64> label{};
+    const std::size_t unit_bytes = unit.copy(label.data(), label.size() - what.size() - 1);
+    label[unit_bytes] = ' ';
+    const std::size_t what_bytes = what.copy(label.data() + unit_bytes + 1, what.size());
+    world_.set_label({label.data(), unit_bytes + 1 + what_bytes});
+}
+
+ScopedLabel::~ScopedLabel() { world_.set_label({before_.data(), before_bytes_}); }
+
 void require_supported(const ShardedModelOptions& options) {
     const bool strategy_ok =
         options.strategy == ShardingStrategy::full_shard || options.strategy == ShardingStrategy::no_shard;

@@ -5,7 +5,10 @@
 #include <autolaunch/comm/communicator.hpp>
 #include <autolaunch/fsdp/sharded_model.hpp>
 
+#include <array>
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace autolaunch::fsdp {
@@ -30,6 +33,20 @@ struct Engine {
     void require_equal(std::uint64_t value, const std::string& what, const std::string& hint);
     /// Throws Error{invalid_argument} before finalize().
     void require_finalized(const char* doing) const;
+};
+
+/// The model's calls in the flight recorder, "h.3 gradients"; then the trainer's own label is back.
+class ScopedLabel {
+public:
+    ScopedLabel(Communicator& world, std::string_view unit, std::string_view what);
+    ScopedLabel(const ScopedLabel&) = delete;
+    ScopedLabel& operator=(const ScopedLabel&) = delete;
+    ~ScopedLabel();
+
+private:
+    Communicator& world_;
+    std::array<char, 64> before_{};
+    std::size_t before_bytes_;
 };
 
 /// Throws Error{unsupported} for what this build cannot do, naming what it can.

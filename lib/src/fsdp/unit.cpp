@@ -40,6 +40,7 @@ void Unit::Impl::unshard() {
         engine_.observe({UnitAction::gather, index_});
         if (layout_.world_size() > 1) {
             AlignedBuffer arena = engine_.pool.take();
+            const ScopedLabel label(engine_.world, name_, "parameters");
             engine_.world.all_gather(parameters_.floats(), arena.floats(), shard_elements(), DataType::f32).wait();
             gathered_ = std::move(arena);
         }
@@ -82,6 +83,7 @@ void Unit::Impl::sum_over_ranks(float* whole) {
     const std::size_t count = shard_elements();
     const bool replicated = engine_.options.strategy == ShardingStrategy::no_shard;
     float* summed = gradient_reduced_ ? whole + static_cast<std::size_t>(shard_rank()) * count : gradients_.floats();
+    const ScopedLabel label(engine_.world, name_, "gradients");
     if (replicated) {
         engine_.world.all_reduce(whole, summed, count, DataType::f32, ReduceOp::sum).wait();
     } else {
