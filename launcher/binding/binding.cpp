@@ -215,6 +215,19 @@ void note_idle_cpus(const NodeTopology& topology, const std::vector<CpuList>& se
     notes.push_back(fmt::format("CPUs {} stay idle: {}", format_list(idle), why));
 }
 
+// A saved machine need not tell its CPUs.
+BindingPlan bind_nowhere(const std::vector<int>& gpus, int rank_count) {
+    BindingPlan plan;
+    plan.warnings.push_back("this machine's CPUs are not told: ranks are not bound");
+    for (int local_rank = 0; local_rank < rank_count; ++local_rank) {
+        RankBinding& rank = plan.ranks.emplace_back();
+        rank.local_rank = local_rank;
+        if (local_rank < static_cast<int>(gpus.size())) rank.gpu = local_rank;
+        rank.reason = "no CPU is told: not bound";
+    }
+    return plan;
+}
+
 }  // namespace
 
 std::optional<BindingMode> binding_mode_from(std::string_view word) {
@@ -231,6 +244,7 @@ std::string_view binding_mode_name(BindingMode mode) {
 
 BindingPlan bind_ranks(const NodeTopology& topology, const std::vector<int>& gpus, int rank_count, BindingMode mode,
                        const std::vector<std::vector<int>>& inherited, const std::vector<std::string>& list) {
+    if (topology.allowed_cpus.empty() && mode != BindingMode::list) return bind_nowhere(gpus, rank_count);
     const bool by_socket = mode == BindingMode::socket;
     const bool by_place = mode != BindingMode::none && mode != BindingMode::list;
     auto [ranks, warnings, notes] =

@@ -37,9 +37,10 @@ struct BindingPlan {
 ///   exclusive     a part of their cores for itself alone (binding/exclusive.hpp); shared where cores are too few
 ///   list          what `list` says of each rank (binding/binding_list.hpp, which throws for what it cannot be)
 ///   none          nothing is bound
-/// Where that is all that is allowed, or a GPU's NUMA node is unknown, `cpus` stays empty: the mask is left alone.
-/// `gpus` are the usable ones, as positions in topology.gpus, in the order the ranks see them. Where each rank is
-/// started in a task with CPUs of its own, those are its `inherited` mask, and it gets none beyond them.
+/// Where that is all that is allowed, or a GPU's NUMA node is unknown, or no CPU is told (a saved machine), `cpus`
+/// stays empty: the mask is left alone. `gpus` are the usable ones, as positions in topology.gpus, in the order the
+/// ranks see them. Where each rank is started in a task with CPUs of its own, those are its `inherited` mask, and it
+/// gets none beyond them.
 BindingPlan bind_ranks(const NodeTopology& topology, const std::vector<int>& gpus, int rank_count, BindingMode mode,
                        const std::vector<std::vector<int>>& inherited = {}, const std::vector<std::string>& list = {});
 

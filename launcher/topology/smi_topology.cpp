@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "topology/capture_parts.hpp"
+#include "topology/natural_order.hpp"
 #include "topology/system_files.hpp"
 
 #include <fmt/format.h>
@@ -299,6 +300,8 @@ NodeTopology SmiReader::read(std::string_view text) {
     for (const Row& row : rows_) add_gpu(row);
     add_hcas();
     for (const Row& row : rows_) tell_paths(row);
+    std::stable_sort(result_.hcas.begin(), result_.hcas.end(),
+                     [](const Hca& a, const Hca& b) { return natural_less(a.name, b.name); });
     add_numa_nodes();
     count_cpus_as_cores(result_);
     add_notes();

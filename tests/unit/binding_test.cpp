@@ -133,6 +133,26 @@ TEST_CASE("node: all allowed CPUs of the GPU's NUMA node, and its memory") {
     CHECK(plan.warnings.empty());
 }
 
+TEST_CASE("a saved machine that tells no CPUs: nothing is bound, and a warning") {
+    NodeTopology topology = make_machine({.gpus = 2});
+    topology.allowed_cpus.clear();
+    topology.cores.clear();
+    topology.numa_nodes.clear();
+    for (Gpu& gpu : topology.gpus) gpu.local_cpus.clear();
+    for (const BindingMode mode : kModes)
+        for (const auto& gpus : {all_gpus(topology), std::vector<int>{}}) {
+            const BindingPlan plan = bind_ranks(topology, gpus, 3, mode);
+            REQUIRE(plan.ranks.size() == 3);
+            CHECK(plan.warnings == std::vector<std::string>{"this machine's CPUs are not told: ranks are not bound"});
+            CHECK(plan.ranks[1].gpu == (gpus.empty() ? std::nullopt : std::optional(1)));
+            CHECK(plan.ranks[2].gpu == std::nullopt);
+            for (const RankBinding& rank : plan.ranks) {
+                CHECK(rank.cpus.empty());
+                CHECK(rank.physical_cores == 1);
+            }
+        }
+}
+
 TEST_CASE("one NUMA node: the inherited mask is left alone") {
     const auto topology = make_machine({.packages = 1, .cores_per_l3 = 8, .gpus = 2});
     const BindingPlan plan = bind_ranks(topology, all_gpus(topology), 2, BindingMode::node);

@@ -1,5 +1,6 @@
 // What fuzzers check holds for their seeds, in every build.
 
+#include "../fuzz/capture_check.hpp"
 #include "../fuzz/session_line_check.hpp"
 #include "../fuzz/store_relay_check.hpp"
 #include "../fuzz/store_request_check.hpp"
@@ -58,4 +59,23 @@ TEST_CASE("every seed of the store's fuzzer is whole requests, and stays consist
         }
     }
     CHECK(files >= 4);
+}
+
+TEST_CASE("a saved machine's file is a machine or refused, with any byte changed or the rest cut off") {
+    std::size_t machines = 0;
+    for (const char* folder : {"tests/data/topology", "tests/fuzz/seeds/capture"})
+        for (const auto& entry :
+             std::filesystem::directory_iterator(std::filesystem::path(AUTOLAUNCH_SOURCE_DIR) / folder)) {
+            const std::string bytes = read_file(entry.path());
+            INFO(entry.path().string());
+            if (!launcher::capture::check_capture_bytes(bytes)) continue;  // hwloc's, and the README
+            ++machines;
+            for (std::size_t at = 0; at < bytes.size(); ++at) {
+                std::string changed = bytes;
+                changed[at] = static_cast<char>(changed[at] ^ 1 << at % 7);
+                launcher::capture::check_capture_bytes(changed);
+                launcher::capture::check_capture_bytes(std::string_view(bytes).substr(0, at));
+            }
+        }
+    CHECK(machines >= 7);
 }
