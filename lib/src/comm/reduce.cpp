@@ -1,154 +1,84 @@
 #include "comm/reduce.hpp"
 
+#include "comm/reduce_kernels.hpp"
+
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <type_traits>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 
 namespace autolaunch {
 namespace {
 
-using Kind = ReduceOp::Kind;
+constexpr std::size_t kLine = 64;
 
-template <class T>
-constexpr bool kIsHalf = std::is_same_v<T, bfloat16> || std::is_same_v<T, float16>;
+struct Sets {
+    std::array<const ReduceKernelSet*, 3> sets{};
+    std::size_t count = 0;
 
-/// What a type is accumulated in: halves in f32; integers as unsigned ones where they may wrap.
-template <class T, Kind kind>
-struct Accumulator {
-    static constexpr bool wraps = std::is_integral_v<T> && kind != Kind::min && kind != Kind::max;
-    using type = typename std::conditional_t<wraps, std::make_unsigned<T>, std::type_identity<T>>::type;
-};
-template <Kind kind>
-struct Accumulator<bfloat16, kind> {
-    using type = float;
-};
-template <Kind kind>
-struct Accumulator<float16, kind> {
-    using type = float;
+    Sets() {
+        for (const ReduceKernelSet* set : {avx512_reduce_kernels(), avx2_reduce_kernels(), &plain_reduce_kernels()})
+            if (set != nullptr) sets[count++] = set;
+    }
 };
 
-template <Kind kind, class A>
-A combine(A a, A b) {
-    if constexpr (kind == Kind::min) return b < a ? b : a;
-    if constexpr (kind == Kind::max) return a < b ? b : a;
-    if constexpr (kind == Kind::prod) return static_cast<A>(a * b);
-    return static_cast<A>(a + b);
+const Sets& available() {
+    static const Sets sets;
+    return sets;
 }
 
-// The accumulators of one block stay in the first-level cache between the inputs, and stand between inputs and outputs,
-// so that the two may be the same memory and the loops still vectorise.
-constexpr std::size_t kBlockElements = 1024;
-
-template <class T, Kind kind>
-class BlockReducer {
-public:
-    using A = typename Accumulator<T, kind>::type;
-    using Block = std::array<A, kBlockElements>;
-
-    explicit BlockReducer(const ReduceBuffers& buffers)
-        : buffers_(buffers), ranks_(buffers.ranks == 0 ? buffers.inputs.size() : buffers.ranks) {}
-
-    void run(std::size_t begin, std::size_t count) {
-        Block sum;
-        reduce(0, buffers_.inputs.size(), begin, count, sum);
-        for (void* output : buffers_.outputs) store(sum, static_cast<T*>(output) + begin, count);
-    }
-
-private:
-    // Inputs first to last - 1, into `sum`.
-    void reduce(std::size_t first, std::size_t last, std::size_t begin, std::size_t count, Block& sum) {
-        if (last - first == 1) return load(first, begin, count, sum);
-        const std::size_t middle = first + std::bit_floor(last - first - 1);
-        reduce(first, middle, begin, count, sum);
-        Block right;
-        reduce(middle, last, begin, count, right);
-        for (std::size_t i = 0; i < count; ++i) sum[i] = combine<kind>(sum[i], right[i]);
-    }
-
-    void load(std::size_t index, std::size_t begin, std::size_t count, Block& block) {
-        const T* input = static_cast<const T*>(buffers_.inputs[index]) + begin;
-        if constexpr (kind == Kind::pre_multiplied_sum) {
-            const double factor = buffers_.factors[index];
-            if constexpr (std::is_integral_v<T>) {
-                for (std::size_t i = 0; i < count; ++i)
-                    block[i] = static_cast<A>(static_cast<A>(input[i]) * static_cast<A>(static_cast<T>(factor)));
-            } else {
-                for (std::size_t i = 0; i < count; ++i) block[i] = static_cast<A>(input[i]) * static_cast<A>(factor);
-            }
-        } else {
-            for (std::size_t i = 0; i < count; ++i) block[i] = static_cast<A>(input[i]);
-        }
-    }
-
-    void store(const Block& block, T* output, std::size_t count) {
-        if constexpr (kind == Kind::avg) {
-            if constexpr (std::is_integral_v<T>) {
-                for (std::size_t i = 0; i < count; ++i)
-                    output[i] = static_cast<T>(static_cast<T>(block[i]) / static_cast<T>(ranks_));
-            } else {
-                for (std::size_t i = 0; i < count; ++i) output[i] = T(block[i] / static_cast<A>(ranks_));
-            }
-        } else {
-            for (std::size_t i = 0; i < count; ++i) output[i] = T(block[i]);
-        }
-    }
-
-    const ReduceBuffers& buffers_;
-    std::size_t ranks_;
-};
-
-template <class T, Kind kind>
-void reduce_all(const ReduceBuffers& buffers, std::size_t count) {
-    BlockReducer<T, kind> reducer(buffers);
-    for (std::size_t begin = 0; begin < count; begin += kBlockElements) {
-        reducer.run(begin, std::min(kBlockElements, count - begin));
-    }
-}
-
-template <class T>
-void reduce_typed(const ReduceBuffers& buffers, std::size_t count, ReduceOp op) {
-    switch (op.kind()) {
-        case Kind::sum:
-            return reduce_all<T, Kind::sum>(buffers, count);
-        case Kind::avg:
-            return reduce_all<T, Kind::avg>(buffers, count);
-        case Kind::min:
-            return reduce_all<T, Kind::min>(buffers, count);
-        case Kind::max:
-            return reduce_all<T, Kind::max>(buffers, count);
-        case Kind::prod:
-            return reduce_all<T, Kind::prod>(buffers, count);
-        case Kind::pre_multiplied_sum:
-            return reduce_all<T, Kind::pre_multiplied_sum>(buffers, count);
-    }
+// Elements before the first output is at a cache line, where streaming can begin.
+std::size_t elements_to_line(const ReduceBuffers& buffers, DataType type) {
+    const auto address = reinterpret_cast<std::uintptr_t>(buffers.outputs.front());
+    return (kLine - address % kLine) % kLine / size_of(type);
 }
 
 }  // namespace
 
+std::span<const ReduceKernelSet* const> reduce_kernel_sets() { return {available().sets.data(), available().count}; }
+
+void reduce_with(const ReduceKernelSet& set, const ReduceBuffers& buffers, std::size_t count, DataType type,
+                 ReduceOp op) {
+    const auto type_index = static_cast<std::size_t>(type), op_index = static_cast<std::size_t>(op.kind());
+    const ReduceKernel plain = plain_reduce_kernels().kernels[type_index][op_index];
+    const std::size_t ranks = buffers.ranks == 0 ? buffers.inputs.size() : buffers.ranks;
+    std::size_t done = 0;
+    if (buffers.stream && !buffers.outputs.empty())
+        done = plain({buffers, 0, std::min(count, elements_to_line(buffers, type)), ranks});
+    done += set.kernels[type_index][op_index]({buffers, done, count - done, ranks});
+    if (done < count) plain({buffers, done, count - done, ranks});
+}
+
 void reduce_elements(const ReduceBuffers& buffers, std::size_t count, DataType type, ReduceOp op) {
-    switch (type) {
-        case DataType::f32:
-            return reduce_typed<float>(buffers, count, op);
-        case DataType::f64:
-            return reduce_typed<double>(buffers, count, op);
-        case DataType::bf16:
-            return reduce_typed<bfloat16>(buffers, count, op);
-        case DataType::f16:
-            return reduce_typed<float16>(buffers, count, op);
-        case DataType::i8:
-            return reduce_typed<std::int8_t>(buffers, count, op);
-        case DataType::i32:
-            return reduce_typed<std::int32_t>(buffers, count, op);
-        case DataType::i64:
-            return reduce_typed<std::int64_t>(buffers, count, op);
-        case DataType::u8:
-            return reduce_typed<std::uint8_t>(buffers, count, op);
-        case DataType::u32:
-            return reduce_typed<std::uint32_t>(buffers, count, op);
-        case DataType::u64:
-            return reduce_typed<std::uint64_t>(buffers, count, op);
+    reduce_with(*available().sets.front(), buffers, count, type, op);
+}
+
+void stream_bytes(void* to, const void* from, std::size_t bytes) {
+#if defined(__x86_64__)
+    auto* out = static_cast<std::byte*>(to);
+    const auto* in = static_cast<const std::byte*>(from);
+    const std::size_t head = std::min(bytes, (kLine - reinterpret_cast<std::uintptr_t>(out) % kLine) % kLine);
+    std::memcpy(out, in, head);
+    std::size_t at = head;
+    for (; at + kLine <= bytes; at += kLine) {
+        const auto* from_line = reinterpret_cast<const __m128i*>(in + at);
+        auto* to_line = reinterpret_cast<__m128i*>(out + at);
+        const __m128i a = _mm_loadu_si128(from_line), b = _mm_loadu_si128(from_line + 1);
+        const __m128i c = _mm_loadu_si128(from_line + 2), d = _mm_loadu_si128(from_line + 3);
+        _mm_stream_si128(to_line, a);
+        _mm_stream_si128(to_line + 1, b);
+        _mm_stream_si128(to_line + 2, c);
+        _mm_stream_si128(to_line + 3, d);
     }
+    std::memcpy(out + at, in + at, bytes - at);
+    _mm_sfence();  // others may look for the copy as soon as they are told
+#else
+    std::memcpy(to, from, bytes);
+#endif
 }
 
 }  // namespace autolaunch

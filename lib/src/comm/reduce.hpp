@@ -1,6 +1,7 @@
 #pragma once
 // Element-wise reduction on the CPU, for backends that reduce by themselves.
 #include <autolaunch/comm/types.hpp>
+#include <autolaunch/export.hpp>
 
 #include <cstddef>
 #include <span>
@@ -12,6 +13,8 @@ struct ReduceBuffers {
     std::span<const double> factors = {};  ///< of pre_multiplied_sum, one for each input; else empty
     std::span<void* const> outputs;        ///< each gets the result; may be an input, at the same place
     std::size_t ranks = 0;                 ///< what avg divides by; 0: as many as there are inputs
+    /// Past the caches: for outputs that nobody reads soon, and that are not inputs.
+    bool stream = false;
 };
 
 /// outputs[k][i] = inputs[0][i] op inputs[1][i] op …, for i < count and every output, pairwise: ((0 + 1) + (2 + 3)) +
@@ -19,5 +22,8 @@ struct ReduceBuffers {
 /// Pure; the result depends on the order of inputs alone, so whoever computes an element gets the same bits, on every
 /// kind of CPU.
 void reduce_elements(const ReduceBuffers& buffers, std::size_t count, DataType type, ReduceOp op);
+
+/// memcpy() past the caches: for large copies that nobody reads soon.
+AUTOLAUNCH_API void stream_bytes(void* to, const void* from, std::size_t bytes);
 
 }  // namespace autolaunch
