@@ -233,6 +233,7 @@ void apply_options(const JobOptions& options, JobSpec& spec, std::vector<std::st
     if (options.log_dir) spec.run_dir = *options.log_dir;
     if (options.local_ranks_filter) spec.logging.local_ranks_filter = ranks_from(*options.local_ranks_filter);
     if (options.quiet) spec.logging.quiet = *options.quiet;
+    if (options.no_prefix) spec.logging.prefix = !*options.no_prefix;
     apply_streams(options, spec.logging);
     apply_rendezvous(options, spec, notes);
 }

@@ -179,7 +179,7 @@ void OptionParser::add_lint_options() {
 
 void OptionParser::add_job_options() {
     const char* group = "Ranks";
-    text("--nproc-per-node", job_.nproc_per_node, "Ranks on each node: auto, cpu, gpu or a number")
+    text("-n,--nproc-per-node", job_.nproc_per_node, "Ranks on each node: auto, cpu, gpu or a number")
         ->type_name("N")
         ->group(group);
     text(command_ == Command::plan ? "--nnodes,--nodes" : "--nnodes", job_.nnodes, "Nodes, or the range MIN:MAX")
@@ -216,6 +216,7 @@ void OptionParser::add_output_options() {
         ->group(group);
     text("--log-dir", job_.log_dir, "The run directory")->type_name("DIR")->group(group);
     flag("-q,--quiet", job_.quiet, "Leave out the lines at the start")->group(group);
+    flag("--no-prefix", job_.no_prefix, "Show the ranks' lines as they are, for programs that read them")->group(group);
 }
 
 void OptionParser::add_rendezvous_options() {

@@ -13,7 +13,7 @@ struct JobOptions {
     std::optional<std::string> nnodes, nproc_per_node, max_restarts, node_rank, master_addr, master_port, rdzv_endpoint,
         rdzv_id, rdzv_conf, redirects, tee, log_dir, local_ranks_filter, role, numa_binding, mpi, signals_to_handle,
         local_addr;
-    std::optional<bool> standalone, module, no_python, run_path, quiet;
+    std::optional<bool> standalone, module, no_python, run_path, quiet, no_prefix;
 };
 
 enum class Command { run, plan, validate, schema, topo, lint, doctor, help, version };

@@ -132,6 +132,14 @@ TEST_CASE("torchrun's options reach the job") {
     CHECK(spec.rendezvous.port == 123);
     CHECK(spec.local_addr == "10.0.0.2");
     CHECK(spec.node_rank == 0);
+    CHECK(spec.logging.prefix);
+}
+
+TEST_CASE("mpirun's -n, and lines as the ranks wrote them") {
+    const JobSpec spec = job_of({"-n", "8", "--no-prefix"}).spec;
+    CHECK(spec.resources.ranks_mode == RanksPerNode::fixed);
+    CHECK(spec.resources.ranks_per_node == 8);
+    CHECK_FALSE(spec.logging.prefix);
 }
 
 TEST_CASE("binding by a word or by a list") {
