@@ -1,56 +1,87 @@
-// The way from the environment to a measured group: Session, Communicator, sweep.
-#include "collective_perf.hpp"
+// main() of NAME_perf: from the environment to a measured group. Session, Communicator, sweep.
+#include "communicator_group.hpp"
+#include "perf_options.hpp"
+#include "perf_report.hpp"
+#include "perf_sweep.hpp"
 
-#include <autolaunch/comm/communicator.hpp>
 #include <autolaunch/error.hpp>
 #include <autolaunch/session.hpp>
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
 #include <cstdio>
 #include <exception>
+#include <optional>
+#include <stdexcept>
 
-namespace autolaunch::bench {
+using namespace autolaunch;
+
 namespace {
 
-Group group_of(Communicator& comm, Collective collective) {
-    Group group;
-    group.name = comm.backend();
-    group.rank = comm.rank();
-    group.size = comm.size();
-    group.barrier = [&comm] { comm.barrier(); };
-    group.sum = [&comm](double value) { return comm.all_reduce_value(value); };
-    if (collective == Collective::all_reduce) {
-        group.run = [&comm](const void* send, void* recv, std::size_t count, DataType type, ReduceOp op) {
-            comm.all_reduce(send, recv, count, type, op).wait();
-        };
-    } else {
-        group.run = [&comm](const void* send, void* recv, std::size_t count, DataType type, ReduceOp op) {
-            comm.reduce_scatter(send, recv, count, type, op).wait();
-        };
+// As nccl-tests: 4 is a timeout. 1 is a wrong result, 2 whatever kept it from measuring.
+constexpr int kFailed = 2;
+constexpr int kTimedOut = 4;
+
+Communicator join(Session& session, const bench::PerfOptions& options) {
+    CommunicatorOptions communicator_options;
+    communicator_options.backend = options.backend;
+    if (options.timeout_s > 0) communicator_options.timeout = std::chrono::seconds(options.timeout_s);
+    return Communicator::world(session, communicator_options);
+}
+
+int measure(Session& session, const bench::PerfOptions& options, const std::vector<std::string>& arguments) {
+    const auto& spec = bench::collective_named(AUTOLAUNCH_PERF_COLLECTIVE);
+    Communicator world = join(session, options);
+    bench::CommunicatorGroup group(world, std::make_unique<bench::HostDevice>(session.local_rank()));
+    bench::PerfReport report(options, session.rank() == 0);
+    report.open_json(arguments);
+    try {
+        return bench::PerfSweep(spec, options, group, report).run();
+    } catch (const std::exception& error) {
+        report.error(error.what());
+        throw;
     }
-    return group;
+}
+
+/// What every rank finds wrong in the same way is said once.
+bool is_everybodys(const Error& error) {
+    return error.code() == ErrorCode::invalid_argument || error.code() == ErrorCode::unsupported;
+}
+
+int run(Session& session, int argc, char** argv) {
+    const bool speaks = session.rank() == 0;
+    try {
+        const auto options = bench::parse_options(argc, argv);
+        if (options.help) {
+            if (speaks) std::fputs(bench::usage(argv[0]).c_str(), stdout);
+            return 0;
+        }
+        return measure(session, options, {argv, argv + argc});
+    } catch (const TimeoutError& error) {
+        char hostname[128] = {};
+        gethostname(hostname, sizeof hostname - 1);
+        std::fprintf(stderr, "%s: Test timeout: rank %d: %s\n", hostname, session.rank(), error.what());
+        return kTimedOut;
+    } catch (const Error& error) {
+        if (!speaks && is_everybodys(error)) return kFailed;
+        const std::string hint = error.hint().empty() ? "" : "\n  " + error.hint();
+        std::fprintf(stderr, "%s: rank %d: %s%s\n", argv[0], session.rank(), error.what(), hint.c_str());
+    } catch (const std::invalid_argument& error) {
+        if (speaks) std::fprintf(stderr, "%s: %s\n  %s -h lists the options\n", argv[0], error.what(), argv[0]);
+    }
+    return kFailed;
 }
 
 }  // namespace
 
-int run_with_session(Collective collective, int argc, char** argv) {
+int main(int argc, char** argv) {
     try {
-        const PerfOptions options = parse_options(argc, argv);
-        if (options.help) {
-            std::fputs(usage(argv[0]).c_str(), stdout);
-            return 0;
-        }
         Session session = Session::from_environment();
-        CommunicatorOptions communicator_options;
-        communicator_options.backend = options.backend;
-        Communicator world = Communicator::world(session, communicator_options);
-        return run_sweep(collective, options, group_of(world, collective));
-    } catch (const Error& error) {
-        std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
-        if (!error.hint().empty()) std::fprintf(stderr, "  %s\n", error.hint().c_str());
+        return run(session, argc, argv);
     } catch (const std::exception& error) {
-        std::fprintf(stderr, "%s: %s\n%s", argv[0], error.what(), usage(argv[0]).c_str());
+        std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
     }
-    return 2;
+    return kFailed;
 }
-
-}  // namespace autolaunch::bench
