@@ -58,7 +58,7 @@ FlightRecorder::FlightRecorder(UniqueFd file, void* memory, int rank, int genera
     store(memory_[kHeaderAnchorTicks], now.ticks);
     store(memory_[kHeaderAnchorNs], now.ns);
     store(memory_[kHeaderRank], halves(rank, generation));
-    store(memory_[kHeaderMagic], kMagic, std::memory_order_release);
+    store(memory_[kHeaderMagic], kMagic);
 }
 
 FlightRecorder::~FlightRecorder() { ::munmap(memory_, kMemoryBytes); }
@@ -83,7 +83,6 @@ Word* FlightRecorder::take_ring() {
     }
     const Word use = load(oldest[kRingUse]);
     store(oldest[kRingGroup], 0);
-    std::atomic_thread_fence(std::memory_order_release);
     for (std::size_t i = 0; use > 0 && i < kRingBytes / sizeof(Word); ++i) store(oldest[i], 0);
     store(oldest[kRingUse], use + 1);
     return oldest;
@@ -104,7 +103,7 @@ FlightRing::FlightRing(std::shared_ptr<FlightRecorder> recorder, std::string_vie
     store(ring_[kRingPlace], halves(size, rank));
     put_text(ring_ + kRingBackend, 2, backend);
     put_text(ring_ + kRingName, kTextWords, name_);
-    store(ring_[kRingGroup], hash64(name_.data(), name_.size()) | 1U, std::memory_order_release);
+    store(ring_[kRingGroup], hash64(name_.data(), name_.size()) | 1U);
 }
 
 FlightRing::FlightRing(FlightRing&& other) noexcept { *this = std::move(other); }
@@ -145,7 +144,6 @@ bool FlightRing::claim(Word* entry, Word writing) noexcept {
         if (!on_device || step % 2 != 0) return false;
         if (!std::atomic_ref<Word>(entry[kEntryVersion]).compare_exchange_strong(version, writing)) return false;
     }
-    std::atomic_thread_fence(std::memory_order_release);
     return true;
 }
 
@@ -174,7 +172,7 @@ FlightRing::Entry FlightRing::enqueue(const FlightCall& call, bool started) noex
     store(entry[kEntryRoot], static_cast<std::uint32_t>(call.root));
     for (std::size_t i = 0; i * sizeof(Word) < label_bytes_; ++i) store(entry[kEntryLabel + i], label_[i]);
     const Word stable = version + (started ? kStarted : kEnqueued);
-    store(entry[kEntryVersion], stable, std::memory_order_release);
+    store(entry[kEntryVersion], stable);
     return {entry, stable, (call.flags & kOnDevice) != 0};
 }
 
@@ -189,7 +187,6 @@ bool begin_update(const FlightRing::Entry& entry) {
                     .compare_exchange_strong(expected, entry.version + 1)) {
         return false;
     }
-    std::atomic_thread_fence(std::memory_order_release);
     return true;
 }
 
@@ -205,7 +202,7 @@ void FlightRing::start(Entry& entry) noexcept {
     store(entry.words[kEntryStarted], ticks(clock_));
     set_state(entry.words, State::started);
     entry.version += 2;
-    store(entry.words[kEntryVersion], entry.version, std::memory_order_release);
+    store(entry.words[kEntryVersion], entry.version);
 }
 
 void FlightRing::end(Entry& entry, bool failed) noexcept {
@@ -213,7 +210,7 @@ void FlightRing::end(Entry& entry, bool failed) noexcept {
     Word* const words = std::exchange(entry.words, nullptr);
     store(words[kEntryFinished], ticks(clock_));
     set_state(words, failed ? State::failed : State::finished);
-    store(words[kEntryVersion], (entry.version & ~Word{kStepMask}) + kOver, std::memory_order_release);
+    store(words[kEntryVersion], (entry.version & ~Word{kStepMask}) + kOver);
 }
 
 std::string FlightRing::describe_last() const {

@@ -105,8 +105,7 @@ constexpr bool is_message(Kind kind) { return kind == Kind::send || kind == Kind
 inline Word load(const Word& word, std::memory_order order = std::memory_order_relaxed) {
     return std::atomic_ref<Word>(const_cast<Word&>(word)).load(order);
 }
-inline void store(Word& word, Word value, std::memory_order order = std::memory_order_relaxed) {
-    std::atomic_ref<Word>(word).store(value, order);
-}
+/// After all that was stored before it: so an odd version is there before what it announces, and an even one after it.
+inline void store(Word& word, Word value) { std::atomic_ref<Word>(word).store(value, std::memory_order_release); }
 
 }  // namespace autolaunch::flight
