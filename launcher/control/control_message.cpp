@@ -32,6 +32,8 @@ auto fields(Is<StopRanks> auto& m) { return std::tie(m.generation, m.by_user, m.
 auto fields(Is<KillRanks> auto& m) { return std::tie(m.generation); }
 auto fields(Is<Finish> auto& m) { return std::tie(m.exit_code, m.outcome); }
 
+auto fields(Is<AskFlight> auto& m) { return std::tie(m.generation, m.request); }
+
 auto fields(Is<GenerationRunning> auto& m) {
     return std::tie(m.generation, m.startup_us, m.ranks_bound, m.numa_nodes, m.gpus);
 }
@@ -51,6 +53,16 @@ auto fields(Is<RanksEnded> auto& m) {
 }
 auto fields(Is<StopAsked> auto& m) { return std::tie(m.signal); }
 auto fields(Is<NodeWarning> auto& m) { return std::tie(m.text); }
+auto fields(Is<FlightAsked> auto&) { return std::tie(); }
+auto fields(Is<FlightRead> auto& m) { return std::tie(m.generation, m.request, m.more, m.ranks); }
+auto fields(Is<RecordedRank> auto& m) { return std::tie(m.rank, m.ended, m.no_groups, m.groups); }
+auto fields(Is<RecordedGroup> auto& m) {
+    return std::tie(m.id, m.name, m.backend, m.size, m.place, m.in_use, m.collectives, m.lost, m.torn, m.calls);
+}
+auto fields(Is<RecordedCall> auto& m) {
+    return std::tie(m.sequence, m.kind, m.op, m.type, m.state, m.on_device, m.root, m.bytes, m.enqueued_us,
+                    m.started_us, m.finished_us, m.label);
+}
 
 auto fields(Is<Fence> auto& m) { return std::tie(m.generation, m.name, m.nodes, m.blob); }
 auto fields(Is<FenceDone> auto& m) { return std::tie(m.generation, m.name, m.more, m.blobs); }
@@ -97,8 +109,9 @@ private:
 using Table =
     KindTable<Kind<Join, 1>, Kind<AskEnvironment, 2>, Kind<EnvironmentTable, 3>, Kind<Refused, 4>, Kind<Welcome, 5>,  //
               Kind<StartGeneration, 16>, Kind<StopRanks, 17>, Kind<KillRanks, 18>, Kind<Finish, 19>,
-              Kind<GenerationRunning, 32>, Kind<StartFailed, 33>, Kind<RankFailed, 34>, Kind<RanksEnded, 35>,
-              Kind<StopAsked, 36>, Kind<NodeWarning, 37>,  //
+              Kind<AskFlight, 20>, Kind<GenerationRunning, 32>, Kind<StartFailed, 33>, Kind<RankFailed, 34>,
+              Kind<RanksEnded, 35>, Kind<StopAsked, 36>, Kind<NodeWarning, 37>, Kind<FlightAsked, 38>,
+              Kind<FlightRead, 39>,  //
               Kind<Fence, 48>, Kind<FenceDone, 49>, Kind<Relay, 50>, Kind<Heartbeat, 63>>;
 
 constexpr std::size_t kLengthBytes = 4;

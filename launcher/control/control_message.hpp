@@ -1,4 +1,6 @@
 #pragma once
+#include "control/flight_summary.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -12,7 +14,7 @@
 /// sockets, no state. Nodes are named by node rank once the roster is known; the head is node 0.
 namespace autolaunch::launcher::control {
 
-inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::uint16_t kProtocolVersion = 2;
 
 /// No frame is longer; before a node is accepted, none is longer than kJoinLimit.
 inline constexpr std::size_t kFrameLimit = std::size_t{64} << 20;
@@ -78,7 +80,13 @@ struct Finish {
     std::string outcome;
     bool operator==(const Finish&) const = default;
 };
-using Command = std::variant<StartGeneration, StopRanks, KillRanks, Finish>;
+/// What do your ranks' flight recorders say?
+struct AskFlight {
+    int generation = 0;
+    int request = 0;  ///< comes back with the answer
+    bool operator==(const AskFlight&) const = default;
+};
+using Command = std::variant<StartGeneration, StopRanks, KillRanks, Finish, AskFlight>;
 
 // A node tells the head what happened.
 struct GenerationRunning {
@@ -141,7 +149,22 @@ struct NodeWarning {
     std::string text;
     bool operator==(const NodeWarning&) const = default;
 };
-using Report = std::variant<GenerationRunning, StartFailed, RankFailed, RanksEnded, StopAsked, NodeWarning>;
+/// SIGUSR2 reached the node's agent: somebody wants to see where the ranks are.
+struct FlightAsked {
+    bool operator==(const FlightAsked&) const = default;
+};
+/// The node's ranks, in parts of kFlightRanks. Without having been asked, as request 0, when the first rank of a
+/// generation failed here or elsewhere, before the others are stopped.
+struct FlightRead {
+    int generation = 0;
+    int request = 0;
+    bool more = false;  ///< another part follows
+    std::vector<RecordedRank> ranks;
+    bool operator==(const FlightRead&) const = default;
+};
+inline constexpr std::size_t kFlightRanks = 64;
+using Report = std::variant<GenerationRunning, StartFailed, RankFailed, RanksEnded, StopAsked, NodeWarning, FlightAsked,
+                            FlightRead>;
 
 // Any node, any time.
 

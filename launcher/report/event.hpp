@@ -89,6 +89,8 @@ struct GenerationFailed {
     std::optional<int> restart_number;  ///< nothing: no restart left
     int max_restarts = 0;
     std::optional<std::int64_t> checkpoint_step;  ///< the next generation resumes from it
+    std::vector<std::string> flight = {};         ///< sentences: where the ranks were; shown, not recorded
+    std::string flight_path = {};                 ///< the file with all of it; empty: none
 };
 /// A node is gone, with its ranks; nobody can say how they ended.
 struct NodeLost {
@@ -97,7 +99,15 @@ struct NodeLost {
     std::string why;         ///< a sentence: "node2 (10.0.0.2) has fallen silent: …"
     int stopped = 0;         ///< ranks on other nodes that were stopped for it
     std::chrono::milliseconds stopped_others_in{0};
-    std::chrono::milliseconds ran{0};  ///< the job, until then
+    std::chrono::milliseconds ran{0};      ///< the job, until then
+    std::vector<std::string> flight = {};  ///< as GenerationFailed's
+    std::string flight_path = {};
+};
+/// Somebody asked where the ranks are.
+struct FlightShown {
+    std::string reason;  ///< "SIGUSR2"
+    std::vector<std::string> lines;
+    std::string path;  ///< the file with all of it; empty: none
 };
 /// The node that decides is gone: this one ends its ranks by itself.
 struct HeadLost {
@@ -134,7 +144,7 @@ struct Event {
     int generation = 0;
     std::variant<JobStarted, GenerationStarted, TimeLimitKnown, RankStarted, StepReported, CheckpointPublished,
                  MessageReported, StopRequested, RankSignalled, RankExited, GenerationFailed, NodeLost, HeadLost,
-                 SpawnFailed, PlacementDrifted, GpuPlacementKnown, WarningRaised, JobEnded>
+                 SpawnFailed, PlacementDrifted, GpuPlacementKnown, WarningRaised, FlightShown, JobEnded>
         what;
 };
 using Happening = decltype(Event::what);

@@ -99,16 +99,23 @@ std::pair<const char*, Json> describe(const GenerationFailed& e) {
     set_if_known(json, "restart_number", e.restart_number);
     json["max_restarts"] = e.max_restarts;
     set_if_known(json, "checkpoint_step", e.checkpoint_step);
+    set_if_any(json, "flight_path", e.flight_path);
     return {"generation_failed", json};
 }
 std::pair<const char*, Json> describe(const NodeLost& e) {
-    return {"node_lost",
-            {{"node", e.node},
-             {"ranks", e.ranks},
-             {"why", e.why},
-             {"stopped", e.stopped},
-             {"stopped_others_in_seconds", seconds(e.stopped_others_in)},
-             {"ran_seconds", seconds(e.ran)}}};
+    Json json = {{"node", e.node},
+                 {"ranks", e.ranks},
+                 {"why", e.why},
+                 {"stopped", e.stopped},
+                 {"stopped_others_in_seconds", seconds(e.stopped_others_in)},
+                 {"ran_seconds", seconds(e.ran)}};
+    set_if_any(json, "flight_path", e.flight_path);
+    return {"node_lost", json};
+}
+std::pair<const char*, Json> describe(const FlightShown& e) {
+    Json json = {{"reason", e.reason}, {"lines", e.lines}};
+    set_if_any(json, "path", e.path);
+    return {"flight", json};
 }
 std::pair<const char*, Json> describe(const HeadLost& e) { return {"head_lost", {{"node", e.node}, {"why", e.why}}}; }
 std::pair<const char*, Json> describe(const SpawnFailed& e) {

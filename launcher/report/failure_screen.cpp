@@ -151,6 +151,8 @@ std::string failure_screen(const GenerationFailed& failure, const TextStyle& sty
     if (!hint.empty()) text += fmt::format("{}{}\n", kIndent, style.yellow(hint));
     const std::string others = describe_others(failure);
     if (!others.empty()) text += fmt::format("{}{}\n", kIndent, others);
+    if (!failure.flight.empty())
+        text += fmt::format("{}where the ranks were:\n{}", kIndent, flight_screen(failure.flight, failure.flight_path));
     text += what_next(failure, style);
     const std::string& log = failure.evidence.from_stdout ? failure.stdout_path : failure.stderr_path;
     if (!log.empty()) text += fmt::format("{}more: less {}\n", kIndent, safe(log));
@@ -165,8 +167,17 @@ std::string failure_screen(const NodeLost& lost, const TextStyle& style) {
         text += fmt::format("{}{} rank{} on the other nodes {} stopped in {}\n", kIndent, lost.stopped,
                             lost.stopped == 1 ? "" : "s", lost.stopped == 1 ? "was" : "were",
                             format_duration(lost.stopped_others_in));
+    if (!lost.flight.empty())
+        text += fmt::format("{}where the ranks were:\n{}", kIndent, flight_screen(lost.flight, lost.flight_path));
     return text + fmt::format("{}{}\n", kIndent,
                               style.yellow("the scheduler may know why: the node's state, its memory, its network"));
+}
+
+std::string flight_screen(const std::vector<std::string>& lines, const std::string& path) {
+    std::string text;
+    for (const auto& line : lines) text += fmt::format("{0}  {1}\n", kIndent, safe(line));
+    if (!path.empty()) text += fmt::format("{0}  all of it: {1}\n", kIndent, safe(path));
+    return text;
 }
 
 FailureEvidence collect_evidence(const std::string& stderr_path, const std::string& stdout_path,

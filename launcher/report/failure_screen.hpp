@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace autolaunch::launcher {
 
@@ -18,6 +19,9 @@ std::string describe_others(const GenerationFailed& failure);
 std::string failure_screen(const GenerationFailed& failure, const TextStyle& style);
 /// The same for a node that was lost. Pure.
 std::string failure_screen(const NodeLost& lost, const TextStyle& style);
+
+/// Where the ranks were, indented, and the file that says more. Pure.
+std::string flight_screen(const std::vector<std::string>& lines, const std::string& path);
 
 /// Reads what a rank said from its files, on the node where it ran; what cannot be read is left out. Reads at most a
 /// bounded part from the end of each.

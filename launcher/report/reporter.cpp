@@ -117,6 +117,10 @@ void Reporter::show(const Event&, const WarningRaised& warning) {
     console_.write_message(fmt::format("{} {}", console_.style().yellow("warning:"), warning.text));
 }
 
+void Reporter::show(const Event&, const FlightShown& flight) {
+    console_.write_message("where the ranks are:\n" + flight_screen(flight.lines, flight.path));
+}
+
 void Reporter::show(const Event&, const JobEnded& job) {
     stop_notice_.reset();
     console_.set_status({});

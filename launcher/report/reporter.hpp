@@ -63,6 +63,7 @@ private:
     void show(const Event& event, const HeadLost& lost);
     void show(const Event& event, const SpawnFailed& failure);
     void show(const Event& event, const WarningRaised& warning);
+    void show(const Event& event, const FlightShown& flight);
     void show(const Event& event, const JobEnded& job);
     template <class Other>
     void show(const Event&, const Other&) {}

@@ -282,6 +282,13 @@ control::RankFailed Generation::describe_failure() const {
     return failed;
 }
 
+std::vector<control::RecordedRank> Generation::read_flight() const {
+    std::vector<control::RecordedRank> read;
+    for (const auto& rank : ranks_)
+        if (rank.state() != RankState::planned) read.push_back(recorders_.read(rank.plan().rank, !rank.alive()));
+    return read;
+}
+
 void Generation::finish(LineSink& console) {
     watch_.reset();
     gpu_watch_.reset();
@@ -316,6 +323,8 @@ void Generation::on_message(const SessionPeer& peer, const session::RankMessage&
             .rank = peer.rank, .step = saved->step, .path = saved->path, .stall_seconds = saved->stall_seconds});
     } else if (const auto* text = std::get_if<session::Message>(&message)) {
         callbacks_.report(MessageReported{.rank = peer.rank, .text = text->text});
+    } else if (const auto* recorder = std::get_if<session::Recorder>(&message)) {
+        recorders_.take(peer.rank, recorder->file);
     } else if (std::holds_alternative<session::HandlesStop>(message)) {
         act(*rank, rank->apply(RankEvent::declared_cooperative));
     }

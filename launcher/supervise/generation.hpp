@@ -2,6 +2,7 @@
 #include "control/control_message.hpp"
 #include "control/member.hpp"
 #include "endpoints/coordinator.hpp"
+#include "flight/rank_recorders.hpp"
 #include "logs/log_follower.hpp"
 #include "plan/launch_plan.hpp"
 #include "proof/gpu_watch.hpp"
@@ -81,6 +82,9 @@ public:
     /// first_failure() with what the head shows of it; when it happened is the caller's to say.
     control::RankFailed describe_failure() const;
 
+    /// What its ranks' flight recorders say, those of ended ranks too.
+    std::vector<control::RecordedRank> read_flight() const;
+
     /// The head is gone: what ranks ask of the store is not answered any more, and they are to know it.
     void close_store() { sockets_.store_relay.reset(); }
     void follow_logs(LineSink& console) { follower_.follow(console); }
@@ -109,6 +113,7 @@ private:
     GenerationSockets sockets_;
     std::deque<RankProcess> ranks_;
     LogFollower follower_;
+    RankRecorders recorders_;
     std::vector<RankExited> exits_;
     int starting_rank_ = 0;
     std::vector<std::optional<std::int64_t>> oom_kills_before_;  ///< by local task: each may have its own cgroup

@@ -70,6 +70,10 @@ JobSupervisor::JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coord
       timer_(io),
       warning_timer_(io),
       end_time_(io, plan, [this](std::chrono::system_clock::time_point ends_at) { report_end_time(ends_at); }),
+      flight_(io, head_, plan.run_dir,
+              [this](const FlightFindings& found) {
+                  report(FlightShown{.reason = "SIGUSR2", .lines = found.lines, .path = found.path});
+              }),
       generation_number_(first_generation),
       warnings_(plan.warnings) {
     head_.set_handlers({.on_report = [this](int node, control::Report&& report) { on_report(node, std::move(report)); },
@@ -131,6 +135,8 @@ void JobSupervisor::start_generation() {
     outcome_.cannot_start_code.reset();
     outcome_.first_failure.reset();
     store_ = {};  // its port is free before the next one is taken
+    flight_.begin_generation(generation_number_, static_cast<int>(roster_.nodes.size()), plan_.world_size);
+    for (const int node : gone_) flight_.node_lost(node);
     tally_.emplace(generation_number_, static_cast<int>(roster_.nodes.size()), steady_clock::now());
     try {
         store_ = coordinator_.open_store(io_, *joined_.member, generation_number_);
@@ -237,6 +243,12 @@ void JobSupervisor::on(int node, control::StopAsked&& asked) {
 
 void JobSupervisor::on(int node, control::NodeWarning&& warning) { warn(node, warning.text); }
 
+void JobSupervisor::on(int, control::FlightAsked&&) {
+    if (tally_) flight_.asked();
+}
+
+void JobSupervisor::on(int node, control::FlightRead&& read) { flight_.heard(node, std::move(read)); }
+
 void JobSupervisor::on_node_lost(int node, const std::string& why) {
     if (state_ == JobState::finished || !gone_.insert(node).second) return;
     NodeLost lost{.node = name_of(node), .ranks = {}, .why = why, .ran = since(started_at_)};
@@ -245,6 +257,7 @@ void JobSupervisor::on_node_lost(int node, const std::string& why) {
     if (!outcome_.lost_node) outcome_.lost_node = name_of(node);
     if (tally_) tally_->lost(node);
     if (store_.relays) store_.relays->forget(node);
+    flight_.node_lost(node);
     if (!tally_ || !tally_->first_failure()) failed_at_ = steady_clock::now();
     stop_reason_ = name_of(node) + " was lost";
     if (!tally_) report_lost();
@@ -272,6 +285,9 @@ void JobSupervisor::report_lost() {
             lost.stopped = static_cast<int>(
                 std::count_if(ends.begin(), ends.end(), [](const RankExited& end) { return end.asked_to_stop; }));
             lost.stopped_others_in = between(failed_at_, tally_->last_end());
+            FlightFindings found = flight_.take_failure(lost.node + " was lost");
+            lost.flight = std::move(found.lines);
+            lost.flight_path = std::move(found.path);
         }
         report(std::move(lost));
     }
@@ -296,6 +312,9 @@ void JobSupervisor::report_failure() {
     if (state_ == JobState::restarting) failed.restart_number = restarts_ + 1;
     failed.max_restarts = plan_.spec.restart.max_restarts;
     failed.checkpoint_step = checkpoint_step_;
+    FlightFindings found = flight_.take_failure("rank " + std::to_string(failed.first.rank) + " failed");
+    failed.flight = std::move(found.lines);
+    failed.flight_path = std::move(found.path);
     report(std::move(failed));
 }
 
@@ -306,6 +325,7 @@ void JobSupervisor::report_end_time(std::chrono::system_clock::time_point ends_a
 
 void JobSupervisor::finish() {
     timer_.cancel();
+    flight_.stop();
     end_time_.stop();
     show_warnings();
     ExitDecision decision = decide_exit(outcome_);

@@ -4,6 +4,7 @@
 #include "rendezvous/join.hpp"
 #include "report/reporter.hpp"
 #include "supervise/exit_decision.hpp"
+#include "supervise/flight_inquiry.hpp"
 #include "supervise/generation_tally.hpp"
 #include "supervise/job_end_time.hpp"
 #include "supervise/job_table.hpp"
@@ -54,6 +55,8 @@ private:
     void on(int node, control::RanksEnded&& ended);
     void on(int node, control::StopAsked&& asked);
     void on(int node, control::NodeWarning&& warning);
+    void on(int node, control::FlightAsked&& asked);
+    void on(int node, control::FlightRead&& read);
     void on_node_lost(int node, const std::string& why);
     void cannot_start(int rank, int exit_code, const std::string& what, const std::string& hint, bool restart_helps);
     void end_generation_if_over();
@@ -79,6 +82,7 @@ private:
     Reporter& reporter_;
     asio::steady_timer timer_, warning_timer_;
     JobEndTime end_time_;
+    FlightInquiry flight_;
 
     JobState state_ = JobState::starting;
     MasterStore store_;                     ///< of this generation

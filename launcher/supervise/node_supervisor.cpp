@@ -96,11 +96,14 @@ void NodeSupervisor::obey(const control::Command& command) {
             forget_doubt();
         } else {
             failure_seen_ = true;
+            report_flight_of_failure();
         }
         dispatch(stop->by_user ? NodeEvent::stop_by_user : NodeEvent::stop_failed);
         end_if_over();
     } else if (const auto* kill = std::get_if<control::KillRanks>(&command)) {
         if (kill->generation == start_.generation) dispatch(NodeEvent::kill);
+    } else if (const auto* ask = std::get_if<control::AskFlight>(&command)) {
+        if (ask->generation == start_.generation) report_flight(ask->request);
     } else if (const auto* finish = std::get_if<control::Finish>(&command)) {
         exit_code_ = finish->exit_code;
         dispatch(NodeEvent::finish);
@@ -142,7 +145,7 @@ void NodeSupervisor::act(NodeAction action) {
 }
 
 void NodeSupervisor::start_ranks() {
-    failure_seen_ = failure_reported_ = in_doubt_ = ended_ = false;
+    failure_seen_ = failure_reported_ = flight_reported_ = in_doubt_ = ended_ = false;
     starting_ = true;
     generation_.reset();  // its ports and sockets are free before the next ones are taken
     node_.member.begin_generation(start_.generation);
@@ -246,9 +249,30 @@ void NodeSupervisor::on_rank_ended() {
 void NodeSupervisor::report_failure() {
     forget_doubt();
     failure_seen_ = failure_reported_ = true;
+    report_flight_of_failure();
     control::RankFailed failed = generation_->describe_failure();
     failed.age_us = microseconds_since(failed_at_);
     node_.member.report(std::move(failed));
+}
+
+// Before the others are stopped: stopping changes where they are.
+void NodeSupervisor::report_flight_of_failure() {
+    if (!std::exchange(flight_reported_, true) && generation_) report_flight(0);
+}
+
+void NodeSupervisor::report_flight(int request) {
+    auto ranks = generation_ ? generation_->read_flight() : std::vector<control::RecordedRank>();
+    control::FlightRead read{.generation = start_.generation, .request = request, .more = false, .ranks = {}};
+    for (auto& rank : ranks) {
+        if (read.ranks.size() == control::kFlightRanks) {
+            read.more = true;
+            node_.member.report(read);
+            read.more = false;
+            read.ranks.clear();
+        }
+        read.ranks.push_back(std::move(rank));
+    }
+    node_.member.report(std::move(read));
 }
 
 void NodeSupervisor::forget_doubt() {
@@ -288,6 +312,7 @@ void NodeSupervisor::on_signal(int signal) {
     if (signal == SIGCHLD) return reap_orphans(generation_ ? generation_->live_pids() : std::vector<pid_t>{});
     if (!stops_the_job(plan_.spec, signal)) {
         if (!ranks_are_there()) return;
+        if (signal == SIGUSR2) node_.member.report(control::FlightAsked{});
         return signal == SIGUSR1 ? generation_->request_checkpoint(signal) : generation_->forward(signal);
     }
     stopping_ = true;

@@ -56,6 +56,8 @@ private:
 
     void on_rank_ended();
     void report_failure();
+    void report_flight(int request);
+    void report_flight_of_failure();
     void forget_doubt();
     void on_signal(int signal);
     void watch_stand_ins();
@@ -88,6 +90,7 @@ private:
     bool ended_ = true;              ///< the end of this generation has been handled, or there was none
     bool failure_seen_ = false;      ///< a rank of this generation failed, here or, by the head's word, elsewhere
     bool failure_reported_ = false;  ///< in this generation
+    bool flight_reported_ = false;   ///< of this generation's failure
     bool in_doubt_ = false;          ///< a rank ended as if by a stop that we have not heard of yet
     bool stopping_ = false;          ///< a person or the scheduler wants the job to stop
     int exit_code_ = 0;

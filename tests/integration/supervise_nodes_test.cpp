@@ -49,6 +49,7 @@ public:
     std::string program = MISBEHAVE_PROGRAM;
     std::string spec;          ///< train.yaml; empty: none
     bool own_folders = false;  ///< each node has a run directory of its own, as without a shared file system
+    void set_steps(Words steps) { steps_ = std::move(steps); }
     void set_ranks(int node, int ranks) { nodes_.at(static_cast<std::size_t>(node)).ranks = ranks; }
     void set_log_dir(int node, const std::string& log_dir) {
         nodes_.at(static_cast<std::size_t>(node)).log_dir = log_dir;
@@ -271,6 +272,61 @@ TEST_CASE("a stop signal that reaches any agent stops the job on all nodes") {
     }
     CHECK(nodes.events(0, "generation_failed").empty());
     CHECK(nodes.events(0, "stop_requested").size() == 1);
+    CHECK(nodes.nothing_left());
+}
+
+TEST_CASE("SIGUSR2 at any agent shows where the ranks of all nodes are, and the job goes on") {
+    Nodes nodes(3, 2, {});
+    nodes.program = FLIGHT_RANK_PROGRAM;
+    nodes.set_steps({"pretend", nodes.path("go").string()});
+    nodes.start();
+    REQUIRE(nodes.wait_until_ready());
+    SUBCASE("at the head's") { ::kill(nodes.keeper(0), SIGUSR2); }
+    SUBCASE("at another one") { ::kill(nodes.keeper(2), SIGUSR2); }
+    SUBCASE("at all, as a scheduler sends it") {
+        for (int node = 0; node < 3; ++node) ::kill(nodes.keeper(node), SIGUSR2);
+    }
+    REQUIRE(eventually([&] { return !nodes.events(0, "flight").empty(); }));
+    const json flight = nodes.events(0, "flight")[0];
+    CHECK(has(flight.at("lines").at(0), "ranks 0-4 wait in all_reduce #2 (1 KiB, h.0 gradients) for "));
+    CHECK(has(flight.at("lines").at(1), "rank 5 has not entered it: it was last in all_gather #1 (64 B), until "));
+    const json file = json::parse(slurp(flight.at("path")));
+    CHECK(file.at("groups").at(0).at("members").size() == 6);
+    CHECK(file.at("groups").at(0).at("behind") == json::array({5}));
+    write_file_durably(nodes.path("go"), "");
+    CHECK(nodes.wait() == all(3, 0));
+    CHECK(nodes.events(0, "flight").size() == 1);
+    CHECK(nodes.nothing_left());
+}
+
+TEST_CASE("a rank that is killed: where the ranks of all nodes were before they were stopped") {
+    Nodes nodes(2, 2, {});
+    nodes.program = FLIGHT_RANK_PROGRAM;
+    nodes.set_steps({"pretend", nodes.path("go").string()});
+    nodes.start();
+    REQUIRE(nodes.wait_until_ready());
+    const json started = nodes.events(1, "rank_started").at(0);
+    ::kill(started.at("pid").get<pid_t>(), SIGKILL);
+    CHECK(nodes.wait() == all(2, 137));
+    const json failed = nodes.events(0, "generation_failed").at(0);
+    const json file = json::parse(slurp(failed.at("flight_path")));
+    CHECK(file.at("reason") == "rank 2 failed");
+    CHECK(has(nodes.shown(0), "ranks 0-1 wait in all_reduce #2 (1 KiB, h.0 gradients) for "));
+    CHECK(has(nodes.shown(0), ", rank 2 ended within it"));
+    CHECK(has(nodes.shown(0), "rank 3 has not entered it"));
+    CHECK(nodes.nothing_left());
+}
+
+TEST_CASE("a node that is lost: where the ranks of the others were") {
+    Nodes nodes(2, 2, {});
+    nodes.program = FLIGHT_RANK_PROGRAM;
+    nodes.set_steps({"pretend", nodes.path("go").string()});
+    nodes.start();
+    REQUIRE(nodes.wait_until_ready());
+    ::kill(nodes.agent(1), SIGKILL);
+    CHECK(nodes.wait().at(0) == 68);
+    CHECK(has(nodes.shown(0), "ranks 0-1 wait in all_reduce #2 (1 KiB, h.0 gradients) for "));
+    CHECK(has(nodes.shown(0), "ranks 2-3 have no recorder"));
     CHECK(nodes.nothing_left());
 }
 

@@ -109,6 +109,9 @@ TEST_CASE("every event has its own name") {
     CHECK_FALSE(parsed(GpuPlacementKnown{7, 1, {}}).contains("cannot_tell"));
     CHECK(parsed(GpuPlacementKnown{0, 0, "why"})["cannot_tell"] == "why");
     CHECK_FALSE(parsed(GpuPlacementKnown{0, 0, "why"}).contains("elsewhere"));
+    CHECK(parsed(FlightShown{"SIGUSR2", {"a"}, "p"})["lines"] == std::vector<std::string>{"a"});
+    CHECK(parsed(FlightShown{"SIGUSR2", {"a"}, "p"})["event"] == "flight");
+    CHECK_FALSE(parsed(GenerationFailed{}).contains("flight_path"));
     CHECK(parsed(JobEnded{})["event"] == "job_ended");
 }
 

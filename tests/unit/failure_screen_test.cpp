@@ -189,6 +189,22 @@ TEST_CASE("torchelastic's error file in both its forms, and in none") {
     CHECK(parse_error_file(R"({"message": {"message": "m", "extraInfo": 3}})")->callstack.empty());
 }
 
+TEST_CASE("where the ranks were comes before what is next, and its labels cannot write to the terminal") {
+    GenerationFailed failure = crash();
+    failure.flight = {"ranks 0-12 wait in all_reduce #4 (\x1b[2J) for 31 s", "rank 13 has not entered it"};
+    failure.flight_path = "runs/4711/generation-0/flight-0.json";
+    const std::string screen = screen_of(failure, {});
+    const auto where = screen.find("    where the ranks were:\n      ranks 0-12 wait in all_reduce #4 (");
+    CHECK(where != std::string::npos);
+    CHECK(where < screen.find("restart 1 of 3"));
+    CHECK(screen.find('\x1b') == std::string::npos);
+    CHECK(screen.find("      all of it: runs/4711/generation-0/flight-0.json\n") != std::string::npos);
+    CHECK(screen_of(crash(), {}).find("where the ranks") == std::string::npos);
+    NodeLost lost{.node = "node2", .ranks = {8}, .why = "w"};
+    lost.flight = {"rank 0 waits"};
+    CHECK(failure_screen(lost, {}).find("      rank 0 waits\n") != std::string::npos);
+}
+
 TEST_CASE("the first and the last line of a job") {
     JobStarted job;
     job.job_name = "gpt-small";

@@ -65,6 +65,20 @@ test_usr1_asks_for_a_checkpoint() {
     login scancel "$job"
     eventually "the end of the job" job_ended "$job"
 }
+test_usr2_shows_where_the_ranks_are() {
+    spec 2 "$AUTOLAUNCH_BINARY_DIR/tests/integration/flight_rank" pretend "$PWD/go"
+    submit -N2 <<<'srun autolaunch --log-dir run -c train.yaml'
+    eventually "four ranks" eval "[ \$(cat run/generation-0/rank-*/stderr 2>/dev/null | grep -c ready) = 4 ]"
+    login scancel --signal=USR2 "$job"
+    eventually "the answer" eval "events flight | grep -q ."
+    contains "who waits" batch.log "ranks 0-2 wait in all_reduce #2 (1 KiB, h.0 gradients) for "
+    contains "who does not" batch.log "rank 3 has not entered it"
+    expect "state" RUNNING "$(job_field "$job" JobState)"
+    expect "one answer to the signals of all nodes" 1 "$(events flight | wc -l)"
+    touch go
+    eventually "the end of the job" job_ended "$job"
+    expect "state" COMPLETED "$(job_field "$job" JobState)"
+}
 test_stop_signal_requeues() { # --signal=USR1 before the limit: saved, 75, and Slurm starts it again
     spec 2 /bin/sh -c "echo count \$SLURM_RESTART_COUNT; exec $misbehave train:0"
     submit -N2 --requeue <<<'exec srun autolaunch --signals-to-handle SIGUSR1 --log-dir run -c train.yaml'

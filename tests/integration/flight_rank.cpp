@@ -1,0 +1,97 @@
+// A rank whose flight recorder is looked at. The ranks gather three times; then all but the last one go into an
+// all_reduce, and that one waits until the file GO is there.
+//
+//     flight_rank late GO        … and then they are done
+//     flight_rank die GO         … but rank 1 is killed while it is in it
+//     flight_rank timeout GO     … and nobody waits longer than a second
+//     flight_rank pretend GO     … by their recorders alone: no bytes move, so the ranks may be on several nodes
+#include "session/agent_line.hpp"
+#include "session/flight_recorder.hpp"
+
+#include <autolaunch/comm/communicator.hpp>
+#include <autolaunch/error.hpp>
+#include <autolaunch/session.hpp>
+
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace autolaunch;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kLongestLife = 60s;  // a test that fails must not leave us here for ever
+
+void wait_for(const std::string& file) {
+    const auto end = std::chrono::steady_clock::now() + kLongestLife;
+    while (!std::filesystem::exists(file) && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(10ms);
+}
+
+void say_ready() { std::fputs("ready\n", stderr); }
+
+void pretend(const Session& session, const std::string& go) {
+    const RankInfo& info = session.info();
+    session::Hello hello;
+    hello.rank = info.rank;
+    hello.local_rank = info.local_rank;
+    hello.generation = info.generation;
+    hello.pid = static_cast<int>(::getpid());
+    session::AgentLine line(std::getenv("AUTOLAUNCH_SOCKET"), hello, 10s);
+    const auto recorder = FlightRecorder::create(info.rank, info.generation);
+    line.announce(session::Recorder{1}, UniqueFd(::dup(recorder->file().get())));
+    FlightRing ring(recorder, "world", info.rank, info.world_size, "shm");
+    auto entry = ring.enqueue({.kind = flight::Kind::all_gather, .bytes = 64}, true);
+    ring.end(entry, false);
+    ring.set_label("h.0 gradients");
+    if (info.rank != info.world_size - 1) entry = ring.enqueue({.kind = flight::Kind::all_reduce, .bytes = 1024}, true);
+    say_ready();
+    wait_for(go);
+    ring.end(entry, false);
+}
+
+void meet(Session& session, const std::string& mode, const std::string& go) {
+    CommunicatorOptions options;
+    if (mode == "timeout") options.timeout = 1s;
+    Communicator world = Communicator::world(session, options);
+    std::vector<float> values(1 << 18), gathered(static_cast<std::size_t>(world.size()));
+    world.set_label("warm-up");
+    for (int i = 0; i < 3; ++i) world.all_gather(values.data(), gathered.data(), 1, f32).wait();
+    world.set_label("h.0 gradients");
+    std::thread killer;
+    if (mode == "die" && session.rank() == 1)
+        killer = std::thread([] {
+            std::this_thread::sleep_for(300ms);
+            ::kill(::getpid(), SIGKILL);
+        });
+    say_ready();
+    if (session.rank() == world.size() - 1) wait_for(go);
+    world.all_reduce(std::span<float>(values)).wait();
+    if (killer.joinable()) killer.join();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc != 3) return 2;
+    const std::string mode = argv[1];
+    try {
+        Session session = Session::from_environment();
+        if (mode == "pretend") {
+            pretend(session, argv[2]);
+        } else {
+            meet(session, mode, argv[2]);
+        }
+    } catch (const Error& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        return 1;
+    }
+    return 0;
+}

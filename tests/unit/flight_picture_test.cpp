@@ -1,0 +1,319 @@
+// What is concluded from many ranks' flight recorders: made-up rings, and what a person is told of them.
+#include "flight/flight_picture.hpp"
+#include "flight/flight_json.hpp"
+#include "flight/flight_lines.hpp"
+#include "flight/rank_recorders.hpp"
+#include "session/flight_recorder.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+using namespace autolaunch;
+using namespace autolaunch::launcher;
+using namespace autolaunch::launcher::control;
+using flight::Kind;
+using flight::State;
+
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000;
+
+RecordedCall call(Kind kind, std::uint64_t sequence, State state, std::int64_t seconds_ago,
+                  std::uint64_t bytes = 4 << 20, const std::string& label = "h.0 gradients") {
+    RecordedCall made;
+    made.sequence = sequence;
+    made.kind = static_cast<std::uint8_t>(kind);
+    made.state = static_cast<std::uint8_t>(state);
+    made.bytes = bytes;
+    made.label = label;
+    made.enqueued_us = seconds_ago * kSecond;
+    if (state != State::enqueued) made.started_us = seconds_ago * kSecond;
+    if (state == State::finished || state == State::failed) made.finished_us = seconds_ago * kSecond - kSecond / 2;
+    return made;
+}
+
+RecordedGroup group(int place, int size, std::vector<RecordedCall> calls, const std::string& name = "world",
+                    std::uint64_t id = 7) {
+    RecordedGroup made;
+    made.id = id;
+    made.name = name;
+    made.backend = "shm";
+    made.size = size;
+    made.place = place;
+    made.in_use = true;
+    for (const auto& one : calls)
+        if (!flight::is_message(static_cast<Kind>(one.kind))) made.collectives = one.sequence;
+    made.calls = std::move(calls);
+    return made;
+}
+
+RecordedRank rank_in(int rank, std::vector<RecordedGroup> groups, bool ended = false) {
+    return {.rank = rank, .ended = ended, .no_groups = {}, .groups = std::move(groups)};
+}
+
+const RecordedCall kGather = call(Kind::all_gather, 411, State::finished, 32, 1 << 20, "h.0 parameters");
+const RecordedCall kWaiting = call(Kind::all_reduce, 412, State::started, 31);
+
+/// `size` ranks of world that wait in #412; the test makes one different.
+std::vector<RecordedRank> waiting_ranks(int size) {
+    std::vector<RecordedRank> ranks;
+    for (int rank = 0; rank < size; ++rank) ranks.push_back(rank_in(rank, {group(rank, size, {kGather, kWaiting})}));
+    return ranks;
+}
+
+std::vector<std::string> lines_of(const std::vector<RecordedRank>& ranks) {
+    return flight_lines(draw_flight_picture(ranks), 6);
+}
+
+using Lines = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("a rank that has not entered what the others wait in") {
+    auto ranks = waiting_ranks(8);
+    ranks[3] = rank_in(3, {group(3, 8, {kGather})});
+    const FlightPicture picture = draw_flight_picture(ranks);
+    const FlightGroup& world = picture.groups.at(0);
+    CHECK(world.stuck == 412);
+    CHECK(world.stuck_us == 31 * kSecond);
+    CHECK(world.all_finished == 411);
+    REQUIRE(members_behind(world).size() == 1);
+    CHECK(members_behind(world)[0]->rank == 3);
+    CHECK(flight_lines(picture, 6) ==
+          Lines{"ranks 0-2,4-7 wait in all_reduce #412 (4 MiB, h.0 gradients) for 31 s",
+                "rank 3 has not entered it: it was last in all_gather #411 (1 MiB, h.0 parameters), until 31 s ago"});
+}
+
+TEST_CASE("the order in which ranks are heard of does not matter") {
+    auto ranks = waiting_ranks(8);
+    ranks[3] = rank_in(3, {group(3, 8, {kGather})});
+    const Lines expected = lines_of(ranks);
+    std::reverse(ranks.begin(), ranks.end());
+    CHECK(lines_of(ranks) == expected);
+}
+
+TEST_CASE("a rank that was killed is told from one that waits") {
+    auto ranks = waiting_ranks(4);
+    ranks[2].ended = true;
+    CHECK(lines_of(ranks) == Lines{"ranks 0-1,3 wait in all_reduce #412 (4 MiB, h.0 gradients) for 31 s, rank 2 ended "
+                                   "within it"});
+    ranks[2] = rank_in(2, {group(2, 4, {})}, true);
+    CHECK(lines_of(ranks)[1] == "rank 2, which ended, has not entered it: it had entered none before");
+}
+
+TEST_CASE("a failure in it is no waiting") {
+    auto ranks = waiting_ranks(2);
+    ranks[1] = rank_in(1, {group(1, 2, {kGather, call(Kind::all_reduce, 412, State::failed, 31)})});
+    CHECK(lines_of(ranks) ==
+          Lines{"rank 0 waits in all_reduce #412 (4 MiB, h.0 gradients) for 31 s, rank 1 failed in it after 500 ms"});
+}
+
+TEST_CASE("a failure that the group survived is of the past") {
+    auto ranks = waiting_ranks(2);
+    for (int rank : {0, 1})
+        ranks[static_cast<std::size_t>(rank)] =
+            rank_in(rank, {group(rank, 2, {call(Kind::all_reduce, 1, State::failed, 40), kGather})});
+    CHECK(lines_of(ranks) ==
+          Lines{"no rank is in a collective; the last was all_gather #411 (1 MiB, h.0 parameters) of "
+                "world, until 31 s ago"});
+}
+
+TEST_CASE("ranks that call different collectives are a desync, named by who does what") {
+    auto ranks = waiting_ranks(8);
+    ranks[3] = rank_in(
+        3, {group(3, 8, {kGather, call(Kind::all_gather, 412, State::started, 30, 1 << 20, "h.1 parameters")})});
+    const FlightPicture picture = draw_flight_picture(ranks);
+    CHECK(picture.groups[0].differs_at == 412);
+    CHECK(flight_lines(picture, 6) ==
+          Lines{"ranks 0-2,4-7 call all_reduce #412 (4 MiB, f32, sum, h.0 gradients), but rank 3 calls all_gather #412 "
+                "(1 MiB, f32, h.1 parameters)"});
+}
+
+TEST_CASE("a desync is in bytes, type, operation or root too, where the kind has them") {
+    const auto differs = [](RecordedCall other, Kind kind) {
+        const RecordedCall here = call(kind, 1, State::started, 1);
+        other.kind = here.kind;
+        const std::vector<RecordedRank> ranks = {rank_in(0, {group(0, 2, {here})}), rank_in(1, {group(1, 2, {other})})};
+        return draw_flight_picture(ranks).groups[0].differs_at == 1;
+    };
+    RecordedCall other = call(Kind::all_reduce, 1, State::started, 1);
+    CHECK_FALSE(differs(other, Kind::all_reduce));
+    other.op = 2;
+    CHECK(differs(other, Kind::all_reduce));
+    CHECK_FALSE(differs(other, Kind::all_gather));
+    other.op = 0;
+    other.type = 2;
+    CHECK(differs(other, Kind::all_gather));
+    other.type = 0;
+    other.root = 1;
+    CHECK(differs(other, Kind::broadcast));
+    CHECK_FALSE(differs(other, Kind::all_reduce));
+    other.root = -1;
+    other.bytes = 1;
+    CHECK(differs(other, Kind::barrier));
+    CHECK_FALSE(differs(other, Kind::all_to_all));
+    other.label = "another";
+    other.bytes = 4 << 20;
+    CHECK_FALSE(differs(other, Kind::all_reduce));
+}
+
+TEST_CASE("an early difference is found, though all go on") {
+    auto ranks = waiting_ranks(4);
+    ranks[1].groups[0].calls[0].bytes = 12;
+    CHECK(draw_flight_picture(ranks).groups[0].differs_at == 411);
+    const Lines lines = lines_of(ranks);
+    CHECK(lines[0].find("but rank 1 calls all_gather #411 (12 B") != std::string::npos);
+    CHECK(lines[1] == "ranks 0-3 wait in all_reduce #412 (4 MiB, h.0 gradients) for 31 s");
+}
+
+TEST_CASE("a rank that is behind because it waits elsewhere says so") {
+    std::vector<RecordedRank> ranks = waiting_ranks(4);
+    const RecordedCall inner = call(Kind::broadcast, 9, State::started, 33, 8, "");
+    ranks[3] = rank_in(3, {group(3, 4, {kGather}), group(1, 2, {inner}, "world/1.1", 9)});
+    ranks[2] = rank_in(2, {group(2, 4, {kGather, kWaiting}), group(0, 2, {}, "world/1.1", 9)});
+    const Lines lines = lines_of(ranks);
+    CHECK(lines ==
+          Lines{"world/1.1: rank 3 waits in broadcast #9 (8 B) for 33 s",
+                "world/1.1: rank 2 has not entered it: it is in all_reduce #412 (4 MiB, h.0 gradients) of world "
+                "for 31 s",
+                "ranks 0-2 wait in all_reduce #412 (4 MiB, h.0 gradients) for 31 s",
+                "rank 3 has not entered it: it is in broadcast #9 (8 B) of world/1.1 for 33 s"});
+}
+
+TEST_CASE("who has left already, and who has only queued it") {
+    auto ranks = waiting_ranks(3);
+    ranks[0] = rank_in(0, {group(0, 3, {kGather, call(Kind::all_reduce, 412, State::finished, 31)})});
+    ranks[1].groups[0].calls[1] = call(Kind::all_reduce, 412, State::enqueued, 20);
+    CHECK(lines_of(ranks) ==
+          Lines{"rank 2 waits in all_reduce #412 (4 MiB, h.0 gradients) for 31 s, rank 1 has queued it",
+                "rank 0 has left it already"});
+}
+
+TEST_CASE("a device's later end tells of the earlier ones") {
+    auto ranks = waiting_ranks(2);
+    for (auto& rank : ranks) {
+        rank.groups[0].calls[0].state = static_cast<std::uint8_t>(State::started);
+        rank.groups[0].calls[0].on_device = true;
+        rank.groups[0].calls[1].state = static_cast<std::uint8_t>(State::finished);
+        rank.groups[0].calls[1].finished_us = kSecond;
+    }
+    CHECK_FALSE(draw_flight_picture(ranks).groups[0].stuck);
+}
+
+TEST_CASE("sends and receives are between two ranks, and no collectives") {
+    auto ranks = waiting_ranks(2);
+    for (auto& rank : ranks) rank.groups[0].calls.pop_back();
+    for (auto& rank : ranks) rank.groups[0].collectives = 411;
+    RecordedCall recv = call(Kind::recv, 412, State::started, 5, 64, "");
+    recv.root = 0;
+    ranks[1].groups[0].calls.push_back(recv);
+    CHECK(lines_of(ranks) == Lines{"rank 1 waits in recv #412 (64 B) from rank 0 for 5 s"});
+}
+
+TEST_CASE("ranks of which nothing is known") {
+    auto ranks = waiting_ranks(4);
+    ranks[2] = {.rank = 2, .ended = false, .no_groups = "it has no communicator of autolaunch", .groups = {}};
+    const FlightPicture picture = draw_flight_picture(ranks);
+    CHECK(picture.groups[0].unknown_places == std::vector<int>{2});
+    CHECK(picture.groups[0].all_finished == 0);
+    CHECK(flight_lines(picture, 6) == Lines{"ranks 0-1,3 wait in all_reduce #412 (4 MiB, h.0 gradients) for 31 s",
+                                            "rank 2 has no recorder",
+                                            "nothing is known of rank 2: it has no communicator of autolaunch"});
+    CHECK(lines_of({ranks[2]}) == Lines{"nothing is known of rank 2: it has no communicator of autolaunch"});
+    CHECK(lines_of({}).empty());
+}
+
+TEST_CASE("a ring that came round, with torn entries, says what it still knows") {
+    const auto recorder = FlightRecorder::create(1, 0);
+    FlightRing ring(recorder, "world", 1, 2, "shm");
+    for (int i = 0; i < 1000; ++i) {
+        auto entry = ring.enqueue({.kind = Kind::all_reduce, .bytes = 8}, true);
+        ring.end(entry, false);
+    }
+    auto open = ring.enqueue({.kind = Kind::all_gather, .bytes = 16}, true);
+    auto torn = ring.enqueue({.kind = Kind::all_gather, .bytes = 16}, true);
+    flight::store(torn.words[flight::kEntryVersion], torn.version + 1);
+    const auto contents = flight::read_contents(flight::memory_source(recorder->memory()));
+    const RecordedRank read = summarize(1, true, contents.value());
+    const RecordedGroup& world = read.groups.at(0);
+    CHECK(world.calls.size() == 32);
+    CHECK(world.torn == 1);
+    const FlightPicture picture = draw_flight_picture({read});
+    const FlightMember& member = picture.groups.at(0).members.at(0);
+    CHECK(member.entered == 1002);
+    CHECK(member.finished == 1000);
+    REQUIRE(member.current != nullptr);
+    CHECK(member.current->sequence == 1001);
+    CHECK(open.words != nullptr);
+}
+
+TEST_CASE("of a long queue both ends are told") {
+    const auto recorder = FlightRecorder::create(1, 0);
+    FlightRing ring(recorder, "world", 1, 2, "shm");
+    for (int i = 0; i < 200; ++i) ring.enqueue({.kind = Kind::all_reduce, .bytes = 8}, false);
+    const auto contents = flight::read_contents(flight::memory_source(recorder->memory()));
+    const RecordedRank read = summarize(1, false, contents.value());
+    const auto& calls = read.groups.at(0).calls;
+    CHECK(calls.size() == 40);
+    CHECK(calls.front().sequence == 1);
+    CHECK(calls.back().sequence == 200);
+}
+
+TEST_CASE("a thousand ranks: few lines, short ones") {
+    auto ranks = waiting_ranks(1000);
+    for (int rank = 0; rank < 1000; rank += 2)
+        ranks[static_cast<std::size_t>(rank)] = rank_in(rank, {group(rank, 1000, {kGather})});
+    const FlightPicture picture = draw_flight_picture(ranks);
+    const Lines lines = flight_lines(picture, 6);
+    REQUIRE(lines.size() == 2);
+    for (const auto& line : lines) CHECK(line.size() < 200);
+    CHECK(lines[0].starts_with("ranks 1,3,5,"));
+    CHECK(lines[0].find(",… (500 ranks) wait in") != std::string::npos);
+    CHECK(lines[1].find("have not entered it: e.g. rank 0 was last in all_gather #411") != std::string::npos);
+    const auto json = nlohmann::json::parse(flight_json(picture, lines, 2, "SIGUSR2", {}));
+    CHECK(json.at("groups").at(0).at("members").size() == 1000);
+    CHECK(json.at("groups").at(0).at("behind").size() == 500);
+}
+
+TEST_CASE("the file says what the lines say, and all else") {
+    auto ranks = waiting_ranks(2);
+    ranks[1].groups[0].calls[1].label = "\xff";
+    const FlightPicture picture = draw_flight_picture(ranks);
+    const auto json = nlohmann::json::parse(flight_json(picture, {"a line"}, 2, "rank 1 failed", {}));
+    CHECK(json.at("format") == "autolaunch flight 1");
+    CHECK(json.at("generation") == 2);
+    CHECK(json.at("reason") == "rank 1 failed");
+    CHECK(json.at("lines").at(0) == "a line");
+    const auto& world = json.at("groups").at(0);
+    CHECK(world.at("stuck_in") == 412);
+    CHECK(world.at("stuck_seconds") == 31.0);
+    const auto& waiting = world.at("members").at(0).at("calls").at(1);
+    CHECK(waiting.at("kind") == "all_reduce");
+    CHECK(waiting.at("op") == "sum");
+    CHECK(waiting.at("state") == "started");
+    CHECK(waiting.at("started_seconds_ago") == 31.0);
+    CHECK_FALSE(waiting.contains("ended_seconds_ago"));
+}
+
+TEST_CASE("what no recorder says is dropped before it is looked at") {
+    auto ranks = waiting_ranks(2);
+    RecordedCall& bad = ranks[0].groups[0].calls[0];
+    for (std::uint8_t* field : {&bad.kind, &bad.op, &bad.type, &bad.state}) {
+        const std::uint8_t good = *field;
+        *field = 200;
+        auto copy = ranks;
+        drop_impossible_calls(copy);
+        CHECK(copy[0].groups[0].calls.size() == 1);
+        *field = good;
+    }
+    ranks[1].groups[0].size = INT32_MAX;
+    ranks[1].groups[0].place = -5;
+    drop_impossible_calls(ranks);
+    CHECK_FALSE(lines_of(ranks).empty());
+    std::swap(ranks[0], ranks[1]);
+    CHECK_FALSE(lines_of(ranks).empty());
+}
