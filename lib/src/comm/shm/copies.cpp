@@ -46,9 +46,10 @@ void share_blocks(Pieces& pieces, const Collective& collective, const Blocks& bl
     for (std::size_t step = 0; step <= steps; ++step) {
         const Range mine = piece_of(own.count, kSlotBytes, step);
         if (step == 0 || mine.count != 0) {
-            std::byte* slot = pieces.open(collective, collective.first_piece + step);
-            copy_bytes(slot, send + mine.begin, mine.count);
-            pieces.publish_filled(collective.first_piece + step);
+            const std::uint64_t piece = collective.first_piece + step;
+            pieces.open(collective, piece);
+            copy_bytes(pieces.room(pieces.rank(), piece, blocks.longest()), send + mine.begin, mine.count);
+            pieces.publish_filled(collective, piece);
             if (recv != nullptr) copy_bytes(recv + own.begin + mine.begin, send + mine.begin, mine.count);
         }
         if (step == 0) continue;
@@ -59,7 +60,7 @@ void share_blocks(Pieces& pieces, const Collective& collective, const Blocks& bl
             const Range range = piece_of(block.count, kSlotBytes, step - 1);
             if (range.count == 0) continue;
             pieces.await_filled(collective, peer, piece);
-            copy_bytes(recv + block.begin + range.begin, pieces.slot(peer, piece), range.count);
+            copy_bytes(recv + block.begin + range.begin, pieces.room(peer, piece, blocks.longest()), range.count);
         }
         pieces.publish_done(piece);
     }
@@ -92,7 +93,9 @@ std::byte* region(const Pieces& pieces, std::byte* slot, int to) noexcept {
 void fill_regions(Pieces& pieces, const Collective& collective, std::size_t step) {
     const ByteBlocks blocks(collective.call.blocks, collective.call.element_bytes());
     const auto* send = static_cast<const std::byte*>(collective.call.send);
-    std::byte* slot = pieces.open(collective, collective.first_piece + step);
+    const std::uint64_t piece = collective.first_piece + step;
+    pieces.open(collective, piece);
+    std::byte* slot = pieces.slot(pieces.rank(), piece);
     for (int distance = 1; distance < pieces.size(); ++distance) {
         const int peer = pieces.neighbour(distance);
         const Range block = blocks.of(peer);
@@ -101,7 +104,7 @@ void fill_regions(Pieces& pieces, const Collective& collective, std::size_t step
         header_of(to) = block.count;
         copy_bytes(to, send + block.begin + range.begin, range.count);
     }
-    pieces.publish_filled(collective.first_piece + step);
+    pieces.publish_filled(collective, piece);
 }
 
 void broadcast(Pieces& pieces, const Collective& collective) {
@@ -139,7 +142,7 @@ void scatter(Pieces& pieces, const Collective& collective) {
         } else {
             if (step == 0) {
                 pieces.open(collective, piece);
-                pieces.publish_filled(piece);
+                pieces.publish_filled(collective, piece);
             }
             if (step == 0 || range.count != 0) pieces.await_filled(collective, call.root, piece);
             copy_bytes(recv + range.begin, region(pieces, pieces.slot(call.root, piece), pieces.rank()), range.count);
@@ -178,7 +181,7 @@ void all_to_all(Pieces& pieces, const Collective& collective) {
 void barrier(Pieces& pieces, const Collective& collective) {
     const std::uint64_t piece = collective.first_piece;
     pieces.open(collective, piece);
-    pieces.publish_filled(piece);
+    pieces.publish_filled(collective, piece);
     for (int distance = 1; distance < pieces.size(); ++distance)
         pieces.await_filled(collective, pieces.neighbour(distance), piece);
     pieces.publish_done(piece);

@@ -14,10 +14,6 @@ constexpr std::size_t kDirectBytes = 16 * 1024;
 
 std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
-void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
-    if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
-}
-
 /// Of an all_to_all: where in its send buffer a rank has the block for another; in its slot, one for each rank.
 struct BlockPlace {
     std::uint64_t offset;
@@ -63,7 +59,8 @@ public:
           allocations_(allocations),
           rank_(pieces.rank()),
           size_(pieces.size()),
-          bytes_(collective.call.element_bytes()) {}
+          bytes_(collective.call.element_bytes()),
+          streams_(worth_streaming(collective.call, pieces.size())) {}
 
     void run() {
         switch (call_.kind) {
@@ -102,6 +99,11 @@ private:
     std::size_t offset(int rank) const { return call_.blocks.offset(rank) * bytes_; }
     std::size_t block(int rank) const { return call_.blocks.count(rank) * bytes_; }
 
+    void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) const {
+        if (bytes == 0 || to == from) return;
+        streams_ ? stream_bytes(to, from, bytes) : static_cast<void>(std::memcpy(to, from, bytes));
+    }
+
     // Slice r of all inputs, by rank r, to everybody who wants the result. Nobody else touches these elements, so in
     // place is no different.
     void reduce_slice() {
@@ -125,7 +127,10 @@ private:
 
     void reduce(std::span<void* const> outputs, std::size_t count) {
         if (count == 0) return;
-        reduce_elements({.inputs = pieces_.inputs(), .factors = pieces_.factors(collective_), .outputs = outputs},
+        reduce_elements({.inputs = pieces_.inputs(),
+                         .factors = pieces_.factors(collective_),
+                         .outputs = outputs,
+                         .stream = streams_},
                         count, call_.type, call_.op);
     }
 
@@ -166,6 +171,7 @@ private:
     int rank_;
     int size_;
     std::size_t bytes_;
+    bool streams_;
 };
 
 void locate(const CollectiveCall& call, int rank, const Allocations& allocations, Descriptor& descriptor) {
@@ -213,9 +219,9 @@ bool run_direct(Pieces& pieces, Collective& collective, const Allocations& alloc
     const CollectiveCall& call = collective.call;
     const std::uint64_t piece = collective.first_piece;
     locate(call, pieces.rank(), allocations, collective.descriptor);
-    std::byte* slot = pieces.open(collective, piece);
-    if (call.kind == CollectiveKind::all_to_all) write_places(call, pieces.size(), slot);
-    pieces.publish_filled(piece);
+    pieces.open(collective, piece);
+    if (call.kind == CollectiveKind::all_to_all) write_places(call, pieces.size(), pieces.slot(pieces.rank(), piece));
+    pieces.publish_filled(collective, piece);
     const bool direct = all_direct(pieces, collective);
     if (direct) {
         if (call.kind == CollectiveKind::all_to_all) {

@@ -1,11 +1,13 @@
 #pragma once
 // What the ranks of one node share: the segment's layout. All of it starts as zeros.
 //
-//   Header | RankState x size | Channel x size x size | slots: size x kSlots x kSlotBytes | channel chunks
+//   Header | RankState x size | Entry x kSlots x size | Channel x size x size | slots: kSlots x kSlotBytes x size |
+//   channel chunks
 //
-// Collectives move in pieces. Piece n of the communicator's life uses slot n % kSlots of every rank. A rank counts in
-// its own RankState how many pieces it has filled, reduced and done with; the counters never go back, and only their
-// owner writes them. Whoever waits for a counter reads it, then sleeps on the owner's futex word `signal`.
+// Collectives move in pieces. Piece n of the communicator's life uses entry and slot n % kSlots of every rank. A rank
+// begins each call by writing an entry, which also holds its data when they are few: one cache line then carries all.
+// It counts in its own RankState how many pieces it has filled, reduced and done with; the counters never go back, and
+// only their owner writes them. Whoever waits for a counter reads it, then sleeps on the owner's futex word `signal`.
 #include "comm/call.hpp"
 
 #include <autolaunch/comm/types.hpp>
@@ -46,9 +48,8 @@ struct Location {
 /// What a rank believes the current collective to be. The first part is equal on all ranks, or they have called
 /// different ones.
 struct Descriptor {
-    std::uint64_t history = 0;  ///< digest of all collectives before this one
-    std::uint64_t count = 0;    ///< elements: of all ragged blocks together, of one equal block, or of the buffer
-    std::uint64_t counts = 0;   ///< digest of ragged counts, else 0
+    std::uint64_t count = 0;   ///< elements: of all ragged blocks together, of one equal block, or of the buffer
+    std::uint64_t counts = 0;  ///< digest of ragged counts, else 0
     std::int32_t root = 0;
     Kind kind = Kind::barrier;
     DataType type = DataType::u8;
@@ -62,7 +63,6 @@ struct Descriptor {
     bool is_direct = false;  ///< the others can reach what they need of its buffers
     bool in_place = false;
 
-    bool matches(const Descriptor& other) const noexcept { return history == other.history && same_call(other); }
     /// An all_to_all's counts differ between ranks by right.
     bool same_call(const Descriptor& other) const noexcept {
         const bool same_counts = count == other.count && counts == other.counts;
@@ -79,18 +79,28 @@ struct Header {
     char abort_text[512];
 };
 
+/// What a rank brings to a call, in the call's first piece.
+struct alignas(kCacheLine) Entry {
+    static constexpr std::size_t kPayloadBytes = 880;
+
+    std::atomic<std::uint64_t> written;  ///< the piece's number and 1 more; written last
+    std::uint64_t digest;                ///< of this call and all before it, as far as they are equal on all ranks
+    std::byte payload[kPayloadBytes];
+    alignas(64) Descriptor descriptor;
+};
+static_assert(sizeof(Entry) == 1024);
+
 struct alignas(kCacheLine) RankState {
     std::atomic<std::uint64_t> filled;
     std::atomic<std::uint64_t> reduced;
-    std::atomic<std::uint64_t> done;
-    std::atomic<std::uint32_t> signal;    ///< futex word: grows with everything that this rank publishes
-    std::atomic<std::uint32_t> presence;  ///< Presence
+    alignas(kCacheLine) std::atomic<std::uint64_t> done;
+    alignas(kCacheLine) std::atomic<std::uint32_t> presence;  ///< Presence
     std::atomic<std::int32_t> pid;
     alignas(kCacheLine) std::atomic<std::uint32_t> sleepers;  ///< ranks asleep on `signal`; too high after a kill
+    std::atomic<std::uint32_t> signal;  ///< futex word: grows when this rank publishes something and others sleep
     /// Futex word: grows with everything that others publish in their channels with this rank.
     alignas(kCacheLine) std::atomic<std::uint32_t> bell;
     std::atomic<std::uint32_t> hears_bell;  ///< 1 while this rank sleeps on `bell`
-    alignas(kCacheLine) Descriptor descriptors[kSlots];
 };
 
 /// Messages from one rank to another: a ring of chunks. Each side rings the other's bell.
@@ -109,7 +119,8 @@ struct Layout {
 
     std::size_t size;
     std::size_t rank_states() const { return kPage; }
-    std::size_t channels() const { return rank_states() + size * sizeof(RankState); }
+    std::size_t entries() const { return rank_states() + size * sizeof(RankState); }
+    std::size_t channels() const { return entries() + size * kSlots * sizeof(Entry); }
     std::size_t slots() const { return page_up(channels() + size * size * sizeof(Channel)); }
     std::size_t channel_chunks() const { return slots() + size * kSlots * kSlotBytes; }
     std::size_t bytes() const { return channel_chunks() + size * size * kChannelChunks * kChannelChunkBytes; }

@@ -47,6 +47,17 @@ void futex_wake(std::atomic<std::uint32_t>& word) {
     ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
+// What was stored before is there for all before anything after is read.
+void full_fence() noexcept {
+#if defined(__SANITIZE_THREAD__)
+    // TSan knows no fences. This one does as well as far as it can tell.
+    static std::atomic<int> all;
+    all.fetch_add(1, std::memory_order_seq_cst);
+#else
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
 UniqueFd open_process(int pid) { return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); }
 
 }  // namespace
@@ -82,7 +93,12 @@ bool Peers::gather() {
 
 Operation Peers::begin(std::string_view name) {
     throw_if_aborted();
-    return {name, Deadline::after(timeout_)};
+    return {name};
+}
+
+Deadline& Peers::deadline_of(const Operation& operation) const {
+    if (!operation.deadline) operation.deadline = Deadline::after(timeout_);
+    return *operation.deadline;
 }
 
 void Peers::relax() noexcept {
@@ -94,6 +110,7 @@ void Peers::relax() noexcept {
 }
 
 void Peers::wait_long(int peer, const Operation& operation, const std::function<bool()>& ready) {
+    settle();
     RankState& state = segment_.rank_state(peer);
     for (;;) {
         sleep_until_signal(state, operation, ready);
@@ -104,28 +121,37 @@ void Peers::wait_long(int peer, const Operation& operation, const std::function<
             if (ready()) return;
             fail_closed(peer, operation);
         }
-        if (operation.deadline.passed()) fail_timeout(peer, operation);
+        if (deadline_of(operation).passed()) fail_timeout(peer, operation);
     }
 }
 
-// publish() stores the counter, grows `signal`, then looks for sleepers; this counts itself as a sleeper, looks at the
-// counter, then sleeps if `signal` is as it was. One of the two sees the other.
+// publish() stores the counter, then looks for sleepers, and for them lets `signal` grow; this counts itself as a
+// sleeper, looks at the counter, then sleeps if `signal` is as it was. One of the two sees the other.
 void Peers::sleep_until_signal(RankState& peer, const Operation& operation, const std::function<bool()>& ready) {
-    const std::uint32_t seen = peer.signal.load(std::memory_order_acquire);
     peer.sleepers.fetch_add(1, std::memory_order_seq_cst);
+    const std::uint32_t seen = peer.signal.load(std::memory_order_seq_cst);
+    full_fence();
     if (!ready() && !aborted()) {
         using std::chrono::nanoseconds;
-        const auto left = std::chrono::duration_cast<nanoseconds>(operation.deadline.remaining());
+        const auto left = std::chrono::duration_cast<nanoseconds>(deadline_of(operation).remaining());
         futex_wait(peer.signal, seen, std::min(left, nanoseconds(kPatience)));
     }
     peer.sleepers.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void Peers::publish(std::atomic<std::uint64_t>& counter, std::uint64_t value) {
-    counter.store(value, std::memory_order_release);
+    publish_quietly(counter, value);
+    settle();
+}
+
+void Peers::settle() {
+    if (!unsettled_) return;
+    unsettled_ = false;
+    full_fence();
     RankState& mine = segment_.rank_state(rank_);
+    if (mine.sleepers.load(std::memory_order_relaxed) == 0) return;
     mine.signal.fetch_add(1, std::memory_order_seq_cst);
-    if (mine.sleepers.load(std::memory_order_seq_cst) != 0) futex_wake(mine.signal);
+    futex_wake(mine.signal);
 }
 
 void Peers::publish_to(int peer, std::atomic<std::uint64_t>& counter, std::uint64_t value) {
@@ -152,7 +178,7 @@ void Peers::wait_for_bell(const Operation& operation, const std::function<bool()
                 if (advance()) return;
                 fail_closed(peer, operation);
             }
-            if (operation.deadline.passed()) fail_timeout(peer, operation);
+            if (deadline_of(operation).passed()) fail_timeout(peer, operation);
         }
     }
 }
@@ -164,7 +190,7 @@ void Peers::sleep_until_bell(const Operation& operation, const std::function<boo
     advanced = advance();
     if (!advanced && !aborted()) {
         using std::chrono::nanoseconds;
-        const auto left = std::chrono::duration_cast<nanoseconds>(operation.deadline.remaining());
+        const auto left = std::chrono::duration_cast<nanoseconds>(deadline_of(operation).remaining());
         futex_wait(mine.bell, seen, std::min(left, nanoseconds(kPatience)));
     }
     mine.hears_bell.store(0, std::memory_order_relaxed);

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +20,8 @@ namespace autolaunch::shm {
 /// One collective in progress, for its errors and its deadline.
 struct Operation {
     std::string_view name;
-    Deadline deadline;
+    /// Set when a wait for others first becomes long: to ask for the time costs as much as a small call.
+    mutable std::optional<Deadline> deadline = std::nullopt;
 };
 
 /// A rank's view of the others in its segment.
@@ -54,6 +56,12 @@ public:
     }
     /// Stores a counter of this rank and wakes those who sleep on it.
     void publish(std::atomic<std::uint64_t>& counter, std::uint64_t value);
+    /// As publish(), but those who sleep are woken only by settle(), or when this rank itself has to wait for long.
+    void publish_quietly(std::atomic<std::uint64_t>& counter, std::uint64_t value) {
+        counter.store(value, std::memory_order_release);
+        unsettled_ = true;
+    }
+    void settle();
     /// Stores a counter of a channel with `peer` and rings its bell.
     void publish_to(int peer, std::atomic<std::uint64_t>& counter, std::uint64_t value);
     /// Waits until advance() has done something, which any of `waiting_for()` may make possible by ringing.
@@ -72,6 +80,7 @@ private:
     void wait_long(int peer, const Operation& operation, const std::function<bool()>& ready);
     void sleep_until_bell(const Operation& operation, const std::function<bool()>& advance, bool& advanced);
     void sleep_until_signal(RankState& peer, const Operation& operation, const std::function<bool()>& ready);
+    Deadline& deadline_of(const Operation& operation) const;
     bool gone(int peer);
     [[noreturn]] void fail_closed(int peer, const Operation& operation);
     [[noreturn]] void fail_timeout(int peer, const Operation& operation);
@@ -83,6 +92,7 @@ private:
     std::chrono::milliseconds timeout_;
     int spins_;
     std::atomic<bool> told_{false};  // this rank has thrown why the group was aborted
+    bool unsettled_ = false;
     std::vector<UniqueFd> pidfds_;
 };
 

@@ -31,6 +31,21 @@ std::uint64_t longest_block(const CollectiveCall& call, int rank, int size) {
     return longest * call.element_bytes();
 }
 
+// Any mixing function will do: the digest meets only digests of other ranks that called almost the same.
+std::uint64_t mix(std::uint64_t digest, std::uint64_t word) {
+    digest = (digest ^ word) * 0x9e3779b97f4a7c15ull;
+    return digest ^ (digest >> 29);
+}
+
+// The others have read the entry four pieces ago: to take its lines back takes as long as to hand them on.
+void prepare_to_write([[maybe_unused]] Entry& entry) {
+#if defined(__x86_64__)
+    constexpr std::size_t kUsual = 576;  // calls of up to half a KiB
+    auto* bytes = reinterpret_cast<std::byte*>(&entry);
+    for (std::size_t at = 0; at < kUsual; at += 64) asm volatile("prefetchw %0" : : "m"(bytes[at]));
+#endif
+}
+
 bool has_blocks(CollectiveKind kind) {
     return kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter ||
            kind == CollectiveKind::all_to_all || kind == CollectiveKind::gather || kind == CollectiveKind::scatter;
@@ -74,11 +89,17 @@ std::string describe_call(const Descriptor& call) {
 
 }  // namespace
 
+bool worth_streaming(const CollectiveCall& call, int size) noexcept {
+    constexpr std::size_t kCacheBytes = 32 << 20;
+    return call.send != call.recv && bytes_of(call) > kCacheBytes / 2 / static_cast<std::size_t>(size);
+}
+
 Pieces::Pieces(const Segment& segment, Peers& peers, int rank, int size)
     : segment_(segment),
       peers_(peers),
       rank_(rank),
       size_(size),
+      known_done_(static_cast<std::size_t>(size)),
       inputs_(static_cast<std::size_t>(size)),
       factors_(static_cast<std::size_t>(size)) {}
 
@@ -88,44 +109,69 @@ Collective Pieces::begin(const CollectiveCall& call, Kind kind) {
                                              : kind == Kind::barrier  ? "barrier"
                                                                       : name_of(call.kind));
     Descriptor descriptor = descriptor_of(call, kind, size_);
-    descriptor.history = history_;
     if (call.kind == CollectiveKind::all_to_all) descriptor.longest = longest_block(call, rank_, size_);
-    // Any mixing function will do: the digest meets only digests of other ranks that called almost the same.
-    auto word = (std::uint64_t(call.root) << 40) ^ (std::uint64_t(kind) << 56) ^ (std::uint64_t(call.type) << 52) ^
-                (std::uint64_t(descriptor.op) << 60);
-    if (call.kind != CollectiveKind::all_to_all) word ^= descriptor.count ^ descriptor.counts;
-    history_ = (history_ ^ word) * 0x9e3779b97f4a7c15ull;
-    history_ ^= history_ >> 29;
+    const auto what = std::uint64_t(kind) | std::uint64_t(call.type) << 8 | std::uint64_t(descriptor.op) << 16 |
+                      std::uint64_t(static_cast<std::uint32_t>(call.root)) << 32;
+    digest_ = mix(digest_, what);
+    if (call.kind != CollectiveKind::all_to_all) digest_ = mix(mix(digest_, descriptor.count), descriptor.counts);
     factors_[static_cast<std::size_t>(rank_)] = descriptor.factor;
     return {call, operation, descriptor, next_piece_};
 }
 
-std::byte* Pieces::open(const Collective& collective, std::uint64_t piece) {
-    if (piece >= kSlots) {
-        for (int distance = 1; distance < size_; ++distance) {
-            const int peer = neighbour(distance);
-            const auto& done = segment_.rank_state(peer).done;
-            peers_.wait(peer, collective.operation,
-                        [&] { return done.load(std::memory_order_acquire) + kSlots > piece; });
-        }
+// The entry and the slot are free when all others are done with the piece that was in them.
+void Pieces::open(const Collective& collective, std::uint64_t piece) {
+    if (piece < kSlots) return;
+    const std::uint64_t needed = piece + 1 - kSlots;
+    for (int distance = 1; distance < size_; ++distance) {
+        const int peer = neighbour(distance);
+        std::uint64_t& known = known_done_[static_cast<std::size_t>(peer)];
+        if (known >= needed) continue;
+        const auto& done = segment_.rank_state(peer).done;
+        peers_.wait(peer, collective.operation, [&] {
+            known = done.load(std::memory_order_acquire);
+            return known >= needed;
+        });
     }
-    segment_.rank_state(rank_).descriptors[piece % kSlots] = collective.descriptor;
-    return slot(rank_, piece);
 }
 
-void Pieces::publish_filled(std::uint64_t piece) { peers_.publish(segment_.rank_state(rank_).filled, piece + 1); }
+void Pieces::publish_filled(const Collective& collective, std::uint64_t piece) {
+    if (piece == collective.first_piece) return enter(collective);
+    peers_.publish(segment_.rank_state(rank_).filled, piece + 1);
+}
+
+// Those who sleep are woken when this rank itself has to wait, or is done with the piece: until then the cache line is
+// on its way, and a fence would wait for it.
+void Pieces::enter(const Collective& collective) {
+    Entry& entry = segment_.entry(rank_, collective.first_piece);
+    entry.digest = digest_;
+    entry.descriptor = collective.descriptor;
+    peers_.publish_quietly(entry.written, collective.first_piece + 1);
+}
 
 void Pieces::publish_reduced(std::uint64_t piece) { peers_.publish(segment_.rank_state(rank_).reduced, piece + 1); }
 
 void Pieces::publish_done(std::uint64_t piece) {
     peers_.publish(segment_.rank_state(rank_).done, piece + 1);
     next_piece_ = piece + 1;
+    prepare_to_write(segment_.entry(rank_, next_piece_));
 }
 
 void Pieces::await_filled(const Collective& collective, int peer, std::uint64_t piece) {
+    if (piece == collective.first_piece) return await_entered(collective, peer);
     const auto& filled = segment_.rank_state(peer).filled;
     peers_.wait(peer, collective.operation, [&] { return filled.load(std::memory_order_acquire) > piece; });
-    check_same(collective, peer, piece);
+}
+
+void Pieces::await_entered(const Collective& collective, int peer) {
+    const Entry& entry = segment_.entry(peer, collective.first_piece);
+    peers_.wait(peer, collective.operation,
+                [&] { return entry.written.load(std::memory_order_acquire) > collective.first_piece; });
+    if (entry.digest != digest_) fail_different(collective, peer);
+    // Who is in this call is done with all before it.
+    std::uint64_t& known = known_done_[static_cast<std::size_t>(peer)];
+    known = std::max(known, collective.first_piece);
+    if (collective.descriptor.op == ReduceOp::Kind::pre_multiplied_sum)
+        factors_[static_cast<std::size_t>(peer)] = entry.descriptor.factor;
 }
 
 void Pieces::await_reduced(const Collective& collective, int peer, std::uint64_t piece) {
@@ -146,11 +192,9 @@ std::span<const double> Pieces::factors(const Collective& collective) const noex
     return factors_;
 }
 
-void Pieces::check_same(const Collective& collective, int peer, std::uint64_t piece) {
-    const Descriptor& theirs = descriptor(peer, piece);
+void Pieces::fail_different(const Collective& collective, int peer) {
+    const Descriptor& theirs = descriptor(peer, collective.first_piece);
     const Descriptor& ours = collective.descriptor;
-    factors_[static_cast<std::size_t>(peer)] = theirs.factor;
-    if (theirs.matches(ours)) return;
     if (theirs.same_call(ours)) {
         fail_mismatch(fmt::format("ranks {} and {} called different collectives some time before this {}", rank_, peer,
                                   describe_call(ours)));

@@ -20,9 +20,13 @@ struct Collective {
     std::uint64_t first_piece;
 };
 
-/// A rank's slots and counters. A rank opens a piece before it writes to its slot, says when the slot is filled and
-/// its part reduced, and says when it is done with the piece; it waits for others to have filled or reduced theirs.
-/// Every rank opens and fills the first piece of every call, if only with its Descriptor: whoever waits for another
+/// Whether results go past the caches: when all ranks' buffers together are more than a cache holds. Not in place,
+/// where the results' lines were just read.
+bool worth_streaming(const CollectiveCall& call, int size) noexcept;
+
+/// A rank's entries, slots and counters. A rank opens a piece before it writes to its slot or entry, says when it is
+/// filled and its part reduced, and says when it is done with the piece; it waits for others to have filled or reduced
+/// theirs. Every rank fills the first piece of every call, if only with its Descriptor: whoever waits for another
 /// compares the two, and a difference aborts the group and throws Error{mismatch} that names both ranks and calls.
 ///
 /// Owner: the backend. Threads: one. Blocks: open() and the await functions, as Peers::wait().
@@ -39,8 +43,8 @@ public:
     Collective begin(const CollectiveCall& call, Kind kind);
     Collective begin(const CollectiveCall& call) { return begin(call, kind_of(call.kind)); }
 
-    std::byte* open(const Collective& collective, std::uint64_t piece);
-    void publish_filled(std::uint64_t piece);
+    void open(const Collective& collective, std::uint64_t piece);
+    void publish_filled(const Collective& collective, std::uint64_t piece);
     void publish_reduced(std::uint64_t piece);
     void publish_done(std::uint64_t piece);
     void await_filled(const Collective& collective, int peer, std::uint64_t piece);
@@ -48,9 +52,13 @@ public:
     /// All others.
     void await_done(const Collective& collective, std::uint64_t piece);
     std::byte* slot(int rank, std::uint64_t piece) const noexcept { return segment_.slot(rank, piece); }
-    /// What `peer` has brought to the call; after await_filled().
+    /// Where a rank's `bytes` of a piece are that has no more: in its entry when they fit, else in its slot.
+    std::byte* room(int rank, std::uint64_t piece, std::size_t bytes) const noexcept {
+        return bytes <= Entry::kPayloadBytes ? segment_.entry(rank, piece).payload : segment_.slot(rank, piece);
+    }
+    /// What `peer` has brought to the call; after await_filled() of the call's first piece.
     const Descriptor& descriptor(int peer, std::uint64_t piece) const noexcept {
-        return segment_.rank_state(peer).descriptors[piece % kSlots];
+        return segment_.entry(peer, piece).descriptor;
     }
 
     /// By rank, for one reduction: the caller sets them.
@@ -64,14 +72,17 @@ public:
     [[noreturn]] void fail_mismatch(const std::string& text);
 
 private:
-    void check_same(const Collective& collective, int peer, std::uint64_t piece);
+    void enter(const Collective& collective);
+    void await_entered(const Collective& collective, int peer);
+    void fail_different(const Collective& collective, int peer);
 
     const Segment& segment_;
     Peers& peers_;
     int rank_;
     int size_;
     std::uint64_t next_piece_ = 0;
-    std::uint64_t history_ = 0;
+    std::uint64_t digest_ = 0;               // of all calls up to this one
+    std::vector<std::uint64_t> known_done_;  // by rank: pieces that it was done with when last seen
     std::vector<const void*> inputs_;
     std::vector<double> factors_;
 };

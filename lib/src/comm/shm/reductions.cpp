@@ -13,11 +13,16 @@ namespace {
 // Up to here those who want the result reduce everything themselves: one wait for the others instead of two.
 constexpr std::size_t kSmallBytes = 16 * 1024;
 
+// Of two ranks: small enough for both slots and both buffers to stay in a core's own cache.
+constexpr std::size_t kPairPieceBytes = 128 * 1024;
+
 std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
-void run_reduction(Pieces& pieces, const Collective& collective, std::span<void* const> outputs, std::size_t count) {
-    reduce_elements({.inputs = pieces.inputs(), .factors = pieces.factors(collective), .outputs = outputs}, count,
-                    collective.call.type, collective.call.op);
+void run_reduction(Pieces& pieces, const Collective& collective, std::span<void* const> outputs, std::size_t count,
+                   bool stream = false) {
+    reduce_elements(
+        {.inputs = pieces.inputs(), .factors = pieces.factors(collective), .outputs = outputs, .stream = stream}, count,
+        collective.call.type, collective.call.op);
 }
 
 /// An all_reduce or reduce of more than one slot.
@@ -51,13 +56,14 @@ private:
     }
 
     void fill(std::uint64_t piece, Range range) {
-        std::byte* slot = pieces_.open(collective_, piece);
+        pieces_.open(collective_, piece);
+        std::byte* slot = pieces_.slot(pieces_.rank(), piece);
         const std::byte* send = send_ + range.begin * bytes_;
         for (int distance = 1; distance < pieces_.size(); ++distance) {
             const Range theirs = slice(range, pieces_.neighbour(distance));
             std::memcpy(slot + theirs.begin * bytes_, send + theirs.begin * bytes_, theirs.count * bytes_);
         }
-        pieces_.publish_filled(piece);
+        pieces_.publish_filled(collective_, piece);
     }
 
     void reduce(std::uint64_t piece, Range range) {
@@ -96,23 +102,53 @@ private:
     std::byte* recv_;  // null where the result is not wanted
 };
 
-void reduce_small(Pieces& pieces, const Collective& collective, bool reads) {
+/// Every rank shows all of its data in one piece, and reduces what it wants of the others'.
+void reduce_at_once(Pieces& pieces, const Collective& collective, std::size_t total, Range wanted) {
     const CollectiveCall& call = collective.call;
+    const std::size_t bytes = call.element_bytes();
     const std::uint64_t piece = collective.first_piece;
-    std::byte* slot = pieces.open(collective, piece);
-    if (call.count != 0) std::memcpy(slot, call.send, call.count * call.element_bytes());
-    pieces.publish_filled(piece);
-    if (reads) {
-        for (int distance = 1; distance < pieces.size(); ++distance) {
-            const int peer = pieces.neighbour(distance);
-            pieces.await_filled(collective, peer, piece);
-            pieces.inputs()[index(peer)] = pieces.slot(peer, piece);
-        }
-        pieces.inputs()[index(pieces.rank())] = call.send;
-        void* const output = call.recv;
-        run_reduction(pieces, collective, {&output, 1}, call.count);
+    pieces.open(collective, piece);
+    if (total != 0) std::memcpy(pieces.room(pieces.rank(), piece, total * bytes), call.send, total * bytes);
+    pieces.publish_filled(collective, piece);
+    for (int distance = 1; distance < pieces.size() && wanted.count != 0; ++distance) {
+        const int peer = pieces.neighbour(distance);
+        pieces.await_filled(collective, peer, piece);
+        pieces.inputs()[index(peer)] = pieces.room(peer, piece, total * bytes) + wanted.begin * bytes;
     }
+    pieces.inputs()[index(pieces.rank())] = static_cast<const std::byte*>(call.send) + wanted.begin * bytes;
+    void* const output = call.recv;
+    if (wanted.count != 0) run_reduction(pieces, collective, {&output, 1}, wanted.count);
     pieces.publish_done(piece);
+}
+
+/// An all_reduce of two ranks: each shows all of its data, piece by piece, and reduces all. The two together move as
+/// many bytes from core to core as with slices, but wait for each other half as often.
+void reduce_both(Pieces& pieces, const Collective& collective) {
+    const CollectiveCall& call = collective.call;
+    const std::size_t bytes = call.element_bytes(), per_piece = kPairPieceBytes / bytes;
+    const std::size_t steps = pieces_in(call.count, per_piece);
+    const int peer = pieces.neighbour(1);
+    const bool stream = worth_streaming(call, 2);
+    const auto* send = static_cast<const std::byte*>(call.send);
+    auto* recv = static_cast<std::byte*>(call.recv);
+    for (std::size_t step = 0; step <= steps; ++step) {
+        if (step < steps) {
+            const std::uint64_t piece = collective.first_piece + step;
+            const Range range = piece_of(call.count, per_piece, step);
+            pieces.open(collective, piece);
+            std::memcpy(pieces.slot(pieces.rank(), piece), send + range.begin * bytes, range.count * bytes);
+            pieces.publish_filled(collective, piece);
+        }
+        if (step == 0) continue;
+        const std::uint64_t piece = collective.first_piece + step - 1;
+        const Range range = piece_of(call.count, per_piece, step - 1);
+        pieces.await_filled(collective, peer, piece);
+        pieces.inputs()[index(peer)] = pieces.slot(peer, piece);
+        pieces.inputs()[index(pieces.rank())] = send + range.begin * bytes;
+        void* const output = recv + range.begin * bytes;
+        run_reduction(pieces, collective, {&output, 1}, range.count, stream);
+        pieces.publish_done(piece);
+    }
 }
 
 }  // namespace
@@ -121,7 +157,9 @@ void reduce_to_readers(Pieces& pieces, const Collective& collective) {
     const CollectiveCall& call = collective.call;
     const bool reads = call.kind == CollectiveKind::all_reduce || pieces.rank() == call.root;
     if (call.count * call.element_bytes() <= kSmallBytes) {
-        reduce_small(pieces, collective, reads);
+        reduce_at_once(pieces, collective, call.count, {0, reads ? call.count : 0});
+    } else if (pieces.size() == 2 && call.kind == CollectiveKind::all_reduce) {
+        reduce_both(pieces, collective);
     } else {
         SlicedReduction(pieces, collective, reads).run();
     }
@@ -130,11 +168,12 @@ void reduce_to_readers(Pieces& pieces, const Collective& collective) {
 void reduce_scatter(Pieces& pieces, const Collective& collective) {
     const CollectiveCall& call = collective.call;
     const std::size_t bytes = call.element_bytes();
+    const Range own{call.blocks.offset(pieces.rank()), call.blocks.count(pieces.rank())};
+    if (call.blocks.total() * bytes <= kSmallBytes) return reduce_at_once(pieces, collective, call.blocks.total(), own);
     const std::size_t per_piece = region_bytes(pieces) / bytes;
     const std::size_t steps = std::max<std::size_t>(1, pieces_in(call.blocks.longest(), per_piece));
     const auto* send = static_cast<const std::byte*>(call.send);
     auto* recv = static_cast<std::byte*>(call.recv);
-    const Range own{call.blocks.offset(pieces.rank()), call.blocks.count(pieces.rank())};
     for (std::size_t step = 0; step <= steps; ++step) {
         if (step < steps) fill_regions(pieces, collective, step);
         if (step == 0) continue;

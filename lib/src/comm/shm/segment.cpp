@@ -32,6 +32,11 @@ RankState& Segment::rank_state(int rank) const noexcept {
     return reinterpret_cast<RankState*>(mapping_.data() + layout_.rank_states())[rank];
 }
 
+Entry& Segment::entry(int rank, std::uint64_t piece) const noexcept {
+    const std::size_t index = static_cast<std::size_t>(rank) * kSlots + piece % kSlots;
+    return reinterpret_cast<Entry*>(mapping_.data() + layout_.entries())[index];
+}
+
 Channel& Segment::channel(int from, int to) const noexcept {
     const std::size_t index = static_cast<std::size_t>(from) * layout_.size + static_cast<std::size_t>(to);
     return reinterpret_cast<Channel*>(mapping_.data() + layout_.channels())[index];
