@@ -1,8 +1,8 @@
 #pragma once
 // What the ranks of one node share: the segment's layout. All of it starts as zeros.
 //
-//   Header | RankState x size | Entry x kSlots x size | Channel x size x size | slots: kSlots x kSlotBytes x size |
-//   channel chunks
+//   Header | RankState x size | Entry x kSlots x size | ShrinkCell x size | Channel x size x size | slots: kSlots x
+//   kSlotBytes x size | channel chunks
 //
 // Collectives move in pieces. Piece n of the communicator's life uses entry and slot n % kSlots of every rank. A rank
 // begins each call by writing an entry, which also holds its data when they are few: one cache line then carries all.
@@ -103,6 +103,15 @@ struct alignas(kCacheLine) RankState {
     std::atomic<std::uint32_t> hears_bell;  ///< 1 while this rank sleeps on `bell`
 };
 
+/// What a survivor says in a shrink of the group. Counters are of this rank's shrinks.
+struct alignas(kCacheLine) ShrinkCell {
+    std::atomic<std::uint64_t> attempt;  ///< the rank has written whom it takes for lost
+    std::uint64_t digest;                ///< of the lost ranks
+    char lost[104];                      ///< their names, cut to fit
+    std::atomic<std::uint64_t> offered;  ///< the first survivor has written the new group's address
+    char address[120];                   ///< empty when it failed
+};
+
 /// Messages from one rank to another: a ring of chunks. Each side rings the other's bell.
 struct alignas(kCacheLine) Channel {
     std::atomic<std::uint64_t> filled;  ///< chunks written, by the sender
@@ -120,7 +129,8 @@ struct Layout {
     std::size_t size;
     std::size_t rank_states() const { return kPage; }
     std::size_t entries() const { return rank_states() + size * sizeof(RankState); }
-    std::size_t channels() const { return entries() + size * kSlots * sizeof(Entry); }
+    std::size_t shrink_cells() const { return entries() + size * kSlots * sizeof(Entry); }
+    std::size_t channels() const { return shrink_cells() + size * sizeof(ShrinkCell); }
     std::size_t slots() const { return page_up(channels() + size * size * sizeof(Channel)); }
     std::size_t channel_chunks() const { return slots() + size * kSlots * kSlotBytes; }
     std::size_t bytes() const { return channel_chunks() + size * size * kChannelChunks * kChannelChunkBytes; }

@@ -72,6 +72,8 @@ public:
     void abort_for(ErrorCode code, const std::string& text);
     void abort(const std::string& reason);
     bool aborted() const noexcept;
+    /// Whether `peer`'s process ended, or gave up its communicator.
+    bool gone(int peer);
     /// The first time, a lost peer or a mismatch is thrown as what it is; from then on, and else, AbortedError.
     void throw_if_aborted();
 
@@ -81,7 +83,6 @@ private:
     void sleep_until_bell(const Operation& operation, const std::function<bool()>& advance, bool& advanced);
     void sleep_until_signal(RankState& peer, const Operation& operation, const std::function<bool()>& ready);
     Deadline& deadline_of(const Operation& operation) const;
-    bool gone(int peer);
     [[noreturn]] void fail_closed(int peer, const Operation& operation);
     [[noreturn]] void fail_timeout(int peer, const Operation& operation);
     void wake_all();

@@ -37,6 +37,10 @@ Entry& Segment::entry(int rank, std::uint64_t piece) const noexcept {
     return reinterpret_cast<Entry*>(mapping_.data() + layout_.entries())[index];
 }
 
+ShrinkCell& Segment::shrink_cell(int rank) const noexcept {
+    return reinterpret_cast<ShrinkCell*>(mapping_.data() + layout_.shrink_cells())[rank];
+}
+
 Channel& Segment::channel(int from, int to) const noexcept {
     const std::size_t index = static_cast<std::size_t>(from) * layout_.size + static_cast<std::size_t>(to);
     return reinterpret_cast<Channel*>(mapping_.data() + layout_.channels())[index];

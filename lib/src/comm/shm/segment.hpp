@@ -26,6 +26,7 @@ public:
     Header& header() const noexcept { return *reinterpret_cast<Header*>(mapping_.data()); }
     RankState& rank_state(int rank) const noexcept;
     Entry& entry(int rank, std::uint64_t piece) const noexcept;
+    ShrinkCell& shrink_cell(int rank) const noexcept;
     Channel& channel(int from, int to) const noexcept;
     std::byte* slot(int rank, std::uint64_t piece) const noexcept;
     std::byte* channel_chunk(int from, int to, std::uint64_t chunk) const noexcept;

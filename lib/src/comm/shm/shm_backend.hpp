@@ -20,9 +20,10 @@ struct ShmRendezvous {
     std::function<std::string(std::chrono::milliseconds timeout)> fetch;
 };
 
-/// Every rank copies what others need into its own slot, reduces its slice of all slots, and copies the others' results
-/// out: each byte crosses memory a fixed number of times, whatever the number of ranks. Sums are taken in rank order by
-/// one rank and copied by the others, so all ranks have the same bits.
+/// Buffers from allocate() are read and written by all ranks where they are; ranks that are threads of one process do
+/// so with any. Other data go through the ranks' entries and slots: every rank copies what others need into its own,
+/// reduces its slice of all, and copies the others' results out. Sums are taken in rank order, so all ranks have the
+/// same bits.
 ///
 /// send() returns when the message is in the channel to the peer; up to 256 KiB fit without a recv(), more block.
 class ShmBackend final : public CommunicatorBackend {
@@ -43,9 +44,13 @@ public:
     std::shared_ptr<void> allocate(std::size_t bytes) override;
     std::shared_ptr<CommunicatorBackend> split(int color, int key) override;
     void abort(const std::string& reason) override;
+    /// Works again when a survivor was lost during it: with that one in the list.
+    std::shared_ptr<CommunicatorBackend> shrink(std::span<const int> lost) override;
     CommunicatorStatus status() const override;
 
 private:
+    class Shrinking;
+
     void run(const CollectiveCall& call);
     /// All ranks' `bytes` bytes at `own`, in rank order, to `all`: a part of a split or an allocate.
     void exchange(shm::Kind kind, const void* own, void* all, std::size_t bytes);
@@ -57,6 +62,7 @@ private:
     shm::Peers peers_;
     shm::Pieces pieces_;
     shm::Allocations allocations_;
+    std::uint64_t shrink_attempts_ = 0;
 };
 
 }  // namespace autolaunch
