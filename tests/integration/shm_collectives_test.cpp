@@ -279,8 +279,10 @@ void check_everything(Communicator& comm, Place place) {
 }  // namespace
 
 TEST_CASE("every collective gives what its definition says, with ranks as threads") {
-    for (const int size : {1, 2, 3, 5})
-        run_thread_ranks(size, [](Communicator& comm) { check_everything(comm, Place::heap); });
+    for (const Place place : {Place::heap, Place::allocated}) {
+        for (const int size : {1, 2, 3, 5})
+            run_thread_ranks(size, [&](Communicator& comm) { check_everything(comm, place); });
+    }
 }
 
 TEST_CASE("every collective gives what its definition says, with ranks as processes") {

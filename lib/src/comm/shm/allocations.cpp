@@ -70,7 +70,6 @@ void Allocations::sweep() {
 
 Location Allocations::find(const void* data, std::size_t bytes) const noexcept {
     const auto begin = reinterpret_cast<std::uintptr_t>(data);
-    if (one_process_) return {Location::kProcess, begin};
     for (const Numbered& one : live_) {
         const auto part = reinterpret_cast<std::uintptr_t>(one.allocation->part(rank_));
         const std::size_t part_bytes = one.allocation->part_bytes();
@@ -81,7 +80,6 @@ Location Allocations::find(const void* data, std::size_t bytes) const noexcept {
 }
 
 std::byte* Allocations::at(int rank, const Location& location) const noexcept {
-    if (location.allocation == Location::kProcess) return reinterpret_cast<std::byte*>(location.offset);
     for (const Numbered& one : live_) {
         if (one.number == location.allocation) return one.allocation->part(rank) + location.offset;
     }

@@ -44,7 +44,7 @@ private:
 /// Owner: the backend. Threads: one.
 class Allocations {
 public:
-    Allocations(int rank, bool one_process) : rank_(rank), one_process_(one_process) {}
+    explicit Allocations(int rank) : rank_(rank) {}
 
     /// All ranks add the same allocations in the same order.
     void add(std::shared_ptr<Allocation> allocation);
@@ -62,7 +62,6 @@ private:
     };
 
     int rank_;
-    bool one_process_;
     std::uint32_t last_number_ = 0;
     std::vector<Numbered> live_;
 };

@@ -38,8 +38,7 @@ enum class AbortPhase : std::uint32_t { none, writing, written };
 
 /// Where a buffer is, for the other ranks.
 struct Location {
-    static constexpr std::uint32_t kElsewhere = 0;         ///< in memory that only its rank has
-    static constexpr std::uint32_t kProcess = 0xffffffff;  ///< all ranks are in one process: `offset` is the address
+    static constexpr std::uint32_t kElsewhere = 0;  ///< in memory that only its rank has
 
     std::uint32_t allocation = kElsewhere;  ///< number of an Allocation
     std::uint64_t offset = 0;               ///< in the rank's part of it

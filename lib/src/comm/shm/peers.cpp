@@ -72,23 +72,20 @@ Peers::Peers(const Segment& segment, int rank, int size, std::chrono::millisecon
 
 Peers::~Peers() { segment_.rank_state(rank_).presence.store(std::uint32_t(Presence::left), std::memory_order_release); }
 
-bool Peers::gather() {
+void Peers::gather() {
     // Before the others can know this rank: once all are here, a quick one may already abort, and the group was made.
     const Operation operation = begin("creating the communicator");
     RankState& mine = segment_.rank_state(rank_);
     mine.pid.store(::getpid(), std::memory_order_relaxed);
     mine.presence.store(std::uint32_t(Presence::attached), std::memory_order_release);
     wake_all();
-    bool one_process = true;
     for (int peer = 0; peer < size_; ++peer) {
         if (peer == rank_) continue;
         RankState& state = segment_.rank_state(peer);
         wait(peer, operation, [&] { return state.presence.load(std::memory_order_acquire) != 0; });
         UniqueFd& pidfd = pidfds_[static_cast<std::size_t>(peer)];
         if (!pidfd) pidfd = open_process(state.pid.load(std::memory_order_relaxed));
-        one_process = one_process && state.pid.load(std::memory_order_relaxed) == ::getpid();
     }
-    return one_process;
 }
 
 Operation Peers::begin(std::string_view name) {

@@ -41,8 +41,8 @@ public:
     Peers(const Peers&) = delete;
     Peers& operator=(const Peers&) = delete;
 
-    /// Says that this rank is here and waits until all are. True when all are in this process.
-    bool gather();
+    /// Says that this rank is here and waits until all are.
+    void gather();
 
     Operation begin(std::string_view name);
     /// Waits until ready(), which peer makes true. Ready is asked again and again, and must be cheap.

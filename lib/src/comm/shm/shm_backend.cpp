@@ -37,7 +37,8 @@ ShmBackend::ShmBackend(shm::Segment segment, int rank, int size, std::chrono::mi
       timeout_(timeout),
       peers_(segment_, rank, size, timeout),
       pieces_(segment_, peers_, rank, size),
-      allocations_(rank, peers_.gather()) {
+      allocations_(rank) {
+    peers_.gather();
     segment_.close_to_newcomers();
 }
 

@@ -20,10 +20,9 @@ struct ShmRendezvous {
     std::function<std::string(std::chrono::milliseconds timeout)> fetch;
 };
 
-/// Buffers from allocate() are read and written by all ranks where they are; ranks that are threads of one process do
-/// so with any. Other data go through the ranks' entries and slots: every rank copies what others need into its own,
-/// reduces its slice of all, and copies the others' results out. Sums are taken in rank order, so all ranks have the
-/// same bits.
+/// Buffers from allocate() are read and written by all ranks where they are. Other data go through the ranks' entries
+/// and slots: every rank copies what others need into its own, reduces its slice of all, and copies the others' results
+/// out. Sums are taken in rank order, so all ranks have the same bits. Ranks may be processes or threads.
 ///
 /// send() returns when the message is in the channel to the peer; up to 256 KiB fit without a recv(), more block.
 class ShmBackend final : public CommunicatorBackend {
