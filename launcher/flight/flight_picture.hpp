@@ -49,6 +49,7 @@ struct FlightPicture {
 void drop_impossible_calls(std::vector<control::RecordedRank>& ranks);
 /// Pure. `ranks` must outlive the picture; the order of ranks does not matter.
 FlightPicture draw_flight_picture(const std::vector<control::RecordedRank>& ranks);
+FlightPicture draw_flight_picture(std::vector<control::RecordedRank>&& ranks) = delete;
 
 /// The members that have not entered the stuck collective, and those that are past it.
 std::vector<const FlightMember*> members_behind(const FlightGroup& group);

@@ -242,7 +242,8 @@ TEST_CASE("a ring that came round, with torn entries, says what it still knows")
     const RecordedGroup& world = read.groups.at(0);
     CHECK(world.calls.size() == 32);
     CHECK(world.torn == 1);
-    const FlightPicture picture = draw_flight_picture({read});
+    const std::vector<RecordedRank> ranks = {read};
+    const FlightPicture picture = draw_flight_picture(ranks);
     const FlightMember& member = picture.groups.at(0).members.at(0);
     CHECK(member.entered == 1002);
     CHECK(member.finished == 1000);

@@ -280,6 +280,36 @@ TEST_CASE_FIXTURE(Fixture, "what is read beside a writer is whole") {
     writer.join();
 }
 
+TEST_CASE("groups on several threads come, call and go, beside a reader") {
+    const auto recorder = FlightRecorder::create(0, 0);
+    std::atomic<int> working{4};
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 4; ++thread)
+        threads.emplace_back([&, thread] {
+            for (int round = 0; round < 40; ++round) {
+                FlightRing ring(recorder, recorder->name_world(), thread, 4, "shm");
+                CHECK(ring.records());
+                for (std::uint64_t i = 1; i <= 300; ++i) {
+                    auto entry = ring.enqueue({.kind = Kind::all_reduce, .bytes = i}, true);
+                    ring.end(entry, false);
+                }
+            }
+            --working;
+        });
+    std::size_t seen = 0;
+    while (working > 0 || seen == 0)
+        for (const auto& group : contents_of(*recorder).groups)
+            for (const auto& call : group.calls) {
+                CHECK(call.bytes == call.sequence);
+                ++seen;
+            }
+    for (auto& thread : threads) thread.join();
+    for (const auto& group : contents_of(*recorder).groups) {
+        CHECK_FALSE(group.in_use);
+        CHECK(group.collectives == 300);
+    }
+}
+
 TEST_CASE("names of bytes and times are short") {
     CHECK(name_bytes(8) == "8 B");
     CHECK(name_bytes(1536) == "1.5 KiB");

@@ -1,6 +1,7 @@
 // What fuzzers check holds for their seeds, in every build.
 
 #include "../fuzz/capture_check.hpp"
+#include "../fuzz/flight_memory_check.hpp"
 #include "../fuzz/session_line_check.hpp"
 #include "../fuzz/store_relay_check.hpp"
 #include "../fuzz/store_request_check.hpp"
@@ -38,6 +39,14 @@ std::size_t check_seeds(const std::string& folder, Check check) {
 
 TEST_CASE("a store relay's bytes cost its node alone, with any bit flipped") {
     CHECK(check_seeds("store_relay", launcher::store_relay::check_relay_bytes) >= 7);
+}
+
+TEST_CASE("a flight recorder's memory is a picture or refused, with any bit flipped") {
+    std::size_t recorders = 0;
+    CHECK(check_seeds("flight_memory", [&](const std::string& bytes) {
+              recorders += launcher::check_flight_bytes(bytes) ? 1 : 0;
+          }) >= 3);
+    CHECK(recorders > 8 * 64);  // most flips are elsewhere than in what tells a recorder
 }
 
 TEST_CASE("a session's lines are messages or refused, with any bit flipped") {
