@@ -3,7 +3,9 @@
 #include "base/hash.hpp"
 #include "session/flight_ring.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -14,6 +16,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 5> kStateNames = {"none", "enqueued", "started", "finished", "failed"};
+
+// The head writes it between two heartbeats, for ten thousands of ranks, too.
+constexpr std::size_t kMostCalls = 64 << 10, kMostCallsEach = 64;
 
 void set_age(Json& json, const char* name, std::int64_t us) {
     if (us >= 0) json[name] = static_cast<double>(us) / 1e6;
@@ -36,7 +41,17 @@ Json to_json(const control::RecordedCall& call) {
     return json;
 }
 
-Json to_json(const FlightMember& member) {
+// The newest, and the one that the rank is in.
+Json calls_of(const FlightMember& member, std::size_t newest) {
+    Json json = Json::array();
+    const auto& calls = member.group->calls;
+    const std::size_t first = calls.size() - std::min(newest, calls.size());
+    for (std::size_t i = 0; i < calls.size(); ++i)
+        if (i >= first || &calls[i] == member.current) json.push_back(to_json(calls[i]));
+    return json;
+}
+
+Json to_json(const FlightMember& member, std::size_t newest) {
     Json json = {{"rank", member.rank}, {"place", member.place}};
     json["process_ended"] = member.ended;
     json["in_use"] = member.in_use;
@@ -45,12 +60,11 @@ Json to_json(const FlightMember& member) {
     if (member.current != nullptr) json["in"] = member.current->sequence;
     if (member.group->lost > 0) json["not_recorded"] = member.group->lost;
     if (member.group->torn > 0) json["not_readable"] = member.group->torn;
-    json["calls"] = Json::array();
-    for (const auto& call : member.group->calls) json["calls"].push_back(to_json(call));
+    json["calls"] = calls_of(member, newest);
     return json;
 }
 
-Json to_json(const FlightGroup& group) {
+Json to_json(const FlightGroup& group, std::size_t newest) {
     Json json = {{"name", group.name},
                  {"id", hex64(group.id)},
                  {"backend", group.backend},
@@ -72,7 +86,7 @@ Json to_json(const FlightGroup& group) {
             json["parties"].push_back({{"ranks", party.ranks}, {"call", to_json(*party.call)}});
     }
     json["members"] = Json::array();
-    for (const FlightMember& member : group.members) json["members"].push_back(to_json(member));
+    for (const FlightMember& member : group.members) json["members"].push_back(to_json(member, newest));
     return json;
 }
 
@@ -86,8 +100,11 @@ std::string flight_json(const FlightPicture& picture, const std::vector<std::str
                  {"reason", reason},
                  {"unix_seconds", static_cast<double>(ms) / 1000},
                  {"lines", lines}};
+    std::size_t members = 1;
+    for (const FlightGroup& group : picture.groups) members += group.members.size();
+    const std::size_t newest = std::clamp<std::size_t>(kMostCalls / members, 2, kMostCallsEach);
     json["groups"] = Json::array();
-    for (const FlightGroup& group : picture.groups) json["groups"].push_back(to_json(group));
+    for (const FlightGroup& group : picture.groups) json["groups"].push_back(to_json(group, newest));
     json["without"] = Json::array();
     for (const auto& [why, ranks] : picture.without) json["without"].push_back({{"why", why}, {"ranks", ranks}});
     return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -152,11 +152,22 @@ std::string behind(const FlightPicture& picture, const FlightGroup& group) {
     return text;
 }
 
+// "ranks 0,2 are past it, in all_gather #413 for 2 s": where the first of them is.
 std::string ahead(const FlightGroup& group) {
+    const auto members = members_ahead(group);
+    if (members.empty()) return {};
     std::vector<int> ranks;
-    for (const FlightMember* member : members_ahead(group)) ranks.push_back(member->rank);
-    if (ranks.empty()) return {};
-    return prefix(group) + name_ranks(ranks) + (ranks.size() == 1 ? " has" : " have") + " left it already";
+    const RecordedCall* now = nullptr;
+    bool alike = true;
+    for (const FlightMember* member : members) {
+        ranks.push_back(member->rank);
+        alike = alike && (member->current == nullptr) == (members[0]->current == nullptr) &&
+                (member->current == nullptr || member->current->sequence == members[0]->current->sequence);
+        if (now == nullptr && !member->ended) now = member->current;
+    }
+    std::string text = prefix(group) + name_ranks(ranks) + (ranks.size() == 1 ? " is" : " are") + " past it";
+    if (now == nullptr) return text;
+    return text + (alike ? ", in " : ", one in ") + name(*now) + " for " + time_of(age(*now));
 }
 
 std::string partner_of(const FlightGroup& group, const RecordedCall& call) {

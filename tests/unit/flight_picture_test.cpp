@@ -190,7 +190,17 @@ TEST_CASE("who has left already, and who has only queued it") {
     ranks[1].groups[0].calls[1] = call(Kind::all_reduce, 412, State::enqueued, 20);
     CHECK(lines_of(ranks) ==
           Lines{"rank 2 waits in all_reduce #412 (4 MiB, h.0 gradients) for 31 s, rank 1 has queued it",
-                "rank 0 has left it already"});
+                "rank 0 is past it"});
+    const auto past = [](State state) {
+        const RecordedCall over = call(Kind::all_reduce, 412, State::finished, 31);
+        return std::vector<RecordedCall>{kGather, over, call(Kind::all_gather, 413, state, 30, 64, "")};
+    };
+    ranks = waiting_ranks(4);
+    for (int rank : {0, 2})
+        ranks[static_cast<std::size_t>(rank)] = rank_in(rank, {group(rank, 4, past(State::started))});
+    CHECK(lines_of(ranks)[1] == "ranks 0,2 are past it, in all_gather #413 (64 B) for 30 s");
+    ranks[0] = rank_in(0, {group(0, 4, past(State::finished))});
+    CHECK(lines_of(ranks)[1] == "ranks 0,2 are past it, one in all_gather #413 (64 B) for 30 s");
 }
 
 TEST_CASE("a device's later end tells of the earlier ones") {
@@ -278,6 +288,22 @@ TEST_CASE("a thousand ranks: few lines, short ones") {
     const auto json = nlohmann::json::parse(flight_json(picture, lines, 2, "SIGUSR2", {}));
     CHECK(json.at("groups").at(0).at("members").size() == 1000);
     CHECK(json.at("groups").at(0).at("behind").size() == 500);
+}
+
+TEST_CASE("tens of thousands of ranks: the file has the newest calls of each, and what they are in") {
+    std::vector<RecordedCall> calls = {kWaiting};
+    for (std::uint64_t sequence = 413; sequence < 440; ++sequence)
+        calls.push_back(call(Kind::all_gather, sequence, State::enqueued, 30));
+    std::vector<RecordedRank> ranks;
+    for (int rank = 0; rank < 20'000; ++rank) ranks.push_back(rank_in(rank, {group(rank, 20'000, calls)}));
+    const FlightPicture picture = draw_flight_picture(ranks);
+    const Lines lines = flight_lines(picture, 6);
+    CHECK(lines == Lines{"ranks 0-19999 wait in all_reduce #412 (4 MiB, h.0 gradients) for 31 s"});
+    const auto json = nlohmann::json::parse(flight_json(picture, lines, 0, "SIGUSR2", {}));
+    const auto& kept = json.at("groups").at(0).at("members").at(7).at("calls");
+    CHECK(kept.size() == 4);
+    CHECK(kept.at(0).at("sequence") == 412);
+    CHECK(kept.at(3).at("sequence") == 439);
 }
 
 TEST_CASE("the file says what the lines say, and all else") {
