@@ -22,7 +22,10 @@ namespace {
 
 // Sealed: whoever reads it can rely on its size. Empty where the system has no memory files.
 UniqueFd memory_file() {
-    UniqueFd file(::memfd_create("autolaunch-flight", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+    constexpr unsigned kNoExec = 8;  // MFD_NOEXEC_SEAL, of Linux 6.3, which a site may demand (vm.memfd_noexec)
+    UniqueFd file(::memfd_create("autolaunch-flight", kFlags | kNoExec));
+    if (!file) file.reset(::memfd_create("autolaunch-flight", kFlags));
     if (!file || ::ftruncate(file.get(), kMemoryBytes) != 0 ||
         ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
         return UniqueFd();
