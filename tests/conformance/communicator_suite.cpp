@@ -335,7 +335,9 @@ void arguments_are_checked(Communicator& comm) {
     });
     expect_invalid("send to oneself", [&] { comm.send(data.data(), 1, f32, comm.rank()); });
     expect_invalid("recv from oneself", [&] { comm.recv(data.data(), 1, f32, comm.rank()); });
-    expect_invalid("a CUDA stream", [&] { comm.broadcast(data.data(), 1, f32, 0, Stream::cuda(0, nullptr)); });
+    CpuQueue queue;
+    const Stream foreign = comm.backend() == "nccl" ? queue.stream() : Stream::cuda(0, nullptr);
+    expect_invalid("a stream of another device", [&] { comm.broadcast(data.data(), 1, f32, 0, foreign); });
     expect(comm.status() == CommunicatorStatus::ok, "a rejected call leaves the group as it was");
     comm.barrier();
 }

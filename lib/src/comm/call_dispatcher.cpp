@@ -12,6 +12,9 @@ CpuQueue* queue_of(Stream stream) {
     return stream.device().type == DeviceType::cpu ? static_cast<CpuQueue*>(stream.handle()) : nullptr;
 }
 
+/// A call of a device backend without a stream is done when it returns.
+bool returns_early(DeviceType device, Stream stream) { return device != DeviceType::cpu && stream.is_given(); }
+
 /// Runs it, and says how it ended before anybody else can learn that.
 template <class End, class Run>
 void run_recorded(const FlightRing& ring, End end, Run run) {
@@ -28,7 +31,7 @@ void run_recorded(const FlightRing& ring, End end, Run run) {
 
 Work CallDispatcher::submit(CollectiveCall call, Stream stream) {
     if (grouping_) {
-        if (stream.handle() != nullptr) group_stream_ = stream;
+        if (stream.is_given()) group_stream_ = stream;
         group_.push_back(std::move(call));
         return {};
     }
@@ -41,7 +44,7 @@ Work CallDispatcher::submit(CollectiveCall call, Stream stream) {
     FlightRing::Entry entry = begin(recorded);
     try {
         Work work = backend_->start(call, stream);
-        if (device != DeviceType::cpu && ring_->records()) return record_end(std::move(work), ring_, {entry});
+        if (returns_early(device, stream) && ring_->records()) return record_end(std::move(work), ring_, {entry});
         ring_->end(entry, false);
         return work;
     } catch (...) {
@@ -87,7 +90,7 @@ void CallDispatcher::group_start() {
 Work CallDispatcher::group_end(Stream stream) {
     if (!grouping_) throw Error(ErrorCode::invalid_argument, "group_end: no group is open", "call group_start() first");
     grouping_ = false;
-    if (stream.handle() == nullptr) stream = group_stream_;
+    if (!stream.is_given()) stream = group_stream_;
     std::vector<CollectiveCall> calls = std::exchange(group_, {});
     if (calls.empty()) return {};
     const DeviceType device = backend_->device_type();
@@ -102,7 +105,7 @@ Work CallDispatcher::group_end(Stream stream) {
         drain();
         for (auto& entry : entries) ring_->start(entry);
         Work work = backend_->start_group(calls, stream);
-        if (device != DeviceType::cpu && ring_->records())
+        if (returns_early(device, stream) && ring_->records())
             return record_end(std::move(work), ring_, std::move(entries));
         for (auto& entry : entries) ring_->end(entry, false);
         return work;

@@ -81,7 +81,7 @@ void counts(CollectiveKind kind, std::span<const std::size_t> counts, int size) 
 }
 
 void stream(std::string_view function, Stream stream, DeviceType backend_device, std::string_view backend) {
-    if (stream.device().type == backend_device) return;
+    if (stream.device().type == backend_device || !stream.is_given()) return;
     const char* wanted = backend_device == DeviceType::cpu ? "CPU" : "CUDA";
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{}: backend {} works on {} streams only", function, backend, wanted));

@@ -184,7 +184,7 @@ void Communicator::barrier() { dispatcher_->barrier(); }
 void Communicator::group_start() { dispatcher_->group_start(); }
 
 Work Communicator::group_end(Stream stream) {
-    if (stream.handle() != nullptr) checks::stream("group_end", stream, backend_->device_type(), backend());
+    checks::stream("group_end", stream, backend_->device_type(), backend());
     return dispatcher_->group_end(stream);
 }
 

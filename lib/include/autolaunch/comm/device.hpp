@@ -19,9 +19,9 @@ struct Device {
 
 class CpuQueue;
 
-/// A queue in which work runs in order. A default-constructed Stream is the CPU without a queue: work on it is done
-/// when the call returns. A CUDA stream refers to a cudaStream_t, and a stream of a CpuQueue to that queue; somebody
-/// else owns them, and they must outlive the work put on them.
+/// A queue in which work runs in order. A default-constructed Stream is none: work on it is done when the call returns,
+/// and on GPUs it may use memory of the CPU, too. A CUDA stream refers to a cudaStream_t, and a stream of a CpuQueue to
+/// that queue; somebody else owns them, and they must outlive the work put on them.
 class Stream {
 public:
     Stream() = default;
@@ -29,8 +29,9 @@ public:
     static Stream cuda(int device_index, void* handle) { return Stream({DeviceType::cuda, device_index}, handle); }
 
     Device device() const noexcept { return device_; }
-    /// The cudaStream_t, or the CpuQueue; null for the CPU without a queue.
+    /// The cudaStream_t, or the CpuQueue; null for none, and for CUDA's default stream.
     void* handle() const noexcept { return handle_; }
+    bool is_given() const noexcept { return handle_ != nullptr || device_.type != DeviceType::cpu; }
 
 private:
     friend class CpuQueue;
