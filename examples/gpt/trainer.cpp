@@ -56,7 +56,7 @@ Trainer::Trainer(al::Session& session, const TrainerConfig& config)
       config_(config),
       text_(load_text(config.dataloader.path, config.model.context)),
       pool_(default_thread_count(session.info().local_world_size)),
-      world_(al::Communicator::world(session)),
+      world_(al::Communicator::world(session, {.backend = "cpu"})),  // it computes on CPUs
       sharded_(world_, {.strategy = config.sharding_strategy, .precision = {}}),
       parameters_(sharded_, unit_shapes(config.model)),
       model_(config.model, pool_),

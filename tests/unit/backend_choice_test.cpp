@@ -1,4 +1,5 @@
 #include "comm/backend_choice.hpp"
+#include "comm/gpu_place.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -81,6 +82,55 @@ TEST_CASE("a named backend must be able to serve the ranks") {
 TEST_CASE("an unknown backend is refused with the valid names and the one that was meant") {
     const Error error = refusal("smh", kOneNode, true);
     CHECK(error.code() == ErrorCode::invalid_argument);
-    CHECK(std::string(error.what()).find("auto, self, shm, mpi") != std::string::npos);
+    CHECK(std::string(error.what()).find("auto, cpu, self, shm, mpi, nccl") != std::string::npos);
     CHECK(error.hint().find("'shm'") != std::string::npos);
+}
+
+TEST_CASE("auto takes nccl where it is built in and every rank has a GPU, and cpu never does") {
+    const NcclFacts both{.built_in = true, .has_own_gpu = true};
+    CHECK(choose_backend("auto", kOneNode, true, both) == BackendChoice::nccl);
+    CHECK(choose_backend("auto", kAlone, true, both) == BackendChoice::nccl);
+    CHECK(choose_backend("auto", kTwoNodes, false, both) == BackendChoice::nccl);
+    CHECK(choose_backend("auto", kOneNode, true, {.built_in = true, .has_own_gpu = false}) == BackendChoice::shm);
+    CHECK(choose_backend("auto", kOneNode, true, {.built_in = false, .has_own_gpu = true}) == BackendChoice::shm);
+    CHECK(choose_backend("cpu", kOneNode, true, both) == BackendChoice::shm);
+    CHECK(choose_backend("cpu", kAlone, true, both) == BackendChoice::self);
+}
+
+TEST_CASE("nccl by name needs no more than that it is built in") {
+    CHECK(choose_backend("nccl", kOneNode, true, {.built_in = true, .has_own_gpu = false}) == BackendChoice::nccl);
+    const Error error = refusal("nccl", kOneNode, true);
+    CHECK(error.code() == ErrorCode::unsupported);
+    CHECK(error.hint().find("AUTOLAUNCH_WITH_NCCL") != std::string::npos);
+}
+
+TEST_CASE("a rank's GPU is told from the environment") {
+    const auto rank_of_8 = [](int local_rank) {
+        RankInfo info = kOneNode;
+        info.local_rank = local_rank;
+        return info;
+    };
+    SUBCASE("no mask: LOCAL_RANK counts the installed GPUs") {
+        CHECK(place_on_gpu(nullptr, 8, rank_of_8(5)).index == 5);
+        CHECK(place_on_gpu(nullptr, 8, rank_of_8(5)).is_own);
+        CHECK_FALSE(place_on_gpu(nullptr, 4, rank_of_8(5)).is_own);
+        CHECK(place_on_gpu(nullptr, 4, rank_of_8(5)).index == 1);
+    }
+    SUBCASE("a mask of one is the rank's own") {
+        CHECK(place_on_gpu("7", 8, rank_of_8(5)).index == 0);
+        CHECK(place_on_gpu("MIG-c0ffee", 1, rank_of_8(5)).is_own);
+        CHECK(place_on_gpu("GPU-c0ffee", 1, rank_of_8(5)).index == 0);
+    }
+    SUBCASE("a mask of several is counted, as far as CUDA reads it") {
+        CHECK(place_on_gpu("0,1,2,3,4,5,6,7", 8, rank_of_8(7)).index == 7);
+        CHECK_FALSE(place_on_gpu("0,1,-1,3", 8, rank_of_8(3)).is_own);
+        CHECK(place_on_gpu("0,1,-1,3", 8, rank_of_8(3)).index == 1);
+    }
+    SUBCASE("none: not its own, but by name LOCAL_RANK is tried") {
+        for (const char* none : {"", "-1", "NoDevFiles"}) {
+            CHECK_FALSE(place_on_gpu(none, 8, rank_of_8(2)).is_own);
+            CHECK(place_on_gpu(none, 8, rank_of_8(2)).index == 2);
+        }
+        CHECK_FALSE(place_on_gpu(nullptr, 0, rank_of_8(2)).is_own);
+    }
 }

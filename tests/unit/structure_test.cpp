@@ -66,11 +66,17 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
 
 // Third-party headers that only one room may include.
 const std::map<std::string, std::string> kOnlyIncluder = {
-    {"yaml-cpp/", "launcher/spec"},  {"CLI/", "launcher/cli"},
-    {"hwloc", "launcher/topology"},  {"infiniband/", "launcher/topology"},
-    {"mpi.h", "lib/comm"},           {"xxhash.h", "lib/base"},
-    {"pmix", "launcher/pmi"},        {"openssl/", "launcher/control"},
-    {"munge.h", "launcher/control"}, {"expat.h", "launcher/topology"},
+    {"yaml-cpp/", "launcher/spec"},
+    {"CLI/", "launcher/cli"},
+    {"hwloc", "launcher/topology"},
+    {"infiniband/", "launcher/topology"},
+    {"mpi.h", "lib/comm"},
+    {"nccl.h", "lib/comm"},
+    {"xxhash.h", "lib/base"},
+    {"pmix", "launcher/pmi"},
+    {"openssl/", "launcher/control"},
+    {"munge.h", "launcher/control"},
+    {"expat.h", "launcher/topology"},
 };
 
 std::vector<fs::path> sources_under(const fs::path& folder, const std::set<std::string>& extensions) {
@@ -177,6 +183,12 @@ TEST_CASE("every source on disk is built") {
     for (const auto& command : commands) built.insert(fs::weakly_canonical(command["file"].get<std::string>()));
     // Sources of parts that this build was told to leave out.
     const std::map<std::string, bool> optional = {{"lib/src/comm/mpi/", AUTOLAUNCH_HAVE_MPI},
+                                                  {"lib/src/comm/nccl/", AUTOLAUNCH_HAVE_NCCL_BACKEND},
+                                                  {"tests/gpu/", AUTOLAUNCH_HAVE_NCCL_BACKEND},
+                                                  {"tests/integration/nccl_", AUTOLAUNCH_HAVE_NCCL_BACKEND},
+                                                  {"tests/integration/fake_cuda", AUTOLAUNCH_HAVE_NCCL_BACKEND},
+                                                  {"tests/integration/fake_nccl", AUTOLAUNCH_HAVE_NCCL_BACKEND},
+                                                  {"tests/conformance/nccl_", AUTOLAUNCH_HAVE_NCCL_BACKEND},
                                                   {"bench/mpi_", AUTOLAUNCH_HAVE_MPI},
                                                   {"launcher/pmi/pmixd/", AUTOLAUNCH_HAVE_PMIX},
                                                   {"tests/integration/pmi_", AUTOLAUNCH_HAVE_TEST_MPI},
@@ -193,7 +205,7 @@ TEST_CASE("every source on disk is built") {
 }
 
 TEST_CASE("every test on disk is listed") {
-    for (const char* folder : {"unit", "conformance", "integration", "e2e", "e2e/slurm", "package"}) {
+    for (const char* folder : {"unit", "conformance", "integration", "e2e", "e2e/slurm", "gpu", "package"}) {
         const fs::path directory = kRoot / "tests" / folder;
         std::string listed;
         for (const auto& list : sources_under(directory, {".txt", ".cmake"})) listed += read_file(list);

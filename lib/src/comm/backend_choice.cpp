@@ -33,7 +33,7 @@ BackendChoice choose_automatically(const RankInfo& info, bool mpi_built_in) {
 }
 
 [[noreturn]] void refuse_unknown(std::string_view wanted) {
-    const std::array<std::string, 4> names = {"auto", "self", "shm", "mpi"};
+    const std::array<std::string, 6> names = {"auto", "cpu", "self", "shm", "mpi", "nccl"};
     const std::string meant = nearest(wanted, names);
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("there is no communicator backend '{}'; there are {}", wanted, join(names, ", ")),
@@ -42,8 +42,14 @@ BackendChoice choose_automatically(const RankInfo& info, bool mpi_built_in) {
 
 }  // namespace
 
-BackendChoice choose_backend(std::string_view wanted, const RankInfo& info, bool mpi_built_in) {
-    if (wanted == "auto") return choose_automatically(info, mpi_built_in);
+BackendChoice choose_backend(std::string_view wanted, const RankInfo& info, bool mpi_built_in, NcclFacts nccl) {
+    if (wanted == "auto" && nccl.built_in && nccl.has_own_gpu) return BackendChoice::nccl;
+    if (wanted == "auto" || wanted == "cpu") return choose_automatically(info, mpi_built_in);
+    if (wanted == "nccl") {
+        if (nccl.built_in) return BackendChoice::nccl;
+        throw Error(ErrorCode::unsupported, "backend nccl is not in this build",
+                    "build with AUTOLAUNCH_WITH_CUDA=ON and AUTOLAUNCH_WITH_NCCL=ON");
+    }
     if (wanted == "self") {
         if (info.world_size == 1) return BackendChoice::self;
         throw Error(ErrorCode::unsupported, fmt::format("backend self serves one rank, not {}", info.world_size));

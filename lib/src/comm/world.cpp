@@ -1,5 +1,6 @@
 // Communicator::world: from the session's place in the job to a backend.
 #include "comm/backend_choice.hpp"
+#include "comm/gpu_place.hpp"
 #include "comm/self/self_backend.hpp"
 #include "comm/shm/shm_backend.hpp"
 #include "session/flight_recorder.hpp"
@@ -8,20 +9,30 @@
 #include "comm/mpi/mpi_backend.hpp"
 #endif
 
+#if AUTOLAUNCH_HAVE_NCCL_BACKEND
+#include "comm/nccl/nccl_backend.hpp"
+#endif
+
+#include "session/environment.hpp"
+
 #include <autolaunch/comm/communicator.hpp>
 #include <autolaunch/error.hpp>
 #include <autolaunch/session.hpp>
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace autolaunch {
 namespace {
 
 constexpr bool kMpiBuiltIn = AUTOLAUNCH_HAVE_MPI != 0;
+constexpr bool kNcclBuiltIn = AUTOLAUNCH_HAVE_NCCL_BACKEND != 0;
 
 // Every rank counts its own world() calls in the store, so the n-th call of one meets the n-th call of the others, and
 // no process-wide counter is needed.
@@ -55,6 +66,38 @@ std::shared_ptr<CommunicatorBackend> make_mpi([[maybe_unused]] const RankInfo& i
 #endif
 }
 
+GpuPlace gpu_of(const RankInfo& info) {
+    return place_on_gpu(std::getenv(env::kCudaVisibleDevices), installed_gpus("/proc/driver/nvidia/gpus"), info);
+}
+
+std::shared_ptr<CommunicatorBackend> make_nccl([[maybe_unused]] Session& session,
+                                               [[maybe_unused]] const CommunicatorOptions& options,
+                                               [[maybe_unused]] const GpuPlace& gpu) {
+#if AUTOLAUNCH_HAVE_NCCL_BACKEND
+    if (options.fixed_order && session.world_size() > 1) {
+        throw Error(ErrorCode::unsupported, "backend nccl reduces in the order that its algorithm has",
+                    "leave fixed_order, or reduce on the CPU with backend \"cpu\"");
+    }
+    NcclOptions settings;
+    settings.device_index = gpu.index;
+    settings.timeout = options.timeout;
+    const char* blocking = std::getenv(env::kNcclBlocking);
+    settings.blocking = blocking != nullptr && std::string_view(blocking) == "1";
+    if (session.world_size() == 1) return NcclBackend::create({}, "comm/nccl", 0, 1, settings);
+    Store& store = session.store();
+    const std::int64_t call = store.add(fmt::format("comm/nccl/calls/{}", session.rank()), 1);
+    const NcclRendezvous rendezvous{
+        [&store](const std::string& key, const std::string& value) { store.set(key, value); },
+        [&store](const std::string& key, std::chrono::milliseconds longest) { return store.get(key, longest); },
+        [&store](const std::string& key) { return store.check(std::span(&key, 1)); },
+    };
+    return NcclBackend::create(rendezvous, fmt::format("comm/nccl/{}", call), session.rank(), session.world_size(),
+                               settings);
+#else
+    return nullptr;  // choose_backend() has refused
+#endif
+}
+
 }  // namespace
 
 Communicator Communicator::world(Session& session, const CommunicatorOptions& options) {
@@ -68,7 +111,10 @@ Communicator Communicator::world(Session& session, const CommunicatorOptions& op
         const std::string name = recorder ? recorder->name_world() : std::string();
         return Communicator(std::move(backend), std::move(recorder), name);
     };
-    switch (choose_backend(options.backend, session.info(), kMpiBuiltIn)) {
+    const GpuPlace gpu = gpu_of(session.info());
+    switch (choose_backend(options.backend, session.info(), kMpiBuiltIn, {kNcclBuiltIn, gpu.is_own})) {
+        case BackendChoice::nccl:
+            return record(make_nccl(session, options, gpu));
         case BackendChoice::self:
             return record(std::make_shared<SelfBackend>());
         case BackendChoice::shm:

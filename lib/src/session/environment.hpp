@@ -33,6 +33,7 @@ inline constexpr char kStore[] = "AUTOLAUNCH_STORE";                   // host:p
 inline constexpr char kRunDir[] = "AUTOLAUNCH_RUN_DIR";                // absolute path of the run directory
 inline constexpr char kTrainerConfig[] = "AUTOLAUNCH_TRAINER_CONFIG";  // path of the JSON file with the free-form part
 inline constexpr char kMpi[] = "AUTOLAUNCH_MPI";                       // "pmix" or "pmi1": MPI is served; else unset
+inline constexpr char kNcclBlocking[] = "AUTOLAUNCH_NCCL_BLOCKING";    // "1": backend nccl makes blocking communicators
 
 // The launcher's own; no rank gets them.
 inline constexpr char kJobKey[] = "AUTOLAUNCH_JOB_KEY";            // the secret that proves who belongs to the job

@@ -23,7 +23,7 @@ struct CommunicatorOptions {
     /// "auto", "self" (one rank), "shm" (all ranks on one node), "mpi" (Open MPI or another MPI that started us, or
     /// that autolaunch started through PMI), "shm+mpi" (shared memory within a node, MPI between nodes) or "nccl"
     /// (GPUs). auto: nccl where the rank has a GPU and NCCL is built in, self for one rank, shm on one node, shm+mpi or
-    /// mpi on several.
+    /// mpi on several. cpu: the same, but never nccl.
     std::string backend = "auto";
     /// No collective takes longer, or it throws TimeoutError and the communicator is aborted. NCCL's watchdog's
     /// default.

@@ -1,0 +1,177 @@
+#include "comm/nccl/cuda_device.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace autolaunch {
+namespace {
+
+CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
+void* pointer_to(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
+
+// As a kernel's parameter. The widest first: all start at the same address.
+union Number {
+    double f64;
+    float f32;
+    std::int64_t s64;
+    std::uint64_t u64;
+};
+
+Number number_for(DataType type, double value) {
+    Number number{};
+    switch (type) {
+        case DataType::f64:
+            number.f64 = value;
+            break;
+        case DataType::f32:
+        case DataType::bf16:
+        case DataType::f16:
+            number.f32 = static_cast<float>(value);
+            break;
+        case DataType::i8:
+        case DataType::i32:
+        case DataType::i64:
+            number.s64 = static_cast<std::int64_t>(value);
+            break;
+        case DataType::u8:
+        case DataType::u32:
+        case DataType::u64:
+            number.u64 = static_cast<std::uint64_t>(value);
+            break;
+    }
+    return number;
+}
+
+}  // namespace
+
+std::shared_ptr<CudaDevice> CudaDevice::open(const std::string& driver_library, int index) {
+    CudaDriver driver = CudaDriver::load(driver_library);
+    int count = 0;
+    driver.check(driver.cuDeviceGetCount(&count), "count the GPUs");
+    if (index < 0 || index >= count) {
+        throw Error(ErrorCode::unsupported, fmt::format("this rank's GPU would be number {} of {}", index, count),
+                    "start no more ranks on a node than it has GPUs, or use another backend");
+    }
+    CUdevice device = 0;
+    driver.check(driver.cuDeviceGet(&device, index), "find this rank's GPU");
+    CUcontext context = nullptr;
+    driver.check(driver.cuDevicePrimaryCtxRetain(&context, device), "make a CUDA context");
+    return std::shared_ptr<CudaDevice>(new CudaDevice(driver, index, device, context));
+}
+
+CudaDevice::CudaDevice(CudaDriver driver, int index, CUdevice device, CUcontext context)
+    : driver_(driver), index_(index), device_(device), context_(context) {}
+
+CudaDevice::~CudaDevice() {
+    {
+        const Current current(*this);
+        for (CUevent event : idle_events_) driver_.cuEventDestroy(event);
+    }
+    // The kernels' module goes with the context, which others may still use.
+    driver_.cuDevicePrimaryCtxRelease(device_);
+}
+
+CudaDevice::Current::Current(const CudaDevice& device) : driver_(device.driver_) {
+    driver_.check(driver_.cuCtxPushCurrent(device.context_), "make the GPU current");
+}
+
+CudaDevice::Current::~Current() {
+    CUcontext before = nullptr;
+    driver_.cuCtxPopCurrent(&before);
+}
+
+CudaDevice::Stream CudaDevice::make_stream() {
+    CUstream stream = nullptr;
+    // A number below the device's range means its highest priority.
+    constexpr int kHighestPriority = -100;
+    driver_.check(driver_.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, kHighestPriority),
+                  "make a CUDA stream");
+    return {stream, [device = shared_from_this()](CUstream gone) {
+                const Current current(*device);
+                device->driver_.cuStreamDestroy(gone);
+            }};
+}
+
+CudaDevice::Event CudaDevice::record(CUstream stream) {
+    CUevent event = nullptr;
+    {
+        const std::scoped_lock lock(mutex_);
+        if (!idle_events_.empty()) {
+            event = idle_events_.back();
+            idle_events_.pop_back();
+        }
+    }
+    if (event == nullptr) driver_.check(driver_.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "make a CUDA event");
+    Event owned(event, [device = shared_from_this()](CUevent idle) {
+        const std::scoped_lock lock(device->mutex_);
+        device->idle_events_.push_back(idle);
+    });
+    driver_.check(driver_.cuEventRecord(event, stream), "record a CUDA event");
+    return owned;
+}
+
+bool CudaDevice::is_over(const Event& event) const {
+    const CUresult result = driver_.cuEventQuery(event.get());
+    if (result == CUDA_ERROR_NOT_READY) return false;
+    driver_.check(result, "see whether the GPU is done");
+    return true;
+}
+
+std::shared_ptr<void> CudaDevice::allocate(std::size_t bytes) {
+    CUdeviceptr memory = 0;
+    driver_.check(driver_.cuMemAlloc(&memory, std::max<std::size_t>(bytes, 1)), "allocate GPU memory");
+    return {pointer_to(memory), [device = shared_from_this()](void* gone) {
+                const Current current(*device);
+                device->driver_.cuMemFree(address(gone));
+            }};
+}
+
+void* CudaDevice::allocate_on(CUstream stream, std::size_t bytes) const {
+    CUdeviceptr memory = 0;
+    driver_.check(driver_.cuMemAllocAsync(&memory, bytes, stream), "allocate GPU memory");
+    return pointer_to(memory);
+}
+
+void CudaDevice::free_on(CUstream stream, void* memory) const { driver_.cuMemFreeAsync(address(memory), stream); }
+
+void CudaDevice::copy(void* to, const void* from, std::size_t bytes, CUstream stream) const {
+    if (bytes == 0 || to == from) return;
+    driver_.check(driver_.cuMemcpyAsync(address(to), address(from), bytes, stream), "copy GPU memory");
+}
+
+bool CudaDevice::is_device_memory(const void* pointer) const noexcept {
+    unsigned int kind = 0;
+    const CUresult result = driver_.cuPointerGetAttribute(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address(pointer));
+    return result == CUDA_SUCCESS && kind == CU_MEMORYTYPE_DEVICE;
+}
+
+void CudaDevice::scale(Scaling scaling, void* data, std::size_t count, DataType type, double number, CUstream stream) {
+    if (count == 0) return;
+    CUfunction kernel = nullptr;
+    {
+        const std::scoped_lock lock(mutex_);
+        if (kernels_ == nullptr)
+            driver_.check(driver_.cuModuleLoadData(&kernels_, scale_kernels_ptx().c_str()), "load our kernels");
+        driver_.check(driver_.cuModuleGetFunction(&kernel, kernels_, scale_kernel_name(scaling, type).c_str()),
+                      "find a kernel");
+    }
+    constexpr unsigned kThreads = 256;
+    constexpr std::size_t kMostBlocks = 2048;  // fills the largest GPUs; a thread takes several elements beyond it
+    const auto blocks = static_cast<unsigned>(std::min(kMostBlocks, (count + kThreads - 1) / kThreads));
+    Number parameter = number_for(type, number);
+    std::uint64_t elements = count;
+    void* parameters[] = {&data, &elements, &parameter};
+    driver_.check(driver_.cuLaunchKernel(kernel, blocks, 1, 1, kThreads, 1, 1, 0, stream, parameters, nullptr),
+                  "scale a buffer");
+}
+
+void CudaDevice::let_capture_be() const noexcept {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    driver_.cuThreadExchangeStreamCaptureMode(&mode);
+}
+
+}  // namespace autolaunch

@@ -1,0 +1,74 @@
+#pragma once
+// One GPU as this folder uses it: streams, events, memory and the scaling kernels. All that touches CUDA is here.
+#include "comm/nccl/cuda_driver.hpp"
+#include "comm/nccl/scale_kernels.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace autolaunch {
+
+/// A device's primary context, the one that the CUDA runtime, NCCL and the trainer use.
+///
+/// Owner: the communicators on the device, by shared_ptr. Threads: any. Blocks: only loading and allocating. Errors:
+/// Error{system}.
+class CudaDevice : public std::enable_shared_from_this<CudaDevice> {
+public:
+    using Stream = std::shared_ptr<CUstream_st>;
+    using Event = std::shared_ptr<CUevent_st>;
+
+    /// Loads the driver and makes the context.
+    static std::shared_ptr<CudaDevice> open(const std::string& driver_library, int index);
+    ~CudaDevice();
+    CudaDevice(const CudaDevice&) = delete;
+    CudaDevice& operator=(const CudaDevice&) = delete;
+
+    int index() const noexcept { return index_; }
+
+    /// The device is the calling thread's own while this lives; then what was before is again. Every other function
+    /// here, and every one of NCCL's, is called under it.
+    class Current {
+    public:
+        explicit Current(const CudaDevice& device);
+        ~Current();
+        Current(const Current&) = delete;
+        Current& operator=(const Current&) = delete;
+
+    private:
+        const CudaDriver& driver_;
+    };
+
+    /// Of the highest priority; waits for no other stream.
+    Stream make_stream();
+    /// What was put on the stream so far. From a pool, where it goes back to.
+    Event record(CUstream stream);
+    bool is_over(const Event& event) const;
+
+    std::shared_ptr<void> allocate(std::size_t bytes);
+    /// In the order of the stream.
+    void* allocate_on(CUstream stream, std::size_t bytes) const;
+    void free_on(CUstream stream, void* memory) const;
+    void copy(void* to, const void* from, std::size_t bytes, CUstream stream) const;
+    bool is_device_memory(const void* pointer) const noexcept;
+    /// Each of the `count` elements divided or multiplied by `number`.
+    void scale(Scaling scaling, void* data, std::size_t count, DataType type, double number, CUstream stream);
+    /// For threads that look at events while others capture graphs.
+    void let_capture_be() const noexcept;
+
+private:
+    CudaDevice(CudaDriver driver, int index, CUdevice device, CUcontext context);
+
+    CudaDriver driver_;
+    int index_;
+    CUdevice device_;
+    CUcontext context_;
+    std::mutex mutex_;
+    std::vector<CUevent> idle_events_;
+    CUmodule kernels_ = nullptr;  // loaded when first used
+};
+
+}  // namespace autolaunch

@@ -1,0 +1,56 @@
+#include "comm/nccl/host_staging.hpp"
+
+#include <algorithm>
+
+namespace autolaunch {
+
+std::byte* HostStaging::take(std::size_t bytes) {
+    if (used_ == memory_.size()) {
+        memory_.emplace_back();
+        bytes_.push_back(0);
+    }
+    const std::size_t piece = used_++;
+    if (bytes_[piece] < bytes) {
+        memory_[piece] = nullptr;
+        bytes_[piece] = 0;
+        memory_[piece] = device_->allocate(std::max<std::size_t>(bytes, 4096));
+        bytes_[piece] = std::max<std::size_t>(bytes, 4096);
+    }
+    return static_cast<std::byte*>(memory_[piece].get());
+}
+
+std::vector<CollectiveCall> HostStaging::copy_in(std::span<const CollectiveCall> calls, int rank, CUstream stream) {
+    used_ = 0;
+    std::vector<CollectiveCall> staged(calls.begin(), calls.end());
+    for (CollectiveCall& call : staged) {
+        const BufferExtents extents = extents_of(call, rank);
+        const std::size_t send_bytes = extents.send * call.element_bytes();
+        const std::size_t recv_bytes = extents.recv * call.element_bytes();
+        const bool stages_send = send_bytes != 0 && !device_->is_device_memory(call.send);
+        const bool stages_recv = recv_bytes != 0 && !device_->is_device_memory(call.recv);
+        // In place on the host is apart on the GPU: what is received goes back over what was sent.
+        if (stages_send) {
+            std::byte* copy = take(send_bytes);
+            device_->copy(copy, call.send, send_bytes, stream);
+            call.send = copy;
+        }
+        if (stages_recv) {
+            std::byte* copy = take(recv_bytes);
+            if (call.kind == CollectiveKind::broadcast && rank == call.root)
+                device_->copy(copy, call.recv, recv_bytes, stream);
+            call.recv = copy;
+        }
+    }
+    return staged;
+}
+
+void HostStaging::copy_out(std::span<const CollectiveCall> calls, std::span<const CollectiveCall> staged, int rank,
+                           CUstream stream) {
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+        if (calls[i].recv == staged[i].recv) continue;
+        const std::size_t bytes = extents_of(calls[i], rank).recv * calls[i].element_bytes();
+        device_->copy(calls[i].recv, staged[i].recv, bytes, stream);
+    }
+}
+
+}  // namespace autolaunch

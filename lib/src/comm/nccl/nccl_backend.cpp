@@ -1,0 +1,237 @@
+#include "comm/nccl/nccl_backend.hpp"
+
+#include "comm/split_plan.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace autolaunch {
+namespace {
+
+class NcclWork final : public Work::State {
+public:
+    NcclWork(std::shared_ptr<NcclGroup> group, NcclGroup::Operation operation)
+        : group_(std::move(group)), operation_(std::move(operation)) {}
+
+    bool is_completed() const override { return group_->is_over(operation_); }
+    void wait() override { group_->wait(operation_); }
+    bool wait_for(std::chrono::nanoseconds timeout) override {
+        const auto now = std::chrono::steady_clock::now();
+        const auto far = std::chrono::steady_clock::time_point::max() - now;
+        return group_->wait(operation_, now + std::min<std::chrono::nanoseconds>(timeout, far));
+    }
+
+private:
+    std::shared_ptr<NcclGroup> group_;
+    NcclGroup::Operation operation_;
+};
+
+/// NCCL's operations of the calls of one batch: its own, or one made for a factor, which is destroyed here.
+class Operations {
+public:
+    Operations(NcclGroup& group, std::span<const CollectiveCall> calls) : group_(group) {
+        for (const CollectiveCall& call : calls) {
+            ncclRedOp_t op = nccl_op(call.op);
+            if (reduces(call.kind) && call.op.kind() == ReduceOp::Kind::pre_multiplied_sum) {
+                op = make(call);
+                made_.push_back(op);
+            }
+            all_.push_back(op);
+        }
+    }
+    ~Operations() {
+        if (made_.empty()) return;
+        try {
+            group_.run([] { return "the end of an operation"; },
+                       [&](ncclComm_t comm) {
+                           for (const ncclRedOp_t op : made_) group_.runtime().nccl.RedOpDestroy(op, comm);
+                           return ncclSuccess;
+                       });
+        } catch (const Error&) {  // the group has failed, and its operations are gone with it
+        }
+    }
+    Operations(const Operations&) = delete;
+    Operations& operator=(const Operations&) = delete;
+
+    ncclRedOp_t operator[](std::size_t index) const { return all_[index]; }
+
+private:
+    ncclRedOp_t make(const CollectiveCall& call) {
+        ScalarBytes factor = scalar_bytes(call.type, call.op.factor());
+        ncclRedOp_t op = ncclSum;
+        group_.run([] { return "the making of an operation"; },
+                   [&](ncclComm_t comm) {
+                       return group_.runtime().nccl.RedOpCreatePreMulSum(&op, &factor, nccl_type(call.type),
+                                                                         ncclScalarHostImmediate, comm);
+                   });
+        return op;
+    }
+
+    NcclGroup& group_;
+    std::vector<ncclRedOp_t> all_;
+    std::vector<ncclRedOp_t> made_;
+};
+
+bool moves_between_two(const CollectiveCall& call) {
+    return call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv;
+}
+
+}  // namespace
+
+std::shared_ptr<NcclBackend> NcclBackend::create(const NcclRendezvous& rendezvous, const std::string& name, int rank,
+                                                 int size, const NcclOptions& options) {
+    auto runtime = std::make_shared<NcclRuntime>();
+    // NCCL first: without it no CUDA context is made.
+    if (size > 1) runtime->nccl = NcclLibrary::load(options.nccl_library);
+    runtime->device = CudaDevice::open(options.cuda_library, options.device_index);
+    runtime->rendezvous = rendezvous;
+    runtime->timeout = options.timeout;
+    runtime->blocking = options.blocking;
+    return std::make_shared<NcclBackend>(NcclGroup::connect(runtime, name, rank, size));
+}
+
+NcclBackend::NcclBackend(std::shared_ptr<NcclGroup> group)
+    : group_(std::move(group)), staging_(group_->runtime().device) {}
+
+// So that a process that ends now does not end under the watchdog's abort.
+NcclBackend::~NcclBackend() { group_->stop(); }
+
+NcclPlace NcclBackend::place(CUstream stream) const {
+    return {group_->runtime().nccl, *group_->runtime().device, rank(), size(), stream};
+}
+
+CUstream NcclBackend::own_stream() {
+    if (!own_stream_) own_stream_ = group_->runtime().device->make_stream();
+    return own_stream_.get();
+}
+
+Work NcclBackend::start(const CollectiveCall& call, Stream stream) { return start_group({&call, 1}, stream); }
+
+Work NcclBackend::start_group(std::span<const CollectiveCall> calls, Stream stream) {
+    group_->throw_if_aborted();
+    CudaDevice& device = *group_->runtime().device;
+    const CudaDevice::Current current(device);
+    if (stream.device().type == DeviceType::cpu) {
+        run_on_host(calls);
+        return {};
+    }
+    if (stream.device().index != device.index()) {
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("{}: the stream is of GPU {}, but the communicator of GPU {}",
+                                name_of(calls.front().kind), stream.device().index, device.index()));
+    }
+    const auto handle = static_cast<CUstream>(stream.handle());
+    enqueue_group(calls, handle);
+    return Work(std::make_shared<NcclWork>(group_, group_->record(calls.front(), handle)));
+}
+
+void NcclBackend::run_on_host(std::span<const CollectiveCall> calls) {
+    const CUstream stream = own_stream();
+    const std::vector<CollectiveCall> staged = staging_.copy_in(calls, rank(), stream);
+    enqueue_group(staged, stream);
+    group_->wait(group_->record(calls.front(), stream));
+    staging_.copy_out(calls, staged, rank(), stream);
+    group_->wait(group_->record(calls.front(), stream));
+}
+
+// Sends and receives side by side, then the collectives in order; all at once where the order makes no difference.
+void NcclBackend::enqueue_group(std::span<const CollectiveCall> calls, CUstream stream) {
+    if (calls.size() == 1 || are_independent(calls, rank())) return enqueue_batch(calls, stream);
+    std::vector<CollectiveCall> messages;
+    std::copy_if(calls.begin(), calls.end(), std::back_inserter(messages), moves_between_two);
+    if (!messages.empty()) enqueue_batch(messages, stream);
+    for (const CollectiveCall& call : calls)
+        if (!moves_between_two(call)) enqueue_batch({&call, 1}, stream);
+}
+
+void NcclBackend::enqueue_batch(std::span<const CollectiveCall> calls, CUstream stream) {
+    const NcclPlace where = place(stream);
+    if (size() == 1) {
+        for (const CollectiveCall& call : calls) enqueue_alone(where, call);
+        return;
+    }
+    const Operations operations(*group_, calls);
+    std::vector<CollectiveCall> ready(calls.begin(), calls.end());
+    std::vector<void*> copies;
+    for (CollectiveCall& call : ready) {
+        // NCCL has no all_to_all in place.
+        if (call.kind != CollectiveKind::all_to_all || call.send != call.recv || is_empty(call)) continue;
+        const std::size_t bytes = call.blocks.total() * call.element_bytes();
+        copies.push_back(where.device.allocate_on(stream, bytes));
+        where.device.copy(copies.back(), call.send, bytes, stream);
+        call.send = copies.back();
+    }
+    group_->run([&] { return describe(calls.front()); },
+                [&](ncclComm_t comm) {
+                    if (ready.size() == 1) return enqueue(where, comm, ready.front(), operations[0]);
+                    ncclResult_t result = where.nccl.GroupStart();
+                    for (std::size_t i = 0; i < ready.size(); ++i) {
+                        const ncclResult_t one = enqueue(where, comm, ready[i], operations[i]);
+                        if (result == ncclSuccess || result == ncclInProgress) result = one;
+                    }
+                    const ncclResult_t end = where.nccl.GroupEnd();
+                    return result == ncclSuccess || result == ncclInProgress ? end : result;
+                });
+    for (void* copy : copies) where.device.free_on(stream, copy);
+    for (const CollectiveCall& call : ready) {
+        if (!reduces(call.kind) || call.op.kind() != ReduceOp::Kind::avg) continue;
+        where.device.scale(Scaling::divide, call.recv, extents_of(call, rank()).recv, call.type, size(), stream);
+    }
+}
+
+// NCCL has no barrier: an all_reduce of one element.
+void NcclBackend::barrier() {
+    group_->throw_if_aborted();
+    group_->wait_for_all();
+    const CudaDevice::Current current(*group_->runtime().device);
+    std::uint8_t here = 1;
+    const CollectiveCall call{.kind = CollectiveKind::all_reduce,
+                              .send = &here,
+                              .recv = &here,
+                              .count = 1,
+                              .type = DataType::u8,
+                              .op = ReduceOp::max};
+    run_on_host({&call, 1});
+}
+
+std::shared_ptr<void> NcclBackend::allocate(std::size_t bytes) {
+    group_->throw_if_aborted();
+    return group_->allocate(bytes);
+}
+
+std::shared_ptr<CommunicatorBackend> NcclBackend::split(int color, int key) {
+    group_->throw_if_aborted();
+    const CudaDevice::Current current(*group_->runtime().device);
+    std::vector<ColorAndKey> wishes(static_cast<std::size_t>(size()));
+    const ColorAndKey own{color, key};
+    static_assert(sizeof(ColorAndKey) == 2 * sizeof(std::int32_t));
+    const CollectiveCall call{.kind = CollectiveKind::all_gather,
+                              .send = &own,
+                              .recv = wishes.data(),
+                              .blocks = BlockCounts::uniform(2, size()),
+                              .type = DataType::i32};
+    run_on_host({&call, 1});
+    std::map<int, int> ranks_of;
+    for (const ColorAndKey& wish : wishes)
+        if (wish.color >= 0) ++ranks_of[wish.color];
+    const bool any_pairs =
+        std::any_of(ranks_of.begin(), ranks_of.end(), [](const auto& part) { return part.second > 1; });
+    const SplitPlan plan = plan_split(wishes, rank());
+    const std::string name = fmt::format("{}/part/{}/{}", group_->name(), parts_made_++, color);
+    auto part = group_->split(name, color, plan.rank, static_cast<int>(plan.parent_ranks.size()), any_pairs);
+    return part ? std::make_shared<NcclBackend>(std::move(part)) : nullptr;
+}
+
+std::shared_ptr<CommunicatorBackend> NcclBackend::shrink(std::span<const int> lost) {
+    return std::make_shared<NcclBackend>(group_->shrink(lost));
+}
+
+void NcclBackend::abort(const std::string& reason) { group_->abort(reason); }
+CommunicatorStatus NcclBackend::status() const { return group_->status(); }
+
+}  // namespace autolaunch

@@ -1,0 +1,96 @@
+// What backend nccl decides without a GPU. In builds without it there is nothing to test.
+#include <doctest/doctest.h>
+
+#if AUTOLAUNCH_HAVE_NCCL_BACKEND
+#include "base/file_io.hpp"
+#include "comm/nccl/nccl_calls.hpp"
+#include "comm/nccl/nccl_ids.hpp"
+#include "comm/nccl/scale_kernels.hpp"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+using namespace autolaunch;
+
+TEST_CASE("one id for every 64 ranks, made by ranks apart") {
+    CHECK(nccl_id_count(2, true) == 1);
+    CHECK(nccl_id_count(64, true) == 1);
+    CHECK(nccl_id_count(65, true) == 2);
+    CHECK(nccl_id_count(16'384, true) == 256);
+    CHECK(nccl_id_count(16'384, false) == 1);
+    for (const int ranks : {1, 63, 65, 100, 1000, 16'384}) {
+        const int ids = nccl_id_count(ranks, true);
+        std::set<int> makers;
+        for (int index = 0; index < ids; ++index) makers.insert(nccl_id_maker(index, ids, ranks));
+        CHECK(makers.size() == static_cast<std::size_t>(ids));
+        CHECK(*makers.begin() == 0);
+        CHECK(*makers.rbegin() < ranks);
+    }
+}
+
+TEST_CASE("factors are one element of the type") {
+    const auto first = [](const ScalarBytes& scalar) { return static_cast<int>(scalar.bytes[0]); };
+    CHECK(first(scalar_bytes(DataType::i8, -3)) == 0xfd);
+    CHECK(first(scalar_bytes(DataType::u32, 7.9)) == 7);
+    CHECK(*reinterpret_cast<const float*>(scalar_bytes(DataType::f32, 0.25).bytes) == 0.25f);
+    CHECK(*reinterpret_cast<const double*>(scalar_bytes(DataType::f64, 0.1).bytes) == 0.1);
+    CHECK(*reinterpret_cast<const std::uint16_t*>(scalar_bytes(DataType::bf16, 1.5).bytes) == 0x3fc0);
+    CHECK(*reinterpret_cast<const std::uint16_t*>(scalar_bytes(DataType::f16, 1.5).bytes) == 0x3e00);
+}
+
+TEST_CASE("calls of a group are independent unless one's result is in another's buffers") {
+    std::vector<float> memory(64);
+    const auto reduce = [&](std::size_t from, std::size_t to) {
+        return CollectiveCall{.kind = CollectiveKind::all_reduce,
+                              .send = &memory[from],
+                              .recv = &memory[to],
+                              .count = 8,
+                              .type = DataType::f32};
+    };
+    const std::vector<CollectiveCall> apart = {reduce(0, 8), reduce(0, 16), reduce(24, 24)};
+    CHECK(are_independent(apart, 0));
+    const std::vector<CollectiveCall> chained = {reduce(0, 8), reduce(8, 16)};
+    CHECK_FALSE(are_independent(chained, 0));
+    const std::vector<CollectiveCall> same_result = {reduce(0, 8), reduce(24, 15)};
+    CHECK_FALSE(are_independent(same_result, 0));
+    const std::vector<CollectiveCall> overwritten = {reduce(0, 8), reduce(16, 7)};
+    CHECK_FALSE(are_independent(overwritten, 0));
+}
+
+TEST_CASE("avg is NCCL's sum") {
+    CHECK(nccl_op(ReduceOp::avg) == ncclSum);
+    CHECK(nccl_op(ReduceOp::min) == ncclMin);
+    CHECK(nccl_op(ReduceOp::max) == ncclMax);
+    CHECK(nccl_op(ReduceOp::prod) == ncclProd);
+}
+
+TEST_CASE("there is a kernel for each type and operation") {
+    const std::string text = scale_kernels_ptx();
+    for (int type = 0; type < kDataTypes; ++type)
+        for (const Scaling scaling : {Scaling::divide, Scaling::multiply})
+            CHECK(text.find(".entry " + scale_kernel_name(scaling, static_cast<DataType>(type)) + "(") !=
+                  std::string::npos);
+}
+
+// The driver compiles the text on the user's machine; NVIDIA's assembler says here whether it would.
+TEST_CASE("NVIDIA's assembler takes the kernels for old and new GPUs") {
+    if (std::system("ptxas --version > /dev/null 2>&1") != 0) {
+        MESSAGE("skipped: no ptxas here");
+        return;
+    }
+    char folder[] = "/tmp/autolaunch-ptx-XXXXXX";
+    REQUIRE(::mkdtemp(folder) != nullptr);
+    const std::string path = std::string(folder) + "/scale.ptx";
+    write_file_durably(path, scale_kernels_ptx());
+    for (const char* target : {"sm_80", "sm_90", "sm_100"}) {
+        CAPTURE(target);
+        CHECK(std::system(("ptxas -Werror -arch=" + std::string(target) + " -o " + path + ".o " + path).c_str()) == 0);
+    }
+    std::filesystem::remove_all(folder);
+}
+#endif
