@@ -1,0 +1,272 @@
+// See fake_gpu.hpp.
+#include "fake_gpu.hpp"
+
+#include <autolaunch/comm/types.hpp>
+
+#include <cuda.h>
+
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace autolaunch;
+
+struct CUstream_st {
+    CUstream_st() : thread([this] { serve(); }) { thread.detach(); }
+    void put(std::function<void()> work) {
+        const std::scoped_lock lock(mutex);
+        waiting.push_back(std::move(work));
+        changed.notify_all();
+    }
+    void serve() {
+        std::unique_lock lock(mutex);
+        for (;;) {
+            changed.wait(lock, [&] { return !waiting.empty(); });
+            auto work = std::move(waiting.front());
+            waiting.pop_front();
+            lock.unlock();
+            work();
+            work = nullptr;
+            lock.lock();
+        }
+    }
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<std::function<void()>> waiting;
+    std::thread thread;  // last: it uses the others
+};
+
+struct CUevent_st {
+    std::shared_ptr<std::atomic<bool>> reached = std::make_shared<std::atomic<bool>>(true);
+};
+
+struct CUfunc_st {
+    std::string name;
+};
+
+namespace {
+
+// Nothing here is freed at exit: stream threads may still use it.
+std::mutex& memory_mutex() {
+    static auto* mutex = new std::mutex;
+    return *mutex;
+}
+std::map<std::uintptr_t, std::size_t>& memory() {
+    static auto* map = new std::map<std::uintptr_t, std::size_t>;
+    return *map;
+}
+
+bool is_device(std::uintptr_t address) {
+    const std::scoped_lock lock(memory_mutex());
+    auto after = memory().upper_bound(address);
+    if (after == memory().begin()) return false;
+    --after;
+    return address < after->first + after->second;
+}
+
+thread_local std::vector<CUcontext> contexts;
+
+template <class T, class A>
+void scale(bool divide, void* data, std::uint64_t count, A number) {
+    auto* elements = static_cast<T*>(data);
+    for (std::uint64_t i = 0; i < count; ++i) {
+        const A value = static_cast<A>(elements[i]);
+        elements[i] = static_cast<T>(divide ? value / number : value * number);
+    }
+}
+
+void run_kernel(const std::string& name, void* data, std::uint64_t count, const std::byte* number) {
+    const bool divide = name.starts_with("divide_");
+    const std::string type = name.substr(name.find('_') + 1);
+    const auto get = [&](auto value) {
+        std::memcpy(&value, number, sizeof value);
+        return value;
+    };
+    if (type == "f32") scale<float>(divide, data, count, get(0.0f));
+    if (type == "f64") scale<double>(divide, data, count, get(0.0));
+    if (type == "bf16") scale<bfloat16>(divide, data, count, get(0.0f));
+    if (type == "f16") scale<float16>(divide, data, count, get(0.0f));
+    if (type == "i8") scale<std::int8_t>(divide, data, count, get(std::int64_t{}));
+    if (type == "i32") scale<std::int32_t>(divide, data, count, get(std::int64_t{}));
+    if (type == "i64") scale<std::int64_t>(divide, data, count, get(std::int64_t{}));
+    if (type == "u8") scale<std::uint8_t>(divide, data, count, get(std::uint64_t{}));
+    if (type == "u32") scale<std::uint32_t>(divide, data, count, get(std::uint64_t{}));
+    if (type == "u64") scale<std::uint64_t>(divide, data, count, get(std::uint64_t{}));
+}
+
+}  // namespace
+
+namespace fake_gpu {
+
+FakeGpuControl& control() {
+    static auto* control = new FakeGpuControl;
+    return *control;
+}
+
+void put_on(CUstream_st* stream, std::function<void()> work) {
+    static auto* default_stream = new CUstream_st;
+    (stream == nullptr ? default_stream : stream)->put(std::move(work));
+}
+
+bool has_context() { return !contexts.empty(); }
+
+void* allocate(std::size_t bytes) {
+    const std::size_t whole = (bytes + 4095) / 4096 * 4096;
+    void* block = std::aligned_alloc(4096, whole);
+    const std::scoped_lock lock(memory_mutex());
+    memory()[reinterpret_cast<std::uintptr_t>(block)] = whole;
+    ++control().allocations;
+    return block;
+}
+
+void release(void* block) {
+    {
+        const std::scoped_lock lock(memory_mutex());
+        if (memory().erase(reinterpret_cast<std::uintptr_t>(block)) == 0) {
+            ++control().wrong_uses;
+            return;
+        }
+    }
+    --control().allocations;
+    std::free(block);
+}
+
+}  // namespace fake_gpu
+
+extern "C" {
+#pragma GCC visibility push(default)
+
+FakeGpuControl* fake_gpu_control() { return &fake_gpu::control(); }
+
+#define NEEDS_CONTEXT \
+    if (contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT
+
+CUresult cuInit(unsigned int) { return CUDA_SUCCESS; }
+CUresult cuDeviceGetCount(int* count) {
+    const char* text = std::getenv("FAKE_GPU_COUNT");
+    *count = text == nullptr ? 16 : std::atoi(text);
+    return CUDA_SUCCESS;
+}
+CUresult cuDeviceGet(CUdevice* device, int index) {
+    *device = index;
+    return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+    ++fake_gpu::control().contexts;
+    *context = reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(device) + 1);
+    return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRelease(CUdevice) {
+    --fake_gpu::control().contexts;
+    return CUDA_SUCCESS;
+}
+CUresult cuCtxPushCurrent(CUcontext context) {
+    contexts.push_back(context);
+    return CUDA_SUCCESS;
+}
+CUresult cuCtxPopCurrent(CUcontext* context) {
+    NEEDS_CONTEXT;
+    *context = contexts.back();
+    contexts.pop_back();
+    return CUDA_SUCCESS;
+}
+CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned int, int) {
+    NEEDS_CONTEXT;
+    *stream = new CUstream_st;
+    return CUDA_SUCCESS;
+}
+CUresult cuStreamDestroy(CUstream) { return CUDA_SUCCESS; }  // its thread goes with the process
+CUresult cuEventCreate(CUevent* event, unsigned int) {
+    NEEDS_CONTEXT;
+    *event = new CUevent_st;
+    return CUDA_SUCCESS;
+}
+CUresult cuEventDestroy(CUevent event) {
+    delete event;
+    return CUDA_SUCCESS;
+}
+CUresult cuEventRecord(CUevent event, CUstream stream) {
+    NEEDS_CONTEXT;
+    event->reached = std::make_shared<std::atomic<bool>>(false);
+    fake_gpu::put_on(stream, [reached = event->reached] { *reached = true; });
+    return CUDA_SUCCESS;
+}
+CUresult cuEventQuery(CUevent event) {
+    NEEDS_CONTEXT;
+    return *event->reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+CUresult cuMemAlloc(CUdeviceptr* pointer, size_t bytes) {
+    NEEDS_CONTEXT;
+    *pointer = reinterpret_cast<CUdeviceptr>(fake_gpu::allocate(bytes));
+    return CUDA_SUCCESS;
+}
+CUresult cuMemFree(CUdeviceptr pointer) {
+    NEEDS_CONTEXT;
+    fake_gpu::release(reinterpret_cast<void*>(pointer));
+    return CUDA_SUCCESS;
+}
+CUresult cuMemAllocAsync(CUdeviceptr* pointer, size_t bytes, CUstream) { return cuMemAlloc(pointer, bytes); }
+CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
+    NEEDS_CONTEXT;
+    fake_gpu::put_on(stream, [pointer] { fake_gpu::release(reinterpret_cast<void*>(pointer)); });
+    return CUDA_SUCCESS;
+}
+// Memory of the CPU that is not pinned is read before the call returns, as CUDA does.
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    NEEDS_CONTEXT;
+    if (is_device(from)) {
+        fake_gpu::put_on(stream,
+                         [=] { std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes); });
+        return CUDA_SUCCESS;
+    }
+    const auto* begin = reinterpret_cast<const std::byte*>(from);
+    auto copy = std::make_shared<std::vector<std::byte>>(begin, begin + bytes);
+    fake_gpu::put_on(stream, [=] { std::memcpy(reinterpret_cast<void*>(to), copy->data(), bytes); });
+    return CUDA_SUCCESS;
+}
+CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
+    NEEDS_CONTEXT;
+    if (attribute != CU_POINTER_ATTRIBUTE_MEMORY_TYPE || !is_device(pointer)) return CUDA_ERROR_INVALID_VALUE;
+    *static_cast<unsigned int*>(data) = CU_MEMORYTYPE_DEVICE;
+    return CUDA_SUCCESS;
+}
+CUresult cuModuleLoadData(CUmodule* loaded, const void* image) {
+    NEEDS_CONTEXT;
+    *loaded = reinterpret_cast<CUmodule>(new std::string(static_cast<const char*>(image)));
+    return CUDA_SUCCESS;
+}
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module_, const char* name) {
+    const auto& text = *reinterpret_cast<const std::string*>(module_);
+    if (text.find(std::string(".entry ") + name + "(") == std::string::npos) return CUDA_ERROR_NOT_FOUND;
+    *function = new CUfunc_st{name};  // a few bytes for each launch of a test
+    return CUDA_SUCCESS;
+}
+CUresult cuLaunchKernel(CUfunction function, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
+                        unsigned int, unsigned int, CUstream stream, void** parameters, void**) {
+    NEEDS_CONTEXT;
+    void* data = *static_cast<void**>(parameters[0]);
+    const std::uint64_t count = *static_cast<std::uint64_t*>(parameters[1]);
+    std::byte number[8];
+    std::memcpy(number, parameters[2], sizeof number);
+    fake_gpu::put_on(stream, [=, name = function->name] { run_kernel(name, data, count, number); });
+    return CUDA_SUCCESS;
+}
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode*) { return CUDA_SUCCESS; }
+CUresult cuGetErrorName(CUresult, const char** name) {
+    *name = "CUDA_ERROR_FAKE";
+    return CUDA_SUCCESS;
+}
+CUresult cuGetErrorString(CUresult, const char** text) {
+    *text = "a fake GPU's error";
+    return CUDA_SUCCESS;
+}
+
+#pragma GCC visibility pop
+}

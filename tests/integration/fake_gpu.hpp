@@ -1,0 +1,44 @@
+#pragma once
+// A CUDA driver and an NCCL without a GPU, in one shared object, for tests of backend nccl: the CPU's memory is the
+// GPU's and a stream is a thread. fake_cuda.cpp and fake_nccl.cpp define the functions that the backend looks up, with
+// the signatures of CUDA's and NCCL's own headers. fake_gpu.so says it is NCCL 2.28.9, fake_gpu_218.so is 2.18.5 and
+// has nothing newer.
+//
+// They are stricter than the real ones where that finds mistakes: every call needs a current context, and what a
+// non-blocking communicator was given is on its stream only when ncclCommGetAsyncError has said ncclSuccess.
+#include <atomic>
+#include <functional>
+
+struct CUstream_st;
+
+/// What a test makes go wrong, and what it counts. Of one process.
+struct FakeGpuControl {
+    std::atomic<int> busy_polls{2};         ///< how often a call is ncclInProgress
+    std::atomic<int> init_delay_ms{0};      ///< an initialisation takes so long
+    std::atomic<int> async_error{0};        ///< what ncclCommGetAsyncError says from now on
+    std::atomic<bool> hang{false};          ///< collectives do not end
+    std::atomic<bool> hang_in_call{false};  ///< nor does the next call return
+    std::atomic<bool> revoke_fails{false};
+    std::atomic<int> communicators{0};
+    std::atomic<int> registrations{0};
+    std::atomic<int> allocations{0};
+    std::atomic<int> contexts{0};
+    std::atomic<int> initialised_with_ids{0};  ///< of the last communicator
+    std::atomic<int> aborts{0};
+    std::atomic<int> revokes{0};
+    std::atomic<int> shrinks{0};
+    std::atomic<int> wrong_uses{0};  ///< what NCCL's documentation forbids
+};
+
+extern "C" __attribute__((visibility("default"))) FakeGpuControl* fake_gpu_control();
+
+namespace fake_gpu {
+
+FakeGpuControl& control();
+/// Runs after all that is on the stream; null is the default stream.
+void put_on(CUstream_st* stream, std::function<void()> work);
+bool has_context();
+void* allocate(std::size_t bytes);
+void release(void* memory);
+
+}  // namespace fake_gpu
