@@ -92,15 +92,16 @@ def launch_prefix(build, ranks, launcher, scratch):
     return ["mpirun", *bind, "-np", str(ranks)]
 
 
-def contestants(collective, build, ranks, launcher, scratch):
+def contestants(collective, build, arguments, scratch):
     """Those that can run, and [(name, why not)] of those that cannot. Ours come first."""
     _, _, osu, imb = COLLECTIVES[collective]
+    ranks, launcher, step = arguments.ranks, arguments.launcher, arguments.stepfactor
     mpirun = shutil.which("mpirun")
 
     def program(by, *words):
         def command(low, high, iterations, warm_up):
-            return [*launch_prefix(build, ranks, by, scratch), *words, "-b", str(low), "-e", str(high), "-f", "2", "-n",
-                    str(iterations), "-w", str(warm_up)]
+            return [*launch_prefix(build, ranks, by, scratch), *words, "-b", str(low), "-e", str(high), "-f", str(step),
+                    "-n", str(iterations), "-w", str(warm_up)]
         return command
 
     ours, mpi_peer = f"{build}/bench/{collective}_perf", f"{build}/bench/mpi_peer_perf"
@@ -119,7 +120,7 @@ def contestants(collective, build, ranks, launcher, scratch):
     else:
         missing.append(("OSU", f"{osu} is not in PATH" if osu else "it has no such benchmark"))
     if imb and mpirun and shutil.which("IMB-MPI1"):
-        found.append(imb_contestant([*by_mpirun, "IMB-MPI1", "-npmin", str(ranks)], imb, factor, scratch))
+        found.append(imb_contestant([*by_mpirun, "IMB-MPI1", "-npmin", str(ranks)], imb, factor, step, scratch))
     else:
         missing.append(("Intel MPI Benchmarks", "IMB-MPI1 is not in PATH" if imb else "they have no such benchmark"))
     return found, missing
@@ -132,14 +133,14 @@ def osu_contestant(by_mpirun, program, factor):
     return Contestant("OSU", command, lambda output: parse_osu(output, factor))
 
 
-def imb_contestant(start, benchmark, factor, scratch):
+def imb_contestant(start, benchmark, factor, step, scratch):
     def command(low, high, iterations, _warm_up):
         lengths = os.path.join(scratch, f"imb-{low}-{high}")
         with open(lengths, "w", encoding="ascii") as file:
             size = low
             while size <= high:
                 file.write(f"{max(1, size // factor)}\n")
-                size *= 2
+                size *= step
         return [*start, "-iter", str(iterations), "-iter_policy", "off", "-msglen", lengths, benchmark]
     return Contestant("IMB", command, lambda output: parse_imb(output, factor))
 

@@ -39,7 +39,7 @@ END
 printf '#------\n       #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]\n            0         1000         0.01         0.02         0.03\n           32         1000         1.00         9.00         5.00\n           64         1000         2.00        12.00        7.00\n'
 END
     chmod +x others/*
-    PATH="$work/others:$PATH" "$compare" "$AUTOLAUNCH_BINARY_DIR" --collectives all_gather -b 64 -e 128 --rounds 2 \
+    PATH="$work/others:$PATH" "$compare" "$AUTOLAUNCH_BINARY_DIR" --collectives all_gather -b 64 -e 128 -f 2 --rounds 2 \
         --output others >others.log 2>&1
     expect "with OSU and IMB" 0 $?
     grep -q "left out" others.log && fail "somebody is left out: $(cat others.log)"

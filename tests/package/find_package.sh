@@ -23,4 +23,12 @@ grep -q "^autolaunch 0.1" "$work/version" || { cat "$work/version"; exit 1; }
 printf 'trainer: {command: ["true"]}\nnccl: {profile: azur}\n' >"$work/spec.yaml"
 "$prefix/bin/autolaunch" plan -c "$work/spec.yaml" >"$work/plan" 2>&1 && { echo "a profile that is missing was accepted"; exit 1; }
 grep -q "did you mean azure?" "$work/plan" || { cat "$work/plan"; exit 1; }
+# The collective benches, where they were built: each is there, and alone it measures a group of one.
+if [ -x "$AUTOLAUNCH_BINARY_DIR/bench/all_reduce_perf" ]; then
+    for collective in all_reduce reduce_scatter all_gather broadcast reduce alltoall gather scatter sendrecv hypercube; do
+        LD_LIBRARY_PATH=$(ldlib) "$prefix/bin/${collective}_perf" -b 64 -e 64 >"$work/perf" 2>&1 &&
+            grep -q "^# Collective test concluded: ${collective}_perf" "$work/perf" ||
+            { cat "$work/perf"; echo "${collective}_perf is not installed, or does not run"; exit 1; }
+    done
+fi
 echo "find_package: consumer built, linked and ran"

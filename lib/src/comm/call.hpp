@@ -29,7 +29,7 @@ enum class CollectiveKind : std::uint8_t {
 std::string_view name_of(CollectiveKind kind) noexcept;
 
 /// How many elements each rank's block has, where a buffer holds a block of every rank in rank order.
-class BlockCounts {
+class AUTOLAUNCH_API BlockCounts {
 public:
     BlockCounts() = default;
     static BlockCounts uniform(std::size_t each, int ranks) noexcept;

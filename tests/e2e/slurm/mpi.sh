@@ -54,9 +54,16 @@ test_mpich() {
     contains "what happened" out.log "rank 4 called MPI_Abort with error code 42"
 }
 test_the_world_communicator() {
-    ranks 4 -N2 autolaunch --nproc-per-node 2 "$AUTOLAUNCH_BINARY_DIR/bench/all_reduce_perf" -b 8 -e 64K -f 64 ||
+    ranks 4 -N2 autolaunch --nproc-per-node 2 "$AUTOLAUNCH_BINARY_DIR/bench/all_reduce_perf" -b 8 -e 64K -f 64 -n 3 ||
         fail "exit code $?: $(cat out.log)"
     contains "its ranks" out.log "mpi ranks 4, in nccl-tests' form"
+    contains "its results" out.log "# Out of bounds values : 0 OK"
+}
+# As a person types it: the program by its name, and no MPI between the ranks of one node.
+test_collective_perf_by_name() {
+    login env PATH="$AUTOLAUNCH_BINARY_DIR/bench:$PATH" srun -N1 autolaunch -q --no-prefix -n 3 all_gather_perf -b 24 -e 24K -f 8 \
+        >out.log 2>&1 || fail "exit code $?: $(cat out.log)"
+    expect "rows" 4 "$(awk '$1 ~ /^[0-9]+$/ && NF == 13 && $9 == 0 && $13 == 0' out.log | wc -l)"
     contains "its results" out.log "# Out of bounds values : 0 OK"
 }
 run_tests
