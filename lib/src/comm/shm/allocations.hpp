@@ -48,6 +48,8 @@ public:
 
     /// All ranks add the same allocations in the same order.
     void add(std::shared_ptr<Allocation> allocation);
+    /// Whether nothing was ever added: the same answer on all ranks.
+    bool unused() const noexcept { return last_number_ == 0; }
     /// Unmaps what every rank has let go.
     void sweep();
 

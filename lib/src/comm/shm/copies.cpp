@@ -47,7 +47,7 @@ void share_blocks(Pieces& pieces, const Collective& collective, const Blocks& bl
         const Range mine = piece_of(own.count, kSlotBytes, step);
         if (step == 0 || mine.count != 0) {
             const std::uint64_t piece = collective.first_piece + step;
-            pieces.open(collective, piece);
+            pieces.open(collective, piece, room_for(blocks.longest()));
             copy_bytes(pieces.room(pieces.rank(), piece, blocks.longest()), send + mine.begin, mine.count);
             pieces.publish_filled(collective, piece);
             if (recv != nullptr) copy_bytes(recv + own.begin + mine.begin, send + mine.begin, mine.count);
@@ -94,7 +94,7 @@ void fill_regions(Pieces& pieces, const Collective& collective, std::size_t step
     const ByteBlocks blocks(collective.call.blocks, collective.call.element_bytes());
     const auto* send = static_cast<const std::byte*>(collective.call.send);
     const std::uint64_t piece = collective.first_piece + step;
-    pieces.open(collective, piece);
+    pieces.open(collective, piece, Room::slot);
     std::byte* slot = pieces.slot(pieces.rank(), piece);
     for (int distance = 1; distance < pieces.size(); ++distance) {
         const int peer = pieces.neighbour(distance);
@@ -141,7 +141,7 @@ void scatter(Pieces& pieces, const Collective& collective) {
                        range.count);
         } else {
             if (step == 0) {
-                pieces.open(collective, piece);
+                pieces.open(collective, piece, Room::entry);
                 pieces.publish_filled(collective, piece);
             }
             if (step == 0 || range.count != 0) pieces.await_filled(collective, call.root, piece);
@@ -180,7 +180,7 @@ void all_to_all(Pieces& pieces, const Collective& collective) {
 
 void barrier(Pieces& pieces, const Collective& collective) {
     const std::uint64_t piece = collective.first_piece;
-    pieces.open(collective, piece);
+    pieces.open(collective, piece, Room::entry);
     pieces.publish_filled(collective, piece);
     for (int distance = 1; distance < pieces.size(); ++distance)
         pieces.await_filled(collective, pieces.neighbour(distance), piece);

@@ -210,7 +210,8 @@ bool all_direct(Pieces& pieces, const Collective& collective) {
 
 }  // namespace
 
-bool asks_for_direct(const CollectiveCall& call) noexcept {
+bool asks_for_direct(const CollectiveCall& call, const Allocations& allocations) noexcept {
+    if (allocations.unused()) return false;
     // An all_to_all's size differs between ranks.
     return call.kind == CollectiveKind::all_to_all || bytes_of(call) > kDirectBytes;
 }
@@ -219,8 +220,9 @@ bool run_direct(Pieces& pieces, Collective& collective, const Allocations& alloc
     const CollectiveCall& call = collective.call;
     const std::uint64_t piece = collective.first_piece;
     locate(call, pieces.rank(), allocations, collective.descriptor);
-    pieces.open(collective, piece);
-    if (call.kind == CollectiveKind::all_to_all) write_places(call, pieces.size(), pieces.slot(pieces.rank(), piece));
+    const bool has_table = call.kind == CollectiveKind::all_to_all;
+    pieces.open(collective, piece, has_table ? Room::slot : Room::entry);
+    if (has_table) write_places(call, pieces.size(), pieces.slot(pieces.rank(), piece));
     pieces.publish_filled(collective, piece);
     const bool direct = all_direct(pieces, collective);
     if (direct) {

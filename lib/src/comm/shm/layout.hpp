@@ -1,13 +1,14 @@
 #pragma once
 // What the ranks of one node share: the segment's layout. All of it starts as zeros.
 //
-//   Header | RankState x size | Entry x kSlots x size | ShrinkCell x size | Channel x size x size | slots: kSlots x
+//   Header | RankState x size | Entry x kEntries x size | ShrinkCell x size | Channel x size x size | slots: kSlots x
 //   kSlotBytes x size | channel chunks
 //
-// Collectives move in pieces. Piece n of the communicator's life uses entry and slot n % kSlots of every rank. A rank
-// begins each call by writing an entry, which also holds its data when they are few: one cache line then carries all.
-// It counts in its own RankState how many pieces it has filled, reduced and done with; the counters never go back, and
-// only their owner writes them. Whoever waits for a counter reads it, then sleeps on the owner's futex word `signal`.
+// Collectives move in pieces. Piece n of the communicator's life uses entry n % kEntries and slot n % kSlots of every
+// rank. A rank begins each call by writing an entry, which also holds its data when they are few: one cache line then
+// carries all. It counts in its own RankState how many pieces it has filled, reduced and done with; the counters never
+// go back, and only their owner writes them. Whoever waits for a counter reads it, then sleeps on the owner's futex
+// word `signal`.
 #include "comm/call.hpp"
 
 #include <autolaunch/comm/types.hpp>
@@ -20,6 +21,7 @@ namespace autolaunch::shm {
 
 constexpr std::size_t kCacheLine = 128;  // two lines: the prefetcher fetches them in pairs
 constexpr std::size_t kPage = 4096;
+constexpr std::size_t kEntries = 16;  // so many small calls may one rank be ahead of the others
 constexpr std::size_t kSlots = 4;
 constexpr std::size_t kSlotBytes = 256 * 1024;
 constexpr std::size_t kChannelChunks = 4;
@@ -128,7 +130,7 @@ struct Layout {
     std::size_t size;
     std::size_t rank_states() const { return kPage; }
     std::size_t entries() const { return rank_states() + size * sizeof(RankState); }
-    std::size_t shrink_cells() const { return entries() + size * kSlots * sizeof(Entry); }
+    std::size_t shrink_cells() const { return entries() + size * kEntries * sizeof(Entry); }
     std::size_t channels() const { return shrink_cells() + size * sizeof(ShrinkCell); }
     std::size_t slots() const { return page_up(channels() + size * size * sizeof(Channel)); }
     std::size_t channel_chunks() const { return slots() + size * kSlots * kSlotBytes; }

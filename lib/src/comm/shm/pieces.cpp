@@ -37,7 +37,7 @@ std::uint64_t mix(std::uint64_t digest, std::uint64_t word) {
     return digest ^ (digest >> 29);
 }
 
-// The others have read the entry four pieces ago: to take its lines back takes as long as to hand them on.
+// The others have read the entry some pieces ago: to take its lines back takes as long as to hand them on.
 void prepare_to_write([[maybe_unused]] Entry& entry) {
 #if defined(__x86_64__)
     constexpr std::size_t kUsual = 576;  // calls of up to half a KiB
@@ -119,9 +119,10 @@ Collective Pieces::begin(const CollectiveCall& call, Kind kind) {
 }
 
 // The entry and the slot are free when all others are done with the piece that was in them.
-void Pieces::open(const Collective& collective, std::uint64_t piece) {
-    if (piece < kSlots) return;
-    const std::uint64_t needed = piece + 1 - kSlots;
+void Pieces::open(const Collective& collective, std::uint64_t piece, Room room) {
+    const std::size_t ring = room == Room::entry ? kEntries : kSlots;
+    if (piece < ring) return;
+    const std::uint64_t needed = piece + 1 - ring;
     for (int distance = 1; distance < size_; ++distance) {
         const int peer = neighbour(distance);
         std::uint64_t& known = known_done_[static_cast<std::size_t>(peer)];

@@ -12,6 +12,11 @@
 
 namespace autolaunch::shm {
 
+/// Where a rank puts what a piece of it holds.
+enum class Room : std::uint8_t { entry, slot };
+/// Of a piece that has no more than `bytes`, on all ranks.
+constexpr Room room_for(std::size_t bytes) { return bytes <= Entry::kPayloadBytes ? Room::entry : Room::slot; }
+
 /// One call of a collective, for the time that it runs.
 struct Collective {
     const CollectiveCall& call;
@@ -43,7 +48,8 @@ public:
     Collective begin(const CollectiveCall& call, Kind kind);
     Collective begin(const CollectiveCall& call) { return begin(call, kind_of(call.kind)); }
 
-    void open(const Collective& collective, std::uint64_t piece);
+    /// Waits until the entry may be written, and with Room::slot the slot too.
+    void open(const Collective& collective, std::uint64_t piece, Room room);
     void publish_filled(const Collective& collective, std::uint64_t piece);
     void publish_reduced(std::uint64_t piece);
     void publish_done(std::uint64_t piece);
@@ -54,7 +60,7 @@ public:
     std::byte* slot(int rank, std::uint64_t piece) const noexcept { return segment_.slot(rank, piece); }
     /// Where a rank's `bytes` of a piece are that has no more: in its entry when they fit, else in its slot.
     std::byte* room(int rank, std::uint64_t piece, std::size_t bytes) const noexcept {
-        return bytes <= Entry::kPayloadBytes ? segment_.entry(rank, piece).payload : segment_.slot(rank, piece);
+        return room_for(bytes) == Room::entry ? segment_.entry(rank, piece).payload : segment_.slot(rank, piece);
     }
     /// What `peer` has brought to the call; after await_filled() of the call's first piece.
     const Descriptor& descriptor(int peer, std::uint64_t piece) const noexcept {

@@ -56,7 +56,7 @@ private:
     }
 
     void fill(std::uint64_t piece, Range range) {
-        pieces_.open(collective_, piece);
+        pieces_.open(collective_, piece, Room::slot);
         std::byte* slot = pieces_.slot(pieces_.rank(), piece);
         const std::byte* send = send_ + range.begin * bytes_;
         for (int distance = 1; distance < pieces_.size(); ++distance) {
@@ -107,7 +107,7 @@ void reduce_at_once(Pieces& pieces, const Collective& collective, std::size_t to
     const CollectiveCall& call = collective.call;
     const std::size_t bytes = call.element_bytes();
     const std::uint64_t piece = collective.first_piece;
-    pieces.open(collective, piece);
+    pieces.open(collective, piece, room_for(total * bytes));
     if (total != 0) std::memcpy(pieces.room(pieces.rank(), piece, total * bytes), call.send, total * bytes);
     pieces.publish_filled(collective, piece);
     for (int distance = 1; distance < pieces.size() && wanted.count != 0; ++distance) {
@@ -135,7 +135,7 @@ void reduce_both(Pieces& pieces, const Collective& collective) {
         if (step < steps) {
             const std::uint64_t piece = collective.first_piece + step;
             const Range range = piece_of(call.count, per_piece, step);
-            pieces.open(collective, piece);
+            pieces.open(collective, piece, Room::slot);
             std::memcpy(pieces.slot(pieces.rank(), piece), send + range.begin * bytes, range.count * bytes);
             pieces.publish_filled(collective, piece);
         }

@@ -33,7 +33,7 @@ RankState& Segment::rank_state(int rank) const noexcept {
 }
 
 Entry& Segment::entry(int rank, std::uint64_t piece) const noexcept {
-    const std::size_t index = static_cast<std::size_t>(rank) * kSlots + piece % kSlots;
+    const std::size_t index = static_cast<std::size_t>(rank) * kEntries + piece % kEntries;
     return reinterpret_cast<Entry*>(mapping_.data() + layout_.entries())[index];
 }
 
