@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 
 #define AUTOLAUNCH_KERNEL __attribute__((target("avx2,f16c")))
@@ -39,7 +40,10 @@ constexpr ReduceKernelSet kAvx2 = AUTOLAUNCH_REDUCE_KERNEL_SET("AVX2", reduce_ve
 }  // namespace
 
 const ReduceKernelSet* avx2_reduce_kernels() noexcept {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") ? &kAvx2 : nullptr;
+    // clang 14's __builtin_cpu_supports() knows AVX2 but not F16C.
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    const bool has_f16c = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+    return has_f16c && __builtin_cpu_supports("avx2") ? &kAvx2 : nullptr;
 }
 
 }  // namespace autolaunch
