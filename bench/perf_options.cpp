@@ -292,13 +292,13 @@ std::string usage(const std::string& program) {
         "  -a,--average 0|1|2|3    time of rank 0, the ranks' mean, their least or largest (1)\n"
         "  -z,--blocking 0|1|2|3   wait and barrier after each call (1), wait (2), barrier that is not timed (3)\n"
         "  -R,--local_register N   1 or 2: buffers of Communicator::allocate() (0)\n"
-        "  -G,--cudagraph N        launches of the iterations as a CUDA graph (0); GPUs only\n"
+        "  -G,--cudagraph N        launches of the iterations as a CUDA graph (0); not there yet\n"
         "  -T,--timeout SECONDS    no call takes longer (600)\n"
         "  -u,--unalign N          buffers begin N elements further (0)\n"
         "  -C,--report_cputime 1   time until the calls return\n"
         "  -S,--report_timestamps 1  the time of day in each row\n"
         "  -J,--output_file FILE   the results as JSON, too; FILE ends in .json\n"
-        "     --backend NAME       auto self shm mpi shm+mpi nccl (auto)\n"
+        "     --backend NAME       auto cpu self shm mpi shm+mpi nccl (auto)\n"
         "  -h,--help               this text\n",
         program);
 }

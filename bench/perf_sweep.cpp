@@ -191,7 +191,8 @@ PerfSweep::Times PerfSweep::time(const std::vector<Plan>& plans) {
     group_.barrier();
     auto begin = Clock::now();
     if (options_.graph_launches > 0) {
-        if (!device_.begin_graph()) throw std::invalid_argument("-G: this device has no graphs");
+        if (!device_.begin_graph())
+            throw std::invalid_argument("-G: calls of backend " + group_.name() + " are not captured yet");
         iterate(plans, untimed);
         device_.end_graph();
         group_.barrier();

@@ -1,5 +1,6 @@
 // main() of NAME_perf: from the environment to a measured group. Session, Communicator, sweep.
 #include "communicator_group.hpp"
+#include "gpu_device.hpp"
 #include "perf_options.hpp"
 #include "perf_report.hpp"
 #include "perf_sweep.hpp"
@@ -31,10 +32,20 @@ Communicator join(Session& session, const bench::PerfOptions& options) {
     return Communicator::world(session, communicator_options);
 }
 
+std::unique_ptr<bench::PerfDevice> device_of(const Session& session, const Communicator& communicator) {
+    if (communicator.backend() != "nccl") return std::make_unique<bench::HostDevice>(session.local_rank());
+#if AUTOLAUNCH_PERF_ON_GPUS
+    return bench::open_gpu(session.info());
+#else
+    throw Error(ErrorCode::unsupported, "these benches measure on CPUs only: the libraries are shared ones",
+                "build with BUILD_SHARED_LIBS=OFF, or choose another --backend");
+#endif
+}
+
 int measure(Session& session, const bench::PerfOptions& options, const std::vector<std::string>& arguments) {
     const auto& spec = bench::collective_named(AUTOLAUNCH_PERF_COLLECTIVE);
     Communicator world = join(session, options);
-    bench::CommunicatorGroup group(world, std::make_unique<bench::HostDevice>(session.local_rank()));
+    bench::CommunicatorGroup group(world, device_of(session, world));
     bench::PerfReport report(options, session.rank() == 0);
     report.open_json(arguments);
     try {

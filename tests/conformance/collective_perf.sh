@@ -44,7 +44,7 @@ for collective in $collectives; do
   sweep "$collective alone" "$(rows_of $collective 1 2 10 6)" "$bench/${collective}_perf" "${few[@]}" -d all -o all -r all
 done
 "$bench/all_reduce_perf" --backend smh > "$out" 2>&1
-if [ $? -eq 2 ] && grep -q "there are auto, self, shm, mpi" "$out" && grep -q "did you mean 'shm'" "$out"; then
+if [ $? -eq 2 ] && grep -q "there are auto, .*self, shm, mpi" "$out" && grep -q "did you mean 'shm'" "$out"; then
   echo "ok: an unknown backend is named"
 else
   echo "FAILED: an unknown backend: $(cat "$out")"
@@ -71,6 +71,19 @@ if command -v mpirun > /dev/null && [ -x "$bench/mpi_peer_perf" ]; then
         mpirun --oversubscribe -np 3 "$bench/${collective}_perf" "${few[@]}" -d $type -o prod -r all --backend mpi
     done
   done
+  # GPU memory and streams, of a CUDA driver and an NCCL without GPUs.
+  fake=$AUTOLAUNCH_BINARY_DIR/tests/fake_gpu
+  if [ -e "$fake/libcuda.so.1" ]; then
+    for collective in $collectives; do
+      sweep "$collective, 2 ranks on fake GPUs" "$(rows_of $collective 2 2 10 6)" \
+        env LD_LIBRARY_PATH="$fake" mpirun --oversubscribe -np 2 "$bench/${collective}_perf" "${few[@]}" -d all -o all -r all \
+        --backend nccl
+    done
+    sweep "all_reduce, 2 ranks on fake GPUs, registered and in groups" 2 env LD_LIBRARY_PATH="$fake" mpirun --oversubscribe \
+      -np 2 "$bench/all_reduce_perf" "${few[@]}" -R 2 -m 3 --backend nccl
+  else
+    echo "not run: backend nccl, which is not in this build"
+  fi
 else
   echo "not run: several ranks, as there is no mpirun or no MPI in this build"
 fi
