@@ -64,8 +64,8 @@ struct ncclComm {
     bool blocking = true;
     Segment* segment = nullptr;
     std::atomic<bool> stop{false};  // aborted or revoked
-    bool revoked = false;
-    bool finalized = false;
+    std::atomic<bool> revoked{false};
+    std::atomic<bool> finalized{false};
     std::atomic<int> references{1};  // the caller's, and one for each collective on a stream
     int children = 0;
     std::vector<double> factors;

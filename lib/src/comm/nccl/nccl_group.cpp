@@ -237,7 +237,7 @@ std::shared_ptr<void> NcclGroup::take_nccl_memory(std::size_t bytes) {
     auto deregister = register_memory(memory, bytes);
     return {memory, [owned = std::move(owned), keep = shared_from_this(), deregister = std::move(deregister)](void*) {
                 const CudaDevice::Current current(*keep->runtime_->device);
-                const std::unique_lock lock(keep->nccl_mutex_, std::chrono::seconds(1));
+                const auto lock = lock_within(keep->nccl_mutex_, std::chrono::seconds(1));
                 // What was aborted has let go of everything, and is not to be asked.
                 if (lock.owns_lock() && keep->comm_ != nullptr && !keep->revoked_) deregister();
             }};

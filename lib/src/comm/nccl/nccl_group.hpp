@@ -110,7 +110,7 @@ private:
     int exceptions_at_birth_;
 
     // Held in every call of NCCL. Long only if NCCL itself hangs, so an abort does not insist on it.
-    std::timed_mutex nccl_mutex_;
+    std::mutex nccl_mutex_;
     ncclComm_t comm_ = nullptr;
     bool revoked_ = false;
     std::atomic<std::chrono::steady_clock::rep> calling_since_{0};  // 0: nobody is in a call of NCCL

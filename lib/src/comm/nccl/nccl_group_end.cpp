@@ -47,7 +47,7 @@ std::string abort_key(const std::string& name) { return name + "/abort"; }
 
 std::string NcclGroup::last_words(ncclResult_t result) const {
     const char* kind = runtime_->nccl.GetErrorString(result);
-    const char* words = runtime_->nccl.GetLastError(comm_);
+    const char* words = runtime_->nccl.GetLastError(nullptr);  // of the process, whatever communicator
     if (words == nullptr || *words == '\0') return kind;
     return fmt::format("{} ({})", kind, words);
 }
@@ -192,7 +192,7 @@ void NcclGroup::publish() {
 
 void NcclGroup::stop_nccl() {
     // Whoever holds it for longer is stuck in NCCL, and this is what frees it.
-    const std::unique_lock lock(nccl_mutex_, std::chrono::seconds(1));
+    const auto lock = lock_within(nccl_mutex_, std::chrono::seconds(1));
     if (comm_ == nullptr) return;
     const CudaDevice::Current current(*runtime_->device);
     const NcclLibrary& nccl = runtime_->nccl;
