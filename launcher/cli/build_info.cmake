@@ -1,5 +1,8 @@
 # build_info.hpp, for `autolaunch --version`. AUTOLAUNCH_UNUSED_OPTIONS may be found, but no component uses them yet.
-set(AUTOLAUNCH_UNUSED_OPTIONS CUDA NCCL TORCH)
+set(AUTOLAUNCH_UNUSED_OPTIONS TORCH)
+if(NOT AUTOLAUNCH_HAVE_NCCL_BACKEND)  # one without the other
+  list(APPEND AUTOLAUNCH_UNUSED_OPTIONS CUDA NCCL)
+endif()
 set(_version_CUDA "${CUDAToolkit_VERSION}")
 set(_version_NCCL "${NCCL_VERSION}")
 set(_version_MPI "${MPI_C_VERSION}")
