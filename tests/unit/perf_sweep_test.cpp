@@ -60,17 +60,23 @@ Outcome sweep(SpoilingGroup& group, const char* collective, std::vector<std::str
     for (auto& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     const PerfOptions options = parse_options(static_cast<int>(words.size()), argv.data());
-    char* text = nullptr;
-    std::size_t length = 0;
-    FILE* out = open_memstream(&text, &length);
+    // Closed and freed also where the sweep refuses.
+    struct Printed {
+        char* text = nullptr;
+        std::size_t length = 0;
+        FILE* out = open_memstream(&text, &length);
+        ~Printed() {
+            std::fclose(out);
+            std::free(text);
+        }
+    } printed;
     int status = -1;
     {
-        PerfReport report(options, true, out);
+        PerfReport report(options, true, printed.out);
         status = PerfSweep(collective_named(collective), options, group, report).run();
     }
-    std::fclose(out);
-    Outcome outcome{status, std::string(text, length)};
-    std::free(text);
+    std::fflush(printed.out);
+    Outcome outcome{status, std::string(printed.text, printed.length)};
     return outcome;
 }
 
