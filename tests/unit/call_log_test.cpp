@@ -79,6 +79,8 @@ struct Fixture {
 
 struct OnDevice : Fixture {
     OnDevice() : Fixture(DeviceType::cuda) {}
+
+    const Stream stream = Stream::cuda(0, nullptr);
 };
 
 std::string error_of(const std::function<void()>& act) {
@@ -174,7 +176,7 @@ TEST_CASE_FIXTURE(Fixture, "each call of a group is recorded, messages and colle
 }
 
 TEST_CASE_FIXTURE(OnDevice, "a device's call is over when the trainer has seen it") {
-    Work work = calls.submit(all_reduce(1), {});
+    Work work = calls.submit(all_reduce(1), stream);
     CHECK(seen().at(0).state == State::started);
     CHECK(seen().at(0).on_device);
     CHECK_FALSE(work.is_completed());
@@ -185,10 +187,16 @@ TEST_CASE_FIXTURE(OnDevice, "a device's call is over when the trainer has seen i
     CHECK(seen().at(0).state == State::finished);
     calls.barrier();
     CHECK(seen().at(1).state == State::finished);
-    Work other = calls.submit(all_reduce(1), {});
+    Work other = calls.submit(all_reduce(1), stream);
     backend->device_work->failed = true;
     CHECK(error_of([&] { other.wait(); }).starts_with("the device is silent; this rank's last calls"));
     CHECK(seen().at(2).state == State::failed);
+}
+
+TEST_CASE_FIXTURE(OnDevice, "a device's call without a stream is over when it returns") {
+    backend->device_work->done = true;
+    calls.submit(all_reduce(1), {});
+    CHECK(seen().at(0).state == State::finished);
 }
 
 TEST_CASE("without a recorder nothing is recorded, and errors stay as they are") {
