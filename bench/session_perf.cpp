@@ -16,6 +16,7 @@
 #include <exception>
 #include <optional>
 #include <stdexcept>
+#include <string>
 
 using namespace autolaunch;
 
@@ -56,17 +57,32 @@ int measure(Session& session, const bench::PerfOptions& options, const std::vect
     }
 }
 
-/// What every rank finds wrong in the same way is said once.
+/// What every rank finds wrong in the same way is said once, by rank 0. The first rank that ends has all others ended,
+/// so they wait until it has been said; a rank that is alone with it says it itself.
+void say_once(Session& session, const std::string& text) {
+    constexpr const char* kSaid = "perf/said";
+    constexpr auto kLongest = std::chrono::seconds(5);
+    try {
+        if (session.rank() != 0) {
+            session.store().get(kSaid, kLongest);
+            return;
+        }
+        std::fputs(text.c_str(), stderr);
+        session.store().set(kSaid, "");
+    } catch (const Error&) {  // nobody to agree with
+        if (session.rank() != 0) std::fputs(text.c_str(), stderr);
+    }
+}
+
 bool is_everybodys(const Error& error) {
     return error.code() == ErrorCode::invalid_argument || error.code() == ErrorCode::unsupported;
 }
 
 int run(Session& session, int argc, char** argv) {
-    const bool speaks = session.rank() == 0;
     try {
         const auto options = bench::parse_options(argc, argv);
         if (options.help) {
-            if (speaks) std::fputs(bench::usage(argv[0]).c_str(), stdout);
+            if (session.rank() == 0) std::fputs(bench::usage(argv[0]).c_str(), stdout);
             return 0;
         }
         return measure(session, options, {argv, argv + argc});
@@ -76,11 +92,11 @@ int run(Session& session, int argc, char** argv) {
         std::fprintf(stderr, "%s: Test timeout: rank %d: %s\n", hostname, session.rank(), error.what());
         return kTimedOut;
     } catch (const Error& error) {
-        if (!speaks && is_everybodys(error)) return kFailed;
         const std::string hint = error.hint().empty() ? "" : "\n  " + error.hint();
-        std::fprintf(stderr, "%s: rank %d: %s%s\n", argv[0], session.rank(), error.what(), hint.c_str());
+        const auto text = fmt::format("{}: rank {}: {}{}\n", argv[0], session.rank(), error.what(), hint);
+        is_everybodys(error) ? say_once(session, text) : void(std::fputs(text.c_str(), stderr));
     } catch (const std::invalid_argument& error) {
-        if (speaks) std::fprintf(stderr, "%s: %s\n  %s -h lists the options\n", argv[0], error.what(), argv[0]);
+        say_once(session, fmt::format("{}: {}\n  {} -h lists the options\n", argv[0], error.what(), argv[0]));
     }
     return kFailed;
 }
