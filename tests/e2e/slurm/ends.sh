@@ -71,6 +71,7 @@ test_usr2_shows_where_the_ranks_are() {
     eventually "four ranks" eval "[ \$(cat run/generation-0/rank-*/stderr 2>/dev/null | grep -c ready) = 4 ]"
     login scancel --signal=USR2 "$job"
     eventually "the answer" eval "events flight | grep -q ."
+    eventually "the answer's last line" grep -q "all of it: " batch.log # srun passes it on when it comes to it
     contains "who waits" batch.log "ranks 0-2 wait in all_reduce #2 (1 KiB, h.0 gradients) for "
     contains "who does not" batch.log "rank 3 has not entered it"
     expect "state" RUNNING "$(job_field "$job" JobState)"
@@ -86,7 +87,8 @@ test_stop_signal_requeues() { # --signal=USR1 before the limit: saved, 75, and S
     login scancel --signal=USR1 "$job"
     eventually "the requeue" eval "[ \$(job_field $job JobState) = PENDING ]"
     expect "restarts" 1 "$(job_field "$job" Restarts)"
-    login scontrol update job="$job" StartTime=now # else Slurm waits for two minutes
+    # Else Slurm waits for two minutes. Within the second of the job's end a node takes the new start for the old job.
+    login scontrol update job="$job" StartTime=now+2
     eventually "generation 1" eval "[ -s run/generation-1/rank-3/stdout ]"
     contains "its restart count" run/generation-1/rank-3/stdout "count 1"
     login scancel "$job"
