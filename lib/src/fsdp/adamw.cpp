@@ -21,7 +21,7 @@ struct Run {
 
 // One unit's optimizer state, laid out as its shard.
 struct Moments {
-    Unit::Impl* unit = nullptr;
+    OptimizerShard* shard = nullptr;
     AlignedBuffer exp_avg;
     AlignedBuffer exp_avg_sq;
     std::vector<Run> runs;
@@ -50,55 +50,36 @@ public:
         require_valid(options);
         if (!options.decays)
             options.decays = [](const ParameterSpec& parameter) { return parameter.shape.size() >= 2; };
-        for (const auto& unit : model.units()) add(unit->impl());
+        engine = &model.units().front()->impl().engine();
         engine->require_finalized("AdamW");
+        for (OptimizerShard* shard : engine->optimizer_shards()) add(*shard);
     }
 
-    void add(Unit::Impl& unit) {
-        engine = &unit.engine();
-        Moments moments{&unit, zeroed(unit.shard_elements()), zeroed(unit.shard_elements()), {}};
-        for (const auto& interval : unit.intervals()) {
-            const auto& parameter = unit.layout().placements()[interval.parameter_index].parameter;
-            moments.runs.push_back({interval.shard_offset, interval.count, options.decays(parameter)});
-        }
+    void add(OptimizerShard& shard) {
+        Moments moments{&shard, zeroed(shard.elements), zeroed(shard.elements), {}};
+        for (const auto& run : shard.runs)
+            moments.runs.push_back({run.shard_offset, run.count, options.decays(*run.parameter)});
         all_moments.push_back(std::move(moments));
-    }
-
-    void require_ready() const {
-        if (engine->unsharded_units > 0)
-            throw Error(ErrorCode::invalid_argument, "step() was called while a unit is unsharded",
-                        "end the scope of every UnshardedParameters first: they would keep the old values");
-        for (const Moments& moments : all_moments) {
-            if (moments.unit->whole_gradient_pending())
-                throw Error(ErrorCode::invalid_argument,
-                            "step() was called while unit " + moments.unit->name() + " has gradients not yet reduced",
-                            "call its reduce_grads() first");
-        }
     }
 
     /// Of the summed gradients of the whole model. Padding is zero.
     double gradient_norm() {
         double sum = 0;
         for (const Moments& moments : all_moments) {
-            if (moments.unit->gradient_reduced())
-                sum += sum_of_squares(moments.unit->gradient_shard(), moments.unit->shard_elements());
+            const OptimizerShard& shard = *moments.shard;
+            if (shard.has_gradient) sum += sum_of_squares(static_cast<const float*>(shard.gradient), shard.elements);
         }
-        if (engine->options.strategy != ShardingStrategy::no_shard) {
-            const ScopedLabel label(engine->world, "optimizer", "gradient norm");
-            sum = engine->world.all_reduce_value(sum);
-        }
-        return std::sqrt(sum);
+        return std::sqrt(engine->sum_over_shards(sum, "gradient norm"));
     }
 
-    void update(const Moments& moments, const AdamWFactors& decaying, const AdamWFactors& plain) {
-        Unit::Impl& unit = *moments.unit;
+    static void update(const Moments& moments, const AdamWFactors& decaying, const AdamWFactors& plain) {
+        const auto* gradient = static_cast<const float*>(moments.shard->gradient);
+        auto* master = static_cast<float*>(moments.shard->master);
         for (const Run& run : moments.runs) {
             const std::int64_t at = run.shard_offset;
-            adamw_update(run.decays ? decaying : plain, unit.gradient_shard() + at, unit.parameter_shard() + at,
-                         moments.exp_avg.floats() + at, moments.exp_avg_sq.floats() + at,
-                         static_cast<std::size_t>(run.count));
+            adamw_update(run.decays ? decaying : plain, gradient + at, master + at, moments.exp_avg.floats() + at,
+                         moments.exp_avg_sq.floats() + at, static_cast<std::size_t>(run.count));
         }
-        unit.forget_gradient();
     }
 
     StepResult step(const StepOptions& step_options);
@@ -107,18 +88,11 @@ public:
     Engine* engine = nullptr;
     std::vector<Moments> all_moments;
     std::int64_t steps = 0;
-    bool order_compared = false;
 };
 
 StepResult AdamW::Impl::step(const StepOptions& step_options) {
     if (step_options.micro_batches < 1) throw Error(ErrorCode::invalid_argument, "micro_batches is not positive");
-    require_ready();
-    engine->observe({UnitAction::step, 0});
-    if (!order_compared) {
-        engine->require_equal(engine->order.hash(), "the ranks gathered or reduced the units in different orders",
-                              "every rank must run the units in the same order");
-        order_compared = true;
-    }
+    engine->begin_step();
     const double average = 1.0 / (static_cast<double>(engine->world.size()) * step_options.micro_batches);
     StepResult result;
     result.grad_norm = gradient_norm() * average;
@@ -133,8 +107,9 @@ StepResult AdamW::Impl::step(const StepOptions& step_options) {
     const AdamWFactors decaying = factors(options.weight_decay);
     const AdamWFactors plain = factors(0);
     for (const Moments& moments : all_moments) {
-        if (moments.unit->gradient_reduced()) update(moments, decaying, plain);
+        if (moments.shard->has_gradient) update(moments, decaying, plain);
     }
+    engine->end_step();
     return result;
 }
 
@@ -157,8 +132,8 @@ void AdamW::set_step_count(std::int64_t steps) noexcept { impl_->steps = steps; 
 State AdamW::state() {
     State state;
     for (const Moments& moments : impl_->all_moments) {
-        moments.unit->append_state(state, moments.exp_avg.floats(), ".exp_avg");
-        moments.unit->append_state(state, moments.exp_avg_sq.floats(), ".exp_avg_sq");
+        moments.shard->append_state(state, moments.exp_avg.data(), DataType::f32, ".exp_avg");
+        moments.shard->append_state(state, moments.exp_avg_sq.data(), DataType::f32, ".exp_avg_sq");
     }
     return state;
 }

@@ -50,6 +50,39 @@ void Engine::require_finalized(const char* doing) const {
         throw Error(ErrorCode::invalid_argument, std::string(doing) + " needs a finalized model", "call finalize()");
 }
 
+std::vector<OptimizerShard*> Engine::optimizer_shards() {
+    std::vector<OptimizerShard*> shards;
+    for (const auto& unit : units) shards.push_back(&unit->impl().shard());
+    return shards;
+}
+
+void Engine::begin_step() {
+    if (unsharded_units > 0)
+        throw Error(ErrorCode::invalid_argument, "step() was called while a unit is unsharded",
+                    "end the scope of every UnshardedParameters first: they would keep the old values");
+    for (const auto& unit : units) {
+        if (unit->impl().whole_gradient_pending())
+            throw Error(ErrorCode::invalid_argument,
+                        "step() was called while unit " + unit->name() + " has gradients not yet reduced",
+                        "call its reduce_grads() first");
+    }
+    observe({UnitAction::step, 0});
+    if (order_compared) return;
+    require_equal(order.hash(), "the ranks gathered or reduced the units in different orders",
+                  "every rank must run the units in the same order");
+    order_compared = true;
+}
+
+double Engine::sum_over_shards(double value, std::string_view what) {
+    if (options.strategy == ShardingStrategy::no_shard) return value;
+    const ScopedLabel label(world, "optimizer", what);
+    return world.all_reduce_value(value);
+}
+
+void Engine::end_step() {
+    for (const auto& unit : units) unit->impl().shard().has_gradient = false;
+}
+
 ScopedLabel::ScopedLabel(Communicator& world, std::string_view unit, std::string_view what)
     : world_(world), before_bytes_(world.label().copy(before_.data(), before_.size())) {
     std::array<char, 64> label{};

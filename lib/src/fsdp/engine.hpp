@@ -1,5 +1,6 @@
 #pragma once
 #include "fsdp/buffer_pool.hpp"
+#include "fsdp/optimizer_shard.hpp"
 #include "fsdp/unit_order.hpp"
 
 #include <autolaunch/comm/communicator.hpp>
@@ -7,14 +8,18 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace autolaunch::fsdp {
 
 /// What the units of one model share. Owner: the model, at a fixed address. Threads: one.
 struct Engine {
+    Engine(Communicator given, const ShardedModelOptions& chosen) : world(std::move(given)), options(chosen) {}
+
     Communicator world;
     ShardedModelOptions options;
     BufferPool pool;  // every buffer holds the largest unit's arena
@@ -23,6 +28,8 @@ struct Engine {
     int evaluation_depth = 0;
     int unsharded_units = 0;
     bool finalized = false;
+    bool order_compared = false;
+    std::vector<std::unique_ptr<Unit>> units;
 
     /// Ranks that share one shard layout: the world, or 1 where every rank holds everything.
     int shard_count() const noexcept;
@@ -33,6 +40,15 @@ struct Engine {
     void require_equal(std::uint64_t value, const std::string& what, const std::string& hint);
     /// Throws Error{invalid_argument} before finalize().
     void require_finalized(const char* doing) const;
+
+    // For optimizers.
+    std::vector<OptimizerShard*> optimizer_shards();
+    /// Collective, first thing in a step. Throws Error{invalid_argument} when parameters or gradients are whole.
+    void begin_step();
+    /// `value` summed over the ranks that hold different shards; itself where every rank holds everything.
+    double sum_over_shards(double value, std::string_view what);
+    /// Last thing in a step: gradients are used up.
+    void end_step();
 };
 
 /// The model's calls in the flight recorder, "h.3 gradients"; then the trainer's own label is back.
@@ -64,8 +80,6 @@ public:
     void reduce_grads();
     TensorView parameter(std::string_view name) const;
     TensorView grad(std::string_view name);
-    /// After the optimizer used the gradient shard: the next reduce_grads() overwrites it.
-    void forget_gradient() noexcept { gradient_reduced_ = false; }
 
     Engine& engine() noexcept { return engine_; }
     const std::string& name() const noexcept { return name_; }
@@ -73,15 +87,14 @@ public:
     std::vector<ShardLayout::Interval> intervals() const;
     std::string full_name(std::size_t parameter_index) const;
     float* parameter_shard() noexcept { return parameters_.floats(); }
-    float* gradient_shard() noexcept { return gradients_.floats(); }
-    bool gradient_reduced() const noexcept { return gradient_reduced_; }
+    /// Its has_gradient says whether reduce_grads() adds to the gradient shard or overwrites it.
+    OptimizerShard& shard() noexcept { return shard_; }
     bool whole_gradient_pending() const noexcept { return static_cast<bool>(whole_gradient_); }
     std::size_t shard_elements() const noexcept { return static_cast<std::size_t>(layout_.shard_elements()); }
-    /// One tensor a parameter, named with this suffix, whose pieces lie in `shard`.
-    void append_state(State& state, float* shard, const std::string& suffix) const;
 
 private:
     int shard_rank() const noexcept { return layout_.world_size() == 1 ? 0 : engine_.world.rank(); }
+    void describe_shard();
     TensorView view(float* arena, std::string_view name) const;
     void sum_over_ranks(float* whole);
 
@@ -94,7 +107,7 @@ private:
     AlignedBuffer gathered_;        // the arena while unsharded, where there are several shards
     AlignedBuffer whole_gradient_;  // this rank's own gradient, from the first grad() to reduce_grads()
     int scopes_ = 0;                // of unshard() that have not ended
-    bool gradient_reduced_ = false;
+    OptimizerShard shard_;
 };
 
 }  // namespace autolaunch::fsdp

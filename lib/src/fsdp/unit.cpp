@@ -17,6 +17,26 @@ void Unit::Impl::allocate() {
     gradients_ = AlignedBuffer(bytes);
     std::memset(parameters_.data(), 0, bytes);
     std::memset(gradients_.data(), 0, bytes);
+    describe_shard();
+}
+
+void Unit::Impl::describe_shard() {
+    shard_.name = name_;
+    shard_.elements = shard_elements();
+    shard_.master = parameters_.data();
+    shard_.gradient = gradients_.data();
+    for (std::size_t i = 0; i < layout_.placements().size(); ++i) {
+        StateTensor tensor;
+        tensor.name = full_name(i);
+        tensor.shape = layout_.placements()[i].parameter.shape;
+        tensor.replicated = layout_.world_size() == 1 && engine_.world.size() > 1;
+        shard_.tensors.push_back(std::move(tensor));
+    }
+    for (const auto& interval : intervals()) {
+        shard_.runs.push_back({&layout_.placements()[interval.parameter_index].parameter,
+                               full_name(interval.parameter_index), interval.parameter_offset, interval.shard_offset,
+                               interval.count});
+    }
 }
 
 std::vector<ShardLayout::Interval> Unit::Impl::intervals() const { return layout_.intervals(shard_rank()); }
@@ -74,7 +94,7 @@ void Unit::Impl::reduce_grads() {
     engine_.observe({UnitAction::reduce, index_});
     if (!whole_gradient_) grad(layout_.placements().front().parameter.name);  // nothing was added: zeros
     sum_over_ranks(whole_gradient_.floats());
-    gradient_reduced_ = true;
+    shard_.has_gradient = true;
     engine_.pool.give_back(std::exchange(whole_gradient_, {}));
 }
 
@@ -82,29 +102,14 @@ void Unit::Impl::reduce_grads() {
 void Unit::Impl::sum_over_ranks(float* whole) {
     const std::size_t count = shard_elements();
     const bool replicated = engine_.options.strategy == ShardingStrategy::no_shard;
-    float* summed = gradient_reduced_ ? whole + static_cast<std::size_t>(shard_rank()) * count : gradients_.floats();
+    float* summed = shard_.has_gradient ? whole + static_cast<std::size_t>(shard_rank()) * count : gradients_.floats();
     const ScopedLabel label(engine_.world, name_, "gradients");
     if (replicated) {
         engine_.world.all_reduce(whole, summed, count, DataType::f32, ReduceOp::sum).wait();
     } else {
         engine_.world.reduce_scatter(whole, summed, count, DataType::f32, ReduceOp::sum).wait();
     }
-    if (gradient_reduced_) add_to(gradients_.floats(), summed, count);
-}
-
-void Unit::Impl::append_state(State& state, float* shard, const std::string& suffix) const {
-    const std::size_t first = state.size();
-    for (std::size_t i = 0; i < layout_.placements().size(); ++i) {
-        StateTensor tensor;
-        tensor.name = full_name(i) + suffix;
-        tensor.shape = layout_.placements()[i].parameter.shape;
-        tensor.replicated = layout_.world_size() == 1 && engine_.world.size() > 1;
-        state.push_back(std::move(tensor));
-    }
-    for (const auto& interval : intervals()) {
-        auto* data = reinterpret_cast<std::byte*>(shard + interval.shard_offset);
-        state[first + interval.parameter_index].pieces.push_back({interval.parameter_offset, interval.count, data});
-    }
+    if (shard_.has_gradient) add_to(gradients_.floats(), summed, count);
 }
 
 Unit::Unit(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
