@@ -5,6 +5,8 @@
 #include "../conformance/expect.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -295,6 +297,36 @@ TEST_CASE("every collective gives what its definition says, with ranks as proces
             CHECK(statuses == std::vector<int>(index(size)));
         }
     }
+}
+
+TEST_CASE("allocated memory is there, and in the page tables of all, when allocate() returns") {
+#if defined(__SANITIZE_THREAD__)
+    MESSAGE("skipped: ThreadSanitizer's shadow of the memory takes page faults of its own");
+#else
+    void* const page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    constexpr int kPopulateWrite = 23;
+    const bool known = ::madvise(page, 4096, kPopulateWrite) == 0;
+    ::munmap(page, 4096);
+    if (!known) {
+        MESSAGE("skipped: this kernel has no MADV_POPULATE_WRITE");
+        return;
+    }
+    const auto statuses = test::run_process_ranks(2, [](Communicator& comm) {
+        constexpr std::size_t kBytes = 16 << 20, kPages = 2 * kBytes / 4096;
+        CommunicatorBuffer buffer = comm.allocate(kBytes);
+        comm.barrier();
+        rusage before{}, after{};
+        ::getrusage(RUSAGE_SELF, &before);
+        auto floats = buffer.as<float>();
+        std::fill(floats.begin(), floats.end(), 1.0f);
+        comm.all_reduce(floats);
+        ::getrusage(RUSAGE_SELF, &after);
+        expect(floats.back() == 2.0f, "sum in allocated memory");
+        // Some are taken by AddressSanitizer's shadow.
+        expect(after.ru_minflt - before.ru_minflt < long(kPages / 4), "no page fault for every page");
+    });
+    CHECK(statuses == std::vector<int>(2));
+#endif
 }
 
 TEST_CASE("allocated memory is freed when the last rank lets it go, and others' calls go on meanwhile") {

@@ -55,6 +55,12 @@ std::shared_ptr<void> ShmBackend::allocate(std::size_t bytes) {
     }
     if (rank_ != 0 && reports[0].failure[0] == '\0')
         attempt([&] { return shm::Allocation::attach(reports[0].address, size_, bytes); });
+    if (allocation) {
+        attempt([&] {
+            allocation->take_own(rank_);
+            return allocation;
+        });
+    }
     tell();
     for (int peer = 0; peer < size_; ++peer) {
         const Report& report = reports[static_cast<std::size_t>(peer)];
@@ -64,6 +70,7 @@ std::shared_ptr<void> ShmBackend::allocate(std::size_t bytes) {
                     "ask for less, or raise the node's memory limit");
     }
     allocation->close_to_newcomers();
+    allocation->map_others(rank_);
     allocations_.add(allocation);
     return {allocation->part(rank_), [allocation](void*) { allocation->let_go(); }};
 }

@@ -2,12 +2,19 @@
 
 #include <autolaunch/error.hpp>
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <utility>
 
 namespace autolaunch::shm {
 namespace {
+
+// Page tables take 1/512 of what they map, in every rank: beyond 32 MiB of them, they grow with what is used.
+constexpr std::size_t kMappedAhead = std::size_t(16) << 30;
 
 // Parts begin on huge pages when they are long enough to have some.
 std::size_t quantum_of(std::size_t bytes) {
@@ -45,8 +52,22 @@ std::shared_ptr<Allocation> Allocation::attach(const std::string& address, int r
     return std::shared_ptr<Allocation>(new Allocation(std::move(*mapping), ranks, stride_of(bytes)));
 }
 
-std::byte* Allocation::part(int rank) const noexcept {
-    return mapping_.data() + quantum_of(part_bytes_) + static_cast<std::size_t>(rank) * part_bytes_;
+std::size_t Allocation::offset_of(int rank) const noexcept {
+    return quantum_of(part_bytes_) + static_cast<std::size_t>(rank) * part_bytes_;
+}
+
+std::byte* Allocation::part(int rank) const noexcept { return mapping_.data() + offset_of(rank); }
+
+void Allocation::take_own(int rank) {
+    if (!mapping_.take_pages(offset_of(rank), part_bytes_))
+        throw SystemError(errno, fmt::format("take {} bytes of shared memory", part_bytes_));
+}
+
+void Allocation::map_others(int rank) noexcept {
+    const std::size_t each = std::min(part_bytes_, kMappedAhead / static_cast<std::size_t>(ranks_) / kPage * kPage);
+    for (int peer = 0; peer < ranks_; ++peer) {
+        if (peer != rank) mapping_.map_pages(offset_of(peer), each);
+    }
 }
 
 std::atomic<std::uint64_t>& Allocation::gone() const noexcept {

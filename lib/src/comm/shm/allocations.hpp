@@ -26,12 +26,19 @@ public:
     std::byte* part(int rank) const noexcept;
     std::size_t part_bytes() const noexcept { return part_bytes_; }
 
+    /// This rank takes the pages of its part: they are then on its NUMA node. Throws when there is no memory for them.
+    void take_own(int rank);
+    /// Enters the others' parts in this rank's page tables, once all have taken theirs: the first calls would spend
+    /// more time in page faults than in moving data.
+    void map_others(int rank) noexcept;
+
     /// This rank's user has let its part go.
     void let_go() noexcept;
     bool all_let_go() const noexcept;
 
 private:
     Allocation(SharedMapping mapping, int ranks, std::size_t part_bytes);
+    std::size_t offset_of(int rank) const noexcept;
     std::atomic<std::uint64_t>& gone() const noexcept;
 
     SharedMapping mapping_;

@@ -121,6 +121,10 @@ Collective Pieces::begin(const CollectiveCall& call, Kind kind) {
 // The entry and the slot are free when all others are done with the piece that was in them.
 void Pieces::open(const Collective& collective, std::uint64_t piece, Room room) {
     const std::size_t ring = room == Room::entry ? kEntries : kSlots;
+    if (room == Room::slot && !has_slots_) {
+        segment_.take_slots(rank_);
+        has_slots_ = true;
+    }
     if (piece < ring) return;
     const std::uint64_t needed = piece + 1 - ring;
     for (int distance = 1; distance < size_; ++distance) {

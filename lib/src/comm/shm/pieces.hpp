@@ -86,6 +86,7 @@ private:
     Peers& peers_;
     int rank_;
     int size_;
+    bool has_slots_ = false;  // not before a call needs them: many groups only ever make small ones
     std::uint64_t next_piece_ = 0;
     std::uint64_t digest_ = 0;               // of all calls up to this one
     std::vector<std::uint64_t> known_done_;  // by rank: pieces that it was done with when last seen

@@ -50,6 +50,11 @@ std::byte* Segment::slot(int rank, std::uint64_t piece) const noexcept {
     return mapping_.data() + layout_.slots() + (static_cast<std::size_t>(rank) * kSlots + piece % kSlots) * kSlotBytes;
 }
 
+void Segment::take_slots(int rank) const noexcept {
+    constexpr std::size_t kBytes = kSlots * kSlotBytes;
+    mapping_.take_pages(layout_.slots() + static_cast<std::size_t>(rank) * kBytes, kBytes);
+}
+
 std::byte* Segment::channel_chunk(int from, int to, std::uint64_t chunk) const noexcept {
     const std::size_t index = static_cast<std::size_t>(from) * layout_.size + static_cast<std::size_t>(to);
     return mapping_.data() + layout_.channel_chunks() +

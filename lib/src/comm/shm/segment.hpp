@@ -29,6 +29,8 @@ public:
     ShrinkCell& shrink_cell(int rank) const noexcept;
     Channel& channel(int from, int to) const noexcept;
     std::byte* slot(int rank, std::uint64_t piece) const noexcept;
+    /// Takes the memory of a rank's slots, which that rank does. Where there is none, the first access fails.
+    void take_slots(int rank) const noexcept;
     std::byte* channel_chunk(int from, int to, std::uint64_t chunk) const noexcept;
 
 private:

@@ -33,6 +33,17 @@ UniqueFd open_published(const std::string& pid, const std::string& descriptor) {
     throw SystemError(errno, "open another rank's shared memory " + path, kOpenHint);
 }
 
+// MADV_POPULATE_READ and _WRITE, which libraries older than the kernel do not name.
+constexpr int kPopulateRead = 22, kPopulateWrite = 23;
+
+bool advise(std::byte* begin, std::size_t bytes, int advice) {
+    int result = 0;
+    do {
+        result = ::madvise(begin, bytes, advice);
+    } while (result != 0 && errno == EINTR);
+    return result == 0;
+}
+
 // A huge page needs an address that is a multiple of its size: a larger range is reserved, and cut to fit.
 std::byte* map_aligned(int fd, std::size_t bytes) {
     const std::size_t reserved = bytes + SharedMapping::kHugePage;
@@ -105,6 +116,14 @@ void SharedMapping::advise_huge_pages(std::size_t offset) noexcept {
 #if defined(MADV_HUGEPAGE)
     if (offset < bytes_) ::madvise(base_ + offset, bytes_ - offset, MADV_HUGEPAGE);
 #endif
+}
+
+bool SharedMapping::take_pages(std::size_t offset, std::size_t bytes) const noexcept {
+    return advise(base_ + offset, bytes, kPopulateWrite) || errno == EINVAL;
+}
+
+void SharedMapping::map_pages(std::size_t offset, std::size_t bytes) const noexcept {
+    advise(base_ + offset, bytes, kPopulateRead);
 }
 
 }  // namespace autolaunch::shm
