@@ -60,7 +60,7 @@ public:
           rank_(pieces.rank()),
           size_(pieces.size()),
           bytes_(collective.call.element_bytes()),
-          streams_(worth_streaming(collective.call, pieces.size())) {}
+          streams_(worth_streaming(collective.call)) {}
 
     void run() {
         switch (call_.kind) {

@@ -89,9 +89,9 @@ std::string describe_call(const Descriptor& call) {
 
 }  // namespace
 
-bool worth_streaming(const CollectiveCall& call, int size) noexcept {
-    constexpr std::size_t kCacheBytes = 32 << 20;
-    return call.send != call.recv && bytes_of(call) > kCacheBytes / 2 / static_cast<std::size_t>(size);
+bool worth_streaming(const CollectiveCall& call) noexcept {
+    constexpr std::size_t kCacheBytes = 4 << 20;  // a core's own cache and its share of the common one, about
+    return call.send != call.recv && bytes_of(call) > kCacheBytes / 2;
 }
 
 Pieces::Pieces(const Segment& segment, Peers& peers, int rank, int size)

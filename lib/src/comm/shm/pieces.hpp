@@ -25,9 +25,9 @@ struct Collective {
     std::uint64_t first_piece;
 };
 
-/// Whether results go past the caches: when all ranks' buffers together are more than a cache holds. Not in place,
-/// where the results' lines were just read.
-bool worth_streaming(const CollectiveCall& call, int size) noexcept;
+/// Whether results go past the caches: when a rank's buffers are more than its share of them holds. Not in place, where
+/// the results' lines were just read.
+bool worth_streaming(const CollectiveCall& call) noexcept;
 
 /// A rank's entries, slots and counters. A rank opens a piece before it writes to its slot or entry, says when it is
 /// filled and its part reduced, and says when it is done with the piece; it waits for others to have filled or reduced

@@ -128,7 +128,7 @@ void reduce_both(Pieces& pieces, const Collective& collective) {
     const std::size_t bytes = call.element_bytes(), per_piece = kPairPieceBytes / bytes;
     const std::size_t steps = pieces_in(call.count, per_piece);
     const int peer = pieces.neighbour(1);
-    const bool stream = worth_streaming(call, 2);
+    const bool stream = worth_streaming(call);
     const auto* send = static_cast<const std::byte*>(call.send);
     auto* recv = static_cast<std::byte*>(call.recv);
     for (std::size_t step = 0; step <= steps; ++step) {
@@ -186,7 +186,7 @@ void reduce_scatter(Pieces& pieces, const Collective& collective) {
         }
         pieces.inputs()[index(pieces.rank())] = send + (own.begin + range.begin) * bytes;
         void* const output = recv + range.begin * bytes;
-        run_reduction(pieces, collective, {&output, 1}, range.count);
+        run_reduction(pieces, collective, {&output, 1}, range.count, worth_streaming(call));
         pieces.publish_done(piece);
     }
 }
