@@ -53,6 +53,21 @@ public:
         device_->copy(to, from, bytes, stream_.get());
     }
 
+    void begin_graph() override {
+        const CudaDevice::Current current(*device_);
+        device_->begin_capture(stream_.get());
+    }
+
+    void end_graph() override {
+        const CudaDevice::Current current(*device_);
+        graph_ = device_->end_capture(stream_.get());
+    }
+
+    void launch_graph() override {
+        const CudaDevice::Current current(*device_);
+        device_->launch(graph_, stream_.get());
+    }
+
     void wait() override {
         const CudaDevice::Current current(*device_);
         const CudaDevice::Event reached = device_->record(stream_.get());
@@ -67,6 +82,7 @@ private:
 
     std::shared_ptr<CudaDevice> device_;
     CudaDevice::Stream stream_;
+    CudaDevice::Graph graph_;
 };
 
 }  // namespace

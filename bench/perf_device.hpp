@@ -28,11 +28,11 @@ public:
     virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
     virtual void wait() = 0;
 
-    /// -G: what is put on the stream between begin and end is launched later, so many times. False: there are no
-    /// graphs.
-    virtual bool begin_graph() { return false; }
+    /// -G: what is put on the stream between begin and end makes a graph, which is launched later. Only for devices
+    /// with a stream.
+    virtual void begin_graph() {}
     virtual void end_graph() {}
-    virtual void launch_graph(int) {}
+    virtual void launch_graph() {}
 };
 
 class HostDevice final : public PerfDevice {

@@ -292,7 +292,7 @@ std::string usage(const std::string& program) {
         "  -a,--average 0|1|2|3    time of rank 0, the ranks' mean, their least or largest (1)\n"
         "  -z,--blocking 0|1|2|3   wait and barrier after each call (1), wait (2), barrier that is not timed (3)\n"
         "  -R,--local_register N   1 or 2: buffers of Communicator::allocate() (0)\n"
-        "  -G,--cudagraph N        launches of the iterations as a CUDA graph (0); not there yet\n"
+        "  -G,--cudagraph N        launches of the iterations as a CUDA graph (0); on GPUs only\n"
         "  -T,--timeout SECONDS    no call takes longer (600)\n"
         "  -u,--unalign N          buffers begin N elements further (0)\n"
         "  -C,--report_cputime 1   time until the calls return\n"

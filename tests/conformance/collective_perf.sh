@@ -81,6 +81,10 @@ if command -v mpirun > /dev/null && [ -x "$bench/mpi_peer_perf" ]; then
     done
     sweep "all_reduce, 2 ranks on fake GPUs, registered and in groups" 2 env LD_LIBRARY_PATH="$fake" mpirun --oversubscribe \
       -np 2 "$bench/all_reduce_perf" "${few[@]}" -R 2 -m 3 --backend nccl
+    for collective in all_reduce reduce alltoall hypercube; do
+      sweep "$collective, 2 ranks on fake GPUs, as CUDA graphs" 2 env LD_LIBRARY_PATH="$fake" mpirun --oversubscribe -np 2 \
+        "$bench/${collective}_perf" "${few[@]}" -G 3 --backend nccl
+    done
   else
     echo "not run: backend nccl, which is not in this build"
   fi

@@ -18,6 +18,16 @@
 
 using namespace autolaunch;
 
+using MakeWork = std::function<std::function<void()>()>;
+
+struct CUgraph_st {
+    std::vector<MakeWork> nodes;
+};
+
+struct CUgraphExec_st {
+    std::vector<MakeWork> nodes;
+};
+
 struct CUstream_st {
     CUstream_st() : thread([this] { serve(); }) { thread.detach(); }
     void put(std::function<void()> work) {
@@ -37,6 +47,7 @@ struct CUstream_st {
             lock.lock();
         }
     }
+    std::unique_ptr<CUgraph_st> graph;  // while one is made
     std::mutex mutex;
     std::condition_variable changed;
     std::deque<std::function<void()>> waiting;
@@ -45,6 +56,7 @@ struct CUstream_st {
 
 struct CUevent_st {
     std::shared_ptr<std::atomic<bool>> reached = std::make_shared<std::atomic<bool>>(true);
+    bool captured = false;
 };
 
 struct CUfunc_st {
@@ -112,7 +124,14 @@ FakeGpuControl& control() {
 
 void put_on(CUstream_st* stream, std::function<void()> work) {
     static auto* default_stream = new CUstream_st;
-    (stream == nullptr ? default_stream : stream)->put(std::move(work));
+    CUstream_st& target = *(stream == nullptr ? default_stream : stream);
+    if (target.graph) return target.graph->nodes.push_back([work = std::move(work)] { return work; });
+    target.put(std::move(work));
+}
+
+void put_made_on(CUstream_st* stream, MakeWork make) {
+    if (stream != nullptr && stream->graph) return stream->graph->nodes.push_back(std::move(make));
+    put_on(stream, make());
 }
 
 bool has_context() { return !contexts.empty(); }
@@ -183,6 +202,42 @@ CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned int, int) {
     return CUDA_SUCCESS;
 }
 CUresult cuStreamDestroy(CUstream) { return CUDA_SUCCESS; }  // its thread goes with the process
+CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) {
+    NEEDS_CONTEXT;
+    if (stream == nullptr || stream->graph) return CUDA_ERROR_ILLEGAL_STATE;
+    stream->graph = std::make_unique<CUgraph_st>();
+    return CUDA_SUCCESS;
+}
+CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
+    NEEDS_CONTEXT;
+    if (stream == nullptr || !stream->graph) return CUDA_ERROR_ILLEGAL_STATE;
+    *graph = stream->graph.release();
+    return CUDA_SUCCESS;
+}
+CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
+    NEEDS_CONTEXT;
+    const bool is = stream != nullptr && stream->graph != nullptr;
+    *status = is ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+}
+CUresult cuGraphInstantiateWithFlags(CUgraphExec* launchable, CUgraph graph, unsigned long long) {
+    NEEDS_CONTEXT;
+    *launchable = new CUgraphExec_st{graph->nodes};
+    return CUDA_SUCCESS;
+}
+CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
+    NEEDS_CONTEXT;
+    for (const MakeWork& make : graph->nodes) fake_gpu::put_made_on(stream, make);
+    return CUDA_SUCCESS;
+}
+CUresult cuGraphExecDestroy(CUgraphExec graph) {
+    delete graph;
+    return CUDA_SUCCESS;
+}
+CUresult cuGraphDestroy(CUgraph graph) {
+    delete graph;
+    return CUDA_SUCCESS;
+}
 CUresult cuEventCreate(CUevent* event, unsigned int) {
     NEEDS_CONTEXT;
     *event = new CUevent_st;
@@ -194,12 +249,15 @@ CUresult cuEventDestroy(CUevent event) {
 }
 CUresult cuEventRecord(CUevent event, CUstream stream) {
     NEEDS_CONTEXT;
+    event->captured = stream != nullptr && stream->graph != nullptr;
+    if (event->captured) return CUDA_SUCCESS;
     event->reached = std::make_shared<std::atomic<bool>>(false);
     fake_gpu::put_on(stream, [reached = event->reached] { *reached = true; });
     return CUDA_SUCCESS;
 }
 CUresult cuEventQuery(CUevent event) {
     NEEDS_CONTEXT;
+    if (event->captured) return CUDA_ERROR_CAPTURED_EVENT;
     return *event->reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 CUresult cuMemAlloc(CUdeviceptr* pointer, size_t bytes) {

@@ -35,8 +35,11 @@ extern "C" __attribute__((visibility("default"))) FakeGpuControl* fake_gpu_contr
 namespace fake_gpu {
 
 FakeGpuControl& control();
-/// Runs after all that is on the stream; null is the default stream.
+/// Runs after all that is on the stream; null is the default stream. On a stream that makes a graph, once with each of
+/// the graph's launches.
 void put_on(CUstream_st* stream, std::function<void()> work);
+/// The same for work that is another one each time: `make` makes it when it is put on the stream.
+void put_made_on(CUstream_st* stream, std::function<std::function<void()>()> make);
 bool has_context();
 void* allocate(std::size_t bytes);
 void release(void* memory);

@@ -298,11 +298,12 @@ void run_tasks(ncclComm& comm, const std::vector<Task>& tasks, std::uint64_t tic
 ncclResult_t launch(const std::vector<Task>& tasks) {
     ncclComm& comm = *tasks.front().comm;
     const auto put = [&comm, tasks] {
-        ++comm.references;
-        const std::uint64_t ticket = comm.enqueued++;
-        fake_gpu::put_on(reinterpret_cast<CUstream_st*>(tasks.front().stream), [&comm, tasks, ticket] {
-            run_tasks(comm, tasks, ticket);
-            comm.drop();
+        fake_gpu::put_made_on(reinterpret_cast<CUstream_st*>(tasks.front().stream), [&comm, tasks] {
+            ++comm.references;
+            return [&comm, tasks, ticket = comm.enqueued++] {
+                run_tasks(comm, tasks, ticket);
+                comm.drop();
+            };
         });
         return ncclSuccess;
     };

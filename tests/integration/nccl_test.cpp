@@ -122,6 +122,27 @@ TEST_CASE("a call that waits for its peers says that it is not done") {
     });
 }
 
+TEST_CASE("calls go into a CUDA graph, and happen with its launches") {
+    run_ranks(2, [](Communicator& comm, CudaDevice& device) {
+        const TestStream stream(device);
+        const auto handle = static_cast<CUstream>(static_cast<Stream>(stream).handle());
+        GpuArray<float> sum(device, 100), all(device, 200);
+        sum.fill([&](std::size_t) { return 1.0f + static_cast<float>(comm.rank()); });
+        const CudaDevice::Current current(device);
+        device.begin_capture(handle);
+        comm.all_reduce(sum.data(), sum.data(), 100, f32, ReduceOp::avg, stream).wait();
+        comm.all_gather(sum.data(), all.data(), 100, f32, stream).wait();
+        const CudaDevice::Graph graph = device.end_capture(handle);
+        expect(sum.values()[99] == 1.0f + static_cast<float>(comm.rank()), "nothing has happened yet");
+        for (int i = 0; i < 3; ++i) device.launch(graph, handle);
+        const CudaDevice::Event end = device.record(handle);
+        while (!device.is_over(end)) std::this_thread::yield();
+        expect(sum.values()[99] == 1.5f && all.values()[199] == 1.5f, "the mean, and everybody's");
+        comm.all_reduce(sum.data(), sum.data(), 100, f32, ReduceOp::sum, stream).wait();
+        expect(sum.values()[0] == 3.0f, "calls after it are watched again");
+    });
+}
+
 TEST_CASE("avg divides the sum, in every type") {
     run_ranks(3, [](Communicator& comm, CudaDevice& device) {
         const TestStream stream(device);

@@ -121,6 +121,33 @@ bool CudaDevice::is_over(const Event& event) const {
     return true;
 }
 
+void CudaDevice::begin_capture(CUstream stream) const {
+    driver_.check(driver_.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "begin a CUDA graph");
+}
+
+CudaDevice::Graph CudaDevice::end_capture(CUstream stream) {
+    CUgraph graph = nullptr;
+    driver_.check(driver_.cuStreamEndCapture(stream, &graph), "end a CUDA graph");
+    CUgraphExec launchable = nullptr;
+    const CUresult result = driver_.cuGraphInstantiateWithFlags(&launchable, graph, 0);
+    driver_.cuGraphDestroy(graph);
+    driver_.check(result, "make a CUDA graph ready");
+    return {launchable, [device = shared_from_this()](CUgraphExec gone) {
+                const Current current(*device);
+                device->driver_.cuGraphExecDestroy(gone);
+            }};
+}
+
+void CudaDevice::launch(const Graph& graph, CUstream stream) const {
+    driver_.check(driver_.cuGraphLaunch(graph.get(), stream), "launch a CUDA graph");
+}
+
+bool CudaDevice::is_capturing(CUstream stream) const {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    driver_.check(driver_.cuStreamIsCapturing(stream, &status), "see whether a stream makes a CUDA graph");
+    return status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
 std::shared_ptr<void> CudaDevice::allocate(std::size_t bytes) {
     CUdeviceptr memory = 0;
     driver_.check(driver_.cuMemAlloc(&memory, std::max<std::size_t>(bytes, 1)), "allocate GPU memory");

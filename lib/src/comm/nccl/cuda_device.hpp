@@ -20,6 +20,7 @@ class CudaDevice : public std::enable_shared_from_this<CudaDevice> {
 public:
     using Stream = std::shared_ptr<CUstream_st>;
     using Event = std::shared_ptr<CUevent_st>;
+    using Graph = std::shared_ptr<CUgraphExec_st>;
 
     /// Loads the driver and makes the context.
     static std::shared_ptr<CudaDevice> open(const std::string& driver_library, int index);
@@ -47,6 +48,13 @@ public:
     /// What was put on the stream so far. From a pool, where it goes back to.
     Event record(CUstream stream);
     bool is_over(const Event& event) const;
+
+    /// What this thread puts on the stream from begin to end is not done, but becomes a graph, which launch() puts on a
+    /// stream as often as wanted.
+    void begin_capture(CUstream stream) const;
+    Graph end_capture(CUstream stream);
+    void launch(const Graph& graph, CUstream stream) const;
+    bool is_capturing(CUstream stream) const;
 
     std::shared_ptr<void> allocate(std::size_t bytes);
     /// In the order of the stream.

@@ -18,6 +18,13 @@ namespace autolaunch {
     X(cuCtxPopCurrent)                   \
     X(cuStreamCreateWithPriority)        \
     X(cuStreamDestroy)                   \
+    X(cuStreamBeginCapture)              \
+    X(cuStreamEndCapture)                \
+    X(cuStreamIsCapturing)               \
+    X(cuGraphInstantiateWithFlags)       \
+    X(cuGraphLaunch)                     \
+    X(cuGraphExecDestroy)                \
+    X(cuGraphDestroy)                    \
     X(cuEventCreate)                     \
     X(cuEventDestroy)                    \
     X(cuEventRecord)                     \

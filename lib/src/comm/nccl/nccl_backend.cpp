@@ -127,6 +127,9 @@ Work NcclBackend::start_group(std::span<const CollectiveCall> calls, Stream stre
     }
     const auto handle = static_cast<CUstream>(stream.handle());
     enqueue_group(calls, handle);
+    // In a graph nothing happens yet, and CUDA forbids to ask for its events; its launches are the trainer's to wait
+    // for.
+    if (device.is_capturing(handle)) return {};
     return Work(std::make_shared<NcclWork>(group_, group_->record(calls.front(), handle)));
 }
 
