@@ -15,8 +15,8 @@ start_cluster() {
     cluster_nodes=$1
     "$cluster" up "$1" || fail "the cluster did not start"
 }
-# on HOST COMMAND...: SIGINT works there, as in a terminal; 120 s are for what hangs
-on() { "$cluster" on "$1" timeout -k 5 120 env --default-signal=INT,QUIT "${@:2}" </dev/null; }
+# on HOST COMMAND...: SIGINT works there, as in a terminal; 200 s are for what hangs
+on() { "$cluster" on "$1" timeout -k 5 200 env --default-signal=INT,QUIT "${@:2}" </dev/null; }
 login() { on head "$@"; } # where one types srun and sbatch
 all_hosts() { # COMMAND...: on each of them, the head last
     local host
