@@ -47,6 +47,8 @@ public:
     /// Error{unsupported} by default.
     virtual std::shared_ptr<CommunicatorBackend> shrink(std::span<const int> lost);
     virtual CommunicatorStatus status() const = 0;
+    /// Why it was aborted, where the backend keeps it; any thread may ask.
+    virtual std::string abort_reason() const { return {}; }
 };
 
 }  // namespace autolaunch

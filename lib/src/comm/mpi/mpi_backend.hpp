@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,11 +19,16 @@ struct MpiOptions {
     std::chrono::milliseconds timeout{600'000};
     /// MPI counts in int: longer buffers go in pieces of this many elements. Tests make it small.
     std::size_t piece_elements = std::size_t{1} << 28;
+    /// No reduction is left to MPI: each is an exchange of the inputs and a reduction in pairs over the ranks.
+    bool fixed_order = false;
 };
 
-/// Every call is a nonblocking MPI operation and a loop that tests it, watches the deadline and listens for aborts, so
-/// nothing hangs when a rank does not come. all_reduce leaves the order of reduction to MPI; reduce_scatter, and
-/// all_reduce of bf16, which MPI does not know, are an all-to-all and a local reduction in rank order.
+/// Every call is one or several nonblocking MPI operations and a loop that tests them, watches the deadline and listens
+/// for aborts, so nothing hangs when a rank does not come.
+///
+/// MPI reduces where it can and may: all_reduce and reduce of f32, f64 and integers, in an order of its own. All other
+/// reductions (halves, reduce_scatter, and everything with fixed_order) are ours: ranks exchange slices, and each
+/// reduces one, pairwise over the ranks. Ragged blocks, all_to_all, send and recv are point-to-point messages.
 ///
 /// MPI 3 has no way to withdraw a collective: after an abort or a timeout MPI may still write to the buffers of the
 /// pending call. Keep them until the process ends, and end it soon. A send() may wait for its recv().
@@ -44,21 +50,43 @@ public:
     std::shared_ptr<CommunicatorBackend> split(int color, int key) override;
     void abort(const std::string& reason) override;
     CommunicatorStatus status() const override;
+    std::string abort_reason() const override;
 
 private:
-    Work all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op);
-    Work all_gather(const void* send, void* recv, std::size_t send_count, DataType type);
-    Work reduce_scatter(const void* send, void* recv, std::size_t recv_count, DataType type, ReduceOp op);
-    Work broadcast(void* buffer, std::size_t count, DataType type, int root);
-    Work all_to_all(const void* send, void* recv, std::size_t count_per_rank, DataType type);
-    Work send(const void* buffer, std::size_t count, DataType type, int peer);
-    Work recv(void* buffer, std::size_t count, DataType type, int peer);
-    void all_reduce_bf16(const std::byte* send, std::byte* recv, std::size_t count, ReduceOp op);
+    /// A part of a buffer on its way to or from a peer.
+    struct Message {
+        std::byte* data;
+        std::size_t bytes;
+        int peer;
+        DataType type = DataType::u8;
+    };
+    class Exchange;  // messages side by side
+
+    // mpi_moves.cpp
+    void broadcast(const CollectiveCall& call);
+    void all_gather(const CollectiveCall& call);
+    void all_to_all(const CollectiveCall& call);
+    void gather(const CollectiveCall& call);
+    void scatter(const CollectiveCall& call);
+    void send_and_receive(std::span<const CollectiveCall> calls);
+
+    // mpi_reductions.cpp
+    void all_reduce(const CollectiveCall& call);
+    void reduce(const CollectiveCall& call);
+    void reduce_scatter(const CollectiveCall& call);
+    bool left_to_mpi(const CollectiveCall& call) const;
+    void reduce_by_mpi(const CollectiveCall& call);
+    void reduce_everywhere(const CollectiveCall& call, bool is_wanted);
+    void reduce_blocks(const std::byte* send, std::byte* recv, const BlockCounts& blocks, const CollectiveCall& call);
+    std::vector<double> factors_of(const CollectiveCall& call);
+    /// `bytes` of memory that lasts until the next call.
+    std::byte* scratch(std::size_t bytes);
 
     std::unique_ptr<mpi::Group> group_;
     MpiOptions options_;
     int exceptions_at_birth_;
-    std::vector<std::byte> gathered_;  // the ranks' pieces before a local reduction; kept between calls
+    const char* calling_ = "";  // what the user called, for errors
+    std::vector<std::byte> scratch_;
 };
 
 }  // namespace autolaunch

@@ -19,18 +19,25 @@ constexpr int kTestsBeforeYield = 10'000;
 
 Group::Group(std::shared_ptr<Runtime> runtime, MPI_Comm data, std::chrono::milliseconds timeout)
     : runtime_(std::move(runtime)), data_(data), timeout_(timeout) {
-    // Errors come back as codes: an error handler that ends the process would hide our own report.
-    check(MPI_Comm_set_errhandler(data_, MPI_ERRORS_RETURN), "set an MPI error handler");
-    check(MPI_Comm_rank(data_, &rank_), "ask MPI for the rank");
-    check(MPI_Comm_size(data_, &size_), "ask MPI for the size");
+    {
+        const auto turn = runtime_->serialize();
+        // Errors come back as codes: an error handler that ends the process would hide our own report.
+        check(MPI_Comm_set_errhandler(data_, MPI_ERRORS_RETURN), "set an MPI error handler");
+        check(MPI_Comm_rank(data_, &rank_), "ask MPI for the rank");
+        check(MPI_Comm_size(data_, &size_), "ask MPI for the size");
+    }
     run("creating the communicator", [&](MPI_Request* request) { return MPI_Comm_idup(data_, &control_, request); });
     listen();
 }
 
 std::unique_ptr<Group> Group::world(std::chrono::milliseconds timeout) {
     auto runtime = Runtime::acquire();
+    runtime->require_this_thread();
     MPI_Comm data = MPI_COMM_NULL;
-    check(MPI_Comm_dup(MPI_COMM_WORLD, &data), "duplicate MPI_COMM_WORLD");
+    {
+        const auto turn = runtime->serialize();
+        check(MPI_Comm_dup(MPI_COMM_WORLD, &data), "duplicate MPI_COMM_WORLD");
+    }
     return std::unique_ptr<Group>(new Group(std::move(runtime), data, timeout));
 }
 
@@ -40,6 +47,7 @@ std::unique_ptr<Group> Group::split(Group& parent, int color, int key) {
     MPI_Comm data = MPI_COMM_NULL;
     {
         const std::scoped_lock lock(parent.mpi_mutex_);
+        const auto turn = parent.runtime_->serialize();
         check(MPI_Comm_split(parent.data_, color < 0 ? MPI_UNDEFINED : color, key, &data), "split a communicator");
     }
     if (color < 0) return nullptr;
@@ -48,6 +56,7 @@ std::unique_ptr<Group> Group::split(Group& parent, int color, int key) {
 
 Group::~Group() {
     const std::scoped_lock lock(mpi_mutex_);
+    const auto turn = runtime_->serialize();
     int finalized = 0;
     if (abort_state_.aborted() || MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
     if (notice_request_ != MPI_REQUEST_NULL) {
@@ -59,21 +68,34 @@ Group::~Group() {
 }
 
 void Group::listen() {
+    const auto turn = runtime_->serialize();
     check(MPI_Irecv(notice_in_.data(), int(kNoticeBytes), MPI_CHAR, MPI_ANY_SOURCE, kNoticeTag, control_,
                     &notice_request_),
           "listen for aborts");
 }
 
 MPI_Status Group::run(const char* name, const std::function<int(MPI_Request*)>& start) {
+    return run_all(name, 1, start).front();
+}
+
+std::vector<MPI_Status> Group::run_all(const char* name, std::size_t count,
+                                       const std::function<int(MPI_Request*)>& start) {
+    runtime_->require_this_thread();
     throw_if_aborted();
-    const Deadline deadline = Deadline::after(timeout_);
-    MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Status status{};
+    std::vector<MPI_Request> requests(count, MPI_REQUEST_NULL);
+    std::vector<MPI_Status> statuses(count);
     {
         const std::scoped_lock lock(mpi_mutex_);
-        check(start(&request), name);
+        const auto turn = runtime_->serialize();
+        check(start(requests.data()), name);
     }
-    for (int tests = 1; !test(request, status, name); ++tests) {
+    wait(requests, statuses, name);
+    return statuses;
+}
+
+void Group::wait(std::span<MPI_Request> requests, std::span<MPI_Status> statuses, const char* name) {
+    const Deadline deadline = Deadline::after(timeout_);
+    for (int tests = 1; !test(requests, statuses, name); ++tests) {
         if (tests % kTestsBetweenNotices == 0) throw_if_aborted();
         if (deadline.passed()) {
             const std::string text =
@@ -83,16 +105,25 @@ MPI_Status Group::run(const char* name, const std::function<int(MPI_Request*)>& 
         }
         if (tests > kTestsBeforeYield) ::sched_yield();
     }
-    return status;
 }
 
-bool Group::test(MPI_Request& request, MPI_Status& status, const char* name) {
+bool Group::test(std::span<MPI_Request> requests, std::span<MPI_Status> statuses, const char* name) {
     const std::scoped_lock lock(mpi_mutex_);
+    const auto turn = runtime_->serialize();
     int done = 0;
     try {
-        check(MPI_Test(&request, &done, &status), name);
+        if (requests.size() == 1) {
+            check(MPI_Test(requests.data(), &done, statuses.data()), name);
+        } else {
+            const int code = MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, statuses.data());
+            for (const MPI_Status& status : statuses) {  // one of them says what the code does not
+                if (code != MPI_ERR_IN_STATUS) break;
+                if (status.MPI_ERROR != MPI_ERR_PENDING) check(status.MPI_ERROR, name);
+            }
+            check(code, name);
+        }
     } catch (const Error& error) {
-        abort_state_.abort(error.what());
+        abort_state_.abort(fmt::format("rank {}: {}", rank_, error.what()));
         notify_peers();
         throw;
     }
@@ -100,10 +131,11 @@ bool Group::test(MPI_Request& request, MPI_Status& status, const char* name) {
 }
 
 void Group::throw_if_aborted() {
-    {
+    if (runtime_->may_call_here()) {
         const std::scoped_lock lock(mpi_mutex_);
+        const auto turn = runtime_->serialize();
         poll_notices();
-        // An abort() from a thread that may not call MPI left the telling to this one.
+        // An abort() that could not call MPI left the telling to this thread.
         if (abort_state_.aborted()) notify_peers();
     }
     abort_state_.throw_if_aborted();
@@ -111,7 +143,12 @@ void Group::throw_if_aborted() {
 
 CommunicatorStatus Group::status() {
     std::unique_lock lock(mpi_mutex_, std::try_to_lock);
-    if (lock && runtime_->may_call_here()) poll_notices();
+    if (lock && runtime_->may_call_here()) {
+        if (const auto turn = runtime_->try_serialize()) {
+            poll_notices();
+            if (abort_state_.aborted()) notify_peers();
+        }
+    }
     return abort_state_.status();
 }
 
@@ -147,8 +184,10 @@ void Group::abort(const std::string& reason) {
     if (!abort_state_.abort(fmt::format("rank {}: {}", rank_, reason))) return;
     runtime_->never_finalize();
     if (!runtime_->may_call_here()) return;
-    const std::scoped_lock lock(mpi_mutex_);
-    notify_peers();
+    // Else a rank of this group that is in a call, or asks for the status, tells the others.
+    const auto lock = try_for_a_moment(mpi_mutex_);
+    if (!lock) return;
+    if (const auto turn = runtime_->try_serialize()) notify_peers();
 }
 
 }  // namespace autolaunch::mpi

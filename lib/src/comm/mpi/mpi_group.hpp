@@ -9,13 +9,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace autolaunch::mpi {
 
-/// Owner: the backend. Threads: one, except abort() and status(). Blocks: run() and the factories, until the operation
-/// is done or the timeout passed.
+/// Owner: the backend. Threads: one, except abort(), status() and abort_reason(). Blocks: run() and the factories,
+/// until the operation is done or the timeout passed.
 class Group {
 public:
     static std::unique_ptr<Group> world(std::chrono::milliseconds timeout);
@@ -32,16 +33,22 @@ public:
 
     /// Starts an operation by `start`, which calls one MPI_I… function, and waits for it. A failure aborts the group.
     MPI_Status run(const char* name, const std::function<int(MPI_Request*)>& start);
+    /// As run(), for `count` operations that go on side by side.
+    std::vector<MPI_Status> run_all(const char* name, std::size_t count,
+                                    const std::function<int(MPI_Request* requests)>& start);
     void throw_if_aborted();
     void abort(const std::string& reason);
     /// Looks for a notice first, unless a collective is doing so.
     CommunicatorStatus status();
+    /// Empty while nothing is aborted.
+    std::string abort_reason() const { return abort_state_.reason(); }
 
 private:
     static constexpr std::size_t kNoticeBytes = 512;
 
     Group(std::shared_ptr<Runtime> runtime, MPI_Comm data, std::chrono::milliseconds timeout);
-    bool test(MPI_Request& request, MPI_Status& status, const char* name);
+    bool test(std::span<MPI_Request> requests, std::span<MPI_Status> statuses, const char* name);
+    void wait(std::span<MPI_Request> requests, std::span<MPI_Status> statuses, const char* name);
     void listen();
     void poll_notices();
     void notify_peers();
@@ -53,7 +60,7 @@ private:
     int rank_ = 0;
     int size_ = 1;
     AbortState abort_state_;
-    std::mutex mpi_mutex_;  // around what abort() shares with the collectives: requests and notices
+    std::mutex mpi_mutex_;  // around what abort() shares with the collectives: requests and notices; before serialize()
     bool notified_ = false;
     MPI_Request notice_request_ = MPI_REQUEST_NULL;
     std::array<char, kNoticeBytes> notice_in_{};

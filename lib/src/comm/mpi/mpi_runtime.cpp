@@ -1,6 +1,8 @@
 #include "comm/mpi/mpi_runtime.hpp"
 
+#include <chrono>
 #include <mutex>
+#include <thread>
 
 // An ELF note in every program that has this file: it may need MPI only because libautolaunch does, which asks for it
 // only when a communicator of that backend is made. autolaunch then serves MPI where that may happen (docs/mpi.md).
@@ -64,10 +66,38 @@ Runtime::~Runtime() {
     if (initialized_here_ && !never_finalize_.load()) MPI_Finalize();
 }
 
+// Not a timed_mutex: ThreadSanitizer of this compiler does not see its timed locks.
+std::unique_lock<std::mutex> try_for_a_moment(std::mutex& mutex) {
+    constexpr int kTries = 100;
+    std::unique_lock lock(mutex, std::try_to_lock);
+    for (int i = 0; !lock && i < kTries; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        lock.try_lock();
+    }
+    return lock;
+}
+
+std::unique_lock<std::mutex> Runtime::serialize() {
+    return thread_level_ == MPI_THREAD_MULTIPLE ? std::unique_lock<std::mutex>() : std::unique_lock(turn_);
+}
+
+std::optional<std::unique_lock<std::mutex>> Runtime::try_serialize() {
+    if (thread_level_ == MPI_THREAD_MULTIPLE) return std::unique_lock<std::mutex>();
+    auto lock = try_for_a_moment(turn_);
+    if (!lock) return std::nullopt;
+    return lock;
+}
+
 bool Runtime::may_call_here() const {
-    if (thread_level_ == MPI_THREAD_MULTIPLE) return true;
+    if (thread_level_ >= MPI_THREAD_SERIALIZED) return true;
     int main = 0;
     return MPI_Is_thread_main(&main) == MPI_SUCCESS && main != 0;
+}
+
+void Runtime::require_this_thread() const {
+    if (may_call_here()) return;
+    throw Error(ErrorCode::unsupported, "backend mpi: MPI was initialised for one thread, and this is another",
+                "call MPI_Init_thread with MPI_THREAD_MULTIPLE, or leave MPI's initialisation to autolaunch");
 }
 
 }  // namespace autolaunch::mpi
