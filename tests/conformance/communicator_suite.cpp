@@ -3,6 +3,7 @@
 
 #include "expect.hpp"
 #include "failure_cases.hpp"
+#include "shape_runner.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -16,215 +17,17 @@
 namespace autolaunch::conformance {
 namespace {
 
-constexpr std::array<ReduceOp, 4> kOps = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max};
-// Nothing, one, odd, over a page, over every backend's piece and slot ring.
-constexpr std::array<std::size_t, 5> kCounts = {0, 1, 7, 4099, 400'003};
-
-/// 1, 2 or 3: five ranks' product is at most 243, exact in bf16 and u8.
-int input(int rank, std::size_t index) { return 1 + static_cast<int>((static_cast<std::size_t>(rank) + index) % 3); }
-
-template <class T>
-T from_int(int value) {
-    if constexpr (std::is_same_v<T, bfloat16>) {
-        return bfloat16(static_cast<float>(value));
-    } else {
-        return static_cast<T>(value);
-    }
+/// Every pair of properties, kind by kind (shapes.hpp).
+void pairs_of_properties(Communicator& comm) {
+    const auto shapes = paired_shapes(comm.size());
+    ShapeRunner runner(comm, shapes);
+    for (const Shape& shape : shapes) runner.run(shape);
 }
 
-template <class T>
-double to_double(T value) {
-    if constexpr (std::is_same_v<T, bfloat16>) {
-        return static_cast<float>(value);
-    } else {
-        return static_cast<double>(value);
-    }
-}
-
-template <class T>
-T poison() {
-    if constexpr (std::is_same_v<T, bfloat16>) {
-        return bfloat16(std::numeric_limits<float>::quiet_NaN());
-    } else if constexpr (std::is_floating_point_v<T>) {
-        return std::numeric_limits<T>::quiet_NaN();
-    } else {
-        return static_cast<T>(0xa5);
-    }
-}
-
-/// Over the ranks' inputs at `index`.
-int reduced(ReduceOp op, int size, std::size_t index) {
-    int result = input(0, index);
-    for (int rank = 1; rank < size; ++rank) {
-        const int next = input(rank, index);
-        switch (op.kind()) {
-            case ReduceOp::Kind::sum:
-                result += next;
-                break;
-            case ReduceOp::Kind::prod:
-                result *= next;
-                break;
-            case ReduceOp::Kind::min:
-                result = std::min(result, next);
-                break;
-            case ReduceOp::Kind::max:
-                result = std::max(result, next);
-                break;
-            default:
-                break;
-        }
-    }
-    return result;
-}
-
-/// A guarded buffer: `count` elements, one before and one behind that nobody may touch.
-template <class T>
-class Buffer {
-public:
-    explicit Buffer(std::size_t count) : elements_(count + 2, poison<T>()) {
-        elements_.front() = elements_.back() = from_int<T>(kGuard);
-    }
-
-    T* data() { return elements_.data() + 1; }
-    std::size_t count() const { return elements_.size() - 2; }
-    template <class Value>
-    void fill(const Value& value) {
-        for (std::size_t i = 0; i < count(); ++i) data()[i] = from_int<T>(value(i));
-    }
-    template <class Value>
-    void check(const std::string& what, const Value& value) {
-        for (std::size_t i = 0; i < count(); ++i) {
-            const double is = to_double(data()[i]);
-            const double wanted = static_cast<double>(value(i));
-            if (!(is == wanted)) expect(false, fmt::format("{}[{}] of {} is {}, not {}", what, i, count(), wanted, is));
-        }
-        const bool intact = to_double(elements_.front()) == kGuard && to_double(elements_.back()) == kGuard;
-        expect(intact, what + " writes nothing beside its buffer");
-    }
-
-private:
-    static constexpr int kGuard = 77;
-    std::vector<T> elements_;
-};
-
-/// Calls test.template operator()<T>() for every data type.
-template <class Test>
-void for_each_type(const Test& test) {
-    test.template operator()<float>();
-    test.template operator()<double>();
-    test.template operator()<bfloat16>();
-    test.template operator()<std::int32_t>();
-    test.template operator()<std::int64_t>();
-    test.template operator()<std::uint8_t>();
-}
-
-template <class T>
-std::string label(const char* name, ReduceOp op, bool in_place) {
-    return fmt::format("{} {} {}{}", name, name_of(data_type_of<T>), name_of(op), in_place ? " in place" : "");
-}
-
-void all_reduce_results(Communicator& comm) {
-    for_each_type([&]<class T>() {
-        for (const ReduceOp op : kOps) {
-            for (const std::size_t count : kCounts) {
-                Buffer<T> send(count), recv(count);
-                const auto wanted = [&](std::size_t i) { return reduced(op, comm.size(), i); };
-                const auto given = [&](std::size_t i) { return input(comm.rank(), i); };
-                send.fill(given);
-                comm.all_reduce(send.data(), recv.data(), count, data_type_of<T>, op).wait();
-                recv.check(label<T>("all_reduce", op, false), wanted);
-                send.check("all_reduce's send", given);
-                comm.all_reduce(send.data(), send.data(), count, data_type_of<T>, op).wait();
-                send.check(label<T>("all_reduce", op, true), wanted);
-            }
-        }
-    });
-}
-
-void reduce_scatter_results(Communicator& comm) {
-    const auto ranks = static_cast<std::size_t>(comm.size());
-    const auto rank = static_cast<std::size_t>(comm.rank());
-    for_each_type([&]<class T>() {
-        for (const ReduceOp op : kOps) {
-            for (const std::size_t count : kCounts) {
-                Buffer<T> send(count * ranks), recv(count);
-                const auto wanted = [&](std::size_t i) { return reduced(op, comm.size(), rank * count + i); };
-                send.fill([&](std::size_t i) { return input(comm.rank(), i); });
-                comm.reduce_scatter(send.data(), recv.data(), count, data_type_of<T>, op).wait();
-                recv.check(label<T>("reduce_scatter", op, false), wanted);
-                T* own = send.data() + rank * count;
-                comm.reduce_scatter(send.data(), own, count, data_type_of<T>, op).wait();
-                for (std::size_t i = 0; i < count; ++i) recv.data()[i] = own[i];
-                recv.check(label<T>("reduce_scatter", op, true), wanted);
-            }
-        }
-    });
-}
-
-void all_gather_results(Communicator& comm) {
-    const auto ranks = static_cast<std::size_t>(comm.size());
-    for_each_type([&]<class T>() {
-        for (const std::size_t count : kCounts) {
-            Buffer<T> send(count), recv(count * ranks), both(count * ranks);
-            const auto wanted = [&](std::size_t i) { return input(static_cast<int>(i / count), i % count); };
-            send.fill([&](std::size_t i) { return input(comm.rank(), i); });
-            comm.all_gather(send.data(), recv.data(), count, data_type_of<T>).wait();
-            recv.check("all_gather", wanted);
-            T* own = both.data() + static_cast<std::size_t>(comm.rank()) * count;
-            for (std::size_t i = 0; i < count; ++i) own[i] = send.data()[i];
-            comm.all_gather(own, both.data(), count, data_type_of<T>).wait();
-            both.check("all_gather in place", wanted);
-        }
-    });
-}
-
-void broadcast_results(Communicator& comm) {
-    for_each_type([&]<class T>() {
-        for (const std::size_t count : kCounts) {
-            for (int root = 0; root < comm.size(); ++root) {
-                Buffer<T> buffer(count);
-                const auto wanted = [&](std::size_t i) { return input(root, i); };
-                if (comm.rank() == root) buffer.fill(wanted);
-                comm.broadcast(buffer.data(), count, data_type_of<T>, root).wait();
-                buffer.check("broadcast", wanted);
-            }
-        }
-    });
-}
-
-void all_to_all_results(Communicator& comm) {
-    const auto ranks = static_cast<std::size_t>(comm.size());
-    // What `from` sends to `to`; from * 16 + to tells them apart for as many ranks as the suite runs.
-    const auto item = [](int from, int to, std::size_t index) { return from * 16 + to + static_cast<int>(index % 5); };
-    for_each_type([&]<class T>() {
-        for (const std::size_t count : kCounts) {
-            Buffer<T> send(count * ranks), recv(count * ranks);
-            const auto wanted = [&](std::size_t i) {
-                return item(static_cast<int>(i / count), comm.rank(), i % count);
-            };
-            send.fill([&](std::size_t i) { return item(comm.rank(), static_cast<int>(i / count), i % count); });
-            comm.all_to_all(send.data(), recv.data(), count, data_type_of<T>).wait();
-            recv.check("all_to_all", wanted);
-            comm.all_to_all(send.data(), send.data(), count, data_type_of<T>).wait();
-            send.check("all_to_all in place", wanted);
-        }
-    });
-}
-
-/// Every rank passes its buffer to the next. A send may wait for its recv, so rank 0 receives last.
-void send_recv_ring(Communicator& comm) {
-    const int next = (comm.rank() + 1) % comm.size();
-    const int previous = (comm.rank() + comm.size() - 1) % comm.size();
-    for_each_type([&]<class T>() {
-        for (const std::size_t count : kCounts) {
-            Buffer<T> out(count), in(count);
-            out.fill([&](std::size_t i) { return input(comm.rank(), i); });
-            if (comm.rank() == 0) comm.send(out.data(), count, data_type_of<T>, next).wait();
-            comm.recv(in.data(), count, data_type_of<T>, previous).wait();
-            if (comm.rank() != 0) comm.send(out.data(), count, data_type_of<T>, next).wait();
-            in.check("ring", [&](std::size_t i) { return input(previous, i); });
-        }
-    });
+void every_type_and_operation(Communicator& comm) {
+    const auto shapes = reducing_shapes();
+    ShapeRunner runner(comm, shapes);
+    for (const Shape& shape : shapes) runner.run(shape);
 }
 
 void messages_keep_their_order(Communicator& comm) {
@@ -346,12 +149,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kPlenty{100'000};
 
 constexpr Case kCases[] = {
-    {"all_reduce_results", 1, false, Needs::nothing, kPlenty, all_reduce_results},
-    {"reduce_scatter_results", 1, false, Needs::nothing, kPlenty, reduce_scatter_results},
-    {"all_gather_results", 1, false, Needs::nothing, kPlenty, all_gather_results},
-    {"broadcast_results", 1, false, Needs::nothing, kPlenty, broadcast_results},
-    {"all_to_all_results", 1, false, Needs::nothing, kPlenty, all_to_all_results},
-    {"send_recv_ring", 2, false, Needs::nothing, kPlenty, send_recv_ring},
+    {"pairs_of_properties", 1, false, Needs::nothing, kPlenty, pairs_of_properties},
+    {"every_type_and_operation", 1, false, Needs::nothing, kPlenty, every_type_and_operation},
     {"messages_keep_their_order", 2, false, Needs::nothing, kPlenty, messages_keep_their_order},
     {"all_reduce_is_bit_identical", 1, false, Needs::nothing, kPlenty, all_reduce_is_bit_identical},
     {"bf16_is_accumulated_in_f32", 1, false, Needs::nothing, kPlenty, bf16_is_accumulated_in_f32},
