@@ -23,6 +23,7 @@ struct Case {
     Needs needs;
     std::chrono::milliseconds timeout;  ///< to make the communicator with
     void (*run)(Communicator&);         ///< throws on failure
+    int max_ranks = 0;                  ///< 0: any; larger groups show nothing new
 };
 
 std::span<const Case> cases();

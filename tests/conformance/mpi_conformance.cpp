@@ -1,7 +1,12 @@
-// The suite on the mpi backend; comm_mpi.sh starts it under mpirun, which ends all ranks when one fails.
+// The suite on the backends that need MPI; comm_mpi.sh starts it under mpirun, which ends all ranks when one fails.
 //
-//   mpi_conformance all [piece_elements]    every case that leaves the group usable, one after the other
-//   mpi_conformance CASE                    one case that aborts the group
+//   mpi_conformance [OPTIONS] all       every case that leaves the group usable, one after the other
+//   mpi_conformance [OPTIONS] CASE      one case
+//   mpi_conformance [OPTIONS] oracle    random calls, compared with MPI's own (mpi_oracle.hpp)
+//
+//   --backend mpi|shm|shm+mpi  --nodes N  --pieces ELEMENTS  --fixed-order  --check-calls
+//   --seed N           of the oracle
+//   --thread-level N   initialises MPI for that level first
 //
 // Every rank prints "passed CASE" for each case. A run that aborted its group ends without MPI_Finalize, so mpirun
 // fails in any case and kills the other ranks; the script counts the lines instead, and the ranks wait for each other
@@ -9,8 +14,10 @@
 #include "base/deadline.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
-#include "comm/mpi/mpi_backend.hpp"
+#include "comm/mpi/mpi_runtime.hpp"
 #include "communicator_suite.hpp"
+#include "mpi_backends.hpp"
+#include "mpi_oracle.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -23,21 +30,55 @@ using namespace autolaunch;
 
 namespace {
 
-void run(const conformance::Case& test, Communicator& comm) {
-    if (comm.size() < test.min_ranks) return;
+struct Options {
+    conformance::BackendOptions backend;
+    std::string what;
+    long long seed = 0;
+    long long thread_level = -1;
+};
+
+bool parse(int argc, char** argv, Options& options) {
+    for (int i = 1; i < argc; ++i) {
+        const std::string argument = argv[i];
+        const std::string value = i + 1 < argc ? argv[i + 1] : "";
+        long long number = 0;
+        if (argument == "--fixed-order") {
+            options.backend.fixed_order = true;
+        } else if (argument == "--check-calls") {
+            options.backend.check_calls = true;
+        } else if (argument == "--backend") {
+            options.backend.backend = value;
+            ++i;
+        } else if (argument.starts_with("--")) {
+            if (!parse_integer(value, number)) return false;
+            ++i;
+            if (argument == "--nodes") options.backend.nodes = static_cast<int>(number);
+            if (argument == "--pieces") options.backend.piece_elements = static_cast<std::size_t>(number);
+            if (argument == "--seed") options.seed = number;
+            if (argument == "--thread-level") options.thread_level = number;
+        } else {
+            options.what = argument;
+        }
+    }
+    return !options.what.empty();
+}
+
+template <class Test>
+void run(const std::string& name, Communicator& comm, const Test& test) {
     try {
-        test.run(comm);
+        test(comm);
     } catch (const std::exception& error) {
-        std::fprintf(stderr, "%s: rank %d: %s\n", std::string(test.name).c_str(), comm.rank(), error.what());
+        std::fprintf(stderr, "%s: rank %d: %s\n", name.c_str(), comm.rank(), error.what());
         std::_Exit(1);
     }
-    std::printf("passed %s\n", std::string(test.name).c_str());
+    std::printf("passed %s\n", name.c_str());
     std::fflush(stdout);
 }
 
-bool wanted(const conformance::Case& test, const std::string& what) {
-    if (what != "all") return test.name == what;
-    return !test.ends_group;
+bool wanted(const conformance::Case& test, const Options& options, int size) {
+    if (size < test.min_ranks) return false;
+    if (options.what != "all") return test.name == options.what;
+    return !test.ends_group && (test.max_ranks == 0 || size <= test.max_ranks);
 }
 
 void wait_for_the_others(int rank, int size) {
@@ -58,31 +99,39 @@ void wait_for_the_others(int rank, int size) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc < 2) {
-        std::fprintf(stderr, "usage: mpi_conformance all|CASE [piece_elements]\n");
+    Options options;
+    if (!parse(argc, argv, options)) {
+        std::fprintf(stderr, "usage: mpi_conformance [OPTIONS] all|CASE|oracle\n");
         return 2;
     }
-    MpiOptions options;
-    long long piece_elements = 0;
-    if (argc > 2 && parse_integer(argv[2], piece_elements)) {
-        options.piece_elements = static_cast<std::size_t>(piece_elements);
+    if (options.thread_level >= 0) {
+        int given = 0;
+        MPI_Init_thread(nullptr, nullptr, static_cast<int>(options.thread_level), &given);
+        if (given != options.thread_level) return 3;
     }
     bool aborted = false;
     int matching = 0;
     {
-        options.timeout = std::chrono::seconds(100);
+        const auto mpi = mpi::Runtime::acquire();  // the oracle needs it after the backend's part in it is over
         for (const conformance::Case& test : conformance::cases()) {
-            if (wanted(test, argv[1])) options.timeout = std::min(options.timeout, test.timeout);
+            if (test.name == options.what) options.backend.timeout = test.timeout;
         }
-        Communicator comm(MpiBackend::world(options));
+        Communicator comm(conformance::make_backend(options.backend));
+        if (options.what == "oracle") {
+            run("oracle", comm, [&](Communicator& group) {
+                conformance::compare_with_mpi(group, static_cast<std::uint64_t>(options.seed));
+            });
+            ++matching;
+        }
         for (const conformance::Case& test : conformance::cases()) {
-            if (!wanted(test, argv[1])) continue;
-            run(test, comm);
+            if (!wanted(test, options, comm.size())) continue;
+            run(std::string(test.name), comm, test.run);
             ++matching;
         }
         aborted = comm.status() == CommunicatorStatus::aborted;
         if (aborted) wait_for_the_others(comm.rank(), comm.size());
     }
     if (aborted) std::_Exit(0);
+    if (options.thread_level >= 0) MPI_Finalize();
     return matching == 0 ? 2 : 0;
 }

@@ -41,18 +41,15 @@ Error refusal(std::string_view wanted, const RankInfo& info, bool mpi_built_in) 
 
 }  // namespace
 
-TEST_CASE("auto takes self for one rank, mpi under an MPI launcher, else shm on one node") {
+TEST_CASE("auto takes self for one rank, shm on one node, shm+mpi on several") {
     CHECK(choose_backend("auto", kAlone, true) == BackendChoice::self);
     CHECK(choose_backend("auto", place(LaunchedBy::mpi, 1, 1, 1), true) == BackendChoice::self);
     CHECK(choose_backend("auto", kOneNode, true) == BackendChoice::shm);
-    CHECK(choose_backend("auto", kMpiTwoNodes, true) == BackendChoice::mpi);
-    CHECK(choose_backend("auto", place(LaunchedBy::mpi, 4, 4, 1), true) == BackendChoice::mpi);
-    CHECK(choose_backend("auto", place(LaunchedBy::mpi, 4, 4, 1), false) == BackendChoice::shm);
-}
-
-TEST_CASE("auto takes mpi on several nodes where autolaunch serves it") {
-    CHECK(choose_backend("auto", served(kTwoNodes), true) == BackendChoice::mpi);
     CHECK(choose_backend("auto", served(kOneNode), true) == BackendChoice::shm);
+    CHECK(choose_backend("auto", place(LaunchedBy::mpi, 4, 4, 1), true) == BackendChoice::shm);
+    CHECK(choose_backend("auto", place(LaunchedBy::mpi, 4, 4, 1), false) == BackendChoice::shm);
+    CHECK(choose_backend("auto", kMpiTwoNodes, true) == BackendChoice::shm_mpi);
+    CHECK(choose_backend("auto", served(kTwoNodes), true) == BackendChoice::shm_mpi);
 }
 
 TEST_CASE("MPI that nobody serves is refused before it makes N jobs of one rank") {
@@ -73,16 +70,19 @@ TEST_CASE("several nodes without MPI are refused, with what to do") {
 TEST_CASE("a named backend must be able to serve the ranks") {
     CHECK(choose_backend("mpi", served(kTwoNodes), true) == BackendChoice::mpi);
     CHECK(choose_backend("mpi", served(kOneNode), true) == BackendChoice::mpi);
+    CHECK(choose_backend("shm+mpi", served(kTwoNodes), true) == BackendChoice::shm_mpi);
+    CHECK(choose_backend("shm+mpi", served(kOneNode), true) == BackendChoice::shm);
     CHECK(choose_backend("shm", kAlone, true) == BackendChoice::shm);
     CHECK(refusal("self", kOneNode, true).code() == ErrorCode::unsupported);
     CHECK(refusal("shm", kTwoNodes, true).code() == ErrorCode::unsupported);
     CHECK(refusal("mpi", kOneNode, false).code() == ErrorCode::unsupported);
+    CHECK(refusal("shm+mpi", kMpiTwoNodes, false).code() == ErrorCode::unsupported);
 }
 
 TEST_CASE("an unknown backend is refused with the valid names and the one that was meant") {
     const Error error = refusal("smh", kOneNode, true);
     CHECK(error.code() == ErrorCode::invalid_argument);
-    CHECK(std::string(error.what()).find("auto, cpu, self, shm, mpi, nccl") != std::string::npos);
+    CHECK(std::string(error.what()).find("auto, cpu, self, shm, mpi, shm+mpi, nccl") != std::string::npos);
     CHECK(error.hint().find("'shm'") != std::string::npos);
 }
 

@@ -22,9 +22,8 @@ bool on_one_node(const RankInfo& info) { return info.node_count == 1 && info.loc
 
 BackendChoice choose_automatically(const RankInfo& info, bool mpi_built_in) {
     if (info.world_size == 1) return BackendChoice::self;
-    if (info.launched_by == LaunchedBy::mpi && mpi_built_in) return BackendChoice::mpi;
     if (on_one_node(info)) return BackendChoice::shm;
-    if (info.serves_mpi && mpi_built_in) return BackendChoice::mpi;
+    if (mpi_built_in && (info.serves_mpi || info.launched_by == LaunchedBy::mpi)) return BackendChoice::shm_mpi;
     throw Error(ErrorCode::unsupported,
                 fmt::format("no backend joins {} CPU ranks on {} nodes", info.world_size, info.node_count),
                 !mpi_built_in                                ? kBuildHint
@@ -33,7 +32,7 @@ BackendChoice choose_automatically(const RankInfo& info, bool mpi_built_in) {
 }
 
 [[noreturn]] void refuse_unknown(std::string_view wanted) {
-    const std::array<std::string, 6> names = {"auto", "cpu", "self", "shm", "mpi", "nccl"};
+    const std::array<std::string, 7> names = {"auto", "cpu", "self", "shm", "mpi", "shm+mpi", "nccl"};
     const std::string meant = nearest(wanted, names);
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("there is no communicator backend '{}'; there are {}", wanted, join(names, ", ")),
@@ -61,12 +60,13 @@ BackendChoice choose_backend(std::string_view wanted, const RankInfo& info, bool
                                 info.local_world_size, info.world_size),
                     "set backend to \"mpi\"");
     }
-    if (wanted == "mpi") {
+    if (wanted == "mpi" || wanted == "shm+mpi") {
         if (!mpi_built_in) throw Error(ErrorCode::unsupported, "backend mpi is not in this build", kBuildHint);
         if (info.launched_by == LaunchedBy::autolaunch && info.world_size > 1 && !info.serves_mpi)
             throw Error(ErrorCode::unsupported, "MPI would take each rank for rank 0 of 1: nobody serves it",
                         kServeHint);
-        return BackendChoice::mpi;
+        if (wanted == "mpi") return BackendChoice::mpi;
+        return on_one_node(info) ? BackendChoice::shm : BackendChoice::shm_mpi;
     }
     refuse_unknown(wanted);
 }

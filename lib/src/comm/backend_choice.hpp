@@ -6,7 +6,7 @@
 
 namespace autolaunch {
 
-enum class BackendChoice { self, shm, mpi, nccl };
+enum class BackendChoice { self, shm, mpi, shm_mpi, nccl };
 
 struct NcclFacts {
     bool built_in = false;

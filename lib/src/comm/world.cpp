@@ -1,6 +1,9 @@
 // Communicator::world: from the session's place in the job to a backend.
 #include "comm/backend_choice.hpp"
+#include "comm/comparing_backend.hpp"
 #include "comm/gpu_place.hpp"
+#include "comm/hierarchical/hierarchical_backend.hpp"
+#include "comm/hierarchical/node_plan.hpp"
 #include "comm/self/self_backend.hpp"
 #include "comm/shm/shm_backend.hpp"
 #include "session/flight_recorder.hpp"
@@ -27,6 +30,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace autolaunch {
 namespace {
@@ -35,23 +39,24 @@ constexpr bool kMpiBuiltIn = AUTOLAUNCH_HAVE_MPI != 0;
 constexpr bool kNcclBuiltIn = AUTOLAUNCH_HAVE_NCCL_BACKEND != 0;
 
 // Every rank counts its own world() calls in the store, so the n-th call of one meets the n-th call of the others, and
-// no process-wide counter is needed.
-std::shared_ptr<CommunicatorBackend> make_shm(Session& session, std::chrono::milliseconds timeout) {
+// no process-wide counter is needed. `group` names the ranks that share memory.
+std::shared_ptr<CommunicatorBackend> make_shm(Session& session, const std::string& group, int rank, int size,
+                                              std::chrono::milliseconds timeout) {
     Store& store = session.store();
-    const std::int64_t call = store.add(fmt::format("comm/shm/calls/{}", session.rank()), 1);
-    const std::string key = fmt::format("comm/shm/address/{}", call);
+    const std::int64_t call = store.add(fmt::format("comm/{}/calls/{}", group, session.rank()), 1);
+    const std::string key = fmt::format("comm/{}/address/{}", group, call);
     const ShmRendezvous rendezvous{
         [&](const std::string& address) { store.set(key, address); },
         [&](std::chrono::milliseconds longest) { return store.get(key, longest); },
     };
-    return ShmBackend::create(rendezvous, session.rank(), session.world_size(), timeout);
+    return ShmBackend::create(rendezvous, rank, size, timeout);
 }
 
-std::shared_ptr<CommunicatorBackend> make_mpi([[maybe_unused]] const RankInfo& info,
-                                              [[maybe_unused]] std::chrono::milliseconds timeout) {
 #if AUTOLAUNCH_HAVE_MPI
+std::shared_ptr<CommunicatorBackend> make_mpi(const RankInfo& info, const CommunicatorOptions& wanted) {
     MpiOptions options;
-    options.timeout = timeout;
+    options.timeout = wanted.timeout;
+    options.fixed_order = wanted.fixed_order;
     auto backend = MpiBackend::world(options);
     // An MPI that does not recognise its launcher silently makes every process rank 0 of 1.
     if (backend->size() != info.world_size || backend->rank() != info.rank) {
@@ -61,10 +66,39 @@ std::shared_ptr<CommunicatorBackend> make_mpi([[maybe_unused]] const RankInfo& i
                     "the ranks were not started through this MPI; use its own launcher or backend shm");
     }
     return backend;
-#else
-    return nullptr;  // choose_backend() has refused
-#endif
 }
+
+// Plain mpi where the nodes do not allow it; `reason` says why.
+std::shared_ptr<CommunicatorBackend> make_shm_mpi(Session& session, const CommunicatorOptions& wanted,
+                                                  std::string& reason) {
+    const RankInfo& info = session.info();
+    CommunicatorOptions in_order = wanted;
+    in_order.fixed_order = true;
+    auto world = make_mpi(info, in_order);
+    const RankPlace own{info.node_rank, info.local_rank, info.local_world_size};
+    std::vector<RankPlace> places(static_cast<std::size_t>(info.world_size));
+    world->start({.kind = CollectiveKind::all_gather,
+                  .send = &own,
+                  .recv = places.data(),
+                  .blocks = BlockCounts::uniform(sizeof own, info.world_size),
+                  .type = DataType::u8},
+                 {});
+    const NodePlan plan = plan_nodes(places, wanted.fixed_order);
+    if (!plan.possible()) {
+        reason = "mpi instead of shm+mpi: " + plan.obstacle;
+        return wanted.fixed_order ? world : make_mpi(info, wanted);
+    }
+    reason = fmt::format("{} nodes of {} ranks", plan.nodes, plan.ranks_per_node);
+    auto local = make_shm(session, fmt::format("shm-of-node-{}", info.node_rank), info.local_rank,
+                          info.local_world_size, wanted.timeout);
+    return HierarchicalBackend::create(std::move(local), std::move(world), plan);
+}
+#else  // choose_backend() has refused
+std::shared_ptr<CommunicatorBackend> make_mpi(const RankInfo&, const CommunicatorOptions&) { return nullptr; }
+std::shared_ptr<CommunicatorBackend> make_shm_mpi(Session&, const CommunicatorOptions&, std::string&) {
+    return nullptr;
+}
+#endif
 
 GpuPlace gpu_of(const RankInfo& info) {
     return place_on_gpu(std::getenv(env::kCudaVisibleDevices), installed_gpus("/proc/driver/nvidia/gpus"), info);
@@ -98,6 +132,35 @@ std::shared_ptr<CommunicatorBackend> make_nccl([[maybe_unused]] Session& session
 #endif
 }
 
+std::shared_ptr<CommunicatorBackend> make_backend(Session& session, const CommunicatorOptions& options,
+                                                  std::string& reason) {
+    const RankInfo& info = session.info();
+    const GpuPlace gpu = gpu_of(info);
+    switch (choose_backend(options.backend, info, kMpiBuiltIn, {kNcclBuiltIn, gpu.is_own})) {
+        case BackendChoice::nccl:
+            reason = "ranks have GPUs, or it was asked for";
+            return make_nccl(session, options, gpu);
+        case BackendChoice::self:
+            reason = "one rank";
+            return std::make_shared<SelfBackend>();
+        case BackendChoice::shm:
+            reason = "all ranks are on one node";
+            return make_shm(session, "shm", info.rank, info.world_size, options.timeout);
+        case BackendChoice::mpi:
+            reason = "asked for";
+            return make_mpi(info, options);
+        case BackendChoice::shm_mpi:
+            return make_shm_mpi(session, options, reason);
+    }
+    throw Error(ErrorCode::unsupported, "no backend was chosen");
+}
+
+// The ranks must agree on it, as on every option.
+bool compares_calls(const CommunicatorOptions& options) {
+    const char* variable = std::getenv("AUTOLAUNCH_CHECK_COLLECTIVES");
+    return options.check_calls || (variable != nullptr && std::string_view(variable) == "1");
+}
+
 }  // namespace
 
 Communicator Communicator::world(Session& session, const CommunicatorOptions& options) {
@@ -106,23 +169,16 @@ Communicator Communicator::world(Session& session, const CommunicatorOptions& op
                     fmt::format("the communicator's timeout is {} ms", options.timeout.count()),
                     "give a time above zero");
     }
-    const auto record = [&](std::shared_ptr<CommunicatorBackend> backend) {
-        auto recorder = session.flight_recorder();
-        const std::string name = recorder ? recorder->name_world() : std::string();
-        return Communicator(std::move(backend), std::move(recorder), name);
-    };
-    const GpuPlace gpu = gpu_of(session.info());
-    switch (choose_backend(options.backend, session.info(), kMpiBuiltIn, {kNcclBuiltIn, gpu.is_own})) {
-        case BackendChoice::nccl:
-            return record(make_nccl(session, options, gpu));
-        case BackendChoice::self:
-            return record(std::make_shared<SelfBackend>());
-        case BackendChoice::shm:
-            return record(make_shm(session, options.timeout));
-        case BackendChoice::mpi:
-            return record(make_mpi(session.info(), options.timeout));
-    }
-    throw Error(ErrorCode::unsupported, "no backend was chosen");
+    std::string reason;
+    auto backend = make_backend(session, options, reason);
+    const bool compares_itself = backend->name() == "shm" || backend->name() == "self";
+    if (compares_calls(options) && !compares_itself && backend->device_type() == DeviceType::cpu)
+        backend = std::make_shared<ComparingBackend>(std::move(backend));
+    auto recorder = session.flight_recorder();
+    const std::string name = recorder ? recorder->name_world() : std::string();
+    Communicator world(std::move(backend), std::move(recorder), name);
+    world.backend_reason_ = std::make_shared<const std::string>(std::move(reason));
+    return world;
 }
 
 }  // namespace autolaunch

@@ -53,10 +53,22 @@ test_mpich() {
     expect "exit code" 42 $?
     contains "what happened" out.log "rank 4 called MPI_Abort with error code 42"
 }
+# Shared memory on each node and MPI between them; then MPI alone. Both check every element of every type and operation.
 test_the_world_communicator() {
-    ranks 4 -N2 autolaunch --nproc-per-node 2 "$AUTOLAUNCH_BINARY_DIR/bench/all_reduce_perf" -b 8 -e 64K -f 64 -n 3 ||
+    local bench=$AUTOLAUNCH_BINARY_DIR/bench backend program
+    for backend in auto mpi; do
+        for program in all_reduce_perf reduce_scatter_perf; do
+            ranks 4 -N2 autolaunch --nproc-per-node 2 "$bench/$program" -b 8 -e 64K -f 64 -n 2 -w 1 -d all -o all \
+                --backend $backend || fail "exit code $?: $(cat out.log)"
+            contains "the backend" out.log "backend ${backend/auto/shm+mpi} ranks 4,"
+            contains "its results" out.log "# Out of bounds values : 0 OK"
+        done
+    done
+}
+test_the_world_communicator_on_uneven_nodes() {
+    ranks 5 -N3 -n5 autolaunch "$AUTOLAUNCH_BINARY_DIR/bench/all_reduce_perf" -b 8 -e 64K -f 64 -n 3 ||
         fail "exit code $?: $(cat out.log)"
-    contains "its ranks" out.log "mpi ranks 4, in nccl-tests' form"
+    contains "the backend" out.log "backend mpi ranks 5,"
     contains "its results" out.log "# Out of bounds values : 0 OK"
 }
 # As a person types it: the program by its name, and no MPI between the ranks of one node.

@@ -22,8 +22,9 @@ struct CollectiveCall;      // private: lib/src/comm/call.hpp
 struct CommunicatorOptions {
     /// "auto", "self" (one rank), "shm" (all ranks on one node), "mpi" (Open MPI or another MPI that started us, or
     /// that autolaunch started through PMI), "shm+mpi" (shared memory within a node, MPI between nodes) or "nccl"
-    /// (GPUs). auto: nccl where the rank has a GPU and NCCL is built in, self for one rank, shm on one node, shm+mpi or
-    /// mpi on several. cpu: the same, but never nccl.
+    /// (GPUs). auto: nccl where the rank has a GPU and NCCL is built in, self for one rank, shm on one node, shm+mpi on
+    /// several. Where nodes differ in their number of ranks, or ranks do not follow each other on their nodes, shm+mpi
+    /// is mpi; backend_reason() says so. cpu: as auto, but never nccl.
     std::string backend = "auto";
     /// No collective takes longer, or it throws TimeoutError and the communicator is aborted. NCCL's watchdog's
     /// default.
@@ -96,7 +97,9 @@ public:
 
     int rank() const noexcept;
     int size() const noexcept;
-    std::string_view backend() const noexcept;  ///< "self", "shm", "mpi", …
+    std::string_view backend() const noexcept;  ///< "self", "shm", "mpi", "shm+mpi", …
+    /// Why world() took it: "mpi instead of shm+mpi: the nodes of ranks 0 and 4 have 4 and 2 ranks". Empty for others.
+    std::string backend_reason() const { return backend_reason_ ? *backend_reason_ : std::string(); }
 
     /// What the calls from here on are for, such as "h.3 gradients": the flight recorder shows it with each. Cut at 64
     /// bytes; empty for nothing. Of all handles of the group.
@@ -186,6 +189,7 @@ private:
 
     std::shared_ptr<CommunicatorBackend> backend_;
     std::shared_ptr<CallDispatcher> dispatcher_;
+    std::shared_ptr<const std::string> backend_reason_;
 };
 
 }  // namespace autolaunch

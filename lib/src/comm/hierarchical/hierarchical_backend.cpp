@@ -1,0 +1,197 @@
+// Life of the backend: its parts, their errors, aborts and splits. hierarchical_moves.cpp and
+// hierarchical_reductions.cpp have the collectives.
+#include "comm/hierarchical/hierarchical_backend.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+namespace autolaunch {
+namespace {
+
+constexpr auto kWatchEvery = std::chrono::milliseconds(20);
+
+bool is_message(const CollectiveCall& call) {
+    return call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv;
+}
+
+}  // namespace
+
+std::shared_ptr<HierarchicalBackend> HierarchicalBackend::create(std::shared_ptr<CommunicatorBackend> local,
+                                                                 std::shared_ptr<CommunicatorBackend> world,
+                                                                 const NodePlan& plan) {
+    if (!plan.possible() || plan.ranks_per_node != local->size() || plan.nodes * plan.ranks_per_node != world->size())
+        throw Error(ErrorCode::invalid_argument, "hierarchical backend: its parts do not fit each other");
+    auto cross = world->split(local->rank(), world->rank());
+    return std::make_shared<HierarchicalBackend>(std::move(local), std::move(cross), std::move(world));
+}
+
+HierarchicalBackend::HierarchicalBackend(std::shared_ptr<CommunicatorBackend> local,
+                                         std::shared_ptr<CommunicatorBackend> cross,
+                                         std::shared_ptr<CommunicatorBackend> world)
+    : local_(std::move(local)),
+      cross_(std::move(cross)),
+      world_(std::move(world)),
+      name_(fmt::format("{}+{}", local_->name(), world_->name())),
+      watcher_([this] { watch(); }) {}
+
+HierarchicalBackend::~HierarchicalBackend() {
+    {
+        const std::scoped_lock lock(watch_mutex_);
+        is_stopping_ = true;
+    }
+    stopping_.notify_all();
+    watcher_.join();
+}
+
+void HierarchicalBackend::watch() {
+    std::unique_lock lock(watch_mutex_);
+    while (!stopping_.wait_for(lock, kWatchEvery, [&] { return is_stopping_; })) {
+        if (abort_state_.aborted() || world_->status() == CommunicatorStatus::ok) continue;
+        end_all_parts(world_->abort_reason());
+    }
+}
+
+Work HierarchicalBackend::start(const CollectiveCall& call, Stream) {
+    guarded([&] { run(call); });
+    return {};
+}
+
+Work HierarchicalBackend::start_group(std::span<const CollectiveCall> calls, Stream) {
+    guarded([&] {
+        std::vector<CollectiveCall> messages;
+        for (const CollectiveCall& call : calls)
+            if (is_message(call)) messages.push_back(call);
+        if (!messages.empty()) world_->start_group(messages, {});
+        for (const CollectiveCall& call : calls)
+            if (!is_message(call)) run(call);
+    });
+    return {};
+}
+
+void HierarchicalBackend::run(const CollectiveCall& call) {
+    switch (call.kind) {
+        case CollectiveKind::all_reduce:
+            return all_reduce(call);
+        case CollectiveKind::reduce:
+            return reduce(call);
+        case CollectiveKind::broadcast:
+            return broadcast(call);
+        case CollectiveKind::all_gather:
+            return all_gather(call);
+        case CollectiveKind::reduce_scatter:
+            return reduce_scatter(call);
+        case CollectiveKind::all_to_all:
+            return all_to_all(call);
+        case CollectiveKind::gather:
+            return gather(call);
+        case CollectiveKind::scatter:
+            return scatter(call);
+        case CollectiveKind::send:
+        case CollectiveKind::recv:
+            world_->start(call, {});
+    }
+}
+
+void HierarchicalBackend::barrier() {
+    guarded([&] {
+        local_->barrier();
+        if (local_rank() == 0) cross_->barrier();
+        local_->barrier();
+    });
+}
+
+std::shared_ptr<void> HierarchicalBackend::allocate(std::size_t bytes) {
+    std::shared_ptr<void> memory;
+    guarded([&] { memory = local_->allocate(bytes); });
+    return memory;
+}
+
+std::shared_ptr<CommunicatorBackend> HierarchicalBackend::split(int color, int key) {
+    std::shared_ptr<CommunicatorBackend> result;
+    guarded([&] {
+        auto world = world_->split(color, key);
+        auto local = local_->split(color, key);
+        if (!world || !local) return;
+        const RankPlace own{node(), local->rank(), local->size()};
+        std::vector<RankPlace> places(static_cast<std::size_t>(world->size()));
+        world->start({.kind = CollectiveKind::all_gather,
+                      .send = &own,
+                      .recv = places.data(),
+                      .blocks = BlockCounts::uniform(sizeof own, world->size()),
+                      .type = DataType::u8},
+                     {});
+        const NodePlan plan = plan_nodes(places, false);
+        if (!plan.possible()) {
+            result = std::move(world);
+        } else if (plan.nodes == 1) {
+            result = std::move(local);
+        } else {
+            result = create(std::move(local), std::move(world), plan);
+        }
+    });
+    return result;
+}
+
+void HierarchicalBackend::guarded(const std::function<void()>& work) {
+    abort_state_.throw_if_aborted();
+    try {
+        work();
+    } catch (const AbortedError& error) {
+        // The part's own words are about the part; the first reason that reached this rank stays.
+        const std::string reason = world_->abort_reason();
+        end_all_parts(reason.empty() ? error.what() : reason);
+        abort_state_.throw_if_aborted();
+    } catch (const Error& error) {
+        end_all_parts(error.what());
+        throw;
+    }
+}
+
+std::string HierarchicalBackend::node_text() const {
+    const int first = node() * ranks_per_node();
+    return fmt::format("within node {}, whose rank 0 is rank {}: ", node(), first);
+}
+
+std::string HierarchicalBackend::peers_text() const {
+    return fmt::format("between nodes, where rank N is rank N * {} + {}: ", ranks_per_node(), local_rank());
+}
+
+void HierarchicalBackend::within_node(const CollectiveCall& call) { step(*local_, node_text(), call); }
+void HierarchicalBackend::between_nodes(const CollectiveCall& call) { step(*cross_, peers_text(), call); }
+
+void HierarchicalBackend::step(CommunicatorBackend& part, const std::string& where, const CollectiveCall& call) {
+    try {
+        part.start(call, {});
+    } catch (const AbortedError&) {
+        throw;
+    } catch (const TimeoutError& error) {
+        throw TimeoutError(where + error.what(), error.hint());
+    } catch (const Error& error) {
+        throw Error(error.code(), where + error.what(), error.hint());
+    }
+}
+
+void HierarchicalBackend::abort(const std::string& reason) {
+    end_all_parts(fmt::format("rank {}: {}", rank(), reason));
+}
+
+void HierarchicalBackend::end_all_parts(const std::string& reason) {
+    if (!abort_state_.abort(reason)) return;
+    local_->abort(reason);
+    cross_->abort(reason);
+    world_->abort(reason);
+}
+
+CommunicatorStatus HierarchicalBackend::status() const {
+    if (abort_state_.aborted()) return CommunicatorStatus::aborted;
+    // What other ranks have ended, before the watcher or a call finds it.
+    const bool ended =
+        local_->status() == CommunicatorStatus::aborted || world_->status() == CommunicatorStatus::aborted;
+    return ended ? CommunicatorStatus::aborted : CommunicatorStatus::ok;
+}
+
+}  // namespace autolaunch
