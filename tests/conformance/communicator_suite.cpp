@@ -1,7 +1,9 @@
 // The collectives' results. failure_cases.cpp has what happens when ranks fail.
 #include "communicator_suite.hpp"
 
+#include "comm/reduce.hpp"
 #include "expect.hpp"
+#include "failure_by_kind.hpp"
 #include "failure_cases.hpp"
 #include "shape_runner.hpp"
 
@@ -59,6 +61,39 @@ void all_reduce_is_bit_identical(Communicator& comm) {
     }
 }
 
+/// The order that the contract names, worked out from everybody's inputs: sums that are not exact, to the last bit.
+template <class T>
+void expect_pairwise(Communicator& comm, std::size_t count) {
+    const auto ranks = static_cast<std::size_t>(comm.size());
+    std::vector<T> values(count), all(count * ranks), wanted(count);
+    for (std::size_t i = 0; i < count; ++i)
+        values[i] = static_cast<T>(std::sin(static_cast<float>(i + 1) * static_cast<float>(comm.rank() + 1)) * 1e3f);
+    comm.all_gather(values.data(), all.data(), count, data_type_of<T>).wait();
+    std::vector<const void*> inputs;
+    for (std::size_t rank = 0; rank < ranks; ++rank) inputs.push_back(&all[rank * count]);
+    void* const output = wanted.data();
+    reduce_elements({.inputs = inputs, .outputs = {&output, 1}}, count, data_type_of<T>, ReduceOp::avg);
+    comm.all_reduce(values.data(), values.data(), count, data_type_of<T>, ReduceOp::avg).wait();
+    expect(std::memcmp(values.data(), wanted.data(), count * sizeof(T)) == 0,
+           fmt::format("averages of {} elements of {} are pairwise", count, name_of(data_type_of<T>)));
+    // The same elements scattered: block r is rank r's.
+    const std::size_t block = count / ranks;
+    std::vector<T> own(block);
+    const T* mine = &all[static_cast<std::size_t>(comm.rank()) * count];
+    comm.reduce_scatter(mine, own.data(), block, data_type_of<T>, ReduceOp::avg).wait();
+    const T* as_wanted = wanted.data() + static_cast<std::size_t>(comm.rank()) * block;
+    expect(std::memcmp(own.data(), as_wanted, block * sizeof(T)) == 0, "scattered averages are the same");
+}
+
+void sums_are_pairwise(Communicator& comm) {
+    for (const std::size_t count : {std::size_t{33}, std::size_t{70'001}}) {
+        expect_pairwise<float>(comm, count);
+        expect_pairwise<double>(comm, count);
+        expect_pairwise<bfloat16>(comm, count);
+        expect_pairwise<float16>(comm, count);
+    }
+}
+
 /// 1 + 2^-8 + 2^-8 + …: rounding to bf16 after every step would lose every term behind the first.
 void bf16_is_accumulated_in_f32(Communicator& comm) {
     for (const std::size_t count : {std::size_t{5}, std::size_t{50'001}}) {
@@ -89,6 +124,36 @@ void mixed_collectives(Communicator& comm) {
         expect(comm.all_reduce_value(comm.rank() + round, ReduceOp::max) == comm.size() - 1 + round, "max in a mix");
         expect(comm.any_rank(comm.rank() == root), "any_rank is true when one rank is");
         expect(!comm.any_rank(false), "any_rank is false when none is");
+    }
+}
+
+/// Two groups of the same ranks, each on a thread of its own, and neither waits for the other.
+void two_groups_on_two_queues(Communicator& comm) {
+    constexpr int kRounds = 40;
+    Communicator other = comm.split(0, -comm.rank()).value();
+    CpuQueue first, second;
+    const auto lengths = [](int round) { return static_cast<std::size_t>(1 + round * 379 % 9000); };
+    std::vector<std::vector<std::int64_t>> sums, maxima;
+    std::vector<Work> works;
+    for (int round = 0; round < kRounds; ++round) {
+        sums.emplace_back(lengths(round), comm.rank() + round);
+        maxima.emplace_back(lengths(round + 7), other.rank() + round);
+    }
+    for (int round = 0; round < kRounds; ++round) {
+        auto& sum = sums[static_cast<std::size_t>(round)];
+        auto& maximum = maxima[static_cast<std::size_t>(round)];
+        works.push_back(comm.all_reduce(std::span(sum), ReduceOp::sum, first.stream()));
+        works.push_back(other.all_reduce(std::span(maximum), ReduceOp::max, second.stream()));
+    }
+    // The last of one queue before the first of the other: order between queues is nobody's promise.
+    for (auto work = works.rbegin(); work != works.rend(); ++work)
+        expect(work->wait_for(std::chrono::seconds(90)), "queues of two groups go on side by side");
+    const std::int64_t ranks = comm.size();
+    for (int round = 0; round < kRounds; ++round) {
+        const std::int64_t sum = ranks * (ranks - 1) / 2 + ranks * round;
+        for (const auto value : sums[static_cast<std::size_t>(round)]) expect(value == sum, "sums on the first queue");
+        for (const auto value : maxima[static_cast<std::size_t>(round)])
+            expect(value == ranks - 1 + round, "maxima on the second queue");
     }
 }
 
@@ -130,6 +195,22 @@ void arguments_are_checked(Communicator& comm) {
     expect_invalid("negative count", [&] { comm.all_reduce(data.data(), data.data(), negative, f32, ReduceOp::sum); });
     expect_invalid("null", [&] { comm.all_gather(nullptr, data.data(), 1, f32); });
     expect_invalid("overlap", [&] { comm.all_reduce(data.data(), data.data() + 1, 4, f32, ReduceOp::sum); });
+    expect_invalid("overlap in reduce",
+                   [&] { comm.reduce(data.data(), data.data() + 1, 4, f32, ReduceOp::sum, comm.rank()); });
+    if (comm.size() > 1) {
+        const std::size_t own = static_cast<std::size_t>(comm.rank());
+        float* elsewhere = data.data() + (own + 1) % static_cast<std::size_t>(comm.size());
+        expect_invalid("another rank's block in all_gather", [&] { comm.all_gather(elsewhere, data.data(), 1, f32); });
+        expect_invalid("another rank's block in reduce_scatter",
+                       [&] { comm.reduce_scatter(data.data(), elsewhere, 1, f32, ReduceOp::sum); });
+        expect_invalid("another rank's block in gather",
+                       [&] { comm.gather(elsewhere, data.data(), 1, f32, comm.rank()); });
+        expect_invalid("another rank's block in scatter",
+                       [&] { comm.scatter(data.data(), elsewhere, 1, f32, comm.rank()); });
+        expect_invalid("overlap in all_to_all", [&] { comm.all_to_all(data.data(), data.data() + 1, 1, f32); });
+        const std::vector<std::size_t> few(own, 1);
+        expect_invalid("too few counts", [&] { comm.all_gather_v(nullptr, data.data(), few, f32); });
+    }
     expect_invalid("root too large", [&] { comm.broadcast(data.data(), 1, f32, comm.size()); });
     expect_invalid("negative root", [&] { comm.broadcast(data.data(), 1, f32, -1); });
     expect_invalid("no such type", [&] { comm.broadcast(data.data(), 1, static_cast<DataType>(99), 0); });
@@ -146,6 +227,7 @@ void arguments_are_checked(Communicator& comm) {
 }
 
 using std::chrono::milliseconds;
+using Kind = CollectiveKind;
 constexpr milliseconds kPlenty{100'000};
 
 constexpr Case kCases[] = {
@@ -153,9 +235,11 @@ constexpr Case kCases[] = {
     {"every_type_and_operation", 1, false, Needs::nothing, kPlenty, every_type_and_operation},
     {"messages_keep_their_order", 2, false, Needs::nothing, kPlenty, messages_keep_their_order},
     {"all_reduce_is_bit_identical", 1, false, Needs::nothing, kPlenty, all_reduce_is_bit_identical},
+    {"sums_are_pairwise", 1, false, Needs::fixed_order, kPlenty, sums_are_pairwise},
     {"bf16_is_accumulated_in_f32", 1, false, Needs::nothing, kPlenty, bf16_is_accumulated_in_f32},
     {"integers_wrap", 1, false, Needs::nothing, kPlenty, integers_wrap},
     {"mixed_collectives", 1, false, Needs::nothing, kPlenty, mixed_collectives},
+    {"two_groups_on_two_queues", 1, false, Needs::nothing, kPlenty, two_groups_on_two_queues},
     {"split_by_parity", 1, false, Needs::nothing, kPlenty, split_by_parity},
     {"split_without_color", 2, false, Needs::nothing, kPlenty, split_without_color},
     {"arguments_are_checked", 1, false, Needs::nothing, kPlenty, arguments_are_checked},
@@ -168,6 +252,18 @@ constexpr Case kCases[] = {
     {"different_roots_are_noticed_later", 2, true, Needs::mismatch_detection, kPlenty,
      different_roots_are_noticed_later},
     {"wrong_message_is_named", 2, true, Needs::mismatch_detection, kPlenty, wrong_message_is_named},
+    {"abort_in_each_kind", 1, true, Needs::nothing, kPlenty, abort_in_each_kind, 4},
+    {"absent_rank_in_each_kind", 2, true, Needs::nothing, milliseconds(1500), absent_rank_in_each_kind, 4},
+    {"each_mismatch_is_named", 2, true, Needs::mismatch_detection, kPlenty, each_mismatch_is_named, 4},
+    {"killed_rank_in_all_reduce", 2, true, Needs::loss_detection, kPlenty, killed_rank<Kind::all_reduce>, 4},
+    {"killed_rank_in_reduce", 2, true, Needs::loss_detection, kPlenty, killed_rank<Kind::reduce>, 4},
+    {"killed_rank_in_broadcast", 2, true, Needs::loss_detection, kPlenty, killed_rank<Kind::broadcast>, 4},
+    {"killed_rank_in_all_gather", 2, true, Needs::loss_detection, kPlenty, killed_rank<Kind::all_gather>, 4},
+    {"killed_rank_in_reduce_scatter", 2, true, Needs::loss_detection, kPlenty, killed_rank<Kind::reduce_scatter>, 4},
+    {"killed_rank_in_all_to_all", 2, true, Needs::loss_detection, kPlenty, killed_rank<Kind::all_to_all>, 4},
+    {"killed_rank_in_gather", 2, true, Needs::loss_detection, kPlenty, killed_rank<Kind::gather>, 4},
+    {"killed_rank_in_scatter", 2, true, Needs::loss_detection, kPlenty, killed_rank<Kind::scatter>, 4},
+    {"killed_rank_in_a_ring", 2, true, Needs::loss_detection, kPlenty, killed_rank<Kind::send>, 4},
     {"killed_rank_is_named", 2, true, Needs::loss_detection, kPlenty, killed_rank_is_named},
     {"killed_rank_ends_large_all_reduce", 2, true, Needs::loss_detection, kPlenty, killed_rank_ends_large_all_reduce},
 };

@@ -78,6 +78,7 @@ void run(const std::string& name, Communicator& comm, const Test& test) {
 bool wanted(const conformance::Case& test, const Options& options, int size) {
     if (size < test.min_ranks) return false;
     if (options.what != "all") return test.name == options.what;
+    if (test.needs == conformance::Needs::fixed_order) return false;  // by name, where it was asked for
     return !test.ends_group && (test.max_ranks == 0 || size <= test.max_ranks);
 }
 

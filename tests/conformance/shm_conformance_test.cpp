@@ -9,6 +9,9 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -42,12 +45,45 @@ void check_statuses(const Case& test, const std::vector<int>& statuses) {
     }
 }
 
+bool shows_something(const Case& test, int size) {
+    return size >= test.min_ranks && (test.max_ranks == 0 || size <= test.max_ranks);
+}
+
 void run_suite(int size) {
     for (const Case& test : cases()) {
-        if (size < test.min_ranks) continue;
+        if (!shows_something(test, size)) continue;
         CAPTURE(std::string(test.name));
         check_statuses(test, run_case(test, size));
     }
+}
+
+void run_named(const char* name, int size) {
+    const auto test = std::find_if(cases().begin(), cases().end(), [&](const Case& one) { return one.name == name; });
+    REQUIRE(test != cases().end());
+    CAPTURE(size);
+    check_statuses(*test, run_case(*test, size));
+}
+
+/// Ranks as threads of this process; what one throws is printed and fails the test.
+void run_in_threads(const Case& test, int size) {
+    Broadcast address(size - 1);
+    std::atomic<int> failed{0};
+    std::vector<std::thread> ranks;
+    for (int rank = 0; rank < size; ++rank) {
+        ranks.emplace_back([&, rank] {
+            const ShmRendezvous rendezvous{[&](const std::string& text) { address.publish(text); },
+                                           [&](std::chrono::milliseconds timeout) { return address.fetch(timeout); }};
+            try {
+                Communicator comm(ShmBackend::create(rendezvous, rank, size, test.timeout));
+                test.run(comm);
+            } catch (const std::exception& error) {
+                std::fprintf(stderr, "%s: rank %d: %s\n", std::string(test.name).c_str(), rank, error.what());
+                ++failed;
+            }
+        });
+    }
+    for (std::thread& rank : ranks) rank.join();
+    CHECK(failed == 0);
 }
 
 }  // namespace
@@ -55,8 +91,20 @@ void run_suite(int size) {
 TEST_CASE("shm with 1 rank") { run_suite(1); }
 TEST_CASE("shm with 2 ranks") { run_suite(2); }
 TEST_CASE("shm with 3 ranks") { run_suite(3); }
-TEST_CASE("shm with 4 ranks") { run_suite(4); }
 TEST_CASE("shm with 5 ranks") { run_suite(5); }
+TEST_CASE("shm with every number of ranks up to 16") {
+    for (const int size : {4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}) run_named("pairs_of_properties", size);
+    for (const int size : {4, 7, 16}) run_named("sums_are_pairwise", size);
+}
+TEST_CASE("shm with threads as ranks") {
+    for (const int size : {2, 3}) {
+        for (const Case& test : cases()) {
+            if (!shows_something(test, size) || test.needs == Needs::loss_detection) continue;
+            CAPTURE(std::string(test.name));
+            run_in_threads(test, size);
+        }
+    }
+}
 
 TEST_CASE("a rank that ends before it attaches to a split part is noticed") {
     Broadcast address(2);

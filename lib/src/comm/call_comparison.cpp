@@ -2,6 +2,7 @@
 
 #include "base/hash.hpp"
 #include "base/text.hpp"
+#include "comm/kept_memory.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -104,10 +105,22 @@ void CallComparison::compare(std::string_view action) { compare(CallDescriptor::
 
 void CallComparison::compare(CallDescriptor mine) {
     mine.sequence = sequence_++;
-    std::vector<CallDescriptor> all(static_cast<std::size_t>(size_));
-    exchange_(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
-    const std::string difference = difference_between(all);
+    const auto all = exchange(std::as_bytes(std::span(&mine, 1)));
+    std::vector<CallDescriptor> by_rank(static_cast<std::size_t>(size_));
+    std::memcpy(by_rank.data(), all->data(), all->size());
+    const std::string difference = difference_between(by_rank);
     if (!difference.empty()) throw Error(ErrorCode::mismatch, difference, kHint);
+}
+
+std::shared_ptr<std::vector<std::byte>> CallComparison::exchange(std::span<const std::byte> mine) {
+    auto all = std::make_shared<std::vector<std::byte>>(mine.size() * static_cast<std::size_t>(size_));
+    try {
+        exchange_(mine, *all);
+    } catch (...) {
+        keep_until_exit(all);
+        throw;
+    }
+    return all;
 }
 
 // What rank a sends to rank b must be what b expects from a.
@@ -116,8 +129,9 @@ void CallComparison::compare_counts(const CollectiveCall& call) {
     std::vector<std::uint64_t> mine;
     for (int peer = 0; peer < size_; ++peer) mine.push_back(call.blocks.count(peer));
     for (int peer = 0; peer < size_; ++peer) mine.push_back(call.recv_blocks.count(peer));
+    const auto bytes = exchange(std::as_bytes(std::span(mine)));
     std::vector<std::uint64_t> all(ranks * mine.size());
-    exchange_(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+    std::memcpy(all.data(), bytes->data(), bytes->size());
     for (std::size_t from = 0; from < ranks; ++from) {
         for (std::size_t to = 0; to < ranks; ++to) {
             const std::uint64_t sent = all[from * mine.size() + to];

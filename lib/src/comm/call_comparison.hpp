@@ -6,10 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace autolaunch {
 
@@ -46,6 +48,7 @@ public:
 
 private:
     void compare(CallDescriptor mine);
+    std::shared_ptr<std::vector<std::byte>> exchange(std::span<const std::byte> mine);
     void compare_counts(const CollectiveCall& call);
 
     int size_;

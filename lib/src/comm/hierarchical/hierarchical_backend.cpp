@@ -2,6 +2,8 @@
 // hierarchical_reductions.cpp have the collectives.
 #include "comm/hierarchical/hierarchical_backend.hpp"
 
+#include "comm/kept_memory.hpp"
+
 #include <autolaunch/error.hpp>
 
 #include <fmt/format.h>
@@ -45,6 +47,11 @@ HierarchicalBackend::~HierarchicalBackend() {
     }
     stopping_.notify_all();
     watcher_.join();
+    if (abort_state_.aborted()) keep_until_exit(scratch_);
+}
+
+void HierarchicalBackend::reserve_scratch(std::size_t bytes) {
+    if (scratch_->size() < bytes) scratch_->resize(bytes);
 }
 
 void HierarchicalBackend::watch() {

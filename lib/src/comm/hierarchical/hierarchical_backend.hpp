@@ -70,6 +70,7 @@ private:
     std::string peers_text() const;
     void end_all_parts(const std::string& reason);
     void watch();
+    void reserve_scratch(std::size_t bytes);
 
     void run(const CollectiveCall& call);
     // hierarchical_moves.cpp
@@ -100,7 +101,7 @@ private:
     std::shared_ptr<CommunicatorBackend> world_;
     std::string name_;
     AbortState abort_state_;
-    std::vector<std::byte> scratch_;
+    std::shared_ptr<std::vector<std::byte>> scratch_ = std::make_shared<std::vector<std::byte>>();
 
     std::mutex watch_mutex_;
     std::condition_variable stopping_;

@@ -119,9 +119,9 @@ void HierarchicalBackend::all_to_all(const CollectiveCall& call) {
     const std::size_t bytes = call.element_bytes();
     const std::byte* from = send_bytes(call);
     if (from == call.recv) {
-        scratch_.resize(std::max(scratch_.size(), call.blocks.total() * bytes));
-        copy_unless_same(scratch_.data(), from, call.blocks.total() * bytes);
-        from = scratch_.data();
+        reserve_scratch(call.blocks.total() * bytes);
+        copy_unless_same(scratch_->data(), from, call.blocks.total() * bytes);
+        from = scratch_->data();
     }
     std::vector<CollectiveCall> messages;
     for (int distance = 1; distance < size(); ++distance) {
@@ -158,8 +158,8 @@ void HierarchicalBackend::gather(const CollectiveCall& call) {
     if (rank() == call.root) {
         gathered = recv_bytes(call) + segment_offset(call.blocks, node()) * call.element_bytes();
     } else if (local_rank() == leader) {
-        scratch_.resize(std::max(scratch_.size(), own.total() * call.element_bytes()));
-        gathered = scratch_.data();
+        reserve_scratch(own.total() * call.element_bytes());
+        gathered = scratch_->data();
     }
     within_node({.kind = CollectiveKind::gather,
                  .send = call.send,
@@ -187,8 +187,8 @@ void HierarchicalBackend::scatter(const CollectiveCall& call) {
             received =
                 const_cast<std::byte*>(send_bytes(call)) + segment_offset(call.blocks, node()) * call.element_bytes();
         } else {
-            scratch_.resize(std::max(scratch_.size(), own.total() * call.element_bytes()));
-            received = scratch_.data();
+            reserve_scratch(own.total() * call.element_bytes());
+            received = scratch_->data();
         }
         between_nodes({.kind = CollectiveKind::scatter,
                        .send = call.send,

@@ -92,10 +92,10 @@ void HierarchicalBackend::all_reduce(const CollectiveCall& call) {
         std::byte* own = output + slices.offset(local_rank()) * call.element_bytes();
         std::byte* partial = own;
         if (reduction.rewrites()) {
-            scratch_.resize(std::max(scratch_.size(), (count + own_count) * reduction.bytes()));
-            reduction.prepare(input, scratch_.data(), count);
-            input = scratch_.data();
-            partial = scratch_.data() + count * reduction.bytes();
+            reserve_scratch((count + own_count) * reduction.bytes());
+            reduction.prepare(input, scratch_->data(), count);
+            input = scratch_->data();
+            partial = scratch_->data() + count * reduction.bytes();
         }
         within_node({.kind = CollectiveKind::reduce_scatter,
                      .send = input,
@@ -139,12 +139,12 @@ void HierarchicalBackend::reduce(const CollectiveCall& call) {
         const BlockCounts slices = slices_of(count, call.type, root_local);
         const std::size_t own_count = slices.count(local_rank());
         const std::size_t prepared = reduction.rewrites() ? count : 0;
-        scratch_.resize(std::max(scratch_.size(), (prepared + 2 * own_count) * reduction.bytes()));
-        std::byte* partial = scratch_.data() + prepared * reduction.bytes();
+        reserve_scratch((prepared + 2 * own_count) * reduction.bytes());
+        std::byte* partial = scratch_->data() + prepared * reduction.bytes();
         std::byte* finished = partial + own_count * reduction.bytes();
         if (reduction.rewrites()) {
-            reduction.prepare(input, scratch_.data(), count);
-            input = scratch_.data();
+            reduction.prepare(input, scratch_->data(), count);
+            input = scratch_->data();
         }
         within_node({.kind = CollectiveKind::reduce_scatter,
                      .send = input,
@@ -184,8 +184,8 @@ void HierarchicalBackend::reduce_scatter(const CollectiveCall& call) {
         const BlockCounts partials = BlockCounts::ragged(mine);
         const std::size_t prepared = reduction.rewrites() ? piece * static_cast<std::size_t>(ranks_per_node()) : 0;
         const std::size_t own_count = partials.count(node());
-        scratch_.resize(std::max(scratch_.size(), (prepared + partials.total() + own_count) * reduction.bytes()));
-        std::byte* const at = scratch_.data() + prepared * reduction.bytes();
+        reserve_scratch((prepared + partials.total() + own_count) * reduction.bytes());
+        std::byte* const at = scratch_->data() + prepared * reduction.bytes();
         std::byte* const sums = at + partials.total() * reduction.bytes();
         for (int node = 0; node < nodes(); ++node)
             reduce_segment(call, reduction, node, begin, piece, at + partials.offset(node) * reduction.bytes());
@@ -205,14 +205,14 @@ void HierarchicalBackend::reduce_segment(const CollectiveCall& call, const Reduc
     for (std::size_t& count : counts) count = capped(count, begin, piece);
     const void* input = send_bytes(call) + segment_offset(call.blocks, node) * call.element_bytes();
     if (reduction.rewrites()) {
-        std::byte* to = scratch_.data();
+        std::byte* to = scratch_->data();
         for (int i = 0; i < ranks_per_node(); ++i) {
             const std::size_t count = counts[static_cast<std::size_t>(i)];
             const std::size_t from = call.blocks.offset(node * ranks_per_node() + i) + begin;
             if (count != 0) reduction.prepare(send_bytes(call) + from * call.element_bytes(), to, count);
             to += count * reduction.bytes();
         }
-        input = scratch_.data();
+        input = scratch_->data();
     }
     within_node({.kind = CollectiveKind::reduce_scatter,
                  .send = input,

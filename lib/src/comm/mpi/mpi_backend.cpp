@@ -2,13 +2,17 @@
 // mpi_reductions.cpp the others.
 #include "comm/mpi/mpi_backend.hpp"
 
+#include "comm/kept_memory.hpp"
 #include "comm/mpi/mpi_group.hpp"
 
+#include <cstring>
 #include <exception>
 #include <utility>
 
 namespace autolaunch {
 namespace {
+
+constexpr std::size_t kBouncedBytes = 8192;
 
 bool is_message(const CollectiveCall& call) {
     return call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv;
@@ -26,6 +30,7 @@ MpiBackend::MpiBackend(std::unique_ptr<mpi::Group> group, const MpiOptions& opti
 MpiBackend::~MpiBackend() {
     // A trainer that fails would otherwise wait in MPI_Finalize for ranks that wait for it in a collective.
     if (std::uncaught_exceptions() > exceptions_at_birth_) group_->abort("an exception ended the trainer");
+    if (!group_->abort_reason().empty()) keep_until_exit(memory_);
 }
 
 int MpiBackend::rank() const noexcept { return group_->rank(); }
@@ -37,6 +42,30 @@ std::string MpiBackend::abort_reason() const { return group_->abort_reason(); }
 Work MpiBackend::start(const CollectiveCall& call, Stream) {
     group_->throw_if_aborted();
     calling_ = name_of(call.kind).data();
+    const BufferExtents extents = extents_of(call, rank());
+    if (!is_message(call) && (extents.send + extents.recv) * call.element_bytes() <= kBouncedBytes) {
+        run_bounced(call, extents);
+    } else {
+        run(call);
+    }
+    return {};
+}
+
+void MpiBackend::run_bounced(const CollectiveCall& call, const BufferExtents& extents) {
+    const std::size_t send_bytes = extents.send * call.element_bytes();
+    const std::size_t recv_bytes = extents.recv * call.element_bytes();
+    const bool broadcasts = call.kind == CollectiveKind::broadcast;  // its buffer is both
+    memory_->bounced.resize(kBouncedBytes);
+    CollectiveCall bounced = call;
+    bounced.send = memory_->bounced.data();
+    bounced.recv = memory_->bounced.data() + send_bytes;
+    if (send_bytes != 0) std::memcpy(memory_->bounced.data(), call.send, send_bytes);
+    if (broadcasts && recv_bytes != 0) std::memcpy(bounced.recv, call.recv, recv_bytes);
+    run(bounced);
+    if (recv_bytes != 0) std::memcpy(call.recv, bounced.recv, recv_bytes);
+}
+
+void MpiBackend::run(const CollectiveCall& call) {
     switch (call.kind) {
         case CollectiveKind::all_reduce:
             all_reduce(call);
@@ -67,7 +96,6 @@ Work MpiBackend::start(const CollectiveCall& call, Stream) {
             send_and_receive({&call, 1});
             break;
     }
-    return {};
 }
 
 Work MpiBackend::start_group(std::span<const CollectiveCall> calls, Stream) {
@@ -91,8 +119,8 @@ std::shared_ptr<CommunicatorBackend> MpiBackend::split(int color, int key) {
 }
 
 std::byte* MpiBackend::scratch(std::size_t bytes) {
-    if (scratch_.size() < bytes) scratch_.resize(bytes);
-    return scratch_.data();
+    if (memory_->scratch.size() < bytes) memory_->scratch.resize(bytes);
+    return memory_->scratch.data();
 }
 
 }  // namespace autolaunch

@@ -31,7 +31,8 @@ struct MpiOptions {
 /// reduces one, pairwise over the ranks. Ragged blocks, all_to_all, send and recv are point-to-point messages.
 ///
 /// MPI 3 has no way to withdraw a collective: after an abort or a timeout MPI may still write to the buffers of the
-/// pending call. Keep them until the process ends, and end it soon. A send() may wait for its recv().
+/// pending call. Short calls (8 KiB) go through memory of the backend's own, which lasts; keep longer buffers until the
+/// process ends, and end it soon. A send() may wait for its recv().
 class MpiBackend final : public CommunicatorBackend {
 public:
     /// Over MPI_COMM_WORLD. Collective.
@@ -78,7 +79,9 @@ private:
     void reduce_by_mpi(const CollectiveCall& call);
     void reduce_everywhere(const CollectiveCall& call, bool is_wanted);
     void reduce_blocks(const std::byte* send, std::byte* recv, const BlockCounts& blocks, const CollectiveCall& call);
-    std::vector<double> factors_of(const CollectiveCall& call);
+    std::span<const double> factors_of(const CollectiveCall& call);
+    void run(const CollectiveCall& call);
+    void run_bounced(const CollectiveCall& call, const BufferExtents& extents);
     /// `bytes` of memory that lasts until the next call.
     std::byte* scratch(std::size_t bytes);
 
@@ -86,7 +89,12 @@ private:
     MpiOptions options_;
     int exceptions_at_birth_;
     const char* calling_ = "";  // what the user called, for errors
-    std::vector<std::byte> scratch_;
+    /// What MPI may write to after an abort, but for the callers' own buffers.
+    struct Memory {
+        std::vector<std::byte> scratch, slice, bounced;
+        std::vector<double> factors;
+    };
+    std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();
 };
 
 }  // namespace autolaunch

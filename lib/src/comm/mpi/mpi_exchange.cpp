@@ -17,7 +17,7 @@ void MpiBackend::Exchange::run(const char* name) {
     if (count == 0) return backend_.group_->throw_if_aborted();
     const int tag = static_cast<int>(tag_);
     const MPI_Comm comm = backend_.group_->data();
-    const auto statuses = backend_.group_->run_all(name, count, [&](MPI_Request* request) {
+    const auto statuses = backend_.group_->run_all(name, count, receives_.size(), [&](MPI_Request* request) {
         int code = MPI_SUCCESS;
         for (const Message& one : receives_) {
             if (code == MPI_SUCCESS)

@@ -1,5 +1,7 @@
 #include "comm/mpi/mpi_group.hpp"
 
+#include "comm/kept_memory.hpp"
+
 #include <fmt/format.h>
 #include <sched.h>
 
@@ -57,6 +59,7 @@ std::unique_ptr<Group> Group::split(Group& parent, int color, int key) {
 Group::~Group() {
     const std::scoped_lock lock(mpi_mutex_);
     const auto turn = runtime_->serialize();
+    if (abort_state_.aborted()) keep_until_exit(notices_);
     int finalized = 0;
     if (abort_state_.aborted() || MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
     if (notice_request_ != MPI_REQUEST_NULL) {
@@ -69,28 +72,45 @@ Group::~Group() {
 
 void Group::listen() {
     const auto turn = runtime_->serialize();
-    check(MPI_Irecv(notice_in_.data(), int(kNoticeBytes), MPI_CHAR, MPI_ANY_SOURCE, kNoticeTag, control_,
+    check(MPI_Irecv(notices_->in.data(), int(kNoticeBytes), MPI_CHAR, MPI_ANY_SOURCE, kNoticeTag, control_,
                     &notice_request_),
           "listen for aborts");
 }
 
 MPI_Status Group::run(const char* name, const std::function<int(MPI_Request*)>& start) {
-    return run_all(name, 1, start).front();
+    return run_all(name, 1, 0, start).front();
 }
 
-std::vector<MPI_Status> Group::run_all(const char* name, std::size_t count,
+std::vector<MPI_Status> Group::run_all(const char* name, std::size_t count, std::size_t receives,
                                        const std::function<int(MPI_Request*)>& start) {
     runtime_->require_this_thread();
     throw_if_aborted();
     std::vector<MPI_Request> requests(count, MPI_REQUEST_NULL);
     std::vector<MPI_Status> statuses(count);
-    {
-        const std::scoped_lock lock(mpi_mutex_);
-        const auto turn = runtime_->serialize();
-        check(start(requests.data()), name);
+    try {
+        {
+            const std::scoped_lock lock(mpi_mutex_);
+            const auto turn = runtime_->serialize();
+            check(start(requests.data()), name);
+        }
+        wait(requests, statuses, name);
+    } catch (...) {
+        withdraw(std::span(requests).first(receives));
+        throw;
     }
-    wait(requests, statuses, name);
     return statuses;
+}
+
+void Group::withdraw(std::span<MPI_Request> receives) {
+    constexpr int kTests = 1000;  // a receive that is half through may need its sender
+    const std::scoped_lock lock(mpi_mutex_);
+    const auto turn = runtime_->serialize();
+    for (MPI_Request& request : receives) {
+        if (request == MPI_REQUEST_NULL || MPI_Cancel(&request) != MPI_SUCCESS) continue;
+        int done = 0;
+        for (int i = 0; i < kTests && done == 0; ++i)
+            if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
+    }
 }
 
 void Group::wait(std::span<MPI_Request> requests, std::span<MPI_Status> statuses, const char* name) {
@@ -156,8 +176,8 @@ void Group::poll_notices() {
     if (notice_request_ == MPI_REQUEST_NULL) return;
     int arrived = 0;
     if (MPI_Test(&notice_request_, &arrived, MPI_STATUS_IGNORE) != MPI_SUCCESS || arrived == 0) return;
-    notice_in_.back() = '\0';
-    abort_state_.abort(notice_in_.data());
+    notices_->in.back() = '\0';
+    abort_state_.abort(notices_->in.data());
     runtime_->never_finalize();
     notified_ = true;  // whoever sent it has told everybody
 }
@@ -168,16 +188,16 @@ void Group::notify_peers() {
     runtime_->never_finalize();
     if (control_ == MPI_COMM_NULL) return;
     const std::string reason = abort_state_.reason();
-    std::memcpy(notice_out_.data(), reason.data(), std::min(reason.size(), kNoticeBytes - 1));
+    std::memcpy(notices_->out.data(), reason.data(), std::min(reason.size(), kNoticeBytes - 1));
     // Never waited for: short messages leave at once, and a peer that is gone must not hold up this rank.
-    notice_sends_.assign(static_cast<std::size_t>(size_), MPI_REQUEST_NULL);
+    notices_->sends.assign(static_cast<std::size_t>(size_), MPI_REQUEST_NULL);
     for (int peer = 0; peer < size_; ++peer) {
         if (peer == rank_) continue;
-        MPI_Isend(notice_out_.data(), int(kNoticeBytes), MPI_CHAR, peer, kNoticeTag, control_,
-                  &notice_sends_[static_cast<std::size_t>(peer)]);
+        MPI_Isend(notices_->out.data(), int(kNoticeBytes), MPI_CHAR, peer, kNoticeTag, control_,
+                  &notices_->sends[static_cast<std::size_t>(peer)]);
     }
     int done = 0;
-    MPI_Testall(size_, notice_sends_.data(), &done, MPI_STATUSES_IGNORE);
+    MPI_Testall(size_, notices_->sends.data(), &done, MPI_STATUSES_IGNORE);
 }
 
 void Group::abort(const std::string& reason) {

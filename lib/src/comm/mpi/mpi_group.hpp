@@ -33,8 +33,9 @@ public:
 
     /// Starts an operation by `start`, which calls one MPI_I… function, and waits for it. A failure aborts the group.
     MPI_Status run(const char* name, const std::function<int(MPI_Request*)>& start);
-    /// As run(), for `count` operations that go on side by side.
-    std::vector<MPI_Status> run_all(const char* name, std::size_t count,
+    /// As run(), for `count` operations that go on side by side. The first `receives` of them are MPI_Irecv: when the
+    /// call fails these are withdrawn, so that nothing is written late. Other operations MPI cannot withdraw.
+    std::vector<MPI_Status> run_all(const char* name, std::size_t count, std::size_t receives,
                                     const std::function<int(MPI_Request* requests)>& start);
     void throw_if_aborted();
     void abort(const std::string& reason);
@@ -49,6 +50,7 @@ private:
     Group(std::shared_ptr<Runtime> runtime, MPI_Comm data, std::chrono::milliseconds timeout);
     bool test(std::span<MPI_Request> requests, std::span<MPI_Status> statuses, const char* name);
     void wait(std::span<MPI_Request> requests, std::span<MPI_Status> statuses, const char* name);
+    void withdraw(std::span<MPI_Request> receives);
     void listen();
     void poll_notices();
     void notify_peers();
@@ -63,9 +65,12 @@ private:
     std::mutex mpi_mutex_;  // around what abort() shares with the collectives: requests and notices; before serialize()
     bool notified_ = false;
     MPI_Request notice_request_ = MPI_REQUEST_NULL;
-    std::array<char, kNoticeBytes> notice_in_{};
-    std::array<char, kNoticeBytes> notice_out_{};
-    std::vector<MPI_Request> notice_sends_;
+    struct Notices {
+        std::array<char, kNoticeBytes> in{};
+        std::array<char, kNoticeBytes> out{};
+        std::vector<MPI_Request> sends;
+    };
+    std::shared_ptr<Notices> notices_ = std::make_shared<Notices>();
 };
 
 }  // namespace autolaunch::mpi

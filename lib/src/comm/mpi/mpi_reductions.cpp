@@ -41,8 +41,8 @@ void MpiBackend::reduce(const CollectiveCall& call) {
     const bool is_root = rank() == call.root;
     if (call.count * call.element_bytes() <= kReduceEverywhereBytes) return reduce_everywhere(call, is_root);
     const BlockCounts slices = slices_of(call.count, size());
-    std::vector<std::byte> elsewhere(is_root ? 0 : slices.count(rank()) * call.element_bytes());
-    std::byte* own = is_root ? recv_bytes(call) + slices.offset(rank()) * call.element_bytes() : elsewhere.data();
+    memory_->slice.resize(slices.count(rank()) * call.element_bytes());
+    std::byte* own = is_root ? recv_bytes(call) + slices.offset(rank()) * call.element_bytes() : memory_->slice.data();
     reduce_blocks(send_bytes(call), own, slices, call);
     gather({.kind = CollectiveKind::gather,
             .send = own,
@@ -154,12 +154,12 @@ void MpiBackend::reduce_blocks(const std::byte* send, std::byte* recv, const Blo
 }
 
 // Each rank multiplies by a factor of its own, and whoever reduces must know them all.
-std::vector<double> MpiBackend::factors_of(const CollectiveCall& call) {
+std::span<const double> MpiBackend::factors_of(const CollectiveCall& call) {
     if (call.op.kind() != ReduceOp::Kind::pre_multiplied_sum) return {};
-    const double own = call.op.factor();
-    std::vector<double> factors(static_cast<std::size_t>(size()));
+    auto& factors = memory_->factors;
+    factors.assign(static_cast<std::size_t>(size()), call.op.factor());
     all_gather({.kind = CollectiveKind::all_gather,
-                .send = &own,
+                .send = &factors[static_cast<std::size_t>(rank())],
                 .recv = factors.data(),
                 .blocks = BlockCounts::uniform(1, size()),
                 .type = DataType::f64});
