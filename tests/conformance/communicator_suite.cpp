@@ -104,11 +104,35 @@ void bf16_is_accumulated_in_f32(Communicator& comm) {
     }
 }
 
+template <class T>
+void expect_wrapping(Communicator& comm, ReduceOp op) {
+    constexpr T kLargest = std::numeric_limits<T>::max();
+    auto wanted = static_cast<std::uint64_t>(kLargest);
+    for (int rank = 1; rank < comm.size(); ++rank)
+        wanted = op == ReduceOp::sum ? wanted + static_cast<std::uint64_t>(kLargest)
+                                     : wanted * static_cast<std::uint64_t>(kLargest);
+    // As one, in vectors of every width, and where an algorithm for long buffers serves.
+    for (const std::size_t count : {std::size_t{1}, std::size_t{131}, std::size_t{40'001}}) {
+        std::vector<T> values(count, kLargest);
+        comm.all_reduce(std::span(values), op).wait();
+        for (const T value : values)
+            expect(value == static_cast<T>(wanted),
+                   fmt::format("{} of {} wraps", name_of(op), name_of(data_type_of<T>)));
+        values.assign(count, kLargest);
+        comm.reduce(values.data(), values.data(), count, data_type_of<T>, op, 0).wait();
+        expect(comm.rank() != 0 || values.back() == static_cast<T>(wanted), "so does reduce");
+    }
+}
+
 void integers_wrap(Communicator& comm) {
-    std::int32_t sum = std::numeric_limits<std::int32_t>::max();
-    comm.all_reduce(&sum, &sum, 1, i32, ReduceOp::sum).wait();
-    const auto wanted = static_cast<std::int32_t>(0x7fffffffu * static_cast<unsigned>(comm.size()));
-    expect(sum == wanted, "i32 sums wrap around");
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod}) {
+        expect_wrapping<std::int8_t>(comm, op);
+        expect_wrapping<std::uint8_t>(comm, op);
+        expect_wrapping<std::int32_t>(comm, op);
+        expect_wrapping<std::uint32_t>(comm, op);
+        expect_wrapping<std::int64_t>(comm, op);
+        expect_wrapping<std::uint64_t>(comm, op);
+    }
 }
 
 /// Different collectives at once in flight: what a slot held must be gone before it is used again.

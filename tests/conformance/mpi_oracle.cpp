@@ -56,7 +56,11 @@ RandomCall draw(Random& random, int size) {
     return call;
 }
 
-bool is_half(DataType type) { return type == DataType::bf16 || type == DataType::f16; }
+/// What MPI can sum as we do: it has no halves, and its sums of bytes may saturate.
+DataType wide_of(DataType type) {
+    if (type == DataType::bf16 || type == DataType::f16) return DataType::f32;
+    return type == DataType::i8 || type == DataType::u8 ? DataType::i32 : type;
+}
 
 std::vector<std::byte> with_inputs(const RandomCall& call, std::size_t count, int rank) {
     std::vector<std::byte> bytes(count * size_of(call.type));
@@ -73,10 +77,10 @@ std::vector<int> offsets_of(const std::vector<int>& counts) {
     return offsets;
 }
 
-/// MPI_Allreduce of `send`: avg as sum and division, halves as f32.
+/// MPI_Allreduce of `send`: avg as sum and division, in wide_of() the type.
 std::vector<std::byte> mpi_reduced(const RandomCall& call, const std::vector<std::byte>& send, int size) {
     const std::size_t count = send.size() / size_of(call.type);
-    const DataType wide = is_half(call.type) ? DataType::f32 : call.type;
+    const DataType wide = wide_of(call.type);
     std::vector<std::byte> in(count * size_of(wide)), out(in.size()), result(send.size());
     for (std::size_t i = 0; i < count; ++i) store(wide, in.data(), i, load(call.type, send.data(), i));
     const auto op = ReduceOp(call.op == ReduceOp::Kind::avg ? ReduceOp::Kind::sum : call.op);

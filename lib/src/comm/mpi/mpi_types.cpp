@@ -31,7 +31,8 @@ MPI_Op op_of(ReduceOp op, DataType type) {
     if (type == DataType::bf16 || type == DataType::f16) return MPI_OP_NULL;
     switch (op.kind()) {
         case ReduceOp::Kind::sum:
-            return MPI_SUM;
+            // Open MPI's vectorised sums of bytes saturate; ours wrap.
+            return type == DataType::i8 || type == DataType::u8 ? MPI_OP_NULL : MPI_SUM;
         case ReduceOp::Kind::prod:
             return MPI_PROD;
         case ReduceOp::Kind::min:

@@ -11,7 +11,8 @@ namespace autolaunch::mpi {
 
 /// bf16 and f16 are only ever moved, as numbers of 16 bits.
 MPI_Datatype type_of(DataType type);
-/// MPI_OP_NULL for what MPI cannot do by itself, or cannot do in `type`: halves, avg, pre_multiplied_sum.
+/// MPI_OP_NULL for what MPI cannot do by itself, or cannot do in `type`: halves, sums of bytes, avg,
+/// pre_multiplied_sum.
 MPI_Op op_of(ReduceOp op, DataType type);
 
 /// One piece of every rank's block: `count` items of `type`, and the next rank's `stride` elements further.
