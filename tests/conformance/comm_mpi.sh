@@ -49,8 +49,8 @@ usable 10 3 --pieces 1000 all    # elements a piece: buffers as long as INT_MAX 
 usable 1 3 --fixed-order every_type_and_operation
 usable 1 5 --fixed-order pairs_of_properties
 for ranks in 2 3 4 7; do usable 1 $ranks --fixed-order sums_are_pairwise; done
-usable 1 6 --backend shm+mpi --nodes 3 sums_are_pairwise
-usable 1 12 --backend shm+mpi --nodes 3 sums_are_pairwise
+for ranks in 6 12; do usable 1 $ranks --backend shm+mpi --nodes 3 --fixed-order sums_are_pairwise; done
+usable 1 8 --backend shm+mpi --nodes 2 --fixed-order sums_are_pairwise
 usable 10 3 --check-calls all
 usable 1 3 --thread-level 2 two_groups_on_two_queues    # MPI_THREAD_SERIALIZED
 usable 10 4 --backend shm+mpi --nodes 2 all

@@ -45,7 +45,8 @@ std::shared_ptr<CommunicatorBackend> make_backend(const BackendOptions& options)
         const int each = backend->size() / options.nodes;
         auto node = backend->split(backend->rank() / each, backend->rank());
         auto local = make_shm(*node, options.timeout);
-        backend = HierarchicalBackend::create(std::move(local), std::move(backend), {options.nodes, each, {}});
+        backend = HierarchicalBackend::create(std::move(local), std::move(backend), {options.nodes, each, {}},
+                                              options.fixed_order);
     }
     if (options.check_calls) backend = std::make_shared<ComparingBackend>(std::move(backend));
     return backend;

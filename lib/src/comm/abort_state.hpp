@@ -6,6 +6,7 @@
 #include <atomic>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 namespace autolaunch {
 
@@ -26,13 +27,20 @@ public:
         return reason_;
     }
     void throw_if_aborted() const {
-        if (aborted()) throw AbortedError("the communicator was aborted: " + reason());
+        if (aborted()) throw AbortedError(std::string(kPrefix) + reason());
+    }
+    /// What such an error says, without the words that all of them start with.
+    static std::string reason_in(const AbortedError& error) {
+        const std::string_view text = error.what();
+        return std::string(text.starts_with(kPrefix) ? text.substr(kPrefix.size()) : text);
     }
     CommunicatorStatus status() const noexcept {
         return aborted() ? CommunicatorStatus::aborted : CommunicatorStatus::ok;
     }
 
 private:
+    static constexpr std::string_view kPrefix = "the communicator was aborted: ";
+
     mutable std::mutex mutex_;
     std::string reason_;
     std::atomic<bool> aborted_{false};

@@ -59,7 +59,8 @@ struct CollectiveCall {
     BlockCounts recv_blocks = {};  ///< what all_to_all receives
     DataType type = DataType::u8;
     ReduceOp op = ReduceOp::sum;
-    int root = -1;  ///< root of reduce, broadcast, gather and scatter; peer of send and recv
+    int root = -1;                  ///< root of reduce, broadcast, gather and scatter; peer of send and recv
+    const char* step_of = nullptr;  ///< what the user called, where this is a step of it: for errors
 
     std::size_t element_bytes() const noexcept { return size_of(type); }
 };

@@ -91,7 +91,7 @@ std::shared_ptr<CommunicatorBackend> make_shm_mpi(Session& session, const Commun
     reason = fmt::format("{} nodes of {} ranks", plan.nodes, plan.ranks_per_node);
     auto local = make_shm(session, fmt::format("shm-of-node-{}", info.node_rank), info.local_rank,
                           info.local_world_size, wanted.timeout);
-    return HierarchicalBackend::create(std::move(local), std::move(world), plan);
+    return HierarchicalBackend::create(std::move(local), std::move(world), plan, wanted.fixed_order);
 }
 #else  // choose_backend() has refused
 std::shared_ptr<CommunicatorBackend> make_mpi(const RankInfo&, const CommunicatorOptions&) { return nullptr; }

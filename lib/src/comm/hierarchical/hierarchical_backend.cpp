@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <exception>
 #include <utility>
 
 namespace autolaunch {
@@ -24,20 +25,21 @@ bool is_message(const CollectiveCall& call) {
 
 std::shared_ptr<HierarchicalBackend> HierarchicalBackend::create(std::shared_ptr<CommunicatorBackend> local,
                                                                  std::shared_ptr<CommunicatorBackend> world,
-                                                                 const NodePlan& plan) {
+                                                                 const NodePlan& plan, bool fixed_order) {
     if (!plan.possible() || plan.ranks_per_node != local->size() || plan.nodes * plan.ranks_per_node != world->size())
         throw Error(ErrorCode::invalid_argument, "hierarchical backend: its parts do not fit each other");
     auto cross = world->split(local->rank(), world->rank());
-    return std::make_shared<HierarchicalBackend>(std::move(local), std::move(cross), std::move(world));
+    return std::make_shared<HierarchicalBackend>(std::move(local), std::move(cross), std::move(world), fixed_order);
 }
 
 HierarchicalBackend::HierarchicalBackend(std::shared_ptr<CommunicatorBackend> local,
                                          std::shared_ptr<CommunicatorBackend> cross,
-                                         std::shared_ptr<CommunicatorBackend> world)
+                                         std::shared_ptr<CommunicatorBackend> world, bool fixed_order)
     : local_(std::move(local)),
       cross_(std::move(cross)),
       world_(std::move(world)),
       name_(fmt::format("{}+{}", local_->name(), world_->name())),
+      fixed_order_(fixed_order),
       watcher_([this] { watch(); }) {}
 
 HierarchicalBackend::~HierarchicalBackend() {
@@ -47,6 +49,8 @@ HierarchicalBackend::~HierarchicalBackend() {
     }
     stopping_.notify_all();
     watcher_.join();
+    // Who has seen an abort may leave before the watcher sees it; its node is to learn the reason, not that it left.
+    end_with_world();
     if (abort_state_.aborted()) keep_until_exit(scratch_);
 }
 
@@ -57,9 +61,13 @@ void HierarchicalBackend::reserve_scratch(std::size_t bytes) {
 void HierarchicalBackend::watch() {
     std::unique_lock lock(watch_mutex_);
     while (!stopping_.wait_for(lock, kWatchEvery, [&] { return is_stopping_; })) {
-        if (abort_state_.aborted() || world_->status() == CommunicatorStatus::ok) continue;
-        end_all_parts(world_->abort_reason());
+        end_with_world();
     }
+}
+
+void HierarchicalBackend::end_with_world() {
+    if (abort_state_.aborted() || world_->status() == CommunicatorStatus::ok) return;
+    end_all_parts(world_->abort_reason());
 }
 
 Work HierarchicalBackend::start(const CollectiveCall& call, Stream) {
@@ -80,6 +88,7 @@ Work HierarchicalBackend::start_group(std::span<const CollectiveCall> calls, Str
 }
 
 void HierarchicalBackend::run(const CollectiveCall& call) {
+    calling_ = name_of(call.kind).data();
     switch (call.kind) {
         case CollectiveKind::all_reduce:
             return all_reduce(call);
@@ -131,13 +140,13 @@ std::shared_ptr<CommunicatorBackend> HierarchicalBackend::split(int color, int k
                       .blocks = BlockCounts::uniform(sizeof own, world->size()),
                       .type = DataType::u8},
                      {});
-        const NodePlan plan = plan_nodes(places, false);
+        const NodePlan plan = plan_nodes(places, fixed_order_);
         if (!plan.possible()) {
             result = std::move(world);
         } else if (plan.nodes == 1) {
             result = std::move(local);
         } else {
-            result = create(std::move(local), std::move(world), plan);
+            result = create(std::move(local), std::move(world), plan, fixed_order_);
         }
     });
     return result;
@@ -148,37 +157,62 @@ void HierarchicalBackend::guarded(const std::function<void()>& work) {
     try {
         work();
     } catch (const AbortedError& error) {
-        // The part's own words are about the part; the first reason that reached this rank stays.
+        // Whoever failed has told the world in the words of the whole group, before it ended the parts.
+        world_->status();
         const std::string reason = world_->abort_reason();
-        end_all_parts(reason.empty() ? error.what() : reason);
+        end_all_parts(reason.empty() ? AbortState::reason_in(error) : reason);
         abort_state_.throw_if_aborted();
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
         end_all_parts(error.what());
         throw;
     }
 }
 
+std::string HierarchicalBackend::ranks_text() const { return fmt::format("{} between nodes: ", calling_); }
+
 std::string HierarchicalBackend::node_text() const {
     const int first = node() * ranks_per_node();
-    return fmt::format("within node {}, whose rank 0 is rank {}: ", node(), first);
+    return fmt::format("{} within node {}, whose rank 0 is rank {}: ", calling_, node(), first);
 }
 
 std::string HierarchicalBackend::peers_text() const {
-    return fmt::format("between nodes, where rank N is rank N * {} + {}: ", ranks_per_node(), local_rank());
+    return fmt::format("{} between nodes, where rank N is rank N * {} + {}: ", calling_, ranks_per_node(),
+                       local_rank());
 }
 
-void HierarchicalBackend::within_node(const CollectiveCall& call) { step(*local_, node_text(), call); }
-void HierarchicalBackend::between_nodes(const CollectiveCall& call) { step(*cross_, peers_text(), call); }
+void HierarchicalBackend::within_node(CollectiveCall call) {
+    call.step_of = calling_;
+    named([&] { local_->start(call, {}); }, &HierarchicalBackend::node_text);
+}
 
-void HierarchicalBackend::step(CommunicatorBackend& part, const std::string& where, const CollectiveCall& call) {
+void HierarchicalBackend::between_nodes(CollectiveCall call) {
+    call.step_of = calling_;
+    named([&] { cross_->start(call, {}); }, &HierarchicalBackend::peers_text);
+}
+
+void HierarchicalBackend::between_nodes(std::span<CollectiveCall> messages) {
+    named([&] { run_messages(*cross_, messages); }, &HierarchicalBackend::peers_text);
+}
+
+void HierarchicalBackend::between_ranks(std::span<CollectiveCall> messages) {
+    named([&] { run_messages(*world_, messages); }, &HierarchicalBackend::ranks_text);
+}
+
+void HierarchicalBackend::run_messages(CommunicatorBackend& part, std::span<CollectiveCall> messages) {
+    for (CollectiveCall& message : messages) message.step_of = calling_;
+    part.start_group(messages, {});
+}
+
+template <class Step>
+void HierarchicalBackend::named(const Step& step, Where where) const {
     try {
-        part.start(call, {});
-    } catch (const AbortedError&) {
-        throw;
+        step();
+    } catch (const AbortedError& error) {
+        throw AbortedError((this->*where)() + AbortState::reason_in(error));
     } catch (const TimeoutError& error) {
-        throw TimeoutError(where + error.what(), error.hint());
+        throw TimeoutError((this->*where)() + error.what(), error.hint());
     } catch (const Error& error) {
-        throw Error(error.code(), where + error.what(), error.hint());
+        throw Error(error.code(), (this->*where)() + error.what(), error.hint());
     }
 }
 
@@ -188,9 +222,9 @@ void HierarchicalBackend::abort(const std::string& reason) {
 
 void HierarchicalBackend::end_all_parts(const std::string& reason) {
     if (!abort_state_.abort(reason)) return;
-    local_->abort(reason);
-    cross_->abort(reason);
     world_->abort(reason);
+    cross_->abort(reason);
+    local_->abort(reason);
 }
 
 CommunicatorStatus HierarchicalBackend::status() const {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,12 +30,12 @@ namespace autolaunch {
 class HierarchicalBackend final : public CommunicatorBackend {
 public:
     /// `local`: the ranks of this node, by local rank. `world`: all ranks, as `plan` has them; it must reduce in a
-    /// fixed order. Collective over `world`.
+    /// fixed order. `fixed_order`: so must the group and its parts. Collective over `world`.
     static std::shared_ptr<HierarchicalBackend> create(std::shared_ptr<CommunicatorBackend> local,
-                                                       std::shared_ptr<CommunicatorBackend> world,
-                                                       const NodePlan& plan);
+                                                       std::shared_ptr<CommunicatorBackend> world, const NodePlan& plan,
+                                                       bool fixed_order);
     HierarchicalBackend(std::shared_ptr<CommunicatorBackend> local, std::shared_ptr<CommunicatorBackend> cross,
-                        std::shared_ptr<CommunicatorBackend> world);
+                        std::shared_ptr<CommunicatorBackend> world, bool fixed_order);
     ~HierarchicalBackend() override;
 
     std::string_view name() const noexcept override { return name_; }
@@ -62,13 +63,20 @@ private:
 
     /// Runs `work`; what it throws aborts all parts.
     void guarded(const std::function<void()>& work);
-    /// One step in a part; errors say which ranks the part counts.
-    void within_node(const CollectiveCall& call);
-    void between_nodes(const CollectiveCall& call);
-    void step(CommunicatorBackend& part, const std::string& where, const CollectiveCall& call);
+    // One step in a part; errors say what was called and which ranks the part counts.
+    void within_node(CollectiveCall call);
+    void between_nodes(CollectiveCall call);
+    void between_nodes(std::span<CollectiveCall> messages);
+    void between_ranks(std::span<CollectiveCall> messages);
+    void run_messages(CommunicatorBackend& part, std::span<CollectiveCall> messages);
+    using Where = std::string (HierarchicalBackend::*)() const;
+    template <class Step>
+    void named(const Step& step, Where where) const;
     std::string node_text() const;
     std::string peers_text() const;
+    std::string ranks_text() const;
     void end_all_parts(const std::string& reason);
+    void end_with_world();
     void watch();
     void reserve_scratch(std::size_t bytes);
 
@@ -100,6 +108,8 @@ private:
     std::shared_ptr<CommunicatorBackend> cross_;
     std::shared_ptr<CommunicatorBackend> world_;
     std::string name_;
+    bool fixed_order_;
+    const char* calling_ = "";  // what the user called, for the errors of its steps
     AbortState abort_state_;
     std::shared_ptr<std::vector<std::byte>> scratch_ = std::make_shared<std::vector<std::byte>>();
 

@@ -104,7 +104,7 @@ void HierarchicalBackend::all_gather(const CollectiveCall& call) {
                             .type = call.type,
                             .root = previous});
     }
-    cross_->start_group(messages, {});
+    between_nodes(messages);
     for (int node = 0; node < nodes(); ++node) {
         within_node({.kind = CollectiveKind::all_gather,
                      .send = place(node),
@@ -140,7 +140,7 @@ void HierarchicalBackend::all_to_all(const CollectiveCall& call) {
                                 .type = call.type,
                                 .root = previous});
     }
-    world_->start_group(messages, {});
+    between_ranks(messages);
     within_node({.kind = CollectiveKind::all_to_all,
                  .send = from + segment_offset(call.blocks, node()) * bytes,
                  .recv = recv_bytes(call) + segment_offset(call.recv_blocks, node()) * bytes,

@@ -41,7 +41,7 @@ std::string MpiBackend::abort_reason() const { return group_->abort_reason(); }
 
 Work MpiBackend::start(const CollectiveCall& call, Stream) {
     group_->throw_if_aborted();
-    calling_ = name_of(call.kind).data();
+    calling_ = call.step_of != nullptr ? call.step_of : name_of(call.kind).data();
     const BufferExtents extents = extents_of(call, rank());
     if (!is_message(call) && (extents.send + extents.recv) * call.element_bytes() <= kBouncedBytes) {
         run_bounced(call, extents);
@@ -102,8 +102,11 @@ Work MpiBackend::start_group(std::span<const CollectiveCall> calls, Stream) {
     std::vector<CollectiveCall> messages;
     for (const CollectiveCall& call : calls)
         if (is_message(call)) messages.push_back(call);
-    calling_ = "a group of sends and receives";
-    if (!messages.empty()) send_and_receive(messages);
+    if (!messages.empty()) {
+        const char* step_of = messages.front().step_of;
+        calling_ = step_of != nullptr ? step_of : "a group of sends and receives";
+        send_and_receive(messages);
+    }
     for (const CollectiveCall& call : calls)
         if (!is_message(call)) start(call, {});
     return {};

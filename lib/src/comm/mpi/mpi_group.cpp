@@ -94,7 +94,8 @@ std::vector<MPI_Status> Group::run_all(const char* name, std::size_t count, std:
             check(start(requests.data()), name);
         }
         wait(requests, statuses, name);
-    } catch (...) {
+    } catch (const Error& error) {
+        abort(error.what());  // unless it is already
         withdraw(std::span(requests).first(receives));
         throw;
     }
@@ -118,10 +119,9 @@ void Group::wait(std::span<MPI_Request> requests, std::span<MPI_Status> statuses
     for (int tests = 1; !test(requests, statuses, name); ++tests) {
         if (tests % kTestsBetweenNotices == 0) throw_if_aborted();
         if (deadline.passed()) {
-            const std::string text =
-                fmt::format("rank {} waited {} s in {}", rank_, std::chrono::duration<double>(timeout_).count(), name);
-            abort(text);
-            throw TimeoutError(text, "a rank is stuck elsewhere or has not called the collective");
+            throw TimeoutError(
+                fmt::format("rank {} waited {} s in {}", rank_, std::chrono::duration<double>(timeout_).count(), name),
+                "a rank is stuck elsewhere or has not called the collective");
         }
         if (tests > kTestsBeforeYield) ::sched_yield();
     }
@@ -131,22 +131,16 @@ bool Group::test(std::span<MPI_Request> requests, std::span<MPI_Status> statuses
     const std::scoped_lock lock(mpi_mutex_);
     const auto turn = runtime_->serialize();
     int done = 0;
-    try {
-        if (requests.size() == 1) {
-            check(MPI_Test(requests.data(), &done, statuses.data()), name);
-        } else {
-            const int code = MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, statuses.data());
-            for (const MPI_Status& status : statuses) {  // one of them says what the code does not
-                if (code != MPI_ERR_IN_STATUS) break;
-                if (status.MPI_ERROR != MPI_ERR_PENDING) check(status.MPI_ERROR, name);
-            }
-            check(code, name);
-        }
-    } catch (const Error& error) {
-        abort_state_.abort(fmt::format("rank {}: {}", rank_, error.what()));
-        notify_peers();
-        throw;
+    if (requests.size() == 1) {
+        check(MPI_Test(requests.data(), &done, statuses.data()), name);
+        return done != 0;
     }
+    const int code = MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, statuses.data());
+    for (const MPI_Status& status : statuses) {  // one of them says what the code does not
+        if (code != MPI_ERR_IN_STATUS) break;
+        if (status.MPI_ERROR != MPI_ERR_PENDING) check(status.MPI_ERROR, name);
+    }
+    check(code, name);
     return done != 0;
 }
 
