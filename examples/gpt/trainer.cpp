@@ -22,20 +22,6 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-const char* name_of(al::fsdp::ShardingStrategy strategy) {
-    switch (strategy) {
-        case al::fsdp::ShardingStrategy::full_shard:
-            return "full_shard";
-        case al::fsdp::ShardingStrategy::shard_grad_op:
-            return "shard_grad_op";
-        case al::fsdp::ShardingStrategy::no_shard:
-            return "no_shard";
-        case al::fsdp::ShardingStrategy::hybrid_shard:
-            return "hybrid_shard";
-    }
-    return "";
-}
-
 al::fsdp::AdamWOptions optimizer_options(const TrainerConfig& config) {
     al::fsdp::AdamWOptions options;
     options.lr = config.optimizer.lr;
@@ -88,7 +74,7 @@ void Trainer::introduce() const {
                 config_.dataloader.path.c_str(), text_.file_count, text_.train.size(), text_.validation.size(),
                 entropy);
     std::printf("world size %d over %s, %s, threads per rank %d, %s kernels\n", world_.size(),
-                std::string(world_.backend()).c_str(), name_of(config_.sharding_strategy), pool_.size(),
+                std::string(world_.backend()).c_str(), name_of(config_.sharding_strategy).data(), pool_.size(),
                 vector_kernels<float>().instruction_set);
     std::fflush(stdout);
 }

@@ -6,7 +6,9 @@
 #include <autolaunch/comm/types.hpp>
 #include <autolaunch/error.hpp>
 #include <autolaunch/fsdp/adamw.hpp>
+#include <autolaunch/fsdp/memory_plan.hpp>
 #include <autolaunch/fsdp/shard_layout.hpp>
 #include <autolaunch/fsdp/sharded_model.hpp>
+#include <autolaunch/fsdp/sharding.hpp>
 #include <autolaunch/session.hpp>
 #include <autolaunch/store.hpp>

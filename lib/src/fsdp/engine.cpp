@@ -97,17 +97,15 @@ ScopedLabel::~ScopedLabel() { world_.set_label({before_.data(), before_bytes_});
 void require_supported(const ShardedModelOptions& options) {
     const bool strategy_ok =
         options.strategy == ShardingStrategy::full_shard || options.strategy == ShardingStrategy::no_shard;
-    if (!strategy_ok) {
-        const bool hybrid = options.strategy == ShardingStrategy::hybrid_shard;
-        throw Error(
-            ErrorCode::unsupported,
-            std::string("sharding strategy ") + (hybrid ? "hybrid_shard" : "shard_grad_op") + " is not supported",
-            "full_shard and no_shard are");
-    }
-    for (const DataType type : {options.precision.param, options.precision.reduce}) {
+    if (!strategy_ok)
+        throw Error(ErrorCode::unsupported,
+                    "sharding strategy " + std::string(name_of(options.strategy)) + " is not supported",
+                    "full_shard and no_shard are");
+    const Precision& precision = options.precision;
+    for (const DataType type : {precision.param, precision.reduce, precision.accumulate, precision.master}) {
         if (type != DataType::f32)
             throw Error(ErrorCode::unsupported, "precision " + std::string(name_of(type)) + " is not supported",
-                        "f32 is, for parameters and for the reduction");
+                        "f32 is, for parameters, gradients and masters");
     }
 }
 

@@ -3,6 +3,7 @@
 #include <autolaunch/error.hpp>
 #include <autolaunch/export.hpp>
 #include <autolaunch/fsdp/shard_layout.hpp>
+#include <autolaunch/fsdp/sharding.hpp>
 
 #include <functional>
 #include <memory>
@@ -15,20 +16,7 @@
 
 namespace autolaunch::fsdp {
 
-/// This build does full_shard and no_shard; the others throw Error{unsupported}.
-enum class ShardingStrategy {
-    full_shard,     ///< parameters, gradients and optimizer state are sharded (ZeRO-3)
-    shard_grad_op,  ///< gradients and optimizer state are sharded (ZeRO-2)
-    no_shard,       ///< everything is replicated, gradients are all-reduced (DDP)
-    hybrid_shard,   ///< full_shard within a group, replicated between groups
-};
-
-/// This build does f32; anything else throws Error{unsupported}.
-struct Precision {
-    DataType param = DataType::f32;   ///< what unshard() gathers
-    DataType reduce = DataType::f32;  ///< what reduce_grads() sums in
-};
-
+/// This build does full_shard and no_shard in f32; anything else throws Error{unsupported}.
 struct ShardedModelOptions {
     ShardingStrategy strategy = ShardingStrategy::full_shard;
     Precision precision;
