@@ -31,7 +31,7 @@ std::string_view name_of(CollectiveKind kind) noexcept;
 /// How many elements each rank's block has, where a buffer holds a block of every rank in rank order.
 class AUTOLAUNCH_API BlockCounts {
 public:
-    BlockCounts() = default;
+    BlockCounts() noexcept {}  // not constexpr: see call_of() in communicator.cpp
     static BlockCounts uniform(std::size_t each, int ranks) noexcept;
     static BlockCounts ragged(std::span<const std::size_t> counts);
 

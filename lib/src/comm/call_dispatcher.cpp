@@ -29,22 +29,21 @@ void run_recorded(const FlightRing& ring, End end, Run run) {
 
 }  // namespace
 
-Work CallDispatcher::submit(CollectiveCall call, Stream stream) {
+Work CallDispatcher::submit(const CollectiveCall& call, Stream stream) {
     if (grouping_) {
         if (stream.is_given()) group_stream_ = stream;
-        group_.push_back(std::move(call));
+        group_.push_back(call);
         return {};
     }
-    const DeviceType device = backend_->device_type();
-    const FlightCall recorded = flight_call(call, device);
+    const FlightCall recorded = flight_call(call, device_);
     if (CpuQueue* queue = queue_of(stream)) {
         return enqueue(*queue, {ring_->enqueue(recorded, false)},
-                       [call = std::move(call)](CommunicatorBackend& backend) { backend.start(call, {}); });
+                       [call](CommunicatorBackend& backend) { backend.start(call, {}); });
     }
     FlightRing::Entry entry = begin(recorded);
     try {
         Work work = backend_->start(call, stream);
-        if (returns_early(device, stream) && ring_->records()) return record_end(std::move(work), ring_, {entry});
+        if (returns_early(device_, stream) && ring_->records()) return record_end(std::move(work), ring_, {entry});
         ring_->end(entry, false);
         return work;
     } catch (...) {
@@ -93,10 +92,9 @@ Work CallDispatcher::group_end(Stream stream) {
     if (!stream.is_given()) stream = group_stream_;
     std::vector<CollectiveCall> calls = std::exchange(group_, {});
     if (calls.empty()) return {};
-    const DeviceType device = backend_->device_type();
     Entries entries;
     entries.reserve(calls.size());
-    for (const CollectiveCall& call : calls) entries.push_back(ring_->enqueue(flight_call(call, device), false));
+    for (const CollectiveCall& call : calls) entries.push_back(ring_->enqueue(flight_call(call, device_), false));
     if (CpuQueue* queue = queue_of(stream)) {
         return enqueue(*queue, std::move(entries),
                        [calls = std::move(calls)](CommunicatorBackend& backend) { backend.start_group(calls, {}); });
@@ -105,7 +103,7 @@ Work CallDispatcher::group_end(Stream stream) {
         drain();
         for (auto& entry : entries) ring_->start(entry);
         Work work = backend_->start_group(calls, stream);
-        if (returns_early(device, stream) && ring_->records())
+        if (returns_early(device_, stream) && ring_->records())
             return record_end(std::move(work), ring_, std::move(entries));
         for (auto& entry : entries) ring_->end(entry, false);
         return work;

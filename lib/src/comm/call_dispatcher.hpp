@@ -21,9 +21,19 @@ namespace autolaunch {
 class CallDispatcher {
 public:
     explicit CallDispatcher(std::shared_ptr<CommunicatorBackend> backend, FlightRing ring = {})
-        : backend_(std::move(backend)), ring_(std::make_shared<FlightRing>(std::move(ring))) {}
+        : backend_(std::move(backend)),
+          device_(backend_->device_type()),
+          rank_(backend_->rank()),
+          size_(backend_->size()),
+          ring_(std::make_shared<FlightRing>(std::move(ring))) {}
 
-    Work submit(CollectiveCall call, Stream stream);
+    // The backend's own answers, without a virtual call.
+    DeviceType device_type() const noexcept { return device_; }
+    int rank() const noexcept { return rank_; }
+    int size() const noexcept { return size_; }
+
+    /// Copies the call when it is not run at once.
+    Work submit(const CollectiveCall& call, Stream stream);
     void barrier();
     void group_start();
     Work group_end(Stream stream);
@@ -57,6 +67,9 @@ private:
     Work enqueue(CpuQueue& queue, Entries entries, std::function<void(CommunicatorBackend&)> start);
 
     std::shared_ptr<CommunicatorBackend> backend_;
+    DeviceType device_;
+    int rank_;
+    int size_;
     std::shared_ptr<FlightRing> ring_;
     std::shared_ptr<QueuedWork> last_;  // the newest queued call
     int parts_ = 0;

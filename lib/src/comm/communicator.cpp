@@ -13,6 +13,17 @@
 namespace autolaunch {
 namespace {
 
+// Field by field: an aggregate of this size is cleared as a whole by instructions that take a tenth of a small call.
+CollectiveCall call_of(CollectiveKind kind, const void* send, void* recv, DataType type, int root = -1) {
+    CollectiveCall call;
+    call.kind = kind;
+    call.send = send;
+    call.recv = recv;
+    call.type = type;
+    call.root = root;
+    return call;
+}
+
 BlockCounts ragged(CollectiveKind kind, std::span<const std::size_t> counts, int size) {
     checks::counts(kind, counts, size);
     return BlockCounts::ragged(counts);
@@ -30,150 +41,120 @@ Communicator::Communicator(std::shared_ptr<CommunicatorBackend> backend, std::sh
     dispatcher_ = std::make_shared<CallDispatcher>(backend_, std::move(ring));
 }
 
-int Communicator::rank() const noexcept { return backend_->rank(); }
-int Communicator::size() const noexcept { return backend_->size(); }
+int Communicator::rank() const noexcept { return dispatcher_->rank(); }
+int Communicator::size() const noexcept { return dispatcher_->size(); }
 std::string_view Communicator::backend() const noexcept { return backend_->name(); }
 
-Work Communicator::submit(CollectiveCall&& call, Stream stream) {
+Work Communicator::submit(const CollectiveCall& call, Stream stream) {
     checks::call(call, rank(), size());
-    checks::stream(name_of(call.kind), stream, backend_->device_type(), backend());
-    return dispatcher_->submit(std::move(call), stream);
+    if (stream.is_given()) checks::stream(name_of(call.kind), stream, dispatcher_->device_type(), backend());
+    return dispatcher_->submit(call, stream);
 }
 
 Work Communicator::all_reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op,
                               Stream stream) {
-    return submit(
-        {.kind = CollectiveKind::all_reduce, .send = send, .recv = recv, .count = count, .type = type, .op = op},
-        stream);
+    CollectiveCall call = call_of(CollectiveKind::all_reduce, send, recv, type);
+    call.count = count;
+    call.op = op;
+    return submit(call, stream);
 }
 
 Work Communicator::reduce(const void* send, void* recv, std::size_t count, DataType type, ReduceOp op, int root,
                           Stream stream) {
-    return submit({.kind = CollectiveKind::reduce,
-                   .send = send,
-                   .recv = recv,
-                   .count = count,
-                   .type = type,
-                   .op = op,
-                   .root = root},
-                  stream);
+    CollectiveCall call = call_of(CollectiveKind::reduce, send, recv, type, root);
+    call.count = count;
+    call.op = op;
+    return submit(call, stream);
 }
 
 Work Communicator::broadcast(void* buffer, std::size_t count, DataType type, int root, Stream stream) {
-    return submit({.kind = CollectiveKind::broadcast, .recv = buffer, .count = count, .type = type, .root = root},
-                  stream);
+    CollectiveCall call = call_of(CollectiveKind::broadcast, nullptr, buffer, type, root);
+    call.count = count;
+    return submit(call, stream);
 }
 
 Work Communicator::all_gather(const void* send, void* recv, std::size_t send_count, DataType type, Stream stream) {
-    return submit({.kind = CollectiveKind::all_gather,
-                   .send = send,
-                   .recv = recv,
-                   .blocks = BlockCounts::uniform(send_count, size()),
-                   .type = type},
-                  stream);
+    CollectiveCall call = call_of(CollectiveKind::all_gather, send, recv, type);
+    call.blocks = BlockCounts::uniform(send_count, size());
+    return submit(call, stream);
 }
 
 Work Communicator::all_gather_v(const void* send, void* recv, std::span<const std::size_t> counts, DataType type,
                                 Stream stream) {
-    constexpr auto kKind = CollectiveKind::all_gather;
-    return submit({.kind = kKind, .send = send, .recv = recv, .blocks = ragged(kKind, counts, size()), .type = type},
-                  stream);
+    CollectiveCall call = call_of(CollectiveKind::all_gather, send, recv, type);
+    call.blocks = ragged(call.kind, counts, size());
+    return submit(call, stream);
 }
 
 Work Communicator::reduce_scatter(const void* send, void* recv, std::size_t recv_count, DataType type, ReduceOp op,
                                   Stream stream) {
-    return submit({.kind = CollectiveKind::reduce_scatter,
-                   .send = send,
-                   .recv = recv,
-                   .blocks = BlockCounts::uniform(recv_count, size()),
-                   .type = type,
-                   .op = op},
-                  stream);
+    CollectiveCall call = call_of(CollectiveKind::reduce_scatter, send, recv, type);
+    call.blocks = BlockCounts::uniform(recv_count, size());
+    call.op = op;
+    return submit(call, stream);
 }
 
 Work Communicator::reduce_scatter_v(const void* send, void* recv, std::span<const std::size_t> counts, DataType type,
                                     ReduceOp op, Stream stream) {
-    constexpr auto kKind = CollectiveKind::reduce_scatter;
-    return submit(
-        {.kind = kKind, .send = send, .recv = recv, .blocks = ragged(kKind, counts, size()), .type = type, .op = op},
-        stream);
+    CollectiveCall call = call_of(CollectiveKind::reduce_scatter, send, recv, type);
+    call.blocks = ragged(call.kind, counts, size());
+    call.op = op;
+    return submit(call, stream);
 }
 
 Work Communicator::all_to_all(const void* send, void* recv, std::size_t count_per_rank, DataType type, Stream stream) {
-    const auto blocks = BlockCounts::uniform(count_per_rank, size());
-    return submit({.kind = CollectiveKind::all_to_all,
-                   .send = send,
-                   .recv = recv,
-                   .blocks = blocks,
-                   .recv_blocks = blocks,
-                   .type = type},
-                  stream);
+    CollectiveCall call = call_of(CollectiveKind::all_to_all, send, recv, type);
+    call.blocks = BlockCounts::uniform(count_per_rank, size());
+    call.recv_blocks = call.blocks;
+    return submit(call, stream);
 }
 
 Work Communicator::all_to_all_v(const void* send, std::span<const std::size_t> send_counts, void* recv,
                                 std::span<const std::size_t> recv_counts, DataType type, Stream stream) {
-    constexpr auto kKind = CollectiveKind::all_to_all;
-    return submit({.kind = kKind,
-                   .send = send,
-                   .recv = recv,
-                   .blocks = ragged(kKind, send_counts, size()),
-                   .recv_blocks = ragged(kKind, recv_counts, size()),
-                   .type = type},
-                  stream);
+    CollectiveCall call = call_of(CollectiveKind::all_to_all, send, recv, type);
+    call.blocks = ragged(call.kind, send_counts, size());
+    call.recv_blocks = ragged(call.kind, recv_counts, size());
+    return submit(call, stream);
 }
 
 Work Communicator::gather(const void* send, void* recv, std::size_t send_count, DataType type, int root,
                           Stream stream) {
-    return submit({.kind = CollectiveKind::gather,
-                   .send = send,
-                   .recv = recv,
-                   .blocks = BlockCounts::uniform(send_count, size()),
-                   .type = type,
-                   .root = root},
-                  stream);
+    CollectiveCall call = call_of(CollectiveKind::gather, send, recv, type, root);
+    call.blocks = BlockCounts::uniform(send_count, size());
+    return submit(call, stream);
 }
 
 Work Communicator::gather_v(const void* send, void* recv, std::span<const std::size_t> counts, DataType type, int root,
                             Stream stream) {
-    constexpr auto kKind = CollectiveKind::gather;
-    return submit({.kind = kKind,
-                   .send = send,
-                   .recv = recv,
-                   .blocks = ragged(kKind, counts, size()),
-                   .type = type,
-                   .root = root},
-                  stream);
+    CollectiveCall call = call_of(CollectiveKind::gather, send, recv, type, root);
+    call.blocks = ragged(call.kind, counts, size());
+    return submit(call, stream);
 }
 
 Work Communicator::scatter(const void* send, void* recv, std::size_t recv_count, DataType type, int root,
                            Stream stream) {
-    return submit({.kind = CollectiveKind::scatter,
-                   .send = send,
-                   .recv = recv,
-                   .blocks = BlockCounts::uniform(recv_count, size()),
-                   .type = type,
-                   .root = root},
-                  stream);
+    CollectiveCall call = call_of(CollectiveKind::scatter, send, recv, type, root);
+    call.blocks = BlockCounts::uniform(recv_count, size());
+    return submit(call, stream);
 }
 
 Work Communicator::scatter_v(const void* send, void* recv, std::span<const std::size_t> counts, DataType type, int root,
                              Stream stream) {
-    constexpr auto kKind = CollectiveKind::scatter;
-    return submit({.kind = kKind,
-                   .send = send,
-                   .recv = recv,
-                   .blocks = ragged(kKind, counts, size()),
-                   .type = type,
-                   .root = root},
-                  stream);
+    CollectiveCall call = call_of(CollectiveKind::scatter, send, recv, type, root);
+    call.blocks = ragged(call.kind, counts, size());
+    return submit(call, stream);
 }
 
 Work Communicator::send(const void* buffer, std::size_t count, DataType type, int peer, Stream stream) {
-    return submit({.kind = CollectiveKind::send, .send = buffer, .count = count, .type = type, .root = peer}, stream);
+    CollectiveCall call = call_of(CollectiveKind::send, buffer, nullptr, type, peer);
+    call.count = count;
+    return submit(call, stream);
 }
 
 Work Communicator::recv(void* buffer, std::size_t count, DataType type, int peer, Stream stream) {
-    return submit({.kind = CollectiveKind::recv, .recv = buffer, .count = count, .type = type, .root = peer}, stream);
+    CollectiveCall call = call_of(CollectiveKind::recv, nullptr, buffer, type, peer);
+    call.count = count;
+    return submit(call, stream);
 }
 
 void Communicator::set_label(std::string_view label) noexcept { dispatcher_->set_label(label); }

@@ -185,7 +185,7 @@ public:
 private:
     Communicator(std::shared_ptr<CommunicatorBackend> backend, std::shared_ptr<FlightRecorder> recorder,
                  const std::string& name);
-    Work submit(CollectiveCall&& call, Stream stream);
+    Work submit(const CollectiveCall& call, Stream stream);
 
     std::shared_ptr<CommunicatorBackend> backend_;
     std::shared_ptr<CallDispatcher> dispatcher_;

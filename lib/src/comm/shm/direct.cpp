@@ -210,8 +210,7 @@ bool all_direct(Pieces& pieces, const Collective& collective) {
 
 }  // namespace
 
-bool asks_for_direct(const CollectiveCall& call, const Allocations& allocations) noexcept {
-    if (allocations.unused()) return false;
+bool asks_for_direct(const CollectiveCall& call) noexcept {
     // An all_to_all's size differs between ranks.
     return call.kind == CollectiveKind::all_to_all || bytes_of(call) > kDirectBytes;
 }

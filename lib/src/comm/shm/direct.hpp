@@ -5,9 +5,9 @@
 
 namespace autolaunch::shm {
 
-/// Whether ranks ask each other for the direct way before such a call. The same answer on all ranks: the ask takes one
-/// piece of its own, and small calls are quicker without.
-bool asks_for_direct(const CollectiveCall& call, const Allocations& allocations) noexcept;
+/// Whether ranks ask each other for the direct way before such a call, once something was allocated. The same answer on
+/// all ranks: the ask takes one piece of its own, and small calls are quicker without.
+bool asks_for_direct(const CollectiveCall& call) noexcept;
 
 /// Runs the call when every rank's buffers are where the others need them, in memory from allocate(): no other will
 /// do, not even between threads, since a rank that fails may free it while the others still use it. The ranks meet

@@ -88,11 +88,6 @@ void Peers::gather() {
     }
 }
 
-Operation Peers::begin(std::string_view name) {
-    throw_if_aborted();
-    return {name};
-}
-
 Deadline& Peers::deadline_of(const Operation& operation) const {
     if (!operation.deadline) operation.deadline = Deadline::after(timeout_);
     return *operation.deadline;
@@ -233,10 +228,6 @@ void Peers::abort_for(ErrorCode code, const std::string& text) {
         header.abort_phase.store(std::uint32_t(AbortPhase::written), std::memory_order_release);
     }
     wake_all();
-}
-
-bool Peers::aborted() const noexcept {
-    return segment_.header().abort_phase.load(std::memory_order_acquire) != std::uint32_t(AbortPhase::none);
 }
 
 void Peers::throw_if_aborted() {

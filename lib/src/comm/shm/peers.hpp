@@ -44,7 +44,10 @@ public:
     /// Says that this rank is here and waits until all are.
     void gather();
 
-    Operation begin(std::string_view name);
+    Operation begin(std::string_view name) {
+        if (aborted()) throw_if_aborted();
+        return {name};
+    }
     /// Waits until ready(), which peer makes true. Ready is asked again and again, and must be cheap.
     template <class Ready>
     void wait(int peer, const Operation& operation, const Ready& ready) {
@@ -71,7 +74,9 @@ public:
     /// Aborts the group for `error`, which the caller then throws.
     void abort_for(ErrorCode code, const std::string& text);
     void abort(const std::string& reason);
-    bool aborted() const noexcept;
+    bool aborted() const noexcept {
+        return segment_.header().abort_phase.load(std::memory_order_acquire) != std::uint32_t(AbortPhase::none);
+    }
     /// Whether `peer`'s process ended, or gave up its communicator.
     bool gone(int peer);
     /// The first time, a lost peer or a mismatch is thrown as what it is; from then on, and else, AbortedError.

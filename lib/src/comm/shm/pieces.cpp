@@ -56,8 +56,27 @@ bool reduces(CollectiveKind kind) {
            kind == CollectiveKind::reduce_scatter;
 }
 
-Descriptor descriptor_of(const CollectiveCall& call, Kind kind, int size) {
-    Descriptor descriptor;
+std::string_view name_of(Kind kind) {
+    switch (kind) {
+        case Kind::split:
+            return "split";
+        case Kind::allocate:
+            return "allocate";
+        case Kind::barrier:
+            return "barrier";
+    }
+    return autolaunch::name_of(static_cast<CollectiveKind>(kind));
+}
+
+// What is equal on all ranks. It does not wait for the digest of the calls before.
+std::uint64_t digest_of(const Descriptor& call) {
+    const std::uint64_t what = std::uint64_t(call.kind) | std::uint64_t(call.type) << 8 | std::uint64_t(call.op) << 16;
+    const std::uint64_t root = static_cast<std::uint32_t>(call.root);
+    const bool counts_differ = call.kind == kind_of(CollectiveKind::all_to_all);
+    return (what | root << 32) ^ (counts_differ ? 0 : mix(call.count, call.counts));
+}
+
+void fill(Descriptor& descriptor, const CollectiveCall& call, Kind kind, int size) {
     const bool blocks = has_blocks(call.kind);
     descriptor.count = !blocks ? call.count : call.blocks.is_uniform() ? call.blocks.each() : call.blocks.total();
     if (blocks) descriptor.counts = digest_of(call.blocks, size);
@@ -66,13 +85,10 @@ Descriptor descriptor_of(const CollectiveCall& call, Kind kind, int size) {
     descriptor.type = call.type;
     if (reduces(call.kind)) descriptor.op = call.op.kind();
     descriptor.factor = call.op.factor();
-    return descriptor;
 }
 
 std::string describe_call(const Descriptor& call) {
-    if (call.kind == Kind::barrier) return "barrier";
-    if (call.kind == Kind::split) return "split";
-    if (call.kind == Kind::allocate) return "allocate";
+    if (call.kind >= Kind::barrier) return std::string(name_of(call.kind));
     const auto kind = static_cast<CollectiveKind>(call.kind);
     if (call.counts != 0) {
         std::string text = fmt::format("{} of ragged blocks, together {} elements of {}", name_of(kind), call.count,
@@ -104,18 +120,13 @@ Pieces::Pieces(const Segment& segment, Peers& peers, int rank, int size)
       factors_(static_cast<std::size_t>(size)) {}
 
 Collective Pieces::begin(const CollectiveCall& call, Kind kind) {
-    const Operation operation = peers_.begin(kind == Kind::split      ? "split"
-                                             : kind == Kind::allocate ? "allocate"
-                                             : kind == Kind::barrier  ? "barrier"
-                                                                      : name_of(call.kind));
-    Descriptor descriptor = descriptor_of(call, kind, size_);
+    Collective collective{call, peers_.begin(name_of(kind)), {}, next_piece_};
+    Descriptor& descriptor = collective.descriptor;
+    fill(descriptor, call, kind, size_);
     if (call.kind == CollectiveKind::all_to_all) descriptor.longest = longest_block(call, rank_, size_);
-    const auto what = std::uint64_t(kind) | std::uint64_t(call.type) << 8 | std::uint64_t(descriptor.op) << 16 |
-                      std::uint64_t(static_cast<std::uint32_t>(call.root)) << 32;
-    digest_ = mix(digest_, what);
-    if (call.kind != CollectiveKind::all_to_all) digest_ = mix(mix(digest_, descriptor.count), descriptor.counts);
+    digest_ = mix(digest_, digest_of(descriptor));
     factors_[static_cast<std::size_t>(rank_)] = descriptor.factor;
-    return {call, operation, descriptor, next_piece_};
+    return collective;
 }
 
 // The entry and the slot are free when all others are done with the piece that was in them.

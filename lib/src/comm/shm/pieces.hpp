@@ -42,7 +42,10 @@ public:
     int rank() const noexcept { return rank_; }
     int size() const noexcept { return size_; }
     /// The others in an order in which no rank is asked by all at once: neighbour(1), neighbour(2), …
-    int neighbour(int distance) const noexcept { return (rank_ + distance) % size_; }
+    int neighbour(int distance) const noexcept {
+        const int next = rank_ + distance;  // distance < size_; and a division takes as long as a cached read
+        return next < size_ ? next : next - size_;
+    }
 
     /// `kind` is the call's own, or what the call is a part of.
     Collective begin(const CollectiveCall& call, Kind kind);

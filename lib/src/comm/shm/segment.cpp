@@ -28,15 +28,6 @@ Segment Segment::attach(const std::string& address, int size) {
                 "rank 0 went away and its process number was reused, or the ranks run different releases");
 }
 
-RankState& Segment::rank_state(int rank) const noexcept {
-    return reinterpret_cast<RankState*>(mapping_.data() + layout_.rank_states())[rank];
-}
-
-Entry& Segment::entry(int rank, std::uint64_t piece) const noexcept {
-    const std::size_t index = static_cast<std::size_t>(rank) * kEntries + piece % kEntries;
-    return reinterpret_cast<Entry*>(mapping_.data() + layout_.entries())[index];
-}
-
 ShrinkCell& Segment::shrink_cell(int rank) const noexcept {
     return reinterpret_cast<ShrinkCell*>(mapping_.data() + layout_.shrink_cells())[rank];
 }
@@ -44,10 +35,6 @@ ShrinkCell& Segment::shrink_cell(int rank) const noexcept {
 Channel& Segment::channel(int from, int to) const noexcept {
     const std::size_t index = static_cast<std::size_t>(from) * layout_.size + static_cast<std::size_t>(to);
     return reinterpret_cast<Channel*>(mapping_.data() + layout_.channels())[index];
-}
-
-std::byte* Segment::slot(int rank, std::uint64_t piece) const noexcept {
-    return mapping_.data() + layout_.slots() + (static_cast<std::size_t>(rank) * kSlots + piece % kSlots) * kSlotBytes;
 }
 
 void Segment::take_slots(int rank) const noexcept {

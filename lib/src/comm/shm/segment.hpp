@@ -24,11 +24,19 @@ public:
     void close_to_newcomers() noexcept { mapping_.close_to_newcomers(); }
 
     Header& header() const noexcept { return *reinterpret_cast<Header*>(mapping_.data()); }
-    RankState& rank_state(int rank) const noexcept;
-    Entry& entry(int rank, std::uint64_t piece) const noexcept;
+    RankState& rank_state(int rank) const noexcept {
+        return reinterpret_cast<RankState*>(mapping_.data() + layout_.rank_states())[rank];
+    }
+    Entry& entry(int rank, std::uint64_t piece) const noexcept {
+        const std::size_t index = static_cast<std::size_t>(rank) * kEntries + piece % kEntries;
+        return reinterpret_cast<Entry*>(mapping_.data() + layout_.entries())[index];
+    }
     ShrinkCell& shrink_cell(int rank) const noexcept;
     Channel& channel(int from, int to) const noexcept;
-    std::byte* slot(int rank, std::uint64_t piece) const noexcept;
+    std::byte* slot(int rank, std::uint64_t piece) const noexcept {
+        return mapping_.data() + layout_.slots() +
+               (static_cast<std::size_t>(rank) * kSlots + piece % kSlots) * kSlotBytes;
+    }
     /// Takes the memory of a rank's slots, which that rank does. Where there is none, the first access fails.
     void take_slots(int rank) const noexcept;
     std::byte* channel_chunk(int from, int to, std::uint64_t chunk) const noexcept;

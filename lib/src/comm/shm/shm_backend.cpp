@@ -65,7 +65,8 @@ void ShmBackend::run(const CollectiveCall& call) {
     }
     allocations_.sweep();
     shm::Collective collective = pieces_.begin(call);
-    if (shm::asks_for_direct(call, allocations_) && shm::run_direct(pieces_, collective, allocations_)) return;
+    if (!allocations_.unused() && shm::asks_for_direct(call) && shm::run_direct(pieces_, collective, allocations_))
+        return;
     switch (call.kind) {
         case CollectiveKind::all_reduce:
         case CollectiveKind::reduce:
