@@ -267,7 +267,7 @@ constexpr Case kCases[] = {
     {"bf16_is_accumulated_in_f32", 1, false, Needs::nothing, kPlenty, bf16_is_accumulated_in_f32},
     {"integers_wrap", 1, false, Needs::nothing, kPlenty, integers_wrap},
     {"mixed_collectives", 1, false, Needs::nothing, kPlenty, mixed_collectives},
-    {"two_groups_on_two_queues", 1, false, Needs::nothing, kPlenty, two_groups_on_two_queues},
+    {"two_groups_on_two_queues", 1, false, Needs::cpu_queues, kPlenty, two_groups_on_two_queues},
     {"split_by_parity", 1, false, Needs::nothing, kPlenty, split_by_parity},
     {"split_without_color", 2, false, Needs::nothing, kPlenty, split_without_color},
     {"arguments_are_checked", 1, false, Needs::nothing, kPlenty, arguments_are_checked},

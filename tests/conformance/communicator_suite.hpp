@@ -12,6 +12,7 @@ namespace autolaunch::conformance {
 /// What a case asks of the backend beyond collectives that work.
 enum class Needs {
     nothing,
+    cpu_queues,          ///< calls may be put on a CpuQueue
     fixed_order,         ///< reductions are pairwise over the ranks
     mismatch_detection,  ///< ranks that call different collectives are told so
     loss_detection,      ///< a killed rank is noticed; the case kills the last rank

@@ -229,7 +229,8 @@ void ShapeRunner::start_ring(const Shape& shape, const Buffers& buffers, Stream 
 
 void ShapeRunner::call(const Shape& shape, const Blocks& blocks, const Buffers& buffers) {
     constexpr auto kPatience = std::chrono::seconds(100);
-    const Stream stream = shape.way == Way::queue ? queue_.stream() : Stream();
+    const bool queued = shape.way == Way::queue && comm_.backend() != "nccl";  // which has streams instead
+    const Stream stream = queued ? queue_.stream() : Stream();
     if (shape.way != Way::group && shape.kind != Kind::send) {
         Work work = start(shape, blocks, buffers, stream);
         expect(work.wait_for(kPatience), "the call is over in time");

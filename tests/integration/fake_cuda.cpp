@@ -22,10 +22,12 @@ using MakeWork = std::function<std::function<void()>()>;
 
 struct CUgraph_st {
     std::vector<MakeWork> nodes;
+    std::vector<void*> memory;
 };
 
 struct CUgraphExec_st {
     std::vector<MakeWork> nodes;
+    std::vector<void*> memory;  // of allocations that are nodes: they have an address of their own for the graph's life
 };
 
 struct CUstream_st {
@@ -222,7 +224,7 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
 }
 CUresult cuGraphInstantiateWithFlags(CUgraphExec* launchable, CUgraph graph, unsigned long long) {
     NEEDS_CONTEXT;
-    *launchable = new CUgraphExec_st{graph->nodes};
+    *launchable = new CUgraphExec_st{graph->nodes, graph->memory};
     return CUDA_SUCCESS;
 }
 CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
@@ -231,6 +233,7 @@ CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
     return CUDA_SUCCESS;
 }
 CUresult cuGraphExecDestroy(CUgraphExec graph) {
+    for (void* block : graph->memory) fake_gpu::release(block);
     delete graph;
     return CUDA_SUCCESS;
 }
@@ -270,9 +273,15 @@ CUresult cuMemFree(CUdeviceptr pointer) {
     fake_gpu::release(reinterpret_cast<void*>(pointer));
     return CUDA_SUCCESS;
 }
-CUresult cuMemAllocAsync(CUdeviceptr* pointer, size_t bytes, CUstream) { return cuMemAlloc(pointer, bytes); }
+CUresult cuMemAllocAsync(CUdeviceptr* pointer, size_t bytes, CUstream stream) {
+    const CUresult result = cuMemAlloc(pointer, bytes);
+    if (result == CUDA_SUCCESS && stream != nullptr && stream->graph)
+        stream->graph->memory.push_back(reinterpret_cast<void*>(*pointer));
+    return result;
+}
 CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
     NEEDS_CONTEXT;
+    if (stream != nullptr && stream->graph) return CUDA_SUCCESS;  // a node; see CUgraphExec_st
     fake_gpu::put_on(stream, [pointer] { fake_gpu::release(reinterpret_cast<void*>(pointer)); });
     return CUDA_SUCCESS;
 }
