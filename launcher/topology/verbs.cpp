@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <type_traits>
 
 namespace autolaunch::launcher {
 namespace {
@@ -45,8 +46,14 @@ bool find_all(void* library, Functions& verbs) {
            find(library, "ibv_alloc_pd", verbs.alloc_pd) && find(library, "ibv_dealloc_pd", verbs.dealloc_pd);
 }
 
-// IBV_MTU_256 is 1, and each next one twice as much.
-int mtu_bytes(ibv_mtu mtu) { return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128 << mtu : 0; }
+// IBV_MTU_256 is 1, and each next one twice as much. A driver may write a number that the enumeration has not, which
+// only its bytes may be asked for.
+int mtu_bytes(const ibv_mtu& mtu) {
+    std::underlying_type_t<ibv_mtu> number;
+    static_assert(sizeof number == sizeof mtu);
+    std::memcpy(&number, &mtu, sizeof number);
+    return number >= IBV_MTU_256 && number <= IBV_MTU_4096 ? 128 << number : 0;
+}
 
 std::vector<VerbsDevice::Port> read_ports(const Functions& verbs, ibv_context* context) {
     std::vector<VerbsDevice::Port> ports;

@@ -18,6 +18,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace autolaunch;
@@ -29,7 +30,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-bool has_children() { return ::waitpid(-1, nullptr, WNOHANG) == 0; }
+/// A process that was killed may take a moment to go.
+bool has_children() {
+    for (int i = 0; i < 500; ++i) {
+        if (::waitpid(-1, nullptr, WNOHANG) != 0) return false;
+        std::this_thread::sleep_for(10ms);
+    }
+    return true;
+}
 
 const Finding* finding_of(const NodeReport& report, const std::string& check) {
     for (const Finding& finding : report.findings)

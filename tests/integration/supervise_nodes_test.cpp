@@ -224,7 +224,8 @@ TEST_CASE("a rank that fails on another node is shown on the head, with its last
     SUBCASE("a run directory on each node") { nodes.own_folders = true; }
     CHECK(nodes.run_to_end() == all(3, 7));
     CHECK(has(nodes.shown(0), "✗ rank 3 ("));
-    CHECK(has(nodes.shown(0), " exited with code 7, 0.3 s after it started\n"));
+    CHECK(has(nodes.shown(0), " exited with code 7, "));
+    CHECK(has(nodes.shown(0), " s after it started\n"));
     CHECK(has(nodes.shown(0), "      | last words\n"));
     CHECK(has(nodes.shown(0), "its error file says: it broke\n"));
     CHECK(has(nodes.shown(0), "    5 other ranks were stopped in "));
