@@ -6,7 +6,12 @@
 #include <autolaunch/comm/types.hpp>
 #include <autolaunch/error.hpp>
 #include <autolaunch/fsdp/adamw.hpp>
+#include <autolaunch/fsdp/grad_scaler.hpp>
+#include <autolaunch/fsdp/learning_rate.hpp>
+#include <autolaunch/fsdp/lion.hpp>
 #include <autolaunch/fsdp/memory_plan.hpp>
+#include <autolaunch/fsdp/optimizer.hpp>
+#include <autolaunch/fsdp/sgd.hpp>
 #include <autolaunch/fsdp/shard_layout.hpp>
 #include <autolaunch/fsdp/sharded_model.hpp>
 #include <autolaunch/fsdp/sharding.hpp>

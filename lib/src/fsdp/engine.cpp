@@ -74,9 +74,14 @@ void Engine::begin_step() {
 }
 
 double Engine::sum_over_shards(double value, std::string_view what) {
-    if (options.strategy == ShardingStrategy::no_shard) return value;
+    sum_over_shards({&value, 1}, what);
+    return value;
+}
+
+void Engine::sum_over_shards(std::span<double> values, std::string_view what) {
+    if (options.strategy == ShardingStrategy::no_shard) return;
     const ScopedLabel label(world, "optimizer", what);
-    return world.all_reduce_value(value);
+    world.all_reduce(values).wait();
 }
 
 void Engine::end_step() {

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -47,6 +48,7 @@ struct Engine {
     void begin_step();
     /// `value` summed over the ranks that hold different shards; itself where every rank holds everything.
     double sum_over_shards(double value, std::string_view what);
+    void sum_over_shards(std::span<double> values, std::string_view what);
     /// Last thing in a step: gradients are used up.
     void end_step();
 };

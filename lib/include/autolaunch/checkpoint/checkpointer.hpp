@@ -45,7 +45,7 @@ public:
 
     /// Collective. Throws on every rank when any rank fails; the last complete checkpoint is then untouched.
     CheckpointInfo save(std::int64_t step, const fsdp::State& state, const SaveOptions& options = {});
-    /// The same for anything with a state() and an optimizer with state().
+    /// The same for anything with a state(), and any optimizer (fsdp/optimizer.hpp) or what has its state().
     template <class Model, class Optimizer>
     CheckpointInfo save(std::int64_t step, Model& model, Optimizer& optimizer, const SaveOptions& options = {}) {
         return save(step, joined(model.state(), optimizer.state()), options);
@@ -59,6 +59,7 @@ public:
     /// shape and type (Error{mismatch}); the digest of every block read is verified (Error{corrupt}). Throws on every
     /// rank when any rank fails; the state is then partly filled.
     void load(const CheckpointInfo& checkpoint, const fsdp::State& state);
+    /// The same, and the optimizer's step count becomes the checkpoint's step.
     template <class Model, class Optimizer>
     void load(const CheckpointInfo& checkpoint, Model& model, Optimizer& optimizer) {
         load(checkpoint, joined(model.state(), optimizer.state()));

@@ -1,0 +1,34 @@
+#pragma once
+#include "fsdp/engine.hpp"
+#include "fsdp/optimizer/shard_updates.hpp"
+
+#include <autolaunch/fsdp/optimizer.hpp>
+
+#include <cstdint>
+#include <memory>
+
+namespace autolaunch::fsdp {
+
+/// The step that all optimizers share: the engine's brackets around the passes over the shards.
+class Optimizer::Impl {
+public:
+    /// Throws Error{invalid_argument} for a model that is not finalized, and for options that make no sense.
+    static std::unique_ptr<Impl> make(ShardedModel& model, std::unique_ptr<Algorithm> algorithm, double lr,
+                                      const UpdateOptions& options);
+    Impl(Engine& engine, std::unique_ptr<Algorithm> algorithm, double lr, const UpdateOptions& options);
+
+    StepResult step(const StepOptions& options);
+
+    double lr;
+    std::int64_t steps = 0;
+    Engine& engine;
+    ShardUpdates updates;
+
+private:
+    void require_valid(const StepOptions& options) const;
+    double gradient_norm();
+    /// Collective. Every rank throws the same Error: of the lowest rank that finds a gradient which is not finite.
+    [[noreturn]] void refuse_non_finite();
+};
+
+}  // namespace autolaunch::fsdp

@@ -1,0 +1,236 @@
+#include "fsdp/optimizer/shard_updates.hpp"
+
+#include "base/hash.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+namespace autolaunch::fsdp {
+
+namespace {
+
+constexpr std::size_t kBlock = 1024;               // elements; two f32 blocks and the states' fit a 32 KiB cache
+constexpr std::int64_t kSlice = 64 * 1024;         // elements: some tens of microseconds of work
+constexpr std::size_t kWorthAThread = 256 * 1024;  // elements; below it waking a thread costs more than it brings
+
+std::vector<StateTensor> all_tensors(const std::vector<OptimizerShard*>& shards) {
+    std::vector<StateTensor> all;
+    for (const OptimizerShard* shard : shards) all.insert(all.end(), shard->tensors.begin(), shard->tensors.end());
+    return all;
+}
+
+int threads_for(const std::vector<OptimizerShard*>& shards, int asked) {
+    std::size_t elements = 0;
+    for (const OptimizerShard* shard : shards) elements += shard->elements;
+    const std::size_t useful = std::max<std::size_t>(1, elements / kWorthAThread);
+    const auto threads = static_cast<std::size_t>(optimizer_threads(asked));
+    return static_cast<int>(asked > 0 ? threads : std::min(threads, useful));
+}
+
+[[noreturn]] void refuse_type(const char* what, DataType type, const char* supported) {
+    throw Error(ErrorCode::unsupported,
+                std::string("the optimizers do not take ") + what + " in " + std::string(name_of(type)), supported);
+}
+
+void require_types(const OptimizerShard& shard) {
+    const auto is_half = [](DataType type) { return type == DataType::bf16 || type == DataType::f16; };
+    if (shard.gradient_type != DataType::f32 && !is_half(shard.gradient_type))
+        refuse_type("gradients", shard.gradient_type, "they do in f32, bf16 and f16");
+    if (shard.master_type != DataType::f32 && shard.master_type != DataType::bf16)
+        refuse_type("masters", shard.master_type, "they do in f32, and in bf16 with stochastic rounding");
+    if (shard.param == nullptr) return;
+    if (shard.param_type != DataType::f32 && !is_half(shard.param_type))
+        refuse_type("parameters", shard.param_type, "they do in f32, bf16 and f16");
+}
+
+template <class T>
+const T* at(const void* memory, std::int64_t element) {
+    return static_cast<const T*>(memory) + element;
+}
+template <class T>
+T* at(void* memory, std::int64_t element) {
+    return static_cast<T*>(memory) + element;
+}
+
+/// The elements in f32: where they lie, or widened into `scratch`.
+const float* as_floats(const OptimizerKernels& kernels, const void* memory, DataType type, std::int64_t first,
+                       std::size_t count, float* scratch) {
+    if (type == DataType::f32) return at<float>(memory, first);
+    if (type == DataType::bf16) {
+        kernels.widen_bf16(at<bfloat16>(memory, first), scratch, count);
+    } else {
+        kernels.widen_f16(at<float16>(memory, first), scratch, count);
+    }
+    return scratch;
+}
+
+void write_rounded(const OptimizerKernels& kernels, const float* values, void* memory, DataType type,
+                   std::int64_t first, std::size_t count) {
+    if (type == DataType::f32) {
+        std::memcpy(at<float>(memory, first), values, count * sizeof(float));
+    } else if (type == DataType::bf16) {
+        kernels.narrow_bf16(values, at<bfloat16>(memory, first), count);
+    } else {
+        kernels.narrow_f16(values, at<float16>(memory, first), count);
+    }
+}
+
+RoundingKey rounding_key(std::uint64_t seed, std::int64_t step, std::uint64_t name_hash) {
+    const std::uint64_t words[3] = {seed, static_cast<std::uint64_t>(step), name_hash};
+    const std::uint64_t hash = hash64(words, sizeof words);
+    return {static_cast<std::uint32_t>(hash), static_cast<std::uint32_t>(hash >> 32)};
+}
+
+}  // namespace
+
+/// What a thread works in.
+struct ShardUpdates::Scratch {
+    alignas(64) float gradient[kBlock];
+    alignas(64) float master[kBlock];
+};
+
+ShardUpdates::ShardUpdates(std::vector<OptimizerShard*> shards, std::unique_ptr<Algorithm> algorithm,
+                           const UpdateOptions& options)
+    : shards_(std::move(shards)),
+      algorithm_(std::move(algorithm)),
+      settings_(all_tensors(shards_), options.groups, options.defaults, options.decays, *algorithm_),
+      rounding_seed_(options.rounding_seed),
+      kernels_(&optimizer_kernels()),
+      workers_(threads_for(shards_, options.threads)) {
+    for (std::size_t i = 0; i < shards_.size(); ++i) {
+        require_types(*shards_[i]);
+        ShardState& state = states_.emplace_back();
+        for (std::size_t k = 0; k < algorithm_->states().size(); ++k) state.tensors.emplace_back(shards_[i]->elements);
+        cut(i);
+    }
+    algorithm_->begin({}, settings_.all());  // refuses settings that make no sense
+}
+
+void ShardUpdates::cut(std::size_t shard) {
+    for (const auto& run : shards_[shard]->runs) {
+        const std::size_t setting = settings_.index_of(run.full_name, *run.parameter);
+        const std::uint64_t name_hash = hash64(run.full_name.data(), run.full_name.size());
+        for (std::int64_t done = 0; done < run.count; done += kSlice) {
+            slices_.push_back({shard, setting, name_hash, run.parameter_offset + done, run.shard_offset + done,
+                               static_cast<std::size_t>(std::min(kSlice, run.count - done))});
+        }
+    }
+}
+
+std::vector<const ShardUpdates::Slice*> ShardUpdates::slices_with_gradient() const {
+    std::vector<const Slice*> slices;
+    for (const Slice& slice : slices_) {
+        if (shards_[slice.shard]->has_gradient) slices.push_back(&slice);
+    }
+    return slices;
+}
+
+ExactSum ShardUpdates::sum_of_squares() {
+    const auto slices = slices_with_gradient();
+    std::vector<ExactSum> sums(static_cast<std::size_t>(workers_.size()));
+    workers_.run(slices.size(), [&](std::size_t thread, std::size_t item) {
+        const Slice& slice = *slices[item];
+        const OptimizerShard& shard = *shards_[slice.shard];
+        alignas(64) float scratch[kBlock];
+        double blocks[kBlock / kSumBlock];
+        for (std::size_t done = 0; done < slice.count; done += kBlock) {
+            const std::size_t count = std::min(kBlock, slice.count - done);
+            kernels_->block_sums(as_floats(*kernels_, shard.gradient, shard.gradient_type,
+                                           slice.shard_offset + static_cast<std::int64_t>(done), count, scratch),
+                                 blocks, count);
+            for (std::size_t i = 0; i * kSumBlock < count; ++i) sums[thread].add(blocks[i]);
+        }
+    });
+    ExactSum total;
+    for (ExactSum& sum : sums) total.add(sum);
+    total.carry();
+    return total;
+}
+
+std::optional<NonFiniteGradient> ShardUpdates::find_non_finite() const {
+    for (const Slice* slice : slices_with_gradient()) {
+        const OptimizerShard& shard = *shards_[slice->shard];
+        for (std::size_t i = 0; i < slice->count; ++i) {
+            float scratch = 0;
+            const auto offset = static_cast<std::int64_t>(i);
+            const float value =
+                *as_floats(*kernels_, shard.gradient, shard.gradient_type, slice->shard_offset + offset, 1, &scratch);
+            if (std::isfinite(value)) continue;
+            const auto run = std::find_if(shard.runs.begin(), shard.runs.end(), [&](const auto& candidate) {
+                return slice->shard_offset < candidate.shard_offset + candidate.count;
+            });
+            const auto tensor = std::find_if(shard.tensors.begin(), shard.tensors.end(),
+                                             [&](const auto& candidate) { return candidate.name == run->full_name; });
+            return NonFiniteGradient{slice->shard, static_cast<std::size_t>(tensor - shard.tensors.begin()),
+                                     slice->parameter_offset + offset, value};
+        }
+    }
+    return std::nullopt;
+}
+
+void ShardUpdates::update(const StepNumbers& numbers) {
+    algorithm_->begin(numbers, settings_.all());
+    const auto slices = slices_with_gradient();
+    std::vector<Scratch> scratch(static_cast<std::size_t>(workers_.size()));
+    workers_.run(slices.size(), [&](std::size_t thread, std::size_t item) {
+        update_slice(*slices[item], numbers.step, scratch[thread]);
+    });
+    for (const Slice* slice : slices) states_[slice->shard].written = true;
+}
+
+void ShardUpdates::update_slice(const Slice& slice, std::int64_t step, Scratch& scratch) const {
+    const OptimizerShard& shard = *shards_[slice.shard];
+    const bool in_place =
+        shard.gradient_type == DataType::f32 && shard.master_type == DataType::f32 && shard.param == nullptr;
+    const std::size_t block = in_place ? slice.count : kBlock;
+    RoundingKey key;
+    if (shard.master_type == DataType::bf16) key = rounding_key(rounding_seed_, step, slice.name_hash);
+    for (std::size_t done = 0; done < slice.count; done += block)
+        update_block(slice, done, std::min(block, slice.count - done), key, scratch);
+}
+
+ElementRange ShardUpdates::states_of(const Slice& slice, std::size_t at_element) const {
+    const auto& tensors = states_[slice.shard].tensors;
+    const std::size_t first = static_cast<std::size_t>(slice.shard_offset) + at_element;
+    ElementRange range;
+    if (!tensors.empty()) range.first_state = tensors[0].floats() + first;
+    if (tensors.size() > 1) range.second_state = tensors[1].floats() + first;
+    return range;
+}
+
+void ShardUpdates::update_block(const Slice& slice, std::size_t done, std::size_t count, RoundingKey key,
+                                Scratch& scratch) const {
+    const OptimizerShard& shard = *shards_[slice.shard];
+    const std::int64_t first = slice.shard_offset + static_cast<std::int64_t>(done);
+    const bool rounds = shard.master_type == DataType::bf16;
+    ElementRange range = states_of(slice, done);
+    range.count = count;
+    range.gradient = as_floats(*kernels_, shard.gradient, shard.gradient_type, first, count, scratch.gradient);
+    range.master = rounds ? scratch.master : at<float>(shard.master, first);
+    if (rounds) kernels_->widen_bf16(at<bfloat16>(shard.master, first), scratch.master, count);
+    algorithm_->update(*kernels_, slice.setting, !states_[slice.shard].written, range);
+    if (rounds) {
+        auto* master = at<bfloat16>(shard.master, first);
+        const auto index = static_cast<std::uint64_t>(slice.parameter_offset) + done;
+        kernels_->round_bf16(key, index, scratch.master, master, count);
+        kernels_->widen_bf16(master, scratch.master, count);  // ranks gather what the master is
+    }
+    if (shard.param != nullptr) write_rounded(*kernels_, range.master, shard.param, shard.param_type, first, count);
+}
+
+void ShardUpdates::append_state(State& state) const {
+    for (std::size_t i = 0; i < shards_.size(); ++i) {
+        for (std::size_t k = 0; k < states_[i].tensors.size(); ++k)
+            shards_[i]->append_state(state, states_[i].tensors[k].data(), DataType::f32, algorithm_->states()[k]);
+    }
+}
+
+void ShardUpdates::set_written(bool written) {
+    for (ShardState& state : states_) state.written = written;
+}
+
+}  // namespace autolaunch::fsdp

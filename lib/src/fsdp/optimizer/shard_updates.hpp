@@ -1,0 +1,93 @@
+#pragma once
+#include "fsdp/optimizer/algorithm.hpp"
+#include "fsdp/optimizer/exact_sum.hpp"
+#include "fsdp/optimizer/parameter_groups.hpp"
+#include "fsdp/optimizer/state_memory.hpp"
+#include "fsdp/optimizer/worker_pool.hpp"
+#include "fsdp/optimizer_shard.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace autolaunch::fsdp {
+
+struct UpdateOptions {
+    ParameterSettings defaults;
+    SettingsOfParameters::Decays decays;
+    std::vector<ParameterGroup> groups;
+    int threads = 0;
+    std::uint64_t rounding_seed = 0;
+};
+
+/// Where a gradient is infinite or NaN.
+struct NonFiniteGradient {
+    std::size_t shard = 0;
+    std::size_t tensor = 0;    ///< in the shard's list of tensors
+    std::int64_t element = 0;  ///< in the row-major flattened parameter
+    float value = 0;
+};
+
+/// An optimizer's state for some shards, and the passes over them: the norm's and the update's. Knows no other ranks.
+///
+/// The shards are cut into slices of one parameter each, which threads take one after the other. A slice is updated in
+/// blocks that stay in the first-level cache while they are widened to f32, updated and narrowed again, so memory is
+/// read and written once; a slice that is f32 already needs no blocks.
+class AUTOLAUNCH_API ShardUpdates {
+public:
+    /// The shards must outlive it. Throws Error{invalid_argument} for groups that make no sense, Error{unsupported} for
+    /// types.
+    ShardUpdates(std::vector<OptimizerShard*> shards, std::unique_ptr<Algorithm> algorithm,
+                 const UpdateOptions& options);
+
+    /// Of the gradients as they are. Padding is not looked at.
+    ExactSum sum_of_squares();
+    /// The first in the order of the shards.
+    std::optional<NonFiniteGradient> find_non_finite() const;
+    void update(const StepNumbers& numbers);
+
+    void append_state(State& state) const;
+    /// From here on state counts as written (after a checkpoint was loaded), or not.
+    void set_written(bool written);
+    int threads() const noexcept { return workers_.size(); }
+    const std::vector<OptimizerShard*>& shards() const noexcept { return shards_; }
+
+    /// For tests: other kernels than the best.
+    void use_kernels(const OptimizerKernels& kernels) { kernels_ = &kernels; }
+
+private:
+    struct ShardState {
+        std::vector<StateMemory> tensors;  // laid out as the shard, one for each of the algorithm's states
+        bool written = false;
+    };
+    struct Slice {
+        std::size_t shard = 0;
+        std::size_t setting = 0;
+        std::uint64_t name_hash = 0;
+        std::int64_t parameter_offset = 0;
+        std::int64_t shard_offset = 0;
+        std::size_t count = 0;
+    };
+    struct Scratch;
+
+    void cut(std::size_t shard);
+    void update_slice(const Slice& slice, std::int64_t step, Scratch& scratch) const;
+    void update_block(const Slice& slice, std::size_t at, std::size_t count, RoundingKey key, Scratch& scratch) const;
+    ElementRange states_of(const Slice& slice, std::size_t at) const;
+    std::vector<const Slice*> slices_with_gradient() const;
+
+    std::vector<OptimizerShard*> shards_;
+    std::unique_ptr<Algorithm> algorithm_;
+    SettingsOfParameters settings_;
+    std::uint64_t rounding_seed_;
+    const OptimizerKernels* kernels_;
+    std::vector<ShardState> states_;  // by shard
+    std::vector<Slice> slices_;
+    WorkerPool workers_;
+};
+
+}  // namespace autolaunch::fsdp

@@ -1,0 +1,315 @@
+// Every optimizer on real ranks: the same bits on any number of them, through checkpoints, and one word about gradients
+// that are not finite.
+#include "base/hash.hpp"
+#include "comm/self/self_backend.hpp"
+#include "shm_ranks.hpp"
+
+#include <autolaunch/checkpoint/checkpointer.hpp>
+#include <autolaunch/error.hpp>
+#include <autolaunch/fsdp/adamw.hpp>
+#include <autolaunch/fsdp/grad_scaler.hpp>
+#include <autolaunch/fsdp/lion.hpp>
+#include <autolaunch/fsdp/sgd.hpp>
+#include <autolaunch/session.hpp>
+
+#include <doctest/doctest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+using namespace autolaunch;
+using namespace autolaunch::fsdp;
+namespace fs = std::filesystem;
+
+namespace {
+
+void expect(bool holds, const std::string& what) {
+    if (!holds) throw std::runtime_error("expected: " + what);
+}
+
+void expect_error(ErrorCode code, const std::string& words, const std::function<void()>& action) {
+    try {
+        action();
+    } catch (const Error& error) {
+        const std::string text = std::string(error.what()) + " | " + error.hint();
+        expect(error.code() == code && text.find(words) != std::string::npos, words + ", got: " + text);
+        return;
+    }
+    throw std::runtime_error("expected an error: " + words);
+}
+
+void on_ranks(int size, const std::function<void(Communicator&)>& body) {
+    if (size == 1) {
+        Communicator world(std::make_shared<SelfBackend>());
+        return body(world);
+    }
+    for (const int status : test::run_process_ranks(size, body)) CHECK(status == 0);
+}
+
+// Memory that the test shares with its ranks.
+class SharedDoubles {
+public:
+    explicit SharedDoubles(std::size_t count) : count_(count) {
+        void* memory =
+            ::mmap(nullptr, count * sizeof(double), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        REQUIRE(memory != MAP_FAILED);
+        data_ = static_cast<double*>(memory);
+    }
+    ~SharedDoubles() { ::munmap(data_, count_ * sizeof(double)); }
+    SharedDoubles(const SharedDoubles&) = delete;
+    double* data() const { return data_; }
+    std::vector<double> copy() const { return {data_, data_ + count_}; }
+
+private:
+    std::size_t count_;
+    double* data_;
+};
+
+class TemporaryDirectory {
+public:
+    TemporaryDirectory() : path_(fs::temp_directory_path() / ("autolaunch-optimizer-" + random_hex(8))) {
+        fs::create_directory(path_);
+    }
+    ~TemporaryDirectory() {
+        std::error_code ignored;
+        fs::remove_all(path_, ignored);
+    }
+    TemporaryDirectory(const TemporaryDirectory&) = delete;
+    const fs::path& path() const { return path_; }
+
+private:
+    fs::path path_;
+};
+
+using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(ShardedModel&)>;
+
+struct Named {
+    const char* name;
+    MakeOptimizer make;
+};
+
+const std::vector<ParameterGroup> kGroups = {{.pattern = "*.scale", .lr_scale = 0.5},
+                                             {.pattern = "second.*", .lr_scale = 2, .weight_decay = 0.2}};
+
+const Named kOptimizers[] = {
+    {"AdamW",
+     [](ShardedModel& model) {
+         return std::make_unique<AdamW>(model, AdamWOptions{.lr = 1e-2, .weight_decay = 0.1, .groups = kGroups});
+     }},
+    {"SGD with Nesterov's momentum",
+     [](ShardedModel& model) {
+         return std::make_unique<SGD>(
+             model, SGDOptions{.lr = 1e-2, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true, .groups = kGroups});
+     }},
+    {"SGD with dampening",
+     [](ShardedModel& model) {
+         return std::make_unique<SGD>(model, SGDOptions{.lr = 1e-2, .momentum = 0.9, .dampening = 0.25, .threads = 2});
+     }},
+    {"SGD", [](ShardedModel& model) { return std::make_unique<SGD>(model, SGDOptions{.lr = 1e-2}); }},
+    {"Lion",
+     [](ShardedModel& model) {
+         return std::make_unique<Lion>(model, LionOptions{.lr = 1e-2, .weight_decay = 0.1, .groups = kGroups});
+     }},
+};
+
+// Cuts fall inside tensors, and ranks hold nothing of some.
+struct Trainer {
+    Trainer(Communicator world, const MakeOptimizer& make, ShardingStrategy strategy = ShardingStrategy::full_shard)
+        : model(std::move(world), {.strategy = strategy, .precision = {}}),
+          first(model.add_unit("first", {{"w", {40, 33}}, {"b", {40}}})),
+          second(model.add_unit("second", {{"w", {7, 40}}, {"scale", {}}})) {
+        model.finalize();
+        model.initialize(
+            [](const std::string& name, std::span<const std::int64_t>, std::int64_t at, std::span<float> values) {
+                for (float& value : values) value = std::sin(0.37f * static_cast<float>(at++ + std::ssize(name) * 11));
+            });
+        optimizer = make(model);
+    }
+
+    /// Gradients of 12 samples that are small multiples of 1/64, so their sums over ranks are exact in any order.
+    void backward(float scale = 1) {
+        const auto rank = static_cast<std::size_t>(model.world().rank());
+        const auto ranks = static_cast<std::size_t>(model.world().size());
+        for (Unit* unit : {&second, &first}) {
+            for (const auto& placement : unit->layout().placements()) {
+                const auto into = unit->grad(placement.parameter.name).as<float>();
+                for (std::size_t sample = rank; sample < 12; sample += ranks) {
+                    for (std::size_t i = 0; i < into.size(); ++i)
+                        into[i] += scale * (static_cast<float>((seed() + sample * 7919 + i * 104729) % 127) - 60) / 64;
+                }
+            }
+            unit->reduce_grads();
+        }
+    }
+    std::size_t seed() const { return static_cast<std::size_t>(optimizer->step_count()) * 31; }
+    StepOptions options() const { return {.max_grad_norm = 3.0, .micro_batches = 12 / model_size()}; }
+    int model_size() const { return const_cast<ShardedModel&>(model).world().size(); }
+
+    double step() {
+        backward();
+        return optimizer->step(options()).grad_norm;
+    }
+    double* copy_parameters(double* to) {
+        const auto scope = model.evaluation();
+        for (Unit* unit : {&first, &second}) {
+            const auto parameters = unit->unshard();
+            for (const auto& placement : unit->layout().placements()) {
+                const auto values = parameters[placement.parameter.name].as<const float>();
+                to = std::copy(values.begin(), values.end(), to);
+            }
+        }
+        return to;
+    }
+
+    static constexpr std::size_t kParameters = 40 * 33 + 40 + 7 * 40 + 1;
+    ShardedModel model;
+    Unit& first;
+    Unit& second;
+    std::unique_ptr<Optimizer> optimizer;
+};
+
+/// Parameters after five steps, then the norms.
+std::vector<double> train(int ranks, const MakeOptimizer& make, ShardingStrategy strategy) {
+    constexpr std::size_t kSteps = 5;
+    SharedDoubles result(Trainer::kParameters + kSteps);
+    on_ranks(ranks, [&](Communicator& world) {
+        Trainer trainer(world, make, strategy);
+        std::vector<double> norms;
+        for (std::size_t step = 0; step < kSteps; ++step) norms.push_back(trainer.step());
+        std::vector<double> mine(Trainer::kParameters);
+        trainer.copy_parameters(mine.data());
+        mine.insert(mine.end(), norms.begin(), norms.end());
+        if (world.rank() == 0) std::copy(mine.begin(), mine.end(), result.data());
+    });
+    return result.copy();
+}
+
+void resume_and_train(int ranks, const MakeOptimizer& make, const fs::path& directory, std::int64_t until,
+                      double* parameters) {
+    on_ranks(ranks, [&](Communicator& world) {
+        Session session = Session::from_environment();
+        Checkpointer checkpointer(session, world, {.directory = directory});
+        Trainer trainer(world, make);
+        if (const auto found = checkpointer.latest()) checkpointer.load(*found, trainer.model, *trainer.optimizer);
+        while (trainer.optimizer->step_count() < until) trainer.step();
+        checkpointer.save(until, trainer.model, *trainer.optimizer);
+        std::vector<double> mine(Trainer::kParameters);
+        trainer.copy_parameters(mine.data());
+        if (world.rank() == 0) std::copy(mine.begin(), mine.end(), parameters);
+    });
+}
+
+}  // namespace
+
+TEST_CASE("every optimizer gives the same bits on 1 to 4 ranks, norms and clipping too") {
+    for (const Named& optimizer : kOptimizers) {
+        CAPTURE(optimizer.name);
+        const auto one = train(1, optimizer.make, ShardingStrategy::full_shard);
+        CHECK(one.back() > 3.0);  // so it was clipped
+        for (const int ranks : {2, 3, 4}) CHECK(train(ranks, optimizer.make, ShardingStrategy::full_shard) == one);
+        CHECK(train(3, optimizer.make, ShardingStrategy::no_shard) == one);
+    }
+}
+
+TEST_CASE("every optimizer goes on as if it had not stopped, on another number of ranks") {
+    for (const Named& optimizer : kOptimizers) {
+        CAPTURE(optimizer.name);
+        const TemporaryDirectory uninterrupted, resumed;
+        SharedDoubles expected(Trainer::kParameters), got(Trainer::kParameters);
+        resume_and_train(1, optimizer.make, uninterrupted.path(), 6, expected.data());
+        resume_and_train(3, optimizer.make, resumed.path(), 2, got.data());
+        CHECK(got.copy() != expected.copy());
+        resume_and_train(2, optimizer.make, resumed.path(), 4, got.data());
+        resume_and_train(4, optimizer.make, resumed.path(), 6, got.data());
+        CHECK(got.copy() == expected.copy());
+    }
+}
+
+TEST_CASE("state has torch's names") {
+    on_ranks(1, [](Communicator& world) {
+        const char* const suffixes[] = {".exp_avg_sq", ".momentum_buffer", ".momentum_buffer", "", ".exp_avg"};
+        for (std::size_t i = 0; i < std::size(kOptimizers); ++i) {
+            CAPTURE(kOptimizers[i].name);
+            Trainer trainer(world, kOptimizers[i].make);
+            const State state = trainer.optimizer->state();
+            CHECK(state.size() == (i == 0 ? 8u : i == 3 ? 0u : 4u));
+            if (!state.empty()) CHECK(state.back().name == "second.scale" + std::string(suffixes[i]));
+        }
+    });
+}
+
+TEST_CASE("a NaN is named on every rank, and training can go on") {
+    on_ranks(3, [](Communicator& world) {
+        Trainer trainer(world, kOptimizers[0].make);
+        trainer.step();
+        std::vector<double> before(Trainer::kParameters), after(Trainer::kParameters);
+        trainer.copy_parameters(before.data());
+        // Rank 1 makes it; it shows where the element's shard lies.
+        if (world.rank() == 1) trainer.second.grad("w").as<float>()[279] = std::numeric_limits<float>::quiet_NaN();
+        trainer.backward();
+        const std::string words = "the gradient of second.w (unit second) is NaN at element 279, in the shard of rank ";
+        expect_error(ErrorCode::invalid_argument, words, [&] { trainer.optimizer->step(trainer.options()); });
+        trainer.copy_parameters(after.data());
+        expect(before == after && trainer.optimizer->step_count() == 1, "nothing was updated");
+        trainer.step();
+        expect(trainer.optimizer->step_count() == 2, "the next step works");
+
+        if (world.rank() == 2) trainer.first.grad("b").as<float>()[0] = -std::numeric_limits<float>::infinity();
+        trainer.backward();
+        StepOptions options = trainer.options();
+        options.on_nonfinite = NonFinite::skip;
+        expect(trainer.optimizer->step(options).skipped, "the step is skipped on every rank");
+        expect(trainer.optimizer->step_count() == 2, "and not counted");
+        trainer.backward();
+        options = {.on_nonfinite = NonFinite::apply, .measure_norm = false};
+        expect(trainer.optimizer->step(options).grad_norm == 0, "no norm was asked for");
+        trainer.backward();
+        options.max_grad_norm = 1.0;
+        expect_error(ErrorCode::invalid_argument, "the norm is needed", [&] { trainer.optimizer->step(options); });
+    });
+}
+
+TEST_CASE("a loss scale leaves no trace, and all ranks skip the step that overflows") {
+    const auto train_scaled = [](double initial_scale, double* parameters) {
+        on_ranks(2, [&](Communicator& world) {
+            Trainer trainer(world, kOptimizers[0].make);
+            GradScaler scaler({.initial_scale = initial_scale, .growth_interval = 2});
+            int skipped = 0;
+            while (trainer.optimizer->step_count() < 5) {
+                const auto scale = static_cast<float>(scaler.scale());
+                trainer.backward(scale > 60000 ? std::numeric_limits<float>::infinity() : scale);  // as f16 would
+                skipped += scaler.step(*trainer.optimizer, trainer.options()).skipped;
+            }
+            expect((skipped > 0) == (initial_scale > 60000), "large scales overflow, small ones do not");
+            expect(scaler.state().skipped_steps == skipped, "skipped steps are counted");
+            std::vector<double> mine(Trainer::kParameters);
+            trainer.copy_parameters(mine.data());
+            if (world.rank() == 0) std::copy(mine.begin(), mine.end(), parameters);
+        });
+    };
+    SharedDoubles plain(Trainer::kParameters), scaled(Trainer::kParameters), overflowing(Trainer::kParameters);
+    train_scaled(1, plain.data());
+    train_scaled(1024, scaled.data());
+    train_scaled(0x1p18, overflowing.data());
+    CHECK(plain.copy() == scaled.copy());
+    CHECK(plain.copy() == overflowing.copy());
+}
+
+TEST_CASE("a group's pattern that fits nothing is refused on every rank") {
+    on_ranks(2, [](Communicator& world) {
+        Trainer trainer(world, kOptimizers[0].make);
+        expect_error(ErrorCode::invalid_argument, "AdamW: parameter group \"third.*\" has no parameters",
+                     [&] { AdamW(trainer.model, {.groups = {{.pattern = "third.*"}}}); });
+        expect_error(ErrorCode::invalid_argument, "Lion: lr is negative", [&] { Lion(trainer.model, {.lr = -1}); });
+        expect_error(ErrorCode::invalid_argument, "loss_scale", [&] { trainer.optimizer->step({.loss_scale = 0}); });
+    });
+}
