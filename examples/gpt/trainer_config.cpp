@@ -1,12 +1,12 @@
 #include "trainer_config.hpp"
 
+#include <autolaunch/fsdp/learning_rate.hpp>
+
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <csignal>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numbers>
 #include <set>
 #include <stdexcept>
 #include <vector>
@@ -222,13 +222,10 @@ TrainerConfig parse_trainer_config(const std::string& json_text) {
 }
 
 double learning_rate(const TrainerConfig& config, std::int64_t step) {
-    const auto& optimizer = config.optimizer;
+    namespace schedule = autolaunch::fsdp::schedule;
     const std::int64_t warmup = config.step_scheduler.warmup_steps;
-    if (step <= warmup) return optimizer.lr * static_cast<double>(step) / static_cast<double>(warmup);
-    const double rest = std::max(1.0, static_cast<double>(config.step_scheduler.max_steps - warmup));
-    const double progress = std::min(1.0, static_cast<double>(step - warmup) / rest);
-    const double fall = 0.5 * (1 + std::cos(std::numbers::pi * progress));
-    return optimizer.min_lr + (optimizer.lr - optimizer.min_lr) * fall;
+    const std::int64_t rest = std::max<std::int64_t>(1, config.step_scheduler.max_steps - warmup);
+    return schedule::warm_up(warmup, schedule::cosine(config.optimizer.lr, config.optimizer.min_lr, rest))(step);
 }
 
 }  // namespace gpt
