@@ -233,6 +233,19 @@ AUTOLAUNCH_INLINE double folded(double* lanes) {
     return lanes[0];
 }
 
+/// The same of a register.
+template <std::size_t lanes, class V>
+AUTOLAUNCH_INLINE double folded(V values) {
+    if constexpr (lanes == 1) {
+        return values[0];
+    } else {
+        typedef double Half __attribute__((vector_size(lanes / 2 * sizeof(double))));
+        Half halves[2];
+        __builtin_memcpy(halves, &values, sizeof halves);
+        return folded<lanes / 2>(halves[0] + halves[1]);
+    }
+}
+
 AUTOLAUNCH_INLINE double short_block_sum(const float* from, std::size_t count) {
     double lanes[kSumLanes] = {};
     for (std::size_t i = 0; i < count; ++i) {
@@ -253,9 +266,9 @@ AUTOLAUNCH_INLINE double block_sum(const float* from) {
             parts[part] += values * values;
         }
     }
-    double lanes[kSumLanes];
-    __builtin_memcpy(lanes, parts, sizeof lanes);
-    return folded(lanes);
+    for (std::size_t width = kParts / 2; width > 0; width /= 2)
+        for (std::size_t part = 0; part < width; ++part) parts[part] += parts[part + width];
+    return folded<kDoubles>(parts[0]);
 }
 
 AUTOLAUNCH_KERNEL void sum_blocks(const float* from, double* sums, std::size_t count) {

@@ -217,7 +217,7 @@ void ShardUpdates::update_block(const Slice& slice, std::size_t done, std::size_
         auto* master = at<bfloat16>(shard.master, first);
         const auto index = static_cast<std::uint64_t>(slice.parameter_offset) + done;
         kernels_->round_bf16(key, index, scratch.master, master, count);
-        kernels_->widen_bf16(master, scratch.master, count);  // ranks gather what the master is
+        if (shard.param != nullptr) kernels_->widen_bf16(master, scratch.master, count);  // ranks gather the master
     }
     if (shard.param != nullptr) write_rounded(*kernels_, range.master, shard.param, shard.param_type, first, count);
 }
