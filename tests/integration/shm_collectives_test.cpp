@@ -299,6 +299,37 @@ TEST_CASE("every collective gives what its definition says, with ranks as proces
     }
 }
 
+TEST_CASE("an all_to_all of long blocks reaches ranks that have only short ones, and the other way round") {
+    const auto statuses = test::run_process_ranks(3, [](Communicator& comm) {
+        const auto count_between = [](int a, int b) {
+            return a == 0 || b == 0 ? std::size_t(5) : std::size_t(200'000);
+        };
+        const auto value = [](int from, int to, std::size_t i) { return input(from * 3 + to, i); };
+        std::vector<std::size_t> counts;
+        for (int peer = 0; peer < comm.size(); ++peer) counts.push_back(count_between(comm.rank(), peer));
+        const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t(0));
+        for (const Place place : {Place::heap, Place::allocated, Place::mixed}) {
+            Arena arena(comm, place);
+            std::vector<std::int32_t> sent, expected;
+            for (int peer = 0; peer < comm.size(); ++peer) {
+                for (std::size_t i = 0; i < counts[index(peer)]; ++i) {
+                    sent.push_back(value(comm.rank(), peer, i));
+                    expected.push_back(value(peer, comm.rank(), i));
+                }
+            }
+            std::int32_t* const send = arena.take(total);
+            std::int32_t* const recv = arena.take(total);
+            std::copy(sent.begin(), sent.end(), send);
+            for (int round = 0; round < 20; ++round) {
+                std::fill(recv, recv + total, -1);
+                comm.all_to_all_v(send, counts, recv, counts, i32);
+                expect(std::equal(expected.begin(), expected.end(), recv), "every block is where it belongs");
+            }
+        }
+    });
+    CHECK(statuses == std::vector<int>(3));
+}
+
 TEST_CASE("allocated memory is there, and in the page tables of all, when allocate() returns") {
 #if defined(__SANITIZE_THREAD__)
     MESSAGE("skipped: ThreadSanitizer's shadow of the memory takes page faults of its own");

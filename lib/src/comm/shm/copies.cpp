@@ -6,6 +6,8 @@
 namespace autolaunch::shm {
 namespace {
 
+std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
     if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
 }
@@ -16,6 +18,7 @@ public:
     ByteBlocks(const BlockCounts& counts, std::size_t element_bytes) : counts_(counts), element_bytes_(element_bytes) {}
     Range of(int rank) const { return {counts_.offset(rank) * element_bytes_, counts_.count(rank) * element_bytes_}; }
     std::size_t longest() const { return counts_.longest() * element_bytes_; }
+    std::size_t total() const { return counts_.total() * element_bytes_; }
 
 private:
     const BlockCounts& counts_;
@@ -66,15 +69,89 @@ void share_blocks(Pieces& pieces, const Collective& collective, const Blocks& bl
     }
 }
 
+// The root shows all of its data in its entry, and every rank takes its block.
+void scatter_at_once(Pieces& pieces, const Collective& collective, const ByteBlocks& blocks) {
+    const CollectiveCall& call = collective.call;
+    const std::uint64_t piece = collective.first_piece;
+    const auto* from = static_cast<const std::byte*>(call.send);
+    const bool is_root = pieces.rank() == call.root;
+    pieces.open(collective, piece, Room::entry);
+    if (is_root) copy_bytes(pieces.payload(call.root, piece), from, blocks.total());
+    pieces.publish_filled(collective, piece);
+    if (!is_root) {
+        pieces.await_filled(collective, call.root, piece);
+        from = pieces.payload(call.root, piece);
+    }
+    const Range own = blocks.of(pieces.rank());
+    copy_bytes(static_cast<std::byte*>(call.recv), from + own.begin, own.count);
+    pieces.publish_done(piece);
+}
+
 std::uint64_t& header_of(std::byte* region) { return *reinterpret_cast<std::uint64_t*>(region - kRegionHeaderBytes); }
 
-// The ranks' counts differ, so how many pieces there are is known only when all have said what their longest block is.
+// The first piece of an all_to_all: a rank's entry says how long its longest block is, since the ranks' counts differ.
+// If all of its blocks are short, they follow there, one after the other in the order of neighbour(), each behind its
+// own length. For two ranks all of that is in one cache line.
+constexpr std::size_t kLengthBytes = sizeof(std::uint64_t);
+
+std::uint64_t read_length(const std::byte* from) {
+    std::uint64_t length = 0;
+    std::memcpy(&length, from, sizeof length);
+    return length;
+}
+
+void write_length(std::byte* to, std::uint64_t length) { std::memcpy(to, &length, sizeof length); }
+
+// What this rank sends to or receives from another, in bytes.
+std::uint64_t longest_block(const Pieces& pieces, const CollectiveCall& call) {
+    std::size_t longest = 0;
+    for (int distance = 1; distance < pieces.size(); ++distance) {
+        const int peer = pieces.neighbour(distance);
+        longest = std::max({longest, call.blocks.count(peer), call.recv_blocks.count(peer)});
+    }
+    return longest * call.element_bytes();
+}
+
+// Between the beginnings of two blocks in an entry.
+std::size_t packed_stride(const Pieces& pieces) {
+    const std::size_t others = std::max<std::size_t>(1, index(pieces.size()) - 1);
+    return (Entry::kPayloadBytes - kLengthBytes) / others / kLengthBytes * kLengthBytes;
+}
+
+bool is_packed(const Pieces& pieces, std::uint64_t longest) {
+    const std::size_t stride = packed_stride(pieces);
+    return stride > kLengthBytes && longest <= stride - kLengthBytes;
+}
+
+// For the rank that is the entry's neighbour(distance).
+std::byte* packed_block(const Pieces& pieces, std::byte* payload, int distance) {
+    return payload + kLengthBytes + index(distance - 1) * packed_stride(pieces);
+}
+
+/// What a rank has sent to this one in a piece.
+struct Sent {
+    std::uint64_t bytes;  ///< of the whole block
+    const std::byte* data;
+};
+
+Sent sent_by(Pieces& pieces, const Collective& collective, int distance, std::size_t step) {
+    const int peer = pieces.neighbour(distance);
+    const std::uint64_t piece = collective.first_piece + step;
+    if (step == 0 && is_packed(pieces, read_length(pieces.payload(peer, piece)))) {
+        const std::byte* const block = packed_block(pieces, pieces.payload(peer, piece), pieces.size() - distance);
+        return {read_length(block), block + kLengthBytes};
+    }
+    std::byte* const block = region(pieces, pieces.slot(peer, piece), pieces.rank());
+    return {header_of(block), block};
+}
+
+// How many pieces there are is known only when all have said what their longest block is.
 std::size_t steps_of_all(Pieces& pieces, const Collective& collective) {
-    std::size_t longest = collective.descriptor.longest;
+    std::uint64_t longest = read_length(pieces.payload(pieces.rank(), collective.first_piece));
     for (int distance = 1; distance < pieces.size(); ++distance) {
         const int peer = pieces.neighbour(distance);
         pieces.await_filled(collective, peer, collective.first_piece);
-        longest = std::max<std::size_t>(longest, pieces.descriptor(peer, collective.first_piece).longest);
+        longest = std::max(longest, read_length(pieces.payload(peer, collective.first_piece)));
     }
     return at_least_one(pieces_in(longest, region_bytes(pieces)));
 }
@@ -129,6 +206,7 @@ void gather(Pieces& pieces, const Collective& collective) {
 void scatter(Pieces& pieces, const Collective& collective) {
     const CollectiveCall& call = collective.call;
     const ByteBlocks blocks(call.blocks, call.element_bytes());
+    if (room_for(blocks.total()) == Room::entry) return scatter_at_once(pieces, collective, blocks);
     const Range own = blocks.of(pieces.rank());
     auto* recv = static_cast<std::byte*>(call.recv);
     const std::size_t steps = at_least_one(pieces_in(blocks.longest(), region_bytes(pieces)));
@@ -151,6 +229,45 @@ void scatter(Pieces& pieces, const Collective& collective) {
     }
 }
 
+bool pack_blocks(Pieces& pieces, const Collective& collective) {
+    const CollectiveCall& call = collective.call;
+    const ByteBlocks blocks(call.blocks, call.element_bytes());
+    std::byte* const payload = pieces.payload(pieces.rank(), collective.first_piece);
+    const std::uint64_t longest = longest_block(pieces, call);
+    write_length(payload, longest);
+    if (!is_packed(pieces, longest)) return false;
+    for (int distance = 1; distance < pieces.size(); ++distance) {
+        const Range block = blocks.of(pieces.neighbour(distance));
+        std::byte* const to = packed_block(pieces, payload, distance);
+        write_length(to, block.count);
+        copy_bytes(to + kLengthBytes, static_cast<const std::byte*>(call.send) + block.begin, block.count);
+    }
+    return true;
+}
+
+bool exchange_packed(Pieces& pieces, const Collective& collective) {
+    const CollectiveCall& call = collective.call;
+    for (int distance = 1; distance < pieces.size(); ++distance) {
+        const int peer = pieces.neighbour(distance);
+        pieces.await_filled(collective, peer, collective.first_piece);
+        if (!is_packed(pieces, read_length(pieces.payload(peer, collective.first_piece)))) return false;
+    }
+    const ByteBlocks sends(call.blocks, call.element_bytes());
+    const ByteBlocks receives(call.recv_blocks, call.element_bytes());
+    auto* recv = static_cast<std::byte*>(call.recv);
+    const Range own = receives.of(pieces.rank());
+    pieces.check_block(collective, pieces.rank(), call.blocks.count(pieces.rank()),
+                       call.recv_blocks.count(pieces.rank()));
+    copy_bytes(recv + own.begin, static_cast<const std::byte*>(call.send) + sends.of(pieces.rank()).begin, own.count);
+    for (int distance = 1; distance < pieces.size(); ++distance) {
+        const int peer = pieces.neighbour(distance);
+        const Sent sent = sent_by(pieces, collective, distance, 0);
+        pieces.check_block(collective, peer, sent.bytes / call.element_bytes(), call.recv_blocks.count(peer));
+        copy_bytes(recv + receives.of(peer).begin, sent.data, sent.bytes);
+    }
+    return true;
+}
+
 void all_to_all(Pieces& pieces, const Collective& collective) {
     const CollectiveCall& call = collective.call;
     const ByteBlocks sends(call.blocks, call.element_bytes());
@@ -159,7 +276,12 @@ void all_to_all(Pieces& pieces, const Collective& collective) {
     const Range own = receives.of(pieces.rank());
     pieces.check_block(collective, pieces.rank(), call.blocks.count(pieces.rank()),
                        call.recv_blocks.count(pieces.rank()));
-    fill_regions(pieces, collective, 0);
+    pieces.open(collective, collective.first_piece, Room::entry);
+    if (pack_blocks(pieces, collective)) {
+        pieces.publish_filled(collective, collective.first_piece);
+    } else {
+        fill_regions(pieces, collective, 0);
+    }
     const std::size_t steps = steps_of_all(pieces, collective);
     copy_bytes(recv + own.begin, static_cast<const std::byte*>(call.send) + sends.of(pieces.rank()).begin, own.count);
     for (std::size_t step = 1; step <= steps; ++step) {
@@ -169,10 +291,10 @@ void all_to_all(Pieces& pieces, const Collective& collective) {
             const int peer = pieces.neighbour(distance);
             pieces.await_filled(collective, peer, piece);
             const Range block = receives.of(peer);
-            std::byte* from = region(pieces, pieces.slot(peer, piece), pieces.rank());
-            pieces.check_block(collective, peer, header_of(from) / call.element_bytes(), call.recv_blocks.count(peer));
+            const Sent sent = sent_by(pieces, collective, distance, step - 1);
+            pieces.check_block(collective, peer, sent.bytes / call.element_bytes(), call.recv_blocks.count(peer));
             const Range range = piece_of(block.count, region_bytes(pieces), step - 1);
-            copy_bytes(recv + block.begin + range.begin, from, range.count);
+            copy_bytes(recv + block.begin + range.begin, sent.data, range.count);
         }
         pieces.publish_done(piece);
     }

@@ -1,6 +1,7 @@
 #include "comm/shm/direct.hpp"
 
 #include "comm/reduce.hpp"
+#include "comm/shm/copies.hpp"
 
 #include <algorithm>
 #include <array>
@@ -222,7 +223,12 @@ bool run_direct(Pieces& pieces, Collective& collective, const Allocations& alloc
     const bool has_table = call.kind == CollectiveKind::all_to_all;
     pieces.open(collective, piece, has_table ? Room::slot : Room::entry);
     if (has_table) write_places(call, pieces.size(), pieces.slot(pieces.rank(), piece));
+    const bool packed = has_table && pack_blocks(pieces, collective);
     pieces.publish_filled(collective, piece);
+    if (packed && exchange_packed(pieces, collective)) {
+        pieces.publish_done(piece);
+        return true;
+    }
     const bool direct = all_direct(pieces, collective);
     if (direct) {
         if (call.kind == CollectiveKind::all_to_all) {

@@ -57,8 +57,7 @@ struct Descriptor {
     ReduceOp::Kind op = ReduceOp::Kind::sum;
     std::uint8_t unused = 0;
 
-    double factor = 1;          ///< of this rank's elements
-    std::uint64_t longest = 0;  ///< bytes of this rank's longest block of an all_to_all
+    double factor = 1;  ///< of this rank's elements
     Location send = {};
     Location recv = {};
     bool is_direct = false;  ///< the others can reach what they need of its buffers

@@ -22,15 +22,6 @@ std::uint64_t digest_of(const BlockCounts& blocks, int size) {
     return digest | 1;
 }
 
-// Of an all_to_all: what this rank sends to or receives from another, in bytes.
-std::uint64_t longest_block(const CollectiveCall& call, int rank, int size) {
-    std::size_t longest = 0;
-    for (int peer = 0; peer < size; ++peer) {
-        if (peer != rank) longest = std::max({longest, call.blocks.count(peer), call.recv_blocks.count(peer)});
-    }
-    return longest * call.element_bytes();
-}
-
 // Any mixing function will do: the digest meets only digests of other ranks that called almost the same.
 std::uint64_t mix(std::uint64_t digest, std::uint64_t word) {
     digest = (digest ^ word) * 0x9e3779b97f4a7c15ull;
@@ -123,7 +114,6 @@ Collective Pieces::begin(const CollectiveCall& call, Kind kind) {
     Collective collective{call, peers_.begin(name_of(kind)), {}, next_piece_};
     Descriptor& descriptor = collective.descriptor;
     fill(descriptor, call, kind, size_);
-    if (call.kind == CollectiveKind::all_to_all) descriptor.longest = longest_block(call, rank_, size_);
     digest_ = mix(digest_, digest_of(descriptor));
     factors_[static_cast<std::size_t>(rank_)] = descriptor.factor;
     return collective;

@@ -61,9 +61,10 @@ public:
     /// All others.
     void await_done(const Collective& collective, std::uint64_t piece);
     std::byte* slot(int rank, std::uint64_t piece) const noexcept { return segment_.slot(rank, piece); }
+    std::byte* payload(int rank, std::uint64_t piece) const noexcept { return segment_.entry(rank, piece).payload; }
     /// Where a rank's `bytes` of a piece are that has no more: in its entry when they fit, else in its slot.
     std::byte* room(int rank, std::uint64_t piece, std::size_t bytes) const noexcept {
-        return room_for(bytes) == Room::entry ? segment_.entry(rank, piece).payload : segment_.slot(rank, piece);
+        return room_for(bytes) == Room::entry ? payload(rank, piece) : segment_.slot(rank, piece);
     }
     /// What `peer` has brought to the call; after await_filled() of the call's first piece.
     const Descriptor& descriptor(int peer, std::uint64_t piece) const noexcept {
