@@ -27,12 +27,13 @@ namespace {
 // slices to other programs, while a woken sleeper runs soon.
 constexpr int kSpins = 500;
 
-int count_spins(int size) {
+// Whether there are fewer cores than ranks.
+bool is_crowded(int size) {
     cpu_set_t cpus;
     const bool known = ::sched_getaffinity(0, sizeof cpus, &cpus) == 0;
     const int cores = known ? CPU_COUNT(&cpus) : static_cast<int>(std::thread::hardware_concurrency());
     // One core in the set may well be this rank's own: the others then have theirs.
-    return cores == 1 || cores >= size ? kSpins : 1;
+    return cores != 1 && cores < size;
 }
 
 // Not FUTEX_PRIVATE: the word is shared between processes.
@@ -47,17 +48,6 @@ void futex_wake(std::atomic<std::uint32_t>& word) {
     ::syscall(SYS_futex, reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// What was stored before is there for all before anything after is read.
-void full_fence() noexcept {
-#if defined(__SANITIZE_THREAD__)
-    // TSan knows no fences. This one does as well as far as it can tell.
-    static std::atomic<int> all;
-    all.fetch_add(1, std::memory_order_seq_cst);
-#else
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-#endif
-}
-
 UniqueFd open_process(int pid) { return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); }
 
 }  // namespace
@@ -67,7 +57,8 @@ Peers::Peers(const Segment& segment, int rank, int size, std::chrono::millisecon
       rank_(rank),
       size_(size),
       timeout_(timeout),
-      spins_(count_spins(size)),
+      crowded_(is_crowded(size)),
+      spins_(crowded_ ? 1 : kSpins),
       pidfds_(static_cast<std::size_t>(size)) {}
 
 Peers::~Peers() { segment_.rank_state(rank_).presence.store(std::uint32_t(Presence::left), std::memory_order_release); }
@@ -118,15 +109,18 @@ void Peers::wait_long(int peer, const Operation& operation, const std::function<
 }
 
 // publish() stores the counter, then looks for sleepers, and for them lets `signal` grow; this counts itself as a
-// sleeper, looks at the counter, then sleeps if `signal` is as it was. One of the two sees the other.
+// sleeper, looks at the counter, then sleeps if `signal` is as it was. One of the two sees the other: each has a fence
+// between its steps, but for publish_lightly(). The first sleep is a nap for its sake: after that a store of a moment
+// ago has long been seen.
 void Peers::sleep_until_signal(RankState& peer, const Operation& operation, const std::function<bool()>& ready) {
+    using std::chrono::nanoseconds;
     peer.sleepers.fetch_add(1, std::memory_order_seq_cst);
-    const std::uint32_t seen = peer.signal.load(std::memory_order_seq_cst);
-    full_fence();
-    if (!ready() && !aborted()) {
-        using std::chrono::nanoseconds;
+    for (const nanoseconds longest : {nanoseconds(kNap), nanoseconds(kPatience)}) {
+        const std::uint32_t seen = peer.signal.load(std::memory_order_seq_cst);
+        full_fence();
+        if (ready() || aborted()) break;
         const auto left = std::chrono::duration_cast<nanoseconds>(deadline_of(operation).remaining());
-        futex_wait(peer.signal, seen, std::min(left, nanoseconds(kPatience)));
+        futex_wait(peer.signal, seen, std::min(left, longest));
     }
     peer.sleepers.fetch_sub(1, std::memory_order_relaxed);
 }
@@ -140,10 +134,22 @@ void Peers::settle() {
     if (!unsettled_) return;
     unsettled_ = false;
     full_fence();
-    RankState& mine = segment_.rank_state(rank_);
-    if (mine.sleepers.load(std::memory_order_relaxed) == 0) return;
-    mine.signal.fetch_add(1, std::memory_order_seq_cst);
-    futex_wake(mine.signal);
+    wake_sleepers();
+}
+
+void Peers::full_fence() noexcept {
+#if defined(__SANITIZE_THREAD__)
+    // TSan knows no fences. This one does as well as far as it can tell.
+    static std::atomic<int> all;
+    all.fetch_add(1, std::memory_order_seq_cst);
+#else
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
+void Peers::ring(RankState& state) {
+    state.signal.fetch_add(1, std::memory_order_seq_cst);
+    futex_wake(state.signal);
 }
 
 void Peers::publish_to(int peer, std::atomic<std::uint64_t>& counter, std::uint64_t value) {

@@ -34,6 +34,7 @@ struct Operation {
 class Peers {
 public:
     static constexpr std::chrono::milliseconds kPatience{20};
+    static constexpr std::chrono::microseconds kNap{500};
 
     Peers(const Segment& segment, int rank, int size, std::chrono::milliseconds timeout);
     /// Tells the others that this rank leaves.
@@ -65,6 +66,14 @@ public:
         unsettled_ = true;
     }
     void settle();
+    /// As publish(), but without the fence, which takes as long as a cache line to change cores: one who goes to sleep
+    /// at the same moment may be missed, and finds out after kNap. For calls that are short themselves.
+    void publish_lightly(std::atomic<std::uint64_t>& counter, std::uint64_t value) {
+        counter.store(value, std::memory_order_release);
+        unsettled_ = false;
+        if (crowded_) full_fence();
+        wake_sleepers();
+    }
     /// Stores a counter of a channel with `peer` and rings its bell.
     void publish_to(int peer, std::atomic<std::uint64_t>& counter, std::uint64_t value);
     /// Waits until advance() has done something, which any of `waiting_for()` may make possible by ringing.
@@ -84,6 +93,13 @@ public:
 
 private:
     static void relax() noexcept;
+    /// What was stored before is there for all before anything after is read.
+    static void full_fence() noexcept;
+    void wake_sleepers() {
+        RankState& mine = segment_.rank_state(rank_);
+        if (mine.sleepers.load(std::memory_order_relaxed) != 0) ring(mine);
+    }
+    static void ring(RankState& state);
     void wait_long(int peer, const Operation& operation, const std::function<bool()>& ready);
     void sleep_until_bell(const Operation& operation, const std::function<bool()>& advance, bool& advanced);
     void sleep_until_signal(RankState& peer, const Operation& operation, const std::function<bool()>& ready);
@@ -96,6 +112,7 @@ private:
     int rank_;
     int size_;
     std::chrono::milliseconds timeout_;
+    bool crowded_;
     int spins_;
     std::atomic<bool> told_{false};  // this rank has thrown why the group was aborted
     bool unsettled_ = false;

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 
 namespace autolaunch::shm {
@@ -35,6 +36,15 @@ void prepare_to_write([[maybe_unused]] Entry& entry) {
     auto* bytes = reinterpret_cast<std::byte*>(&entry);
     for (std::size_t at = 0; at < kUsual; at += 64) asm volatile("prefetchw %0" : : "m"(bytes[at]));
 #endif
+}
+
+// In a collective with a root, those who only give run ahead: what was there at once is probably followed by more.
+constexpr std::uint64_t kReadAhead = 3;
+
+void prepare_to_read(const Entry& entry, std::size_t bytes) {
+    const auto* from = reinterpret_cast<const std::byte*>(&entry);
+    const std::size_t end = std::min(bytes + offsetof(Entry, payload), sizeof entry);
+    for (std::size_t at = 0; at < end; at += 64) __builtin_prefetch(from + at);
 }
 
 bool has_blocks(CollectiveKind kind) {
@@ -115,6 +125,7 @@ Collective Pieces::begin(const CollectiveCall& call, Kind kind) {
     Descriptor& descriptor = collective.descriptor;
     fill(descriptor, call, kind, size_);
     digest_ = mix(digest_, digest_of(descriptor));
+    is_short_ = room_for(bytes_of(call)) == Room::entry;
     factors_[static_cast<std::size_t>(rank_)] = descriptor.factor;
     return collective;
 }
@@ -157,7 +168,8 @@ void Pieces::enter(const Collective& collective) {
 void Pieces::publish_reduced(std::uint64_t piece) { peers_.publish(segment_.rank_state(rank_).reduced, piece + 1); }
 
 void Pieces::publish_done(std::uint64_t piece) {
-    peers_.publish(segment_.rank_state(rank_).done, piece + 1);
+    auto& done = segment_.rank_state(rank_).done;
+    is_short_ ? peers_.publish_lightly(done, piece + 1) : peers_.publish(done, piece + 1);
     next_piece_ = piece + 1;
     prepare_to_write(segment_.entry(rank_, next_piece_));
 }
@@ -170,8 +182,12 @@ void Pieces::await_filled(const Collective& collective, int peer, std::uint64_t 
 
 void Pieces::await_entered(const Collective& collective, int peer) {
     const Entry& entry = segment_.entry(peer, collective.first_piece);
-    peers_.wait(peer, collective.operation,
-                [&] { return entry.written.load(std::memory_order_acquire) > collective.first_piece; });
+    const auto is_there = [&] { return entry.written.load(std::memory_order_acquire) > collective.first_piece; };
+    if (!is_there()) {
+        peers_.wait(peer, collective.operation, is_there);
+    } else if (collective.call.root >= 0) {
+        prepare_to_read(segment_.entry(peer, collective.first_piece + kReadAhead), bytes_of(collective.call));
+    }
     if (entry.digest != digest_) fail_different(collective, peer);
     // Who is in this call is done with all before it.
     std::uint64_t& known = known_done_[static_cast<std::size_t>(peer)];

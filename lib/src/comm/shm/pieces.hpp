@@ -91,6 +91,7 @@ private:
     int rank_;
     int size_;
     bool has_slots_ = false;  // not before a call needs them: many groups only ever make small ones
+    bool is_short_ = true;    // the call in progress
     std::uint64_t next_piece_ = 0;
     std::uint64_t digest_ = 0;               // of all calls up to this one
     std::vector<std::uint64_t> known_done_;  // by rank: pieces that it was done with when last seen
