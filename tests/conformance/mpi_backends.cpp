@@ -37,8 +37,7 @@ std::shared_ptr<CommunicatorBackend> make_shm(CommunicatorBackend& among, std::c
 std::shared_ptr<CommunicatorBackend> make_backend(const BackendOptions& options) {
     MpiOptions mpi;
     mpi.timeout = options.timeout;
-    mpi.fixed_order = options.fixed_order || options.backend == "shm+mpi";
-    if (options.piece_elements != 0) mpi.piece_elements = options.piece_elements;
+    if (options.piece_bytes != 0) mpi.piece_bytes = options.piece_bytes;
     std::shared_ptr<CommunicatorBackend> backend = MpiBackend::world(mpi);
     if (options.backend == "shm") backend = make_shm(*backend, options.timeout);
     if (options.backend == "shm+mpi") {

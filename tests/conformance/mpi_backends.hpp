@@ -12,7 +12,7 @@ namespace autolaunch::conformance {
 struct BackendOptions {
     std::string backend = "mpi";  ///< "mpi", "shm" or "shm+mpi"
     int nodes = 1;                ///< shm+mpi: the ranks are divided in so many pretended nodes
-    std::size_t piece_elements = 0;
+    std::size_t piece_bytes = 0;
     bool fixed_order = false;
     bool check_calls = false;
     std::chrono::milliseconds timeout{100'000};

@@ -4,7 +4,7 @@
 //   mpi_conformance [OPTIONS] CASE      one case
 //   mpi_conformance [OPTIONS] oracle    random calls, compared with MPI's own (mpi_oracle.hpp)
 //
-//   --backend mpi|shm|shm+mpi  --nodes N  --pieces ELEMENTS  --fixed-order  --check-calls
+//   --backend mpi|shm|shm+mpi  --nodes N  --pieces BYTES  --fixed-order  --check-calls
 //   --seed N           of the oracle
 //   --thread-level N   initialises MPI for that level first
 //
@@ -53,7 +53,7 @@ bool parse(int argc, char** argv, Options& options) {
             if (!parse_integer(value, number)) return false;
             ++i;
             if (argument == "--nodes") options.backend.nodes = static_cast<int>(number);
-            if (argument == "--pieces") options.backend.piece_elements = static_cast<std::size_t>(number);
+            if (argument == "--pieces") options.backend.piece_bytes = static_cast<std::size_t>(number);
             if (argument == "--seed") options.seed = number;
             if (argument == "--thread-level") options.thread_level = number;
         } else {

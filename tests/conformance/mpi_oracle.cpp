@@ -2,9 +2,9 @@
 
 #include "comm/call.hpp"
 #include "comm/mpi/mpi_runtime.hpp"
-#include "comm/mpi/mpi_types.hpp"
 #include "elements.hpp"
 #include "expect.hpp"
+#include "mpi_types.hpp"
 
 #include <chrono>
 #include <cstdio>
@@ -84,8 +84,7 @@ std::vector<std::byte> mpi_reduced(const RandomCall& call, const std::vector<std
     std::vector<std::byte> in(count * size_of(wide)), out(in.size()), result(send.size());
     for (std::size_t i = 0; i < count; ++i) store(wide, in.data(), i, load(call.type, send.data(), i));
     const auto op = ReduceOp(call.op == ReduceOp::Kind::avg ? ReduceOp::Kind::sum : call.op);
-    mpi::check(MPI_Allreduce(in.data(), out.data(), static_cast<int>(count), mpi::type_of(wide), mpi::op_of(op, wide),
-                             MPI_COMM_WORLD),
+    mpi::check(MPI_Allreduce(in.data(), out.data(), static_cast<int>(count), type_of(wide), op_of(op), MPI_COMM_WORLD),
                "reduce");
     for (std::size_t i = 0; i < count; ++i) {
         double value = load(wide, out.data(), i);
@@ -99,7 +98,7 @@ std::vector<std::byte> mpi_reduced(const RandomCall& call, const std::vector<std
 class Comparison {
 public:
     Comparison(Communicator& comm, const RandomCall& call)
-        : comm_(comm), call_(call), rank_(static_cast<std::size_t>(comm.rank())), type_(mpi::type_of(call.type)) {
+        : comm_(comm), call_(call), rank_(static_cast<std::size_t>(comm.rank())), type_(type_of(call.type)) {
         for (const auto& row : call.counts) blocks_.push_back(row[0]);
         for (const std::size_t count : blocks_) int_blocks_.push_back(static_cast<int>(count));
         offsets_ = offsets_of(int_blocks_);

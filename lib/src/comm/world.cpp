@@ -56,7 +56,6 @@ std::shared_ptr<CommunicatorBackend> make_shm(Session& session, const std::strin
 std::shared_ptr<CommunicatorBackend> make_mpi(const RankInfo& info, const CommunicatorOptions& wanted) {
     MpiOptions options;
     options.timeout = wanted.timeout;
-    options.fixed_order = wanted.fixed_order;
     auto backend = MpiBackend::world(options);
     // An MPI that does not recognise its launcher silently makes every process rank 0 of 1.
     if (backend->size() != info.world_size || backend->rank() != info.rank) {
@@ -72,9 +71,7 @@ std::shared_ptr<CommunicatorBackend> make_mpi(const RankInfo& info, const Commun
 std::shared_ptr<CommunicatorBackend> make_shm_mpi(Session& session, const CommunicatorOptions& wanted,
                                                   std::string& reason) {
     const RankInfo& info = session.info();
-    CommunicatorOptions in_order = wanted;
-    in_order.fixed_order = true;
-    auto world = make_mpi(info, in_order);
+    auto world = make_mpi(info, wanted);
     const RankPlace own{info.node_rank, info.local_rank, info.local_world_size};
     std::vector<RankPlace> places(static_cast<std::size_t>(info.world_size));
     world->start({.kind = CollectiveKind::all_gather,
@@ -86,7 +83,7 @@ std::shared_ptr<CommunicatorBackend> make_shm_mpi(Session& session, const Commun
     const NodePlan plan = plan_nodes(places, wanted.fixed_order);
     if (!plan.possible()) {
         reason = "mpi instead of shm+mpi: " + plan.obstacle;
-        return wanted.fixed_order ? world : make_mpi(info, wanted);
+        return world;
     }
     reason = fmt::format("{} nodes of {} ranks", plan.nodes, plan.ranks_per_node);
     auto local = make_shm(session, fmt::format("shm-of-node-{}", info.node_rank), info.local_rank,

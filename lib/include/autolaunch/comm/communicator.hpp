@@ -30,7 +30,7 @@ struct CommunicatorOptions {
     /// default.
     std::chrono::milliseconds timeout{600'000};
     /// Reductions in one order whatever the backend, the algorithm and the time of arrival: pairwise over the ranks,
-    /// ((0 + 1) + (2 + 3)) + …, in f32 or better. shm always does so; mpi pays with an all-to-all; nccl refuses.
+    /// ((0 + 1) + (2 + 3)) + …, in f32 or better. Always so on shm and mpi; shm+mpi may become mpi; nccl refuses.
     bool fixed_order = false;
     /// Every call is compared between the ranks before it runs, and a difference throws Error{mismatch} that names both
     /// sides. shm always does so; elsewhere it costs an exchange a call. Also by AUTOLAUNCH_CHECK_COLLECTIVES=1.

@@ -15,6 +15,8 @@
 
 namespace autolaunch {
 
+struct StepwiseReduction;
+
 /// Each rank of a node reduces its slice of the node's data, talks about it to the ranks of the same local rank on the
 /// other nodes, and shares what came out with its node: all of a node's ranks use the network, and every byte crosses
 /// it once. Halves stay f32 until the last addition. Messages, and blocks of all_to_all for other nodes, go straight to
@@ -54,8 +56,6 @@ public:
     std::string abort_reason() const override { return abort_state_.reason(); }
 
 private:
-    struct Reduction;  // how elements travel: hierarchical_reductions.cpp
-
     int ranks_per_node() const noexcept { return local_->size(); }
     int nodes() const noexcept { return cross_->size(); }
     int node() const noexcept { return cross_->rank(); }
@@ -101,7 +101,7 @@ private:
     void reduce(const CollectiveCall& call);
     void reduce_scatter(const CollectiveCall& call);
     /// One piece of the blocks of `node`'s ranks, over the ranks of this node, to `partial`.
-    void reduce_segment(const CollectiveCall& call, const Reduction& reduction, int node, std::size_t begin,
+    void reduce_segment(const CollectiveCall& call, const StepwiseReduction& reduction, int node, std::size_t begin,
                         std::size_t piece, std::byte* partial);
 
     std::shared_ptr<CommunicatorBackend> local_;

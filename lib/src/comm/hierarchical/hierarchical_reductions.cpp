@@ -1,6 +1,7 @@
 // Collectives of the hierarchical backend that reduce.
+#include "comm/even_blocks.hpp"
 #include "comm/hierarchical/hierarchical_backend.hpp"
-#include "comm/reduce.hpp"
+#include "comm/stepwise_reduction.hpp"
 
 #include <algorithm>
 
@@ -13,24 +14,6 @@ constexpr std::size_t kPieceElements = 256 * 1024;
 const std::byte* send_bytes(const CollectiveCall& call) { return static_cast<const std::byte*>(call.send); }
 std::byte* recv_bytes(const CollectiveCall& call) { return static_cast<std::byte*>(call.recv); }
 
-template <class Half>
-void widen(const void* from, float* to, std::size_t count, float factor) {
-    const auto* halves = static_cast<const Half*>(from);
-    for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<float>(halves[i]) * factor;
-}
-
-template <class Half>
-void narrow(const float* from, void* to, std::size_t count) {
-    auto* halves = static_cast<Half*>(to);
-    for (std::size_t i = 0; i < count; ++i) halves[i] = Half(from[i]);
-}
-
-BlockCounts even_parts(std::size_t count, int parts) {
-    std::vector<std::size_t> counts(static_cast<std::size_t>(parts), count / static_cast<std::size_t>(parts));
-    for (std::size_t i = 0; i < count % counts.size(); ++i) ++counts[i];
-    return BlockCounts::ragged(counts);
-}
-
 /// How much of a block of `count` elements is in the piece of `most` that starts at `begin`.
 std::size_t capped(std::size_t count, std::size_t begin, std::size_t most) {
     return begin < count ? std::min(most, count - begin) : 0;
@@ -38,50 +21,8 @@ std::size_t capped(std::size_t count, std::size_t begin, std::size_t most) {
 
 }  // namespace
 
-/// How a call's elements travel between its two steps: halves as f32, so that they are rounded once; elements of
-/// pre_multiplied_sum multiplied already; sums of avg not yet divided.
-struct HierarchicalBackend::Reduction {
-    Reduction(const CollectiveCall& call, int group_size)
-        : type(call.type),
-          halves(call.type == DataType::bf16 || call.type == DataType::f16),
-          travelling(halves ? DataType::f32 : call.type),
-          op(call.op),
-          ranks(static_cast<std::size_t>(group_size)) {}
-
-    ReduceOp::Kind kind() const { return op.kind(); }
-    ReduceOp step_op() const {
-        return kind() == ReduceOp::Kind::avg || kind() == ReduceOp::Kind::pre_multiplied_sum ? ReduceOp::sum : op;
-    }
-    bool rewrites() const { return halves || kind() == ReduceOp::Kind::pre_multiplied_sum; }
-    std::size_t bytes() const { return size_of(travelling); }
-
-    void prepare(const void* from, void* to, std::size_t count) const {
-        const double factor = op.factor();
-        if (type == DataType::bf16) return widen<bfloat16>(from, static_cast<float*>(to), count, float(factor));
-        if (type == DataType::f16) return widen<float16>(from, static_cast<float*>(to), count, float(factor));
-        reduce_elements({.inputs = {&from, 1}, .factors = {&factor, 1}, .outputs = {&to, 1}}, count, type, op);
-    }
-    /// `sums` may be `to` where nothing is rounded.
-    void finish(void* sums, void* to, std::size_t count) const {
-        const void* input = sums;
-        void* output = halves ? sums : to;
-        if (kind() == ReduceOp::Kind::avg)
-            reduce_elements({.inputs = {&input, 1}, .outputs = {&output, 1}, .ranks = ranks}, count, travelling, op);
-        else if (!halves && sums != to)
-            std::copy_n(static_cast<std::byte*>(sums), count * bytes(), static_cast<std::byte*>(to));
-        if (type == DataType::bf16) narrow<bfloat16>(static_cast<float*>(sums), to, count);
-        if (type == DataType::f16) narrow<float16>(static_cast<float*>(sums), to, count);
-    }
-
-    DataType type;
-    bool halves;
-    DataType travelling;
-    ReduceOp op;
-    std::size_t ranks;
-};
-
 void HierarchicalBackend::all_reduce(const CollectiveCall& call) {
-    const Reduction reduction(call, size());
+    const StepwiseReduction reduction(call, size());
     const std::size_t piece = reduction.rewrites() ? kPieceElements : std::max<std::size_t>(call.count, 1);
     for (std::size_t begin = 0; begin < call.count; begin += piece) {
         const std::size_t count = std::min(piece, call.count - begin);
@@ -104,7 +45,7 @@ void HierarchicalBackend::all_reduce(const CollectiveCall& call) {
                      .type = reduction.travelling,
                      .op = reduction.step_op()});
         if (reduction.halves) {  // f32 to where the sum ends, and halves from there
-            const BlockCounts parts = even_parts(own_count, nodes());
+            const BlockCounts parts = even_blocks(own_count, nodes());
             std::byte* part = partial + parts.offset(node()) * reduction.bytes();
             std::byte* place = own + parts.offset(node()) * call.element_bytes();
             between_nodes({.kind = CollectiveKind::reduce_scatter,
@@ -130,7 +71,7 @@ void HierarchicalBackend::all_reduce(const CollectiveCall& call) {
 }
 
 void HierarchicalBackend::reduce(const CollectiveCall& call) {
-    const Reduction reduction(call, size());
+    const StepwiseReduction reduction(call, size());
     const int root_node = call.root / ranks_per_node();
     const int root_local = call.root % ranks_per_node();
     for (std::size_t begin = 0; begin < call.count; begin += kPieceElements) {
@@ -173,7 +114,7 @@ void HierarchicalBackend::reduce(const CollectiveCall& call) {
 // Node by node, the ranks of this node reduce what belongs to that node's ranks; then each sends its local rank's
 // sums there. A piece is the same stretch of every rank's block.
 void HierarchicalBackend::reduce_scatter(const CollectiveCall& call) {
-    const Reduction reduction(call, size());
+    const StepwiseReduction reduction(call, size());
     const auto ranks = static_cast<std::size_t>(size());
     const std::size_t piece =
         reduction.rewrites() ? std::max<std::size_t>(kPieceElements / ranks, 1) : call.blocks.longest();
@@ -199,7 +140,7 @@ void HierarchicalBackend::reduce_scatter(const CollectiveCall& call) {
     }
 }
 
-void HierarchicalBackend::reduce_segment(const CollectiveCall& call, const Reduction& reduction, int node,
+void HierarchicalBackend::reduce_segment(const CollectiveCall& call, const StepwiseReduction& reduction, int node,
                                          std::size_t begin, std::size_t piece, std::byte* partial) {
     std::vector<std::size_t> counts = segment_counts(call.blocks, node);
     for (std::size_t& count : counts) count = capped(count, begin, piece);

@@ -3,16 +3,14 @@
 #include "comm/mpi/mpi_backend.hpp"
 
 #include "comm/kept_memory.hpp"
+#include "comm/mpi/mpi_exchange.hpp"
 #include "comm/mpi/mpi_group.hpp"
 
-#include <cstring>
 #include <exception>
 #include <utility>
 
 namespace autolaunch {
 namespace {
-
-constexpr std::size_t kBouncedBytes = 8192;
 
 bool is_message(const CollectiveCall& call) {
     return call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv;
@@ -25,7 +23,10 @@ std::shared_ptr<MpiBackend> MpiBackend::world(const MpiOptions& options) {
 }
 
 MpiBackend::MpiBackend(std::unique_ptr<mpi::Group> group, const MpiOptions& options)
-    : group_(std::move(group)), options_(options), exceptions_at_birth_(std::uncaught_exceptions()) {}
+    : group_(std::move(group)),
+      exchange_(std::make_unique<mpi::Exchange>(*group_, options.piece_bytes)),
+      options_(options),
+      exceptions_at_birth_(std::uncaught_exceptions()) {}
 
 MpiBackend::~MpiBackend() {
     // A trainer that fails would otherwise wait in MPI_Finalize for ranks that wait for it in a collective.
@@ -40,29 +41,9 @@ CommunicatorStatus MpiBackend::status() const { return group_->status(); }
 std::string MpiBackend::abort_reason() const { return group_->abort_reason(); }
 
 Work MpiBackend::start(const CollectiveCall& call, Stream) {
-    group_->throw_if_aborted();
     calling_ = call.step_of != nullptr ? call.step_of : name_of(call.kind).data();
-    const BufferExtents extents = extents_of(call, rank());
-    if (!is_message(call) && (extents.send + extents.recv) * call.element_bytes() <= kBouncedBytes) {
-        run_bounced(call, extents);
-    } else {
-        run(call);
-    }
+    run(call);
     return {};
-}
-
-void MpiBackend::run_bounced(const CollectiveCall& call, const BufferExtents& extents) {
-    const std::size_t send_bytes = extents.send * call.element_bytes();
-    const std::size_t recv_bytes = extents.recv * call.element_bytes();
-    const bool broadcasts = call.kind == CollectiveKind::broadcast;  // its buffer is both
-    memory_->bounced.resize(kBouncedBytes);
-    CollectiveCall bounced = call;
-    bounced.send = memory_->bounced.data();
-    bounced.recv = memory_->bounced.data() + send_bytes;
-    if (send_bytes != 0) std::memcpy(memory_->bounced.data(), call.send, send_bytes);
-    if (broadcasts && recv_bytes != 0) std::memcpy(bounced.recv, call.recv, recv_bytes);
-    run(bounced);
-    if (recv_bytes != 0) std::memcpy(call.recv, bounced.recv, recv_bytes);
 }
 
 void MpiBackend::run(const CollectiveCall& call) {
@@ -110,10 +91,6 @@ Work MpiBackend::start_group(std::span<const CollectiveCall> calls, Stream) {
     for (const CollectiveCall& call : calls)
         if (!is_message(call)) start(call, {});
     return {};
-}
-
-void MpiBackend::barrier() {
-    group_->run("barrier", [&](MPI_Request* request) { return MPI_Ibarrier(group_->data(), request); });
 }
 
 std::shared_ptr<CommunicatorBackend> MpiBackend::split(int color, int key) {

@@ -12,10 +12,11 @@ namespace autolaunch::mpi {
 namespace {
 
 constexpr int kNoticeTag = 1;
-constexpr int kTestsBetweenNotices = 32;
-// A millisecond or so. MPI_Test itself yields where the MPI knows of more ranks than cores; elsewhere a yield gives
-// whole time slices to other programs on a busy machine.
-constexpr int kTestsBeforeYield = 10'000;
+/// Between two looks at the clock and at the notices; 3 µs or so.
+constexpr int kTestsInARow = 32;
+/// A millisecond or so. MPI_Test itself yields where the MPI knows of more ranks than cores; elsewhere a yield gives
+/// whole time slices to other programs on a busy machine.
+constexpr int kRowsBeforeYield = 300;
 
 }  // namespace
 
@@ -28,7 +29,8 @@ Group::Group(std::shared_ptr<Runtime> runtime, MPI_Comm data, std::chrono::milli
         check(MPI_Comm_rank(data_, &rank_), "ask MPI for the rank");
         check(MPI_Comm_size(data_, &size_), "ask MPI for the size");
     }
-    run("creating the communicator", [&](MPI_Request* request) { return MPI_Comm_idup(data_, &control_, request); });
+    run_one("creating the communicator",
+            [&](MPI_Request* request) { return MPI_Comm_idup(data_, &control_, request); });
     listen();
 }
 
@@ -45,7 +47,7 @@ std::unique_ptr<Group> Group::world(std::chrono::milliseconds timeout) {
 
 std::unique_ptr<Group> Group::split(Group& parent, int color, int key) {
     // MPI_Comm_split has no nonblocking form: when all ranks have come this far, it will not block for long.
-    parent.run("split", [&](MPI_Request* request) { return MPI_Ibarrier(parent.data_, request); });
+    parent.run_one("split", [&](MPI_Request* request) { return MPI_Ibarrier(parent.data_, request); });
     MPI_Comm data = MPI_COMM_NULL;
     {
         const std::scoped_lock lock(parent.mpi_mutex_);
@@ -77,36 +79,26 @@ void Group::listen() {
           "listen for aborts");
 }
 
-MPI_Status Group::run(const char* name, const std::function<int(MPI_Request*)>& start) {
-    return run_all(name, 1, 0, start).front();
+template <class Start>
+void Group::run_one(const char* name, const Start& start) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Status status;
+    run({{&request, 1}, {&status, 1}, 0, name}, [&] { return start(&request); });
 }
 
-std::vector<MPI_Status> Group::run_all(const char* name, std::size_t count, std::size_t receives,
-                                       const std::function<int(MPI_Request*)>& start) {
+// Who receives need not look for notices here: nothing comes from ranks that have aborted, and then wait() looks.
+void Group::ready(const Pending& pending) {
     runtime_->require_this_thread();
-    throw_if_aborted();
-    std::vector<MPI_Request> requests(count, MPI_REQUEST_NULL);
-    std::vector<MPI_Status> statuses(count);
-    try {
-        {
-            const std::scoped_lock lock(mpi_mutex_);
-            const auto turn = runtime_->serialize();
-            check(start(requests.data()), name);
-        }
-        wait(requests, statuses, name);
-    } catch (const Error& error) {
-        abort(error.what());  // unless it is already
-        withdraw(std::span(requests).first(receives));
-        throw;
-    }
-    return statuses;
+    if (pending.receives == 0) return throw_if_aborted();
+    abort_state_.throw_if_aborted();
 }
 
-void Group::withdraw(std::span<MPI_Request> receives) {
+void Group::give_up(const Pending& pending, const Error& error) {
     constexpr int kTests = 1000;  // a receive that is half through may need its sender
+    abort(error.what());          // unless it is already
     const std::scoped_lock lock(mpi_mutex_);
     const auto turn = runtime_->serialize();
-    for (MPI_Request& request : receives) {
+    for (MPI_Request& request : pending.requests.first(pending.receives)) {
         if (request == MPI_REQUEST_NULL || MPI_Cancel(&request) != MPI_SUCCESS) continue;
         int done = 0;
         for (int i = 0; i < kTests && done == 0; ++i)
@@ -114,33 +106,41 @@ void Group::withdraw(std::span<MPI_Request> receives) {
     }
 }
 
-void Group::wait(std::span<MPI_Request> requests, std::span<MPI_Status> statuses, const char* name) {
+void Group::wait(const Pending& pending) {
+    if (test(pending)) return;
     const Deadline deadline = Deadline::after(timeout_);
-    for (int tests = 1; !test(requests, statuses, name); ++tests) {
-        if (tests % kTestsBetweenNotices == 0) throw_if_aborted();
+    for (int rows = 1; !test(pending); ++rows) {
+        abort_state_.throw_if_aborted();
         if (deadline.passed()) {
-            throw TimeoutError(
-                fmt::format("rank {} waited {} s in {}", rank_, std::chrono::duration<double>(timeout_).count(), name),
-                "a rank is stuck elsewhere or has not called the collective");
+            throw TimeoutError(fmt::format("rank {} waited {} s in {}", rank_,
+                                           std::chrono::duration<double>(timeout_).count(), pending.name),
+                               "a rank is stuck elsewhere or has not called the collective");
         }
-        if (tests > kTestsBeforeYield) ::sched_yield();
+        if (rows > kRowsBeforeYield) ::sched_yield();
     }
 }
 
-bool Group::test(std::span<MPI_Request> requests, std::span<MPI_Status> statuses, const char* name) {
+// Looks for notices, too, unless all is done.
+bool Group::test(const Pending& pending) {
     const std::scoped_lock lock(mpi_mutex_);
     const auto turn = runtime_->serialize();
+    for (int i = 0; i < kTestsInARow; ++i)
+        if (is_done(pending)) return true;
+    poll_notices();
+    // An abort() that could not call MPI left the telling to this thread.
+    if (abort_state_.aborted()) notify_peers();
+    return false;
+}
+
+bool Group::is_done(const Pending& pending) {
     int done = 0;
-    if (requests.size() == 1) {
-        check(MPI_Test(requests.data(), &done, statuses.data()), name);
-        return done != 0;
-    }
-    const int code = MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, statuses.data());
-    for (const MPI_Status& status : statuses) {  // one of them says what the code does not
+    const int code =
+        MPI_Testall(static_cast<int>(pending.requests.size()), pending.requests.data(), &done, pending.statuses.data());
+    for (const MPI_Status& status : pending.statuses) {  // one of them says what the code does not
         if (code != MPI_ERR_IN_STATUS) break;
-        if (status.MPI_ERROR != MPI_ERR_PENDING) check(status.MPI_ERROR, name);
+        if (status.MPI_ERROR != MPI_ERR_PENDING) check(status.MPI_ERROR, pending.name);
     }
-    check(code, name);
+    check(code, pending.name);
     return done != 0;
 }
 

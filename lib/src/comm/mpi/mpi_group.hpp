@@ -6,7 +6,6 @@
 
 #include <array>
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -14,6 +13,14 @@
 #include <vector>
 
 namespace autolaunch::mpi {
+
+/// Operations that go on side by side, and where they are kept.
+struct Pending {
+    std::span<MPI_Request> requests;
+    std::span<MPI_Status> statuses;  // as many
+    std::size_t receives;            // the first of them: MPI_Irecv
+    const char* name;                // what the user called
+};
 
 /// Owner: the backend. Threads: one, except abort(), status() and abort_reason(). Blocks: run() and the factories,
 /// until the operation is done or the timeout passed.
@@ -31,12 +38,24 @@ public:
     int size() const noexcept { return size_; }
     MPI_Comm data() const noexcept { return data_; }
 
-    /// Starts an operation by `start`, which calls one MPI_I… function, and waits for it. A failure aborts the group.
-    MPI_Status run(const char* name, const std::function<int(MPI_Request*)>& start);
-    /// As run(), for `count` operations that go on side by side. The first `receives` of them are MPI_Irecv: when the
-    /// call fails these are withdrawn, so that nothing is written late. Other operations MPI cannot withdraw.
-    std::vector<MPI_Status> run_all(const char* name, std::size_t count, std::size_t receives,
-                                    const std::function<int(MPI_Request* requests)>& start);
+    /// Starts operations by `start`, which calls MPI_I… functions and returns their code, and waits for them. A failure
+    /// aborts the group and withdraws the receives, so that nothing is written late; other operations MPI cannot
+    /// withdraw.
+    template <class Start>
+    void run(const Pending& pending, const Start& start) {
+        ready(pending);
+        try {
+            {
+                const std::scoped_lock lock(mpi_mutex_);
+                const auto turn = runtime_->serialize();
+                check(start(), pending.name);
+            }
+            wait(pending);
+        } catch (const Error& error) {
+            give_up(pending, error);
+            throw;
+        }
+    }
     void throw_if_aborted();
     void abort(const std::string& reason);
     /// Looks for a notice first, unless a collective is doing so.
@@ -48,9 +67,13 @@ private:
     static constexpr std::size_t kNoticeBytes = 512;
 
     Group(std::shared_ptr<Runtime> runtime, MPI_Comm data, std::chrono::milliseconds timeout);
-    bool test(std::span<MPI_Request> requests, std::span<MPI_Status> statuses, const char* name);
-    void wait(std::span<MPI_Request> requests, std::span<MPI_Status> statuses, const char* name);
-    void withdraw(std::span<MPI_Request> receives);
+    template <class Start>
+    void run_one(const char* name, const Start& start);
+    void ready(const Pending& pending);
+    bool test(const Pending& pending);
+    bool is_done(const Pending& pending);
+    void wait(const Pending& pending);
+    void give_up(const Pending& pending, const Error& error);
     void listen();
     void poll_notices();
     void notify_peers();
