@@ -65,12 +65,12 @@ if command -v mpirun > /dev/null && [ -x "$bench/mpi_peer_perf" ]; then
     sweep "$collective, 2 ranks on MPI itself" "$rows" \
       mpirun --oversubscribe -np 2 "$bench/mpi_peer_perf" $collective "${few[@]}" -d all -o all -r all
   done
-  for collective in all_reduce reduce_scatter all_gather broadcast alltoall hypercube; do
-    for type in double bfloat16 int32; do
-      sweep "$collective, 3 ranks on mpi, $type" "$(rows_of $collective 3 2 1 1)" \
-        mpirun --oversubscribe -np 3 "$bench/${collective}_perf" "${few[@]}" -d $type -o prod -r all --backend mpi
-    done
+  for collective in $collectives; do
+    sweep "$collective, 3 ranks on mpi" "$(rows_of $collective 3 2 10 6)" \
+      mpirun --oversubscribe -np 3 "$bench/${collective}_perf" "${few[@]}" -d all -o all -r all --backend mpi
   done
+  sweep "hypercube, 4 ranks on mpi" "$(rows_of hypercube 4 2 10 6)" \
+    mpirun --oversubscribe -np 4 "$bench/hypercube_perf" "${few[@]}" -d all --backend mpi
   # GPU memory and streams, of a CUDA driver and an NCCL without GPUs.
   fake=$AUTOLAUNCH_BINARY_DIR/tests/fake_gpu
   if [ -e "$fake/libcuda.so.1" ]; then
