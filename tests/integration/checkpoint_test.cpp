@@ -103,9 +103,9 @@ struct Trainer {
     void train_until(std::int64_t step) {
         while (optimizer.step_count() < step) {
             for (Unit* unit : {&embedding, &block}) {
-                for (const auto& placement : unit->layout().placements()) {
+                for (const ParameterSpec& parameter : unit->parameters()) {
                     std::int64_t i = optimizer.step_count() * 31;
-                    for (float& value : unit->grad(placement.parameter.name).as<float>())
+                    for (float& value : unit->grad(parameter.name).as<float>())
                         value = static_cast<float>(i++ % 13 - 6);
                 }
                 unit->reduce_grads();

@@ -140,8 +140,8 @@ struct Trainer {
         const auto rank = static_cast<std::size_t>(model.world().rank());
         const auto ranks = static_cast<std::size_t>(model.world().size());
         for (Unit* unit : {&second, &first}) {
-            for (const auto& placement : unit->layout().placements()) {
-                const auto into = unit->grad(placement.parameter.name).as<float>();
+            for (const ParameterSpec& parameter : unit->parameters()) {
+                const auto into = unit->grad(parameter.name).as<float>();
                 for (std::size_t sample = rank; sample < 12; sample += ranks) {
                     for (std::size_t i = 0; i < into.size(); ++i)
                         into[i] += scale * (static_cast<float>((seed() + sample * 7919 + i * 104729) % 127) - 60) / 64;
@@ -162,8 +162,8 @@ struct Trainer {
         const auto scope = model.evaluation();
         for (Unit* unit : {&first, &second}) {
             const auto parameters = unit->unshard();
-            for (const auto& placement : unit->layout().placements()) {
-                const auto values = parameters[placement.parameter.name].as<const float>();
+            for (const ParameterSpec& parameter : unit->parameters()) {
+                const auto values = parameters[parameter.name].as<const float>();
                 to = std::copy(values.begin(), values.end(), to);
             }
         }

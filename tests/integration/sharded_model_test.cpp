@@ -1,157 +1,40 @@
-// Models cut over real processes: forked ranks on the shared-memory communicator.
-#include "../conformance/forked_ranks.hpp"
-#include "comm/self/self_backend.hpp"
-#include "comm/shm/shm_backend.hpp"
-#include "fsdp/engine.hpp"
+// One training, whatever the strategy, the number of ranks and the buckets: real processes, equal bits.
+#include "fsdp_ranks.hpp"
 
-#include <autolaunch/error.hpp>
 #include <autolaunch/fsdp/adamw.hpp>
-#include <autolaunch/fsdp/sharded_model.hpp>
 
-#include <doctest/doctest.h>
-#include <sys/mman.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <functional>
-#include <stdexcept>
-#include <string>
-#include <vector>
+#include <optional>
 
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
+using namespace autolaunch::fsdp::testing;
 
 namespace {
-
-constexpr std::chrono::milliseconds kTimeout{60'000};
-
-void expect(bool holds, const std::string& what) {
-    if (!holds) throw std::runtime_error("expected: " + what);
-}
-
-// Runs `action`, which must throw an Error with this code whose text has these words.
-void expect_error(ErrorCode code, const std::string& words, const std::function<void()>& action) {
-    try {
-        action();
-    } catch (const Error& error) {
-        const std::string text = std::string(error.what()) + " | " + error.hint();
-        expect(error.code() == code && text.find(words) != std::string::npos, words + ", got: " + text);
-        return;
-    }
-    throw std::runtime_error("expected an error: " + words);
-}
-
-// Forks `size` ranks that run body with a communicator; every one must succeed.
-void on_ranks(int size, const std::function<void(Communicator&)>& body) {
-    conformance::Broadcast address(size - 1);
-    const auto statuses = conformance::run_forked_ranks(size, [&](int rank) {
-        if (size == 1) {
-            Communicator world(std::make_shared<SelfBackend>());
-            return body(world);
-        }
-        const ShmRendezvous rendezvous{[&](const std::string& text) { address.publish(text); },
-                                       [&](std::chrono::milliseconds timeout) { return address.fetch(timeout); }};
-        Communicator world(ShmBackend::create(rendezvous, rank, size, kTimeout));
-        body(world);
-    });
-    for (const int status : statuses) CHECK(status == 0);
-}
-
-// Memory that the test shares with its ranks.
-class SharedFloats {
-public:
-    explicit SharedFloats(std::size_t count) : count_(count) {
-        void* memory =
-            ::mmap(nullptr, count * sizeof(float), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        REQUIRE(memory != MAP_FAILED);
-        data_ = static_cast<float*>(memory);
-    }
-    ~SharedFloats() { ::munmap(data_, count_ * sizeof(float)); }
-    SharedFloats(const SharedFloats&) = delete;
-    float* data() const { return data_; }
-    std::vector<float> copy() const { return {data_, data_ + count_}; }
-
-private:
-    std::size_t count_;
-    float* data_;
-};
-
-// Two layers and a parameter smaller than a shard's quantum: cuts fall inside tensors and ranks hold nothing of some.
-struct TinyModel {
-    explicit TinyModel(Communicator world, ShardingStrategy strategy)
-        : model(std::move(world), {.strategy = strategy, .precision = {}}),
-          first(model.add_unit("first", {{"w", {40, 33}}, {"b", {40}}})),
-          second(model.add_unit("second", {{"w", {7, 40}}, {"scale", {}}})) {
-        model.finalize();
-        model.initialize(
-            [](const std::string& name, std::span<const std::int64_t>, std::int64_t at, std::span<float> values) {
-                for (float& value : values) value = std::sin(0.37f * static_cast<float>(at++ + std::ssize(name) * 11));
-            });
-    }
-
-    // A gradient that is a small whole number times 1/64, so that sums over ranks are exact in any order.
-    static float gradient(std::size_t sample, std::size_t index, float parameter) {
-        const float noise = static_cast<float>((sample * 7919 + index * 104729) % 127) - 63;
-        return (noise + std::floor(parameter * 8)) / 64;
-    }
-
-    // One micro-batch of `samples` samples, spread over the ranks.
-    void backward(std::size_t step, std::size_t samples) {
-        const auto rank = static_cast<std::size_t>(model.world().rank());
-        const auto ranks = static_cast<std::size_t>(model.world().size());
-        { auto parameters = first.unshard(); }  // the forward pass
-        for (Unit* unit : {&second, &first}) {
-            const auto parameters = unit->unshard();
-            for (const auto& placement : unit->layout().placements()) {
-                const auto values = parameters[placement.parameter.name].as<const float>();
-                for (std::size_t sample = rank; sample < samples; sample += ranks) {
-                    const auto into = unit->grad(placement.parameter.name).as<float>();
-                    for (std::size_t i = 0; i < values.size(); ++i)
-                        into[i] += gradient(step * samples + sample, i, values[i]);
-                }
-            }
-            unit->reduce_grads();
-        }
-    }
-
-    void copy_parameters(float* to) {
-        const auto scope = model.evaluation();
-        for (Unit* unit : {&first, &second}) {
-            const auto parameters = unit->unshard();
-            for (const auto& placement : unit->layout().placements()) {
-                const auto values = parameters[placement.parameter.name].as<const float>();
-                to = std::copy(values.begin(), values.end(), to);
-            }
-        }
-    }
-
-    static constexpr std::size_t kParameters = 40 * 33 + 40 + 7 * 40 + 1;
-    ShardedModel model;
-    Unit& first;
-    Unit& second;
-};
 
 struct Training {
     std::vector<float> parameters;
     std::vector<float> norms;
 };
 
+struct Recipe {
+    std::optional<double> max_grad_norm = std::nullopt;
+    bool reduce_each = true;  // each of the two micro-batches, or both at once
+};
+
 // Eight steps with two micro-batches each of 12 samples, which divide evenly over 1, 2, 3 and 4 ranks.
-Training train(int ranks, ShardingStrategy strategy, std::optional<double> max_grad_norm) {
+Training train(int ranks, const ShardedModelOptions& options, const Recipe& recipe = {}) {
     constexpr std::size_t kSteps = 8;
-    SharedFloats parameters(TinyModel::kParameters), norms(kSteps);
+    Shared<float> parameters(TinyModel::kParameters), norms(kSteps);
     on_ranks(ranks, [&](Communicator& world) {
-        TinyModel tiny(world, strategy);
+        TinyModel tiny(world, options);
         AdamW optimizer(tiny.model, {.lr = 1e-2, .weight_decay = 0.1, .decays = {}});
         for (std::size_t step = 0; step < kSteps; ++step) {
-            for (std::size_t micro_batch = 0; micro_batch < 2; ++micro_batch) tiny.backward(2 * step + micro_batch, 12);
+            tiny.backward(2 * step, 12, recipe.reduce_each);
+            tiny.backward(2 * step + 1, 12);
             // As if the sample count were the same on one rank: the mean over all 24 samples.
-            StepOptions options{.lr = {}, .max_grad_norm = max_grad_norm, .micro_batches = 24 / world.size()};
-            if (world.rank() == 0)
-                norms.data()[step] = static_cast<float>(optimizer.step(options).grad_norm);
-            else
-                optimizer.step(options);
+            const StepOptions how{.lr = {}, .max_grad_norm = recipe.max_grad_norm, .micro_batches = 24 / world.size()};
+            const double norm = optimizer.step(how).grad_norm;
+            if (world.rank() == 0) norms[step] = static_cast<float>(norm);
         }
         expect(optimizer.step_count() == static_cast<std::int64_t>(kSteps), "eight steps were counted");
         std::vector<float> whole(TinyModel::kParameters);
@@ -161,171 +44,150 @@ Training train(int ranks, ShardingStrategy strategy, std::optional<double> max_g
     return {parameters.copy(), norms.copy()};
 }
 
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
 void check_close(const std::vector<float>& a, const std::vector<float>& b, float tolerance) {
     REQUIRE(a.size() == b.size());
     for (std::size_t i = 0; i < a.size(); ++i) CHECK(std::abs(a[i] - b[i]) <= tolerance * (1 + std::abs(b[i])));
 }
 
+const ShardingStrategy kPlain[] = {ShardingStrategy::full_shard, ShardingStrategy::shard_grad_op,
+                                   ShardingStrategy::shard_optimizer, ShardingStrategy::no_shard};
+
+const Training& on_one_rank() {
+    static const Training one = train(1, unmerged());
+    return one;
+}
+
+void check_equal(const Training& many) {
+    CHECK(same_bits(many.parameters, on_one_rank().parameters));
+    check_close(many.norms, on_one_rank().norms, 1e-6f);
+}
+
 }  // namespace
 
-TEST_CASE("training on 2, 3 and 4 ranks gives the same bits as on one, sharded or not") {
-    const Training one = train(1, ShardingStrategy::full_shard, {});
-    CHECK(one.norms[0] > 0);
+TEST_CASE("every strategy on 2, 3 and 4 ranks gives the same bits as one rank, merged or not") {
+    CHECK(on_one_rank().norms[0] > 0);
     for (const int ranks : {2, 3, 4}) {
-        for (const auto strategy : {ShardingStrategy::full_shard, ShardingStrategy::no_shard}) {
+        for (const auto strategy : kPlain) {
             CAPTURE(ranks);
-            const Training many = train(ranks, strategy, {});
-            CHECK(same_bits(many.parameters, one.parameters));
-            check_close(many.norms, one.norms, 1e-6f);
+            CAPTURE(name_of(strategy));
+            ShardedModelOptions options = unmerged(strategy);
+            if (ranks == 3) options.merge_below = 4000;  // the second and the third unit share a bucket
+            if (ranks == 4) options.overlap = false;
+            check_equal(train(ranks, options));
         }
+    }
+}
+
+TEST_CASE("copies of a model on groups of ranks give the same bits, whatever is summed where") {
+    ShardedModelOptions options = unmerged(ShardingStrategy::hybrid_shard);
+    for (const int group : {1, 2, 4, 0}) {  // 0: the ranks of the node, which are all
+        CAPTURE(group);
+        options.shard_group = group;
+        options.overlap = group != 2;
+        check_equal(train(4, options));
+    }
+}
+
+TEST_CASE("micro-batches that are reduced at once, and overlap with one slot, change nothing") {
+    for (const auto strategy : kPlain) {
+        CAPTURE(name_of(strategy));
+        ShardedModelOptions options = unmerged(strategy);
+        options.overlap = true;
+        check_equal(train(2, options, {.reduce_each = false}));
+        options.gather_slots = options.reduce_slots = 1;
+        check_equal(train(2, options));
     }
 }
 
 TEST_CASE("clipping uses the norm of the whole model") {
-    const Training one = train(1, ShardingStrategy::no_shard, 0.5);
+    const Training one = train(1, unmerged(), {.max_grad_norm = 0.5});
     CHECK(one.norms[0] > 0.5f);
-    const Training free = train(1, ShardingStrategy::no_shard, {});
-    CHECK_FALSE(same_bits(one.parameters, free.parameters));
-    for (const auto strategy : {ShardingStrategy::full_shard, ShardingStrategy::no_shard}) {
-        const Training three = train(3, strategy, 0.5);
+    CHECK_FALSE(same_bits(one.parameters, on_one_rank().parameters));
+    for (const auto strategy : {ShardingStrategy::full_shard, ShardingStrategy::hybrid_shard}) {
+        ShardedModelOptions options = unmerged(strategy);
+        options.shard_group = 2;
+        const Training four = train(4, options, {.max_grad_norm = 0.5});
         // The norm's sum is taken in another order, so the clip factor may differ in its last bit.
-        check_close(three.parameters, one.parameters, 1e-5f);
-        check_close(three.norms, one.norms, 1e-6f);
+        check_close(four.parameters, one.parameters, 1e-5f);
+        check_close(four.norms, one.norms, 1e-6f);
     }
 }
 
-TEST_CASE("gathered memory is the parameters, is page-aligned, and is reused") {
+TEST_CASE("a unit without a gradient keeps its parameters, in a bucket of its own or with others") {
+    for (const std::int64_t merge_below : {0, 1 << 20}) {
+        on_ranks(2, [&](Communicator& world) {
+            ShardedModelOptions options;
+            options.merge_below = merge_below;
+            TinyModel tiny(world, options);
+            AdamW optimizer(tiny.model, {.lr = 0.1, .decays = {}});
+            std::vector<float> before(TinyModel::kParameters), after(TinyModel::kParameters);
+            tiny.copy_parameters(before.data());
+            for (int step = 0; step < 2; ++step) {
+                tiny.second.grad("scale").as<float>()[0] = 1;
+                tiny.second.reduce_grads();
+                expect(optimizer.step().grad_norm == 1.0, "the averaged gradient is 1");
+            }
+            tiny.copy_parameters(after.data());
+            const std::size_t scale = TinyModel::kFirst + TinyModel::kSecond - 1;
+            expect(std::equal(before.begin(), before.begin() + TinyModel::kFirst, after.begin()), "first is untouched");
+            expect(std::equal(before.begin() + static_cast<std::ptrdiff_t>(scale) + 1, before.end(),
+                              after.begin() + static_cast<std::ptrdiff_t>(scale) + 1),
+                   "third is untouched");
+            expect(std::abs(before[scale] - 0.2f - after[scale]) < 1e-5f, "the scale moved by lr, twice");
+        });
+    }
+}
+
+TEST_CASE("frozen parameters have no gradient and no optimizer state, and do not move") {
     on_ranks(2, [](Communicator& world) {
-        TinyModel tiny(world, ShardingStrategy::full_shard);
-        AdamW optimizer(tiny.model);
-        BufferPool& pool = tiny.first.impl().engine().pool;
-        for (std::size_t step = 0; step < 3; ++step) {
-            tiny.backward(step, 4);
+        ShardedModel model(world, unmerged());
+        Unit& unit = model.add_unit("u", {{"w", {300}, false}, {"adapter", {20}}, {"b", {500}, false}});
+        Unit& frozen = model.add_unit("f", {{"w", {40}, false}});
+        model.finalize();
+        model.initialize([](const std::string&, auto, std::int64_t at, std::span<float> values) {
+            for (float& value : values) value = static_cast<float>(at++);
+        });
+        AdamW optimizer(model, {.lr = 0.1, .decays = {}});
+        for (int step = 0; step < 2; ++step) {
+            frozen.unshard();
+            unit.unshard();
+            unit.grad("adapter").as<float>()[3] = 1;
+            expect_error(ErrorCode::invalid_argument, "u.w is frozen", [&] { unit.grad("w"); });
+            unit.reduce_grads();
+            frozen.reduce_grads();
             optimizer.step();
         }
-        expect(pool.allocation_count() == 2, "one gathered arena and one gradient were ever allocated");
-        const auto parameters = tiny.first.unshard();
-        auto* start = parameters["w"].as<float>().data();
-        expect(reinterpret_cast<std::uintptr_t>(start) % 4096 == 0, "the arena starts on a page");
-        expect(parameters["b"].as<float>().data() == start + tiny.first.layout().placement("b").offset,
-               "the bias lies in the same arena");
-        {
-            const auto again = tiny.first.unshard();
-            expect(again["w"].as<float>().data() == start, "a second scope sees the same memory");
-        }
-        expect(parameters["w"].shape.size() == 2 && parameters["w"].shape[1] == 33, "the shape is the parameter's");
-        expect_error(ErrorCode::mismatch, "f32, not f64", [&] { parameters["w"].as<double>(); });
-        expect_error(ErrorCode::invalid_argument, "the parameters are w, b", [&] { parameters["v"]; });
+        const auto evaluation = model.evaluation();
+        const auto now = unit.unshard();
+        for (std::size_t i = 0; i < 500; ++i)
+            expect(now["b"].as<float>()[i] == static_cast<float>(i), "a frozen parameter is as before");
+        expect(now["adapter"].as<float>()[3] < 3, "a trainable one has moved");
+        expect(model.memory().gradients == 128 * sizeof(float), "only the adapter has a gradient");
+        expect(optimizer.state().size() == 2, "only the adapter has moments");
+        expect(model.state().size() == 4, "a checkpoint has all parameters");
     });
 }
 
-TEST_CASE("a deviation from the first step's order throws on the rank that deviates, and wakes the others") {
-    on_ranks(2, [](Communicator& world) {
-        TinyModel tiny(world, ShardingStrategy::full_shard);
-        AdamW optimizer(tiny.model);
-        tiny.backward(0, 4);
-        optimizer.step();
-        if (world.rank() == 0) {
-            expect_error(ErrorCode::mismatch, "expected unshard of first, got unshard of second",
-                         [&] { tiny.second.unshard(); });
-        } else {
-            expect_error(ErrorCode::aborted, "the order of units changed", [&] { tiny.backward(1, 4); });
-        }
-    });
-}
-
-TEST_CASE("a step that ends early is a deviation, evaluation is none") {
-    on_ranks(1, [](Communicator& world) {
-        TinyModel tiny(world, ShardingStrategy::full_shard);
-        AdamW optimizer(tiny.model);
-        tiny.backward(0, 4);
-        optimizer.step();
-        {
-            const auto scope = tiny.model.evaluation();
-            { auto parameters = tiny.second.unshard(); }
-            { auto parameters = tiny.second.unshard(); }
-            expect_error(ErrorCode::invalid_argument, "evaluation()", [&] { tiny.first.grad("w"); });
-            expect_error(ErrorCode::invalid_argument, "evaluation()", [&] { tiny.first.reduce_grads(); });
-        }
-        tiny.backward(1, 4);
-        optimizer.step();
-        { auto parameters = tiny.first.unshard(); }
-        expect_error(ErrorCode::mismatch, "expected unshard of second, got the optimizer step",
-                     [&] { optimizer.step(); });
-    });
-}
-
-TEST_CASE("ranks that ran the units in different orders are told after the first step") {
-    // Under no_shard unshard() is no collective, so only the comparison can notice.
-    on_ranks(2, [](Communicator& world) {
-        TinyModel tiny(world, ShardingStrategy::no_shard);
-        AdamW optimizer(tiny.model);
-        if (world.rank() == 1) {
-            auto parameters = tiny.second.unshard();
-        }
-        tiny.backward(0, 4);
-        expect_error(ErrorCode::mismatch, "different orders", [&] { optimizer.step(); });
-    });
-}
-
-TEST_CASE("ranks with different models are told at finalize") {
-    on_ranks(2, [](Communicator& world) {
-        ShardedModel model(world);
-        model.add_unit("u", {{"w", {world.rank() == 0 ? 4 : 5}}});
-        expect_error(ErrorCode::mismatch, "same model", [&] { model.finalize(); });
-    });
-}
-
-TEST_CASE("an optimizer step is refused while parameters or gradients are whole") {
-    on_ranks(1, [](Communicator& world) {
-        TinyModel tiny(world, ShardingStrategy::full_shard);
-        AdamW optimizer(tiny.model);
-        {
-            const auto parameters = tiny.first.unshard();
-            expect_error(ErrorCode::invalid_argument, "is unsharded", [&] { optimizer.step(); });
-        }
-        tiny.first.grad("w");
-        expect_error(ErrorCode::invalid_argument, "unit first has gradients not yet reduced",
-                     [&] { optimizer.step(); });
-    });
-}
-
-TEST_CASE("a unit without a gradient keeps its parameters") {
-    on_ranks(2, [](Communicator& world) {
-        TinyModel tiny(world, ShardingStrategy::full_shard);
-        AdamW optimizer(tiny.model, {.lr = 0.1, .decays = {}});
-        std::vector<float> before(TinyModel::kParameters), after(TinyModel::kParameters);
-        tiny.copy_parameters(before.data());
-        tiny.second.grad("scale").as<float>()[0] = 1;
-        tiny.second.reduce_grads();
-        const double norm = optimizer.step().grad_norm;
-        expect(norm == 1.0, "the averaged gradient is 1");
-        tiny.copy_parameters(after.data());
-        const std::size_t second = 40 * 33 + 40;
-        expect(std::equal(before.begin(), before.begin() + second, after.begin()), "unit first is untouched");
-        expect(std::abs(before.back() - 0.1f - after.back()) < 1e-5f, "the scale moved by lr");
-    });
-}
-
-TEST_CASE("what is not supported is said, with what is") {
-    on_ranks(1, [](Communicator& world) {
-        expect_error(ErrorCode::unsupported, "hybrid_shard is not supported | full_shard and no_shard are",
-                     [&] { ShardedModel(world, {.strategy = ShardingStrategy::hybrid_shard, .precision = {}}); });
-        expect_error(ErrorCode::unsupported, "precision bf16 is not supported",
-                     [&] { ShardedModel(world, {.precision = {.param = bf16}}); });
-        ShardedModel model(world);
-        auto& unit = model.add_unit("u", {{"w", {4}}});
-        expect_error(ErrorCode::invalid_argument, "call finalize()", [&] { unit.unshard(); });
-        expect_error(ErrorCode::invalid_argument, "two units have the name u", [&] {
-            model.add_unit("u", {{"w", {4}}});
+TEST_CASE("tied parameters: several scopes at once, and gradients from another unit's backward") {
+    for (const auto strategy : kPlain) {
+        on_ranks(2, [&](Communicator& world) {
+            TinyModel tiny(world, unmerged(strategy));
+            AdamW optimizer(tiny.model, {.lr = 0.1, .decays = {}});
+            for (int step = 0; step < 3; ++step) {
+                std::optional tied(tiny.first.unshard());
+                for (Unit* unit : {&tiny.second, &tiny.third}) {
+                    const auto own = unit->unshard();
+                    const auto again = tiny.first.unshard();
+                    expect(again["b"].as<float>().data() == (*tied)["b"].as<float>().data(), "one memory");
+                    unit->grad("w").as<float>()[0] += 1;
+                    tiny.first.grad("b").as<float>()[0] += 1;
+                    unit->reduce_grads();
+                }
+                tiny.first.reduce_grads();
+                tied.reset();
+                const double norm = optimizer.step().grad_norm;
+                expect(std::abs(norm - std::sqrt(6.0)) < 1e-6, "1, 1 and 2 of the tied one");
+            }
         });
-        expect_error(ErrorCode::invalid_argument, "the units are u", [&] { model.unit("uu"); });
-        model.finalize();
-        expect_error(ErrorCode::unsupported, "CPU memory", [&] { unit.unshard(Stream::cuda(0, nullptr)); });
-        expect_error(ErrorCode::invalid_argument, "finalized model", [&] { model.add_unit("v", {{"w", {4}}}); });
-    });
+    }
 }

@@ -68,7 +68,7 @@ TEST_CASE("intervals cover every element once for random models and world sizes 
             const ShardLayout layout(parameters, world_size);
             CHECK(layout.arena_elements() == world_size * layout.shard_elements());
             CHECK(layout.shard_elements() % 128 == 0);
-            for (const auto& placement : layout.placements()) CHECK(placement.offset % 64 == 0);
+            for (const auto& placement : layout.placements()) CHECK(placement.offset % ShardLayout::kQuantum == 0);
             check_cover(layout);
         }
     }
@@ -82,7 +82,7 @@ TEST_CASE("padding is smaller than one quantum a rank plus one alignment a param
         for (const auto& parameter : parameters) elements += parameter.element_count();
         for (int world_size = 1; world_size <= 9; ++world_size) {
             const ShardLayout layout(parameters, world_size);
-            const auto bound = 128 * world_size + world_size + 64 * static_cast<std::int64_t>(parameters.size());
+            const auto bound = 128 * world_size + world_size + 128 * static_cast<std::int64_t>(parameters.size());
             CHECK(layout.arena_elements() - elements < bound);
         }
     }

@@ -96,6 +96,7 @@ std::vector<ShardPiece> pieces_to_write(const fsdp::State& state, int rank, int 
     std::vector<std::uint64_t> owned_bytes(static_cast<std::size_t>(world_size));
     std::vector<ShardPiece> pieces;
     for (std::size_t i = 0; i < state.size(); ++i) {
+        if (state[i].replica != 0) continue;
         if (state[i].replicated) {
             const auto owner = std::min_element(owned_bytes.begin(), owned_bytes.end());
             *owner += bytes_of(state[i], elements_of(state[i]));

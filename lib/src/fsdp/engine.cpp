@@ -1,9 +1,12 @@
 #include "fsdp/engine.hpp"
 
+#include "base/affinity.hpp"
+
 #include <autolaunch/error.hpp>
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 namespace autolaunch::fsdp {
 
@@ -23,18 +26,110 @@ std::string describe(const UnitEvent& event, const std::vector<std::string>& nam
 
 }  // namespace
 
-int Engine::shard_count() const noexcept { return options.strategy == ShardingStrategy::no_shard ? 1 : world.size(); }
+Engine::Engine(Communicator given, const ShardedModelOptions& chosen) : world(std::move(given)), options(chosen) {}
+
+std::vector<UnitToPlan> Engine::units_to_plan() const {
+    std::vector<UnitToPlan> plans;
+    for (const auto& unit : units) {
+        const Unit::Impl& impl = unit->impl();
+        plans.push_back({impl.name(), impl.parameters(), impl.options().reshard_after_forward});
+    }
+    return plans;
+}
+
+bool Engine::ranks_want_overlap() {
+    const auto cpus = affinity_of(0);
+    const bool wanted = world.size() > 1 && options.overlap.value_or(cpus && cpus->size() > 1);
+    return !world.any_rank(!wanted);
+}
+
+void Engine::finalize() {
+    const bool overlap = ranks_want_overlap();
+    mesh = make_mesh(world, options, overlap);
+    const auto plans = units_to_plan();
+    const BucketLimits limits{options.merge_below, options.merge_cap,
+                              static_cast<int>(size_of(options.precision.param))};
+    for (const BucketPlan& plan : plan_buckets(plans, limits)) {
+        Bucket& bucket = buckets.emplace_back(buckets.size(), plan, plans, mesh, options);
+        bucket.allocate_parameters(mesh);
+        std::size_t placement = 0;
+        for (const auto& member : plan.members) {
+            units[member.unit_index]->impl().place(bucket, member.parameters, placement);
+            placement += member.parameters.size();
+        }
+    }
+    const auto present = [](std::initializer_list<std::optional<Communicator>> communicators) {
+        std::vector<Communicator> found;
+        for (const auto& communicator : communicators)
+            if (communicator) found.push_back(*communicator);
+        return found;
+    };
+    gather_lane.emplace(present({mesh.gather}), overlap && mesh.gather);
+    reduce_lane.emplace(present({mesh.scatter, mesh.replicas}), overlap);
+    gatherer.emplace(buckets, mesh, *gather_lane, static_cast<std::size_t>(options.gather_slots));
+    reducer.emplace(buckets, mesh, *reduce_lane, options);
+    finalized = true;
+}
+
+void Engine::begin_call(const char* doing) {
+    require_finalized(doing);
+    gather_lane->check();
+    reduce_lane->check();
+}
+
+void Engine::begin_training() {
+    if (!reducer->is_allocated()) reducer->allocate();
+}
 
 void Engine::observe(UnitEvent event) {
     if (evaluation_depth > 0) return;
+    begin_training();
     const auto expected = order.observe(event);
     if (!expected) return;
     const std::string what = "the order of units changed: expected " + describe(*expected, unit_names) + ", got " +
                              describe(event, unit_names);
-    world.abort("rank " + std::to_string(world.rank()) + ": " + what);
+    abort("rank " + std::to_string(world.rank()) + ": " + what);
     throw Error(ErrorCode::mismatch, what,
                 "every step must gather and reduce the units in the first step's order; put evaluation passes inside "
                 "model.evaluation()");
+}
+
+// As many units ahead as there are slots besides the one in use. All ranks choose alike, for the order is the same.
+void Engine::prefetch() {
+    if (evaluation_depth > 0 || !gather_lane->is_queued()) return;
+    int ahead = options.gather_slots - 1;
+    std::vector<const Bucket*> seen;
+    const auto current = units[order.latest().unit_index]->impl().buckets();
+    seen.assign(current.begin(), current.end());
+    for (const UnitEvent& event : order.upcoming()) {
+        if (ahead == 0 || event.action == UnitAction::step) return;
+        if (event.action != UnitAction::gather) continue;
+        bool is_new = false;
+        for (Bucket* bucket : units[event.unit_index]->impl().buckets()) {
+            if (std::find(seen.begin(), seen.end(), bucket) != seen.end()) continue;
+            seen.push_back(bucket);
+            gatherer->prefetch(*bucket);
+            is_new = true;
+        }
+        if (is_new) --ahead;
+    }
+}
+
+bool Engine::reduces_again(Bucket& bucket) const {
+    const auto& members = bucket.members();
+    const auto upcoming = order.upcoming();
+    if (upcoming.empty()) return true;
+    return std::any_of(upcoming.begin(), upcoming.end(), [&](const UnitEvent& event) {
+        return event.action == UnitAction::reduce &&
+               std::any_of(members.begin(), members.end(),
+                           [&](const auto& member) { return member.unit_index == event.unit_index; });
+    });
+}
+
+void Engine::abort(const std::string& reason) {
+    world.abort(reason);
+    for (auto* communicator : {&mesh.gather, &mesh.scatter, &mesh.replicas})
+        if (*communicator) (*communicator)->abort(reason);
 }
 
 void Engine::require_equal(std::uint64_t value, const std::string& what, const std::string& hint) {
@@ -52,25 +147,32 @@ void Engine::require_finalized(const char* doing) const {
 
 std::vector<OptimizerShard*> Engine::optimizer_shards() {
     std::vector<OptimizerShard*> shards;
-    for (const auto& unit : units) shards.push_back(&unit->impl().shard());
+    for (Bucket& bucket : buckets) {
+        if (!bucket.is_trainable()) continue;
+        for (auto& member : bucket.members()) shards.push_back(&member.shard);
+    }
     return shards;
 }
 
 void Engine::begin_step() {
+    begin_call("step()");
     if (unsharded_units > 0)
         throw Error(ErrorCode::invalid_argument, "step() was called while a unit is unsharded",
                     "end the scope of every UnshardedParameters first: they would keep the old values");
     for (const auto& unit : units) {
-        if (unit->impl().whole_gradient_pending())
+        if (unit->impl().has_unreduced_gradient())
             throw Error(ErrorCode::invalid_argument,
                         "step() was called while unit " + unit->name() + " has gradients not yet reduced",
                         "call its reduce_grads() first");
     }
     observe({UnitAction::step, 0});
-    if (order_compared) return;
-    require_equal(order.hash(), "the ranks gathered or reduced the units in different orders",
-                  "every rank must run the units in the same order");
-    order_compared = true;
+    if (!order_compared) {
+        require_equal(order.hash(), "the ranks gathered or reduced the units in different orders",
+                      "every rank must run the units in the same order");
+        order_compared = true;
+    }
+    reducer->complete_step();
+    gather_lane->synchronize();
 }
 
 double Engine::sum_over_shards(double value, std::string_view what) {
@@ -79,44 +181,63 @@ double Engine::sum_over_shards(double value, std::string_view what) {
 }
 
 void Engine::sum_over_shards(std::span<double> values, std::string_view what) {
-    if (options.strategy == ShardingStrategy::no_shard) return;
-    const ScopedLabel label(world, "optimizer", what);
-    world.all_reduce(values).wait();
+    if (mesh.shard_count == 1) return;
+    Communicator& communicator = mesh.replica_count == 1 ? world : *mesh.scatter;  // the lanes are idle
+    const ScopedLabel label(communicator, "optimizer", what);
+    communicator.all_reduce(values, ReduceOp::sum).wait();
+}
+
+void Engine::require_finite_contributions() {
+    const auto own = reducer->own_nonfinite();
+    const int first = world.all_reduce_value<std::int32_t>(own ? world.rank() : world.size(), ReduceOp::min);
+    if (first == world.size()) return;
+    std::array<std::uint64_t, 2> place{};  // bucket and element
+    if (own) place = {own->bucket->index(), own->element};
+    world.broadcast(place.data(), place.size(), DataType::u64, first).wait();
+    const Bucket& bucket = buckets[place[0]];
+    const auto element = static_cast<std::int64_t>(place[1]);
+    const auto& placements = bucket.layout().placements();
+    const auto after = std::find_if(placements.begin(), placements.end(),
+                                    [&](const auto& placement) { return placement.offset > element; });
+    const auto& placement = *std::prev(after);
+    throw Error(ErrorCode::invalid_argument,
+                "rank " + std::to_string(first) + "'s gradient of " + placement.parameter.name +
+                    " is a NaN or infinite at element " + std::to_string(element - placement.offset),
+                "look at what that rank computed in this step: its data, a division, an overflow");
 }
 
 void Engine::end_step() {
-    for (const auto& unit : units) unit->impl().shard().has_gradient = false;
+    reducer->reset();
+    gatherer->invalidate();
 }
-
-ScopedLabel::ScopedLabel(Communicator& world, std::string_view unit, std::string_view what)
-    : world_(world), before_bytes_(world.label().copy(before_.data(), before_.size())) {
-    std::array<char, 64> label{};
-    const std::size_t unit_bytes = unit.copy(label.data(), label.size() - what.size() - 1);
-    label[unit_bytes] = ' ';
-    const std::size_t what_bytes = what.copy(label.data() + unit_bytes + 1, what.size());
-    world_.set_label({label.data(), unit_bytes + 1 + what_bytes});
-}
-
-ScopedLabel::~ScopedLabel() { world_.set_label({before_.data(), before_bytes_}); }
 
 void require_supported(const ShardedModelOptions& options) {
-    const bool strategy_ok =
-        options.strategy == ShardingStrategy::full_shard || options.strategy == ShardingStrategy::no_shard;
-    if (!strategy_ok)
-        throw Error(ErrorCode::unsupported,
-                    "sharding strategy " + std::string(name_of(options.strategy)) + " is not supported",
-                    "full_shard and no_shard are");
     const Precision& precision = options.precision;
+    const auto is_float = [](DataType type) {
+        return type == DataType::f32 || type == DataType::bf16 || type == DataType::f16;
+    };
     for (const DataType type : {precision.param, precision.reduce, precision.accumulate, precision.master}) {
-        if (type != DataType::f32)
+        if (!is_float(type))
             throw Error(ErrorCode::unsupported, "precision " + std::string(name_of(type)) + " is not supported",
-                        "f32 is, for parameters, gradients and masters");
+                        "f32, bf16 and f16 are");
     }
+    const auto reject = [](const std::string& what, const std::string& hint) {
+        throw Error(ErrorCode::invalid_argument, what, hint);
+    };
+    if (precision.master != DataType::f32 && precision.master != precision.param)
+        reject("masters of " + std::string(name_of(precision.master)) + " for parameters of " +
+                   std::string(name_of(precision.param)),
+               "masters are f32, or of the parameters' type");
+    if (options.gather_slots < 1 || options.reduce_slots < 1) reject("a model needs a slot at least", "2 is usual");
+    if (options.merge_below < 0 || options.merge_cap < 0) reject("merge_below or merge_cap is negative", "0 is off");
+    const bool f32_sums = precision.reduce == DataType::f32 && precision.accumulate == DataType::f32;
+    if (options.deterministic && !f32_sums)
+        reject("deterministic sums need f32", "leave precision.reduce and precision.accumulate at f32");
 }
 
 void require_cpu(Stream stream) {
-    if (stream.device().type != DeviceType::cpu)
-        throw Error(ErrorCode::unsupported, "this build shards models in CPU memory only",
+    if (stream.is_given())
+        throw Error(ErrorCode::unsupported, "this build shards models in CPU memory only, without streams",
                     "pass no stream, or a default-constructed one");
 }
 

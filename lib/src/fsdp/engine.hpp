@@ -1,42 +1,65 @@
 #pragma once
-#include "fsdp/buffer_pool.hpp"
+#include "fsdp/aligned_buffer.hpp"
+#include "fsdp/bucket.hpp"
+#include "fsdp/gradient_reducer.hpp"
+#include "fsdp/lane.hpp"
 #include "fsdp/optimizer_shard.hpp"
+#include "fsdp/parameter_gatherer.hpp"
+#include "fsdp/shard_mesh.hpp"
 #include "fsdp/unit_order.hpp"
 
 #include <autolaunch/comm/communicator.hpp>
 #include <autolaunch/fsdp/sharded_model.hpp>
 
-#include <array>
 #include <cstddef>
+#include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace autolaunch::fsdp {
 
-/// What the units of one model share. Owner: the model, at a fixed address. Threads: one.
+/// What the units of one model share. Owner: the model, at a fixed address. Threads: the trainer's.
 struct Engine {
-    Engine(Communicator given, const ShardedModelOptions& chosen) : world(std::move(given)), options(chosen) {}
+    Engine(Communicator given, const ShardedModelOptions& chosen);
 
     Communicator world;
     ShardedModelOptions options;
-    BufferPool pool;  // every buffer holds the largest unit's arena
     UnitOrder order;
     std::vector<std::string> unit_names;  // by unit index
+    std::vector<std::unique_ptr<Unit>> units;
     int evaluation_depth = 0;
     int unsharded_units = 0;
     bool finalized = false;
     bool order_compared = false;
-    std::vector<std::unique_ptr<Unit>> units;
 
-    /// Ranks that share one shard layout: the world, or 1 where every rank holds everything.
-    int shard_count() const noexcept;
-    /// Checks the event against the recorded order. On a deviation aborts the communicator, so that no other rank waits
-    /// for this one, and throws Error{mismatch}.
+    // From finalize() on. The lanes end first: their jobs use the others.
+    ShardMesh mesh;
+    std::deque<Bucket> buckets;
+    std::optional<ParameterGatherer> gatherer;
+    std::optional<GradientReducer> reducer;
+    std::optional<Lane> gather_lane;
+    std::optional<Lane> reduce_lane;
+
+    /// Collective: makes the mesh, the buckets and their memory.
+    void finalize();
+    /// First thing in each of the trainer's calls: throws what a lane's call failed with, and Error{invalid_argument}
+    /// before finalize().
+    void begin_call(const char* doing);
+    /// First thing where gradients are meant, and in unshard() outside evaluation(): allocates what training needs. A
+    /// model that is only evaluated has no gradient memory.
+    void begin_training();
+    /// Checks the event against the recorded order. On a deviation aborts the communicators, so that no other rank
+    /// waits for this one, and throws Error{mismatch}.
     void observe(UnitEvent event);
+    /// Gathers what the recorded order unshards next, as far as there are slots.
+    void prefetch();
+    /// Whether the recorded order reduces the bucket again before the step; true where that is not known.
+    bool reduces_again(Bucket& bucket) const;
+    void abort(const std::string& reason);
     /// Collective. Throws Error{mismatch} with this text on every rank when the ranks' values differ.
     void require_equal(std::uint64_t value, const std::string& what, const std::string& hint);
     /// Throws Error{invalid_argument} before finalize().
@@ -44,39 +67,35 @@ struct Engine {
 
     // For optimizers.
     std::vector<OptimizerShard*> optimizer_shards();
-    /// Collective, first thing in a step. Throws Error{invalid_argument} when parameters or gradients are whole.
+    /// Collective, first thing in a step: gradients are whole sums from here on. Throws Error{invalid_argument} when
+    /// parameters are unsharded or gradients not yet reduced.
     void begin_step();
     /// `value` summed over the ranks that hold different shards; itself where every rank holds everything.
     double sum_over_shards(double value, std::string_view what);
     void sum_over_shards(std::span<double> values, std::string_view what);
-    /// Last thing in a step: gradients are used up.
+    /// Collective, between begin_step() and end_step(), where the gradients turned out not to be finite: when any
+    /// rank's own gradient had a NaN or an infinity before it was summed, throws Error{invalid_argument} on every rank,
+    /// naming the first such rank, its unit and parameter. Returns when none had, or when ranks do not look
+    /// (ShardedModelOptions::find_nonfinite).
+    void require_finite_contributions();
+    /// Last thing in a step: gradients are used up, and parameters are gathered anew.
     void end_step();
-};
-
-/// The model's calls in the flight recorder, "h.3 gradients"; then the trainer's own label is back.
-class ScopedLabel {
-public:
-    ScopedLabel(Communicator& world, std::string_view unit, std::string_view what);
-    ScopedLabel(const ScopedLabel&) = delete;
-    ScopedLabel& operator=(const ScopedLabel&) = delete;
-    ~ScopedLabel();
 
 private:
-    Communicator& world_;
-    std::array<char, 64> before_{};
-    std::size_t before_bytes_;
+    bool ranks_want_overlap();
+    std::vector<UnitToPlan> units_to_plan() const;
 };
 
-/// Throws Error{unsupported} for what this build cannot do, naming what it can.
+/// Throws Error{unsupported} for what this build cannot do, naming what it can, and Error{invalid_argument}.
 void require_supported(const ShardedModelOptions& options);
 void require_cpu(Stream stream);
 
-/// One unit's memory and its collectives.
+/// One unit: names for parts of buckets.
 class Unit::Impl {
 public:
-    Impl(Engine& engine, std::size_t index, std::string name, std::vector<ParameterSpec> parameters);
+    Impl(Engine& engine, std::size_t index, std::string name, std::vector<ParameterSpec> parameters,
+         const UnitOptions& options);
 
-    void allocate();
     void unshard();
     void reshard() noexcept;
     void reduce_grads();
@@ -85,31 +104,30 @@ public:
 
     Engine& engine() noexcept { return engine_; }
     const std::string& name() const noexcept { return name_; }
-    const ShardLayout& layout() const noexcept { return layout_; }
-    std::vector<ShardLayout::Interval> intervals() const;
-    std::string full_name(std::size_t parameter_index) const;
-    float* parameter_shard() noexcept { return parameters_.floats(); }
-    /// Its has_gradient says whether reduce_grads() adds to the gradient shard or overwrites it.
-    OptimizerShard& shard() noexcept { return shard_; }
-    bool whole_gradient_pending() const noexcept { return static_cast<bool>(whole_gradient_); }
-    std::size_t shard_elements() const noexcept { return static_cast<std::size_t>(layout_.shard_elements()); }
+    const std::vector<ParameterSpec>& parameters() const noexcept { return parameters_; }
+    const UnitOptions& options() const noexcept { return options_; }
+    std::string full_name(std::size_t parameter_index) const { return name_ + "." + parameters_[parameter_index].name; }
+    std::span<Bucket* const> buckets() const noexcept { return buckets_; }
+    /// Its parameters at these indices are in the bucket, in this order from `first_placement` on.
+    void place(Bucket& bucket, std::span<const std::size_t> parameters, std::size_t first_placement);
+    bool has_unreduced_gradient() const;
 
 private:
-    int shard_rank() const noexcept { return layout_.world_size() == 1 ? 0 : engine_.world.rank(); }
-    void describe_shard();
-    TensorView view(float* arena, std::string_view name) const;
-    void sum_over_ranks(float* whole);
+    struct Place {
+        Bucket* bucket = nullptr;
+        std::int64_t offset = 0;
+    };
+    std::size_t index_of(std::string_view name) const;
+    TensorView view(std::byte* arena, DataType type, std::size_t parameter_index) const;
 
     Engine& engine_;
     std::size_t index_;
     std::string name_;
-    ShardLayout layout_;
-    AlignedBuffer parameters_;      // this rank's shard; the whole arena where there is one shard
-    AlignedBuffer gradients_;       // the reduced gradient shard
-    AlignedBuffer gathered_;        // the arena while unsharded, where there are several shards
-    AlignedBuffer whole_gradient_;  // this rank's own gradient, from the first grad() to reduce_grads()
+    std::vector<ParameterSpec> parameters_;
+    UnitOptions options_;
+    std::vector<Place> places_;     // by parameter
+    std::vector<Bucket*> buckets_;  // one of trainable parameters, one of frozen ones, or both
     int scopes_ = 0;                // of unshard() that have not ended
-    OptimizerShard shard_;
 };
 
 }  // namespace autolaunch::fsdp

@@ -1,5 +1,6 @@
 #include "base/hash.hpp"
 #include "base/text.hpp"
+#include "fsdp/cast.hpp"
 #include "fsdp/engine.hpp"
 
 #include <autolaunch/error.hpp>
@@ -20,17 +21,33 @@ public:
 
 namespace {
 
-// Names, shapes and strategy in one text, so that ranks can compare their models by its hash.
-std::uint64_t hash_of_model(const Engine& engine, std::span<const std::unique_ptr<Unit>> units) {
-    std::string text = std::to_string(static_cast<int>(engine.options.strategy));
-    for (const auto& unit : units) {
-        text += '\n' + unit->name();
-        for (const auto& placement : unit->layout().placements()) {
-            text += '\t' + placement.parameter.name;
-            for (const auto extent : placement.parameter.shape) text += ' ' + std::to_string(extent);
+// Everything that ranks must have alike in one text, so that they can compare it by its hash.
+std::uint64_t hash_of_model(const Engine& engine) {
+    const ShardedModelOptions& options = engine.options;
+    std::string text;
+    for (const auto value :
+         {static_cast<std::int64_t>(options.strategy), static_cast<std::int64_t>(options.shard_group),
+          options.merge_below, options.merge_cap, static_cast<std::int64_t>(options.gather_slots),
+          static_cast<std::int64_t>(options.reduce_slots), static_cast<std::int64_t>(options.deterministic)})
+        text += std::to_string(value) + ' ';
+    const Precision& precision = options.precision;
+    for (const DataType type : {precision.param, precision.reduce, precision.accumulate, precision.master})
+        text += std::string(name_of(type)) + ' ';
+    for (const auto& unit : engine.units) {
+        text += '\n' + unit->name() + (unit->impl().options().reshard_after_forward ? "" : " kept");
+        for (const ParameterSpec& parameter : unit->parameters()) {
+            text += '\t' + parameter.name + (parameter.trainable ? "" : " frozen");
+            for (const auto extent : parameter.shape) text += ' ' + std::to_string(extent);
         }
     }
     return hash64(text.data(), text.size());
+}
+
+// Calls `use` for each unit's parts in state() order: by unit, trainable parameters first.
+template <class Use>
+void for_each_shard(Engine& engine, Use use) {
+    for (std::size_t i = 0; i < engine.units.size(); ++i)
+        for (Bucket* bucket : engine.units[i]->impl().buckets()) use(*bucket, bucket->member(i).shard);
 }
 
 }  // namespace
@@ -43,7 +60,7 @@ ShardedModel::ShardedModel(Communicator world, const ShardedModelOptions& option
 ShardedModel::ShardedModel(ShardedModel&&) noexcept = default;
 ShardedModel::~ShardedModel() = default;
 
-Unit& ShardedModel::add_unit(std::string name, std::vector<ParameterSpec> parameters) {
+Unit& ShardedModel::add_unit(std::string name, std::vector<ParameterSpec> parameters, const UnitOptions& options) {
     Engine& engine = impl_->engine;
     if (engine.finalized)
         throw Error(ErrorCode::invalid_argument, "unit " + name + " was added to a finalized model",
@@ -51,39 +68,51 @@ Unit& ShardedModel::add_unit(std::string name, std::vector<ParameterSpec> parame
     if (parameters.empty()) throw Error(ErrorCode::invalid_argument, "unit " + name + " has no parameters");
     const auto same = std::find(engine.unit_names.begin(), engine.unit_names.end(), name);
     if (same != engine.unit_names.end()) throw Error(ErrorCode::invalid_argument, "two units have the name " + name);
-    auto unit = std::make_unique<Unit::Impl>(engine, impl_->engine.units.size(), name, std::move(parameters));
-    for (std::size_t i = 0; i < unit->layout().placements().size(); ++i) {
+    (void)ShardLayout(parameters, 1);  // throws for what is no parameter
+    auto unit = std::make_unique<Unit::Impl>(engine, engine.units.size(), name, std::move(parameters), options);
+    for (std::size_t i = 0; i < unit->parameters().size(); ++i) {
         if (!impl_->full_names.insert(unit->full_name(i)).second)
             throw Error(ErrorCode::invalid_argument, "two parameters have the full name " + unit->full_name(i));
     }
     engine.unit_names.push_back(std::move(name));
-    impl_->engine.units.push_back(std::unique_ptr<Unit>(new Unit(std::move(unit))));
-    return *impl_->engine.units.back();
+    engine.units.push_back(std::unique_ptr<Unit>(new Unit(std::move(unit))));
+    return *engine.units.back();
 }
 
 void ShardedModel::finalize() {
     Engine& engine = impl_->engine;
     if (engine.finalized) throw Error(ErrorCode::invalid_argument, "finalize() was called twice");
-    if (impl_->engine.units.empty()) throw Error(ErrorCode::invalid_argument, "the model has no units");
-    engine.require_equal(hash_of_model(engine, impl_->engine.units), "the ranks do not have the same model",
-                         "every rank must add the same units with the same names and shapes, in the same order");
-    std::int64_t largest = 0;
-    for (const auto& unit : impl_->engine.units) largest = std::max(largest, unit->layout().arena_elements());
-    engine.pool.set_buffer_bytes(static_cast<std::size_t>(largest) * sizeof(float));
-    for (const auto& unit : impl_->engine.units) unit->impl().allocate();
-    engine.finalized = true;
+    if (engine.units.empty()) throw Error(ErrorCode::invalid_argument, "the model has no units");
+    engine.require_equal(hash_of_model(engine), "the ranks do not have the same model",
+                         "every rank must have the same options, and the same units with the same names and shapes, "
+                         "in the same order");
+    engine.finalize();
 }
 
 void ShardedModel::initialize(const Fill& fill) {
     impl_->engine.require_finalized("initialize()");
-    for (const auto& unit : impl_->engine.units) {
-        for (const auto& interval : unit->impl().intervals()) {
-            const auto& parameter = unit->layout().placements()[interval.parameter_index].parameter;
-            float* values = unit->impl().parameter_shard() + interval.shard_offset;
-            fill(unit->impl().full_name(interval.parameter_index), parameter.shape, interval.parameter_offset,
-                 {values, static_cast<std::size_t>(interval.count)});
+    std::vector<float> values;
+    for_each_shard(impl_->engine, [&](Bucket& bucket, OptimizerShard& shard) {
+        for (const auto& run : shard.runs) {
+            values.resize(static_cast<std::size_t>(run.count));
+            fill(run.full_name, run.parameter->shape, run.parameter_offset, values);
+            auto* master = static_cast<std::byte*>(shard.master) +
+                           static_cast<std::size_t>(run.shard_offset) * size_of(bucket.master_type());
+            cast(master, bucket.master_type(), values.data(), DataType::f32, values.size());
         }
-    }
+    });
+    refresh_parameters();
+}
+
+void ShardedModel::refresh_parameters() {
+    Engine& engine = impl_->engine;
+    engine.begin_call("refresh_parameters()");
+    if (engine.unsharded_units > 0)
+        throw Error(ErrorCode::invalid_argument, "parameters were written while a unit is unsharded",
+                    "end the scope of every UnshardedParameters first: they would keep the old values");
+    engine.gather_lane->synchronize();
+    for (Bucket& bucket : engine.buckets) bucket.refresh_param();
+    engine.gatherer->invalidate();
 }
 
 EvaluationScope ShardedModel::evaluation() { return EvaluationScope(&impl_->engine.evaluation_depth); }
@@ -105,19 +134,31 @@ const ShardedModelOptions& ShardedModel::options() const noexcept { return impl_
 
 std::int64_t ShardedModel::parameter_count() const noexcept {
     std::int64_t count = 0;
-    for (const auto& unit : impl_->engine.units) {
-        for (const auto& placement : unit->layout().placements()) count += placement.parameter.element_count();
-    }
+    for (const auto& unit : impl_->engine.units)
+        for (const ParameterSpec& parameter : unit->parameters()) count += parameter.element_count();
     return count;
+}
+
+ModelMemory ShardedModel::memory() const {
+    const Engine& engine = impl_->engine;
+    engine.require_finalized("memory()");
+    ModelMemory memory;
+    for (const Bucket& bucket : engine.buckets) {
+        memory.parameters += bucket.param_bytes();
+        memory.masters += bucket.master_bytes();
+        memory.gradients += bucket.gradient_bytes();
+    }
+    memory.gathered = engine.gatherer->slot_bytes();
+    memory.whole_gradients = engine.reducer->whole_bytes();
+    return memory;
 }
 
 State ShardedModel::state() {
     impl_->engine.require_finalized("state()");
     State state;
-    for (const auto& unit : impl_->engine.units) {
-        const OptimizerShard& shard = unit->impl().shard();
-        shard.append_state(state, shard.master, shard.master_type, "");
-    }
+    for_each_shard(impl_->engine, [&](Bucket& bucket, OptimizerShard& shard) {
+        shard.append_state(state, shard.master, bucket.master_type(), "");
+    });
     return state;
 }
 

@@ -1,121 +1,103 @@
-#include "fsdp/adamw_kernel.hpp"
+#include "base/text.hpp"
 #include "fsdp/engine.hpp"
 
 #include <autolaunch/error.hpp>
 
-#include <cstring>
+#include <algorithm>
 #include <utility>
 
 namespace autolaunch::fsdp {
 
-Unit::Impl::Impl(Engine& engine, std::size_t index, std::string name, std::vector<ParameterSpec> parameters)
-    : engine_(engine), index_(index), name_(std::move(name)), layout_(parameters, engine.shard_count()) {}
+Unit::Impl::Impl(Engine& engine, std::size_t index, std::string name, std::vector<ParameterSpec> parameters,
+                 const UnitOptions& options)
+    : engine_(engine),
+      index_(index),
+      name_(std::move(name)),
+      parameters_(std::move(parameters)),
+      options_(options),
+      places_(parameters_.size()) {}
 
-void Unit::Impl::allocate() {
-    const std::size_t bytes = shard_elements() * sizeof(float);
-    parameters_ = AlignedBuffer(bytes);
-    gradients_ = AlignedBuffer(bytes);
-    std::memset(parameters_.data(), 0, bytes);
-    std::memset(gradients_.data(), 0, bytes);
-    describe_shard();
+void Unit::Impl::place(Bucket& bucket, std::span<const std::size_t> parameters, std::size_t first_placement) {
+    buckets_.push_back(&bucket);
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+        places_[parameters[i]] = {&bucket, bucket.layout().placements()[first_placement + i].offset};
 }
 
-void Unit::Impl::describe_shard() {
-    shard_.name = name_;
-    shard_.elements = shard_elements();
-    shard_.master = parameters_.data();
-    shard_.gradient = gradients_.data();
-    for (std::size_t i = 0; i < layout_.placements().size(); ++i) {
-        StateTensor tensor;
-        tensor.name = full_name(i);
-        tensor.shape = layout_.placements()[i].parameter.shape;
-        tensor.replicated = layout_.world_size() == 1 && engine_.world.size() > 1;
-        shard_.tensors.push_back(std::move(tensor));
+std::size_t Unit::Impl::index_of(std::string_view name) const {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+        if (parameters_[i].name == name) return i;
+        names.push_back(parameters_[i].name);
     }
-    for (const auto& interval : intervals()) {
-        shard_.runs.push_back({&layout_.placements()[interval.parameter_index].parameter,
-                               full_name(interval.parameter_index), interval.parameter_offset, interval.shard_offset,
-                               interval.count});
-    }
+    const std::string close = nearest(name, names);
+    throw Error(ErrorCode::invalid_argument, "no parameter of unit " + name_ + " is named " + std::string(name),
+                close.empty() ? "the parameters are " + join(names, ", ") : "did you mean " + close + "?");
 }
 
-std::vector<ShardLayout::Interval> Unit::Impl::intervals() const { return layout_.intervals(shard_rank()); }
-
-std::string Unit::Impl::full_name(std::size_t parameter_index) const {
-    return name_ + "." + layout_.placements()[parameter_index].parameter.name;
-}
-
-TensorView Unit::Impl::view(float* arena, std::string_view name) const {
-    const auto& placement = layout_.placement(name);
-    return {arena + placement.offset, DataType::f32, placement.parameter.shape, placement.parameter.element_count()};
+TensorView Unit::Impl::view(std::byte* arena, DataType type, std::size_t parameter_index) const {
+    const auto offset = static_cast<std::size_t>(places_[parameter_index].offset);
+    const ParameterSpec& parameter = parameters_[parameter_index];
+    return {arena + offset * size_of(type), type, parameter.shape, parameter.element_count()};
 }
 
 TensorView Unit::Impl::parameter(std::string_view name) const {
-    return view(layout_.world_size() == 1 ? parameters_.floats() : gathered_.floats(), name);
+    const std::size_t index = index_of(name);
+    const Bucket& bucket = *places_[index].bucket;
+    return view(engine_.gatherer->arena(bucket), bucket.param_type(), index);
 }
 
 void Unit::Impl::unshard() {
-    engine_.require_finalized("unshard()");
+    engine_.begin_call("unshard()");
     if (scopes_ == 0) {
         engine_.observe({UnitAction::gather, index_});
-        if (layout_.world_size() > 1) {
-            AlignedBuffer arena = engine_.pool.take();
-            const ScopedLabel label(engine_.world, name_, "parameters");
-            engine_.world.all_gather(parameters_.floats(), arena.floats(), shard_elements(), DataType::f32).wait();
-            gathered_ = std::move(arena);
-        }
+        for (Bucket* bucket : buckets_) engine_.gatherer->open(*bucket);
         ++engine_.unsharded_units;
+        engine_.prefetch();
     }
     ++scopes_;
+    for (Bucket* bucket : buckets_) engine_.gatherer->wait(*bucket);
 }
 
 void Unit::Impl::reshard() noexcept {
     if (--scopes_ > 0) return;
     --engine_.unsharded_units;
-    if (gathered_) engine_.pool.give_back(std::exchange(gathered_, {}));
+    for (Bucket* bucket : buckets_) engine_.gatherer->close(*bucket);
 }
 
 TensorView Unit::Impl::grad(std::string_view name) {
-    engine_.require_finalized("grad()");
+    engine_.begin_call("grad()");
     if (engine_.evaluation_depth > 0)
         throw Error(ErrorCode::invalid_argument, "gradients were asked for inside model.evaluation()");
-    const auto& placement = layout_.placement(name);  // a wrong name must not allocate
-    if (!whole_gradient_) {
-        whole_gradient_ = engine_.pool.take();
-        std::memset(whole_gradient_.data(), 0, static_cast<std::size_t>(layout_.arena_elements()) * sizeof(float));
-    }
-    return view(whole_gradient_.floats(), placement.parameter.name);
+    const std::size_t index = index_of(name);
+    if (!parameters_[index].trainable)
+        throw Error(ErrorCode::invalid_argument, "parameter " + full_name(index) + " is frozen: it has no gradient",
+                    "check ParameterSpec::trainable first");
+    engine_.begin_training();
+    Bucket& bucket = *places_[index].bucket;
+    std::byte* whole = engine_.reducer->whole(bucket);
+    bucket.member(index_).added = true;
+    return view(whole, engine_.options.precision.reduce, index);
 }
 
 void Unit::Impl::reduce_grads() {
-    engine_.require_finalized("reduce_grads()");
+    engine_.begin_call("reduce_grads()");
     if (engine_.evaluation_depth > 0)
         throw Error(ErrorCode::invalid_argument, "reduce_grads() was called inside model.evaluation()");
     engine_.observe({UnitAction::reduce, index_});
-    if (!whole_gradient_) grad(layout_.placements().front().parameter.name);  // nothing was added: zeros
-    sum_over_ranks(whole_gradient_.floats());
-    shard_.has_gradient = true;
-    engine_.pool.give_back(std::exchange(whole_gradient_, {}));
+    for (Bucket* bucket : buckets_) {
+        if (!bucket->is_trainable()) continue;
+        engine_.reducer->reduce(*bucket, bucket->member(index_), !engine_.reduces_again(*bucket));
+    }
 }
 
-// The first sum since the optimizer's step goes straight to the gradient shard; later ones are made in place and added.
-void Unit::Impl::sum_over_ranks(float* whole) {
-    const std::size_t count = shard_elements();
-    const bool replicated = engine_.options.strategy == ShardingStrategy::no_shard;
-    float* summed = shard_.has_gradient ? whole + static_cast<std::size_t>(shard_rank()) * count : gradients_.floats();
-    const ScopedLabel label(engine_.world, name_, "gradients");
-    if (replicated) {
-        engine_.world.all_reduce(whole, summed, count, DataType::f32, ReduceOp::sum).wait();
-    } else {
-        engine_.world.reduce_scatter(whole, summed, count, DataType::f32, ReduceOp::sum).wait();
-    }
-    if (shard_.has_gradient) add_to(gradients_.floats(), summed, count);
+bool Unit::Impl::has_unreduced_gradient() const {
+    return std::any_of(buckets_.begin(), buckets_.end(), [&](Bucket* bucket) { return bucket->member(index_).added; });
 }
 
 Unit::Unit(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Unit::~Unit() = default;
 const std::string& Unit::name() const noexcept { return impl_->name(); }
-const ShardLayout& Unit::layout() const noexcept { return impl_->layout(); }
+std::span<const ParameterSpec> Unit::parameters() const noexcept { return impl_->parameters(); }
 
 UnshardedParameters Unit::unshard(Stream stream) {
     require_cpu(stream);

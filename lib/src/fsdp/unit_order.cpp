@@ -5,6 +5,7 @@
 namespace autolaunch::fsdp {
 
 std::optional<UnitEvent> UnitOrder::observe(UnitEvent event) {
+    latest_ = event;
     if (!frozen_) {
         events_.push_back(event);
         frozen_ = event.action == UnitAction::step;
@@ -13,6 +14,11 @@ std::optional<UnitEvent> UnitOrder::observe(UnitEvent event) {
     if (!(event == events_[position_])) return events_[position_];
     position_ = (position_ + 1) % events_.size();
     return std::nullopt;
+}
+
+std::span<const UnitEvent> UnitOrder::upcoming() const noexcept {
+    if (!frozen_) return {};
+    return std::span(events_).subspan(position_);
 }
 
 std::uint64_t UnitOrder::hash() const {

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace autolaunch::fsdp {
@@ -24,12 +25,17 @@ public:
     std::optional<UnitEvent> observe(UnitEvent event);
     /// True once the first step is over.
     bool frozen() const noexcept { return frozen_; }
+    /// The event that was observed last.
+    UnitEvent latest() const noexcept { return latest_; }
+    /// The events still to come in this step, which `step` ends; empty in the first step.
+    std::span<const UnitEvent> upcoming() const noexcept;
     /// Of the recorded events; equal on ranks with equal orders.
     std::uint64_t hash() const;
 
 private:
     std::vector<UnitEvent> events_;  // of one step; the last is `step`
     std::size_t position_ = 0;
+    UnitEvent latest_;
     bool frozen_ = false;
 };
 

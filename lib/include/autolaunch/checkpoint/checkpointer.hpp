@@ -63,6 +63,7 @@ public:
     template <class Model, class Optimizer>
     void load(const CheckpointInfo& checkpoint, Model& model, Optimizer& optimizer) {
         load(checkpoint, joined(model.state(), optimizer.state()));
+        if constexpr (requires { model.refresh_parameters(); }) model.refresh_parameters();
         optimizer.set_step_count(checkpoint.step);
     }
 

@@ -14,13 +14,14 @@ namespace autolaunch::fsdp {
 /// One parameter tensor, row-major.
 struct AUTOLAUNCH_API ParameterSpec {
     std::string name;
-    std::vector<std::int64_t> shape;
+    std::vector<std::int64_t> shape = {};
+    bool trainable = true;  ///< false: frozen, without gradient, optimizer state and f32 master
 
     std::int64_t element_count() const;
 };
 
-/// How one unit's parameters lie in its arena and how the arena is cut into shards. Pure: a function of its arguments
-/// alone, so every rank, and every reader of a checkpoint, computes the same.
+/// How parameters lie in an arena and how the arena is cut into shards. Pure: a function of its arguments alone, so
+/// every rank computes the same.
 ///
 /// The arena is one contiguous buffer: the parameters in the order given, each starting on a multiple of
 /// `alignment_elements`, then padding up to world_size * shard_elements. Rank r owns [r * shard, (r+1) * shard). The
@@ -28,6 +29,10 @@ struct AUTOLAUNCH_API ParameterSpec {
 /// arena *is* the parameters, with no copy in or out.
 class AUTOLAUNCH_API ShardLayout {
 public:
+    /// Elements. Parameters start on multiples of it and shards are cut on them, so that a block of so many elements
+    /// is of one parameter and on one rank, and copies are of whole cache lines.
+    static constexpr std::int64_t kQuantum = 128;
+
     struct Placement {
         ParameterSpec parameter;
         std::int64_t offset = 0;  ///< of its first element in the arena
@@ -41,8 +46,8 @@ public:
     };
 
     /// alignment and quantum in elements. Throws Error{invalid_argument} for duplicate names or non-positive extents.
-    ShardLayout(std::span<const ParameterSpec> parameters, int world_size, std::int64_t alignment_elements = 64,
-                std::int64_t quantum_elements = 128);
+    ShardLayout(std::span<const ParameterSpec> parameters, int world_size, std::int64_t alignment_elements = kQuantum,
+                std::int64_t quantum_elements = kQuantum);
 
     int world_size() const noexcept { return world_size_; }
     std::int64_t arena_elements() const noexcept { return shard_elements_ * world_size_; }
@@ -72,6 +77,7 @@ struct StateTensor {
     std::vector<std::int64_t> shape;  ///< of the whole tensor
     std::vector<Piece> pieces;        ///< this rank's; empty when it holds none of the tensor
     bool replicated = false;          ///< every rank holds all of it (no_shard)
+    int replica = 0;                  ///< others hold the same pieces (hybrid_shard): a checkpoint stores replica 0's
 };
 
 /// Everything one rank saves and restores: every rank names the same tensors, in the same order.

@@ -5,8 +5,11 @@
 #include <autolaunch/fsdp/shard_layout.hpp>
 #include <autolaunch/fsdp/sharding.hpp>
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,10 +19,30 @@
 
 namespace autolaunch::fsdp {
 
-/// This build does full_shard and no_shard in f32; anything else throws Error{unsupported}.
 struct ShardedModelOptions {
     ShardingStrategy strategy = ShardingStrategy::full_shard;
-    Precision precision;
+    Precision precision = {};
+    /// hybrid_shard: ranks that share one copy of the model; 0: those of a node.
+    int shard_group = 0;
+    /// Bytes. What is gathered and reduced together is a bucket of consecutive units: one below merge_below takes the
+    /// next unit, as long as both have no more than merge_cap. 0: each unit is a bucket.
+    std::int64_t merge_below = std::int64_t{8} << 20;
+    std::int64_t merge_cap = std::int64_t{256} << 20;
+    /// Buckets in memory at once: those used last stay until a slot is wanted or the optimizer stepped. With two the
+    /// next bucket is gathered while one is used.
+    int gather_slots = 2;
+    int reduce_slots = 2;  ///< whole gradients in memory at once: one is reduced while backward adds to the other
+    /// Gathers and reductions run beside the computation, each on a thread of its own, from the second step on the
+    /// gathers ahead of it. By default where every rank may use more than one CPU.
+    std::optional<bool> overlap = std::nullopt;
+    /// Training gives the same bits on 1, 2, 4, 8, … ranks when the i-th of a step's reduce_grads() on rank r of N is
+    /// of the global batch's part i·N + r. Sums are then one pairwise tree in f32 over all parts. Needs a communicator
+    /// with sums in fixed order, and a shard of memory for each doubling of micro-batches. hybrid_shard then sums
+    /// between groups in each micro-batch.
+    bool deterministic = false;
+    /// Each rank looks for NaNs and infinities in its gradients before they are summed, in one pass on the reduction's
+    /// thread, so that an optimizer can say who made them.
+    bool find_nonfinite = true;
 };
 
 /// A view of one tensor in gathered memory.
@@ -59,21 +82,32 @@ private:
     Unit* unit_;
 };
 
-/// What is gathered, computed and reduced together, usually one transformer layer. Made by ShardedModel::add_unit.
+struct UnitOptions {
+    /// false: its parameters stay gathered from their first use in a step to the optimizer's, as under shard_grad_op.
+    bool reshard_after_forward = true;
+};
+
+/// What the trainer gathers and reduces together, usually one transformer layer. Made by ShardedModel::add_unit.
+///
+/// Tied parameters belong to one unit: its scope may be open while others' are, and other units' backward may add to
+/// its gradients until its reduce_grads(). Each scope or unreduced gradient beyond the slots costs another buffer.
 class AUTOLAUNCH_API Unit {
 public:
     class Impl;  // private header: lib/src/fsdp/engine.hpp
     ~Unit();
     const std::string& name() const noexcept;
-    const ShardLayout& layout() const noexcept;
+    std::span<const ParameterSpec> parameters() const noexcept;
 
-    /// All-gathers the parameters (no_shard: nothing to do). Collective: all ranks call the units in the same order. A
-    /// unit that is unsharded already is not gathered again; it is resharded when the last of its scopes ends.
+    /// All-gathers the parameters where they are not whole already, and waits for that. Collective: all ranks call the
+    /// units in the same order, and nest scopes alike. A unit that is unsharded is not gathered again; it is resharded
+    /// when the last of its scopes ends.
     UnshardedParameters unshard(Stream stream = {});
-    /// The whole gradient of a parameter, zero when first asked for after reduce_grads(). Add to it in backward.
+    /// The whole gradient of a trainable parameter, zero when first asked for after it was reduced. Add to it in
+    /// backward; ask again in the next backward.
     TensorView grad(std::string_view name);
-    /// Sums the gradients over the ranks into this rank's gradient shard, adding to what earlier micro-batches left
-    /// there, and gives the whole gradient's memory back. Collective.
+    /// The gradients are complete on this rank: starts their sum over the ranks into this rank's gradient shard, added
+    /// to what earlier micro-batches left there. Collective. Accumulation without communication: call it after the
+    /// last micro-batch only; whole gradients then stay in memory.
     void reduce_grads(Stream stream = {});
 
     Impl& impl() noexcept { return *impl_; }  // for the optimizer
@@ -101,15 +135,25 @@ private:
     int* depth_;
 };
 
+/// Bytes that a model has allocated on this rank, without the optimizer's.
+struct ModelMemory {
+    std::size_t parameters = 0;  ///< shards, or whole where they stay so
+    std::size_t masters = 0;     ///< where they are of another type than the parameters
+    std::size_t gradients = 0;   ///< reduced shards
+    std::size_t gathered = 0;    ///< gather slots
+    std::size_t whole_gradients =
+        0;  ///< reduce slots, or whole gradients where they stay; none before the first training call
+    std::size_t total() const noexcept { return parameters + masters + gradients + gathered + whole_gradients; }
+};
+
 /// A model's parameters, cut over the ranks of a communicator. Explicit calls, no hooks: the trainer says when a unit
 /// is gathered and when its gradients are reduced. The order of units from one optimizer step to the next is recorded
-/// the first time and must repeat: a rank that deviates throws Error{mismatch} and aborts the communicator, so that the
-/// others throw too instead of waiting for it. Evaluation passes are exempt inside evaluation().
+/// the first time and must repeat: a rank that deviates throws Error{mismatch} and aborts the communicators, so that
+/// the others throw too instead of waiting for it. Evaluation passes are exempt inside evaluation(). What a reduction
+/// or a gather beside the computation fails with is thrown by the next call, with the unit's name.
 ///
-/// Owner: the trainer. Threads: one. Blocks: in collectives, at most the communicator's timeout.
-/// Memory per rank (P parameters, N ranks, U the largest unit, f32): full_shard 16P/N bytes with AdamW (4 each of
-/// parameter, gradient and two moments), no_shard 16P; plus 4U for every unit's parameters and every unit's whole
-/// gradient that are in use at once, usually one of each. With one rank, and under no_shard, parameters are not copied.
+/// Owner: the trainer. Threads: one; it has two of its own where communication overlaps. Blocks: in collectives, at
+/// most the communicator's timeout. Memory: ShardingStrategy, and memory() as it is.
 class AUTOLAUNCH_API ShardedModel {
 public:
     explicit ShardedModel(Communicator world, const ShardedModelOptions& options = {});
@@ -117,17 +161,20 @@ public:
     ~ShardedModel();
 
     /// Parameter names are unique within the unit; in a checkpoint the name is "<unit>.<parameter>".
-    Unit& add_unit(std::string name, std::vector<ParameterSpec> parameters);
+    Unit& add_unit(std::string name, std::vector<ParameterSpec> parameters, const UnitOptions& options = {});
     /// Allocates; no unit can be added after it. Parameters are zero until initialize() or a checkpoint fills them.
     /// Collective: throws Error{mismatch} on every rank when the ranks do not have the same units and shapes.
     void finalize();
 
     /// Calls `fill` for every run of elements this rank holds: (parameter's full name, its shape, index of the first
     /// element in the flattened parameter, values to write). A fill that depends only on these gives the same model on
-    /// any number of ranks.
+    /// any number of ranks. Collective, as refresh_parameters() is.
     using Fill = std::function<void(const std::string& name, std::span<const std::int64_t> shape, std::int64_t first,
                                     std::span<float> values)>;
     void initialize(const Fill& fill);
+    /// After somebody wrote to state()'s memory, as Checkpointer::load does, which calls this by itself: what is
+    /// gathered follows the masters. Between steps, on all ranks.
+    void refresh_parameters();
 
     /// For passes without gradients, outside the recorded order: auto scope = model.evaluation();
     [[nodiscard]] EvaluationScope evaluation();
@@ -139,7 +186,9 @@ public:
     const ShardedModelOptions& options() const noexcept;
     std::int64_t parameter_count() const noexcept;  ///< of the whole model, without padding
 
-    /// The parameters' f32 masters, for a checkpoint.
+    ModelMemory memory() const;
+
+    /// The parameters' masters, and frozen parameters, for a checkpoint.
     State state();
 
 private:

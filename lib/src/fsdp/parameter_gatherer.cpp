@@ -1,0 +1,75 @@
+#include "fsdp/parameter_gatherer.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace autolaunch::fsdp {
+
+ParameterGatherer::ParameterGatherer(std::deque<Bucket>& buckets, ShardMesh& mesh, Lane& lane, std::size_t slots)
+    : mesh_(mesh), lane_(lane), states_(buckets.size()) {
+    for (const bool trainable : {false, true}) {
+        std::size_t largest = 0, count = 0;
+        for (const Bucket& bucket : buckets) {
+            if (bucket.is_resident() || bucket.is_trainable() != trainable) continue;
+            largest = std::max(largest, bucket.arena_elements() * size_of(bucket.param_type()));
+            ++count;
+        }
+        if (count == 0) continue;
+        std::vector<std::byte*> places;
+        for (std::size_t i = 0; i < std::min(slots, count); ++i) {
+            memory_.push_back(mesh_.gather->allocate(largest));
+            places.push_back(static_cast<std::byte*>(memory_.back().data()));
+        }
+        slots_[trainable ? 1 : 0] = GatherSlots(std::move(places), largest);
+    }
+}
+
+void ParameterGatherer::open(Bucket& bucket) {
+    prefetch(bucket);
+    if (states_[bucket.index()].scopes++ == 0 && !bucket.is_resident()) slots_of(bucket).hold(bucket.index());
+}
+
+void ParameterGatherer::close(Bucket& bucket) noexcept {
+    if (--states_[bucket.index()].scopes == 0 && !bucket.is_resident()) slots_of(bucket).let_go(bucket.index());
+}
+
+void ParameterGatherer::prefetch(Bucket& bucket) {
+    State& state = states_[bucket.index()];
+    if (bucket.is_resident()) {
+        if (!std::exchange(state.whole, true) && mesh_.shard_count > 1) gather(bucket);
+    } else if (slots_of(bucket).keep(bucket.index())) {
+        gather(bucket);
+    }
+}
+
+// On a GPU the lane's stream will wait here for the event of the slot's last close().
+void ParameterGatherer::gather(Bucket& bucket) {
+    ++gather_count_;
+    const std::byte* send = bucket.param_shard();
+    std::byte* recv = arena(bucket);
+    states_[bucket.index()].gather = lane_.submit(
+        bucket.name(), "parameters", [this, send, recv, count = bucket.shard_elements(), type = bucket.param_type()] {
+            mesh_.gather->all_gather(send, recv, count, type).wait();
+        });
+}
+
+void ParameterGatherer::wait(Bucket& bucket) { std::exchange(states_[bucket.index()].gather, {}).wait(); }
+
+std::byte* ParameterGatherer::arena(const Bucket& bucket) const noexcept {
+    if (bucket.is_resident()) return bucket.resident_arena();
+    return slots_[bucket.is_trainable() ? 1 : 0].memory_of(bucket.index());
+}
+
+void ParameterGatherer::invalidate() noexcept {
+    for (State& state : states_) state.whole = false;
+    for (GatherSlots& slots : slots_) slots.clear();
+}
+
+std::size_t ParameterGatherer::slot_bytes() const noexcept {
+    std::size_t bytes = 0;
+    for (const auto& memory : memory_) bytes += memory.bytes();
+    for (const GatherSlots& slots : slots_) bytes += slots.extra_bytes();
+    return bytes;
+}
+
+}  // namespace autolaunch::fsdp

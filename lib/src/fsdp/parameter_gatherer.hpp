@@ -1,0 +1,52 @@
+#pragma once
+#include "fsdp/bucket.hpp"
+#include "fsdp/gather_slots.hpp"
+#include "fsdp/lane.hpp"
+
+#include <array>
+#include <deque>
+#include <vector>
+
+namespace autolaunch::fsdp {
+
+/// Makes buckets whole: gathers them into slots or, where they are resident, in place, at most once until the slot is
+/// wanted or the parameters change.
+///
+/// Owner: the engine. Threads: one. Blocks: wait() until the gather is done.
+class ParameterGatherer {
+public:
+    /// Collective: allocates the slots, for trainable and for frozen buckets each as large as the largest needs.
+    ParameterGatherer(std::deque<Bucket>& buckets, ShardMesh& mesh, Lane& lane, std::size_t slots);
+
+    /// The bucket is in use until close(); its gather is under way when it was not whole.
+    void open(Bucket& bucket);
+    void close(Bucket& bucket) noexcept;
+    /// Starts to gather a bucket that will soon be opened.
+    void prefetch(Bucket& bucket);
+    void wait(Bucket& bucket);
+    /// Where an open bucket's arena is.
+    std::byte* arena(const Bucket& bucket) const noexcept;
+    /// The parameters changed: every bucket is gathered again.
+    void invalidate() noexcept;
+
+    std::size_t slot_bytes() const noexcept;
+    std::size_t gather_count() const noexcept { return gather_count_; }  ///< all-gathers so far, for tests
+
+private:
+    struct State {
+        int scopes = 0;
+        bool whole = false;  ///< resident buckets: gathered since the parameters changed
+        Work gather;
+    };
+    GatherSlots& slots_of(const Bucket& bucket) noexcept { return slots_[bucket.is_trainable() ? 1 : 0]; }
+    void gather(Bucket& bucket);
+
+    ShardMesh& mesh_;
+    Lane& lane_;
+    std::vector<CommunicatorBuffer> memory_;
+    std::array<GatherSlots, 2> slots_;  // for frozen and for trainable buckets
+    std::vector<State> states_;         // by bucket
+    std::size_t gather_count_ = 0;
+};
+
+}  // namespace autolaunch::fsdp

@@ -1,0 +1,276 @@
+// When buckets are gathered and reduced, in which memory, and what happens when ranks or calls go wrong.
+#include "fsdp/engine.hpp"
+#include "fsdp_ranks.hpp"
+
+#include <autolaunch/fsdp/adamw.hpp>
+
+#include <thread>
+
+using namespace autolaunch;
+using namespace autolaunch::fsdp;
+using namespace autolaunch::fsdp::testing;
+
+namespace {
+
+Engine& engine_of(TinyModel& tiny) { return tiny.first.impl().engine(); }
+
+}  // namespace
+
+TEST_CASE("gathered memory is the parameters, starts on a page, and is two slots for ever") {
+    on_ranks(2, [](Communicator& world) {
+        TinyModel tiny(world, unmerged());
+        AdamW optimizer(tiny.model);
+        for (std::size_t step = 0; step < 3; ++step) {
+            tiny.backward(step, 4);
+            optimizer.step();
+        }
+        const std::size_t arena = 1536 * sizeof(float);  // of the first unit: 1360 elements and padding
+        expect(tiny.model.memory().gathered == 2 * arena, "two gather slots of the largest unit");
+        expect(tiny.model.memory().whole_gradients == 2 * arena, "two reduce slots");
+        const std::size_t shards = (768 + 256 + 256) * sizeof(float);
+        expect(tiny.model.memory().parameters == shards, "this rank's half of the parameters");
+        expect(tiny.model.memory().gradients == shards, "and of the gradients");
+        const auto parameters = tiny.first.unshard();
+        auto* start = parameters["w"].as<float>().data();
+        expect(reinterpret_cast<std::uintptr_t>(start) % 4096 == 0, "the arena starts on a page");
+        expect(parameters["b"].as<float>().data() == start + 1408, "the bias lies in the same arena");
+        {
+            const auto again = tiny.first.unshard();
+            expect(again["w"].as<float>().data() == start, "a second scope sees the same memory");
+        }
+        expect(parameters["w"].shape.size() == 2 && parameters["w"].shape[1] == 33, "the shape is the parameter's");
+        expect_error(ErrorCode::mismatch, "f32, not f64", [&] { parameters["w"].as<double>(); });
+        expect_error(ErrorCode::invalid_argument, "the parameters are w, b", [&] { parameters["v"]; });
+    });
+}
+
+TEST_CASE("no bucket is gathered that is still in its slot, whatever is gathered ahead") {
+    for (const bool overlap : {false, true}) {
+        on_ranks(2, [&](Communicator& world) {
+            ShardedModelOptions options = unmerged();
+            options.overlap = overlap;
+            TinyModel tiny(world, options);
+            AdamW optimizer(tiny.model);
+            const auto gathers = [&] { return engine_of(tiny).gatherer->gather_count(); };
+            for (std::size_t step = 0; step < 3; ++step) {
+                const std::size_t before = gathers();
+                tiny.backward(step, 4);
+                expect(gathers() - before == 4, "three forward; backward only the first, the last two were kept");
+                optimizer.step();
+            }
+            tiny.first.unshard();
+            expect(gathers() == (overlap ? 14 : 13), "after the step all are gathered anew, the next one ahead");
+        });
+    }
+}
+
+TEST_CASE("parameters that stay whole are gathered once a step, by strategy or by unit") {
+    for (const bool by_unit : {false, true}) {
+        on_ranks(2, [&](Communicator& world) {
+            ShardedModelOptions options =
+                unmerged(by_unit ? ShardingStrategy::full_shard : ShardingStrategy::shard_grad_op);
+            options.overlap = true;
+            ShardedModel model(world, options);
+            const UnitOptions kept{.reshard_after_forward = !by_unit};
+            for (const char* name : {"a", "b", "c", "d"}) model.add_unit(name, {{"w", {100}}}, kept);
+            model.finalize();
+            AdamW optimizer(model);
+            Engine& engine = model.units()[0]->impl().engine();
+            for (std::size_t step = 1; step < 4; ++step) {
+                for (const auto& unit : model.units()) unit->unshard();
+                for (std::size_t i = 4; i-- > 0;) {
+                    model.units()[i]->unshard();
+                    model.units()[i]->grad("w").as<float>()[0] = 1;
+                    model.units()[i]->reduce_grads();
+                }
+                expect(engine.gatherer->gather_count() == 4 * step, "each once");
+                optimizer.step();
+            }
+            expect(model.memory().gathered == 0, "without slots");
+            expect(model.memory().parameters == std::size_t{4} * 256 * sizeof(float), "all parameters, whole");
+        });
+    }
+}
+
+TEST_CASE("whole gradients: none for evaluation, two slots, more where reductions are left out") {
+    on_ranks(2, [](Communicator& world) {
+        TinyModel tiny(world, unmerged());
+        AdamW optimizer(tiny.model);
+        std::vector<float> parameters(TinyModel::kParameters);
+        tiny.copy_parameters(parameters.data());
+        expect(tiny.model.memory().gradients == 0 && tiny.model.memory().whole_gradients == 0, "no gradient memory");
+        tiny.backward(0, 4, false);
+        tiny.backward(1, 4);
+        optimizer.step();
+        const std::size_t whole = 3 * 1536 * sizeof(float);  // the last of backward found no slot
+        expect(tiny.model.memory().whole_gradients == whole, "a third whole gradient");
+        tiny.backward(2, 4, false);
+        tiny.backward(3, 4);
+        optimizer.step();
+        expect(tiny.model.memory().whole_gradients == whole, "which serves again");
+    });
+}
+
+TEST_CASE("one rank reduces in place: backward adds to the gradient itself") {
+    on_ranks(1, [](Communicator& world) {
+        TinyModel tiny(world, unmerged());
+        AdamW optimizer(tiny.model);
+        tiny.backward(0, 4);
+        optimizer.step();
+        expect(tiny.model.memory().whole_gradients == 0 && tiny.model.memory().gathered == 0, "no slots");
+    });
+}
+
+TEST_CASE("a deviation from the first step's order throws on the rank that deviates, and wakes the others") {
+    for (const bool overlap : {false, true}) {
+        on_ranks(2, [&](Communicator& world) {
+            ShardedModelOptions options = unmerged();
+            options.overlap = overlap;
+            TinyModel tiny(world, options);
+            AdamW optimizer(tiny.model);
+            tiny.backward(0, 4);
+            optimizer.step();
+            if (world.rank() == 0) {
+                expect_error(ErrorCode::mismatch, "expected unshard of first, got unshard of second",
+                             [&] { tiny.second.unshard(); });
+            } else {
+                expect_error(ErrorCode::aborted, "the order of units changed", [&] { tiny.backward(1, 4); });
+            }
+        });
+    }
+}
+
+TEST_CASE("a step that ends early is a deviation, evaluation is none") {
+    on_ranks(1, [](Communicator& world) {
+        TinyModel tiny(world, unmerged());
+        AdamW optimizer(tiny.model);
+        tiny.backward(0, 4);
+        optimizer.step();
+        {
+            const auto scope = tiny.model.evaluation();
+            tiny.second.unshard();
+            tiny.second.unshard();
+            expect_error(ErrorCode::invalid_argument, "evaluation()", [&] { tiny.first.grad("w"); });
+            expect_error(ErrorCode::invalid_argument, "evaluation()", [&] { tiny.first.reduce_grads(); });
+        }
+        tiny.backward(1, 4);
+        optimizer.step();
+        tiny.first.unshard();
+        expect_error(ErrorCode::mismatch, "expected unshard of second, got the optimizer step",
+                     [&] { optimizer.step(); });
+    });
+}
+
+TEST_CASE("ranks that ran the units in different orders are told after the first step") {
+    // Under no_shard unshard() is no collective, so only the comparison can notice.
+    on_ranks(2, [](Communicator& world) {
+        TinyModel tiny(world, unmerged(ShardingStrategy::no_shard));
+        AdamW optimizer(tiny.model);
+        if (world.rank() == 1) tiny.second.unshard();
+        tiny.backward(0, 4);
+        expect_error(ErrorCode::mismatch, "different orders", [&] { optimizer.step(); });
+    });
+}
+
+TEST_CASE("ranks with different models or options are told at finalize") {
+    on_ranks(2, [](Communicator& world) {
+        ShardedModel model(world);
+        model.add_unit("u", {{"w", {world.rank() == 0 ? 4 : 5}}});
+        expect_error(ErrorCode::mismatch, "same model", [&] { model.finalize(); });
+        ShardedModelOptions options;
+        options.gather_slots = 2 + world.rank();
+        ShardedModel other(world, options);
+        other.add_unit("u", {{"w", {4}}});
+        expect_error(ErrorCode::mismatch, "same options", [&] { other.finalize(); });
+    });
+}
+
+TEST_CASE("what a reduction beside the computation fails with is thrown by the next call, and names the unit") {
+    on_ranks(
+        2,
+        [](Communicator& world) {
+            ShardedModelOptions options = unmerged();
+            options.overlap = true;
+            TinyModel tiny(world, options);
+            AdamW optimizer(tiny.model);
+            tiny.backward(0, 4);
+            optimizer.step();
+            if (world.rank() == 1) {  // it never reduces: the other's reduction meets its deadline
+                std::this_thread::sleep_for(std::chrono::seconds(4));
+                return;
+            }
+            tiny.second.impl().engine().order = UnitOrder();  // so that this rank may go on alone
+            tiny.third.reduce_grads();
+            std::this_thread::sleep_for(std::chrono::seconds(3));
+            expect_error(ErrorCode::timeout, "unit third, gradients: ", [&] { tiny.second.grad("w"); });
+            expect_error(ErrorCode::timeout, "unit third, gradients: ", [&] { tiny.second.unshard(); });
+            expect_error(ErrorCode::timeout, "unit third, gradients: ", [&] { optimizer.step(); });
+        },
+        std::chrono::seconds(2));
+}
+
+TEST_CASE("a rank that leaves a step by an exception does not wait for the others") {
+    on_ranks(2, [](Communicator& world) {
+        ShardedModelOptions options = unmerged();
+        options.overlap = true;
+        const auto start = std::chrono::steady_clock::now();
+        try {
+            TinyModel tiny(world, options);
+            tiny.backward(0, 4);
+            if (world.rank() == 1) throw std::runtime_error("a trainer's own");
+            tiny.third.reduce_grads();
+            AdamW(tiny.model).step();
+            expect(false, "rank 0 goes on");
+        } catch (const Error& error) {
+            expect(world.rank() == 0, error.what());
+        } catch (const std::runtime_error& error) {
+            expect(error.what() == std::string("a trainer's own"), error.what());
+            world.abort("rank 1 left");
+        }
+        expect(std::chrono::steady_clock::now() - start < std::chrono::seconds(30), "nobody waited for a deadline");
+    });
+}
+
+TEST_CASE("an optimizer step is refused while parameters or gradients are whole") {
+    on_ranks(1, [](Communicator& world) {
+        TinyModel tiny(world, unmerged());
+        AdamW optimizer(tiny.model);
+        {
+            const auto parameters = tiny.first.unshard();
+            expect_error(ErrorCode::invalid_argument, "is unsharded", [&] { optimizer.step(); });
+            expect_error(ErrorCode::invalid_argument, "is unsharded", [&] { tiny.model.refresh_parameters(); });
+        }
+        tiny.first.grad("w");
+        expect_error(ErrorCode::invalid_argument, "unit first has gradients not yet reduced",
+                     [&] { optimizer.step(); });
+    });
+}
+
+TEST_CASE("what is not supported is said, with what is") {
+    on_ranks(1, [](Communicator& world) {
+        const auto refused = [&](ErrorCode code, const std::string& words, const ShardedModelOptions& options) {
+            expect_error(code, words, [&] { ShardedModel(world, options); });
+        };
+        ShardedModelOptions options;
+        options.precision.param = i32;
+        refused(ErrorCode::unsupported, "precision i32 is not supported", options);
+        options.precision = {.param = bf16, .master = f16};
+        refused(ErrorCode::invalid_argument, "masters of f16 for parameters of bf16", options);
+        options.precision = {.reduce = bf16};
+        options.deterministic = true;
+        refused(ErrorCode::invalid_argument, "deterministic sums need f32", options);
+        options = {};
+        options.gather_slots = 0;
+        refused(ErrorCode::invalid_argument, "a slot", options);
+        ShardedModel model(world);
+        auto& unit = model.add_unit("u", {{"w", {4}}});
+        expect_error(ErrorCode::invalid_argument, "call finalize()", [&] { unit.unshard(); });
+        expect_error(ErrorCode::invalid_argument, "two units have the name u", [&] {
+            model.add_unit("u", {{"w", {4}}});
+        });
+        expect_error(ErrorCode::invalid_argument, "the units are u", [&] { model.unit("uu"); });
+        model.finalize();
+        expect_error(ErrorCode::unsupported, "CPU memory", [&] { unit.unshard(Stream::cuda(0, nullptr)); });
+        expect_error(ErrorCode::invalid_argument, "finalized model", [&] { model.add_unit("v", {{"w", {4}}}); });
+    });
+}
