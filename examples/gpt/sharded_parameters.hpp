@@ -6,7 +6,7 @@
 namespace gpt {
 
 /// The model's parameters in an autolaunch ShardedModel: a unit is gathered while it is used, and its gradients are
-/// summed over the ranks as soon as they are known.
+/// summed over the ranks as soon as they are known. What is kept or sent in 16 bits is computed with in 32.
 ///
 /// Threads: one. Blocks: in collectives; every rank must make the same calls.
 class ShardedParameters : public ParameterSource<float> {
@@ -21,10 +21,14 @@ public:
     LocalParameters<float> gather_all();
 
 private:
-    Tensors<const float> views(const autolaunch::fsdp::UnshardedParameters& parameters, std::size_t unit) const;
+    Tensors<const float> views(const autolaunch::fsdp::UnshardedParameters& parameters, std::size_t unit);
+    Tensors<float> gradients_of(autolaunch::fsdp::Unit& unit, std::size_t index);
+    void add_gradients(autolaunch::fsdp::Unit& unit, std::size_t index);
 
     autolaunch::fsdp::ShardedModel* model_;
     std::vector<UnitShape> shapes_;
+    std::vector<std::vector<float>> values_;     ///< of one unit, where parameters are of another type
+    std::vector<std::vector<float>> gradients_;  ///< the same
 };
 
 }  // namespace gpt

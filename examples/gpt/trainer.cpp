@@ -31,6 +31,14 @@ al::fsdp::AdamWOptions optimizer_options(const TrainerConfig& config) {
     return options;
 }
 
+al::fsdp::ShardedModelOptions model_options(const TrainerConfig& config) {
+    al::fsdp::ShardedModelOptions options;
+    options.strategy = config.sharding_strategy;
+    options.shard_group = config.shard_group;
+    options.precision = config.precision;
+    return options;
+}
+
 fs::path checkpoint_directory(const TrainerConfig& config, const al::Session& session) {
     return config.checkpoint.directory.empty() ? session.run_dir() / "checkpoints" : config.checkpoint.directory;
 }
@@ -43,7 +51,7 @@ Trainer::Trainer(al::Session& session, const TrainerConfig& config)
       text_(load_text(config.dataloader.path, config.model.context)),
       pool_(default_thread_count(session.info().local_world_size)),
       world_(al::Communicator::world(session, {.backend = "cpu"})),  // it computes on CPUs
-      sharded_(world_, {.strategy = config.sharding_strategy, .precision = {}}),
+      sharded_(world_, model_options(config)),
       parameters_(sharded_, unit_shapes(config.model)),
       model_(config.model, pool_),
       optimizer_(sharded_, optimizer_options(config)) {

@@ -83,16 +83,19 @@ private:
 
 ShardingStrategy strategy_of(std::string name) {
     std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-    static const std::map<std::string, ShardingStrategy> strategies = {
-        {"full_shard", ShardingStrategy::full_shard},
-        {"shard_grad_op", ShardingStrategy::shard_grad_op},
-        {"no_shard", ShardingStrategy::no_shard},
-    };
-    const auto found = strategies.find(name);
-    if (found == strategies.end()) {
-        refuse("distributed.sharding_strategy", "must be full_shard, shard_grad_op or no_shard, not " + name);
+    const auto strategy = autolaunch::fsdp::sharding_strategy_from(name);
+    if (!strategy) {
+        refuse("distributed.sharding_strategy",
+               "must be full_shard, shard_grad_op, shard_optimizer, no_shard or hybrid_shard, not " + name);
     }
-    return found->second;
+    return *strategy;
+}
+
+// The parameters and what is sent; sums and masters stay in 32 bits.
+autolaunch::fsdp::Precision precision_of(const json& value) {
+    if (value == "no" || value == false || value == "f32") return {};
+    if (value == "bf16") return {.param = autolaunch::bf16, .reduce = autolaunch::bf16};
+    refuse("distributed.mixed_precision", "must be no or bf16, not " + value.dump());
 }
 
 int signal_of(const json& value) {
@@ -164,9 +167,8 @@ void read_distributed(const json& root, TrainerConfig& config) {
     std::string strategy = "full_shard";
     section.take("sharding_strategy", strategy);
     config.sharding_strategy = strategy_of(strategy);
-    const json precision = section.object().value("mixed_precision", json("no"));
-    if (precision != "no" && precision != false)
-        refuse("distributed.mixed_precision", "must be no: this example computes in 32 bits");
+    section.take("shard_group", config.shard_group, 0);
+    config.precision = precision_of(section.object().value("mixed_precision", json("no")));
 }
 
 void read_fail(const json& parent, FailConfig& fail) {

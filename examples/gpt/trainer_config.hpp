@@ -1,7 +1,7 @@
 #pragma once
 #include "parameters.hpp"
 
-#include <autolaunch/fsdp/sharded_model.hpp>
+#include <autolaunch/fsdp/sharding.hpp>
 
 #include <cstdint>
 #include <filesystem>
@@ -48,7 +48,10 @@ struct TrainerConfig {
         int keep = 2;
     } checkpoint;
 
+    // distributed
     autolaunch::fsdp::ShardingStrategy sharding_strategy = autolaunch::fsdp::ShardingStrategy::full_shard;
+    int shard_group = 0;                    ///< hybrid_shard: ranks that share a copy of the model; 0: those of a node
+    autolaunch::fsdp::Precision precision;  ///< of what is kept and sent; it computes in 32 bits
 
     // trainer.config
     std::uint64_t seed = 1;

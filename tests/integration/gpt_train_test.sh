@@ -62,7 +62,7 @@ awk 'NR == 1 { first = $2 } { last = $2 } END { print "from " first " to " last;
     <(losses "$work/alone") || fail "the loss did not fall as it should"
 grep -q '^validation loss' "$work/alone" || fail "no validation loss at the end"
 
-for strategy in full_shard no_shard; do
+for strategy in full_shard shard_grad_op shard_optimizer no_shard hybrid_shard; do
     echo "-- two ranks, $strategy: the losses of one"
     config "$work/$strategy.json" 40 "" "$strategy"
     run 2 "$work/$strategy.json" > "$work/$strategy"

@@ -39,7 +39,7 @@ TEST_CASE("every key is read") {
         "optimizer": {"lr": 0.01, "min_lr": 0.002, "beta1": 0.8, "beta2": 0.95, "weight_decay": 0, "max_grad_norm": 2},
         "step_scheduler": {"max_steps": 30, "warmup_steps": 4, "checkpoint_every": 7, "log_every": 3},
         "checkpoint": {"enabled": true, "checkpoint_dir": "/some/where", "keep": 5, "model_save_format": "safetensors"},
-        "distributed": {"sharding_strategy": "NO_SHARD", "backend": "shm"},
+        "distributed": {"sharding_strategy": "HYBRID_SHARD", "shard_group": 2, "mixed_precision": "bf16", "backend": "shm"},
         "trainer": {"config": {"seed": 9, "sample_bytes": 10, "temperature": 0.5,
                                "fail": {"rank": 1, "step": 12, "signal": "SIGABRT"}}}})");
     CHECK(config.model == ModelConfig{2, 8, 64, 32});
@@ -58,7 +58,10 @@ TEST_CASE("every key is read") {
     CHECK(config.checkpoint.enabled);
     CHECK(config.checkpoint.directory == "/some/where");
     CHECK(config.checkpoint.keep == 5);
-    CHECK(config.sharding_strategy == ShardingStrategy::no_shard);
+    CHECK(config.sharding_strategy == ShardingStrategy::hybrid_shard);
+    CHECK(config.shard_group == 2);
+    CHECK(config.precision.param == autolaunch::bf16);
+    CHECK(config.precision.master == autolaunch::f32);
     CHECK(config.seed == 9);
     CHECK(config.sample_bytes == 10);
     CHECK(config.temperature == 0.5);
@@ -92,7 +95,7 @@ TEST_CASE("a value of the wrong type or out of range is named") {
     CHECK(error_of(R"({"checkpoint": {"enabled": "yes"}})") ==
           "configuration: checkpoint.enabled must be true or false");
     CHECK(error_of(R"({"distributed": {"sharding_strategy": "zero"}})").find("not zero") != std::string::npos);
-    CHECK(error_of(R"({"distributed": {"mixed_precision": "bf16"}})").find("mixed_precision") != std::string::npos);
+    CHECK(error_of(R"({"distributed": {"mixed_precision": "fp8"}})").find("mixed_precision") != std::string::npos);
     CHECK(error_of(R"({"trainer": {"config": {"fail": {"signal": "SIGX"}}}})").find("fail.signal") !=
           std::string::npos);
     CHECK(error_of("[]") == "configuration: must be a JSON object");
