@@ -25,8 +25,9 @@ struct ParameterGroup {
 
 /// What a step does when a gradient is infinite or NaN.
 enum class NonFinite {
-    error,  ///< throws Error{invalid_argument} on every rank, naming unit, parameter, element and the rank that holds
-            ///< it
+    /// Throws Error{invalid_argument} on every rank, naming parameter, element and the rank that made it; where ranks
+    /// do not look (ShardedModelOptions::find_nonfinite) or only the sum overflowed, the rank in whose shard it lies.
+    error,
     skip,   ///< leaves the parameters alone and says so in the result
     apply,  ///< updates all the same, as torch does
 };

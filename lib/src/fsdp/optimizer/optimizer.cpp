@@ -66,9 +66,18 @@ StepResult Optimizer::Impl::step(const StepOptions& options) {
 }
 
 void Optimizer::Impl::refuse_non_finite() {
+    try {
+        engine.require_finite_contributions();  // names the rank that made it, where ranks look
+        name_non_finite();
+    } catch (...) {
+        engine.end_step();  // the gradients are of no use; training can go on after the exception
+        throw;
+    }
+}
+
+void Optimizer::Impl::name_non_finite() {
     Communicator& world = engine.world;
     const auto found = updates.find_non_finite();
-    engine.end_step();  // the gradients are of no use; training can go on after the exception
     const int lowest = world.all_reduce_value<std::int32_t>(found ? world.rank() : world.size(), ReduceOp::min);
     std::array<double, 4> place{};
     if (found)

@@ -27,8 +27,10 @@ public:
 private:
     void require_valid(const StepOptions& options) const;
     double gradient_norm();
-    /// Collective. Every rank throws the same Error: of the lowest rank that finds a gradient which is not finite.
+    /// Collective. Every rank throws the same Error: of the first rank whose own gradient is not finite, or else of the
+    /// lowest rank in whose shard the sum is not.
     [[noreturn]] void refuse_non_finite();
+    [[noreturn]] void name_non_finite();
 };
 
 }  // namespace autolaunch::fsdp
