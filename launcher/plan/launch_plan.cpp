@@ -139,6 +139,17 @@ void pair_with_hcas(LaunchPlan& plan, const NodeTopology& topology, const Usable
     }
 }
 
+void predict_memory(LaunchPlan& plan, const NodeTopology& topology, const UsableGpus& gpus) {
+    RankPlaces places{plan.world_size, static_cast<int>(plan.ranks.size()), {}};
+    for (const RankPlan& rank : plan.ranks) {
+        if (!rank.binding.gpu) continue;
+        const int position = gpus.positions[static_cast<std::size_t>(*rank.binding.gpu)];
+        places.gpus.push_back(&topology.gpus[static_cast<std::size_t>(position)]);
+    }
+    plan.memory = forecast_memory(plan.spec, places, topology);
+    if (plan.memory && !plan.memory->warning.empty()) plan.warnings.push_back(plan.memory->warning);
+}
+
 }  // namespace
 
 EnvironmentMap settings_of_user(const JobSpec& spec, const EnvironmentMap& environment) {
@@ -194,6 +205,7 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
         plan.ranks.push_back(std::move(rank));
     }
     pair_with_hcas(plan, topology, gpus, allocation);
+    predict_memory(plan, topology, gpus);
     for (RankPlan& rank : plan.ranks) rank.environment = planned_environment(plan, rank, environment);
     for (std::string& warning : overridden_contract(spec.trainer.env)) plan.warnings.push_back(std::move(warning));
     return plan;

@@ -2,6 +2,7 @@
 #include "allocation/allocation.hpp"
 #include "binding/binding.hpp"
 #include "nccl_env/nccl_env.hpp"
+#include "plan/memory_forecast.hpp"
 #include "plan/mpi_choice.hpp"
 #include "plan/roster.hpp"
 #include "spec/job_spec.hpp"
@@ -54,6 +55,7 @@ struct LaunchPlan {
     bool gpu_mask_each = false;      ///< each rank is shown its own GPU alone
     int numa_node_count = 1;
     std::optional<double> cpu_quota = {};  ///< as NodeTopology::cpu_quota, where it is less than the CPUs; all ranks'
+    std::optional<MemoryForecast> memory = {};  ///< where the spec says how large the model is
     BindingMode binding_mode = BindingMode::node;
     int node_count = 1;
     std::optional<std::chrono::system_clock::time_point> ends_at;  ///< the allocation, where the environment says it

@@ -64,6 +64,30 @@ Json rank_json(const RankPlan& rank) {
             {"environment", choices_json(rank.environment)}};
 }
 
+Json memory_json(const std::optional<MemoryForecast>& memory) {
+    if (!memory) return nullptr;
+    const auto& [options, model, plan, assumptions, limit, warning] = *memory;
+    return {{"strategy", fsdp::name_of(options.strategy)},
+            {"ranks", options.ranks},
+            {"shard_group", options.shard_group},
+            {"bytes_each",
+             {{"param", size_of(options.precision.param)},
+              {"reduce", size_of(options.precision.reduce)},
+              {"accumulate", size_of(options.precision.accumulate)},
+              {"master", size_of(options.precision.master)},
+              {"optimizer", fsdp::state_bytes_per_parameter(options.optimizer)}}},
+            {"parameters", plan.parameters},
+            {"masters", plan.masters},
+            {"gradients", plan.gradients},
+            {"optimizer", plan.optimizer},
+            {"gather_slots", plan.gather_slots},
+            {"reduce_slots", plan.reduce_slots},
+            {"padding", plan.padding},
+            {"total", plan.total()},
+            {"limit", limit.bytes == 0 ? Json(nullptr) : Json{{"bytes", limit.bytes}, {"of", limit.of}}},
+            {"assumptions", assumptions}};
+}
+
 }  // namespace
 
 std::string plan_json(const LaunchPlan& plan) {
@@ -92,6 +116,7 @@ std::string plan_json(const LaunchPlan& plan) {
                           {"compute_hcas", plan.nccl.compute_hcas},
                           {"excluded_hcas", excluded_json(plan.nccl.excluded_hcas)},
                           {"warnings", plan.nccl.warnings}}},
+                        {"memory", memory_json(plan.memory)},
                         {"notes", plan.notes},
                         {"warnings", plan.warnings}};
     // A name from outside need not be UTF-8; it is shown with replacement characters rather than refused.

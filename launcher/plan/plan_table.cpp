@@ -122,6 +122,28 @@ std::string nccl_section(const LaunchPlan& plan) {
     return format_rows(rows, "  ") + format_rows(others, "  ");
 }
 
+// What a rank keeps, an item a line; those that are nothing are left out.
+std::string memory_section(const MemoryForecast& memory) {
+    const fsdp::MemoryPlan& plan = memory.plan;
+    const auto bytes = [](std::int64_t count) { return format_binary(static_cast<std::uint64_t>(count)); };
+    std::vector<Row> rows;
+    const auto add = [&](const char* what, std::int64_t count, std::string note) {
+        if (count > 0) rows.push_back({what, bytes(count), std::move(note)});
+    };
+    add("parameters", plan.parameters, "what ranks compute with, between uses");
+    add("masters", plan.masters, "what the optimizer updates");
+    add("gradients", plan.gradients, "");
+    add("optimizer", plan.optimizer, std::string(fsdp::name_of(memory.options.optimizer)));
+    add("gather slots", plan.gather_slots, "units that are whole for their turn");
+    add("reduce slots", plan.reduce_slots, "whole gradients of a unit, until they are summed");
+    rows.push_back({"in all", bytes(plan.total()), ""});
+    if (memory.limit.bytes > 0)
+        rows.back()[2] = fmt::format("of {} ({})", format_binary(memory.limit.bytes), memory.limit.of);
+    std::vector<Row> assumed;
+    for (const std::string& assumption : memory.assumptions) assumed.push_back({"assumed", assumption});
+    return format_rows(rows, "  ") + format_rows(assumed, "  ");
+}
+
 std::string describe_mpi(const MpiChoice& mpi) { return fmt::format("{}: {}", mpi_mode_name(mpi.mode), mpi.reason); }
 
 std::string head(const LaunchPlan& plan) {
@@ -146,6 +168,10 @@ std::string plan_table(const LaunchPlan& plan) {
     text += "\nranks\n" + ranks_section(plan);
     text += "\nenvironment, on top of the inherited one\n" + environment_section(plan);
     if (plan.gpu_count > 0) text += "\nnccl\n" + nccl_section(plan);
+    if (plan.memory)
+        text += fmt::format("\nmemory of a rank before activations, {} on {} rank{}\n{}",
+                            fsdp::name_of(plan.memory->options.strategy), plan.world_size,
+                            plan.world_size == 1 ? "" : "s", memory_section(*plan.memory));
     if (!plan.notes.empty()) {
         text += "\nnotes\n";
         for (const std::string& note : plan.notes) text += "  - " + note + "\n";

@@ -11,7 +11,7 @@ struct Setting {
 
 constexpr Setting kUnused[] = {
     {"resource_management.memory_per_gpu",
-     [](const JobSpec& s) { return s.resources.memory_per_gpu_bytes.has_value(); }},
+     [](const JobSpec& s) { return s.resources.memory_per_gpu_bytes && !s.model_size.parameters; }},
     {"monitoring.slurm_integration", [](const JobSpec& s) { return s.monitoring.slurm_integration; }},
     {"monitoring.resource_tracking", [](const JobSpec& s) { return s.monitoring.resource_tracking; }},
 };

@@ -139,7 +139,9 @@ bool FieldReader::read(std::optional<double>& field) {
 
 bool FieldReader::read(std::optional<std::int64_t>& field) {
     std::optional<std::int64_t> number;
-    if (key_.form != Form::size)
+    if (key_.form == Form::count)
+        number = value_.is_scalar() ? count_from(value_.text) : std::nullopt;
+    else if (key_.form != Form::size)
         number = whole_number(value_);
     else if (value_.is_scalar())
         number = bytes_from(value_.text);

@@ -20,9 +20,17 @@ struct TrainerSpec {
 };
 
 struct DistributedSpec {
-    std::string sharding_strategy;  ///< full_shard, shard_grad_op, no_shard, hybrid_shard; empty: the trainer's own
-    std::string mixed_precision;    ///< the trainer's to read: no, bf16, fp16, fp8
-    std::string backend;            ///< nccl, gloo, mpi, shm, …; empty: the trainer's own
+    /// full_shard, shard_grad_op, shard_optimizer, no_shard, hybrid_shard; empty: the trainer's own
+    std::string sharding_strategy;
+    std::string mixed_precision;  ///< the trainer's to read: no, bf16, fp16, fp8
+    std::string backend;          ///< nccl, gloo, mpi, shm, …; empty: the trainer's own
+};
+
+/// For the prediction of memory.
+struct ModelSizeSpec {
+    std::optional<std::int64_t> parameters;  ///< always there where anything else is
+    std::optional<std::int64_t> layers, hidden, vocabulary;
+    std::string optimizer;  ///< adamw, lion, sgd, none; empty: not said
 };
 
 /// `unset`: one a GPU, or one where there are none. The others are torchrun's auto (one a GPU, or one a CPU where there
@@ -112,6 +120,7 @@ struct LoggingSpec {
 struct JobSpec {
     TrainerSpec trainer;
     DistributedSpec distributed;
+    ModelSizeSpec model_size;
     ResourceSpec resources;
     NcclSpec nccl;
     RendezvousSpec rendezvous;

@@ -48,7 +48,7 @@ Section distributed_section() {
               FIELD(distributed.sharding_strategy),
               "",
               "How parameters, gradients and optimizer state are sharded. Without it: the trainer's own choice.",
-              {"full_shard", "shard_grad_op", "no_shard", "hybrid_shard"}},
+              {"full_shard", "shard_grad_op", "shard_optimizer", "no_shard", "hybrid_shard"}},
              {"mixed_precision", Form::text, FIELD(distributed.mixed_precision), "",
               "The trainer's to interpret: no, bf16, fp16, …"},
              {"backend", Form::text, FIELD(distributed.backend), "",
@@ -228,11 +228,43 @@ Section logging_section() {
              {"quiet", Form::boolean, FIELD(logging.quiet), "false", "Whether the lines at the start are left out."}}};
 }
 
+Section model_size_section() {
+    return {
+        "model_size",
+        "How large the model is. `autolaunch plan` predicts each rank's memory from it; the trainer does not see it.",
+        false,
+        false,
+        {{"parameters", Form::count, FIELD(model_size.parameters), "", "Parameters of the whole model."},
+         {"layers",
+          Form::whole_number,
+          FIELD(model_size.layers),
+          "",
+          "Layers, which are gathered one at a time. Without it: the whole model is one.",
+          {},
+          1,
+          1'000'000},
+         {"hidden",
+          Form::whole_number,
+          FIELD(model_size.hidden),
+          "",
+          "Width of the embedding, which with vocabulary is a unit of its own.",
+          {},
+          1},
+         {"vocabulary", Form::whole_number, FIELD(model_size.vocabulary), "", "Rows of the embedding.", {}, 1},
+         {"optimizer",
+          Form::text,
+          FIELD(model_size.optimizer),
+          "",
+          "What is kept for each parameter: 8 bytes, 4, 4 or none. Without it: AdamW's.",
+          {"adamw", "lion", "sgd", "none"}}}};
+}
+
 #undef FIELD
 
 std::vector<Section> make_sections() {
     return {trainer_section(),
             distributed_section(),
+            model_size_section(),
             resource_section(),
             nccl_section(),
             rendezvous_section(),
@@ -314,6 +346,8 @@ std::string expectation(const Key& key) {
                    (key.minimum > 0 ? "; at least " + std::to_string(key.minimum / 1000) + "s" : "");
         case Form::size:
             return "a size such as 80GB, 80GiB, or a number of bytes";
+        case Form::count:
+            return "a number such as 124M, 7B or 6_738_415_616";
         case Form::time_limit:
             return "a time limit as Slurm writes it, such as 30, 4:00:00 or 2-12";
         case Form::command:

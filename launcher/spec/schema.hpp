@@ -23,6 +23,7 @@ enum class Form {
     boolean,
     duration,    ///< units.hpp
     size,        ///< units.hpp
+    count,       ///< units.hpp
     time_limit,  ///< units.hpp
     command,     ///< list of strings, or one shell line
     text_list,

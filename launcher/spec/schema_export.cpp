@@ -61,6 +61,9 @@ Json form_schema(const Key& key) {
         case Form::size:
             return any_of({{{"type", "number"}, {"minimum", 0}},
                            {{"type", "string"}, {"pattern", R"(^[0-9.]+ *([kKMGTP](i?B)?|B)?$)"}}});
+        case Form::count:
+            return any_of(
+                {{{"type", "number"}, {"minimum", 1}}, {{"type", "string"}, {"pattern", R"(^[0-9._]+ *[kKMGBT]?$)"}}});
         case Form::time_limit:
             return any_of(
                 {{{"type", "integer"}, {"minimum", 0}},

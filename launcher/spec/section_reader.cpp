@@ -45,6 +45,23 @@ void read_section(const Section& section, const Value& value, JobSpec& spec, std
     }
 }
 
+/// What the keys of model_size say together.
+void check_model_size(const Value& root, const ModelSizeSpec& size, std::vector<SpecError>& errors) {
+    const Entry* section = root.find("model_size");
+    if (section == nullptr || !section->value.is_mapping() || section->value.entries.empty()) return;
+    const Entry* parameters = section->value.find("parameters");
+    if (parameters == nullptr || parameters->value.is_null()) {
+        errors.push_back(
+            error_at(section->key_at, "model_size", "needs parameters, the number of them in the whole model"));
+        return;
+    }
+    if (!size.parameters || !size.hidden || !size.vocabulary) return;
+    const std::int64_t embedding = *size.hidden * *size.vocabulary;
+    if (embedding > *size.parameters)
+        errors.push_back(error_at(parameters->value.at, "model_size.parameters",
+                                  "is less than vocabulary x hidden, the embedding's " + std::to_string(embedding)));
+}
+
 void report_unknown_section(const Entry& entry, std::vector<SpecError>& errors) {
     const auto to_come = sections_to_come();
     if (std::find(to_come.begin(), to_come.end(), entry.key) != to_come.end()) {
@@ -104,6 +121,7 @@ void read_sections(const Value& root, JobSpec& spec, std::vector<SpecError>& err
         else if (!contains_target(entry.value))
             report_unknown_section(entry, errors);
     }
+    check_model_size(root, spec.model_size, errors);
     spec.trainer_config = trainer_config(root, errors);
 }
 

@@ -90,6 +90,26 @@ std::optional<std::int64_t> bytes_from(std::string_view text) {
     return static_cast<std::int64_t>(bytes);
 }
 
+std::optional<std::int64_t> count_from(std::string_view text) {
+    std::string digits(trim(text));
+    std::erase(digits, '_');
+    std::string_view rest = digits;
+    const auto number = take_number(rest);
+    if (!number) return std::nullopt;
+    rest = trim(rest);
+    constexpr std::string_view kUnits = "KMBT";
+    double factor = 1;
+    if (!rest.empty()) {
+        const char unit = rest[0] == 'k' ? 'K' : rest[0] == 'G' ? 'B' : rest[0];
+        const std::size_t power = kUnits.find(unit);
+        if (rest.size() != 1 || power == std::string_view::npos) return std::nullopt;
+        factor = std::pow(1000.0, static_cast<double>(power) + 1);
+    }
+    const double count = *number * factor;
+    if (!(count >= 1 && count < 9.2e18)) return std::nullopt;
+    return std::llround(count);
+}
+
 bool is_slurm_time_limit(std::string_view text) {
     if (text == "UNLIMITED" || text == "INFINITE") return true;
     const std::size_t dash = text.find('-');

@@ -14,6 +14,10 @@ std::optional<std::chrono::milliseconds> duration_from(std::string_view text);
 /// for other text, negative values and what 63 bits cannot hold.
 std::optional<std::int64_t> bytes_from(std::string_view text);
 
+/// "124M", "7B", "1.5T", "350k", "6_738_415_616": K, M, B (or G) and T are powers of 1000. Nothing for other text, for
+/// less than 1 and for what 63 bits cannot hold.
+std::optional<std::int64_t> count_from(std::string_view text);
+
 /// Slurm's --time: M, M:S, H:M:S, D-H, D-H:M, D-H:M:S, UNLIMITED or INFINITE.
 bool is_slurm_time_limit(std::string_view text);
 

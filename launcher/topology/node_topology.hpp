@@ -116,7 +116,8 @@ struct NodeTopology {
     std::vector<Hca> hcas;                 ///< by name, as people count: mlx5_2 before mlx5_10
     std::vector<int> allowed_cpus;         ///< affinity mask ∩ cpuset
     std::optional<double> cpu_quota = {};  ///< CPUs' worth of time that the cgroup allows; nothing: no limit
-    std::vector<NetworkInterface> network_interfaces;  ///< of our network namespace, by name
+    std::optional<std::uint64_t> memory_limit_bytes = {};  ///< that the cgroup allows all ranks; nothing: no limit
+    std::vector<NetworkInterface> network_interfaces;      ///< of our network namespace, by name
     std::vector<ToldPath> told_paths;
     std::vector<std::uint64_t> l3_bytes;               ///< by Core::l3; empty: unknown
     std::string source = "this machine";               ///< or the capture's file name

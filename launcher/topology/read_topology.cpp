@@ -54,6 +54,7 @@ NodeTopology read_local_topology(const TopologyOptions& options) {
     topology.allowed_cpus = options.allowed_cpus ? *options.allowed_cpus : read_affinity();
 
     topology.cpu_quota = read_cpu_quota(options);
+    topology.memory_limit_bytes = read_memory_limit(options);
 
     auto system_nodes = read_system_numa_nodes(options);
     topology.numa_nodes =

@@ -30,6 +30,8 @@ void read_cores(const TopologyOptions& options, const std::vector<SystemNumaNode
                 NodeTopology& topology);
 /// As NodeTopology::cpu_quota: the least of the cgroup's levels, version 2 or 1, of this process.
 std::optional<double> read_cpu_quota(const TopologyOptions& options);
+/// As NodeTopology::memory_limit_bytes: the least of the cgroup's levels, version 2 or 1, of this process.
+std::optional<std::uint64_t> read_memory_limit(const TopologyOptions& options);
 std::string read_cpu_model(const TopologyOptions& options);
 
 /// Where a PCI device is: the first valid of its own numa_node, a parent bridge's, its local_cpulist if that is a

@@ -26,6 +26,24 @@ SLURM_JOB_ID=1 SLURM_STEP_ID=0 SLURM_NNODES=9 SLURM_PROCID=0 SLURM_NODELIST=othe
 expect "ranks with a spec" "8 4" "$(planned '"%d %d" % (plan["world_size"], len(plan["ranks"]))')"
 expect "cores with a spec" 4 "$(planned 'plan["ranks"][0]["physical_cores"]')"
 
+# A model's size: what each rank keeps, and what would fit where that is too much.
+cat >model.yaml <<SPEC
+trainer: {command: [train]}
+model_size: {parameters: 8030M, layers: 32, hidden: 4096, vocabulary: 128256}
+distributed: {sharding_strategy: no_shard, mixed_precision: bf16}
+resource_management: {memory_per_gpu: 80GiB}
+SPEC
+"$AUTOLAUNCH" plan -c model.yaml --topology "$machines/dgx/machine.xml" --json >plan.json 2>err.log || fail "no plan with a model"
+expect "bytes of no_shard" "$((8030 * 16))000000" "$(planned 'plan["memory"]["total"] - plan["memory"]["padding"] - 4 * 8030 * 10**6')"
+expect "a warning" True "$(planned 'any("shard_optimizer would fit" in warning for warning in plan["warnings"])')"
+"$AUTOLAUNCH" plan -c model.yaml --topology "$machines/dgx/machine.xml" distributed.sharding_strategy=full_shard >out.log 2>err.log ||
+    fail "no plan with full_shard"
+contains "the table" out.log "memory of a rank before activations, full_shard on 8 ranks"
+contains "the sum" out.log "in all        20.7 GiB  of 80.0 GiB (resource_management.memory_per_gpu)"
+"$AUTOLAUNCH" plan -c model.yaml --topology "$machines/dgx/machine.xml" model_size.parameters=12Q >out.log 2>err.log &&
+    fail "a number of parameters that is none"
+contains "no number" err.log "model_size.parameters: expected a number such as 124M"
+
 # NCCL: the spec's own words, a profile by name, and the user's nccl.conf.
 cat >nccl.yaml <<SPEC
 trainer: {command: [train], env: {NCCL_IB_SL: "3"}}

@@ -176,6 +176,27 @@ TEST_CASE("preflight is a boolean, or warn") {
     CHECK(contains(only_line(load_text("rendezvous: {preflight: warm}")), "expected true, false or warn; found"));
 }
 
+TEST_CASE("the size of a model") {
+    const auto sized = load_text(
+        "model_size: {parameters: 124M, layers: 12, hidden: 768, vocabulary: 50_257, optimizer: Lion}\n"
+        "model: {layers: [a, b]}\n");
+    REQUIRE(lines_of(sized) == std::vector<std::string>{});
+    CHECK(sized.spec.model_size.parameters == 124'000'000);
+    CHECK(sized.spec.model_size.layers == 12);
+    CHECK(sized.spec.model_size.hidden == 768);
+    CHECK(sized.spec.model_size.vocabulary == 50'257);
+    CHECK(sized.spec.model_size.optimizer == "lion");
+    CHECK_FALSE(config_of(sized).contains("model_size"));
+    CHECK(lines_of(load_text("model_size:\n")) == std::vector<std::string>{});
+    CHECK(only_line(load_text("model_size: {layers: 2}")) ==
+          "t.yaml:1:1: model_size: needs parameters, the number of them in the whole model");
+    CHECK(only_line(load_text("model_size: {parameters: 124Q}")) ==
+          "t.yaml:1:26: model_size.parameters: expected a number such as 124M, 7B or 6_738_415_616; found \"124Q\"");
+    CHECK(only_line(load_text("model_size: {parameters: 1M, hidden: 2000, vocabulary: 1000}")) ==
+          "t.yaml:1:26: model_size.parameters: is less than vocabulary x hidden, the embedding's 2000000");
+    CHECK(contains(only_line(load_text("model_size: {parameters: 1M, optimizer: adam}")), "adamw, lion, sgd or none"));
+}
+
 TEST_CASE("binding is a word, or a list with an entry a local rank") {
     const auto list = [](const std::string& value) {
         return load_text("resource_management: {binding: " + value + "}").spec.resources.binding_list;
@@ -489,6 +510,13 @@ TEST_CASE("units") {
     CHECK(bytes_from("123") == 123);
     for (const char* bad : {"", "GB", "-1GB", "1XB", "9999999999999GB", "80 Gigabytes"})
         CHECK_MESSAGE(!bytes_from(bad).has_value(), bad);
+    CHECK(count_from("124M") == 124'000'000);
+    CHECK(count_from("7B") == 7'000'000'000);
+    CHECK(count_from("1.5 T") == 1'500'000'000'000);
+    CHECK(count_from("350k") == 350'000);
+    CHECK(count_from("6_738_415_616") == 6'738'415'616);
+    for (const char* bad : {"", "M", "-1", "0", "0.4", "1MB", "1e9", "9999999999T", "seven"})
+        CHECK_MESSAGE(!count_from(bad).has_value(), bad);
     for (const char* good : {"30", "30:00", "4:00:00", "2-12", "2-12:30", "2-12:30:15", "UNLIMITED"})
         CHECK_MESSAGE(is_slurm_time_limit(good), good);
     for (const char* bad : {"", "soon", "1:2:3:4", "1-", "-1", "1:", "1h"})

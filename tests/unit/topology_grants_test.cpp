@@ -85,6 +85,25 @@ TEST_CASE("version 1, alone and beside version 2") {
     CHECK(quota_of(system) == 1);
 }
 
+TEST_CASE("memory that a cgroup allows, by either version") {
+    FakeSystem system;
+    two_sockets(system);
+    const auto limit_of = [&] { return read_local_topology(system.options(kAll)).memory_limit_bytes; };
+    CHECK(limit_of() == std::nullopt);
+    system.file("proc/self/cgroup", "0::/job/step");
+    system.file("sys/fs/cgroup/job/step/memory.max", "max");
+    CHECK(limit_of() == std::nullopt);
+    system.file("sys/fs/cgroup/job/memory.max", "8589934592");
+    CHECK(limit_of() == 8589934592);
+    system.file("proc/self/cgroup", "5:memory:/slurm/job_7\n0::/");
+    system.file("sys/fs/cgroup/memory/slurm/job_7/memory.limit_in_bytes", "4294967296");
+    CHECK(limit_of() == 4294967296);
+    system.file("sys/fs/cgroup/memory/slurm/job_7/memory.limit_in_bytes", "9223372036854771712");
+    CHECK(limit_of() == std::nullopt);
+    system.file("sys/fs/cgroup/memory/slurm/job_7/memory.limit_in_bytes", "-1 nonsense");
+    CHECK(limit_of() == std::nullopt);
+}
+
 TEST_CASE("nonsense in a cgroup's files is no limit") {
     FakeSystem system;
     two_sockets(system);
