@@ -98,7 +98,7 @@ std::vector<double> losses(int ranks, ShardedModelOptions options, std::size_t s
         for (std::size_t step = 0; step < steps; ++step) {
             for (std::size_t part = rank; part < kParts; part += count)
                 found[step * kParts + part] = perceptron.train(step % 5 * kParts + part);
-            optimizer.step({.lr = {}, .max_grad_norm = {}, .micro_batches = static_cast<int>(kParts / count)});
+            optimizer.step({.lr = {}, .max_grad_norm = 0.5, .micro_batches = static_cast<int>(kParts / count)});
         }
     });
     return found.copy();

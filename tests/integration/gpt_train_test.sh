@@ -70,6 +70,14 @@ for strategy in full_shard shard_grad_op shard_optimizer no_shard hybrid_shard; 
     same_losses "$work/alone" "$work/$strategy" || fail "other losses on two ranks"
 done
 
+echo "-- two ranks that keep and send 16 bits: about the losses of one"
+config "$work/bf16.json" 40 ""
+sed -i 's/"sharding_strategy"/"mixed_precision": "bf16", "sharding_strategy"/' "$work/bf16.json"
+run 2 "$work/bf16.json" > "$work/bf16"
+awk 'NR == FNR { loss[$1] = $2; next } { worst = $2 - loss[$1]; if (worst < 0) worst = -worst; if (worst > most) most = worst }
+     END { print "they differ by at most " most; exit !(FNR == 40 && most > 0 && most < 0.05) }' \
+    <(losses "$work/alone") <(losses "$work/bf16") || fail "other losses in 16 bits"
+
 echo "-- four ranks share six samples unevenly: the losses of one"
 config "$work/four.json" 12 ""
 run 4 "$work/four.json" > "$work/four"

@@ -46,6 +46,7 @@ public:
     bool is_resident() const noexcept { return resident_; }
     const ShardLayout& layout() const noexcept { return layout_; }
     std::vector<Member>& members() noexcept { return members_; }
+    const std::vector<Member>& members() const noexcept { return members_; }
     Member& member(std::size_t unit_index);
 
     std::size_t shard_elements() const noexcept { return static_cast<std::size_t>(layout_.shard_elements()); }

@@ -200,9 +200,12 @@ void Engine::require_finite_contributions() {
     const auto after = std::find_if(placements.begin(), placements.end(),
                                     [&](const auto& placement) { return placement.offset > element; });
     const auto& placement = *std::prev(after);
+    std::string unit;
+    for (const auto& member : bucket.members())
+        if (member.begin <= element && element < member.end) unit = member.shard.name;
     throw Error(ErrorCode::invalid_argument,
-                "rank " + std::to_string(first) + "'s gradient of " + placement.parameter.name +
-                    " is a NaN or infinite at element " + std::to_string(element - placement.offset),
+                "rank " + std::to_string(first) + "'s gradient of " + placement.parameter.name + " (unit " + unit +
+                    ") is a NaN or infinite at element " + std::to_string(element - placement.offset),
                 "look at what that rank computed in this step: its data, a division, an overflow");
 }
 
