@@ -90,6 +90,8 @@ int main(int argc, char** argv) {
             meet(session, mode, argv[2]);
         }
     } catch (const Error& error) {
+        // The first that exits has the others ended; who was aborted lets those speak that know why.
+        if (error.code() == ErrorCode::aborted) std::this_thread::sleep_for(5s);
         std::fprintf(stderr, "%s\n", error.what());
         return 1;
     }
