@@ -1,11 +1,9 @@
 // Checkpoints of models that are cut over real processes: other numbers of ranks, damage, and ranks that are killed.
-#include "../conformance/forked_ranks.hpp"
 #include "../unit/safetensors_rules.hpp"
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
 #include "checkpoint/engine.hpp"
-#include "comm/self/self_backend.hpp"
-#include "comm/shm/shm_backend.hpp"
+#include "fsdp_ranks.hpp"
 
 #include <autolaunch/checkpoint/checkpointer.hpp>
 #include <autolaunch/error.hpp>
@@ -30,60 +28,10 @@
 
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
+using namespace autolaunch::fsdp::testing;
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr std::chrono::milliseconds kTimeout{60'000};
-
-class TemporaryDirectory {
-public:
-    TemporaryDirectory() : path_(fs::temp_directory_path() / ("autolaunch-checkpoint-" + random_hex(8))) {
-        fs::create_directory(path_);
-    }
-    ~TemporaryDirectory() {
-        std::error_code ignored;
-        fs::remove_all(path_, ignored);
-    }
-    TemporaryDirectory(const TemporaryDirectory&) = delete;
-    const fs::path& path() const { return path_; }
-
-private:
-    fs::path path_;
-};
-
-void expect(bool holds, const std::string& what) {
-    if (!holds) throw std::runtime_error("expected: " + what);
-}
-
-void expect_error(ErrorCode code, const std::string& words, const std::function<void()>& action) {
-    try {
-        action();
-    } catch (const Error& error) {
-        const std::string text = std::string(error.what()) + " | " + error.hint();
-        expect(error.code() == code && text.find(words) != std::string::npos, words + ", got: " + text);
-        return;
-    }
-    throw std::runtime_error("expected an error: " + words);
-}
-
-std::vector<int> statuses_of_ranks(int size, const std::function<void(Communicator&)>& body) {
-    conformance::Broadcast address(size - 1);
-    return conformance::run_forked_ranks(size, [&](int rank) {
-        if (size == 1) {
-            Communicator world(std::make_shared<SelfBackend>());
-            return body(world);
-        }
-        const ShmRendezvous rendezvous{[&](const std::string& text) { address.publish(text); },
-                                       [&](std::chrono::milliseconds timeout) { return address.fetch(timeout); }};
-        Communicator world(ShmBackend::create(rendezvous, rank, size, kTimeout));
-        body(world);
-    });
-}
-
-void on_ranks(int size, const std::function<void(Communicator&)>& body) {
-    for (const int status : statuses_of_ranks(size, body)) CHECK(status == 0);
-}
 
 // A model with its optimizer. Gradients are functions of step and element alone and exact in any sum, so training gives
 // the same bits on any number of ranks, interrupted or not.
@@ -236,7 +184,7 @@ TEST_CASE("on disk: valid safetensors shards, a link to the newest, and no more 
     for (const auto& entry : fs::directory_iterator(directory / "step-00000003")) {
         if (entry.path().extension() != ".safetensors") continue;
         ++shards;
-        CHECK(testing::broken_safetensors_rule(read_file(entry.path())) == "");
+        CHECK(autolaunch::testing::broken_safetensors_rule(read_file(entry.path())) == "");
     }
     CHECK(shards == 2);
     const Manifest manifest = Manifest::parse(read_file(directory / "step-00000003" / "manifest.json"));

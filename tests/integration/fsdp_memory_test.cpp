@@ -1,9 +1,7 @@
 // What a sharded model and its optimizer really take, beside what plan_memory() says: real processes, every strategy
 // and the engine's own account, item by item; and the heap's count. Communicators and threads take their memory before
 // the count begins.
-#include "../conformance/forked_ranks.hpp"
-#include "comm/self/self_backend.hpp"
-#include "comm/shm/shm_backend.hpp"
+#include "fsdp_ranks.hpp"
 
 #include <autolaunch/fsdp/adamw.hpp>
 #include <autolaunch/fsdp/lion.hpp>
@@ -24,6 +22,7 @@
 
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
+using namespace autolaunch::fsdp::testing;
 
 namespace {
 
@@ -32,21 +31,6 @@ using Units = std::vector<std::vector<ParameterSpec>>;
 std::int64_t heap_bytes() {
     const auto info = ::mallinfo2();
     return static_cast<std::int64_t>(info.uordblks + info.hblkhd);
-}
-
-void on_ranks(int size, const std::function<void(Communicator&)>& body) {
-    conformance::Broadcast address(size - 1);
-    const auto statuses = conformance::run_forked_ranks(size, [&](int rank) {
-        if (size == 1) {
-            Communicator world(std::make_shared<SelfBackend>());
-            return body(world);
-        }
-        const ShmRendezvous rendezvous{[&](const std::string& text) { address.publish(text); },
-                                       [&](std::chrono::milliseconds timeout) { return address.fetch(timeout); }};
-        Communicator world(ShmBackend::create(rendezvous, rank, size, std::chrono::milliseconds(60'000)));
-        body(world);
-    });
-    for (const int status : statuses) CHECK(status == 0);
 }
 
 // An embedding of 1 Mi parameters and six layers of about 400 Ki, in odd sizes.

@@ -1,6 +1,7 @@
 #pragma once
 // Models cut over real processes: forked ranks on the shared-memory communicator, and a tiny model for them.
 #include "../conformance/forked_ranks.hpp"
+#include "base/hash.hpp"
 #include "comm/self/self_backend.hpp"
 #include "comm/shm/shm_backend.hpp"
 
@@ -14,10 +15,13 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <functional>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace autolaunch::fsdp::testing {
@@ -38,11 +42,11 @@ inline void expect_error(ErrorCode code, const std::string& words, const std::fu
     throw std::runtime_error("expected an error: " + words);
 }
 
-/// Forks `size` ranks that run body with a communicator; every one must succeed.
-inline void on_ranks(int size, const std::function<void(Communicator&)>& body,
-                     std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
+/// Forks `size` ranks that run body with a communicator. How each ended, as run_forked_ranks() has it.
+inline std::vector<int> statuses_of_ranks(int size, const std::function<void(Communicator&)>& body,
+                                          std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
     conformance::Broadcast address(size - 1);
-    const auto statuses = conformance::run_forked_ranks(size, [&](int rank) {
+    return conformance::run_forked_ranks(size, [&](int rank) {
         if (size == 1) {
             Communicator world(std::make_shared<SelfBackend>());
             return body(world);
@@ -52,8 +56,30 @@ inline void on_ranks(int size, const std::function<void(Communicator&)>& body,
         Communicator world(ShmBackend::create(rendezvous, rank, size, timeout));
         body(world);
     });
-    for (const int status : statuses) CHECK(status == 0);
 }
+
+/// The same, and every one must succeed.
+inline void on_ranks(int size, const std::function<void(Communicator&)>& body,
+                     std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
+    for (const int status : statuses_of_ranks(size, body, timeout)) CHECK(status == 0);
+}
+
+/// A folder for checkpoints, removed at the end.
+class TemporaryDirectory {
+public:
+    TemporaryDirectory() : path_(std::filesystem::temp_directory_path() / ("autolaunch-checkpoint-" + random_hex(8))) {
+        std::filesystem::create_directory(path_);
+    }
+    ~TemporaryDirectory() {
+        std::error_code ignored;
+        std::filesystem::remove_all(path_, ignored);
+    }
+    TemporaryDirectory(const TemporaryDirectory&) = delete;
+    const std::filesystem::path& path() const { return path_; }
+
+private:
+    std::filesystem::path path_;
+};
 
 /// Memory that the test shares with its ranks.
 template <class T>

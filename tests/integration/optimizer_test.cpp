@@ -1,8 +1,6 @@
 // Every optimizer on real ranks: the same bits on any number of them, through checkpoints, and one word about gradients
 // that are not finite.
-#include "base/hash.hpp"
-#include "comm/self/self_backend.hpp"
-#include "shm_ranks.hpp"
+#include "fsdp_ranks.hpp"
 
 #include <autolaunch/checkpoint/checkpointer.hpp>
 #include <autolaunch/error.hpp>
@@ -13,7 +11,6 @@
 #include <autolaunch/session.hpp>
 
 #include <doctest/doctest.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cmath>
@@ -28,67 +25,10 @@
 
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
+using namespace autolaunch::fsdp::testing;
 namespace fs = std::filesystem;
 
 namespace {
-
-void expect(bool holds, const std::string& what) {
-    if (!holds) throw std::runtime_error("expected: " + what);
-}
-
-void expect_error(ErrorCode code, const std::string& words, const std::function<void()>& action) {
-    try {
-        action();
-    } catch (const Error& error) {
-        const std::string text = std::string(error.what()) + " | " + error.hint();
-        expect(error.code() == code && text.find(words) != std::string::npos, words + ", got: " + text);
-        return;
-    }
-    throw std::runtime_error("expected an error: " + words);
-}
-
-void on_ranks(int size, const std::function<void(Communicator&)>& body) {
-    if (size == 1) {
-        Communicator world(std::make_shared<SelfBackend>());
-        return body(world);
-    }
-    for (const int status : test::run_process_ranks(size, body)) CHECK(status == 0);
-}
-
-// Memory that the test shares with its ranks.
-class SharedDoubles {
-public:
-    explicit SharedDoubles(std::size_t count) : count_(count) {
-        void* memory =
-            ::mmap(nullptr, count * sizeof(double), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        REQUIRE(memory != MAP_FAILED);
-        data_ = static_cast<double*>(memory);
-    }
-    ~SharedDoubles() { ::munmap(data_, count_ * sizeof(double)); }
-    SharedDoubles(const SharedDoubles&) = delete;
-    double* data() const { return data_; }
-    std::vector<double> copy() const { return {data_, data_ + count_}; }
-
-private:
-    std::size_t count_;
-    double* data_;
-};
-
-class TemporaryDirectory {
-public:
-    TemporaryDirectory() : path_(fs::temp_directory_path() / ("autolaunch-optimizer-" + random_hex(8))) {
-        fs::create_directory(path_);
-    }
-    ~TemporaryDirectory() {
-        std::error_code ignored;
-        fs::remove_all(path_, ignored);
-    }
-    TemporaryDirectory(const TemporaryDirectory&) = delete;
-    const fs::path& path() const { return path_; }
-
-private:
-    fs::path path_;
-};
 
 using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(ShardedModel&)>;
 
@@ -186,7 +126,7 @@ struct Trainer {
 std::vector<double> train(int ranks, const MakeOptimizer& make, ShardingStrategy strategy,
                           const Precision& precision = {}) {
     constexpr std::size_t kSteps = 5;
-    SharedDoubles result(Trainer::kParameters + kSteps);
+    Shared<double> result(Trainer::kParameters + kSteps);
     on_ranks(ranks, [&](Communicator& world) {
         Trainer trainer(world, make, strategy, precision);
         std::vector<double> norms;
@@ -242,7 +182,7 @@ TEST_CASE("every optimizer goes on as if it had not stopped, on another number o
     for (const Named& optimizer : kOptimizers) {
         CAPTURE(optimizer.name);
         const TemporaryDirectory uninterrupted, resumed;
-        SharedDoubles expected(Trainer::kParameters), got(Trainer::kParameters);
+        Shared<double> expected(Trainer::kParameters), got(Trainer::kParameters);
         resume_and_train(1, optimizer.make, uninterrupted.path(), 6, expected.data());
         resume_and_train(3, optimizer.make, resumed.path(), 2, got.data());
         CHECK(got.copy() != expected.copy());
@@ -317,7 +257,7 @@ TEST_CASE("a loss scale leaves no trace, and all ranks skip the step that overfl
             if (world.rank() == 0) std::copy(mine.begin(), mine.end(), parameters);
         });
     };
-    SharedDoubles plain(Trainer::kParameters), scaled(Trainer::kParameters), overflowing(Trainer::kParameters);
+    Shared<double> plain(Trainer::kParameters), scaled(Trainer::kParameters), overflowing(Trainer::kParameters);
     train_scaled(1, plain.data());
     train_scaled(1024, scaled.data());
     train_scaled(0x1p18, overflowing.data());
