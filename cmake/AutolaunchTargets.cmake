@@ -26,6 +26,11 @@ endif()
 function(autolaunch_configure target)
   set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON INSTALL_RPATH "$ORIGIN;$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  if(NOT BUILD_SHARED_LIBS)
+    # Otherwise CMake pads a built file's empty path with colons, and an empty entry means the current directory: whoever
+    # could write there could have a program of ours load his library.
+    set_target_properties(${target} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
+  endif()
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:autolaunch_build_flags>)
 endfunction()
 

@@ -1,10 +1,8 @@
 #include "topology/hwloc_topology.hpp"
 
-#include "base/file_io.hpp"
 #include "topology/capture_parts.hpp"
 #include "topology/hwloc_parts.hpp"
 #include "topology/system_files.hpp"
-#include "topology/xml.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -84,13 +82,6 @@ Topology load(const std::string& xml_path) {
         refuse_capture(xml_path, 0, "hwloc cannot read its topology", "save one with: lstopo --whole-system file.xml");
     }
     return topology;
-}
-
-// hwloc says nothing of where a file is broken.
-void check_xml(const std::string& xml_path) {
-    const XmlElement root = parse_xml(read_file(xml_path), xml_path);
-    if (root.name != "topology")
-        refuse_capture(xml_path, root.line, fmt::format("the XML is of <{:.40}>, expected <topology>", root.name));
 }
 
 // Memory of GPUs, CXL and MCDRAM also shows as NUMA nodes, with the CPUs of the node beside it: of nodes with the same
@@ -202,7 +193,6 @@ void try_in_child(const std::string& xml_path) {
 }  // namespace
 
 NodeTopology read_hwloc_topology(const std::string& xml_path) {
-    check_xml(xml_path);
     try_in_child(xml_path);
     return convert(xml_path);
 }
