@@ -1,7 +1,5 @@
 #include "block.hpp"
 
-#include <algorithm>
-
 namespace gpt {
 namespace {
 
@@ -24,54 +22,74 @@ enum : std::size_t {
 }  // namespace
 
 template <class T>
-void Block<T>::reserve(const BatchShape& shape) {
+Block<T>::Block(const ModelConfig& config, Math<T>& math)
+    : config_(config),
+      math_(&math),
+      sum_(math),
+      normed1_(math),
+      qkv_(math),
+      attended_(math),
+      middle_(math),
+      normed2_(math),
+      hidden_(math),
+      activated_(math),
+      attention_state_(math),
+      mean1_(math),
+      inverse1_(math),
+      mean2_(math),
+      inverse2_(math) {}
+
+template <class T>
+void Block<T>::reserve(const BatchShape& shape, BlockScratch<T>& scratch) {
     shape_ = shape;
     const auto rows = static_cast<std::size_t>(shape.rows());
     const auto width = static_cast<std::size_t>(config_.width);
-    for (auto* vector : {&input_, &normed1_, &attended_, &middle_, &normed2_, &branch_, &dbranch_}) {
-        vector->resize(rows * width);
-    }
-    for (auto* vector : {&qkv_, &dqkv_}) vector->resize(rows * 3 * width);
-    for (auto* vector : {&hidden_, &activated_, &dhidden_}) vector->resize(rows * 4 * width);
-    for (auto* vector : {&mean1_, &inverse1_, &mean2_, &inverse2_}) vector->resize(rows);
-    weights_.resize(rows * static_cast<std::size_t>(config_.heads * shape.length));
+    for (auto* array : {&normed1_, &attended_, &middle_, &normed2_, &scratch.branch}) array->resize(rows * width);
+    qkv_.resize(rows * 3 * width);
+    for (auto* array : {&hidden_, &activated_}) array->resize(rows * 4 * width);
+    for (auto* array : {&mean1_, &inverse1_, &mean2_, &inverse2_}) array->resize(rows);
+    attention_state_.resize(math_->attention_state_count(shape, config_.heads));
 }
 
 template <class T>
-void Block<T>::forward(const Tensors<const T>& p, const BatchShape& shape, std::span<T> x) {
-    reserve(shape);
+void Block<T>::forward(const Tensors<const T>& p, const BatchShape& shape, std::span<const T> x,
+                       std::span<const T> branch, BlockScratch<T>& scratch) {
     const std::int64_t rows = shape.rows();
-    std::copy(x.begin(), x.end(), input_.begin());
-    layer_norm<T>(*pool_, rows, input_, p[kNorm1Weight], p[kNorm1Bias], normed1_, mean1_, inverse1_);
-    linear<T>(*pool_, rows, normed1_, p[kQkvWeight], p[kQkvBias], qkv_);
-    attention<T>(*pool_, shape, config_.heads, qkv_, weights_, attended_);
-    linear<T>(*pool_, rows, attended_, p[kAttentionOutWeight], p[kAttentionOutBias], branch_);
-    add<T>(*pool_, branch_, x);
-    std::copy(x.begin(), x.end(), middle_.begin());
-    layer_norm<T>(*pool_, rows, middle_, p[kNorm2Weight], p[kNorm2Bias], normed2_, mean2_, inverse2_);
-    linear<T>(*pool_, rows, normed2_, p[kMlpWeight], p[kMlpBias], hidden_);
-    gelu<T>(*pool_, hidden_, activated_);
-    linear<T>(*pool_, rows, activated_, p[kMlpOutWeight], p[kMlpOutBias], branch_);
-    add<T>(*pool_, branch_, x);
+    if (!branch.empty()) sum_.resize(x.size());
+    reserve(shape, scratch);
+    input_ = branch.empty() ? x : sum_;
+    math_->add_layer_norm(rows, x, branch, p[kNorm1Weight], p[kNorm1Bias], sum_, normed1_, mean1_, inverse1_);
+    math_->linear(rows, normed1_, p[kQkvWeight], p[kQkvBias], qkv_);
+    math_->attention(shape, config_.heads, qkv_, attention_state_, attended_);
+    math_->linear(rows, attended_, p[kAttentionOutWeight], p[kAttentionOutBias], scratch.branch);
+    math_->add_layer_norm(rows, input_, scratch.branch, p[kNorm2Weight], p[kNorm2Bias], middle_, normed2_, mean2_,
+                          inverse2_);
+    math_->linear(rows, normed2_, p[kMlpWeight], p[kMlpBias], hidden_);
+    math_->gelu(hidden_, activated_);
+    math_->linear(rows, activated_, p[kMlpOutWeight], p[kMlpOutBias], scratch.branch);
 }
 
 template <class T>
-void Block<T>::backward(const Tensors<const T>& p, const Tensors<T>& g, std::span<T> dx) {
+void Block<T>::backward(const Tensors<const T>& p, const Tensors<T>& g, BlockScratch<T>& scratch, std::span<T> dx) {
     const std::int64_t rows = shape_.rows();
-    linear_backward<T>(*pool_, rows, activated_, p[kMlpOutWeight], dx, dhidden_, g[kMlpOutWeight], g[kMlpOutBias]);
-    gelu_backward<T>(*pool_, hidden_, dhidden_, dhidden_);
-    linear_backward<T>(*pool_, rows, normed2_, p[kMlpWeight], dhidden_, dbranch_, g[kMlpWeight], g[kMlpBias]);
-    layer_norm_backward<T>(*pool_, rows, middle_, p[kNorm2Weight], mean2_, inverse2_, dbranch_, dx, g[kNorm2Weight],
-                           g[kNorm2Bias]);
-    linear_backward<T>(*pool_, rows, attended_, p[kAttentionOutWeight], dx, dbranch_, g[kAttentionOutWeight],
-                       g[kAttentionOutBias]);
-    attention_backward<T>(*pool_, shape_, config_.heads, qkv_, weights_, dbranch_, dqkv_);
-    linear_backward<T>(*pool_, rows, normed1_, p[kQkvWeight], dqkv_, dbranch_, g[kQkvWeight], g[kQkvBias]);
-    layer_norm_backward<T>(*pool_, rows, input_, p[kNorm1Weight], mean1_, inverse1_, dbranch_, dx, g[kNorm1Weight],
-                           g[kNorm1Bias]);
+    const std::span<T> dbranch = scratch.dbranch.resize(dx.size());
+    const std::span<T> dqkv = scratch.dqkv.resize(3 * dx.size());
+    const std::span<T> dhidden = scratch.dhidden.resize(4 * dx.size());
+    math_->linear_backward(rows, activated_, p[kMlpOutWeight], dx, dhidden, g[kMlpOutWeight], g[kMlpOutBias]);
+    math_->gelu_backward(hidden_, dhidden, dhidden);
+    math_->linear_backward(rows, normed2_, p[kMlpWeight], dhidden, dbranch, g[kMlpWeight], g[kMlpBias]);
+    math_->layer_norm_backward(rows, middle_, p[kNorm2Weight], mean2_, inverse2_, dbranch, dx, g[kNorm2Weight],
+                               g[kNorm2Bias]);
+    math_->linear_backward(rows, attended_, p[kAttentionOutWeight], dx, dbranch, g[kAttentionOutWeight],
+                           g[kAttentionOutBias]);
+    math_->attention_backward(shape_, config_.heads, qkv_, attended_, attention_state_, dbranch, dqkv);
+    math_->linear_backward(rows, normed1_, p[kQkvWeight], dqkv, dbranch, g[kQkvWeight], g[kQkvBias]);
+    math_->layer_norm_backward(rows, input_, p[kNorm1Weight], mean1_, inverse1_, dbranch, dx, g[kNorm1Weight],
+                               g[kNorm1Bias]);
 }
 
 template class Block<float>;
 template class Block<double>;
+template class Block<autolaunch::bfloat16>;
 
 }  // namespace gpt

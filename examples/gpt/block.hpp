@@ -1,38 +1,51 @@
 #pragma once
-#include "layers.hpp"
+#include "math.hpp"
 #include "parameters.hpp"
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 namespace gpt {
 
+/// What blocks use one after the other and do not keep.
+template <class T>
+struct BlockScratch {
+    explicit BlockScratch(DeviceMemory& memory) : branch(memory), dbranch(memory), dqkv(memory), dhidden(memory) {}
+    DeviceArray<T> branch, dbranch;  ///< [rows][width]
+    DeviceArray<T> dqkv;             ///< [rows][3 * width]
+    DeviceArray<T> dhidden;          ///< [rows][4 * width]
+};
+
 /// One pre-norm transformer block: x += attention(norm1(x)); x += mlp(norm2(x)). Keeps what backward needs.
 ///
-/// Owner: the model. forward() must come before backward(), with the same shape.
+/// A sum travels as its two parts, so that adding them and the norm that follows are one pass over memory. Owner: the
+/// model. forward() must come before backward(), with the same shape.
 template <class T>
 class Block {
 public:
-    Block(const ModelConfig& config, ThreadPool& pool) : config_(config), pool_(&pool) {}
+    Block(const ModelConfig& config, Math<T>& math);
 
-    /// x[rows][width] is replaced by the block's output.
-    void forward(const Tensors<const T>& parameters, const BatchShape& shape, std::span<T> x);
+    /// The input is x + branch[rows][width], without branch where it is empty; x must live until backward(). The output
+    /// is middle() + scratch.branch. Branch may be scratch's.
+    void forward(const Tensors<const T>& parameters, const BatchShape& shape, std::span<const T> x,
+                 std::span<const T> branch, BlockScratch<T>& scratch);
+    std::span<const T> middle() const { return middle_; }
     /// dx, the gradient of the output, is replaced by that of the input. Adds to `gradients`.
-    void backward(const Tensors<const T>& parameters, const Tensors<T>& gradients, std::span<T> dx);
+    void backward(const Tensors<const T>& parameters, const Tensors<T>& gradients, BlockScratch<T>& scratch,
+                  std::span<T> dx);
 
 private:
-    void reserve(const BatchShape& shape);
+    void reserve(const BatchShape& shape, BlockScratch<T>& scratch);
 
     ModelConfig config_;
-    ThreadPool* pool_;
+    Math<T>* math_;
     BatchShape shape_;
+    std::span<const T> input_;  ///< x, or sum_
     // Named after what they hold; [rows][width] unless said otherwise.
-    std::vector<T> input_, normed1_, qkv_, attended_, middle_, normed2_;
-    std::vector<T> hidden_, activated_;                   ///< [rows][4 * width]
-    std::vector<T> weights_;                              ///< [sequences][heads][length][length]
-    std::vector<T> mean1_, inverse1_, mean2_, inverse2_;  ///< [rows]
-    std::vector<T> branch_, dbranch_, dqkv_, dhidden_;    ///< scratch
+    DeviceArray<T> sum_, normed1_, qkv_, attended_, middle_, normed2_;
+    DeviceArray<T> hidden_, activated_;  ///< [rows][4 * width]
+    DeviceArray<Statistic<T>> attention_state_;
+    DeviceArray<Statistic<T>> mean1_, inverse1_, mean2_, inverse2_;  ///< [rows]
 };
 
 }  // namespace gpt

@@ -1,6 +1,5 @@
 #include "model.hpp"
 
-#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -8,13 +7,30 @@ namespace gpt {
 namespace {
 
 enum : std::size_t { kTokenTable, kPositionTable };
-enum : std::size_t { kNormWeight, kNormBias, kHeadWeight };
-constexpr std::size_t kEmbeddingUnit = 0;
+
+/// Where the head's tensors are: in a unit of their own, or behind the embedding's, whose token table it shares.
+struct HeadTensors {
+    std::size_t norm_weight, norm_bias, weight;
+};
+constexpr HeadTensors head_tensors(bool tied) { return tied ? HeadTensors{2, 3, kTokenTable} : HeadTensors{0, 1, 2}; }
 
 }  // namespace
 
 template <class T>
-Model<T>::Model(const ModelConfig& config, ThreadPool& pool) : config_(config), pool_(&pool) {
+Model<T>::Model(const ModelConfig& config, Math<T>& math)
+    : config_(config),
+      math_(&math),
+      scratch_(math),
+      tokens_(math),
+      targets_(math),
+      x_(math),
+      sum_(math),
+      dx_(math),
+      normed_(math),
+      dnormed_(math),
+      mean_(math),
+      inverse_(math),
+      logits_(math) {
     if (config.layers < 1 || config.heads < 1 || config.width < 1 || config.context < 1) {
         throw std::invalid_argument("layers, heads, width and context must be positive");
     }
@@ -22,50 +38,96 @@ Model<T>::Model(const ModelConfig& config, ThreadPool& pool) : config_(config), 
         throw std::invalid_argument("width " + std::to_string(config.width) + " is no multiple of heads " +
                                     std::to_string(config.heads));
     }
-    for (std::int64_t layer = 0; layer < config.layers; ++layer) blocks_.emplace_back(config, pool);
+    if (config.vocabulary < kBytes) {
+        throw std::invalid_argument("a vocabulary of " + std::to_string(config.vocabulary) +
+                                    " does not hold all bytes");
+    }
+    for (std::int64_t layer = 0; layer < config.layers; ++layer) blocks_.emplace_back(config, math);
 }
 
 template <class T>
-void Model<T>::run_trunk(ParameterSource<T>& parameters, const BatchShape& shape,
-                         std::span<const std::uint8_t> tokens) {
+std::span<const std::uint8_t> Model<T>::on_device(std::span<const std::uint8_t> bytes,
+                                                  DeviceArray<std::uint8_t>& array) {
+    array.resize(bytes.size());
+    math_->upload(bytes.data(), std::span<std::uint8_t>(array).data(), bytes.size());
+    return array;
+}
+
+template <class T>
+void Model<T>::run_trunk(ParameterSource<T>& parameters, const BatchShape& shape, std::span<const std::uint8_t> tokens,
+                         Keep keep) {
     if (shape.length > config_.context) {
         throw std::invalid_argument("a sequence of " + std::to_string(shape.length) +
                                     " tokens is longer than the context of " + std::to_string(config_.context));
     }
+    const auto on_this_device = on_device(tokens, tokens_);
     x_.resize(static_cast<std::size_t>(shape.rows() * config_.width));
     parameters.forward(kEmbeddingUnit, [&](const Tensors<const T>& p) {
-        embedding<T>(*pool_, shape, tokens, p[kTokenTable], p[kPositionTable], x_);
+        math_->embedding(shape, on_this_device, p[kTokenTable], p[kPositionTable], x_);
     });
+    last_block_ = nullptr;
     for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
-        parameters.forward(layer + 1, [&](const Tensors<const T>& p) { blocks_[layer].forward(p, shape, x_); });
+        auto& block = blocks_[keep == Keep::all ? layer : 0];
+        parameters.forward(layer + 1, [&](const Tensors<const T>& p) {
+            if (last_block_) {
+                block.forward(p, shape, last_block_->middle(), scratch_.branch, scratch_);
+            } else {
+                block.forward(p, shape, x_, {}, scratch_);
+            }
+        });
+        last_block_ = &block;
     }
 }
 
 template <class T>
-void Model<T>::run_head(const Tensors<const T>& p, const BatchShape& shape) {
-    const auto rows = static_cast<std::size_t>(shape.rows());
-    normed_.resize(x_.size());
-    mean_.resize(rows);
-    inverse_.resize(rows);
-    logits_.resize(rows * static_cast<std::size_t>(kVocabulary));
-    layer_norm<T>(*pool_, shape.rows(), x_, p[kNormWeight], p[kNormBias], normed_, mean_, inverse_);
-    linear<T>(*pool_, shape.rows(), normed_, p[kHeadWeight], {}, logits_);
+std::span<T> Model<T>::run_head(const Tensors<const T>& p, std::int64_t first_row, std::int64_t rows) {
+    const auto head = head_tensors(config_.tied_head);
+    const auto first = static_cast<std::size_t>(first_row * config_.width);
+    const auto count = static_cast<std::size_t>(rows * config_.width);
+    sum_.resize(count);
+    normed_.resize(count);
+    mean_.resize(static_cast<std::size_t>(rows));
+    inverse_.resize(static_cast<std::size_t>(rows));
+    logits_.resize(static_cast<std::size_t>(rows * config_.vocabulary));
+    math_->add_layer_norm(rows, last_block_->middle().subspan(first, count),
+                          std::span<const T>(scratch_.branch).subspan(first, count), p[head.norm_weight],
+                          p[head.norm_bias], sum_, normed_, mean_, inverse_);
+    if (config_.tied_head) {
+        math_->tied_linear(rows, normed_, p[head.weight], logits_);
+    } else {
+        math_->linear(rows, normed_, p[head.weight], {}, logits_);
+    }
+    return logits_;
 }
 
 template <class T>
-void Model<T>::run_head_backward(const Tensors<const T>& p, const Tensors<T>& g, const BatchShape& shape) {
-    dnormed_.resize(x_.size());
-    dx_.assign(x_.size(), T(0));
-    linear_backward<T>(*pool_, shape.rows(), normed_, p[kHeadWeight], logits_, dnormed_, g[kHeadWeight], {});
-    layer_norm_backward<T>(*pool_, shape.rows(), x_, p[kNormWeight], mean_, inverse_, dnormed_, dx_, g[kNormWeight],
-                           g[kNormBias]);
+void Model<T>::run_head_backward(const Tensors<const T>& p, const Tensors<T>& g, std::int64_t rows) {
+    const auto head = head_tensors(config_.tied_head);
+    const auto count = static_cast<std::size_t>(rows * config_.width);
+    dnormed_.resize(count);
+    math_->clear(dx_.resize(count));
+    if (config_.tied_head) {
+        math_->tied_linear_backward(rows, normed_, p[head.weight], logits_, dnormed_, g[head.weight]);
+    } else {
+        math_->linear_backward(rows, normed_, p[head.weight], logits_, dnormed_, g[head.weight], {});
+    }
+    math_->layer_norm_backward(rows, sum_, p[head.norm_weight], mean_, inverse_, dnormed_, dx_, g[head.norm_weight],
+                               g[head.norm_bias]);
 }
 
 template <class T>
 std::span<const T> Model<T>::forward(ParameterSource<T>& parameters, const BatchShape& shape,
                                      std::span<const std::uint8_t> tokens) {
-    run_trunk(parameters, shape, tokens);
-    parameters.forward(head_unit(), [&](const Tensors<const T>& p) { run_head(p, shape); });
+    run_trunk(parameters, shape, tokens, Keep::one);
+    parameters.forward(head_unit(), [&](const Tensors<const T>& p) { run_head(p, 0, shape.rows()); });
+    return logits_;
+}
+
+template <class T>
+std::span<const T> Model<T>::forward_last(ParameterSource<T>& parameters, std::span<const std::uint8_t> tokens) {
+    const BatchShape shape{1, static_cast<std::int64_t>(tokens.size())};
+    run_trunk(parameters, shape, tokens, Keep::one);
+    parameters.forward(head_unit(), [&](const Tensors<const T>& p) { run_head(p, shape.length - 1, 1); });
     return logits_;
 }
 
@@ -73,31 +135,38 @@ template <class T>
 double Model<T>::loss(ParameterSource<T>& parameters, const BatchShape& shape, std::span<const std::uint8_t> tokens,
                       std::span<const std::uint8_t> targets) {
     forward(parameters, shape, tokens);
-    return cross_entropy<T>(*pool_, shape.rows(), targets, T(1), logits_);
+    math_->cross_entropy(shape.rows(), on_device(targets, targets_), 1, logits_);
+    return math_->loss();
 }
 
 template <class T>
 double Model<T>::loss_and_gradients(ParameterSource<T>& parameters, const BatchShape& shape,
                                     std::span<const std::uint8_t> tokens, std::span<const std::uint8_t> targets,
-                                    T scale) {
-    run_trunk(parameters, shape, tokens);
-    double loss = 0;
-    parameters.backward(head_unit(), [&](const Tensors<const T>& p, const Tensors<T>& g) {
-        run_head(p, shape);
-        loss = cross_entropy<T>(*pool_, shape.rows(), targets, scale, logits_);
-        run_head_backward(p, g, shape);
-    });
+                                    Statistic<T> scale) {
+    run_trunk(parameters, shape, tokens, Keep::all);
+    const auto head = [&](const Tensors<const T>& p, const Tensors<T>& g) {
+        const auto logits = run_head(p, 0, shape.rows());
+        math_->cross_entropy(shape.rows(), on_device(targets, targets_), scale, logits);
+        run_head_backward(p, g, shape.rows());
+    };
+    if (config_.tied_head) {
+        parameters.backward_part(head_unit(), head);
+    } else {
+        parameters.backward(head_unit(), head);
+    }
     for (std::size_t layer = blocks_.size(); layer-- > 0;) {
-        parameters.backward(
-            layer + 1, [&](const Tensors<const T>& p, const Tensors<T>& g) { blocks_[layer].backward(p, g, dx_); });
+        parameters.backward(layer + 1, [&](const Tensors<const T>& p, const Tensors<T>& g) {
+            blocks_[layer].backward(p, g, scratch_, dx_);
+        });
     }
     parameters.backward(kEmbeddingUnit, [&](const Tensors<const T>&, const Tensors<T>& g) {
-        embedding_backward<T>(*pool_, shape, tokens, dx_, g[kTokenTable], g[kPositionTable]);
+        math_->embedding_backward(shape, tokens_, dx_, g[kTokenTable], g[kPositionTable]);
     });
-    return loss;
+    return math_->loss();
 }
 
 template class Model<float>;
 template class Model<double>;
+template class Model<autolaunch::bfloat16>;
 
 }  // namespace gpt

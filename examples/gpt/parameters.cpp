@@ -34,11 +34,14 @@ std::vector<UnitShape> unit_shapes(const ModelConfig& config) {
     std::vector<UnitShape> units;
     units.push_back(
         {"embedding",
-         {{"token.weight", {kVocabulary, config.width}}, {"position.weight", {config.context, config.width}}}});
+         {{"token.weight", {config.vocabulary, config.width}}, {"position.weight", {config.context, config.width}}}});
     for (std::int64_t layer = 0; layer < config.layers; ++layer) units.push_back(block_shape(layer, config.width));
-    units.push_back(
-        {"head",
-         {{"norm.weight", {config.width}}, {"norm.bias", {config.width}}, {"weight", {config.width, kVocabulary}}}});
+    const std::vector<TensorShape> norm = {{"norm.weight", {config.width}}, {"norm.bias", {config.width}}};
+    if (config.tied_head) {
+        units.front().tensors.insert(units.front().tensors.end(), norm.begin(), norm.end());
+    } else {
+        units.push_back({"head", {norm[0], norm[1], {"weight", {config.width, config.vocabulary}}}});
+    }
     return units;
 }
 

@@ -15,10 +15,14 @@ struct ModelConfig {
     std::int64_t heads = 4;
     std::int64_t width = 128;
     std::int64_t context = 128;  ///< longest sequence
+    /// At least all bytes. Text is read as bytes, so what is beyond 256 never occurs: it gives a model the size and the
+    /// cost of one with a larger vocabulary.
+    std::int64_t vocabulary = 256;
+    bool tied_head = false;  ///< the head multiplies with the token table, as GPT-2's does
     bool operator==(const ModelConfig&) const = default;
 };
 
-inline constexpr std::int64_t kVocabulary = 256;  ///< bytes
+inline constexpr std::int64_t kBytes = 256;
 
 struct TensorShape {
     std::string name;
@@ -37,7 +41,7 @@ struct UnitShape {
     std::vector<TensorShape> tensors;
 };
 
-/// The units in forward order: "embedding", "h.0" … "h.<layers-1>", "head".
+/// The units in forward order: "embedding", "h.0" … "h.<layers-1>", "head". A tied head is a part of the embedding's.
 std::vector<UnitShape> unit_shapes(const ModelConfig& config);
 
 /// The values that training starts from: weights are normal with deviation 0.02 (those that end a residual branch
@@ -63,9 +67,11 @@ public:
     virtual void forward(std::size_t unit, const Forward& use) = 0;
     /// Calls `use`, which adds to the unit's gradients; they are complete on this rank when it returns.
     virtual void backward(std::size_t unit, const Backward& use) = 0;
+    /// The same for a part of the unit's gradients: they are complete after the backward() that follows.
+    virtual void backward_part(std::size_t unit, const Backward& use) = 0;
 };
 
-/// All parameters and gradients in this process's memory.
+/// All parameters and gradients in the CPU's memory.
 template <class T>
 class LocalParameters : public ParameterSource<T> {
 public:
@@ -84,6 +90,10 @@ public:
     }
     void backward(std::size_t unit, const typename ParameterSource<T>::Backward& use) override {
         use(views<const T>(units_[unit].values), views<T>(units_[unit].gradients));
+    }
+
+    void backward_part(std::size_t unit, const typename ParameterSource<T>::Backward& use) override {
+        backward(unit, use);
     }
 
     std::vector<T>& values(std::size_t unit, std::size_t tensor) { return units_[unit].values[tensor]; }

@@ -1,5 +1,6 @@
 #include "sampling.hpp"
 
+#include "parameters.hpp"
 #include "random.hpp"
 
 #include <algorithm>
@@ -22,16 +23,15 @@ std::uint8_t draw(std::span<const float> logits, double temperature, double chan
 
 }  // namespace
 
-std::vector<std::uint8_t> continue_text(Model<float>& model, ParameterSource<float>& parameters,
+std::vector<std::uint8_t> continue_text(const NextLogits& next, std::int64_t context,
                                         std::span<const std::uint8_t> prompt, std::int64_t count, double temperature,
                                         std::uint64_t seed) {
     std::vector<std::uint8_t> text(prompt.begin(), prompt.end());
     for (std::int64_t i = 0; i < count; ++i) {
-        const std::int64_t length =
-            std::min<std::int64_t>(static_cast<std::int64_t>(text.size()), model.config().context);
-        const auto window = std::span<const std::uint8_t>(text).last(static_cast<std::size_t>(length));
-        const auto logits = model.forward(parameters, {1, length}, window).last(static_cast<std::size_t>(kVocabulary));
-        text.push_back(draw(logits, temperature, uniform(random_bits({seed, static_cast<std::uint64_t>(i)}))));
+        const auto length = std::min<std::size_t>(text.size(), static_cast<std::size_t>(context));
+        const auto logits = next(std::span<const std::uint8_t>(text).last(length));
+        const auto bytes = std::span<const float>(logits).first(static_cast<std::size_t>(kBytes));
+        text.push_back(draw(bytes, temperature, uniform(random_bits({seed, static_cast<std::uint64_t>(i)}))));
     }
     text.erase(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(prompt.size()));
     return text;

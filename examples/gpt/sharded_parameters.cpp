@@ -1,14 +1,11 @@
 #include "sharded_parameters.hpp"
 
-#include <algorithm>
-
 namespace gpt {
 
 namespace fsdp = autolaunch::fsdp;
 
-ShardedParameters::ShardedParameters(fsdp::ShardedModel& model, const std::vector<UnitShape>& shapes)
-    : model_(&model), shapes_(shapes) {
-    for (const auto& shape : shapes_) {
+void add_units(fsdp::ShardedModel& model, const std::vector<UnitShape>& shapes) {
+    for (const auto& shape : shapes) {
         std::vector<fsdp::ParameterSpec> specs;
         for (const auto& tensor : shape.tensors) specs.push_back({tensor.name, tensor.extents});
         model.add_unit(shape.name, std::move(specs));
@@ -16,74 +13,74 @@ ShardedParameters::ShardedParameters(fsdp::ShardedModel& model, const std::vecto
     model.finalize();
 }
 
-Tensors<const float> ShardedParameters::views(const fsdp::UnshardedParameters& parameters, std::size_t unit) {
-    Tensors<const float> tensors;
-    values_.resize(std::max(values_.size(), shapes_[unit].tensors.size()));
+template <class T>
+std::span<T> ShardedParameters<T>::scratch(std::vector<DeviceArray<T>>& arrays, std::size_t index, std::int64_t count,
+                                           Math<T>& math) {
+    while (arrays.size() <= index) arrays.emplace_back(math);
+    return arrays[index].resize(static_cast<std::size_t>(count));
+}
+
+template <class T>
+Tensors<const T> ShardedParameters<T>::views(const fsdp::UnshardedParameters& parameters, std::size_t unit) {
+    Tensors<const T> tensors;
     for (std::size_t i = 0; i < shapes_[unit].tensors.size(); ++i) {
         const auto view = parameters[shapes_[unit].tensors[i].name];
-        if (view.type == autolaunch::f32) {
-            tensors.emplace_back(view.as<float>());
+        if (view.type == autolaunch::data_type_of<T>) {
+            tensors.emplace_back(view.template as<T>());
             continue;
         }
-        const auto narrow = view.as<const autolaunch::bfloat16>();
-        values_[i].resize(narrow.size());
-        std::transform(narrow.begin(), narrow.end(), values_[i].begin(), [](auto value) { return float(value); });
-        tensors.emplace_back(values_[i]);
+        const auto values = scratch(values_, i, view.count, *math_);
+        math_->convert(view.bytes, view.type, values);
+        tensors.emplace_back(values);
     }
     return tensors;
 }
 
-Tensors<float> ShardedParameters::gradients_of(fsdp::Unit& unit, std::size_t index) {
-    Tensors<float> tensors;
-    gradients_.resize(std::max(gradients_.size(), shapes_[index].tensors.size()));
+template <class T>
+Tensors<T> ShardedParameters<T>::gradients_of(fsdp::Unit& unit, std::size_t index) {
+    Tensors<T> tensors;
     for (std::size_t i = 0; i < shapes_[index].tensors.size(); ++i) {
         const auto view = unit.grad(shapes_[index].tensors[i].name);
-        if (view.type == autolaunch::f32) {
-            tensors.emplace_back(view.as<float>());
+        if (view.type == autolaunch::data_type_of<T>) {
+            tensors.emplace_back(view.template as<T>());
             continue;
         }
-        gradients_[i].assign(static_cast<std::size_t>(view.count), 0.0f);
-        tensors.emplace_back(gradients_[i]);
+        tensors.emplace_back(scratch(gradients_, i, view.count, *math_));
+        math_->clear(tensors.back());
     }
     return tensors;
 }
 
-void ShardedParameters::add_gradients(fsdp::Unit& unit, std::size_t index) {
+template <class T>
+void ShardedParameters<T>::add_gradients(fsdp::Unit& unit, std::size_t index) {
     for (std::size_t i = 0; i < shapes_[index].tensors.size(); ++i) {
         const auto view = unit.grad(shapes_[index].tensors[i].name);
-        if (view.type == autolaunch::f32) return;  // backward has added to it
-        const auto narrow = view.as<autolaunch::bfloat16>();
-        std::transform(narrow.begin(), narrow.end(), gradients_[i].begin(), narrow.begin(),
-                       [](auto sum, float value) { return autolaunch::bfloat16(float(sum) + value); });
+        if (view.type == autolaunch::data_type_of<T>) return;  // backward has added to it
+        math_->add_converted(gradients_[i], view.bytes, view.type);
     }
 }
 
-void ShardedParameters::forward(std::size_t unit, const Forward& use) {
-    const auto parameters = model_->units()[unit]->unshard();
+template <class T>
+void ShardedParameters<T>::forward(std::size_t unit, const Forward& use) {
+    const auto parameters = model_->units()[unit]->unshard(math_->stream());
     use(views(parameters, unit));
 }
 
-void ShardedParameters::backward(std::size_t unit, const Backward& use) {
+template <class T>
+void ShardedParameters<T>::backward_part(std::size_t unit, const Backward& use) {
     auto& sharded = *model_->units()[unit];
-    {
-        const auto parameters = sharded.unshard();
-        use(views(parameters, unit), gradients_of(sharded, unit));
-    }
+    const auto parameters = sharded.unshard(math_->stream());
+    use(views(parameters, unit), gradients_of(sharded, unit));
     add_gradients(sharded, unit);
-    sharded.reduce_grads();
 }
 
-LocalParameters<float> ShardedParameters::gather_all() {
-    LocalParameters<float> local(shapes_);
-    const auto evaluation = model_->evaluation();
-    for (std::size_t unit = 0; unit < shapes_.size(); ++unit) {
-        forward(unit, [&](const Tensors<const float>& parameters) {
-            for (std::size_t tensor = 0; tensor < parameters.size(); ++tensor) {
-                std::copy(parameters[tensor].begin(), parameters[tensor].end(), local.values(unit, tensor).begin());
-            }
-        });
-    }
-    return local;
+template <class T>
+void ShardedParameters<T>::backward(std::size_t unit, const Backward& use) {
+    backward_part(unit, use);
+    model_->units()[unit]->reduce_grads(math_->stream());
 }
+
+template class ShardedParameters<float>;
+template class ShardedParameters<autolaunch::bfloat16>;
 
 }  // namespace gpt

@@ -1,7 +1,6 @@
 #include "trainer.hpp"
 
 #include "sampling.hpp"
-#include "vector_kernels.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -31,12 +30,14 @@ al::fsdp::AdamWOptions optimizer_options(const TrainerConfig& config) {
     return options;
 }
 
-al::fsdp::ShardedModelOptions model_options(const TrainerConfig& config) {
+al::fsdp::ShardedModel sharded_model(const al::Communicator& world, const TrainerConfig& config) {
     al::fsdp::ShardedModelOptions options;
     options.strategy = config.sharding_strategy;
     options.shard_group = config.shard_group;
     options.precision = config.precision;
-    return options;
+    al::fsdp::ShardedModel model(world, options);
+    add_units(model, unit_shapes(config.model));
+    return model;
 }
 
 fs::path checkpoint_directory(const TrainerConfig& config, const al::Session& session) {
@@ -51,14 +52,14 @@ Trainer::Trainer(al::Session& session, const TrainerConfig& config)
       text_(load_text(config.dataloader.path, config.model.context)),
       pool_(default_thread_count(session.info().local_world_size)),
       world_(al::Communicator::world(session, {.backend = "cpu"})),  // it computes on CPUs
-      sharded_(world_, model_options(config)),
-      parameters_(sharded_, unit_shapes(config.model)),
-      model_(config.model, pool_),
+      sharded_(sharded_model(world_, config)),
+      math_(pool_),
       optimizer_(sharded_, optimizer_options(config)) {
     if (config.dataloader.global_batch < world_.size()) {
         throw std::invalid_argument("dataloader.global_batch " + std::to_string(config.dataloader.global_batch) +
                                     " leaves some of " + std::to_string(world_.size()) + " ranks without work");
     }
+    network_ = std::make_unique<NetworkOf<float>>(config.model, math_, sharded_);
     if (config.checkpoint.enabled) {
         checkpointer_.emplace(session, world_,
                               al::CheckpointOptions{checkpoint_directory(config, session), config.checkpoint.keep});
@@ -81,9 +82,8 @@ void Trainer::introduce() const {
     std::printf("text %s: %d files, %zu bytes to train on, %zu held out, unigram entropy %.3f nats\n",
                 config_.dataloader.path.c_str(), text_.file_count, text_.train.size(), text_.validation.size(),
                 entropy);
-    std::printf("world size %d over %s, %s, threads per rank %d, %s kernels\n", world_.size(),
-                std::string(world_.backend()).c_str(), name_of(config_.sharding_strategy).data(), pool_.size(),
-                vector_kernels<float>().instruction_set);
+    std::printf("world size %d over %s, %s, %s\n", world_.size(), std::string(world_.backend()).c_str(),
+                name_of(config_.sharding_strategy).data(), math_.name().c_str());
     std::fflush(stdout);
 }
 
@@ -134,8 +134,7 @@ Trainer::StepOutcome Trainer::train_step(std::int64_t step) {
     const auto bytes = static_cast<double>(config_.dataloader.global_batch * config_.model.context);
     // The optimizer divides the sum over ranks by their number; with this scale the result is the gradient of the
     // average over the global batch, even when ranks have unequal parts of it.
-    const auto scale = static_cast<float>(world_.size() / bytes);
-    const double loss = model_.loss_and_gradients(parameters_, batch.shape, batch.tokens, batch.targets, scale);
+    const double loss = network_->loss_and_gradients(batch, world_.size() / bytes);
     al::fsdp::StepOptions options;
     options.lr = learning_rate(config_, step);
     options.max_grad_norm = config_.optimizer.max_grad_norm;
@@ -178,33 +177,44 @@ void Trainer::fail_if_asked(std::int64_t step) const {
     std::raise(config_.fail->signal);
 }
 
-double Trainer::validation_loss(LocalParameters<float>& parameters) {
+double Trainer::validation_loss() {
+    const auto evaluation = sharded_.evaluation();
     const std::int64_t length = config_.model.context;
     const std::int64_t windows = window_count(text_.validation, length);
     const auto share = samples_of_rank(windows, world_.rank(), world_.size());
+    // Parameters are gathered by all ranks together, so one with a window less goes along with one that is not counted.
+    const auto largest = samples_of_rank(windows, 0, world_.size());
     double loss = 0;
     constexpr std::int64_t kWindowsAtOnce = 8;
-    for (std::int64_t done = 0; done < share.count; done += kWindowsAtOnce) {
-        const std::int64_t count = std::min(kWindowsAtOnce, share.count - done);
-        const auto batch = window_batch(text_.validation, share.first + done, count, length);
-        loss += model_.loss(parameters, batch.shape, batch.tokens, batch.targets);
+    for (std::int64_t done = 0; done < largest.count; done += kWindowsAtOnce) {
+        const std::int64_t count = std::clamp<std::int64_t>(share.count - done, 0, kWindowsAtOnce);
+        const std::int64_t first = count > 0 ? share.first + done : 0;
+        const auto batch = window_batch(text_.validation, first, std::max<std::int64_t>(count, 1), length);
+        const double sum = network_->loss(batch);
+        if (count > 0) loss += sum;
     }
     return world_.all_reduce_value(loss) / static_cast<double>(windows * length);
 }
 
 void Trainer::show_result() {
-    auto parameters = parameters_.gather_all();
-    const double validation = validation_loss(parameters);
-    if (!prints()) return;
+    const double validation = validation_loss();
     const double entropy = unigram_entropy(text_.train);
-    if (last_loss_ > 0) std::printf("training loss of the last step %.3f nats per byte\n", last_loss_);
-    std::printf("validation loss %.3f nats, %.3f bits per byte (single bytes alone: %.3f nats, %.3f bits)\n",
-                validation, validation / std::numbers::ln2, entropy, entropy / std::numbers::ln2);
-    const std::vector<std::uint8_t> prompt = {'T', 'h', 'e', ' '};
-    const auto sample =
-        continue_text(model_, parameters, prompt, config_.sample_bytes, config_.temperature, config_.seed);
-    if (!sample.empty()) std::printf("a sample:\n%s\n", printable(sample).c_str());
+    if (prints() && last_loss_ > 0) std::printf("training loss of the last step %.3f nats per byte\n", last_loss_);
+    if (prints()) {
+        std::printf("validation loss %.3f nats, %.3f bits per byte (single bytes alone: %.3f nats, %.3f bits)\n",
+                    validation, validation / std::numbers::ln2, entropy, entropy / std::numbers::ln2);
+    }
+    const auto sample = sample_text();
+    if (prints() && !sample.empty()) std::printf("a sample:\n%s\n", printable(sample).c_str());
     std::fflush(stdout);
+}
+
+std::vector<std::uint8_t> Trainer::sample_text() {
+    const auto evaluation = sharded_.evaluation();
+    const std::vector<std::uint8_t> prompt = {'T', 'h', 'e', ' '};
+    // Every rank draws the same bytes: it has the same seed, and the parameters are gathered by all together.
+    return continue_text([this](std::span<const std::uint8_t> text) { return network_->next_logits(text); },
+                         config_.model.context, prompt, config_.sample_bytes, config_.temperature, config_.seed);
 }
 
 }  // namespace gpt

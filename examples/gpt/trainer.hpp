@@ -1,6 +1,6 @@
 #pragma once
-#include "model.hpp"
-#include "sharded_parameters.hpp"
+#include "cpu_math.hpp"
+#include "network.hpp"
 #include "text_data.hpp"
 #include "thread_pool.hpp"
 #include "trainer_config.hpp"
@@ -8,7 +8,9 @@
 #include <autolaunch/autolaunch.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <vector>
 
 namespace gpt {
 
@@ -36,7 +38,8 @@ private:
     void report(std::int64_t step, const StepOutcome& outcome);
     void save(std::int64_t step);
     void fail_if_asked(std::int64_t step) const;
-    double validation_loss(LocalParameters<float>& parameters);
+    double validation_loss();
+    std::vector<std::uint8_t> sample_text();
     void show_result();
 
     autolaunch::Session* session_;
@@ -45,9 +48,9 @@ private:
     ThreadPool pool_;
     autolaunch::Communicator world_;
     autolaunch::fsdp::ShardedModel sharded_;
-    ShardedParameters parameters_;
-    Model<float> model_;
+    CpuMath<float> math_;
     autolaunch::fsdp::AdamW optimizer_;
+    std::unique_ptr<Network> network_;
     std::optional<autolaunch::Checkpointer> checkpointer_;
     std::int64_t steps_done_ = 0;
     double last_loss_ = 0;

@@ -1,5 +1,6 @@
 // Every backward function of examples/gpt against central finite differences, in double: an error in any term of any
 // gradient is orders of magnitude above the tolerance.
+#include "gpt/cpu_math.hpp"
 #include "gpt/layers.hpp"
 #include "gpt/model.hpp"
 #include "gpt/parameters.hpp"
@@ -221,17 +222,24 @@ LocalParameters<T> random_parameters(const ModelConfig& config) {
 
 }  // namespace
 
-TEST_CASE("the whole model: every element of every parameter") {
+TEST_CASE("the whole model: every element of every parameter, with a head of its own and with a tied one") {
+    ModelConfig config = kTiny;
+    SUBCASE("a head of its own") {}
+    SUBCASE("tied, and a vocabulary beyond the bytes") {
+        config.tied_head = true;
+        config.vocabulary = 260;
+    }
     ThreadPool pool(1);
-    Model<double> model(kTiny, pool);
-    auto parameters = random_parameters<double>(kTiny);
+    CpuMath<double> math(pool);
+    Model<double> model(config, math);
+    auto parameters = random_parameters<double>(config);
     const BatchShape shape{2, 5};
     const auto tokens = random_bytes(10, 1);
     const auto targets = random_bytes(10, 2);
     const double scale = 0.1;
     model.loss_and_gradients(parameters, shape, tokens, targets, scale);
     const auto value = [&] { return scale * model.loss(parameters, shape, tokens, targets); };
-    const auto shapes = unit_shapes(kTiny);
+    const auto shapes = unit_shapes(config);
     for (std::size_t unit = 0; unit < shapes.size(); ++unit) {
         for (std::size_t tensor = 0; tensor < shapes[unit].tensors.size(); ++tensor) {
             INFO(shapes[unit].name << "." << shapes[unit].tensors[tensor].name);
@@ -244,7 +252,8 @@ TEST_CASE("the whole model: every element of every parameter") {
 
 TEST_CASE("a later token changes no earlier logit, and changes its own") {
     ThreadPool pool(2);
-    Model<double> model(kTiny, pool);
+    CpuMath<double> math(pool);
+    Model<double> model(kTiny, math);
     auto parameters = random_parameters<double>(kTiny);
     const BatchShape shape{2, 6};
     auto tokens = random_bytes(12, 1);
@@ -265,10 +274,31 @@ TEST_CASE("a later token changes no earlier logit, and changes its own") {
     for (const std::size_t row : {6u, 7u, 8u, 9u, 10u, 11u}) CHECK(row_equal(row));  // the other sequence
 }
 
+TEST_CASE("a pass without gradients gives the loss of one with them, and the last logits those of all") {
+    ThreadPool pool(1);
+    CpuMath<double> math(pool);
+    const ModelConfig config = {.layers = 3, .heads = 2, .width = 8, .context = 6};
+    auto parameters = random_parameters<double>(config);
+    const BatchShape shape{2, 5};
+    const auto tokens = random_bytes(10, 1);
+    const auto targets = random_bytes(10, 2);
+    Model<double> training(config, math);
+    Model<double> evaluating(config, math);
+    const double loss = training.loss_and_gradients(parameters, shape, tokens, targets, 1);
+    CHECK(evaluating.loss(parameters, shape, tokens, targets) == loss);
+    CHECK(training.loss(parameters, shape, tokens, targets) == loss);
+    const auto all = evaluating.forward(parameters, {1, 5}, std::span(tokens).first(5));
+    const Vector expected(all.end() - 256, all.end());
+    const auto last = evaluating.forward_last(parameters, std::span(tokens).first(5));
+    CHECK(Vector(last.begin(), last.end()) == expected);
+}
+
 TEST_CASE("float agrees with double") {
     ThreadPool pool(1);
-    Model<double> precise(kTiny, pool);
-    Model<float> fast(kTiny, pool);
+    CpuMath<double> precise_math(pool);
+    CpuMath<float> fast_math(pool);
+    Model<double> precise(kTiny, precise_math);
+    Model<float> fast(kTiny, fast_math);
     auto precise_parameters = random_parameters<double>(kTiny);
     auto fast_parameters = random_parameters<float>(kTiny);
     const BatchShape shape{3, 6};
@@ -297,7 +327,8 @@ TEST_CASE("the number of threads changes no bit") {
     const auto targets = random_bytes(96, 2);
     const auto train = [&](int threads) {
         ThreadPool pool(threads);
-        Model<float> model(config, pool);
+        CpuMath<float> math(pool);
+        Model<float> model(config, math);
         auto parameters = random_parameters<float>(config);
         model.loss_and_gradients(parameters, shape, tokens, targets, 1);
         std::vector<std::vector<float>> gradients;
@@ -316,8 +347,11 @@ TEST_CASE("the number of threads changes no bit") {
 
 TEST_CASE("a sequence beyond the context and heads that do not divide the width are refused") {
     ThreadPool pool(1);
-    Model<float> model(kTiny, pool);
+    CpuMath<float> math(pool);
+    Model<float> model(kTiny, math);
     auto parameters = random_parameters<float>(kTiny);
     CHECK_THROWS_AS(model.forward(parameters, {1, 7}, random_bytes(7, 1)), std::invalid_argument);
-    CHECK_THROWS_AS(Model<float>({.layers = 1, .heads = 3, .width = 8, .context = 4}, pool), std::invalid_argument);
+    CHECK_THROWS_AS(Model<float>({.layers = 1, .heads = 3, .width = 8, .context = 4}, math), std::invalid_argument);
+    CHECK_THROWS_AS(Model<float>({.layers = 1, .heads = 1, .width = 8, .context = 4, .vocabulary = 255}, math),
+                    std::invalid_argument);
 }
