@@ -186,8 +186,9 @@ TEST_CASE("on disk: valid safetensors shards, a link to the newest, and no more 
         ++shards;
         CHECK(autolaunch::testing::broken_safetensors_rule(read_file(entry.path())) == "");
     }
-    CHECK(shards == 2);
     const Manifest manifest = Manifest::parse(read_file(directory / "step-00000003" / "manifest.json"));
+    CHECK(shards == static_cast<int>(manifest.files.size()));
+    CHECK(shards >= 2);
     CHECK(manifest.world_size == 2);
     CHECK(manifest.tensors.size() == 4 * 3);
     REQUIRE(manifest.find("h.0.w.exp_avg_sq"));
@@ -202,12 +203,12 @@ TEST_CASE("a damaged byte that only one rank reads fails the load on every rank,
             trainer.save();
         }
     });
-    flip_byte(temporary.path() / "step-00000002" / "shard-00001-of-00002.safetensors", 4096 + 100);
+    flip_byte(temporary.path() / "step-00000002" / "shard-00002-model-00001-of-00002.safetensors", 4096 + 100);
     on_ranks(2, [&](Communicator& world) {
         Trainer trainer(world, temporary.path());
         const auto found = trainer.checkpoints.latest(INT64_MAX);
         expect(found && found->step == 2, "sizes do not show it");
-        expect_error(ErrorCode::corrupt, "shard-00001-of-00002.safetensors does not hold what was saved",
+        expect_error(ErrorCode::corrupt, "shard-00002-model-00001-of-00002.safetensors does not hold what was saved",
                      [&] { trainer.load(*found); });
         const auto older = trainer.checkpoints.latest(found->step);
         expect(older && older->step == 1, "the one before is found");
@@ -227,7 +228,7 @@ TEST_CASE("latest() passes over what is not complete, and says what and why") {
     fs::create_directory(temporary.path() / "step-00000009.tmp");
     fs::create_directory(temporary.path() / "step-00000008");
     fs::create_directory(temporary.path() / "step-notes");
-    fs::resize_file(temporary.path() / "step-00000002" / "shard-00000-of-00001.safetensors", 5000);
+    fs::resize_file(temporary.path() / "step-00000002" / "shard-00001-model-00001-of-00001.safetensors", 5000);
     on_ranks(2, [&](Communicator& world) {
         Trainer trainer(world, temporary.path());
         const auto found = trainer.checkpoints.latest(INT64_MAX);

@@ -63,6 +63,19 @@ TEST_CASE("open_file names the path and the reason, and sets close-on-exec") {
     CHECK((::fcntl(fd.get(), F_GETFD) & FD_CLOEXEC) != 0);
 }
 
+TEST_CASE("hash128 is XXH3-128 with its published value for the empty input, and reads back from its digits") {
+    CHECK(hex128(hash128("", 0)) == "99aa06d3014798d86001c324468d497f");
+    CHECK(parse_hex128("99aa06d3014798d86001c324468d497f") == hash128("", 0));
+    CHECK_FALSE(parse_hex128("99aa06d3014798d86001c324468d497"));
+    CHECK_FALSE(parse_hex128("99aa06d3014798d86001c324468d497g"));
+    CHECK_FALSE(parse_hex128("99AA06d3014798d86001c324468d497f"));
+    const Digest128 parts[] = {{0x0102030405060708, 0x090a0b0c0d0e0f10}, {0x1112131415161718, 0x191a1b1c1d1e1f20}};
+    std::string bytes;
+    for (char byte = 1; byte <= 32; ++byte) bytes += byte;
+    CHECK(hash128_of(parts) == hash128(bytes.data(), bytes.size()));
+    CHECK(hash128_of({}) == hash128("", 0));
+}
+
 TEST_CASE("hash64 is XXH3 with its published value for the empty input") {
     CHECK(hex64(hash64("", 0)) == "2d06800538d394c2");
     CHECK(random_hex(16).size() == 32);

@@ -20,8 +20,16 @@ Manifest example() {
     manifest.step = 1200;
     manifest.world_size = 2;
     manifest.extra = R"({"shard":3})";
-    manifest.files = {{"shard-00000-of-00002.safetensors", Manifest::kBlockBytes + 5, {1, 0xfedcba9876543210}},
-                      {"shard-00001-of-00002.safetensors", 4096 + 40, {7}}};
+    manifest.generation = 3;
+    manifest.mesh = {{"replica", 1}, {"shard", 2}};
+    manifest.strategy = "hybrid_shard";
+    manifest.parent_step = 1100;
+    manifest.library = "0.1.0";
+    manifest.saved_unix_ms = 1790000000123;
+    const std::vector<Digest128> first = {{0, 1}, {0xfedcba9876543210, 5}}, second = {{7, 0}};
+    manifest.files = {
+        {"shard-00001-model-00001-of-00001.safetensors", 0, Manifest::kBlockBytes + 5, hash128_of(first), first},
+        {"shard-00002-model-00001-of-00001.safetensors", 1, 4096 + 40, hash128_of(second), second}};
     manifest.tensors = {{"h.0.w", f32, {4, 5}, {{1, 4096, 10, 10}, {0, 4096, 0, 10}}},
                         {"h.0.s", f64, {}, {{0, 5000, 0, 1}}}};
     return manifest;
@@ -44,8 +52,8 @@ std::string forged(const std::string& from, const std::string& to) {
     REQUIRE(at != std::string::npos);
     text.replace(at, from.size(), to);
     const std::size_t digest_at = text.find(":\"") + 2;
-    const std::string body = text.substr(digest_at + 16);
-    return text.replace(digest_at, 16, hex64(hash64(body.data(), body.size())));
+    const std::string body = text.substr(digest_at + 32);
+    return text.replace(digest_at, 32, hex128(hash128(body.data(), body.size())));
 }
 
 std::string parse_error(const std::string& text) {
@@ -80,10 +88,11 @@ TEST_CASE("a wrong manifest with a right digest is refused with the field that i
     CHECK(parse_error(forged("\"step\":1200", "\"step\":-1")).find("manifest.step is not a whole number") == 0);
     CHECK(parse_error(forged("\"step\":1200", "\"step\":1.5")).find("manifest.step is not a whole number") == 0);
     CHECK(parse_error(forged("\"step\"", "\"stop\"")) == "manifest has no \"step\"");
-    CHECK(parse_error(forged("\"version\":1", "\"version\":2")) ==
-          "manifest is of version 2; this build reads version 1");
-    CHECK(parse_error(forged("shard-00001-of", "../../etc/x")) == "manifest.files[1] has a name that is no file name");
-    CHECK(parse_error(forged("\"F64\"", "\"F16\"")) == "safetensors: no type here is called F16");
+    CHECK(parse_error(forged("\"version\":2", "\"version\":1")) ==
+          "manifest is of version 1; this build reads version 2");
+    CHECK(parse_error(forged("shard-00002-model", "../../etc/x")) ==
+          "manifest.files[1] has a name that is no file name");
+    CHECK(parse_error(forged("\"F64\"", "\"F4\"")) == "safetensors: no type here is called F4");
     CHECK(parse_error(forged("[1,4096,10,10]", "[2,4096,10,10]")) ==
           "manifest.tensors[0].pieces[0] names a file that is not listed");
     CHECK(parse_error(forged("[1,4096,10,10]", "[1,4100,10,10]")) ==
@@ -92,6 +101,26 @@ TEST_CASE("a wrong manifest with a right digest is refused with the field that i
           "manifest.tensors[0].pieces[0] is not inside its tensor");
     CHECK(parse_error(forged("[1,4096,10,10]", "[1,4096,9,10]")) ==
           "the pieces of tensor h.0.w do not cover it exactly once");
+    CHECK(parse_error(forged("\"step\":1200", "\"step\":9223372036854775808"))
+              .find("manifest.step is not a whole number") == 0);
+    CHECK(parse_error(forged("[4,5]", "[4294967296,4294967296]")) == "tensor h.0.w has an impossible shape");
+    CHECK(parse_error(forged("[4,5]", "[9223372036854775807,5]")) == "tensor h.0.w has an impossible shape");
+    CHECK(parse_error(forged("[4,5]", "[0,5]")) == "tensor h.0.w has an impossible shape");
+    CHECK(parse_error(forged("[1,4096,10,10]", "[1,9223372036854775807,10,10]")) ==
+          "manifest.tensors[0].pieces[0] is not inside its file");
+    CHECK(parse_error(forged("[0,5000,0,1]", "[0,4100,0,1]")) ==
+          "pieces of h.0.w and h.0.s overlap in the file shard-00001-model-00001-of-00001.safetensors");
+    CHECK(parse_error(forged("[\"shard\",2]", "[\"shard\",3]")) == "manifest.mesh does not have world_size ranks");
+    CHECK(parse_error(forged("\"rank\":1", "\"rank\":2")) == "manifest.files[1] is of a rank that is not there");
+    CHECK(parse_error(forged("shard-00002-model", "shard-00001-model")) ==
+          "manifest.files[1] has a name that is taken");
+    CHECK(parse_error(forged("h.0.s", "h.0.w")) == "manifest.tensors[1] has a name that is taken");
+    CHECK(parse_error(forged("\"mesh\"", "\"step\"")) == "manifest has the name step twice");
+    CHECK(parse_error(forged("\"blocks\":[\"00000000000000070000000000000000\"",
+                             "\"blocks\":[\"00000000000000080000000000000000\"")) ==
+          "manifest.files[1] has a digest that is not that of its blocks");
+    CHECK(parse_error(forged("\"mesh\":[", "\"mesh\":" + std::string(100'000, '['))) ==
+          "manifest is nested too deeply");
 }
 
 TEST_CASE("pieces that leave a hole, overlap or repeat are refused") {
@@ -114,26 +143,11 @@ TEST_CASE("random bytes after a right digest never crash the parser") {
     for (int round = 0; round < 3000; ++round) {
         std::string damaged = text;
         for (int i = 0; i < 1 + round % 4; ++i)
-            damaged[digest_at + 16 + random() % (text.size() - digest_at - 16)] = static_cast<char>(random());
-        const std::string body = damaged.substr(digest_at + 16);
-        damaged.replace(digest_at, 16, hex64(hash64(body.data(), body.size())));
+            damaged[digest_at + 32 + random() % (text.size() - digest_at - 32)] = static_cast<char>(random());
+        const std::string body = damaged.substr(digest_at + 32);
+        damaged.replace(digest_at, 32, hex128(hash128(body.data(), body.size())));
         parse_error(damaged);  // any Error will do; nothing else may escape
     }
-}
-
-TEST_CASE("replicated tensors are written once, by the rank that has the least to write") {
-    std::vector<float> memory(100);
-    auto* data = reinterpret_cast<std::byte*>(memory.data());
-    fsdp::State state;
-    for (const std::int64_t count : {100, 60, 30, 10})
-        state.push_back({"t" + std::to_string(count), f32, {count}, {{0, count, data}}, true});
-    const auto tensors_of = [&](int rank) {
-        std::vector<std::string> names;
-        for (const auto& piece : pieces_to_write(state, rank, 2)) names.push_back(state[piece.tensor_index].name);
-        return names;
-    };
-    CHECK(tensors_of(0) == std::vector<std::string>{"t100"});
-    CHECK(tensors_of(1) == std::vector<std::string>{"t60", "t30", "t10"});
 }
 
 TEST_CASE("a plan reads every wanted element once, whatever the two cuts are") {
@@ -151,7 +165,7 @@ TEST_CASE("a plan reads every wanted element once, whatever the two cuts are") {
         std::int64_t begin = 0;
         Manifest::Tensor tensor{"t", u8, {elements}, {}};
         for (const std::int64_t end : cut()) {
-            manifest.files.push_back({"f" + std::to_string(begin), 8192, {0}});
+            manifest.files.push_back({"f" + std::to_string(begin), 0, 8192, {}, {Digest128{}}});
             tensor.pieces.push_back(
                 {manifest.files.size() - 1, static_cast<std::uint64_t>(4096 + begin), begin, end - begin});
             begin = end;

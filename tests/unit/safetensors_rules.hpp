@@ -22,8 +22,8 @@ inline std::string broken_safetensors_rule(const std::string& file) {
     if (header.empty() || header[0] != '{') return "header does not start with {";
     const auto json = nlohmann::json::parse(header, nullptr, false);
     if (!json.is_object()) return "header is not a JSON object";
-    const std::map<std::string, std::uint64_t> widths = {{"F64", 8}, {"F32", 4}, {"BF16", 2},
-                                                         {"I64", 8}, {"I32", 4}, {"U8", 1}};
+    const std::map<std::string, std::uint64_t> widths = {{"F64", 8}, {"F32", 4}, {"BF16", 2}, {"F16", 2}, {"I64", 8},
+                                                         {"I32", 4}, {"I8", 1},  {"U64", 8},  {"U32", 4}, {"U8", 1}};
     std::vector<std::pair<std::uint64_t, std::uint64_t>> spans;
     for (const auto& [name, value] : json.items()) {
         if (name == "__metadata__") {

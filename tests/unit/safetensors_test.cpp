@@ -101,6 +101,10 @@ TEST_CASE("every rule of the format is checked, and the message says which is br
           "safetensors: a.shape[0] is not a whole number from 0 to 9223372036854775807");
     CHECK(verdict(file_with(R"({"a":{"dtype":"F32","shape":[2]}})", 8)) == "safetensors: a has no \"data_offsets\"");
     CHECK(verdict(file_with(R"({"__metadata__":{"k":1}})", 0)) == "safetensors: __metadata__.k is not a string");
+    CHECK(
+        verdict(file_with(
+            R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
+            2)) == "safetensors: the header has the name a twice");
     CHECK(verdict(file_with(R"({"a":{"dtype":"F64","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", 0)) ==
           "safetensors: tensor a has offsets that do not match its shape and type");
 }
@@ -125,5 +129,5 @@ TEST_CASE("a file cut anywhere, or with any damaged byte, is refused or read as 
 TEST_CASE("deep nesting does not overflow the stack") {
     std::string header = "{\"a\":";
     header += std::string(200'000, '[');
-    CHECK(verdict(file_with(header, 0)) == "safetensors: the header is not a JSON object");
+    CHECK(verdict(file_with(header, 0)) == "safetensors: the header is nested too deeply");
 }

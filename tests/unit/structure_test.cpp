@@ -96,7 +96,7 @@ std::string room_of(const fs::path& file) {
     if (parts[0] == "lib" && parts[1] == "src") return "lib/" + parts[2];
     if (parts[0] == "lib" && parts.size() == 5) return "lib/" + parts[3];
     const std::string stem = file.stem();
-    if (stem == "error" || stem == "export") return "lib/base";
+    if (stem == "digest" || stem == "error" || stem == "export") return "lib/base";
     return "lib/" + stem;
 }
 

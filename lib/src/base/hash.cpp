@@ -14,6 +14,18 @@ namespace autolaunch {
 
 std::uint64_t hash64(const void* data, std::size_t bytes) { return XXH3_64bits(data, bytes); }
 
+Digest128 hash128(const void* data, std::size_t bytes) {
+    const XXH128_hash_t hash = XXH3_128bits(data, bytes);
+    return {hash.high64, hash.low64};
+}
+
+Digest128 hash128_of(std::span<const Digest128> parts) {
+    std::vector<XXH128_canonical_t> bytes(parts.size());
+    for (std::size_t i = 0; i < parts.size(); ++i)
+        XXH128_canonicalFromHash(&bytes[i], XXH128_hash_t{parts[i].low, parts[i].high});
+    return hash128(bytes.data(), bytes.size() * sizeof(XXH128_canonical_t));
+}
+
 namespace {
 
 std::string to_hex(const unsigned char* data, std::size_t bytes) {
@@ -33,6 +45,20 @@ std::string hex64(std::uint64_t value) {
     unsigned char bytes[8];
     for (int i = 0; i < 8; ++i) bytes[i] = static_cast<unsigned char>(value >> (56 - 8 * i));
     return to_hex(bytes, sizeof bytes);
+}
+
+std::string hex128(const Digest128& value) { return hex64(value.high) + hex64(value.low); }
+
+std::optional<Digest128> parse_hex128(std::string_view text) {
+    if (text.size() != 32) return std::nullopt;
+    std::uint64_t halves[2] = {};
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const char digit = text[i];
+        const bool decimal = digit >= '0' && digit <= '9';
+        if (!decimal && (digit < 'a' || digit > 'f')) return std::nullopt;
+        halves[i / 16] = halves[i / 16] << 4 | static_cast<std::uint64_t>(decimal ? digit - '0' : digit - 'a' + 10);
+    }
+    return Digest128{halves[0], halves[1]};
 }
 
 std::string random_hex(std::size_t bytes) {

@@ -42,10 +42,6 @@ std::optional<std::int64_t> step_of(const std::string& name) {
 
 std::string checkpoint_name(std::int64_t step) { return kPrefix + padded(step, 8); }
 
-std::string shard_name(int rank, int world_size) {
-    return "shard-" + padded(rank, 5) + "-of-" + padded(world_size, 5) + ".safetensors";
-}
-
 std::vector<Candidate> list_candidates(Storage& storage, const fs::path& directory) {
     std::vector<Candidate> found;
     for (const std::string& name : storage.list(directory))

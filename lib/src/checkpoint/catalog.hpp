@@ -19,8 +19,7 @@ inline constexpr char kLatestName[] = "latest";
 inline constexpr char kUnfinishedSuffix[] = ".tmp";
 inline constexpr char kReplacedSuffix[] = ".replaced";
 
-std::string checkpoint_name(std::int64_t step);    ///< "step-00001200"
-std::string shard_name(int rank, int world_size);  ///< "shard-00000-of-00002.safetensors"
+std::string checkpoint_name(std::int64_t step);  ///< "step-00001200"
 
 /// A directory that is named like a complete checkpoint.
 struct Candidate {

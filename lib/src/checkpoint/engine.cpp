@@ -47,28 +47,6 @@ std::uint64_t hash_of(std::int64_t step, const fsdp::State& state) {
     return hash64(text.data(), text.size());
 }
 
-// One manifest of the ranks' fragments, which name the same tensors.
-Manifest merge(const std::vector<std::string>& fragments) {
-    Manifest merged;
-    for (std::size_t rank = 0; rank < fragments.size(); ++rank) {
-        Manifest fragment = Manifest::parse(fragments[rank]);
-        merged.files.push_back(std::move(fragment.files.at(0)));
-        if (rank == 0) {
-            merged.step = fragment.step;
-            merged.world_size = fragment.world_size;
-            merged.tensors = std::move(fragment.tensors);
-            continue;
-        }
-        for (std::size_t i = 0; i < merged.tensors.size(); ++i) {
-            for (auto piece : fragment.tensors.at(i).pieces) {
-                piece.file_index = rank;
-                merged.tensors[i].pieces.push_back(piece);
-            }
-        }
-    }
-    return merged;
-}
-
 // CheckpointInfo as text for the other ranks; empty for none.
 std::string encode(const std::optional<CheckpointInfo>& info) {
     if (!info) return {};
@@ -133,15 +111,18 @@ Manifest CheckpointEngine::write_and_verify(const fs::path& unfinished, std::int
     const int rank = world_.rank(), world_size = world_.size();
     std::string fragment;
     together(world_, [&] {
-        fragment =
-            write_shard(*storage_, unfinished, shard_name(rank, world_size), state, step, rank, world_size).to_text();
+        const WritePlan plan = plan_shards(state, step, rank, world_size);
+        fragment = described(plan, write_files(*storage_, unfinished, plan)).to_text();
     });
-    const auto fragments = gather_texts(world_, fragment);
+    const auto texts = gather_texts(world_, fragment);
     Manifest manifest;
     together(world_, [&] {
-        manifest = merge(fragments);
+        std::vector<Manifest> fragments;
+        for (const std::string& text : texts) fragments.push_back(Manifest::parse(text));
+        manifest = merge_fragments(std::move(fragments));
         manifest.require_complete();
-        verify_file(*storage_, unfinished, manifest.files[static_cast<std::size_t>((rank + 1) % world_size)]);
+        for (const Manifest::File& file : manifest.files)
+            if (file.rank == (rank + 1) % world_size) verify_file(*storage_, unfinished, file);
     });
     return manifest;
 }

@@ -3,7 +3,10 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace autolaunch {
 
@@ -42,6 +45,25 @@ private:
     const nlohmann::json& value_;
     std::string what_;
 };
+
+/// JSON that somebody else may have written: a name that comes twice in an object and nesting that nobody needs are
+/// refused, for readers would disagree about them. Error{corrupt} with `what` it was found in.
+inline nlohmann::json parse_strictly(std::string_view text, const std::string& what) {
+    constexpr int kMaxDepth = 16;
+    using Event = nlohmann::json::parse_event_t;
+    std::vector<std::set<std::string>> names;  // of the objects that are open
+    const auto check = [&](int depth, Event event, nlohmann::json& value) {
+        if (depth > kMaxDepth) throw Error(ErrorCode::corrupt, what + " is nested too deeply");
+        if (event == Event::object_start) names.emplace_back();
+        if (event == Event::object_end) names.pop_back();
+        if (event == Event::key && !names.back().insert(value.get<std::string>()).second)
+            throw Error(ErrorCode::corrupt, what + " has the name " + value.get<std::string>() + " twice");
+        return true;
+    };
+    nlohmann::json parsed = nlohmann::json::parse(text, check, false);
+    if (!parsed.is_object()) throw Error(ErrorCode::corrupt, what + " is not a JSON object");
+    return parsed;
+}
 
 /// Names need not be UTF-8 in memory, but must be in a file.
 inline std::string json_text(const nlohmann::json& value) {

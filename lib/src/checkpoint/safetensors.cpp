@@ -18,12 +18,16 @@ struct NamedType {
     DataType type;
     std::string_view name;
 };
-constexpr std::array<NamedType, 6> kTypes = {{{DataType::f32, "F32"},
-                                              {DataType::f64, "F64"},
-                                              {DataType::bf16, "BF16"},
-                                              {DataType::i32, "I32"},
-                                              {DataType::i64, "I64"},
-                                              {DataType::u8, "U8"}}};
+constexpr std::array<NamedType, kDataTypes> kTypes = {{{DataType::f32, "F32"},
+                                                       {DataType::f64, "F64"},
+                                                       {DataType::bf16, "BF16"},
+                                                       {DataType::f16, "F16"},
+                                                       {DataType::i64, "I64"},
+                                                       {DataType::i32, "I32"},
+                                                       {DataType::i8, "I8"},
+                                                       {DataType::u64, "U64"},
+                                                       {DataType::u32, "U32"},
+                                                       {DataType::u8, "U8"}}};
 
 [[noreturn]] void corrupt(const std::string& what) { throw Error(ErrorCode::corrupt, "safetensors: " + what); }
 
@@ -132,8 +136,7 @@ Header parse_header(std::string_view start, std::uint64_t file_bytes) {
     if (start.size() < kLengthBytes + length) corrupt("the file ends inside its header");
     const std::string_view text = start.substr(kLengthBytes, length);
     if (!text.starts_with('{')) corrupt("the header does not start with {");
-    const auto json = nlohmann::json::parse(text, nullptr, false);
-    if (!json.is_object()) corrupt("the header is not a JSON object");
+    const auto json = parse_strictly(text, "safetensors: the header");
     Header header;
     header.data_begin = kLengthBytes + length;
     for (const auto& [name, value] : json.items()) {

@@ -1,5 +1,6 @@
 #pragma once
 #include "checkpoint/storage.hpp"
+#include "checkpoint/write_plan.hpp"
 
 #include <autolaunch/checkpoint/manifest.hpp>
 #include <autolaunch/fsdp/shard_layout.hpp>
@@ -11,24 +12,9 @@
 
 namespace autolaunch {
 
-/// One run of elements for a rank's shard file.
-struct ShardPiece {
-    std::size_t tensor_index = 0;  ///< in the State
-    fsdp::StateTensor::Piece piece;
-};
-
-/// What this rank writes: its own pieces, and of the replicated tensors those it owns, wide types first so that every
-/// element is aligned. The owner of a replicated tensor is the rank that has the fewest bytes of them so far, so that
-/// all write about as much. Pure.
-std::vector<ShardPiece> pieces_to_write(const fsdp::State& state, int rank, int world_size);
-
-/// A piece's name in the shard file: the tensor's when the piece is all of it, else "<tensor>@<first element>".
-std::string piece_name(const fsdp::StateTensor& tensor, const fsdp::StateTensor::Piece& piece);
-
-/// Writes the shard `name` in `directory` and syncs it and the directory. Returns the fragment of the manifest that
-/// describes it: one file, and every tensor of the state with the pieces that this file holds.
-Manifest write_shard(Storage& storage, const std::filesystem::path& directory, const std::string& name,
-                     const fsdp::State& state, std::int64_t step, int rank, int world_size);
+/// Writes the plan's files in `directory` and syncs them and it. Returns the digests of each file's blocks.
+std::vector<std::vector<Digest128>> write_files(Storage& storage, const std::filesystem::path& directory,
+                                                const WritePlan& plan);
 
 /// Reads a shard anew and compares size and digests; Error{corrupt} says what differs.
 void verify_file(Storage& storage, const std::filesystem::path& directory, const Manifest::File& expected);

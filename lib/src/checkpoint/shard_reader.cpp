@@ -56,7 +56,7 @@ public:
         buffer.resize(Manifest::kBlockBytes);
         const auto content = std::span(buffer).first(bytes);
         const std::size_t got = file_->read_at(begin, content);
-        if (got != bytes || hash64(content.data(), bytes) != expected_.block_digests[index])
+        if (got != bytes || hash128(content.data(), bytes) != expected_.block_digests[index])
             throw Error(ErrorCode::corrupt,
                         path_.string() + " does not hold what was saved: bytes " + std::to_string(begin) + " to " +
                             std::to_string(begin + bytes) + " have another digest",

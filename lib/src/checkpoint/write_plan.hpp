@@ -33,7 +33,17 @@ struct WritePlan {
     Manifest fragment;
 };
 
-/// Pure: what rank `rank` of `world_size` writes of its state. Memory is only pointed at.
+/// Pure: what rank `rank` of `world_size` writes of its state: its own pieces of it, as boxes (run_boxes.hpp), and of
+/// the replicated tensors those it owns. The owner of a replicated tensor is the rank that has the fewest bytes of them
+/// so far, so that all write about as much. A file holds one box of a tensor, so a rank has as many files as the tensor
+/// with the most boxes; none when it has nothing. Memory is only pointed at.
 WritePlan plan_shards(const fsdp::State& state, std::int64_t step, int rank, int world_size);
+
+/// The plan's fragment with the digests that writing it gave: of each file, of each block.
+Manifest described(const WritePlan& plan, std::vector<std::vector<Digest128>> block_digests);
+
+/// One manifest of the ranks' fragments in rank order, which name the same tensors in the same order. Step, world and
+/// the like are the first one's. Throws Error{mismatch}.
+Manifest merge_fragments(std::vector<Manifest> fragments);
 
 }  // namespace autolaunch
