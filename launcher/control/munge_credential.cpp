@@ -1,8 +1,8 @@
 #include "control/munge_credential.hpp"
 
 #if AUTOLAUNCH_HAVE_MUNGE
+#include "base/shared_library.hpp"
 #include "base/unique_fd.hpp"
-#include "control/shared_library.hpp"
 
 #include <autolaunch/error.hpp>
 

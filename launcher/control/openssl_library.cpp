@@ -1,7 +1,7 @@
 #include "control/openssl_library.hpp"
 
+#include "base/shared_library.hpp"
 #include "control/rendezvous_error.hpp"
-#include "control/shared_library.hpp"
 #include "report/exit_codes.hpp"
 
 #include <string>

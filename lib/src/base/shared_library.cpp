@@ -1,10 +1,10 @@
-#include "control/shared_library.hpp"
+#include "base/shared_library.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <dlfcn.h>
 
-namespace autolaunch::launcher {
+namespace autolaunch {
 
 SharedLibrary::SharedLibrary(const std::string& soname)
     : soname_(soname), handle_(::dlopen(soname.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) {
@@ -20,4 +20,4 @@ void* SharedLibrary::address_of(const char* name) const {
     return address;
 }
 
-}  // namespace autolaunch::launcher
+}  // namespace autolaunch

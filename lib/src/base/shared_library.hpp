@@ -1,11 +1,13 @@
 #pragma once
+#include <autolaunch/export.hpp>
+
 #include <string>
 
-namespace autolaunch::launcher {
+namespace autolaunch {
 
 /// A library that is loaded only when it is needed, and then for good: what it registered to run at exit must stay.
 /// Throws Error{unsupported} with the loader's own words. Blocks: while the library is read.
-class SharedLibrary {
+class AUTOLAUNCH_API SharedLibrary {
 public:
     explicit SharedLibrary(const std::string& soname);
 
@@ -21,4 +23,4 @@ private:
     void* handle_ = nullptr;
 };
 
-}  // namespace autolaunch::launcher
+}  // namespace autolaunch
