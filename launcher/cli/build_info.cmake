@@ -9,6 +9,8 @@ set(_version_MPI "${MPI_C_VERSION}")
 set(_version_PMIX "${PMIX_VERSION}")
 set(_version_IBVERBS "${IBVERBS_VERSION}")
 set(_version_MUNGE "${MUNGE_VERSION}")
+set(_version_CRYPTO "${OPENSSL_VERSION}")
+set(_version_CURL "${CURL_VERSION}")
 set(_version_TORCH "${Torch_VERSION}")
 
 set(AUTOLAUNCH_OPTION_LINES "")
