@@ -10,6 +10,7 @@ build_packages=(
     g++ cmake ninja-build pkg-config git ca-certificates
     libcli11-dev libyaml-cpp-dev libfmt-dev nlohmann-json3-dev libasio-dev libxxhash-dev libhwloc-dev libexpat1-dev
     libssl-dev libcurl4-openssl-dev libmunge-dev libibverbs-dev libopenmpi-dev openmpi-bin libpmix-dev
+    liburing-dev
 )
 test_packages=(
     doctest-dev mpich libmpich-dev python3-torch python3-jsonschema procps util-linux

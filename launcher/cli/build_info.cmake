@@ -11,6 +11,7 @@ set(_version_IBVERBS "${IBVERBS_VERSION}")
 set(_version_MUNGE "${MUNGE_VERSION}")
 set(_version_CRYPTO "${OPENSSL_VERSION}")
 set(_version_CURL "${CURL_VERSION}")
+set(_version_URING "${URING_VERSION}")
 set(_version_TORCH "${Torch_VERSION}")
 
 set(AUTOLAUNCH_OPTION_LINES "")

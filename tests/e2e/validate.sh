@@ -53,7 +53,7 @@ expect 0 'placement' "$AUTOLAUNCH" plan --nnodes 1:4 true
 expect 0 'Examples:' "$AUTOLAUNCH" --help
 expect 0 'Usage: autolaunch validate' "$AUTOLAUNCH" validate --help
 expect 0 'autolaunch 0.' "$AUTOLAUNCH" --version
-for option in CUDA NCCL MPI PMIX IBVERBS MUNGE TORCH; do expect 0 "$option" "$AUTOLAUNCH" --version; done
+for option in CUDA NCCL MPI PMIX IBVERBS MUNGE URING TORCH; do expect 0 "$option" "$AUTOLAUNCH" --version; done
 expect 0 '/bin/true' "$AUTOLAUNCH" plan -c good.yaml
 expect 0 '"ranks"' "$AUTOLAUNCH" plan --json -c good.yaml
 expect 0 'json-schema.org' "$AUTOLAUNCH" schema

@@ -37,8 +37,17 @@ public:
         if (storage_.begin_operation()) storage_.fail_now("sync");
         node_->durable_content = node_->content;
     }
+    void reserve(std::uint64_t bytes) override {
+        resize(std::max<std::size_t>(node_->content.size(), bytes), "reserve");
+    }
+    void truncate(std::uint64_t bytes) override { resize(bytes, "truncate"); }
 
 private:
+    void resize(std::size_t bytes, const std::string& what) {
+        if (storage_.begin_operation()) storage_.fail_now(what);
+        node_->content.resize(bytes);
+    }
+
     CrashingStorage& storage_;
     std::shared_ptr<CrashingStorage::Node> node_;
 };

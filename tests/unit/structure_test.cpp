@@ -79,6 +79,7 @@ const std::multimap<std::string, std::string> kOnlyIncluder = {
     {"curl/", "lib/checkpoint"},
     {"munge.h", "launcher/control"},
     {"expat.h", "launcher/topology"},
+    {"liburing.h", "lib/checkpoint"},
 };
 
 std::vector<fs::path> sources_under(const fs::path& folder, const std::set<std::string>& extensions) {

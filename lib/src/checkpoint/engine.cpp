@@ -3,6 +3,7 @@
 #include "base/hash.hpp"
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/catalog.hpp"
+#include "checkpoint/file_writer.hpp"
 #include "checkpoint/json.hpp"
 #include "checkpoint/shard_file.hpp"
 

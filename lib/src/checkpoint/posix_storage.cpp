@@ -1,10 +1,9 @@
 #include "base/file_io.hpp"
+#include "checkpoint/posix_file.hpp"
 #include "checkpoint/storage.hpp"
 
 #include <autolaunch/error.hpp>
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,62 +15,20 @@ namespace fs = std::filesystem;
 
 namespace {
 
-class PosixFile final : public StorageFile {
-public:
-    PosixFile(UniqueFd fd, fs::path path) : fd_(std::move(fd)), path_(std::move(path)) {}
-
-    void write_at(std::uint64_t offset, std::span<const std::byte> bytes) override {
-        while (!bytes.empty()) {
-            const ssize_t written = ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
-            if (written < 0 && errno == EINTR) continue;
-            if (written < 0) throw SystemError(errno, "write " + path_.string());
-            bytes = bytes.subspan(static_cast<std::size_t>(written));
-            offset += static_cast<std::uint64_t>(written);
-        }
-    }
-
-    std::size_t read_at(std::uint64_t offset, std::span<std::byte> bytes) override {
-        std::size_t done = 0;
-        while (done < bytes.size()) {
-            const ssize_t got =
-                ::pread(fd_.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
-            if (got < 0 && errno == EINTR) continue;
-            if (got < 0) throw SystemError(errno, "read " + path_.string());
-            if (got == 0) break;
-            done += static_cast<std::size_t>(got);
-        }
-        return done;
-    }
-
-    std::uint64_t size() override {
-        struct stat status = {};
-        if (::fstat(fd_.get(), &status) != 0) throw SystemError(errno, "stat " + path_.string());
-        if (!S_ISREG(status.st_mode)) throw Error(ErrorCode::corrupt, path_.string() + " is not a regular file");
-        return static_cast<std::uint64_t>(status.st_size);
-    }
-
-    void sync() override {
-        if (::fdatasync(fd_.get()) != 0) throw SystemError(errno, "fdatasync " + path_.string());
-    }
-
-private:
-    UniqueFd fd_;
-    fs::path path_;
-};
-
 void check(const std::error_code& error, const std::string& doing) {
     if (error) throw SystemError(error.value(), doing);
 }
 
 class PosixStorage final : public Storage {
 public:
-    std::unique_ptr<StorageFile> create(const fs::path& path) override {
-        return std::make_unique<PosixFile>(open_file(path, O_WRONLY | O_CREAT | O_TRUNC), path);
+    explicit PosixStorage(const LargeFileOptions& options) : options_(options) {}
+
+    std::unique_ptr<StorageFile> create(const fs::path& path) override { return PosixFile::create(path, kSmall); }
+    std::unique_ptr<StorageFile> open(const fs::path& path) override { return PosixFile::open(path, kSmall); }
+    std::unique_ptr<StorageFile> create_large(const fs::path& path) override {
+        return PosixFile::create(path, options_);
     }
-    std::unique_ptr<StorageFile> open(const fs::path& path) override {
-        // Not blocking: a FIFO in the place of a file must not hang the reader; size() then refuses it.
-        return std::make_unique<PosixFile>(open_file(path, O_RDONLY | O_NONBLOCK), path);
-    }
+    std::unique_ptr<StorageFile> open_large(const fs::path& path) override { return PosixFile::open(path, options_); }
 
     void create_directories(const fs::path& path) override {
         std::error_code error;
@@ -114,11 +71,33 @@ public:
             throw SystemError(errno, "create link " + temporary.string());
         rename(temporary, path);
     }
+
+private:
+    static constexpr LargeFileOptions kSmall{.direct = false, .uring = false};
+    LargeFileOptions options_;
 };
 
 }  // namespace
 
-std::unique_ptr<Storage> make_posix_storage() { return std::make_unique<PosixStorage>(); }
+void StorageFile::start_write(std::uint64_t offset, std::span<const std::byte> bytes, std::size_t tag) {
+    write_at(offset, bytes);
+    finished_.push_back({tag, bytes.size()});
+}
+
+void StorageFile::start_read(std::uint64_t offset, std::span<std::byte> bytes, std::size_t tag) {
+    const std::size_t got = read_at(offset, bytes);
+    finished_.push_back({tag, got});
+}
+
+StorageFile::Finished StorageFile::finish_one() {
+    const Finished first = finished_.at(0);
+    finished_.pop_front();
+    return first;
+}
+
+std::unique_ptr<Storage> make_posix_storage(const LargeFileOptions& options) {
+    return std::make_unique<PosixStorage>(options);
+}
 
 std::string read_whole(Storage& storage, const fs::path& path, std::uint64_t limit_bytes) {
     const auto file = storage.open(path);

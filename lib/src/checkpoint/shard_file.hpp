@@ -12,10 +12,6 @@
 
 namespace autolaunch {
 
-/// Writes the plan's files in `directory` and syncs them and it. Returns the digests of each file's blocks.
-std::vector<std::vector<Digest128>> write_files(Storage& storage, const std::filesystem::path& directory,
-                                                const WritePlan& plan);
-
 /// Reads a shard anew and compares size and digests; Error{corrupt} says what differs.
 void verify_file(Storage& storage, const std::filesystem::path& directory, const Manifest::File& expected);
 

@@ -1,5 +1,5 @@
-#include "base/hash.hpp"
 #include "base/text.hpp"
+#include "checkpoint/block_reader.hpp"
 #include "checkpoint/shard_file.hpp"
 
 #include <autolaunch/error.hpp>
@@ -39,37 +39,6 @@ const Manifest::Tensor& require_tensor(const TensorsByName& tensors, const fsdp:
     return *stored;
 }
 
-// Reads blocks of one file, each verified against the manifest.
-class BlockReader {
-public:
-    BlockReader(Storage& storage, const std::filesystem::path& directory, const Manifest::File& expected)
-        : file_(storage.open(directory / expected.name)), path_(directory / expected.name), expected_(expected) {
-        const std::uint64_t bytes = file_->size();
-        if (bytes != expected.bytes)
-            throw Error(ErrorCode::corrupt, path_.string() + " has " + std::to_string(bytes) + " bytes, not " +
-                                                std::to_string(expected.bytes));
-    }
-
-    std::span<const std::byte> block(std::size_t index, std::vector<std::byte>& buffer) {
-        const std::uint64_t begin = index * Manifest::kBlockBytes;
-        const auto bytes = static_cast<std::size_t>(std::min(Manifest::kBlockBytes, expected_.bytes - begin));
-        buffer.resize(Manifest::kBlockBytes);
-        const auto content = std::span(buffer).first(bytes);
-        const std::size_t got = file_->read_at(begin, content);
-        if (got != bytes || hash128(content.data(), bytes) != expected_.block_digests[index])
-            throw Error(ErrorCode::corrupt,
-                        path_.string() + " does not hold what was saved: bytes " + std::to_string(begin) + " to " +
-                            std::to_string(begin + bytes) + " have another digest",
-                        "the file was damaged after it was saved; load an older checkpoint");
-        return content;
-    }
-
-private:
-    std::unique_ptr<StorageFile> file_;
-    std::filesystem::path path_;
-    const Manifest::File& expected_;
-};
-
 // The part of an operation that lies in a block.
 void copy_part(const ReadOperation& operation, std::uint64_t block_begin, std::span<const std::byte> block) {
     const std::uint64_t begin = std::max(operation.file_offset, block_begin);
@@ -78,31 +47,34 @@ void copy_part(const ReadOperation& operation, std::uint64_t block_begin, std::s
         std::memcpy(operation.to + (begin - operation.file_offset), block.data() + (begin - block_begin), end - begin);
 }
 
-// `operations` are of one file, by offset.
-void read_file_parts(BlockReader& reader, std::span<const ReadOperation> operations, std::vector<std::byte>& buffer) {
-    std::size_t next_block = 0;    // blocks before it are done
-    std::size_t first_active = 0;  // operations before it end before next_block
+// The blocks that the operations touch, each once. `operations` are of one file, by offset.
+std::vector<std::size_t> blocks_of(std::span<const ReadOperation> operations) {
+    std::vector<std::size_t> blocks;
     for (const ReadOperation& operation : operations) {
-        const std::uint64_t last = (operation.file_offset + operation.bytes - 1) / Manifest::kBlockBytes;
-        next_block = std::max<std::size_t>(next_block, operation.file_offset / Manifest::kBlockBytes);
-        for (; next_block <= last; ++next_block) {
-            const std::uint64_t begin = next_block * Manifest::kBlockBytes;
-            const auto block = reader.block(next_block, buffer);
-            while (operations[first_active].file_offset + operations[first_active].bytes <= begin) ++first_active;
-            for (std::size_t i = first_active; i < operations.size(); ++i) {
-                if (operations[i].file_offset >= begin + block.size()) break;
-                copy_part(operations[i], begin, block);
-            }
-        }
+        std::size_t block = operation.file_offset / Manifest::kBlockBytes;
+        if (!blocks.empty()) block = std::max(block, blocks.back() + 1);
+        for (; block * Manifest::kBlockBytes < operation.file_offset + operation.bytes; ++block)
+            blocks.push_back(block);
     }
+    return blocks;
+}
+
+void read_file_parts(BlockReader& reader, std::span<const ReadOperation> operations) {
+    std::size_t first_active = 0;  // operations before it end before the block
+    reader.read(blocks_of(operations), [&](std::size_t index, std::span<const std::byte> block) {
+        const std::uint64_t begin = index * Manifest::kBlockBytes;
+        while (operations[first_active].file_offset + operations[first_active].bytes <= begin) ++first_active;
+        for (std::size_t i = first_active; i < operations.size(); ++i) {
+            if (operations[i].file_offset >= begin + block.size()) break;
+            copy_part(operations[i], begin, block);
+        }
+    });
 }
 
 }  // namespace
 
 void verify_file(Storage& storage, const std::filesystem::path& directory, const Manifest::File& expected) {
-    BlockReader reader(storage, directory, expected);
-    std::vector<std::byte> buffer;
-    for (std::size_t index = 0; index < expected.block_digests.size(); ++index) reader.block(index, buffer);
+    BlockReader(storage, directory, expected).read_all([](std::size_t, std::span<const std::byte>) {});
 }
 
 std::vector<ReadOperation> plan_reads(const Manifest& manifest, const fsdp::State& state) {
@@ -133,13 +105,12 @@ std::vector<ReadOperation> plan_reads(const Manifest& manifest, const fsdp::Stat
 
 void read_shards(Storage& storage, const std::filesystem::path& directory, const Manifest& manifest,
                  std::span<const ReadOperation> operations) {
-    std::vector<std::byte> buffer;
     while (!operations.empty()) {
         const std::size_t file_index = operations.front().file_index;
         std::size_t count = 0;
         while (count < operations.size() && operations[count].file_index == file_index) ++count;
         BlockReader reader(storage, directory, manifest.files[file_index]);
-        read_file_parts(reader, operations.first(count), buffer);
+        read_file_parts(reader, operations.first(count));
         operations = operations.subspan(count);
     }
 }

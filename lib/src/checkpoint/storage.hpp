@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -10,6 +11,11 @@
 #include <vector>
 
 namespace autolaunch {
+
+/// Transfers of a file that may be under way at once.
+inline constexpr unsigned kBlockDepth = 8;
+/// Memory, offsets and lengths of transfers that are started are multiples of this.
+inline constexpr std::uint64_t kBlockAlignment = 4096;
 
 /// An open file. Threads: one. Blocks: every call, as long as the storage does.
 class StorageFile {
@@ -22,6 +28,25 @@ public:
     virtual std::uint64_t size() = 0;
     /// Returns when what was written survives a crash. The file's name need not: see Storage::sync_directory.
     virtual void sync() = 0;
+
+    /// Makes room for so many bytes, which the file then has; what they are is not said. A full disk shows here.
+    virtual void reserve(std::uint64_t bytes) = 0;
+    virtual void truncate(std::uint64_t bytes) = 0;
+
+    struct Finished {
+        std::size_t tag = 0;
+        std::size_t bytes = 0;  ///< moved; fewer than asked for only at the end of the file
+    };
+    /// Start a transfer, which may go on after the call: the memory must stay until finish_one() has given the tag
+    /// back, or the file is closed. At most kBlockDepth are under way, each with a tag of its own below kBlockDepth.
+    /// Here they are done at once.
+    virtual void start_write(std::uint64_t offset, std::span<const std::byte> bytes, std::size_t tag);
+    virtual void start_read(std::uint64_t offset, std::span<std::byte> bytes, std::size_t tag);
+    /// Waits for one that was started. Throws what it failed with.
+    virtual Finished finish_one();
+
+private:
+    std::deque<Finished> finished_;
 };
 
 /// Where checkpoints are kept, with the promises that the commit protocol needs: a rename is atomic, and what was
@@ -34,6 +59,9 @@ public:
     virtual std::unique_ptr<StorageFile> create(const std::filesystem::path& path) = 0;
     /// For reading, from the storage anew (on NFS an open sees what others closed).
     virtual std::unique_ptr<StorageFile> open(const std::filesystem::path& path) = 0;
+    /// The same for large files that are moved by start_write() and start_read().
+    virtual std::unique_ptr<StorageFile> create_large(const std::filesystem::path& path) { return create(path); }
+    virtual std::unique_ptr<StorageFile> open_large(const std::filesystem::path& path) { return open(path); }
     /// With its parents, durably. Nothing happens when it exists.
     virtual void create_directories(const std::filesystem::path& path) = 0;
     /// Names in a directory, sorted; empty when there is no such directory.
@@ -48,8 +76,14 @@ public:
     virtual void replace_link(const std::filesystem::path& path, const std::string& target) = 0;
 };
 
+/// How large files of this machine are moved. The defaults are the fast ones; tests turn parts off.
+struct LargeFileOptions {
+    bool direct = true;  ///< past the page cache (O_DIRECT), where the file system takes it
+    bool uring = true;   ///< by io_uring, where the kernel has it; else by threads
+};
+
 /// Files and directories of this machine's file systems.
-std::unique_ptr<Storage> make_posix_storage();
+std::unique_ptr<Storage> make_posix_storage(const LargeFileOptions& options = {});
 
 /// The whole content of a file of at most `limit_bytes`; Error{corrupt} when it is longer.
 std::string read_whole(Storage& storage, const std::filesystem::path& path, std::uint64_t limit_bytes);

@@ -1,0 +1,222 @@
+// Files that are moved in large blocks: every way to do it gives the same bytes and digests, and failures are told.
+#include "base/file_io.hpp"
+#include "base/hash.hpp"
+#include "checkpoint/aligned_memory.hpp"
+#include "checkpoint/block_reader.hpp"
+#include "checkpoint/file_writer.hpp"
+#include "checkpoint/io_queue.hpp"
+#include "fsdp_ranks.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <vector>
+
+using namespace autolaunch;
+using fsdp::testing::TemporaryDirectory;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
+
+std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
+    std::vector<std::byte> content(bytes);
+    std::uint64_t state = seed * 2654435761ULL + 1;
+    for (std::byte& byte : content) byte = static_cast<std::byte>((state = state * 6364136223846793005ULL + 1) >> 56);
+    return content;
+}
+
+// A file of a header and segments of odd lengths.
+struct Sample {
+    explicit Sample(std::string name, std::vector<std::size_t> lengths) {
+        planned.name = std::move(name);
+        planned.header = std::string(4096, 'h');
+        planned.bytes = planned.header.size();
+        for (std::size_t i = 0; i < lengths.size(); ++i) {
+            parts.push_back(pattern(lengths[i], static_cast<unsigned>(i)));
+            planned.segments.push_back({parts.back().data(), lengths[i], planned.bytes});
+            planned.bytes += lengths[i];
+        }
+    }
+    std::string content() const {
+        std::string text = planned.header;
+        for (const auto& part : parts) text.append(reinterpret_cast<const char*>(part.data()), part.size());
+        return text;
+    }
+    std::vector<std::vector<std::byte>> parts;
+    PlannedFile planned;
+};
+
+Manifest::File described(const PlannedFile& planned, const BlockDigests& digests) {
+    Manifest::File file;
+    file.name = planned.name;
+    file.bytes = planned.bytes;
+    file.block_digests = digests;
+    return file;
+}
+
+const std::vector<LargeFileOptions> kWays = {{true, true}, {true, false}, {false, true}, {false, false}};
+
+// As a container that forbids io_uring does.
+void refuse_io_uring() {
+    const sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog program = {4, const_cast<sock_filter*>(filter)};
+    REQUIRE(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    REQUIRE(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("files of every length are the same bytes whichever way they are written and read") {
+    const TemporaryDirectory temporary;
+    const auto storage_of_check = make_posix_storage();
+    for (const LargeFileOptions& way : kWays) {
+        CAPTURE(way.direct);
+        CAPTURE(way.uring);
+        const auto storage = make_posix_storage(way);
+        const std::vector<std::vector<std::size_t>> shapes = {{},
+                                                              {1},
+                                                              {4096},
+                                                              {kBlock - 4096},
+                                                              {kBlock - 4095},
+                                                              {3, 5, 9'000'001, 2, 14'000'000},
+                                                              {kChunkBytes * 11 + 7}};
+        WritePlan plan;
+        std::vector<Sample> samples;
+        for (std::size_t i = 0; i < shapes.size(); ++i)
+            samples.emplace_back("f" + std::to_string(i) + (way.direct ? "d" : "b") + (way.uring ? "u" : "t"),
+                                 shapes[i]);
+        for (const Sample& sample : samples) plan.files.push_back(sample.planned);
+        const auto digests = write_files(*storage, temporary.path(), plan);
+        REQUIRE(digests.size() == samples.size());
+        for (std::size_t i = 0; i < samples.size(); ++i) {
+            CAPTURE(i);
+            const std::string content = samples[i].content();
+            CHECK(read_file(temporary.path() / samples[i].planned.name) == content);
+            const Manifest::File file = described(samples[i].planned, digests[i]);
+            std::string seen;
+            BlockReader(*storage, temporary.path(), file).read_all([&](std::size_t index, auto block) {
+                CHECK(index == seen.size() / kBlock);
+                seen.append(reinterpret_cast<const char*>(block.data()), block.size());
+            });
+            CHECK(seen == content);
+        }
+    }
+}
+
+TEST_CASE("some blocks are read in order and nothing else is looked at") {
+    const TemporaryDirectory temporary;
+    Sample sample("a", {kBlock * 20 + 77});
+    WritePlan plan;
+    plan.files = {sample.planned};
+    const auto storage = make_posix_storage();
+    auto file = described(sample.planned, write_files(*storage, temporary.path(), plan).at(0));
+    // Block 4 is damaged on the disk.
+    const UniqueFd fd = open_file(temporary.path() / "a", O_WRONLY);
+    REQUIRE(::pwrite(fd.get(), "xxxx", 4, 4 * kBlock + 9) == 4);
+    REQUIRE(::fsync(fd.get()) == 0);
+    const std::vector<std::size_t> wanted = {0, 3, 5, 6, 7, 8, 11, 12, 13, 14, 15, 19, 20};
+    std::vector<std::size_t> seen;
+    BlockReader reader(*storage, temporary.path(), file);
+    const std::string content = sample.content();
+    reader.read(wanted, [&](std::size_t index, auto block) {
+        seen.push_back(index);
+        CHECK(std::memcmp(block.data(), content.data() + index * kBlock, block.size()) == 0);
+    });
+    CHECK(seen == wanted);
+    const std::vector<std::size_t> damaged = {3, 4, 5};
+    try {
+        BlockReader(*storage, temporary.path(), file).read(damaged, [](std::size_t index, auto) { CHECK(index == 3); });
+        FAIL("the damage was not seen");
+    } catch (const Error& error) {
+        CHECK(error.code() == ErrorCode::corrupt);
+        CHECK(std::string(error.what()).find("/a does not hold what was saved: bytes 16777216 to 20971520") !=
+              std::string::npos);
+    }
+    // A file that is cut is refused before a byte is read.
+    fs::resize_file(temporary.path() / "a", 5000);
+    CHECK_THROWS_WITH_AS(BlockReader(*storage, temporary.path(), file), doctest::Contains("has 5000 bytes, not"),
+                         Error);
+}
+
+TEST_CASE("where io_uring is refused, threads do the same") {
+    const TemporaryDirectory temporary;
+    const pid_t child = ::fork();
+    if (child == 0) {
+        refuse_io_uring();
+        int problem = make_uring_queue(4) ? 1 : 0;
+        Sample sample("a", {30'000'000});
+        WritePlan plan;
+        plan.files = {sample.planned};
+        write_files(*make_posix_storage(), temporary.path(), plan);
+        if (read_file(temporary.path() / "a") != sample.content()) problem = 2;
+        ::_exit(problem);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+}
+
+TEST_CASE("io_uring is used where the kernel has it") {
+    const auto queue = make_uring_queue(4);
+    if (!queue) {
+        MESSAGE("skipped: this kernel or build has no io_uring");
+        return;
+    }
+    CHECK(queue->kind() == "io_uring");
+    int ends[2];
+    REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+    const UniqueFd reader(ends[0]), writer(ends[1]);
+    std::byte byte{};
+    queue->start({reader.get(), false, 0, &byte, 1, 7});
+    REQUIRE(::write(writer.get(), "x", 1) == 1);
+    const IoResult result = queue->wait();
+    CHECK(result.tag == 7);
+    CHECK(result.moved == 1);
+    CHECK(byte == static_cast<std::byte>('x'));
+}
+
+TEST_CASE("a write that the file system refuses is told with path and reason") {
+    const TemporaryDirectory temporary;
+    for (const LargeFileOptions& way : kWays) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+            // No file may grow beyond 10 MB.
+            const rlimit limit = {10'000'000, 10'000'000};
+            ::setrlimit(RLIMIT_FSIZE, &limit);
+            ::signal(SIGXFSZ, SIG_IGN);
+            Sample sample("too_long", {30'000'000});
+            WritePlan plan;
+            plan.files = {sample.planned};
+            try {
+                write_files(*make_posix_storage(way), temporary.path(), plan);
+            } catch (const SystemError& error) {
+                const bool told = std::string(error.what()).find("too_long") != std::string::npos;
+                ::_exit(error.error_number() == EFBIG && told ? 0 : 2);
+            }
+            ::_exit(1);
+        }
+        int status = 0;
+        REQUIRE(::waitpid(child, &status, 0) == child);
+        CHECK(status == 0);
+    }
+}
