@@ -1,0 +1,165 @@
+#include "step_contestant.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <thread>
+#include <utility>
+
+namespace autolaunch::bench {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+fsdp::AdamWOptions optimizer_options(const StepWork& work) {
+    fsdp::AdamWOptions options;
+    options.lr = work.lr;
+    options.beta1 = 0.9;
+    options.beta2 = 0.95;
+    options.weight_decay = 0.1;
+    options.threads = work.threads;
+    return options;
+}
+
+fsdp::ShardedModel& with_units(fsdp::ShardedModel& model, const StepWork& work) {
+    gpt::add_units(model, gpt::unit_shapes(work.model));
+    return model;
+}
+
+}  // namespace
+
+/// Notes how long a unit is used for.
+class StepContestant::Timed : public gpt::ParameterSource<float> {
+public:
+    Timed(gpt::ShardedParameters<float>& inner, std::vector<UnitTimes>& times) : inner_(inner), times_(times) {}
+    void forward(std::size_t unit, const Forward& use) override {
+        inner_.forward(unit, [&](const auto& parameters) {
+            const auto begin = Clock::now();
+            use(parameters);
+            keep_least(times_[unit].forward, seconds_since(begin));
+        });
+    }
+    void backward(std::size_t unit, const Backward& use) override {
+        inner_.backward(unit, [&](const auto& parameters, const auto& gradients) {
+            const auto begin = Clock::now();
+            use(parameters, gradients);
+            keep_least(times_[unit].backward, seconds_since(begin));
+        });
+    }
+    void backward_part(std::size_t unit, const Backward& use) override { inner_.backward_part(unit, use); }
+
+private:
+    static void keep_least(double& least, double seconds) { least = least > 0 ? std::min(least, seconds) : seconds; }
+    gpt::ShardedParameters<float>& inner_;
+    std::vector<UnitTimes>& times_;
+};
+
+StepContestant::StepContestant(Communicator& world, const fsdp::ShardedModelOptions& options, const StepWork& work,
+                               gpt::ThreadPool& pool)
+    : work_(work),
+      world_(world),
+      metered_(metered(world, meter_)),
+      model_(metered_, options),
+      math_(pool),
+      parameters_(model_, gpt::unit_shapes(work.model), math_),
+      trained_(work.model, math_),
+      optimizer_(with_units(model_, work), optimizer_options(work)),
+      times_(gpt::unit_shapes(work.model).size()) {
+    model_.initialize(
+        [&](const std::string& name, std::span<const std::int64_t>, std::int64_t first, std::span<float> values) {
+            gpt::initial_values(work.model, work.seed, name, first, values);
+        });
+}
+
+std::size_t StepContestant::bytes_of_state(const fsdp::State& state) {
+    std::size_t bytes = 0;
+    for (const auto& tensor : state)
+        for (const auto& piece : tensor.pieces) bytes += static_cast<std::size_t>(piece.count) * size_of(tensor.type);
+    return bytes;
+}
+
+gpt::Batch StepContestant::next_batch() {
+    const std::int64_t length = work_.model.context;
+    const auto windows = static_cast<std::int64_t>(work_.tokens.size()) / (length + 1);
+    gpt::Batch batch;
+    batch.shape = {work_.sequences, length};
+    for (std::int64_t i = 0; i < work_.sequences; ++i) {
+        const std::int64_t sequence = (steps_ * world_.size() + world_.rank()) * work_.sequences + i;
+        const std::uint8_t* window = work_.tokens.data() + sequence % windows * (length + 1);
+        batch.tokens.insert(batch.tokens.end(), window, window + length);
+        batch.targets.insert(batch.targets.end(), window + 1, window + 1 + length);
+    }
+    ++steps_;
+    return batch;
+}
+
+double StepContestant::compute() {
+    const auto batch = next_batch();
+    const auto rows = static_cast<double>(batch.shape.rows());
+    Timed timed_parameters(parameters_, times_);
+    const double loss = trained_.loss_and_gradients(timed_parameters, batch.shape, batch.tokens, batch.targets,
+                                                    static_cast<float>(1 / rows));
+    return loss / rows;
+}
+
+void StepContestant::update() {
+    fsdp::StepOptions options;
+    if (work_.max_grad_norm > 0) options.max_grad_norm = work_.max_grad_norm;
+    optimizer_.step(options);
+}
+
+template <class Body>
+double StepContestant::timed(Body body) {
+    world_.barrier();
+    const auto begin = Clock::now();
+    body();
+    return world_.all_reduce_value(seconds_since(begin), ReduceOp::max);
+}
+
+StepContestant::Step StepContestant::train() {
+    Step step;
+    meter_->reset();
+    meter_->record(true);
+    step.seconds = timed([&] {
+        const double loss = compute();
+        update();
+        step.loss = metered_.all_reduce_value(loss) / world_.size();
+    });
+    meter_->record(false);
+    within_ = meter_->totals();
+    return step;
+}
+
+StepContestant::Step StepContestant::train_silently() {
+    Step step;
+    meter_->silence(true);
+    step.seconds = timed([&] {
+        step.loss = compute();
+        update();
+    });
+    meter_->silence(false);
+    return step;
+}
+
+double StepContestant::idle(bool silently) {
+    meter_->silence(silently);
+    const auto rest = [](double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); };
+    const std::size_t units = times_.size();
+    const double seconds = timed([&] {
+        for (std::size_t unit = 0; unit + 1 < units; ++unit)
+            parameters_.forward(unit, [&](const auto&) { rest(times_[unit].forward); });
+        for (std::size_t unit = units; unit-- > 0;)
+            parameters_.backward(unit, [&](const auto&, const auto&) { rest(times_[unit].backward); });
+        update();
+        metered_.all_reduce_value(0.0);
+    });
+    meter_->silence(false);
+    return seconds;
+}
+
+CallMeter::Totals StepContestant::communication_alone() { return meter_->replay(world_); }
+
+}  // namespace autolaunch::bench

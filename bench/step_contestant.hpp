@@ -1,0 +1,83 @@
+#pragma once
+#include "metered_backend.hpp"
+
+#include <gpt/cpu_math.hpp>
+#include <gpt/model.hpp>
+#include <gpt/sharded_parameters.hpp>
+#include <gpt/text_data.hpp>
+#include <gpt/thread_pool.hpp>
+
+#include <autolaunch/autolaunch.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace autolaunch::bench {
+
+/// What all contestants share: the model, its data and how it is trained.
+struct StepWork {
+    gpt::ModelConfig model;
+    std::int64_t sequences = 1;  ///< of each rank
+    int threads = 1;
+    std::uint64_t seed = 1;
+    double lr = 1e-3;
+    double max_grad_norm = 1.0;
+    std::vector<std::uint8_t> tokens;  ///< windows of context + 1 bytes; a step takes a run of them, rank after rank
+};
+
+/// A ShardedModel in training, whose steps can be taken in four ways. Owner: the bench. Threads: one. Collective.
+class StepContestant {
+public:
+    StepContestant(Communicator& world, const fsdp::ShardedModelOptions& options, const StepWork& work,
+                   gpt::ThreadPool& pool);
+
+    struct Step {
+        double seconds = 0;  ///< the slowest rank's
+        double loss = 0;     ///< average over the global batch
+    };
+    /// A step as a trainer takes it: forward, backward, optimizer, the loss over all ranks.
+    Step train();
+    /// The same without any communication. Losses and gradients are this rank's own.
+    Step train_silently();
+    /// The same schedule, where each unit's compute leaves the CPUs alone for as long as it takes in train_silently(),
+    /// as an accelerator's would.
+    double idle(bool silently);
+
+    /// The collectives of the last train(), alone.
+    CallMeter::Totals communication_alone();
+    /// Of the last train(): time within collectives, on whatever thread.
+    CallMeter::Totals communication_within() const { return within_; }
+
+    fsdp::ModelMemory memory() const { return model_.memory(); }
+    std::size_t optimizer_bytes() { return bytes_of_state(optimizer_.state()); }
+
+private:
+    class Timed;
+    class Idle;
+    struct UnitTimes {
+        double forward = 0, backward = 0;  ///< seconds, the least seen
+    };
+    static std::size_t bytes_of_state(const fsdp::State& state);
+    gpt::Batch next_batch();
+    double compute();
+    void update();
+    template <class Body>
+    double timed(Body body);
+
+    const StepWork& work_;
+    Communicator& world_;
+    std::shared_ptr<CallMeter> meter_ = std::make_shared<CallMeter>();
+    Communicator metered_;
+    fsdp::ShardedModel model_;
+    gpt::CpuMath<float> math_;
+    gpt::ShardedParameters<float> parameters_;
+    gpt::Model<float> trained_;
+    fsdp::AdamW optimizer_;
+    std::vector<UnitTimes> times_;
+    CallMeter::Totals within_;
+    std::int64_t steps_ = 0;
+};
+
+}  // namespace autolaunch::bench
