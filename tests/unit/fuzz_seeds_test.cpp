@@ -2,6 +2,8 @@
 
 #include "../fuzz/capture_check.hpp"
 #include "../fuzz/flight_memory_check.hpp"
+#include "../fuzz/manifest_check.hpp"
+#include "../fuzz/safetensors_check.hpp"
 #include "../fuzz/session_line_check.hpp"
 #include "../fuzz/store_relay_check.hpp"
 #include "../fuzz/store_request_check.hpp"
@@ -47,6 +49,20 @@ TEST_CASE("a flight recorder's memory is a picture or refused, with any bit flip
               recorders += launcher::check_flight_bytes(bytes) ? 1 : 0;
           }) >= 3);
     CHECK(recorders > 8 * 64);  // most flips are elsewhere than in what tells a recorder
+}
+
+TEST_CASE("a checkpoint's manifest is whole or refused, with any bit flipped") {
+    std::size_t complete = 0;
+    CHECK(check_seeds("manifest", [&](const std::string& bytes) { complete += check_manifest_bytes(bytes) ? 1 : 0; }) >=
+          5);
+    CHECK(complete > 32 * 8);  // the digest's own bits, at least
+}
+
+TEST_CASE("a safetensors file is valid or refused, with any bit flipped") {
+    std::size_t valid = 0;
+    CHECK(check_seeds("safetensors",
+                      [&](const std::string& bytes) { valid += check_safetensors_bytes(bytes) ? 1 : 0; }) >= 7);
+    CHECK(valid > 8 * 22);  // the data's bits, at least
 }
 
 TEST_CASE("a session's lines are messages or refused, with any bit flipped") {

@@ -105,10 +105,13 @@ TEST_CASE("a wrong manifest with a right digest is refused with the field that i
               .find("manifest.step is not a whole number") == 0);
     CHECK(parse_error(forged("[4,5]", "[4294967296,4294967296]")) == "tensor h.0.w has an impossible shape");
     CHECK(parse_error(forged("[4,5]", "[9223372036854775807,5]")) == "tensor h.0.w has an impossible shape");
-    CHECK(parse_error(forged("[4,5]", "[0,5]")) == "tensor h.0.w has an impossible shape");
-    CHECK(parse_error(forged("[1,4096,10,10]", "[1,9223372036854775807,10,10]")) ==
+    CHECK(parse_error(forged("[4,5]", "[0,5]")) == "manifest.tensors[0].pieces[0] is not inside its tensor");
+    CHECK(parse_error(forged("[4,5]", "[-4,5]")).find("manifest.tensors[0].shape[0] is not a whole number") == 0);
+    CHECK(parse_error(forged("[1,4096,10,10]", "[1,4094,10,10]")) ==
+          "manifest.tensors[0].pieces[0] does not start on a multiple of its element's size");
+    CHECK(parse_error(forged("[1,4096,10,10]", "[1,9223372036854775804,10,10]")) ==
           "manifest.tensors[0].pieces[0] is not inside its file");
-    CHECK(parse_error(forged("[0,5000,0,1]", "[0,4100,0,1]")) ==
+    CHECK(parse_error(forged("[0,5000,0,1]", "[0,4104,0,1]")) ==
           "pieces of h.0.w and h.0.s overlap in the file shard-00001-model-00001-of-00001.safetensors");
     CHECK(parse_error(forged("[\"shard\",2]", "[\"shard\",3]")) == "manifest.mesh does not have world_size ranks");
     CHECK(parse_error(forged("\"rank\":1", "\"rank\":2")) == "manifest.files[1] is of a rank that is not there");

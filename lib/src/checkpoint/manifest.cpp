@@ -82,6 +82,8 @@ Manifest::Piece parse_piece(const JsonReader& reader, const Manifest& manifest, 
         reader.fail("is not inside its tensor");
     const std::uint64_t file_bytes = manifest.files[piece.file_index].bytes;
     const std::uint64_t piece_bytes = static_cast<std::uint64_t>(piece.count) * size_of(tensor.type);
+    if (piece.file_offset % size_of(tensor.type) != 0)
+        reader.fail("does not start on a multiple of its element's size");
     if (piece.file_offset > file_bytes || piece_bytes > file_bytes - piece.file_offset)
         reader.fail("is not inside its file");
     return piece;
@@ -147,7 +149,7 @@ std::int64_t Manifest::Tensor::element_count() const {
     // Bounded so that the byte count fits 63 bits as well.
     std::int64_t bytes = static_cast<std::int64_t>(size_of(type));
     for (const std::int64_t extent : shape)
-        if (extent <= 0 || __builtin_mul_overflow(bytes, extent, &bytes))
+        if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes))
             throw Error(ErrorCode::corrupt, "tensor " + name + " has an impossible shape");
     return bytes / static_cast<std::int64_t>(size_of(type));
 }
