@@ -178,7 +178,7 @@ TEST_CASE("on disk: valid safetensors shards, a link to the newest, and no more 
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(directory)) names.push_back(entry.path().filename());
     std::sort(names.begin(), names.end());
-    CHECK(names == std::vector<std::string>{"latest", "step-00000002", "step-00000003"});
+    CHECK(names == std::vector<std::string>{"latest", "step-00000002", "step-00000003", "writer.json"});
     CHECK(fs::read_symlink(directory / "latest") == "step-00000003");
     int shards = 0;
     for (const auto& entry : fs::directory_iterator(directory / "step-00000003")) {

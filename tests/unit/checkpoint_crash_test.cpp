@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,9 +41,20 @@ CheckpointEngine engine_on(std::shared_ptr<Storage> storage, int keep = 2) {
     return CheckpointEngine(std::move(storage), Communicator(std::make_shared<SelfBackend>()), {kDirectory, keep}, {});
 }
 
-void save(std::shared_ptr<CrashingStorage> storage, std::int64_t step, float value, int keep = 2) {
+enum class How { sync, async };
+
+void save(std::shared_ptr<CrashingStorage> storage, std::int64_t step, float value, int keep = 2, How how = How::sync) {
     Sample sample(value);
-    engine_on(std::move(storage), keep).save(step, sample.state(), {"{\"v\":" + std::to_string(value) + "}"});
+    auto engine = engine_on(std::move(storage), keep);
+    const SaveOptions options{"{\"v\":" + std::to_string(value) + "}"};
+    if (how == How::sync) {
+        engine.save(step, sample.state(), options);
+        return;
+    }
+    engine.save_async(step, sample.state(), options);
+    engine.wait_copied();
+    std::fill(sample.weights.begin(), sample.weights.end(), -7.0f);  // the trainer's next step
+    engine.finish();
 }
 
 // Loads the newest checkpoint, which must be whole; returns the value it was saved with, or nothing without one.
@@ -79,13 +91,20 @@ const std::vector<Scenario> kScenarios = {
     {"the same step saved again", {{100, 1}, {200, 2}}, {200, 3}, 2},
 };
 
+std::vector<std::pair<Scenario, How>> every_way() {
+    std::vector<std::pair<Scenario, How>> ways;
+    for (const Scenario& scenario : kScenarios)
+        for (const How how : {How::sync, How::async}) ways.emplace_back(scenario, how);
+    return ways;
+}
+
 }  // namespace
 
 TEST_CASE("a crash at any operation leaves the old checkpoint or the new one, whole") {
-    for (const Scenario& scenario : kScenarios) {
+    for (const auto& [scenario, how] : every_way()) {
         CAPTURE(scenario.name);
         auto counting = prepared(scenario);
-        save(counting, scenario.last.first, scenario.last.second, scenario.keep);
+        save(counting, scenario.last.first, scenario.last.second, scenario.keep, how);
         const std::size_t operations = counting->operations();
         CHECK(operations > 12);
         const std::optional<float> old =
@@ -98,7 +117,7 @@ TEST_CASE("a crash at any operation leaves the old checkpoint or the new one, wh
                 storage->crash_at(crash);
                 bool reported = true;
                 try {
-                    save(storage, scenario.last.first, scenario.last.second, scenario.keep);
+                    save(storage, scenario.last.first, scenario.last.second, scenario.keep, how);
                 } catch (const Error&) {
                     reported = false;
                 }
@@ -121,10 +140,10 @@ TEST_CASE("a crash at any operation leaves the old checkpoint or the new one, wh
 }
 
 TEST_CASE("any single operation may fail: save throws or succeeds, and what is found fits") {
-    for (const Scenario& scenario : kScenarios) {
+    for (const auto& [scenario, how] : every_way()) {
         CAPTURE(scenario.name);
         auto counting = prepared(scenario);
-        save(counting, scenario.last.first, scenario.last.second, scenario.keep);
+        save(counting, scenario.last.first, scenario.last.second, scenario.keep, how);
         const std::size_t operations = counting->operations();
         int failed_saves = 0;
         for (std::size_t failing = 0; failing < operations; ++failing) {
@@ -133,7 +152,7 @@ TEST_CASE("any single operation may fail: save throws or succeeds, and what is f
             storage->fail_at(failing);
             bool thrown = false;
             try {
-                save(storage, scenario.last.first, scenario.last.second, scenario.keep);
+                save(storage, scenario.last.first, scenario.last.second, scenario.keep, how);
             } catch (const SystemError& error) {
                 thrown = true;
                 CHECK(error.error_number() == ENOSPC);

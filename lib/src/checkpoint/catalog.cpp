@@ -80,12 +80,11 @@ std::optional<CheckpointInfo> find_newest(Storage& storage, const fs::path& dire
     return std::nullopt;
 }
 
-void remove_leftovers(Storage& storage, const fs::path& directory) {
+void remove_leftovers(Storage& storage, const fs::path& directory, const WriterFence& fence) {
     const auto names = storage.list(directory);
     const std::set<std::string> present(names.begin(), names.end());
     for (const std::string& name : names) {
-        const bool unfinished = name.starts_with(kPrefix) && name.ends_with(kUnfinishedSuffix);
-        if (unfinished) storage.remove_all(directory / name);
+        if (fence.may_delete(name)) storage.remove_all(directory / name);
         if (is_replaced(name) && step_of(name) && present.contains(without_suffix(name)))
             remove_checkpoint(storage, directory, name);
     }

@@ -1,5 +1,6 @@
 #pragma once
 #include "checkpoint/storage.hpp"
+#include "checkpoint/writer_claim.hpp"
 
 #include <autolaunch/checkpoint/checkpointer.hpp>
 #include <autolaunch/checkpoint/manifest.hpp>
@@ -38,8 +39,9 @@ Manifest read_manifest(Storage& storage, const std::filesystem::path& checkpoint
 std::optional<CheckpointInfo> find_newest(Storage& storage, const std::filesystem::path& directory,
                                           std::int64_t before);
 
-/// Deletes what crashed saves left behind: "*.tmp", and "*.replaced" whose replacement is in place.
-void remove_leftovers(Storage& storage, const std::filesystem::path& directory);
+/// Deletes what crashed saves left behind: "*.tmp" that the writer may delete, and "*.replaced" whose replacement is in
+/// place.
+void remove_leftovers(Storage& storage, const std::filesystem::path& directory, const WriterFence& fence);
 
 /// Renames the directory to "<name>.tmp" first, so that what is named like a checkpoint is never half deleted.
 void remove_checkpoint(Storage& storage, const std::filesystem::path& directory, const std::string& name);

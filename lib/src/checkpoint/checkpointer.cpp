@@ -13,7 +13,8 @@ public:
                  {[&session](std::int64_t step, const std::filesystem::path& path, double stall_seconds) {
                       session.report_checkpoint(step, path, stall_seconds);
                   },
-                  [&session](const std::string& text) { session.report_message(text); }}) {}
+                  [&session](const std::string& text) { session.report_message(text); }},
+                 {session.info().run_id, session.info().generation}) {}
 
     CheckpointEngine engine;
 };
@@ -27,6 +28,15 @@ Checkpointer::~Checkpointer() = default;
 CheckpointInfo Checkpointer::save(std::int64_t step, const fsdp::State& state, const SaveOptions& options) {
     return impl_->engine.save(step, state, options);
 }
+
+void Checkpointer::save_async(std::int64_t step, const fsdp::State& state, const SaveOptions& options) {
+    impl_->engine.save_async(step, state, options);
+}
+
+void Checkpointer::prepare_async(const fsdp::State& state) { impl_->engine.prepare_async(state); }
+void Checkpointer::wait_copied() { impl_->engine.wait_copied(); }
+std::optional<CheckpointInfo> Checkpointer::finish() { return impl_->engine.finish(); }
+std::optional<SaveProgress> Checkpointer::progress() const { return impl_->engine.progress(); }
 
 std::optional<CheckpointInfo> Checkpointer::latest(std::int64_t before) { return impl_->engine.latest(before); }
 

@@ -9,7 +9,9 @@
 
 #include <autolaunch/error.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <exception>
 #include <set>
 
 namespace autolaunch {
@@ -17,6 +19,12 @@ namespace autolaunch {
 namespace fs = std::filesystem;
 
 namespace {
+
+using Clock = std::chrono::steady_clock;
+// Only a storage that hangs needs so long; the communicator's own timeout is of the same size.
+constexpr std::chrono::minutes kCopyTimeout(10);
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // What a trainer could get wrong about one rank's state.
 void require_valid(const fsdp::State& state) {
@@ -64,68 +72,160 @@ std::optional<CheckpointInfo> decode(const std::string& text) {
 }  // namespace
 
 CheckpointEngine::CheckpointEngine(std::shared_ptr<Storage> storage, Communicator world,
-                                   const CheckpointOptions& options, CheckpointEvents events)
-    : storage_(std::move(storage)), world_(std::move(world)), options_(options), events_(std::move(events)) {
+                                   const CheckpointOptions& options, CheckpointEvents events, WriterIdentity identity)
+    : storage_(std::move(storage)),
+      world_(std::move(world)),
+      options_(options),
+      events_(std::move(events)),
+      fence_(*storage_, options_.directory, std::move(identity)) {
     if (options_.keep < 1)
         throw Error(ErrorCode::invalid_argument, "keep is " + std::to_string(options_.keep) + "; it must be 1 or more");
     if (options_.directory.empty()) throw Error(ErrorCode::invalid_argument, "the checkpoint directory is empty");
 }
 
-CheckpointInfo CheckpointEngine::save(std::int64_t step, const fsdp::State& state, const SaveOptions& options) {
-    const auto start = std::chrono::steady_clock::now();
-    require_same_state(step, state, options.extra);
-    const fs::path published = options_.directory / checkpoint_name(step);
-    fs::path unfinished = published;
-    unfinished += kUnfinishedSuffix;
-    together(world_, [&] {
-        if (world_.rank() != 0) return;
-        storage_->create_directories(options_.directory);
-        remove_leftovers(*storage_, options_.directory);
-        storage_->create_directories(unfinished);
-    });
-    Manifest manifest = write_and_verify(unfinished, step, state);
-    manifest.extra = broadcast_text(world_, options.extra, 0);
-    together(world_, [&] {
-        if (world_.rank() == 0) publish(unfinished, manifest);
-    });
-    const std::chrono::duration<double> stall = std::chrono::steady_clock::now() - start;
-    if (world_.rank() == 0) {
-        if (events_.published) events_.published(step, published, stall.count());
-        tidy(step);
-    }
-    return {step, published, manifest.extra, {}};
+CheckpointEngine::~CheckpointEngine() {
+    // Ranks that fail do not come to the writers' collectives any more.
+    if (in_flight_ && std::uncaught_exceptions() > 0 && writers_) writers_->abort("the trainer failed while saving");
 }
 
-void CheckpointEngine::require_same_state(std::int64_t step, const fsdp::State& state, const std::string& extra) {
+CheckpointInfo CheckpointEngine::save(std::int64_t step, const fsdp::State& state, const SaveOptions& options) {
+    const auto start = Clock::now();
+    finish();
+    Job job = agreed_job(step, state, options);
+    job.stalled_since = start;
+    return commit(world_, job, [&](const fs::path& directory) { return write_files(*storage_, directory, job.plan); });
+}
+
+void CheckpointEngine::reserve_staging(const WritePlan& plan) {
+    std::uint64_t bytes = chunks_of(plan.files).size() * kChunkBytes;
+    if (options_.staging_bytes > 0) bytes = std::min(bytes, options_.staging_bytes / kChunkBytes * kChunkBytes);
+    bytes = std::max(bytes, kChunkBytes);
+    if (staging_.bytes() < bytes) staging_ = AlignedMemory(bytes);
+}
+
+void CheckpointEngine::prepare_async(const fsdp::State& state) {
+    finish();
+    require_valid(state);
+    reserve_staging(plan_shards(state, 0, world_.rank(), world_.size()));
+    staging_.populate();
+    if (!writers_) writers_ = world_.split(0, world_.rank());
+}
+
+void CheckpointEngine::save_async(std::int64_t step, const fsdp::State& state, const SaveOptions& options) {
+    const auto start = Clock::now();
+    const bool was_busy = in_flight_ && !in_flight_->is_over();
+    finish();
+    if (was_busy)
+        note("step " + std::to_string(step) + " waited " + std::to_string(seconds_since(start)) +
+             " s for the save before; save less often, or to a faster disk");
+    job_ = agreed_job(step, state, options);
+    reserve_staging(job_.plan);
+    if (!writers_) writers_ = world_.split(0, world_.rank());
+    stall_seconds_ = 0;
+    in_flight_ =
+        std::make_unique<AsyncSave>(job_.plan, staging_, [this](ChunkSource& source, const WriteProgress& done) {
+            try {
+                return commit(*writers_, job_, [&](const fs::path& directory) {
+                    return write_files(*storage_, directory, job_.plan.files, source, done);
+                });
+            } catch (const std::exception& error) {
+                note("saving step " + std::to_string(job_.step) + " failed: " + error.what());
+                throw;
+            }
+        });
+    stall_seconds_ = stall_seconds_ + seconds_since(start);
+}
+
+void CheckpointEngine::wait_copied() {
+    if (!in_flight_) return;
+    const auto start = Clock::now();
+    in_flight_->wait_copied(Deadline::after(kCopyTimeout));
+    stall_seconds_ = stall_seconds_ + seconds_since(start);
+}
+
+std::optional<CheckpointInfo> CheckpointEngine::finish() {
+    if (!in_flight_) return std::nullopt;
+    const auto save = std::move(in_flight_);
+    return save->finish();
+}
+
+std::optional<SaveProgress> CheckpointEngine::progress() const {
+    if (!in_flight_) return std::nullopt;
+    return SaveProgress{job_.step, in_flight_->bytes_written(), in_flight_->total_bytes(), in_flight_->is_copied(),
+                        in_flight_->is_over()};
+}
+
+// What the trainer's thread does of a save: the ranks agree, and each plans its part.
+CheckpointEngine::Job CheckpointEngine::agreed_job(std::int64_t step, const fsdp::State& state,
+                                                   const SaveOptions& options) {
     together(world_, [&] {
         if (step < 0) throw Error(ErrorCode::invalid_argument, "step " + std::to_string(step) + " is negative");
         require_valid(state);
-        if (!nlohmann::json::accept(extra))
+        if (!nlohmann::json::accept(options.extra))
             throw Error(ErrorCode::invalid_argument, "SaveOptions::extra is not JSON text");
     });
     require_equal(world_, hash_of(step, state),
                   "the ranks save different steps, or tensors with other names or shapes");
+    Job job;
+    job.step = step;
+    together(world_, [&] { job.plan = plan_shards(state, step, world_.rank(), world_.size()); });
+    job.extra = broadcast_text(world_, options.extra, 0);
+    return job;
 }
 
-// Every rank reads back its neighbour's file, so that what one machine wrote has been seen by another.
-Manifest CheckpointEngine::write_and_verify(const fs::path& unfinished, std::int64_t step, const fsdp::State& state) {
-    const int rank = world_.rank(), world_size = world_.size();
-    std::string fragment;
-    together(world_, [&] {
-        const WritePlan plan = plan_shards(state, step, rank, world_size);
-        fragment = described(plan, write_files(*storage_, unfinished, plan)).to_text();
+CheckpointInfo CheckpointEngine::commit(Communicator& world, Job& job, const WriteFiles& write) {
+    prepare_directory(world, job);
+    Manifest manifest = write_and_verify(world, job, write);
+    complete(manifest, job);
+    together(world, [&] {
+        if (world.rank() == 0) publish(job.unfinished, manifest);
     });
-    const auto texts = gather_texts(world_, fragment);
+    const fs::path published = options_.directory / checkpoint_name(job.step);
+    if (world.rank() == 0) {
+        const double stall = job.stalled_since ? seconds_since(*job.stalled_since) : stall_seconds_.load();
+        if (events_.published) events_.published(job.step, published, stall);
+        tidy(job.step);
+    }
+    return {job.step, published, manifest.extra, {}};
+}
+
+void CheckpointEngine::prepare_directory(Communicator& world, Job& job) {
+    std::string name;
+    together(world, [&] {
+        if (world.rank() != 0) return;
+        storage_->create_directories(options_.directory);
+        fence_.take();
+        remove_leftovers(*storage_, options_.directory, fence_);
+        name = fence_.unfinished_name(checkpoint_name(job.step));
+        storage_->create_directories(options_.directory / name);
+    });
+    job.unfinished = options_.directory / broadcast_text(world, name, 0);
+}
+
+// Every rank looks at its neighbour's files through a fresh open, so that what one machine wrote has been seen by
+// another.
+Manifest CheckpointEngine::write_and_verify(Communicator& world, const Job& job, const WriteFiles& write) {
+    std::string fragment;
+    together(world, [&] { fragment = described(job.plan, write(job.unfinished)).to_text(); });
+    const auto texts = gather_texts(world, fragment);
     Manifest manifest;
-    together(world_, [&] {
+    together(world, [&] {
         std::vector<Manifest> fragments;
         for (const std::string& text : texts) fragments.push_back(Manifest::parse(text));
         manifest = merge_fragments(std::move(fragments));
         manifest.require_complete();
         for (const Manifest::File& file : manifest.files)
-            if (file.rank == (rank + 1) % world_size) verify_file(*storage_, unfinished, file);
+            if (file.rank == (world.rank() + 1) % world.size())
+                verify_file(*storage_, job.unfinished, file, options_.verify);
     });
     return manifest;
+}
+
+void CheckpointEngine::complete(Manifest& manifest, const Job& job) {
+    manifest.extra = job.extra;
+    manifest.generation = static_cast<std::uint64_t>(fence_.identity().generation);
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    manifest.saved_unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
 void CheckpointEngine::publish(const fs::path& unfinished, const Manifest& manifest) {
@@ -134,6 +234,7 @@ void CheckpointEngine::publish(const fs::path& unfinished, const Manifest& manif
     storage_->rename(unfinished / "manifest.tmp", unfinished / kManifestName);
     storage_->sync_directory(unfinished);
     read_manifest(*storage_, unfinished);
+    fence_.require_held();
     const std::string name = checkpoint_name(manifest.step);
     const auto candidates = list_candidates(*storage_, directory);
     for (const Candidate& candidate : candidates) {
@@ -149,12 +250,17 @@ void CheckpointEngine::publish(const fs::path& unfinished, const Manifest& manif
 // The checkpoint is durable: what fails from here on costs space or convenience, not the checkpoint.
 void CheckpointEngine::tidy(std::int64_t step) {
     try {
+        fence_.require_held();
         storage_->replace_link(options_.directory / kLatestName, checkpoint_name(step));
-        remove_leftovers(*storage_, options_.directory);
+        remove_leftovers(*storage_, options_.directory, fence_);
         remove_old(*storage_, options_.directory, options_.keep, step);
     } catch (const Error& error) {
-        if (events_.note) events_.note(std::string("checkpoint: cannot tidy up: ") + error.what());
+        note(std::string("cannot tidy up: ") + error.what());
     }
+}
+
+void CheckpointEngine::note(const std::string& text) const {
+    if (world_.rank() == 0 && events_.note) events_.note("checkpoint: " + text);
 }
 
 std::optional<CheckpointInfo> CheckpointEngine::latest(std::int64_t before) {
@@ -165,8 +271,8 @@ std::optional<CheckpointInfo> CheckpointEngine::latest(std::int64_t before) {
         found = find_newest(*storage_, options_.directory, before);
         text = encode(found);
     });
-    if (world_.rank() == 0 && found && events_.note)
-        for (const std::string& reason : found->skipped) events_.note("checkpoint: passed over " + reason);
+    if (found)
+        for (const std::string& reason : found->skipped) note("passed over " + reason);
     return decode(broadcast_text(world_, text, 0));
 }
 

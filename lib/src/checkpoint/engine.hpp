@@ -1,9 +1,14 @@
 #pragma once
+#include "checkpoint/aligned_memory.hpp"
+#include "checkpoint/async_save.hpp"
 #include "checkpoint/storage.hpp"
+#include "checkpoint/writer_claim.hpp"
 
 #include <autolaunch/checkpoint/checkpointer.hpp>
 #include <autolaunch/checkpoint/manifest.hpp>
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -13,33 +18,64 @@
 
 namespace autolaunch {
 
-/// What the engine tells whoever watches the job. Called on rank 0.
+/// What the engine tells whoever watches the job. Called on rank 0, by the trainer's thread or the writer's.
 struct CheckpointEvents {
     std::function<void(std::int64_t step, const std::filesystem::path& path, double stall_seconds)> published;
     std::function<void(const std::string& text)> note;
 };
 
-/// The commit protocol and its reverse, over any storage. Owner: Checkpointer. Threads: one. Blocks: every function, in
-/// collectives and in storage.
+/// The commit protocol and its reverse, over any storage. Owner: Checkpointer. Threads: one; it has a copier and a
+/// writer of its own while a save_async() goes on, whose collectives run on a communicator split off for them, so that
+/// they never come between the trainer's. Blocks: every function, in collectives and in storage, but save_async() only
+/// until the ranks agreed and a save before is over.
 class CheckpointEngine {
 public:
     CheckpointEngine(std::shared_ptr<Storage> storage, Communicator world, const CheckpointOptions& options,
-                     CheckpointEvents events);
+                     CheckpointEvents events, WriterIdentity identity = {});
+    CheckpointEngine(const CheckpointEngine&) = delete;
+    /// Finishes a save that goes on; while an exception unwinds the stack, it aborts it instead.
+    ~CheckpointEngine();
 
     CheckpointInfo save(std::int64_t step, const fsdp::State& state, const SaveOptions& options);
+    void prepare_async(const fsdp::State& state);
+    void save_async(std::int64_t step, const fsdp::State& state, const SaveOptions& options);
+    void wait_copied();
+    std::optional<CheckpointInfo> finish();
+    std::optional<SaveProgress> progress() const;
     std::optional<CheckpointInfo> latest(std::int64_t before);
     void load(const CheckpointInfo& checkpoint, const fsdp::State& state);
 
 private:
-    void require_same_state(std::int64_t step, const fsdp::State& state, const std::string& extra);
-    Manifest write_and_verify(const std::filesystem::path& unfinished, std::int64_t step, const fsdp::State& state);
+    struct Job {
+        std::int64_t step = 0;
+        std::string extra;
+        WritePlan plan;
+        std::filesystem::path unfinished = {};
+        std::optional<std::chrono::steady_clock::time_point> stalled_since = {};  // the trainer waits for all of it
+    };
+    using WriteFiles = std::function<std::vector<BlockDigests>(const std::filesystem::path& directory)>;
+
+    Job agreed_job(std::int64_t step, const fsdp::State& state, const SaveOptions& options);
+    CheckpointInfo commit(Communicator& world, Job& job, const WriteFiles& write);
+    void prepare_directory(Communicator& world, Job& job);
+    Manifest write_and_verify(Communicator& world, const Job& job, const WriteFiles& write);
+    void complete(Manifest& manifest, const Job& job);
     void publish(const std::filesystem::path& unfinished, const Manifest& manifest);
     void tidy(std::int64_t step);
+    void reserve_staging(const WritePlan& plan);
+    void note(const std::string& text) const;
 
     std::shared_ptr<Storage> storage_;
     Communicator world_;
     CheckpointOptions options_;
     CheckpointEvents events_;
+    WriterFence fence_;
+
+    AlignedMemory staging_;
+    std::optional<Communicator> writers_;  // the same ranks, for the writers' collectives
+    std::atomic<double> stall_seconds_{0};
+    Job job_;
+    std::unique_ptr<AsyncSave> in_flight_;  // last: it uses the others
 };
 
 }  // namespace autolaunch

@@ -2,6 +2,7 @@
 #include "checkpoint/storage.hpp"
 #include "checkpoint/write_plan.hpp"
 
+#include <autolaunch/checkpoint/checkpointer.hpp>
 #include <autolaunch/checkpoint/manifest.hpp>
 #include <autolaunch/fsdp/shard_layout.hpp>
 
@@ -12,8 +13,10 @@
 
 namespace autolaunch {
 
-/// Reads a shard anew and compares size and digests; Error{corrupt} says what differs.
-void verify_file(Storage& storage, const std::filesystem::path& directory, const Manifest::File& expected);
+/// Opens a shard anew and compares its size and the digests of its first and its last block, or of all; Error{corrupt}
+/// says what differs.
+void verify_file(Storage& storage, const std::filesystem::path& directory, const Manifest::File& expected,
+                 SaveVerification verification);
 
 /// One copy from a file to memory.
 struct ReadOperation {

@@ -14,13 +14,32 @@ namespace autolaunch {
 
 class Session;
 
+/// What a rank reads of its neighbour's files before a checkpoint is published. Sizes are always compared.
+enum class SaveVerification {
+    ends,         ///< the first and the last block: finds a file that another machine does not see whole
+    every_block,  ///< all of it, which takes about as long as writing it
+};
+
 struct CheckpointOptions {
-    std::filesystem::path directory;
+    std::filesystem::path directory = {};
     int keep = 2;  ///< complete checkpoints kept; older ones are deleted once a newer one is durable
+    SaveVerification verify = SaveVerification::ends;
+    /// Memory that save_async() may take on each rank for its copy of the state; 0: as much as the state. With less,
+    /// wait_copied() also waits for the storage.
+    std::uint64_t staging_bytes = 0;
 };
 
 struct SaveOptions {
     std::string extra = "{}";  ///< JSON text of the trainer's own (loader position, random state); rank 0's is kept
+};
+
+/// How far a save_async() of this rank is.
+struct SaveProgress {
+    std::int64_t step = 0;
+    std::uint64_t bytes_written = 0;
+    std::uint64_t total_bytes = 0;  ///< of this rank
+    bool copied = false;            ///< the state may change
+    bool over = false;              ///< published, or failed: finish() says which
 };
 
 /// A complete checkpoint on disk.
@@ -35,8 +54,9 @@ struct CheckpointInfo {
 /// is published by a rename after every byte is durable, so a directory named step-N is whole or absent.
 /// The layout is a function of the manifest alone: it loads on any number of ranks.
 ///
-/// Owner: the trainer; the session must outlive it, in its place. Threads: one. Blocks: save() until the checkpoint is
-/// durable and published, latest() and load() until it is read; in collectives at most the communicator's timeout.
+/// Owner: the trainer; the session must outlive it, in its place. Threads: one. Blocks: save() and finish() until the
+/// checkpoint is durable and published, save_async() and wait_copied() as they say, latest() and load() until it is
+/// read; in collectives at most the communicator's timeout.
 class AUTOLAUNCH_API Checkpointer {
 public:
     Checkpointer(Session& session, Communicator world, const CheckpointOptions& options);
@@ -50,6 +70,28 @@ public:
     CheckpointInfo save(std::int64_t step, Model& model, Optimizer& optimizer, const SaveOptions& options = {}) {
         return save(step, joined(model.state(), optimizer.state()), options);
     }
+
+    /// Begins to save and returns: the state is copied while the trainer goes on, then written and published. Until
+    /// wait_copied() the state must not change, so the order of a step is
+    ///     compute gradients;  checkpointer.wait_copied();  optimizer.step();  checkpointer.save_async(…);
+    /// and only what of the copy the gradients' time did not cover is waited for. One save at a time: a second one
+    /// first waits for the first (and says so in the job's events). A save that failed is an event at once, and the
+    /// next save_async(), save() or finish() throws what it failed with, on every rank. Collective.
+    void save_async(std::int64_t step, const fsdp::State& state, const SaveOptions& options = {});
+    template <class Model, class Optimizer>
+    void save_async(std::int64_t step, Model& model, Optimizer& optimizer, const SaveOptions& options = {}) {
+        save_async(step, joined(model.state(), optimizer.state()), options);
+    }
+    /// Takes the memory for save_async() now, so that the first one does not wait for it. Collective.
+    void prepare_async(const fsdp::State& state);
+    /// Returns when the state of the last save_async() may change; this thread helps to copy it. Not collective. Throws
+    /// TimeoutError when the storage gives no staging memory back for 10 minutes.
+    void wait_copied();
+    /// Waits until the last save_async() is published, and throws what it failed with. Nothing when none was begun
+    /// since the last finish(). Collective. The destructor does the same without throwing.
+    std::optional<CheckpointInfo> finish();
+    /// Nothing when no save_async() was begun since the last finish(). Never blocks.
+    std::optional<SaveProgress> progress() const;
 
     /// The newest complete checkpoint of a step before `before`, or nothing. Collective: rank 0 looks, all get its
     /// answer. Complete: the manifest is whole, and every file is there with its size. Damage inside a file shows in

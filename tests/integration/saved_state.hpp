@@ -1,0 +1,67 @@
+#pragma once
+// A state that says which save it is of: one tensor that is cut over the ranks, and a counter that all have.
+#include "checkpoint/engine.hpp"
+#include "fsdp_ranks.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace autolaunch::testing {
+
+struct SavedState {
+    SavedState(Communicator& world, std::int64_t elements_a_rank)
+        : rank(world.rank()), size(world.size()), values(static_cast<std::size_t>(elements_a_rank)) {}
+
+    void set(std::int64_t step) {
+        std::fill(values.begin(), values.end(), static_cast<float>(step));
+        counter = step;
+    }
+    /// The step that all of it is of; nothing when it is mixed.
+    std::optional<std::int64_t> step() const {
+        for (const float value : values)
+            if (value != static_cast<float>(counter)) return std::nullopt;
+        return counter;
+    }
+    fsdp::State state() {
+        const auto count = static_cast<std::int64_t>(values.size());
+        return {{"w", f32, {size * count}, {{rank * count, count, reinterpret_cast<std::byte*>(values.data())}}, false},
+                {"n", i64, {1}, {{0, 1, reinterpret_cast<std::byte*>(&counter)}}, true}};
+    }
+
+    std::int64_t rank, size;
+    std::vector<float> values;
+    std::int64_t counter = 0;
+};
+
+/// An engine on this machine's files that keeps what it reports.
+struct RecordedEngine {
+    RecordedEngine(Communicator& world, const CheckpointOptions& options, WriterIdentity identity = {},
+                   std::shared_ptr<Storage> storage = make_posix_storage())
+        : engine(std::move(storage), world, options,
+                 {[this](std::int64_t step, const std::filesystem::path&, double stall) {
+                      published.emplace_back(step, stall);
+                  },
+                  [this](const std::string& text) { notes.push_back(text); }},
+                 std::move(identity)) {}
+
+    CheckpointEngine* operator->() { return &engine; }
+    /// The step of the newest checkpoint, which must be whole; nothing without one.
+    std::optional<std::int64_t> newest(SavedState& state) {
+        const auto found = engine.latest(INT64_MAX);
+        if (!found) return std::nullopt;
+        engine.load(*found, state.state());
+        fsdp::testing::expect(state.step() == found->step, "the checkpoint is of one step");
+        return found->step;
+    }
+
+    std::vector<std::pair<std::int64_t, double>> published;  // read them after finish()
+    std::vector<std::string> notes;
+    CheckpointEngine engine;
+};
+
+}  // namespace autolaunch::testing
