@@ -15,7 +15,7 @@ build_packages=(
 test_packages=(
     doctest-dev mpich libmpich-dev python3-torch python3-jsonschema procps util-linux
     slurmctld slurmd slurm-client munge iproute2 faketime
-    age
+    age radosgw ceph-mon ceph-osd
 )
 
 with_tests=no

@@ -1,8 +1,9 @@
 #include "checkpoint/age/age_keys.hpp"
 
-#include "base/file_io.hpp"
 #include "base/text.hpp"
+#include "base/unique_fd.hpp"
 #include "checkpoint/age/bech32.hpp"
+#include "checkpoint/crypto/key_file.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -10,7 +11,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,28 +26,9 @@ using crypto::SecretBytes;
 constexpr char kRecipientPrefix[] = "age";
 constexpr char kIdentityPrefix[] = "AGE-SECRET-KEY-";
 constexpr std::size_t kKeyBytes = 32;
-constexpr std::size_t kMaxIdentityBytes = 1 << 20;
 
 [[noreturn]] void refuse(const std::string& what, const std::string& hint = {}) {
     throw Error(ErrorCode::invalid_argument, what, hint);
-}
-
-// Into memory that is wiped.
-void read_some(int fd, SecretBytes& text, const std::string& source) {
-    std::array<std::uint8_t, 4096> buffer;
-    const ssize_t got = ::read(fd, buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) return read_some(fd, text, source);
-    if (got < 0) throw SystemError(errno, "read " + source);
-    text.insert(text.end(), buffer.begin(), buffer.begin() + got);
-    ::explicit_bzero(buffer.data(), buffer.size());
-    if (text.size() > kMaxIdentityBytes) refuse(source + " is too long to be keys");
-}
-
-void read_all(int fd, SecretBytes& text, const std::string& source) {
-    for (std::size_t before = text.size() + 1; before != text.size();) {
-        before = text.size();
-        read_some(fd, text, source);
-    }
 }
 
 /// `/bin/sh -c COMMAND` in a process group of its own, with a pipe from its stdout. Ends it when it goes.
@@ -89,7 +70,7 @@ public:
             if (deadline.passed()) throw TimeoutError(name_ + " printed no key in time");
             if (ready <= 0) continue;
             before = text.size();
-            read_some(output_.get(), text, name_);
+            crypto::read_some(output_.get(), text, name_);
         }
         return text;
     }
@@ -163,17 +144,7 @@ std::vector<Identity> parse_identities(std::string_view text, const std::string&
 }
 
 std::vector<Identity> read_identities(const std::filesystem::path& file) {
-    // Not blocking: a FIFO without a writer must not hang us.
-    const UniqueFd fd = open_file(file, O_RDONLY | O_NONBLOCK);
-    struct stat status = {};
-    if (::fstat(fd.get(), &status) != 0) throw SystemError(errno, "stat " + file.string());
-    if (!S_ISREG(status.st_mode)) refuse(file.string() + " is not a regular file");
-    if ((status.st_mode & 077) != 0)
-        refuse("the key file " + file.string() + " is open to others", "chmod 600 " + file.string());
-    if (status.st_uid != ::geteuid() && status.st_uid != 0)
-        refuse("the key file " + file.string() + " belongs to another user", "make a copy of your own, with mode 600");
-    SecretBytes text;
-    read_all(fd.get(), text, file.string());
+    const SecretBytes text = crypto::read_key_file(file);
     return parse_identities(crypto::as_text(text), file.string());
 }
 

@@ -1,0 +1,226 @@
+#include "checkpoint/s3/http_client.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <utility>
+
+#if AUTOLAUNCH_HAVE_CURL
+#include "base/shared_library.hpp"
+#include "base/text.hpp"
+
+#include <curl/curl.h>
+#endif
+
+namespace autolaunch::s3 {
+
+#if AUTOLAUNCH_HAVE_CURL
+
+namespace {
+
+constexpr std::size_t kMaxBodyBytes = 16 << 20;
+constexpr long kConnectMs = 10'000;
+constexpr long kStalledSeconds = 30;
+
+#define AUTOLAUNCH_LIBCURL(X) \
+    X(curl_easy_cleanup)      \
+    X(curl_easy_getinfo)      \
+    X(curl_easy_init)         \
+    X(curl_easy_perform)      \
+    X(curl_easy_reset)        \
+    X(curl_easy_setopt)       \
+    X(curl_easy_strerror)     \
+    X(curl_global_init)       \
+    X(curl_slist_append)      \
+    X(curl_slist_free_all)
+
+struct CurlLibrary {
+    CurlLibrary() {
+        try {
+            const SharedLibrary library("libcurl.so.4");
+#define AUTOLAUNCH_FIND(name) library.find(name, #name);
+            AUTOLAUNCH_LIBCURL(AUTOLAUNCH_FIND)
+#undef AUTOLAUNCH_FIND
+        } catch (const Error& error) {
+            throw Error(ErrorCode::unsupported, std::string("S3 needs libcurl: ") + error.what(),
+                        "install it on all nodes (Debian: libcurl4, Fedora: libcurl)");
+        }
+        if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+            throw Error(ErrorCode::unsupported, "libcurl does not start");
+    }
+
+#define AUTOLAUNCH_MEMBER(name) decltype(&::name) name;
+    AUTOLAUNCH_LIBCURL(AUTOLAUNCH_MEMBER)
+#undef AUTOLAUNCH_MEMBER
+};
+
+const CurlLibrary& library() {
+    static const CurlLibrary loaded;
+    return loaded;
+}
+
+/// The lines of a request's headers.
+class HeaderList {
+public:
+    HeaderList() = default;
+    HeaderList(const HeaderList&) = delete;
+    HeaderList& operator=(const HeaderList&) = delete;
+    ~HeaderList() { library().curl_slist_free_all(list_); }
+    void add(const std::string& line) {
+        curl_slist* longer = library().curl_slist_append(list_, line.c_str());
+        if (longer == nullptr) throw std::bad_alloc();
+        list_ = longer;
+    }
+    curl_slist* get() const { return list_; }
+
+private:
+    curl_slist* list_ = nullptr;
+};
+
+/// What arrives, and where it goes.
+struct Arrival {
+    CURL* handle = nullptr;
+    std::span<std::byte> into;
+    HttpResponse response;
+    bool too_long = false;
+
+    std::size_t body(const char* data, std::size_t bytes) {
+        long status = 0;
+        library().curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
+        if (!into.empty() && status / 100 == 2) {
+            too_long = bytes > into.size() - response.into_bytes;
+            if (too_long) return 0;
+            std::memcpy(into.data() + response.into_bytes, data, bytes);
+            response.into_bytes += bytes;
+        } else {
+            too_long = bytes > kMaxBodyBytes - response.body.size();
+            if (too_long) return 0;
+            response.body.append(data, bytes);
+        }
+        return bytes;
+    }
+    void header(std::string_view line) {
+        if (line.starts_with("HTTP/")) response.headers.clear();  // 100 Continue came before
+        const std::size_t colon = line.find(':');
+        if (colon == std::string_view::npos) return;
+        std::string name(line.substr(0, colon));
+        for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        response.headers[name] = std::string(trim(line.substr(colon + 1)));
+    }
+};
+
+std::size_t on_body(char* data, std::size_t size, std::size_t count, void* arrival) {
+    try {
+        return static_cast<Arrival*>(arrival)->body(data, size * count);
+    } catch (...) {
+        return 0;  // no exception may pass through libcurl; it reports an error of writing
+    }
+}
+
+std::size_t on_header(char* data, std::size_t size, std::size_t count, void* arrival) {
+    try {
+        static_cast<Arrival*>(arrival)->header({data, size * count});
+        return size * count;
+    } catch (...) {
+        return 0;
+    }
+}
+
+}  // namespace
+
+class HttpClient::Impl {
+public:
+    explicit Impl(std::string ca_file) : ca_file_(std::move(ca_file)), handle_(library().curl_easy_init()) {
+        if (handle_ == nullptr) throw Error(ErrorCode::system, "libcurl cannot make a handle");
+    }
+    Impl(const Impl&) = delete;
+    Impl& operator=(const Impl&) = delete;
+    ~Impl() { library().curl_easy_cleanup(handle_); }
+
+    HttpResponse perform(const HttpRequest& request, const Deadline& deadline) {
+        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline.remaining()).count();
+        if (left <= 0) throw TimeoutError(request.method + ": no time was left to ask the server");
+        library().curl_easy_reset(handle_);  // its connections stay
+        Arrival arrival;
+        arrival.handle = handle_;
+        arrival.into = request.into;
+        HeaderList headers;
+        set_request(request, headers);
+        set(CURLOPT_TIMEOUT_MS, static_cast<long>(std::min<long long>(left, 1'000'000'000)));
+        set(CURLOPT_CONNECTTIMEOUT_MS,
+            std::min<long>(static_cast<long>(std::min<long long>(left, kConnectMs)), kConnectMs));
+        set(CURLOPT_WRITEFUNCTION, &on_body);
+        set(CURLOPT_WRITEDATA, &arrival);
+        set(CURLOPT_HEADERFUNCTION, &on_header);
+        set(CURLOPT_HEADERDATA, &arrival);
+        const CURLcode code = library().curl_easy_perform(handle_);
+        if (arrival.too_long) throw Error(ErrorCode::corrupt, "the server's answer is longer than what was asked for");
+        if (code == CURLE_OPERATION_TIMEDOUT && deadline.passed())
+            throw TimeoutError(request.method + ": the server did not answer in time");
+        if (code != CURLE_OK)
+            throw Error(ErrorCode::closed, std::string("the connection failed: ") + library().curl_easy_strerror(code));
+        long status = 0;
+        library().curl_easy_getinfo(handle_, CURLINFO_RESPONSE_CODE, &status);
+        arrival.response.status = static_cast<int>(status);
+        return std::move(arrival.response);
+    }
+
+private:
+    template <class Value>
+    void set(CURLoption option, Value value) {
+        if (library().curl_easy_setopt(handle_, option, value) != CURLE_OK)
+            throw Error(ErrorCode::unsupported, "libcurl does not know an option", "7.75 or newer is needed");
+    }
+
+    void set_request(const HttpRequest& request, HeaderList& headers) {
+        set(CURLOPT_URL, request.url.c_str());
+        set(CURLOPT_PATH_AS_IS, 1L);
+        set(CURLOPT_NOSIGNAL, 1L);
+        set(CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
+        set(CURLOPT_LOW_SPEED_LIMIT, 1L);
+        set(CURLOPT_LOW_SPEED_TIME, kStalledSeconds);
+        set(CURLOPT_BUFFERSIZE, 512L * 1024);
+        set(CURLOPT_UPLOAD_BUFFERSIZE, 1024L * 1024);
+        if (!ca_file_.empty()) set(CURLOPT_CAINFO, ca_file_.c_str());
+        const bool has_body = request.method == "PUT" || request.method == "POST";
+        if (has_body) {
+            set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+            set(CURLOPT_POSTFIELDS, request.body.empty() ? "" : reinterpret_cast<const char*>(request.body.data()));
+        }
+        if (request.method == "HEAD") set(CURLOPT_NOBODY, 1L);
+        if (request.method != "GET" && request.method != "HEAD") set(CURLOPT_CUSTOMREQUEST, request.method.c_str());
+        for (const auto& [name, value] : request.headers) headers.add(name + ": " + value);
+        // What libcurl would add by itself: a form's type, and a wait before each body.
+        headers.add("Content-Type:");
+        headers.add("Expect:");
+        set(CURLOPT_HTTPHEADER, headers.get());
+    }
+
+    std::string ca_file_;
+    CURL* handle_;
+};
+
+HttpClient::HttpClient(std::string ca_file) : impl_(std::make_unique<Impl>(std::move(ca_file))) {}
+HttpResponse HttpClient::perform(const HttpRequest& request, const Deadline& deadline) {
+    return impl_->perform(request, deadline);
+}
+
+#else
+
+class HttpClient::Impl {};
+
+HttpClient::HttpClient(std::string) {
+    throw Error(ErrorCode::unsupported, "this build has no S3",
+                "install libcurl's headers (Debian: libcurl4-openssl-dev) and build with AUTOLAUNCH_WITH_CURL=ON");
+}
+HttpResponse HttpClient::perform(const HttpRequest&, const Deadline&) { return {}; }
+
+#endif
+
+HttpClient::HttpClient(HttpClient&&) noexcept = default;
+HttpClient& HttpClient::operator=(HttpClient&&) noexcept = default;
+HttpClient::~HttpClient() = default;
+
+}  // namespace autolaunch::s3

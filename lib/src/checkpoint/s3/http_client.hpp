@@ -1,0 +1,47 @@
+#pragma once
+#include "base/deadline.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace autolaunch::s3 {
+
+struct HttpRequest {
+    std::string method = "GET";
+    std::string url;  ///< encoded
+    std::map<std::string, std::string> headers;
+    std::span<const std::byte> body;
+    std::span<std::byte> into;  ///< where the body of an answer 2xx goes; empty: into HttpResponse::body
+};
+
+struct HttpResponse {
+    int status = 0;
+    std::map<std::string, std::string> headers;  ///< lower-case names
+    std::string body;                            ///< at most 16 MiB
+    std::size_t into_bytes = 0;                  ///< how much of `into` was filled
+};
+
+/// libcurl, loaded at the first client. Keeps its connection for the next request; follows no redirects. Threads: one.
+class HttpClient {
+public:
+    /// Throws Error{unsupported} where libcurl or its headers were missing. `ca_file` may be empty.
+    explicit HttpClient(std::string ca_file);
+    HttpClient(HttpClient&&) noexcept;
+    HttpClient& operator=(HttpClient&&) noexcept;
+    ~HttpClient();
+
+    /// Blocks until the answer is whole, at most until the deadline; a transfer that moves nothing for 30 s ends
+    /// sooner. Throws TimeoutError, Error{closed} when the connection fails, and Error{corrupt} when the answer is
+    /// longer than there is room for. A status is no error.
+    HttpResponse perform(const HttpRequest& request, const Deadline& deadline);
+
+private:
+    class Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace autolaunch::s3

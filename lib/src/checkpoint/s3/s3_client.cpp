@@ -1,0 +1,303 @@
+#include "checkpoint/s3/s3_client.hpp"
+
+#include "base/text.hpp"
+#include "checkpoint/crypto/crypto.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <random>
+#include <thread>
+
+namespace autolaunch::s3 {
+namespace {
+
+constexpr auto kAbortTime = std::chrono::seconds(20);
+constexpr std::uint64_t kLeastPartBytes = 5 << 20;
+
+std::string sha256_hex(std::span<const std::byte> bytes) {
+    const crypto::Digest digest = crypto::sha256({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+    return hex(digest.data(), digest.size());
+}
+
+double random_share() {
+    thread_local std::mt19937 generator(std::random_device{}());
+    return std::uniform_real_distribution<double>()(generator);
+}
+
+void replace_all(std::string& text, std::string_view what) {
+    if (what.empty()) return;
+    for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at))
+        text.replace(at, what.size(), "…");
+}
+
+}  // namespace
+
+S3Client::S3Client(Location location, Credentials credentials)
+    : location_(std::move(location)), credentials_(std::move(credentials)), http_(location_.ca_file) {}
+
+std::string S3Client::describe() const { return "s3://" + location_.bucket + '/' + location_.prefix; }
+
+std::string S3Client::redacted(std::string text) const {
+    for (const auto secret : {crypto::as_text(credentials_.secret), crypto::as_text(credentials_.session_token),
+                              std::string_view(credentials_.key_id)})
+        replace_all(text, secret);
+    return text;
+}
+
+std::string S3Client::where(const Operation& operation) const {
+    return operation.method + ' ' + describe() + operation.key + " at " + location_.host;
+}
+
+void S3Client::fail(const Operation& operation, const HttpResponse& response) const {
+    const Problem problem = parse_problem(response.body);
+    std::string what = where(operation) + ": the server says " + std::to_string(response.status);
+    if (!problem.code.empty()) what += ' ' + problem.code;
+    if (!problem.message.empty()) what += ": " + problem.message;
+    throw Error(ErrorCode::system, redacted(what), advice(response.status, problem.code));
+}
+
+HttpRequest S3Client::signed_request(const Operation& operation, const std::string& payload_sha256) const {
+    const std::string key =
+        operation.key.empty() && !operation.query.empty() ? std::string() : location_.prefix + operation.key;
+    RequestToSign to_sign;
+    to_sign.method = operation.method;
+    to_sign.path = (location_.path_style ? '/' + location_.bucket : std::string()) + '/' + key;
+    to_sign.query = operation.query;
+    to_sign.headers = operation.headers;
+    to_sign.headers["host"] = (location_.path_style ? "" : location_.bucket + '.') + location_.host;
+    to_sign.payload_sha256 = payload_sha256;
+    sign(to_sign, credentials_, location_.region, std::chrono::system_clock::now());
+    HttpRequest request;
+    request.method = operation.method;
+    request.url = location_.scheme + "://" + to_sign.headers["host"] + uri_encode(to_sign.path, true);
+    if (!operation.query.empty()) request.url += '?' + canonical_query(operation.query);
+    request.headers = std::move(to_sign.headers);
+    request.body = operation.body;
+    request.into = operation.into;
+    return request;
+}
+
+// Status 0: the connection failed; the body says how.
+HttpResponse S3Client::attempt(const Operation& operation, const std::string& payload_sha256,
+                               const Deadline& deadline) {
+    try {
+        return http_.perform(signed_request(operation, payload_sha256), deadline);
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::closed) throw;
+        HttpResponse failed;
+        failed.body = error.what();
+        return failed;
+    }
+}
+
+HttpResponse S3Client::request(const Operation& operation, const Deadline& deadline,
+                               std::initializer_list<int> accepted) {
+    const std::string payload_sha256 = sha256_hex(operation.body);
+    for (int number = 1;; ++number) {
+        HttpResponse response = attempt(operation, payload_sha256, deadline);
+        const std::string code = response.status == 0 ? "" : parse_problem(response.body).code;
+        // CompleteMultipartUpload may fail after it has said 200.
+        if (response.status / 100 == 2 && code.empty()) return response;
+        if (std::find(accepted.begin(), accepted.end(), response.status) != accepted.end()) return response;
+        if (!is_worth_retrying(response.status, code)) fail(operation, response);
+        const auto pause = retry_delay(number + 1, random_share());
+        if (deadline.remaining() <= pause) {
+            const std::string tried = " (" + std::to_string(number) + " attempts)";
+            if (response.status == 0)
+                throw TimeoutError(redacted(where(operation) + ": " + response.body + tried),
+                                   "is the endpoint right, and does the server run?");
+            fail(operation, response);
+        }
+        std::this_thread::sleep_for(pause);
+    }
+}
+
+S3Client::Put S3Client::put(const std::string& key, std::span<const std::byte> bytes, bool if_absent,
+                            const Deadline& deadline) {
+    Operation operation{.method = "PUT", .key = key};
+    operation.body = bytes;
+    if (!if_absent) {
+        request(operation, deadline);
+        return Put::created;
+    }
+    operation.headers["if-none-match"] = "*";
+    return request(operation, deadline, {412}).status == 412 ? Put::exists : Put::created;
+}
+
+std::optional<std::uint64_t> S3Client::find(const std::string& key, const Deadline& deadline) {
+    const HttpResponse response = request({.method = "HEAD", .key = key}, deadline, {404});
+    if (response.status == 404) return std::nullopt;
+    long long bytes = -1;
+    const auto length = response.headers.find("content-length");
+    if (length == response.headers.end() || !parse_integer(length->second, bytes) || bytes < 0)
+        throw Error(ErrorCode::corrupt, describe() + key + ": the server does not say how long it is");
+    return static_cast<std::uint64_t>(bytes);
+}
+
+std::size_t S3Client::get(const std::string& key, std::uint64_t offset, std::span<std::byte> bytes,
+                          const Deadline& deadline) {
+    if (bytes.empty()) return 0;
+    Operation operation{.method = "GET", .key = key};
+    operation.headers["range"] = "bytes=" + std::to_string(offset) + '-' + std::to_string(offset + bytes.size() - 1);
+    operation.into = bytes;
+    const HttpResponse response = request(operation, deadline, {416});
+    if (response.status == 416) return 0;  // begins at its end or beyond
+    // A server that ignores the range sends all of it: right only for one that starts at 0, and then cut by `into`.
+    if (response.status != 206 && offset != 0)
+        throw Error(ErrorCode::unsupported, where(operation) + ": the server does not send ranges");
+    return response.into_bytes;
+}
+
+Listing S3Client::list(const std::string& prefix, bool deep, const Deadline& deadline) {
+    Listing listing;
+    Operation operation;
+    operation.query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", location_.prefix + prefix}};
+    if (!deep) operation.query["delimiter"] = "/";
+    const auto ours = [&](std::string key) {
+        if (!key.starts_with(location_.prefix))
+            throw Error(ErrorCode::corrupt, describe() + ": the server lists keys that were not asked for");
+        return key.substr(location_.prefix.size());
+    };
+    for (;;) {
+        ListPage page = parse_list(request(operation, deadline).body);
+        for (auto& object : page.objects) listing.objects.push_back({ours(object.key), object.bytes});
+        for (auto& common : page.prefixes) listing.prefixes.push_back(ours(common));
+        if (page.next.empty()) return listing;
+        operation.query["continuation-token"] = page.next;
+    }
+}
+
+void S3Client::remove(const std::string& key, const Deadline& deadline) {
+    request({.method = "DELETE", .key = key}, deadline, {404});
+}
+
+std::size_t S3Client::abort_uploads(const std::string& prefix, const Deadline& deadline) {
+    std::size_t aborted = 0;
+    for (;;) {
+        const HttpResponse response =
+            request({.method = "GET",
+                     .key = {},
+                     .query = {{"uploads", ""}, {"encoding-type", "url"}, {"prefix", location_.prefix + prefix}}},
+                    deadline);
+        const auto uploads = parse_uploads(response.body);
+        for (const UnfinishedUpload& upload : uploads) {
+            if (!upload.key.starts_with(location_.prefix + prefix)) continue;
+            request({.method = "DELETE",
+                     .key = upload.key.substr(location_.prefix.size()),
+                     .query = {{"uploadId", upload.upload_id}}},
+                    deadline, {404});
+            ++aborted;
+        }
+        // A page has up to 1000: what is left comes first on the next.
+        if (uploads.size() < 1000) return aborted;
+    }
+}
+
+/// One object on its way in parts. Its threads take the next part until none is left or one failed.
+class S3Client::MultipartUpload {
+public:
+    MultipartUpload(S3Client& client, const std::string& key, std::uint64_t bytes,
+                    const std::function<void(std::uint64_t, std::span<std::byte>)>& read, std::uint64_t part_bytes,
+                    const Deadline& deadline)
+        : client_(client), key_(key), bytes_(bytes), read_(read), part_bytes_(part_bytes), deadline_(deadline) {
+        const HttpResponse started =
+            client_.request({.method = "POST", .key = key_, .query = {{"uploads", ""}}}, deadline_);
+        id_ = parse_upload_id(started.body);
+        tags_.resize((bytes + part_bytes - 1) / part_bytes);
+    }
+
+    void run(int parallel) {
+        try {
+            std::vector<std::jthread> threads;
+            for (int i = 0; i < std::max(1, parallel) && static_cast<std::size_t>(i) < tags_.size(); ++i)
+                threads.emplace_back([this] { work(); });
+            threads.clear();
+            if (failure_) std::rethrow_exception(failure_);
+            finish();
+        } catch (const Error& error) {
+            const std::string left_behind = take_back();
+            throw Error(error.code(), error.what() + left_behind, error.hint());
+        } catch (...) {
+            take_back();
+            throw;
+        }
+    }
+
+private:
+    void work() {
+        try {
+            S3Client client(client_.location_, client_.credentials_);
+            std::vector<std::byte> buffer(part_bytes_);
+            for (std::size_t part = next_++; part < tags_.size() && !failed_; part = next_++)
+                send(client, part, buffer);
+        } catch (...) {
+            const std::lock_guard lock(mutex_);
+            if (!failure_) failure_ = std::current_exception();
+            failed_ = true;
+        }
+    }
+
+    void send(S3Client& client, std::size_t part, std::span<std::byte> buffer) {
+        const std::uint64_t offset = part * part_bytes_;
+        const auto content = buffer.first(std::min<std::uint64_t>(part_bytes_, bytes_ - offset));
+        {
+            const std::lock_guard lock(mutex_);
+            read_(offset, content);
+        }
+        Operation operation{
+            .method = "PUT", .key = key_, .query = {{"partNumber", std::to_string(part + 1)}, {"uploadId", id_}}};
+        operation.body = content;
+        const HttpResponse response = client.request(operation, deadline_);
+        const auto tag = response.headers.find("etag");
+        if (tag == response.headers.end() || tag->second.find_first_of("<>&") != std::string::npos)
+            throw Error(ErrorCode::corrupt, client.where(operation) + ": the server gave a part no tag");
+        tags_[part] = tag->second;
+    }
+
+    void finish() {
+        const std::string body = complete_request(tags_);
+        Operation operation{.method = "POST", .key = key_, .query = {{"uploadId", id_}}};
+        operation.body = std::as_bytes(std::span(body));
+        client_.request(operation, deadline_);
+    }
+
+    // What to add to the error when the parts stay.
+    std::string take_back() noexcept {
+        try {
+            client_.request({.method = "DELETE", .key = key_, .query = {{"uploadId", id_}}},
+                            Deadline::after(kAbortTime), {404});
+            return {};
+        } catch (const std::exception&) {
+            return "; its parts could not be taken back";
+        }
+    }
+
+    S3Client& client_;
+    const std::string& key_;
+    std::uint64_t bytes_;
+    const std::function<void(std::uint64_t, std::span<std::byte>)>& read_;
+    std::uint64_t part_bytes_;
+    Deadline deadline_;
+    std::string id_;
+    std::vector<std::string> tags_;
+    std::atomic<std::size_t> next_ = 0;
+    std::atomic<bool> failed_ = false;
+    std::mutex mutex_;  ///< for `read_` and `failure_`
+    std::exception_ptr failure_;
+};
+
+void S3Client::upload(const std::string& key, std::uint64_t bytes,
+                      const std::function<void(std::uint64_t, std::span<std::byte>)>& read,
+                      const UploadOptions& options, const Deadline& deadline) {
+    const std::uint64_t part_bytes = part_bytes_for(bytes, std::max(options.part_bytes, kLeastPartBytes));
+    if (bytes > part_bytes) return MultipartUpload(*this, key, bytes, read, part_bytes, deadline).run(options.parallel);
+    std::vector<std::byte> content(bytes);
+    if (bytes > 0) read(0, content);
+    put(key, content, false, deadline);
+}
+
+}  // namespace autolaunch::s3

@@ -1,0 +1,285 @@
+// The S3 client against a real server, Debian's radosgw, also through a network that fails. Skipped where it is
+// missing.
+
+#include "checkpoint/crypto/crypto.hpp"
+#include "checkpoint/s3/s3_storage.hpp"
+#include "s3_server.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace autolaunch;
+using namespace autolaunch::s3;
+using namespace autolaunch::s3::testing;
+using namespace std::chrono_literals;
+using Fate = BadNetwork::Fate;
+
+namespace {
+
+Deadline soon() { return Deadline::after(30s); }
+
+// One bucket for all cases; each has a prefix of its own.
+S3Client client_of(const std::string& prefix, int port = 0) {
+    static const bool made = [] {
+        need_s3_server();
+        Location location = location_at(server().port(), "weights");
+        // Making a bucket is no part of the client: an object with an empty name is the bucket itself.
+        S3Client(location, test_credentials()).put("", {}, false, soon());
+        return true;
+    }();
+    (void)made;
+    return {location_at(port == 0 ? server().port() : port, "weights", prefix), test_credentials()};
+}
+
+std::span<const std::byte> span_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+std::string content_of(S3Client& client, const std::string& key) {
+    std::string text(client.find(key, soon()).value(), '\0');
+    text.resize(client.get(key, 0, std::as_writable_bytes(std::span(text)), soon()));
+    return text;
+}
+
+std::string random_text(std::size_t bytes) {
+    std::mt19937_64 random(bytes);
+    std::string text(bytes, '\0');
+    for (std::size_t i = 0; i + 8 <= bytes; i += 8) {
+        const auto word = random();
+        std::memcpy(&text[i], &word, 8);
+    }
+    return text;
+}
+
+auto reader_of(const std::string& text) {
+    return [&text](std::uint64_t offset, std::span<std::byte> bytes) {
+        std::memcpy(bytes.data(), text.data() + offset, bytes.size());
+    };
+}
+
+template <class Call>
+Error refusal(Call call) {
+    try {
+        call();
+    } catch (const Error& error) {
+        return error;
+    }
+    return {ErrorCode::aborted, "it was accepted"};
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("what is put is there, in whole and in ranges, and what is removed is not") {
+    S3Client client = client_of("plain");
+    for (const std::string key : {"a", "dir/b c+d%20&é=~", "dir/sub/x..y", "dir/'quotes\"<>"}) {
+        INFO(key);
+        CHECK(client.put(key, span_of("0123456789"), false, soon()) == S3Client::Put::created);
+        CHECK(client.find(key, soon()) == 10);
+        CHECK(content_of(client, key) == "0123456789");
+    }
+    std::string part(4, '\0');
+    const auto get = [&](std::uint64_t offset) {
+        part.resize(4);
+        part.resize(client.get("a", offset, std::as_writable_bytes(std::span(part)), soon()));
+        return part;
+    };
+    CHECK(get(3) == "3456");
+    CHECK(get(8) == "89");
+    CHECK(get(10).empty());
+    CHECK(get(1000).empty());
+    const Listing deep = client.list("dir/", true, soon());
+    CHECK(deep.objects.size() == 3);
+    CHECK(std::count(deep.objects.begin(), deep.objects.end(), Object{"dir/b c+d%20&é=~", 10}) == 1);
+    const Listing top = client.list("", false, soon());
+    CHECK(top.objects == std::vector<Object>{{"a", 10}});
+    CHECK(top.prefixes == std::vector<std::string>{"dir/"});
+    client.remove("a", soon());
+    client.remove("a", soon());
+    CHECK_FALSE(client.find("a", soon()).has_value());
+    CHECK(has(refusal([&] { get(0); }).what(), "404 NoSuchKey"));
+}
+
+TEST_CASE("an empty object, and a listing of several pages") {
+    S3Client client = client_of("many");
+    client.put("empty", {}, false, soon());
+    CHECK(client.find("empty", soon()) == 0);
+    for (int i = 0; i < 1005; ++i) client.put("n/" + std::to_string(i), span_of("x"), false, soon());
+    CHECK(client.list("n/", true, soon()).objects.size() == 1005);
+}
+
+TEST_CASE("an object that is there is not replaced when it must not be") {
+    S3Client client = client_of("once");
+    CHECK(client.put("m", span_of("first"), true, soon()) == S3Client::Put::created);
+    CHECK(client.put("m", span_of("second"), true, soon()) == S3Client::Put::exists);
+    CHECK(content_of(client, "m") == "first");
+    client.put("m", span_of("third"), false, soon());
+    CHECK(content_of(client, "m") == "third");
+}
+
+TEST_CASE("with the bucket in the host's name") {
+    client_of("styles").put("k", span_of("value"), false, soon());
+    Location location = location_at(server().port(), "weights", "styles");
+    location.path_style = false;
+    S3Client client(location, test_credentials());
+    CHECK(content_of(client, "k") == "value");
+    CHECK(client.list("", true, soon()).objects.size() == 1);
+}
+
+TEST_CASE("a large object goes in parts, side by side, and is whole") {
+    S3Client client = client_of("large");
+    const std::string text = random_text((23 << 20) + 5);
+    client.upload("big", text.size(), reader_of(text), {.part_bytes = 5 << 20, .parallel = 3}, soon());
+    CHECK(client.find("big", soon()) == text.size());
+    CHECK((content_of(client, "big") == text));
+    client.upload("small", 5, reader_of(text), {}, soon());
+    CHECK((content_of(client, "small") == text.substr(0, 5)));
+    client.upload("none", 0, reader_of(text), {}, soon());
+    CHECK(client.find("none", soon()) == 0);
+}
+
+TEST_CASE("an upload that fails leaves nothing behind; one that died is taken back later") {
+    S3Client client = client_of("failed");
+    const std::string text = random_text(12 << 20);
+    const auto fails = [&](std::uint64_t offset, std::span<std::byte> bytes) {
+        if (offset > 0) throw Error(ErrorCode::corrupt, "the source is damaged");
+        reader_of(text)(offset, bytes);
+    };
+    const Error error =
+        refusal([&] { client.upload("big", text.size(), fails, {.part_bytes = 5 << 20, .parallel = 2}, soon()); });
+    CHECK(error.code() == ErrorCode::corrupt);
+    CHECK(std::string(error.what()) == "the source is damaged");
+    CHECK_FALSE(client.find("big", soon()).has_value());
+    CHECK(client.abort_uploads("", soon()) == 0);
+    // One whose process is gone: killed in the middle, so that nobody takes it back.
+    if (const pid_t child = ::fork(); child == 0) {
+        try {
+            S3Client mine = client_of("failed");
+            mine.upload(
+                "dead", text.size(),
+                [&](std::uint64_t offset, auto) {
+                    if (offset > 0) ::_exit(0);
+                },
+                {.part_bytes = 5 << 20, .parallel = 1}, soon());
+        } catch (...) {
+        }
+        ::_exit(1);
+    } else {
+        int status = 0;
+        ::waitpid(child, &status, 0);
+        REQUIRE(WEXITSTATUS(status) == 0);
+    }
+    CHECK_FALSE(client.find("dead", soon()).has_value());
+    CHECK(client.abort_uploads("other/", soon()) == 0);
+    CHECK(client.abort_uploads("", soon()) == 1);
+    CHECK(client.abort_uploads("", soon()) == 0);
+}
+
+TEST_CASE("a network that fails is asked again, until the deadline") {
+    client_of("retry").put("k", span_of("value"), false, soon());
+    {
+        BadNetwork network(server().port(), {Fate::close, Fate::unavailable, Fate::cut_answer});
+        S3Client client = client_of("retry", network.port());
+        CHECK(content_of(client, "k") == "value");
+        CHECK(network.connections() == 4);
+    }
+    {
+        // The server had it, and only its answer was lost: the second attempt meets the first's object.
+        BadNetwork network(server().port(), {Fate::cut_answer});
+        S3Client client = client_of("retry", network.port());
+        CHECK(client.put("lost", span_of("mine"), true, soon()) == S3Client::Put::exists);
+        CHECK(content_of(client, "lost") == "mine");
+    }
+    {
+        BadNetwork network(server().port(), std::vector(1000, Fate::close));
+        S3Client client = client_of("retry", network.port());
+        const auto start = std::chrono::steady_clock::now();
+        const Error error = refusal([&] { client.find("k", Deadline::after(1500ms)); });
+        CHECK(error.code() == ErrorCode::timeout);
+        CHECK_MESSAGE(has(error.what(), "attempts)"), error.what());
+        CHECK(has(error.hint(), "does the server run?"));
+        CHECK(network.connections() >= 3);
+        CHECK(std::chrono::steady_clock::now() - start < 3s);
+    }
+    {
+        BadNetwork network(server().port(), {Fate::silence});
+        S3Client client = client_of("retry", network.port());
+        const auto start = std::chrono::steady_clock::now();
+        CHECK(refusal([&] { client.find("k", Deadline::after(700ms)); }).code() == ErrorCode::timeout);
+        CHECK(std::chrono::steady_clock::now() - start < 2s);
+    }
+}
+
+TEST_CASE("parts are sent again too, and an upload that cannot end in time is taken back") {
+    const std::string text = random_text(11 << 20);
+    client_of("parts");
+    {
+        BadNetwork network(server().port(), {Fate::forward, Fate::close, Fate::unavailable, Fate::cut_answer});
+        S3Client client = client_of("parts", network.port());
+        client.upload("big", text.size(), reader_of(text), {.part_bytes = 5 << 20, .parallel = 2}, soon());
+        CHECK((content_of(client, "big") == text));
+    }
+    S3Client client = client_of("parts");
+    BadNetwork network(server().port(), {Fate::forward, Fate::silence, Fate::silence});
+    S3Client late = client_of("parts", network.port());
+    const Error error = refusal([&] {
+        late.upload("late", text.size(), reader_of(text), {.part_bytes = 5 << 20, .parallel = 2}, Deadline::after(1s));
+    });
+    CHECK(error.code() == ErrorCode::timeout);
+    CHECK_FALSE(client.find("late", soon()).has_value());
+    CHECK(client.abort_uploads("", soon()) == 0);
+}
+
+TEST_CASE("refusals say what and why, with advice and without secrets") {
+    const auto answer = [&](Location location, Credentials credentials) {
+        return refusal([&] { S3Client(location, credentials).list("", true, soon()); });
+    };
+    client_of("refused");
+    const Location location = location_at(server().port(), "weights");
+    Credentials wrong = test_credentials();
+    wrong.secret.back() = 'x';
+    Error error = answer(location, wrong);
+    CHECK_MESSAGE(has(error.what(), "GET s3://weights/ at localhost"), error.what());
+    CHECK(has(error.what(), "403 SignatureDoesNotMatch"));
+    CHECK(has(error.hint(), "the secret is wrong"));
+    wrong.key_id = "AKIAWRONG";
+    error = answer(location, wrong);
+    CHECK(has(error.what(), "403 InvalidAccessKeyId"));
+    CHECK_FALSE(has(error.what(), "AKIAWRONG"));
+    error = answer(location_at(server().port(), "no-such-bucket"), test_credentials());
+    CHECK(has(error.what(), "404 NoSuchBucket"));
+    CHECK(has(error.hint(), "make the bucket"));
+
+    // A server that says back what it got.
+    BadNetwork network(server().port(), {Fate::repeat_secrets});
+    error = answer(location_at(network.port(), "weights"), test_credentials());
+    CHECK(has(error.what(), "403 AccessDenied: … "));
+    CHECK_FALSE(has(error.what(), "test/secret"));
+    CHECK_FALSE(has(error.what(), "AKIATEST"));
+}
+
+TEST_CASE("a bucket is read as storage, and never written as one") {
+    S3Client client = client_of("store");
+    client.put("step-00000001/data", span_of("0123456789"), false, soon());
+    client.put("step-00000001/manifest.json", span_of("{}"), false, soon());
+    client.put("top", span_of("x"), false, soon());
+    const auto storage = make_s3_storage(location_at(server().port(), "weights", "store"), test_credentials());
+    const std::filesystem::path place = "s3://weights/store";
+    CHECK(storage->list(place) == std::vector<std::string>{"step-00000001", "top"});
+    CHECK(storage->list(place / "step-00000001") == std::vector<std::string>{"data", "manifest.json"});
+    CHECK(storage->list(place / "none").empty());
+    CHECK(read_whole(*storage, place / "step-00000001/data", 100) == "0123456789");
+    const auto file = storage->open(place / "step-00000001/data");
+    std::string part(100, '\0');
+    CHECK(file->read_at(7, std::as_writable_bytes(std::span(part))) == 3);
+    CHECK(part.substr(0, 3) == "789");
+    CHECK(refusal([&] { storage->open(place / "none"); }).code() == ErrorCode::system);
+    CHECK(refusal([&] { storage->open("s3://other/x"); }).code() == ErrorCode::invalid_argument);
+    CHECK(refusal([&] { storage->create(place / "x"); }).code() == ErrorCode::unsupported);
+    CHECK(refusal([&] { storage->remove_all(place / "top"); }).code() == ErrorCode::unsupported);
+    CHECK(client.find("top", soon()) == 1);
+}
