@@ -1,4 +1,5 @@
 // What a rank writes: which boxes, in which files, and how the files say so.
+#include "checkpoint/opaque_tensors.hpp"
 #include "checkpoint/run_boxes.hpp"
 #include "checkpoint/write_plan.hpp"
 #include "safetensors_rules.hpp"
@@ -111,10 +112,10 @@ TEST_CASE("a rank's files: one box of a tensor in each, the largest in the first
     CHECK(plan.fragment.step == 12);
     CHECK(plan.fragment.world_size == 4);
     CHECK_FALSE(plan.fragment.library.empty());
-    REQUIRE(plan.fragment.tensors.size() == 3);
+    REQUIRE(plan.fragment.tensors.size() == 2);  // rank 0's names them all
+    CHECK(plan_shards(state, 12, 0, 4).fragment.tensors.size() == 3);
     CHECK(plan.fragment.tensors[0].pieces ==
           std::vector<Manifest::Piece>{{0, 4096 + 8, 5, 10}, {1, 4096, 3, 2}, {2, 4096, 15, 2}});
-    CHECK(plan.fragment.tensors[2].pieces.empty());
     for (std::size_t i = 0; i < 3; ++i) {
         CHECK(plan.fragment.files[i].name == plan.files[i].name);
         CHECK(plan.fragment.files[i].bytes == plan.files[i].bytes);
@@ -146,6 +147,26 @@ TEST_CASE("a rank that holds nothing, or a later replica's copy, writes no file"
     CHECK(plan_shards({tensor}, 0, 1, 2).files.size() == 1);
 }
 
+TEST_CASE("opaque state is U8 tensors: one for all ranks, or one of each, also of no bytes") {
+    std::vector<Manifest> fragments;
+    for (int rank = 0; rank < 3; ++rank) {
+        const std::vector<OpaqueState> opaque = {{"rng", std::string(static_cast<std::size_t>(rank) * 10, 'x'), true},
+                                                 {"loader", "at " + std::to_string(rank), false}};
+        const WritePlan plan = plan_shards({}, 5, rank, 3, opaque);
+        for (const PlannedFile& file : plan.files) CHECK(testing::broken_safetensors_rule(content_of(file)) == "");
+        CHECK(plan.files.size() == 1);
+        fragments.push_back(plan.fragment);
+    }
+    const Manifest manifest = merge_fragments(fragments);
+    manifest.require_complete();
+    CHECK(manifest.find("opaque.loader")->shape == Shape{4});
+    CHECK(manifest.find("opaque.rng.rank-00000")->shape == Shape{0});
+    CHECK(manifest.find("opaque.rng.rank-00002")->shape == Shape{20});
+    CHECK(find_opaque(manifest, "rng").size() == 3);
+    CHECK(find_opaque(manifest, "loader").size() == 1);
+    CHECK(find_opaque(manifest, "other").empty());
+}
+
 TEST_CASE("fragments merge into one complete manifest, however ragged the cut") {
     std::mt19937 random(8);
     for (int round = 0; round < 100; ++round) {
@@ -171,6 +192,6 @@ TEST_CASE("fragments merge into one complete manifest, however ragged the cut") 
     }
     Manifest one, other;
     one.tensors = {{"a", f32, {1}, {}}};
-    other.tensors = {{"b", f32, {1}, {}}};
+    other.tensors = {{"a", f32, {2}, {}}};
     CHECK_THROWS_AS(merge_fragments({one, other}), Error);
 }

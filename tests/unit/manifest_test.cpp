@@ -1,5 +1,4 @@
 #include "base/hash.hpp"
-#include "checkpoint/shard_file.hpp"
 
 #include <autolaunch/checkpoint/manifest.hpp>
 #include <autolaunch/error.hpp>
@@ -150,64 +149,5 @@ TEST_CASE("random bytes after a right digest never crash the parser") {
         const std::string body = damaged.substr(digest_at + 32);
         damaged.replace(digest_at, 32, hex128(hash128(body.data(), body.size())));
         parse_error(damaged);  // any Error will do; nothing else may escape
-    }
-}
-
-TEST_CASE("a plan reads every wanted element once, whatever the two cuts are") {
-    std::mt19937 random(21);
-    for (int round = 0; round < 200; ++round) {
-        const std::int64_t elements = 1 + static_cast<std::int64_t>(random() % 500);
-        const auto cut = [&] {
-            std::vector<std::int64_t> ends;
-            for (std::int64_t at = 0; at < elements;)
-                ends.push_back(
-                    at = std::min<std::int64_t>(elements, at + 1 + static_cast<std::int64_t>(random() % 200)));
-            return ends;
-        };
-        Manifest manifest;
-        std::int64_t begin = 0;
-        Manifest::Tensor tensor{"t", u8, {elements}, {}};
-        for (const std::int64_t end : cut()) {
-            manifest.files.push_back({"f" + std::to_string(begin), 0, 8192, {}, {Digest128{}}});
-            tensor.pieces.push_back(
-                {manifest.files.size() - 1, static_cast<std::uint64_t>(4096 + begin), begin, end - begin});
-            begin = end;
-        }
-        manifest.tensors = {tensor};
-        std::vector<std::byte> memory(static_cast<std::size_t>(elements));
-        fsdp::StateTensor wanted{"t", u8, {elements}, {}, false};
-        begin = 0;
-        for (const std::int64_t end : cut()) {
-            wanted.pieces.push_back({begin, end - begin, memory.data() + begin});
-            begin = end;
-        }
-        std::vector<int> filled(memory.size());
-        for (const auto& operation : plan_reads(manifest, {wanted})) {
-            for (std::uint64_t i = 0; i < operation.bytes; ++i) {
-                const auto to = static_cast<std::size_t>(operation.to - memory.data()) + i;
-                ++filled[to];
-                REQUIRE(operation.file_offset + i == 4096 + to);  // file offsets follow tensor offsets here
-            }
-        }
-        for (const int count : filled) REQUIRE(count == 1);
-    }
-}
-
-TEST_CASE("a tensor that is missing, or has another shape, is named with both shapes") {
-    const Manifest manifest = example();
-    CHECK(error_of([&] { plan_reads(manifest, {{"h.0.s", f64, {}, {}, false}}); }) == "none");
-    try {
-        plan_reads(manifest, {{"h.1.w", f32, {4, 5}, {}, false}});
-        FAIL("no exception");
-    } catch (const Error& error) {
-        CHECK(error.code() == ErrorCode::mismatch);
-        CHECK(std::string(error.what()) == "the checkpoint has no tensor named h.1.w");
-        CHECK(error.hint() == "it has h.0.w");
-    }
-    try {
-        plan_reads(manifest, {{"h.0.w", f32, {5, 4}, {}, false}});
-        FAIL("no exception");
-    } catch (const Error& error) {
-        CHECK(std::string(error.what()) == "tensor h.0.w is [4, 5] f32 in the checkpoint, [5, 4] f32 in the model");
     }
 }

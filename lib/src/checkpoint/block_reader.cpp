@@ -9,6 +9,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace autolaunch {
@@ -17,8 +18,12 @@ namespace {
 constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
 }
 
-BlockReader::BlockReader(Storage& storage, const std::filesystem::path& directory, const Manifest::File& expected)
-    : expected_(expected), path_(directory / expected.name), file_(storage.open_large(path_)) {
+BlockReader::BlockReader(Storage& storage, const std::filesystem::path& directory, const Manifest::File& expected,
+                         Describe describe)
+    : expected_(expected),
+      path_(directory / expected.name),
+      describe_(std::move(describe)),
+      file_(storage.open_large(path_)) {
     const std::uint64_t bytes = file_->size();
     if (bytes != expected.bytes)
         throw Error(ErrorCode::corrupt,
@@ -65,10 +70,11 @@ void BlockReader::read_all(const Use& use) {
 void BlockReader::require_as_saved(std::size_t index, std::span<const std::byte> content) const {
     if (content.size() == bytes_of(index) && hash128(content.data(), content.size()) == expected_.block_digests[index])
         return;
-    const std::uint64_t begin = index * kBlock;
+    const std::uint64_t begin = index * kBlock, end = begin + bytes_of(index);
+    const std::string content_is = describe_ ? " (" + describe_(begin, end) + ")" : "";
     throw Error(ErrorCode::corrupt,
                 path_.string() + " does not hold what was saved: bytes " + std::to_string(begin) + " to " +
-                    std::to_string(begin + bytes_of(index)) + " have another digest",
+                    std::to_string(end) + content_is + " have another digest",
                 "the file was damaged after it was saved; load an older checkpoint");
 }
 

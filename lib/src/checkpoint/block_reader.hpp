@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 
 namespace autolaunch {
 
@@ -16,8 +17,12 @@ namespace autolaunch {
 /// Threads: one. Blocks: read(). Throws Error{corrupt} that names file and bytes.
 class BlockReader {
 public:
+    /// What lies in a range of the file's bytes, for errors.
+    using Describe = std::function<std::string(std::uint64_t begin, std::uint64_t end)>;
+
     /// Opens the file anew and compares its size.
-    BlockReader(Storage& storage, const std::filesystem::path& directory, const Manifest::File& expected);
+    BlockReader(Storage& storage, const std::filesystem::path& directory, const Manifest::File& expected,
+                Describe describe = {});
 
     using Use = std::function<void(std::size_t index, std::span<const std::byte> content)>;
     /// Blocks `indices` (ascending), each once and in order. The content is there during the call only.
@@ -31,6 +36,7 @@ private:
 
     const Manifest::File& expected_;
     std::filesystem::path path_;
+    Describe describe_;
     AlignedMemory memory_;
     std::unique_ptr<StorageFile> file_;  // last: closing it waits for what is under way
 };

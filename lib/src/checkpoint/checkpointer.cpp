@@ -40,8 +40,17 @@ std::optional<SaveProgress> Checkpointer::progress() const { return impl_->engin
 
 std::optional<CheckpointInfo> Checkpointer::latest(std::int64_t before) { return impl_->engine.latest(before); }
 
-void Checkpointer::load(const CheckpointInfo& checkpoint, const fsdp::State& state) {
-    impl_->engine.load(checkpoint, state);
+std::vector<std::string> Checkpointer::load(const CheckpointInfo& checkpoint, const fsdp::State& state,
+                                            const LoadOptions& options) {
+    return impl_->engine.load(checkpoint, state, options);
+}
+
+std::optional<CheckpointInfo> Checkpointer::load_latest(const fsdp::State& state, const LoadOptions& options) {
+    return impl_->engine.load_latest(state, options);
+}
+
+std::vector<std::string> Checkpointer::load_opaque(const CheckpointInfo& checkpoint, const std::string& name) {
+    return impl_->engine.load_opaque(checkpoint, name);
 }
 
 }  // namespace autolaunch

@@ -5,14 +5,14 @@
 #include "checkpoint/catalog.hpp"
 #include "checkpoint/file_writer.hpp"
 #include "checkpoint/json.hpp"
-#include "checkpoint/shard_file.hpp"
+#include "checkpoint/part_reader.hpp"
+#include "checkpoint/state_rules.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <set>
 
 namespace autolaunch {
 
@@ -25,27 +25,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::minutes kCopyTimeout(10);
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-// What a trainer could get wrong about one rank's state.
-void require_valid(const fsdp::State& state) {
-    std::set<std::string_view> names;
-    for (const auto& tensor : state) {
-        const auto reject = [&](const std::string& problem) {
-            throw Error(ErrorCode::invalid_argument, "state tensor " + tensor.name + " " + problem);
-        };
-        if (tensor.name.empty()) reject("has no name");
-        if (!names.insert(tensor.name).second) reject("is named twice");
-        const std::int64_t elements = fsdp::ParameterSpec{tensor.name, tensor.shape}.element_count();
-        if (elements > INT64_MAX / static_cast<std::int64_t>(size_of(tensor.type))) reject("is too large");
-        for (const auto& piece : tensor.pieces) {
-            if (piece.count <= 0 || piece.offset < 0 || piece.offset > elements - piece.count)
-                reject("has a piece outside its shape");
-            if (!piece.data) reject("has a piece without memory");
-        }
-        const bool whole = tensor.pieces.size() == 1 && tensor.pieces[0].count == elements;
-        if (tensor.replicated && !whole) reject("is replicated, but this rank does not hold all of it");
-    }
-}
 
 std::uint64_t hash_of(std::int64_t step, const fsdp::State& state) {
     std::string text = std::to_string(step);
@@ -163,12 +142,14 @@ CheckpointEngine::Job CheckpointEngine::agreed_job(std::int64_t step, const fsdp
         require_valid(state);
         if (!nlohmann::json::accept(options.extra))
             throw Error(ErrorCode::invalid_argument, "SaveOptions::extra is not JSON text");
+        require_valid(options.opaque);
     });
     require_equal(world_, hash_of(step, state),
                   "the ranks save different steps, or tensors with other names or shapes");
     Job job;
     job.step = step;
-    together(world_, [&] { job.plan = plan_shards(state, step, world_.rank(), world_.size()); });
+    job.opaque = options.opaque;  // the plan points at it for as long as the save goes on
+    together(world_, [&] { job.plan = plan_shards(state, step, world_.rank(), world_.size(), job.opaque); });
     job.extra = broadcast_text(world_, options.extra, 0);
     return job;
 }
@@ -274,22 +255,6 @@ std::optional<CheckpointInfo> CheckpointEngine::latest(std::int64_t before) {
     if (found)
         for (const std::string& reason : found->skipped) note("passed over " + reason);
     return decode(broadcast_text(world_, text, 0));
-}
-
-void CheckpointEngine::load(const CheckpointInfo& checkpoint, const fsdp::State& state) {
-    std::string text;
-    together(world_, [&] {
-        require_valid(state);
-        if (world_.rank() == 0) text = read_manifest(*storage_, checkpoint.path).to_text();
-    });
-    text = broadcast_text(world_, text, 0);
-    together(world_, [&] {
-        const Manifest manifest = Manifest::parse(text);
-        if (manifest.step != checkpoint.step)
-            throw Error(ErrorCode::mismatch, checkpoint.path.string() + " is of step " + std::to_string(manifest.step) +
-                                                 ", not " + std::to_string(checkpoint.step));
-        read_shards(*storage_, checkpoint.path, manifest, plan_reads(manifest, state));
-    });
 }
 
 }  // namespace autolaunch

@@ -43,12 +43,17 @@ public:
     std::optional<CheckpointInfo> finish();
     std::optional<SaveProgress> progress() const;
     std::optional<CheckpointInfo> latest(std::int64_t before);
-    void load(const CheckpointInfo& checkpoint, const fsdp::State& state);
+    /// engine_load.cpp: the following.
+    std::vector<std::string> load(const CheckpointInfo& checkpoint, const fsdp::State& state,
+                                  const LoadOptions& options = {});
+    std::optional<CheckpointInfo> load_latest(const fsdp::State& state, const LoadOptions& options = {});
+    std::vector<std::string> load_opaque(const CheckpointInfo& checkpoint, const std::string& name);
 
 private:
     struct Job {
         std::int64_t step = 0;
         std::string extra;
+        std::vector<OpaqueState> opaque;
         WritePlan plan;
         std::filesystem::path unfinished = {};
         std::optional<std::chrono::steady_clock::time_point> stalled_since = {};  // the trainer waits for all of it
@@ -64,12 +69,15 @@ private:
     void tidy(std::int64_t step);
     void reserve_staging(const WritePlan& plan);
     void note(const std::string& text) const;
+    Manifest shared_manifest(const CheckpointInfo& checkpoint);
 
     std::shared_ptr<Storage> storage_;
     Communicator world_;
     CheckpointOptions options_;
     CheckpointEvents events_;
     WriterFence fence_;
+
+    std::optional<std::optional<Communicator>> readers_;  // the ranks of this node, once somebody loads
 
     AlignedMemory staging_;
     std::optional<Communicator> writers_;  // the same ranks, for the writers' collectives

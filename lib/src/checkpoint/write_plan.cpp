@@ -2,6 +2,7 @@
 
 #include "base/hash.hpp"
 #include "checkpoint/json.hpp"
+#include "checkpoint/opaque_tensors.hpp"
 #include "checkpoint/run_boxes.hpp"
 
 #include <autolaunch/checkpoint/safetensors.hpp>
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <unordered_map>
 
 namespace autolaunch {
 
@@ -100,11 +102,14 @@ std::string shard_name(int rank, std::size_t file, std::size_t files) {
 
 }  // namespace
 
-WritePlan plan_shards(const fsdp::State& state, std::int64_t step, int rank, int world_size) {
+WritePlan plan_shards(const fsdp::State& named, std::int64_t step, int rank, int world_size,
+                      std::span<const OpaqueState> opaque) {
     WritePlan plan;
     plan.fragment.step = step;
     plan.fragment.world_size = world_size;
     plan.fragment.library = AUTOLAUNCH_LIBRARY_VERSION;
+    fsdp::State state = named;
+    for (auto& tensor : opaque_tensors(opaque, rank)) state.push_back(std::move(tensor));
     for (const auto& tensor : state) plan.fragment.tensors.push_back({tensor.name, tensor.type, tensor.shape, {}});
     const auto files = boxes_of_files(state, rank, world_size);
     for (std::size_t index = 0; index < files.size(); ++index) {
@@ -122,6 +127,11 @@ WritePlan plan_shards(const fsdp::State& state, std::int64_t step, int rank, int
         plan.fragment.files.push_back({file.name, rank, file.bytes, {}, {}});
         plan.files.push_back(std::move(file));
     }
+    // So that what the ranks exchange grows with the state, and not with the state times the ranks.
+    if (rank != 0)
+        std::erase_if(plan.fragment.tensors, [](const Manifest::Tensor& tensor) {
+            return tensor.pieces.empty() && tensor.element_count() > 0;
+        });
     return plan;
 }
 
@@ -136,23 +146,26 @@ Manifest described(const WritePlan& plan, std::vector<std::vector<Digest128>> bl
 
 Manifest merge_fragments(std::vector<Manifest> fragments) {
     Manifest merged;
+    std::unordered_map<std::string, std::size_t> known;  // tensors of `merged`
     for (Manifest& fragment : fragments) {
         if (&fragment == &fragments.front()) {
-            merged = std::move(fragment);
-            continue;
+            merged = fragment;
+            merged.files.clear();
+            merged.tensors.clear();
         }
         const std::size_t first_file = merged.files.size();
         for (auto& file : fragment.files) merged.files.push_back(std::move(file));
-        if (fragment.tensors.size() != merged.tensors.size())
-            throw Error(ErrorCode::mismatch, "the ranks save different numbers of tensors");
-        for (std::size_t i = 0; i < merged.tensors.size(); ++i) {
-            if (fragment.tensors[i].name != merged.tensors[i].name)
-                throw Error(ErrorCode::mismatch, "one rank saves the tensor " + merged.tensors[i].name +
-                                                     " where another saves " + fragment.tensors[i].name);
-            for (auto piece : fragment.tensors[i].pieces) {
-                piece.file_index += first_file;
-                merged.tensors[i].pieces.push_back(piece);
+        for (auto& tensor : fragment.tensors) {
+            for (auto& piece : tensor.pieces) piece.file_index += first_file;
+            const auto [found, is_new] = known.emplace(tensor.name, merged.tensors.size());
+            if (is_new) {
+                merged.tensors.push_back(std::move(tensor));
+                continue;
             }
+            Manifest::Tensor& whole = merged.tensors[found->second];
+            if (whole.shape != tensor.shape || whole.type != tensor.type)
+                throw Error(ErrorCode::mismatch, "the ranks save the tensor " + tensor.name + " with different shapes");
+            whole.pieces.insert(whole.pieces.end(), tensor.pieces.begin(), tensor.pieces.end());
         }
     }
     return merged;

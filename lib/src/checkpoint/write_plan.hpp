@@ -1,9 +1,11 @@
 #pragma once
 #include <autolaunch/checkpoint/manifest.hpp>
+#include <autolaunch/checkpoint/opaque_state.hpp>
 #include <autolaunch/fsdp/shard_layout.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,13 +39,15 @@ struct WritePlan {
 /// the replicated tensors those it owns. The owner of a replicated tensor is the rank that has the fewest bytes of them
 /// so far, so that all write about as much. A file holds one box of a tensor, so a rank has as many files as the tensor
 /// with the most boxes; none when it has nothing. Memory is only pointed at.
-WritePlan plan_shards(const fsdp::State& state, std::int64_t step, int rank, int world_size);
+/// The fragment names the tensors that this rank has something of; rank 0's names all of the state's.
+WritePlan plan_shards(const fsdp::State& state, std::int64_t step, int rank, int world_size,
+                      std::span<const OpaqueState> opaque = {});
 
 /// The plan's fragment with the digests that writing it gave: of each file, of each block.
 Manifest described(const WritePlan& plan, std::vector<std::vector<Digest128>> block_digests);
 
-/// One manifest of the ranks' fragments in rank order, which name the same tensors in the same order. Step, world and
-/// the like are the first one's. Throws Error{mismatch}.
+/// One manifest of the ranks' fragments in rank order. Step, world and the like are the first one's. Throws
+/// Error{mismatch} where they disagree about a tensor's shape or type.
 Manifest merge_fragments(std::vector<Manifest> fragments);
 
 }  // namespace autolaunch

@@ -1,4 +1,5 @@
 #pragma once
+#include <autolaunch/checkpoint/opaque_state.hpp>
 #include <autolaunch/comm/communicator.hpp>
 #include <autolaunch/export.hpp>
 #include <autolaunch/fsdp/shard_layout.hpp>
@@ -30,7 +31,14 @@ struct CheckpointOptions {
 };
 
 struct SaveOptions {
-    std::string extra = "{}";  ///< JSON text of the trainer's own (loader position, random state); rank 0's is kept
+    std::string extra = "{}";  ///< JSON text of the trainer's own; rank 0's is kept
+    std::vector<OpaqueState> opaque = {};
+};
+
+struct LoadOptions {
+    bool cast = false;           ///< f32, bf16 and f16 become each other; otherwise another type is Error{mismatch}
+    bool allow_missing = false;  ///< tensors that the checkpoint has not keep what they hold
+    bool fall_back = true;       ///< load_latest(): where a checkpoint is damaged, take the one before
 };
 
 /// How far a save_async() of this rank is.
@@ -97,19 +105,47 @@ public:
     /// answer. Complete: the manifest is whole, and every file is there with its size. Damage inside a file shows in
     /// load(); then latest(info.step) is the one before.
     std::optional<CheckpointInfo> latest(std::int64_t before = INT64_MAX);
-    /// Fills the state's memory from a checkpoint. Collective. Every tensor of the state must be in it with the same
-    /// shape and type (Error{mismatch}); the digest of every block read is verified (Error{corrupt}). Throws on every
+    /// Fills the state's memory from a checkpoint, on any number of ranks and cut in any way; a state of fewer tensors
+    /// than were saved, such as the weights alone, gets those. Collective; the ranks name the same tensors, and each
+    /// block that all need is read once on each node. Every tensor of the state must be in it with the same shape and
+    /// type (Error{mismatch}), but for what the options allow; the digest of every block read is verified
+    /// (Error{corrupt} names file, bytes and tensor). Returns the names that the checkpoint has not. Throws on every
     /// rank when any rank fails; the state is then partly filled.
-    void load(const CheckpointInfo& checkpoint, const fsdp::State& state);
+    std::vector<std::string> load(const CheckpointInfo& checkpoint, const fsdp::State& state,
+                                  const LoadOptions& options = {});
     /// The same, and the optimizer's step count becomes the checkpoint's step.
     template <class Model, class Optimizer>
-    void load(const CheckpointInfo& checkpoint, Model& model, Optimizer& optimizer) {
-        load(checkpoint, joined(model.state(), optimizer.state()));
-        if constexpr (requires { model.refresh_parameters(); }) model.refresh_parameters();
+    void load(const CheckpointInfo& checkpoint, Model& model, Optimizer& optimizer, const LoadOptions& options = {}) {
+        load(checkpoint, joined(model.state(), optimizer.state()), options);
+        refresh(model);
         optimizer.set_step_count(checkpoint.step);
     }
+    /// The model's parameters alone: to evaluate, or to train anew from them.
+    template <class Model>
+    void load_weights(const CheckpointInfo& checkpoint, Model& model, const LoadOptions& options = {}) {
+        load(checkpoint, model.state(), options);
+        refresh(model);
+    }
+    /// latest() and load() in one; nothing when nothing was saved. Where a checkpoint turns out to be damaged, the one
+    /// before is loaded, and CheckpointInfo::skipped says so; throws when all are. Collective.
+    std::optional<CheckpointInfo> load_latest(const fsdp::State& state, const LoadOptions& options = {});
+    template <class Model, class Optimizer>
+    std::optional<CheckpointInfo> load_latest(Model& model, Optimizer& optimizer, const LoadOptions& options = {}) {
+        const auto loaded = load_latest(joined(model.state(), optimizer.state()), options);
+        if (!loaded) return loaded;
+        refresh(model);
+        optimizer.set_step_count(loaded->step);
+        return loaded;
+    }
+    /// The bytes that were saved under a name: one string when they were rank 0's, else one of each rank that saved, by
+    /// rank. Empty when there are none. Collective; every rank gets all.
+    std::vector<std::string> load_opaque(const CheckpointInfo& checkpoint, const std::string& name);
 
 private:
+    template <class Model>
+    static void refresh(Model& model) {
+        if constexpr (requires { model.refresh_parameters(); }) model.refresh_parameters();
+    }
     static fsdp::State joined(fsdp::State first, fsdp::State second) {
         for (auto& tensor : second) first.push_back(std::move(tensor));
         return first;
