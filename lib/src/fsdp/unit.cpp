@@ -24,11 +24,10 @@ void Unit::Impl::place(Bucket& bucket, std::span<const std::size_t> parameters, 
 }
 
 std::size_t Unit::Impl::index_of(std::string_view name) const {
-    std::vector<std::string> names;
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    for (std::size_t i = 0; i < parameters_.size(); ++i)
         if (parameters_[i].name == name) return i;
-        names.push_back(parameters_[i].name);
-    }
+    std::vector<std::string> names;
+    for (const ParameterSpec& parameter : parameters_) names.push_back(parameter.name);
     const std::string close = nearest(name, names);
     throw Error(ErrorCode::invalid_argument, "no parameter of unit " + name_ + " is named " + std::string(name),
                 close.empty() ? "the parameters are " + join(names, ", ") : "did you mean " + close + "?");
