@@ -28,6 +28,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"lib/session", {"lib/base", "lib/store"}},
     {"lib/comm", {"lib/base", "lib/store", "lib/session"}},
     {"lib/fsdp", {"lib/base", "lib/comm"}},
+    {"lib/torch", {"lib/base", "lib/comm", "lib/fsdp"}},
     {"lib/checkpoint", {"lib/base", "lib/session", "lib/comm", "lib/fsdp"}},
     {"launcher/spec", {"lib/base"}},
     {"launcher/allocation", {"lib/base"}},
@@ -80,6 +81,7 @@ const std::multimap<std::string, std::string> kOnlyIncluder = {
     {"munge.h", "launcher/control"},
     {"expat.h", "launcher/topology"},
     {"liburing.h", "lib/checkpoint"},
+    {"torch/", "lib/torch"},
 };
 
 std::vector<fs::path> sources_under(const fs::path& folder, const std::set<std::string>& extensions) {
@@ -156,12 +158,13 @@ TEST_CASE("each third-party library has one room") {
         }
 }
 
-TEST_CASE("public headers include nothing but the standard library and each other") {
+TEST_CASE("public headers include nothing but the standard library and each other, and torch.hpp libtorch") {
     for (const auto& file : sources_under(kRoot / "lib/include", {".hpp"}))
         for (const auto& include : includes_of(file)) {
             const bool standard = include.find('/') == std::string::npos && include.find('.') == std::string::npos;
-            CHECK_MESSAGE((standard || include.starts_with("autolaunch/")), fs::relative(file, kRoot).string(),
-                          " includes ", include);
+            const bool is_torch = room_of(file) == "lib/torch" && include.starts_with("torch/");
+            CHECK_MESSAGE((standard || is_torch || include.starts_with("autolaunch/")),
+                          fs::relative(file, kRoot).string(), " includes ", include);
         }
 }
 
@@ -198,6 +201,8 @@ TEST_CASE("every source on disk is built") {
                                                   {"tests/integration/fake_cuda", AUTOLAUNCH_HAVE_NCCL_BACKEND},
                                                   {"tests/integration/fake_nccl", AUTOLAUNCH_HAVE_NCCL_BACKEND},
                                                   {"tests/conformance/nccl_", AUTOLAUNCH_HAVE_NCCL_BACKEND},
+                                                  {"tests/integration/torch_", AUTOLAUNCH_HAVE_TORCH},
+                                                  {"examples/torch_cpp/", AUTOLAUNCH_HAVE_TORCH},
                                                   {"bench/mpi_", AUTOLAUNCH_HAVE_MPI},
                                                   {"launcher/pmi/pmixd/", AUTOLAUNCH_HAVE_PMIX},
                                                   {"tests/integration/pmi_", AUTOLAUNCH_HAVE_TEST_MPI},
