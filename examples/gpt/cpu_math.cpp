@@ -35,11 +35,14 @@ void with_type(autolaunch::DataType type, const Use& use) {
 
 template <class T>
 void* CpuMath<T>::allocate(std::size_t bytes) {
-    return ::operator new(bytes, kAlignment);
+    void* memory = ::operator new(bytes, kAlignment);
+    allocated_ += bytes;
+    return memory;
 }
 
 template <class T>
-void CpuMath<T>::release(void* memory) noexcept {
+void CpuMath<T>::release(void* memory, std::size_t bytes) noexcept {
+    allocated_ -= bytes;
     ::operator delete(memory, kAlignment);
 }
 

@@ -11,13 +11,15 @@ public:
     explicit CpuMath(ThreadPool& pool) : pool_(&pool) {}
 
     void* allocate(std::size_t bytes) override;
-    void release(void* memory) noexcept override;
+    void release(void* memory, std::size_t bytes) noexcept override;
+    std::size_t allocated() const noexcept override { return allocated_; }
     void upload(const void* from, void* to, std::size_t bytes) override;
     void download(const void* from, void* to, std::size_t bytes) override;
     void wait() override {}
     autolaunch::Stream stream() const override { return {}; }
 
     std::string name() const override;
+    double data_sheet_flops() const override { return 0; }
     void clear(std::span<T> x) override;
     void linear(std::int64_t rows, std::span<const T> x, std::span<const T> weight, std::span<const T> bias,
                 std::span<T> y) override;
@@ -50,6 +52,7 @@ public:
 
 private:
     ThreadPool* pool_;
+    std::size_t allocated_ = 0;
     double loss_ = 0;
 };
 

@@ -22,7 +22,9 @@ class DeviceMemory {
 public:
     virtual ~DeviceMemory() = default;
     virtual void* allocate(std::size_t bytes) = 0;
-    virtual void release(void* memory) noexcept = 0;
+    virtual void release(void* memory, std::size_t bytes) noexcept = 0;
+    /// Bytes that were allocated and not released.
+    virtual std::size_t allocated() const noexcept = 0;
     /// From the CPU's memory; `from` may be reused when it returns.
     virtual void upload(const void* from, void* to, std::size_t bytes) = 0;
     /// To the CPU's memory, after all work that was asked for before.
@@ -45,13 +47,13 @@ public:
           capacity_(std::exchange(other.capacity_, 0)) {}
     DeviceArray& operator=(DeviceArray&&) = delete;
     ~DeviceArray() {
-        if (data_) memory_->release(data_);
+        if (data_) memory_->release(data_, bytes());
     }
 
     /// What it held is lost when it grows.
     std::span<E> resize(std::size_t count) {
         if (count > capacity_) {
-            if (data_) memory_->release(std::exchange(data_, nullptr));
+            if (data_) memory_->release(std::exchange(data_, nullptr), bytes());
             capacity_ = 0;
             data_ = static_cast<E*>(memory_->allocate(count * sizeof(E)));
             capacity_ = count;
@@ -80,6 +82,8 @@ class Math : public DeviceMemory {
 public:
     /// Of the instruction set or the GPU, for people.
     virtual std::string name() const = 0;
+    /// Multiplications and additions a second that the data sheet promises for products of T; 0: none is known.
+    virtual double data_sheet_flops() const = 0;
 
     virtual void clear(std::span<T> x) = 0;
 

@@ -46,11 +46,8 @@ Model<T>::Model(const ModelConfig& config, Math<T>& math)
 }
 
 template <class T>
-std::span<const std::uint8_t> Model<T>::on_device(std::span<const std::uint8_t> bytes,
-                                                  DeviceArray<std::uint8_t>& array) {
-    array.resize(bytes.size());
-    math_->upload(bytes.data(), std::span<std::uint8_t>(array).data(), bytes.size());
-    return array;
+void Model<T>::on_device(std::span<const std::uint8_t> bytes, DeviceArray<std::uint8_t>& array) {
+    math_->upload(bytes.data(), array.resize(bytes.size()).data(), bytes.size());
 }
 
 template <class T>
@@ -60,10 +57,10 @@ void Model<T>::run_trunk(ParameterSource<T>& parameters, const BatchShape& shape
         throw std::invalid_argument("a sequence of " + std::to_string(shape.length) +
                                     " tokens is longer than the context of " + std::to_string(config_.context));
     }
-    const auto on_this_device = on_device(tokens, tokens_);
+    on_device(tokens, tokens_);
     x_.resize(static_cast<std::size_t>(shape.rows() * config_.width));
     parameters.forward(kEmbeddingUnit, [&](const Tensors<const T>& p) {
-        math_->embedding(shape, on_this_device, p[kTokenTable], p[kPositionTable], x_);
+        math_->embedding(shape, tokens_, p[kTokenTable], p[kPositionTable], x_);
     });
     last_block_ = nullptr;
     for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
@@ -134,8 +131,9 @@ std::span<const T> Model<T>::forward_last(ParameterSource<T>& parameters, std::s
 template <class T>
 double Model<T>::loss(ParameterSource<T>& parameters, const BatchShape& shape, std::span<const std::uint8_t> tokens,
                       std::span<const std::uint8_t> targets) {
+    on_device(targets, targets_);
     forward(parameters, shape, tokens);
-    math_->cross_entropy(shape.rows(), on_device(targets, targets_), 1, logits_);
+    math_->cross_entropy(shape.rows(), targets_, 1, logits_);
     return math_->loss();
 }
 
@@ -143,10 +141,11 @@ template <class T>
 double Model<T>::loss_and_gradients(ParameterSource<T>& parameters, const BatchShape& shape,
                                     std::span<const std::uint8_t> tokens, std::span<const std::uint8_t> targets,
                                     Statistic<T> scale) {
+    on_device(targets, targets_);  // now, since a GPU has no work yet that this would wait for
     run_trunk(parameters, shape, tokens, Keep::all);
     const auto head = [&](const Tensors<const T>& p, const Tensors<T>& g) {
         const auto logits = run_head(p, 0, shape.rows());
-        math_->cross_entropy(shape.rows(), on_device(targets, targets_), scale, logits);
+        math_->cross_entropy(shape.rows(), targets_, scale, logits);
         run_head_backward(p, g, shape.rows());
     };
     if (config_.tied_head) {

@@ -45,7 +45,7 @@ private:
     std::span<T> run_head(const Tensors<const T>& parameters, std::int64_t first_row, std::int64_t rows);
     void run_head_backward(const Tensors<const T>& parameters, const Tensors<T>& gradients, std::int64_t rows);
     std::size_t head_unit() const { return config_.tied_head ? kEmbeddingUnit : blocks_.size() + 1; }
-    std::span<const std::uint8_t> on_device(std::span<const std::uint8_t> bytes, DeviceArray<std::uint8_t>& array);
+    void on_device(std::span<const std::uint8_t> bytes, DeviceArray<std::uint8_t>& array);
 
     static constexpr std::size_t kEmbeddingUnit = 0;
 
