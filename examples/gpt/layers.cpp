@@ -31,17 +31,7 @@ void linear(ThreadPool& pool, std::int64_t rows, std::span<const T> x, std::span
             std::span<const T> bias, std::span<T> y) {
     const std::int64_t inputs = extent(x.size(), rows);
     const std::int64_t outputs = extent(y.size(), rows);
-    pool.parallel_for(rows, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t row = begin; row < end; ++row) {
-            T* out = y.data() + row * outputs;
-            if (bias.empty()) {
-                std::fill(out, out + outputs, T(0));
-            } else {
-                std::copy(bias.begin(), bias.end(), out);
-            }
-        }
-    });
-    multiply_add<T>(pool, {x.data(), rows, inputs}, {weight.data(), inputs, outputs}, {y.data(), rows, outputs});
+    multiply<T>(pool, {x.data(), rows, inputs}, {weight.data(), inputs, outputs}, bias, {y.data(), rows, outputs});
 }
 
 template <class T>
@@ -52,8 +42,7 @@ void linear_backward(ThreadPool& pool, std::int64_t rows, std::span<const T> x, 
     const Matrix<const T> x_matrix(x.data(), rows, inputs);
     const Matrix<const T> dy_matrix(dy.data(), rows, outputs);
     const Matrix<const T> weight_matrix(weight.data(), inputs, outputs);
-    std::fill(dx.begin(), dx.end(), T(0));
-    multiply_add<T>(pool, dy_matrix, weight_matrix.transposed(), {dx.data(), rows, inputs});
+    multiply<T>(pool, dy_matrix, weight_matrix.transposed(), {}, {dx.data(), rows, inputs});
     multiply_add<T>(pool, x_matrix.transposed(), dy_matrix, {dweight.data(), inputs, outputs});
     if (!dbias.empty()) add_column_sums(pool, rows, dy, dbias);
 }
@@ -162,11 +151,6 @@ Matrix<T> output_of(T* y, const BatchShape& shape, std::int64_t heads, std::int6
     return {y + index / heads * shape.length * width + index % heads * head_width, shape.length, head_width, width};
 }
 
-template <class T>
-void clear(const Matrix<T>& matrix) {
-    for (std::int64_t i = 0; i < matrix.rows; ++i) std::fill_n(&matrix(i, 0), matrix.columns, T(0));
-}
-
 }  // namespace
 
 template <class T>
@@ -179,15 +163,13 @@ void attention(ThreadPool& pool, const BatchShape& shape, std::int64_t heads, st
         for (std::int64_t index = begin; index < end; ++index) {
             const auto head = head_of(qkv.data(), shape, heads, width, index);
             const Matrix<T> table(weights.data() + index * length * length, length, length);
-            clear(table);
-            multiply_add<T>(head.queries, head.keys.transposed(), table);
+            multiply<T>(head.queries, head.keys.transposed(), table);
             for (std::int64_t i = 0; i < length; ++i) {
                 vector_kernels<T>().softmax(i + 1, scale, &table(i, 0));
                 std::fill(&table(i, 0) + i + 1, &table(i, 0) + length, T(0));  // a position does not see its future
             }
             const auto out = output_of(y.data(), shape, heads, width, index);
-            clear(out);
-            multiply_add<T>(table, head.values, out);
+            multiply<T>(table, head.values, out);
         }
     });
 }
@@ -198,7 +180,6 @@ void attention_backward(ThreadPool& pool, const BatchShape& shape, std::int64_t 
     const std::int64_t width = extent(dy.size(), shape.rows());
     const std::int64_t length = shape.length;
     const T scale = T(1) / std::sqrt(static_cast<T>(width / heads));
-    std::fill(dqkv.begin(), dqkv.end(), T(0));
     pool.parallel_for(shape.sequences * heads, 1, [&](std::int64_t begin, std::int64_t end) {
         std::vector<T> scores(static_cast<std::size_t>(length * length));
         const Matrix<T> dscores(scores.data(), length, length);
@@ -207,9 +188,8 @@ void attention_backward(ThreadPool& pool, const BatchShape& shape, std::int64_t 
             const auto dhead = head_of(dqkv.data(), shape, heads, width, index);
             const Matrix<const T> table(weights.data() + index * length * length, length, length);
             const auto upper = output_of(dy.data(), shape, heads, width, index);
-            multiply_add<T>(table.transposed(), upper, dhead.values);
-            clear(dscores);
-            multiply_add<T>(upper, head.values.transposed(), dscores);
+            multiply<T>(table.transposed(), upper, dhead.values);
+            multiply<T>(upper, head.values.transposed(), dscores);
             for (std::int64_t i = 0; i < length; ++i) {  // through the softmax: ds = w (dw - sum(w dw)) * scale
                 const T* w = &table(i, 0);
                 T* row = &dscores(i, 0);
@@ -218,8 +198,8 @@ void attention_backward(ThreadPool& pool, const BatchShape& shape, std::int64_t 
                 for (std::int64_t j = 0; j <= i; ++j) sum += w[j] * row[j];
                 for (std::int64_t j = 0; j < length; ++j) row[j] = w[j] * (row[j] - sum) * scale;
             }
-            multiply_add<T>(dscores, head.keys, dhead.queries);
-            multiply_add<T>(Matrix<const T>(dscores).transposed(), head.queries, dhead.keys);
+            multiply<T>(dscores, head.keys, dhead.queries);
+            multiply<T>(Matrix<const T>(dscores).transposed(), head.queries, dhead.keys);
         }
     });
 }

@@ -2,6 +2,7 @@
 #include "thread_pool.hpp"
 
 #include <cstdint>
+#include <span>
 
 namespace gpt {
 
@@ -34,8 +35,16 @@ struct Matrix {
 /// number of threads: the same rows give the same bits in any batch.
 template <class T>
 void multiply_add(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c);
-/// The same, shared out over the pool.
+/// c = a b, in this thread.
+template <class T>
+void multiply(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c);
+
+// The same, shared out over the pool.
 template <class T>
 void multiply_add(ThreadPool& pool, const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c);
+/// c = a b + bias in each row; an empty bias is none.
+template <class T>
+void multiply(ThreadPool& pool, const Matrix<const T>& a, const Matrix<const T>& b, std::span<const T> bias,
+              const Matrix<T>& c);
 
 }  // namespace gpt

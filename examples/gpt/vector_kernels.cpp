@@ -22,21 +22,30 @@ constexpr int kTileRows = 6;
 // Elements may lie anywhere: matrices are cut at any column.
 typedef float FloatVector __attribute__((vector_size(kVectorBytes), aligned(sizeof(float)), may_alias));
 typedef double DoubleVector __attribute__((vector_size(kVectorBytes), aligned(sizeof(double)), may_alias));
+// For arrays of vectors: aligned as the CPU likes them.
+typedef float FloatRegister __attribute__((vector_size(kVectorBytes)));
+typedef double DoubleRegister __attribute__((vector_size(kVectorBytes)));
 template <class T>
 struct VectorOf;
 template <>
 struct VectorOf<float> {
     using Type = FloatVector;
+    using Register = FloatRegister;
 };
 template <>
 struct VectorOf<double> {
     using Type = DoubleVector;
+    using Register = DoubleRegister;
 };
 
 template <class T>
-void multiply_add_tile(std::int64_t depth, const T* a, const T* b, T* c, std::int64_t c_row_stride) {
+void multiply_tile(std::int64_t depth, const T* a, const T* b, const T* start, T* c, std::int64_t c_row_stride) {
     using Vector = typename VectorOf<T>::Type;
     constexpr int kLanes = kVectorBytes / sizeof(T);
+    for (int i = 0; i < kTileRows; ++i) {  // they are far away, and wanted when the sums are ready
+        __builtin_prefetch(c + i * c_row_stride, 1);
+        __builtin_prefetch(c + i * c_row_stride + kLanes, 1);
+    }
     Vector sum[kTileRows][2] = {};
     for (std::int64_t k = 0; k < depth; ++k, a += kTileRows, b += 2 * kLanes) {
         const Vector left = *reinterpret_cast<const Vector*>(b);
@@ -47,11 +56,95 @@ void multiply_add_tile(std::int64_t depth, const T* a, const T* b, T* c, std::in
             sum[i][1] += a[i] * right;
         }
     }
+    const std::int64_t start_row_stride = start ? 0 : c_row_stride;
+    if (!start) start = c;
 #pragma GCC unroll 14
-    for (int i = 0; i < kTileRows; ++i, c += c_row_stride) {
-        *reinterpret_cast<Vector*>(c) += sum[i][0];
-        *reinterpret_cast<Vector*>(c + kLanes) += sum[i][1];
+    for (int i = 0; i < kTileRows; ++i, c += c_row_stride, start += start_row_stride) {
+        *reinterpret_cast<Vector*>(c) = *reinterpret_cast<const Vector*>(start) + sum[i][0];
+        *reinterpret_cast<Vector*>(c + kLanes) = *reinterpret_cast<const Vector*>(start + kLanes) + sum[i][1];
     }
+}
+
+/// a's and b's elements in turns: of their lower halves, or of their upper ones.
+template <bool kUpper, class Vector>
+inline Vector interleave(Vector a, Vector b) {
+    constexpr int kLanes = sizeof(Vector) / sizeof(a[0]);
+    constexpr int k = kUpper ? kLanes / 2 : 0;
+    constexpr int o = k + kLanes;  // the other vector's
+    if constexpr (kLanes == 16) {
+        return __builtin_shufflevector(a, b, k, o, k + 1, o + 1, k + 2, o + 2, k + 3, o + 3, k + 4, o + 4, k + 5, o + 5,
+                                       k + 6, o + 6, k + 7, o + 7);
+    } else if constexpr (kLanes == 8) {
+        return __builtin_shufflevector(a, b, k, o, k + 1, o + 1, k + 2, o + 2, k + 3, o + 3);
+    } else if constexpr (kLanes == 4) {
+        return __builtin_shufflevector(a, b, k, o, k + 1, o + 1);
+    } else {
+        return __builtin_shufflevector(a, b, k, o);
+    }
+}
+
+/// As many rows as a vector has lanes: each step halves the distance between elements of one column.
+template <class T>
+inline void transpose(typename VectorOf<T>::Register (&rows)[kVectorBytes / sizeof(T)]) {
+    constexpr int kLanes = kVectorBytes / sizeof(T);
+#pragma GCC unroll 4
+    for (int step = 1; step < kLanes; step *= 2) {
+        typename VectorOf<T>::Register next[kLanes];
+#pragma GCC unroll 8
+        for (int i = 0; i < kLanes / 2; ++i) {
+            next[2 * i] = interleave<false>(rows[i], rows[i + kLanes / 2]);
+            next[2 * i + 1] = interleave<true>(rows[i], rows[i + kLanes / 2]);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < kLanes; ++i) rows[i] = next[i];
+    }
+}
+
+/// Rows lie side by side: each depth is a run of memory.
+template <int kWidth, class T>
+void pack_runs(std::int64_t strips, std::int64_t depth, const T* source, std::int64_t depth_stride, T* packed) {
+    for (std::int64_t k = 0; k < depth; ++k)
+        for (std::int64_t strip = 0; strip < strips; ++strip)
+            __builtin_memcpy(packed + (strip * depth + k) * kWidth, source + k * depth_stride + strip * kWidth,
+                             kWidth * sizeof(T));
+}
+
+/// One strip whose rows are runs of memory.
+template <int kWidth, class T>
+void pack_transposed(std::int64_t depth, const T* source, std::int64_t row_stride, T* packed) {
+    using Vector = typename VectorOf<T>::Type;
+    constexpr int kLanes = kVectorBytes / sizeof(T);
+    constexpr int kVectors = (kWidth + kLanes - 1) / kLanes;
+    constexpr int kAhead = 2 * 64 / sizeof(T);  // so many runs are more than the CPU looks ahead in by itself
+    std::int64_t k = 0;
+    for (; k + kLanes <= depth; k += kLanes, packed += kLanes * kWidth) {
+        typename VectorOf<T>::Register block[kVectors][kLanes] = {};
+        for (int v = 0; v < kVectors; ++v) {
+#pragma GCC unroll 16
+            for (int i = 0; i < kLanes; ++i) {
+                if (v * kLanes + i >= kWidth) break;
+                const T* row = source + (v * kLanes + i) * row_stride + k;
+                __builtin_prefetch(row + kAhead);
+                block[v][i] = *reinterpret_cast<const Vector*>(row);
+            }
+            transpose<T>(block[v]);
+        }
+        // In this order: what a vector has beyond the width is overwritten by the next.
+        for (int j = 0; j < kLanes; ++j)
+            for (int v = 0; v < kVectors; ++v)
+                *reinterpret_cast<Vector*>(packed + j * kWidth + v * kLanes) = block[v][j];
+    }
+    for (; k < depth; ++k, packed += kWidth)
+        for (int i = 0; i < kWidth; ++i) packed[i] = source[i * row_stride + k];
+}
+
+template <int kWidth, class T>
+void pack(std::int64_t strips, std::int64_t depth, const T* source, std::int64_t row_stride, std::int64_t depth_stride,
+          T* packed) {
+    if (row_stride == 1) return pack_runs<kWidth>(strips, depth, source, depth_stride, packed);
+    for (std::int64_t strip = 0; strip < strips; ++strip)
+        pack_transposed<kWidth>(depth, source + strip * kWidth * row_stride, row_stride,
+                                packed + strip * depth * kWidth);
 }
 
 inline double exponential(double x) { return __builtin_exp(x); }
@@ -124,7 +217,9 @@ template <class T>
 constexpr VectorKernels<T> kTable = {GPT_NAME(GPT_INSTRUCTION_SET),
                                      kTileRows,
                                      2 * kVectorBytes / int{sizeof(T)},
-                                     multiply_add_tile<T>,
+                                     multiply_tile<T>,
+                                     pack<kTileRows, T>,
+                                     pack<2 * kVectorBytes / int{sizeof(T)}, T>,
                                      gelu<T>,
                                      gelu_backward<T>,
                                      softmax<T>};

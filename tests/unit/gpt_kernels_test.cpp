@@ -46,7 +46,7 @@ TEST_CASE_TEMPLATE("tile product on every instruction set", T, float, double) {
         const auto b = random_values<T>(depth * columns, 2);
         const auto start = random_values<T>(rows * stride, 3);
         auto c = start;
-        kernels.multiply_add_tile(depth, a.data(), b.data(), c.data(), stride);
+        kernels.multiply_tile(depth, a.data(), b.data(), nullptr, c.data(), stride);
         double worst = 0;
         for (std::int64_t i = 0; i < rows; ++i) {
             for (std::int64_t j = 0; j < stride; ++j) {
@@ -60,6 +60,45 @@ TEST_CASE_TEMPLATE("tile product on every instruction set", T, float, double) {
             }
         }
         CHECK(worst < 30 * kRelative<T>);
+
+        // From a row of start values instead of what c holds; beyond the tile c stays.
+        auto fresh = start;
+        kernels.multiply_tile(depth, a.data(), b.data(), start.data(), fresh.data(), stride);
+        for (std::int64_t i = 0; i < rows; ++i) {
+            for (std::int64_t j = 0; j < stride; ++j) {
+                const auto at = static_cast<std::size_t>(i * stride + j);
+                const T replaced = j < columns ? start[static_cast<std::size_t>(j)] - start[at] : T(0);
+                CHECK(std::abs(double{fresh[at]} - double{c[at]} - double{replaced}) < 30 * kRelative<T>);
+            }
+        }
+    }
+}
+
+TEST_CASE_TEMPLATE("packing on every instruction set: both directions, a ragged depth, nothing beyond", T, float,
+                   double) {
+    constexpr std::int64_t kStrips = 3, kDepth = 37;
+    for (auto table = usable_vector_kernels<T>(); *table != nullptr; ++table) {
+        const auto& kernels = **table;
+        for (const std::int64_t width : {std::int64_t{kernels.tile_rows}, std::int64_t{kernels.tile_columns}}) {
+            for (const bool in_runs : {true, false}) {
+                INFO(kernels.instruction_set << " width " << width << (in_runs ? " rows side by side" : " rows apart"));
+                const std::int64_t rows = kStrips * width;
+                const std::int64_t row_stride = in_runs ? 1 : kDepth + 2, depth_stride = in_runs ? rows + 5 : 1;
+                const auto source = random_values<T>((kDepth + 2) * (rows + 5), 1);
+                std::vector<T> packed(static_cast<std::size_t>(rows * kDepth + kPackSlack + 1), T(-7));
+                const auto pack = width == kernels.tile_rows ? kernels.pack_left : kernels.pack_right;
+                pack(kStrips, kDepth, source.data(), row_stride, depth_stride, packed.data());
+                bool same = true;
+                for (std::int64_t strip = 0; strip < kStrips; ++strip)
+                    for (std::int64_t k = 0; k < kDepth; ++k)
+                        for (std::int64_t i = 0; i < width; ++i)
+                            same = same && packed[static_cast<std::size_t>((strip * kDepth + k) * width + i)] ==
+                                               source[static_cast<std::size_t>((strip * width + i) * row_stride +
+                                                                               k * depth_stride)];
+                CHECK(same);
+                CHECK(packed.back() == T(-7));
+            }
+        }
     }
 }
 
@@ -115,6 +154,15 @@ TEST_CASE_TEMPLATE("matrix product: all transpositions, ragged extents, one thre
                 multiply_add<T>(left, right, {c.data(), e.rows, e.columns});
                 multiply_add<T>(pool, left, right, {threaded.data(), e.rows, e.columns});
                 CHECK(threaded == c);
+                // A product is the same as a sum that starts from the bias: here from ones, and from zeros.
+                std::vector<T> product(c.size(), T(9));
+                const std::vector<T> ones(static_cast<std::size_t>(e.columns), T(1));
+                multiply<T>(pool, left, right, ones, {product.data(), e.rows, e.columns});
+                CHECK(product == c);
+                std::vector<T> alone(c.size(), T(9)), zeros(c.size(), T(0));
+                multiply<T>(left, right, {alone.data(), e.rows, e.columns});
+                multiply_add<T>(left, right, {zeros.data(), e.rows, e.columns});
+                CHECK(alone == zeros);
                 double worst = 0;
                 for (std::int64_t i = 0; i < e.rows; ++i) {
                     for (std::int64_t j = 0; j < e.columns; ++j) {
