@@ -44,15 +44,18 @@ void accumulate_loop(To* __restrict to, const From* __restrict from, std::size_t
     for (std::size_t i = 0; i < count; ++i) to[i] = To(static_cast<float>(to[i]) + static_cast<float>(from[i]));
 }
 
-// The exponent's bits, all of which a NaN or an infinity has set.
+// A NaN or an infinity has all of the exponent's bits set: adding the lowest of them carries into the sign's place.
+// Plain additions, so that every vector unit does it at the speed of memory.
 template <class Word, Word kExponent>
 std::optional<std::size_t> first_full_exponent(const Word* words, std::size_t count) {
     constexpr std::size_t kBlock = 4096;  // elements: looked at together, without a branch for each
+    constexpr Word kLowest = kExponent & (~kExponent + 1u);
+    constexpr Word kSign = kExponent + kLowest;
     for (std::size_t begin = 0; begin < count; begin += kBlock) {
         const std::size_t end = std::min(begin + kBlock, count);
-        Word largest = 0;
-        for (std::size_t i = begin; i < end; ++i) largest = std::max<Word>(largest, words[i] & kExponent);
-        if (largest != kExponent) continue;
+        Word any = 0;
+        for (std::size_t i = begin; i < end; ++i) any |= static_cast<Word>((words[i] & kExponent) + kLowest);
+        if ((any & kSign) == 0) continue;
         for (std::size_t i = begin; i < end; ++i)
             if ((words[i] & kExponent) == kExponent) return i;
     }
