@@ -23,6 +23,7 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -361,4 +362,51 @@ TEST_CASE("ranks killed at any moment of saving leave a checkpoint that resumes"
         last_step = found->step;
     }
     CHECK(killed == 12);
+}
+
+TEST_CASE("ranks agree on when to save: by steps, by time, and before the job ends; the best are kept") {
+    const TemporaryDirectory temporary;
+    on_ranks(2, [&](Communicator& world) {
+        ::setenv("SLURM_JOB_END_TIME", std::to_string(::time(nullptr) + 3600).c_str(), 1);
+        Session session = Session::from_environment();
+        Trainer trainer(world, temporary.path());
+        CheckpointOptions options{.directory = temporary.path(), .keep = 1};
+        options.keep_best = 1;
+        options.schedule.every_steps = 2;
+        Checkpointer checkpointer(session, world, options);
+        std::vector<std::int64_t> saved;
+        for (std::int64_t step = 1; step <= 8; ++step) {
+            trainer.train_until(step);
+            const SaveDecision decision = checkpointer.should_save(step);
+            expect(!decision.stop(), "there is an hour left");
+            if (!decision) continue;
+            expect(decision.reason == SaveReason::steps, "by steps");
+            saved.push_back(step);
+            checkpointer.save_async(step, trainer.model, trainer.optimizer,
+                                    {.metric = step == 4 ? 0.5 : 1.0 + static_cast<double>(step)});
+            checkpointer.wait_copied();
+        }
+        checkpointer.finish();
+        expect(saved == std::vector<std::int64_t>{2, 4, 6, 8}, "every second one");
+        expect(checkpointer.latest()->step == 8, "the newest is there");
+        expect(checkpointer.latest(8)->step == 4, "and the best");
+        expect(!checkpointer.latest(4), "and no other");
+        const auto manifest = Manifest::parse(read_file(temporary.path() / "step-00000008" / "manifest.json"));
+        expect(manifest.parent_step == 6 && manifest.metric == 9.0, "the manifest says what came before");
+
+        // Only rank 0's clock counts.
+        options.schedule = {};
+        options.schedule.every_seconds = world.rank() == 0 ? 0.001 : 1e6;
+        Checkpointer timed(session, world, options);
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        expect(timed.should_save(1).reason == SaveReason::seconds, "by time");
+        options.schedule = {};
+        options.schedule.deadline = std::chrono::system_clock::now() + std::chrono::seconds(2);
+        Checkpointer ending(session, world, options);
+        const SaveDecision decision = ending.should_save(1);
+        expect(decision.reason == SaveReason::deadline && decision.stop(), "the job ends");
+        ::setenv("SLURM_JOB_END_TIME", std::to_string(::time(nullptr) + 3).c_str(), 1);
+        Checkpointer slurm(session, world, {.directory = temporary.path()});
+        expect(slurm.should_save(1).reason == SaveReason::deadline, "Slurm says when");
+    });
 }

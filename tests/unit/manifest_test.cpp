@@ -23,6 +23,7 @@ Manifest example() {
     manifest.mesh = {{"replica", 1}, {"shard", 2}};
     manifest.strategy = "hybrid_shard";
     manifest.parent_step = 1100;
+    manifest.metric = 2.7182818284590451;
     manifest.library = "0.1.0";
     manifest.saved_unix_ms = 1790000000123;
     const std::vector<Digest128> first = {{0, 1}, {0xfedcba9876543210, 5}}, second = {{7, 0}};

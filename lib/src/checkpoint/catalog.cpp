@@ -1,6 +1,7 @@
 #include "checkpoint/catalog.hpp"
 
 #include "base/text.hpp"
+#include "checkpoint/retention.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -97,22 +98,20 @@ void remove_checkpoint(Storage& storage, const fs::path& directory, const std::s
     storage.remove_all(doomed);
 }
 
-void remove_old(Storage& storage, const fs::path& directory, int keep, std::int64_t just_saved) {
-    int complete = 0;
-    for (const Candidate& candidate : list_candidates(storage, directory)) {
-        if (candidate.step == just_saved) {
-            ++complete;
-        } else if (complete >= keep) {
-            remove_checkpoint(storage, directory, candidate.name);
-        } else {
-            try {
-                read_manifest(storage, directory / candidate.name);
-                ++complete;
-            } catch (const Error&) {
-                // Not complete: it does not count, and goes once enough newer ones are.
-            }
+void remove_old(Storage& storage, const fs::path& directory, const CheckpointOptions& options,
+                std::int64_t just_saved) {
+    std::vector<KeptCheckpoint> checkpoints;
+    for (const Candidate& candidate : list_candidates(storage, directory))
+        checkpoints.push_back({candidate.step, candidate.name});
+    const auto look = [&](const std::string& name) -> std::optional<CompleteCheckpoint> {
+        try {
+            return CompleteCheckpoint{read_manifest(storage, directory / name).metric};
+        } catch (const Error&) {
+            return std::nullopt;
         }
-    }
+    };
+    for (const std::string& name : no_longer_kept(checkpoints, options, just_saved, look))
+        remove_checkpoint(storage, directory, name);
 }
 
 }  // namespace autolaunch

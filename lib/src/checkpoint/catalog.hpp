@@ -46,7 +46,8 @@ void remove_leftovers(Storage& storage, const std::filesystem::path& directory, 
 /// Renames the directory to "<name>.tmp" first, so that what is named like a checkpoint is never half deleted.
 void remove_checkpoint(Storage& storage, const std::filesystem::path& directory, const std::string& name);
 
-/// Deletes what is older than the `keep` newest complete checkpoints, but never `just_saved`.
-void remove_old(Storage& storage, const std::filesystem::path& directory, int keep, std::int64_t just_saved);
+/// Deletes what no_longer_kept() (retention.hpp) names.
+void remove_old(Storage& storage, const std::filesystem::path& directory, const CheckpointOptions& options,
+                std::int64_t just_saved);
 
 }  // namespace autolaunch

@@ -1,21 +1,61 @@
 #include <autolaunch/checkpoint/checkpointer.hpp>
 
 #include "checkpoint/engine.hpp"
+#include "checkpoint/save_clock.hpp"
 
 #include <autolaunch/session.hpp>
 
+#include <array>
+#include <chrono>
+#include <cstdlib>
+
 namespace autolaunch {
+
+namespace {
+
+double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// On the clock of now_s().
+std::optional<double> deadline_of(const SaveSchedule& schedule) {
+    auto deadline = schedule.deadline;
+    if (const char* text = std::getenv("SLURM_JOB_END_TIME"); !deadline && text) deadline = slurm_deadline(text);
+    if (!deadline) return std::nullopt;
+    return now_s() + std::chrono::duration<double>(*deadline - std::chrono::system_clock::now()).count();
+}
+
+}  // namespace
 
 class Checkpointer::Impl {
 public:
-    Impl(Session& session, Communicator world, const CheckpointOptions& options)
-        : engine(make_posix_storage(), std::move(world), options,
-                 {[&session](std::int64_t step, const std::filesystem::path& path, double stall_seconds) {
-                      session.report_checkpoint(step, path, stall_seconds);
+    Impl(Session& job, Communicator ranks, const CheckpointOptions& options)
+        : session(job),
+          world(ranks),
+          clock(options.schedule, job.info().node_count, deadline_of(options.schedule), now_s()),
+          engine(make_posix_storage(), std::move(ranks), options,
+                 {[&job](std::int64_t step, const std::filesystem::path& path, double stall_seconds) {
+                      job.report_checkpoint(step, path, stall_seconds);
                   },
-                  [&session](const std::string& text) { session.report_message(text); }},
-                 {session.info().run_id, session.info().generation}) {}
+                  [&job](const std::string& text) { job.report_message(text); }},
+                 {job.info().run_id, job.info().generation}) {}
 
+    // Ranks hear of requests at different steps, and their clocks differ: rank 0's counts.
+    SaveDecision should_save(std::int64_t step) {
+        if (const auto cost = engine.take_cost()) clock.cost(cost->stall_seconds, cost->durable_seconds);
+        std::array<std::uint8_t, static_cast<std::size_t>(SaveReason::stop) + 1> found = {};
+        const auto set = [&](SaveReason reason) { found[static_cast<std::size_t>(reason)] = 1; };
+        const SaveReason due = clock.due(step, now_s());
+        if (world.rank() == 0) set(due);
+        if (session.checkpoint_requested()) set(SaveReason::requested);
+        if (session.stop_requested()) set(SaveReason::stop);
+        world.all_reduce(std::span<std::uint8_t>(found), ReduceOp::max).wait();
+        std::size_t strongest = found.size() - 1;
+        while (strongest > 0 && !found[strongest]) --strongest;
+        return {static_cast<SaveReason>(strongest)};
+    }
+
+    Session& session;
+    Communicator world;
+    SaveClock clock;
     CheckpointEngine engine;
 };
 
@@ -26,10 +66,12 @@ Checkpointer::Checkpointer(Checkpointer&&) noexcept = default;
 Checkpointer::~Checkpointer() = default;
 
 CheckpointInfo Checkpointer::save(std::int64_t step, const fsdp::State& state, const SaveOptions& options) {
+    impl_->clock.began(now_s());
     return impl_->engine.save(step, state, options);
 }
 
 void Checkpointer::save_async(std::int64_t step, const fsdp::State& state, const SaveOptions& options) {
+    impl_->clock.began(now_s());
     impl_->engine.save_async(step, state, options);
 }
 
@@ -37,6 +79,8 @@ void Checkpointer::prepare_async(const fsdp::State& state) { impl_->engine.prepa
 void Checkpointer::wait_copied() { impl_->engine.wait_copied(); }
 std::optional<CheckpointInfo> Checkpointer::finish() { return impl_->engine.finish(); }
 std::optional<SaveProgress> Checkpointer::progress() const { return impl_->engine.progress(); }
+
+SaveDecision Checkpointer::should_save(std::int64_t step) { return impl_->should_save(step); }
 
 std::optional<CheckpointInfo> Checkpointer::latest(std::int64_t before) { return impl_->engine.latest(before); }
 

@@ -59,6 +59,8 @@ CheckpointEngine::CheckpointEngine(std::shared_ptr<Storage> storage, Communicato
       fence_(*storage_, options_.directory, std::move(identity)) {
     if (options_.keep < 1)
         throw Error(ErrorCode::invalid_argument, "keep is " + std::to_string(options_.keep) + "; it must be 1 or more");
+    if (options_.keep_every < 0 || options_.keep_best < 0)
+        throw Error(ErrorCode::invalid_argument, "keep_every and keep_best must be 0 or more");
     if (options_.directory.empty()) throw Error(ErrorCode::invalid_argument, "the checkpoint directory is empty");
 }
 
@@ -71,7 +73,8 @@ CheckpointInfo CheckpointEngine::save(std::int64_t step, const fsdp::State& stat
     const auto start = Clock::now();
     finish();
     Job job = agreed_job(step, state, options);
-    job.stalled_since = start;
+    job.begin = start;
+    job.in_place = true;
     return commit(world_, job, [&](const fs::path& directory) { return write_files(*storage_, directory, job.plan); });
 }
 
@@ -98,6 +101,7 @@ void CheckpointEngine::save_async(std::int64_t step, const fsdp::State& state, c
         note("step " + std::to_string(step) + " waited " + std::to_string(seconds_since(start)) +
              " s for the save before; save less often, or to a faster disk");
     job_ = agreed_job(step, state, options);
+    job_.begin = start;
     reserve_staging(job_.plan);
     if (!writers_) writers_ = world_.split(0, world_.rank());
     stall_seconds_ = 0;
@@ -134,6 +138,11 @@ std::optional<SaveProgress> CheckpointEngine::progress() const {
                         in_flight_->is_over()};
 }
 
+std::optional<CheckpointEngine::Cost> CheckpointEngine::take_cost() {
+    if (!has_cost_.exchange(false)) return std::nullopt;
+    return Cost{stall_seconds_, durable_seconds_};
+}
+
 // What the trainer's thread does of a save: the ranks agree, and each plans its part.
 CheckpointEngine::Job CheckpointEngine::agreed_job(std::int64_t step, const fsdp::State& state,
                                                    const SaveOptions& options) {
@@ -148,6 +157,7 @@ CheckpointEngine::Job CheckpointEngine::agreed_job(std::int64_t step, const fsdp
                   "the ranks save different steps, or tensors with other names or shapes");
     Job job;
     job.step = step;
+    job.metric = options.metric;
     job.opaque = options.opaque;  // the plan points at it for as long as the save goes on
     together(world_, [&] { job.plan = plan_shards(state, step, world_.rank(), world_.size(), job.opaque); });
     job.extra = broadcast_text(world_, options.extra, 0);
@@ -162,9 +172,11 @@ CheckpointInfo CheckpointEngine::commit(Communicator& world, Job& job, const Wri
         if (world.rank() == 0) publish(job.unfinished, manifest);
     });
     const fs::path published = options_.directory / checkpoint_name(job.step);
+    durable_seconds_ = seconds_since(job.begin);
+    if (job.in_place) stall_seconds_ = durable_seconds_.load();
+    has_cost_ = true;
     if (world.rank() == 0) {
-        const double stall = job.stalled_since ? seconds_since(*job.stalled_since) : stall_seconds_.load();
-        if (events_.published) events_.published(job.step, published, stall);
+        if (events_.published) events_.published(job.step, published, stall_seconds_);
         tidy(job.step);
     }
     return {job.step, published, manifest.extra, {}};
@@ -204,13 +216,24 @@ Manifest CheckpointEngine::write_and_verify(Communicator& world, const Job& job,
 
 void CheckpointEngine::complete(Manifest& manifest, const Job& job) {
     manifest.extra = job.extra;
+    manifest.metric = job.metric;
     manifest.generation = static_cast<std::uint64_t>(fence_.identity().generation);
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     manifest.saved_unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
-void CheckpointEngine::publish(const fs::path& unfinished, const Manifest& manifest) {
+// For people who ask where a checkpoint comes from: not knowing it fails nothing.
+std::optional<std::int64_t> CheckpointEngine::newest_step() const {
+    try {
+        if (const auto newest = find_newest(*storage_, options_.directory, INT64_MAX)) return newest->step;
+    } catch (const Error&) {
+    }
+    return std::nullopt;
+}
+
+void CheckpointEngine::publish(const fs::path& unfinished, Manifest& manifest) {
     const fs::path& directory = options_.directory;
+    manifest.parent_step = newest_step();
     write_whole(*storage_, unfinished / "manifest.tmp", manifest.to_text());
     storage_->rename(unfinished / "manifest.tmp", unfinished / kManifestName);
     storage_->sync_directory(unfinished);
@@ -234,7 +257,7 @@ void CheckpointEngine::tidy(std::int64_t step) {
         fence_.require_held();
         storage_->replace_link(options_.directory / kLatestName, checkpoint_name(step));
         remove_leftovers(*storage_, options_.directory, fence_);
-        remove_old(*storage_, options_.directory, options_.keep, step);
+        remove_old(*storage_, options_.directory, options_, step);
     } catch (const Error& error) {
         note(std::string("cannot tidy up: ") + error.what());
     }

@@ -42,6 +42,12 @@ public:
     void wait_copied();
     std::optional<CheckpointInfo> finish();
     std::optional<SaveProgress> progress() const;
+    /// What the last published save cost; nothing when this was asked before.
+    struct Cost {
+        double stall_seconds = 0;    ///< the trainer stood still
+        double durable_seconds = 0;  ///< from its begin until it was published
+    };
+    std::optional<Cost> take_cost();
     std::optional<CheckpointInfo> latest(std::int64_t before);
     /// engine_load.cpp: the following.
     std::vector<std::string> load(const CheckpointInfo& checkpoint, const fsdp::State& state,
@@ -54,9 +60,11 @@ private:
         std::int64_t step = 0;
         std::string extra;
         std::vector<OpaqueState> opaque;
+        std::optional<double> metric;
         WritePlan plan;
         std::filesystem::path unfinished = {};
-        std::optional<std::chrono::steady_clock::time_point> stalled_since = {};  // the trainer waits for all of it
+        std::chrono::steady_clock::time_point begin = {};
+        bool in_place = false;  // the trainer waits for all of it
     };
     using WriteFiles = std::function<std::vector<BlockDigests>(const std::filesystem::path& directory)>;
 
@@ -65,7 +73,8 @@ private:
     void prepare_directory(Communicator& world, Job& job);
     Manifest write_and_verify(Communicator& world, const Job& job, const WriteFiles& write);
     void complete(Manifest& manifest, const Job& job);
-    void publish(const std::filesystem::path& unfinished, const Manifest& manifest);
+    void publish(const std::filesystem::path& unfinished, Manifest& manifest);
+    std::optional<std::int64_t> newest_step() const;
     void tidy(std::int64_t step);
     void reserve_staging(const WritePlan& plan);
     void note(const std::string& text) const;
@@ -81,7 +90,8 @@ private:
 
     AlignedMemory staging_;
     std::optional<Communicator> writers_;  // the same ranks, for the writers' collectives
-    std::atomic<double> stall_seconds_{0};
+    std::atomic<double> stall_seconds_{0}, durable_seconds_{0};
+    std::atomic<bool> has_cost_{false};
     Job job_;
     std::unique_ptr<AsyncSave> in_flight_;  // last: it uses the others
 };

@@ -35,6 +35,10 @@ public:
             fail("is not a whole number from 0 to " + std::to_string(limit));
         return value_.get<std::int64_t>();
     }
+    double number() const {
+        if (!value_.is_number()) fail("is not a number");
+        return value_.get<double>();
+    }
     std::string text() const {
         if (!value_.is_string()) fail("is not a string");
         return value_.get<std::string>();

@@ -5,6 +5,7 @@
 #include <autolaunch/checkpoint/safetensors.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace autolaunch {
@@ -114,6 +115,7 @@ void parse_head(const JsonReader& reader, Manifest& manifest) {
     manifest.library = reader.field("library").text();
     manifest.step = reader.field("step").count();
     manifest.generation = static_cast<std::uint64_t>(reader.field("generation").count());
+    if (reader.raw().contains("metric")) manifest.metric = reader.field("metric").number();
     if (reader.raw().contains("parent_step")) manifest.parent_step = reader.field("parent_step").count();
     manifest.saved_unix_ms = reader.field("saved_unix_ms").count();
     manifest.world_size = static_cast<int>(reader.field("world_size").count(INT32_MAX));
@@ -161,6 +163,8 @@ std::string Manifest::to_text() const {
     body += "\"format\":\"" + std::string(kFormat) + "\",\"version\":" + std::to_string(kVersion) +
             ",\"library\":" + json_text(library) + ",\n";
     body += "\"step\":" + std::to_string(step) + ",\"generation\":" + std::to_string(generation);
+    // JSON has no word for what is not finite: such a metric is none.
+    if (metric && std::isfinite(*metric)) body += ",\"metric\":" + json_text(*metric);
     if (parent_step) body += ",\"parent_step\":" + std::to_string(*parent_step);
     body += ",\"saved_unix_ms\":" + std::to_string(saved_unix_ms) + ",\n";
     body += "\"world_size\":" + std::to_string(world_size) + ",\"mesh\":" + json_text(dimensions) +

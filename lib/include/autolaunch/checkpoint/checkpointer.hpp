@@ -1,5 +1,6 @@
 #pragma once
 #include <autolaunch/checkpoint/opaque_state.hpp>
+#include <autolaunch/checkpoint/save_schedule.hpp>
 #include <autolaunch/comm/communicator.hpp>
 #include <autolaunch/export.hpp>
 #include <autolaunch/fsdp/shard_layout.hpp>
@@ -23,7 +24,11 @@ enum class SaveVerification {
 
 struct CheckpointOptions {
     std::filesystem::path directory = {};
-    int keep = 2;  ///< complete checkpoints kept; older ones are deleted once a newer one is durable
+    int keep = 2;                 ///< complete checkpoints kept; older ones are deleted once a newer one is durable
+    std::int64_t keep_every = 0;  ///< and those of steps that are multiples of it; 0: none for this
+    int keep_best = 0;            ///< and so many of the others by SaveOptions::metric
+    bool lower_is_better = true;  ///< of the metric
+    SaveSchedule schedule = {};   ///< for should_save()
     SaveVerification verify = SaveVerification::ends;
     /// Memory that save_async() may take on each rank for its copy of the state; 0: as much as the state. With less,
     /// wait_copied() also waits for the storage.
@@ -33,6 +38,7 @@ struct CheckpointOptions {
 struct SaveOptions {
     std::string extra = "{}";  ///< JSON text of the trainer's own; rank 0's is kept
     std::vector<OpaqueState> opaque = {};
+    std::optional<double> metric = {};  ///< such as the validation loss, for CheckpointOptions::keep_best; rank 0's
 };
 
 struct LoadOptions {
@@ -100,6 +106,11 @@ public:
     std::optional<CheckpointInfo> finish();
     /// Nothing when no save_async() was begun since the last finish(). Never blocks.
     std::optional<SaveProgress> progress() const;
+
+    /// Whether to save now that `step` is over, by CheckpointOptions::schedule, the launcher's requests and the end of
+    /// the job; the same on every rank. Like Session::stop_requested(), asking declares that the trainer stops by
+    /// itself: when the decision says stop(). Collective: a few bytes. Saving resets the time it counts from.
+    SaveDecision should_save(std::int64_t step);
 
     /// The newest complete checkpoint of a step before `before`, or nothing. Collective: rank 0 looks, all get its
     /// answer. Complete: the manifest is whole, and every file is there with its size. Damage inside a file shows in

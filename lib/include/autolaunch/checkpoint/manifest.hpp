@@ -59,6 +59,7 @@ struct AUTOLAUNCH_API Manifest {
     std::vector<MeshDimension> mesh;  ///< slowest first; empty when nobody said. The sizes multiply to world_size
     std::string strategy;             ///< "full_shard", …; empty when nobody said. For people: loading needs neither
     std::optional<std::int64_t> parent_step;  ///< the newest complete checkpoint when this one was saved
+    std::optional<double> metric;             ///< the trainer's measure of it, to keep the best
     std::string library;                      ///< version of the library that wrote it
     std::int64_t saved_unix_ms = 0;           ///< milliseconds since 1970, UTC; 0 when nobody said
     std::string extra = "{}";                 ///< the trainer's own JSON text
