@@ -13,7 +13,7 @@ namespace autolaunch::fsdp {
 /// on whatever rank, the sum is the same, so a norm does not depend on how a model is cut.
 class AUTOLAUNCH_API ExactSum {
 public:
-    /// 20 digits of 32 bits, the lowest worth 2^kLowestBit; then how many infinities and NaN were added.
+    /// 20 digits of 32 bits, the lowest worth 2^-352; then how many infinities and NaN were added.
     static constexpr std::size_t kDigits = 20;
     static constexpr std::size_t kWords = kDigits + 2;
 
@@ -31,7 +31,6 @@ public:
     double value() noexcept;
 
 private:
-    static constexpr int kLowestBit = -352;
     std::array<std::int64_t, kWords> words_{};
 };
 

@@ -58,58 +58,26 @@ AUTOLAUNCH_INLINE V square_root(V values) {
     }
 }
 
-// Each step below is written once, for a register and for a single float.
+#include "fsdp/optimizer/element_steps.hpp"
 
-struct AdamWStep {
-    AdamWFactors f;
-    template <class V>
-    AUTOLAUNCH_INLINE void at(const ElementRange& r, std::size_t i) const {
-        const V g = load<V>(r.gradient + i) * f.gradient_scale;
-        const V m = load<V>(r.first_state + i) * f.beta1 + g * f.one_minus_beta1;
-        const V v = load<V>(r.second_state + i) * f.beta2 + f.one_minus_beta2 * g * g;
-        const V denominator = square_root(v) / f.root_correction2 + f.eps;
-        store(r.master + i, load<V>(r.master + i) * f.decay - f.step_size * m / denominator);
-        store(r.first_state + i, m);
-        store(r.second_state + i, v);
-    }
-};
+/// How many state arrays a step has.
+template <class Step>
+constexpr int kStates = 1;
+template <>
+constexpr int kStates<AdamWStep> = 2;
+template <>
+constexpr int kStates<SGDStep> = 0;
 
-struct SGDStep {
-    SGDFactors f;
-    template <class V>
-    AUTOLAUNCH_INLINE void at(const ElementRange& r, std::size_t i) const {
-        const V p = load<V>(r.master + i);
-        const V d = load<V>(r.gradient + i) * f.gradient_scale + f.weight_decay * p;
-        store(r.master + i, p - f.lr * d);
-    }
-};
-
-struct SGDMomentumStep {
-    SGDFactors f;
-    template <class V>
-    AUTOLAUNCH_INLINE void at(const ElementRange& r, std::size_t i) const {
-        const V p = load<V>(r.master + i);
-        const V d = load<V>(r.gradient + i) * f.gradient_scale + f.weight_decay * p;
-        const V buffer = load<V>(r.first_state + i) * f.momentum + f.one_minus_dampening * d;
-        store(r.master + i, p - f.lr * (f.direct * d + f.through_buffer * buffer));
-        store(r.first_state + i, buffer);
-    }
-};
-
-struct LionStep {
-    LionFactors f;
-    template <class V>
-    AUTOLAUNCH_INLINE void at(const ElementRange& r, std::size_t i) const {
-        const V zero = V{};
-        const V lr = zero + f.lr;
-        const V g = load<V>(r.gradient + i) * f.gradient_scale;
-        const V m = load<V>(r.first_state + i);
-        const V c = m * f.beta1 + g * f.one_minus_beta1;
-        const V step = c > zero ? lr : (c < zero ? -lr : c);  // 0 stays 0, and NaN is not hidden
-        store(r.master + i, load<V>(r.master + i) * f.decay - step);
-        store(r.first_state + i, m * f.beta2 + g * f.one_minus_beta2);
-    }
-};
+template <class V, class Step>
+AUTOLAUNCH_INLINE void step_at(const Step& step, const ElementRange& r, std::size_t i) {
+    V p = load<V>(r.master + i), first = V{}, second = V{};
+    if constexpr (kStates < Step >> 0) first = load<V>(r.first_state + i);
+    if constexpr (kStates < Step >> 1) second = load<V>(r.second_state + i);
+    step.apply(load<V>(r.gradient + i), p, first, second);
+    store(r.master + i, p);
+    if constexpr (kStates < Step >> 0) store(r.first_state + i, first);
+    if constexpr (kStates < Step >> 1) store(r.second_state + i, second);
+}
 
 template <class Step, class Factors>
 AUTOLAUNCH_KERNEL void run(const Factors& factors, const ElementRange& range) {
@@ -117,8 +85,8 @@ AUTOLAUNCH_KERNEL void run(const Factors& factors, const ElementRange& range) {
     const ElementRange r = range;
     std::size_t i = 0;
     if constexpr (kLanes > 1)
-        for (; i + kLanes <= r.count; i += kLanes) step.template at<Floats>(r, i);
-    for (; i < r.count; ++i) step.template at<float>(r, i);
+        for (; i + kLanes <= r.count; i += kLanes) step_at<Floats>(step, r, i);
+    for (; i < r.count; ++i) step_at<float>(step, r, i);
 }
 
 template <class V>
@@ -139,11 +107,7 @@ AUTOLAUNCH_INLINE V widened(const float16* from) {
 template <class V>
 AUTOLAUNCH_INLINE void narrow(V values, bfloat16* to) {
     using Words = Lanes<std::uint32_t, V>;
-    const Words words = same_bits<Words>(values);
-    const Words high = words >> 16;
-    const Words rounded = (words + 0x7fffu + (high & 1u)) >> 16;
-    const auto is_nan = values != values;
-    store(to, converted<Lanes<std::uint16_t, V>>(is_nan ? (high | 0x40u) : rounded));
+    store(to, converted<Lanes<std::uint16_t, V>>(nearest_bf16(same_bits<Words>(values), values != values)));
 }
 
 template <class V>
@@ -171,28 +135,10 @@ AUTOLAUNCH_KERNEL void narrow_all(const float* from, T* to, std::size_t count) {
     for (; i < count; ++i) narrow(from[i], to + i);
 }
 
-// Austin Appleby's finalizer of MurmurHash3 (fmix32, in the public domain): every bit of the input changes every bit of
-// the output with a probability near one half, and no two inputs have one output.
-template <class Words>
-AUTOLAUNCH_INLINE Words mixed(Words word) {
-    word ^= word >> 16;
-    word *= 0x85ebca6bu;
-    word ^= word >> 13;
-    word *= 0xc2b2ae35u;
-    return word ^ (word >> 16);
-}
-
-/// Adds 16 random bits below the ones that stay, and cuts: the value is rounded up as often as it is near the upper
-/// neighbour.
 template <class V>
 AUTOLAUNCH_INLINE void round_randomly(RoundingKey key, Lanes<std::uint32_t, V> indices, V values, bfloat16* to) {
     using Words = Lanes<std::uint32_t, V>;
-    const Words random = mixed<Words>(mixed<Words>(indices ^ key.low) ^ key.high) >> 16;
-    const Words words = same_bits<Words>(values);
-    const Words magnitude = words & 0x7fffffffu;
-    const Words kept = words >> 16;
-    const Words quiet = magnitude > 0x7f800000u ? (kept | 0x40u) : kept;
-    store(to, converted<Lanes<std::uint16_t, V>>(magnitude >= 0x7f800000u ? quiet : ((words + random) >> 16)));
+    store(to, converted<Lanes<std::uint16_t, V>>(randomly_rounded_bf16<Words>(key, indices, same_bits<Words>(values))));
 }
 
 template <class V>
@@ -205,7 +151,7 @@ AUTOLAUNCH_INLINE V indices_from(std::uint32_t first) {
 /// All indices have the same upper half.
 AUTOLAUNCH_KERNEL void round_part(RoundingKey key, std::uint64_t first, const float* from, bfloat16* to,
                                   std::size_t count) {
-    key.high += static_cast<std::uint32_t>(first >> 32) * 0x9e3779b9u;
+    key = key_from(key, static_cast<std::uint32_t>(first >> 32));
     const auto low = static_cast<std::uint32_t>(first);
     std::size_t i = 0;
     if constexpr (kLanes > 1) {
@@ -223,10 +169,9 @@ void round_all(RoundingKey key, std::uint64_t first, const float* from, bfloat16
     if (head < count) round_part(key, first + head, from + head, to + head, count - head);
 }
 
-constexpr std::size_t kSumLanes = 16;
 constexpr std::size_t kDoubles = kLanes > 1 ? kLanes / 2 : 1;  // in a register
 
-/// Lane l holds the squares of elements l, l + 16, …; then the upper half of the lanes is added to the lower one.
+/// The upper half of the lanes is added to the lower one, until one is left.
 AUTOLAUNCH_INLINE double folded(double* lanes) {
     for (std::size_t width = kSumLanes / 2; width > 0; width /= 2)
         for (std::size_t lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];

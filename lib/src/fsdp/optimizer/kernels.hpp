@@ -1,6 +1,8 @@
 #pragma once
 // The element loops behind the optimizers: one set for each kind of CPU. All sets give the same bits, whatever the cut:
 // every operation is done on one element alone, and none is fused with the next.
+#include "fsdp/optimizer/factors.hpp"
+
 #include <autolaunch/comm/types.hpp>
 #include <autolaunch/export.hpp>
 
@@ -19,42 +21,6 @@ struct ElementRange {
     float* second_state = nullptr;
     std::size_t count = 0;
 };
-
-/// The numbers one AdamW step needs, worked out in double and then rounded once, as torch does.
-struct AdamWFactors {
-    float gradient_scale = 1;  ///< 1 / (N · micro_batches · loss scale), times the clip factor
-    float decay = 1;           ///< 1 - lr · weight_decay
-    float beta1 = 0, one_minus_beta1 = 0;
-    float beta2 = 0, one_minus_beta2 = 0;
-    float root_correction2 = 1;  ///< sqrt(1 - beta2^t)
-    float step_size = 0;         ///< lr / (1 - beta1^t)
-    float eps = 0;
-};
-
-struct SGDFactors {
-    float gradient_scale = 1;
-    float weight_decay = 0;
-    float momentum = 0, one_minus_dampening = 1;  ///< buffer = momentum · buffer + (1 - dampening) · d
-    float direct = 0, through_buffer = 1;         ///< p -= lr · (direct · d + through_buffer · buffer)
-    float lr = 0;
-};
-
-struct LionFactors {
-    float gradient_scale = 1;
-    float decay = 1;  ///< 1 - lr · weight_decay
-    float beta1 = 0, one_minus_beta1 = 0;
-    float beta2 = 0, one_minus_beta2 = 0;
-    float lr = 0;
-};
-
-/// What the random bits of one parameter's rounding in one step are made from: element i gets the same bits on every
-/// rank and for every cut.
-struct RoundingKey {
-    std::uint32_t low = 0, high = 0;
-};
-
-/// Squares are summed in blocks of so many elements of a parameter, in f64 and one fixed order.
-constexpr std::size_t kSumBlock = 64;
 
 struct OptimizerKernels {
     std::string_view name;
