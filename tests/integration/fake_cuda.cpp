@@ -5,6 +5,8 @@
 
 #include <cuda.h>
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -44,12 +47,15 @@ struct CUstream_st {
             auto work = std::move(waiting.front());
             waiting.pop_front();
             lock.unlock();
+            if (const int most = fake_gpu::control().jitter_us; most > 0)
+                std::this_thread::sleep_for(std::chrono::microseconds(random() % static_cast<unsigned>(most)));
             work();
             work = nullptr;
             lock.lock();
         }
     }
     std::unique_ptr<CUgraph_st> graph;  // while one is made
+    std::minstd_rand random{static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(this) >> 4)};
     std::mutex mutex;
     std::condition_variable changed;
     std::deque<std::function<void()>> waiting;
@@ -72,17 +78,37 @@ std::mutex& memory_mutex() {
     static auto* mutex = new std::mutex;
     return *mutex;
 }
-std::map<std::uintptr_t, std::size_t>& memory() {
-    static auto* map = new std::map<std::uintptr_t, std::size_t>;
+using Blocks = std::map<std::uintptr_t, std::size_t>;
+Blocks& memory() {
+    static auto* map = new Blocks;
+    return *map;
+}
+Blocks& pinned_memory() {
+    static auto* map = new Blocks;
     return *map;
 }
 
-bool is_device(std::uintptr_t address) {
+bool is_in(const Blocks& blocks, std::uintptr_t address) {
     const std::scoped_lock lock(memory_mutex());
-    auto after = memory().upper_bound(address);
-    if (after == memory().begin()) return false;
+    auto after = blocks.upper_bound(address);
+    if (after == blocks.begin()) return false;
     --after;
     return address < after->first + after->second;
+}
+bool is_device(std::uintptr_t address) { return is_in(memory(), address); }
+
+/// A module is its image; those that nvcc made say how long they are.
+constexpr std::uint32_t kFatbinMagic = 0xba55ed50;
+struct FatbinHeader {
+    std::uint32_t magic;
+    std::uint16_t version, header_bytes;
+    std::uint64_t bytes;
+};
+std::string image_of(const void* image) {
+    FatbinHeader header;
+    std::memcpy(&header, image, sizeof header);
+    if (header.magic != kFatbinMagic) return static_cast<const char*>(image);
+    return {static_cast<const char*>(image), header.header_bytes + header.bytes};
 }
 
 thread_local std::vector<CUcontext> contexts;
@@ -141,6 +167,7 @@ bool has_context() { return !contexts.empty(); }
 void* allocate(std::size_t bytes) {
     const std::size_t whole = (bytes + 4095) / 4096 * 4096;
     void* block = std::aligned_alloc(4096, whole);
+    std::memset(block, 0xa5, whole);  // as full of others' numbers as a GPU's
     const std::scoped_lock lock(memory_mutex());
     memory()[reinterpret_cast<std::uintptr_t>(block)] = whole;
     ++control().allocations;
@@ -165,6 +192,9 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 FakeGpuControl* fake_gpu_control() { return &fake_gpu::control(); }
+void fake_gpu_launch(CUstream_st* stream, void (*work)(void*), void* data) {
+    fake_gpu::put_on(stream, [=] { work(data); });
+}
 
 #define NEEDS_CONTEXT \
     if (contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT
@@ -255,7 +285,15 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
     event->captured = stream != nullptr && stream->graph != nullptr;
     if (event->captured) return CUDA_SUCCESS;
     event->reached = std::make_shared<std::atomic<bool>>(false);
-    fake_gpu::put_on(stream, [reached = event->reached] { *reached = true; });
+    fake_gpu::put_on(stream, [reached = event->reached] {
+        *reached = true;
+        reached->notify_all();
+    });
+    return CUDA_SUCCESS;
+}
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int) {
+    NEEDS_CONTEXT;
+    fake_gpu::put_on(stream, [reached = event->reached] { reached->wait(false); });
     return CUDA_SUCCESS;
 }
 CUresult cuEventQuery(CUevent event) {
@@ -288,7 +326,7 @@ CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
 // Memory of the CPU that is not pinned is read before the call returns, as CUDA does.
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
     NEEDS_CONTEXT;
-    if (is_device(from)) {
+    if (is_device(from) || is_in(pinned_memory(), from)) {
         fake_gpu::put_on(stream,
                          [=] { std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes); });
         return CUDA_SUCCESS;
@@ -296,6 +334,26 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
     const auto* begin = reinterpret_cast<const std::byte*>(from);
     auto copy = std::make_shared<std::vector<std::byte>>(begin, begin + bytes);
     fake_gpu::put_on(stream, [=] { std::memcpy(reinterpret_cast<void*>(to), copy->data(), bytes); });
+    return CUDA_SUCCESS;
+}
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
+    NEEDS_CONTEXT;
+    fake_gpu::put_on(stream, [=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
+    return CUDA_SUCCESS;
+}
+CUresult cuMemHostAlloc(void** pointer, size_t bytes, unsigned int) {
+    NEEDS_CONTEXT;
+    const std::size_t whole = (bytes + 4095) / 4096 * 4096;
+    *pointer = std::aligned_alloc(4096, whole);
+    const std::scoped_lock lock(memory_mutex());
+    pinned_memory()[reinterpret_cast<std::uintptr_t>(*pointer)] = whole;
+    return CUDA_SUCCESS;
+}
+CUresult cuMemFreeHost(void* pointer) {
+    NEEDS_CONTEXT;
+    const std::scoped_lock lock(memory_mutex());
+    if (pinned_memory().erase(reinterpret_cast<std::uintptr_t>(pointer)) == 0) return CUDA_ERROR_INVALID_VALUE;
+    std::free(pointer);
     return CUDA_SUCCESS;
 }
 CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
@@ -306,18 +364,26 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
 }
 CUresult cuModuleLoadData(CUmodule* loaded, const void* image) {
     NEEDS_CONTEXT;
-    *loaded = reinterpret_cast<CUmodule>(new std::string(static_cast<const char*>(image)));
+    *loaded = reinterpret_cast<CUmodule>(new std::string(image_of(image)));
     return CUDA_SUCCESS;
 }
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule module_, const char* name) {
     const auto& text = *reinterpret_cast<const std::string*>(module_);
-    if (text.find(std::string(".entry ") + name + "(") == std::string::npos) return CUDA_ERROR_NOT_FOUND;
+    std::uint32_t magic = 0;
+    std::memcpy(&magic, text.data(), std::min(sizeof magic, text.size()));
+    const std::string entry =
+        magic == kFatbinMagic ? std::string(".text.") + name + '\0' : std::string(".entry ") + name + "(";
+    if (text.find(entry) == std::string::npos) return CUDA_ERROR_NOT_FOUND;
     *function = new CUfunc_st{name};  // a few bytes for each launch of a test
     return CUDA_SUCCESS;
 }
-CUresult cuLaunchKernel(CUfunction function, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,
-                        unsigned int, unsigned int, CUstream stream, void** parameters, void**) {
+CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigned int, unsigned int, unsigned int threads,
+                        unsigned int, unsigned int, unsigned int, CUstream stream, void** parameters, void**) {
     NEEDS_CONTEXT;
+    if (auto launch = fake_gpu::launch_of(function->name, blocks, threads, parameters[0])) {
+        fake_gpu::put_on(stream, std::move(launch));
+        return CUDA_SUCCESS;
+    }
     void* data = *static_cast<void**>(parameters[0]);
     const std::uint64_t count = *static_cast<std::uint64_t*>(parameters[1]);
     std::byte number[8];

@@ -8,12 +8,14 @@
 // non-blocking communicator was given is on its stream only when ncclCommGetAsyncError has said ncclSuccess.
 #include <atomic>
 #include <functional>
+#include <string>
 
 struct CUstream_st;
 
 /// What a test makes go wrong, and what it counts. Of one process.
 struct FakeGpuControl {
     std::atomic<int> busy_polls{2};         ///< how often a call is ncclInProgress
+    std::atomic<int> jitter_us{0};          ///< work on a stream begins up to so much later, at random
     std::atomic<int> init_delay_ms{0};      ///< an initialisation takes so long
     std::atomic<int> async_error{0};        ///< what ncclCommGetAsyncError says from now on
     std::atomic<bool> hang{false};          ///< collectives do not end
@@ -31,6 +33,9 @@ struct FakeGpuControl {
 };
 
 extern "C" __attribute__((visibility("default"))) FakeGpuControl* fake_gpu_control();
+/// A test's kernel: work(data) runs after all that is on the stream.
+extern "C" __attribute__((visibility("default"))) void fake_gpu_launch(CUstream_st* stream, void (*work)(void*),
+                                                                       void* data);
 
 namespace fake_gpu {
 
@@ -41,6 +46,9 @@ void put_on(CUstream_st* stream, std::function<void()> work);
 /// The same for work that is another one each time: `make` makes it when it is put on the stream.
 void put_made_on(CUstream_st* stream, std::function<std::function<void()>()> make);
 bool has_context();
+/// One launch of a kernel of lib/src/fsdp/cuda, all of its threads one after the other; nothing when there is none of
+/// that name. `parameter` is copied.
+std::function<void()> launch_of(const std::string& kernel, unsigned blocks, unsigned threads, const void* parameter);
 void* allocate(std::size_t bytes);
 void release(void* memory);
 

@@ -114,11 +114,19 @@ inline ShardedModelOptions unmerged(ShardingStrategy strategy = ShardingStrategy
     return options;
 }
 
+/// Where a model's computation runs: at once, or on a GPU's stream.
+struct Computation {
+    Stream stream = {};
+    std::function<void(std::function<void()>)> run = [](const std::function<void()>& work) { work(); };
+    std::function<void()> synchronize = [] {};
+};
+
 /// Three layers and a parameter smaller than a shard's quantum: cuts fall inside tensors and ranks hold nothing of
 /// some.
 struct TinyModel {
-    TinyModel(Communicator world, const ShardedModelOptions& options)
-        : model(std::move(world), options),
+    TinyModel(Communicator world, const ShardedModelOptions& options, Computation where = {})
+        : computation(std::move(where)),
+          model(std::move(world), options),
           first(model.add_unit("first", {{"w", {40, 33}}, {"b", {40}}})),
           second(model.add_unit("second", {{"w", {7, 40}}, {"scale"}})),
           third(model.add_unit("third", {{"w", {9, 50}}})) {
@@ -139,25 +147,27 @@ struct TinyModel {
     void add_gradients(Unit& unit, std::size_t step, std::size_t samples) {
         const auto rank = static_cast<std::size_t>(model.world().rank());
         const auto ranks = static_cast<std::size_t>(model.world().size());
-        const auto parameters = unit.unshard();
+        const auto parameters = unit.unshard(computation.stream);
         for (const ParameterSpec& parameter : unit.parameters()) {
             const auto values = parameters[parameter.name].as<const Param>();
             const auto into = unit.grad(parameter.name).as<Grad>();
-            for (std::size_t sample = rank; sample < samples; sample += ranks) {
-                for (std::size_t i = 0; i < values.size(); ++i)
-                    into[i] = Grad(static_cast<float>(into[i]) +
-                                   gradient(step * samples + sample, i, static_cast<float>(values[i])));
-            }
+            computation.run([=] {
+                for (std::size_t sample = rank; sample < samples; sample += ranks) {
+                    for (std::size_t i = 0; i < values.size(); ++i)
+                        into[i] = Grad(static_cast<float>(into[i]) +
+                                       gradient(step * samples + sample, i, static_cast<float>(values[i])));
+                }
+            });
         }
     }
 
     /// One micro-batch of `samples` samples, spread over the ranks.
     template <class Param = float, class Grad = float>
     void backward(std::size_t step, std::size_t samples, bool reduce = true) {
-        for (Unit* unit : {&first, &second, &third}) unit->unshard();  // the forward pass
+        for (Unit* unit : {&first, &second, &third}) unit->unshard(computation.stream);  // the forward pass
         for (Unit* unit : {&third, &second, &first}) {
             add_gradients<Param, Grad>(*unit, step, samples);
-            if (reduce) unit->reduce_grads();
+            if (reduce) unit->reduce_grads(computation.stream);
         }
     }
 
@@ -165,16 +175,22 @@ struct TinyModel {
     void copy_parameters(float* to) {
         const auto scope = model.evaluation();
         for (Unit* unit : {&first, &second, &third}) {
-            const auto parameters = unit->unshard();
+            const auto parameters = unit->unshard(computation.stream);
             for (const ParameterSpec& parameter : unit->parameters()) {
-                for (const Param value : parameters[parameter.name].as<const Param>())
-                    *to++ = static_cast<float>(value);
+                const auto values = parameters[parameter.name].as<const Param>();
+                computation.run([=] {
+                    std::transform(values.begin(), values.end(), to,
+                                   [](Param value) { return static_cast<float>(value); });
+                });
+                to += values.size();
             }
         }
+        computation.synchronize();
     }
 
     static constexpr std::size_t kFirst = 40 * 33 + 40, kSecond = 7 * 40 + 1;
     static constexpr std::size_t kParameters = kFirst + kSecond + 9 * 50;
+    Computation computation;
     ShardedModel model;
     Unit& first;
     Unit& second;

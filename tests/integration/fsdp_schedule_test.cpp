@@ -55,7 +55,9 @@ TEST_CASE("no bucket is gathered that is still in its slot, whatever is gathered
             for (std::size_t step = 0; step < 3; ++step) {
                 const std::size_t before = gathers();
                 tiny.backward(step, 4);
-                expect(gathers() - before == 4, "three forward; backward only the first, the last two were kept");
+                // Three forward, the first two of them ahead of the step; backward only the first, the last two were
+                // kept.
+                expect(gathers() - before == (overlap && step > 0 ? 2 : 4), "as many gathers as slots make it");
                 optimizer.step();
             }
             tiny.first.unshard();
@@ -270,7 +272,7 @@ TEST_CASE("what is not supported is said, with what is") {
         });
         expect_error(ErrorCode::invalid_argument, "the units are u", [&] { model.unit("uu"); });
         model.finalize();
-        expect_error(ErrorCode::unsupported, "CPU memory", [&] { unit.unshard(Stream::cuda(0, nullptr)); });
+        expect_error(ErrorCode::unsupported, "takes no streams", [&] { unit.unshard(Stream::cuda(0, nullptr)); });
         expect_error(ErrorCode::invalid_argument, "finalized model", [&] { model.add_unit("v", {{"w", {4}}}); });
     });
 }

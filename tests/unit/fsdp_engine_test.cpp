@@ -11,6 +11,8 @@
 
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <memory>
 #include <string>
 
 using namespace autolaunch;
@@ -67,7 +69,8 @@ TEST_CASE("a bucket's arena has its units' parameters by full name, each on its 
 
 TEST_CASE("slots keep the buckets used last; one that is in use keeps its memory") {
     std::array<std::byte, 2> memory{};
-    GatherSlots slots({&memory[0], &memory[1]}, 1);
+    GatherSlots slots({&memory[0], &memory[1]}, 1,
+                      [](std::size_t bytes) { return CommunicatorBuffer(std::make_shared<std::byte>(), bytes); });
     CHECK(slots.keep(0));
     CHECK(slots.keep(1));
     CHECK_FALSE(slots.keep(0));  // 1 is the oldest now

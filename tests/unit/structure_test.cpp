@@ -208,6 +208,13 @@ TEST_CASE("every source on disk is built") {
     // Sources of parts that this build was told to leave out.
     const std::map<std::string, bool> optional = {{"lib/src/comm/mpi/", AUTOLAUNCH_HAVE_MPI},
                                                   {"lib/src/comm/nccl/", AUTOLAUNCH_HAVE_NCCL_BACKEND},
+                                                  {"lib/src/fsdp/cuda/cuda_", AUTOLAUNCH_HAVE_CUDA_KERNELS},
+                                                  {"lib/src/fsdp/cuda/kernel_image", AUTOLAUNCH_HAVE_CUDA_KERNELS},
+                                                  {"lib/src/fsdp/cuda/kernels.cu", false},  // nvcc's command is its own
+                                                  {"lib/src/fsdp/cuda/no_cuda", !AUTOLAUNCH_HAVE_CUDA_KERNELS},
+                                                  {"lib/src/fsdp/cuda/stream_lane", AUTOLAUNCH_HAVE_CUDA_KERNELS},
+                                                  {"tests/integration/fsdp_gpu_", AUTOLAUNCH_HAVE_CUDA_KERNELS},
+                                                  {"tests/integration/fake_kernels", AUTOLAUNCH_HAVE_NCCL_BACKEND},
                                                   {"bench/gpu_", AUTOLAUNCH_HAVE_NCCL_BACKEND},
                                                   {"tests/gpu/", AUTOLAUNCH_HAVE_NCCL_BACKEND},
                                                   {"tests/integration/nccl_", AUTOLAUNCH_HAVE_NCCL_BACKEND},

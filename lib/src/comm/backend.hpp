@@ -12,6 +12,8 @@
 
 namespace autolaunch {
 
+class CudaDevice;  // nccl/cuda_device.hpp
+
 /// How one group of ranks moves bytes. Calls are checked (checks.hpp): buffers are not null unless they are empty, byte
 /// counts fit std::ptrdiff_t, send and recv are in place or apart, roots and peers are in range, a peer is never this
 /// rank, the stream is of device_type().
@@ -29,6 +31,8 @@ public:
     virtual int size() const noexcept = 0;
     /// Where the buffers are and which streams are taken.
     virtual DeviceType device_type() const noexcept = 0;
+    /// The GPU of a device backend; null for others.
+    virtual std::shared_ptr<CudaDevice> cuda_device() const { return nullptr; }
 
     virtual Work start(const CollectiveCall& call, Stream stream) = 0;
     /// Sends and receives side by side, then the collectives in order.

@@ -2,6 +2,7 @@
 #include "comm/backend.hpp"
 #include "comm/call_dispatcher.hpp"
 #include "comm/checks.hpp"
+#include "comm/communicator_device.hpp"
 
 #include <autolaunch/comm/communicator.hpp>
 #include <autolaunch/error.hpp>
@@ -199,5 +200,9 @@ Communicator Communicator::shrink(std::span<const int> lost_ranks) {
 
 void Communicator::abort(const std::string& reason) { backend_->abort(reason); }
 CommunicatorStatus Communicator::status() const { return backend_->status(); }
+
+std::shared_ptr<CudaDevice> cuda_device_of(const Communicator& communicator) {
+    return communicator.backend_->cuda_device();
+}
 
 }  // namespace autolaunch

@@ -1,10 +1,6 @@
 #include "fsdp/bucket.hpp"
 
-#include "fsdp/cast.hpp"
-
 #include <algorithm>
-#include <cstring>
-#include <memory>
 #include <utility>
 
 namespace autolaunch::fsdp {
@@ -24,16 +20,6 @@ bool stays_whole(const BucketPlan& plan, const ShardMesh& mesh, ShardingStrategy
 }
 
 }  // namespace
-
-CommunicatorBuffer allocate_zeroed(const std::optional<Communicator>& communicator, std::size_t bytes) {
-    if (communicator) {
-        CommunicatorBuffer buffer = Communicator(*communicator).allocate(bytes);
-        std::memset(buffer.data(), 0, bytes);
-        return buffer;
-    }
-    auto own = std::make_shared<AlignedBuffer>(AlignedBuffer::zeroed(bytes));
-    return {std::shared_ptr<void>(own, own->data()), bytes};
-}
 
 Bucket::Bucket(std::size_t index, const BucketPlan& plan, std::span<const UnitToPlan> units, const ShardMesh& mesh,
                const ShardedModelOptions& options)
@@ -111,10 +97,10 @@ std::byte* Bucket::gradient_shard() const noexcept {
     return resident_gradient() + (gradient_is_whole_ ? shard_offset(size_of(gradient_type_)) : 0);
 }
 
-void Bucket::allocate_parameters(const ShardMesh& mesh) {
+void Bucket::allocate_parameters(const ShardMesh& mesh, ModelDevice& device) {
     const std::size_t elements = resident_ ? arena_elements() : shard_elements();
-    param_ = allocate_zeroed(mesh.gather, elements * size_of(param_type_));
-    if (has_own_master()) master_ = AlignedBuffer::zeroed(shard_elements() * size_of(master_type_));
+    param_ = device.allocate(mesh.gather, elements * size_of(param_type_));
+    if (has_own_master()) master_ = device.allocate({}, shard_elements() * size_of(master_type_));
     const std::int64_t shard_begin = shard_rank_ * layout_.shard_elements();
     for (Member& member : members_) {
         const auto offset = static_cast<std::size_t>(std::max<std::int64_t>(0, member.begin - shard_begin));
@@ -126,10 +112,10 @@ void Bucket::allocate_parameters(const ShardMesh& mesh) {
     }
 }
 
-void Bucket::allocate_gradients(const ShardMesh& mesh, bool whole) {
+void Bucket::allocate_gradients(const ShardMesh& mesh, ModelDevice& device, bool whole) {
     gradient_is_whole_ = whole;
     const auto& communicator = whole && mesh.scatter ? mesh.scatter : mesh.replicas;
-    gradient_ = allocate_zeroed(communicator, (whole ? arena_elements() : shard_elements()) * size_of(gradient_type_));
+    gradient_ = device.allocate(communicator, (whole ? arena_elements() : shard_elements()) * size_of(gradient_type_));
     const std::int64_t shard_begin = shard_rank_ * layout_.shard_elements();
     for (Member& member : members_) {
         const auto offset = static_cast<std::size_t>(std::max<std::int64_t>(0, member.begin - shard_begin));
@@ -138,8 +124,9 @@ void Bucket::allocate_gradients(const ShardMesh& mesh, bool whole) {
     }
 }
 
-void Bucket::refresh_param() {
-    if (has_own_master()) cast(param_shard(), param_type_, master_shard(), master_type_, shard_elements());
+void Bucket::refresh_param(ModelDevice& device, Stream stream) {
+    if (has_own_master())
+        device.cast(param_shard(), param_type_, master_shard(), master_type_, shard_elements(), stream);
 }
 
 }  // namespace autolaunch::fsdp

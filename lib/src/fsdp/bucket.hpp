@@ -1,6 +1,6 @@
 #pragma once
-#include "fsdp/aligned_buffer.hpp"
 #include "fsdp/bucket_plan.hpp"
+#include "fsdp/model_device.hpp"
 #include "fsdp/optimizer_shard.hpp"
 #include "fsdp/shard_mesh.hpp"
 
@@ -36,9 +36,9 @@ public:
            const ShardedModelOptions& options);
 
     /// Collective.
-    void allocate_parameters(const ShardMesh& mesh);
+    void allocate_parameters(const ShardMesh& mesh, ModelDevice& device);
     /// Collective; of trainable buckets. `whole`: backward adds to memory in which the shard lies.
-    void allocate_gradients(const ShardMesh& mesh, bool whole);
+    void allocate_gradients(const ShardMesh& mesh, ModelDevice& device, bool whole);
 
     std::size_t index() const noexcept { return index_; }
     const std::string& name() const noexcept { return name_; }  ///< its units', "h.0" or "h.0..h.3"
@@ -59,11 +59,13 @@ public:
     std::byte* resident_arena() const noexcept { return static_cast<std::byte*>(param_.data()); }
     std::byte* gradient_shard() const noexcept;
     std::byte* resident_gradient() const noexcept { return static_cast<std::byte*>(gradient_.data()); }
-    std::byte* master_shard() const noexcept { return has_own_master() ? master_.data() : param_shard(); }
+    std::byte* master_shard() const noexcept {
+        return has_own_master() ? static_cast<std::byte*>(master_.data()) : param_shard();
+    }
     DataType master_type() const noexcept { return master_type_; }
     bool has_own_master() const noexcept { return master_type_ != param_type_; }
     /// What is gathered, from the master, after somebody wrote that.
-    void refresh_param();
+    void refresh_param(ModelDevice& device, Stream stream);
 
     std::size_t param_bytes() const noexcept { return param_.bytes(); }
     std::size_t master_bytes() const noexcept { return master_.bytes(); }
@@ -86,12 +88,9 @@ private:
     DataType gradient_type_;
     std::vector<Member> members_;
     CommunicatorBuffer param_;     // the shard, or the arena of resident buckets
-    AlignedBuffer master_;         // where it is of another type
+    CommunicatorBuffer master_;    // where it is of another type
     CommunicatorBuffer gradient_;  // the reduced shard, or the whole gradient that it lies in
     bool gradient_is_whole_ = false;
 };
-
-/// Zeroed memory that `communicator` moves without copies; plain memory without one. Collective.
-CommunicatorBuffer allocate_zeroed(const std::optional<Communicator>& communicator, std::size_t bytes);
 
 }  // namespace autolaunch::fsdp

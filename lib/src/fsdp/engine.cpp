@@ -26,7 +26,12 @@ std::string describe(const UnitEvent& event, const std::vector<std::string>& nam
 
 }  // namespace
 
-Engine::Engine(Communicator given, const ShardedModelOptions& chosen) : world(std::move(given)), options(chosen) {}
+Engine::Engine(Communicator given, const ShardedModelOptions& chosen)
+    : world(std::move(given)), options(chosen), device(ModelDevice::of(world)), stream(device->stream_for({})) {
+    if (device->is_gpu() && options.deterministic)
+        throw Error(ErrorCode::unsupported, "deterministic sums are not to be had on GPUs: NCCL chooses their order",
+                    "give ShardedModel a communicator of CPUs with sums in fixed order, or leave deterministic off");
+}
 
 std::vector<UnitToPlan> Engine::units_to_plan() const {
     std::vector<UnitToPlan> plans;
@@ -39,7 +44,8 @@ std::vector<UnitToPlan> Engine::units_to_plan() const {
 
 bool Engine::ranks_want_overlap() {
     const auto cpus = affinity_of(0);
-    const bool wanted = world.size() > 1 && options.overlap.value_or(cpus && cpus->size() > 1);
+    const bool by_default = device->is_gpu() || (cpus && cpus->size() > 1);
+    const bool wanted = world.size() > 1 && options.overlap.value_or(by_default);
     return !world.any_rank(!wanted);
 }
 
@@ -51,7 +57,7 @@ void Engine::finalize() {
                               static_cast<int>(size_of(options.precision.param))};
     for (const BucketPlan& plan : plan_buckets(plans, limits)) {
         Bucket& bucket = buckets.emplace_back(buckets.size(), plan, plans, mesh, options);
-        bucket.allocate_parameters(mesh);
+        bucket.allocate_parameters(mesh, *device);
         std::size_t placement = 0;
         for (const auto& member : plan.members) {
             units[member.unit_index]->impl().place(bucket, member.parameters, placement);
@@ -64,10 +70,11 @@ void Engine::finalize() {
             if (communicator) found.push_back(*communicator);
         return found;
     };
-    gather_lane.emplace(present({mesh.gather}), overlap && mesh.gather);
-    reduce_lane.emplace(present({mesh.scatter, mesh.replicas}), overlap);
-    gatherer.emplace(buckets, mesh, *gather_lane, static_cast<std::size_t>(options.gather_slots));
-    reducer.emplace(buckets, mesh, *reduce_lane, options);
+    gather_lane = device->make_lane(present({mesh.gather}), overlap && mesh.gather);
+    reduce_lane = device->make_lane(present({mesh.scatter, mesh.replicas}), overlap);
+    gatherer.emplace(buckets, mesh, *device, *gather_lane, static_cast<std::size_t>(options.gather_slots));
+    reducer.emplace(buckets, mesh, *device, *reduce_lane, options);
+    masters.emplace(*device);
     finalized = true;
 }
 
@@ -94,13 +101,16 @@ void Engine::observe(UnitEvent event) {
                 "model.evaluation()");
 }
 
-// As many units ahead as there are slots besides the one in use. All ranks choose alike, for the order is the same.
+// As many units ahead as there are slots besides the one in use.
 void Engine::prefetch() {
-    if (evaluation_depth > 0 || !gather_lane->is_queued()) return;
-    int ahead = options.gather_slots - 1;
-    std::vector<const Bucket*> seen;
-    const auto current = units[order.latest().unit_index]->impl().buckets();
-    seen.assign(current.begin(), current.end());
+    if (evaluation_depth > 0) return;
+    gather_ahead(options.gather_slots - 1, units[order.latest().unit_index]->impl().buckets());
+}
+
+// All ranks choose alike, for the order is the same.
+void Engine::gather_ahead(int ahead, std::span<Bucket* const> in_use) {
+    if (!gather_lane->is_beside()) return;
+    std::vector<const Bucket*> seen(in_use.begin(), in_use.end());
     for (const UnitEvent& event : order.upcoming()) {
         if (ahead == 0 || event.action == UnitAction::step) return;
         if (event.action != UnitAction::gather) continue;
@@ -171,8 +181,10 @@ void Engine::begin_step() {
                       "every rank must run the units in the same order");
         order_compared = true;
     }
-    reducer->complete_step();
-    gather_lane->synchronize();
+    reducer->complete_step(stream);
+    gatherer->begin_writing(stream);
+    gather_lane->check();
+    masters->forget();
 }
 
 double Engine::sum_over_shards(double value, std::string_view what) {
@@ -187,8 +199,15 @@ void Engine::sum_over_shards(std::span<double> values, std::string_view what) {
     communicator.all_reduce(values, ReduceOp::sum).wait();
 }
 
+void Engine::sum_over_shards_on_stream(double* values, std::size_t count, std::string_view what) {
+    if (mesh.shard_count == 1) return;
+    Communicator& communicator = mesh.replica_count == 1 ? world : *mesh.scatter;
+    const ScopedLabel label(communicator, "optimizer", what);
+    communicator.all_reduce(values, values, count, DataType::f64, ReduceOp::sum, stream);
+}
+
 void Engine::require_finite_contributions() {
-    const auto own = reducer->own_nonfinite();
+    const auto own = reducer->own_nonfinite(stream);
     const int first = world.all_reduce_value<std::int32_t>(own ? world.rank() : world.size(), ReduceOp::min);
     if (first == world.size()) return;
     std::array<std::uint64_t, 2> place{};  // bucket and element
@@ -210,8 +229,9 @@ void Engine::require_finite_contributions() {
 }
 
 void Engine::end_step() {
-    reducer->reset();
-    gatherer->invalidate();
+    reducer->reset(stream);
+    gatherer->invalidate(device->record(stream));
+    gather_ahead(options.gather_slots, {});  // the next step begins with whole parameters
 }
 
 void require_supported(const ShardedModelOptions& options) {
@@ -236,12 +256,6 @@ void require_supported(const ShardedModelOptions& options) {
     const bool f32_sums = precision.reduce == DataType::f32 && precision.accumulate == DataType::f32;
     if (options.deterministic && !f32_sums)
         reject("deterministic sums need f32", "leave precision.reduce and precision.accumulate at f32");
-}
-
-void require_cpu(Stream stream) {
-    if (stream.is_given())
-        throw Error(ErrorCode::unsupported, "this build shards models in CPU memory only, without streams",
-                    "pass no stream, or a default-constructed one");
 }
 
 }  // namespace autolaunch::fsdp

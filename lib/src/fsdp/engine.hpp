@@ -1,11 +1,12 @@
 #pragma once
-#include "fsdp/aligned_buffer.hpp"
 #include "fsdp/bucket.hpp"
 #include "fsdp/gradient_reducer.hpp"
 #include "fsdp/lane.hpp"
+#include "fsdp/model_device.hpp"
 #include "fsdp/optimizer_shard.hpp"
 #include "fsdp/parameter_gatherer.hpp"
 #include "fsdp/shard_mesh.hpp"
+#include "fsdp/state_mirror.hpp"
 #include "fsdp/unit_order.hpp"
 
 #include <autolaunch/comm/communicator.hpp>
@@ -28,6 +29,9 @@ struct Engine {
 
     Communicator world;
     ShardedModelOptions options;
+    std::unique_ptr<ModelDevice> device;
+    /// The trainer's, as its latest call gave it.
+    Stream stream;
     UnitOrder order;
     std::vector<std::string> unit_names;  // by unit index
     std::vector<std::unique_ptr<Unit>> units;
@@ -41,8 +45,9 @@ struct Engine {
     std::deque<Bucket> buckets;
     std::optional<ParameterGatherer> gatherer;
     std::optional<GradientReducer> reducer;
-    std::optional<Lane> gather_lane;
-    std::optional<Lane> reduce_lane;
+    std::optional<StateMirror> masters;  // what state() gave out
+    std::unique_ptr<Lane> gather_lane;
+    std::unique_ptr<Lane> reduce_lane;
 
     /// Collective: makes the mesh, the buckets and their memory.
     void finalize();
@@ -57,6 +62,8 @@ struct Engine {
     void observe(UnitEvent event);
     /// Gathers what the recorded order unshards next, as far as there are slots.
     void prefetch();
+    /// The stream is what the trainer's work is on from here on. Throws Error{unsupported} for one of elsewhere.
+    void use_stream(Stream given) { stream = device->stream_for(given); }
     /// Whether the recorded order reduces the bucket again before the step; true where that is not known.
     bool reduces_again(Bucket& bucket) const;
     void abort(const std::string& reason);
@@ -73,6 +80,8 @@ struct Engine {
     /// `value` summed over the ranks that hold different shards; itself where every rank holds everything.
     double sum_over_shards(double value, std::string_view what);
     void sum_over_shards(std::span<double> values, std::string_view what);
+    /// The same on the stream, of values on the GPU.
+    void sum_over_shards_on_stream(double* values, std::size_t count, std::string_view what);
     /// Collective, between begin_step() and end_step(), where the gradients turned out not to be finite: when any
     /// rank's own gradient had a NaN or an infinity before it was summed, throws Error{invalid_argument} on every rank,
     /// naming the first such rank, its unit and parameter. Returns when none had, or when ranks do not look
@@ -83,12 +92,12 @@ struct Engine {
 
 private:
     bool ranks_want_overlap();
+    void gather_ahead(int buckets, std::span<Bucket* const> in_use);
     std::vector<UnitToPlan> units_to_plan() const;
 };
 
 /// Throws Error{unsupported} for what this build cannot do, naming what it can, and Error{invalid_argument}.
 void require_supported(const ShardedModelOptions& options);
-void require_cpu(Stream stream);
 
 /// One unit: names for parts of buckets.
 class Unit::Impl {
@@ -96,9 +105,10 @@ public:
     Impl(Engine& engine, std::size_t index, std::string name, std::vector<ParameterSpec> parameters,
          const UnitOptions& options);
 
-    void unshard();
-    void reshard() noexcept;
-    void reduce_grads();
+    /// What the scope is on.
+    Stream unshard(Stream stream);
+    void reshard(Stream stream) noexcept;
+    void reduce_grads(Stream stream);
     TensorView parameter(std::string_view name) const;
     TensorView grad(std::string_view name);
 

@@ -5,8 +5,8 @@
 
 namespace autolaunch::fsdp {
 
-GatherSlots::GatherSlots(std::vector<std::byte*> memory, std::size_t bytes)
-    : capacity_(memory.size()), slot_bytes_(bytes), free_(std::move(memory)) {}
+GatherSlots::GatherSlots(std::vector<std::byte*> memory, std::size_t bytes, Allocate allocate)
+    : capacity_(memory.size()), slot_bytes_(bytes), free_(std::move(memory)), allocate_(std::move(allocate)) {}
 
 bool GatherSlots::is_kept(std::size_t bucket) const noexcept {
     return std::find(kept_.begin(), kept_.end(), bucket) != kept_.end();
@@ -35,7 +35,7 @@ bool GatherSlots::keep(std::size_t bucket) {
     const bool was_away = its.memory == nullptr;
     if (was_away && free_.empty()) {
         free_.reserve(capacity_ + extra_.size() + 1);  // so that let_go() cannot fail
-        free_.push_back(extra_.emplace_back(slot_bytes_).data());
+        free_.push_back(static_cast<std::byte*>(extra_.emplace_back(allocate_(slot_bytes_)).data()));
     }
     kept_.push_back(bucket);
     if (!was_away) return false;  // it was to leave, but is still in use

@@ -1,7 +1,8 @@
 #pragma once
-#include "fsdp/aligned_buffer.hpp"
+#include <autolaunch/comm/communicator.hpp>
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -20,9 +21,11 @@ namespace autolaunch::fsdp {
 /// Owner: the gatherer. Threads: one. Blocks: never.
 class GatherSlots {
 public:
+    using Allocate = std::function<CommunicatorBuffer(std::size_t bytes)>;
+
     GatherSlots() = default;
-    /// Slots of `bytes` each, in the caller's memory.
-    GatherSlots(std::vector<std::byte*> memory, std::size_t bytes);
+    /// Slots of `bytes` each, in the caller's memory; `allocate` is for more.
+    GatherSlots(std::vector<std::byte*> memory, std::size_t bytes, Allocate allocate);
 
     bool is_kept(std::size_t bucket) const noexcept;
     /// Where the bucket is; null when it is away.
@@ -50,7 +53,8 @@ private:
     std::size_t capacity_ = 0;
     std::size_t slot_bytes_ = 0;
     std::vector<std::byte*> free_;
-    std::vector<AlignedBuffer> extra_;
+    Allocate allocate_;
+    std::vector<CommunicatorBuffer> extra_;
     std::vector<std::size_t> kept_;  // newest last
     std::vector<Place> places_;      // by bucket
 };

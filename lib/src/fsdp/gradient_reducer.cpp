@@ -1,17 +1,21 @@
 #include "fsdp/gradient_reducer.hpp"
 
-#include "fsdp/cast.hpp"
-
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace autolaunch::fsdp {
 
-GradientReducer::GradientReducer(std::deque<Bucket>& buckets, ShardMesh& mesh, Lane& lane,
+namespace {
+
+constexpr std::uint64_t kNone = ~std::uint64_t{0};
+
+}  // namespace
+
+GradientReducer::GradientReducer(std::deque<Bucket>& buckets, ShardMesh& mesh, ModelDevice& device, Lane& lane,
                                  const ShardedModelOptions& options)
     : buckets_(buckets),
       mesh_(mesh),
+      device_(device),
       lane_(lane),
       options_(options),
       keeps_whole_(options.strategy == ShardingStrategy::shard_optimizer || mesh.shard_count == 1),
@@ -23,83 +27,102 @@ void GradientReducer::allocate() {
     const auto& peers = mesh_.scatter ? mesh_.scatter : mesh_.replicas;
     for (Bucket& bucket : buckets_) {
         if (!bucket.is_trainable()) continue;
-        bucket.allocate_gradients(mesh_, in_place_);
+        bucket.allocate_gradients(mesh_, device_, in_place_);
         const std::size_t bytes = bucket.arena_elements() * size_of(options_.precision.reduce);
-        if (keeps_whole_ && !in_place_) states_[bucket.index()].own = allocate_zeroed(peers, bytes);
+        if (keeps_whole_ && !in_place_) states_[bucket.index()].own = device_.allocate(peers, bytes);
         largest = std::max(largest, bytes);
         ++count;
     }
     const std::size_t slots = keeps_whole_ ? 0 : std::min(count, static_cast<std::size_t>(options_.reduce_slots));
-    for (std::size_t i = 0; i < slots; ++i) slots_.emplace_back().memory = allocate_zeroed(peers, largest);
+    for (std::size_t i = 0; i < slots; ++i) slots_.emplace_back().memory = device_.allocate(peers, largest);
+    nonfinite_ = device_.allocate({}, buckets_.size() * sizeof(std::uint64_t));
+    forget_nonfinite(device_.stream_for({}));
     allocated_ = true;
 }
 
+void GradientReducer::forget_nonfinite(Stream stream) {
+    device_.fill(nonfinite_.data(), 0xff, nonfinite_.bytes(), stream);
+    used_up_ = device_.record(stream);
+}
+
 // Slots and own whole gradients are zero whenever they are free: the lane clears them behind the reduction.
-std::byte* GradientReducer::whole(Bucket& bucket) {
+std::byte* GradientReducer::whole(Bucket& bucket, Stream stream) {
     State& state = states_[bucket.index()];
     if (state.whole) return state.whole;
     if (in_place_) {
         state.whole = bucket.resident_gradient();
-        std::memset(state.whole, 0, bucket.gradient_bytes());
+        device_.wait(stream, used_up_);
+        device_.fill(state.whole, 0, bucket.gradient_bytes(), stream);
         return state.whole;
     }
     state.slot = state.own.data() ? nullptr : free_slot();
     if (state.slot) {
         state.slot->held = true;
+        device_.wait(stream, state.slot->reduction);
         state.whole = static_cast<std::byte*>(state.slot->memory.data());
     } else {
         take_own(bucket, state);
+        device_.wait(stream, state.own_reduction);
+        state.whole = static_cast<std::byte*>(state.own.data());
     }
     return state.whole;
 }
 
-// Null when backward still adds to all of them: several units' gradients are complete only later, as with tied
-// parameters or with accumulation without reduce_grads().
+// The one whose reduction began first, on all ranks the same. Null when backward still adds to all of them: several
+// units' gradients are complete only later, as with tied parameters or with accumulation without reduce_grads().
 GradientReducer::Slot* GradientReducer::free_slot() {
     Slot* soonest = nullptr;
-    for (Slot& slot : slots_) {
-        if (slot.held) continue;
-        if (slot.reduction.is_completed()) return &slot;
-        if (!soonest) soonest = &slot;
-    }
-    if (soonest) std::exchange(soonest->reduction, {}).wait();
+    for (Slot& slot : slots_)
+        if (!slot.held && (!soonest || slot.turn < soonest->turn)) soonest = &slot;
     return soonest;
 }
 
 void GradientReducer::take_own(Bucket& bucket, State& state) {
     if (!state.own.data())  // no collective allocation: another rank may have a slot free
-        state.own = allocate_zeroed({}, bucket.arena_elements() * size_of(options_.precision.reduce));
-    std::exchange(state.own_reduction, {}).wait();
-    state.whole = static_cast<std::byte*>(state.own.data());
+        state.own = device_.allocate({}, bucket.arena_elements() * size_of(options_.precision.reduce));
 }
 
-void GradientReducer::reduce(Bucket& bucket, Bucket::Member& member, bool last) {
+void GradientReducer::reduce(Bucket& bucket, Bucket::Member& member, bool last, Stream stream) {
     member.added = false;
     member.reduced = true;
     member.shard.has_gradient = true;
     const auto& members = bucket.members();
     const bool complete = std::all_of(members.begin(), members.end(), [](const auto& each) { return each.reduced; });
-    if (complete || last) start_reduction(bucket);
-    if (last) start_finish(bucket);
+    if (complete || last) start_reduction(bucket, stream);
+    if (last) start_finish(bucket, stream);
 }
 
-void GradientReducer::start_reduction(Bucket& bucket) {
+// After what is on the stream: backward, and the optimizer that read the shard.
+Fence GradientReducer::submit(Bucket& bucket, Lane::Job job, Stream stream) {
+    const Fence after[] = {device_.record(stream), used_up_};
+    Fence done = lane_.submit(bucket.name(), "gradients", std::move(job), after);
+    if (!lane_.is_beside()) device_.wait(stream, done);
+    return done;
+}
+
+void GradientReducer::start_reduction(Bucket& bucket, Stream stream) {
     State& state = states_[bucket.index()];
     for (Bucket::Member& member : bucket.members()) member.reduced = false;
-    std::byte* memory = whole(bucket);  // zeros where nothing was added on this rank
+    std::byte* memory = whole(bucket, stream);  // zeros where nothing was added on this rank
     const bool first = !std::exchange(state.reduced, true);
     if (in_place_) return;
-    const Work work = lane_.submit(bucket.name(), "gradients", [this, &bucket, &state, memory, first] {
-        sum_over_ranks(bucket, state, memory, first);
-        std::memset(memory, 0, bucket.arena_elements() * size_of(options_.precision.reduce));
-    });
-    (state.slot ? state.slot->reduction : state.own_reduction) = work;
-    if (state.slot) state.slot->held = false;
+    Fence done = submit(
+        bucket,
+        [this, &bucket, &state, memory, first](Stream lane) {
+            sum_over_ranks(bucket, state, memory, first, lane);
+            device_.fill(memory, 0, bucket.arena_elements() * size_of(options_.precision.reduce), lane);
+        },
+        stream);
+    (state.slot ? state.slot->reduction : state.own_reduction) = std::move(done);
+    if (state.slot) {
+        state.slot->held = false;
+        state.slot->turn = ++turns_;
+    }
     state.slot = nullptr;
     state.whole = nullptr;
 }
 
-void GradientReducer::sum_over_ranks(Bucket& bucket, State& state, std::byte* whole, bool first) {
+void GradientReducer::sum_over_ranks(Bucket& bucket, State& state, std::byte* whole, bool first, Stream stream) {
     const DataType type = options_.precision.reduce;
     const std::size_t count = bucket.shard_elements();
     const bool sums_copies = mesh_.replicas && (!mesh_.scatter || options_.deterministic);
@@ -107,71 +130,74 @@ void GradientReducer::sum_over_ranks(Bucket& bucket, State& state, std::byte* wh
         first && type == bucket.gradient_type() && !options_.deterministic && (mesh_.scatter || sums_copies);
     std::byte* own_block = whole + static_cast<std::size_t>(mesh_.shard_rank) * count * size_of(type);
     std::byte* sum = straight ? bucket.gradient_shard() : own_block;
-    look_for_nonfinite(state, whole, bucket.arena_elements());
-    if (mesh_.scatter) mesh_.scatter->reduce_scatter(whole, sum, count, type, ReduceOp::sum).wait();
-    if (sums_copies) mesh_.replicas->all_reduce(mesh_.scatter ? sum : whole, sum, count, type, ReduceOp::sum).wait();
+    look_for_nonfinite(bucket, whole, stream);
+    if (mesh_.scatter) mesh_.scatter->reduce_scatter(whole, sum, count, type, ReduceOp::sum, stream);
+    if (sums_copies) mesh_.replicas->all_reduce(mesh_.scatter ? sum : whole, sum, count, type, ReduceOp::sum, stream);
     if (options_.deterministic) {
         state.tree.add(reinterpret_cast<float*>(bucket.gradient_shard()), reinterpret_cast<const float*>(sum), count);
     } else if (first && !straight) {
-        cast(bucket.gradient_shard(), bucket.gradient_type(), sum, type, count);
+        device_.cast(bucket.gradient_shard(), bucket.gradient_type(), sum, type, count, stream);
     } else if (!first) {
-        accumulate(bucket.gradient_shard(), bucket.gradient_type(), sum, type, count);
+        device_.accumulate(bucket.gradient_shard(), bucket.gradient_type(), sum, type, count, stream);
     }
 }
 
-void GradientReducer::start_finish(Bucket& bucket) {
+void GradientReducer::start_finish(Bucket& bucket, Stream stream) {
     State& state = states_[bucket.index()];
     if (std::exchange(state.finished, true)) return;
     const bool sums_copies = mesh_.replicas && mesh_.scatter && !options_.deterministic;
     if (!sums_copies && !in_place_ && !options_.deterministic) return;
-    lane_.submit(bucket.name(), "gradients", [this, &bucket, &state] { finish(bucket, state); });
+    submit(
+        bucket, [this, &bucket, &state](Stream lane) { finish(bucket, state, lane); }, stream);
 }
 
-void GradientReducer::finish(Bucket& bucket, State& state) {
+void GradientReducer::finish(Bucket& bucket, State& state, Stream stream) {
     const std::size_t count = bucket.shard_elements();
     const DataType type = bucket.gradient_type();
     std::byte* shard = bucket.gradient_shard();
     if (options_.deterministic) return state.tree.finish(reinterpret_cast<float*>(shard), count);
     if (in_place_) {
-        look_for_nonfinite(state, bucket.resident_gradient(), bucket.arena_elements());
+        look_for_nonfinite(bucket, bucket.resident_gradient(), stream);
         if (mesh_.scatter)
-            mesh_.scatter->reduce_scatter(bucket.resident_gradient(), shard, count, type, ReduceOp::sum).wait();
+            mesh_.scatter->reduce_scatter(bucket.resident_gradient(), shard, count, type, ReduceOp::sum, stream);
     }
-    if (mesh_.replicas) mesh_.replicas->all_reduce(shard, shard, count, type, ReduceOp::sum).wait();
+    if (mesh_.replicas) mesh_.replicas->all_reduce(shard, shard, count, type, ReduceOp::sum, stream);
 }
 
-void GradientReducer::complete_step() {
+void GradientReducer::complete_step(Stream stream) {
     for (Bucket& bucket : buckets_) {
         const auto& members = bucket.members();
         if (std::any_of(members.begin(), members.end(), [](const auto& each) { return each.reduced; }))
-            start_reduction(bucket);
-        if (states_[bucket.index()].reduced) start_finish(bucket);
+            start_reduction(bucket, stream);
+        if (states_[bucket.index()].reduced) start_finish(bucket, stream);
     }
-    lane_.synchronize();
+    device_.wait(stream, lane_.latest());
+    lane_.check();
 }
 
-void GradientReducer::reset() noexcept {
+void GradientReducer::reset(Stream stream) {
     for (Bucket& bucket : buckets_) {
         State& state = states_[bucket.index()];
         state.reduced = state.finished = false;
-        state.nonfinite.reset();
         if (in_place_) state.whole = nullptr;
         for (Bucket::Member& member : bucket.members()) member.shard.has_gradient = false;
     }
+    forget_nonfinite(stream);
 }
 
 // A sum of one rank's values shows no more than the values do.
-void GradientReducer::look_for_nonfinite(State& state, const std::byte* values, std::size_t count) const {
+void GradientReducer::look_for_nonfinite(const Bucket& bucket, const std::byte* values, Stream stream) const {
     const bool sums = mesh_.scatter || mesh_.replicas;
-    if (!options_.find_nonfinite || !sums || state.nonfinite) return;
-    state.nonfinite = first_nonfinite(values, options_.precision.reduce, count);
+    if (!options_.find_nonfinite || !sums) return;
+    device_.find_nonfinite(values, options_.precision.reduce, bucket.arena_elements(),
+                           static_cast<std::uint64_t*>(nonfinite_.data()) + bucket.index(), stream);
 }
 
-std::optional<GradientReducer::NonFinite> GradientReducer::own_nonfinite() const {
-    for (const Bucket& bucket : buckets_) {
-        const State& state = states_[bucket.index()];
-        if (state.nonfinite) return NonFinite{&bucket, *state.nonfinite};
-    }
+std::optional<GradientReducer::NonFinite> GradientReducer::own_nonfinite(Stream stream) const {
+    std::vector<std::uint64_t> first(buckets_.size(), kNone);
+    device_.read(first.data(), nonfinite_.data(), first.size() * sizeof first[0], stream);
+    for (const Bucket& bucket : buckets_)
+        if (first[bucket.index()] != kNone) return NonFinite{&bucket, first[bucket.index()]};
     return std::nullopt;
 }
 

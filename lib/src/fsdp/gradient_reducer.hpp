@@ -1,9 +1,10 @@
 #pragma once
-#include "fsdp/aligned_buffer.hpp"
 #include "fsdp/bucket.hpp"
 #include "fsdp/gradient_tree.hpp"
 #include "fsdp/lane.hpp"
+#include "fsdp/model_device.hpp"
 
+#include <cstdint>
 #include <deque>
 #include <optional>
 #include <vector>
@@ -24,32 +25,35 @@ namespace autolaunch::fsdp {
 /// in memory (shard_optimizer, no_shard) and are of the accumulate type, the shard lies in the whole gradient; then
 /// micro-batches add up there, nothing "is reduced", and "finishes" sums over all ranks, in place.
 ///
-/// Owner: the engine. Threads: the trainer's; jobs run on the lane's. Blocks: whole() while all slots are still being
-/// reduced, complete_step() until all is done.
+/// Streams are the trainer's: memory is ready, and gradients are complete, in their order.
+///
+/// Owner: the engine. Threads: the trainer's; jobs run on the lane's. Blocks: on the CPU, whole() while all slots are
+/// still being reduced and complete_step() until all is done.
 class GradientReducer {
 public:
-    GradientReducer(std::deque<Bucket>& buckets, ShardMesh& mesh, Lane& lane, const ShardedModelOptions& options);
+    GradientReducer(std::deque<Bucket>& buckets, ShardMesh& mesh, ModelDevice& device, Lane& lane,
+                    const ShardedModelOptions& options);
 
     /// Collective, once, before anything else.
     void allocate();
     bool is_allocated() const noexcept { return allocated_; }
 
     /// The bucket's whole gradient on this rank, in the reduce type; zero when first asked for since it was reduced.
-    std::byte* whole(Bucket& bucket);
+    std::byte* whole(Bucket& bucket, Stream stream);
     /// The member's gradient is complete. Starts the bucket's reduction when all members' are, or when `last` says that
     /// none of them comes again before the step.
-    void reduce(Bucket& bucket, Bucket::Member& member, bool last);
-    /// Reduces what is left, and waits for all. Afterwards the shards hold the sums over all ranks.
-    void complete_step();
-    /// The gradients are used up.
-    void reset() noexcept;
+    void reduce(Bucket& bucket, Bucket::Member& member, bool last, Stream stream);
+    /// Reduces what is left, and the stream waits for all. Afterwards the shards hold the sums over all ranks.
+    void complete_step(Stream stream);
+    /// The gradients are used up by what is on the stream.
+    void reset(Stream stream);
 
     /// A value of this rank's own gradient, before any sum, that is a NaN or an infinity.
     struct NonFinite {
         const Bucket* bucket = nullptr;
         std::size_t element = 0;  ///< in the arena
     };
-    std::optional<NonFinite> own_nonfinite() const;
+    std::optional<NonFinite> own_nonfinite(Stream stream) const;
 
     std::size_t whole_bytes() const noexcept;  ///< of slots and of buckets' own whole gradients and sums
 
@@ -57,36 +61,42 @@ private:
     struct Slot {
         CommunicatorBuffer memory;
         bool held = false;
-        Work reduction;
+        std::uint64_t turn = 0;  ///< grows with each reduction
+        Fence reduction;
     };
     struct State {
         std::byte* whole = nullptr;
         Slot* slot = nullptr;  ///< that `whole` is in; null for the bucket's own
         CommunicatorBuffer own;
-        Work own_reduction;
+        Fence own_reduction;
         bool reduced = false;   ///< since the last step
         bool finished = false;  ///< for this step
         GradientTree tree;
-        std::optional<std::size_t> nonfinite;
     };
 
     Slot* free_slot();
     void take_own(Bucket& bucket, State& state);
-    void start_reduction(Bucket& bucket);
-    void start_finish(Bucket& bucket);
-    void finish(Bucket& bucket, State& state);
-    void sum_over_ranks(Bucket& bucket, State& state, std::byte* whole, bool first);
-    void look_for_nonfinite(State& state, const std::byte* values, std::size_t count) const;
+    Fence submit(Bucket& bucket, Lane::Job job, Stream stream);
+    void start_reduction(Bucket& bucket, Stream stream);
+    void start_finish(Bucket& bucket, Stream stream);
+    void finish(Bucket& bucket, State& state, Stream stream);
+    void sum_over_ranks(Bucket& bucket, State& state, std::byte* whole, bool first, Stream stream);
+    void look_for_nonfinite(const Bucket& bucket, const std::byte* values, Stream stream) const;
+    void forget_nonfinite(Stream stream);
 
     std::deque<Bucket>& buckets_;
     ShardMesh& mesh_;
+    ModelDevice& device_;
     Lane& lane_;
     ShardedModelOptions options_;
     bool keeps_whole_;  // whole gradients stay in memory
     bool in_place_;     // and the shards lie in them
     bool allocated_ = false;
     std::deque<Slot> slots_;
-    std::vector<State> states_;  // by bucket
+    std::vector<State> states_;     // by bucket
+    CommunicatorBuffer nonfinite_;  // by bucket: the first element that is not finite, or kNone
+    std::uint64_t turns_ = 0;
+    Fence used_up_;
 };
 
 }  // namespace autolaunch::fsdp

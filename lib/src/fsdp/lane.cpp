@@ -1,13 +1,10 @@
 #include "fsdp/lane.hpp"
 
-#include "comm/queued_work.hpp"
-
 #include <autolaunch/error.hpp>
 
 #include <algorithm>
 #include <array>
 #include <deque>
-#include <utility>
 
 namespace autolaunch::fsdp {
 
@@ -30,63 +27,20 @@ namespace {
 
 }  // namespace
 
-Lane::Lane(std::vector<Communicator> communicators, bool queued) : communicators_(std::move(communicators)) {
-    if (queued) queue_.emplace();
-}
-
-Lane::~Lane() {
-    if (!queue_ || last_.is_completed()) return;
-    if (std::uncaught_exceptions() > 0) abort("a rank left its training step by an exception");
-}
-
 void Lane::abort(const std::string& reason) {
     for (Communicator& communicator : communicators_) communicator.abort(reason);
 }
 
-void Lane::run(const std::string& unit, std::string_view subject, const Job& job) {
+void Lane::run(const std::string& unit, std::string_view subject, const Job& job, Stream stream) {
     try {
         std::deque<ScopedLabel> labels;
         for (Communicator& communicator : communicators_) labels.emplace_back(communicator, unit, subject);
-        job();
+        job(stream);
     } catch (...) {
         const std::string where = "unit " + unit + ", " + std::string(subject) + ": ";
         abort(where + "failed on another rank");
         rethrow_from(where);
     }
-}
-
-Work Lane::submit(const std::string& unit, std::string_view subject, Job job) {
-    check();
-    if (!queue_) {
-        run(unit, subject, job);
-        return {};
-    }
-    auto work = std::make_shared<QueuedWork>();
-    queue_->run([this, work, unit, subject = std::string(subject), job = std::move(job)]() mutable {
-        std::exception_ptr failure;
-        try {
-            check();
-            run(unit, subject, job);
-        } catch (...) {
-            failure = std::current_exception();
-            const std::scoped_lock lock(mutex_);
-            if (!failure_) failure_ = failure;
-        }
-        job = nullptr;
-        work->complete(failure);
-    });
-    last_ = Work(work);
-    return last_;
-}
-
-void Lane::check() const {
-    const std::scoped_lock lock(mutex_);
-    if (failure_) std::rethrow_exception(failure_);
-}
-
-void Lane::synchronize() {
-    std::exchange(last_, {}).wait();
-    check();
 }
 
 ScopedLabel::ScopedLabel(Communicator& communicator, std::string_view unit, std::string_view what)

@@ -1,53 +1,55 @@
 #pragma once
+#include "fsdp/fence.hpp"
+
 #include <autolaunch/comm/communicator.hpp>
 
-#include <exception>
+#include <cstddef>
 #include <functional>
-#include <memory>
-#include <mutex>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace autolaunch::fsdp {
 
-/// One way for collectives beside the computation: communicators and, where calls shall overlap, the CpuQueue that runs
-/// them in order. Without a queue calls are done when submit() returns. What a CUDA stream will be.
+/// One way for collectives beside the computation: communicators, and what runs their calls in order. On the CPU that
+/// is a thread (thread_lane.hpp), on a GPU a stream (cuda/stream_lane.hpp).
 ///
-/// Owner: the engine. Threads: one, the trainer's; jobs run on the queue's. Blocks: synchronize() and the destructor
-/// until all jobs are done, at most the communicators' timeout; while an exception passes, the destructor aborts the
-/// communicators instead of waiting for ranks that may never come.
+/// Owner: the engine. Threads: one, the trainer's. Blocks: synchronize() and the destructor until all jobs are done, at
+/// most the communicators' timeout; while an exception passes, the destructor aborts the communicators instead of
+/// waiting for ranks that may never come.
 class Lane {
 public:
-    using Job = std::function<void()>;
+    /// Puts its work on the stream, which is none where the lane is a thread.
+    using Job = std::function<void(Stream)>;
 
     /// Jobs use no other communicators than these.
-    Lane(std::vector<Communicator> communicators, bool queued);
+    explicit Lane(std::vector<Communicator> communicators) : communicators_(std::move(communicators)) {}
     Lane(const Lane&) = delete;
     Lane& operator=(const Lane&) = delete;
-    ~Lane();
+    virtual ~Lane() = default;
 
-    /// Runs the job after those before it. `unit` and `subject` ("h.3", "gradients") label its calls in the flight
-    /// recorder and stand in the error when it fails. A failed job aborts the communicators; waiting for its Work
-    /// throws the error, and so does the next check().
-    Work submit(const std::string& unit, std::string_view subject, Job job);
+    /// Runs the job after those before it, and after the fences. `unit` and `subject` ("h.3", "gradients") label its
+    /// calls in the flight recorder and stand in the error when it fails. A failed job aborts the communicators; then
+    /// waiting for it throws the error where the lane is a thread, and so does the next check().
+    virtual Fence submit(const std::string& unit, std::string_view subject, Job job,
+                         std::span<const Fence> after = {}) = 0;
+    /// All jobs so far.
+    virtual Fence latest() const = 0;
     /// Throws what the first failed job failed with.
-    void check() const;
+    virtual void check() const = 0;
     /// All jobs are done and the caller may use the communicators; throws as check().
-    void synchronize();
+    virtual void synchronize() = 0;
+    /// Jobs go on while the trainer computes.
+    virtual bool is_beside() const noexcept = 0;
     void abort(const std::string& reason);
 
-    bool is_queued() const noexcept { return queue_.has_value(); }
-
-private:
-    void run(const std::string& unit, std::string_view subject, const Job& job);
+protected:
+    /// Throws with the unit's name what the job throws.
+    void run(const std::string& unit, std::string_view subject, const Job& job, Stream stream);
 
     std::vector<Communicator> communicators_;
-    Work last_;
-    mutable std::mutex mutex_;       // of failure_
-    std::exception_ptr failure_;     // the first
-    std::optional<CpuQueue> queue_;  // last: its thread uses the others
 };
 
 /// A communicator's calls in the flight recorder, "h.3 gradients"; then the label from before is back.

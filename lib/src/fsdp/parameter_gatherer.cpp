@@ -5,8 +5,9 @@
 
 namespace autolaunch::fsdp {
 
-ParameterGatherer::ParameterGatherer(std::deque<Bucket>& buckets, ShardMesh& mesh, Lane& lane, std::size_t slots)
-    : mesh_(mesh), lane_(lane), states_(buckets.size()) {
+ParameterGatherer::ParameterGatherer(std::deque<Bucket>& buckets, ShardMesh& mesh, ModelDevice& device, Lane& lane,
+                                     std::size_t slots)
+    : mesh_(mesh), device_(device), lane_(lane), states_(buckets.size()) {
     for (const bool trainable : {false, true}) {
         std::size_t largest = 0, count = 0;
         for (const Bucket& bucket : buckets) {
@@ -17,16 +18,25 @@ ParameterGatherer::ParameterGatherer(std::deque<Bucket>& buckets, ShardMesh& mes
         if (count == 0) continue;
         std::vector<std::byte*> places;
         for (std::size_t i = 0; i < std::min(slots, count); ++i) {
-            memory_.push_back(mesh_.gather->allocate(largest));
+            memory_.push_back(device_.allocate(mesh_.gather, largest));
             places.push_back(static_cast<std::byte*>(memory_.back().data()));
         }
-        slots_[trainable ? 1 : 0] = GatherSlots(std::move(places), largest);
+        slots_[trainable ? 1 : 0] =
+            GatherSlots(std::move(places), largest, [this](std::size_t bytes) { return device_.allocate({}, bytes); });
     }
 }
 
 void ParameterGatherer::open(Bucket& bucket) {
     prefetch(bucket);
     if (states_[bucket.index()].scopes++ == 0 && !bucket.is_resident()) slots_of(bucket).hold(bucket.index());
+}
+
+void ParameterGatherer::read_on(Bucket& bucket, Stream stream) noexcept {
+    try {
+        Fence read = device_.record(stream);
+        if (read.event) readers_[arena(bucket)][stream.handle()] = std::move(read);
+    } catch (const std::exception&) {  // the GPU is lost; the next call says so
+    }
 }
 
 void ParameterGatherer::close(Bucket& bucket) noexcept {
@@ -42,25 +52,38 @@ void ParameterGatherer::prefetch(Bucket& bucket) {
     }
 }
 
-// On a GPU the lane's stream will wait here for the event of the slot's last close().
 void ParameterGatherer::gather(Bucket& bucket) {
     ++gather_count_;
     const std::byte* send = bucket.param_shard();
     std::byte* recv = arena(bucket);
+    std::vector<Fence> after = {written_};
+    if (const auto found = readers_.find(recv); found != readers_.end()) {
+        for (auto& [stream, read] : found->second) after.push_back(std::move(read));
+        readers_.erase(found);
+    }
     states_[bucket.index()].gather = lane_.submit(
-        bucket.name(), "parameters", [this, send, recv, count = bucket.shard_elements(), type = bucket.param_type()] {
-            mesh_.gather->all_gather(send, recv, count, type).wait();
-        });
+        bucket.name(), "parameters",
+        [this, send, recv, count = bucket.shard_elements(), type = bucket.param_type()](Stream stream) {
+            mesh_.gather->all_gather(send, recv, count, type, stream);
+        },
+        after);
 }
 
-void ParameterGatherer::wait(Bucket& bucket) { std::exchange(states_[bucket.index()].gather, {}).wait(); }
+void ParameterGatherer::wait(Bucket& bucket, Stream stream) { device_.wait(stream, states_[bucket.index()].gather); }
 
 std::byte* ParameterGatherer::arena(const Bucket& bucket) const noexcept {
     if (bucket.is_resident()) return bucket.resident_arena();
     return slots_[bucket.is_trainable() ? 1 : 0].memory_of(bucket.index());
 }
 
-void ParameterGatherer::invalidate() noexcept {
+void ParameterGatherer::begin_writing(Stream stream) {
+    device_.wait(stream, lane_.latest());
+    for (const auto& [arena, streams] : readers_)
+        for (const auto& [handle, read] : streams) device_.wait(stream, read);
+}
+
+void ParameterGatherer::invalidate(Fence written) noexcept {
+    written_ = std::move(written);
     for (State& state : states_) state.whole = false;
     for (GatherSlots& slots : slots_) slots.clear();
 }

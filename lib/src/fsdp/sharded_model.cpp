@@ -91,16 +91,22 @@ void ShardedModel::finalize() {
 
 void ShardedModel::initialize(const Fill& fill) {
     impl_->engine.require_finalized("initialize()");
+    Engine& engine = impl_->engine;
     std::vector<float> values;
-    for_each_shard(impl_->engine, [&](Bucket& bucket, OptimizerShard& shard) {
+    std::vector<std::byte> rounded;
+    engine.gather_lane->synchronize();
+    for_each_shard(engine, [&](Bucket& bucket, OptimizerShard& shard) {
         for (const auto& run : shard.runs) {
             values.resize(static_cast<std::size_t>(run.count));
             fill(run.full_name, run.parameter->shape, run.parameter_offset, values);
             auto* master = static_cast<std::byte*>(shard.master) +
                            static_cast<std::size_t>(run.shard_offset) * size_of(bucket.master_type());
-            cast(master, bucket.master_type(), values.data(), DataType::f32, values.size());
+            rounded.resize(values.size() * size_of(bucket.master_type()));
+            cast(rounded.data(), bucket.master_type(), values.data(), DataType::f32, values.size());
+            engine.device->write(master, rounded.data(), rounded.size(), engine.stream);
         }
     });
+    engine.masters->forget();
     refresh_parameters();
 }
 
@@ -111,8 +117,10 @@ void ShardedModel::refresh_parameters() {
         throw Error(ErrorCode::invalid_argument, "parameters were written while a unit is unsharded",
                     "end the scope of every UnshardedParameters first: they would keep the old values");
     engine.gather_lane->synchronize();
-    for (Bucket& bucket : engine.buckets) bucket.refresh_param();
-    engine.gatherer->invalidate();
+    engine.gatherer->begin_writing(engine.stream);
+    engine.masters->write_back(engine.stream);
+    for (Bucket& bucket : engine.buckets) bucket.refresh_param(*engine.device, engine.stream);
+    engine.gatherer->invalidate(engine.device->record(engine.stream));
 }
 
 EvaluationScope ShardedModel::evaluation() { return EvaluationScope(&impl_->engine.evaluation_depth); }
@@ -154,10 +162,14 @@ ModelMemory ShardedModel::memory() const {
 }
 
 State ShardedModel::state() {
-    impl_->engine.require_finalized("state()");
+    Engine& engine = impl_->engine;
+    engine.require_finalized("state()");
+    engine.gather_lane->synchronize();  // the caller may write to what it reads
     State state;
-    for_each_shard(impl_->engine, [&](Bucket& bucket, OptimizerShard& shard) {
-        shard.append_state(state, shard.master, bucket.master_type(), "");
+    for_each_shard(engine, [&](Bucket& bucket, OptimizerShard& shard) {
+        void* memory =
+            engine.masters->read(shard.master, shard.elements * size_of(bucket.master_type()), engine.stream);
+        shard.append_state(state, memory, bucket.master_type(), "");
     });
     return state;
 }

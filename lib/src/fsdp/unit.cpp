@@ -45,8 +45,9 @@ TensorView Unit::Impl::parameter(std::string_view name) const {
     return view(engine_.gatherer->arena(bucket), bucket.param_type(), index);
 }
 
-void Unit::Impl::unshard() {
+Stream Unit::Impl::unshard(Stream stream) {
     engine_.begin_call("unshard()");
+    engine_.use_stream(stream);
     if (scopes_ == 0) {
         engine_.observe({UnitAction::gather, index_});
         for (Bucket* bucket : buckets_) engine_.gatherer->open(*bucket);
@@ -54,10 +55,12 @@ void Unit::Impl::unshard() {
         engine_.prefetch();
     }
     ++scopes_;
-    for (Bucket* bucket : buckets_) engine_.gatherer->wait(*bucket);
+    for (Bucket* bucket : buckets_) engine_.gatherer->wait(*bucket, engine_.stream);
+    return engine_.stream;
 }
 
-void Unit::Impl::reshard() noexcept {
+void Unit::Impl::reshard(Stream stream) noexcept {
+    for (Bucket* bucket : buckets_) engine_.gatherer->read_on(*bucket, stream);
     if (--scopes_ > 0) return;
     --engine_.unsharded_units;
     for (Bucket* bucket : buckets_) engine_.gatherer->close(*bucket);
@@ -73,19 +76,20 @@ TensorView Unit::Impl::grad(std::string_view name) {
                     "check ParameterSpec::trainable first");
     engine_.begin_training();
     Bucket& bucket = *places_[index].bucket;
-    std::byte* whole = engine_.reducer->whole(bucket);
+    std::byte* whole = engine_.reducer->whole(bucket, engine_.stream);
     bucket.member(index_).added = true;
     return view(whole, engine_.options.precision.reduce, index);
 }
 
-void Unit::Impl::reduce_grads() {
+void Unit::Impl::reduce_grads(Stream stream) {
     engine_.begin_call("reduce_grads()");
+    engine_.use_stream(stream);
     if (engine_.evaluation_depth > 0)
         throw Error(ErrorCode::invalid_argument, "reduce_grads() was called inside model.evaluation()");
     engine_.observe({UnitAction::reduce, index_});
     for (Bucket* bucket : buckets_) {
         if (!bucket->is_trainable()) continue;
-        engine_.reducer->reduce(*bucket, bucket->member(index_), !engine_.reduces_again(*bucket));
+        engine_.reducer->reduce(*bucket, bucket->member(index_), !engine_.reduces_again(*bucket), engine_.stream);
     }
 }
 
@@ -98,32 +102,26 @@ Unit::~Unit() = default;
 const std::string& Unit::name() const noexcept { return impl_->name(); }
 std::span<const ParameterSpec> Unit::parameters() const noexcept { return impl_->parameters(); }
 
-UnshardedParameters Unit::unshard(Stream stream) {
-    require_cpu(stream);
-    impl_->unshard();
-    return UnshardedParameters(this);
-}
+UnshardedParameters Unit::unshard(Stream stream) { return UnshardedParameters(this, impl_->unshard(stream)); }
 
 TensorView Unit::grad(std::string_view name) { return impl_->grad(name); }
 
-void Unit::reduce_grads(Stream stream) {
-    require_cpu(stream);
-    impl_->reduce_grads();
-}
+void Unit::reduce_grads(Stream stream) { impl_->reduce_grads(stream); }
 
 UnshardedParameters::UnshardedParameters(UnshardedParameters&& other) noexcept
-    : unit_(std::exchange(other.unit_, nullptr)) {}
+    : unit_(std::exchange(other.unit_, nullptr)), stream_(other.stream_) {}
 
 UnshardedParameters& UnshardedParameters::operator=(UnshardedParameters&& other) noexcept {
     if (this != &other) {
-        if (unit_) unit_->impl().reshard();
+        if (unit_) unit_->impl().reshard(stream_);
         unit_ = std::exchange(other.unit_, nullptr);
+        stream_ = other.stream_;
     }
     return *this;
 }
 
 UnshardedParameters::~UnshardedParameters() {
-    if (unit_) unit_->impl().reshard();
+    if (unit_) unit_->impl().reshard(stream_);
 }
 
 TensorView UnshardedParameters::operator[](std::string_view name) const {

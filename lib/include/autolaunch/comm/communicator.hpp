@@ -13,6 +13,7 @@
 
 namespace autolaunch {
 
+class CudaDevice;  // private: lib/src/comm/nccl/cuda_device.hpp
 class Session;
 class CommunicatorBackend;  // private: lib/src/comm/backend.hpp
 class CallDispatcher;       // private: lib/src/comm/call_dispatcher.hpp
@@ -183,6 +184,7 @@ public:
     bool any_rank(bool value) { return all_reduce_value<std::uint8_t>(value ? 1 : 0, ReduceOp::max) != 0; }
 
 private:
+    friend std::shared_ptr<CudaDevice> cuda_device_of(const Communicator& communicator);
     Communicator(std::shared_ptr<CommunicatorBackend> backend, std::shared_ptr<FlightRecorder> recorder,
                  const std::string& name);
     Work submit(const CollectiveCall& call, Stream stream);

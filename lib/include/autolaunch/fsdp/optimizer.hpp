@@ -38,13 +38,13 @@ struct StepOptions {
     int micro_batches = 1;                     ///< gradients are divided by world size * micro_batches
     double loss_scale = 1;                     ///< and by what the loss was multiplied with (grad_scaler.hpp)
     NonFinite on_nonfinite = NonFinite::error;
-    /// false: the norm is not taken, which saves a pass over the gradients and an all-reduce. Only with
-    /// NonFinite::apply and without max_grad_norm.
+    /// false: the norm is not returned, and not taken where it is not needed to clip, which saves a pass over the
+    /// gradients and an all-reduce. On a GPU step() then waits for nothing. Only with NonFinite::apply.
     bool measure_norm = true;
 };
 
 struct StepResult {
-    double grad_norm = 0;  ///< 2-norm of the averaged gradient of the whole model, before clipping
+    double grad_norm = 0;  ///< 2-norm of the averaged gradient of the whole model, before clipping; 0: not measured
     bool skipped = false;  ///< by NonFinite::skip
 };
 
@@ -58,8 +58,12 @@ struct StepResult {
 /// Learning with Limited Numerical Precision", 2015), by random bits made of the seed, the step, the parameter's name
 /// and the element's index. A unit whose gradient was not reduced since the last step keeps its parameters and state.
 ///
+/// On a GPU a step is one launch for all shards, and three small ones for the norm, which stays on the GPU where it is
+/// only to clip. Equal bits as on the CPU, but for the payload of NaN in f16.
+///
 /// Owner: the trainer; the model must outlive it (moving the model is fine). Threads: one; it has some of its own.
-/// Blocks: in one all-reduce of a few numbers where the model is sharded, at most the communicator's timeout.
+/// Blocks: in one all-reduce of a few numbers where the model is sharded, at most the communicator's timeout; on a GPU
+/// for the norm, where measure_norm asks for it.
 class AUTOLAUNCH_API Optimizer {
 public:
     virtual ~Optimizer();
@@ -69,10 +73,11 @@ public:
     StepResult step(const StepOptions& options = {}, Stream stream = {});
     /// Steps that were taken; skipped ones do not count.
     std::int64_t step_count() const noexcept;
-    void set_step_count(std::int64_t steps) noexcept;  ///< after loading a checkpoint
+    void set_step_count(std::int64_t steps);  ///< after loading a checkpoint
     int threads() const noexcept;
 
-    /// The state for a checkpoint: "<parameter>.<torch's name of it>".
+    /// The state for a checkpoint: "<parameter>.<torch's name of it>". Of a GPU's memory these are copies in the CPU's,
+    /// as of this call; what is written to them counts from set_step_count() on.
     State state();
 
 protected:

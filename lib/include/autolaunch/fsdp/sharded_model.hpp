@@ -66,7 +66,8 @@ struct TensorView {
 
 class Unit;
 
-/// A unit's parameters, whole on this rank, from unshard() to the end of its scope.
+/// A unit's parameters, whole on this rank, from unshard() to the end of its scope. On a GPU: for what is put on
+/// unshard()'s stream in the scope.
 class AUTOLAUNCH_API UnshardedParameters {
 public:
     UnshardedParameters(UnshardedParameters&&) noexcept;
@@ -78,8 +79,9 @@ public:
 
 private:
     friend class Unit;
-    explicit UnshardedParameters(Unit* unit) : unit_(unit) {}
+    UnshardedParameters(Unit* unit, Stream stream) : unit_(unit), stream_(stream) {}
     Unit* unit_;
+    Stream stream_;
 };
 
 struct UnitOptions {
@@ -98,12 +100,13 @@ public:
     const std::string& name() const noexcept;
     std::span<const ParameterSpec> parameters() const noexcept;
 
-    /// All-gathers the parameters where they are not whole already, and waits for that. Collective: all ranks call the
+    /// All-gathers the parameters where they are not whole already; the stream waits for that, and without one the
+    /// caller. Collective: all ranks call the
     /// units in the same order, and nest scopes alike. A unit that is unsharded is not gathered again; it is resharded
     /// when the last of its scopes ends.
     UnshardedParameters unshard(Stream stream = {});
     /// The whole gradient of a trainable parameter, zero when first asked for after it was reduced. Add to it in
-    /// backward; ask again in the next backward.
+    /// backward; ask again in the next backward. On a GPU: on the stream of the latest call that was given one.
     TensorView grad(std::string_view name);
     /// The gradients are complete on this rank: starts their sum over the ranks into this rank's gradient shard, added
     /// to what earlier micro-batches left there. Collective. Accumulation without communication: call it after the
@@ -146,11 +149,15 @@ struct ModelMemory {
     std::size_t total() const noexcept { return parameters + masters + gradients + gathered + whole_gradients; }
 };
 
-/// A model's parameters, cut over the ranks of a communicator. Explicit calls, no hooks: the trainer says when a unit
-/// is gathered and when its gradients are reduced. The order of units from one optimizer step to the next is recorded
-/// the first time and must repeat: a rank that deviates throws Error{mismatch} and aborts the communicators, so that
-/// the others throw too instead of waiting for it. Evaluation passes are exempt inside evaluation(). What a reduction
-/// or a gather beside the computation fails with is thrown by the next call, with the unit's name.
+/// A model's parameters, cut over the ranks of a communicator, in the memory of the device that this is of: of the CPU,
+/// or with backend nccl of a GPU. On a GPU every call puts its work on the stream that it is given, CUDA's default
+/// stream where none is, and on streams of the library's own that wait for it and it for them, by events: the host
+/// waits for nothing in a step but the norm, where Optimizer::step() is to return it. Explicit calls, no hooks: the
+/// trainer says when a unit is gathered and when its gradients are reduced. The order of units from one optimizer step
+/// to the next is recorded the first time and must repeat: a rank that deviates throws Error{mismatch} and aborts the
+/// communicators, so that the others throw too instead of waiting for it. Evaluation passes are exempt inside
+/// evaluation(). What a reduction or a gather beside the computation fails with is thrown by the next call, with the
+/// unit's name.
 ///
 /// Owner: the trainer. Threads: one; it has two of its own where communication overlaps. Blocks: in collectives, at
 /// most the communicator's timeout. Memory: ShardingStrategy, and memory() as it is.
@@ -188,7 +195,8 @@ public:
 
     ModelMemory memory() const;
 
-    /// The parameters' masters, and frozen parameters, for a checkpoint.
+    /// The parameters' masters, and frozen parameters, for a checkpoint. Of a GPU's memory these are copies in the
+    /// CPU's, as of this call; what is written to them counts from refresh_parameters() on.
     State state();
 
 private:

@@ -1,11 +1,15 @@
 #include "comm/nccl/cuda_device.hpp"
 
+#include "base/deadline.hpp"
+#include "comm/nccl/backoff.hpp"
+
 #include <autolaunch/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 namespace autolaunch {
 namespace {
@@ -121,6 +125,17 @@ bool CudaDevice::is_over(const Event& event) const {
     return true;
 }
 
+void CudaDevice::wait(CUstream stream, const Event& event) const {
+    driver_.check(driver_.cuStreamWaitEvent(stream, event.get(), CU_EVENT_WAIT_DEFAULT), "order CUDA streams");
+}
+
+void CudaDevice::wait(const Event& event, std::chrono::milliseconds timeout) const {
+    const Deadline deadline = Deadline::after(timeout);
+    for (Backoff backoff; !is_over(event); backoff.pause())
+        if (deadline.passed())
+            throw TimeoutError(fmt::format("GPU {} was not done after {} s", index_, timeout.count() / 1000));
+}
+
 void CudaDevice::begin_capture(CUstream stream) const {
     driver_.check(driver_.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "begin a CUDA graph");
 }
@@ -157,6 +172,17 @@ std::shared_ptr<void> CudaDevice::allocate(std::size_t bytes) {
             }};
 }
 
+std::shared_ptr<void> CudaDevice::allocate_pinned(std::size_t bytes) {
+    void* memory = nullptr;
+    const std::size_t size = std::max<std::size_t>(bytes, 1);
+    driver_.check(driver_.cuMemHostAlloc(&memory, size, CU_MEMHOSTALLOC_PORTABLE), "allocate pinned memory");
+    std::memset(memory, 0, size);
+    return {memory, [device = shared_from_this()](void* gone) {
+                const Current current(*device);
+                device->driver_.cuMemFreeHost(gone);
+            }};
+}
+
 void* CudaDevice::allocate_on(CUstream stream, std::size_t bytes) const {
     CUdeviceptr memory = 0;
     driver_.check(driver_.cuMemAllocAsync(&memory, bytes, stream), "allocate GPU memory");
@@ -168,6 +194,11 @@ void CudaDevice::free_on(CUstream stream, void* memory) const { driver_.cuMemFre
 void CudaDevice::copy(void* to, const void* from, std::size_t bytes, CUstream stream) const {
     if (bytes == 0 || to == from) return;
     driver_.check(driver_.cuMemcpyAsync(address(to), address(from), bytes, stream), "copy GPU memory");
+}
+
+void CudaDevice::fill(void* memory, std::uint8_t value, std::size_t bytes, CUstream stream) const {
+    if (bytes == 0) return;
+    driver_.check(driver_.cuMemsetD8Async(address(memory), value, bytes, stream), "fill GPU memory");
 }
 
 bool CudaDevice::is_device_memory(const void* pointer) const noexcept {
@@ -194,6 +225,25 @@ void CudaDevice::scale(Scaling scaling, void* data, std::size_t count, DataType 
     void* parameters[] = {&data, &elements, &parameter};
     driver_.check(driver_.cuLaunchKernel(kernel, blocks, 1, 1, kThreads, 1, 1, 0, stream, parameters, nullptr),
                   "scale a buffer");
+}
+
+CudaDevice::Module CudaDevice::load(const void* image) {
+    CUmodule module = nullptr;
+    driver_.check(driver_.cuModuleLoadData(&module, image), "load our kernels");
+    return {module, [](CUmodule) {}};  // goes with the context, which others may still use
+}
+
+CUfunction CudaDevice::kernel(const Module& module, const std::string& name) const {
+    CUfunction function = nullptr;
+    driver_.check(driver_.cuModuleGetFunction(&function, module.get(), name.c_str()), "find a kernel");
+    return function;
+}
+
+void CudaDevice::launch(CUfunction kernel, unsigned blocks, unsigned threads, const void* parameter,
+                        CUstream stream) const {
+    void* parameters[] = {const_cast<void*>(parameter)};
+    driver_.check(driver_.cuLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, parameters, nullptr),
+                  "launch a kernel");
 }
 
 void CudaDevice::let_capture_be() const noexcept {

@@ -29,11 +29,15 @@ namespace autolaunch {
     X(cuEventDestroy)                    \
     X(cuEventRecord)                     \
     X(cuEventQuery)                      \
+    X(cuStreamWaitEvent)                 \
     X(cuMemAlloc)                        \
     X(cuMemFree)                         \
     X(cuMemAllocAsync)                   \
     X(cuMemFreeAsync)                    \
     X(cuMemcpyAsync)                     \
+    X(cuMemsetD8Async)                   \
+    X(cuMemHostAlloc)                    \
+    X(cuMemFreeHost)                     \
     X(cuPointerGetAttribute)             \
     X(cuModuleLoadData)                  \
     X(cuModuleGetFunction)               \

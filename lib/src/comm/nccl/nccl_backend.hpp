@@ -37,6 +37,7 @@ public:
     int rank() const noexcept override { return group_->rank(); }
     int size() const noexcept override { return group_->size(); }
     DeviceType device_type() const noexcept override { return DeviceType::cuda; }
+    std::shared_ptr<CudaDevice> cuda_device() const override { return group_->runtime().device; }
 
     Work start(const CollectiveCall& call, Stream stream) override;
     Work start_group(std::span<const CollectiveCall> calls, Stream stream) override;

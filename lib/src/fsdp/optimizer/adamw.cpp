@@ -42,6 +42,8 @@ public:
         }
     }
 
+    KernelFactors kernel_factors() const override { return {"adamw", std::as_bytes(std::span(factors_))}; }
+
     void update(const OptimizerKernels& kernels, std::size_t setting, bool, const ElementRange& range) const override {
         kernels.adamw(factors_[setting], range);
     }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,14 @@ public:
     virtual std::vector<std::string_view> states() const = 0;
     /// Before the shards are updated: the factors for each of the settings.
     virtual void begin(const StepNumbers& numbers, const std::vector<ParameterSettings>& settings) = 0;
+    /// The same factors for a kernel of a GPU: its name in cuda/kernel_bodies.hpp, and the structs one after the other.
+    struct KernelFactors {
+        std::string_view kernel;
+        std::span<const std::byte> bytes;
+    };
+    virtual KernelFactors kernel_factors() const = 0;
+    /// Whether the first update of a state differs from the others.
+    virtual bool first_differs() const { return false; }
     /// Updates a range with the factors of settings[setting]; `first` says that its state was never written. Threads:
     /// many at a time.
     virtual void update(const OptimizerKernels& kernels, std::size_t setting, bool first,

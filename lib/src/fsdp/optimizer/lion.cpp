@@ -31,6 +31,8 @@ public:
         }
     }
 
+    KernelFactors kernel_factors() const override { return {"lion", std::as_bytes(std::span(factors_))}; }
+
     void update(const OptimizerKernels& kernels, std::size_t setting, bool, const ElementRange& range) const override {
         kernels.lion(factors_[setting], range);
     }

@@ -25,7 +25,7 @@ std::unique_ptr<Optimizer::Impl> Optimizer::Impl::make(ShardedModel& model, std:
 
 Optimizer::Impl::Impl(Engine& given, std::unique_ptr<Algorithm> algorithm, double learning_rate,
                       const UpdateOptions& options)
-    : lr(learning_rate), engine(given), updates(engine.optimizer_shards(), std::move(algorithm), options) {}
+    : lr(learning_rate), engine(given), passes(UpdatePasses::make(given, std::move(algorithm), options)) {}
 
 void Optimizer::Impl::require_valid(const StepOptions& options) const {
     const auto require = [](bool holds, const char* what, const char* hint = "") {
@@ -33,34 +33,26 @@ void Optimizer::Impl::require_valid(const StepOptions& options) const {
     };
     require(options.micro_batches >= 1, "micro_batches is not positive");
     require(options.loss_scale > 0 && std::isfinite(options.loss_scale), "loss_scale is not positive");
-    require(options.measure_norm || (!options.max_grad_norm && options.on_nonfinite == NonFinite::apply),
-            "measure_norm is false, but the norm is needed", "without it pass no max_grad_norm, and NonFinite::apply");
-}
-
-double Optimizer::Impl::gradient_norm() {
-    auto words = updates.sum_of_squares().words();
-    engine.sum_over_shards(std::span<double>(words), "gradient norm");
-    return std::sqrt(ExactSum::from_words(words).value());
+    require(options.measure_norm || options.on_nonfinite == NonFinite::apply,
+            "measure_norm is false, but the norm is needed to see what is not finite",
+            "without it pass NonFinite::apply");
 }
 
 StepResult Optimizer::Impl::step(const StepOptions& options) {
     require_valid(options);
     engine.begin_step();
-    const double average =
-        1.0 / (static_cast<double>(engine.world.size()) * options.micro_batches * options.loss_scale);
+    StepPlan plan;
+    plan.step = steps + 1;
+    plan.lr = options.lr.value_or(lr);
+    plan.average = 1.0 / (static_cast<double>(engine.world.size()) * options.micro_batches * options.loss_scale);
+    plan.max_grad_norm = options.max_grad_norm;
+    plan.returns_norm = options.measure_norm;
+    plan.needs_finite = options.on_nonfinite != NonFinite::apply;
     StepResult result;
-    if (options.measure_norm) result.grad_norm = gradient_norm() * average;
-    if (!std::isfinite(result.grad_norm) && options.on_nonfinite != NonFinite::apply) {
-        if (options.on_nonfinite == NonFinite::error) refuse_non_finite();
-        engine.end_step();
-        result.skipped = true;
-        return result;
-    }
-    double clip = 1.0;
-    if (options.max_grad_norm) clip = std::min(1.0, *options.max_grad_norm / (result.grad_norm + 1e-6));
-    if (std::isnan(result.grad_norm) && options.max_grad_norm) clip = result.grad_norm;  // as torch: not hidden
-    ++steps;
-    updates.update({steps, options.lr.value_or(lr), average * clip});
+    result.grad_norm = passes->run(plan);
+    result.skipped = plan.needs_finite && !std::isfinite(result.grad_norm);
+    if (result.skipped && options.on_nonfinite == NonFinite::error) refuse_non_finite();
+    if (!result.skipped) ++steps;
     engine.end_step();
     return result;
 }
@@ -77,14 +69,14 @@ void Optimizer::Impl::refuse_non_finite() {
 
 void Optimizer::Impl::name_non_finite() {
     Communicator& world = engine.world;
-    const auto found = updates.find_non_finite();
+    const auto found = passes->find_non_finite();
     const int lowest = world.all_reduce_value<std::int32_t>(found ? world.rank() : world.size(), ReduceOp::min);
     std::array<double, 4> place{};
     if (found)
         place = {static_cast<double>(found->shard), static_cast<double>(found->tensor),
                  static_cast<double>(found->element), found->value};
     world.broadcast(place.data(), place.size(), DataType::f64, lowest).wait();
-    const OptimizerShard& shard = *updates.shards()[static_cast<std::size_t>(place[0])];
+    const OptimizerShard& shard = *passes->shards()[static_cast<std::size_t>(place[0])];
     const std::string value = std::isnan(place[3]) ? "NaN" : place[3] > 0 ? "infinite" : "-infinite";
     throw Error(ErrorCode::invalid_argument,
                 "the gradient of " + shard.tensors[static_cast<std::size_t>(place[1])].name + " (unit " + shard.name +
@@ -100,22 +92,22 @@ Optimizer& Optimizer::operator=(Optimizer&&) noexcept = default;
 Optimizer::~Optimizer() = default;
 
 StepResult Optimizer::step(const StepOptions& options, Stream stream) {
-    require_cpu(stream);
+    impl_->engine.use_stream(stream);
     return impl_->step(options);
 }
 
 std::int64_t Optimizer::step_count() const noexcept { return impl_->steps; }
 
-void Optimizer::set_step_count(std::int64_t steps) noexcept {
+void Optimizer::set_step_count(std::int64_t steps) {
+    impl_->passes->take_over_state();
     impl_->steps = steps;
-    impl_->updates.set_written(steps > 0);
 }
 
-int Optimizer::threads() const noexcept { return impl_->updates.threads(); }
+int Optimizer::threads() const noexcept { return impl_->passes->threads(); }
 
 State Optimizer::state() {
     State state;
-    impl_->updates.append_state(state);
+    impl_->passes->append_state(state);
     return state;
 }
 

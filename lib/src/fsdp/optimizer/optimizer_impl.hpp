@@ -1,6 +1,6 @@
 #pragma once
 #include "fsdp/engine.hpp"
-#include "fsdp/optimizer/shard_updates.hpp"
+#include "fsdp/optimizer/update_passes.hpp"
 
 #include <autolaunch/fsdp/optimizer.hpp>
 
@@ -22,11 +22,10 @@ public:
     double lr;
     std::int64_t steps = 0;
     Engine& engine;
-    ShardUpdates updates;
+    std::unique_ptr<UpdatePasses> passes;
 
 private:
     void require_valid(const StepOptions& options) const;
-    double gradient_norm();
     /// Collective. Every rank throws the same Error: of the first rank whose own gradient is not finite, or else of the
     /// lowest rank in whose shard the sum is not.
     [[noreturn]] void refuse_non_finite();

@@ -38,6 +38,11 @@ public:
         }
     }
 
+    KernelFactors kernel_factors() const override {
+        return {has_buffer_ ? "sgd_momentum" : "sgd", std::as_bytes(std::span(factors_))};
+    }
+    bool first_differs() const override { return has_buffer_; }
+
     void update(const OptimizerKernels& kernels, std::size_t setting, bool first,
                 const ElementRange& range) const override {
         SGDFactors factors = factors_[setting];

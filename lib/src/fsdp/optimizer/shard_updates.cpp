@@ -17,12 +17,6 @@ constexpr std::size_t kBlock = 1024;               // elements; two f32 blocks a
 constexpr std::int64_t kSlice = 64 * 1024;         // elements: some tens of microseconds of work
 constexpr std::size_t kWorthAThread = 256 * 1024;  // elements; below it waking a thread costs more than it brings
 
-std::vector<StateTensor> all_tensors(const std::vector<OptimizerShard*>& shards) {
-    std::vector<StateTensor> all;
-    for (const OptimizerShard* shard : shards) all.insert(all.end(), shard->tensors.begin(), shard->tensors.end());
-    return all;
-}
-
 int threads_for(const std::vector<OptimizerShard*>& shards, int asked) {
     std::size_t elements = 0;
     for (const OptimizerShard* shard : shards) elements += shard->elements;
@@ -79,13 +73,27 @@ void write_rounded(const OptimizerKernels& kernels, const float* values, void* m
     }
 }
 
+}  // namespace
+
+std::vector<StateTensor> all_tensors(const std::vector<OptimizerShard*>& shards) {
+    std::vector<StateTensor> all;
+    for (const OptimizerShard* shard : shards) all.insert(all.end(), shard->tensors.begin(), shard->tensors.end());
+    return all;
+}
+
 RoundingKey rounding_key(std::uint64_t seed, std::int64_t step, std::uint64_t name_hash) {
     const std::uint64_t words[3] = {seed, static_cast<std::uint64_t>(step), name_hash};
     const std::uint64_t hash = hash64(words, sizeof words);
     return {static_cast<std::uint32_t>(hash), static_cast<std::uint32_t>(hash >> 32)};
 }
 
-}  // namespace
+NonFiniteGradient place_of(const std::vector<OptimizerShard*>& shards, std::size_t shard,
+                           const OptimizerShard::Run& run, std::int64_t parameter_element, float value) {
+    const auto& tensors = shards[shard]->tensors;
+    const auto tensor = std::find_if(tensors.begin(), tensors.end(),
+                                     [&](const auto& candidate) { return candidate.name == run.full_name; });
+    return {shard, static_cast<std::size_t>(tensor - tensors.begin()), parameter_element, value};
+}
 
 /// What a thread works in.
 struct ShardUpdates::Scratch {
@@ -163,10 +171,7 @@ std::optional<NonFiniteGradient> ShardUpdates::find_non_finite() const {
             const auto run = std::find_if(shard.runs.begin(), shard.runs.end(), [&](const auto& candidate) {
                 return slice->shard_offset < candidate.shard_offset + candidate.count;
             });
-            const auto tensor = std::find_if(shard.tensors.begin(), shard.tensors.end(),
-                                             [&](const auto& candidate) { return candidate.name == run->full_name; });
-            return NonFiniteGradient{slice->shard, static_cast<std::size_t>(tensor - shard.tensors.begin()),
-                                     slice->parameter_offset + offset, value};
+            return place_of(shards_, slice->shard, *run, slice->parameter_offset + offset, value);
         }
     }
     return std::nullopt;
@@ -179,7 +184,8 @@ void ShardUpdates::update(const StepNumbers& numbers) {
     workers_.run(slices.size(), [&](std::size_t thread, std::size_t item) {
         update_slice(*slices[item], numbers.step, scratch[thread]);
     });
-    for (const Slice* slice : slices) states_[slice->shard].written = true;
+    for (std::size_t i = 0; i < shards_.size(); ++i)
+        if (shards_[i]->has_gradient) states_[i].written = 1;
 }
 
 void ShardUpdates::update_slice(const Slice& slice, std::int64_t step, Scratch& scratch) const {
@@ -212,7 +218,7 @@ void ShardUpdates::update_block(const Slice& slice, std::size_t done, std::size_
     range.gradient = as_floats(*kernels_, shard.gradient, shard.gradient_type, first, count, scratch.gradient);
     range.master = rounds ? scratch.master : at<float>(shard.master, first);
     if (rounds) kernels_->widen_bf16(at<bfloat16>(shard.master, first), scratch.master, count);
-    algorithm_->update(*kernels_, slice.setting, !states_[slice.shard].written, range);
+    algorithm_->update(*kernels_, slice.setting, states_[slice.shard].written == 0, range);
     if (rounds) {
         auto* master = at<bfloat16>(shard.master, first);
         const auto index = static_cast<std::uint64_t>(slice.parameter_offset) + done;
@@ -222,15 +228,18 @@ void ShardUpdates::update_block(const Slice& slice, std::size_t done, std::size_
     if (shard.param != nullptr) write_rounded(*kernels_, range.master, shard.param, shard.param_type, first, count);
 }
 
-void ShardUpdates::append_state(State& state) const {
+void ShardUpdates::append_state(State& state) {
     for (std::size_t i = 0; i < shards_.size(); ++i) {
         for (std::size_t k = 0; k < states_[i].tensors.size(); ++k)
             shards_[i]->append_state(state, states_[i].tensors[k].data(), DataType::f32, algorithm_->states()[k]);
+        if (algorithm_->first_differs()) append_written(state, *shards_[i], states_[i].written);
     }
 }
 
-void ShardUpdates::set_written(bool written) {
-    for (ShardState& state : states_) state.written = written;
+void append_written(State& state, const OptimizerShard& shard, std::uint8_t& written) {
+    StateTensor tensor{shard.name + ".state_written", DataType::u8, {1}, {}, true};
+    tensor.pieces.push_back({0, 1, reinterpret_cast<std::byte*>(&written)});
+    state.push_back(std::move(tensor));
 }
 
 }  // namespace autolaunch::fsdp

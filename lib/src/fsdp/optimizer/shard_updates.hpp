@@ -32,6 +32,17 @@ struct NonFiniteGradient {
     float value = 0;
 };
 
+/// What the random bits of a parameter are made from in a step.
+RoundingKey rounding_key(std::uint64_t seed, std::int64_t step, std::uint64_t name_hash);
+/// The tensors of all shards, one after the other.
+std::vector<StateTensor> all_tensors(const std::vector<OptimizerShard*>& shards);
+/// Where element `index` of a shard is in its parameters.
+NonFiniteGradient place_of(const std::vector<OptimizerShard*>& shards, std::size_t shard,
+                           const OptimizerShard::Run& run, std::int64_t parameter_element, float value);
+
+/// Appends "<unit>.state_written", one byte that all ranks have alike: 0 while the unit never had a gradient.
+void append_written(State& state, const OptimizerShard& shard, std::uint8_t& written);
+
 /// An optimizer's state for some shards, and the passes over them: the norm's and the update's. Knows no other ranks.
 ///
 /// The shards are cut into slices of one parameter each, which threads take one after the other. A slice is updated in
@@ -50,9 +61,7 @@ public:
     std::optional<NonFiniteGradient> find_non_finite() const;
     void update(const StepNumbers& numbers);
 
-    void append_state(State& state) const;
-    /// From here on state counts as written (after a checkpoint was loaded), or not.
-    void set_written(bool written);
+    void append_state(State& state);
     int threads() const noexcept { return workers_.size(); }
     const std::vector<OptimizerShard*>& shards() const noexcept { return shards_; }
 
@@ -62,7 +71,7 @@ public:
 private:
     struct ShardState {
         std::vector<StateMemory> tensors;  // laid out as the shard, one for each of the algorithm's states
-        bool written = false;
+        std::uint8_t written = 0;          // part of the state: a checkpoint has it where it matters
     };
     struct Slice {
         std::size_t shard = 0;

@@ -1,0 +1,358 @@
+// Models on (fake) GPUs: the engine on streams, and the optimizers' kernels, against the same training on the CPU.
+#include "fsdp/engine.hpp"
+#include "fsdp_gpu_ranks.hpp"
+
+#include <autolaunch/fsdp/adamw.hpp>
+#include <autolaunch/fsdp/lion.hpp>
+#include <autolaunch/fsdp/sgd.hpp>
+
+#include <atomic>
+#include <limits>
+#include <optional>
+
+using namespace autolaunch;
+using namespace autolaunch::fsdp;
+using namespace autolaunch::fsdp::testing;
+
+namespace {
+
+constexpr std::size_t kSteps = 6;
+
+using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(ShardedModel&)>;
+
+std::unique_ptr<Optimizer> adamw(ShardedModel& model) {
+    return std::make_unique<AdamW>(model, AdamWOptions{.lr = 1e-2, .weight_decay = 0.1});
+}
+
+struct Recipe {
+    ShardedModelOptions options = unmerged();
+    MakeOptimizer optimizer = adamw;
+    std::optional<double> max_grad_norm = std::nullopt;
+    bool measure_norm = true;
+    bool reduce_each = true;  // each of the two micro-batches, or both at once
+    int jitter_us = 0;
+};
+
+struct Training {
+    std::vector<float> parameters;
+    std::vector<double> norms;
+};
+
+template <class Param, class Grad>
+void train_on_rank(Communicator& world, const Recipe& recipe, const Computation& where, float* parameters,
+                   double* norms) {
+    TinyModel tiny(world, recipe.options, where);
+    const auto optimizer = recipe.optimizer(tiny.model);
+    for (std::size_t step = 0; step < kSteps; ++step) {
+        tiny.backward<Param, Grad>(2 * step, 12, recipe.reduce_each);
+        tiny.backward<Param, Grad>(2 * step + 1, 12);
+        StepOptions how{.lr = {}, .max_grad_norm = recipe.max_grad_norm, .micro_batches = 24 / world.size()};
+        how.measure_norm = recipe.measure_norm;
+        if (!how.measure_norm) how.on_nonfinite = NonFinite::apply;
+        const double norm = optimizer->step(how, where.stream).grad_norm;
+        if (world.rank() == 0) norms[step] = norm;
+    }
+    std::vector<float> whole(TinyModel::kParameters);
+    tiny.copy_parameters<Param>(whole.data());
+    if (world.rank() == 0) std::copy(whole.begin(), whole.end(), parameters);
+}
+
+void train_on_rank(Communicator& world, const Recipe& recipe, const Computation& where, float* parameters,
+                   double* norms) {
+    const Precision& precision = recipe.options.precision;
+    if (precision.param == bf16 && precision.reduce == bf16)
+        train_on_rank<bfloat16, bfloat16>(world, recipe, where, parameters, norms);
+    else if (precision.param == bf16)
+        train_on_rank<bfloat16, float>(world, recipe, where, parameters, norms);
+    else if (precision.param == f16)
+        train_on_rank<float16, float>(world, recipe, where, parameters, norms);
+    else
+        train_on_rank<float, float>(world, recipe, where, parameters, norms);
+}
+
+Training train_on_gpus(int ranks, const Recipe& recipe, const std::string& library = FAKE_GPU) {
+    Shared<float> parameters(TinyModel::kParameters);
+    Shared<double> norms(kSteps);
+    on_gpus(
+        ranks,
+        [&](Communicator& world, Trainee& trainee) {
+            trainee.control().jitter_us = recipe.jitter_us;
+            train_on_rank(world, recipe, trainee.computation(), parameters.data(), norms.data());
+        },
+        library);
+    return {parameters.copy(), norms.copy()};
+}
+
+Training train_on_cpus(int ranks, const Recipe& recipe) {
+    Shared<float> parameters(TinyModel::kParameters);
+    Shared<double> norms(kSteps);
+    on_ranks(ranks, [&](Communicator& world) { train_on_rank(world, recipe, {}, parameters.data(), norms.data()); });
+    return {parameters.copy(), norms.copy()};
+}
+
+void check_equal(const Training& got, const Training& expected) {
+    CHECK(same_bits(got.parameters, expected.parameters));
+    CHECK(same_bits(got.norms, expected.norms));
+}
+
+const Training& on_one_cpu() {
+    static const Training one = train_on_cpus(1, {});
+    return one;
+}
+
+const ShardingStrategy kPlain[] = {ShardingStrategy::full_shard, ShardingStrategy::shard_grad_op,
+                                   ShardingStrategy::shard_optimizer, ShardingStrategy::no_shard};
+
+}  // namespace
+
+TEST_CASE("every strategy on GPUs gives the bits of one CPU, whenever streams get to their work") {
+    CHECK(on_one_cpu().norms[0] > 0);
+    check_equal(train_on_gpus(1, {}), on_one_cpu());
+    for (const auto strategy : kPlain) {
+        CAPTURE(name_of(strategy));
+        Recipe recipe{.options = unmerged(strategy), .jitter_us = 300};
+        check_equal(train_on_gpus(2, recipe), on_one_cpu());
+        recipe.options.merge_below = 4000;  // the second and the third unit share a bucket
+        check_equal(train_on_gpus(3, recipe, FAKE_GPU_218), on_one_cpu());
+        recipe.options.overlap = false;
+        check_equal(train_on_gpus(2, recipe), on_one_cpu());
+    }
+}
+
+TEST_CASE("copies of a model on groups of GPUs give the same bits") {
+    Recipe recipe{.options = unmerged(ShardingStrategy::hybrid_shard), .jitter_us = 200};
+    for (const int group : {1, 2, 4}) {
+        CAPTURE(group);
+        recipe.options.shard_group = group;
+        check_equal(train_on_gpus(4, recipe), on_one_cpu());
+    }
+}
+
+TEST_CASE("one slot, and micro-batches that are reduced at once, change nothing on GPUs") {
+    for (const auto strategy : kPlain) {
+        CAPTURE(name_of(strategy));
+        Recipe recipe{.options = unmerged(strategy), .reduce_each = false, .jitter_us = 200};
+        check_equal(train_on_gpus(2, recipe), on_one_cpu());
+        recipe.reduce_each = true;
+        recipe.options.gather_slots = recipe.options.reduce_slots = 1;
+        check_equal(train_on_gpus(2, recipe), on_one_cpu());
+    }
+}
+
+TEST_CASE("every optimizer gives the CPU's bits on GPUs, clipped too, in every precision") {
+    const std::pair<const char*, MakeOptimizer> optimizers[] = {
+        {"AdamW", adamw},
+        {"SGD", [](ShardedModel& model) { return std::make_unique<SGD>(model, SGDOptions{.lr = 1e-2}); }},
+        {"SGD with dampening",
+         [](ShardedModel& model) {
+             return std::make_unique<SGD>(model, SGDOptions{.lr = 1e-2, .momentum = 0.9, .dampening = 0.25});
+         }},
+        {"Lion",
+         [](ShardedModel& model) {
+             return std::make_unique<Lion>(
+                 model, LionOptions{.lr = 1e-2, .weight_decay = 0.1, .groups = {{.pattern = "*.b", .lr_scale = 3}}});
+         }},
+    };
+    const Precision precisions[] = {
+        {},
+        {.param = bf16},
+        {.param = f16},
+        {.param = bf16, .reduce = bf16},
+        {.param = bf16, .reduce = bf16, .accumulate = bf16},
+        {.param = bf16, .master = bf16},
+    };
+    for (const auto& [name, make] : optimizers) {
+        for (std::size_t i = 0; i < std::size(precisions); ++i) {
+            CAPTURE(name);
+            CAPTURE(i);
+            Recipe recipe{.optimizer = make, .max_grad_norm = 0.5};
+            recipe.options.precision = precisions[i];
+            // Two terms have one sum, in whatever order: bf16 has the same roundings on both.
+            const Training expected = train_on_cpus(2, recipe);
+            CHECK(expected.norms[0] > 0.5);
+            check_equal(train_on_gpus(2, recipe), expected);
+            recipe.measure_norm = false;
+            CHECK(same_bits(train_on_gpus(2, recipe).parameters, expected.parameters));
+        }
+    }
+}
+
+TEST_CASE("the host waits for nothing in a step whose norm it does not read") {
+    for (const int ranks : {1, 2}) {
+        on_gpus(ranks, [](Communicator& world, Trainee& trainee) {
+            TinyModel tiny(world, unmerged(), trainee.computation());
+            const auto optimizer = adamw(tiny.model);
+            const StepOptions how{.max_grad_norm = 1.0, .on_nonfinite = NonFinite::apply, .measure_norm = false};
+            for (std::size_t step = 0; step < 3; ++step) {
+                std::atomic<bool> go{step == 0};  // the first step allocates
+                trainee.run([&] { go.wait(false); });
+                tiny.backward(step, 4);
+                optimizer->step(how, trainee.stream());
+                go = true;
+                go.notify_all();
+                trainee.synchronize();
+            }
+        });
+    }
+}
+
+TEST_CASE("memory on GPUs is what it is on CPUs, and gathers are as many") {
+    for (const auto strategy : kPlain) {
+        CAPTURE(name_of(strategy));
+        Shared<std::size_t> numbers(12);
+        const auto measure = [&](Communicator& world, const Computation& where, std::size_t* into) {
+            ShardedModelOptions options = unmerged(strategy);
+            options.overlap = true;
+            TinyModel tiny(world, options, where);
+            const auto optimizer = adamw(tiny.model);
+            for (std::size_t step = 0; step < 3; ++step) {
+                tiny.backward(step, 4);
+                optimizer->step({}, where.stream);
+            }
+            if (world.rank() != 0) return;
+            const ModelMemory memory = tiny.model.memory();
+            const std::size_t found[] = {memory.parameters,      memory.masters,
+                                         memory.gradients,       memory.gathered,
+                                         memory.whole_gradients, tiny.first.impl().engine().gatherer->gather_count()};
+            std::copy(std::begin(found), std::end(found), into);
+        };
+        on_ranks(2, [&](Communicator& world) { measure(world, {}, numbers.data()); });
+        on_gpus(2, [&](Communicator& world, Trainee& trainee) {
+            measure(world, trainee.computation(), numbers.data() + 6);
+        });
+        for (std::size_t i = 0; i < 6; ++i) CHECK(numbers[i] == numbers[i + 6]);
+        CHECK(numbers[0] > 0);
+    }
+}
+
+TEST_CASE("a NaN is named on every GPU's rank, the step is undone, and training can go on") {
+    on_gpus(2, [](Communicator& world, Trainee& trainee) {
+        TinyModel tiny(world, unmerged(), trainee.computation());
+        const auto optimizer = adamw(tiny.model);
+        std::vector<float> before(TinyModel::kParameters), after(TinyModel::kParameters);
+        const auto spoil = [&](float value) {
+            const auto gradient = tiny.second.grad("w").as<float>();
+            trainee.run([=] { gradient[7] = value; });
+        };
+        const auto step = [&] { optimizer->step({}, trainee.stream()); };
+        tiny.backward(0, 4);
+        step();
+        tiny.copy_parameters(before.data());
+        if (world.rank() == 1) spoil(std::numeric_limits<float>::quiet_NaN());
+        tiny.backward(1, 4);
+        expect_error(ErrorCode::invalid_argument, "rank 1's gradient of second.w", step);
+        spoil(3e38f);  // only the sum overflows
+        tiny.backward(2, 4);
+        expect_error(ErrorCode::invalid_argument, "the gradient of second.w (unit second) is infinite at element 7",
+                     step);
+        tiny.copy_parameters(after.data());
+        expect(before == after && optimizer->step_count() == 1, "nothing was updated");
+        if (world.rank() == 0) spoil(-std::numeric_limits<float>::infinity());
+        tiny.backward(3, 4);
+        expect(optimizer->step({.on_nonfinite = NonFinite::skip}, trainee.stream()).skipped, "skipped on every rank");
+        tiny.backward(4, 4);
+        step();
+        tiny.copy_parameters(after.data());
+        expect(before != after && optimizer->step_count() == 2, "the next step works");
+    });
+}
+
+TEST_CASE("training goes on from a state on GPUs as if it had not stopped") {
+    const auto make = [](ShardedModel& model) {
+        return std::make_unique<SGD>(model, SGDOptions{.lr = 1e-2, .momentum = 0.9, .dampening = 0.25});
+    };
+    for (const Precision& precision : {Precision{}, Precision{.param = bf16}}) {
+        on_gpus(2, [&](Communicator& world, Trainee& trainee) {
+            ShardedModelOptions options = unmerged();
+            options.precision = precision;
+            const auto train = [&](TinyModel& tiny, Optimizer& optimizer, std::size_t from, std::size_t to) {
+                for (std::size_t step = from; step < to; ++step) {
+                    if (precision.param == bf16)
+                        tiny.backward<bfloat16>(step, 4);
+                    else
+                        tiny.backward(step, 4);
+                    optimizer.step({}, trainee.stream());
+                }
+            };
+            const auto parameters = [&](TinyModel& tiny) {
+                std::vector<float> values(TinyModel::kParameters);
+                precision.param == bf16 ? tiny.copy_parameters<bfloat16>(values.data())
+                                        : tiny.copy_parameters(values.data());
+                return values;
+            };
+            const auto bytes_of = [](const State& state, std::vector<std::vector<std::byte>>* save,
+                                     const std::vector<std::vector<std::byte>>* load) {
+                std::size_t at = 0;
+                for (const StateTensor& tensor : state)
+                    for (const auto& piece : tensor.pieces) {
+                        const auto bytes = static_cast<std::size_t>(piece.count) * size_of(tensor.type);
+                        if (save) save->emplace_back(piece.data, piece.data + bytes);
+                        if (load) std::copy((*load)[at].begin(), (*load)[at].end(), piece.data);
+                        ++at;
+                    }
+            };
+            std::vector<std::vector<std::byte>> model_bytes, optimizer_bytes;
+            std::vector<float> expected;
+            {
+                TinyModel tiny(world, options, trainee.computation());
+                const auto optimizer = make(tiny.model);
+                train(tiny, *optimizer, 0, 3);
+                bytes_of(tiny.model.state(), &model_bytes, nullptr);
+                bytes_of(optimizer->state(), &optimizer_bytes, nullptr);
+                train(tiny, *optimizer, 3, 5);
+                tiny.model.refresh_parameters();  // what was read before is out of date: it is not written back
+                expected = parameters(tiny);
+            }
+            TinyModel tiny(world, options, trainee.computation());
+            const auto optimizer = make(tiny.model);
+            expect(parameters(tiny) != expected, "another model");
+            bytes_of(tiny.model.state(), nullptr, &model_bytes);
+            bytes_of(optimizer->state(), nullptr, &optimizer_bytes);
+            tiny.model.refresh_parameters();
+            optimizer->set_step_count(3);
+            train(tiny, *optimizer, 3, 5);
+            expect(parameters(tiny) == expected, "the same as without a stop");
+        });
+    }
+}
+
+TEST_CASE("what a model on GPUs does not do is said") {
+    on_gpus(2, [](Communicator& world, Trainee& trainee) {
+        ShardedModelOptions options = unmerged();
+        options.deterministic = true;
+        expect_error(ErrorCode::unsupported, "NCCL chooses their order", [&] { ShardedModel(world, options); });
+        options.deterministic = false;
+        TinyModel tiny(world, options, trainee.computation());
+        expect_error(ErrorCode::unsupported, "pass Stream::cuda(" + std::to_string(world.rank()),
+                     [&] { tiny.first.unshard(Stream::cuda(world.rank() + 1, trainee.stream().handle())); });
+        CpuQueue queue;
+        expect_error(ErrorCode::unsupported, "the stream is not", [&] { tiny.first.unshard(queue.stream()); });
+    });
+}
+
+TEST_CASE("a rank that leaves the order of units is told, and the others with it") {
+    const FolderStore store;
+    const auto statuses = conformance::run_forked_ranks(2, [&](int rank) {
+        Trainee trainee(FAKE_GPU, rank);
+        Communicator world(NcclBackend::create(store.rendezvous(), "world", rank, 2,
+                                               fake_options(FAKE_GPU, rank, std::chrono::seconds(30))));
+        TinyModel tiny(world, unmerged(), trainee.computation());
+        const auto optimizer = adamw(tiny.model);
+        tiny.backward(0, 4);
+        optimizer->step({}, trainee.stream());
+        if (rank == 1) {
+            expect_error(ErrorCode::mismatch, "expected unshard of first, got unshard of third",
+                         [&] { tiny.third.unshard(trainee.stream()); });
+            return;
+        }
+        try {
+            tiny.backward(1, 4);
+            optimizer->step({}, trainee.stream());
+        } catch (const Error& error) {
+            expect(std::string(error.what()).find("the order of units changed") != std::string::npos, error.what());
+            return;
+        }
+        throw std::runtime_error("expected an error");
+    });
+    CHECK(statuses == std::vector<int>{0, 0});
+}
