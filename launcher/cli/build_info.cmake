@@ -1,5 +1,5 @@
-# build_info.hpp, for `autolaunch --version`. AUTOLAUNCH_UNUSED_OPTIONS may be found, but no component uses them yet.
-set(AUTOLAUNCH_UNUSED_OPTIONS TORCH)
+# build_info.hpp, for `autolaunch --version`. AUTOLAUNCH_UNUSED_OPTIONS may be found, but no component uses them.
+set(AUTOLAUNCH_UNUSED_OPTIONS "")
 if(NOT AUTOLAUNCH_HAVE_NCCL_BACKEND)  # one without the other
   list(APPEND AUTOLAUNCH_UNUSED_OPTIONS CUDA NCCL)
 endif()

@@ -78,9 +78,10 @@ public:
     void reshard() { engine_->close_unheld(); }
 
     /// For a Checkpointer, which takes this as it takes a ShardedModel: parameters by the module's names for them, and
-    /// buffers. A buffer that ranks have made different is saved as one of them has it.
+    /// buffers, as copies of this moment. A buffer that ranks have made different is saved as one of them has it.
     State state() { return engine_->state(); }
-    void refresh_parameters() { engine_->sharded().refresh_parameters(); }
+    /// After somebody wrote to the last state()'s memory, as a Checkpointer does, which calls this by itself.
+    void refresh_parameters() { engine_->refresh_parameters(); }
 
 private:
     std::shared_ptr<detail::TorchEngine> engine_;

@@ -84,22 +84,32 @@ public:
             if (open_[i]->holders == 0) close(*open_[i]);
     }
 
+    // Buffers as copies: the next pass forward changes them, while an asynchronous save reads what it was given.
     State state() {
         State state = sharded_.state();
         for (const auto& item : module_->named_buffers()) {
             const at::Tensor& buffer = item.value();
-            if (!buffer.defined() || buffer.numel() == 0 || !buffer.is_contiguous()) continue;
+            if (!buffer.defined() || buffer.numel() == 0) continue;
             const auto type = data_type_from(buffer.scalar_type());
             if (!type) continue;
+            at::Tensor& copy = copy_of(item.key(), buffer);
             StateTensor tensor;
             tensor.name = item.key();
             tensor.type = *type;
             tensor.shape = buffer.sizes().vec();
-            tensor.pieces.push_back({0, buffer.numel(), static_cast<std::byte*>(buffer.data_ptr())});
+            tensor.pieces.push_back({0, copy.numel(), static_cast<std::byte*>(copy.data_ptr())});
             tensor.replicated = true;
             state.push_back(std::move(tensor));
         }
         return state;
+    }
+    void refresh_parameters() {
+        sharded_.refresh_parameters();
+        const at::NoGradGuard no_grad;
+        for (const auto& item : module_->named_buffers()) {
+            const auto copy = buffer_copies_.find(item.key());
+            if (copy != buffer_copies_.end()) at::Tensor(item.value()).copy_(copy->second);
+        }
     }
 
 private:
@@ -195,6 +205,15 @@ private:
         if (sharded_.world().size() == 1) return;
         for (const auto& item : module_->named_parameters()) send(item.key(), item.value());
         for (const auto& item : module_->named_buffers()) send(item.key(), item.value());
+    }
+
+    at::Tensor& copy_of(const std::string& name, const at::Tensor& buffer) {
+        const at::NoGradGuard no_grad;
+        at::Tensor& copy = buffer_copies_[name];
+        if (!copy.defined() || !copy.sizes().equals(buffer.sizes()))
+            copy = at::empty(buffer.sizes(), buffer.options().requires_grad(false));
+        copy.copy_(buffer);
+        return copy;
     }
 
     void initialize(const std::vector<ModuleUnit>& units, const Parameters& parameters) {
@@ -296,6 +315,7 @@ private:
     ShardedModel sharded_;
     std::deque<TorchUnit> units_;
     std::vector<TorchUnit*> open_;
+    std::map<std::string, at::Tensor> buffer_copies_;
     bool in_backward_ = false;
     int no_sync_ = 0;
 };
