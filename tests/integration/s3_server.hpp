@@ -2,6 +2,7 @@
 #include "base/deadline.hpp"
 #include "base/hash.hpp"
 #include "base/unique_fd.hpp"
+#include "checkpoint/crypto/crypto.hpp"
 #include "checkpoint/s3/s3_client.hpp"
 
 #include <autolaunch/error.hpp>
@@ -141,6 +142,7 @@ public:
         forward,
         close,          ///< at once
         cut_answer,     ///< forwarded, and closed when the answer begins
+        cut_body,       ///< forwarded, and closed after 3 MiB of requests
         unavailable,    ///< 503 SlowDown, as a busy server says
         silence,        ///< nothing, for good
         repeat_secrets  ///< 403 with all that came in its message
@@ -204,10 +206,10 @@ private:
                 client.get(), "403 Forbidden",
                 "<Error><Code>AccessDenied</Code><Message>test/secret+with/slashes= " + all + "</Message></Error>");
         }
-        if (!over_) forward(client.get(), fate == Fate::cut_answer);
+        if (!over_) forward(client.get(), fate);
     }
 
-    void forward(int client, bool cut) {
+    void forward(int client, Fate fate) {
         const UniqueFd upstream(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
         sockaddr_in address = {};
         address.sin_family = AF_INET;
@@ -215,13 +217,16 @@ private:
         address.sin_port = htons(static_cast<std::uint16_t>(server_port_));
         if (::connect(upstream.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return;
         std::vector<char> buffer(1 << 20);
+        std::size_t requested = 0;
         std::array<pollfd, 2> ends = {pollfd{client, POLLIN, 0}, pollfd{upstream.get(), POLLIN, 0}};
         while (!over_) {
             if (::poll(ends.data(), ends.size(), 20) <= 0) continue;
             for (std::size_t i = 0; i < 2; ++i) {
                 if (ends[i].revents == 0) continue;
                 const ssize_t got = ::recv(ends[i].fd, buffer.data(), buffer.size(), 0);
-                if (got <= 0 || (cut && i == 1)) return;
+                if (got <= 0 || (fate == Fate::cut_answer && i == 1)) return;
+                if (i == 0) requested += static_cast<std::size_t>(got);
+                if (fate == Fate::cut_body && requested > std::size_t{3} << 20) return;
                 send_all(ends[1 - i].fd, {buffer.data(), static_cast<std::size_t>(got)});
             }
         }

@@ -119,6 +119,10 @@ std::size_t on_body(char* data, std::size_t size, std::size_t count, void* arriv
     }
 }
 
+int on_progress(void* stop, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+    return static_cast<const std::atomic<bool>*>(stop)->load() ? 1 : 0;
+}
+
 std::size_t on_header(char* data, std::size_t size, std::size_t count, void* arrival) {
     try {
         static_cast<Arrival*>(arrival)->header({data, size * count});
@@ -132,7 +136,8 @@ std::size_t on_header(char* data, std::size_t size, std::size_t count, void* arr
 
 class HttpClient::Impl {
 public:
-    explicit Impl(std::string ca_file) : ca_file_(std::move(ca_file)), handle_(library().curl_easy_init()) {
+    Impl(std::string ca_file, std::shared_ptr<const std::atomic<bool>> stop)
+        : ca_file_(std::move(ca_file)), stop_(std::move(stop)), handle_(library().curl_easy_init()) {
         if (handle_ == nullptr) throw Error(ErrorCode::system, "libcurl cannot make a handle");
     }
     Impl(const Impl&) = delete;
@@ -155,8 +160,14 @@ public:
         set(CURLOPT_WRITEDATA, &arrival);
         set(CURLOPT_HEADERFUNCTION, &on_header);
         set(CURLOPT_HEADERDATA, &arrival);
+        if (stop_) {
+            set(CURLOPT_NOPROGRESS, 0L);
+            set(CURLOPT_XFERINFOFUNCTION, &on_progress);
+            set(CURLOPT_XFERINFODATA, stop_.get());
+        }
         const CURLcode code = library().curl_easy_perform(handle_);
         if (arrival.too_long) throw Error(ErrorCode::corrupt, "the server's answer is longer than what was asked for");
+        if (code == CURLE_ABORTED_BY_CALLBACK) throw AbortedError(request.method + ": stopped");
         if (code == CURLE_OPERATION_TIMEDOUT && deadline.passed())
             throw TimeoutError(request.method + ": the server did not answer in time");
         if (code != CURLE_OK)
@@ -199,10 +210,12 @@ private:
     }
 
     std::string ca_file_;
+    std::shared_ptr<const std::atomic<bool>> stop_;
     CURL* handle_;
 };
 
-HttpClient::HttpClient(std::string ca_file) : impl_(std::make_unique<Impl>(std::move(ca_file))) {}
+HttpClient::HttpClient(std::string ca_file, std::shared_ptr<const std::atomic<bool>> stop)
+    : impl_(std::make_unique<Impl>(std::move(ca_file), std::move(stop))) {}
 HttpResponse HttpClient::perform(const HttpRequest& request, const Deadline& deadline) {
     return impl_->perform(request, deadline);
 }
@@ -211,7 +224,7 @@ HttpResponse HttpClient::perform(const HttpRequest& request, const Deadline& dea
 
 class HttpClient::Impl {};
 
-HttpClient::HttpClient(std::string) {
+HttpClient::HttpClient(std::string, std::shared_ptr<const std::atomic<bool>>) {
     throw Error(ErrorCode::unsupported, "this build has no S3",
                 "install libcurl's headers (Debian: libcurl4-openssl-dev) and build with AUTOLAUNCH_WITH_CURL=ON");
 }

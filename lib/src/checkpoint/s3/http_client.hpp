@@ -1,6 +1,7 @@
 #pragma once
 #include "base/deadline.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -28,8 +29,9 @@ struct HttpResponse {
 /// libcurl, loaded at the first client. Keeps its connection for the next request; follows no redirects. Threads: one.
 class HttpClient {
 public:
-    /// Throws Error{unsupported} where libcurl or its headers were missing. `ca_file` may be empty.
-    explicit HttpClient(std::string ca_file);
+    /// Throws Error{unsupported} where libcurl or its headers were missing. `ca_file` may be empty. Requests end with
+    /// AbortedError within about a second of `stop`, which may be null.
+    explicit HttpClient(std::string ca_file, std::shared_ptr<const std::atomic<bool>> stop = {});
     HttpClient(HttpClient&&) noexcept;
     HttpClient& operator=(HttpClient&&) noexcept;
     ~HttpClient();

@@ -153,8 +153,8 @@ std::string complete_request(const std::vector<std::string>& part_tags) {
 }
 
 std::uint64_t part_bytes_for(std::uint64_t total_bytes, std::uint64_t wanted) {
-    constexpr std::uint64_t kMiB = 1 << 20;
-    const std::uint64_t least = (total_bytes / kMaxParts / kMiB + 1) * kMiB;
+    constexpr std::uint64_t kUnit = 4 << 20;  // a block of a checkpoint's digests is in one part
+    const std::uint64_t least = (total_bytes / kMaxParts / kUnit + 1) * kUnit;
     return total_bytes / wanted >= kMaxParts ? std::max(wanted, least) : wanted;
 }
 

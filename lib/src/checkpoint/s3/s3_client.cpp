@@ -6,7 +6,6 @@
 #include <autolaunch/error.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <exception>
 #include <mutex>
 #include <random>
@@ -15,7 +14,8 @@
 namespace autolaunch::s3 {
 namespace {
 
-constexpr auto kAbortTime = std::chrono::seconds(20);
+constexpr auto kAbortTime = std::chrono::seconds(20), kStoppedAbortTime = std::chrono::seconds(2);
+constexpr auto kStopInterval = std::chrono::milliseconds(50);
 constexpr std::uint64_t kLeastPartBytes = 5 << 20;
 
 std::string sha256_hex(std::span<const std::byte> bytes) {
@@ -36,8 +36,11 @@ void replace_all(std::string& text, std::string_view what) {
 
 }  // namespace
 
-S3Client::S3Client(Location location, Credentials credentials)
-    : location_(std::move(location)), credentials_(std::move(credentials)), http_(location_.ca_file) {}
+S3Client::S3Client(Location location, Credentials credentials, std::shared_ptr<const std::atomic<bool>> stop)
+    : location_(std::move(location)),
+      credentials_(std::move(credentials)),
+      stop_(std::move(stop)),
+      http_(location_.ca_file, stop_) {}
 
 std::string S3Client::describe() const { return "s3://" + location_.bucket + '/' + location_.prefix; }
 
@@ -104,15 +107,22 @@ HttpResponse S3Client::request(const Operation& operation, const Deadline& deadl
         if (response.status / 100 == 2 && code.empty()) return response;
         if (std::find(accepted.begin(), accepted.end(), response.status) != accepted.end()) return response;
         if (!is_worth_retrying(response.status, code)) fail(operation, response);
-        const auto pause = retry_delay(number + 1, random_share());
-        if (deadline.remaining() <= pause) {
+        const auto time = retry_delay(number + 1, random_share());
+        if (deadline.remaining() <= time) {
             const std::string tried = " (" + std::to_string(number) + " attempts)";
             if (response.status == 0)
                 throw TimeoutError(redacted(where(operation) + ": " + response.body + tried),
                                    "is the endpoint right, and does the server run?");
             fail(operation, response);
         }
-        std::this_thread::sleep_for(pause);
+        pause(time);
+    }
+}
+
+void S3Client::pause(std::chrono::milliseconds time) const {
+    for (const Deadline over = Deadline::after(time); !over.passed();) {
+        if (stop_ && *stop_) throw AbortedError("stopped while the server was to be asked again");
+        std::this_thread::sleep_for(std::min<Deadline::Clock::duration>(over.remaining(), kStopInterval));
     }
 }
 
@@ -230,24 +240,29 @@ public:
 private:
     void work() {
         try {
-            S3Client client(client_.location_, client_.credentials_);
+            S3Client client(client_.location_, client_.credentials_, client_.stop_);
             std::vector<std::byte> buffer(part_bytes_);
-            for (std::size_t part = next_++; part < tags_.size() && !failed_; part = next_++)
-                send(client, part, buffer);
+            while (const auto part = take(buffer)) send(client, *part, content_of(*part, buffer));
         } catch (...) {
             const std::lock_guard lock(mutex_);
             if (!failure_) failure_ = std::current_exception();
-            failed_ = true;
         }
     }
 
-    void send(S3Client& client, std::size_t part, std::span<std::byte> buffer) {
-        const std::uint64_t offset = part * part_bytes_;
-        const auto content = buffer.first(std::min<std::uint64_t>(part_bytes_, bytes_ - offset));
-        {
-            const std::lock_guard lock(mutex_);
-            read_(offset, content);
-        }
+    std::span<std::byte> content_of(std::size_t part, std::span<std::byte> buffer) const {
+        return buffer.first(std::min<std::uint64_t>(part_bytes_, bytes_ - part * part_bytes_));
+    }
+
+    // Fills the buffer with the next part, in order.
+    std::optional<std::size_t> take(std::span<std::byte> buffer) {
+        const std::lock_guard lock(mutex_);
+        if (next_ == tags_.size() || failure_) return std::nullopt;
+        const std::size_t part = next_++;
+        read_(part * part_bytes_, content_of(part, buffer));
+        return part;
+    }
+
+    void send(S3Client& client, std::size_t part, std::span<const std::byte> content) {
         Operation operation{
             .method = "PUT", .key = key_, .query = {{"partNumber", std::to_string(part + 1)}, {"uploadId", id_}}};
         operation.body = content;
@@ -268,8 +283,10 @@ private:
     // What to add to the error when the parts stay.
     std::string take_back() noexcept {
         try {
-            client_.request({.method = "DELETE", .key = key_, .query = {{"uploadId", id_}}},
-                            Deadline::after(kAbortTime), {404});
+            const bool stopped = client_.stop_ && *client_.stop_;
+            S3Client(client_.location_, client_.credentials_)
+                .request({.method = "DELETE", .key = key_, .query = {{"uploadId", id_}}},
+                         Deadline::after(stopped ? kStoppedAbortTime : kAbortTime), {404});
             return {};
         } catch (const std::exception&) {
             return "; its parts could not be taken back";
@@ -284,9 +301,8 @@ private:
     Deadline deadline_;
     std::string id_;
     std::vector<std::string> tags_;
-    std::atomic<std::size_t> next_ = 0;
-    std::atomic<bool> failed_ = false;
-    std::mutex mutex_;  ///< for `read_` and `failure_`
+    std::mutex mutex_;  ///< for `read_` and what follows
+    std::size_t next_ = 0;
     std::exception_ptr failure_;
 };
 

@@ -4,10 +4,13 @@
 #include "checkpoint/s3/s3_answers.hpp"
 #include "checkpoint/s3/s3_settings.hpp"
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,14 +37,15 @@ struct Listing {
 /// its deadline.
 class S3Client {
 public:
-    S3Client(Location location, Credentials credentials);
+    /// Everything that goes on ends with AbortedError soon after `stop`, which may be null, is true.
+    S3Client(Location location, Credentials credentials, std::shared_ptr<const std::atomic<bool>> stop = {});
 
     enum class Put { created, exists };
     /// With `if_absent`, an object that is there stays, and the answer is `exists`. After a connection that broke, that
     /// may be the very object that was put: compare it.
     Put put(const std::string& key, std::span<const std::byte> bytes, bool if_absent, const Deadline& deadline);
     /// An object of any size: in parts where it is large. `read` fills the span from an offset of the source; it is
-    /// called by one thread at a time. On failure what was sent is taken back, and no object appears.
+    /// called by one thread at a time, in order. On failure what was sent is taken back, and no object appears.
     void upload(const std::string& key, std::uint64_t bytes,
                 const std::function<void(std::uint64_t offset, std::span<std::byte> bytes)>& read,
                 const UploadOptions& options, const Deadline& deadline);
@@ -77,11 +81,13 @@ private:
     HttpResponse attempt(const Operation& operation, const std::string& payload_sha256, const Deadline& deadline);
     HttpRequest signed_request(const Operation& operation, const std::string& payload_sha256) const;
     [[noreturn]] void fail(const Operation& operation, const HttpResponse& response) const;
+    void pause(std::chrono::milliseconds time) const;
     std::string redacted(std::string text) const;
     std::string where(const Operation& operation) const;
 
     Location location_;
     Credentials credentials_;
+    std::shared_ptr<const std::atomic<bool>> stop_;
     HttpClient http_;
 };
 

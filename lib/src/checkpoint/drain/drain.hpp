@@ -1,0 +1,99 @@
+#pragma once
+#include "base/deadline.hpp"
+#include "checkpoint/drain/drain_plan.hpp"
+#include "checkpoint/drain/tier.hpp"
+#include "checkpoint/storage.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+
+namespace autolaunch {
+
+struct DrainOptions {
+    std::filesystem::path directory = {};                             ///< where checkpoints are saved
+    DrainRetention retention = {};                                    ///< of the far tier
+    std::chrono::milliseconds copy_timeout = std::chrono::hours(1);   ///< of one attempt at one checkpoint
+    std::chrono::milliseconds first_pause = std::chrono::seconds(1);  ///< after a failure; doubled each time
+    std::chrono::milliseconds longest_pause = std::chrono::minutes(1);
+};
+
+struct DrainedCheckpoint {
+    std::int64_t step = 0;
+    std::filesystem::path path;
+    std::uint64_t bytes = 0;  ///< copied; what was there from an attempt before is not
+    double seconds = 0;
+};
+
+/// Called by the drain's thread.
+struct DrainEvents {
+    std::function<void(const DrainedCheckpoint& checkpoint)> drained = {};
+    std::function<void(const std::string& text)> note = {};  ///< a failure, and what is done about it
+};
+
+struct DrainProgress {
+    std::optional<std::int64_t> step;  ///< being copied
+    std::uint64_t bytes_done = 0, bytes_total = 0;
+};
+
+/// Copies complete checkpoints of a directory to a second tier, in the background: data first, the manifest last.
+/// Every block is verified against the manifest's digests while it is read, and what an attempt before left in the tier
+/// is verified there before it counts. A process that dies in between leaves no half checkpoint; the next one goes on
+/// with the files that are missing. A failure is noted, and tried again; a checkpoint that is damaged here is noted and
+/// left alone. One drain a tier at a time.
+///
+/// Owner: rank 0's checkpointer. Threads: any; it has one of its own. Blocks: wait_idle(); the destructor until the
+/// block that it reads or writes at the moment is over; a request to a server is ended within 3 s.
+class Drain {
+public:
+    Drain(std::shared_ptr<Storage> near, std::unique_ptr<Tier> far, DrainOptions options, DrainEvents events);
+    Drain(const Drain&) = delete;
+    Drain& operator=(const Drain&) = delete;
+    ~Drain();
+
+    /// There may be something new to copy. Never blocks.
+    void wake();
+    /// Until nothing is left to do; false at the deadline.
+    bool wait_idle(const Deadline& deadline);
+    /// The step that is being copied must not be deleted here.
+    DrainProgress progress() const;
+
+private:
+    void run();
+    bool work();  ///< one copy or one clearing; false: nothing was to be done
+    std::vector<std::int64_t> near_steps();
+    std::vector<FarCheckpoint> far_checkpoints();
+    void copy(std::int64_t step);
+    void copy_file(const std::string& name, const std::filesystem::path& from, const Manifest::File& file,
+                   const Deadline& deadline);
+    bool is_there(const std::string& name, const std::vector<std::string>& names, const Manifest::File& file);
+    void note(const std::string& text) const;
+    void set_progress(const DrainProgress& progress);
+
+    std::shared_ptr<Storage> near_;
+    std::unique_ptr<Tier> far_;
+    DrainOptions options_;
+    DrainEvents events_;
+    std::set<std::string> validated_;    ///< published ones whose manifest was read; they do not change
+    std::set<std::int64_t> unreadable_;  ///< damaged here, or another one is there
+    std::uint64_t copied_bytes_ = 0;
+
+    mutable std::mutex mutex_;
+    std::condition_variable changed_;
+    bool woken_ = true, idle_ = false;
+    DrainProgress progress_;
+    std::atomic<bool> stop_ = false;
+    std::thread thread_;  ///< last: it uses the others
+};
+
+}  // namespace autolaunch

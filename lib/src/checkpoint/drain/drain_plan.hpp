@@ -1,0 +1,36 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace autolaunch {
+
+// Which checkpoint goes to the far tier next, and which leave it. Pure.
+
+struct DrainRetention {
+    int keep = 2;                 ///< the newest complete checkpoints that stay; at least 1
+    std::int64_t keep_every = 0;  ///< those whose step is a multiple of it stay too; 0: none
+};
+
+/// What is named like a checkpoint in the far tier.
+struct FarCheckpoint {
+    std::string name;
+    std::int64_t step = 0;
+    bool published = false;
+    bool complete = false;  ///< published, and its manifest is whole and its files are there
+};
+
+struct DrainDecision {
+    std::optional<std::int64_t> copy;  ///< from near to far
+    std::vector<FarCheckpoint> remove;
+};
+
+/// `near` are the steps that are complete here, without those that cannot be read.
+/// Copied is the newest that will stay there and is not complete there, so that a drain that is slower than the saves
+/// skips some. Removed are complete ones that need not stay, and unfinished ones that nobody will finish; but nothing
+/// is removed while there is something to copy, and nothing at all while no complete one is there.
+DrainDecision decide_drain(const std::vector<std::int64_t>& near, const std::vector<FarCheckpoint>& far,
+                           const DrainRetention& retention);
+
+}  // namespace autolaunch
