@@ -100,6 +100,22 @@ TEST_CASE("several copy at once, each chunk once") {
     CHECK(copied == kChunks);
 }
 
+TEST_CASE("where all of it has room, the writer begins when it is copied") {
+    const Sample sample;
+    AlignedMemory memory(kChunks * kChunkBytes);
+    StagedCopy copy(sample.files, memory);
+    std::atomic<bool> began{false};
+    std::thread writer([&] {
+        copy.take(0);
+        began = true;
+    });
+    for (std::size_t i = 0; i + 1 < kChunks; ++i) CHECK(copy.copy_next());
+    std::this_thread::sleep_for(30ms);
+    CHECK_FALSE(began);
+    CHECK(copy.copy_next());
+    writer.join();
+}
+
 TEST_CASE("a save that is given up keeps nobody waiting") {
     const Sample sample;
     AlignedMemory memory(kChunkBytes);

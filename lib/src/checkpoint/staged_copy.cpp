@@ -7,7 +7,10 @@
 namespace autolaunch {
 
 StagedCopy::StagedCopy(std::span<const PlannedFile> files, AlignedMemory& memory)
-    : files_(files), chunks_(chunks_of(files)), ready_(chunks_.size()) {
+    : files_(files),
+      chunks_(chunks_of(files)),
+      holds_all_(memory.bytes() / kChunkBytes >= chunks_.size()),
+      ready_(chunks_.size()) {
     for (std::size_t at = memory.bytes() / kChunkBytes; at-- > 0;) free_.push_back(memory.data() + at * kChunkBytes);
     if (free_.empty() && !chunks_.empty()) throw Error(ErrorCode::invalid_argument, "no memory to copy the state to");
 }
@@ -70,7 +73,10 @@ std::byte* StagedCopy::take(std::size_t index) {
     std::unique_lock lock(mutex_);
     // Without free memory and without a copy on its way, only the writer itself can help: by giving back.
     const auto needs_memory = [&] { return free_.empty() && copying_ == 0 && taken_ > 0; };
-    changed_.wait(lock, [&] { return cancelled_ || ready_[index] || needs_memory(); });
+    // The trainer may wait for the copy: where it needs nothing of the writer, digests and writes do not compete with
+    // it.
+    const auto is_ready = [&] { return ready_[index] && (!holds_all_ || (next_ == chunks_.size() && copying_ == 0)); };
+    changed_.wait(lock, [&] { return cancelled_ || is_ready() || needs_memory(); });
     if (cancelled_) throw AbortedError("the save was given up");
     if (ready_[index]) ++taken_;
     return std::exchange(ready_[index], nullptr);

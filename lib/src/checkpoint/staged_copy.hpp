@@ -11,8 +11,8 @@
 
 namespace autolaunch {
 
-/// The copy of a state that a writer takes chunk by chunk while the trainer goes on. Copying needs memory for all of
-/// it, or waits for the writer to give some back: what is held never exceeds the memory given.
+/// The copy of a state that a writer takes chunk by chunk while the trainer goes on. With memory for all of it
+/// the writer begins when it is copied; with less, copying waits for the writer to give some back.
 ///
 /// Owner: one save; files and memory must outlive it. Threads: any number copy, one takes. Blocks: copy_next() while
 /// the memory is full, take() until the chunk is copied, wait_copied() until all is.
@@ -42,6 +42,7 @@ private:
 
     std::span<const PlannedFile> files_;
     const std::vector<FileChunk> chunks_;
+    const bool holds_all_;  // the memory
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;
