@@ -140,6 +140,19 @@ TEST_CASE("a save before the last one is over waits for it and says so") {
     });
 }
 
+TEST_CASE("a save that takes long says how far it is") {
+    const TemporaryDirectory temporary;
+    on_ranks(1, [&](Communicator& world) {
+        SavedState state(world, 10 << 20);  // 40 MiB: 6 writes
+        RecordedEngine engine(world, {.directory = temporary.path()}, {}, make_posix_storage(),
+                              std::chrono::milliseconds(0));
+        engine->save_async(1, state.state(), {});
+        engine->finish();
+        expect(engine.notes.size() >= 3 && engine.notes.size() <= 5, std::to_string(engine.notes.size()) + " notes");
+        expect(engine.notes[0].find("checkpoint: step 1: rank 0 has written 0.0 of 0.0 GB, ") == 0, engine.notes[0]);
+    });
+}
+
 TEST_CASE("an engine that goes away finishes its save") {
     const TemporaryDirectory temporary;
     on_ranks(2, [&](Communicator& world) {

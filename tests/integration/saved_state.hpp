@@ -41,12 +41,13 @@ struct SavedState {
 /// An engine on this machine's files that keeps what it reports.
 struct RecordedEngine {
     RecordedEngine(Communicator& world, const CheckpointOptions& options, WriterIdentity identity = {},
-                   std::shared_ptr<Storage> storage = make_posix_storage())
+                   std::shared_ptr<Storage> storage = make_posix_storage(),
+                   std::chrono::milliseconds progress_every = std::chrono::seconds(10))
         : engine(std::move(storage), world, options,
                  {[this](std::int64_t step, const std::filesystem::path&, double stall) {
                       published.emplace_back(step, stall);
                   },
-                  [this](const std::string& text) { notes.push_back(text); }},
+                  [this](const std::string& text) { notes.push_back(text); }, progress_every},
                  std::move(identity)) {}
 
     CheckpointEngine* operator->() { return &engine; }

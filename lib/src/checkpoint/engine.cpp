@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <exception>
 
 namespace autolaunch {
@@ -109,7 +110,7 @@ void CheckpointEngine::save_async(std::int64_t step, const fsdp::State& state, c
         std::make_unique<AsyncSave>(job_.plan, staging_, [this](ChunkSource& source, const WriteProgress& done) {
             try {
                 return commit(*writers_, job_, [&](const fs::path& directory) {
-                    return write_files(*storage_, directory, job_.plan.files, source, done);
+                    return write_files(*storage_, directory, job_.plan.files, source, with_notes(done));
                 });
             } catch (const std::exception& error) {
                 note("saving step " + std::to_string(job_.step) + " failed: " + error.what());
@@ -117,6 +118,23 @@ void CheckpointEngine::save_async(std::int64_t step, const fsdp::State& state, c
             }
         });
     stall_seconds_ = stall_seconds_ + seconds_since(start);
+}
+
+// A save that takes long says how far it is.
+WriteProgress CheckpointEngine::with_notes(WriteProgress inner) const {
+    std::uint64_t total = 0;
+    for (const PlannedFile& file : job_.plan.files) total += file.bytes;
+    return [this, inner = std::move(inner), total, begin = Clock::now(),
+            next = Clock::now() + events_.progress_every](std::uint64_t bytes) mutable {
+        inner(bytes);
+        if (Clock::now() < next || bytes >= total) return;
+        next = Clock::now() + events_.progress_every;
+        char text[128];
+        std::snprintf(text, sizeof text, "step %lld: rank 0 has written %.1f of %.1f GB, %.2f GB/s",
+                      static_cast<long long>(job_.step), static_cast<double>(bytes) / 1e9,
+                      static_cast<double>(total) / 1e9, static_cast<double>(bytes) / 1e9 / seconds_since(begin));
+        note(text);
+    };
 }
 
 void CheckpointEngine::wait_copied() {

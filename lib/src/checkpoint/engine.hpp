@@ -22,6 +22,7 @@ namespace autolaunch {
 struct CheckpointEvents {
     std::function<void(std::int64_t step, const std::filesystem::path& path, double stall_seconds)> published;
     std::function<void(const std::string& text)> note;
+    std::chrono::milliseconds progress_every{10'000};  ///< a note, while rank 0 writes beside the trainer
 };
 
 /// The commit protocol and its reverse, over any storage. Owner: Checkpointer. Threads: one; it has a copier and a
@@ -78,6 +79,7 @@ private:
     void tidy(std::int64_t step);
     void reserve_staging(const WritePlan& plan);
     void note(const std::string& text) const;
+    WriteProgress with_notes(WriteProgress inner) const;
     Manifest shared_manifest(const CheckpointInfo& checkpoint);
 
     std::shared_ptr<Storage> storage_;
