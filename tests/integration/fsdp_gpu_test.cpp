@@ -177,6 +177,43 @@ TEST_CASE("every optimizer gives the CPU's bits on GPUs, clipped too, in every p
     }
 }
 
+TEST_CASE("an optimizer that is offloaded to the CPU changes no bit, and takes the GPU's memory of none") {
+    const Precision precisions[] = {
+        {}, {.param = bf16}, {.param = bf16, .reduce = bf16}, {.param = bf16, .master = bf16}};
+    for (const auto strategy : {ShardingStrategy::full_shard, ShardingStrategy::shard_grad_op,
+                                ShardingStrategy::shard_optimizer, ShardingStrategy::no_shard}) {
+        for (std::size_t i = 0; i < std::size(precisions); ++i) {
+            CAPTURE(name_of(strategy));
+            CAPTURE(i);
+            Recipe recipe{.options = unmerged(strategy), .max_grad_norm = 0.5, .jitter_us = 200};
+            recipe.options.precision = precisions[i];
+            const Training expected = train_on_cpus(2, recipe);
+            recipe.options.offload_optimizer = true;
+            check_equal(train_on_gpus(2, recipe), expected);
+            recipe.measure_norm = i % 2 == 0;
+            recipe.options.merge_below = 4000;
+            CHECK(same_bits(train_on_gpus(2, recipe).parameters, expected.parameters));
+        }
+    }
+    on_gpus(2, [](Communicator& world, Trainee& trainee) {
+        ShardedModelOptions options = unmerged();
+        options.precision = {.param = bf16};
+        options.offload_optimizer = true;
+        TinyModel tiny(world, options, trainee.computation());
+        const int before = trainee.control().allocations;
+        tiny.backward<bfloat16>(0, 4);
+        const int with_gradients = trainee.control().allocations;
+        expect(with_gradients > before, "gradients are on the GPU");
+        const auto optimizer = adamw(tiny.model);
+        optimizer->step({}, trainee.stream());
+        expect(trainee.control().allocations == with_gradients, "the optimizer has nothing there");
+        const ModelMemory memory = tiny.model.memory();
+        constexpr std::size_t kShard = 768 + 256 + 256;
+        expect(memory.masters == 0 && memory.parameters == kShard * 2, "parameters, without masters");
+        expect(memory.on_host == kShard * (4 + 4 + 2), "masters, gradients and rounded parameters");
+    });
+}
+
 TEST_CASE("the host waits for nothing in a step whose norm it does not read") {
     for (const int ranks : {1, 2}) {
         on_gpus(ranks, [](Communicator& world, Trainee& trainee) {
@@ -261,10 +298,13 @@ TEST_CASE("training goes on from a state on GPUs as if it had not stopped") {
     const auto make = [](ShardedModel& model) {
         return std::make_unique<SGD>(model, SGDOptions{.lr = 1e-2, .momentum = 0.9, .dampening = 0.25});
     };
-    for (const Precision& precision : {Precision{}, Precision{.param = bf16}}) {
+    for (int variant = 0; variant < 4; ++variant) {
+        CAPTURE(variant);
+        const Precision precision = variant % 2 == 0 ? Precision{} : Precision{.param = bf16};
         on_gpus(2, [&](Communicator& world, Trainee& trainee) {
             ShardedModelOptions options = unmerged();
             options.precision = precision;
+            options.offload_optimizer = variant >= 2;
             const auto train = [&](TinyModel& tiny, Optimizer& optimizer, std::size_t from, std::size_t to) {
                 for (std::size_t step = from; step < to; ++step) {
                     if (precision.param == bf16)

@@ -1,5 +1,7 @@
 #include "fsdp/bucket.hpp"
 
+#include "fsdp/cast.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -31,7 +33,8 @@ Bucket::Bucket(std::size_t index, const BucketPlan& plan, std::span<const UnitTo
       shard_rank_(mesh.shard_rank),
       param_type_(options.precision.param),
       master_type_(plan.trainable ? options.precision.master : options.precision.param),
-      gradient_type_(options.precision.accumulate) {
+      gradient_type_(options.precision.accumulate),
+      may_offload_(plan.trainable && options.offload_optimizer) {
     describe_members(plan, units, mesh);
 }
 
@@ -100,7 +103,14 @@ std::byte* Bucket::gradient_shard() const noexcept {
 void Bucket::allocate_parameters(const ShardMesh& mesh, ModelDevice& device) {
     const std::size_t elements = resident_ ? arena_elements() : shard_elements();
     param_ = device.allocate(mesh.gather, elements * size_of(param_type_));
-    if (has_own_master()) master_ = device.allocate({}, shard_elements() * size_of(master_type_));
+    offloaded_ = may_offload_ && device.is_gpu();
+    if (offloaded_) {
+        master_ = device.allocate_on_host(shard_elements() * size_of(master_type_));
+        host_param_ = device.allocate_on_host(shard_elements() * size_of(param_type_));
+    } else if (has_own_master()) {
+        master_ = device.allocate({}, shard_elements() * size_of(master_type_));
+    }
+    std::byte* rounded = offloaded_ ? host_param() : param_shard();
     const std::int64_t shard_begin = shard_rank_ * layout_.shard_elements();
     for (Member& member : members_) {
         const auto offset = static_cast<std::size_t>(std::max<std::int64_t>(0, member.begin - shard_begin));
@@ -108,25 +118,32 @@ void Bucket::allocate_parameters(const ShardMesh& mesh, ModelDevice& device) {
         member.shard.master_type = master_type_;
         member.shard.master = master_shard() + offset * size_of(master_type_);
         member.shard.param_type = param_type_;
-        if (has_own_master()) member.shard.param = param_shard() + offset * size_of(param_type_);
+        if (has_own_master()) member.shard.param = rounded + offset * size_of(param_type_);
     }
 }
 
 void Bucket::allocate_gradients(const ShardMesh& mesh, ModelDevice& device, bool whole) {
     gradient_is_whole_ = whole;
     const auto& communicator = whole && mesh.scatter ? mesh.scatter : mesh.replicas;
+    if (offloaded_) host_gradient_ = device.allocate_on_host(shard_elements() * size_of(gradient_type_));
     gradient_ = device.allocate(communicator, (whole ? arena_elements() : shard_elements()) * size_of(gradient_type_));
     const std::int64_t shard_begin = shard_rank_ * layout_.shard_elements();
     for (Member& member : members_) {
         const auto offset = static_cast<std::size_t>(std::max<std::int64_t>(0, member.begin - shard_begin));
         member.shard.gradient_type = gradient_type_;
-        if (member.shard.elements > 0) member.shard.gradient = gradient_shard() + offset * size_of(gradient_type_);
+        if (member.shard.elements > 0)
+            member.shard.gradient =
+                (offloaded_ ? host_gradient() : gradient_shard()) + offset * size_of(gradient_type_);
     }
 }
 
 void Bucket::refresh_param(ModelDevice& device, Stream stream) {
-    if (has_own_master())
+    if (offloaded_) {
+        cast(host_param(), param_type_, master_shard(), master_type_, shard_elements());
+        device.write(param_shard(), host_param(), host_param_.bytes(), stream);
+    } else if (has_own_master()) {
         device.cast(param_shard(), param_type_, master_shard(), master_type_, shard_elements(), stream);
+    }
 }
 
 }  // namespace autolaunch::fsdp

@@ -18,6 +18,10 @@ namespace autolaunch::fsdp {
 /// all frozen, and this rank's shard of it. A resident arena is whole in this rank's memory always, the shard is in
 /// it; others are gathered into a slot.
 ///
+/// Offloaded (ShardedModelOptions::offload_optimizer), the master is in the CPU's memory, with a copy of the gradient's
+/// shard and one of the rounded parameters: what the optimizer sees. Who copies to and from the GPU's is the
+/// optimizer's passes.
+///
 /// Owner: the engine. Threads: the trainer's, and a lane's while a job of this bucket runs.
 class Bucket {
 public:
@@ -63,12 +67,18 @@ public:
         return has_own_master() ? static_cast<std::byte*>(master_.data()) : param_shard();
     }
     DataType master_type() const noexcept { return master_type_; }
-    bool has_own_master() const noexcept { return master_type_ != param_type_; }
+    bool has_own_master() const noexcept { return offloaded_ || master_type_ != param_type_; }
+    bool is_offloaded() const noexcept { return offloaded_; }
+    std::byte* host_gradient() const noexcept { return static_cast<std::byte*>(host_gradient_.data()); }
+    std::byte* host_param() const noexcept { return static_cast<std::byte*>(host_param_.data()); }
     /// What is gathered, from the master, after somebody wrote that.
     void refresh_param(ModelDevice& device, Stream stream);
 
     std::size_t param_bytes() const noexcept { return param_.bytes(); }
-    std::size_t master_bytes() const noexcept { return master_.bytes(); }
+    std::size_t master_bytes() const noexcept { return offloaded_ ? 0 : master_.bytes(); }
+    std::size_t host_bytes() const noexcept {
+        return offloaded_ ? master_.bytes() + host_gradient_.bytes() + host_param_.bytes() : 0;
+    }
     std::size_t gradient_bytes() const noexcept { return gradient_.bytes(); }
 
 private:
@@ -87,8 +97,11 @@ private:
     DataType master_type_;
     DataType gradient_type_;
     std::vector<Member> members_;
-    CommunicatorBuffer param_;     // the shard, or the arena of resident buckets
-    CommunicatorBuffer master_;    // where it is of another type
+    CommunicatorBuffer param_;  // the shard, or the arena of resident buckets
+    bool may_offload_;
+    bool offloaded_ = false;
+    CommunicatorBuffer master_;  // where it is of another type, or offloaded
+    CommunicatorBuffer host_gradient_, host_param_;
     CommunicatorBuffer gradient_;  // the reduced shard, or the whole gradient that it lies in
     bool gradient_is_whole_ = false;
 };

@@ -154,6 +154,7 @@ ModelMemory ShardedModel::memory() const {
     for (const Bucket& bucket : engine.buckets) {
         memory.parameters += bucket.param_bytes();
         memory.masters += bucket.master_bytes();
+        memory.on_host += bucket.host_bytes();
         memory.gradients += bucket.gradient_bytes();
     }
     memory.gathered = engine.gatherer->slot_bytes();
@@ -168,7 +169,9 @@ State ShardedModel::state() {
     State state;
     for_each_shard(engine, [&](Bucket& bucket, OptimizerShard& shard) {
         void* memory =
-            engine.masters->read(shard.master, shard.elements * size_of(bucket.master_type()), engine.stream);
+            bucket.is_offloaded()
+                ? shard.master
+                : engine.masters->read(shard.master, shard.elements * size_of(bucket.master_type()), engine.stream);
         shard.append_state(state, memory, bucket.master_type(), "");
     });
     return state;

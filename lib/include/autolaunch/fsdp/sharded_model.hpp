@@ -40,6 +40,9 @@ struct ShardedModelOptions {
     /// with sums in fixed order, and a shard of memory for each doubling of micro-batches. hybrid_shard then sums
     /// between groups in each micro-batch.
     bool deterministic = false;
+    /// On GPUs: masters and the optimizer's state are in the CPU's memory, and the CPU updates. Each bucket's gradient
+    /// comes over while others are looked at, its parameters go back while others are updated. On CPUs nothing changes.
+    bool offload_optimizer = false;
     /// Each rank looks for NaNs and infinities in its gradients before they are summed, in one pass on the reduction's
     /// thread, so that an optimizer can say who made them.
     bool find_nonfinite = true;
@@ -146,6 +149,8 @@ struct ModelMemory {
     std::size_t gathered = 0;    ///< gather slots
     std::size_t whole_gradients =
         0;  ///< reduce slots, or whole gradients where they stay; none before the first training call
+    /// With ShardedModelOptions::offload_optimizer: masters and copies in the CPU's memory; not in total().
+    std::size_t on_host = 0;
     std::size_t total() const noexcept { return parameters + masters + gradients + gathered + whole_gradients; }
 };
 

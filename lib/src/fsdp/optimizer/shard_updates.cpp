@@ -129,16 +129,16 @@ void ShardUpdates::cut(std::size_t shard) {
     }
 }
 
-std::vector<const ShardUpdates::Slice*> ShardUpdates::slices_with_gradient() const {
+std::vector<const ShardUpdates::Slice*> ShardUpdates::slices_with_gradient(const ShardRange& range) const {
     std::vector<const Slice*> slices;
     for (const Slice& slice : slices_) {
-        if (shards_[slice.shard]->has_gradient) slices.push_back(&slice);
+        if (range.contains(slice.shard) && shards_[slice.shard]->has_gradient) slices.push_back(&slice);
     }
     return slices;
 }
 
-ExactSum ShardUpdates::sum_of_squares() {
-    const auto slices = slices_with_gradient();
+ExactSum ShardUpdates::sum_of_squares(const ShardRange& range) {
+    const auto slices = slices_with_gradient(range);
     std::vector<ExactSum> sums(static_cast<std::size_t>(workers_.size()));
     workers_.run(slices.size(), [&](std::size_t thread, std::size_t item) {
         const Slice& slice = *slices[item];
@@ -177,15 +177,15 @@ std::optional<NonFiniteGradient> ShardUpdates::find_non_finite() const {
     return std::nullopt;
 }
 
-void ShardUpdates::update(const StepNumbers& numbers) {
+void ShardUpdates::update(const StepNumbers& numbers, const ShardRange& range) {
     algorithm_->begin(numbers, settings_.all());
-    const auto slices = slices_with_gradient();
+    const auto slices = slices_with_gradient(range);
     std::vector<Scratch> scratch(static_cast<std::size_t>(workers_.size()));
     workers_.run(slices.size(), [&](std::size_t thread, std::size_t item) {
         update_slice(*slices[item], numbers.step, scratch[thread]);
     });
     for (std::size_t i = 0; i < shards_.size(); ++i)
-        if (shards_[i]->has_gradient) states_[i].written = 1;
+        if (range.contains(i) && shards_[i]->has_gradient) states_[i].written = 1;
 }
 
 void ShardUpdates::update_slice(const Slice& slice, std::int64_t step, Scratch& scratch) const {

@@ -43,6 +43,13 @@ NonFiniteGradient place_of(const std::vector<OptimizerShard*>& shards, std::size
 /// Appends "<unit>.state_written", one byte that all ranks have alike: 0 while the unit never had a gradient.
 void append_written(State& state, const OptimizerShard& shard, std::uint8_t& written);
 
+/// Some of the shards, that lie together.
+struct ShardRange {
+    std::size_t begin = 0;
+    std::size_t end = SIZE_MAX;
+    bool contains(std::size_t shard) const noexcept { return begin <= shard && shard < end; }
+};
+
 /// An optimizer's state for some shards, and the passes over them: the norm's and the update's. Knows no other ranks.
 ///
 /// The shards are cut into slices of one parameter each, which threads take one after the other. A slice is updated in
@@ -56,10 +63,10 @@ public:
                  const UpdateOptions& options);
 
     /// Of the gradients as they are. Padding is not looked at.
-    ExactSum sum_of_squares();
+    ExactSum sum_of_squares(const ShardRange& range = {});
     /// The first in the order of the shards.
     std::optional<NonFiniteGradient> find_non_finite() const;
-    void update(const StepNumbers& numbers);
+    void update(const StepNumbers& numbers, const ShardRange& range = {});
 
     void append_state(State& state);
     int threads() const noexcept { return workers_.size(); }
@@ -87,7 +94,7 @@ private:
     void update_slice(const Slice& slice, std::int64_t step, Scratch& scratch) const;
     void update_block(const Slice& slice, std::size_t at, std::size_t count, RoundingKey key, Scratch& scratch) const;
     ElementRange states_of(const Slice& slice, std::size_t at) const;
-    std::vector<const Slice*> slices_with_gradient() const;
+    std::vector<const Slice*> slices_with_gradient(const ShardRange& range = {}) const;
 
     std::vector<OptimizerShard*> shards_;
     std::unique_ptr<Algorithm> algorithm_;

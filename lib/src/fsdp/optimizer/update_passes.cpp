@@ -1,5 +1,8 @@
 #include "fsdp/optimizer/update_passes.hpp"
 
+#include "fsdp/optimizer/offloaded_update_passes.hpp"
+
+#include <algorithm>
 #include <cmath>
 #include <span>
 #include <utility>
@@ -47,6 +50,8 @@ double clip_factor(double norm, std::optional<double> max_norm) {
 
 std::unique_ptr<UpdatePasses> UpdatePasses::make(Engine& engine, std::unique_ptr<Algorithm> algorithm,
                                                  const UpdateOptions& options) {
+    if (engine.device->is_gpu() && engine.options.offload_optimizer)
+        return std::make_unique<OffloadedUpdatePasses>(engine, std::move(algorithm), options);
     if (engine.device->is_gpu()) return make_cuda_update_passes(engine, std::move(algorithm), options);
     return std::make_unique<CpuUpdatePasses>(engine, std::move(algorithm), options);
 }
