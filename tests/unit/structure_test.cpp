@@ -214,6 +214,7 @@ TEST_CASE("every source on disk is built") {
                                                   {"lib/src/fsdp/cuda/no_cuda", !AUTOLAUNCH_HAVE_CUDA_KERNELS},
                                                   {"lib/src/fsdp/cuda/stream_lane", AUTOLAUNCH_HAVE_CUDA_KERNELS},
                                                   {"tests/integration/fsdp_gpu_", AUTOLAUNCH_HAVE_CUDA_KERNELS},
+                                                  {"tests/gpu/fsdp_gpu", AUTOLAUNCH_HAVE_CUDA_KERNELS},
                                                   {"tests/integration/fake_kernels", AUTOLAUNCH_HAVE_NCCL_BACKEND},
                                                   {"bench/gpu_", AUTOLAUNCH_HAVE_NCCL_BACKEND},
                                                   {"tests/gpu/", AUTOLAUNCH_HAVE_NCCL_BACKEND},
