@@ -1,13 +1,12 @@
 #include "session/flight_recorder.hpp"
 
 #include "base/hash.hpp"
+#include "base/memory_file.hpp"
 #include "session/flight_reader.hpp"
 
 #include <autolaunch/error.hpp>
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,19 +18,6 @@ namespace autolaunch {
 using namespace flight;
 
 namespace {
-
-// Sealed: whoever reads it can rely on its size. Empty where the system has no memory files.
-UniqueFd memory_file() {
-    constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-    constexpr unsigned kNoExec = 8;  // MFD_NOEXEC_SEAL, of Linux 6.3, which a site may demand (vm.memfd_noexec)
-    UniqueFd file(::memfd_create("autolaunch-flight", kFlags | kNoExec));
-    if (!file) file.reset(::memfd_create("autolaunch-flight", kFlags));
-    if (!file || ::ftruncate(file.get(), kMemoryBytes) != 0 ||
-        ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-        return UniqueFd();
-    }
-    return file;
-}
 
 void put_text(Word* words, std::size_t count, std::string_view text) {
     Word copy[kTextWords] = {};
@@ -46,7 +32,7 @@ constexpr Word halves(std::int32_t low, std::int32_t high) {
 }  // namespace
 
 std::shared_ptr<FlightRecorder> FlightRecorder::create(int rank, int generation) {
-    UniqueFd file = memory_file();
+    UniqueFd file = create_memory_file("autolaunch-flight", kMemoryBytes);
     const int flags = file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
     void* const memory = ::mmap(nullptr, kMemoryBytes, PROT_READ | PROT_WRITE, flags, file.get(), 0);
     if (memory == MAP_FAILED) throw SystemError(errno, "map the flight recorder's memory");
