@@ -80,6 +80,13 @@ void check_cores(LaunchPlan& plan, std::size_t core_count) {
                                             needed, core_count));
 }
 
+std::uint64_t usable_memory(const NodeTopology& topology) {
+    std::uint64_t bytes = 0;
+    for (const NumaNode& node : topology.numa_nodes) bytes += node.memory_bytes;
+    const auto limit = topology.memory_limit_bytes;
+    return limit && (bytes == 0 || *limit < bytes) ? *limit : bytes;
+}
+
 void check_cpu_quota(LaunchPlan& plan, const NodeTopology& topology) {
     const auto cpu_count = topology.allowed_cpus.size();
     if (!topology.cpu_quota || *topology.cpu_quota >= static_cast<double>(cpu_count)) return;
@@ -182,6 +189,7 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
     plan.gpu_mask_each = gpus.mask_each;
     check_cores(plan, topology.cores.size());
     check_cpu_quota(plan, topology);
+    plan.node_memory_bytes = usable_memory(topology);
     if (const auto unused = unused_settings(spec); !unused.empty())
         plan.warnings.push_back("no effect in this version: " + join(unused, ", "));
     const int local_ranks = roster.nodes[static_cast<std::size_t>(roster.self)].ranks;

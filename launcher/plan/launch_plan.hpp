@@ -55,6 +55,7 @@ struct LaunchPlan {
     bool gpu_mask_each = false;      ///< each rank is shown its own GPU alone
     int numa_node_count = 1;
     std::optional<double> cpu_quota = {};  ///< as NodeTopology::cpu_quota, where it is less than the CPUs; all ranks'
+    std::uint64_t node_memory_bytes = 0;   ///< that all ranks here may use together; 0: unknown
     std::optional<MemoryForecast> memory = {};  ///< where the spec says how large the model is
     BindingMode binding_mode = BindingMode::node;
     int node_count = 1;

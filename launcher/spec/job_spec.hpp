@@ -86,6 +86,7 @@ struct CheckpointSpec {
     std::string checkpoint_dir;
     std::optional<std::int64_t> every_steps;
     std::optional<int> keep;
+    std::optional<std::int64_t> memory_limit_bytes;  ///< of copies in memory, a node; nothing: half of its memory
     std::string restore_from, model_save_format;
     std::optional<bool> save_consolidated;
 };

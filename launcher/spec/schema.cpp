@@ -182,6 +182,8 @@ Section checkpoint_section() {
          {"checkpoint_dir", Form::text, FIELD(checkpoint.checkpoint_dir), "", "Where they are."},
          {"every_steps", Form::whole_number, FIELD(checkpoint.every_steps), "", "Steps between two of them.", {}, 1},
          {"keep", Form::whole_number, FIELD(checkpoint.keep), "", "How many of the newest to keep.", {}, 1},
+         {"memory_limit", Form::size, FIELD(checkpoint.memory_limit_bytes), "",
+          "Memory of a node that may hold copies of its ranks' state; without it, half of what the ranks may use."},
          {"restore_from", Form::text, FIELD(checkpoint.restore_from), "", "The checkpoint to start from."},
          {"model_save_format", Form::text, FIELD(checkpoint.model_save_format), "", "safetensors, torch_save, …"},
          {"save_consolidated", Form::boolean, FIELD(checkpoint.save_consolidated), "",

@@ -325,6 +325,8 @@ void Generation::on_message(const SessionPeer& peer, const session::RankMessage&
         callbacks_.report(MessageReported{.rank = peer.rank, .text = text->text});
     } else if (const auto* recorder = std::get_if<session::Recorder>(&message)) {
         recorders_.take(peer.rank, recorder->file);
+    } else if (const auto* asked = std::get_if<session::MemoryAsked>(&message)) {
+        if (node_.memory != nullptr) node_.memory->answer(peer.rank, number_, *asked);
     } else if (std::holds_alternative<session::HandlesStop>(message)) {
         act(*rank, rank->apply(RankEvent::declared_cooperative));
     }

@@ -10,6 +10,7 @@
 #include "report/event.hpp"
 #include "spawn/stand_ins.hpp"
 #include "supervise/mpi_ranks.hpp"
+#include "supervise/rank_memory.hpp"
 #include "supervise/rank_process.hpp"
 #include "supervise/rank_table.hpp"
 
@@ -41,6 +42,7 @@ struct NodeContext {
     std::filesystem::path trainer_config;
     StandIns* stand_ins = nullptr;      ///< tasks of this node that local ranks from 1 up are started in
     GpuInquiry* gpu_inquiry = nullptr;  ///< null: nobody looks where ranks compute
+    RankMemory* memory = nullptr;       ///< for copies of the ranks' state; null: ranks are not answered
 };
 
 /// All ranks of this node in one attempt: their processes, their sockets, their log files.

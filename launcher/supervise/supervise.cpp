@@ -9,6 +9,7 @@ namespace autolaunch::launcher {
 
 int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone, const Inheritance& inherited) {
     GpuInquiry gpu_inquiry(io);
+    RankMemory memory = make_rank_memory(job.plan);
     const NodeContext context{io,
                               job.plan,
                               job.coordinator,
@@ -16,7 +17,8 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
                               job.joined.roster,
                               job.run_dir.trainer_config_path(),
                               job.stand_ins,
-                              &gpu_inquiry};
+                              &gpu_inquiry,
+                              &memory};
     NodeSupervisor node(context, job.joined.roster.nodes[0].name, job.output, std::move(keeper_gone));
     std::optional<JobSupervisor> head;
     if (job.joined.head) {

@@ -1,10 +1,12 @@
 // A rank's Session and the agent's SessionServer over a real socket; and the store among real processes.
 #include "base/deadline.hpp"
+#include "base/memory_file.hpp"
 #include "base/unique_fd.hpp"
 #include "session/agent_line.hpp"
 #include "session/agent_socket.hpp"
 #include "session/flight_reader.hpp"
 #include "session/flight_recorder.hpp"
+#include "session/memory_request.hpp"
 
 #include <autolaunch/error.hpp>
 #include <autolaunch/session.hpp>
@@ -254,6 +256,39 @@ TEST_CASE("descriptors that nobody asked for are closed") {
         CHECK(count_fds() <= before + 4);  // both ends, and the last one that came
     }
     CHECK(becomes_true([&] { return count_fds() <= before; }));
+}
+
+TEST_CASE("a request for memory is answered with the file, with nothing, with a refusal, or by hanging up") {
+    const TemporaryDirectory directory;
+    const auto path = directory.path() / "agent";
+    const UniqueFd file = create_memory_file("autolaunch-test", 8192);
+    REQUIRE(file);
+    asio::io_context context;
+    const SessionServer server(context, path, [&](const SessionPeer& peer, const session::RankMessage& message) {
+        const auto* const asked = std::get_if<session::MemoryAsked>(&message);
+        if (asked == nullptr) return;
+        if (asked->shard == 0) asked->answer({8192, {}, {}}, file.get());
+        if (asked->shard == 1) asked->answer({0, {}, {}}, -1);
+        if (asked->shard == 2) asked->answer({0, "rank " + std::to_string(peer.rank) + " has enough", "less"}, -1);
+        if (asked->shard == 3) asked->answer({4096, {}, {}}, file.get());  // not what it says
+        // 4: an agent that knows no such request
+    });
+    std::jthread agent([&] { context.run(); });
+    const auto ask = [&](int shard) {
+        return session::ask_for_memory(path, {.rank = 7}, {"g", shard, 0, 8192, {}}, Deadline::after(kLong));
+    };
+    const auto granted = ask(0);
+    CHECK(granted.bytes == 8192);
+    CHECK((::fcntl(granted.file.get(), F_GETFD) & FD_CLOEXEC) != 0);
+    SharedMapping(granted.file, granted.bytes).data()[5] = std::byte{77};
+    CHECK(SharedMapping(file, 8192).data()[5] == std::byte{77});
+    CHECK_FALSE(ask(1).file);
+    CHECK_THROWS_WITH_AS(ask(2), "rank 7 has enough", Error);
+    CHECK_THROWS_AS(ask(3), Error);
+    CHECK_THROWS_WITH_AS(ask(4), "this node's agent hung up when it was asked for memory", Error);
+    context.stop();
+    agent.join();
+    CHECK_THROWS_AS(session::ask_for_memory(directory.path() / "none", {}, {}, Deadline::after(kLong)), Error);
 }
 
 TEST_CASE("reports reach the agent in order, and say who sent them") {

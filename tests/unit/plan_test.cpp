@@ -431,6 +431,20 @@ TEST_CASE("a cgroup that allows less time than there are CPUs") {
     CHECK(threads(with_ranks(RanksPerNode::fixed, 1)) == "32: physical cores of the rank");
 }
 
+TEST_CASE("ranks may use the memory of the NUMA nodes, or the cgroup's limit where that is less") {
+    NodeTopology topology = kGpuMachine;
+    std::uint64_t all = 0;
+    for (const NumaNode& node : topology.numa_nodes) all += node.memory_bytes;
+    REQUIRE(all > 4096);
+    CHECK(plan_of(trainer(), local(), topology).node_memory_bytes == all);
+    topology.memory_limit_bytes = all + 1;
+    CHECK(plan_of(trainer(), local(), topology).node_memory_bytes == all);
+    topology.memory_limit_bytes = 4096;
+    CHECK(plan_of(trainer(), local(), topology).node_memory_bytes == 4096);
+    for (NumaNode& node : topology.numa_nodes) node.memory_bytes = 0;
+    CHECK(plan_of(trainer(), local(), topology).node_memory_bytes == 4096);
+}
+
 TEST_CASE("one line for the banner") {
     CHECK(describe_placement(plan_of(with_ranks(RanksPerNode::fixed, 2))) ==
           "2 of 2 ranks here · mode node · 1 NUMA node · no GPUs");

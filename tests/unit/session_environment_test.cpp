@@ -192,6 +192,14 @@ TEST_CASE("session lines survive the way there and back") {
     const auto stop = std::get<Stop>(*parse_agent_line("{\"type\":\"stop\",\"reason\":\"r\",\"grace_seconds\":30}"));
     CHECK(stop.grace_seconds == 30);
     CHECK_FALSE(parse_agent_line("{\"type\":\"from the future\"}").has_value());
+    line = format(RankMessage(MemoryAsked{"g", 3, 1, 8192, {}}));
+    line.pop_back();
+    const auto asked = std::get<MemoryAsked>(*parse_rank_line(line));
+    CHECK((asked.group == "g" && asked.shard == 3 && asked.slot == 1 && asked.bytes == 8192));
+    line = format(AgentMessage(MemoryAnswer{0, "no", "ask less"}));
+    line.pop_back();
+    const auto refused = std::get<MemoryAnswer>(*parse_agent_line(line));
+    CHECK((refused.bytes == 0 && refused.refused == "no" && refused.hint == "ask less"));
 }
 
 TEST_CASE("no line is longer than the limit, and none that is gets in") {

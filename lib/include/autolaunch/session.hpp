@@ -89,8 +89,11 @@ public:
 
 private:
     friend class Communicator;
+    friend class Checkpointer;
     /// Made at the first call, and given to the agent where there is one; null where there is no memory for it.
     std::shared_ptr<FlightRecorder> flight_recorder();
+    /// The agent's socket; empty without the launcher.
+    std::filesystem::path agent_socket() const;
 
     class Impl;
     explicit Session(std::unique_ptr<Impl> impl);

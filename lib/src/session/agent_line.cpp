@@ -1,48 +1,30 @@
 #include "session/agent_line.hpp"
 
 #include "base/deadline.hpp"
+#include "session/descriptor_message.hpp"
 #include "session/unix_address.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
-#include <thread>
+#include <string_view>
 #include <utility>
 
 namespace autolaunch::session {
 namespace {
 constexpr std::size_t kMaxPendingBytes = 256U << 10;
-constexpr std::chrono::milliseconds kConnectPause{5};
 }  // namespace
 
 AgentLine::AgentLine(const std::filesystem::path& socket, const Hello& hello, std::chrono::milliseconds timeout) {
     try {
-        connect(socket, timeout);
+        socket_ = connect_to_unix(socket, Deadline::after(timeout));
     } catch (const Error&) {  // its directory is gone: so is the agent
-        hang_up();
     }
     announce(hello);
-}
-
-void AgentLine::connect(const std::filesystem::path& socket, std::chrono::milliseconds timeout) {
-    const UnixAddress address(socket);
-    sockaddr_un name{};
-    name.sun_family = AF_UNIX;
-    if (address.path().size() >= sizeof name.sun_path) return;
-    std::copy(address.path().begin(), address.path().end(), name.sun_path);
-    socket_.reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    const auto deadline = Deadline::after(timeout);
-    while (socket_ && ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {
-        const bool queue_is_full = errno == EAGAIN || errno == EINTR;
-        if (!queue_is_full || deadline.passed()) return hang_up();
-        std::this_thread::sleep_for(kConnectPause);
-    }
 }
 
 void AgentLine::report(const RankMessage& message) {
@@ -66,22 +48,8 @@ void AgentLine::announce(const RankMessage& message, UniqueFd file) {
 long AgentLine::send_some(std::size_t sent) {
     const bool with_file = file_ && file_at_ == sent;
     const std::size_t end = file_ && !with_file ? file_at_ : output_.size();
-    iovec bytes{output_.data() + sent, end - sent};
-    msghdr message{};
-    message.msg_iov = &bytes;
-    message.msg_iovlen = 1;
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-    if (with_file) {
-        message.msg_control = control.data();
-        message.msg_controllen = control.size();
-        cmsghdr* const header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int));
-        const int fd = file_.get();
-        std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    }
-    const ssize_t count = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+    const auto bytes = std::string_view(output_).substr(sent, end - sent);
+    const ssize_t count = send_with_descriptor(socket_.get(), bytes, with_file ? file_.get() : -1);
     if (with_file && count > 0) file_.reset();
     return count;
 }

@@ -29,7 +29,6 @@ public:
     bool connected() const { return static_cast<bool>(socket_); }
 
 private:
-    void connect(const std::filesystem::path& socket, std::chrono::milliseconds timeout);
     void flush();
     void receive();
     void hang_up();

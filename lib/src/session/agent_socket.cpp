@@ -1,6 +1,7 @@
 #include "session/agent_socket.hpp"
 
 #include "base/unique_fd.hpp"
+#include "session/descriptor_message.hpp"
 #include "session/unix_address.hpp"
 #include "store/accept_loop.hpp"
 
@@ -29,7 +30,6 @@ namespace {
 
 using Protocol = asio::local::stream_protocol;
 constexpr std::size_t kMaxPendingBytes = 256U << 10;
-constexpr std::size_t kMostDescriptors = 4;  // of one receipt; the kernel drops the rest
 
 void check_directory(const std::filesystem::path& directory) {
     struct stat found {};
@@ -75,29 +75,6 @@ struct Connection {
 };
 using ConnectionPtr = std::shared_ptr<Connection>;
 
-/// recvmsg(2), with the last descriptor that came; all others are closed.
-ssize_t receive(Connection& connection) {
-    iovec bytes{connection.bytes.data(), connection.bytes.size()};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMostDescriptors)> control{};
-    msghdr message{};
-    message.msg_iov = &bytes;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    const ssize_t count = ::recvmsg(connection.socket.native_handle(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    if (count < 0) return count;
-    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
-        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-        const std::size_t descriptors = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (std::size_t i = 0; i < descriptors; ++i) {
-            int fd = -1;
-            std::memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
-            connection.file.reset(fd);
-        }
-    }
-    return count;
-}
-
 }  // namespace
 
 class SessionServer::Impl : public std::enable_shared_from_this<SessionServer::Impl> {
@@ -121,6 +98,7 @@ private:
     void deliver(Connection& connection, const session::RankMessage& message);
     void send(const ConnectionPtr& connection, const std::string& line);
     void send_next(const ConnectionPtr& connection);
+    void send_whole(const ConnectionPtr& connection, const std::string& line, int file);
     void close(const ConnectionPtr& connection);
 
     std::filesystem::path path_;
@@ -151,7 +129,9 @@ void SessionServer::Impl::read_more(const ConnectionPtr& connection) {
     connection->socket.async_wait(
         Protocol::socket::wait_read, [self = shared_from_this(), connection](const asio::error_code& error) {
             if (!connection->open) return;
-            const ssize_t count = error ? 0 : receive(*connection);
+            const ssize_t count = error ? 0
+                                        : receive_with_descriptor(connection->socket.native_handle(), connection->bytes,
+                                                                  connection->file);
             if (count < 0 && (errno == EAGAIN || errno == EINTR)) return self->read_more(connection);
             if (count <= 0) return self->close(connection);
             connection->input.append(connection->bytes.data(), static_cast<std::size_t>(count));
@@ -176,6 +156,10 @@ void SessionServer::Impl::take_lines(const ConnectionPtr& connection) {
         if (auto* const recorder = std::get_if<session::Recorder>(&*message)) {
             if (connection->file) recorder->file = std::make_shared<UniqueFd>(std::move(connection->file));
         }
+        if (auto* const asked = std::get_if<session::MemoryAsked>(&*message))
+            asked->answer = [this, connection](const session::MemoryAnswer& answer, int file) {
+                send_whole(connection, session::format(answer), file);
+            };
         deliver(*connection, *message);
     }
 }
@@ -214,6 +198,14 @@ void SessionServer::Impl::send_next(const ConnectionPtr& connection) {
                           if (error) return self->close(connection);
                           if (!connection->output.empty()) self->send_next(connection);
                       });
+}
+
+// Now or not at all: who asks does so on a connection of its own, on which nothing waits.
+void SessionServer::Impl::send_whole(const ConnectionPtr& connection, const std::string& line, int file) {
+    const bool idle = connection->sending.empty() && connection->output.empty();
+    if (!connection->open) return;
+    const long sent = idle ? send_with_descriptor(connection->socket.native_handle(), line, file) : -1;
+    if (sent != static_cast<long>(line.size())) close(connection);
 }
 
 void SessionServer::Impl::close(const ConnectionPtr& connection) {

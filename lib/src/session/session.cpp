@@ -62,6 +62,7 @@ public:
     bool stop_requested();
     bool checkpoint_requested();
     std::shared_ptr<FlightRecorder> flight_recorder();
+    std::string agent_socket() const { return value_of(environment_, env::kSocket); }
 
 private:
     StoreOptions store_options() const;
@@ -252,6 +253,7 @@ void Session::report_checkpoint(std::int64_t step, const std::filesystem::path& 
 
 void Session::report_message(const std::string& text) { impl_->report(session::Message{text}); }
 std::shared_ptr<FlightRecorder> Session::flight_recorder() { return impl_->flight_recorder(); }
+std::filesystem::path Session::agent_socket() const { return impl_->agent_socket(); }
 bool Session::stop_requested() { return impl_->stop_requested(); }
 bool Session::checkpoint_requested() { return impl_->checkpoint_requested(); }
 const std::filesystem::path& Session::run_dir() const noexcept { return impl_->run_dir(); }

@@ -52,6 +52,18 @@ json to_json(const Checkpoint& checkpoint) {
 json to_json(const Message& message) { return {{"type", "message"}, {"text", message.text}}; }
 json to_json(const HandlesStop&) { return {{"type", "handles_stop"}}; }
 json to_json(const Recorder& recorder) { return {{"type", "recorder"}, {"layout", recorder.layout}}; }
+json to_json(const MemoryAsked& asked) {
+    return {{"type", "memory"},
+            {"group", asked.group},
+            {"shard", asked.shard},
+            {"slot", asked.slot},
+            {"bytes", asked.bytes}};
+}
+json to_json(const MemoryAnswer& answer) {
+    json line = {{"type", "memory"}, {"bytes", answer.bytes}};
+    if (!answer.refused.empty()) line.update({{"refused", answer.refused}, {"hint", answer.hint}});
+    return line;
+}
 json to_json(const Stop& stop) {
     return {{"type", "stop"}, {"reason", stop.reason}, {"grace_seconds", from_number(stop.grace_seconds)}};
 }
@@ -139,6 +151,9 @@ std::optional<RankMessage> parse_rank_line(std::string_view line) {
         if (type == "message") return Message{fields.at("text").get<std::string>()};
         if (type == "handles_stop") return HandlesStop{};
         if (type == "recorder") return Recorder{to_small(fields.at("layout"))};
+        if (type == "memory")
+            return MemoryAsked{fields.at("group").get<std::string>(), to_small(fields.at("shard")),
+                               to_small(fields.at("slot")), to_integer(fields.at("bytes"))};
         return std::nullopt;
     });
 }
@@ -149,6 +164,8 @@ std::optional<AgentMessage> parse_agent_line(std::string_view line) {
             return Stop{fields.at("reason").get<std::string>(), to_number(fields.at("grace_seconds"))};
         }
         if (type == "checkpoint") return CheckpointRequest{};
+        if (type == "memory")
+            return MemoryAnswer{to_integer(fields.at("bytes")), fields.value("refused", ""), fields.value("hint", "")};
         return std::nullopt;
     });
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,7 +15,7 @@ class UniqueFd;
 /// The lines between a rank and its node's agent: docs/session-protocol.md. Pure.
 namespace autolaunch::session {
 
-inline constexpr int kProtocol = 2;
+inline constexpr int kProtocol = 3;
 inline constexpr std::size_t kMaxLineBytes = 64U << 10;  // the newline included
 
 // A rank's messages.
@@ -46,7 +47,17 @@ struct Recorder {
     int layout = 0;
     std::shared_ptr<UniqueFd> file = {};  ///< beside the line, not in it; null when none came
 };
-using RankMessage = std::variant<Hello, Step, Checkpoint, Message, HandlesStop, Recorder>;
+struct MemoryAnswer;
+/// Asks for the memory of a slot (docs/memory-checkpoints.md).
+struct MemoryAsked {
+    std::string group;  ///< which of the job's checkpointers
+    int shard = 0;
+    int slot = 0;
+    std::int64_t bytes = 0;  ///< to write so many; 0: what is there
+    /// Beside the line, where it arrives: sends the answer, with the file unless that is -1.
+    std::function<void(const MemoryAnswer& answer, int file)> answer = {};
+};
+using RankMessage = std::variant<Hello, Step, Checkpoint, Message, HandlesStop, Recorder, MemoryAsked>;
 
 // The agent's messages.
 struct Stop {
@@ -54,7 +65,12 @@ struct Stop {
     double grace_seconds = 0;
 };
 struct CheckpointRequest {};
-using AgentMessage = std::variant<Stop, CheckpointRequest>;
+/// The file's size, and the file beside the line; or 0 and none, where there is none or it was refused.
+struct MemoryAnswer {
+    std::int64_t bytes = 0;
+    std::string refused, hint;  ///< why, for people
+};
+using AgentMessage = std::variant<Stop, CheckpointRequest, MemoryAnswer>;
 
 /// One line, its newline included, never longer than kMaxLineBytes: texts are cut, bytes that are no UTF-8 replaced.
 std::string format(const RankMessage& message);

@@ -1,4 +1,5 @@
 #pragma once
+#include "base/deadline.hpp"
 #include "base/unique_fd.hpp"
 
 #include <autolaunch/export.hpp>
@@ -20,5 +21,9 @@ private:
     UniqueFd directory_;
     std::string path_;
 };
+
+/// Connected to the Unix stream socket at `path`, without blocking from then on; empty where nobody listens, or its
+/// queue of new connections stays full. Blocks: until the deadline at most. Throws SystemError as UnixAddress.
+AUTOLAUNCH_API UniqueFd connect_to_unix(const std::filesystem::path& path, Deadline deadline);
 
 }  // namespace autolaunch
