@@ -1,8 +1,10 @@
 #include <autolaunch/checkpoint/checkpointer.hpp>
 
 #include "checkpoint/engine.hpp"
+#include "checkpoint/memory/engine.hpp"
 #include "checkpoint/save_clock.hpp"
 
+#include <autolaunch/error.hpp>
 #include <autolaunch/session.hpp>
 
 #include <array>
@@ -31,6 +33,8 @@ public:
         : session(job),
           world(ranks),
           clock(options.schedule, job.info().node_count, deadline_of(options.schedule), now_s()),
+          memory(memory::make_engine(job.info(), job.agent_socket(), ranks, options,
+                                     [&job](const std::string& text) { job.report_message(text); })),
           engine(make_posix_storage(), std::move(ranks), options,
                  {[&job](std::int64_t step, const std::filesystem::path& path, double stall_seconds) {
                       job.report_checkpoint(step, path, stall_seconds);
@@ -56,6 +60,7 @@ public:
     Session& session;
     Communicator world;
     SaveClock clock;
+    std::unique_ptr<memory::Engine> memory;
     CheckpointEngine engine;
 };
 
@@ -82,19 +87,46 @@ std::optional<SaveProgress> Checkpointer::progress() const { return impl_->engin
 
 SaveDecision Checkpointer::should_save(std::int64_t step) { return impl_->should_save(step); }
 
-std::optional<CheckpointInfo> Checkpointer::latest(std::int64_t before) { return impl_->engine.latest(before); }
+CheckpointInfo Checkpointer::save_to_memory(std::int64_t step, const fsdp::State& state, const SaveOptions& options) {
+    const double start = now_s();
+    CheckpointInfo saved = impl_->memory->save(step, state, options);
+    if (impl_->world.rank() == 0) impl_->session.report_checkpoint(step, saved.path, now_s() - start);
+    return saved;
+}
+
+// Of the same step the copy in memory is read sooner.
+std::optional<CheckpointInfo> Checkpointer::latest(std::int64_t before) {
+    auto found = impl_->memory->latest(before);
+    auto on_disk = impl_->engine.latest(before);
+    return found && (!on_disk || found->step >= on_disk->step) ? found : on_disk;
+}
 
 std::vector<std::string> Checkpointer::load(const CheckpointInfo& checkpoint, const fsdp::State& state,
                                             const LoadOptions& options) {
-    return impl_->engine.load(checkpoint, state, options);
+    return checkpoint.in_memory ? impl_->memory->load(checkpoint, state, options)
+                                : impl_->engine.load(checkpoint, state, options);
 }
 
+// A copy in memory that does not fit this state, or was damaged since, is no reason to stop: all ranks know it alike.
 std::optional<CheckpointInfo> Checkpointer::load_latest(const fsdp::State& state, const LoadOptions& options) {
-    return impl_->engine.load_latest(state, options);
+    const auto newest = latest();
+    if (!newest || !newest->in_memory) return impl_->engine.load_latest(state, options);
+    try {
+        impl_->memory->load(*newest, state, options);
+        return newest;
+    } catch (const Error& error) {
+        const bool other_may_do = error.code() == ErrorCode::corrupt || error.code() == ErrorCode::mismatch;
+        if (!options.fall_back || !other_may_do) throw;
+        impl_->session.report_message(std::string("passed over the copies in memory: ") + error.what());
+        auto loaded = impl_->engine.load_latest(state, options);
+        if (!loaded) throw;
+        return loaded;
+    }
 }
 
 std::vector<std::string> Checkpointer::load_opaque(const CheckpointInfo& checkpoint, const std::string& name) {
-    return impl_->engine.load_opaque(checkpoint, name);
+    return checkpoint.in_memory ? impl_->memory->load_opaque(checkpoint, name)
+                                : impl_->engine.load_opaque(checkpoint, name);
 }
 
 }  // namespace autolaunch

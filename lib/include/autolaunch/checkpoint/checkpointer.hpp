@@ -33,6 +33,8 @@ struct CheckpointOptions {
     /// Memory that save_async() may take on each rank for its copy of the state; 0: as much as the state. With less,
     /// wait_copied() also waits for the storage.
     std::uint64_t staging_bytes = 0;
+    bool memory = true;        ///< latest() looks for copies of save_to_memory(), too
+    bool memory_peers = true;  ///< save_to_memory() keeps a second copy on the next node, where there is one
 };
 
 struct SaveOptions {
@@ -56,12 +58,13 @@ struct SaveProgress {
     bool over = false;              ///< published, or failed: finish() says which
 };
 
-/// A complete checkpoint on disk.
+/// A complete checkpoint on disk, or in memory.
 struct CheckpointInfo {
     std::int64_t step = 0;
     std::filesystem::path path;
     std::string extra;                 ///< JSON text, as saved
     std::vector<std::string> skipped;  ///< newer directories that latest() passed over, with the reason
+    bool in_memory = false;            ///< by save_to_memory(); its path is "memory"
 };
 
 /// Saves and restores training state: safetensors shards plus a JSON manifest (docs/checkpoint-format.md). A checkpoint
@@ -111,6 +114,18 @@ public:
     /// the job; the same on every rank. Like Session::stop_requested(), asking declares that the trainer stops by
     /// itself: when the decision says stop(). Collective: a few bytes. Saving resets the time it counts from.
     SaveDecision should_save(std::int64_t step);
+
+    /// Copies every rank's part of the state into memory that its node's agent keeps, and to the next node: after the
+    /// loss of a rank, latest() finds it and load() takes it from there. Nothing of it is left when the job ends. Only
+    /// the same number of ranks can load it. Collective; throws on every rank when any rank fails, also where
+    /// checkpoint.memory_limit is too low: the newest copy that was finished is then still there. Without autolaunch's
+    /// agent a copy lives as long as this process. docs/memory-checkpoints.md.
+    CheckpointInfo save_to_memory(std::int64_t step, const fsdp::State& state, const SaveOptions& options = {});
+    template <class Model, class Optimizer>
+    CheckpointInfo save_to_memory(std::int64_t step, Model& model, Optimizer& optimizer,
+                                  const SaveOptions& options = {}) {
+        return save_to_memory(step, joined(model.state(), optimizer.state()), options);
+    }
 
     /// The newest complete checkpoint of a step before `before`, or nothing. Collective: rank 0 looks, all get its
     /// answer. Complete: the manifest is whole, and every file is there with its size. Damage inside a file shows in
