@@ -1,18 +1,28 @@
 // gpt: trains a small byte-level GPT through libautolaunch, alone or on any number of ranks. See ../README.md.
+#include "presets.hpp"
 #include "trainer.hpp"
 
 #include <cstdio>
 #include <exception>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
 namespace {
 
 constexpr char kUsage[] =
-    "usage: gpt [--config FILE.json]\n"
-    "Without --config it reads the configuration its launcher passes on, else its defaults.\n";
+    "usage: gpt [--preset NAME] [--config FILE.json]\n"
+    "Without --config it reads the configuration its launcher passes on, else its defaults.\n"
+    "Presets: ";
+
+std::string usage() {
+    std::string text = kUsage;
+    for (const auto& preset : gpt::presets())
+        text += std::string(preset.name) + (&preset == &gpt::presets().back() ? "\n" : ", ");
+    return text;
+}
 
 std::string text_of(const std::string& path) {
     std::ifstream in(path);
@@ -20,27 +30,43 @@ std::string text_of(const std::string& path) {
     return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-void train(const std::string& config_path) {
+struct Options {
+    std::string config;
+    std::string preset;
+};
+
+void train(const Options& options) {
     auto session = autolaunch::Session::from_environment();
-    const auto config =
-        gpt::parse_trainer_config(config_path.empty() ? session.trainer_config() : text_of(config_path));
+    const auto config = gpt::parse_trainer_config(
+        options.config.empty() ? session.trainer_config() : text_of(options.config), options.preset);
     gpt::Trainer(session, config).run();
+}
+
+/// Nothing when the command line makes no sense.
+std::optional<Options> options_of(int argc, char** argv) {
+    Options options;
+    for (int i = 1; i < argc; i += 2) {
+        const std::string name = argv[i];
+        if (i + 1 == argc || (name != "--config" && name != "--preset")) return std::nullopt;
+        (name == "--config" ? options.config : options.preset) = argv[i + 1];
+    }
+    return options;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-    const std::string option = argc > 1 ? argv[1] : "";
-    if (option == "--help") {
-        std::fputs(kUsage, stdout);
+    if (argc > 1 && std::string(argv[1]) == "--help") {
+        std::fputs(usage().c_str(), stdout);
         return 0;
     }
-    if (argc > 1 && (option != "--config" || argc != 3)) {
-        std::fputs(kUsage, stderr);
+    const auto options = options_of(argc, argv);
+    if (!options) {
+        std::fputs(usage().c_str(), stderr);
         return 2;
     }
     try {
-        train(argc == 3 ? argv[2] : "");
+        train(*options);
         return 0;
     } catch (const autolaunch::Error& error) {
         std::fprintf(stderr, "gpt: %s\n%s%s", error.what(), error.hint().c_str(), error.hint().empty() ? "" : "\n");

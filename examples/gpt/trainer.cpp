@@ -21,6 +21,20 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+/// "1.5 MB"; decimal, as data sheets count.
+std::string in_bytes(std::size_t bytes) {
+    double value = static_cast<double>(bytes) / 1e3;
+    const char* unit = "kB";
+    for (const char* larger : {"MB", "GB"}) {
+        if (value < 1000) break;
+        value /= 1000;
+        unit = larger;
+    }
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1f %s", value, unit);
+    return text;
+}
+
 al::fsdp::AdamWOptions optimizer_options(const TrainerConfig& config) {
     al::fsdp::AdamWOptions options;
     options.lr = config.optimizer.lr;
@@ -50,20 +64,28 @@ Trainer::Trainer(al::Session& session, const TrainerConfig& config)
     : session_(&session),
       config_(config),
       text_(load_text(config.dataloader.path, config.model.context)),
-      pool_(default_thread_count(session.info().local_world_size)),
-      world_(al::Communicator::world(session, {.backend = "cpu"})),  // it computes on CPUs
+      compute_(config.device, config.precision, session.info().local_rank, session.info().local_world_size),
+      world_(al::Communicator::world(session, {.backend = config.device == ComputeDevice::cuda ? "nccl" : "cpu"})),
       sharded_(sharded_model(world_, config)),
-      math_(pool_),
       optimizer_(sharded_, optimizer_options(config)) {
     if (config.dataloader.global_batch < world_.size()) {
         throw std::invalid_argument("dataloader.global_batch " + std::to_string(config.dataloader.global_batch) +
                                     " leaves some of " + std::to_string(world_.size()) + " ranks without work");
     }
-    network_ = std::make_unique<NetworkOf<float>>(config.model, math_, sharded_);
+    network_ = compute_.make_network(config.model, sharded_);
+    if (config.precision.reduce == al::f16) scaler_.emplace();
     if (config.checkpoint.enabled) {
         checkpointer_.emplace(session, world_,
                               al::CheckpointOptions{checkpoint_directory(config, session), config.checkpoint.keep});
     }
+    for (const auto& tensor : optimizer_.state()) {
+        for (const auto& piece : tensor.pieces)
+            optimizer_bytes_ += static_cast<std::size_t>(piece.count) * al::size_of(tensor.type);
+    }
+    // All ranks at once, since they share what they are measured on.
+    world_.barrier();
+    peak_ = compute_.peak();
+    peak_.per_second = world_.all_reduce_value(peak_.per_second);
 }
 
 void Trainer::run() {
@@ -83,8 +105,29 @@ void Trainer::introduce() const {
                 config_.dataloader.path.c_str(), text_.file_count, text_.train.size(), text_.validation.size(),
                 entropy);
     std::printf("world size %d over %s, %s, %s\n", world_.size(), std::string(world_.backend()).c_str(),
-                name_of(config_.sharding_strategy).data(), math_.name().c_str());
+                name_of(config_.sharding_strategy).data(), compute_.name().c_str());
+    std::printf("a token takes %.3g Mflop, peak %.4g Gflop/s (%s), memory planned %s a rank\n",
+                flops_per_token(config_.model) / 1e6, peak_.per_second / 1e9, peak_.source.c_str(),
+                in_bytes(static_cast<std::size_t>(planned_bytes())).c_str());
     std::fflush(stdout);
+}
+
+std::int64_t Trainer::planned_bytes() const {
+    std::vector<std::vector<al::fsdp::ParameterSpec>> units;
+    for (const auto& shape : unit_shapes(config_.model)) {
+        auto& unit = units.emplace_back();
+        for (const auto& tensor : shape.tensors) unit.push_back({tensor.name, tensor.extents});
+    }
+    al::fsdp::MemoryPlanOptions options;
+    options.strategy = config_.sharding_strategy;
+    options.precision = config_.precision;
+    options.ranks = world_.size();
+    options.shard_group = config_.shard_group > 0 ? config_.shard_group : session_->info().local_world_size;
+    return al::fsdp::plan_memory(units, options).total();
+}
+
+Trainer::MemoryUse Trainer::memory_use() const {
+    return {sharded_.memory().total() + optimizer_bytes_, compute_.allocated()};
 }
 
 void Trainer::resume() {
@@ -98,6 +141,10 @@ void Trainer::resume() {
     checkpointer_->load(*checkpoint, sharded_, optimizer_);
     steps_done_ = checkpoint->step;
     const auto extra = json::parse(checkpoint->extra);
+    if (scaler_ && extra.contains("loss_scale")) {
+        scaler_->load({extra["loss_scale"], extra["growth_tracker"], extra["skipped_steps"]});
+        optimizer_.set_step_count(steps_done_ - scaler_->state().skipped_steps);
+    }
     const bool same_data =
         extra.value("seed", config_.seed) == config_.seed &&
         extra.value("global_batch", config_.dataloader.global_batch) == config_.dataloader.global_batch;
@@ -114,6 +161,11 @@ void Trainer::train() {
         const StepOutcome outcome = train_step(step);
         steps_done_ = step;
         report(step, outcome);
+        const std::int64_t every = config_.step_scheduler.evaluate_every;
+        if (every > 0 && step % every == 0 && step != config_.step_scheduler.max_steps) {
+            const double loss = validation_loss();
+            if (prints()) std::printf("step %lld: validation loss %.3f nats\n", static_cast<long long>(step), loss);
+        }
         // Ranks hear of a request at different steps; any_rank makes it one decision.
         const bool stop = world_.any_rank(session_->stop_requested());
         const bool asked = world_.any_rank(session_->checkpoint_requested());
@@ -129,18 +181,34 @@ void Trainer::train() {
 
 Trainer::StepOutcome Trainer::train_step(std::int64_t step) {
     const auto start = std::chrono::steady_clock::now();
-    const auto samples = samples_of_rank(config_.dataloader.global_batch, world_.rank(), world_.size());
-    const auto batch = training_batch(text_.train, config_.seed, step, samples, config_.model.context);
-    const auto bytes = static_cast<double>(config_.dataloader.global_batch * config_.model.context);
+    const auto& loader = config_.dataloader;
+    const auto samples = samples_of_rank(loader.global_batch, world_.rank(), world_.size());
+    const auto most = samples_of_rank(loader.global_batch, 0, world_.size()).count;  // of all ranks
+    const std::int64_t at_once = loader.micro_batch > 0 ? loader.micro_batch : most;
+    const auto bytes = static_cast<double>(loader.global_batch * config_.model.context);
     // The optimizer divides the sum over ranks by their number; with this scale the result is the gradient of the
     // average over the global batch, even when ranks have unequal parts of it.
-    const double loss = network_->loss_and_gradients(batch, world_.size() / bytes);
+    const double scale = world_.size() / bytes * (scaler_ ? scaler_->scale() : 1);
+    double loss = 0;
+    for (std::int64_t done = 0; done < most; done += at_once) {
+        // Gradients are summed by all ranks together: one that has no sample left goes along with one that counts 0.
+        const std::int64_t count = std::clamp<std::int64_t>(samples.count - done, 0, at_once);
+        const SampleRange part{count > 0 ? samples.first + done : 0, std::max<std::int64_t>(count, 1)};
+        const auto batch = training_batch(text_.train, config_.seed, step, part, config_.model.context);
+        const double sum = network_->loss_and_gradients(batch, count > 0 ? scale : 0);
+        if (count > 0) loss += sum;
+    }
+    const auto result = step_optimizer(step);
+    const double average = world_.all_reduce_value(loss) / bytes;
+    return {average, result.grad_norm, seconds_since(start)};
+}
+
+al::fsdp::StepResult Trainer::step_optimizer(std::int64_t step) {
     al::fsdp::StepOptions options;
     options.lr = learning_rate(config_, step);
     options.max_grad_norm = config_.optimizer.max_grad_norm;
-    const auto result = optimizer_.step(options);
-    const double average = world_.all_reduce_value(loss) / bytes;
-    return {average, result.grad_norm, seconds_since(start)};
+    return scaler_ ? scaler_->step(optimizer_, options, compute_.stream())
+                   : optimizer_.step(options, compute_.stream());
 }
 
 void Trainer::report(std::int64_t step, const StepOutcome& outcome) {
@@ -153,10 +221,17 @@ void Trainer::report(std::int64_t step, const StepOutcome& outcome) {
                            .seconds = outcome.seconds});
     ++unprinted_steps_;
     unprinted_seconds_ += outcome.seconds;
-    if (!prints() || step % config_.step_scheduler.log_every != 0) return;
-    std::printf("step %lld/%lld  loss %.6f  grad norm %.3f  %.0f bytes/s\n", static_cast<long long>(step),
-                static_cast<long long>(config_.step_scheduler.max_steps), outcome.loss, outcome.grad_norm,
-                static_cast<double>(tokens * unprinted_steps_) / unprinted_seconds_);
+    if (prints() && step % config_.step_scheduler.log_every == 0) print_step(step, outcome);
+}
+
+void Trainer::print_step(std::int64_t step, const StepOutcome& outcome) {
+    const std::int64_t tokens = config_.dataloader.global_batch * config_.model.context * unprinted_steps_;
+    const double rate = static_cast<double>(tokens) / unprinted_seconds_;
+    const MemoryUse memory = memory_use();
+    std::printf("step %lld/%lld  loss %.6f  grad norm %.3f  %.0f tokens/s  MFU %.1f%%  memory %s + %s activations\n",
+                static_cast<long long>(step), static_cast<long long>(config_.step_scheduler.max_steps), outcome.loss,
+                outcome.grad_norm, rate, 100 * rate * flops_per_token(config_.model) / peak_.per_second,
+                in_bytes(memory.model).c_str(), in_bytes(memory.activations).c_str());
     std::fflush(stdout);
     unprinted_steps_ = 0;
     unprinted_seconds_ = 0;
@@ -164,7 +239,12 @@ void Trainer::report(std::int64_t step, const StepOutcome& outcome) {
 
 void Trainer::save(std::int64_t step) {
     const auto start = std::chrono::steady_clock::now();
-    const json extra = {{"seed", config_.seed}, {"global_batch", config_.dataloader.global_batch}};
+    json extra = {{"seed", config_.seed}, {"global_batch", config_.dataloader.global_batch}};
+    if (scaler_) {
+        extra["loss_scale"] = scaler_->state().scale;
+        extra["growth_tracker"] = scaler_->state().growth_tracker;
+        extra["skipped_steps"] = scaler_->state().skipped_steps;
+    }
     const auto checkpoint = checkpointer_->save(step, sharded_, optimizer_, {.extra = extra.dump()});
     if (prints()) session_->report_checkpoint(step, checkpoint.path, seconds_since(start));
 }

@@ -1,8 +1,7 @@
 #pragma once
-#include "cpu_math.hpp"
+#include "compute.hpp"
 #include "network.hpp"
 #include "text_data.hpp"
-#include "thread_pool.hpp"
 #include "trainer_config.hpp"
 
 #include <autolaunch/autolaunch.hpp>
@@ -30,12 +29,22 @@ private:
         double seconds = 0;
     };
 
+    /// Bytes on this rank.
+    struct MemoryUse {
+        std::size_t model = 0;  ///< parameters, gradients, slots and optimizer state
+        std::size_t activations = 0;
+    };
+
     bool prints() const { return session_->rank() == 0; }
     void introduce() const;
+    std::int64_t planned_bytes() const;
+    MemoryUse memory_use() const;
     void resume();
     void train();
     StepOutcome train_step(std::int64_t step);
+    autolaunch::fsdp::StepResult step_optimizer(std::int64_t step);
     void report(std::int64_t step, const StepOutcome& outcome);
+    void print_step(std::int64_t step, const StepOutcome& outcome);
     void save(std::int64_t step);
     void fail_if_asked(std::int64_t step) const;
     double validation_loss();
@@ -45,13 +54,15 @@ private:
     autolaunch::Session* session_;
     TrainerConfig config_;
     TextData text_;
-    ThreadPool pool_;
+    Compute compute_;
     autolaunch::Communicator world_;
     autolaunch::fsdp::ShardedModel sharded_;
-    CpuMath<float> math_;
     autolaunch::fsdp::AdamW optimizer_;
     std::unique_ptr<Network> network_;
+    std::optional<autolaunch::fsdp::GradScaler> scaler_;  ///< where gradients travel in f16
     std::optional<autolaunch::Checkpointer> checkpointer_;
+    Peak peak_;                        ///< of all ranks together
+    std::size_t optimizer_bytes_ = 0;  ///< of its state
     std::int64_t steps_done_ = 0;
     double last_loss_ = 0;
     std::int64_t unprinted_steps_ = 0;  ///< since the last printed line

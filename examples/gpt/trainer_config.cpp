@@ -1,5 +1,7 @@
 #include "trainer_config.hpp"
 
+#include "presets.hpp"
+
 #include <autolaunch/fsdp/learning_rate.hpp>
 
 #include <algorithm>
@@ -9,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace gpt {
@@ -93,9 +96,23 @@ ShardingStrategy strategy_of(std::string name) {
 
 // The parameters and what is sent; sums and masters stay in 32 bits.
 autolaunch::fsdp::Precision precision_of(const json& value) {
-    if (value == "no" || value == false || value == "f32") return {};
+    if (value == "no" || value == false || value == "f32" || value == "fp32") return {};
     if (value == "bf16") return {.param = autolaunch::bf16, .reduce = autolaunch::bf16};
-    refuse("distributed.mixed_precision", "must be no or bf16, not " + value.dump());
+    if (value == "f16" || value == "fp16") return {.param = autolaunch::f16, .reduce = autolaunch::f16};
+    refuse("distributed.mixed_precision", "must be no, bf16 or f16, not " + value.dump());
+}
+
+autolaunch::DataType type_of(const std::string& key, const std::string& name) {
+    for (const auto type : {autolaunch::f32, autolaunch::bf16, autolaunch::f16}) {
+        if (autolaunch::name_of(type) == name) return type;
+    }
+    refuse(key, "must be f32, bf16 or f16, not " + name);
+}
+
+ComputeDevice device_of(const std::string& name) {
+    if (name == "cpu") return ComputeDevice::cpu;
+    if (name == "cuda") return ComputeDevice::cuda;
+    refuse("trainer.config.device", "must be cpu or cuda, not " + name);
 }
 
 int signal_of(const json& value) {
@@ -108,12 +125,31 @@ int signal_of(const json& value) {
     return found->second;
 }
 
-void read_model(const json& root, TrainerConfig& config) {
+void take_preset(const std::string& name, TrainerConfig& config) {
+    const Preset* preset = find_preset(name);
+    if (!preset) {
+        std::vector<std::string> names;
+        for (const auto& known : presets()) names.emplace_back(known.name);
+        refuse("model.preset", "must be one of " + joined(names) + ", not " + name);
+    }
+    config.model = preset->model;
+    config.dataloader.global_batch = preset->global_batch;
+    config.optimizer.lr = preset->lr;
+    config.optimizer.beta2 = preset->beta2;
+}
+
+void read_model(const json& root, const std::string& preset, TrainerConfig& config) {
     Section section(root, "model", "model");
+    std::string name = preset;
+    section.take("preset", name);
+    if (!preset.empty()) name = preset;
+    if (!name.empty()) take_preset(name, config);
     section.take<std::int64_t>("layers", config.model.layers, 1);
     section.take<std::int64_t>("heads", config.model.heads, 1);
     section.take<std::int64_t>("width", config.model.width, 1);
     section.take<std::int64_t>("context", config.model.context, 1);
+    section.take<std::int64_t>("vocabulary", config.model.vocabulary, kBytes);
+    section.take("tied_head", config.model.tied_head);
     section.finish();
     if (config.model.width % config.model.heads != 0) refuse("model.width", "must be a multiple of model.heads");
 }
@@ -124,6 +160,7 @@ void read_dataloader(const json& root, TrainerConfig& config) {
     section.take("path", path);
     config.dataloader.path = path;
     section.take<std::int64_t>("global_batch", config.dataloader.global_batch, 1);
+    section.take<std::int64_t>("micro_batch", config.dataloader.micro_batch, 0);
     section.finish();
 }
 
@@ -148,6 +185,7 @@ void read_step_scheduler(const json& root, TrainerConfig& config) {
     section.take<std::int64_t>("warmup_steps", scheduler.warmup_steps, 0);
     section.take<std::int64_t>("checkpoint_every", scheduler.checkpoint_every, 1);
     section.take<std::int64_t>("log_every", scheduler.log_every, 1);
+    section.take<std::int64_t>("evaluate_every", scheduler.evaluate_every, 0);
     section.finish();
 }
 
@@ -180,14 +218,32 @@ void read_fail(const json& parent, FailConfig& fail) {
     fail.signal = signal_of(section.object().value("signal", json("SIGSEGV")));
 }
 
+void read_precision(const json& parent, autolaunch::fsdp::Precision& precision) {
+    Section section(parent, "precision", "trainer.config.precision");
+    for (const auto& [key, type] : {std::pair{"param", &precision.param},
+                                    {"reduce", &precision.reduce},
+                                    {"accumulate", &precision.accumulate},
+                                    {"master", &precision.master}}) {
+        std::string name(autolaunch::name_of(*type));
+        section.take(key, name);
+        *type = type_of(section.path_of(key), name);
+    }
+    section.finish();
+}
+
 void read_trainer(const json& root, TrainerConfig& config) {
     const Section trainer(root, "trainer", "trainer");  // its other keys are the launcher's
     Section section(trainer.object(), "config", "trainer.config");
     section.take("seed", config.seed);
     section.take<std::int64_t>("sample_bytes", config.sample_bytes, 0);
     section.take("temperature", config.temperature, 0.0);
+    std::string device = "cpu";
+    section.take("device", device);
+    config.device = device_of(device);
+    section.know("precision");
     section.know("fail");
     section.finish();
+    if (section.object().contains("precision")) read_precision(section.object(), config.precision);
     if (section.object().contains("fail")) read_fail(section.object(), config.fail.emplace());
 }
 
@@ -203,7 +259,7 @@ void refuse_unknown_sections(const json& root) {
 
 }  // namespace
 
-TrainerConfig parse_trainer_config(const std::string& json_text) {
+TrainerConfig parse_trainer_config(const std::string& json_text, const std::string& preset) {
     json root;
     try {
         root = json::parse(json_text);
@@ -213,7 +269,7 @@ TrainerConfig parse_trainer_config(const std::string& json_text) {
     if (!root.is_object()) throw std::invalid_argument("configuration: must be a JSON object");
     TrainerConfig config;
     refuse_unknown_sections(root);
-    read_model(root, config);
+    read_model(root, preset, config);
     read_dataloader(root, config);
     read_optimizer(root, config);
     read_step_scheduler(root, config);

@@ -17,13 +17,16 @@ struct FailConfig {
     int signal = 0;
 };
 
+enum class ComputeDevice { cpu, cuda };
+
 /// What can be set, by the JSON's sections. Defaults make a run of about a minute on two cores.
 struct TrainerConfig {
-    ModelConfig model;
+    ModelConfig model;  ///< model.preset names a preset (presets.hpp); the other keys count beside it
 
     struct {
         std::filesystem::path path = "/usr/share/common-licenses";
         std::int64_t global_batch = 16;  ///< sequences per step, over all ranks
+        std::int64_t micro_batch = 0;    ///< sequences a rank takes at once, for less memory; 0: all of its part
     } dataloader;
 
     struct {
@@ -40,6 +43,7 @@ struct TrainerConfig {
         std::int64_t warmup_steps = 50;
         std::int64_t checkpoint_every = 200;
         std::int64_t log_every = 50;
+        std::int64_t evaluate_every = 0;  ///< 0: at the end only
     } step_scheduler;
 
     struct {
@@ -51,9 +55,10 @@ struct TrainerConfig {
     // distributed
     autolaunch::fsdp::ShardingStrategy sharding_strategy = autolaunch::fsdp::ShardingStrategy::full_shard;
     int shard_group = 0;                    ///< hybrid_shard: ranks that share a copy of the model; 0: those of a node
-    autolaunch::fsdp::Precision precision;  ///< of what is kept and sent; it computes in 32 bits
+    autolaunch::fsdp::Precision precision;  ///< of what is kept and sent; mixed_precision, or trainer.config.precision
 
     // trainer.config
+    ComputeDevice device = ComputeDevice::cpu;
     std::uint64_t seed = 1;
     std::int64_t sample_bytes = 300;
     double temperature = 0.7;
@@ -63,7 +68,8 @@ struct TrainerConfig {
 /// Reads the sections model, dataloader, optimizer, step_scheduler, distributed, checkpoint and trainer.config of a
 /// JSON text; what it does not name keeps its default. Throws std::invalid_argument naming the key that is unknown, of
 /// the wrong type or out of range. In `distributed` and `checkpoint`, which the launcher reads too, other keys are its.
-TrainerConfig parse_trainer_config(const std::string& json_text);
+/// `preset` counts before model.preset.
+TrainerConfig parse_trainer_config(const std::string& json_text, const std::string& preset = {});
 
 /// Learning rate of `step` (from 1): linear from 0 over the warm-up, then half a cosine down to min_lr at max_steps.
 double learning_rate(const TrainerConfig& config, std::int64_t step);

@@ -55,6 +55,15 @@ same_losses() {
          END { exit bad || count == 0 }' <(losses "$1") <(losses "$2")
 }
 
+# as_planned FILE: what a rank uses is what was planned, in kB; the plan's padding of the optimizer's state, which the
+# trainer does not count, is up to 5% of so small a model.
+as_planned() {
+    awk '/ memory planned / { planned = $(NF - 3) }
+         /^step 40\// { for (i = 1; i < NF; ++i) if ($i == "memory") used = $(i + 1) }
+         END { difference = used - planned; if (difference < 0) difference = -difference
+               exit !(used > 0 && difference <= 0.05 * planned) }' "$1"
+}
+
 # same_result A B: evaluation, where ranks share the windows unequally, gave the same up to rounding; B has a sample.
 same_result() {
     awk '/^validation loss/ { loss[++count] = $3 }
@@ -76,6 +85,7 @@ for strategy in full_shard shard_grad_op shard_optimizer no_shard hybrid_shard; 
     grep -q '^world size 2 ' "$work/$strategy" || fail "the two ranks did not find each other: $(cat "$work/$strategy")"
     same_losses "$work/alone" "$work/$strategy" || fail "other losses on two ranks"
     same_result "$work/alone" "$work/$strategy" || fail "another end on two ranks"
+    as_planned "$work/$strategy" || fail "not the memory that was planned: $(grep memory "$work/$strategy")"
 done
 
 echo "-- two ranks that keep and send 16 bits: about the losses of one"
@@ -85,6 +95,16 @@ run 2 "$work/bf16.json" > "$work/bf16"
 awk 'NR == FNR { loss[$1] = $2; next } { worst = $2 - loss[$1]; if (worst < 0) worst = -worst; if (worst > most) most = worst }
      END { print "they differ by at most " most; exit !(FNR == 40 && most > 0 && most < 0.05) }' \
     <(losses "$work/alone") <(losses "$work/bf16") || fail "other losses in 16 bits"
+
+echo "-- two ranks in 16 bits with a loss scale, a sample at a time, evaluating in between: about the losses of one"
+config "$work/f16.json" 40 ""
+sed -i 's/"sharding_strategy"/"mixed_precision": "f16", "sharding_strategy"/; s/"global_batch"/"micro_batch": 1, "global_batch"/
+        s/"log_every"/"evaluate_every": 15, "log_every"/' "$work/f16.json"
+run 2 "$work/f16.json" > "$work/f16"
+[ "$(grep -c '^step [0-9]*: validation loss' "$work/f16")" = 2 ] || fail "it did not evaluate twice in between"
+awk 'NR == FNR { loss[$1] = $2; next } { worst = $2 - loss[$1]; if (worst < 0) worst = -worst; if (worst > most) most = worst }
+     END { print "they differ by at most " most; exit !(FNR == 40 && most > 0 && most < 0.05) }' \
+    <(losses "$work/alone") <(losses "$work/f16") || fail "other losses in f16"
 
 echo "-- four ranks share six samples unevenly: the losses of one"
 config "$work/four.json" 12 ""
@@ -104,6 +124,13 @@ same_losses "$work/alone" "$work/resumed" || fail "other losses after the restar
 echo "-- a finished run is finished"
 run 1 "$work/resumed.json" > "$work/again"
 [ "$(losses "$work/again" | wc -l)" = 0 ] || fail "it trained beyond its end"
+
+echo "-- a preset by name, from the command line and from the configuration"
+echo "{\"dataloader\": {\"path\": \"$work/text\"}, \"step_scheduler\": {\"max_steps\": 1}, \"trainer\": {\"config\": {\"sample_bytes\": 0}}}" > "$work/preset.json"
+"$gpt" --preset tiny --config "$work/preset.json" > "$work/preset"
+grep -q '^model 136960 parameters: 2 layers' "$work/preset" || fail "not the preset: $(cat "$work/preset")"
+if "$gpt" --preset huge > "$work/preset" 2>&1; then fail "a preset that is none was taken"; fi
+grep -q 'tiny, small, gpt2-124m, not huge' "$work/preset" || fail "the message does not name them: $(cat "$work/preset")"
 
 echo "-- a wrong key is named"
 echo '{"model": {"layer": 1}}' > "$work/wrong.json"

@@ -1,4 +1,7 @@
 // The configuration of examples/gpt: defaults, every key, and messages that name what is wrong.
+#include "gpt/cpu_math.hpp"
+#include "gpt/presets.hpp"
+#include "gpt/throughput.hpp"
 #include "gpt/trainer_config.hpp"
 
 #include <doctest/doctest.h>
@@ -71,6 +74,66 @@ TEST_CASE("every key is read") {
     CHECK(config.fail->signal == SIGABRT);
 }
 
+TEST_CASE("the newer keys: vocabulary, tied head, micro-batches, evaluation, device, precision") {
+    const auto config = parse_trainer_config(R"({
+        "model": {"vocabulary": 300, "tied_head": true}, "dataloader": {"micro_batch": 2},
+        "step_scheduler": {"evaluate_every": 5}, "distributed": {"mixed_precision": "fp16"},
+        "trainer": {"config": {"device": "cuda", "precision": {"reduce": "f32", "master": "f16"}}}})");
+    CHECK(config.model.vocabulary == 300);
+    CHECK(config.model.tied_head);
+    CHECK(config.dataloader.micro_batch == 2);
+    CHECK(config.step_scheduler.evaluate_every == 5);
+    CHECK(config.device == ComputeDevice::cuda);
+    CHECK(config.precision.param == autolaunch::f16);
+    CHECK(config.precision.reduce == autolaunch::f32);
+    CHECK(config.precision.accumulate == autolaunch::f32);
+    CHECK(config.precision.master == autolaunch::f16);
+    CHECK(error_of(R"({"model": {"vocabulary": 255}})") == "configuration: model.vocabulary must be at least 256");
+    CHECK(error_of(R"({"trainer": {"config": {"device": "tpu"}}})") ==
+          "configuration: trainer.config.device must be cpu or cuda, not tpu");
+    CHECK(error_of(R"({"trainer": {"config": {"precision": {"param": "f64"}}}})") ==
+          "configuration: trainer.config.precision.param must be f32, bf16 or f16, not f64");
+}
+
+namespace {
+
+std::int64_t parameter_count(const ModelConfig& config) {
+    std::int64_t count = 0;
+    for (const auto& unit : unit_shapes(config)) {
+        for (const auto& tensor : unit.tensors) count += tensor.element_count();
+    }
+    return count;
+}
+
+}  // namespace
+
+TEST_CASE("presets: their sizes, and what the configuration says beside them counts") {
+    CHECK(parameter_count(find_preset("tiny")->model) == 136'960);
+    CHECK(parameter_count(find_preset("small")->model) == 875'264);
+    CHECK(parameter_count(find_preset("gpt2-124m")->model) == 124'475'904);
+    CHECK(find_preset("small")->model == ModelConfig{});
+    CHECK(find_preset("large") == nullptr);
+    const auto config = parse_trainer_config(R"({"model": {"preset": "gpt2-124m", "layers": 3}})");
+    CHECK(config.model.layers == 3);
+    CHECK(config.model.width == 768);
+    CHECK(config.optimizer.lr == 6e-4);
+    CHECK(config.optimizer.min_lr == doctest::Approx(6e-5));
+    CHECK(parse_trainer_config(R"({"model": {"preset": "small"}})", "tiny").model.layers == 2);
+    CHECK(error_of(R"({"model": {"preset": "large"}})") ==
+          "configuration: model.preset must be one of tiny, small, gpt2-124m, not large");
+}
+
+TEST_CASE("arithmetic a token: PaLM's formula, by hand for GPT-2's size") {
+    // 12 layers of 12 x 768² multiplied weights and the head's 768 x 50304; attention 12 L H Q T.
+    const double multiplied = 12.0 * 12 * 768 * 768 + 768.0 * 50304;
+    CHECK(flops_per_token(find_preset("gpt2-124m")->model) == doctest::Approx(6 * multiplied + 12.0 * 12 * 768 * 1024));
+    ThreadPool pool(1);
+    CpuMath<float> math(pool);
+    const Peak peak = peak_flops(math);
+    CHECK(peak.source == "measured");
+    CHECK(peak.per_second > 1e8);
+}
+
 TEST_CASE("checkpoint.every_steps wins over the scheduler's; enabled may turn a given section off") {
     const auto config = parse_trainer_config(
         R"({"step_scheduler": {"checkpoint_every": 7}, "checkpoint": {"enabled": false, "every_steps": 3}})");
@@ -80,7 +143,8 @@ TEST_CASE("checkpoint.every_steps wins over the scheduler's; enabled may turn a 
 
 TEST_CASE("an unknown key is named with what there is instead") {
     CHECK(error_of(R"({"model": {"layer": 2}})") ==
-          "configuration: model.layer is not known; model may have layers, heads, width, context");
+          "configuration: model.layer is not known; model may have preset, layers, heads, width, context, "
+          "vocabulary, tied_head");
     CHECK(error_of(R"({"optimiser": {}})").find("configuration: optimiser is no section") == 0);
     CHECK(error_of(R"({"trainer": {"config": {"sede": 1}}})").find("trainer.config.sede") != std::string::npos);
     CHECK(error_of(R"({"trainer": {"config": {"fail": {"ranks": 1}}}})").find("fail.ranks") != std::string::npos);

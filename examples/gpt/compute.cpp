@@ -1,0 +1,43 @@
+#include "compute.hpp"
+
+#include <stdexcept>
+
+namespace gpt {
+
+Compute::Compute(ComputeDevice device, const autolaunch::fsdp::Precision& precision, int local_rank,
+                 int local_world_size) {
+    if (device == ComputeDevice::cpu) {
+        pool_ = std::make_unique<ThreadPool>(default_thread_count(local_world_size));
+        cpu_ = std::make_unique<CpuMath<float>>(*pool_);
+        return;
+    }
+    const int devices = cuda_device_count();
+    if (has_cuda_module() && devices == 0)
+        throw std::runtime_error("trainer.config.device is cuda, but CUDA finds no GPU");
+    cuda_ = load_cuda(devices > 0 ? local_rank % devices : 0);
+    bf16_ = precision.param == autolaunch::bf16;
+}
+
+std::unique_ptr<Network> Compute::make_network(const ModelConfig& config, autolaunch::fsdp::ShardedModel& sharded) {
+    return with_math([&]<class T>(Math<T>& math) -> std::unique_ptr<Network> {
+        return std::make_unique<NetworkOf<T>>(config, math, sharded);
+    });
+}
+
+std::string Compute::name() const {
+    return with_math([&]<class T>(Math<T>& math) { return math.name() + (sizeof(T) == 2 ? " in bf16" : ""); });
+}
+
+Peak Compute::peak() {
+    return with_math([]<class T>(Math<T>& math) { return peak_flops(math); });
+}
+
+std::size_t Compute::allocated() const {
+    return with_math([]<class T>(Math<T>& math) { return math.allocated(); });
+}
+
+autolaunch::Stream Compute::stream() const {
+    return with_math([]<class T>(Math<T>& math) { return math.stream(); });
+}
+
+}  // namespace gpt
