@@ -4,7 +4,11 @@
 #include "../unit/drain_samples.hpp"
 #include "base/file_io.hpp"
 #include "checkpoint/s3/s3_storage.hpp"
+#include "fsdp_ranks.hpp"
 #include "s3_server.hpp"
+
+#include <autolaunch/checkpoint/checkpointer.hpp>
+#include <autolaunch/session.hpp>
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -16,6 +20,8 @@
 using namespace autolaunch;
 using namespace autolaunch::testing;
 using namespace autolaunch::s3::testing;
+using autolaunch::fsdp::testing::expect;
+using autolaunch::fsdp::testing::on_ranks;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 using Fate = BadNetwork::Fate;
@@ -48,8 +54,8 @@ std::unique_ptr<Tier> tier_of(const s3::Location& location) {
     return make_s3_tier(location, test_credentials(), {.part_bytes = 5 << 20, .parallel = 2});
 }
 
-DrainOptions options(const fs::path& near, int keep = 2) {
-    DrainOptions options;
+DrainSettings options(const fs::path& near, int keep = 2) {
+    DrainSettings options;
     options.directory = near;
     options.retention.keep = keep;
     options.first_pause = 20ms;
@@ -61,6 +67,72 @@ std::optional<std::int64_t> newest_in(const std::string& prefix) {
 }
 
 }  // namespace
+
+TEST_CASE("a directory is a tier too, and its link says which is the newest") {
+    const Folder near, far;
+    DrainLog log;
+    for (const std::int64_t step : {100, 200}) save_sample(make_posix_storage(), near.path, step, kElements);
+    Drain drain(make_posix_storage(), make_tier(far.path), options(near.path), log.events());
+    CHECK(drain.wait_idle(Deadline::after(60s)));
+    CHECK_MESSAGE(log.notes().empty(), log.notes());
+    CHECK(newest_sample(make_posix_storage(), far.path, kElements) == 200);
+    CHECK(fs::read_symlink(far.path / "latest") == "step-00000200");
+    CHECK(read_file(far.path / "step-00000100/manifest.json") == read_file(near.path / "step-00000100/manifest.json"));
+}
+
+// Saves of two ranks with a second place; then the first is lost, and three ranks go on from the second.
+void train_and_lose(const std::string& place) {
+    const Folder near, other;
+    constexpr std::int64_t kCount = 3'000'000;
+    const auto piece = [&](Communicator& world, std::vector<float>& values, float value) -> fsdp::State {
+        const std::int64_t begin = kCount * world.rank() / world.size();
+        const std::int64_t end = kCount * (world.rank() + 1) / world.size();
+        values.assign(static_cast<std::size_t>(end - begin), value);
+        return {{"w", f32, {kCount}, {{begin, end - begin, reinterpret_cast<std::byte*>(values.data())}}, false}};
+    };
+    CheckpointOptions options;
+    options.directory = near.path;
+    options.keep = 1;
+    options.drain = {.place = place, .keep = 2};
+    on_ranks(2, [&](Communicator& world) {
+        Session session = Session::from_environment();
+        Checkpointer checkpointer(session, world, options);
+        std::vector<float> values;
+        for (int step = 1; step <= 3; ++step) {
+            checkpointer.save_async(step, piece(world, values, static_cast<float>(step)));
+            checkpointer.wait_copied();
+        }
+        checkpointer.finish();
+        expect(checkpointer.wait_drained(60s), "it is drained");
+        checkpointer.save(4, piece(world, values, 4));
+    });  // the end waits for the last one
+    CHECK(fs::exists(near.path / "step-00000004"));
+    CHECK_FALSE(fs::exists(near.path / "step-00000003"));
+    options.directory = other.path;
+    on_ranks(3, [&](Communicator& world) {
+        Session session = Session::from_environment();
+        Checkpointer checkpointer(session, world, options);
+        std::vector<float> values;
+        const fsdp::State state = piece(world, values, -1);
+        const auto found = checkpointer.load_latest(state);
+        expect(found && found->step == 4 && found->path == fs::path(place) / "step-00000004", "the second place's");
+        for (const float value : values) expect(value == 4, "each value is what was saved");
+        expect(checkpointer.latest(4).has_value(), "the one before is there too");
+    });
+}
+
+TEST_CASE("a job goes on from a shared directory when its own disk is lost") {
+    const Folder far;
+    train_and_lose(far.path);
+}
+
+TEST_CASE("a job goes on from a bucket when its own disk is lost") {
+    bucket("job");
+    ::setenv("AWS_ENDPOINT_URL", ("http://localhost:" + std::to_string(server().port())).c_str(), 1);
+    ::setenv("AWS_ACCESS_KEY_ID", "AKIATEST", 1);
+    ::setenv("AWS_SECRET_ACCESS_KEY", "test/secret+with/slashes=", 1);
+    train_and_lose("s3://weights/job");
+}
 
 TEST_CASE("checkpoints go to a bucket and are loaded from there; old ones leave it") {
     const Folder near;
@@ -159,16 +231,4 @@ TEST_CASE("a drain ends soon, even while a server is silent") {
         std::this_thread::sleep_for(200ms);
     }
     CHECK(std::chrono::steady_clock::now() - start < 4s);
-}
-
-TEST_CASE("a directory is a tier too, and its link says which is the newest") {
-    const Folder near, far;
-    DrainLog log;
-    for (const std::int64_t step : {100, 200}) save_sample(make_posix_storage(), near.path, step, kElements);
-    Drain drain(make_posix_storage(), make_tier(far.path), options(near.path), log.events());
-    CHECK(drain.wait_idle(Deadline::after(60s)));
-    CHECK_MESSAGE(log.notes().empty(), log.notes());
-    CHECK(newest_sample(make_posix_storage(), far.path, kElements) == 200);
-    CHECK(fs::read_symlink(far.path / "latest") == "step-00000200");
-    CHECK(read_file(far.path / "step-00000100/manifest.json") == read_file(near.path / "step-00000100/manifest.json"));
 }

@@ -22,8 +22,8 @@ std::shared_ptr<CrashingStorage> near_with(std::vector<std::int64_t> steps) {
     return storage;
 }
 
-DrainOptions options(int keep = 1) {
-    DrainOptions options;
+DrainSettings options(int keep = 1) {
+    DrainSettings options;
     options.directory = kNear;
     options.retention.keep = keep;
     options.first_pause = 10s;  // one attempt a test

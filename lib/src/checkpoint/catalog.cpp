@@ -98,8 +98,8 @@ void remove_checkpoint(Storage& storage, const fs::path& directory, const std::s
     storage.remove_all(doomed);
 }
 
-void remove_old(Storage& storage, const fs::path& directory, const CheckpointOptions& options,
-                std::int64_t just_saved) {
+void remove_old(Storage& storage, const fs::path& directory, const CheckpointOptions& options, std::int64_t just_saved,
+                std::optional<std::int64_t> pinned) {
     std::vector<KeptCheckpoint> checkpoints;
     for (const Candidate& candidate : list_candidates(storage, directory))
         checkpoints.push_back({candidate.step, candidate.name});
@@ -111,7 +111,7 @@ void remove_old(Storage& storage, const fs::path& directory, const CheckpointOpt
         }
     };
     for (const std::string& name : no_longer_kept(checkpoints, options, just_saved, look))
-        remove_checkpoint(storage, directory, name);
+        if (!pinned || step_of(name) != pinned) remove_checkpoint(storage, directory, name);
 }
 
 }  // namespace autolaunch

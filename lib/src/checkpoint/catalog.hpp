@@ -46,8 +46,8 @@ void remove_leftovers(Storage& storage, const std::filesystem::path& directory, 
 /// Renames the directory to "<name>.tmp" first, so that what is named like a checkpoint is never half deleted.
 void remove_checkpoint(Storage& storage, const std::filesystem::path& directory, const std::string& name);
 
-/// Deletes what no_longer_kept() (retention.hpp) names.
+/// Deletes what no_longer_kept() (retention.hpp) names, but not the step `pinned`.
 void remove_old(Storage& storage, const std::filesystem::path& directory, const CheckpointOptions& options,
-                std::int64_t just_saved);
+                std::int64_t just_saved, std::optional<std::int64_t> pinned = {});
 
 }  // namespace autolaunch

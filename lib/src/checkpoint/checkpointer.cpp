@@ -1,7 +1,9 @@
 #include <autolaunch/checkpoint/checkpointer.hpp>
 
+#include "checkpoint/drain/drain.hpp"
 #include "checkpoint/engine.hpp"
 #include "checkpoint/memory/engine.hpp"
+#include "checkpoint/routed_storage.hpp"
 #include "checkpoint/save_clock.hpp"
 
 #include <autolaunch/error.hpp>
@@ -9,7 +11,9 @@
 
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
+#include <exception>
 
 namespace autolaunch {
 
@@ -32,15 +36,47 @@ public:
     Impl(Session& job, Communicator ranks, const CheckpointOptions& options)
         : session(job),
           world(ranks),
+          wait_at_end(options.drain.wait_at_end),
+          drain(make_drain(job, ranks, options)),
           clock(options.schedule, job.info().node_count, deadline_of(options.schedule), now_s()),
           memory(memory::make_engine(job.info(), job.agent_socket(), ranks, options,
                                      [&job](const std::string& text) { job.report_message(text); })),
-          engine(make_posix_storage(), std::move(ranks), options,
-                 {[&job](std::int64_t step, const std::filesystem::path& path, double stall_seconds) {
-                      job.report_checkpoint(step, path, stall_seconds);
-                  },
-                  [&job](const std::string& text) { job.report_message(text); }},
+          engine(make_routed_storage(), std::move(ranks), options,
+                 {.published =
+                      [this](std::int64_t step, const std::filesystem::path& path, double stall_seconds) {
+                          session.report_checkpoint(step, path, stall_seconds);
+                          if (drain) drain->wake();
+                      },
+                  .note = [&job](const std::string& text) { job.report_message(text); },
+                  .pinned = [this] { return drain ? drain->progress().step : std::nullopt; }},
                  {job.info().run_id, job.info().generation}) {}
+
+    // Rank 0 drains for all. Where its settings are wrong all ranks fail, each by itself.
+    static std::unique_ptr<Drain> make_drain(Session& job, Communicator& ranks, const CheckpointOptions& options) {
+        if (options.drain.place.empty()) return nullptr;
+        auto tier = make_tier(options.drain.place);
+        if (ranks.rank() != 0) return nullptr;
+        DrainSettings settings;
+        settings.directory = options.directory;
+        settings.retention = {options.drain.keep, options.drain.keep_every};
+        const auto drained = [&job](const DrainedCheckpoint& checkpoint) {
+            char text[64];
+            std::snprintf(text, sizeof text, " (%.3f GB copied in %.1f s)", static_cast<double>(checkpoint.bytes) / 1e9,
+                          checkpoint.seconds);
+            job.report_message("checkpoint: drained to " + checkpoint.path.string() + text);
+        };
+        return std::make_unique<Drain>(
+            make_posix_storage(), std::move(tier), settings,
+            DrainEvents{drained, [&job](const std::string& text) { job.report_message(text); }});
+    }
+
+    // The engine ends first: what it saves to the end is drained too.
+    struct LastWait {
+        Impl& impl;
+        ~LastWait() {
+            if (impl.drain && std::uncaught_exceptions() == 0) impl.drain->wait_idle(Deadline::after(impl.wait_at_end));
+        }
+    };
 
     // Ranks hear of requests at different steps, and their clocks differ: rank 0's counts.
     SaveDecision should_save(std::int64_t step) {
@@ -59,6 +95,9 @@ public:
 
     Session& session;
     Communicator world;
+    std::chrono::milliseconds wait_at_end;
+    std::unique_ptr<Drain> drain;
+    LastWait last_wait{*this};
     SaveClock clock;
     std::unique_ptr<memory::Engine> memory;
     CheckpointEngine engine;
@@ -84,6 +123,10 @@ void Checkpointer::prepare_async(const fsdp::State& state) { impl_->engine.prepa
 void Checkpointer::wait_copied() { impl_->engine.wait_copied(); }
 std::optional<CheckpointInfo> Checkpointer::finish() { return impl_->engine.finish(); }
 std::optional<SaveProgress> Checkpointer::progress() const { return impl_->engine.progress(); }
+
+bool Checkpointer::wait_drained(std::chrono::milliseconds timeout) {
+    return !impl_->drain || impl_->drain->wait_idle(Deadline::after(timeout));
+}
 
 SaveDecision Checkpointer::should_save(std::int64_t step) { return impl_->should_save(step); }
 

@@ -275,7 +275,7 @@ void CheckpointEngine::tidy(std::int64_t step) {
         fence_.require_held();
         storage_->replace_link(options_.directory / kLatestName, checkpoint_name(step));
         remove_leftovers(*storage_, options_.directory, fence_);
-        remove_old(*storage_, options_.directory, options_, step);
+        remove_old(*storage_, options_.directory, options_, step, events_.pinned ? events_.pinned() : std::nullopt);
     } catch (const Error& error) {
         note(std::string("cannot tidy up: ") + error.what());
     }
@@ -285,12 +285,26 @@ void CheckpointEngine::note(const std::string& text) const {
     if (world_.rank() == 0 && events_.note) events_.note("checkpoint: " + text);
 }
 
+// Here, or in the second place where that has a newer one. Of equals the one here: it is nearer.
+std::optional<CheckpointInfo> CheckpointEngine::newest_anywhere(std::int64_t before) const {
+    auto here = find_newest(*storage_, options_.directory, before);
+    if (options_.drain.place.empty()) return here;
+    try {
+        auto there = find_newest(*storage_, options_.drain.place, before);
+        return there && (!here || there->step > here->step) ? there : here;
+    } catch (const Error& error) {
+        if (!here) throw;
+        note("cannot look into " + options_.drain.place + ": " + error.what());
+        return here;
+    }
+}
+
 std::optional<CheckpointInfo> CheckpointEngine::latest(std::int64_t before) {
     std::optional<CheckpointInfo> found;
     std::string text;
     together(world_, [&] {
         if (world_.rank() != 0) return;
-        found = find_newest(*storage_, options_.directory, before);
+        found = newest_anywhere(before);
         text = encode(found);
     });
     if (found)

@@ -23,6 +23,8 @@ struct CheckpointEvents {
     std::function<void(std::int64_t step, const std::filesystem::path& path, double stall_seconds)> published;
     std::function<void(const std::string& text)> note;
     std::chrono::milliseconds progress_every{10'000};  ///< a note, while rank 0 writes beside the trainer
+    /// The step that is being copied elsewhere, and must stay.
+    std::function<std::optional<std::int64_t>()> pinned = {};
 };
 
 /// The commit protocol and its reverse, over any storage. Owner: Checkpointer. Threads: one; it has a copier and a
@@ -76,6 +78,7 @@ private:
     void complete(Manifest& manifest, const Job& job);
     void publish(const std::filesystem::path& unfinished, Manifest& manifest);
     std::optional<std::int64_t> newest_step() const;
+    std::optional<CheckpointInfo> newest_anywhere(std::int64_t before) const;
     void tidy(std::int64_t step);
     void reserve_staging(const WritePlan& plan);
     void note(const std::string& text) const;

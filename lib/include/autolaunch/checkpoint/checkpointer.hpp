@@ -5,6 +5,7 @@
 #include <autolaunch/export.hpp>
 #include <autolaunch/fsdp/shard_layout.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -22,6 +23,15 @@ enum class SaveVerification {
     every_block,  ///< all of it, which takes about as long as writing it
 };
 
+/// A second place for checkpoints, filled in the background (docs/checkpoint-tiers.md).
+struct DrainOptions {
+    std::string place = {};       ///< a directory, or "s3://bucket/prefix"; empty: there is none
+    int keep = 2;                 ///< complete checkpoints kept there
+    std::int64_t keep_every = 0;  ///< and those of steps that are multiples of it
+    /// How long the end of the Checkpointer waits for what is not there yet.
+    std::chrono::milliseconds wait_at_end = std::chrono::seconds(60);
+};
+
 struct CheckpointOptions {
     std::filesystem::path directory = {};
     int keep = 2;                 ///< complete checkpoints kept; older ones are deleted once a newer one is durable
@@ -29,6 +39,7 @@ struct CheckpointOptions {
     int keep_best = 0;            ///< and so many of the others by SaveOptions::metric
     bool lower_is_better = true;  ///< of the metric
     SaveSchedule schedule = {};   ///< for should_save()
+    DrainOptions drain = {};
     SaveVerification verify = SaveVerification::ends;
     /// Memory that save_async() may take on each rank for its copy of the state; 0: as much as the state. With less,
     /// wait_copied() also waits for the storage.
@@ -127,9 +138,13 @@ public:
         return save_to_memory(step, joined(model.state(), optimizer.state()), options);
     }
 
-    /// The newest complete checkpoint of a step before `before`, or nothing. Collective: rank 0 looks, all get its
-    /// answer. Complete: the manifest is whole, and every file is there with its size. Damage inside a file shows in
-    /// load(); then latest(info.step) is the one before.
+    /// Until everything that shall be in the second place is there; false when the time is over. Not collective: rank 0
+    /// waits, the others return true at once. finish() comes first.
+    bool wait_drained(std::chrono::milliseconds timeout);
+
+    /// The newest complete checkpoint of a step before `before`, or nothing; from the second place where there is none
+    /// as new in the first. Collective: rank 0 looks, all get its answer. Complete: the manifest is whole, and every
+    /// file is there with its size. Damage inside a file shows in load(); then latest(info.step) is the one before.
     std::optional<CheckpointInfo> latest(std::int64_t before = INT64_MAX);
     /// Fills the state's memory from a checkpoint, on any number of ranks and cut in any way; a state of fewer tensors
     /// than were saved, such as the weights alone, gets those. Collective; the ranks name the same tensors, and each

@@ -40,7 +40,7 @@ auto reading_here(const Call& call) {
 
 }  // namespace
 
-Drain::Drain(std::shared_ptr<Storage> near, std::unique_ptr<Tier> far, DrainOptions options, DrainEvents events)
+Drain::Drain(std::shared_ptr<Storage> near, std::unique_ptr<Tier> far, DrainSettings options, DrainEvents events)
     : near_(std::move(near)), far_(std::move(far)), options_(std::move(options)), events_(std::move(events)) {
     if (options_.retention.keep < 1) throw Error(ErrorCode::invalid_argument, "a drain keeps at least 1 checkpoint");
     thread_ = std::thread([this] { run(); });

@@ -20,7 +20,7 @@
 
 namespace autolaunch {
 
-struct DrainOptions {
+struct DrainSettings {
     std::filesystem::path directory = {};                             ///< where checkpoints are saved
     DrainRetention retention = {};                                    ///< of the far tier
     std::chrono::milliseconds copy_timeout = std::chrono::hours(1);   ///< of one attempt at one checkpoint
@@ -56,7 +56,7 @@ struct DrainProgress {
 /// block that it reads or writes at the moment is over; a request to a server is ended within 3 s.
 class Drain {
 public:
-    Drain(std::shared_ptr<Storage> near, std::unique_ptr<Tier> far, DrainOptions options, DrainEvents events);
+    Drain(std::shared_ptr<Storage> near, std::unique_ptr<Tier> far, DrainSettings options, DrainEvents events);
     Drain(const Drain&) = delete;
     Drain& operator=(const Drain&) = delete;
     ~Drain();
@@ -82,7 +82,7 @@ private:
 
     std::shared_ptr<Storage> near_;
     std::unique_ptr<Tier> far_;
-    DrainOptions options_;
+    DrainSettings options_;
     DrainEvents events_;
     std::set<std::string> validated_;    ///< published ones whose manifest was read; they do not change
     std::set<std::int64_t> unreadable_;  ///< damaged here, or another one is there
