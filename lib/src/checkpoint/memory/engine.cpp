@@ -214,6 +214,7 @@ std::vector<std::uint8_t> Engine::find_damaged(const Restore& choice) {
         Slot* const slot = find(copy.shard, copy.name);
         const auto header = slot ? slot->header() : std::nullopt;
         const bool good = header && slot->verify_data(*header);
+        if (slot != nullptr && !good) slot->discard();  // or it would be found beside the good one that is fetched
         damaged[static_cast<std::size_t>(copy.shard)] = good ? 0 : 1;
         if (!good && options_.note)
             options_.note("the copy in memory of rank " + std::to_string(copy.shard) + "'s state of step " +

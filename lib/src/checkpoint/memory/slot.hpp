@@ -40,6 +40,9 @@ public:
     std::string_view text(const Header& header) const;
     std::span<const std::byte> data(const Header& header) const;
 
+    /// Its copy is not one: it is never looked at again.
+    void discard() { uncommit(); }
+
     /// From here on there is no copy. Then append() all data in order, finish(), and commit(). The slot must have
     /// plan.used_bytes().
     void begin(const CopyPlan& plan);
