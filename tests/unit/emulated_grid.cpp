@@ -143,7 +143,9 @@ void Grid::start_fibers() {
 /// Gives each ready thread a turn; false when there was none.
 bool Grid::run_ready_fibers() {
     bool any = false;
-    for (const unsigned index : order_of(static_cast<unsigned>(fibers_.size()), turns_, draws_)) {
+    if (order_.empty() || turns_ == Turns::shuffled)
+        order_ = order_of(static_cast<unsigned>(fibers_.size()), turns_, draws_);
+    for (const unsigned index : order_) {
         running_ = fibers_[index].get();
         if (running_->state != State::ready) continue;
         any = true;

@@ -70,6 +70,7 @@ private:
     const std::function<void()>* kernel_ = nullptr;
     Fiber* running_ = nullptr;
     ucontext_t scheduler_;
+    std::vector<unsigned> order_;  ///< of turns
     std::uint64_t draws_ = 0;
     void* tsan_scheduler_ = nullptr;
 };
@@ -78,6 +79,9 @@ inline Grid& grid() { return Grid::current(); }
 
 }  // namespace emulated
 
+// CUDA's own headers define these for compilers that are not nvcc.
+#undef __global__
+#undef __launch_bounds__
 #define __global__ inline
 #define __launch_bounds__(threads)
 #define threadIdx (emulated::grid().thread())
