@@ -1,5 +1,6 @@
 // Every optimizer on real ranks: the same bits on any number of them, through checkpoints, and one word about gradients
 // that are not finite.
+#include "fsdp/engine.hpp"
 #include "fsdp_ranks.hpp"
 
 #include <autolaunch/checkpoint/checkpointer.hpp>
@@ -64,8 +65,8 @@ const Named kOptimizers[] = {
 // Cuts fall inside tensors, and ranks hold nothing of some.
 struct Trainer {
     Trainer(Communicator world, const MakeOptimizer& make, ShardingStrategy strategy = ShardingStrategy::full_shard,
-            const Precision& precision = {})
-        : model(std::move(world), {.strategy = strategy, .precision = precision}),
+            const Precision& precision = {}, int shard_group = 0)
+        : model(std::move(world), {.strategy = strategy, .precision = precision, .shard_group = shard_group}),
           first(model.add_unit("first", {{"w", {40, 33}}, {"b", {40}}})),
           second(model.add_unit("second", {{"w", {7, 40}}, {"scale", {}}})) {
         model.finalize();
@@ -77,10 +78,11 @@ struct Trainer {
     }
 
     /// Gradients of 12 samples that are small multiples of 1/64, so their sums over ranks are exact in any order.
-    void backward(float scale = 1) {
+    void backward(float scale = 1, bool both = true) {
         const auto rank = static_cast<std::size_t>(model.world().rank());
         const auto ranks = static_cast<std::size_t>(model.world().size());
         for (Unit* unit : {&second, &first}) {
+            if (unit == &second && !both) continue;
             for (const ParameterSpec& parameter : unit->parameters()) {
                 const auto into = unit->grad(parameter.name).as<float>();
                 for (std::size_t sample = rank; sample < 12; sample += ranks) {
@@ -190,6 +192,64 @@ TEST_CASE("every optimizer goes on as if it had not stopped, on another number o
         resume_and_train(4, optimizer.make, resumed.path(), 6, got.data());
         CHECK(got.copy() == expected.copy());
     }
+}
+
+TEST_CASE("copies of a model on groups of ranks are saved once, and load under any strategy") {
+    const auto train_to = [](int ranks, ShardingStrategy strategy, int group, const fs::path& directory,
+                             std::int64_t until, double* parameters) {
+        on_ranks(ranks, [&](Communicator& world) {
+            Session session = Session::from_environment();
+            Checkpointer checkpointer(session, world, {.directory = directory});
+            Trainer trainer(world, kOptimizers[2].make, strategy, {}, group);
+            if (const auto found = checkpointer.latest()) checkpointer.load(*found, trainer.model, *trainer.optimizer);
+            while (trainer.optimizer->step_count() < until) trainer.step();
+            checkpointer.save(until, trainer.model, *trainer.optimizer);
+            std::vector<double> mine(Trainer::kParameters);
+            trainer.copy_parameters(mine.data());
+            if (world.rank() == 0) std::copy(mine.begin(), mine.end(), parameters);
+        });
+    };
+    const TemporaryDirectory uninterrupted, resumed;
+    Shared<double> expected(Trainer::kParameters), got(Trainer::kParameters);
+    train_to(1, ShardingStrategy::full_shard, 0, uninterrupted.path(), 6, expected.data());
+    train_to(4, ShardingStrategy::hybrid_shard, 2, resumed.path(), 2, got.data());
+    std::uintmax_t bytes = 0;
+    for (const auto& file : fs::recursive_directory_iterator(resumed.path()))
+        if (file.is_regular_file() && file.path().extension() == ".safetensors")
+            bytes += file.file_size() - 4096;      // without its header
+    CHECK(bytes == Trainer::kParameters * 8 + 2);  // masters, momentum and two units' marks, of one copy
+    train_to(4, ShardingStrategy::hybrid_shard, 1, resumed.path(), 3, got.data());
+    train_to(2, ShardingStrategy::full_shard, 0, resumed.path(), 4, got.data());
+    train_to(4, ShardingStrategy::hybrid_shard, 2, resumed.path(), 6, got.data());
+    CHECK(got.copy() == expected.copy());
+}
+
+TEST_CASE("a checkpoint knows which momentum is still to begin") {
+    // With dampening the first gradient counts whole, later ones do not.
+    const auto train_from = [](const fs::path& directory, int ranks, std::int64_t until, double* parameters) {
+        on_ranks(ranks, [&](Communicator& world) {
+            Session session = Session::from_environment();
+            Checkpointer checkpointer(session, world, {.directory = directory});
+            Trainer trainer(world, kOptimizers[2].make);
+            if (const auto found = checkpointer.latest()) checkpointer.load(*found, trainer.model, *trainer.optimizer);
+            while (trainer.optimizer->step_count() < until) {
+                const bool both = trainer.optimizer->step_count() >= 2;  // the second unit joins late
+                trainer.backward(1, both);
+                trainer.optimizer->step(trainer.options());
+                if (trainer.optimizer->step_count() == 2) trainer.first.impl().engine().order = {};
+            }
+            checkpointer.save(until, trainer.model, *trainer.optimizer);
+            std::vector<double> mine(Trainer::kParameters);
+            trainer.copy_parameters(mine.data());
+            if (world.rank() == 0) std::copy(mine.begin(), mine.end(), parameters);
+        });
+    };
+    const TemporaryDirectory uninterrupted, resumed;
+    Shared<double> expected(Trainer::kParameters), got(Trainer::kParameters);
+    train_from(uninterrupted.path(), 1, 4, expected.data());
+    train_from(resumed.path(), 2, 2, got.data());
+    train_from(resumed.path(), 3, 4, got.data());
+    CHECK(got.copy() == expected.copy());
 }
 
 TEST_CASE("state has torch's names") {
