@@ -161,6 +161,45 @@ void expect_state(OptimizerKind kind, const Options& options) {
     });
 }
 
+// Of some units every matrix is frozen; four micro-batches reduce, in deterministic sums or not.
+void expect_variant(ShardingStrategy strategy, bool deterministic) {
+    Units units = model_units();
+    for (std::size_t i = 0; i < units.size(); i += 2) units[i][0].trainable = false;
+    MemoryPlanOptions planned;
+    planned.strategy = strategy;
+    planned.ranks = 2;
+    planned.merge_below_bytes = 0;
+    planned.deterministic = deterministic;
+    planned.reductions = 4;
+    const MemoryPlan plan = plan_memory(units, planned);
+    on_ranks(2, [&](Communicator& world) {
+        ShardedModelOptions options;
+        options.strategy = strategy;
+        options.merge_below = 0;
+        options.deterministic = deterministic;
+        ShardedModel model(world, options);
+        for (std::size_t i = 0; i < units.size(); ++i) model.add_unit("u" + std::to_string(i), units[i]);
+        model.finalize();
+        AdamW optimizer(model);
+        for (int micro_batch = 0; micro_batch < 4; ++micro_batch) {
+            for (const auto& unit : model.units()) {
+                const auto parameters = unit->unshard();
+                for (const ParameterSpec& parameter : unit->parameters())
+                    if (parameter.trainable) unit->grad(parameter.name);
+                unit->reduce_grads();
+            }
+        }
+        optimizer.step();
+        const ModelMemory memory = model.memory();
+        const std::string where = std::string(name_of(strategy)) + (deterministic ? ", deterministic," : ",");
+        expect_item(where, "parameters", memory.parameters, plan.parameters);
+        expect_item(where, "gather slots", memory.gathered, plan.gather_slots);
+        expect_item(where, "gradients", memory.gradients + memory.whole_gradients,
+                    plan.gradients + plan.reduce_slots + plan.gradient_trees);
+        expect_item(where, "moments", static_cast<std::size_t>(bytes_of(optimizer.state())), plan.optimizer);
+    });
+}
+
 }  // namespace
 
 TEST_CASE("optimizers keep what is planned") {
@@ -186,6 +225,12 @@ TEST_CASE("every strategy and precision allocates what is planned, within 2%") {
             expect_account(mesh, precision, 1 << 20);
     expect_account({ShardingStrategy::full_shard, 2}, {}, 8 << 20);
     expect_account({ShardingStrategy::full_shard, 2}, {}, 0);
+}
+
+TEST_CASE("frozen parameters and deterministic sums take what is planned, within 2%") {
+    for (const auto strategy : {ShardingStrategy::full_shard, ShardingStrategy::shard_grad_op,
+                                ShardingStrategy::shard_optimizer, ShardingStrategy::no_shard})
+        for (const bool deterministic : {false, true}) expect_variant(strategy, deterministic);
 }
 
 TEST_CASE("a model's memory is what is planned, within 2%") {

@@ -173,3 +173,55 @@ TEST_CASE("strategies have their names") {
     CHECK(name_of(ShardingStrategy::shard_grad_op) == "shard_grad_op");
     CHECK_FALSE(sharding_strategy_from("FULL_SHARD"));
 }
+
+TEST_CASE("frozen parameters are gathered, in slots of their own, and have nothing else") {
+    const std::vector<std::vector<ParameterSpec>> units = {{{"w", {128 * 40}, false}, {"adapter", {128 * 8}}},
+                                                           {{"w", {128 * 30}, false}, {"adapter", {128 * 4}}}};
+    MemoryPlanOptions options;
+    options.precision = {.param = bf16};
+    options.ranks = 2;
+    options.merge_below_bytes = 0;
+    const MemoryPlan plan = plan_memory(units, options);
+    constexpr std::int64_t kFrozen = 128 * 70, kTrained = 128 * 12;
+    CHECK(plan.parameters == 2 * (kFrozen + kTrained) / 2);
+    CHECK(plan.masters == 4 * kTrained / 2);
+    CHECK(plan.gradients == 4 * kTrained / 2);
+    CHECK(plan.optimizer == 8 * kTrained / 2);
+    CHECK(plan.gather_slots == 2 * 2 * 128 * (40 + 8));
+    CHECK(plan.reduce_slots == 2 * 4 * 128 * 8);
+    options.strategy = ShardingStrategy::shard_grad_op;
+    CHECK(plan_memory(units, options).parameters == 2 * (kFrozen + kTrained));
+    CHECK(plan_memory(units, options).gather_slots == 0);
+}
+
+TEST_CASE("deterministic sums cost a shard for each doubling of what is summed") {
+    const std::vector<std::vector<ParameterSpec>> units = {{{"w", {128 * 40}}}};
+    MemoryPlanOptions options;
+    options.ranks = 2;
+    const MemoryPlan plain = plan_memory(units, options);
+    options.deterministic = true;
+    CHECK(plan_memory(units, options) == plain);
+    for (const auto& [reductions, sums] : {std::pair{2, 1}, {3, 1}, {4, 2}, {9, 3}}) {
+        options.reductions = reductions;
+        CHECK(plan_memory(units, options).total() == plain.total() + std::int64_t{4} * 64 * 40 * sums);
+    }
+    options.reductions = 1;
+    options.strategy = ShardingStrategy::shard_optimizer;
+    CHECK(plan_memory(units, options).gradients == 4 * 128 * 40 + 4 * 64 * 40);  // whole ones, and the sum's shard
+    options.reductions = 0;
+    CHECK_THROWS_AS(plan_memory(units, options), Error);
+}
+
+TEST_CASE("an optimizer that is offloaded takes the host's memory") {
+    const std::vector<std::vector<ParameterSpec>> units = {{{"w", {128 * 40}}, {"frozen", {128}, false}}};
+    MemoryPlanOptions options;
+    options.ranks = 2;
+    options.precision = {.param = bf16};
+    const MemoryPlan plain = plan_memory(units, options);
+    options.offload_optimizer = true;
+    const MemoryPlan plan = plan_memory(units, options);
+    CHECK(plan.masters == 0);
+    CHECK(plan.optimizer == 0);
+    CHECK(plan.total() == plain.total() - plain.masters - plain.optimizer);
+    CHECK(plan.on_host == (4 + 8 + 4 + 2) * 64 * 40);
+}

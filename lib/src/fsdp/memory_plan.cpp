@@ -1,7 +1,10 @@
+#include "fsdp/bucket_plan.hpp"
+
 #include <autolaunch/error.hpp>
 #include <autolaunch/fsdp/memory_plan.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <string>
 
@@ -21,9 +24,14 @@ struct ArenaSums {
     std::int64_t count = 0;
 };
 
+struct ModelSums {
+    ArenaSums trainable, frozen;
+};
+
 // Ranks that share one copy of the masters: N of the formulas.
 int shard_count(const MemoryPlanOptions& options) {
     if (options.ranks < 1) reject(std::to_string(options.ranks) + " ranks");
+    if (options.reductions < 1) reject(std::to_string(options.reductions) + " reductions in a step");
     if (options.gather_slots < 1 || options.reduce_slots < 1) reject("a model needs a gather and a reduce slot");
     switch (options.strategy) {
         case ShardingStrategy::no_shard:
@@ -39,37 +47,43 @@ int shard_count(const MemoryPlanOptions& options) {
     }
 }
 
-void add_slots(MemoryPlan& plan, const ArenaSums& arenas, const MemoryPlanOptions& options, bool gathers) {
-    const auto bytes = [&](int slots, DataType type) {
-        return std::min<std::int64_t>(slots, arenas.count) * arenas.largest * static_cast<std::int64_t>(size_of(type));
-    };
-    if (gathers) plan.gather_slots = bytes(options.gather_slots, options.precision.param);
-    plan.reduce_slots = bytes(options.reduce_slots, options.precision.reduce);
+std::int64_t slot_bytes(const ArenaSums& arenas, int slots, DataType type) {
+    return std::min<std::int64_t>(slots, arenas.count) * arenas.largest * static_cast<std::int64_t>(size_of(type));
 }
 
 // The table of the header, a strategy a line. `shards` is N.
-MemoryPlan apply_formulas(const ArenaSums& arenas, const MemoryPlanOptions& options, int shards) {
+MemoryPlan apply_formulas(const ModelSums& model, const MemoryPlanOptions& options, int shards) {
+    const ArenaSums& arenas = model.trainable;
     const auto b = static_cast<std::int64_t>(size_of(options.precision.param));
     const auto g = static_cast<std::int64_t>(size_of(options.precision.reduce));
     const auto a = static_cast<std::int64_t>(size_of(options.precision.accumulate));
     const auto m = static_cast<std::int64_t>(size_of(options.precision.master));
     const bool one_array = options.precision.param == options.precision.master;
-    const bool in_place = options.precision.reduce == options.precision.accumulate;
+    const bool in_place = options.precision.reduce == options.precision.accumulate && !options.deterministic;
     const bool parameters_stay = options.strategy == ShardingStrategy::shard_grad_op ||
                                  options.strategy == ShardingStrategy::shard_optimizer || shards == 1;
     const bool gradients_stay = options.strategy == ShardingStrategy::shard_optimizer || shards == 1;
 
     MemoryPlan plan;
-    plan.parameters = b * (parameters_stay ? arenas.whole : arenas.shard);
+    plan.parameters = b * (parameters_stay ? arenas.whole + model.frozen.whole : arenas.shard + model.frozen.shard);
     plan.masters = one_array ? 0 : m * arenas.shard;
     plan.gradients = gradients_stay ? g * arenas.whole + (in_place ? 0 : a * arenas.shard) : a * arenas.shard;
     plan.optimizer = state_bytes_per_parameter(options.optimizer) * arenas.shard;
-    if (!gradients_stay) add_slots(plan, arenas, options, !parameters_stay);
+    if (!parameters_stay)
+        for (const ArenaSums* each : {&arenas, &model.frozen})
+            plan.gather_slots += slot_bytes(*each, options.gather_slots, options.precision.param);
+    if (!gradients_stay) plan.reduce_slots = slot_bytes(arenas, options.reduce_slots, options.precision.reduce);
+    if (options.deterministic)
+        plan.gradient_trees = 4 * arenas.shard * (std::bit_width(static_cast<unsigned>(options.reductions)) - 1);
+    if (options.offload_optimizer) {
+        plan.on_host = (m + a + b) * arenas.shard + plan.optimizer;
+        plan.masters = plan.optimizer = 0;
+    }
     if (!gradients_stay && options.accumulate_without_sync) plan.unsynced_gradients = g * arenas.whole;
     return plan;
 }
 
-MemoryPlan with_padding(const ArenaSums& arenas, const ArenaSums& bare, const MemoryPlanOptions& options, int shards) {
+MemoryPlan with_padding(const ModelSums& arenas, const ModelSums& bare, const MemoryPlanOptions& options, int shards) {
     MemoryPlan plan = apply_formulas(arenas, options, shards);
     plan.padding = plan.total() - apply_formulas(bare, options, shards).total();
     return plan;
@@ -82,21 +96,6 @@ void add_arena(ArenaSums& sums, std::int64_t whole, std::int64_t shard) {
     sums.shard += shard;
     sums.largest = std::max(sums.largest, whole);
     ++sums.count;
-}
-
-std::int64_t elements_of(std::span<const ParameterSpec> parameters) {
-    std::int64_t count = 0;
-    for (const ParameterSpec& parameter : parameters) count += parameter.element_count();
-    return count;
-}
-
-// Units that merge are laid out as one, each parameter under the name that it has in the model.
-std::vector<ParameterSpec> merged(std::span<const std::vector<ParameterSpec>> units) {
-    std::vector<ParameterSpec> all;
-    for (std::size_t i = 0; i < units.size(); ++i)
-        for (const ParameterSpec& parameter : units[i])
-            all.push_back({std::to_string(i) + "." + parameter.name, parameter.shape});
-    return all;
 }
 
 }  // namespace
@@ -139,18 +138,18 @@ std::vector<std::size_t> merge_units(std::span<const std::int64_t> unit_bytes, s
 MemoryPlan plan_memory(std::span<const std::vector<ParameterSpec>> units, const MemoryPlanOptions& options) {
     if (units.empty()) reject("the model has no units");
     const int shards = shard_count(options);
-    std::vector<std::int64_t> bytes;
-    for (const auto& unit : units)
-        bytes.push_back(elements_of(unit) * static_cast<std::int64_t>(size_of(options.precision.param)));
-    ArenaSums arenas, bare;
-    std::size_t first = 0;
-    for (const std::size_t count : merge_units(bytes, options.merge_below_bytes, options.merge_cap_bytes)) {
-        const auto parameters = merged(units.subspan(first, count));
-        const ShardLayout layout(parameters, shards);
-        const std::int64_t elements = elements_of(parameters);
-        add_arena(arenas, layout.arena_elements(), layout.shard_elements());
-        add_arena(bare, elements, divided_up(elements, shards));
-        first += count;
+    std::vector<UnitToPlan> plans;
+    for (const auto& unit : units) plans.push_back({std::to_string(plans.size()), unit});
+    const BucketLimits limits{options.merge_below_bytes, options.merge_cap_bytes,
+                              static_cast<int>(size_of(options.precision.param))};
+    ModelSums arenas, bare;
+    for (const BucketPlan& bucket : plan_buckets(plans, limits)) {
+        const ShardLayout layout = layout_of(bucket, plans, shards);
+        std::int64_t elements = 0;
+        for (const auto& placement : layout.placements()) elements += placement.parameter.element_count();
+        add_arena(bucket.trainable ? arenas.trainable : arenas.frozen, layout.arena_elements(),
+                  layout.shard_elements());
+        add_arena(bucket.trainable ? bare.trainable : bare.frozen, elements, divided_up(elements, shards));
     }
     return with_padding(arenas, bare, options, shards);
 }

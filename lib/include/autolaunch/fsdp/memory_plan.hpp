@@ -30,6 +30,9 @@ struct MemoryPlanOptions {
     std::int64_t merge_below_bytes = std::int64_t{8} << 20;  ///< of gathered parameters; 0: no unit is merged
     std::int64_t merge_cap_bytes = std::int64_t{256} << 20;  ///< no merging beyond it; a larger unit stays as it is
     bool accumulate_without_sync = false;  ///< micro-batches keep whole gradients instead of reducing each
+    bool offload_optimizer = false;        ///< of a model on GPUs
+    bool deterministic = false;
+    int reductions = 1;  ///< micro-batches of a step that reduce: with `deterministic` each doubling keeps a sum
 };
 
 /// Bytes on one rank for training with ShardedModel, without activations, the trainer's own buffers, and what
@@ -49,6 +52,10 @@ struct MemoryPlanOptions {
 /// gradients stay (shard_optimizer, no_shard) and a differs from g, aP/N (no_shard: aP) of gradient shards come on top.
 /// Accumulation without sync adds gP where whole gradients do not stay anyway.
 ///
+/// Frozen parameters count as parameters and have gather slots of their own, and nothing else. offload_optimizer moves
+/// masters and the optimizer's state to the host, with copies of what crosses over: (m + o + a + b)P/N. deterministic
+/// keeps gradient shards apart from whole gradients, and floor(log2(reductions)) sums of 4P/N.
+///
 /// The first three rows are the ZeRO paper's Ψ-formulas (Rajbhandari et al., "ZeRO: Memory Optimizations Toward
 /// Training Trillion Parameter Models", section 3 and figure 1: 2 + 2 + 12 bytes with b = g = 2 and f32 AdamW), with
 /// two terms that the paper leaves out: slots for what is gathered and reduced at a time, and padding.
@@ -60,10 +67,13 @@ struct MemoryPlan {
     std::int64_t gather_slots = 0;
     std::int64_t reduce_slots = 0;
     std::int64_t unsynced_gradients = 0;
+    std::int64_t gradient_trees = 0;
+    std::int64_t on_host = 0;  ///< of offload_optimizer, in the CPU's memory: not in total()
     std::int64_t padding = 0;  ///< is in the items above already
 
     std::int64_t total() const noexcept {
-        return parameters + masters + gradients + optimizer + gather_slots + reduce_slots + unsynced_gradients;
+        return parameters + masters + gradients + optimizer + gather_slots + reduce_slots + unsynced_gradients +
+               gradient_trees;
     }
     bool operator==(const MemoryPlan&) const = default;
 };
