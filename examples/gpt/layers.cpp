@@ -128,6 +128,10 @@ void gelu_backward(ThreadPool& pool, std::span<const T> x, std::span<const T> dy
 
 namespace {
 
+/// Positions see none after them, so scores are made for so many at once against those up to their last: little more
+/// than the half that is needed. A multiple of every kernel's tile_rows.
+constexpr std::int64_t kPositionsAtOnce = 84;
+
 /// Where one head of one sequence lies in qkv, in y and in the softmax weights.
 template <class T>
 struct Head {
@@ -158,48 +162,72 @@ void attention(ThreadPool& pool, const BatchShape& shape, std::int64_t heads, st
                std::span<T> weights, std::span<T> y) {
     const std::int64_t width = extent(y.size(), shape.rows());
     const std::int64_t length = shape.length;
-    const T scale = T(1) / std::sqrt(static_cast<T>(width / heads));
+    const std::int64_t head_width = width / heads;
+    const T scale = T(1) / std::sqrt(static_cast<T>(head_width));
     pool.parallel_for(shape.sequences * heads, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t index = begin; index < end; ++index) {
             const auto head = head_of(qkv.data(), shape, heads, width, index);
-            const Matrix<T> table(weights.data() + index * length * length, length, length);
-            multiply<T>(head.queries, head.keys.transposed(), table);
-            for (std::int64_t i = 0; i < length; ++i) {
-                vector_kernels<T>().softmax(i + 1, scale, &table(i, 0));
-                std::fill(&table(i, 0) + i + 1, &table(i, 0) + length, T(0));  // a position does not see its future
-            }
             const auto out = output_of(y.data(), shape, heads, width, index);
-            multiply<T>(table, head.values, out);
+            const Matrix<T> whole(weights.data() + index * length * length, length, length);
+            for (std::int64_t first = 0; first < length; first += kPositionsAtOnce) {
+                const std::int64_t count = std::min(kPositionsAtOnce, length - first), seen = first + count;
+                const auto table = whole.block(first, 0, count, seen);
+                multiply<T>(head.queries.block(first, 0, count, head_width),
+                            head.keys.block(0, 0, seen, head_width).transposed(), table);
+                for (std::int64_t i = 0; i < count; ++i) {
+                    vector_kernels<T>().softmax(first + i + 1, scale, &table(i, 0));
+                    std::fill(&table(i, 0) + first + i + 1, &table(i, 0) + seen, T(0));  // its future
+                }
+                multiply<T>(table, head.values.block(0, 0, seen, head_width), out.block(first, 0, count, head_width));
+            }
         }
     });
 }
+
+namespace {
+
+/// Through the softmax: ds = w (dw - sum(w dw)) * scale. Row i sees `seen` + i + 1 positions; w is zero beyond.
+template <class T>
+void softmax_backward(const Matrix<const T>& weights, std::int64_t seen, T scale, const Matrix<T>& scores) {
+    for (std::int64_t i = 0; i < scores.rows; ++i) {
+        const T* w = &weights(i, 0);
+        T* row = &scores(i, 0);
+        T sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (std::int64_t j = 0; j <= seen + i; ++j) sum += w[j] * row[j];
+        for (std::int64_t j = 0; j < scores.columns; ++j) row[j] = w[j] * (row[j] - sum) * scale;
+    }
+}
+
+}  // namespace
 
 template <class T>
 void attention_backward(ThreadPool& pool, const BatchShape& shape, std::int64_t heads, std::span<const T> qkv,
                         std::span<const T> weights, std::span<const T> dy, std::span<T> dqkv) {
     const std::int64_t width = extent(dy.size(), shape.rows());
     const std::int64_t length = shape.length;
-    const T scale = T(1) / std::sqrt(static_cast<T>(width / heads));
+    const std::int64_t head_width = width / heads;
+    const T scale = T(1) / std::sqrt(static_cast<T>(head_width));
+    std::fill(dqkv.begin(), dqkv.end(), T(0));
     pool.parallel_for(shape.sequences * heads, 1, [&](std::int64_t begin, std::int64_t end) {
-        std::vector<T> scores(static_cast<std::size_t>(length * length));
-        const Matrix<T> dscores(scores.data(), length, length);
+        std::vector<T> scores(static_cast<std::size_t>(kPositionsAtOnce * length));
         for (std::int64_t index = begin; index < end; ++index) {
             const auto head = head_of(qkv.data(), shape, heads, width, index);
             const auto dhead = head_of(dqkv.data(), shape, heads, width, index);
-            const Matrix<const T> table(weights.data() + index * length * length, length, length);
             const auto upper = output_of(dy.data(), shape, heads, width, index);
-            multiply<T>(table.transposed(), upper, dhead.values);
-            multiply<T>(upper, head.values.transposed(), dscores);
-            for (std::int64_t i = 0; i < length; ++i) {  // through the softmax: ds = w (dw - sum(w dw)) * scale
-                const T* w = &table(i, 0);
-                T* row = &dscores(i, 0);
-                T sum = 0;
-#pragma omp simd reduction(+ : sum)
-                for (std::int64_t j = 0; j <= i; ++j) sum += w[j] * row[j];
-                for (std::int64_t j = 0; j < length; ++j) row[j] = w[j] * (row[j] - sum) * scale;
+            const Matrix<const T> whole(weights.data() + index * length * length, length, length);
+            for (std::int64_t first = 0; first < length; first += kPositionsAtOnce) {
+                const std::int64_t count = std::min(kPositionsAtOnce, length - first), seen = first + count;
+                const auto rows = [&](const auto& matrix) { return matrix.block(first, 0, count, head_width); };
+                const auto before = [&](const auto& matrix) { return matrix.block(0, 0, seen, head_width); };
+                const auto table = whole.block(first, 0, count, seen);
+                const Matrix<T> dscores(scores.data(), count, seen);
+                multiply_add<T>(table.transposed(), rows(upper), before(dhead.values));
+                multiply<T>(rows(upper), before(head.values).transposed(), dscores);
+                softmax_backward<T>(table, first, scale, dscores);
+                multiply<T>(dscores, before(head.keys), rows(dhead.queries));
+                multiply_add<T>(Matrix<const T>(dscores).transposed(), rows(head.queries), before(dhead.keys));
             }
-            multiply<T>(dscores, head.keys, dhead.queries);
-            multiply<T>(Matrix<const T>(dscores).transposed(), head.queries, dhead.keys);
         }
     });
 }
