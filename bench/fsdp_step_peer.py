@@ -106,7 +106,6 @@ class Contestant:
 
     def train(self):
         """(seconds of the slowest rank, average loss of the global batch)."""
-        dist.barrier()
         begin = time.perf_counter()
         tokens, targets = self.batch()
         loss = F.cross_entropy(self.model(tokens).view(-1, VOCABULARY), targets.view(-1))
@@ -173,6 +172,8 @@ def main():
         elif verb == "check":
             answer = check(name, config, contestants)
         else:
+            dist.barrier()
+            contestants[name].train()    # ours are timed in their second step, too
             answer = {"step_s": contestants[name].train()[0]}
         if dist.get_rank() == 0:
             print(json.dumps(answer), flush=True)

@@ -90,14 +90,6 @@ double resident_bytes() {
     return 0;
 }
 
-json json_of(const bench::CallMeter::Totals& totals) {
-    return {{"gather_s", totals.gather_s},
-            {"reduce_s", totals.reduce_s},
-            {"gather_bytes", totals.gather_bytes},
-            {"reduce_bytes", totals.reduce_bytes},
-            {"calls", totals.calls}};
-}
-
 fsdp::ShardedModelOptions options_of(const json& run, const Communicator& world) {
     fsdp::ShardedModelOptions options;
     const auto strategy = fsdp::sharding_strategy_from(run.at("strategy").get<std::string>());
@@ -136,7 +128,7 @@ private:
         auto& contestant = contestants_[run.at("name").get<std::string>()];
         contestant = std::make_unique<StepContestant>(world_, options_of(run, world_), work_, pool_);
         json result;
-        for (int i = 0; i < config_.at("checked"); ++i) result["losses"].push_back(contestant->train().loss);
+        for (int i = 0; i < config_.at("checked"); ++i) result["losses"].push_back(contestant->train());
         world_.barrier();
         result["resident"] = world_.all_reduce_value(resident_bytes() - before) / world_.size();
         result["state_bytes"] = contestant->memory().total() + contestant->optimizer_bytes();
@@ -145,13 +137,15 @@ private:
 
     json step(const json& run) {
         StepContestant& contestant = *contestants_.at(run.at("name").get<std::string>());
-        json result = {{"step_s", contestant.train().seconds}};
-        result["within"] = json_of(contestant.communication_within());
-        result["alone"] = json_of(contestant.communication_alone());
-        result["silent_s"] = contestant.train_silently().seconds;
+        const auto times = contestant.measure();
+        json result = {{"step_s", times.step},
+                       {"silent_s", times.silent},
+                       {"gather_s", times.alone.gather_s},
+                       {"reduce_s", times.alone.reduce_s}};
         if (!run.value("idle", false)) return result;
-        result["idle_s"] = contestant.idle(false);
-        result["idle_silent_s"] = contestant.idle(true);
+        const auto idle = contestant.measure_idle();
+        result["idle_s"] = idle.step;
+        result["idle_silent_s"] = idle.silent;
         return result;
     }
 

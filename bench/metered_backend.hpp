@@ -12,7 +12,7 @@
 
 namespace autolaunch::bench {
 
-/// What the calls of one rank's MeteredBackends did, and whether they do anything.
+/// What one rank's MeteredBackends were called for, and whether they do anything.
 ///
 /// Owner: the bench. Threads: any; silence() and record() while no call runs.
 class CallMeter {
@@ -22,29 +22,23 @@ public:
     void silence(bool silent) noexcept { silent_ = silent; }
     bool is_silent() const noexcept { return silent_; }
 
-    /// Seconds within calls since reset(), waiting for other ranks included, and the bytes they were about.
-    struct Totals {
-        double gather_s = 0, reduce_s = 0;
-        std::size_t gather_bytes = 0, reduce_bytes = 0;
-        int calls = 0;
-    };
-    Totals totals() const;
-    void reset();
-
     /// Keeps the calls from here on, for replay(), but for those of a few numbers. Their buffers must outlive it.
     void record(bool on);
-    /// Runs the kept calls again, one after the other with nothing beside them: what they take alone. Collective.
-    Totals replay(Communicator& world);
+    struct Totals {
+        double gather_s = 0, reduce_s = 0;  ///< of all-gathers, and of all others
+    };
+    /// Runs the kept calls of the first of two equal steps again, one after the other with nothing beside them.
+    /// Collective. `ahead`: gathers at the second one's end that are the next step's, if it gathers that much.
+    Totals replay(Communicator& world, std::size_t ahead);
 
     class Group;
     void add_group(std::shared_ptr<Group> group);
-    void keep(Group& group, const CollectiveCall& call, double seconds);
+    void keep(Group& group, const CollectiveCall& call);
 
 private:
-    mutable std::mutex mutex_;
+    std::mutex mutex_;
     bool silent_ = false;
     bool recording_ = false;
-    Totals totals_;
     std::vector<std::shared_ptr<Group>> groups_;  // in the order of their making, which all ranks share
 };
 

@@ -10,6 +10,8 @@ namespace autolaunch::bench {
 
 namespace {
 
+constexpr std::size_t kGatherSlots = 2;  // of ShardedModelOptions, by default
+
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
@@ -67,6 +69,7 @@ StepContestant::StepContestant(Communicator& world, const fsdp::ShardedModelOpti
       parameters_(model_, gpt::unit_shapes(work.model), math_),
       trained_(work.model, math_),
       optimizer_(with_units(model_, work), optimizer_options(work)),
+      overlaps_(options.overlap.value_or(false)),
       times_(gpt::unit_shapes(work.model).size()) {
     model_.initialize(
         [&](const std::string& name, std::span<const std::int64_t>, std::int64_t first, std::span<float> values) {
@@ -113,53 +116,62 @@ void StepContestant::update() {
 
 template <class Body>
 double StepContestant::timed(Body body) {
-    world_.barrier();
     const auto begin = Clock::now();
     body();
     return world_.all_reduce_value(seconds_since(begin), ReduceOp::max);
 }
 
-StepContestant::Step StepContestant::train() {
-    Step step;
-    meter_->reset();
+double StepContestant::train() {
+    const double loss = compute();
+    update();
+    return metered_.all_reduce_value(loss) / world_.size();
+}
+
+void StepContestant::settle() {
+    model_.refresh_parameters();
+    world_.barrier();
+}
+
+void StepContestant::silence(bool silent) {
+    settle();
+    meter_->silence(silent);
+}
+
+StepContestant::Times StepContestant::measure() {
+    Times times;
+    settle();
     meter_->record(true);
-    step.seconds = timed([&] {
-        const double loss = compute();
-        update();
-        step.loss = metered_.all_reduce_value(loss) / world_.size();
-    });
+    train();
+    times.step = timed([&] { train(); });
+    settle();
     meter_->record(false);
-    within_ = meter_->totals();
-    return step;
+    times.alone = meter_->replay(world_, overlaps_ ? kGatherSlots : 0);
+    silence(true);
+    times.silent = timed([&] { train(); });
+    silence(false);
+    return times;
 }
 
-StepContestant::Step StepContestant::train_silently() {
-    Step step;
-    meter_->silence(true);
-    step.seconds = timed([&] {
-        step.loss = compute();
-        update();
-    });
-    meter_->silence(false);
-    return step;
-}
-
-double StepContestant::idle(bool silently) {
-    meter_->silence(silently);
+void StepContestant::idle() {
     const auto rest = [](double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); };
     const std::size_t units = times_.size();
-    const double seconds = timed([&] {
-        for (std::size_t unit = 0; unit + 1 < units; ++unit)
-            parameters_.forward(unit, [&](const auto&) { rest(times_[unit].forward); });
-        for (std::size_t unit = units; unit-- > 0;)
-            parameters_.backward(unit, [&](const auto&, const auto&) { rest(times_[unit].backward); });
-        update();
-        metered_.all_reduce_value(0.0);
-    });
-    meter_->silence(false);
-    return seconds;
+    for (std::size_t unit = 0; unit + 1 < units; ++unit)
+        parameters_.forward(unit, [&](const auto&) { rest(times_[unit].forward); });
+    for (std::size_t unit = units; unit-- > 0;)
+        parameters_.backward(unit, [&](const auto&, const auto&) { rest(times_[unit].backward); });
+    update();
+    metered_.all_reduce_value(0.0);
 }
 
-CallMeter::Totals StepContestant::communication_alone() { return meter_->replay(world_); }
+StepContestant::IdleTimes StepContestant::measure_idle() {
+    IdleTimes times;
+    settle();
+    idle();
+    times.step = timed([&] { idle(); });
+    silence(true);
+    times.silent = timed([&] { idle(); });
+    silence(false);
+    return times;
+}
 
 }  // namespace autolaunch::bench

@@ -27,28 +27,28 @@ struct StepWork {
     std::vector<std::uint8_t> tokens;  ///< windows of context + 1 bytes; a step takes a run of them, rank after rank
 };
 
-/// A ShardedModel in training, whose steps can be taken in four ways. Owner: the bench. Threads: one. Collective.
+/// A ShardedModel in training, and what its steps take. Owner: the bench. Threads: one. Collective.
 class StepContestant {
 public:
     StepContestant(Communicator& world, const fsdp::ShardedModelOptions& options, const StepWork& work,
                    gpt::ThreadPool& pool);
 
-    struct Step {
-        double seconds = 0;  ///< the slowest rank's
-        double loss = 0;     ///< average over the global batch
-    };
-    /// A step as a trainer takes it: forward, backward, optimizer, the loss over all ranks.
-    Step train();
-    /// The same without any communication. Losses and gradients are this rank's own.
-    Step train_silently();
-    /// The same schedule, where each unit's compute leaves the CPUs alone for as long as it takes in train_silently(),
-    /// as an accelerator's would.
-    double idle(bool silently);
+    /// A step as a trainer takes it: forward, backward, optimizer, the loss over all ranks; returns that.
+    double train();
 
-    /// The collectives of the last train(), alone.
-    CallMeter::Totals communication_alone();
-    /// Of the last train(): time within collectives, on whatever thread.
-    CallMeter::Totals communication_within() const { return within_; }
+    struct Times {  // seconds, of the slowest rank
+        double step = 0;
+        double silent = 0;        ///< the same without any communication
+        CallMeter::Totals alone;  ///< the step's collectives with nothing beside them
+    };
+    /// Of one step each. The one with communication follows another at once: a step may begin the next one's gathers.
+    Times measure();
+    struct IdleTimes {
+        double step = 0, silent = 0;
+    };
+    /// The same schedule, where each unit's compute leaves the CPUs alone for as long as it took in measure(), as an
+    /// accelerator's would.
+    IdleTimes measure_idle();
 
     fsdp::ModelMemory memory() const { return model_.memory(); }
     std::size_t optimizer_bytes() { return bytes_of_state(optimizer_.state()); }
@@ -63,6 +63,10 @@ private:
     gpt::Batch next_batch();
     double compute();
     void update();
+    void idle();
+    /// No call is under way, and nothing is gathered.
+    void settle();
+    void silence(bool silent);
     template <class Body>
     double timed(Body body);
 
@@ -75,8 +79,8 @@ private:
     gpt::ShardedParameters<float> parameters_;
     gpt::Model<float> trained_;
     fsdp::AdamW optimizer_;
+    bool overlaps_;
     std::vector<UnitTimes> times_;
-    CallMeter::Totals within_;
     std::int64_t steps_ = 0;
 };
 

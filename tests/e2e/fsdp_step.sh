@@ -9,7 +9,8 @@ tiny=(--layers 1 --width 32 --heads 2 --context 16 --sequences 1 --rounds 2)
 "$bench" "$AUTOLAUNCH_BINARY_DIR" "${tiny[@]}" --python /bin/false --output alone.md >alone.log 2>&1
 expect "without PyTorch" 0 $?
 contains "the skip" alone.log "skipped: PyTorch, because /bin/false has none with fully_shard"
-for name in full_shard shard_grad_op shard_optimizer no_shard hybrid_shard "full_shard, deterministic" "full_shard, idle compute"; do
+for name in full_shard shard_grad_op shard_optimizer no_shard hybrid_shard "full_shard, deterministic" "full_shard, overlapped" \
+    "full_shard, idle compute"; do
     grep -qE "^\| $name \| [0-9.]+ \| [0-9,]+ \| " alone.md || fail "no row of $name: $(cat alone.md)"
 done
 contains "the losses" alone.md "losses of 7 contestants agree to "
