@@ -51,6 +51,23 @@ struct BlockImpl : nn::Module {
 };
 TORCH_MODULE(Block);
 
+// A block whose activations are computed again in backward: a pass forward and a backward within one.
+struct Recomputed : torch::autograd::Function<Recomputed> {
+    static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x,
+                                 std::int64_t block) {
+        context->save_for_backward({x});
+        context->saved_data["block"] = block;
+        return reinterpret_cast<BlockImpl*>(block)->forward(x);
+    }
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                   const torch::autograd::variable_list& gradients) {
+        const auto x = context->get_saved_variables()[0].detach().requires_grad_();
+        const torch::AutoGradMode with_graph(true);
+        reinterpret_cast<BlockImpl*>(context->saved_data["block"].toInt())->forward(x).backward(gradients[0]);
+        return {x.grad(), torch::Tensor()};
+    }
+};
+
 // A transformer whose last layer is its first: `head` is a second name of the embedding's weight.
 struct NetImpl : nn::Module {
     NetImpl() {
@@ -65,13 +82,17 @@ struct NetImpl : nn::Module {
     torch::Tensor forward(const torch::Tensor& characters) {
         if (is_training()) seen += characters.size(0);
         torch::Tensor x = embedding(characters) + place;
-        for (const auto& block : *blocks) x = block->as<Block>()->forward(x);
+        for (const auto& each : *blocks) {
+            auto* block = each->as<Block>();
+            x = recomputes ? Recomputed::apply(x, reinterpret_cast<std::int64_t>(block)) : block->forward(x);
+        }
         return torch::linear(norm(x), head);
     }
     nn::Embedding embedding{kCharacters, kWidth};
     torch::Tensor place, head, seen;
     nn::ModuleList blocks;
     nn::LayerNorm norm{nn::LayerNormOptions({kWidth})};
+    bool recomputes = false;
 };
 
 std::shared_ptr<NetImpl> make_net() {
@@ -97,6 +118,7 @@ struct Recipe {
     bool frozen = false;  ///< embedding and the first block
     int micro_batches = 1;
     bool no_sync = false;
+    bool recomputes = false;
     std::optional<double> max_grad_norm = std::nullopt;
 };
 
@@ -154,6 +176,7 @@ AdamWOptions adamw() {
 void by_ranks(Communicator& world, const ShardedModelOptions& sharding, const Recipe& recipe, float* result) {
     const auto net = make_net();
     if (recipe.frozen) freeze(*net);
+    net->recomputes = recipe.recomputes;
     TorchModel model(world, net, {.sharding = sharding});
     AdamW optimizer(model.sharded(), adamw());
     const int parts = world.size() * recipe.micro_batches;
@@ -217,10 +240,11 @@ TEST_CASE("every strategy on 1, 2 and 4 ranks trains as torch does, with tied we
     }
 }
 
-TEST_CASE("merged units, frozen parameters, clipping and micro-batches train as torch does") {
+TEST_CASE("merged units, recomputed blocks, frozen parameters, clipping and micro-batches train as torch does") {
     ShardedModelOptions merged;
     merged.merge_below = 20'000;
     CHECK(difference(train(2, merged), train_by_torch()) < kTolerance);
+    CHECK(difference(train(2, unmerged(), {.recomputes = true}), train_by_torch()) < kTolerance);
     const Recipe frozen{.frozen = true};
     CHECK(difference(train(2, unmerged(), frozen), train_by_torch(frozen)) < kTolerance);
     const Recipe clipped{.max_grad_norm = 0.1};
