@@ -83,7 +83,7 @@ public:
         const int generation = generation_++;
         on_ranks(size(), [&](Communicator& world) {
             memory::Engine engine(files(world.rank(), generation), world,
-                                  {.generation = generation, .node_rank = node_of(world.rank())});
+                                  {.generation = generation, .node_rank = node_of(world.rank()), .threads = 2});
             body(engine, world);
         });
     }

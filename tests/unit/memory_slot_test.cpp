@@ -35,8 +35,8 @@ struct Fixture {
     void write(std::int64_t step) {
         const auto data = pattern(static_cast<std::uint64_t>(step));
         slot.begin(plan_of(step));
-        slot.append(data.data(), 1000);
-        slot.append(data.data() + 1000, kData - 1000);
+        const Run runs[] = {{data.data(), 1000}, {data.data() + 1000, 7}, {data.data() + 1007, kData - 1007}};
+        slot.copy(runs, static_cast<int>(step % 3) + 1);
         slot.finish();
     }
 };
@@ -57,6 +57,7 @@ TEST_CASE("a copy is there from commit on, with all that was given") {
     CHECK(header->used_bytes == plan_of(7).used_bytes());
     CHECK(f.slot.text(*header) == "{\"next\":5}");
     CHECK(f.slot.verify_data(*header));
+    CHECK(f.slot.verify_data(*header, 3));
     const auto data = pattern(7);
     CHECK(std::memcmp(f.slot.data(*header).data(), data.data(), kData) == 0);
 }
@@ -68,7 +69,8 @@ TEST_CASE("from begin on the old copy is gone, at every point of the next") {
     const auto data = pattern(8);
     f.slot.begin(plan_of(8));
     CHECK_FALSE(f.slot.header());
-    f.slot.append(data.data(), kData);
+    const Run whole[] = {{data.data(), kData}};
+    f.slot.copy(whole, 2);
     CHECK_FALSE(f.slot.header());
     f.slot.finish();
     CHECK_FALSE(f.slot.header());
@@ -145,6 +147,7 @@ TEST_CASE("a rank without data has a copy, too") {
     plan.data_bytes = 0;
     plan.text.clear();
     f.slot.begin(plan);
+    f.slot.copy({}, 2);
     f.slot.finish();
     f.slot.commit();
     REQUIRE(f.slot.header());

@@ -26,6 +26,7 @@ SharedMapping::SharedMapping(const UniqueFd& file, std::uint64_t bytes) : bytes_
     void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
     if (memory == MAP_FAILED) throw SystemError(errno, "map " + std::to_string(bytes) + " bytes of shared memory");
     data_ = static_cast<std::byte*>(memory);
+    ::madvise(memory, bytes, MADV_HUGEPAGE);  // where the system has them for shared memory; else nothing happens
 }
 
 SharedMapping::SharedMapping(SharedMapping&& other) noexcept

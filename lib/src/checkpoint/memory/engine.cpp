@@ -1,5 +1,6 @@
 #include "checkpoint/memory/engine.hpp"
 
+#include "base/affinity.hpp"
 #include "base/hash.hpp"
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/json.hpp"
@@ -28,6 +29,13 @@ void send_all(Communicator& world, std::span<const std::byte> bytes, int peer) {
 void receive_all(Communicator& world, std::span<std::byte> bytes, int peer) {
     for (std::size_t at = 0; at < bytes.size(); at += kMessageBytes)
         world.recv(bytes.data() + at, std::min(kMessageBytes, bytes.size() - at), DataType::u8, peer);
+}
+
+// Beyond some threads memory is the limit. The CPUs that this rank may use are often those of its neighbours, too.
+int helpful_threads(int local_ranks) {
+    constexpr int kMost = 4;
+    const auto cpus = affinity_of(0);
+    return std::clamp((cpus ? static_cast<int>(cpus->size()) : 1) / std::max(1, local_ranks), 1, kMost);
 }
 
 CheckpointInfo memory_checkpoint(std::int64_t step, std::string extra) {
@@ -158,10 +166,12 @@ CheckpointInfo Engine::save(std::int64_t step, const fsdp::State& state, const S
         }
         own = &slot_for_writing(rank, plan.used_bytes());
         own->begin(plan);
+        std::vector<Run> runs;
         for (std::size_t i = 0; i < pieces.memory.size(); ++i) {
             const SavedRun& run = pieces.contents.runs[i];
-            own->append(pieces.memory[i], static_cast<std::uint64_t>(run.count) * size_of(run.type));
+            runs.push_back({pieces.memory[i], static_cast<std::uint64_t>(run.count) * size_of(run.type)});
         }
+        own->copy(runs, options_.threads);
         own->finish();
     });
     if (const int keeper = (*keepers_)[static_cast<std::size_t>(rank)]; keeper >= 0) {
@@ -213,7 +223,7 @@ std::vector<std::uint8_t> Engine::find_damaged(const Restore& choice) {
         if (copy.holder != world_.rank()) continue;
         Slot* const slot = find(copy.shard, copy.name);
         const auto header = slot ? slot->header() : std::nullopt;
-        const bool good = header && slot->verify_data(*header);
+        const bool good = header && slot->verify_data(*header, options_.threads);
         if (slot != nullptr && !good) slot->discard();  // or it would be found beside the good one that is fetched
         damaged[static_cast<std::size_t>(copy.shard)] = good ? 0 : 1;
         if (!good && options_.note)
@@ -281,7 +291,7 @@ void Engine::fetch_missing() {
             throw Error(ErrorCode::corrupt,
                         "the copy of this rank's state came damaged from rank " + std::to_string(mine.holder));
         own->commit();
-        if (!own->verify_data(*own->header()))
+        if (!own->verify_data(*own->header(), options_.threads))
             throw Error(ErrorCode::corrupt,
                         "the copy of this rank's state came damaged from rank " + std::to_string(mine.holder));
     });
@@ -377,6 +387,7 @@ std::unique_ptr<Engine> make_engine(const RankInfo& rank, const std::filesystem:
                                                   .node_rank = rank.node_rank,
                                                   .looks = options.memory,
                                                   .peers = options.memory_peers,
+                                                  .threads = helpful_threads(rank.local_world_size),
                                                   .note = std::move(note)});
 }
 

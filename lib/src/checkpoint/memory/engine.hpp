@@ -26,6 +26,7 @@ struct EngineOptions {
     int node_rank = 0;
     bool looks = true;  ///< latest() looks for copies at all
     bool peers = true;  ///< a second copy of each shard on another node, where there is one
+    int threads = 1;    ///< that copy and verify
     std::function<void(const std::string& text)> note = {};
 };
 

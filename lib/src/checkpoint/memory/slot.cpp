@@ -1,12 +1,16 @@
 #include "checkpoint/memory/slot.hpp"
 
 #include "base/hash.hpp"
+#include "base/running_hash.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
+#include <thread>
+#include <vector>
 
 namespace autolaunch::memory {
 
@@ -23,6 +27,19 @@ std::uint64_t header_digest(const Header& header) {
 
 std::uint64_t table_bytes(const Header& header) {
     return block_count(header.data_bytes) * sizeof(Digest128) + header.text_bytes;
+}
+
+// work(index of each block of so many bytes), by so many threads, this one included. `work` must not throw.
+void for_each_block(std::uint64_t bytes, int threads, const std::function<void(std::uint64_t)>& work) {
+    const std::uint64_t blocks = block_count(bytes);
+    std::atomic<std::uint64_t> next = 0;
+    const auto take = [&] {
+        for (std::uint64_t index = next++; index < blocks; index = next++) work(index);
+    };
+    std::vector<std::jthread> helpers;
+    const auto useful = std::min<std::uint64_t>(static_cast<std::uint64_t>(threads), blocks);
+    for (std::uint64_t i = 1; i < useful; ++i) helpers.emplace_back(take);
+    take();
 }
 
 }  // namespace
@@ -75,15 +92,16 @@ std::string_view Slot::text(const Header& header) const {
     return {reinterpret_cast<const char*>(memory_.data()) + at, static_cast<std::size_t>(header.text_bytes)};
 }
 
-bool Slot::verify_data(const Header& header) const {
-    auto left = data(header);
-    for (const std::byte* at = memory_.data() + kTableOffset; !left.empty(); at += sizeof(Digest128)) {
-        const auto block = left.first(std::min<std::size_t>(left.size(), kBlockBytes));
+bool Slot::verify_data(const Header& header, int threads) const {
+    const auto all = data(header);
+    std::atomic<bool> good = true;
+    for_each_block(all.size(), threads, [&](std::uint64_t index) {
+        const auto block = all.subspan(index * kBlockBytes, std::min(kBlockBytes, all.size() - index * kBlockBytes));
         const auto digest = hash128(block.data(), block.size());
-        if (std::memcmp(at, &digest, sizeof digest) != 0) return false;
-        left = left.subspan(block.size());
-    }
-    return true;
+        if (std::memcmp(memory_.data() + kTableOffset + index * sizeof digest, &digest, sizeof digest) != 0)
+            good = false;
+    });
+    return good;
 }
 
 void Slot::begin(const CopyPlan& plan) {
@@ -101,30 +119,36 @@ void Slot::begin(const CopyPlan& plan) {
     writing_.data_bytes = plan.data_bytes;
     writing_.text_bytes = plan.text.size();
     text_ = plan.text;
-    written_ = 0;
-    hash_.take();
+    copied_ = false;
 }
 
-void Slot::append(const std::byte* data, std::uint64_t bytes) {
-    while (bytes > 0) {
-        const std::uint64_t in_block = written_ % kBlockBytes;
-        const auto part = static_cast<std::size_t>(std::min({bytes, kPartBytes, kBlockBytes - in_block}));
-        std::byte* const to = memory_.data() + writing_.data_offset + written_;
-        std::memcpy(to, data, part);
-        hash_.update(to, part);
-        written_ += part;
-        data += part;
-        bytes -= part;
-        if (written_ % kBlockBytes != 0 && written_ != writing_.data_bytes) continue;
-        const auto digest = hash_.take();
-        std::memcpy(memory_.data() + kTableOffset + (written_ - 1) / kBlockBytes * sizeof digest, &digest,
-                    sizeof digest);
-    }
+void Slot::copy(std::span<const Run> runs, int threads) {
+    std::vector<std::uint64_t> ends;  // of each run, in the copy
+    for (const Run& run : runs) ends.push_back((ends.empty() ? 0 : ends.back()) + run.bytes);
+    if ((ends.empty() ? 0 : ends.back()) != writing_.data_bytes)
+        throw Error(ErrorCode::invalid_argument, "a copy in memory has not the bytes that were announced");
+    for_each_block(writing_.data_bytes, threads, [&](std::uint64_t index) {
+        std::uint64_t at = index * kBlockBytes;
+        const std::uint64_t end = std::min(at + kBlockBytes, writing_.data_bytes);
+        auto run = static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), at) - ends.begin());
+        RunningHash hash;
+        while (at < end) {
+            const std::uint64_t left = ends[run] - at;
+            const auto part = static_cast<std::size_t>(std::min({left, kPartBytes, end - at}));
+            std::byte* const to = memory_.data() + writing_.data_offset + at;
+            std::memcpy(to, runs[run].data + (runs[run].bytes - left), part);
+            hash.update(to, part);
+            at += part;
+            if (part == left) ++run;
+        }
+        const Digest128 digest = hash.take();
+        std::memcpy(memory_.data() + kTableOffset + index * sizeof digest, &digest, sizeof digest);
+    });
+    copied_ = true;
 }
 
 void Slot::finish() {
-    if (written_ != writing_.data_bytes)
-        throw Error(ErrorCode::invalid_argument, "a copy in memory has not the bytes that were announced");
+    if (!copied_) throw Error(ErrorCode::invalid_argument, "a copy in memory is to be finished that was not made");
     std::byte* const to = memory_.data() + kTableOffset + table_bytes(writing_) - text_.size();
     std::memcpy(to, text_.data(), text_.size());
     writing_.table_digest = hash128(memory_.data() + kTableOffset, table_bytes(writing_));

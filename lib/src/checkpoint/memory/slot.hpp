@@ -1,6 +1,5 @@
 #pragma once
 #include "base/memory_file.hpp"
-#include "base/running_hash.hpp"
 #include "checkpoint/memory/layout.hpp"
 
 #include <cstddef>
@@ -23,6 +22,12 @@ struct CopyPlan {
     std::uint64_t used_bytes() const { return data_offset_for(data_bytes, text.size()) + data_bytes; }
 };
 
+/// Bytes to be copied.
+struct Run {
+    const std::byte* data = nullptr;
+    std::uint64_t bytes = 0;
+};
+
 /// One slot's memory: a copy of a shard that is whole, or none. It is whole from commit() on until the next begin() or
 /// begin_receiving(), whenever its writer is killed.
 ///
@@ -35,18 +40,20 @@ public:
     /// The header of the copy, if there is a whole one by what its writer said: header, digests and text are verified
     /// here, its data by verify_data().
     std::optional<Header> header() const;
-    /// False: the data are not what was copied. Reads all of it.
-    bool verify_data(const Header& header) const;
+    /// False: the data are not what was copied. Reads all of it, with so many threads.
+    bool verify_data(const Header& header, int threads = 1) const;
     std::string_view text(const Header& header) const;
     std::span<const std::byte> data(const Header& header) const;
 
     /// Its copy is not one: it is never looked at again.
     void discard() { uncommit(); }
 
-    /// From here on there is no copy. Then append() all data in order, finish(), and commit(). The slot must have
+    /// From here on there is no copy. Then copy() all data, finish(), and commit(). The slot must have
     /// plan.used_bytes().
     void begin(const CopyPlan& plan);
-    void append(const std::byte* data, std::uint64_t bytes);
+    /// The runs follow each other in the copy. With so many threads, each of which also takes the digests of what it
+    /// copies.
+    void copy(std::span<const Run> runs, int threads);
     void finish();
     void commit();
 
@@ -65,8 +72,7 @@ private:
     SharedMapping memory_;
     Header writing_;
     std::string text_;
-    RunningHash hash_;
-    std::uint64_t written_ = 0;
+    bool copied_ = false;
 };
 
 }  // namespace autolaunch::memory
