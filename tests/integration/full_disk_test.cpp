@@ -50,6 +50,7 @@ TEST_CASE("a full disk fails the save with its reason, keeps the last checkpoint
             world.barrier();
             state.set(2);
             expect_error(ErrorCode::system, "No space left on device", [&] { engine->save(2, state.state(), {}); });
+            expect_error(ErrorCode::system, "keep fewer checkpoints", [&] { engine->save(2, state.state(), {}); });
             engine->save_async(3, state.state(), {});
             expect_error(ErrorCode::system, "No space left on device", [&] { engine->finish(); });
             expect(engine.newest(state) == 1, "the one before is whole");

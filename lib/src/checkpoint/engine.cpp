@@ -158,7 +158,7 @@ std::optional<SaveProgress> CheckpointEngine::progress() const {
 
 std::optional<CheckpointEngine::Cost> CheckpointEngine::take_cost() {
     if (!has_cost_.exchange(false)) return std::nullopt;
-    return Cost{stall_seconds_, durable_seconds_};
+    return Cost{cost_stall_seconds_, durable_seconds_};
 }
 
 // What the trainer's thread does of a save: the ranks agree, and each plans its part.
@@ -182,22 +182,36 @@ CheckpointEngine::Job CheckpointEngine::agreed_job(std::int64_t step, const fsdp
     return job;
 }
 
-CheckpointInfo CheckpointEngine::commit(Communicator& world, Job& job, const WriteFiles& write) {
+void CheckpointEngine::commit_as_writer(Communicator& world, Job& job, const WriteFiles& write) {
     prepare_directory(world, job);
     Manifest manifest = write_and_verify(world, job, write);
     complete(manifest, job);
     together(world, [&] {
         if (world.rank() == 0) publish(job.unfinished, manifest);
     });
+}
+
+CheckpointInfo CheckpointEngine::commit(Communicator& world, Job& job, const WriteFiles& write) {
+    try {
+        commit_as_writer(world, job, write);
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::system) throw;
+        // Who took over clears away what others have begun: then that is the reason, not the file that is missing.
+        together(world, [&] {
+            if (world.rank() == 0 && fence_.was_taken()) fence_.require_held();
+        });
+        throw;
+    }
     const fs::path published = options_.directory / checkpoint_name(job.step);
     durable_seconds_ = seconds_since(job.begin);
     if (job.in_place) stall_seconds_ = durable_seconds_.load();
+    cost_stall_seconds_ = stall_seconds_.load();
     has_cost_ = true;
     if (world.rank() == 0) {
         if (events_.published) events_.published(job.step, published, stall_seconds_);
         tidy(job.step);
     }
-    return {job.step, published, manifest.extra, {}};
+    return {job.step, published, job.extra, {}};
 }
 
 void CheckpointEngine::prepare_directory(Communicator& world, Job& job) {

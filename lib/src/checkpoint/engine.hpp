@@ -73,6 +73,7 @@ private:
 
     Job agreed_job(std::int64_t step, const fsdp::State& state, const SaveOptions& options);
     CheckpointInfo commit(Communicator& world, Job& job, const WriteFiles& write);
+    void commit_as_writer(Communicator& world, Job& job, const WriteFiles& write);
     void prepare_directory(Communicator& world, Job& job);
     Manifest write_and_verify(Communicator& world, const Job& job, const WriteFiles& write);
     void complete(Manifest& manifest, const Job& job);
@@ -94,8 +95,9 @@ private:
     std::optional<std::optional<Communicator>> readers_;  // the ranks of this node, once somebody loads
 
     AlignedMemory staging_;
-    std::optional<Communicator> writers_;  // the same ranks, for the writers' collectives
-    std::atomic<double> stall_seconds_{0}, durable_seconds_{0};
+    std::optional<Communicator> writers_;                             // the same ranks, for the writers' collectives
+    std::atomic<double> stall_seconds_{0};                            // of the save that goes on
+    std::atomic<double> cost_stall_seconds_{0}, durable_seconds_{0};  // of the last that was published
     std::atomic<bool> has_cost_{false};
     Job job_;
     std::unique_ptr<AsyncSave> in_flight_;  // last: it uses the others

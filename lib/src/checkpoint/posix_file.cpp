@@ -84,7 +84,8 @@ void PosixFile::reserve(std::uint64_t bytes) {
     // now.
     if (::fallocate(fd_.get(), 0, 0, static_cast<off_t>(bytes)) == 0) return;
     if (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINTR) return;  // it would only have been faster
-    throw SystemError(errno, "reserve " + std::to_string(bytes) + " bytes for " + path_.string());
+    const char* hint = errno == ENOSPC ? "make room there, keep fewer checkpoints, or save to another directory" : "";
+    throw SystemError(errno, "reserve " + std::to_string(bytes) + " bytes for " + path_.string(), hint);
 }
 
 void PosixFile::truncate(std::uint64_t bytes) {

@@ -48,6 +48,7 @@ public:
     void take();
     /// Reads the claim anew. Throws Error{aborted} that names who took over.
     void require_held();
+    bool was_taken() const noexcept { return held_; }
     /// Whether an unfinished directory is ours, or of a writer that lost its claim before.
     bool may_delete(std::string_view unfinished_name) const;
     const WriterIdentity& identity() const noexcept { return mine_.writer; }
