@@ -119,6 +119,18 @@ TEST_CASE("every strategy on GPUs gives the bits of one CPU, whenever streams ge
     }
 }
 
+TEST_CASE("a GPU alone waits for its parameters, too, on whatever stream they were written") {
+    Shared<float> expected(TinyModel::kParameters), got(TinyModel::kParameters);
+    ShardedModelOptions options = unmerged();
+    options.precision = {.param = bf16};
+    on_ranks(1, [&](Communicator& world) { TinyModel(world, options).copy_parameters<bfloat16>(expected.data()); });
+    on_gpus(1, [&](Communicator& world, Trainee& trainee) {
+        trainee.control().jitter_us = 5000;
+        TinyModel(world, options, trainee.computation()).copy_parameters<bfloat16>(got.data());
+    });
+    CHECK(same_bits(got.copy(), expected.copy()));
+}
+
 TEST_CASE("copies of a model on groups of GPUs give the same bits") {
     Recipe recipe{.options = unmerged(ShardingStrategy::hybrid_shard), .jitter_us = 200};
     for (const int group : {1, 2, 4}) {

@@ -69,7 +69,10 @@ void ParameterGatherer::gather(Bucket& bucket) {
         after);
 }
 
-void ParameterGatherer::wait(Bucket& bucket, Stream stream) { device_.wait(stream, states_[bucket.index()].gather); }
+// Where nothing is gathered the parameters are there when they are written.
+void ParameterGatherer::wait(Bucket& bucket, Stream stream) {
+    device_.wait(stream, mesh_.shard_count > 1 ? states_[bucket.index()].gather : written_);
+}
 
 std::byte* ParameterGatherer::arena(const Bucket& bucket) const noexcept {
     if (bucket.is_resident()) return bucket.resident_arena();
