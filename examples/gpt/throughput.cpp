@@ -16,19 +16,24 @@ template <class T>
 Peak peak_flops(Math<T>& math) {
     if (math.data_sheet_flops() > 0) return {math.data_sheet_flops(), "data sheet"};
     using clock = std::chrono::steady_clock;
-    constexpr std::int64_t kExtent = 512;
-    constexpr auto kCount = static_cast<std::size_t>(kExtent * kExtent);
+    using milliseconds = std::chrono::duration<double, std::milli>;
     DeviceArray<T> a(math), b(math), c(math);
-    for (auto* array : {&a, &b, &c}) math.clear(array->resize(kCount));
     double best = 0;
-    const auto end = clock::now() + std::chrono::milliseconds(50);
-    do {
-        const auto start = clock::now();
-        math.linear(kExtent, a, b, {}, c);
-        math.wait();
-        const double seconds = std::chrono::duration<double>(clock::now() - start).count();
-        best = std::max(best, 2.0 * kExtent * kExtent * kExtent / seconds);
-    } while (clock::now() < end);
+    // From small products, which are over before somebody else wants the CPU, to ones that take their time.
+    for (std::int64_t extent = 128; extent <= 8192; extent *= 2) {
+        for (auto* array : {&a, &b, &c}) math.clear(array->resize(static_cast<std::size_t>(extent * extent)));
+        const auto first = clock::now();
+        double shortest = 1e9;
+        for (int run = 0; run < 3 || milliseconds(clock::now() - first).count() < 15; ++run) {
+            const auto start = clock::now();
+            math.linear(extent, a, b, {}, c);
+            math.wait();
+            shortest = std::min(shortest, milliseconds(clock::now() - start).count());
+        }
+        const auto each = static_cast<double>(extent);
+        best = std::max(best, 2 * each * each * each / (shortest / 1e3));
+        if (shortest > 1) break;
+    }
     return {best, "measured"};
 }
 

@@ -17,7 +17,8 @@ struct Peak {
     double per_second = 0;  ///< multiplications and additions, of products of T
     std::string source;     ///< "data sheet" or "measured"
 };
-/// The data sheet's; where there is none, that of the Math's own product of large matrices, which takes some 50 ms.
+/// The data sheet's; where there is none, that of the Math's own product of matrices, the best of several
+/// sizes, which takes some 50 ms.
 template <class T>
 Peak peak_flops(Math<T>& math);
 
