@@ -1,5 +1,6 @@
 #include "cli/option_parser.hpp"
 
+#include "base/text.hpp"
 #include "cli/usage_error.hpp"
 
 #include <algorithm>
@@ -31,7 +32,7 @@ constexpr std::array<IdleOption, 7> kIdleOptions = {{
 constexpr const char* kRunUsage =
     "autolaunch -c FILE [KEY=VALUE ...] [OPTIONS] [-- PROGRAM ARGS]\n"
     "       autolaunch [OPTIONS] PROGRAM [ARGS]\n"
-    "       autolaunch {run|plan|topo|validate|schema|lint|doctor} --help";
+    "       autolaunch {run|plan|topo|validate|schema|lint|doctor|ckpt} --help";
 constexpr const char* kRunExamples =
     "Examples:\n"
     "  autolaunch -c train.yaml                             what the spec says\n"
@@ -84,6 +85,23 @@ Words words_of(Command command) {
                 "autolaunch doctor [-c FILE [KEY=VALUE ...]] [OPTIONS]",
                 "Examples:\n  autolaunch doctor\n  srun autolaunch doctor -c train.yaml\n"
                 "  autolaunch doctor --health-check --drain"};
+        case Command::ckpt:
+            return {
+                "Looks at checkpoints, and makes others of them. docs/ckpt.md has all of it.",
+                "autolaunch ckpt ls DIR [--json]\n"
+                "       autolaunch ckpt show PATH [--tensors] [--only NAMES] [--json]\n"
+                "       autolaunch ckpt verify PATH... [--json]\n"
+                "       autolaunch ckpt diff PATH PATH [--only NAMES] [--json]\n"
+                "       autolaunch ckpt export PATH OUT [--dtype TYPE] [--all] [--only NAMES] [--max-file-size SIZE]\n"
+                "       autolaunch ckpt reshard PATH DIR --ranks N [--dtype TYPE]\n"
+                "       autolaunch ckpt prune DIR --keep K [--every N] [--dry-run]\n"
+                "       autolaunch ckpt convert SOURCE DIR [--step N] [--ranks N] [--python PROGRAM]",
+                "PATH is a checkpoint, or a directory of checkpoints, whose newest complete one is meant.\n"
+                "Exits with 0; 1 when verify finds damage or diff a difference; 65 when a file is not what it\n"
+                "should be; 66 when there is none.\n\n"
+                "Examples:\n"
+                "  autolaunch ckpt verify runs/a/checkpoints\n"
+                "  autolaunch ckpt export runs/a/checkpoints model.safetensors --dtype bf16"};
         default:
             return {"Starts the ranks of a distributed training job, places and watches them.", kRunUsage,
                     kRunExamples};
@@ -129,11 +147,12 @@ OptionParser::OptionParser(Command command) : command_(command) {
     app_.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     app_.add_flag("-h,--help", help_, "This text")->group("General");
     app_.add_flag("-V,--version", version_, "Version, commit, compiler and build options")->group("General");
-    if (command != Command::schema && command != Command::topo && command != Command::lint)
+    if (command != Command::schema && command != Command::topo && command != Command::lint && command != Command::ckpt)
         app_.add_option("-c,--config", config_, "The spec: a YAML file")->type_name("FILE")->group("General");
     if (command == Command::schema)
         app_.add_flag("--markdown", markdown_, "The keys as Markdown tables")->group("General");
     if (command == Command::doctor) add_doctor_options();
+    if (command == Command::ckpt) add_checkpoint_options();
     if (command == Command::plan) {
         app_.add_flag("--json", json_, "The plan as JSON")->group("General");
         app_.add_option("--topology", topology_,
@@ -256,6 +275,45 @@ void OptionParser::add_doctor_options() {
         ->group("For Slurm");
 }
 
+void OptionParser::add_checkpoint_options() {
+    const char* group = "What to do";
+    app_.add_flag("--json", json_, "ls, show, verify, diff: as JSON")->group(group);
+    app_.add_flag("--tensors", checkpoints_.tensors, "show: every tensor")->group(group);
+    app_.add_option("--only", only_, "Tensors whose names begin so, such as h.0.,wte")
+        ->type_name("NAMES")
+        ->group(group);
+    app_.add_flag("--all", checkpoints_.all, "export: optimizer and opaque state too")->group(group);
+    app_.add_option("--dtype", checkpoints_.dtype, "export, reshard: f32, bf16 or f16 for floating-point tensors")
+        ->type_name("TYPE")
+        ->check(CLI::IsMember({"f32", "bf16", "f16"}))
+        ->group(group);
+    app_.add_option("--max-file-size", checkpoints_.max_file_bytes,
+                    "export to a directory: cut larger files (default 5GB)")
+        ->type_name("SIZE")
+        ->transform(CLI::AsSizeValue(true))
+        ->group(group);
+    app_.add_option("--ranks", checkpoints_.ranks, "reshard, convert: as so many ranks would save it")
+        ->type_name("N")
+        ->check(CLI::Range(1, 1'000'000))
+        ->group(group);
+    app_.add_option("--keep", checkpoints_.keep, "prune: so many of the newest complete checkpoints")
+        ->type_name("K")
+        ->check(CLI::Range(1, 1'000'000'000))
+        ->group(group);
+    app_.add_option("--every", checkpoints_.every, "prune: and those of every N-th step")
+        ->type_name("N")
+        ->check(CLI::Range(std::int64_t{1}, INT64_MAX))
+        ->group(group);
+    app_.add_flag("--dry-run", checkpoints_.dry_run, "prune: only say what would be deleted")->group(group);
+    app_.add_option("--step", checkpoints_.step, "convert: the step of what is made (default 0)")
+        ->type_name("N")
+        ->check(CLI::Range(std::int64_t{0}, INT64_MAX))
+        ->group(group);
+    app_.add_option("--python", checkpoints_.python, "convert: for PyTorch's own checkpoints (default python3)")
+        ->type_name("PROGRAM")
+        ->group(group);
+}
+
 OptionShapes OptionParser::shapes() const {
     OptionShapes shapes;
     for (const CLI::Option* option : app_.get_options()) {
@@ -293,6 +351,9 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     into.lint_kind = kind_;
     into.slurm_conf = slurm_conf_;
     into.doctor = doctor_;
+    into.checkpoints = checkpoints_;
+    into.checkpoints.json = json_;
+    if (!only_.empty()) into.checkpoints.only = split(only_, ',');
 }
 
 }  // namespace autolaunch::launcher

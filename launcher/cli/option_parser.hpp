@@ -29,6 +29,7 @@ private:
     void add_rendezvous_options();
     void add_idle_options();
     void add_doctor_options();
+    void add_checkpoint_options();
     CLI::Option* text(const std::string& names, std::optional<std::string>& value, const std::string& description);
     CLI::Option* flag(const std::string& names, std::optional<bool>& value, const std::string& description);
 
@@ -47,6 +48,8 @@ private:
     std::string kind_;
     std::string slurm_conf_;
     DoctorOptions doctor_;
+    CheckpointRequest checkpoints_;
+    std::string only_;  ///< of checkpoints
 };
 
 }  // namespace autolaunch::launcher

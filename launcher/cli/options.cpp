@@ -1,5 +1,6 @@
 #include "cli/options.hpp"
 
+#include "base/text.hpp"
 #include "cli/option_parser.hpp"
 #include "cli/usage_error.hpp"
 #include "spec/spec.hpp"
@@ -15,7 +16,7 @@ namespace {
 std::optional<Command> subcommand_from(const std::string& word) {
     static const std::map<std::string, Command> kCommands = {
         {"run", Command::run},   {"plan", Command::plan}, {"validate", Command::validate}, {"schema", Command::schema},
-        {"topo", Command::topo}, {"lint", Command::lint}, {"doctor", Command::doctor}};
+        {"topo", Command::topo}, {"lint", Command::lint}, {"doctor", Command::doctor},     {"ckpt", Command::ckpt}};
     const auto found = kCommands.find(word);
     return found == kCommands.end() ? std::nullopt : std::optional(found->second);
 }
@@ -86,6 +87,97 @@ void check_lint(const CommandLine& line) {
         if (file.starts_with("--")) throw UsageError(file + ": options come before the files");
 }
 
+struct CheckpointWord {
+    const char* word;
+    CheckpointAction action;
+    std::size_t min_paths, max_paths;
+    const char* example;
+};
+constexpr CheckpointWord kCheckpointWords[] = {
+    {"ls", CheckpointAction::list, 1, 1, "autolaunch ckpt ls runs/a/checkpoints"},
+    {"show", CheckpointAction::show, 1, 1, "autolaunch ckpt show runs/a/checkpoints"},
+    {"verify", CheckpointAction::verify, 1, 1'000'000, "autolaunch ckpt verify runs/a/checkpoints"},
+    {"diff", CheckpointAction::diff, 2, 2, "autolaunch ckpt diff step-00001200 step-00001300"},
+    {"export", CheckpointAction::export_tensors, 2, 2, "autolaunch ckpt export runs/a/checkpoints model.safetensors"},
+    {"reshard", CheckpointAction::reshard, 2, 2, "autolaunch ckpt reshard runs/a/checkpoints resharded --ranks 8"},
+    {"prune", CheckpointAction::prune, 1, 1, "autolaunch ckpt prune runs/a/checkpoints --keep 3"},
+    {"convert", CheckpointAction::convert, 2, 2, "autolaunch ckpt convert model.safetensors checkpoints"}};
+
+const CheckpointWord& checkpoint_word(const std::string& word) {
+    std::vector<std::string> words;
+    for (const auto& known : kCheckpointWords) {
+        if (word == known.word) return known;
+        words.push_back(known.word);
+    }
+    const std::string close = nearest(word, words);
+    throw UsageError(word.empty() ? "ckpt needs to know what to do" : word + ": ckpt cannot do that",
+                     close.empty() ? "one of " + join(words, ", ") : "did you mean " + close + "?");
+}
+
+/// Options that one of ckpt's words alone understands.
+void check_checkpoint_options(const CheckpointWord& known, const std::vector<std::string>& options) {
+    using Action = CheckpointAction;
+    static const std::map<std::string, std::vector<Action>> kOf = {
+        {"--json", {Action::list, Action::show, Action::verify, Action::diff}},
+        {"--tensors", {Action::show}},
+        {"--only", {Action::show, Action::diff, Action::export_tensors}},
+        {"--all", {Action::export_tensors}},
+        {"--dtype", {Action::export_tensors, Action::reshard}},
+        {"--max-file-size", {Action::export_tensors}},
+        {"--ranks", {Action::reshard, Action::convert}},
+        {"--keep", {Action::prune}},
+        {"--every", {Action::prune}},
+        {"--dry-run", {Action::prune}},
+        {"--step", {Action::convert}},
+        {"--python", {Action::convert}}};
+    const auto given = [&](const std::string& name) {
+        return std::any_of(options.begin(), options.end(),
+                           [&](const std::string& option) { return option.substr(0, option.find('=')) == name; });
+    };
+    for (const auto& [name, actions] : kOf)
+        if (given(name) && std::find(actions.begin(), actions.end(), known.action) == actions.end())
+            throw UsageError(name + " does not go with ckpt " + known.word, "see autolaunch ckpt --help");
+    if (known.action == Action::prune && !given("--keep"))
+        throw UsageError("prune needs --keep", "how many of the newest checkpoints stay");
+    if (known.action == Action::reshard && !given("--ranks"))
+        throw UsageError("reshard needs --ranks", "how many ranks it is for");
+}
+
+/// `ckpt WORD` with paths and options in any order.
+CommandLine parse_checkpoint_line(std::vector<std::string> rest) {
+    CommandLine line;
+    line.command = Command::ckpt;
+    OptionParser parser(Command::ckpt);
+    std::vector<std::string> options, words;
+    bool only_words = false;
+    while (!rest.empty()) {
+        const SplitArguments split = only_words ? SplitArguments{{}, {}, rest} : split_arguments(rest, parser.shapes());
+        options.insert(options.end(), split.options.begin(), split.options.end());
+        words.insert(words.end(), split.overrides.begin(), split.overrides.end());
+        const std::size_t before = rest.size() - split.program.size();
+        only_words = only_words || (before > 0 && rest[before - 1] == "--");
+        if (split.program.empty()) break;
+        words.push_back(split.program[0]);
+        rest.assign(split.program.begin() + 1, split.program.end());
+    }
+    parser.parse(options, line);
+    if (parser.help_wanted() || parser.version_wanted()) {
+        line.command = parser.help_wanted() ? Command::help : Command::version;
+        line.help = parser.help();
+        return line;
+    }
+    const CheckpointWord& known = checkpoint_word(words.empty() ? "" : words[0]);
+    words.erase(words.begin());
+    if (words.size() < known.min_paths || words.size() > known.max_paths)
+        throw UsageError(words.size() < known.min_paths ? std::string("ckpt ") + known.word + " needs a path"
+                                                        : words.back() + ": that is one path too many",
+                         known.example);
+    check_checkpoint_options(known, options);
+    line.checkpoints.action = known.action;
+    line.checkpoints.paths = std::move(words);
+    return line;
+}
+
 }  // namespace
 
 CommandLine parse_command_line(const std::vector<std::string>& arguments,
@@ -96,6 +188,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
         line.command = *command;
         rest.erase(rest.begin());
     }
+    if (line.command == Command::ckpt) return parse_checkpoint_line(std::move(rest));
     OptionParser parser(line.command);
     SplitArguments split = split_arguments(rest, parser.shapes());
     const std::size_t before_program = rest.size() - split.program.size();

@@ -1,4 +1,5 @@
 #pragma once
+#include "checkpoints/checkpoint_command.hpp"
 #include "cli/doctor_options.hpp"
 
 #include <map>
@@ -16,7 +17,7 @@ struct JobOptions {
     std::optional<bool> standalone, module, no_python, run_path, quiet, no_prefix;
 };
 
-enum class Command { run, plan, validate, schema, topo, lint, doctor, help, version };
+enum class Command { run, plan, validate, schema, topo, lint, doctor, ckpt, help, version };
 
 /// What the user typed, taken apart but not yet judged.
 struct CommandLine {
@@ -30,6 +31,7 @@ struct CommandLine {
     bool json = false;                 ///< plan --json, topo --json, lint --json, doctor --json
     std::string topology_file;         ///< plan --topology FILE, topo FILE
     DoctorOptions doctor;
+    CheckpointRequest checkpoints;
     bool svg = false;        ///< topo --svg
     bool markdown = false;   ///< schema --markdown, lint --rules --markdown
     bool rules = false;      ///< lint --rules

@@ -2,6 +2,7 @@
 
 #include "base/file_io.hpp"
 #include "base/text.hpp"
+#include "checkpoints/checkpoint_command.hpp"
 #include "cli/build_info.hpp"
 #include "cli/doctor.hpp"
 #include "cli/exit_code.hpp"
@@ -16,6 +17,7 @@
 #include "drawing/topology_text.hpp"
 #include "plan/launch_plan.hpp"
 #include "report/exit_codes.hpp"
+#include "report/terminal_text.hpp"
 #include "spec/schema.hpp"
 #include "spec/spec.hpp"
 #include "topology/load_capture.hpp"
@@ -24,6 +26,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <new>
 
@@ -86,6 +89,23 @@ int run_lint(const CommandLine& line, const Environment& environment) {
     }
 }
 
+int run_checkpoints(const CommandLine& line) {
+    try {
+        const CheckpointOutcome outcome = run_checkpoint_command(line.checkpoints);
+        print(outcome.text);
+        return outcome.exit_code;
+    } catch (const Error& error) {
+        // It may quote names of somebody else's files.
+        const auto shown = [](const std::string& text) { return escape_for_terminal(text, Colours::strip); };
+        complain_about(Error(error.code(), shown(error.what()), shown(error.hint())));
+        const auto* system = dynamic_cast<const SystemError*>(&error);
+        if (system != nullptr && system->error_number() == ENOTDIR) return exit_code::kNoInput;
+        if (system != nullptr && system->error_number() == EEXIST) return exit_code::kCannotCreate;
+        const bool data = error.code() == ErrorCode::corrupt || error.code() == ErrorCode::mismatch;
+        return data ? exit_code::kBadData : exit_code_of(error);
+    }
+}
+
 int doctor(const CommandLine& line, const Environment& environment) {
     SpecResult result;
     if (!line.spec_file.empty()) result = load_spec({line.spec_file, line.overrides, environment});
@@ -124,6 +144,8 @@ int dispatch(const CommandLine& line, const Environment& environment) {
             return run_lint(line, environment);
         case Command::doctor:
             return doctor(line, environment);
+        case Command::ckpt:
+            return run_checkpoints(line);
         case Command::plan:
         case Command::run:
             return run_or_plan(line, environment);

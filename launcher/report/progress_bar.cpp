@@ -1,5 +1,6 @@
 #include "report/progress_bar.hpp"
 
+#include "report/bar.hpp"
 #include "report/terminal_text.hpp"
 #include "report/units.hpp"
 
@@ -25,18 +26,6 @@ void smooth(std::optional<double>& average, double value) {
 std::string format_left(std::chrono::seconds left) {
     const bool in_minutes = left >= std::chrono::minutes(2) && left < std::chrono::hours(2);
     return in_minutes ? fmt::format("{} min", (left.count() + 30) / 60) : format_duration(left);
-}
-
-std::string repeat(std::string_view glyph, int times) {
-    std::string text;
-    for (int i = 0; i < times; ++i) text += glyph;
-    return text;
-}
-
-std::string draw_bar(double done, int columns) {
-    const int halves = static_cast<int>(std::clamp(done, 0.0, 1.0) * 2 * columns);
-    const int full = halves / 2, half = halves % 2;
-    return repeat("━", full) + repeat("╸", half) + repeat("─", columns - full - half);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 usage: checkpoint_torch.py about
        checkpoint_torch.py read DIRECTORY
+       checkpoint_torch.py exported FILE...       the model's tensors are in these safetensors files, as f32
+       checkpoint_torch.py save DIRECTORY         writes the same tensors as PyTorch's own checkpoint
 """
 
 import glob
@@ -44,7 +46,30 @@ def read(directory):
     print(f"safetensors: {entries} entries in {len(files)} files")
 
 
+def exported(files):
+    names = set()
+    for file in files:
+        with safe_open(file, framework="pt") as content:
+            assert content.metadata()["format"] == "pt"
+            for name in content.keys():
+                tensor = content.get_tensor(name)
+                assert torch.equal(tensor, expected(name, tensor.shape, tensor.dtype)), name
+                names.add(name)
+    print(f"exported: {len(names)} tensors are equal")
+
+
+def save(directory):
+    shapes = {"wte.w": (64, 24), "h.0.b": (31,), "h.0.scale": (), "h.0.conv": (5, 7, 6, 4)}
+    state = {name: expected(name, shape, torch.float32) for name, shape in shapes.items()}
+    state["ids"] = expected("ids", (41,), torch.int64)
+    dcp.save(state, checkpoint_id=directory, no_dist=True)
+
+
 if sys.argv[1] == "about":
     print(torch.__version__)
-else:
+elif sys.argv[1] == "read":
     read(sys.argv[2])
+elif sys.argv[1] == "exported":
+    exported(sys.argv[2:])
+else:
+    save(sys.argv[2])

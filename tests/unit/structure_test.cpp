@@ -59,10 +59,12 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"launcher/doctor",
      {"lib/base", "launcher/spec", "launcher/allocation", "launcher/topology", "launcher/nccl_env", "launcher/plan",
       "launcher/report", "launcher/control", "launcher/rendezvous"}},
+    {"launcher/checkpoints", {"lib/base", "lib/comm", "lib/fsdp", "lib/checkpoint", "launcher/report"}},
     {"launcher/cli",
      {"lib/base", "launcher/spec", "launcher/allocation", "launcher/lint", "launcher/topology", "launcher/nccl_env",
       "launcher/drawing", "launcher/plan", "launcher/control", "launcher/rendezvous", "launcher/endpoints",
-      "launcher/spawn", "launcher/pmi", "launcher/logs", "launcher/report", "launcher/supervise", "launcher/doctor"}},
+      "launcher/spawn", "launcher/pmi", "launcher/logs", "launcher/report", "launcher/supervise", "launcher/doctor",
+      "launcher/checkpoints"}},
 };
 
 // Third-party headers that only these rooms may include.

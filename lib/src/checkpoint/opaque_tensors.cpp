@@ -28,11 +28,9 @@ fsdp::State opaque_tensors(std::span<const OpaqueState> opaque, int rank) {
 std::vector<const Manifest::Tensor*> find_opaque(const Manifest& manifest, const std::string& name) {
     if (const auto* tensor = manifest.find(opaque_tensor_name(name, false, 0))) return {tensor};
     std::vector<const Manifest::Tensor*> found;
-    for (int rank = 0; rank < manifest.world_size; ++rank) {
-        const auto* tensor = manifest.find(opaque_tensor_name(name, true, rank));
-        if (!tensor) break;
+    // As many ranks as saved it: a checkpoint that was resharded has another world size.
+    for (int rank = 0; const auto* tensor = manifest.find(opaque_tensor_name(name, true, rank)); ++rank)
         found.push_back(tensor);
-    }
     return found;
 }
 

@@ -1,0 +1,29 @@
+#include "checkpoints/checkpoint_command.hpp"
+
+#include "checkpoints/commands.hpp"
+
+namespace autolaunch::launcher {
+
+CheckpointOutcome run_checkpoint_command(const CheckpointRequest& request) {
+    switch (request.action) {
+        case CheckpointAction::list:
+            return list_checkpoints(request);
+        case CheckpointAction::show:
+            return show_checkpoint(request);
+        case CheckpointAction::verify:
+            return verify_checkpoints(request);
+        case CheckpointAction::diff:
+            return diff_checkpoints(request);
+        case CheckpointAction::export_tensors:
+            return export_checkpoint(request);
+        case CheckpointAction::reshard:
+            return reshard_checkpoint(request);
+        case CheckpointAction::prune:
+            return prune_checkpoints(request);
+        case CheckpointAction::convert:
+            return convert_to_checkpoint(request);
+    }
+    return {};
+}
+
+}  // namespace autolaunch::launcher

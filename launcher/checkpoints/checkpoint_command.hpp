@@ -1,0 +1,38 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+enum class CheckpointAction { list, show, verify, diff, export_tensors, reshard, prune, convert };
+
+/// What `autolaunch ckpt` was asked for.
+struct CheckpointRequest {
+    CheckpointAction action = CheckpointAction::list;
+    std::vector<std::string> paths;
+    bool json = false;
+    bool tensors = false;           ///< show: every tensor
+    bool all = false;               ///< export: optimizer state too
+    bool dry_run = false;           ///< prune
+    std::vector<std::string> only;  ///< beginnings of tensors' names; empty: every tensor
+    std::string dtype;              ///< export, reshard: "f32", "bf16" or "f16" for floating-point tensors
+    std::uint64_t max_file_bytes = 5'000'000'000;  ///< export: a larger file is cut, as Hugging Face does
+    int ranks = 1;                                 ///< reshard, convert
+    int keep = 0;                                  ///< prune: so many of the newest
+    std::int64_t every = 0;                        ///< prune: and every checkpoint whose step is a multiple of it
+    std::optional<std::int64_t> step;              ///< convert: the step of what is made
+    std::string python = "python3";                ///< convert: for PyTorch's own checkpoints
+};
+
+struct CheckpointOutcome {
+    std::string text;  ///< for the standard output
+    int exit_code = 0;
+};
+
+/// Does it. Shows progress on stderr where that is a terminal. Throws Error: of code corrupt or mismatch for what is in
+/// files, SystemError for what cannot be read or written.
+CheckpointOutcome run_checkpoint_command(const CheckpointRequest& request);
+
+}  // namespace autolaunch::launcher

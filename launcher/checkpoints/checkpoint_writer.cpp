@@ -1,0 +1,83 @@
+#include "checkpoints/checkpoint_writer.hpp"
+
+#include "base/hash.hpp"
+#include "checkpoint/catalog.hpp"
+#include "checkpoint/file_writer.hpp"
+#include "checkpoint/write_plan.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <cerrno>
+
+namespace autolaunch::launcher {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// One rank's runs of every tensor, with memory for them.
+struct RankState {
+    RankState(const Manifest& described, int rank, int ranks) {
+        for (const auto& tensor : described.tensors) {
+            const std::int64_t elements = tensor.element_count();
+            const std::int64_t first = cut_at(elements, rank, ranks), last = cut_at(elements, rank + 1, ranks);
+            memory.emplace_back(static_cast<std::size_t>(last - first) * size_of(tensor.type));
+            state.push_back({tensor.name, tensor.type, tensor.shape, {}, false});
+            if (last > first) state.back().pieces = {{first, last - first, memory.back().data()}};
+        }
+    }
+    // Cut on multiples of the sharding's own quantum.
+    static std::int64_t cut_at(std::int64_t elements, int rank, int ranks) {
+        constexpr std::int64_t kQuantum = fsdp::ShardLayout::kQuantum;
+        if (rank == ranks) return elements;
+        const std::int64_t quanta = elements / kQuantum;
+        return (quanta / ranks * rank + quanta % ranks * rank / ranks) * kQuantum;
+    }
+
+    std::vector<std::vector<std::byte>> memory;
+    fsdp::State state;
+};
+
+Manifest write_ranks(Storage& storage, const fs::path& unfinished, const Manifest& described_as, int ranks,
+                     const FillState& fill) {
+    std::vector<Manifest> fragments;
+    for (int rank = 0; rank < ranks; ++rank) {
+        RankState part(described_as, rank, ranks);
+        fill(part.state);
+        const WritePlan plan = plan_shards(part.state, described_as.step, rank, ranks);
+        fragments.push_back(described(plan, write_files(storage, unfinished, plan)));
+    }
+    Manifest manifest = merge_fragments(std::move(fragments));
+    manifest.generation = described_as.generation;
+    manifest.parent_step = described_as.parent_step;
+    manifest.saved_unix_ms = described_as.saved_unix_ms;
+    manifest.extra = described_as.extra;
+    manifest.require_complete();
+    return manifest;
+}
+
+}  // namespace
+
+fs::path write_checkpoint(Storage& storage, const fs::path& directory, const Manifest& described_as, int ranks,
+                          const FillState& fill) {
+    const fs::path published = directory / checkpoint_name(described_as.step);
+    if (fs::exists(published))
+        throw SystemError(EEXIST, "write " + published.string(), "remove it, or name another directory");
+    // Its name ends as unfinished ones do, so a job's next save there clears what a crash left.
+    const fs::path unfinished = directory / (checkpoint_name(described_as.step) + ".made-" + random_hex(8) + ".tmp");
+    storage.create_directories(unfinished);
+    try {
+        const Manifest manifest = write_ranks(storage, unfinished, described_as, ranks, fill);
+        write_whole(storage, unfinished / kManifestName, manifest.to_text());
+        storage.sync_directory(unfinished);
+        read_manifest(storage, unfinished);
+    } catch (const Error&) {
+        storage.remove_all(unfinished);
+        throw;
+    }
+    storage.rename(unfinished, published);
+    storage.sync_directory(directory);
+    return published;
+}
+
+}  // namespace autolaunch::launcher

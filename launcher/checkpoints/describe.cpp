@@ -1,0 +1,180 @@
+#include "checkpoint/catalog.hpp"
+#include "checkpoints/commands.hpp"
+#include "checkpoints/open_checkpoint.hpp"
+#include "report/units.hpp"
+
+#include <autolaunch/checkpoint/safetensors.hpp>
+#include <autolaunch/error.hpp>
+
+#include <fmt/format.h>
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+/// What `ls` says of one directory.
+struct Listed {
+    std::string name;
+    std::optional<Manifest> manifest;  // none: `problem` says why
+    std::string problem;
+};
+
+std::vector<Listed> look_at(Storage& storage, const std::filesystem::path& directory) {
+    std::vector<Listed> all;
+    for (const Candidate& candidate : list_candidates(storage, directory)) {
+        Listed one{candidate.name, std::nullopt, {}};
+        try {
+            one.manifest = read_manifest(storage, directory / candidate.name);
+        } catch (const Error& error) {
+            one.problem = error.what();
+        }
+        all.push_back(std::move(one));
+    }
+    return all;
+}
+
+std::string saved_text(const Manifest& manifest) {
+    if (manifest.saved_unix_ms == 0) return "-";
+    const auto seconds = static_cast<std::time_t>(manifest.saved_unix_ms / 1000);
+    std::tm time = {};
+    char text[64] = "-";
+    if (::gmtime_r(&seconds, &time)) std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &time);
+    return text;
+}
+
+ordered_json summary(const Manifest& manifest) {
+    ordered_json json = {{"step", manifest.step},
+                         {"generation", manifest.generation},
+                         {"saved_unix_ms", manifest.saved_unix_ms},
+                         {"library", manifest.library},
+                         {"world_size", manifest.world_size},
+                         {"strategy", manifest.strategy},
+                         {"tensors", manifest.tensors.size()},
+                         {"files", manifest.files.size()},
+                         {"bytes", file_bytes_of(manifest)}};
+    if (manifest.parent_step) json["parent_step"] = *manifest.parent_step;
+    return json;
+}
+
+std::string json_lines(const ordered_json& json) {
+    return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + '\n';
+}
+
+std::string list_json(const std::filesystem::path& directory, const std::vector<Listed>& all) {
+    ordered_json checkpoints = ordered_json::array();
+    for (const Listed& one : all) {
+        ordered_json json = {{"name", one.name}, {"complete", one.manifest.has_value()}};
+        if (one.manifest) json.update(summary(*one.manifest));
+        if (!one.manifest) json["problem"] = one.problem;
+        checkpoints.push_back(std::move(json));
+    }
+    return json_lines({{"directory", directory.string()}, {"checkpoints", checkpoints}});
+}
+
+std::string list_text(const std::vector<Listed>& all) {
+    std::string text = fmt::format("{:<26} {:<23} {:>6} {:>8} {:>10}  {}\n", "checkpoint", "saved", "ranks", "tensors",
+                                   "size", "strategy");
+    for (const Listed& one : all) {
+        if (!one.manifest) {
+            text += fmt::format("{:<26} not complete: {}\n", one.name, shown(one.problem));
+            continue;
+        }
+        const Manifest& manifest = *one.manifest;
+        text += fmt::format("{:<26} {:<23} {:>6} {:>8} {:>10}  {}\n", one.name, saved_text(manifest),
+                            manifest.world_size, manifest.tensors.size(), format_bytes(file_bytes_of(manifest)),
+                            manifest.strategy.empty() ? "-" : shown(manifest.strategy));
+    }
+    return text;
+}
+
+ordered_json tensor_json(const Manifest& manifest, const Manifest::Tensor& tensor) {
+    constexpr const char* kRoles[] = {"parameter", "optimizer", "opaque"};
+    return {{"name", tensor.name},
+            {"dtype", safetensors::name_of(tensor.type)},
+            {"shape", tensor.shape},
+            {"bytes", bytes_of(tensor)},
+            {"role", kRoles[static_cast<int>(role_of(manifest, tensor))]},
+            {"pieces", tensor.pieces.size()}};
+}
+
+std::string show_json(const OpenCheckpoint& open, const std::vector<const Manifest::Tensor*>& tensors) {
+    ordered_json json = {{"path", open.path.string()}};
+    json.update(summary(open.manifest));
+    json["mesh"] = ordered_json::array();
+    for (const auto& dimension : open.manifest.mesh) json["mesh"].push_back({dimension.name, dimension.size});
+    json["extra"] = open.manifest.extra;
+    json["files"] = ordered_json::array();
+    for (const auto& file : open.manifest.files)
+        json["files"].push_back({{"name", file.name}, {"rank", file.rank}, {"bytes", file.bytes}});
+    json["tensors"] = ordered_json::array();
+    for (const auto* tensor : tensors) json["tensors"].push_back(tensor_json(open.manifest, *tensor));
+    return json_lines(json);
+}
+
+std::string counts_text(const Manifest& manifest, const std::vector<const Manifest::Tensor*>& tensors) {
+    constexpr const char* kWhat[] = {"parameters", "optimizer", "opaque"};
+    std::string text;
+    for (int role = 0; role < 3; ++role) {
+        std::size_t count = 0;
+        std::uint64_t bytes = 0;
+        std::int64_t elements = 0;
+        for (const auto* tensor : tensors) {
+            if (static_cast<int>(role_of(manifest, *tensor)) != role) continue;
+            ++count;
+            bytes += bytes_of(*tensor);
+            elements += tensor->element_count();
+        }
+        if (count > 0)
+            text += fmt::format("  {:<11}{} tensors, {} elements, {}\n", kWhat[role], count,
+                                format_rate(static_cast<double>(elements)), format_bytes(bytes));
+    }
+    return text;
+}
+
+std::string show_text(const OpenCheckpoint& open, const std::vector<const Manifest::Tensor*>& tensors, bool each) {
+    const Manifest& manifest = open.manifest;
+    std::string text = shown(open.path.string()) + '\n';
+    text += fmt::format("  {:<11}{}, generation {}{}\n", "step", manifest.step, manifest.generation,
+                        manifest.parent_step ? fmt::format(", after step {}", *manifest.parent_step) : "");
+    text += fmt::format("  {:<11}{} by autolaunch {}\n", "saved", saved_text(manifest), shown(manifest.library));
+    std::string mesh;
+    for (const auto& dimension : manifest.mesh) mesh += fmt::format(", {} {}", shown(dimension.name), dimension.size);
+    text += fmt::format("  {:<11}{}{}{}\n", "ranks", manifest.world_size, mesh,
+                        manifest.strategy.empty() ? "" : ", " + shown(manifest.strategy));
+    text +=
+        fmt::format("  {:<11}{} in {} files\n", "size", format_bytes(file_bytes_of(manifest)), manifest.files.size());
+    text += counts_text(manifest, tensors);
+    if (manifest.extra != "{}") text += fmt::format("  {:<11}{}\n", "extra", shown(manifest.extra));
+    if (!each) return text;
+    for (const auto* tensor : tensors)
+        text += fmt::format("  {:<4} {:<24} {}\n", safetensors::name_of(tensor->type), shape_text(tensor->shape),
+                            shown(tensor->name));
+    return text;
+}
+
+}  // namespace
+
+CheckpointOutcome list_checkpoints(const CheckpointRequest& request) {
+    const std::filesystem::path directory = request.paths.at(0);
+    require_directory(directory);
+    const auto storage = make_posix_storage();
+    const auto all = look_at(*storage, directory);
+    if (request.json) return {list_json(directory, all), 0};
+    if (all.empty()) return {"no checkpoints in " + shown(directory.string()) + '\n', 0};
+    return {list_text(all), 0};
+}
+
+CheckpointOutcome show_checkpoint(const CheckpointRequest& request) {
+    const OpenCheckpoint open = open_checkpoint(request.paths.at(0));
+    std::vector<const Manifest::Tensor*> tensors;
+    for (const auto& tensor : open.manifest.tensors)
+        if (is_selected(tensor.name, request.only)) tensors.push_back(&tensor);
+    return {request.json ? show_json(open, tensors) : show_text(open, tensors, request.tensors), 0};
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,104 @@
+#!/bin/bash
+# `autolaunch ckpt`, as a person meets it: each subcommand, its exit codes and its JSON.
+. "$(dirname "$0")/lib.sh"
+sample=$AUTOLAUNCH_BINARY_DIR/tests/integration/checkpoint_sample
+# ckpt EXPECTED_CODE ARGUMENTS...: leaves what it said in out.log
+ckpt() {
+    local expected=$1 code=0
+    shift
+    "$AUTOLAUNCH" ckpt "$@" >out.log 2>&1 </dev/null || code=$?
+    expect "exit code of ckpt $*" "$expected" "$code"
+}
+json() { python3 -c "import json; d = json.load(open('out.log')); assert $1, d" || fail "JSON: $1"; }
+for save in "4 1 0" "3 2 0" "2 3 5"; do
+    read -r ranks step add <<<"$save"
+    "$sample" "$ranks" runs "$step" "$add" 2>sample.log || fail "no sample of $ranks ranks"
+done
+
+ckpt 0 ls runs
+contains "the newest first" out.log "step-00000003"
+ckpt 0 ls --json runs
+json '[(c["step"], c["world_size"], c["complete"]) for c in d["checkpoints"]] == [(3, 2, True), (2, 3, True), (1, 4, True)]'
+ckpt 0 show runs
+contains "the newest is meant" out.log "runs/step-00000003"
+contains "optimizer state" out.log "optimizer  10 tensors"
+ckpt 0 show runs/step-00000001 --tensors --only bf16
+contains "a tensor" out.log "BF16 [5, 7, 6]                bf16.cube"
+ckpt 0 show --json runs/step-00000001
+json 'd["world_size"] == 4 and len(d["tensors"]) == 19 and d["extra"] == "{\"epoch\":1}"'
+
+ckpt 0 diff runs/step-00000001 runs/step-00000002
+contains "no difference" out.log "19 tensors compared, 0 differ"
+ckpt 1 diff --json runs/step-00000002 runs --only h.0.w,ids
+json 'd["compared"] == 4 and d["differences"][0]["name"] == "h.0.w" and d["differences"][0]["differing"] == 744'
+
+ckpt 0 reshard runs/step-00000001 other --ranks 6 --dtype bf16
+contains "what was made" out.log "other/step-00000001"
+ckpt 0 verify other
+ckpt 0 show --json other
+json 'd["world_size"] == 6 and {t["dtype"] for t in d["tensors"]} == {"BF16", "I64", "U8"}'
+ckpt 73 reshard runs/step-00000001 other --ranks 6
+
+ckpt 0 export runs/step-00000001 all.safetensors --all
+ckpt 73 export runs/step-00000001 all.safetensors
+ckpt 0 export runs/step-00000001 parts --all --max-file-size 10kB
+[ -f parts/model.safetensors.index.json ] || fail "no index"
+for source in all.safetensors parts; do
+    ckpt 0 convert "$source" "from-$source" --step 1 --ranks 3
+    ckpt 0 diff "from-$source" runs/step-00000001
+done
+ckpt 65 export runs out.safetensors --only nothing.
+ckpt 65 convert runs/step-00000001 again
+ckpt 69 convert "$(mkdir dcp && touch dcp/.metadata && echo dcp)" again --python /nowhere/python
+
+ckpt 0 prune runs --keep 1 --every 2 --dry-run
+contains "what it would do" out.log "would delete step-00000001"
+contains "and no more" out.log "1 checkpoints"
+ckpt 0 prune runs --keep 2
+[ ! -e runs/step-00000001 ] && [ -e runs/step-00000002 ] || fail "prune kept or deleted the wrong ones: $(ls runs)"
+
+ckpt 0 verify runs runs/step-00000002
+contains "whole" out.log "runs/step-00000002: whole: "
+shard=$(ls runs/step-00000003/*.safetensors | head -1)
+printf 'X' | dd of="$shard" bs=1 seek=4100 conv=notrunc status=none
+ckpt 1 verify runs
+contains "file, bytes and tensor" out.log "$shard does not hold what was saved: bytes 0 to "
+contains "the tensor" out.log "(the header, tensor "
+ckpt 1 verify --json runs/step-00000003
+json 'not d[0]["whole"] and len(d[0]["damages"]) == 1'
+ckpt 65 export runs/step-00000003 damaged.safetensors
+expect "what a failed export left" "" "$(ls damaged.safetensors* 2>/dev/null)"
+ckpt 65 reshard runs/step-00000003 damaged --ranks 2
+expect "what a failed reshard left" "" "$(ls damaged)"
+rm "$shard"
+ckpt 1 verify runs/step-00000003
+ckpt 0 ls runs
+contains "what is not complete" out.log "step-00000003              not complete: "
+ckpt 1 verify runs
+contains "a newer one that is not complete" out.log "step-00000003: cannot open"
+
+printf '\033[31m{"manifest_xxh3_128":"' >runs/step-00000002/manifest.json
+ckpt 65 show runs/step-00000002
+grep -q $'\033' out.log && fail "an escape sequence reached the terminal"
+
+ckpt 64
+ckpt 64 frob runs
+contains "what there is" out.log "ls, show, verify"
+ckpt 64 shwo runs
+contains "what was meant" out.log "did you mean show?"
+ckpt 64 ls
+ckpt 64 ls runs other
+ckpt 64 ls runs --keep 3
+ckpt 64 prune runs
+ckpt 64 prune runs --keep 0
+ckpt 64 reshard runs other --ranks 0
+ckpt 64 export runs x --dtype f64
+ckpt 66 ls nowhere
+ckpt 66 show "$shard/x"
+mkdir empty
+ckpt 0 ls empty
+ckpt 66 show empty
+ckpt 66 verify empty
+ckpt 0 --help
+contains "help" out.log "autolaunch ckpt convert"
+echo "passed"
