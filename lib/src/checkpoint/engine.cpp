@@ -1,6 +1,7 @@
 #include "checkpoint/engine.hpp"
 
 #include "base/hash.hpp"
+#include "checkpoint/age/encrypted_files.hpp"
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/catalog.hpp"
 #include "checkpoint/file_writer.hpp"
@@ -57,7 +58,8 @@ CheckpointEngine::CheckpointEngine(std::shared_ptr<Storage> storage, Communicato
       world_(std::move(world)),
       options_(options),
       events_(std::move(events)),
-      fence_(*storage_, options_.directory, std::move(identity)) {
+      fence_(*storage_, options_.directory, std::move(identity)),
+      recipients_(parse_recipients(options_.encryption)) {
     if (options_.keep < 1)
         throw Error(ErrorCode::invalid_argument, "keep is " + std::to_string(options_.keep) + "; it must be 1 or more");
     if (options_.keep_every < 0 || options_.keep_best < 0)
@@ -76,7 +78,8 @@ CheckpointInfo CheckpointEngine::save(std::int64_t step, const fsdp::State& stat
     Job job = agreed_job(step, state, options);
     job.begin = start;
     job.in_place = true;
-    return commit(world_, job, [&](const fs::path& directory) { return write_files(*storage_, directory, job.plan); });
+    return commit(world_, job,
+                  [&](const fs::path& directory) { return write(directory, job.plan, *source_of(job.plan), {}); });
 }
 
 void CheckpointEngine::reserve_staging(const WritePlan& plan) {
@@ -110,7 +113,7 @@ void CheckpointEngine::save_async(std::int64_t step, const fsdp::State& state, c
         std::make_unique<AsyncSave>(job_.plan, staging_, [this](ChunkSource& source, const WriteProgress& done) {
             try {
                 return commit(*writers_, job_, [&](const fs::path& directory) {
-                    return write_files(*storage_, directory, job_.plan.files, source, with_notes(done));
+                    return write(directory, job_.plan, source, with_notes(done));
                 });
             } catch (const std::exception& error) {
                 note("saving step " + std::to_string(job_.step) + " failed: " + error.what());
@@ -182,6 +185,22 @@ CheckpointEngine::Job CheckpointEngine::agreed_job(std::int64_t step, const fsdp
     return job;
 }
 
+// What the plan says, encrypted where there are recipients.
+Manifest CheckpointEngine::write(const fs::path& directory, const WritePlan& plan, ChunkSource& source,
+                                 const WriteProgress& progress) {
+    if (recipients_.empty()) return described(plan, write_files(*storage_, directory, plan.files, source, progress));
+    EncryptingSource encrypted(source, plan.files, recipients_);
+    std::uint64_t total = 0;
+    for (const PlannedFile& file : plan.files) total += file.bytes;
+    const auto plain_progress = [&](std::uint64_t bytes) {
+        if (progress) progress(std::min(bytes, total));
+    };
+    Manifest fragment =
+        described(plan, write_files(*storage_, directory, encrypted.stored(), encrypted, plain_progress));
+    encrypted.describe(fragment);
+    return fragment;
+}
+
 void CheckpointEngine::commit_as_writer(Communicator& world, Job& job, const WriteFiles& write) {
     prepare_directory(world, job);
     Manifest manifest = write_and_verify(world, job, write);
@@ -229,9 +248,9 @@ void CheckpointEngine::prepare_directory(Communicator& world, Job& job) {
 
 // Every rank looks at its neighbour's files through a fresh open, so that what one machine wrote has been seen by
 // another.
-Manifest CheckpointEngine::write_and_verify(Communicator& world, const Job& job, const WriteFiles& write) {
+Manifest CheckpointEngine::write_and_verify(Communicator& world, const Job& job, const WriteFiles& write_fragment) {
     std::string fragment;
-    together(world, [&] { fragment = described(job.plan, write(job.unfinished)).to_text(); });
+    together(world, [&] { fragment = write_fragment(job.unfinished).to_text(); });
     const auto texts = gather_texts(world, fragment);
     Manifest manifest;
     together(world, [&] {

@@ -1,4 +1,5 @@
 #pragma once
+#include "checkpoint/age/age_keys.hpp"
 #include "checkpoint/aligned_memory.hpp"
 #include "checkpoint/async_save.hpp"
 #include "checkpoint/storage.hpp"
@@ -14,7 +15,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace autolaunch {
 
@@ -69,9 +72,12 @@ private:
         std::chrono::steady_clock::time_point begin = {};
         bool in_place = false;  // the trainer waits for all of it
     };
-    using WriteFiles = std::function<std::vector<BlockDigests>(const std::filesystem::path& directory)>;
+    using WriteFiles = std::function<Manifest(const std::filesystem::path& directory)>;  // the rank's fragment
 
     Job agreed_job(std::int64_t step, const fsdp::State& state, const SaveOptions& options);
+    Manifest write(const std::filesystem::path& directory, const WritePlan& plan, ChunkSource& source,
+                   const WriteProgress& progress);
+    std::span<const age::Identity> identities_for(const Manifest& manifest);
     CheckpointInfo commit(Communicator& world, Job& job, const WriteFiles& write);
     void commit_as_writer(Communicator& world, Job& job, const WriteFiles& write);
     void prepare_directory(Communicator& world, Job& job);
@@ -91,6 +97,8 @@ private:
     CheckpointOptions options_;
     CheckpointEvents events_;
     WriterFence fence_;
+    std::vector<age::Recipient> recipients_;
+    std::vector<age::Identity> identities_;  // read when the first encrypted checkpoint is loaded
 
     std::optional<std::optional<Communicator>> readers_;  // the ranks of this node, once somebody loads
 

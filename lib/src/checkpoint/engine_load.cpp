@@ -1,4 +1,5 @@
 #include "base/hash.hpp"
+#include "checkpoint/age/encrypted_files.hpp"
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/catalog.hpp"
 #include "checkpoint/engine.hpp"
@@ -9,6 +10,8 @@
 #include "checkpoint/state_rules.hpp"
 
 #include <autolaunch/error.hpp>
+
+#include <algorithm>
 
 namespace autolaunch {
 
@@ -42,6 +45,15 @@ Manifest CheckpointEngine::shared_manifest(const CheckpointInfo& checkpoint) {
     return manifest;
 }
 
+// Nothing where nothing is encrypted: then nobody is asked for a key.
+std::span<const age::Identity> CheckpointEngine::identities_for(const Manifest& manifest) {
+    const bool encrypted = std::any_of(manifest.files.begin(), manifest.files.end(),
+                                       [](const Manifest::File& file) { return file.plain_bytes.has_value(); });
+    if (!encrypted) return {};
+    if (identities_.empty()) identities_ = find_identities(options_.encryption);
+    return identities_;
+}
+
 std::vector<std::string> CheckpointEngine::load(const CheckpointInfo& checkpoint, const fsdp::State& state,
                                                 const LoadOptions& options) {
     together(world_, [&] { require_valid(state); });
@@ -52,7 +64,10 @@ std::vector<std::string> CheckpointEngine::load(const CheckpointInfo& checkpoint
         plan = plan_loading(manifest, state, {.cast = options.cast, .allow_missing = options.allow_missing});
     });
     if (!readers_) readers_ = ranks_of_this_node(world_);
-    together(world_, [&] { read_parts_in_group(*storage_, checkpoint.path, manifest, plan.parts, *readers_); });
+    std::span<const age::Identity> identities;
+    together(world_, [&] { identities = identities_for(manifest); });
+    together(world_,
+             [&] { read_parts_in_group(*storage_, checkpoint.path, manifest, plan.parts, *readers_, identities); });
     return plan.missing;
 }
 
@@ -89,7 +104,7 @@ std::vector<std::string> CheckpointEngine::load_opaque(const CheckpointInfo& che
             state.push_back({tensors[i]->name, DataType::u8, tensors[i]->shape, {}, false});
             if (bytes > 0) state.back().pieces = {{0, bytes, reinterpret_cast<std::byte*>(values[i].data())}};
         }
-        read_parts(*storage_, checkpoint.path, manifest, plan_loading(manifest, state).parts);
+        read_parts(*storage_, checkpoint.path, manifest, plan_loading(manifest, state).parts, identities_for(manifest));
     });
     for (std::string& value : values) value = broadcast_text(world_, value, 0);
     return values;

@@ -142,9 +142,10 @@ std::vector<BlockDigests> write_files(Storage& storage, const std::filesystem::p
     return written;
 }
 
+std::unique_ptr<ChunkSource> source_of(const WritePlan& plan) { return std::make_unique<PlanSource>(plan); }
+
 std::vector<BlockDigests> write_files(Storage& storage, const std::filesystem::path& directory, const WritePlan& plan) {
-    PlanSource source(plan);
-    return write_files(storage, directory, plan.files, source);
+    return write_files(storage, directory, plan.files, *source_of(plan));
 }
 
 }  // namespace autolaunch

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -48,7 +49,9 @@ using WriteProgress = std::function<void(std::uint64_t bytes_written)>;
 std::vector<BlockDigests> write_files(Storage& storage, const std::filesystem::path& directory,
                                       std::span<const PlannedFile> files, ChunkSource& source,
                                       const WriteProgress& progress = {});
-/// The same, straight from the plan's memory, through kBlockDepth chunks.
+/// Straight from the plan's memory, which must outlive it, through kBlockDepth chunks.
+std::unique_ptr<ChunkSource> source_of(const WritePlan& plan);
+/// The same from there.
 std::vector<BlockDigests> write_files(Storage& storage, const std::filesystem::path& directory, const WritePlan& plan);
 
 }  // namespace autolaunch

@@ -77,8 +77,9 @@ std::optional<Communicator> ranks_of_this_node(Communicator& world) {
 }
 
 void read_parts_in_group(Storage& storage, const std::filesystem::path& directory, const Manifest& manifest,
-                         std::span<const ReadPart> parts, std::optional<Communicator>& group) {
-    if (!group) return read_parts(storage, directory, manifest, parts);
+                         std::span<const ReadPart> parts, std::optional<Communicator>& group,
+                         std::span<const age::Identity> identities) {
+    if (!group) return read_parts(storage, directory, manifest, parts, identities);
     std::vector<BlockNeed> shared, own;
     for (BlockNeed& need : blocks_needed(parts)) (need.shared ? shared : own).push_back(std::move(need));
     const auto copy = [&](const BlockNeed& need, std::span<const std::byte> content) {
@@ -86,14 +87,16 @@ void read_parts_in_group(Storage& storage, const std::filesystem::path& director
     };
     if (!shared.empty()) {
         Exchange exchange(*group, shared.size(), [&](std::size_t index, const std::byte* content) {
-            const std::uint64_t left = manifest.files[shared[index].file_index].bytes - shared[index].block * kBlock;
+            const std::uint64_t left =
+                manifest.files[shared[index].file_index].content_bytes() - shared[index].block * kBlock;
             copy(shared[index], {content, std::min(left, kBlock)});
         });
         const ShareOfBlocks share = exchange.share();
         std::exception_ptr failure;
         try {
-            read_blocks(storage, directory, manifest, std::span(shared).subspan(share.first, share.last - share.first),
-                        [&](const BlockNeed&, std::span<const std::byte> content) { exchange.pass_on(content); });
+            read_blocks(
+                storage, directory, manifest, std::span(shared).subspan(share.first, share.last - share.first),
+                [&](const BlockNeed&, std::span<const std::byte> content) { exchange.pass_on(content); }, identities);
         } catch (const std::exception&) {
             failure = std::current_exception();
         }
@@ -101,7 +104,7 @@ void read_parts_in_group(Storage& storage, const std::filesystem::path& director
         while (!exchange.over()) exchange.pass_on({});
         if (failure) std::rethrow_exception(failure);
     }
-    read_blocks(storage, directory, manifest, own, copy);
+    read_blocks(storage, directory, manifest, own, copy, identities);
 }
 
 }  // namespace autolaunch

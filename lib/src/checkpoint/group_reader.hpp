@@ -1,4 +1,5 @@
 #pragma once
+#include "checkpoint/age/age_keys.hpp"
 #include "checkpoint/read_plan.hpp"
 #include "checkpoint/storage.hpp"
 
@@ -20,6 +21,7 @@ std::optional<Communicator> ranks_of_this_node(Communicator& world);
 /// have the same shared parts: where one fails, the others go on, and it throws in the end. Without a group all is read
 /// here. Blocks: in storage and collectives.
 void read_parts_in_group(Storage& storage, const std::filesystem::path& directory, const Manifest& manifest,
-                         std::span<const ReadPart> parts, std::optional<Communicator>& group);
+                         std::span<const ReadPart> parts, std::optional<Communicator>& group,
+                         std::span<const age::Identity> identities = {});
 
 }  // namespace autolaunch

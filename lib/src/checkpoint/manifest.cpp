@@ -27,11 +27,13 @@ Digest128 parse_digest(const JsonReader& reader) {
 json to_json(const Manifest::File& file) {
     json blocks = json::array();
     for (const Digest128& digest : file.block_digests) blocks.push_back(hex128(digest));
-    return {{"name", file.name},
-            {"rank", file.rank},
-            {"bytes", file.bytes},
-            {"digest", hex128(file.digest)},
-            {"blocks", blocks}};
+    json object = {{"name", file.name},
+                   {"rank", file.rank},
+                   {"bytes", file.bytes},
+                   {"digest", hex128(file.digest)},
+                   {"blocks", blocks}};
+    if (file.plain_bytes) object["age_plain_bytes"] = *file.plain_bytes;
+    return object;
 }
 
 json to_json(const Manifest::Tensor& tensor) {
@@ -60,6 +62,10 @@ Manifest::File parse_file(const JsonReader& reader) {
         reader.fail("has a name that is no file name");
     file.rank = static_cast<int>(reader.field("rank").count(INT32_MAX));
     file.bytes = static_cast<std::uint64_t>(reader.field("bytes").count());
+    if (reader.raw().contains("age_plain_bytes")) {
+        file.plain_bytes = static_cast<std::uint64_t>(reader.field("age_plain_bytes").count());
+        if (*file.plain_bytes > file.bytes) reader.fail("has a plaintext that is longer than the file");
+    }
     file.digest = parse_digest(reader.field("digest"));
     const JsonReader blocks = reader.field("blocks");
     const std::uint64_t expected =
@@ -81,7 +87,7 @@ Manifest::Piece parse_piece(const JsonReader& reader, const Manifest& manifest, 
     const std::int64_t elements = tensor.element_count();
     if (piece.count == 0 || piece.offset > elements || piece.count > elements - piece.offset)
         reader.fail("is not inside its tensor");
-    const std::uint64_t file_bytes = manifest.files[piece.file_index].bytes;
+    const std::uint64_t file_bytes = manifest.files[piece.file_index].content_bytes();
     const std::uint64_t piece_bytes = static_cast<std::uint64_t>(piece.count) * size_of(tensor.type);
     if (piece.file_offset % size_of(tensor.type) != 0)
         reader.fail("does not start on a multiple of its element's size");

@@ -1,4 +1,5 @@
 #pragma once
+#include "checkpoint/age/age_keys.hpp"
 #include "checkpoint/read_plan.hpp"
 #include "checkpoint/storage.hpp"
 
@@ -15,13 +16,13 @@ namespace autolaunch {
 using UseBlock = std::function<void(const BlockNeed& need, std::span<const std::byte> content)>;
 
 /// Reads blocks, each once and verified, in their order. Error{corrupt} names file, bytes and tensors. Blocks: in
-/// storage.
+/// storage. Files that are encrypted take the keys.
 void read_blocks(Storage& storage, const std::filesystem::path& directory, const Manifest& manifest,
-                 std::span<const BlockNeed> needs, const UseBlock& use);
+                 std::span<const BlockNeed> needs, const UseBlock& use, std::span<const age::Identity> identities = {});
 
 /// Copies the parts, all read by this process.
 void read_parts(Storage& storage, const std::filesystem::path& directory, const Manifest& manifest,
-                std::span<const ReadPart> parts);
+                std::span<const ReadPart> parts, std::span<const age::Identity> identities = {});
 
 /// Opens a shard anew and compares its size and the digests of its first and its last block, or of all; Error{corrupt}
 /// says what differs.

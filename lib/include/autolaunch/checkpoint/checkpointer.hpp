@@ -32,6 +32,13 @@ struct DrainOptions {
     std::chrono::milliseconds wait_at_end = std::chrono::seconds(60);
 };
 
+/// Files that only who has a key can read (docs/encryption.md).
+struct EncryptionOptions {
+    std::vector<std::string> recipients = {};  ///< public keys of age, "age1…"; none: files are not encrypted
+    std::filesystem::path identity_file = {};  ///< the secret key, for loading; nobody else may open the file
+    std::string identity_command = {};         ///< or a command that prints it
+};
+
 struct CheckpointOptions {
     std::filesystem::path directory = {};
     int keep = 2;                 ///< complete checkpoints kept; older ones are deleted once a newer one is durable
@@ -40,6 +47,7 @@ struct CheckpointOptions {
     bool lower_is_better = true;  ///< of the metric
     SaveSchedule schedule = {};   ///< for should_save()
     DrainOptions drain = {};
+    EncryptionOptions encryption = {};
     SaveVerification verify = SaveVerification::ends;
     /// Memory that save_async() may take on each rank for its copy of the state; 0: as much as the state. With less,
     /// wait_copied() also waits for the storage.

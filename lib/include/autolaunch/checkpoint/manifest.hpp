@@ -19,12 +19,15 @@ struct AUTOLAUNCH_API Manifest {
     static constexpr std::uint64_t kBlockBytes = 4 << 20;
 
     struct File {
-        std::string name;  ///< within the checkpoint's directory
-        int rank = 0;      ///< that wrote it
-        std::uint64_t bytes = 0;
+        std::string name;                      ///< within the checkpoint's directory
+        int rank = 0;                          ///< that wrote it
+        std::uint64_t bytes = 0;               ///< as it is stored, which the digests are of too
         Digest128 digest;                      ///< over the block digests in order: hash128_of() in base/hash.hpp
         std::vector<Digest128> block_digests;  ///< XXH3-128
+        /// An encrypted file (docs/encryption.md): of its plaintext, in which the pieces lie.
+        std::optional<std::uint64_t> plain_bytes = {};
 
+        std::uint64_t content_bytes() const { return plain_bytes.value_or(bytes); }
         bool operator==(const File&) const = default;
     };
     /// A run of a tensor's elements in a file. In the file it is one box of the tensor, as boxes_of_run() cuts them.
