@@ -53,6 +53,7 @@ private:
     struct Fiber;
     void run_block();
     void start_fibers();
+    static void start(Fiber& fiber);
     bool run_ready_fibers();
     void release(State waiting, unsigned first, unsigned count);
     void yield(State state);
