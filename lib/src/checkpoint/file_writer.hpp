@@ -3,6 +3,7 @@
 #include "checkpoint/write_plan.hpp"
 
 #include <autolaunch/checkpoint/manifest.hpp>
+#include <autolaunch/export.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +32,7 @@ std::vector<FileChunk> chunks_of(std::span<const PlannedFile> files);
 void copy_range(const PlannedFile& file, std::uint64_t offset, std::uint64_t bytes, std::byte* to);
 
 /// Where the writer takes the content of chunks from: memory of kChunkBytes on a page.
-class ChunkSource {
+class AUTOLAUNCH_API ChunkSource {
 public:
     virtual ~ChunkSource() = default;
     /// Called for chunk 0, 1, 2, … in order. May block until the content is there. Null: all memory is in use by the

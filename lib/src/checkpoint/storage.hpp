@@ -18,7 +18,7 @@ inline constexpr unsigned kBlockDepth = 8;
 inline constexpr std::uint64_t kBlockAlignment = 4096;
 
 /// An open file. Threads: one. Blocks: every call, as long as the storage does.
-class StorageFile {
+class AUTOLAUNCH_API StorageFile {
 public:
     virtual ~StorageFile() = default;
 
@@ -51,7 +51,7 @@ private:
 
 /// Where checkpoints are kept, with the promises that the commit protocol needs: a rename is atomic, and what was
 /// synced survives a crash. Errors are Error, with the path. Threads: any.
-class Storage {
+class AUTOLAUNCH_API Storage {
 public:
     virtual ~Storage() = default;
 
