@@ -78,9 +78,11 @@ public:
         shard_.append_master("u.w", values);
         return values;
     }
+    /// The algorithm's one vector of state, without what an optimizer notes of it.
     std::vector<float> state() const {
         State state;
         updates_->append_state(state);
+        std::erase_if(state, [](const StateTensor& tensor) { return tensor.name.ends_with(".state_written"); });
         REQUIRE(state.size() == 1);
         const auto& piece = state[0].pieces.at(0);
         const auto* data = reinterpret_cast<const float*>(piece.data);
