@@ -49,11 +49,11 @@ std::uint64_t Slot::commit_word() const {
     return std::atomic_ref<std::uint64_t>(*word).load(std::memory_order_acquire);
 }
 
-// Before anything else is stored: the fence keeps what follows behind it.
+// Before anything else is stored: an exchange also acquires, which keeps what follows behind it. (A fence would do the
+// same, but ThreadSanitizer knows none.)
 void Slot::uncommit() {
     auto* const word = reinterpret_cast<std::uint64_t*>(memory_.data() + kCommitOffset);
-    std::atomic_ref<std::uint64_t>(*word).store(0, std::memory_order_seq_cst);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    std::atomic_ref<std::uint64_t>(*word).exchange(0, std::memory_order_seq_cst);
 }
 
 void Slot::commit() {
