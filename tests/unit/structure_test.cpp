@@ -221,6 +221,7 @@ TEST_CASE("every source on disk is built") {
                                                   {"bench/gpu_", AUTOLAUNCH_HAVE_NCCL_BACKEND},
                                                   {"tests/gpu/", AUTOLAUNCH_HAVE_NCCL_BACKEND},
                                                   {"tests/integration/nccl_", AUTOLAUNCH_HAVE_NCCL_BACKEND},
+                                                  {"tests/integration/gpt_gpu_", AUTOLAUNCH_HAVE_NCCL_BACKEND},
                                                   {"tests/integration/fake_cuda", AUTOLAUNCH_HAVE_NCCL_BACKEND},
                                                   {"tests/integration/fake_nccl", AUTOLAUNCH_HAVE_NCCL_BACKEND},
                                                   {"tests/conformance/nccl_", AUTOLAUNCH_HAVE_NCCL_BACKEND},
