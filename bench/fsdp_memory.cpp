@@ -2,6 +2,8 @@
 //     autolaunch --nproc-per-node 2 -- bench_fsdp_memory [layers hidden vocabulary]
 // "allocated" is the engine's and the optimizer's own account; "resident" is what the kernel counts (Pss of
 // /proc/self/smaps_rollup, shared pages in equal parts), averaged over the ranks.
+#include "resident_memory.hpp"
+
 #include <autolaunch/autolaunch.hpp>
 
 #include <fmt/format.h>
@@ -9,7 +11,6 @@
 
 #include <cstdint>
 #include <cstdlib>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -32,14 +33,6 @@ Units gpt_units(std::int64_t layers, std::int64_t hidden, std::int64_t vocabular
                          {"mlp.b", {4 * hidden}},
                          {"out.w", {4 * hidden, hidden}}});
     return units;
-}
-
-double resident_bytes() {
-    std::ifstream file("/proc/self/smaps_rollup");
-    std::string word;
-    while (file >> word)
-        if (word == "Pss:" && file >> word) return std::stod(word) * 1024;
-    return 0;
 }
 
 void train_step(fsdp::ShardedModel& model, fsdp::AdamW& optimizer) {

@@ -10,6 +10,7 @@
 //   rates         what a thread multiplies
 #include "base/file_io.hpp"
 #include "fma_peak.hpp"
+#include "resident_memory.hpp"
 #include "step_contestant.hpp"
 
 #include <gpt/matmul.hpp>
@@ -22,7 +23,6 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -79,15 +79,6 @@ double matmul_rate() {
         best = std::max(best, 2.0 * kExtent * kExtent * kExtent / seconds);
     }
     return best;
-}
-
-/// Pages of this process in memory, those that ranks share in equal parts.
-double resident_bytes() {
-    std::ifstream file("/proc/self/smaps_rollup");
-    std::string word;
-    while (file >> word)
-        if (word == "Pss:" && file >> word) return std::stod(word) * 1024;
-    return 0;
 }
 
 fsdp::ShardedModelOptions options_of(const json& run, const Communicator& world) {

@@ -1,6 +1,7 @@
 // Loading over real processes: each block read once on a node, other cuts and types, opaque state, and damage.
 #include "base/file_io.hpp"
 #include "checkpoint/engine.hpp"
+#include "flipped_byte.hpp"
 #include "fsdp_ranks.hpp"
 
 #include <autolaunch/error.hpp>
@@ -9,7 +10,6 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -132,15 +132,6 @@ void save_sample(int ranks, const fs::path& directory, const std::vector<std::ve
     });
 }
 
-void flip_byte(const fs::path& file, std::uint64_t offset) {
-    std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
-    stream.seekg(static_cast<std::streamoff>(offset));
-    const char byte = static_cast<char>(stream.get() ^ 0x10);
-    stream.seekp(static_cast<std::streamoff>(offset));
-    stream.put(byte);
-    REQUIRE(stream.good());
-}
-
 }  // namespace
 
 TEST_CASE("ranks that all need everything read it once together") {
@@ -182,8 +173,8 @@ TEST_CASE("a damaged block of what all need fails on every rank, and names file,
     const TemporaryDirectory temporary;
     save_sample(1, temporary.path(), kLarge);
     save_sample(1, temporary.path(), kLarge, 2);
-    flip_byte(temporary.path() / "step-00000002" / "shard-00001-model-00001-of-00001.safetensors",
-              2 * Manifest::kBlockBytes + 5);
+    autolaunch::testing::flip_byte(temporary.path() / "step-00000002" / "shard-00001-model-00001-of-00001.safetensors",
+                                   2 * Manifest::kBlockBytes + 5);
     on_ranks(3, [&](Communicator& world) {
         Sample sample(world, kLarge, true);
         auto engine = engine_in(world, temporary.path());
@@ -199,7 +190,8 @@ TEST_CASE("a damaged block of what all need fails on every rank, and names file,
         expect_error(ErrorCode::corrupt, "does not hold what was saved",
                      [&] { engine.load_latest(sample.state, {.fall_back = false}); });
     });
-    flip_byte(temporary.path() / "step-00000001" / "shard-00001-model-00001-of-00001.safetensors", 5000);
+    autolaunch::testing::flip_byte(temporary.path() / "step-00000001" / "shard-00001-model-00001-of-00001.safetensors",
+                                   5000);
     on_ranks(2, [&](Communicator& world) {
         Sample sample(world, kLarge, false);
         auto engine = engine_in(world, temporary.path());

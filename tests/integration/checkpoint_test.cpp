@@ -3,6 +3,7 @@
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
 #include "checkpoint/engine.hpp"
+#include "flipped_byte.hpp"
 #include "fsdp_ranks.hpp"
 
 #include <autolaunch/checkpoint/checkpointer.hpp>
@@ -18,7 +19,6 @@
 #include <time.h>
 
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <random>
 #include <stdexcept>
@@ -94,15 +94,6 @@ struct Trainer {
     AdamW optimizer;
     CheckpointEngine checkpoints;
 };
-
-void flip_byte(const fs::path& file, std::uint64_t offset) {
-    std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
-    stream.seekg(static_cast<std::streamoff>(offset));
-    const char byte = static_cast<char>(stream.get() ^ 0x10);
-    stream.seekp(static_cast<std::streamoff>(offset));
-    stream.put(byte);
-    REQUIRE(stream.good());
-}
 
 // The process is killed by the kernel after this time, wherever it is then.
 void kill_myself_after(std::chrono::microseconds delay) {
@@ -204,7 +195,8 @@ TEST_CASE("a damaged byte that only one rank reads fails the load on every rank,
             trainer.save();
         }
     });
-    flip_byte(temporary.path() / "step-00000002" / "shard-00002-model-00001-of-00002.safetensors", 4096 + 100);
+    autolaunch::testing::flip_byte(temporary.path() / "step-00000002" / "shard-00002-model-00001-of-00002.safetensors",
+                                   4096 + 100);
     on_ranks(2, [&](Communicator& world) {
         Trainer trainer(world, temporary.path());
         const auto found = trainer.checkpoints.latest(INT64_MAX);
