@@ -1,9 +1,9 @@
 #include "checkpoints/checkpoint_writer.hpp"
 
 #include "base/hash.hpp"
-#include "checkpoint/catalog.hpp"
-#include "checkpoint/file_writer.hpp"
-#include "checkpoint/write_plan.hpp"
+#include "checkpoint/commit/catalog.hpp"
+#include "checkpoint/format/write_plan.hpp"
+#include "checkpoint/save/file_writer.hpp"
 
 #include <autolaunch/error.hpp>
 

@@ -1,5 +1,5 @@
 #include "base/hash.hpp"
-#include "checkpoint/storage.hpp"
+#include "checkpoint/storage/storage.hpp"
 #include "checkpoints/byte_progress.hpp"
 #include "checkpoints/checkpoint_writer.hpp"
 #include "checkpoints/commands.hpp"

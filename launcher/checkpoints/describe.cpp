@@ -1,4 +1,4 @@
-#include "checkpoint/catalog.hpp"
+#include "checkpoint/commit/catalog.hpp"
 #include "checkpoints/commands.hpp"
 #include "checkpoints/open_checkpoint.hpp"
 #include "report/units.hpp"

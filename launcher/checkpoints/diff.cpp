@@ -1,4 +1,4 @@
-#include "checkpoint/element_cast.hpp"
+#include "checkpoint/format/element_cast.hpp"
 #include "checkpoints/byte_progress.hpp"
 #include "checkpoints/commands.hpp"
 #include "checkpoints/open_checkpoint.hpp"

@@ -1,7 +1,7 @@
 #include "checkpoints/open_checkpoint.hpp"
 
 #include "base/text.hpp"
-#include "checkpoint/catalog.hpp"
+#include "checkpoint/commit/catalog.hpp"
 #include "report/terminal_text.hpp"
 
 #include <autolaunch/error.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-#include "checkpoint/storage.hpp"
+#include "checkpoint/storage/storage.hpp"
 
 #include <autolaunch/checkpoint/manifest.hpp>
 

@@ -1,4 +1,4 @@
-#include "checkpoint/part_reader.hpp"
+#include "checkpoint/load/part_reader.hpp"
 #include "checkpoints/byte_progress.hpp"
 #include "checkpoints/checkpoint_writer.hpp"
 #include "checkpoints/commands.hpp"

@@ -1,7 +1,7 @@
 #include "checkpoints/tensor_source.hpp"
 
-#include "checkpoint/catalog.hpp"
-#include "checkpoint/storage.hpp"
+#include "checkpoint/commit/catalog.hpp"
+#include "checkpoint/storage/storage.hpp"
 
 #include <autolaunch/checkpoint/safetensors.hpp>
 #include <autolaunch/error.hpp>

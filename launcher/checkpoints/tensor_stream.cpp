@@ -1,7 +1,7 @@
 #include "checkpoints/tensor_stream.hpp"
 
-#include "checkpoint/element_cast.hpp"
-#include "checkpoint/part_reader.hpp"
+#include "checkpoint/format/element_cast.hpp"
+#include "checkpoint/load/part_reader.hpp"
 
 namespace autolaunch::launcher {
 

@@ -1,6 +1,6 @@
 #include "base/text.hpp"
-#include "checkpoint/block_reader.hpp"
-#include "checkpoint/read_plan.hpp"
+#include "checkpoint/format/read_plan.hpp"
+#include "checkpoint/load/block_reader.hpp"
 #include "checkpoints/byte_progress.hpp"
 #include "checkpoints/commands.hpp"
 #include "checkpoints/open_checkpoint.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 #include "base/hash.hpp"
-#include "checkpoint/read_plan.hpp"
+#include "checkpoint/format/read_plan.hpp"
 
 #include <autolaunch/checkpoint/manifest.hpp>
 #include <autolaunch/error.hpp>

@@ -1,9 +1,9 @@
 // Encrypted checkpoints of several ranks: what is stored, who can load it, and that plain `age` opens it.
 
 #include "base/file_io.hpp"
-#include "checkpoint/age/encrypted_files.hpp"
-#include "checkpoint/catalog.hpp"
-#include "checkpoint/part_reader.hpp"
+#include "checkpoint/age/age_keys.hpp"
+#include "checkpoint/commit/catalog.hpp"
+#include "checkpoint/load/part_reader.hpp"
 #include "fsdp_ranks.hpp"
 
 #include <autolaunch/checkpoint/checkpointer.hpp>

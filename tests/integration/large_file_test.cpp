@@ -1,10 +1,10 @@
 // Files that are moved in large blocks: every way to do it gives the same bytes and digests, and failures are told.
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
-#include "checkpoint/aligned_memory.hpp"
-#include "checkpoint/block_reader.hpp"
-#include "checkpoint/file_writer.hpp"
-#include "checkpoint/io_queue.hpp"
+#include "checkpoint/load/block_reader.hpp"
+#include "checkpoint/save/file_writer.hpp"
+#include "checkpoint/storage/aligned_memory.hpp"
+#include "checkpoint/storage/io_queue.hpp"
 #include "fsdp_ranks.hpp"
 
 #include <autolaunch/error.hpp>

@@ -1,7 +1,7 @@
 // What a rank reads: which parts of which files go where, cast or not, and which blocks a group shares.
-#include "checkpoint/element_cast.hpp"
-#include "checkpoint/read_plan.hpp"
-#include "checkpoint/write_plan.hpp"
+#include "checkpoint/format/element_cast.hpp"
+#include "checkpoint/format/read_plan.hpp"
+#include "checkpoint/format/write_plan.hpp"
 
 #include <autolaunch/error.hpp>
 

@@ -1,7 +1,7 @@
 // What a rank writes: which boxes, in which files, and how the files say so.
-#include "checkpoint/opaque_tensors.hpp"
-#include "checkpoint/run_boxes.hpp"
-#include "checkpoint/write_plan.hpp"
+#include "checkpoint/format/opaque_tensors.hpp"
+#include "checkpoint/format/run_boxes.hpp"
+#include "checkpoint/format/write_plan.hpp"
 #include "safetensors_rules.hpp"
 
 #include <autolaunch/checkpoint/safetensors.hpp>

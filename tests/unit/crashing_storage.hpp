@@ -1,6 +1,6 @@
 #pragma once
 // A storage in memory that can crash: it forgets what was not synced, as a machine that loses power does.
-#include "checkpoint/storage.hpp"
+#include "checkpoint/storage/storage.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // What is copied to the far tier next, and what leaves it.
 
 #include "checkpoint/drain/drain_plan.hpp"
-#include "checkpoint/catalog.hpp"
+#include "checkpoint/commit/catalog.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 // Checkpoints of one rank to drain, and what is found of them.
-#include "checkpoint/catalog.hpp"
+#include "checkpoint/commit/catalog.hpp"
 #include "checkpoint/drain/drain.hpp"
 #include "checkpoint/engine.hpp"
 #include "comm/self/self_backend.hpp"

@@ -1,6 +1,6 @@
 // When to save, and what to keep.
-#include "checkpoint/save_clock.hpp"
-#include "checkpoint/retention.hpp"
+#include "checkpoint/save/save_clock.hpp"
+#include "checkpoint/commit/retention.hpp"
 
 #include <autolaunch/error.hpp>
 

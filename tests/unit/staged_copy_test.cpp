@@ -1,5 +1,5 @@
 // The copy that a save takes of the state while the trainer goes on.
-#include "checkpoint/staged_copy.hpp"
+#include "checkpoint/save/staged_copy.hpp"
 
 #include <autolaunch/error.hpp>
 

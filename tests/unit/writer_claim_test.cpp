@@ -1,6 +1,6 @@
 // Who may publish and delete in a directory of checkpoints.
-#include "checkpoint/writer_claim.hpp"
-#include "checkpoint/catalog.hpp"
+#include "checkpoint/commit/writer_claim.hpp"
+#include "checkpoint/commit/catalog.hpp"
 #include "crashing_storage.hpp"
 
 #include <autolaunch/error.hpp>

@@ -3,8 +3,8 @@
 #include "checkpoint/drain/drain.hpp"
 #include "checkpoint/engine.hpp"
 #include "checkpoint/memory/engine.hpp"
-#include "checkpoint/routed_storage.hpp"
-#include "checkpoint/save_clock.hpp"
+#include "checkpoint/s3/routed_storage.hpp"
+#include "checkpoint/save/save_clock.hpp"
 
 #include <autolaunch/error.hpp>
 #include <autolaunch/session.hpp>

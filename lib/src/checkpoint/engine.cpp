@@ -1,12 +1,13 @@
 #include "checkpoint/engine.hpp"
 
 #include "base/hash.hpp"
-#include "checkpoint/age/encrypted_files.hpp"
+#include "checkpoint/age/encryption_keys.hpp"
 #include "checkpoint/agreement.hpp"
-#include "checkpoint/catalog.hpp"
-#include "checkpoint/file_writer.hpp"
-#include "checkpoint/json.hpp"
-#include "checkpoint/part_reader.hpp"
+#include "checkpoint/commit/catalog.hpp"
+#include "checkpoint/format/json.hpp"
+#include "checkpoint/load/part_reader.hpp"
+#include "checkpoint/save/encrypting_source.hpp"
+#include "checkpoint/save/file_writer.hpp"
 #include "checkpoint/state_rules.hpp"
 
 #include <autolaunch/error.hpp>

@@ -1,9 +1,9 @@
 #pragma once
 #include "checkpoint/age/age_keys.hpp"
-#include "checkpoint/aligned_memory.hpp"
-#include "checkpoint/async_save.hpp"
-#include "checkpoint/storage.hpp"
-#include "checkpoint/writer_claim.hpp"
+#include "checkpoint/commit/writer_claim.hpp"
+#include "checkpoint/save/async_save.hpp"
+#include "checkpoint/storage/aligned_memory.hpp"
+#include "checkpoint/storage/storage.hpp"
 
 #include <autolaunch/checkpoint/checkpointer.hpp>
 #include <autolaunch/checkpoint/manifest.hpp>

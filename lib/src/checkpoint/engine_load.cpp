@@ -1,12 +1,12 @@
 #include "base/hash.hpp"
-#include "checkpoint/age/encrypted_files.hpp"
+#include "checkpoint/age/encryption_keys.hpp"
 #include "checkpoint/agreement.hpp"
-#include "checkpoint/catalog.hpp"
+#include "checkpoint/commit/catalog.hpp"
 #include "checkpoint/engine.hpp"
-#include "checkpoint/group_reader.hpp"
-#include "checkpoint/opaque_tensors.hpp"
-#include "checkpoint/part_reader.hpp"
-#include "checkpoint/read_plan.hpp"
+#include "checkpoint/format/opaque_tensors.hpp"
+#include "checkpoint/format/read_plan.hpp"
+#include "checkpoint/load/group_reader.hpp"
+#include "checkpoint/load/part_reader.hpp"
 #include "checkpoint/state_rules.hpp"
 
 #include <autolaunch/error.hpp>

@@ -1,9 +1,9 @@
 #include "base/hash.hpp"
 #include "base/text.hpp"
-#include "checkpoint/aligned_memory.hpp"
-#include "checkpoint/catalog.hpp"
+#include "checkpoint/commit/catalog.hpp"
 #include "checkpoint/drain/tier.hpp"
-#include "checkpoint/file_writer.hpp"
+#include "checkpoint/save/file_writer.hpp"
+#include "checkpoint/storage/aligned_memory.hpp"
 
 #include <autolaunch/error.hpp>
 

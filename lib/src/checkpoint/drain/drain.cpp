@@ -1,7 +1,7 @@
 #include "checkpoint/drain/drain.hpp"
 
-#include "checkpoint/block_reader.hpp"
-#include "checkpoint/catalog.hpp"
+#include "checkpoint/commit/catalog.hpp"
+#include "checkpoint/load/block_reader.hpp"
 
 #include <autolaunch/error.hpp>
 

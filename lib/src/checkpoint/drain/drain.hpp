@@ -2,7 +2,7 @@
 #include "base/deadline.hpp"
 #include "checkpoint/drain/drain_plan.hpp"
 #include "checkpoint/drain/tier.hpp"
-#include "checkpoint/storage.hpp"
+#include "checkpoint/storage/storage.hpp"
 
 #include <atomic>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "checkpoint/catalog.hpp"
+#include "checkpoint/commit/catalog.hpp"
 #include "checkpoint/drain/tier.hpp"
 #include "checkpoint/s3/s3_storage.hpp"
 

@@ -2,7 +2,7 @@
 #include "base/deadline.hpp"
 #include "checkpoint/drain/drain_plan.hpp"
 #include "checkpoint/s3/s3_client.hpp"
-#include "checkpoint/storage.hpp"
+#include "checkpoint/storage/storage.hpp"
 
 #include <autolaunch/checkpoint/manifest.hpp>
 

@@ -1,6 +1,6 @@
 #include "checkpoint/memory/contents.hpp"
 
-#include "checkpoint/json.hpp"
+#include "checkpoint/format/json.hpp"
 
 #include <autolaunch/checkpoint/safetensors.hpp>
 #include <autolaunch/error.hpp>

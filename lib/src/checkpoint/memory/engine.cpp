@@ -3,7 +3,7 @@
 #include "base/affinity.hpp"
 #include "base/hash.hpp"
 #include "checkpoint/agreement.hpp"
-#include "checkpoint/json.hpp"
+#include "checkpoint/format/json.hpp"
 #include "checkpoint/state_rules.hpp"
 
 #include <autolaunch/error.hpp>

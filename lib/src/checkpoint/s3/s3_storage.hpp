@@ -1,6 +1,6 @@
 #pragma once
 #include "checkpoint/s3/s3_client.hpp"
-#include "checkpoint/storage.hpp"
+#include "checkpoint/storage/storage.hpp"
 
 #include <atomic>
 #include <chrono>

@@ -1,0 +1,117 @@
+#include "checkpoint/commit/catalog.hpp"
+
+#include "base/text.hpp"
+#include "checkpoint/commit/retention.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <algorithm>
+#include <set>
+
+namespace autolaunch {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr char kPrefix[] = "step-";
+constexpr std::uint64_t kMaxManifestBytes = 1 << 28;
+
+std::string padded(std::int64_t number, std::size_t digits) {
+    std::string text = std::to_string(number);
+    if (text.size() < digits) text.insert(0, digits - text.size(), '0');
+    return text;
+}
+
+bool is_replaced(const std::string& name) { return name.ends_with(kReplacedSuffix); }
+
+std::string without_suffix(const std::string& name) {
+    return is_replaced(name) ? name.substr(0, name.size() - (sizeof kReplacedSuffix - 1)) : name;
+}
+
+// Only names this library writes: "step-" and digits, padded the same way.
+std::optional<std::int64_t> step_of(const std::string& name) {
+    long long step = 0;
+    const std::string stem = without_suffix(name);
+    if (!stem.starts_with(kPrefix) || !parse_integer(stem.substr(sizeof kPrefix - 1), step) || step < 0)
+        return std::nullopt;
+    if (checkpoint_name(step) != stem) return std::nullopt;
+    return step;
+}
+
+}  // namespace
+
+std::string checkpoint_name(std::int64_t step) { return kPrefix + padded(step, 8); }
+
+std::vector<Candidate> list_candidates(Storage& storage, const fs::path& directory) {
+    std::vector<Candidate> found;
+    for (const std::string& name : storage.list(directory))
+        if (const auto step = step_of(name)) found.push_back({*step, name});
+    std::sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
+        return a.step != b.step ? a.step > b.step : a.name.size() < b.name.size();
+    });
+    return found;
+}
+
+Manifest read_manifest(Storage& storage, const fs::path& checkpoint) {
+    Manifest manifest = Manifest::parse(read_whole(storage, checkpoint / kManifestName, kMaxManifestBytes));
+    manifest.require_complete();
+    for (const auto& file : manifest.files) {
+        const std::uint64_t bytes = storage.open(checkpoint / file.name)->size();
+        if (bytes != file.bytes)
+            throw Error(ErrorCode::corrupt, (checkpoint / file.name).string() + " has " + std::to_string(bytes) +
+                                                " bytes, not " + std::to_string(file.bytes));
+    }
+    return manifest;
+}
+
+std::optional<CheckpointInfo> find_newest(Storage& storage, const fs::path& directory, std::int64_t before) {
+    std::vector<std::string> skipped;
+    for (const Candidate& candidate : list_candidates(storage, directory)) {
+        if (candidate.step >= before) continue;
+        try {
+            const Manifest manifest = read_manifest(storage, directory / candidate.name);
+            if (manifest.step != candidate.step)
+                throw Error(ErrorCode::corrupt, "its manifest is of step " + std::to_string(manifest.step));
+            return CheckpointInfo{manifest.step, directory / candidate.name, manifest.extra, std::move(skipped)};
+        } catch (const Error& error) {
+            skipped.push_back(candidate.name + ": " + error.what());
+        }
+    }
+    return std::nullopt;
+}
+
+void remove_leftovers(Storage& storage, const fs::path& directory, const WriterFence& fence) {
+    const auto names = storage.list(directory);
+    const std::set<std::string> present(names.begin(), names.end());
+    for (const std::string& name : names) {
+        if (fence.may_delete(name)) storage.remove_all(directory / name);
+        if (is_replaced(name) && step_of(name) && present.contains(without_suffix(name)))
+            remove_checkpoint(storage, directory, name);
+    }
+}
+
+void remove_checkpoint(Storage& storage, const fs::path& directory, const std::string& name) {
+    const fs::path doomed = directory / (name + kUnfinishedSuffix);
+    storage.remove_all(doomed);
+    storage.rename(directory / name, doomed);
+    storage.remove_all(doomed);
+}
+
+void remove_old(Storage& storage, const fs::path& directory, const CheckpointOptions& options, std::int64_t just_saved,
+                std::optional<std::int64_t> pinned) {
+    std::vector<KeptCheckpoint> checkpoints;
+    for (const Candidate& candidate : list_candidates(storage, directory))
+        checkpoints.push_back({candidate.step, candidate.name});
+    const auto look = [&](const std::string& name) -> std::optional<CompleteCheckpoint> {
+        try {
+            return CompleteCheckpoint{read_manifest(storage, directory / name).metric};
+        } catch (const Error&) {
+            return std::nullopt;
+        }
+    };
+    for (const std::string& name : no_longer_kept(checkpoints, options, just_saved, look))
+        if (!pinned || step_of(name) != pinned) remove_checkpoint(storage, directory, name);
+}
+
+}  // namespace autolaunch

@@ -1,0 +1,53 @@
+#pragma once
+#include "checkpoint/commit/writer_claim.hpp"
+#include "checkpoint/storage/storage.hpp"
+
+#include <autolaunch/checkpoint/checkpointer.hpp>
+#include <autolaunch/checkpoint/manifest.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace autolaunch {
+
+// Which checkpoints are in a directory. The names are described in docs/checkpoint-format.md.
+
+inline constexpr char kManifestName[] = "manifest.json";
+inline constexpr char kLatestName[] = "latest";
+inline constexpr char kUnfinishedSuffix[] = ".tmp";
+inline constexpr char kReplacedSuffix[] = ".replaced";
+
+std::string checkpoint_name(std::int64_t step);  ///< "step-00001200"
+
+/// A directory that is named like a complete checkpoint.
+struct Candidate {
+    std::int64_t step = 0;
+    std::string name;
+};
+
+/// Newest first; of one step, the one in place before the one it was to replace.
+std::vector<Candidate> list_candidates(Storage& storage, const std::filesystem::path& directory);
+
+/// Reads and checks a checkpoint's manifest, and that its files are there with the right sizes. Digests of the shards
+/// are not read. Throws Error{corrupt} or SystemError.
+Manifest read_manifest(Storage& storage, const std::filesystem::path& checkpoint);
+
+/// The newest complete checkpoint of a step before `before`, with what was passed over.
+std::optional<CheckpointInfo> find_newest(Storage& storage, const std::filesystem::path& directory,
+                                          std::int64_t before);
+
+/// Deletes what crashed saves left behind: "*.tmp" that the writer may delete, and "*.replaced" whose replacement is in
+/// place.
+void remove_leftovers(Storage& storage, const std::filesystem::path& directory, const WriterFence& fence);
+
+/// Renames the directory to "<name>.tmp" first, so that what is named like a checkpoint is never half deleted.
+void remove_checkpoint(Storage& storage, const std::filesystem::path& directory, const std::string& name);
+
+/// Deletes what no_longer_kept() (retention.hpp) names, but not the step `pinned`.
+void remove_old(Storage& storage, const std::filesystem::path& directory, const CheckpointOptions& options,
+                std::int64_t just_saved, std::optional<std::int64_t> pinned = {});
+
+}  // namespace autolaunch

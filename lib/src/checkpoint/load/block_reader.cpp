@@ -1,0 +1,81 @@
+#include "checkpoint/load/block_reader.hpp"
+
+#include "base/hash.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace autolaunch {
+
+namespace {
+constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
+}
+
+BlockReader::BlockReader(Storage& storage, const std::filesystem::path& directory, const Manifest::File& expected,
+                         Describe describe)
+    : expected_(expected),
+      path_(directory / expected.name),
+      describe_(std::move(describe)),
+      file_(storage.open_large(path_)) {
+    const std::uint64_t bytes = file_->size();
+    if (bytes != expected.bytes)
+        throw Error(ErrorCode::corrupt,
+                    path_.string() + " has " + std::to_string(bytes) + " bytes, not " + std::to_string(expected.bytes));
+}
+
+std::uint64_t BlockReader::bytes_of(std::size_t index) const noexcept {
+    return std::min(kBlock, expected_.bytes - index * kBlock);
+}
+
+void BlockReader::start(std::size_t index, std::size_t slot) {
+    // Whole pages, as direct reads want them; the file's end makes the last one shorter.
+    const std::uint64_t pages = (bytes_of(index) + kBlockAlignment - 1) / kBlockAlignment;
+    file_->start_read(index * kBlock, memory_.part(slot * kBlock, pages * kBlockAlignment), slot);
+}
+
+void BlockReader::read(std::span<const std::size_t> indices, const Use& use) {
+    const std::size_t slots = std::min<std::size_t>(indices.size(), kBlockDepth);
+    if (memory_.bytes() < slots * kBlock) memory_ = AlignedMemory(slots * kBlock);
+    std::array<std::optional<std::size_t>, kBlockDepth> finished;  // bytes, by slot
+    std::size_t started = 0;
+    for (; started < slots; ++started) start(indices[started], started);
+    for (std::size_t next = 0; next < indices.size(); ++next) {
+        const std::size_t slot = next % kBlockDepth;
+        while (!finished[slot]) {
+            const StorageFile::Finished one = file_->finish_one();
+            finished.at(one.tag) = one.bytes;
+        }
+        const std::uint64_t bytes = std::min<std::uint64_t>(bytes_of(indices[next]), *finished[slot]);
+        const auto content = memory_.part(slot * kBlock, bytes);
+        require_as_saved(indices[next], content);
+        use(indices[next], content);
+        finished[slot].reset();
+        if (started < indices.size()) start(indices[started++], slot);
+    }
+}
+
+void BlockReader::read_all(const Use& use) {
+    std::vector<std::size_t> indices(expected_.block_digests.size());
+    std::iota(indices.begin(), indices.end(), 0);
+    read(indices, use);
+}
+
+void BlockReader::require_as_saved(std::size_t index, std::span<const std::byte> content) const {
+    if (content.size() == bytes_of(index) && hash128(content.data(), content.size()) == expected_.block_digests[index])
+        return;
+    const std::uint64_t begin = index * kBlock, end = begin + bytes_of(index);
+    const std::string content_is = describe_ ? " (" + describe_(begin, end) + ")" : "";
+    throw Error(ErrorCode::corrupt,
+                path_.string() + " does not hold what was saved: bytes " + std::to_string(begin) + " to " +
+                    std::to_string(end) + content_is + " have another digest",
+                "the file was damaged after it was saved; load an older checkpoint");
+}
+
+}  // namespace autolaunch

@@ -1,0 +1,110 @@
+#include "checkpoint/load/group_reader.hpp"
+
+#include "base/file_io.hpp"
+#include "checkpoint/agreement.hpp"
+#include "checkpoint/load/part_reader.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <functional>
+
+namespace autolaunch {
+
+namespace {
+
+constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
+
+// What tells this machine from others: it is drawn anew at every boot.
+std::string machine_text() {
+    try {
+        return read_file("/proc/sys/kernel/random/boot_id");
+    } catch (const Error&) {
+        return {};
+    }
+}
+
+// Hands the members' blocks round, one of each at a time.
+class Exchange {
+public:
+    using Received = std::function<void(std::size_t index, const std::byte* content)>;
+
+    Exchange(Communicator& group, std::size_t count, Received received)
+        : group_(group),
+          count_(count),
+          rounds_(share_of_blocks(count, 0, group.size()).rounds),
+          buffer_(group.allocate(static_cast<std::size_t>(group.size()) * kBlock)),
+          received_(std::move(received)) {}
+
+    ShareOfBlocks share() const { return share_of_blocks(count_, group_.rank(), group_.size()); }
+    bool over() const { return round_ == rounds_; }
+
+    // This member's next block; nothing when it has none any more.
+    void pass_on(std::span<const std::byte> content) {
+        auto* buffer = static_cast<std::byte*>(buffer_.data());
+        std::byte* mine = buffer + static_cast<std::size_t>(group_.rank()) * kBlock;
+        if (!content.empty()) std::memcpy(mine, content.data(), content.size());
+        group_.all_gather(mine, buffer, kBlock, DataType::u8).wait();
+        for (int member = 0; member < group_.size(); ++member) {
+            const ShareOfBlocks share = share_of_blocks(count_, member, group_.size());
+            if (share.first + round_ < share.last)
+                received_(share.first + round_, buffer + static_cast<std::size_t>(member) * kBlock);
+        }
+        ++round_;
+    }
+
+private:
+    Communicator& group_;
+    std::size_t count_;
+    std::size_t rounds_;
+    std::size_t round_ = 0;
+    CommunicatorBuffer buffer_;
+    Received received_;
+};
+
+}  // namespace
+
+std::optional<Communicator> ranks_of_this_node(Communicator& world) {
+    if (world.size() == 1 || world.backend() == "nccl") return std::nullopt;
+    const auto machines = gather_texts(world, machine_text());
+    const std::string& mine = machines[static_cast<std::size_t>(world.rank())];
+    const auto here = std::count(machines.begin(), machines.end(), mine);
+    if (here == world.size()) return world;
+    const auto first = std::find(machines.begin(), machines.end(), mine) - machines.begin();
+    return world.split(here > 1 && !mine.empty() ? static_cast<int>(first) : -1, world.rank());
+}
+
+void read_parts_in_group(Storage& storage, const std::filesystem::path& directory, const Manifest& manifest,
+                         std::span<const ReadPart> parts, std::optional<Communicator>& group,
+                         std::span<const age::Identity> identities) {
+    if (!group) return read_parts(storage, directory, manifest, parts, identities);
+    std::vector<BlockNeed> shared, own;
+    for (BlockNeed& need : blocks_needed(parts)) (need.shared ? shared : own).push_back(std::move(need));
+    const auto copy = [&](const BlockNeed& need, std::span<const std::byte> content) {
+        for (const std::size_t part : need.parts) copy_part(parts[part], need.block * kBlock, content);
+    };
+    if (!shared.empty()) {
+        Exchange exchange(*group, shared.size(), [&](std::size_t index, const std::byte* content) {
+            const std::uint64_t left =
+                manifest.files[shared[index].file_index].content_bytes() - shared[index].block * kBlock;
+            copy(shared[index], {content, std::min(left, kBlock)});
+        });
+        const ShareOfBlocks share = exchange.share();
+        std::exception_ptr failure;
+        try {
+            read_blocks(
+                storage, directory, manifest, std::span(shared).subspan(share.first, share.last - share.first),
+                [&](const BlockNeed&, std::span<const std::byte> content) { exchange.pass_on(content); }, identities);
+        } catch (const std::exception&) {
+            failure = std::current_exception();
+        }
+        // The others wait for what this member cannot give: they get something, and the load fails on all.
+        while (!exchange.over()) exchange.pass_on({});
+        if (failure) std::rethrow_exception(failure);
+    }
+    read_blocks(storage, directory, manifest, own, copy, identities);
+}
+
+}  // namespace autolaunch

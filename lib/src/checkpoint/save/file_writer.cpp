@@ -1,0 +1,151 @@
+#include "checkpoint/save/file_writer.hpp"
+
+#include "base/hash.hpp"
+#include "checkpoint/storage/aligned_memory.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+namespace autolaunch {
+
+namespace {
+
+constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
+
+std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment; }
+
+// One file on its way: which chunks are under way, and the digests of those that are.
+class FileUnderWay {
+public:
+    FileUnderWay(Storage& storage, const std::filesystem::path& directory, const PlannedFile& planned,
+                 ChunkSource& source)
+        : planned_(planned), source_(source), file_(storage.create_large(directory / planned.name)) {
+        for (std::size_t tag = kBlockDepth; tag-- > 0;) free_tags_.push_back(tag);
+        file_->reserve(aligned(planned.bytes));
+    }
+    FileUnderWay(const FileUnderWay&) = delete;
+
+    bool is_full() const noexcept { return free_tags_.empty(); }
+    bool is_idle() const noexcept { return free_tags_.size() == kBlockDepth; }
+
+    void write(const FileChunk& chunk, std::byte* memory) {
+        for (std::uint64_t at = 0; at < chunk.bytes; at += kBlock)
+            digests_.push_back(hash128(memory + at, std::min(kBlock, chunk.bytes - at)));
+        // Direct writes are of whole pages: the file is cut to its length at the end.
+        const std::uint64_t padded = aligned(chunk.bytes);
+        std::memset(memory + chunk.bytes, 0, padded - chunk.bytes);
+        const std::size_t tag = free_tags_.back();
+        free_tags_.pop_back();
+        memory_[tag] = memory;
+        file_->start_write(chunk.offset, {memory, padded}, tag);
+    }
+
+    std::uint64_t finish_one() {
+        const StorageFile::Finished finished = file_->finish_one();
+        free_tags_.push_back(finished.tag);
+        source_.give_back(memory_[finished.tag]);
+        return finished.bytes;
+    }
+
+    BlockDigests finish() {
+        if (aligned(planned_.bytes) != planned_.bytes) file_->truncate(planned_.bytes);
+        file_->sync();
+        return std::move(digests_);
+    }
+
+private:
+    const PlannedFile& planned_;
+    ChunkSource& source_;
+    std::vector<std::size_t> free_tags_;
+    std::byte* memory_[kBlockDepth] = {};
+    BlockDigests digests_;
+    std::unique_ptr<StorageFile> file_;  // last: closing it waits for what is under way
+};
+
+// Copies a chunk when it is asked for.
+class PlanSource final : public ChunkSource {
+public:
+    explicit PlanSource(const WritePlan& plan) : plan_(plan), chunks_(chunks_of(plan.files)) {
+        const std::size_t count = std::min<std::size_t>(chunks_.size(), kBlockDepth);
+        memory_ = AlignedMemory(count * kChunkBytes);
+        for (std::size_t i = 0; i < count; ++i) free_.push_back(memory_.data() + i * kChunkBytes);
+    }
+
+    std::byte* take(std::size_t index) override {
+        if (free_.empty()) return nullptr;
+        std::byte* const memory = free_.back();
+        free_.pop_back();
+        const FileChunk& chunk = chunks_[index];
+        copy_range(plan_.files[chunk.file_index], chunk.offset, chunk.bytes, memory);
+        return memory;
+    }
+    void give_back(std::byte* memory) override { free_.push_back(memory); }
+
+private:
+    const WritePlan& plan_;
+    std::vector<FileChunk> chunks_;
+    AlignedMemory memory_;
+    std::vector<std::byte*> free_;
+};
+
+}  // namespace
+
+std::vector<FileChunk> chunks_of(std::span<const PlannedFile> files) {
+    std::vector<FileChunk> chunks;
+    for (std::size_t i = 0; i < files.size(); ++i)
+        for (std::uint64_t offset = 0; offset < files[i].bytes; offset += kChunkBytes)
+            chunks.push_back({i, offset, std::min(kChunkBytes, files[i].bytes - offset)});
+    return chunks;
+}
+
+void copy_range(const PlannedFile& file, std::uint64_t offset, std::uint64_t bytes, std::byte* to) {
+    const std::uint64_t end = offset + bytes;
+    const auto copy = [&](const std::byte* memory, std::uint64_t first, std::uint64_t length) {
+        const std::uint64_t begin = std::max(first, offset), stop = std::min(first + length, end);
+        if (begin < stop) std::memcpy(to + (begin - offset), memory + (begin - first), stop - begin);
+    };
+    copy(reinterpret_cast<const std::byte*>(file.header.data()), 0, file.header.size());
+    auto segment = std::upper_bound(file.segments.begin(), file.segments.end(), offset,
+                                    [](std::uint64_t at, const Segment& item) { return at < item.file_offset; });
+    if (segment != file.segments.begin()) --segment;  // it starts before the range, and may reach into it
+    for (; segment != file.segments.end() && segment->file_offset < end; ++segment)
+        copy(segment->memory, segment->file_offset, segment->bytes);
+}
+
+std::vector<BlockDigests> write_files(Storage& storage, const std::filesystem::path& directory,
+                                      std::span<const PlannedFile> files, ChunkSource& source,
+                                      const WriteProgress& progress) {
+    const auto chunks = chunks_of(files);
+    std::vector<BlockDigests> written;
+    std::uint64_t bytes_written = 0;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        FileUnderWay file(storage, directory, files[i], source);
+        const auto finish_one = [&] {
+            bytes_written += file.finish_one();
+            if (progress) progress(bytes_written);
+        };
+        for (; next < chunks.size() && chunks[next].file_index == i; ++next) {
+            if (file.is_full()) finish_one();
+            std::byte* memory = source.take(next);
+            while (!memory) {
+                finish_one();
+                memory = source.take(next);
+            }
+            file.write(chunks[next], memory);
+        }
+        while (!file.is_idle()) finish_one();
+        written.push_back(file.finish());
+    }
+    storage.sync_directory(directory);
+    return written;
+}
+
+std::unique_ptr<ChunkSource> source_of(const WritePlan& plan) { return std::make_unique<PlanSource>(plan); }
+
+std::vector<BlockDigests> write_files(Storage& storage, const std::filesystem::path& directory, const WritePlan& plan) {
+    return write_files(storage, directory, plan.files, *source_of(plan));
+}
+
+}  // namespace autolaunch

@@ -1,0 +1,118 @@
+#include "base/file_io.hpp"
+#include "checkpoint/storage/posix_file.hpp"
+#include "checkpoint/storage/storage.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace autolaunch {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void check(const std::error_code& error, const std::string& doing) {
+    if (error) throw SystemError(error.value(), doing);
+}
+
+class PosixStorage final : public Storage {
+public:
+    explicit PosixStorage(const LargeFileOptions& options) : options_(options) {}
+
+    std::unique_ptr<StorageFile> create(const fs::path& path) override { return PosixFile::create(path, kSmall); }
+    std::unique_ptr<StorageFile> open(const fs::path& path) override { return PosixFile::open(path, kSmall); }
+    std::unique_ptr<StorageFile> create_large(const fs::path& path) override {
+        return PosixFile::create(path, options_);
+    }
+    std::unique_ptr<StorageFile> open_large(const fs::path& path) override { return PosixFile::open(path, options_); }
+
+    void create_directories(const fs::path& path) override {
+        std::error_code error;
+        if (fs::is_directory(path, error)) return;
+        const fs::path parent = path.parent_path();
+        if (!parent.empty()) create_directories(parent);
+        fs::create_directory(path, error);
+        check(error, "create directory " + path.string());
+        autolaunch::sync_directory(parent);
+    }
+
+    std::vector<std::string> list(const fs::path& path) override {
+        std::vector<std::string> names;
+        std::error_code error;
+        for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error))
+            names.push_back(entry->path().filename().string());
+        if (error && error != std::errc::no_such_file_or_directory) check(error, "list " + path.string());
+        std::sort(names.begin(), names.end());
+        return names;
+    }
+
+    void rename(const fs::path& from, const fs::path& to) override {
+        if (::rename(from.c_str(), to.c_str()) != 0)
+            throw SystemError(errno, "rename " + from.string() + " to " + to.string());
+    }
+
+    void remove_all(const fs::path& path) override {
+        std::error_code error;
+        fs::remove_all(path, error);
+        check(error, "remove " + path.string());
+    }
+
+    void sync_directory(const fs::path& path) override { autolaunch::sync_directory(path); }
+
+    void replace_link(const fs::path& path, const std::string& target) override {
+        fs::path temporary = path;
+        temporary += ".tmp";
+        remove_all(temporary);
+        if (::symlink(target.c_str(), temporary.c_str()) != 0)
+            throw SystemError(errno, "create link " + temporary.string());
+        rename(temporary, path);
+    }
+
+private:
+    static constexpr LargeFileOptions kSmall{.direct = false, .uring = false};
+    LargeFileOptions options_;
+};
+
+}  // namespace
+
+void StorageFile::start_write(std::uint64_t offset, std::span<const std::byte> bytes, std::size_t tag) {
+    write_at(offset, bytes);
+    finished_.push_back({tag, bytes.size()});
+}
+
+void StorageFile::start_read(std::uint64_t offset, std::span<std::byte> bytes, std::size_t tag) {
+    const std::size_t got = read_at(offset, bytes);
+    finished_.push_back({tag, got});
+}
+
+StorageFile::Finished StorageFile::finish_one() {
+    const Finished first = finished_.at(0);
+    finished_.pop_front();
+    return first;
+}
+
+std::unique_ptr<Storage> make_posix_storage(const LargeFileOptions& options) {
+    return std::make_unique<PosixStorage>(options);
+}
+
+std::string read_whole(Storage& storage, const fs::path& path, std::uint64_t limit_bytes) {
+    const auto file = storage.open(path);
+    const std::uint64_t bytes = file->size();
+    if (bytes > limit_bytes) throw Error(ErrorCode::corrupt, path.string() + " is too long to be what it should be");
+    std::string content(bytes, '\0');
+    const std::size_t got = file->read_at(0, std::as_writable_bytes(std::span(content)));
+    content.resize(got);
+    return content;
+}
+
+void write_whole(Storage& storage, const fs::path& path, const std::string& content) {
+    const auto file = storage.create(path);
+    file->write_at(0, std::as_bytes(std::span(content)));
+    file->sync();
+}
+
+}  // namespace autolaunch
