@@ -75,8 +75,11 @@ Trainer::Trainer(al::Session& session, const TrainerConfig& config)
     network_ = compute_.make_network(config.model, sharded_);
     if (config.precision.reduce == al::f16) scaler_.emplace();
     if (config.checkpoint.enabled) {
-        checkpointer_.emplace(session, world_,
-                              al::CheckpointOptions{checkpoint_directory(config, session), config.checkpoint.keep});
+        al::CheckpointOptions options;
+        options.directory = checkpoint_directory(config, session);
+        options.keep = config.checkpoint.keep;
+        options.schedule.every_steps = config.step_scheduler.checkpoint_every;
+        checkpointer_.emplace(session, world_, options);
     }
     for (const auto& tensor : optimizer_.state()) {
         for (const auto& piece : tensor.pieces)
@@ -166,17 +169,22 @@ void Trainer::train() {
             const double loss = validation_loss();
             if (prints()) std::printf("step %lld: validation loss %.3f nats\n", static_cast<long long>(step), loss);
         }
-        // Ranks hear of a request at different steps; any_rank makes it one decision.
-        const bool stop = world_.any_rank(session_->stop_requested());
-        const bool asked = world_.any_rank(session_->checkpoint_requested());
-        const bool due =
-            step % config_.step_scheduler.checkpoint_every == 0 || step == config_.step_scheduler.max_steps;
-        if (checkpointer_ && (stop || asked || due)) save(step);
-        if (stop) {
-            if (prints()) std::printf("stopped at step %lld as asked\n", static_cast<long long>(step));
-            return;
+        const al::SaveReason reason = decide_after(step);
+        if (checkpointer_ && (reason != al::SaveReason::none || step == config_.step_scheduler.max_steps)) save(step);
+        if (!al::SaveDecision{reason}.stop()) continue;
+        if (prints()) {
+            std::printf("stopped at step %lld %s\n", static_cast<long long>(step),
+                        reason == al::SaveReason::stop ? "as asked" : "before the job's time is over");
         }
+        break;
     }
+    if (checkpointer_) checkpointer_->finish();
+}
+
+// Ranks hear of a request at different steps; both ways make it one decision.
+al::SaveReason Trainer::decide_after(std::int64_t step) {
+    if (checkpointer_) return checkpointer_->should_save(step).reason;
+    return world_.any_rank(session_->stop_requested()) ? al::SaveReason::stop : al::SaveReason::none;
 }
 
 Trainer::StepOutcome Trainer::train_step(std::int64_t step) {
@@ -198,6 +206,7 @@ Trainer::StepOutcome Trainer::train_step(std::int64_t step) {
         const double sum = network_->loss_and_gradients(batch, count > 0 ? scale : 0);
         if (count > 0) loss += sum;
     }
+    if (checkpointer_) checkpointer_->wait_copied();  // the state is about to change
     const auto result = step_optimizer(step);
     const double average = world_.all_reduce_value(loss) / bytes;
     return {average, result.grad_norm, seconds_since(start)};
@@ -238,15 +247,13 @@ void Trainer::print_step(std::int64_t step, const StepOutcome& outcome) {
 }
 
 void Trainer::save(std::int64_t step) {
-    const auto start = std::chrono::steady_clock::now();
     json extra = {{"seed", config_.seed}, {"global_batch", config_.dataloader.global_batch}};
     if (scaler_) {
         extra["loss_scale"] = scaler_->state().scale;
         extra["growth_tracker"] = scaler_->state().growth_tracker;
         extra["skipped_steps"] = scaler_->state().skipped_steps;
     }
-    const auto checkpoint = checkpointer_->save(step, sharded_, optimizer_, {.extra = extra.dump()});
-    if (prints()) session_->report_checkpoint(step, checkpoint.path, seconds_since(start));
+    checkpointer_->save_async(step, sharded_, optimizer_, {.extra = extra.dump()});
 }
 
 void Trainer::fail_if_asked(std::int64_t step) const {

@@ -45,6 +45,9 @@ private:
     autolaunch::fsdp::StepResult step_optimizer(std::int64_t step);
     void report(std::int64_t step, const StepOutcome& outcome);
     void print_step(std::int64_t step, const StepOutcome& outcome);
+    /// Whether to save after this step, and to stop; the same on every rank.
+    autolaunch::SaveReason decide_after(std::int64_t step);
+    /// Begins to; the state is copied and written while the next steps compute.
     void save(std::int64_t step);
     void fail_if_asked(std::int64_t step) const;
     double validation_loss();

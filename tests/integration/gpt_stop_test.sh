@@ -64,4 +64,9 @@ train whole "step_scheduler.max_steps=$((step + 10))" "checkpoint.checkpoint_dir
 losses whole | tail -10 > "$work/expected"
 losses resumed > "$work/got"
 cmp "$work/expected" "$work/got" || fail "other losses: $(paste "$work/expected" "$work/got")"
+
+# Losses are printed in six digits: parameters and moments have all of theirs.
+last=$(cd "$work/other" && ls -d step-* | sort | tail -1)
+"$AUTOLAUNCH" ckpt diff "$work/checkpoints/$last" "$work/other/$last" > "$work/differences" 2>&1 ||
+    fail "another state: $(cat "$work/differences")"
 echo "passed"
