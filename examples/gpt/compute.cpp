@@ -4,16 +4,14 @@
 
 namespace gpt {
 
-Compute::Compute(ComputeDevice device, const autolaunch::fsdp::Precision& precision, int local_rank,
-                 int local_world_size) {
-    if (device == ComputeDevice::cpu) {
+Compute::Compute(bool on_gpu, const autolaunch::fsdp::Precision& precision, int local_rank, int local_world_size) {
+    if (!on_gpu) {
         pool_ = std::make_unique<ThreadPool>(default_thread_count(local_world_size));
         cpu_ = std::make_unique<CpuMath<float>>(*pool_);
         return;
     }
     const int devices = cuda_device_count();
-    if (has_cuda_module() && devices == 0)
-        throw std::runtime_error("trainer.config.device is cuda, but CUDA finds no GPU");
+    if (has_cuda_module() && devices == 0) throw std::runtime_error("CUDA finds no GPU to compute with");
     cuda_ = load_cuda(devices > 0 ? local_rank % devices : 0);
     bf16_ = precision.param == autolaunch::bf16;
 }
@@ -28,8 +26,8 @@ std::string Compute::name() const {
     return with_math([&]<class T>(Math<T>& math) { return math.name() + (sizeof(T) == 2 ? " in bf16" : ""); });
 }
 
-Peak Compute::peak() {
-    return with_math([]<class T>(Math<T>& math) { return peak_flops(math); });
+Peak Compute::peak(autolaunch::Communicator& world) {
+    return with_math([&]<class T>(Math<T>& math) { return peak_flops(math, world); });
 }
 
 std::size_t Compute::allocated() const {

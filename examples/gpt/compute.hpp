@@ -18,12 +18,12 @@ namespace gpt {
 class Compute {
 public:
     /// `local_rank` i takes the i-th GPU that it may see. Throws std::runtime_error when there is none.
-    Compute(ComputeDevice device, const autolaunch::fsdp::Precision& precision, int local_rank, int local_world_size);
+    Compute(bool on_gpu, const autolaunch::fsdp::Precision& precision, int local_rank, int local_world_size);
 
     std::unique_ptr<Network> make_network(const ModelConfig& config, autolaunch::fsdp::ShardedModel& sharded);
     std::string name() const;
-    /// Measures where no data sheet is known.
-    Peak peak();
+    /// Of all ranks together; measured where no data sheet is known. Collective.
+    Peak peak(autolaunch::Communicator& world);
     /// Bytes of activations and other memory of the computation.
     std::size_t allocated() const;
     autolaunch::Stream stream() const;

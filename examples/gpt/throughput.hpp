@@ -2,6 +2,8 @@
 #include "math.hpp"
 #include "parameters.hpp"
 
+#include <autolaunch/comm/communicator.hpp>
+
 #include <string>
 
 namespace gpt {
@@ -21,5 +23,9 @@ struct Peak {
 /// sizes, which takes some 50 ms.
 template <class T>
 Peak peak_flops(Math<T>& math);
+/// The sum over the ranks: the data sheets', or what they multiply all at once, for they may share CPUs; the best of
+/// some windows, 150 ms in all. Collective.
+template <class T>
+Peak peak_flops(Math<T>& math, autolaunch::Communicator& world);
 
 }  // namespace gpt

@@ -54,6 +54,12 @@ al::fsdp::ShardedModel sharded_model(const al::Communicator& world, const Traine
     return model;
 }
 
+// Left to itself the communicator takes GPUs where every rank has one, on all ranks alike.
+std::string backend_for(ComputeDevice device) {
+    if (device == ComputeDevice::automatic && has_cuda_module()) return "auto";
+    return device == ComputeDevice::cuda ? "nccl" : "cpu";
+}
+
 fs::path checkpoint_directory(const TrainerConfig& config, const al::Session& session) {
     return config.checkpoint.directory.empty() ? session.run_dir() / "checkpoints" : config.checkpoint.directory;
 }
@@ -64,8 +70,9 @@ Trainer::Trainer(al::Session& session, const TrainerConfig& config)
     : session_(&session),
       config_(config),
       text_(load_text(config.dataloader.path, config.model.context)),
-      compute_(config.device, config.precision, session.info().local_rank, session.info().local_world_size),
-      world_(al::Communicator::world(session, {.backend = config.device == ComputeDevice::cuda ? "nccl" : "cpu"})),
+      world_(al::Communicator::world(session, {.backend = backend_for(config.device)})),
+      compute_(world_.backend() == "nccl", config.precision, session.info().local_rank,
+               session.info().local_world_size),
       sharded_(sharded_model(world_, config)),
       optimizer_(sharded_, optimizer_options(config)) {
     if (config.dataloader.global_batch < world_.size()) {
@@ -85,10 +92,7 @@ Trainer::Trainer(al::Session& session, const TrainerConfig& config)
         for (const auto& piece : tensor.pieces)
             optimizer_bytes_ += static_cast<std::size_t>(piece.count) * al::size_of(tensor.type);
     }
-    // All ranks at once, since they share what they are measured on.
-    world_.barrier();
-    peak_ = compute_.peak();
-    peak_.per_second = world_.all_reduce_value(peak_.per_second);
+    peak_ = compute_.peak(world_);
 }
 
 void Trainer::run() {
@@ -109,10 +113,17 @@ void Trainer::introduce() const {
                 entropy);
     std::printf("world size %d over %s, %s, %s\n", world_.size(), std::string(world_.backend()).c_str(),
                 name_of(config_.sharding_strategy).data(), compute_.name().c_str());
+    if (config_.device == ComputeDevice::automatic) std::printf("%s\n", why_this_device().c_str());
     std::printf("a token takes %.3g Mflop, peak %.4g Gflop/s (%s), memory planned %s a rank\n",
                 flops_per_token(config_.model) / 1e6, peak_.per_second / 1e9, peak_.source.c_str(),
                 in_bytes(static_cast<std::size_t>(planned_bytes())).c_str());
     std::fflush(stdout);
+}
+
+std::string Trainer::why_this_device() const {
+    if (world_.backend() == "nccl") return "trainer.config.device is auto: each rank has a GPU";
+    return std::string("trainer.config.device is auto: the CPU, for ") +
+           (has_cuda_module() ? "not every rank has a GPU" : "this build has no CUDA");
 }
 
 std::int64_t Trainer::planned_bytes() const {

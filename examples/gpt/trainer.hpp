@@ -37,6 +37,7 @@ private:
 
     bool prints() const { return session_->rank() == 0; }
     void introduce() const;
+    std::string why_this_device() const;
     std::int64_t planned_bytes() const;
     MemoryUse memory_use() const;
     void resume();
@@ -57,8 +58,8 @@ private:
     autolaunch::Session* session_;
     TrainerConfig config_;
     TextData text_;
-    Compute compute_;
     autolaunch::Communicator world_;
+    Compute compute_;
     autolaunch::fsdp::ShardedModel sharded_;
     autolaunch::fsdp::AdamW optimizer_;
     std::unique_ptr<Network> network_;

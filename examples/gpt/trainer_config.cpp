@@ -110,9 +110,10 @@ autolaunch::DataType type_of(const std::string& key, const std::string& name) {
 }
 
 ComputeDevice device_of(const std::string& name) {
+    if (name == "auto") return ComputeDevice::automatic;
     if (name == "cpu") return ComputeDevice::cpu;
     if (name == "cuda") return ComputeDevice::cuda;
-    refuse("trainer.config.device", "must be cpu or cuda, not " + name);
+    refuse("trainer.config.device", "must be auto, cpu or cuda, not " + name);
 }
 
 int signal_of(const json& value) {
@@ -237,7 +238,7 @@ void read_trainer(const json& root, TrainerConfig& config) {
     section.take("seed", config.seed);
     section.take<std::int64_t>("sample_bytes", config.sample_bytes, 0);
     section.take("temperature", config.temperature, 0.0);
-    std::string device = "cpu";
+    std::string device = "auto";
     section.take("device", device);
     config.device = device_of(device);
     section.know("precision");

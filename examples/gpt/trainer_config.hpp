@@ -17,7 +17,8 @@ struct FailConfig {
     int signal = 0;
 };
 
-enum class ComputeDevice { cpu, cuda };
+/// automatic: GPUs where this build can use them and every rank has one, else CPUs.
+enum class ComputeDevice { automatic, cpu, cuda };
 
 /// What can be set, by the JSON's sections. Defaults make a run of about a minute on two cores.
 struct TrainerConfig {
@@ -58,7 +59,7 @@ struct TrainerConfig {
     autolaunch::fsdp::Precision precision;  ///< of what is kept and sent; mixed_precision, or trainer.config.precision
 
     // trainer.config
-    ComputeDevice device = ComputeDevice::cpu;
+    ComputeDevice device = ComputeDevice::automatic;
     std::uint64_t seed = 1;
     std::int64_t sample_bytes = 300;
     double temperature = 0.7;

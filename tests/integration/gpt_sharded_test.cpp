@@ -1,9 +1,12 @@
 // examples/gpt on two real processes in every sharding strategy, with its own head and a tied one: gradients are those
 // of one process, and evaluation and sampling between steps need no memory for gradients.
+#include "base/affinity.hpp"
 #include "gpt/sampling.hpp"
+#include "gpt/throughput.hpp"
 #include "gpt_ranks.hpp"
 
 #include <doctest/doctest.h>
+#include <sched.h>
 
 using namespace gpt::testing;
 using autolaunch::fsdp::ModelMemory;
@@ -51,4 +54,28 @@ TEST_CASE("evaluation and sampling allocate no gradients and one block's activat
             });
         }
     }
+}
+
+TEST_CASE("the peak of two ranks that share a CPU is that CPU's") {
+    const auto cpus = *autolaunch::affinity_of(0);
+    const auto may_use = [](const std::vector<int>& list) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        for (const int cpu : list) CPU_SET(cpu, &set);
+        REQUIRE(sched_setaffinity(0, sizeof set, &set) == 0);
+    };
+    const auto peak = [](Communicator& world) {
+        gpt::ThreadPool pool(1);
+        gpt::CpuMath<float> math(pool);
+        return gpt::peak_flops(math, world).per_second;
+    };
+    may_use({cpus.front()});
+    Communicator one(std::make_shared<autolaunch::SelfBackend>());
+    const double alone = peak(one);
+    on_ranks(2, [&](Communicator& world) {
+        const double both = peak(world);
+        expect(both < 1.6 * alone && both > 0.3 * alone,
+               "about " + std::to_string(alone / 1e9) + " GFLOP/s, got " + std::to_string(both / 1e9));
+    });
+    may_use(cpus);
 }

@@ -133,6 +133,14 @@ run 2 "$work/through.json" > "$work/through"
 grep -q '^resumed from step 12,' "$work/rest" || fail "not resumed from step 12: $(cat "$work/rest")"
 cmp <(losses "$work/rest") <(losses "$work/through" | tail -28) || fail "other losses after step 12"
 
+echo "-- auto takes the CPU where there is no GPU and says so; cpu asks nobody"
+if ! [ -e /dev/nvidia0 ]; then
+    grep -q '^trainer.config.device is auto: the CPU, for ' "$work/alone" || fail "the device is not said: $(cat "$work/alone")"
+fi
+config "$work/cpu.json" 1 "" full_shard '"device": "cpu"'
+run 1 "$work/cpu.json" > "$work/cpu"
+if grep -q 'device is auto' "$work/cpu"; then fail "cpu was asked for"; fi
+
 echo "-- a finished run is finished"
 run 1 "$work/resumed.json" > "$work/again"
 [ "$(losses "$work/again" | wc -l)" = 0 ] || fail "it trained beyond its end"

@@ -33,6 +33,8 @@ TEST_CASE("nothing given: the defaults, no checkpoints, no fault") {
     CHECK(config.sharding_strategy == ShardingStrategy::full_shard);
     CHECK_FALSE(config.checkpoint.enabled);
     CHECK_FALSE(config.fail);
+    CHECK(config.device == ComputeDevice::automatic);
+    CHECK(parse_trainer_config(R"({"trainer": {"config": {"device": "cpu"}}})").device == ComputeDevice::cpu);
 }
 
 TEST_CASE("every key is read") {
@@ -90,7 +92,7 @@ TEST_CASE("the newer keys: vocabulary, tied head, micro-batches, evaluation, dev
     CHECK(config.precision.master == autolaunch::f16);
     CHECK(error_of(R"({"model": {"vocabulary": 255}})") == "configuration: model.vocabulary must be at least 256");
     CHECK(error_of(R"({"trainer": {"config": {"device": "tpu"}}})") ==
-          "configuration: trainer.config.device must be cpu or cuda, not tpu");
+          "configuration: trainer.config.device must be auto, cpu or cuda, not tpu");
     CHECK(error_of(R"({"trainer": {"config": {"precision": {"param": "f64"}}}})") ==
           "configuration: trainer.config.precision.param must be f32, bf16 or f16, not f64");
 }
