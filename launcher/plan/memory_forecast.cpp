@@ -64,6 +64,14 @@ void take_optimizer(const std::string& word, MemoryForecast& forecast) {
     if (word.empty()) forecast.assumptions.emplace_back("no model_size.optimizer: AdamW's two f32 moments");
 }
 
+void take_training(const ModelSizeSpec& given, const RankPlaces& places, MemoryForecast& forecast) {
+    forecast.options.deterministic = given.deterministic;
+    forecast.options.reductions = static_cast<int>(given.micro_batches.value_or(1));
+    forecast.options.offload_optimizer = given.offload_optimizer && !places.gpus.empty();
+    if (given.offload_optimizer && places.gpus.empty())
+        forecast.assumptions.emplace_back("ranks have no GPU: offload_optimizer changes nothing");
+}
+
 // The GPU with the least memory a rank; ranks that share one share its memory.
 MemoryLimit gpu_limit(const RankPlaces& places) {
     std::map<const Gpu*, std::uint64_t> ranks;
@@ -138,12 +146,19 @@ std::optional<MemoryForecast> forecast_memory(const JobSpec& spec, const RankPla
     take_strategy(spec, places, forecast);
     take_precision(spec.distributed.mixed_precision, forecast);
     take_optimizer(spec.model_size.optimizer, forecast);
+    take_training(spec.model_size, places, forecast);
     forecast.plan = fsdp::plan_memory(forecast.model, forecast.options);
     forecast.limit = limit_of(spec, places, topology);
     if (forecast.limit.bytes > 0 && total_of(forecast) > forecast.limit.bytes)
         forecast.warning = fmt::format("the model takes {} a rank before any activation, and there are {} ({}): {}",
                                        format_binary(total_of(forecast)), format_binary(forecast.limit.bytes),
                                        forecast.limit.of, remedy(forecast));
+    const MemoryLimit host = host_limit(places, topology);
+    const auto on_host = static_cast<std::uint64_t>(forecast.plan.on_host);
+    if (forecast.warning.empty() && host.bytes > 0 && on_host > host.bytes)
+        forecast.warning = fmt::format(
+            "offload_optimizer takes {} of the CPU's memory a rank, and there are {} ({}): more nodes would share it",
+            format_binary(on_host), format_binary(host.bytes), host.of);
     return forecast;
 }
 

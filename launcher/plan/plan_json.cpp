@@ -82,6 +82,8 @@ Json memory_json(const std::optional<MemoryForecast>& memory) {
             {"optimizer", plan.optimizer},
             {"gather_slots", plan.gather_slots},
             {"reduce_slots", plan.reduce_slots},
+            {"gradient_trees", plan.gradient_trees},
+            {"on_host", plan.on_host},
             {"padding", plan.padding},
             {"total", plan.total()},
             {"limit", limit.bytes == 0 ? Json(nullptr) : Json{{"bytes", limit.bytes}, {"of", limit.of}}},

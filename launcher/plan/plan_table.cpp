@@ -136,9 +136,11 @@ std::string memory_section(const MemoryForecast& memory) {
     add("optimizer", plan.optimizer, std::string(fsdp::name_of(memory.options.optimizer)));
     add("gather slots", plan.gather_slots, "units that are whole for their turn");
     add("reduce slots", plan.reduce_slots, "whole gradients of a unit, until they are summed");
+    add("gradient trees", plan.gradient_trees, "sums of micro-batches in one order");
     rows.push_back({"in all", bytes(plan.total()), ""});
     if (memory.limit.bytes > 0)
         rows.back()[2] = fmt::format("of {} ({})", format_binary(memory.limit.bytes), memory.limit.of);
+    add("on the host", plan.on_host, "masters, the optimizer's state and copies, in the CPU's memory");
     std::vector<Row> assumed;
     for (const std::string& assumption : memory.assumptions) assumed.push_back({"assumed", assumption});
     return format_rows(rows, "  ") + format_rows(assumed, "  ");

@@ -31,6 +31,9 @@ struct ModelSizeSpec {
     std::optional<std::int64_t> parameters;  ///< always there where anything else is
     std::optional<std::int64_t> layers, hidden, vocabulary;
     std::string optimizer;  ///< adamw, lion, sgd, none; empty: not said
+    bool offload_optimizer = false;
+    bool deterministic = false;
+    std::optional<std::int64_t> micro_batches = {};
 };
 
 /// `unset`: one a GPU, or one where there are none. The others are torchrun's auto (one a GPU, or one a CPU where there

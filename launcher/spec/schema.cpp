@@ -258,7 +258,20 @@ Section model_size_section() {
           FIELD(model_size.optimizer),
           "",
           "What is kept for each parameter: 8 bytes, 4, 4 or none. Without it: AdamW's.",
-          {"adamw", "lion", "sgd", "none"}}}};
+          {"adamw", "lion", "sgd", "none"}},
+         {"offload_optimizer", Form::boolean, FIELD(model_size.offload_optimizer), "",
+          "Whether masters and the optimizer's state are in the CPU's memory, for ranks on GPUs."},
+         {"deterministic", Form::boolean, FIELD(model_size.deterministic), "",
+          "Whether gradients are summed in one order, the same on any number of ranks."},
+         {"micro_batches",
+          Form::whole_number,
+          FIELD(model_size.micro_batches),
+          "",
+          "Micro-batches of a step, each of which reduces its gradients: deterministic sums of them take memory. "
+          "Without it: one.",
+          {},
+          1,
+          1'000'000}}};
 }
 
 #undef FIELD

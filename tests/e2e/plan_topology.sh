@@ -40,6 +40,13 @@ expect "a warning" True "$(planned 'any("shard_optimizer would fit" in warning f
     fail "no plan with full_shard"
 contains "the table" out.log "memory of a rank before activations, full_shard on 8 ranks"
 contains "the sum" out.log "in all        20.7 GiB  of 80.0 GiB (resource_management.memory_per_gpu)"
+"$AUTOLAUNCH" plan -c model.yaml --topology "$machines/dgx/machine.xml" distributed.sharding_strategy=full_shard --json \
+    >plan.json 2>err.log || fail "no plan as JSON"
+before="$(planned 'plan["memory"]["total"] - plan["memory"]["masters"] - plan["memory"]["optimizer"]')"
+"$AUTOLAUNCH" plan -c model.yaml --topology "$machines/dgx/machine.xml" distributed.sharding_strategy=full_shard --json \
+    model_size.offload_optimizer=true >plan.json 2>err.log || fail "no plan with offload_optimizer"
+expect "bytes with an optimizer on the host" "$before" "$(planned 'plan["memory"]["total"]')"
+expect "bytes on the host" True "$(planned '18 * 8030 * 10**6 / 8 <= plan["memory"]["on_host"] < 18.1 * 8030 * 10**6 / 8')"
 "$AUTOLAUNCH" plan -c model.yaml --topology "$machines/dgx/machine.xml" model_size.parameters=12Q >out.log 2>err.log &&
     fail "a number of parameters that is none"
 contains "no number" err.log "model_size.parameters: expected a number such as 124M"

@@ -153,6 +153,45 @@ TEST_CASE("hybrid_shard cuts over a node's ranks") {
     CHECK(plan.memory->plan == node.memory->plan);
 }
 
+TEST_CASE("an optimizer in the CPU's memory is counted beside the sum, and against the node's") {
+    JobSpec spec = large_model("full_shard");
+    spec.model_size.offload_optimizer = true;
+    NodeTopology topology = gpu_machine(80 * kGi);
+    const auto kept = *plan_of(large_model("full_shard"), topology).memory;
+    const LaunchPlan plan = plan_of(spec, topology);
+    CHECK(plan.memory->plan.masters == 0);
+    CHECK(plan.memory->plan.optimizer == 0);
+    CHECK(plan.memory->plan.total() == kept.plan.total() - kept.plan.masters - kept.plan.optimizer);
+    // A gradient in f32 and a parameter in bf16 travel, 6 bytes for the masters' 4.
+    CHECK(plan.memory->plan.on_host == kept.plan.masters + kept.plan.optimizer + kept.plan.masters / 4 * 6);
+    CHECK(memory_part(plan).find("\n  on the host   16.8 GiB  masters, the optimizer's state and copies") !=
+          std::string::npos);
+    CHECK(nlohmann::json::parse(plan_json(plan))["memory"]["on_host"] == plan.memory->plan.on_host);
+    topology.memory_limit_bytes = 64 * kGi;
+    CHECK(plan_of(spec, topology).warnings.back() ==
+          "offload_optimizer takes 16.8 GiB of the CPU's memory a rank, and there are 8.0 GiB (8 ranks in the cgroup's "
+          "64.0 GiB): more nodes would share it");
+    JobSpec on_cpus = small_model();
+    on_cpus.model_size.offload_optimizer = true;
+    CHECK(plan_of(on_cpus, cpu_machine()).memory->plan == plan_of(small_model(), cpu_machine()).memory->plan);
+    CHECK(plan_of(on_cpus, cpu_machine()).memory->assumptions ==
+          Lines{"ranks have no GPU: offload_optimizer changes nothing"});
+}
+
+TEST_CASE("deterministic sums keep one more shard of gradients for each doubling of the micro-batches") {
+    JobSpec spec = small_model();
+    const auto plain = plan_of(spec, cpu_machine()).memory->plan;
+    spec.model_size.deterministic = true;
+    CHECK(plan_of(spec, cpu_machine()).memory->plan == plain);
+    spec.model_size.micro_batches = 8;
+    const LaunchPlan plan = plan_of(spec, cpu_machine());
+    CHECK(plan.memory->plan.gradient_trees == 3 * plain.gradients);
+    CHECK(plan.memory->plan.total() == plain.total() + 3 * plain.gradients);
+    CHECK(memory_part(plan).find("\n  gradient trees  712.1 MiB  sums of micro-batches in one order\n") !=
+          std::string::npos);
+    CHECK(nlohmann::json::parse(plan_json(plan))["memory"]["gradient_trees"] == 3 * plain.gradients);
+}
+
 TEST_CASE("words for precision that trainers use") {
     const auto bytes = [](const std::string& word) {
         JobSpec spec = small_model();

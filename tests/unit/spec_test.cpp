@@ -178,7 +178,8 @@ TEST_CASE("preflight is a boolean, or warn") {
 
 TEST_CASE("the size of a model") {
     const auto sized = load_text(
-        "model_size: {parameters: 124M, layers: 12, hidden: 768, vocabulary: 50_257, optimizer: Lion}\n"
+        "model_size: {parameters: 124M, layers: 12, hidden: 768, vocabulary: 50_257, optimizer: Lion,\n"
+        "  offload_optimizer: true, deterministic: yes, micro_batches: 8}\n"
         "model: {layers: [a, b]}\n");
     REQUIRE(lines_of(sized) == std::vector<std::string>{});
     CHECK(sized.spec.model_size.parameters == 124'000'000);
@@ -186,6 +187,11 @@ TEST_CASE("the size of a model") {
     CHECK(sized.spec.model_size.hidden == 768);
     CHECK(sized.spec.model_size.vocabulary == 50'257);
     CHECK(sized.spec.model_size.optimizer == "lion");
+    CHECK(sized.spec.model_size.offload_optimizer);
+    CHECK(sized.spec.model_size.deterministic);
+    CHECK(sized.spec.model_size.micro_batches == 8);
+    CHECK(contains(only_line(load_text("model_size: {parameters: 1M, micro_batches: 0}")), "model_size.micro_batches"));
+    CHECK(contains(only_line(load_text("model_size: {parameters: 1M, offload: true}")), "offload_optimizer"));
     CHECK_FALSE(config_of(sized).contains("model_size"));
     CHECK(lines_of(load_text("model_size:\n")) == std::vector<std::string>{});
     CHECK(only_line(load_text("model_size: {layers: 2}")) ==
