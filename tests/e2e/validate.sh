@@ -54,6 +54,12 @@ expect 0 'Examples:' "$AUTOLAUNCH" --help
 expect 0 'Usage: autolaunch validate' "$AUTOLAUNCH" validate --help
 expect 0 'autolaunch 0.' "$AUTOLAUNCH" --version
 for option in CUDA NCCL MPI PMIX IBVERBS MUNGE URING TORCH; do expect 0 "$option" "$AUTOLAUNCH" --version; done
+kernels=$("$AUTOLAUNCH" --version | sed -n 's/^KERNELS  *//p')
+if [ -e "$AUTOLAUNCH_BINARY_DIR/lib/src/fsdp/kernels.fatbin" ]; then built="in, nvcc "; else built="out, "; fi
+case "$kernels" in
+    "$built"?*) ;;
+    *) echo "FAILED: --version says of the CUDA kernels \"$kernels\", expected \"$built…\""; failures=$((failures + 1)) ;;
+esac
 expect 0 '/bin/true' "$AUTOLAUNCH" plan -c good.yaml
 expect 0 '"ranks"' "$AUTOLAUNCH" plan --json -c good.yaml
 expect 0 'json-schema.org' "$AUTOLAUNCH" schema
