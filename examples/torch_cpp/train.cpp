@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
     torch::set_num_threads(1);  // a small model
     try {
         auto session = al::Session::from_environment();
-        auto world = al::Communicator::world(session);
+        auto world = al::Communicator::world(session, {.backend = "cpu"});  // where the module is
         train(session, world, argc > 1 ? std::stoi(argv[1]) : kSteps, argc > 2 ? argv[2] : "torch_train.checkpoints");
     } catch (const al::Error& error) {
         std::fprintf(stderr, "%s\n  %s\n", error.what(), error.hint().c_str());

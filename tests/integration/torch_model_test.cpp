@@ -14,6 +14,7 @@
 #include <autolaunch/session.hpp>
 
 #include <sstream>
+#include <stdexcept>
 
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
@@ -458,6 +459,35 @@ TEST_CASE("a checkpoint of two ranks goes on, on one") {
     on_ranks(1, [&](Communicator& world) { run(world, true); });
     CHECK(losses[0] > 0);
     CHECK(losses[1] == doctest::Approx(losses[0]).epsilon(1e-6));
+}
+
+namespace {
+
+// One rank that says it is of GPUs.
+class GpuRank final : public CommunicatorBackend {
+public:
+    std::string_view name() const noexcept override { return "nccl"; }
+    int rank() const noexcept override { return 0; }
+    int size() const noexcept override { return 1; }
+    DeviceType device_type() const noexcept override { return DeviceType::cuda; }
+    Work start(const CollectiveCall&, Stream) override { throw std::logic_error("nothing may reach it"); }
+    Work start_group(std::span<const CollectiveCall>, Stream) override { return start({}, {}); }
+    void barrier() override { start({}, {}); }
+    std::shared_ptr<CommunicatorBackend> split(int, int) override { return nullptr; }
+    void abort(const std::string&) override {}
+    CommunicatorStatus status() const override { return {}; }
+};
+
+}  // namespace
+
+TEST_CASE("what is not in the CPU's memory is refused before anything is sent") {
+    on_one_rank([](Communicator& world) {
+        Communicator gpus(std::make_shared<GpuRank>());
+        expect_error(ErrorCode::unsupported, "the communicator is of GPUs", [&] { TorchModel(gpus, make_net()); });
+        const auto elsewhere = make_net();
+        elsewhere->norm->weight.set_data(torch::empty({kWidth}, torch::kMeta));
+        expect_error(ErrorCode::unsupported, "parameter norm.weight is on meta", [&] { TorchModel(world, elsewhere); });
+    });
 }
 
 TEST_CASE("what goes wrong is thrown where it happens") {

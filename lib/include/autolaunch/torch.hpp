@@ -48,7 +48,8 @@ struct TorchModelOptions {
 ///
 /// Owner: the trainer. Threads: one, and those that autograd runs backward in. Blocks: where operators and backward
 /// need a unit, in collectives, at most the communicator's timeout; what these throw is thrown there.
-/// Throws Error{unsupported} for parameters that are not in CPU memory or not f32, bf16 or f16.
+/// CPU memory only: throws Error{unsupported} for a communicator of GPUs and for parameters elsewhere, and for types
+/// but f32, bf16 and f16.
 class TorchModel {
 public:
     using NoSync = detail::TorchEngine::NoSync;

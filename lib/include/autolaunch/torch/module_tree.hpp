@@ -54,8 +54,10 @@ inline ModuleTree tree_of(const ::torch::nn::Module& module) {
         const at::Tensor& parameter = item.value();
         const at::ScalarType type = parameter.scalar_type();
         if (!parameter.device().is_cpu())
-            throw Error(ErrorCode::unsupported, "parameter " + item.key() + " is on " + parameter.device().str(),
-                        "this build shards modules in CPU memory");
+            throw Error(
+                ErrorCode::unsupported, "parameter " + item.key() + " is on " + parameter.device().str(),
+                "TorchModel shards modules in CPU memory: module->to(torch::kCPU) first; to train on GPUs write "
+                "the units' calls yourself, with ShardedModel");
         if (type != at::kFloat && type != at::kBFloat16 && type != at::kHalf)
             throw Error(ErrorCode::unsupported,
                         "parameter " + item.key() + " is of type " + std::string(c10::toString(type)),

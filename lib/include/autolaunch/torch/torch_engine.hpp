@@ -33,7 +33,7 @@ class TorchEngine final : public MemoryOwner, public std::enable_shared_from_thi
 public:
     TorchEngine(Communicator world, std::shared_ptr<::torch::nn::Module> module, const ShardedModelOptions& options,
                 const std::vector<std::string>& patterns, bool broadcast)
-        : module_(std::move(module)), sharded_(std::move(world), options) {
+        : module_(std::move(module)), sharded_(of_cpus(std::move(world)), options) {
         const ModuleTree tree = tree_of(*module_);
         const std::vector<ModuleUnit> units = units_of(tree, choose_units(tree, patterns));
         for (const ModuleUnit& unit : units)
@@ -184,6 +184,15 @@ public:
     };
 
 private:
+    // A GPU's would be handed addresses of the CPU's memory.
+    static Communicator of_cpus(Communicator world) {
+        if (world.backend() != "nccl") return world;
+        throw Error(
+            ErrorCode::unsupported, "TorchModel shards modules in CPU memory, and the communicator is of GPUs",
+            "make it with Communicator::world(session, {.backend = \"cpu\"}); to train on GPUs write the units' "
+            "calls yourself, with ShardedModel");
+    }
+
     static void make_contiguous(const Parameters& parameters) {
         const at::NoGradGuard no_grad;
         for (const auto& item : parameters) {
