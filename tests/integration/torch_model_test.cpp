@@ -485,8 +485,8 @@ TEST_CASE("what is not in the CPU's memory is refused before anything is sent") 
         Communicator gpus(std::make_shared<GpuRank>());
         expect_error(ErrorCode::unsupported, "the communicator is of GPUs", [&] { TorchModel(gpus, make_net()); });
         const auto elsewhere = make_net();
-        elsewhere->norm->weight.set_data(torch::empty({kWidth}, torch::kMeta));
-        expect_error(ErrorCode::unsupported, "parameter norm.weight is on meta", [&] { TorchModel(world, elsewhere); });
+        elsewhere->register_parameter("far", torch::empty({kWidth}, torch::kMeta));
+        expect_error(ErrorCode::unsupported, "parameter far is on meta", [&] { TorchModel(world, elsewhere); });
     });
 }
 
