@@ -66,6 +66,8 @@ public:
     virtual MpiRankStart start_of(int local_rank) = 0;
     /// The rank runs, or could not be started.
     virtual void was_started(int local_rank) = 0;
+    /// What an ended rank did wrong as MPI knows it, also when its end has overtaken its handler: what it sent is read.
+    virtual std::optional<Fault> fault_of(int local_rank) = 0;
     /// The rank ended with exit code 0: did it take part to the end? Call it once for each such rank.
     virtual Departure departure(int local_rank) = 0;
 };

@@ -67,6 +67,17 @@ MpiRankStart Pmi1Service::start_of(int local_rank) {
 
 void Pmi1Service::was_started(int local_rank) { link(local_rank).of_rank.reset(); }
 
+std::optional<MpiService::Fault> Pmi1Service::fault_of(int local_rank) {
+    receive(local_rank);
+    const auto found = faults_.find(rank_of(local_rank));
+    return found == faults_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void Pmi1Service::fail(int rank, const Fault& fault) {
+    faults_.emplace(rank, fault);
+    call_later([this, rank, fault] { handlers_.on_rank_failed(rank, fault); });
+}
+
 MpiService::Departure Pmi1Service::departure(int local_rank) {
     receive(local_rank);
     const int rank = rank_of(local_rank);
@@ -121,10 +132,8 @@ void Pmi1Service::handle_lines(int local_rank) {
         begin = end + 1;
         act(local_rank, table_.on_line(local_rank, line));
         if (left_silently_ && line.starts_with("cmd=init"))
-            call_later([this, rank = rank_of(local_rank)] {
-                handlers_.on_rank_failed(
-                    rank, {"waits in MPI_Init for rank " + std::to_string(*left_silently_) + ", which has ended"});
-            });
+            fail(rank_of(local_rank),
+                 {"waits in MPI_Init for rank " + std::to_string(*left_silently_) + ", which has ended"});
     }
     from.received.erase(0, begin);
     if (from.socket.is_open() && from.received.size() > Pmi1Table::kLineLimit)
@@ -136,9 +145,8 @@ void Pmi1Service::act(int local_rank, const Pmi1Table::Outcome& outcome) {
     if (outcome.all_in_barrier) fence();
     if (!outcome.broken.empty()) drop(local_rank, outcome.broken);
     if (outcome.abort_code)
-        call_later([this, rank = rank_of(local_rank), code = *outcome.abort_code] {
-            handlers_.on_rank_failed(rank, {"called MPI_Abort with error code " + std::to_string(code), code, false});
-        });
+        fail(rank_of(local_rank),
+             {"called MPI_Abort with error code " + std::to_string(*outcome.abort_code), *outcome.abort_code, false});
 }
 
 void Pmi1Service::send(int local_rank, const std::string& line) {
@@ -163,7 +171,7 @@ void Pmi1Service::send(int local_rank, const std::string& line) {
 void Pmi1Service::drop(int local_rank, const std::string& why) {
     if (!link(local_rank).socket.is_open()) return;
     link(local_rank).socket.close();
-    call_later([this, rank = rank_of(local_rank), why] { handlers_.on_rank_failed(rank, {why}); });
+    fail(rank_of(local_rank), {why});
 }
 
 void Pmi1Service::fence() {

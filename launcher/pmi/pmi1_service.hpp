@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@ public:
     void await_ready(Deadline) override {}
     MpiRankStart start_of(int local_rank) override;
     void was_started(int local_rank) override;
+    std::optional<Fault> fault_of(int local_rank) override;
     Departure departure(int local_rank) override;
 
 private:
@@ -40,6 +42,7 @@ private:
     void send(int local_rank, const std::string& line);
     void drop(int local_rank, const std::string& why);
     void fence();
+    void fail(int rank, const Fault& fault);
     void call_later(std::function<void()> handler);
     Link& link(int local_rank) { return links_[static_cast<std::size_t>(local_rank)]; }
     int rank_of(int local_rank) const { return job_.roster.first_rank(job_.roster.self) + local_rank; }
@@ -53,6 +56,7 @@ private:
     std::deque<Link> links_;
     int barriers_ = 0;
     const std::chrono::system_clock::time_point started_at_ = std::chrono::system_clock::now();
+    std::map<int, Fault> faults_;                            ///< by rank
     std::optional<int> left_silently_;                       ///< the first rank that ended without MPI_Init
     std::shared_ptr<int> alive_ = std::make_shared<int>(0);  ///< what is posted, or waits in Member, checks it
 };

@@ -85,10 +85,22 @@ MpiRankStart PmixService::start_of(int local_rank) {
     return {.environment = open_mpi_environment(place, node_, pmix), .inherited_fd = {}};
 }
 
+// PMIx lets a rank go on only after we could hear of it.
+std::optional<MpiService::Fault> PmixService::fault_of(int local_rank) {
+    pmixd_->receive();
+    const auto found = faults_.find(first_rank() + local_rank);
+    return found == faults_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void PmixService::fail(int rank, const Fault& fault) {
+    faults_.emplace(rank, fault);
+    call_later([this, rank, fault] { handlers_.on_rank_failed(rank, fault); });
+}
+
 // A rank that leaves between MPI_Init and MPI_Finalize leaves the others in a fence for ever. One that never came is no
 // fault by itself: it may not use MPI after all.
 MpiService::Departure PmixService::departure(int local_rank) {
-    pmixd_->receive();  // PMIx lets a rank go on only after we could hear of it
+    pmixd_->receive();
     const int rank = first_rank() + local_rank;
     if (finalized_.contains(rank)) return {};
     if (connected_.contains(rank)) return {"ended without MPI_Finalize", true};
@@ -118,19 +130,14 @@ void PmixService::on_message(pmixd::Message&& message) {
     if (const auto* failed = std::get_if<pmixd::Failed>(&message))
         call_later([this, what = failed->what] { handlers_.on_broken("autolaunch-pmixd: " + what); });
     if (const auto* aborted = std::get_if<pmixd::Aborted>(&message))
-        call_later([this, rank = aborted->rank, status = aborted->status] {
-            handlers_.on_rank_failed(rank,
-                                     {"called MPI_Abort with error code " + std::to_string(status), status, true});
-        });
+        fail(aborted->rank,
+             {"called MPI_Abort with error code " + std::to_string(aborted->status), aborted->status, true});
 }
 
 void PmixService::on(const pmixd::Connected& connected) {
     connected_.insert(connected.rank);
     if (!left_silently_) return;
-    call_later([this, rank = connected.rank] {
-        handlers_.on_rank_failed(
-            rank, {"waits in MPI_Init for rank " + std::to_string(*left_silently_) + ", which has ended"});
-    });
+    fail(connected.rank, {"waits in MPI_Init for rank " + std::to_string(*left_silently_) + ", which has ended"});
 }
 
 void PmixService::on(pmixd::Fence&& fence) {

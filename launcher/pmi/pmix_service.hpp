@@ -25,6 +25,7 @@ public:
     void await_ready(Deadline deadline) override;
     MpiRankStart start_of(int local_rank) override;
     void was_started(int) override {}
+    std::optional<Fault> fault_of(int local_rank) override;
     Departure departure(int local_rank) override;
 
 private:
@@ -36,6 +37,7 @@ private:
     void on(const pmixd::ModexRequest& request);
     void on(pmixd::ModexAnswer&& answer);
     void on_relay(int source, std::string_view bytes);
+    void fail(int rank, const Fault& fault);
     void call_later(std::function<void()> handler);
     std::vector<int> nodes_of(const std::vector<std::uint32_t>& ranks) const;
     int node_of(int rank) const;
@@ -50,6 +52,7 @@ private:
     OpenMpiNode node_;
     std::vector<std::vector<std::string>> environments_;  ///< by local rank, from autolaunch-pmixd
     std::set<int> connected_, finalized_;
+    std::map<int, Fault> faults_;        ///< by rank
     std::optional<int> left_silently_;   ///< the first rank that ended without MPI_Init
     std::map<std::string, int> fences_;  ///< how many there were of each set of ranks
     std::map<std::uint64_t, std::pair<int, std::uint64_t>>

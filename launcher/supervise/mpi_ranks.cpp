@@ -60,9 +60,15 @@ void MpiRanks::prepare(int local_rank, ChildSpec& spec) {
     spec.inherited_fd = start.inherited_fd;
 }
 
-void MpiRanks::on_fault(int rank, const MpiService::Fault& fault) {
-    if (over_ || !faults_.emplace(rank, fault).second) return;
+// False when it is known, or of no interest.
+bool MpiRanks::note(int rank, const MpiService::Fault& fault) {
+    if (over_ || !faults_.emplace(rank, fault).second) return false;
     callbacks_.warn("rank " + std::to_string(rank) + ' ' + fault.why);
+    return true;
+}
+
+void MpiRanks::on_fault(int rank, const MpiService::Fault& fault) {
+    if (!note(rank, fault)) return;
     if (!fault.ends_by_itself) return callbacks_.kill(rank);
     asio::steady_timer& timer = patience_.emplace_back(io_, kOwnEndTimeout);
     timer.async_wait([this, rank, alive = std::weak_ptr(alive_)](const std::error_code& error) {
@@ -71,6 +77,7 @@ void MpiRanks::on_fault(int rank, const MpiService::Fault& fault) {
 }
 
 void MpiRanks::correct(RankExited& end) {
+    if (const auto fault = service_->fault_of(end.local_rank)) note(end.rank, *fault);
     const auto failed = faults_.find(end.rank);
     if (failed != faults_.end()) {
         if (end.signal == SIGKILL || end.exit_code == 0) {

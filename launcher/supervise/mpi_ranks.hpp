@@ -52,6 +52,7 @@ public:
     void correct(RankExited& end);
 
 private:
+    bool note(int rank, const MpiService::Fault& fault);
     void on_fault(int rank, const MpiService::Fault& fault);
 
     asio::io_context& io_;

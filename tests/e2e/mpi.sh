@@ -20,6 +20,7 @@ for program in "${mpis[@]}"; do
     for ending in "abort 42" "exit 1" "kill 137" "last-skips-init 1"; do
         "$AUTOLAUNCH" --nproc-per-node 3 "$program" ${ending% *} >ending.log 2>&1
         expect "$name ${ending% *}" "${ending#* }" $?
+        [ "${ending% *}" != abort ] || contains "$name's abort" ending.log "called MPI_Abort with error code 42"
     done
     "$AUTOLAUNCH" --nproc-per-node 2 "$program" no-init >no-init.log 2>&1
     expect "$name that does not use MPI" 0 $?
