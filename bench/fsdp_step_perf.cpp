@@ -5,8 +5,7 @@
 // Every rank reads the same commands, a line each, from its standard input; rank 0 answers each with a line of JSON:
 //   check NAME    makes the contestant and takes its first steps: losses and memory
 //   step NAME     a step, the step's calls alone, and the step with calls that do nothing; for contestants that are to
-//   be
-//                 idle also the same schedule with computation that leaves the CPUs alone
+//                 be idle also the same schedule with computation that leaves the CPUs alone
 //   rates         what a thread multiplies
 #include "base/file_io.hpp"
 #include "fma_peak.hpp"
@@ -116,8 +115,11 @@ private:
         ::malloc_trim(0);  // what the contestant before left in the heap would be counted as there already
         world_.barrier();
         const double before = resident_bytes();
-        auto& contestant = contestants_[run.at("name").get<std::string>()];
-        contestant = std::make_unique<StepContestant>(world_, options_of(run, world_), work_, pool_);
+        const std::string name = run.at("name");
+        StepWork& work = works_[name] = work_;
+        work.model.layers = run.value("layers", work.model.layers);
+        auto& contestant = contestants_[name];
+        contestant = std::make_unique<StepContestant>(world_, options_of(run, world_), work, pool_);
         json result;
         for (int i = 0; i < config_.at("checked"); ++i) result["losses"].push_back(contestant->train());
         world_.barrier();
@@ -132,7 +134,9 @@ private:
         json result = {{"step_s", times.step},
                        {"silent_s", times.silent},
                        {"gather_s", times.alone.gather_s},
-                       {"reduce_s", times.alone.reduce_s}};
+                       {"reduce_s", times.alone.reduce_s},
+                       {"first_gather_s", times.alone.first_gather_s},
+                       {"last_reduce_s", times.alone.last_reduce_s}};
         if (!run.value("idle", false)) return result;
         const auto idle = contestant.measure_idle();
         result["idle_s"] = idle.step;
@@ -157,6 +161,7 @@ private:
     json config_;
     StepWork work_;
     gpt::ThreadPool pool_;
+    std::map<std::string, StepWork> works_;  // by contestant, which refer to them
     std::map<std::string, std::unique_ptr<StepContestant>> contestants_;
 };
 

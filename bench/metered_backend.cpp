@@ -98,6 +98,12 @@ void CallMeter::record(bool on) {
     for (const auto& group : groups_) group->calls().clear();
 }
 
+void CallMeter::Totals::add(bool gather, double seconds) {
+    (gather ? gather_s : reduce_s) += seconds;
+    if (!gather) last_reduce_s = seconds;
+    if (gather && first_gather_s == 0) first_gather_s = seconds;
+}
+
 // Calls of one group follow each other alike on all ranks, but not those of different groups: so group by group.
 CallMeter::Totals CallMeter::replay(Communicator& world, std::size_t ahead) {
     Totals totals;
@@ -109,7 +115,7 @@ CallMeter::Totals CallMeter::replay(Communicator& world, std::size_t ahead) {
         for (std::size_t i = 0; i < (calls.size() - surplus) / 2; ++i) {
             const auto begin = Clock::now();
             group->run(calls[i]);
-            (calls[i].kind == CollectiveKind::all_gather ? totals.gather_s : totals.reduce_s) += seconds_since(begin);
+            totals.add(calls[i].kind == CollectiveKind::all_gather, seconds_since(begin));
         }
     }
     return totals;

@@ -25,7 +25,9 @@ public:
     /// Keeps the calls from here on, for replay(), but for those of a few numbers. Their buffers must outlive it.
     void record(bool on);
     struct Totals {
-        double gather_s = 0, reduce_s = 0;  ///< of all-gathers, and of all others
+        double gather_s = 0, reduce_s = 0;             ///< of all-gathers, and of all others
+        double first_gather_s = 0, last_reduce_s = 0;  ///< of these: what no computation of the step can hide
+        void add(bool gather, double seconds);
     };
     /// Runs the kept calls of the first of two equal steps again, one after the other with nothing beside them.
     /// Collective. `ahead`: gathers at the second one's end that are the next step's, if it gathers that much.

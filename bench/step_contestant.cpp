@@ -1,5 +1,7 @@
 #include "step_contestant.hpp"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -69,7 +71,7 @@ StepContestant::StepContestant(Communicator& world, const fsdp::ShardedModelOpti
       parameters_(model_, gpt::unit_shapes(work.model), math_),
       trained_(work.model, math_),
       optimizer_(with_units(model_, work), optimizer_options(work)),
-      overlaps_(options.overlap.value_or(false)),
+      overlaps_(options.overlap.value_or(true)),
       times_(gpt::unit_shapes(work.model).size()) {
     model_.initialize(
         [&](const std::string& name, std::span<const std::int64_t>, std::int64_t first, std::span<float> values) {
@@ -152,13 +154,43 @@ StepContestant::Times StepContestant::measure() {
     return times;
 }
 
+/// An accelerator's queue: what was put on it goes on by itself, whenever the CPU comes to look. A unit's computation
+/// begins when the one before is over and what it needs is there.
+class StepContestant::Queue {
+public:
+    /// The CPU asks for what the next computation needs.
+    void ask() { blocked_ = times_blocked(); }
+    /// The CPU has it. Returns when the computation is over.
+    void compute(double seconds) {
+        if (times_blocked() != blocked_) over_ = std::max(over_, Clock::now());  // it had to be waited for
+        over_ += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+        std::this_thread::sleep_until(over_);
+    }
+
+private:
+    // Of this thread. It does not count when others took the CPU away, as the lanes do where a rank has one.
+    static long times_blocked() {
+        rusage usage{};
+        ::getrusage(RUSAGE_THREAD, &usage);
+        return usage.ru_nvcsw;
+    }
+    Clock::time_point over_ = Clock::now();
+    long blocked_ = 0;
+};
+
 void StepContestant::idle() {
-    const auto rest = [](double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); };
+    Queue queue;
     const std::size_t units = times_.size();
-    for (std::size_t unit = 0; unit + 1 < units; ++unit)
-        parameters_.forward(unit, [&](const auto&) { rest(times_[unit].forward); });
-    for (std::size_t unit = units; unit-- > 0;)
-        parameters_.backward(unit, [&](const auto&, const auto&) { rest(times_[unit].backward); });
+    for (std::size_t unit = 0; unit + 1 < units; ++unit) {
+        queue.ask();
+        parameters_.forward(unit, [&](const auto&) { queue.compute(times_[unit].forward); });
+    }
+    for (std::size_t unit = units; unit-- > 0;) {
+        queue.ask();
+        parameters_.backward(unit, [&](const auto&, const auto&) { queue.compute(times_[unit].backward); });
+    }
+    // Ranks update side by side, with communication or without, and share the memory's bandwidth.
+    world_.barrier();
     update();
     metered_.all_reduce_value(0.0);
 }

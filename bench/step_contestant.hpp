@@ -46,8 +46,8 @@ public:
     struct IdleTimes {
         double step = 0, silent = 0;
     };
-    /// The same schedule, where each unit's compute leaves the CPUs alone for as long as it took in measure(), as an
-    /// accelerator's would.
+    /// The same schedule, where each unit's computation leaves the CPUs alone for as long as it took in measure(), as
+    /// an accelerator's would. The optimizer computes.
     IdleTimes measure_idle();
 
     fsdp::ModelMemory memory() const { return model_.memory(); }
@@ -55,7 +55,7 @@ public:
 
 private:
     class Timed;
-    class Idle;
+    class Queue;
     struct UnitTimes {
         double forward = 0, backward = 0;  ///< seconds, the least seen
     };

@@ -4,15 +4,17 @@
 . "$(dirname "$0")/lib.sh"
 [ -x "$AUTOLAUNCH_BINARY_DIR/bench/fsdp_step_perf" ] || skip "this build has no benches or no examples"
 bench="$AUTOLAUNCH_SOURCE_DIR/bench/fsdp_step"
-tiny=(--layers 1 --width 32 --heads 2 --context 16 --sequences 1 --rounds 2)
+tiny=(--layers 1 --width 32 --heads 2 --context 16 --sequences 1 --rounds 2 --idle-layers 2)
 
 "$bench" "$AUTOLAUNCH_BINARY_DIR" "${tiny[@]}" --python /bin/false --output alone.md >alone.log 2>&1
 expect "without PyTorch" 0 $?
 contains "the skip" alone.log "skipped: PyTorch, because /bin/false has none with fully_shard"
-for name in full_shard shard_grad_op shard_optimizer no_shard hybrid_shard "full_shard, deterministic" "full_shard, overlapped" \
-    "full_shard, idle compute"; do
+for name in full_shard shard_grad_op shard_optimizer no_shard hybrid_shard "full_shard, deterministic" "full_shard, in between"; do
     grep -qE "^\| $name \| [0-9.]+ \| [0-9,]+ \| " alone.md || fail "no row of $name: $(cat alone.md)"
 done
+# All of so small a model is one bucket, whose gather is the first and whose reduction is the last: nothing can be hidden.
+grep -A2 "^| full_shard, 2 layers, idle compute | " alone.md | grep -qE "^\| [0-9.]+ ms \| .* \| [0-9]+% \| 0% \|$" ||
+    fail "no row of idle compute: $(cat alone.md)"
 contains "the losses" alone.md "losses of 7 contestants agree to "
 contains "the cost of determinism" alone.md "deterministic mode takes "
 grep -q "FSDP2" alone.md && fail "a table of PyTorch's without PyTorch"
