@@ -1,7 +1,5 @@
 #include "fsdp/engine.hpp"
 
-#include "base/affinity.hpp"
-
 #include <autolaunch/error.hpp>
 
 #include <algorithm>
@@ -42,10 +40,10 @@ std::vector<UnitToPlan> Engine::units_to_plan() const {
     return plans;
 }
 
+// Also where a rank has one CPU: made in between, each call waits for the slowest rank, and beside it only who needs
+// the result (docs/performance.md has both).
 bool Engine::ranks_want_overlap() {
-    const auto cpus = affinity_of(0);
-    const bool by_default = device->is_gpu() || (cpus && cpus->size() > 1);
-    const bool wanted = world.size() > 1 && options.overlap.value_or(by_default);
+    const bool wanted = world.size() > 1 && options.overlap.value_or(true);
     return !world.any_rank(!wanted);
 }
 

@@ -33,7 +33,8 @@ struct ShardedModelOptions {
     int gather_slots = 2;
     int reduce_slots = 2;  ///< whole gradients in memory at once: one is reduced while backward adds to the other
     /// Gathers and reductions run beside the computation, each on a thread of its own, from the second step on the
-    /// gathers ahead of it. By default where every rank may use more than one CPU.
+    /// gathers ahead of it. They do by default, also where a rank has one CPU: measured, no step of 2 ms or more was
+    /// slower for it (docs/performance.md). false: in between, on the trainer's thread.
     std::optional<bool> overlap = std::nullopt;
     /// Training gives the same bits on 1, 2, 4, 8, … ranks when the i-th of a step's reduce_grads() on rank r of N is
     /// of the global batch's part i·N + r. Sums are then one pairwise tree in f32 over all parts. Needs a communicator
