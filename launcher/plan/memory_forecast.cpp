@@ -66,6 +66,7 @@ void take_optimizer(const std::string& word, MemoryForecast& forecast) {
 
 void take_training(const ModelSizeSpec& given, const RankPlaces& places, MemoryForecast& forecast) {
     forecast.options.deterministic = given.deterministic;
+    forecast.options.on_gpus = !places.gpus.empty();
     forecast.options.reductions = static_cast<int>(given.micro_batches.value_or(1));
     forecast.options.offload_optimizer = given.offload_optimizer && !places.gpus.empty();
     if (given.offload_optimizer && places.gpus.empty())

@@ -83,6 +83,7 @@ Json memory_json(const std::optional<MemoryForecast>& memory) {
             {"gather_slots", plan.gather_slots},
             {"reduce_slots", plan.reduce_slots},
             {"gradient_trees", plan.gradient_trees},
+            {"gradient_exchange", plan.gradient_exchange},
             {"on_host", plan.on_host},
             {"padding", plan.padding},
             {"total", plan.total()},

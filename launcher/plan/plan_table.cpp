@@ -137,6 +137,7 @@ std::string memory_section(const MemoryForecast& memory) {
     add("gather slots", plan.gather_slots, "units that are whole for their turn");
     add("reduce slots", plan.reduce_slots, "whole gradients of a unit, until they are summed");
     add("gradient trees", plan.gradient_trees, "sums of micro-batches in one order");
+    add("gradient parts", plan.gradient_exchange, "what other GPUs send, to be summed in that order");
     rows.push_back({"in all", bytes(plan.total()), ""});
     if (memory.limit.bytes > 0)
         rows.back()[2] = fmt::format("of {} ({})", format_binary(memory.limit.bytes), memory.limit.of);

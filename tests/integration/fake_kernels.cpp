@@ -46,6 +46,7 @@ std::map<std::string, Make> make_kernels() {
     kernels["cast_" #to "_" #from] = threads_of<CastArguments>(cast_all<To, From, false>); \
     kernels["accumulate_" #to "_" #from] = threads_of<CastArguments>(cast_all<To, From, true>);
     AUTOLAUNCH_TYPE_PAIRS(ADD_CASTS)
+    kernels["sum_in_order"] = threads_of<SumArguments>(add_parts);
     kernels["carry_squares"] = once<CarryArguments>(carry_words);
     kernels["step_scale"] = once<ScaleArguments>(set_scale);
     return kernels;

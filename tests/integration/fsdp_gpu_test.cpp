@@ -1,12 +1,15 @@
 // Models on (fake) GPUs: the engine on streams, and the optimizers' kernels, against the same training on the CPU.
+#include "comm/reduce.hpp"
 #include "fsdp/engine.hpp"
 #include "fsdp_gpu_ranks.hpp"
 
 #include <autolaunch/fsdp/adamw.hpp>
 #include <autolaunch/fsdp/lion.hpp>
+#include <autolaunch/fsdp/memory_plan.hpp>
 #include <autolaunch/fsdp/sgd.hpp>
 
 #include <atomic>
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -227,9 +230,11 @@ TEST_CASE("an optimizer that is offloaded to the CPU changes no bit, and takes t
 }
 
 TEST_CASE("the host waits for nothing in a step whose norm it does not read") {
-    for (const int ranks : {1, 2}) {
-        on_gpus(ranks, [](Communicator& world, Trainee& trainee) {
-            TinyModel tiny(world, unmerged(), trainee.computation());
+    for (const auto& [ranks, deterministic] : {std::pair{1, false}, {2, false}, {2, true}}) {
+        on_gpus(ranks, [&](Communicator& world, Trainee& trainee) {
+            ShardedModelOptions options = unmerged();
+            options.deterministic = deterministic;
+            TinyModel tiny(world, options, trainee.computation());
             const auto optimizer = adamw(tiny.model);
             const StepOptions how{.max_grad_norm = 1.0, .on_nonfinite = NonFinite::apply, .measure_norm = false};
             for (std::size_t step = 0; step < 3; ++step) {
@@ -368,13 +373,181 @@ TEST_CASE("training goes on from a state on GPUs as if it had not stopped") {
     }
 }
 
+namespace {
+
+constexpr std::size_t kParts = 8;
+
+/// A part of the global batch, with gradients whose sums have other bits in another order.
+void train_part(TinyModel& tiny, std::size_t part) {
+    const Stream stream = tiny.computation.stream;
+    for (Unit* unit : {&tiny.first, &tiny.second, &tiny.third}) unit->unshard(stream);
+    for (Unit* unit : {&tiny.third, &tiny.second, &tiny.first}) {
+        const auto parameters = unit->unshard(stream);
+        for (const ParameterSpec& parameter : unit->parameters()) {
+            const auto values = parameters[parameter.name].as<const float>();
+            const auto into = unit->grad(parameter.name).as<float>();
+            tiny.computation.run([=] {
+                for (std::size_t i = 0; i < values.size(); ++i)
+                    into[i] += std::sin(static_cast<float>(part * 131 + i * 7) + 3 * values[i]);
+            });
+        }
+        unit->reduce_grads(stream);
+    }
+}
+
+void train_deterministically(Communicator& world, const ShardedModelOptions& options, const Computation& where,
+                             float* parameters, double* norms) {
+    TinyModel tiny(world, options, where);
+    const auto optimizer = adamw(tiny.model);
+    const auto rank = static_cast<std::size_t>(world.rank()), ranks = static_cast<std::size_t>(world.size());
+    for (std::size_t step = 0; step < kSteps; ++step) {
+        for (std::size_t part = rank; part < kParts; part += ranks) train_part(tiny, step * kParts + part);
+        const StepOptions how{.lr = {}, .max_grad_norm = 0.5, .micro_batches = static_cast<int>(kParts / ranks)};
+        const double norm = optimizer->step(how, where.stream).grad_norm;
+        if (world.rank() == 0) norms[step] = norm;
+    }
+    std::vector<float> whole(TinyModel::kParameters);
+    tiny.copy_parameters(whole.data());
+    if (world.rank() == 0) std::copy(whole.begin(), whole.end(), parameters);
+}
+
+Training train_deterministically_on_gpus(int ranks, const ShardedModelOptions& options,
+                                         const std::string& library = FAKE_GPU) {
+    Shared<float> parameters(TinyModel::kParameters);
+    Shared<double> norms(kSteps);
+    on_gpus(
+        ranks,
+        [&](Communicator& world, Trainee& trainee) {
+            trainee.control().jitter_us = 200;
+            train_deterministically(world, options, trainee.computation(), parameters.data(), norms.data());
+        },
+        library);
+    return {parameters.copy(), norms.copy()};
+}
+
+ShardedModelOptions deterministic(ShardingStrategy strategy, int shard_group = 0) {
+    ShardedModelOptions options = unmerged(strategy);
+    options.deterministic = true;
+    options.shard_group = shard_group;
+    return options;
+}
+
+Training deterministic_on_one_cpu() {
+    Shared<float> parameters(TinyModel::kParameters);
+    Shared<double> norms(kSteps);
+    on_ranks(1, [&](Communicator& world) {
+        train_deterministically(world, deterministic(ShardingStrategy::no_shard), {}, parameters.data(), norms.data());
+    });
+    return {parameters.copy(), norms.copy()};
+}
+
+}  // namespace
+
+TEST_CASE("deterministic sums on 1, 2, 4 and 8 GPUs have the bits of one CPU, and without the mode they have not") {
+    const Training expected = deterministic_on_one_cpu();
+    CHECK(expected.norms[0] > 0.5);
+    for (const int ranks : {1, 2, 4, 8}) {
+        CAPTURE(ranks);
+        check_equal(train_deterministically_on_gpus(ranks, deterministic(ShardingStrategy::full_shard)), expected);
+    }
+    const Training other = train_deterministically_on_gpus(4, unmerged(ShardingStrategy::full_shard));
+    CHECK_FALSE(same_bits(other.parameters, expected.parameters));
+}
+
+TEST_CASE("so they have under every strategy, with one slot, without overlap, and with the optimizer on the CPU") {
+    const Training expected = deterministic_on_one_cpu();
+    for (const auto strategy : kPlain) {
+        CAPTURE(name_of(strategy));
+        ShardedModelOptions options = deterministic(strategy);
+        check_equal(train_deterministically_on_gpus(4, options), expected);
+        options.overlap = false;
+        options.merge_below = 4000;
+        check_equal(train_deterministically_on_gpus(2, options, FAKE_GPU_218), expected);
+        options.overlap = std::nullopt;
+        options.gather_slots = options.reduce_slots = 1;
+        options.offload_optimizer = true;
+        check_equal(train_deterministically_on_gpus(2, options), expected);
+    }
+    for (const int group : {1, 2, 4}) {
+        CAPTURE(group);
+        check_equal(train_deterministically_on_gpus(4, deterministic(ShardingStrategy::hybrid_shard, group)), expected);
+    }
+}
+
+TEST_CASE("ordered sums of any number of GPUs are the CPU's, also with room for a part of what comes only") {
+    for (const int ranks : {2, 3, 4, 6}) {
+        on_gpus(ranks, [&](Communicator& world, Trainee& trainee) {
+            trainee.control().jitter_us = 100;
+            const auto size = static_cast<std::size_t>(ranks), own = static_cast<std::size_t>(world.rank());
+            const auto device = ModelDevice::of(world);
+            const auto sums = device->make_ordered_sums(world, (size - 1) * kBlockQuantum);
+            for (const std::size_t count : {std::size_t{128}, std::size_t{640}, std::size_t{1300}}) {
+                const std::size_t all = count * size;
+                const auto value = [](std::size_t rank, std::size_t i) {
+                    return std::sin(static_cast<float>(rank * 977 + i));
+                };
+                std::vector<std::vector<float>> inputs(size, std::vector<float>(all));
+                for (std::size_t rank = 0; rank < size; ++rank)
+                    for (std::size_t i = 0; i < all; ++i) inputs[rank][i] = value(rank, i);
+                std::vector<const void*> pointers;
+                for (const auto& input : inputs) pointers.push_back(input.data());
+                std::vector<float> expected(all), got(all);
+                void* output = expected.data();
+                reduce_elements({.inputs = pointers, .outputs = {&output, 1}}, all, f32, ReduceOp::sum);
+                const auto memory = device->allocate({}, all * sizeof(float));
+                const auto run = [&](auto sum) {
+                    device->write(memory.data(), inputs[own].data(), memory.bytes(), trainee.stream());
+                    sum(static_cast<float*>(memory.data()));
+                    device->read(got.data(), memory.data(), memory.bytes(), trainee.stream());
+                };
+                run([&](float* whole) { sums->reduce_scatter(world, whole, count, trainee.stream()); });
+                const auto begin = static_cast<std::ptrdiff_t>(own * count);
+                const auto length = static_cast<std::ptrdiff_t>(count);
+                expect(std::equal(got.begin() + begin, got.begin() + begin + length, expected.begin() + begin),
+                       "this rank's block is summed");
+                run([&](float* whole) { sums->all_reduce(world, whole, all - 4, trainee.stream()); });
+                expect(std::equal(got.begin(), got.end() - 4, expected.begin()), "every element is summed");
+                expect(std::equal(got.end() - 4, got.end(), inputs[own].end() - 4), "and no other one");
+            }
+        });
+    }
+}
+
+TEST_CASE("what deterministic sums take of a GPU is what is planned") {
+    const std::vector<std::vector<ParameterSpec>> units = {
+        {{"w", {40, 33}}, {"b", {40}}}, {{"w", {7, 40}}, {"scale"}}, {{"w", {9, 50}}}};
+    struct Case {
+        ShardingStrategy strategy;
+        int ranks, group;
+    };
+    for (const Case& each : {Case{ShardingStrategy::full_shard, 4, 0}, Case{ShardingStrategy::shard_optimizer, 2, 0},
+                             Case{ShardingStrategy::no_shard, 4, 0}, Case{ShardingStrategy::hybrid_shard, 4, 2}}) {
+        CAPTURE(name_of(each.strategy));
+        MemoryPlanOptions planned;
+        planned.strategy = each.strategy;
+        planned.ranks = each.ranks;
+        planned.shard_group = each.group;
+        planned.merge_below_bytes = 0;
+        planned.deterministic = planned.on_gpus = true;
+        planned.reductions = static_cast<int>(kParts) / each.ranks;
+        const MemoryPlan plan = plan_memory(units, planned);
+        CHECK(plan.gradient_exchange > 0);
+        on_gpus(each.ranks, [&](Communicator& world, Trainee& trainee) {
+            TinyModel tiny(world, deterministic(each.strategy, each.group), trainee.computation());
+            for (int i = 0; i < planned.reductions; ++i) train_part(tiny, static_cast<std::size_t>(i));
+            const ModelMemory memory = tiny.model.memory();
+            const std::int64_t gradients =
+                plan.gradients + plan.reduce_slots + plan.gradient_trees + plan.gradient_exchange;
+            expect(static_cast<std::int64_t>(memory.gradients + memory.whole_gradients) == gradients,
+                   "gradients take " + std::to_string(gradients) + ", not " +
+                       std::to_string(memory.gradients + memory.whole_gradients));
+        });
+    }
+}
+
 TEST_CASE("what a model on GPUs does not do is said") {
     on_gpus(2, [](Communicator& world, Trainee& trainee) {
-        ShardedModelOptions options = unmerged();
-        options.deterministic = true;
-        expect_error(ErrorCode::unsupported, "NCCL chooses their order", [&] { ShardedModel(world, options); });
-        options.deterministic = false;
-        TinyModel tiny(world, options, trainee.computation());
+        TinyModel tiny(world, unmerged(), trainee.computation());
         expect_error(ErrorCode::unsupported, "pass Stream::cuda(" + std::to_string(world.rank()),
                      [&] { tiny.first.unshard(Stream::cuda(world.rank() + 1, trainee.stream().handle())); });
         CpuQueue queue;

@@ -1,6 +1,7 @@
 // The kernels of GPUs without a GPU: compiled for the CPU, they give the bits of the CPU's plain kernels.
 #include "../integration/host_kernels.hpp"
 #include "base/hash.hpp"
+#include "comm/reduce.hpp"
 #include "fsdp/cast.hpp"
 #include "fsdp/optimizer/algorithms.hpp"
 #include "fsdp/optimizer/exact_sum.hpp"
@@ -9,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <functional>
@@ -321,5 +323,35 @@ TEST_CASE("casts and sums of arrays are the CPU's, and what is not finite is fou
         CHECK(find() == count - 1);
         wide[count / 3] = -kInfinity;
         CHECK(find() == count / 3);
+    }
+}
+
+TEST_CASE("parts of ranks are added in the order of the CPU's communicators") {
+    for (const std::size_t ranks : {1u, 2u, 3u, 4u, 7u, 8u, 9u, 12u, 16u, 21u, 28u, 40u, 64u, 127u}) {
+        CAPTURE(ranks);
+        constexpr std::size_t kCount = 8 * kThreads * 2 + 8 * 5 + 3, kStride = kCount + 1;
+        static_assert(kStride % 4 == 0);
+        std::vector<std::vector<float>> parts(ranks, std::vector<float>(kCount));
+        for (std::size_t rank = 0; rank < ranks; ++rank)
+            for (std::size_t i = 0; i < kCount; ++i)
+                parts[rank][i] = value_at("w", static_cast<std::int64_t>(i), static_cast<unsigned>(100 + rank));
+        std::vector<const void*> inputs(parts.size());
+        std::transform(parts.begin(), parts.end(), inputs.begin(), [](const auto& part) { return part.data(); });
+        std::vector<float> expected(kCount);
+        void* output = expected.data();
+        reduce_elements({.inputs = inputs, .outputs = {&output, 1}}, kCount, f32, ReduceOp::sum);
+        for (const std::size_t own : {std::size_t{0}, ranks / 2, ranks - 1}) {
+            alignas(16) static float memory[127 * kStride];
+            alignas(16) static float sum[kStride];
+            std::copy(parts[own].begin(), parts[own].end(), sum);
+            sum[kCount] = -1;
+            for (std::size_t rank = 0, at = 0; rank < ranks; ++rank)
+                if (rank != own) std::copy(parts[rank].begin(), parts[rank].end(), memory + kStride * at++);
+            const SumArguments arguments{
+                sum, memory, kStride, kCount, static_cast<std::uint32_t>(ranks), static_cast<std::uint32_t>(own)};
+            host::run_threads(2, kThreads, [&](host::GridPlace place) { host::add_parts(place, arguments); });
+            CHECK(bits({sum, sum + kCount}) == bits(expected));
+            CHECK(sum[kCount] == -1);
+        }
     }
 }

@@ -190,6 +190,11 @@ TEST_CASE("deterministic sums keep one more shard of gradients for each doubling
     CHECK(memory_part(plan).find("\n  gradient trees  712.1 MiB  sums of micro-batches in one order\n") !=
           std::string::npos);
     CHECK(nlohmann::json::parse(plan_json(plan))["memory"]["gradient_trees"] == 3 * plain.gradients);
+    JobSpec on_gpus = large_model("full_shard");
+    on_gpus.model_size.deterministic = true;
+    const LaunchPlan exchanging = plan_of(on_gpus, gpu_machine(80 * kGi));
+    CHECK(exchanging.memory->plan.gradient_exchange > std::int64_t{63} << 20);
+    CHECK(memory_part(exchanging).find("\n  gradient parts  64.0 MiB") != std::string::npos);
 }
 
 TEST_CASE("words for precision that trainers use") {

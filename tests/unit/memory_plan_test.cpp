@@ -206,6 +206,16 @@ TEST_CASE("deterministic sums cost a shard for each doubling of what is summed")
         CHECK(plan_memory(units, options).total() == plain.total() + std::int64_t{4} * 64 * 40 * sums);
     }
     options.reductions = 1;
+    options.on_gpus = true;  // one rank's part of a shard is on its way
+    CHECK(plan_memory(units, options).total() == plain.total() + std::int64_t{4} * 64 * 40);
+    options.strategy = ShardingStrategy::no_shard;
+    options.ranks = 4;  // each copy sums a fourth, in whole blocks of 128 elements
+    CHECK(plan_memory(units, options).gradient_exchange == std::int64_t{4} * 3 * 128 * 10);
+    const std::vector<std::vector<ParameterSpec>> large = {{{"w", {std::int64_t{1} << 30}}}};
+    CHECK(plan_memory(large, options).gradient_exchange <= std::int64_t{64} << 20);
+    CHECK(plan_memory(large, options).gradient_exchange > std::int64_t{63} << 20);
+    options.ranks = 2;
+    options.on_gpus = false;
     options.strategy = ShardingStrategy::shard_optimizer;
     CHECK(plan_memory(units, options).gradients == 4 * 128 * 40 + 4 * 64 * 40);  // whole ones, and the sum's shard
     options.reductions = 0;

@@ -37,7 +37,17 @@ void GradientReducer::allocate() {
     for (std::size_t i = 0; i < slots; ++i) slots_.emplace_back().memory = device_.allocate(peers, largest);
     nonfinite_ = device_.allocate({}, buckets_.size() * sizeof(std::uint64_t));
     forget_nonfinite(device_.stream_for({}));
+    if (options_.deterministic) allocate_ordered_sums();
     allocated_ = true;
+}
+
+void GradientReducer::allocate_ordered_sums() {
+    std::size_t shard = 0;
+    for (const Bucket& bucket : buckets_)
+        if (bucket.is_trainable()) shard = std::max(shard, bucket.shard_elements());
+    const std::size_t most = exchange_elements(shard, static_cast<std::size_t>(mesh_.shard_count),
+                                               static_cast<std::size_t>(mesh_.replica_count));
+    if (most > 0) ordered_ = device_.make_ordered_sums(mesh_.scatter ? mesh_.scatter : mesh_.replicas, most);
 }
 
 void GradientReducer::forget_nonfinite(Stream stream) {
@@ -131,15 +141,26 @@ void GradientReducer::sum_over_ranks(Bucket& bucket, State& state, std::byte* wh
     std::byte* own_block = whole + static_cast<std::size_t>(mesh_.shard_rank) * count * size_of(type);
     std::byte* sum = straight ? bucket.gradient_shard() : own_block;
     look_for_nonfinite(bucket, whole, stream);
-    if (mesh_.scatter) mesh_.scatter->reduce_scatter(whole, sum, count, type, ReduceOp::sum, stream);
-    if (sums_copies) mesh_.replicas->all_reduce(mesh_.scatter ? sum : whole, sum, count, type, ReduceOp::sum, stream);
+    if (mesh_.scatter) sum_shards(whole, sum, count, stream);
+    if (sums_copies) sum_copies(mesh_.scatter ? sum : whole, sum, count, stream);
     if (options_.deterministic) {
-        state.tree.add(reinterpret_cast<float*>(bucket.gradient_shard()), reinterpret_cast<const float*>(sum), count);
+        state.tree.add(device_, reinterpret_cast<float*>(bucket.gradient_shard()), reinterpret_cast<const float*>(sum),
+                       count, stream);
     } else if (first && !straight) {
         device_.cast(bucket.gradient_shard(), bucket.gradient_type(), sum, type, count, stream);
     } else if (!first) {
         device_.accumulate(bucket.gradient_shard(), bucket.gradient_type(), sum, type, count, stream);
     }
+}
+
+void GradientReducer::sum_shards(std::byte* whole, std::byte* sum, std::size_t count, Stream stream) {
+    if (ordered_) return ordered_->reduce_scatter(*mesh_.scatter, reinterpret_cast<float*>(whole), count, stream);
+    mesh_.scatter->reduce_scatter(whole, sum, count, options_.precision.reduce, ReduceOp::sum, stream);
+}
+
+void GradientReducer::sum_copies(const std::byte* values, std::byte* sum, std::size_t count, Stream stream) {
+    if (ordered_) return ordered_->all_reduce(*mesh_.replicas, reinterpret_cast<float*>(sum), count, stream);
+    mesh_.replicas->all_reduce(values, sum, count, options_.precision.reduce, ReduceOp::sum, stream);
 }
 
 void GradientReducer::start_finish(Bucket& bucket, Stream stream) {
@@ -155,7 +176,7 @@ void GradientReducer::finish(Bucket& bucket, State& state, Stream stream) {
     const std::size_t count = bucket.shard_elements();
     const DataType type = bucket.gradient_type();
     std::byte* shard = bucket.gradient_shard();
-    if (options_.deterministic) return state.tree.finish(reinterpret_cast<float*>(shard), count);
+    if (options_.deterministic) return state.tree.finish(device_, reinterpret_cast<float*>(shard), count, stream);
     if (in_place_) {
         look_for_nonfinite(bucket, bucket.resident_gradient(), stream);
         if (mesh_.scatter)
@@ -205,7 +226,7 @@ std::size_t GradientReducer::whole_bytes() const noexcept {
     std::size_t bytes = 0;
     for (const Slot& slot : slots_) bytes += slot.memory.bytes();
     for (const State& state : states_) bytes += state.own.bytes() + state.tree.bytes();
-    return bytes;
+    return bytes + (ordered_ ? ordered_->bytes() : 0);
 }
 
 }  // namespace autolaunch::fsdp

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -55,7 +56,7 @@ public:
     };
     std::optional<NonFinite> own_nonfinite(Stream stream) const;
 
-    std::size_t whole_bytes() const noexcept;  ///< of slots and of buckets' own whole gradients and sums
+    std::size_t whole_bytes() const noexcept;  ///< of slots, of buckets' own whole gradients, and of deterministic sums
 
 private:
     struct Slot {
@@ -81,6 +82,9 @@ private:
     void start_finish(Bucket& bucket, Stream stream);
     void finish(Bucket& bucket, State& state, Stream stream);
     void sum_over_ranks(Bucket& bucket, State& state, std::byte* whole, bool first, Stream stream);
+    void allocate_ordered_sums();
+    void sum_shards(std::byte* whole, std::byte* sum, std::size_t count, Stream stream);
+    void sum_copies(const std::byte* values, std::byte* sum, std::size_t count, Stream stream);
     void look_for_nonfinite(const Bucket& bucket, const std::byte* values, Stream stream) const;
     void forget_nonfinite(Stream stream);
 
@@ -93,8 +97,9 @@ private:
     bool in_place_;     // and the shards lie in them
     bool allocated_ = false;
     std::deque<Slot> slots_;
-    std::vector<State> states_;     // by bucket
-    CommunicatorBuffer nonfinite_;  // by bucket: the first element that is not finite, or kNone
+    std::vector<State> states_;             // by bucket
+    std::unique_ptr<OrderedSums> ordered_;  // of a deterministic model whose communicators choose their order
+    CommunicatorBuffer nonfinite_;          // by bucket: the first element that is not finite, or kNone
     std::uint64_t turns_ = 0;
     Fence used_up_;
 };

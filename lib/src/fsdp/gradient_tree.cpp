@@ -1,50 +1,49 @@
 #include "fsdp/gradient_tree.hpp"
 
-#include "fsdp/cast.hpp"
-
 #include <bit>
-#include <cstring>
-#include <utility>
 
 namespace autolaunch::fsdp {
 
 namespace {
 
-void add_to(float* to, const float* from, std::size_t count) {
-    accumulate(to, DataType::f32, from, DataType::f32, count);
-}
+/// Sums on one device's stream.
+struct Sums {
+    ModelDevice& device;
+    std::size_t count;
+    Stream stream;
+
+    void add(float* to, const void* from) const {
+        device.accumulate(to, DataType::f32, from, DataType::f32, count, stream);
+    }
+    void copy(void* to, const void* from) const { device.copy(to, from, count * sizeof(float), stream); }
+};
 
 }  // namespace
 
-void GradientTree::add(float* result, const float* values, std::size_t count) {
+void GradientTree::add(ModelDevice& device, float* result, const float* values, std::size_t count, Stream stream) {
+    const Sums sums{device, count, stream};
     const auto carries = static_cast<std::size_t>(std::countr_one(added_++));
-    if (carries == 0) {
-        std::memcpy(result, values, count * sizeof(float));
-        return;
-    }
-    add_to(result, values, count);
-    while (digits_.size() < carries) digits_.emplace_back(count * sizeof(float));
-    for (std::size_t digit = 0; digit + 1 < carries; ++digit) add_to(result, digits_[digit].floats(), count);
-    std::memcpy(digits_[carries - 1].floats(), result, count * sizeof(float));
+    if (carries == 0) return sums.copy(result, values);
+    sums.add(result, values);
+    while (digits_.size() < carries) digits_.push_back(device.allocate({}, count * sizeof(float)));
+    for (std::size_t digit = 0; digit + 1 < carries; ++digit) sums.add(result, digits_[digit].data());
+    sums.copy(digits_[carries - 1].data(), result);
 }
 
-void GradientTree::finish(float* result, std::size_t count) {
+void GradientTree::finish(ModelDevice& device, float* result, std::size_t count, Stream stream) {
+    const Sums sums{device, count, stream};
     bool holds = (added_ & 1) != 0;
     for (std::size_t digit = 0; digit < digits_.size(); ++digit) {
         if ((added_ >> (digit + 1) & 1) == 0) continue;
-        if (holds) {
-            add_to(result, digits_[digit].floats(), count);
-        } else {
-            std::memcpy(result, digits_[digit].floats(), count * sizeof(float));
-            holds = true;
-        }
+        holds ? sums.add(result, digits_[digit].data()) : sums.copy(result, digits_[digit].data());
+        holds = true;
     }
     added_ = 0;
 }
 
 std::size_t GradientTree::bytes() const noexcept {
     std::size_t sum = 0;
-    for (const AlignedBuffer& digit : digits_) sum += digit.bytes();
+    for (const CommunicatorBuffer& digit : digits_) sum += digit.bytes();
     return sum;
 }
 

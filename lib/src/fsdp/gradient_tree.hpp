@@ -1,5 +1,5 @@
 #pragma once
-#include "fsdp/aligned_buffer.hpp"
+#include "fsdp/model_device.hpp"
 
 #include <cstddef>
 #include <vector>
@@ -10,17 +10,17 @@ namespace autolaunch::fsdp {
 /// whose digit k is the sum of 2^k vectors. Together with a pairwise sum over a power of two of ranks it is one tree
 /// over all micro-batches of all ranks, whatever the number of ranks, when rank r takes micro-batch r, r + N, r + 2N, …
 ///
-/// Owner: the reducer. Threads: one at a time. Memory: one vector for each doubling of the micro-batches after the
-/// first. `result` is the caller's vector: digit 0, and the sum after finish().
+/// Owner: the reducer. Threads: one at a time; on a GPU the work is on the stream. Memory: one vector for each doubling
+/// of the micro-batches after the first. `result` is the caller's vector: digit 0, and the sum after finish().
 class GradientTree {
 public:
-    void add(float* result, const float* values, std::size_t count);
-    void finish(float* result, std::size_t count);
+    void add(ModelDevice& device, float* result, const float* values, std::size_t count, Stream stream);
+    void finish(ModelDevice& device, float* result, std::size_t count, Stream stream);
     std::size_t bytes() const noexcept;
 
 private:
-    std::vector<AlignedBuffer> digits_;  // of 2, 4, 8, … vectors
-    std::size_t added_ = 0;              // bit k is set while digit k holds a sum
+    std::vector<CommunicatorBuffer> digits_;  // of 2, 4, 8, … vectors
+    std::size_t added_ = 0;                   // bit k is set while digit k holds a sum
 };
 
 }  // namespace autolaunch::fsdp

@@ -1,4 +1,5 @@
 #include "fsdp/bucket_plan.hpp"
+#include "fsdp/ordered_sums.hpp"
 
 #include <autolaunch/error.hpp>
 #include <autolaunch/fsdp/memory_plan.hpp>
@@ -51,6 +52,12 @@ std::int64_t slot_bytes(const ArenaSums& arenas, int slots, DataType type) {
     return std::min<std::int64_t>(slots, arenas.count) * arenas.largest * static_cast<std::int64_t>(size_of(type));
 }
 
+std::int64_t exchange_bytes(const ArenaSums& arenas, int shards, int copies) {
+    const auto shard = static_cast<std::size_t>((arenas.largest + shards - 1) / shards);
+    return 4 * static_cast<std::int64_t>(
+                   exchange_elements(shard, static_cast<std::size_t>(shards), static_cast<std::size_t>(copies)));
+}
+
 // The table of the header, a strategy a line. `shards` is N.
 MemoryPlan apply_formulas(const ModelSums& model, const MemoryPlanOptions& options, int shards) {
     const ArenaSums& arenas = model.trainable;
@@ -75,6 +82,8 @@ MemoryPlan apply_formulas(const ModelSums& model, const MemoryPlanOptions& optio
     if (!gradients_stay) plan.reduce_slots = slot_bytes(arenas, options.reduce_slots, options.precision.reduce);
     if (options.deterministic)
         plan.gradient_trees = 4 * arenas.shard * (std::bit_width(static_cast<unsigned>(options.reductions)) - 1);
+    if (options.deterministic && options.on_gpus)
+        plan.gradient_exchange = exchange_bytes(arenas, shards, options.ranks / shards);
     if (options.offload_optimizer) {
         plan.on_host = (m + a + b) * arenas.shard + plan.optimizer;
         plan.masters = plan.optimizer = 0;

@@ -44,6 +44,10 @@ public:
         return std::make_unique<ThreadLane>(std::move(communicators), beside);
     }
 
+    std::unique_ptr<OrderedSums> make_ordered_sums(const std::optional<Communicator>&, std::size_t) override {
+        return nullptr;
+    }
+
     Fence record(Stream) override { return {}; }
     void wait(Stream, const Fence& fence) override { wait(fence); }
     void wait(const Fence& fence) override { Work(fence.work).wait(); }

@@ -2,6 +2,7 @@
 // Where a model lives and what the engine has done there: the CPU, or one GPU. The one place that knows which.
 #include "fsdp/fence.hpp"
 #include "fsdp/lane.hpp"
+#include "fsdp/ordered_sums.hpp"
 
 #include <autolaunch/comm/communicator.hpp>
 #include <autolaunch/export.hpp>
@@ -35,6 +36,11 @@ public:
     virtual CommunicatorBuffer allocate_on_host(std::size_t bytes) = 0;
     /// Beside the computation, or in the caller's thread or order of work.
     virtual std::unique_ptr<Lane> make_lane(std::vector<Communicator> communicators, bool beside) = 0;
+
+    /// Null where communicators sum in fixed order by themselves. Collective: with memory for so many elements on
+    /// their way (exchange_elements()), which `communicator` moves without copies.
+    virtual std::unique_ptr<OrderedSums> make_ordered_sums(const std::optional<Communicator>& communicator,
+                                                           std::size_t elements) = 0;
 
     /// All that was put on the stream so far.
     virtual Fence record(Stream stream) = 0;

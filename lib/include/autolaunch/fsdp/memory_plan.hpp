@@ -32,7 +32,8 @@ struct MemoryPlanOptions {
     bool accumulate_without_sync = false;  ///< micro-batches keep whole gradients instead of reducing each
     bool offload_optimizer = false;        ///< of a model on GPUs
     bool deterministic = false;
-    int reductions = 1;  ///< micro-batches of a step that reduce: with `deterministic` each doubling keeps a sum
+    bool on_gpus = false;  ///< NCCL sums in an order of its own: deterministic sums need memory to exchange parts
+    int reductions = 1;    ///< micro-batches of a step that reduce: with `deterministic` each doubling keeps a sum
 };
 
 /// Bytes on one rank for training with ShardedModel, without activations, the trainer's own buffers, and what
@@ -54,7 +55,8 @@ struct MemoryPlanOptions {
 ///
 /// Frozen parameters count as parameters and have gather slots of their own, and nothing else. offload_optimizer moves
 /// masters and the optimizer's state to the host, with copies of what crosses over: (m + o + a + b)P/N. deterministic
-/// keeps gradient shards apart from whole gradients, and floor(log2(reductions)) sums of 4P/N.
+/// keeps gradient shards apart from whole gradients, and floor(log2(reductions)) sums of 4P/N; on GPUs also what others
+/// send of a part of the largest shard, 4U(N-1)/N and 64 MiB at most.
 ///
 /// The first three rows are the ZeRO paper's Ψ-formulas (Rajbhandari et al., "ZeRO: Memory Optimizations Toward
 /// Training Trillion Parameter Models", section 3 and figure 1: 2 + 2 + 12 bytes with b = g = 2 and f32 AdamW), with
@@ -68,12 +70,13 @@ struct MemoryPlan {
     std::int64_t reduce_slots = 0;
     std::int64_t unsynced_gradients = 0;
     std::int64_t gradient_trees = 0;
+    std::int64_t gradient_exchange = 0;
     std::int64_t on_host = 0;  ///< of offload_optimizer, in the CPU's memory: not in total()
     std::int64_t padding = 0;  ///< is in the items above already
 
     std::int64_t total() const noexcept {
         return parameters + masters + gradients + optimizer + gather_slots + reduce_slots + unsynced_gradients +
-               gradient_trees;
+               gradient_trees + gradient_exchange;
     }
     bool operator==(const MemoryPlan&) const = default;
 };

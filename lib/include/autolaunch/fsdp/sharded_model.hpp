@@ -37,9 +37,9 @@ struct ShardedModelOptions {
     /// slower for it (docs/performance.md). false: in between, on the trainer's thread.
     std::optional<bool> overlap = std::nullopt;
     /// Training gives the same bits on 1, 2, 4, 8, … ranks when the i-th of a step's reduce_grads() on rank r of N is
-    /// of the global batch's part i·N + r. Sums are then one pairwise tree in f32 over all parts. Needs a communicator
-    /// with sums in fixed order, and a shard of memory for each doubling of micro-batches. hybrid_shard then sums
-    /// between groups in each micro-batch.
+    /// of the global batch's part i·N + r. Sums are then one pairwise tree in f32 over all parts. A communicator of
+    /// CPUs must sum in fixed order; GPUs exchange parts instead. Takes a shard of memory for each doubling of
+    /// micro-batches. hybrid_shard then sums between groups in each micro-batch.
     bool deterministic = false;
     /// On GPUs: masters and the optimizer's state are in the CPU's memory, and the CPU updates. Each bucket's gradient
     /// comes over while others are looked at, its parameters go back while others are updated. On CPUs nothing changes.

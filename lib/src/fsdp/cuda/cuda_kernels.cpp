@@ -59,6 +59,11 @@ void CudaKernels::find_nonfinite(const void* values, DataType type, std::size_t 
     launch("find_nonfinite_" + text(type), blocks_for(count), FindArguments{values, count, first}, stream);
 }
 
+void CudaKernels::sum_in_order(const SumArguments& arguments, CUstream stream) {
+    if (arguments.count == 0) return;
+    launch("sum_in_order", blocks_for(arguments.count), arguments, stream);
+}
+
 void CudaKernels::squares(DataType gradient, const SquaresArguments& arguments, CUstream stream) {
     launch("squares_" + text(gradient), std::min(arguments.chunk_count, kSumBlocks), arguments, stream);
 }

@@ -23,6 +23,7 @@ public:
     void accumulate(void* to, DataType to_type, const void* from, DataType from_type, std::size_t count,
                     CUstream stream);
     void find_nonfinite(const void* values, DataType type, std::size_t count, std::uint64_t* first, CUstream stream);
+    void sum_in_order(const SumArguments& arguments, CUstream stream);
     void squares(DataType gradient, const SquaresArguments& arguments, CUstream stream);
     void carry(const CarryArguments& arguments, CUstream stream);
     void scale(const ScaleArguments& arguments, CUstream stream);

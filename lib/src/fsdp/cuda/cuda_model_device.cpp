@@ -1,6 +1,7 @@
 #include "fsdp/cuda/cuda_model_device.hpp"
 
 #include "fsdp/cuda/cuda_kernels.hpp"
+#include "fsdp/cuda/cuda_ordered_sums.hpp"
 #include "fsdp/cuda/stream_lane.hpp"
 
 #include <autolaunch/error.hpp>
@@ -47,6 +48,11 @@ public:
 
     std::unique_ptr<Lane> make_lane(std::vector<Communicator> communicators, bool beside) override {
         return std::make_unique<StreamLane>(device_, std::move(communicators), beside);
+    }
+
+    std::unique_ptr<OrderedSums> make_ordered_sums(const std::optional<Communicator>& communicator,
+                                                   std::size_t elements) override {
+        return std::make_unique<CudaOrderedSums>(kernels_, allocate(communicator, elements * sizeof(float)));
     }
 
     Fence record(Stream stream) override {

@@ -80,6 +80,17 @@ struct FindArguments {
     std::uint64_t* first = nullptr;
 };
 
+/// Adds the parts of ranks pairwise, ((0 + 1) + (2 + 3)) + …: own elements, which become the sum, and the others' in
+/// the order of their ranks. Pointers and `stride` are multiples of 16 bytes.
+struct SumArguments {
+    float* to = nullptr;  ///< this rank's part
+    const float* others = nullptr;
+    std::uint64_t stride = 0;  ///< elements from one part to the next
+    std::uint64_t count = 0;
+    std::uint32_t ranks = 1;
+    std::uint32_t rank = 0;  ///< this one
+};
+
 constexpr unsigned kKernelThreads = 256;        // of a block
 constexpr std::uint32_t kChunkElements = 4096;  // 114 KB of AdamW's traffic: hides a block's start, and spreads evenly
 constexpr std::uint64_t kNoIndex = ~std::uint64_t{0};

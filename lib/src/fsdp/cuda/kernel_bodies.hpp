@@ -306,6 +306,73 @@ AUTOLAUNCH_INLINE void find_nonfinite(GridPlace place, const FindArguments& argu
     if (first != kNoIndex) lower(arguments.first, first);
 }
 
+// Sums over ranks in one order. Eight parts at a time are loaded side by side and added as a tree; the trees are the
+// digits of a binary counter, as GradientTree's are.
+
+constexpr unsigned kTreeParts = 8;
+constexpr unsigned kTreeDigits = 24;  // of 8, 16, 32, … ranks
+
+/// N elements from `first` on: a group, or one.
+template <int N>
+AUTOLAUNCH_INLINE void load_part(const SumArguments& arguments, unsigned rank, std::uint64_t first, float* values) {
+    const float* part = arguments.to;
+    if (rank != arguments.rank) part = arguments.others + (rank - (rank > arguments.rank ? 1 : 0)) * arguments.stride;
+    if constexpr (N == 1)
+        values[0] = part[first];
+    else
+        load_group<F32Memory, N>(part, first, values);
+}
+
+/// The sum of up to eight ranks' parts from `begin` on; of those beyond the last rank there is nothing.
+template <int N>
+AUTOLAUNCH_INLINE void sum_tree(const SumArguments& arguments, unsigned begin, std::uint64_t first, float* sum) {
+    float values[kTreeParts][N] = {};
+    for (unsigned i = 0; i < kTreeParts; ++i)
+        if (begin + i < arguments.ranks) load_part<N>(arguments, begin + i, first, values[i]);
+    for (unsigned distance = 1; distance < kTreeParts; distance *= 2)
+        for (unsigned i = 0; i + distance < kTreeParts; i += 2 * distance)
+            if (begin + i + distance < arguments.ranks)
+                for (int k = 0; k < N; ++k) values[i][k] = values[i][k] + values[i + distance][k];
+    for (int k = 0; k < N; ++k) sum[k] = values[0][k];
+}
+
+template <int N>
+AUTOLAUNCH_INLINE void sum_trees(const SumArguments& arguments, std::uint64_t first, float* sum) {
+    sum_tree<N>(arguments, 0, first, sum);
+    if (arguments.ranks <= kTreeParts) return;
+    float digits[kTreeDigits][N];
+    for (int k = 0; k < N; ++k) digits[0][k] = sum[k];
+    unsigned trees = 1;
+    for (unsigned begin = kTreeParts; begin < arguments.ranks; begin += kTreeParts, ++trees) {
+        sum_tree<N>(arguments, begin, first, sum);
+        unsigned digit = 0;
+        for (; (trees >> digit & 1) != 0; ++digit)
+            for (int k = 0; k < N; ++k) sum[k] = digits[digit][k] + sum[k];
+        for (int k = 0; k < N; ++k) digits[digit][k] = sum[k];
+    }
+    bool holds = false;
+    for (unsigned digit = 0; trees >> digit != 0; ++digit) {
+        if ((trees >> digit & 1) == 0) continue;
+        for (int k = 0; k < N; ++k) sum[k] = holds ? digits[digit][k] + sum[k] : digits[digit][k];
+        holds = true;
+    }
+}
+
+AUTOLAUNCH_INLINE void add_parts(GridPlace place, const SumArguments& arguments) {
+    const std::uint64_t groups = arguments.count / kCastGroup;
+    const std::uint64_t stride = static_cast<std::uint64_t>(place.blocks) * place.threads;
+    const std::uint64_t own = static_cast<std::uint64_t>(place.block) * place.threads + place.thread;
+    float sum[kCastGroup];
+    for (std::uint64_t group = own; group < groups; group += stride) {
+        sum_trees<kCastGroup>(arguments, group * kCastGroup, sum);
+        store_group<F32Memory, kCastGroup>(arguments.to, group * kCastGroup, sum);
+    }
+    const std::uint64_t at = groups * kCastGroup + own;
+    if (at >= arguments.count) return;
+    sum_trees<1>(arguments, at, sum);
+    arguments.to[at] = sum[0];
+}
+
 // Every kernel that there is, by its parts' names: X(algorithm, name), and so on.
 // clang-format off
 #define AUTOLAUNCH_ALGORITHMS(X) \
