@@ -1,7 +1,9 @@
 // One rank of tests/gpu/fsdp.sh: sharded models and optimizers on a GPU, against the same training on the CPU.
 //
 //   fsdp_gpu train [quick]     every strategy, optimizer and precision, bit by bit (f16 gradients without NaN)
-//   fsdp_gpu bench [PARAMETERS]   AdamW's bytes a second beside those of a device copy
+//   fsdp_gpu bench [PARAMETERS [json]]   AdamW's bytes a second beside those of a device copy, and the state's way to
+//   the
+//                              CPU's memory beside a copy to pinned memory; with `json` as one line for bench/gpu
 //
 // Prints "passed train"; exits with 77 where there is no GPU.
 #include "comm/communicator_device.hpp"
@@ -101,8 +103,14 @@ struct Variant {
     MakeOptimizer make;
 };
 
-/// A few steps of `samples` samples each, spread over the ranks; gradients are small numbers of 64ths, so that sums are
-/// exact in any order. The parameters at the end, and the last norm.
+/// Small numbers of 64ths, so that sums are exact in any order; or such that they are not, for deterministic sums.
+float gradient_of(bool exact, std::size_t sample, std::size_t index, float parameter) {
+    if (!exact) return std::sin(static_cast<float>(sample * 131 + index * 7) + 3 * parameter);
+    return (static_cast<float>((sample * 7919 + index * 104729) % 31) - 15 + std::floor(parameter * 8)) / 64;
+}
+
+/// A few steps of `samples` samples each, spread over the ranks: at once, or each reduced by itself for deterministic
+/// sums. The parameters at the end, and the last norm.
 std::vector<float> train(const Communicator& given, const Variant& variant, int samples) {
     Communicator world = given;
     const Trainer trainer(world);
@@ -117,7 +125,11 @@ std::vector<float> train(const Communicator& given, const Variant& variant, int 
         });
     const auto optimizer = variant.make(model);
     double norm = 0;
-    for (int step = 0; step < 4; ++step) {
+    const bool at_once = !variant.options.deterministic;
+    const int passes = at_once ? 1 : samples / world.size();
+    for (int pass = 0; pass < 4 * passes; ++pass) {
+        const int step = pass / passes, begin = at_once ? 0 : pass % passes * world.size();
+        const int end = at_once ? samples : begin + world.size();
         for (const auto& unit : model.units()) unit->unshard(trainer.stream());
         for (std::size_t u = model.units().size(); u-- > 0;) {
             Unit& unit = *model.units()[u];
@@ -126,17 +138,15 @@ std::vector<float> train(const Communicator& given, const Variant& variant, int 
                 const auto values = download(trainer, parameters[parameter.name]);
                 const TensorView into = unit.grad(parameter.name);
                 auto gradient = download(trainer, into);
-                for (int sample = world.rank(); sample < samples; sample += world.size())
+                for (int sample = begin + world.rank(); sample < end; sample += world.size())
                     for (std::size_t i = 0; i < gradient.size(); ++i)
                         gradient[i] +=
-                            (static_cast<float>(
-                                 (static_cast<std::size_t>(step * samples + sample) * 7919 + i * 104729) % 31) -
-                             15 + std::floor(values[i] * 8)) /
-                            64;
+                            gradient_of(at_once, static_cast<std::size_t>(step * samples + sample), i, values[i]);
                 upload(trainer, gradient, into);
             }
             unit.reduce_grads(trainer.stream());
         }
+        if (pass % passes != passes - 1) continue;
         StepOptions how;
         how.max_grad_norm = 0.5;
         how.micro_batches = samples / world.size();
@@ -181,20 +191,23 @@ std::vector<Variant> variants(bool quick) {
         {"bf16 masters", {.param = bf16, .master = bf16}},
     };
     std::vector<Variant> all;
-    const auto add = [&](ShardingStrategy strategy, const auto& precision, const auto& optimizer, bool offload) {
+    const auto add = [&](ShardingStrategy strategy, const auto& precision, const auto& optimizer, bool offload,
+                         bool deterministic = false) {
         ShardedModelOptions options;
         options.strategy = strategy;
         options.precision = precision.second;
         options.merge_below = 0;
         options.offload_optimizer = offload;
+        options.deterministic = deterministic;
         all.push_back({std::string(name_of(strategy)) + ", " + precision.first + ", " + optimizer.first +
-                           (offload ? ", offloaded" : ""),
+                           (offload ? ", offloaded" : "") + (deterministic ? ", deterministic" : ""),
                        options, optimizer.second});
     };
     for (const auto strategy : {ShardingStrategy::full_shard, ShardingStrategy::shard_grad_op,
                                 ShardingStrategy::shard_optimizer, ShardingStrategy::no_shard}) {
         add(strategy, precisions[0], optimizers[0], false);
         add(strategy, precisions[1], optimizers[0], true);
+        add(strategy, precisions[1], optimizers[0], false, true);
     }
     for (const auto& precision : precisions)
         for (const auto& optimizer : optimizers)
@@ -245,7 +258,33 @@ double copy_bandwidth(const Trainer& trainer, std::size_t bytes) {
     return 2 * static_cast<double>(bytes) / seconds;
 }
 
-void bench(Communicator& world, std::int64_t parameters, const Precision& precision, double copy) {
+/// What gets from the GPU to the CPU's pinned memory in one copy.
+double pinned_bandwidth(const Trainer& trainer, std::size_t bytes) {
+    const CudaDevice::Current current(trainer.device());
+    const auto from = trainer.device().allocate(bytes), to = trainer.device().allocate_pinned(bytes);
+    const double seconds =
+        seconds_of(trainer, 2, [&] { trainer.device().copy(to.get(), from.get(), bytes, trainer.handle()); });
+    return static_cast<double>(bytes) / seconds;
+}
+
+/// Bytes a second of what a checkpoint takes: masters and AdamW's moments, as state() gives them.
+double state_bandwidth(Communicator& world, std::int64_t parameters) {
+    const Trainer trainer(world);
+    ShardedModel model(world, {.merge_below = 0});
+    for (int i = 0; i < 8; ++i) model.add_unit("h." + std::to_string(i), {{"w", {parameters / 8}}});
+    model.finalize();
+    AdamW optimizer(model);
+    const double seconds = seconds_of(trainer, 1, [&] {
+        const State masters = model.state(), moments = optimizer.state();
+        if (masters.size() != 8 || moments.size() != 16) throw std::runtime_error("the state is another one");
+    });
+    return 12 * static_cast<double>(parameters) / seconds;
+}
+
+using Figures = std::vector<std::pair<std::string, double>>;
+
+void bench(Communicator& world, std::int64_t parameters, const Precision& precision, const std::string& name,
+           double copy, Figures& figures) {
     const Trainer trainer(world);
     ShardedModelOptions options;
     options.precision = precision;
@@ -271,6 +310,7 @@ void bench(Communicator& world, std::int64_t parameters, const Precision& precis
         plan.returns_norm = plan.needs_finite = false;
         if (clips) plan.max_grad_norm = 1.0;
         const double seconds = seconds_of(trainer, 10, [&] { passes->run(plan); });
+        figures.emplace_back(name + (clips ? "_clipped" : ""), seconds);
         const double moved = (bytes + (clips ? 4 : 0)) * static_cast<double>(parameters) / seconds;
         std::printf("AdamW %s/%s%s: %.3f ms for %lld parameters, %.0f GB/s, %.1f %% of a copy\n",
                     std::string(name_of(precision.param)).c_str(), std::string(name_of(precision.master)).c_str(),
@@ -279,12 +319,23 @@ void bench(Communicator& world, std::int64_t parameters, const Precision& precis
     }
 }
 
-int run_bench(Communicator& world, std::int64_t parameters) {
+/// The last line is JSON where that is wanted: seconds of steps, and bytes a second.
+int run_bench(Communicator& world, std::int64_t parameters, bool as_json) {
     const double copy = copy_bandwidth(Trainer(world), static_cast<std::size_t>(parameters) * 8);
-    std::printf("copy: %.0f GB/s\n", copy / 1e9);
-    bench(world, parameters, {}, copy);
-    bench(world, parameters, {.param = bf16}, copy);
-    bench(world, parameters, {.param = bf16, .master = bf16}, copy);
+    const double pinned = pinned_bandwidth(Trainer(world), std::size_t{1} << 30);
+    std::printf("copy: %.0f GB/s, to pinned memory: %.1f GB/s\n", copy / 1e9, pinned / 1e9);
+    Figures figures = {{"copy", copy}, {"pinned", pinned}};
+    bench(world, parameters, {}, "adamw", copy, figures);
+    bench(world, parameters, {.param = bf16}, "adamw_bf16", copy, figures);
+    bench(world, parameters, {.param = bf16, .master = bf16}, "adamw_bf16_masters", copy, figures);
+    const std::int64_t kept = std::min<std::int64_t>(parameters, std::int64_t{1} << 28);  // 3 GiB of pinned memory
+    figures.emplace_back("state", state_bandwidth(world, kept));
+    std::printf("state to the CPU: %.1f GB/s, %.1f %% of a copy to pinned memory\n", figures.back().second / 1e9,
+                100 * figures.back().second / pinned);
+    if (!as_json) return 0;
+    for (const auto& [name, value] : figures)
+        std::printf("%s\"%s\": %.9g", &name == &figures.front().first ? "{" : ", ", name.c_str(), value);
+    std::puts("}");
     return 0;
 }
 
@@ -304,7 +355,9 @@ int main(int argc, char** argv) {
         options.backend = "nccl";
         Communicator world = Communicator::world(session, options);
         if (what == "train") return run_train(world, argc > 2 && std::string(argv[2]) == "quick");
-        if (what == "bench") return run_bench(world, argc > 2 ? std::stoll(argv[2]) : std::int64_t{1} << 29);
+        if (what == "bench")
+            return run_bench(world, argc > 2 ? std::stoll(argv[2]) : std::int64_t{1} << 29,
+                             argc > 3 && std::string(argv[3]) == "json");
         std::fprintf(stderr, "there is no %s: train or bench\n", what.c_str());
         return 2;
     } catch (const std::exception& error) {

@@ -1,5 +1,5 @@
 // The CUDA part of examples/gpt on a real GPU: every operation and a whole model against the CPU's layers in double,
-// and the time of a GPT-2-sized pass. `gpt_gpu` checks, `gpt_gpu speed` measures.
+// and the time of a GPT-2-sized pass. `gpt_gpu` checks, `gpt_gpu speed [json]` measures, for bench/gpu.
 #include "gpt/cuda/cuda_module.hpp"
 #include "gpt/throughput.hpp"
 #include "unit/gpt_math_cases.hpp"
@@ -48,8 +48,9 @@ void check_math(Math<T>& math, double tolerance, double model_tolerance) {
     std::printf("%s: twice the same bits, %zu bits\n", same ? "ok" : "FAILED", 8 * sizeof(T));
 }
 
-/// Tokens a second of forward and backward, without gathering and without an optimizer.
-void measure(Math<autolaunch::bfloat16>& math) {
+/// Tokens a second of forward and backward, without gathering and without an optimizer; the last line is JSON where
+/// that is wanted.
+void measure(Math<autolaunch::bfloat16>& math, bool as_json) {
     using clock = std::chrono::steady_clock;
     const ModelConfig config = {
         .layers = 12, .heads = 12, .width = 768, .context = 1024, .vocabulary = 50304, .tied_head = true};
@@ -71,6 +72,7 @@ void measure(Math<autolaunch::bfloat16>& math) {
     std::printf("%s: GPT-2 124M, bf16, 16 x 1024: %.0f tokens/s, %.1f%% of %.0f TFLOP/s, %.1f GB\n",
                 math.name().c_str(), rate, 100 * rate * flops_per_token(config) / peak, peak / 1e12,
                 static_cast<double>(math.allocated()) / 1e9);
+    if (as_json) std::printf("{\"tokens\": %.9g}\n", rate);
 }
 
 }  // namespace
@@ -87,7 +89,7 @@ int main(int argc, char** argv) {
     try {
         const auto compute = load_cuda(0);
         if (argc > 1 && std::string(argv[1]) == "speed") {
-            measure(compute->bf16());
+            measure(compute->bf16(), argc > 2 && std::string(argv[2]) == "json");
             return 0;
         }
         check_math<float>(compute->f32(), 2e-5, 1e-4);
