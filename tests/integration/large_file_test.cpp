@@ -65,7 +65,7 @@ Manifest::File described(const PlannedFile& planned, const BlockDigests& digests
     Manifest::File file;
     file.name = planned.name;
     file.bytes = planned.bytes;
-    file.block_digests = digests;
+    file.block_digests = digests.xxh3;
     return file;
 }
 

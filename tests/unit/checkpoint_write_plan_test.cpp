@@ -182,7 +182,7 @@ TEST_CASE("fragments merge into one complete manifest, however ragged the cut") 
             if (count > 0) tensor.pieces = {{at, count, reinterpret_cast<std::byte*>(memory.data() + at)}};
             at += count;
             const WritePlan plan = plan_shards({tensor}, 5, rank, ranks);
-            std::vector<std::vector<Digest128>> digests(plan.files.size(), {{1, 2}});
+            std::vector<BlockDigests> digests(plan.files.size(), {{{1, 2}}});
             fragments.push_back(Manifest::parse(described(plan, digests).to_text()));
         }
         const Manifest manifest = merge_fragments(fragments);

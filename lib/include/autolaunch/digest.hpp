@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstdint>
 
 namespace autolaunch {
@@ -11,5 +12,8 @@ struct Digest128 {
 
     bool operator==(const Digest128&) const = default;
 };
+
+/// SHA-256: also guards against people, where they cannot change it. Written as 64 lower-case hexadecimal digits.
+using Digest256 = std::array<std::uint8_t, 32>;
 
 }  // namespace autolaunch

@@ -39,7 +39,24 @@ std::string to_hex(const unsigned char* data, std::size_t bytes) {
     return text;
 }
 
+int digit_of(char digit) {
+    if (digit >= '0' && digit <= '9') return digit - '0';
+    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+}
+
 }  // namespace
+
+std::string hex(std::span<const std::uint8_t> bytes) { return to_hex(bytes.data(), bytes.size()); }
+
+bool parse_hex(std::string_view text, std::span<std::uint8_t> bytes) {
+    if (text.size() != 2 * bytes.size()) return false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const int digit = digit_of(text[i]);
+        if (digit < 0) return false;
+        bytes[i / 2] = static_cast<std::uint8_t>(bytes[i / 2] << 4 | digit);
+    }
+    return true;
+}
 
 std::string hex64(std::uint64_t value) {
     unsigned char bytes[8];
@@ -53,10 +70,9 @@ std::optional<Digest128> parse_hex128(std::string_view text) {
     if (text.size() != 32) return std::nullopt;
     std::uint64_t halves[2] = {};
     for (std::size_t i = 0; i < text.size(); ++i) {
-        const char digit = text[i];
-        const bool decimal = digit >= '0' && digit <= '9';
-        if (!decimal && (digit < 'a' || digit > 'f')) return std::nullopt;
-        halves[i / 16] = halves[i / 16] << 4 | static_cast<std::uint64_t>(decimal ? digit - '0' : digit - 'a' + 10);
+        const int digit = digit_of(text[i]);
+        if (digit < 0) return std::nullopt;
+        halves[i / 16] = halves[i / 16] << 4 | static_cast<std::uint64_t>(digit);
     }
     return Digest128{halves[0], halves[1]};
 }

@@ -22,6 +22,10 @@ AUTOLAUNCH_API Digest128 hash128_of(std::span<const Digest128> parts);
 AUTOLAUNCH_API std::string hex128(const Digest128& value);
 /// Exactly what hex128() writes; anything else is nothing.
 AUTOLAUNCH_API std::optional<Digest128> parse_hex128(std::string_view text);
+/// Two lower-case hexadecimal digits for each byte.
+AUTOLAUNCH_API std::string hex(std::span<const std::uint8_t> bytes);
+/// Exactly what hex() writes for so many bytes; anything else is false, and leaves `bytes` undefined.
+AUTOLAUNCH_API bool parse_hex(std::string_view text, std::span<std::uint8_t> bytes);
 /// 16 lower-case hexadecimal digits.
 AUTOLAUNCH_API std::string hex64(std::uint64_t value);
 /// `bytes` random bytes from the kernel, as hexadecimal digits: for keys and names that nobody may guess.

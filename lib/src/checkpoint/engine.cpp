@@ -3,6 +3,7 @@
 #include "base/hash.hpp"
 #include "checkpoint/age/encryption_keys.hpp"
 #include "checkpoint/agreement.hpp"
+#include "checkpoint/commit/authentication.hpp"
 #include "checkpoint/commit/catalog.hpp"
 #include "checkpoint/format/json.hpp"
 #include "checkpoint/load/part_reader.hpp"
@@ -174,6 +175,7 @@ CheckpointEngine::Job CheckpointEngine::agreed_job(std::int64_t step, const fsdp
         if (!nlohmann::json::accept(options.extra))
             throw Error(ErrorCode::invalid_argument, "SaveOptions::extra is not JSON text");
         require_valid(options.opaque);
+        if (world_.rank() == 0) authentication_keys();
     });
     require_equal(world_, hash_of(step, state),
                   "the ranks save different steps, or tensors with other names or shapes");
@@ -186,20 +188,14 @@ CheckpointEngine::Job CheckpointEngine::agreed_job(std::int64_t step, const fsdp
     return job;
 }
 
-// What the plan says, encrypted where there are recipients.
+const AuthenticationKeys& CheckpointEngine::authentication_keys() {
+    if (!authentication_keys_) authentication_keys_ = AuthenticationKeys::find(options_.encryption);
+    return *authentication_keys_;
+}
+
 Manifest CheckpointEngine::write(const fs::path& directory, const WritePlan& plan, ChunkSource& source,
                                  const WriteProgress& progress) {
-    if (recipients_.empty()) return described(plan, write_files(*storage_, directory, plan.files, source, progress));
-    EncryptingSource encrypted(source, plan.files, recipients_);
-    std::uint64_t total = 0;
-    for (const PlannedFile& file : plan.files) total += file.bytes;
-    const auto plain_progress = [&](std::uint64_t bytes) {
-        if (progress) progress(std::min(bytes, total));
-    };
-    Manifest fragment =
-        described(plan, write_files(*storage_, directory, encrypted.stored(), encrypted, plain_progress));
-    encrypted.describe(fragment);
-    return fragment;
+    return write_shards(*storage_, directory, plan, source, recipients_, hashes_for(options_.encryption), progress);
 }
 
 void CheckpointEngine::commit_as_writer(Communicator& world, Job& job, const WriteFiles& write) {
@@ -275,9 +271,10 @@ void CheckpointEngine::complete(Manifest& manifest, const Job& job) {
 }
 
 // For people who ask where a checkpoint comes from: not knowing it fails nothing.
-std::optional<std::int64_t> CheckpointEngine::newest_step() const {
+std::optional<std::int64_t> CheckpointEngine::newest_step() {
     try {
-        if (const auto newest = find_newest(*storage_, options_.directory, INT64_MAX)) return newest->step;
+        if (const auto newest = find_newest(*storage_, options_.directory, INT64_MAX, authentication_keys()))
+            return newest->step;
     } catch (const Error&) {
     }
     return std::nullopt;
@@ -286,10 +283,10 @@ std::optional<std::int64_t> CheckpointEngine::newest_step() const {
 void CheckpointEngine::publish(const fs::path& unfinished, Manifest& manifest) {
     const fs::path& directory = options_.directory;
     manifest.parent_step = newest_step();
-    write_whole(*storage_, unfinished / "manifest.tmp", manifest.to_text());
+    write_whole(*storage_, unfinished / "manifest.tmp", authentication_keys().to_text(manifest));
     storage_->rename(unfinished / "manifest.tmp", unfinished / kManifestName);
     storage_->sync_directory(unfinished);
-    read_manifest(*storage_, unfinished);
+    read_manifest(*storage_, unfinished, authentication_keys());
     fence_.require_held();
     const std::string name = checkpoint_name(manifest.step);
     const auto candidates = list_candidates(*storage_, directory);
@@ -320,16 +317,30 @@ void CheckpointEngine::note(const std::string& text) const {
 }
 
 // Here, or in the second place where that has a newer one. Of equals the one here: it is nearer.
-std::optional<CheckpointInfo> CheckpointEngine::newest_anywhere(std::int64_t before) const {
-    auto here = find_newest(*storage_, options_.directory, before);
-    if (options_.drain.place.empty()) return here;
+std::optional<CheckpointInfo> CheckpointEngine::newest_anywhere(std::int64_t before) {
+    const AuthenticationKeys& keys = authentication_keys();
+    std::optional<CheckpointInfo> here;
+    std::optional<NotAuthentic> refused;
     try {
-        auto there = find_newest(*storage_, options_.drain.place, before);
-        return there && (!here || there->step > here->step) ? there : here;
+        here = find_newest(*storage_, options_.directory, before, keys);
+    } catch (const NotAuthentic& error) {
+        refused = error;
+    }
+    if (!options_.drain.place.empty()) {
+        auto there = newest_there(before, !here);
+        if (there && (!here || there->step > here->step)) here = std::move(there);
+    }
+    if (!here && refused) throw *refused;
+    return here;
+}
+
+std::optional<CheckpointInfo> CheckpointEngine::newest_there(std::int64_t before, bool needed) {
+    try {
+        return find_newest(*storage_, options_.drain.place, before, authentication_keys());
     } catch (const Error& error) {
-        if (!here) throw;
+        if (needed) throw;
         note("cannot look into " + options_.drain.place + ": " + error.what());
-        return here;
+        return std::nullopt;
     }
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 #include "checkpoint/age/age_keys.hpp"
+#include "checkpoint/commit/authentication.hpp"
 #include "checkpoint/commit/writer_claim.hpp"
+#include "checkpoint/load/read_keys.hpp"
 #include "checkpoint/save/async_save.hpp"
 #include "checkpoint/storage/aligned_memory.hpp"
 #include "checkpoint/storage/storage.hpp"
@@ -77,15 +79,17 @@ private:
     Job agreed_job(std::int64_t step, const fsdp::State& state, const SaveOptions& options);
     Manifest write(const std::filesystem::path& directory, const WritePlan& plan, ChunkSource& source,
                    const WriteProgress& progress);
-    std::span<const age::Identity> identities_for(const Manifest& manifest);
+    const AuthenticationKeys& authentication_keys();
+    ReadKeys keys_for(const Manifest& manifest);
     CheckpointInfo commit(Communicator& world, Job& job, const WriteFiles& write);
     void commit_as_writer(Communicator& world, Job& job, const WriteFiles& write);
     void prepare_directory(Communicator& world, Job& job);
     Manifest write_and_verify(Communicator& world, const Job& job, const WriteFiles& write);
     void complete(Manifest& manifest, const Job& job);
     void publish(const std::filesystem::path& unfinished, Manifest& manifest);
-    std::optional<std::int64_t> newest_step() const;
-    std::optional<CheckpointInfo> newest_anywhere(std::int64_t before) const;
+    std::optional<std::int64_t> newest_step();
+    std::optional<CheckpointInfo> newest_anywhere(std::int64_t before);
+    std::optional<CheckpointInfo> newest_there(std::int64_t before, bool needed);
     void tidy(std::int64_t step);
     void reserve_staging(const WritePlan& plan);
     void note(const std::string& text) const;
@@ -99,6 +103,9 @@ private:
     WriterFence fence_;
     std::vector<age::Recipient> recipients_;
     std::vector<age::Identity> identities_;  // read when the first encrypted checkpoint is loaded
+    // Read on rank 0, before the first save begins or the first checkpoint is looked for; the writer's thread only uses
+    // them.
+    std::optional<AuthenticationKeys> authentication_keys_;
 
     std::optional<std::optional<Communicator>> readers_;  // the ranks of this node, once somebody loads
 

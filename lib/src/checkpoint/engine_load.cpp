@@ -32,7 +32,7 @@ bool is_damage(const Error& error) { return error.code() == ErrorCode::corrupt |
 Manifest CheckpointEngine::shared_manifest(const CheckpointInfo& checkpoint) {
     std::string text;
     together(world_, [&] {
-        if (world_.rank() == 0) text = read_manifest(*storage_, checkpoint.path).to_text();
+        if (world_.rank() == 0) text = read_manifest(*storage_, checkpoint.path, authentication_keys()).to_text();
     });
     text = broadcast_text(world_, text, 0);
     Manifest manifest;
@@ -45,13 +45,17 @@ Manifest CheckpointEngine::shared_manifest(const CheckpointInfo& checkpoint) {
     return manifest;
 }
 
-// Nothing where nothing is encrypted: then nobody is asked for a key.
-std::span<const age::Identity> CheckpointEngine::identities_for(const Manifest& manifest) {
+// Where nothing is encrypted nobody is asked for a key to open it. The authentication key is rank 0's alone; that there
+// is one all ranks know.
+ReadKeys CheckpointEngine::keys_for(const Manifest& manifest) {
+    ReadKeys keys;
+    if (is_authenticated(options_.encryption)) keys.check = BlockCheck::tampering;
     const bool encrypted = std::any_of(manifest.files.begin(), manifest.files.end(),
                                        [](const Manifest::File& file) { return file.plain_bytes.has_value(); });
-    if (!encrypted) return {};
+    if (!encrypted) return keys;
     if (identities_.empty()) identities_ = find_identities(options_.encryption);
-    return identities_;
+    keys.identities = identities_;
+    return keys;
 }
 
 std::vector<std::string> CheckpointEngine::load(const CheckpointInfo& checkpoint, const fsdp::State& state,
@@ -64,10 +68,9 @@ std::vector<std::string> CheckpointEngine::load(const CheckpointInfo& checkpoint
         plan = plan_loading(manifest, state, {.cast = options.cast, .allow_missing = options.allow_missing});
     });
     if (!readers_) readers_ = ranks_of_this_node(world_);
-    std::span<const age::Identity> identities;
-    together(world_, [&] { identities = identities_for(manifest); });
-    together(world_,
-             [&] { read_parts_in_group(*storage_, checkpoint.path, manifest, plan.parts, *readers_, identities); });
+    ReadKeys keys;
+    together(world_, [&] { keys = keys_for(manifest); });
+    together(world_, [&] { read_parts_in_group(*storage_, checkpoint.path, manifest, plan.parts, *readers_, keys); });
     return plan.missing;
 }
 
@@ -104,7 +107,7 @@ std::vector<std::string> CheckpointEngine::load_opaque(const CheckpointInfo& che
             state.push_back({tensors[i]->name, DataType::u8, tensors[i]->shape, {}, false});
             if (bytes > 0) state.back().pieces = {{0, bytes, reinterpret_cast<std::byte*>(values[i].data())}};
         }
-        read_parts(*storage_, checkpoint.path, manifest, plan_loading(manifest, state).parts, identities_for(manifest));
+        read_parts(*storage_, checkpoint.path, manifest, plan_loading(manifest, state).parts, keys_for(manifest));
     });
     for (std::string& value : values) value = broadcast_text(world_, value, 0);
     return values;

@@ -32,11 +32,15 @@ struct DrainOptions {
     std::chrono::milliseconds wait_at_end = std::chrono::seconds(60);
 };
 
-/// Files that only who has a key can read (docs/encryption.md).
+/// Files that only who has a key can read, and checkpoints that only who has a key can write (docs/encryption.md). The
+/// two need not go together.
 struct EncryptionOptions {
     std::vector<std::string> recipients = {};  ///< public keys of age, "age1…"; none: files are not encrypted
     std::filesystem::path identity_file = {};  ///< the secret key, for loading; nobody else may open the file
     std::string identity_command = {};         ///< or a command that prints it
+    /// A secret that writers and readers share: what is saved gets a MAC of it, and nothing without one is loaded.
+    std::filesystem::path authentication_key_file = {};  ///< nobody else may open the file; rank 0 alone reads it
+    std::string authentication_key_command = {};         ///< or a command that prints it
 };
 
 struct CheckpointOptions {

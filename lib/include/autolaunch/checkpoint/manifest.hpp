@@ -26,6 +26,8 @@ struct AUTOLAUNCH_API Manifest {
         std::vector<Digest128> block_digests;  ///< XXH3-128
         /// An encrypted file (docs/encryption.md): of its plaintext, in which the pieces lie.
         std::optional<std::uint64_t> plain_bytes = {};
+        /// SHA-256 of the same blocks, where the checkpoint is encrypted or has a MAC; else empty.
+        std::vector<Digest256> block_sha256 = {};
 
         std::uint64_t content_bytes() const { return plain_bytes.value_or(bytes); }
         bool operator==(const File&) const = default;

@@ -53,8 +53,10 @@ std::vector<Candidate> list_candidates(Storage& storage, const fs::path& directo
     return found;
 }
 
-Manifest read_manifest(Storage& storage, const fs::path& checkpoint) {
-    Manifest manifest = Manifest::parse(read_whole(storage, checkpoint / kManifestName, kMaxManifestBytes));
+Manifest read_manifest(Storage& storage, const fs::path& checkpoint, const AuthenticationKeys& keys) {
+    const std::string text = read_whole(storage, checkpoint / kManifestName, kMaxManifestBytes);
+    keys.require_authentic(text, (checkpoint / kManifestName).string());
+    Manifest manifest = Manifest::parse(text);
     manifest.require_complete();
     for (const auto& file : manifest.files) {
         const std::uint64_t bytes = storage.open(checkpoint / file.name)->size();
@@ -65,19 +67,24 @@ Manifest read_manifest(Storage& storage, const fs::path& checkpoint) {
     return manifest;
 }
 
-std::optional<CheckpointInfo> find_newest(Storage& storage, const fs::path& directory, std::int64_t before) {
+std::optional<CheckpointInfo> find_newest(Storage& storage, const fs::path& directory, std::int64_t before,
+                                          const AuthenticationKeys& keys) {
     std::vector<std::string> skipped;
+    std::optional<NotAuthentic> refused;  // the newest
     for (const Candidate& candidate : list_candidates(storage, directory)) {
         if (candidate.step >= before) continue;
         try {
-            const Manifest manifest = read_manifest(storage, directory / candidate.name);
+            const Manifest manifest = read_manifest(storage, directory / candidate.name, keys);
             if (manifest.step != candidate.step)
                 throw Error(ErrorCode::corrupt, "its manifest is of step " + std::to_string(manifest.step));
             return CheckpointInfo{manifest.step, directory / candidate.name, manifest.extra, std::move(skipped)};
         } catch (const Error& error) {
             skipped.push_back(candidate.name + ": " + error.what());
+            const auto* not_authentic = dynamic_cast<const NotAuthentic*>(&error);
+            if (not_authentic && !refused) refused = *not_authentic;
         }
     }
+    if (refused) throw *refused;
     return std::nullopt;
 }
 

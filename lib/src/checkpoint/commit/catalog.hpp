@@ -1,4 +1,5 @@
 #pragma once
+#include "checkpoint/commit/authentication.hpp"
 #include "checkpoint/commit/writer_claim.hpp"
 #include "checkpoint/storage/storage.hpp"
 
@@ -32,12 +33,14 @@ struct Candidate {
 std::vector<Candidate> list_candidates(Storage& storage, const std::filesystem::path& directory);
 
 /// Reads and checks a checkpoint's manifest, and that its files are there with the right sizes. Digests of the shards
-/// are not read. Throws Error{corrupt} or SystemError.
-Manifest read_manifest(Storage& storage, const std::filesystem::path& checkpoint);
+/// are not read. With keys, nothing is looked at before the manifest's MAC. Throws Error{corrupt} (NotAuthentic) or
+/// SystemError.
+Manifest read_manifest(Storage& storage, const std::filesystem::path& checkpoint, const AuthenticationKeys& keys = {});
 
-/// The newest complete checkpoint of a step before `before`, with what was passed over.
-std::optional<CheckpointInfo> find_newest(Storage& storage, const std::filesystem::path& directory,
-                                          std::int64_t before);
+/// The newest complete checkpoint of a step before `before`, with what was passed over. Throws NotAuthentic where there
+/// is none, but one that the keys do not fit: a job must not start anew because a key is wrong.
+std::optional<CheckpointInfo> find_newest(Storage& storage, const std::filesystem::path& directory, std::int64_t before,
+                                          const AuthenticationKeys& keys = {});
 
 /// Deletes what crashed saves left behind: "*.tmp" that the writer may delete, and "*.replaced" whose replacement is in
 /// place.
@@ -46,7 +49,8 @@ void remove_leftovers(Storage& storage, const std::filesystem::path& directory, 
 /// Renames the directory to "<name>.tmp" first, so that what is named like a checkpoint is never half deleted.
 void remove_checkpoint(Storage& storage, const std::filesystem::path& directory, const std::string& name);
 
-/// Deletes what no_longer_kept() (retention.hpp) names, but not the step `pinned`.
+/// Deletes what no_longer_kept() (retention.hpp) names, but not the step `pinned`. Asks for no MAC: with a wrong key it
+/// would delete what is right.
 void remove_old(Storage& storage, const std::filesystem::path& directory, const CheckpointOptions& options,
                 std::int64_t just_saved, std::optional<std::int64_t> pinned = {});
 

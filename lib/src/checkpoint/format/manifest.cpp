@@ -1,5 +1,6 @@
 #include "base/hash.hpp"
 #include "checkpoint/format/json.hpp"
+#include "checkpoint/format/manifest_text.hpp"
 
 #include <autolaunch/checkpoint/manifest.hpp>
 #include <autolaunch/checkpoint/safetensors.hpp>
@@ -14,8 +15,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kDigestKey = "{\"manifest_xxh3_128\":\"";
-constexpr std::size_t kDigestDigits = 32;
 constexpr char kFormat[] = "autolaunch-checkpoint";
 
 Digest128 parse_digest(const JsonReader& reader) {
@@ -33,6 +32,7 @@ json to_json(const Manifest::File& file) {
                    {"digest", hex128(file.digest)},
                    {"blocks", blocks}};
     if (file.plain_bytes) object["age_plain_bytes"] = *file.plain_bytes;
+    for (const Digest256& digest : file.block_sha256) object["sha256"].push_back(hex(digest));
     return object;
 }
 
@@ -51,6 +51,14 @@ std::string lines_of(const Items& items) {
     std::string text;
     for (const auto& item : items) text += (text.empty() ? "\n " : ",\n ") + json_text(to_json(item));
     return text;
+}
+
+std::vector<Digest256> parse_sha256(const JsonReader& blocks, std::uint64_t expected) {
+    if (blocks.array_size() != expected) blocks.fail("does not have one digest for every block");
+    std::vector<Digest256> digests(expected);
+    for (std::size_t i = 0; i < expected; ++i)
+        if (!parse_hex(blocks.item(i).text(), digests[i])) blocks.item(i).fail("is not a digest");
+    return digests;
 }
 
 Manifest::File parse_file(const JsonReader& reader) {
@@ -72,6 +80,7 @@ Manifest::File parse_file(const JsonReader& reader) {
         file.bytes / Manifest::kBlockBytes + (file.bytes % Manifest::kBlockBytes != 0 ? 1 : 0);
     if (blocks.array_size() != expected) blocks.fail("does not have one digest for every block");
     for (std::size_t i = 0; i < blocks.array_size(); ++i) file.block_digests.push_back(parse_digest(blocks.item(i)));
+    if (reader.raw().contains("sha256")) file.block_sha256 = parse_sha256(reader.field("sha256"), expected);
     if (hash128_of(file.block_digests) != file.digest) reader.fail("has a digest that is not that of its blocks");
     return file;
 }
@@ -153,6 +162,20 @@ void require_covered(const Manifest::Tensor& tensor) {
 
 }  // namespace
 
+std::string with_digest(std::string_view body) {
+    return std::string(kManifestStart) + hex128(hash128(body.data(), body.size())) + std::string(body);
+}
+
+std::string_view body_of_manifest(std::string_view text) {
+    const auto fail = [](const std::string& what) { throw Error(ErrorCode::corrupt, "manifest " + what); };
+    const std::size_t body_at = kManifestStart.size() + kManifestDigestDigits;
+    if (text.size() < body_at || !text.starts_with(kManifestStart)) fail("does not start with its digest");
+    const std::string_view body = text.substr(body_at);
+    if (text.substr(kManifestStart.size(), kManifestDigestDigits) != hex128(hash128(body.data(), body.size())))
+        fail("does not have the digest it was written with");
+    return body;
+}
+
 std::int64_t Manifest::Tensor::element_count() const {
     // Bounded so that the byte count fits 63 bits as well.
     std::int64_t bytes = static_cast<std::int64_t>(size_of(type));
@@ -179,16 +202,11 @@ std::string Manifest::to_text() const {
     body += "\"extra\":" + json_text(extra) + ",\n";
     body += "\"files\":[" + lines_of(files) + "],\n";
     body += "\"tensors\":[" + lines_of(tensors) + "]}\n";
-    return std::string(kDigestKey) + hex128(hash128(body.data(), body.size())) + body;
+    return with_digest(body);
 }
 
 Manifest Manifest::parse(std::string_view text) {
-    const auto fail = [](const std::string& what) { throw Error(ErrorCode::corrupt, "manifest " + what); };
-    const std::size_t body_at = kDigestKey.size() + kDigestDigits;
-    if (text.size() < body_at || !text.starts_with(kDigestKey)) fail("does not start with its digest");
-    const std::string_view body = text.substr(body_at);
-    if (text.substr(kDigestKey.size(), kDigestDigits) != hex128(hash128(body.data(), body.size())))
-        fail("does not have the digest it was written with");
+    body_of_manifest(text);
     const auto parsed = parse_strictly(text, "manifest");
     const JsonReader reader(parsed, "manifest");
     Manifest manifest;

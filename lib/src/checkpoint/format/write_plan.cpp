@@ -135,11 +135,12 @@ WritePlan plan_shards(const fsdp::State& named, std::int64_t step, int rank, int
     return plan;
 }
 
-Manifest described(const WritePlan& plan, std::vector<std::vector<Digest128>> block_digests) {
+Manifest described(const WritePlan& plan, std::vector<BlockDigests> digests) {
     Manifest fragment = plan.fragment;
     for (std::size_t i = 0; i < fragment.files.size(); ++i) {
-        fragment.files[i].digest = hash128_of(block_digests.at(i));
-        fragment.files[i].block_digests = std::move(block_digests[i]);
+        fragment.files[i].digest = hash128_of(digests.at(i).xxh3);
+        fragment.files[i].block_digests = std::move(digests[i].xxh3);
+        fragment.files[i].block_sha256 = std::move(digests[i].sha256);
     }
     return fragment;
 }

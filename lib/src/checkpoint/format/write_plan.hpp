@@ -43,8 +43,14 @@ struct WritePlan {
 WritePlan plan_shards(const fsdp::State& state, std::int64_t step, int rank, int world_size,
                       std::span<const OpaqueState> opaque = {});
 
-/// The plan's fragment with the digests that writing it gave: of each file, of each block.
-Manifest described(const WritePlan& plan, std::vector<std::vector<Digest128>> block_digests);
+/// Of a file's blocks, in order.
+struct BlockDigests {
+    std::vector<Digest128> xxh3;
+    std::vector<Digest256> sha256 = {};  ///< empty where nobody asked for them
+};
+
+/// The plan's fragment with the digests that writing each file gave.
+Manifest described(const WritePlan& plan, std::vector<BlockDigests> digests);
 
 /// One manifest of the ranks' fragments in rank order. Step, world and the like are the first one's. Throws
 /// Error{mismatch} where they disagree about a tensor's shape or type.

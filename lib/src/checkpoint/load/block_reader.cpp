@@ -1,6 +1,7 @@
 #include "checkpoint/load/block_reader.hpp"
 
 #include "base/hash.hpp"
+#include "checkpoint/crypto/crypto.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -19,15 +20,18 @@ constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
 }
 
 BlockReader::BlockReader(Storage& storage, const std::filesystem::path& directory, const Manifest::File& expected,
-                         Describe describe)
+                         Describe describe, BlockCheck check)
     : expected_(expected),
       path_(directory / expected.name),
       describe_(std::move(describe)),
+      check_(check),
       file_(storage.open_large(path_)) {
     const std::uint64_t bytes = file_->size();
     if (bytes != expected.bytes)
         throw Error(ErrorCode::corrupt,
                     path_.string() + " has " + std::to_string(bytes) + " bytes, not " + std::to_string(expected.bytes));
+    if (check == BlockCheck::tampering && expected.block_sha256.size() != expected.block_digests.size())
+        throw Error(ErrorCode::corrupt, "the manifest has no SHA-256 of " + path_.string());
 }
 
 std::uint64_t BlockReader::bytes_of(std::size_t index) const noexcept {
@@ -67,15 +71,23 @@ void BlockReader::read_all(const Use& use) {
     read(indices, use);
 }
 
+bool BlockReader::is_as_saved(std::size_t index, std::span<const std::byte> content) const {
+    if (content.size() != bytes_of(index)) return false;
+    if (check_ == BlockCheck::accidents)
+        return hash128(content.data(), content.size()) == expected_.block_digests[index];
+    const crypto::Bytes bytes(reinterpret_cast<const std::uint8_t*>(content.data()), content.size());
+    return crypto::sha256(bytes) == expected_.block_sha256[index];
+}
+
 void BlockReader::require_as_saved(std::size_t index, std::span<const std::byte> content) const {
-    if (content.size() == bytes_of(index) && hash128(content.data(), content.size()) == expected_.block_digests[index])
-        return;
+    if (is_as_saved(index, content)) return;
     const std::uint64_t begin = index * kBlock, end = begin + bytes_of(index);
     const std::string content_is = describe_ ? " (" + describe_(begin, end) + ")" : "";
     throw Error(ErrorCode::corrupt,
                 path_.string() + " does not hold what was saved: bytes " + std::to_string(begin) + " to " +
                     std::to_string(end) + content_is + " have another digest",
-                "the file was damaged after it was saved; load an older checkpoint");
+                check_ == BlockCheck::tampering ? "the file was changed after it was saved; load an older checkpoint"
+                                                : "the file was damaged after it was saved; load an older checkpoint");
 }
 
 }  // namespace autolaunch

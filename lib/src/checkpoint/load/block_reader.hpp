@@ -1,4 +1,5 @@
 #pragma once
+#include "checkpoint/load/read_keys.hpp"
 #include "checkpoint/storage/aligned_memory.hpp"
 #include "checkpoint/storage/storage.hpp"
 
@@ -22,7 +23,7 @@ public:
 
     /// Opens the file anew and compares its size.
     BlockReader(Storage& storage, const std::filesystem::path& directory, const Manifest::File& expected,
-                Describe describe = {});
+                Describe describe = {}, BlockCheck check = BlockCheck::accidents);
 
     using Use = std::function<void(std::size_t index, std::span<const std::byte> content)>;
     /// Blocks `indices` (ascending), each once and in order. The content is there during the call only.
@@ -32,11 +33,13 @@ public:
 private:
     std::uint64_t bytes_of(std::size_t index) const noexcept;
     void start(std::size_t index, std::size_t slot);
+    bool is_as_saved(std::size_t index, std::span<const std::byte> content) const;
     void require_as_saved(std::size_t index, std::span<const std::byte> content) const;
 
     const Manifest::File& expected_;
     std::filesystem::path path_;
     Describe describe_;
+    BlockCheck check_;
     AlignedMemory memory_;
     std::unique_ptr<StorageFile> file_;  // last: closing it waits for what is under way
 };

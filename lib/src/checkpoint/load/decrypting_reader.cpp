@@ -17,10 +17,12 @@ static_assert(kBlock % kUnit == 0);
 }  // namespace
 
 DecryptingReader::DecryptingReader(Storage& storage, const std::filesystem::path& directory,
-                                   const Manifest::File& expected, std::span<const age::Identity> identities)
-    : expected_(expected), plain_bytes_(expected.plain_bytes.value()), stored_(storage, directory, expected) {
+                                   const Manifest::File& expected, const ReadKeys& keys)
+    : expected_(expected),
+      plain_bytes_(expected.plain_bytes.value()),
+      stored_(storage, directory, expected, {}, keys.check) {
     const std::string path = (directory / expected.name).string();
-    if (identities.empty())
+    if (keys.identities.empty())
         throw Error(ErrorCode::unsupported, path + " is encrypted, and no key was given",
                     "give the secret key of one of its recipients, or open it with age -d");
     std::string start;
@@ -30,7 +32,7 @@ DecryptingReader::DecryptingReader(Storage& storage, const std::filesystem::path
                      std::min(content.size(), age::kMaxHeaderBytes + age::kNonceBytes));
     });
     try {
-        opened_.push_back(age::open_file_start(start, identities));
+        opened_.push_back(age::open_file_start(start, keys.identities));
         if (age::plain_bytes(expected.bytes - opened_[0].start_bytes) != plain_bytes_)
             throw Error(ErrorCode::corrupt, "it does not have the size that the manifest says");
     } catch (const Error& error) {

@@ -18,7 +18,7 @@ namespace autolaunch {
 class DecryptingReader {
 public:
     DecryptingReader(Storage& storage, const std::filesystem::path& directory, const Manifest::File& expected,
-                     std::span<const age::Identity> identities);
+                     const ReadKeys& keys);
 
     /// As BlockReader::read(), in blocks of the plaintext.
     void read(std::span<const std::size_t> indices, const BlockReader::Use& use);

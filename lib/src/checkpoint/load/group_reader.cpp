@@ -77,9 +77,8 @@ std::optional<Communicator> ranks_of_this_node(Communicator& world) {
 }
 
 void read_parts_in_group(Storage& storage, const std::filesystem::path& directory, const Manifest& manifest,
-                         std::span<const ReadPart> parts, std::optional<Communicator>& group,
-                         std::span<const age::Identity> identities) {
-    if (!group) return read_parts(storage, directory, manifest, parts, identities);
+                         std::span<const ReadPart> parts, std::optional<Communicator>& group, const ReadKeys& keys) {
+    if (!group) return read_parts(storage, directory, manifest, parts, keys);
     std::vector<BlockNeed> shared, own;
     for (BlockNeed& need : blocks_needed(parts)) (need.shared ? shared : own).push_back(std::move(need));
     const auto copy = [&](const BlockNeed& need, std::span<const std::byte> content) {
@@ -96,7 +95,7 @@ void read_parts_in_group(Storage& storage, const std::filesystem::path& director
         try {
             read_blocks(
                 storage, directory, manifest, std::span(shared).subspan(share.first, share.last - share.first),
-                [&](const BlockNeed&, std::span<const std::byte> content) { exchange.pass_on(content); }, identities);
+                [&](const BlockNeed&, std::span<const std::byte> content) { exchange.pass_on(content); }, keys);
         } catch (const std::exception&) {
             failure = std::current_exception();
         }
@@ -104,7 +103,7 @@ void read_parts_in_group(Storage& storage, const std::filesystem::path& director
         while (!exchange.over()) exchange.pass_on({});
         if (failure) std::rethrow_exception(failure);
     }
-    read_blocks(storage, directory, manifest, own, copy, identities);
+    read_blocks(storage, directory, manifest, own, copy, keys);
 }
 
 }  // namespace autolaunch

@@ -1,6 +1,6 @@
 #pragma once
-#include "checkpoint/age/age_keys.hpp"
 #include "checkpoint/format/read_plan.hpp"
+#include "checkpoint/load/read_keys.hpp"
 #include "checkpoint/storage/storage.hpp"
 
 #include <autolaunch/checkpoint/manifest.hpp>
@@ -22,6 +22,6 @@ std::optional<Communicator> ranks_of_this_node(Communicator& world);
 /// here. Blocks: in storage and collectives.
 void read_parts_in_group(Storage& storage, const std::filesystem::path& directory, const Manifest& manifest,
                          std::span<const ReadPart> parts, std::optional<Communicator>& group,
-                         std::span<const age::Identity> identities = {});
+                         const ReadKeys& keys = {});
 
 }  // namespace autolaunch

@@ -1,6 +1,7 @@
 #include "checkpoint/save/encrypting_source.hpp"
 
 #include "checkpoint/age/encryption_keys.hpp"
+#include "checkpoint/commit/authentication.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -87,6 +88,27 @@ std::span<const std::byte> EncryptingSource::next_plain() {
     // This holds one of its chunks at most, so it cannot be out of memory.
     if (chunk_ == nullptr) throw Error(ErrorCode::system, "there is no memory for the next chunk to encrypt");
     return {chunk_ + sealed_plain_ % kWrite, static_cast<std::size_t>(std::min<std::uint64_t>(left, kUnit))};
+}
+
+BlockHashes hashes_for(const EncryptionOptions& options) {
+    return options.recipients.empty() && !is_authenticated(options) ? BlockHashes::xxh3 : BlockHashes::xxh3_and_sha256;
+}
+
+Manifest write_shards(Storage& storage, const std::filesystem::path& directory, const WritePlan& plan,
+                      ChunkSource& source, std::span<const age::Recipient> recipients, BlockHashes hashes,
+                      const WriteProgress& progress) {
+    if (recipients.empty())
+        return described(plan, write_files(storage, directory, plan.files, source, progress, hashes));
+    EncryptingSource encrypted(source, plan.files, recipients);
+    std::uint64_t total = 0;
+    for (const PlannedFile& file : plan.files) total += file.bytes;
+    const auto plain_progress = [&](std::uint64_t bytes) {
+        if (progress) progress(std::min(bytes, total));
+    };
+    Manifest fragment =
+        described(plan, write_files(storage, directory, encrypted.stored(), encrypted, plain_progress, hashes));
+    encrypted.describe(fragment);
+    return fragment;
 }
 
 }  // namespace autolaunch

@@ -3,6 +3,7 @@
 #include "checkpoint/save/file_writer.hpp"
 #include "checkpoint/storage/aligned_memory.hpp"
 
+#include <autolaunch/checkpoint/checkpointer.hpp>
 #include <autolaunch/checkpoint/manifest.hpp>
 
 #include <cstddef>
@@ -47,5 +48,14 @@ private:
     std::size_t next_chunk_ = 0;  ///< of the plaintext
     std::byte* chunk_ = nullptr;  ///< the one that is being sealed
 };
+
+/// SHA-256, too, where files are encrypted or the manifest gets a MAC.
+BlockHashes hashes_for(const EncryptionOptions& options);
+
+/// Writes a plan's files, encrypted where there are recipients, and returns the plan's fragment of what is stored. The
+/// progress is of the plan's bytes. As write_files() else.
+Manifest write_shards(Storage& storage, const std::filesystem::path& directory, const WritePlan& plan,
+                      ChunkSource& source, std::span<const age::Recipient> recipients, BlockHashes hashes,
+                      const WriteProgress& progress = {});
 
 }  // namespace autolaunch

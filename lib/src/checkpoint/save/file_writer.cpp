@@ -1,10 +1,12 @@
 #include "checkpoint/save/file_writer.hpp"
 
 #include "base/hash.hpp"
+#include "checkpoint/crypto/crypto.hpp"
 #include "checkpoint/storage/aligned_memory.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <future>
 #include <memory>
 
 namespace autolaunch {
@@ -19,8 +21,8 @@ std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kBlockAlignment - 1
 class FileUnderWay {
 public:
     FileUnderWay(Storage& storage, const std::filesystem::path& directory, const PlannedFile& planned,
-                 ChunkSource& source)
-        : planned_(planned), source_(source), file_(storage.create_large(directory / planned.name)) {
+                 ChunkSource& source, BlockHashes hashes)
+        : planned_(planned), source_(source), hashes_(hashes), file_(storage.create_large(directory / planned.name)) {
         for (std::size_t tag = kBlockDepth; tag-- > 0;) free_tags_.push_back(tag);
         file_->reserve(aligned(planned.bytes));
     }
@@ -30,8 +32,7 @@ public:
     bool is_idle() const noexcept { return free_tags_.size() == kBlockDepth; }
 
     void write(const FileChunk& chunk, std::byte* memory) {
-        for (std::uint64_t at = 0; at < chunk.bytes; at += kBlock)
-            digests_.push_back(hash128(memory + at, std::min(kBlock, chunk.bytes - at)));
+        add_digests({memory, chunk.bytes});
         // Direct writes are of whole pages: the file is cut to its length at the end.
         const std::uint64_t padded = aligned(chunk.bytes);
         std::memset(memory + chunk.bytes, 0, padded - chunk.bytes);
@@ -55,8 +56,26 @@ public:
     }
 
 private:
+    // SHA-256 is the slowest of all that is done to a chunk: its blocks go side by side.
+    void add_digests(std::span<const std::byte> chunk) {
+        std::vector<std::future<Digest256>> others;
+        const auto block_at = [&](std::size_t at) { return chunk.subspan(at, std::min(kBlock, chunk.size() - at)); };
+        if (hashes_ == BlockHashes::xxh3_and_sha256) {
+            for (std::size_t at = kBlock; at < chunk.size(); at += kBlock)
+                others.push_back(std::async(std::launch::async, [block = block_at(at)] { return sha256_of(block); }));
+            digests_.sha256.push_back(sha256_of(block_at(0)));
+        }
+        for (std::size_t at = 0; at < chunk.size(); at += kBlock)
+            digests_.xxh3.push_back(hash128(chunk.data() + at, block_at(at).size()));
+        for (auto& other : others) digests_.sha256.push_back(other.get());
+    }
+    static Digest256 sha256_of(std::span<const std::byte> block) {
+        return crypto::sha256({reinterpret_cast<const std::uint8_t*>(block.data()), block.size()});
+    }
+
     const PlannedFile& planned_;
     ChunkSource& source_;
+    BlockHashes hashes_;
     std::vector<std::size_t> free_tags_;
     std::byte* memory_[kBlockDepth] = {};
     BlockDigests digests_;
@@ -115,13 +134,13 @@ void copy_range(const PlannedFile& file, std::uint64_t offset, std::uint64_t byt
 
 std::vector<BlockDigests> write_files(Storage& storage, const std::filesystem::path& directory,
                                       std::span<const PlannedFile> files, ChunkSource& source,
-                                      const WriteProgress& progress) {
+                                      const WriteProgress& progress, BlockHashes hashes) {
     const auto chunks = chunks_of(files);
     std::vector<BlockDigests> written;
     std::uint64_t bytes_written = 0;
     std::size_t next = 0;
     for (std::size_t i = 0; i < files.size(); ++i) {
-        FileUnderWay file(storage, directory, files[i], source);
+        FileUnderWay file(storage, directory, files[i], source, hashes);
         const auto finish_one = [&] {
             bytes_written += file.finish_one();
             if (progress) progress(bytes_written);

@@ -41,15 +41,15 @@ public:
     virtual void give_back(std::byte* memory) = 0;
 };
 
-/// Of a file's blocks, in order.
-using BlockDigests = std::vector<Digest128>;
+/// SHA-256 costs about ten times what XXH3 does; for checkpoints that are encrypted or get a MAC.
+enum class BlockHashes { xxh3, xxh3_and_sha256 };
 using WriteProgress = std::function<void(std::uint64_t bytes_written)>;
 
 /// Writes the files of a plan into a directory, syncs them and then the directory. Returns the digests of each
 /// file's blocks. Threads: one. Blocks: until all is durable. Throws SystemError, with the path.
 std::vector<BlockDigests> write_files(Storage& storage, const std::filesystem::path& directory,
                                       std::span<const PlannedFile> files, ChunkSource& source,
-                                      const WriteProgress& progress = {});
+                                      const WriteProgress& progress = {}, BlockHashes hashes = BlockHashes::xxh3);
 /// Straight from the plan's memory, which must outlive it, through kBlockDepth chunks.
 std::unique_ptr<ChunkSource> source_of(const WritePlan& plan);
 /// The same from there.

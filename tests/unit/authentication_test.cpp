@@ -1,0 +1,247 @@
+// A manifest's MAC: what it is of, and that no change of the manifest gets past it.
+#include "checkpoint/commit/authentication.hpp"
+#include "base/hash.hpp"
+#include "checkpoint/crypto/crypto.hpp"
+#include "checkpoint/format/manifest_text.hpp"
+
+#include <autolaunch/checkpoint/manifest.hpp>
+#include <autolaunch/error.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+using namespace autolaunch;
+using nlohmann::ordered_json;
+
+namespace {
+
+const std::string kKey = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+// HKDF-SHA-256 of that key, by Python's hmac: the key of the MAC.
+const std::string kMacKey = "12b396b7218352b0a20e222a7bd8f317af2cb10b12a92a13896325a0e10d26a7";
+const std::string kMacStart = "\",\n\"manifest_hmac_sha256\":\"";
+constexpr std::size_t kMacAt = 22 + 32 + 27;  // of its digits
+
+AuthenticationKeys key_of(const std::string& text) { return AuthenticationKeys::parse(text, "the test"); }
+
+Digest256 sha256_like(std::uint8_t seed) {
+    Digest256 digest;
+    digest.fill(seed);
+    return digest;
+}
+
+Manifest example() {
+    Manifest manifest;
+    manifest.step = 1200;
+    manifest.world_size = 2;
+    manifest.extra = R"({"shard":3})";
+    manifest.generation = 3;
+    manifest.mesh = {{"replica", 1}, {"shard", 2}};
+    manifest.strategy = "hybrid_shard";
+    manifest.parent_step = 1100;
+    manifest.metric = 2.5;
+    manifest.library = "0.1.0";
+    manifest.saved_unix_ms = 1790000000123;
+    const std::vector<Digest128> first = {{0, 1}, {0xfedcba9876543210, 5}}, second = {{7, 0}};
+    manifest.files = {{"shard-1.safetensors.age",
+                       0,
+                       Manifest::kBlockBytes + 5,
+                       hash128_of(first),
+                       first,
+                       4'194'000,
+                       {sha256_like(1), sha256_like(2)}},
+                      {"shard-2.safetensors.age", 1, 8000, hash128_of(second), second, 7800, {sha256_like(3)}}};
+    manifest.tensors = {{"h.0.w", f32, {4, 5}, {{1, 4096, 10, 10}, {0, 4096, 0, 10}}},
+                        {"h.0.s", f64, {}, {{0, 5000, 0, 1}}}};
+    return manifest;
+}
+
+bool is_accepted(const std::string& text, const AuthenticationKeys& keys) {
+    try {
+        keys.require_authentic(text, "manifest.json");
+        return true;
+    } catch (const NotAuthentic& error) {
+        CHECK(std::string(error.what()).starts_with("manifest.json "));
+        return false;
+    }
+}
+
+bool is_believed_without_a_key(const std::string& text) {
+    try {
+        Manifest::parse(text).require_complete();
+        return true;
+    } catch (const Error&) {
+        return false;
+    }
+}
+
+// Without the digest and the MAC.
+ordered_json fields_of(const std::string& text) {
+    ordered_json json = ordered_json::parse(text);
+    json.erase("manifest_xxh3_128");
+    json.erase("manifest_hmac_sha256");
+    return json;
+}
+
+// As an attacker writes it: his fields, the MAC that was there, and a right digest.
+std::string forged(const std::string& text, const ordered_json& fields) {
+    return with_digest(kMacStart + text.substr(kMacAt, 64) + "\",\n" + fields.dump().substr(1));
+}
+
+// Another value of the same kind. A digest stays a digest.
+void change(ordered_json& value) {
+    if (value.is_number_float())
+        value = value.get<double>() + 0.5;
+    else if (value.is_number())
+        value = value.get<std::int64_t>() + 1;
+    else if (value.is_string() && value.get<std::string>().size() >= 32)
+        value = (value.get<std::string>()[0] == '5' ? "6" : "5") + value.get<std::string>().substr(1);
+    else
+        value = value.get<std::string>() + "x";
+}
+
+std::string message_of(const std::string& text) {
+    try {
+        key_of(text);
+    } catch (const Error& error) {
+        CHECK(error.code() == ErrorCode::invalid_argument);
+        return error.what();
+    }
+    return "none";
+}
+
+void need_crypto() {
+    try {
+        crypto::sha256({});
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::unsupported) throw;
+        std::printf("skipped: %s\n", error.what());
+        std::exit(77);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("the MAC is HMAC-SHA-256 of what follows it, with a key by HKDF") {
+    need_crypto();
+    const std::string text = key_of(kKey).to_text(example());
+    REQUIRE(text.substr(0, 22) == kManifestStart);
+    REQUIRE(text.substr(22 + 32, 27) == kMacStart);
+    std::vector<std::uint8_t> mac_key(32);
+    REQUIRE(parse_hex(kMacKey, mac_key));
+    CHECK(text.substr(kMacAt, 64) == hex(crypto::hmac_sha256(mac_key, crypto::bytes_of(text).subspan(kMacAt + 64))));
+    CHECK(Manifest::parse(text) == example());
+    CHECK(is_accepted(text, key_of(kKey)));
+    CHECK(AuthenticationKeys().to_text(example()) == example().to_text());
+    CHECK(is_accepted(example().to_text(), AuthenticationKeys()));
+}
+
+TEST_CASE("a manifest without a MAC, or with another key's, is refused before it is read") {
+    const AuthenticationKeys mine = key_of(kKey), other = key_of(std::string(64, '7'));
+    const std::string text = mine.to_text(example());
+    CHECK_FALSE(is_accepted(example().to_text(), mine));
+    CHECK_FALSE(is_accepted(text, other));
+    CHECK_FALSE(is_accepted("", mine));
+    CHECK_FALSE(is_accepted("{", mine));
+    CHECK_FALSE(is_accepted(std::string(1000, '{'), mine));
+    for (std::size_t length = 0; length < text.size(); ++length)
+        REQUIRE_FALSE(is_accepted(text.substr(0, length), mine));
+    std::string capitals = text;
+    for (std::size_t i = kMacAt; i < kMacAt + 64; ++i) capitals[i] = static_cast<char>(std::toupper(capitals[i]));
+    CHECK_FALSE(is_accepted(capitals, mine));
+    Manifest older = example();
+    older.step = 1100;
+    const std::string before = mine.to_text(older);
+    CHECK_FALSE(is_accepted(with_digest(kMacStart + before.substr(kMacAt, 64) + text.substr(kMacAt + 64)), mine));
+}
+
+TEST_CASE("every byte of the text is covered") {
+    const AuthenticationKeys mine = key_of(kKey);
+    const std::string text = mine.to_text(example());
+    for (std::size_t at = 0; at < text.size(); ++at)
+        for (const int bit : {0, 5}) {
+            std::string changed = text;
+            changed[at] = static_cast<char>(changed[at] ^ (1 << bit));
+            // What stands before the MAC is fixed, or the digest, which the reader compares.
+            REQUIRE_FALSE((is_accepted(changed, mine) && is_believed_without_a_key(changed)));
+            if (at >= kMacAt) REQUIRE_FALSE(is_accepted(changed, mine));
+        }
+}
+
+TEST_CASE("no field can be changed, taken out or added, with the digest made anew") {
+    const AuthenticationKeys mine = key_of(kKey);
+    const std::string text = mine.to_text(example());
+    const ordered_json fields = fields_of(text);
+    CHECK(is_believed_without_a_key(forged(text, fields)));
+    int believed = 0, tried = 0;
+    const auto attempt = [&](const ordered_json& changed, const std::string& what) {
+        INFO(what);
+        const std::string forgery = forged(text, changed);
+        CHECK_FALSE(is_accepted(forgery, mine));
+        ++tried;
+        if (is_believed_without_a_key(forgery)) ++believed;
+    };
+    const ordered_json flat = fields.flatten();
+    for (const auto& [pointer, value] : flat.items()) {
+        ordered_json changed = fields, without = fields;
+        const ordered_json::json_pointer place(pointer);
+        if (!value.is_structured() && !value.is_null()) {
+            change(changed[place]);
+            attempt(changed, "changed " + pointer);
+        }
+        if (without[place.parent_pointer()].is_object()) {
+            without[place.parent_pointer()].erase(place.back());
+            attempt(without, "without " + pointer);
+        }
+    }
+    ordered_json swapped = fields;
+    std::swap(swapped["files"][0]["sha256"][0], swapped["files"][0]["sha256"][1]);
+    attempt(swapped, "two blocks change places");
+    ordered_json more = fields;
+    more["tensors"].push_back({{"name", "new"}, {"dtype", "U8"}, {"shape", {0}}, {"pieces", ordered_json::array()}});
+    attempt(more, "a tensor more");
+    ordered_json unknown = fields;
+    unknown["unknown"] = 1;
+    attempt(unknown, "a field more");
+    // So the MAC alone stops these.
+    CHECK(tried > 60);
+    CHECK(believed >= 20);
+}
+
+TEST_CASE("any of several keys is accepted, and the first one signs") {
+    const std::string old_key(64, '7');
+    const AuthenticationKeys both = key_of("# new\n" + kKey + "\r\n\n  " + old_key + "\n");
+    CHECK(is_accepted(key_of(old_key).to_text(example()), both));
+    CHECK(is_accepted(both.to_text(example()), key_of(kKey)));
+    CHECK_FALSE(is_accepted(both.to_text(example()), key_of(old_key)));
+}
+
+TEST_CASE("a key that is none is refused without being quoted") {
+    CHECK(message_of("") == "the test has no key in it");
+    CHECK(message_of("# nothing\n\n") == "the test has no key in it");
+    CHECK(message_of("# one\n" + kKey.substr(1)) == "the test, line 2: not an authentication key");
+    CHECK(message_of(kKey + "00") == "the test, line 1: not an authentication key");
+    CHECK(message_of("ABCD" + kKey.substr(4)) == "the test, line 1: not an authentication key");
+    CHECK(message_of(kKey + "\nAGE-SECRET-KEY-1") == "the test, line 2: not an authentication key");
+    const auto line = AuthenticationKeys::new_key_line(), another = AuthenticationKeys::new_key_line();
+    CHECK(crypto::as_text(line).size() == 65);
+    CHECK(line != another);
+    CHECK(is_accepted(key_of(std::string(crypto::as_text(line))).to_text(example()),
+                      key_of(std::string(crypto::as_text(line)))));
+}
+
+TEST_CASE("nothing is signed whose content is not covered") {
+    Manifest manifest = example();
+    manifest.files[1].block_sha256.clear();
+    try {
+        key_of(kKey).to_text(manifest);
+        FAIL("it was signed");
+    } catch (const Error& error) {
+        CHECK(error.code() == ErrorCode::mismatch);
+        CHECK(std::string(error.what()) == "rank 1 gave no SHA-256 of shard-2.safetensors.age");
+    }
+}
