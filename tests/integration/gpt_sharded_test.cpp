@@ -64,18 +64,16 @@ TEST_CASE("the peak of two ranks that share a CPU is that CPU's") {
         for (const int cpu : list) CPU_SET(cpu, &set);
         REQUIRE(sched_setaffinity(0, sizeof set, &set) == 0);
     };
-    const auto peak = [](Communicator& world) {
-        gpt::ThreadPool pool(1);
-        gpt::CpuMath<float> math(pool);
-        return gpt::peak_flops(math, world).per_second;
-    };
     may_use({cpus.front()});
-    Communicator one(std::make_shared<autolaunch::SelfBackend>());
-    const double alone = peak(one);
+    gpt::ThreadPool pool(1);
+    gpt::CpuMath<float> math(pool);
+    const double of_cpu = gpt::peak_flops(math).per_second;  // at its best moment, also beside other programs
     on_ranks(2, [&](Communicator& world) {
-        const double both = peak(world);
-        expect(both < 1.6 * alone && both > 0.3 * alone,
-               "about " + std::to_string(alone / 1e9) + " GFLOP/s, got " + std::to_string(both / 1e9));
+        gpt::ThreadPool own_pool(1);
+        gpt::CpuMath<float> own_math(own_pool);
+        const double both = gpt::peak_flops(own_math, world).per_second;
+        expect(both > 0 && both < 1.4 * of_cpu,
+               "at most about " + std::to_string(of_cpu / 1e9) + " GFLOP/s, got " + std::to_string(both / 1e9));
     });
     may_use(cpus);
 }
