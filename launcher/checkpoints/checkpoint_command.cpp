@@ -22,6 +22,8 @@ CheckpointOutcome run_checkpoint_command(const CheckpointRequest& request) {
             return prune_checkpoints(request);
         case CheckpointAction::convert:
             return convert_to_checkpoint(request);
+        case CheckpointAction::new_key:
+            return make_authentication_key(request);
     }
     return {};
 }

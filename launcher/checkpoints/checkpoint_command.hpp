@@ -6,7 +6,14 @@
 
 namespace autolaunch::launcher {
 
-enum class CheckpointAction { list, show, verify, diff, export_tensors, reshard, prune, convert };
+enum class CheckpointAction { list, show, verify, diff, export_tensors, reshard, prune, convert, new_key };
+
+/// Where keys are; commands print them (docs/encryption.md). Empty: there is none.
+struct CheckpointKeys {
+    std::string identity_file, identity_command;
+    std::string authentication_key_file, authentication_key_command;
+    std::vector<std::string> recipients;  ///< reshard, convert: what is made is encrypted for these
+};
 
 /// What `autolaunch ckpt` was asked for.
 struct CheckpointRequest {
@@ -24,6 +31,9 @@ struct CheckpointRequest {
     std::int64_t every = 0;                        ///< prune: and every checkpoint whose step is a multiple of it
     std::optional<std::int64_t> step;              ///< convert: the step of what is made
     std::string python = "python3";                ///< convert: for PyTorch's own checkpoints
+    CheckpointKeys keys;
+    bool trust_source = false;  ///< reshard: it needs no MAC, though what is made gets one
+    bool plain = false;         ///< reshard: of an encrypted one, not encrypted
 };
 
 struct CheckpointOutcome {

@@ -1,9 +1,11 @@
 #include "checkpoints/checkpoint_writer.hpp"
 
 #include "base/hash.hpp"
+#include "checkpoint/age/encryption_keys.hpp"
+#include "checkpoint/commit/authentication.hpp"
 #include "checkpoint/commit/catalog.hpp"
 #include "checkpoint/format/write_plan.hpp"
-#include "checkpoint/save/file_writer.hpp"
+#include "checkpoint/save/encrypting_source.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -38,14 +40,16 @@ struct RankState {
     fsdp::State state;
 };
 
-Manifest write_ranks(Storage& storage, const fs::path& unfinished, const Manifest& described_as, int ranks,
+Manifest write_ranks(Storage& storage, const fs::path& unfinished, const Manifest& described_as, const WrittenAs& as,
                      const FillState& fill) {
+    const auto recipients = parse_recipients(as.encryption);
     std::vector<Manifest> fragments;
-    for (int rank = 0; rank < ranks; ++rank) {
-        RankState part(described_as, rank, ranks);
+    for (int rank = 0; rank < as.ranks; ++rank) {
+        RankState part(described_as, rank, as.ranks);
         fill(part.state);
-        const WritePlan plan = plan_shards(part.state, described_as.step, rank, ranks);
-        fragments.push_back(described(plan, write_files(storage, unfinished, plan)));
+        const WritePlan plan = plan_shards(part.state, described_as.step, rank, as.ranks);
+        fragments.push_back(
+            write_shards(storage, unfinished, plan, *source_of(plan), recipients, hashes_for(as.encryption)));
     }
     Manifest manifest = merge_fragments(std::move(fragments));
     manifest.generation = described_as.generation;
@@ -58,19 +62,20 @@ Manifest write_ranks(Storage& storage, const fs::path& unfinished, const Manifes
 
 }  // namespace
 
-fs::path write_checkpoint(Storage& storage, const fs::path& directory, const Manifest& described_as, int ranks,
-                          const FillState& fill) {
+fs::path write_checkpoint(Storage& storage, const fs::path& directory, const Manifest& described_as,
+                          const WrittenAs& as, const FillState& fill) {
     const fs::path published = directory / checkpoint_name(described_as.step);
     if (fs::exists(published))
         throw SystemError(EEXIST, "write " + published.string(), "remove it, or name another directory");
     // Its name ends as unfinished ones do, so a job's next save there clears what a crash left.
+    const AuthenticationKeys keys = AuthenticationKeys::find(as.encryption);
     const fs::path unfinished = directory / (checkpoint_name(described_as.step) + ".made-" + random_hex(8) + ".tmp");
     storage.create_directories(unfinished);
     try {
-        const Manifest manifest = write_ranks(storage, unfinished, described_as, ranks, fill);
-        write_whole(storage, unfinished / kManifestName, manifest.to_text());
+        const Manifest manifest = write_ranks(storage, unfinished, described_as, as, fill);
+        write_whole(storage, unfinished / kManifestName, keys.to_text(manifest));
         storage.sync_directory(unfinished);
-        read_manifest(storage, unfinished);
+        read_manifest(storage, unfinished, keys);
     } catch (const Error&) {
         storage.remove_all(unfinished);
         throw;

@@ -15,5 +15,7 @@ CheckpointOutcome export_checkpoint(const CheckpointRequest& request);
 CheckpointOutcome reshard_checkpoint(const CheckpointRequest& request);
 CheckpointOutcome prune_checkpoints(const CheckpointRequest& request);
 CheckpointOutcome convert_to_checkpoint(const CheckpointRequest& request);
+/// In new_key.cpp.
+CheckpointOutcome make_authentication_key(const CheckpointRequest& request);
 
 }  // namespace autolaunch::launcher

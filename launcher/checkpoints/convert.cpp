@@ -65,6 +65,10 @@ void fill(Storage& storage, const std::vector<SourceTensor>& tensors, const fsdp
 
 CheckpointOutcome convert_to_checkpoint(const CheckpointRequest& request) {
     const fs::path source = request.paths.at(0), directory = request.paths.at(1);
+    require_outside_bucket(directory);
+    if (is_in_bucket(source))
+        throw Error(ErrorCode::unsupported, "cannot convert " + source.string() + ": it is in a bucket",
+                    "copy it to a directory first");
     const auto storage = make_posix_storage();
     const SourceKind kind = kind_of_source(source);
     storage->create_directories(directory);
@@ -77,7 +81,7 @@ CheckpointOutcome convert_to_checkpoint(const CheckpointRequest& request) {
     fs::path made;
     {
         ByteProgress progress("converting", bytes);
-        made = write_checkpoint(*storage, directory, manifest, request.ranks,
+        made = write_checkpoint(*storage, directory, manifest, {request.ranks, encryption_of(request)},
                                 [&](const fsdp::State& state) { fill(*storage, tensors, state, progress); });
     }
     return {fmt::format("{} tensors, {}, are now {}\n", tensors.size(), format_bytes(bytes), shown(made.string())), 0};

@@ -1,4 +1,5 @@
 #include "checkpoint/commit/catalog.hpp"
+#include "checkpoint/s3/routed_storage.hpp"
 #include "checkpoints/commands.hpp"
 #include "checkpoints/open_checkpoint.hpp"
 #include "report/units.hpp"
@@ -24,12 +25,12 @@ struct Listed {
     std::string problem;
 };
 
-std::vector<Listed> look_at(Storage& storage, const std::filesystem::path& directory) {
+std::vector<Listed> look_at(Storage& storage, const std::filesystem::path& directory, const AuthenticationKeys& keys) {
     std::vector<Listed> all;
     for (const Candidate& candidate : list_candidates(storage, directory)) {
         Listed one{candidate.name, std::nullopt, {}};
         try {
-            one.manifest = read_manifest(storage, directory / candidate.name);
+            one.manifest = read_manifest(storage, directory / candidate.name, keys);
         } catch (const Error& error) {
             one.problem = error.what();
         }
@@ -56,7 +57,8 @@ ordered_json summary(const Manifest& manifest) {
                          {"strategy", manifest.strategy},
                          {"tensors", manifest.tensors.size()},
                          {"files", manifest.files.size()},
-                         {"bytes", file_bytes_of(manifest)}};
+                         {"bytes", file_bytes_of(manifest)},
+                         {"encrypted", is_encrypted(manifest)}};
     if (manifest.parent_step) json["parent_step"] = *manifest.parent_step;
     return json;
 }
@@ -148,6 +150,9 @@ std::string show_text(const OpenCheckpoint& open, const std::vector<const Manife
                         manifest.strategy.empty() ? "" : ", " + shown(manifest.strategy));
     text +=
         fmt::format("  {:<11}{} in {} files\n", "size", format_bytes(file_bytes_of(manifest)), manifest.files.size());
+    if (is_encrypted(manifest)) text += fmt::format("  {:<11}with age; plain `age -d` opens its files\n", "encrypted");
+    if (open.check == BlockCheck::tampering)
+        text += fmt::format("  {:<11}its MAC is that of the authentication key\n", "authentic");
     text += counts_text(manifest, tensors);
     if (manifest.extra != "{}") text += fmt::format("  {:<11}{}\n", "extra", shown(manifest.extra));
     if (!each) return text;
@@ -162,15 +167,15 @@ std::string show_text(const OpenCheckpoint& open, const std::vector<const Manife
 CheckpointOutcome list_checkpoints(const CheckpointRequest& request) {
     const std::filesystem::path directory = request.paths.at(0);
     require_directory(directory);
-    const auto storage = make_posix_storage();
-    const auto all = look_at(*storage, directory);
+    const auto storage = make_routed_storage();
+    const auto all = look_at(*storage, directory, AuthenticationKeys::find(encryption_of(request)));
     if (request.json) return {list_json(directory, all), 0};
     if (all.empty()) return {"no checkpoints in " + shown(directory.string()) + '\n', 0};
     return {list_text(all), 0};
 }
 
 CheckpointOutcome show_checkpoint(const CheckpointRequest& request) {
-    const OpenCheckpoint open = open_checkpoint(request.paths.at(0));
+    const OpenCheckpoint open = open_checkpoint(request.paths.at(0), encryption_of(request));
     std::vector<const Manifest::Tensor*> tensors;
     for (const auto& tensor : open.manifest.tensors)
         if (is_selected(tensor.name, request.only)) tensors.push_back(&tensor);

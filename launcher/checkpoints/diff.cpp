@@ -99,7 +99,8 @@ std::string difference_text(const TensorDifference& difference) {
 }  // namespace
 
 CheckpointOutcome diff_checkpoints(const CheckpointRequest& request) {
-    const OpenCheckpoint a = open_checkpoint(request.paths.at(0)), b = open_checkpoint(request.paths.at(1));
+    const OpenCheckpoint a = open_to_read(request.paths.at(0), encryption_of(request));
+    const OpenCheckpoint b = open_to_read(request.paths.at(1), encryption_of(request));
     std::vector<TensorDifference> differences;
     const auto both = comparable(a.manifest, b.manifest, request.only, differences);
     compare_content(a, b, both, differences);

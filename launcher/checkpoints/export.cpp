@@ -114,8 +114,9 @@ void require_free(const std::vector<ExportFile>& files) {
 }  // namespace
 
 CheckpointOutcome export_checkpoint(const CheckpointRequest& request) {
-    const OpenCheckpoint open = open_checkpoint(request.paths.at(0));
     const fs::path out = request.paths.at(1);
+    require_outside_bucket(out);
+    const OpenCheckpoint open = open_to_read(request.paths.at(0), encryption_of(request));
     const auto tensors = tensors_to_export(open.manifest, request);
     const auto files = plan_files(out, tensors, request.max_file_bytes);
     require_free(files);

@@ -1,7 +1,10 @@
 #include "checkpoints/open_checkpoint.hpp"
 
 #include "base/text.hpp"
+#include "checkpoint/age/encryption_keys.hpp"
 #include "checkpoint/commit/catalog.hpp"
+#include "checkpoint/s3/routed_storage.hpp"
+#include "checkpoint/s3/s3_settings.hpp"
 #include "report/terminal_text.hpp"
 
 #include <autolaunch/error.hpp>
@@ -20,9 +23,23 @@ bool is_there(const fs::path& path) {
     return fs::exists(path, ignored);
 }
 
+bool has_manifest(Storage& storage, const fs::path& path) {
+    const auto names = storage.list(path);
+    return std::find(names.begin(), names.end(), kManifestName) != names.end();
+}
+
 }  // namespace
 
+bool is_in_bucket(const fs::path& path) { return s3::is_s3_url(path.string()); }
+
+void require_outside_bucket(const fs::path& path) {
+    if (is_in_bucket(path))
+        throw Error(ErrorCode::unsupported, "cannot write " + path.string() + ": a bucket is read here, not written",
+                    "name a directory, and copy it to the bucket");
+}
+
 void require_directory(const fs::path& path) {
+    if (is_in_bucket(path)) return;
     std::error_code error;
     if (fs::is_directory(path, error)) return;
     throw SystemError(is_there(path) ? ENOTDIR : ENOENT, "open the directory " + path.string(),
@@ -30,25 +47,54 @@ void require_directory(const fs::path& path) {
 }
 
 bool has_checkpoint(const fs::path& path) {
-    return is_there(path / kManifestName) || !list_candidates(*make_posix_storage(), path).empty();
+    const auto storage = make_routed_storage();
+    return has_manifest(*storage, path) || !list_candidates(*storage, path).empty();
 }
 
-OpenCheckpoint open_checkpoint(const fs::path& path) {
+EncryptionOptions encryption_of(const CheckpointRequest& request) {
+    const CheckpointKeys& keys = request.keys;
+    EncryptionOptions encryption;
+    encryption.recipients = keys.recipients;
+    encryption.identity_file = keys.identity_file;
+    encryption.identity_command = keys.identity_command;
+    encryption.authentication_key_file = keys.authentication_key_file;
+    encryption.authentication_key_command = keys.authentication_key_command;
+    return encryption;
+}
+
+bool is_encrypted(const Manifest& manifest) {
+    return std::any_of(manifest.files.begin(), manifest.files.end(),
+                       [](const Manifest::File& file) { return file.plain_bytes.has_value(); });
+}
+
+OpenCheckpoint open_checkpoint(const fs::path& path, const EncryptionOptions& encryption) {
     require_directory(path);
-    OpenCheckpoint open{make_posix_storage(), path, {}, {}};
-    if (!is_there(path / kManifestName)) {
-        const auto newest = find_newest(*open.storage, path, INT64_MAX);
+    const AuthenticationKeys keys = AuthenticationKeys::find(encryption);
+    OpenCheckpoint open{make_routed_storage(), path, {}, {}};
+    if (!keys.empty()) open.check = BlockCheck::tampering;
+    if (!has_manifest(*open.storage, path)) {
+        const auto newest = find_newest(*open.storage, path, INT64_MAX, keys);
         if (!newest) {
             const auto candidates = list_candidates(*open.storage, path);
             // What is wrong with the newest says more than that there is none.
-            if (!candidates.empty()) read_manifest(*open.storage, path / candidates.front().name);
+            if (!candidates.empty()) read_manifest(*open.storage, path / candidates.front().name, keys);
             throw SystemError(ENOENT, "find a checkpoint in " + path.string(),
                               "autolaunch ckpt ls shows what is there");
         }
         open.path = newest->path;
         open.skipped = newest->skipped;
     }
-    open.manifest = read_manifest(*open.storage, open.path);
+    open.manifest = read_manifest(*open.storage, open.path, keys);
+    return open;
+}
+
+OpenCheckpoint open_to_read(const fs::path& path, const EncryptionOptions& encryption) {
+    OpenCheckpoint open = open_checkpoint(path, encryption);
+    if (!is_encrypted(open.manifest)) return open;
+    if (encryption.identity_file.empty() && encryption.identity_command.empty())
+        throw Error(ErrorCode::invalid_argument, open.path.string() + " is encrypted, and no key was given",
+                    "--identity FILE names the secret key of one of its recipients");
+    open.identities = find_identities(encryption);
     return open;
 }
 

@@ -1,5 +1,8 @@
 #pragma once
+#include "checkpoint/commit/authentication.hpp"
+#include "checkpoint/load/read_keys.hpp"
 #include "checkpoint/storage/storage.hpp"
+#include "checkpoints/checkpoint_command.hpp"
 
 #include <autolaunch/checkpoint/manifest.hpp>
 
@@ -17,17 +20,31 @@ struct OpenCheckpoint {
     std::filesystem::path path;
     Manifest manifest;
     std::vector<std::string> skipped;  ///< newer ones in the directory that are not complete, with the reason
+    std::vector<age::Identity> identities = {};
+    BlockCheck check = BlockCheck::accidents;
+
+    ReadKeys keys() const { return {identities, check}; }
 };
 
-/// `path` is a checkpoint, or a directory of checkpoints, whose newest complete one is meant. Throws Error{corrupt}
-/// that says what is wrong with it, SystemError where there is nothing.
-OpenCheckpoint open_checkpoint(const std::filesystem::path& path);
+/// As the library has it.
+EncryptionOptions encryption_of(const CheckpointRequest& request);
+
+/// `path` is a checkpoint, or a directory of checkpoints, whose newest complete one is meant; also in a bucket,
+/// "s3://bucket/prefix". With an authentication key one without its MAC counts as not complete. Throws Error{corrupt}
+/// that says what is wrong with it, SystemError where there is nothing. Identities are not looked for.
+OpenCheckpoint open_checkpoint(const std::filesystem::path& path, const EncryptionOptions& encryption);
+/// The same, to read what it holds. Throws Error{invalid_argument} where it is encrypted and there is no identity.
+OpenCheckpoint open_to_read(const std::filesystem::path& path, const EncryptionOptions& encryption);
 
 /// There is a checkpoint at `path` or in it, whole or not.
 bool has_checkpoint(const std::filesystem::path& path);
+bool is_encrypted(const Manifest& manifest);
 
-/// Throws SystemError{ENOENT} unless it is a directory.
+bool is_in_bucket(const std::filesystem::path& path);
+/// Throws SystemError{ENOENT} unless it is a directory. A bucket has none.
 void require_directory(const std::filesystem::path& path);
+/// Throws Error{unsupported} where it is in a bucket: files are made here alone.
+void require_outside_bucket(const std::filesystem::path& path);
 
 /// Parameters are what is neither opaque nor an optimizer's state.
 enum class TensorRole { parameter, optimizer, opaque };

@@ -1,4 +1,5 @@
 #include "checkpoint/commit/catalog.hpp"
+#include "checkpoint/drain/tier.hpp"
 #include "checkpoints/commands.hpp"
 #include "checkpoints/open_checkpoint.hpp"
 #include "report/units.hpp"
@@ -7,12 +8,16 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 namespace autolaunch::launcher {
 
 namespace {
 
+constexpr std::chrono::minutes kRemoveTime(10);
+
 struct Doomed {
-    std::string name;
+    Candidate candidate;
     std::string why;
 };
 
@@ -27,25 +32,25 @@ std::vector<Doomed> doomed_of(Storage& storage, const std::filesystem::path& dir
         try {
             read_manifest(storage, directory / candidate.name);
         } catch (const Error&) {
-            if (complete > 0) doomed.push_back({candidate.name, "not complete, and there is a newer one"});
+            if (complete > 0) doomed.push_back({candidate, "not complete, and there is a newer one"});
             continue;
         }
         ++complete;
         const bool of_kept_step = request.every > 0 && candidate.step % request.every == 0;
         if (complete > request.keep && !of_kept_step)
-            doomed.push_back({candidate.name, fmt::format("older than the newest {}", request.keep)});
+            doomed.push_back({candidate, fmt::format("older than the newest {}", request.keep)});
     }
     return doomed;
 }
 
-std::uint64_t bytes_in(const std::filesystem::path& directory) {
+std::uint64_t bytes_in(Storage& storage, const std::filesystem::path& directory) {
     std::uint64_t bytes = 0;
-    std::error_code error;
-    for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
-         entry.increment(error)) {
-        std::error_code ignored;
-        const auto size = entry->file_size(ignored);
-        if (!ignored) bytes += size;
+    for (const std::string& name : storage.list(directory)) {
+        try {
+            bytes += storage.open(directory / name)->size();
+        } catch (const SystemError&) {
+            // It was deleted just now, or cannot be opened: then it is not counted.
+        }
     }
     return bytes;
 }
@@ -55,14 +60,15 @@ std::uint64_t bytes_in(const std::filesystem::path& directory) {
 CheckpointOutcome prune_checkpoints(const CheckpointRequest& request) {
     const std::filesystem::path directory = request.paths.at(0);
     require_directory(directory);
-    const auto storage = make_posix_storage();
-    const auto doomed = doomed_of(*storage, directory, request);
+    const auto tier = make_tier(directory.string());
+    const auto doomed = doomed_of(tier->storage(), directory, request);
     CheckpointOutcome outcome;
     std::uint64_t bytes = 0;
     for (const Doomed& one : doomed) {
-        bytes += bytes_in(directory / one.name);
-        if (!request.dry_run) remove_checkpoint(*storage, directory, one.name);
-        outcome.text += fmt::format("{} {}: {}\n", request.dry_run ? "would delete" : "deleted", one.name, one.why);
+        const std::string& name = one.candidate.name;
+        bytes += bytes_in(tier->storage(), directory / name);
+        if (!request.dry_run) tier->remove({name, one.candidate.step, true, false}, Deadline::after(kRemoveTime));
+        outcome.text += fmt::format("{} {}: {}\n", request.dry_run ? "would delete" : "deleted", name, one.why);
     }
     outcome.text += fmt::format("{} checkpoints, {}\n", doomed.size(), format_bytes(bytes));
     return outcome;

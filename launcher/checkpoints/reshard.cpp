@@ -6,12 +6,37 @@
 #include "checkpoints/tensor_stream.hpp"
 #include "report/units.hpp"
 
+#include <autolaunch/error.hpp>
+
 #include <fmt/format.h>
 
 namespace autolaunch::launcher {
 
+namespace {
+
+// What nobody but its recipients could read must not lie open because an option was forgotten.
+void require_readers(const OpenCheckpoint& open, const CheckpointRequest& request) {
+    if (!is_encrypted(open.manifest) || request.plain || !request.keys.recipients.empty()) return;
+    throw Error(ErrorCode::invalid_argument,
+                open.path.string() + " is encrypted, and nobody was named who may read what is made of it",
+                "--recipient age1... encrypts it; --plain does not");
+}
+
+EncryptionOptions to_read_with(const CheckpointRequest& request) {
+    EncryptionOptions encryption = encryption_of(request);
+    if (request.trust_source) {
+        encryption.authentication_key_file.clear();
+        encryption.authentication_key_command.clear();
+    }
+    return encryption;
+}
+
+}  // namespace
+
 CheckpointOutcome reshard_checkpoint(const CheckpointRequest& request) {
-    const OpenCheckpoint open = open_checkpoint(request.paths.at(0));
+    require_outside_bucket(request.paths.at(1));
+    const OpenCheckpoint open = open_to_read(request.paths.at(0), to_read_with(request));
+    require_readers(open, request);
     Manifest wanted = open.manifest;
     std::uint64_t bytes = 0;
     for (auto& tensor : wanted.tensors) {
@@ -21,10 +46,11 @@ CheckpointOutcome reshard_checkpoint(const CheckpointRequest& request) {
     std::filesystem::path made;
     {
         ByteProgress progress("resharding", bytes);
-        made =
-            write_checkpoint(*open.storage, request.paths.at(1), wanted, request.ranks, [&](const fsdp::State& state) {
+        made = write_checkpoint(
+            *open.storage, request.paths.at(1), wanted, {request.ranks, encryption_of(request)},
+            [&](const fsdp::State& state) {
                 const ReadPlan plan = plan_loading(open.manifest, state, {.cast = true, .allow_missing = false});
-                read_parts(*open.storage, open.path, open.manifest, plan.parts);
+                read_parts(*open.storage, open.path, open.manifest, plan.parts, open.keys());
                 for (const auto& tensor : state)
                     for (const auto& piece : tensor.pieces)
                         progress.add(static_cast<std::uint64_t>(piece.count) * size_of(tensor.type));

@@ -23,7 +23,7 @@ void read_batch(const OpenCheckpoint& checkpoint, std::span<const WantedTensor> 
         next += tensor.bytes();
     }
     const ReadPlan plan = plan_loading(checkpoint.manifest, state, {.cast = true, .allow_missing = false});
-    read_parts(*checkpoint.storage, checkpoint.path, checkpoint.manifest, plan.parts);
+    read_parts(*checkpoint.storage, checkpoint.path, checkpoint.manifest, plan.parts, checkpoint.keys());
     const std::byte* content = memory.data();
     for (const WantedTensor& tensor : tensors) {
         use(tensor, {content, tensor.bytes()});

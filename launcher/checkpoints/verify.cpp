@@ -1,6 +1,8 @@
 #include "base/text.hpp"
+#include "checkpoint/age/encryption_keys.hpp"
 #include "checkpoint/format/read_plan.hpp"
 #include "checkpoint/load/block_reader.hpp"
+#include "checkpoint/load/decrypting_reader.hpp"
 #include "checkpoints/byte_progress.hpp"
 #include "checkpoints/commands.hpp"
 #include "checkpoints/open_checkpoint.hpp"
@@ -12,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
@@ -27,20 +30,40 @@ struct Verdict {
     std::string path;
     std::vector<std::string> damages;
     std::size_t files = 0;
+    std::size_t sealed_files = 0;  // encrypted, and there was no key to open them
     std::uint64_t bytes = 0;
     std::chrono::milliseconds elapsed{0};
 };
+
+std::vector<std::size_t> numbers_to(std::size_t count) {
+    std::vector<std::size_t> numbers(count);
+    std::iota(numbers.begin(), numbers.end(), 0);
+    return numbers;
+}
+
+// The first bytes of a file's content, opened where it is encrypted.
+std::string content_start(const OpenCheckpoint& open, const Manifest::File& file, std::uint64_t bytes) {
+    constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
+    std::string start(std::min(bytes, file.content_bytes()), '\0');
+    if (!file.plain_bytes) {
+        open.storage->open(open.path / file.name)->read_at(0, std::as_writable_bytes(std::span(start)));
+        return start;
+    }
+    DecryptingReader reader(*open.storage, open.path, file, open.keys());
+    reader.read(numbers_to((start.size() + kBlock - 1) / kBlock),
+                [&](std::size_t index, std::span<const std::byte> content) {
+                    const std::size_t at = index * kBlock;
+                    std::memcpy(&start[at], content.data(), std::min(content.size(), start.size() - at));
+                });
+    return start;
+}
 
 // The header must say of every tensor what the manifest says.
 void verify_header(const OpenCheckpoint& open, std::size_t file_index, std::vector<std::string>& damages) {
     const Manifest::File& file = open.manifest.files[file_index];
     try {
-        const auto opened = open.storage->open(open.path / file.name);
-        std::string start(std::min<std::uint64_t>(8, file.bytes), '\0');
-        opened->read_at(0, std::as_writable_bytes(std::span(start)));
-        start.resize(8 + safetensors::header_bytes(start, file.bytes));
-        opened->read_at(0, std::as_writable_bytes(std::span(start)));
-        const auto header = safetensors::parse_header(start, file.bytes);
+        const std::uint64_t bytes = safetensors::header_bytes(content_start(open, file, 8), file.content_bytes());
+        const auto header = safetensors::parse_header(content_start(open, file, 8 + bytes), file.content_bytes());
         std::set<std::tuple<std::string, std::uint64_t, std::uint64_t>> entries;
         for (const auto& entry : header.entries)
             entries.emplace(entry.name, header.data_begin + entry.begin, header.data_begin + entry.end);
@@ -61,14 +84,16 @@ void verify_header(const OpenCheckpoint& open, std::size_t file_index, std::vect
 void verify_blocks(const OpenCheckpoint& open, std::size_t file_index, ByteProgress& progress,
                    std::vector<std::string>& damages) {
     const Manifest::File& file = open.manifest.files[file_index];
-    std::vector<std::size_t> blocks(file.block_digests.size());
-    std::iota(blocks.begin(), blocks.end(), 0);
+    const std::vector<std::size_t> blocks = numbers_to(file.block_digests.size());
+    BlockReader::Describe describe;  // what is sealed says nothing of where its tensors are
+    if (!file.plain_bytes)
+        describe = [&](std::uint64_t begin, std::uint64_t end) {
+            return content_at(open.manifest, file_index, begin, end);
+        };
     std::size_t next = 0;
     while (next < blocks.size()) {
         try {
-            BlockReader reader(*open.storage, open.path, file, [&](std::uint64_t begin, std::uint64_t end) {
-                return content_at(open.manifest, file_index, begin, end);
-            });
+            BlockReader reader(*open.storage, open.path, file, describe, open.check);
             reader.read(std::span(blocks).subspan(next), [&](std::size_t, std::span<const std::byte> content) {
                 progress.add(content.size());
                 ++next;
@@ -81,23 +106,57 @@ void verify_blocks(const OpenCheckpoint& open, std::size_t file_index, ByteProgr
     }
 }
 
-Verdict verify(const std::string& path) {
+// Also what no digest says: that every chunk opens. Where one does not, all blocks are looked at.
+void verify_sealed(const OpenCheckpoint& open, std::size_t file_index, ByteProgress& progress,
+                   std::vector<std::string>& damages) {
+    const Manifest::File& file = open.manifest.files[file_index];
+    try {
+        DecryptingReader reader(*open.storage, open.path, file, open.keys());
+        const std::uint64_t blocks = (*file.plain_bytes + Manifest::kBlockBytes - 1) / Manifest::kBlockBytes;
+        reader.read(numbers_to(blocks),
+                    [&](std::size_t, std::span<const std::byte> content) { progress.add(content.size()); });
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::corrupt) throw;
+        const std::size_t before = damages.size();
+        verify_blocks(open, file_index, progress, damages);
+        if (damages.size() == before) damages.push_back(error.what());
+    }
+}
+
+void verify_file(const OpenCheckpoint& open, std::size_t file_index, ByteProgress& progress, Verdict& verdict) {
+    const bool encrypted = open.manifest.files[file_index].plain_bytes.has_value();
+    if (encrypted && open.identities.empty()) {
+        ++verdict.sealed_files;
+        return verify_blocks(open, file_index, progress, verdict.damages);
+    }
+    const std::size_t before = verdict.damages.size();
+    if (encrypted) verify_sealed(open, file_index, progress, verdict.damages);
+    // Nothing can be read of what is sealed and damaged.
+    if (verdict.damages.size() == before) verify_header(open, file_index, verdict.damages);
+    if (!encrypted) verify_blocks(open, file_index, progress, verdict.damages);
+}
+
+bool has_identity(const EncryptionOptions& encryption) {
+    return !encryption.identity_file.empty() || !encryption.identity_command.empty();
+}
+
+Verdict verify(const std::string& path, const EncryptionOptions& encryption) {
     Verdict verdict;
     verdict.path = path;
     require_directory(path);
     try {
-        const OpenCheckpoint open = open_checkpoint(path);
+        OpenCheckpoint open = open_checkpoint(path, encryption);
+        if (is_encrypted(open.manifest) && has_identity(encryption)) open.identities = find_identities(encryption);
         verdict.damages = open.skipped;
         verdict.path = open.path.string();
         verdict.files = open.manifest.files.size();
         verdict.bytes = file_bytes_of(open.manifest);
         ByteProgress progress("verifying", verdict.bytes);
-        for (std::size_t i = 0; i < open.manifest.files.size(); ++i) {
-            verify_header(open, i, verdict.damages);
-            verify_blocks(open, i, progress, verdict.damages);
-        }
+        for (std::size_t i = 0; i < open.manifest.files.size(); ++i) verify_file(open, i, progress, verdict);
         verdict.elapsed = progress.elapsed();
     } catch (const Error& error) {
+        // A key that does not fit, or is none, is no damage.
+        if (error.code() == ErrorCode::mismatch || error.code() == ErrorCode::invalid_argument) throw;
         if (!has_checkpoint(path)) throw;
         verdict.damages.push_back(path + ": " + error.what());
     }
@@ -106,8 +165,9 @@ Verdict verify(const std::string& path) {
 
 std::string verdict_text(const Verdict& verdict) {
     if (verdict.damages.empty())
-        return fmt::format("{}: whole: {} files, {} in {}\n", shown(verdict.path), verdict.files,
-                           format_bytes(verdict.bytes), format_duration(verdict.elapsed));
+        return fmt::format("{}: whole: {} files, {} in {}{}\n", shown(verdict.path), verdict.files,
+                           format_bytes(verdict.bytes), format_duration(verdict.elapsed),
+                           verdict.sealed_files > 0 ? "; encrypted, not opened: --identity FILE does" : "");
     std::string text = fmt::format("{}: damaged in {} places\n", shown(verdict.path), verdict.damages.size());
     for (std::size_t i = 0; i < std::min(kMaxShown, verdict.damages.size()); ++i)
         text += "  " + shown(verdict.damages[i]) + '\n';
@@ -121,13 +181,14 @@ CheckpointOutcome verify_checkpoints(const CheckpointRequest& request) {
     nlohmann::ordered_json json = nlohmann::ordered_json::array();
     CheckpointOutcome outcome;
     for (const std::string& path : request.paths) {
-        const Verdict verdict = verify(path);
+        const Verdict verdict = verify(path, encryption_of(request));
         if (!verdict.damages.empty()) outcome.exit_code = exit_code::kFindings;
         outcome.text += verdict_text(verdict);
         json.push_back({{"path", verdict.path},
                         {"whole", verdict.damages.empty()},
                         {"files", verdict.files},
                         {"bytes", verdict.bytes},
+                        {"not_opened", verdict.sealed_files},
                         {"damages", verdict.damages}});
     }
     if (request.json) outcome.text = json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';

@@ -93,10 +93,13 @@ Words words_of(Command command) {
                 "       autolaunch ckpt verify PATH... [--json]\n"
                 "       autolaunch ckpt diff PATH PATH [--only NAMES] [--json]\n"
                 "       autolaunch ckpt export PATH OUT [--dtype TYPE] [--all] [--only NAMES] [--max-file-size SIZE]\n"
-                "       autolaunch ckpt reshard PATH DIR --ranks N [--dtype TYPE]\n"
+                "       autolaunch ckpt reshard PATH DIR --ranks N [--dtype TYPE] [--recipient KEYS]\n"
                 "       autolaunch ckpt prune DIR --keep K [--every N] [--dry-run]\n"
-                "       autolaunch ckpt convert SOURCE DIR [--step N] [--ranks N] [--python PROGRAM]",
-                "PATH is a checkpoint, or a directory of checkpoints, whose newest complete one is meant.\n"
+                "       autolaunch ckpt convert SOURCE DIR [--step N] [--ranks N] [--python PROGRAM]\n"
+                "       autolaunch ckpt keygen FILE",
+                "PATH is a checkpoint, or a directory of checkpoints, whose newest complete one is meant; it may be "
+                "in\n"
+                "a bucket, s3://bucket/prefix. DIR may for ls and prune.\n"
                 "Exits with 0; 1 when verify finds damage or diff a difference; 65 when a file is not what it\n"
                 "should be; 66 when there is none.\n\n"
                 "Examples:\n"
@@ -312,6 +315,31 @@ void OptionParser::add_checkpoint_options() {
     app_.add_option("--python", checkpoints_.python, "convert: for PyTorch's own checkpoints (default python3)")
         ->type_name("PROGRAM")
         ->group(group);
+    add_key_options();
+}
+
+void OptionParser::add_key_options() {
+    const char* group = "Keys (docs/encryption.md)";
+    CheckpointKeys& keys = checkpoints_.keys;
+    app_.add_option("--identity", keys.identity_file, "The secret key that opens an encrypted checkpoint")
+        ->type_name("FILE")
+        ->group(group);
+    app_.add_option("--identity-command", keys.identity_command, "Or a command that prints it")
+        ->type_name("COMMAND")
+        ->group(group);
+    app_.add_option("--authentication-key", keys.authentication_key_file,
+                    "Accept only checkpoints with this key's MAC; what is made gets one")
+        ->type_name("FILE")
+        ->group(group);
+    app_.add_option("--authentication-key-command", keys.authentication_key_command, "Or a command that prints it")
+        ->type_name("COMMAND")
+        ->group(group);
+    app_.add_option("--recipient", recipients_, "reshard, convert: encrypt for these, age1...,age1...")
+        ->type_name("KEYS")
+        ->group(group);
+    app_.add_flag("--trust-source", checkpoints_.trust_source, "reshard: PATH needs no MAC, what is made gets one")
+        ->group(group);
+    app_.add_flag("--plain", checkpoints_.plain, "reshard: do not encrypt what was encrypted")->group(group);
 }
 
 OptionShapes OptionParser::shapes() const {
@@ -354,6 +382,7 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     into.checkpoints = checkpoints_;
     into.checkpoints.json = json_;
     if (!only_.empty()) into.checkpoints.only = split(only_, ',');
+    if (!recipients_.empty()) into.checkpoints.keys.recipients = split(recipients_, ',');
 }
 
 }  // namespace autolaunch::launcher

@@ -30,6 +30,7 @@ private:
     void add_idle_options();
     void add_doctor_options();
     void add_checkpoint_options();
+    void add_key_options();
     CLI::Option* text(const std::string& names, std::optional<std::string>& value, const std::string& description);
     CLI::Option* flag(const std::string& names, std::optional<bool>& value, const std::string& description);
 
@@ -49,7 +50,8 @@ private:
     std::string slurm_conf_;
     DoctorOptions doctor_;
     CheckpointRequest checkpoints_;
-    std::string only_;  ///< of checkpoints
+    std::string only_;        ///< of checkpoints
+    std::string recipients_;  ///< of checkpoints
 };
 
 }  // namespace autolaunch::launcher

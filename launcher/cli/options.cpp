@@ -101,7 +101,8 @@ constexpr CheckpointWord kCheckpointWords[] = {
     {"export", CheckpointAction::export_tensors, 2, 2, "autolaunch ckpt export runs/a/checkpoints model.safetensors"},
     {"reshard", CheckpointAction::reshard, 2, 2, "autolaunch ckpt reshard runs/a/checkpoints resharded --ranks 8"},
     {"prune", CheckpointAction::prune, 1, 1, "autolaunch ckpt prune runs/a/checkpoints --keep 3"},
-    {"convert", CheckpointAction::convert, 2, 2, "autolaunch ckpt convert model.safetensors checkpoints"}};
+    {"convert", CheckpointAction::convert, 2, 2, "autolaunch ckpt convert model.safetensors checkpoints"},
+    {"keygen", CheckpointAction::new_key, 1, 1, "autolaunch ckpt keygen mac.txt"}};
 
 const CheckpointWord& checkpoint_word(const std::string& word) {
     std::vector<std::string> words;
@@ -117,6 +118,9 @@ const CheckpointWord& checkpoint_word(const std::string& word) {
 /// Options that one of ckpt's words alone understands.
 void check_checkpoint_options(const CheckpointWord& known, const std::vector<std::string>& options) {
     using Action = CheckpointAction;
+    static const std::vector<Action> kAuthenticated = {Action::list,   Action::show,           Action::verify,
+                                                       Action::diff,   Action::export_tensors, Action::reshard,
+                                                       Action::convert};
     static const std::map<std::string, std::vector<Action>> kOf = {
         {"--json", {Action::list, Action::show, Action::verify, Action::diff}},
         {"--tensors", {Action::show}},
@@ -129,7 +133,15 @@ void check_checkpoint_options(const CheckpointWord& known, const std::vector<std
         {"--every", {Action::prune}},
         {"--dry-run", {Action::prune}},
         {"--step", {Action::convert}},
-        {"--python", {Action::convert}}};
+        {"--python", {Action::convert}},
+        {"--identity", {Action::verify, Action::diff, Action::export_tensors, Action::reshard}},
+        {"--identity-command", {Action::verify, Action::diff, Action::export_tensors, Action::reshard}},
+        // Not prune: with a wrong key it would delete what is right.
+        {"--authentication-key", kAuthenticated},
+        {"--authentication-key-command", kAuthenticated},
+        {"--recipient", {Action::reshard, Action::convert}},
+        {"--plain", {Action::reshard}},
+        {"--trust-source", {Action::reshard}}};
     const auto given = [&](const std::string& name) {
         return std::any_of(options.begin(), options.end(),
                            [&](const std::string& option) { return option.substr(0, option.find('=')) == name; });

@@ -30,7 +30,7 @@ public:
         Manifest described;
         described.step = 5;
         described.tensors = {{"h.0.w", f32, {40, 30}, {}}, {"ids", i64, {500}, {}}, {"e", u8, {0}, {}}};
-        write_checkpoint(*make_posix_storage(), runs(), described, 2, [](const fsdp::State& state) {
+        write_checkpoint(*make_posix_storage(), runs(), described, {2, {}}, [](const fsdp::State& state) {
             for (const auto& tensor : state)
                 for (const auto& piece : tensor.pieces)
                     std::fill_n(piece.data, static_cast<std::size_t>(piece.count) * size_of(tensor.type), std::byte{7});

@@ -45,10 +45,10 @@ AuthenticationKeys AuthenticationKeys::parse(std::string_view text, const std::s
         SecretBytes key(kKeyBytes);
         if (!parse_hex(line, key))
             refuse(source + ", line " + std::to_string(number) + ": not an authentication key",
-                   "it has 64 hexadecimal digits; openssl rand -hex 32 makes one");
+                   "it has 64 hexadecimal digits; autolaunch ckpt keygen makes one");
         keys.keys_.push_back(crypto::hkdf_sha256(key, {}, kPurpose));
     }
-    if (keys.empty()) refuse(source + " has no key in it", "openssl rand -hex 32 makes one");
+    if (keys.empty()) refuse(source + " has no key in it", "autolaunch ckpt keygen makes one");
     return keys;
 }
 
