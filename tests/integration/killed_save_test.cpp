@@ -1,11 +1,13 @@
 // A process that is killed at every system call of a save in turn, on a real file system: what was announced is found,
 // whole. Exits with 77 where processes cannot be traced.
+#include "checkpoint/commit/catalog.hpp"
 #include "saved_state.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,6 +39,7 @@ struct Way {
     if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) ::_exit(77);
     Communicator world(std::make_shared<SelfBackend>());
     SavedState state(world, kElements);
+    state.add_frozen(kElements);
     state.set(step);
     ::raise(SIGSTOP);
     {
@@ -107,6 +110,14 @@ Outcome save_killed_at(int fatal, const fs::path& directory, std::int64_t step, 
     return outcome;
 }
 
+/// The inode of the file of what does not change.
+ino_t frozen_file(const fs::path& directory, std::int64_t step) {
+    struct stat status = {};
+    const fs::path path = directory / checkpoint_name(step) / "shard-00001-model-00002-of-00002.safetensors";
+    REQUIRE(::stat(path.c_str(), &status) == 0);
+    return status.st_ino;
+}
+
 }  // namespace
 
 TEST_CASE("killed at any system call of a save, a process leaves the old checkpoint or the new one, whole") {
@@ -118,9 +129,12 @@ TEST_CASE("killed at any system call of a save, a process leaves the old checkpo
         const TemporaryDirectory temporary;
         Communicator world(std::make_shared<SelfBackend>());
         SavedState state(world, kElements);
+        state.add_frozen(kElements);
         // A save that is not the first, nobody kills it: how many calls there are.
         CHECK(save_killed_at(0, temporary.path(), 1, way).announced);
+        const ino_t frozen = frozen_file(temporary.path(), 1);
         const Outcome whole = save_killed_at(0, temporary.path(), 2, way);
+        CHECK(frozen_file(temporary.path(), 2) == frozen);  // it was linked
         CHECK(whole.announced);
         REQUIRE(whole.calls > 100);
         std::int64_t newest = 2;
@@ -139,6 +153,7 @@ TEST_CASE("killed at any system call of a save, a process leaves the old checkpo
         }
         CHECK(old_found > whole.calls / 2);
         CHECK(new_found > 0);
+        CHECK(frozen_file(temporary.path(), newest) == frozen);  // and so it was by every save that came so far
         MESSAGE(way.name, ": ", whole.calls, " stops, ", old_found, " left the old one, ", new_found, " the new one");
         // And life goes on: the next save clears what is left.
         CHECK(save_killed_at(0, temporary.path(), newest + 1, way).announced);

@@ -25,17 +25,28 @@ struct SavedState {
     std::optional<std::int64_t> step() const {
         for (const float value : values)
             if (value != static_cast<float>(counter)) return std::nullopt;
+        for (const float value : frozen)
+            if (value != kFrozen) return std::nullopt;
         return counter;
     }
+    /// From now on it has a tensor that stays the same, too.
+    void add_frozen(std::size_t elements) { frozen.assign(elements, kFrozen); }
     fsdp::State state() {
         const auto count = static_cast<std::int64_t>(values.size());
-        return {{"w", f32, {size * count}, {{rank * count, count, reinterpret_cast<std::byte*>(values.data())}}, false},
-                {"n", i64, {1}, {{0, 1, reinterpret_cast<std::byte*>(&counter)}}, true}};
+        fsdp::State state = {
+            {"w", f32, {size * count}, {{rank * count, count, reinterpret_cast<std::byte*>(values.data())}}, false},
+            {"n", i64, {1}, {{0, 1, reinterpret_cast<std::byte*>(&counter)}}, true}};
+        const auto fixed = static_cast<std::int64_t>(frozen.size());
+        auto* data = reinterpret_cast<std::byte*>(frozen.data());
+        if (fixed > 0) state.push_back({"f", f32, {size * fixed}, {{rank * fixed, fixed, data}}, false, 0, true});
+        return state;
     }
+    static constexpr float kFrozen = 0.5f;
 
     std::int64_t rank, size;
     std::vector<float> values;
     std::int64_t counter = 0;
+    std::vector<float> frozen;
 };
 
 /// An engine on this machine's files that keeps what it reports.

@@ -21,20 +21,27 @@ namespace {
 
 const std::filesystem::path kDirectory = "/runs/a/checkpoints";
 
-// A state whose values say which save they are of.
+constexpr float kFixed = 0.5f;
+
+// A state whose values say which save they are of; but for a frozen tensor, which is the same in all.
 struct Sample {
-    explicit Sample(float value) : weights(3000, value), counter{static_cast<std::int64_t>(value)} {}
+    explicit Sample(float value)
+        : weights(3000, value), counter{static_cast<std::int64_t>(value)}, fixed(2000, value < 0 ? value : kFixed) {}
     fsdp::State state() {
         return {{"w", f32, {3, 1000}, {{0, 3000, reinterpret_cast<std::byte*>(weights.data())}}, false},
-                {"n", i64, {}, {{0, 1, reinterpret_cast<std::byte*>(&counter)}}, false}};
+                {"n", i64, {}, {{0, 1, reinterpret_cast<std::byte*>(&counter)}}, false},
+                {"f", f32, {2000}, {{0, 2000, reinterpret_cast<std::byte*>(fixed.data())}}, false, 0, true}};
     }
     bool is(float value) const {
+        for (const float each : fixed)
+            if (each != kFixed) return false;
         for (const float weight : weights)
             if (weight != value) return false;
         return counter == static_cast<std::int64_t>(value);
     }
     std::vector<float> weights;
     std::int64_t counter;
+    std::vector<float> fixed;
 };
 
 CheckpointEngine engine_on(std::shared_ptr<Storage> storage, int keep = 2) {
@@ -107,6 +114,7 @@ TEST_CASE("a crash at any operation leaves the old checkpoint or the new one, wh
         save(counting, scenario.last.first, scenario.last.second, scenario.keep, how);
         const std::size_t operations = counting->operations();
         CHECK(operations > 12);
+        CHECK(counting->links() == scenario.before.size());  // each but the first save
         const std::optional<float> old =
             scenario.before.empty() ? std::nullopt : std::optional(scenario.before.back().second);
         int old_found = 0, new_found = 0;
@@ -131,6 +139,7 @@ TEST_CASE("a crash at any operation leaves the old checkpoint or the new one, wh
                 // And life goes on: the next save clears what the crash left and is found.
                 save(disk, 900, 9, scenario.keep);
                 CHECK(newest_value(disk) == 9.0f);
+                CHECK(disk->links() == (value ? 1 : 0));
                 for (const auto& name : disk->list(kDirectory)) CHECK_FALSE(name.ends_with(".tmp"));
             }
         }
@@ -168,6 +177,22 @@ TEST_CASE("any single operation may fail: save throws or succeeds, and what is f
         }
         CHECK(failed_saves > 8);
     }
+}
+
+TEST_CASE("a save that is to be linked from a parent that is lost in the meantime is written") {
+    auto storage = std::make_shared<CrashingStorage>();
+    auto engine = engine_on(storage);
+    Sample sample(1);
+    engine.save(1, sample.state(), {"{\"v\":" + std::to_string(1.0f) + "}"});
+    storage->remove_all(kDirectory / "step-00000001");
+    sample = Sample(2);
+    engine.save(2, sample.state(), {"{\"v\":" + std::to_string(2.0f) + "}"});
+    CHECK(storage->links() == 0);
+    CHECK(newest_value(storage) == 2.0f);
+    sample = Sample(3);
+    engine.save(3, sample.state(), {"{\"v\":" + std::to_string(3.0f) + "}"});
+    CHECK(storage->links() == 1);
+    CHECK(newest_value(storage) == 3.0f);
 }
 
 TEST_CASE("the storage used here does lose what is not synced") {

@@ -139,6 +139,39 @@ TEST_CASE("replicated tensors are written once, by the rank that has the least t
     CHECK(tensors_of(1) == std::set<std::string>{"t60", "t30", "t10"});
 }
 
+TEST_CASE("frozen tensors have files of their own, the same at every step, and are shared out apart") {
+    std::vector<float> memory(100);
+    auto* data = reinterpret_cast<std::byte*>(memory.data());
+    fsdp::State state = {{"moves", f32, {4, 5}, {{3, 14, data}}, false},
+                         {"stays", f32, {5, 4}, {{2, 9, data}}, false, 0, true},
+                         {"n", i64, {1}, {{0, 1, data}}, false, 0, true}};
+    const WritePlan plan = plan_shards(state, 12, 0, 1), later = plan_shards(state, 13, 0, 1);
+    REQUIRE(plan.files.size() == 6);
+    for (std::size_t i = 0; i < 6; ++i) {
+        CHECK(plan.files[i].frozen == (i >= 3));
+        CHECK(plan.files[i].name == "shard-00001-model-0000" + std::to_string(i + 1) + "-of-00006.safetensors");
+        CHECK((content_of(plan.files[i]) == content_of(later.files[i])) == (i >= 3));
+        CHECK(testing::broken_safetensors_rule(content_of(plan.files[i])) == "");
+        const std::string content = content_of(plan.files[i]);
+        const auto header = safetensors::parse_header(content, content.size());
+        CHECK(header.metadata.contains("autolaunch_step") == (i < 3));
+        for (const auto& entry : header.entries) CHECK((entry.name == "moves") == (i < 3));
+    }
+
+    state.clear();
+    for (const std::int64_t count : {100, 60, 30, 10})
+        for (const bool frozen : {false, true})
+            state.push_back(
+                {(frozen ? "f" : "t") + std::to_string(count), f32, {count}, {{0, count, data}}, true, 0, frozen});
+    for (const int rank : {0, 1}) {
+        std::set<std::string> names;
+        for (const auto& tensor : plan_shards(state, 0, rank, 2).fragment.tensors)
+            if (!tensor.pieces.empty()) names.insert(tensor.name);
+        CHECK(names == (rank == 0 ? std::set<std::string>{"t100", "f100"}
+                                  : std::set<std::string>{"t60", "t30", "t10", "f60", "f30", "f10"}));
+    }
+}
+
 TEST_CASE("a rank that holds nothing, or a later replica's copy, writes no file") {
     std::vector<float> memory(4);
     fsdp::StateTensor tensor{"t", f32, {4}, {{0, 4, reinterpret_cast<std::byte*>(memory.data())}}, false, 1};

@@ -95,8 +95,11 @@ void CrashingStorage::change(Node& directory, const Change& change) {
 std::unique_ptr<StorageFile> CrashingStorage::create(const fs::path& path) {
     const auto directory = require(path.parent_path(), true);
     if (begin_operation()) fail_now("create");
-    auto node = std::make_shared<Node>();
-    change(*directory, {"", path.filename().string(), node});
+    auto node = find(path);
+    if (node)
+        node->content.clear();  // under all its names
+    else
+        change(*directory, {"", path.filename().string(), node = std::make_shared<Node>()});
     return std::make_unique<CrashingFile>(*this, node);
 }
 
@@ -151,6 +154,14 @@ void CrashingStorage::sync_directory(const fs::path& path) {
     node->unsynced.clear();
 }
 
+void CrashingStorage::link_file(const fs::path& from, const fs::path& to) {
+    if (begin_operation()) fail_now("link_file");
+    const auto file = require(from, false);
+    if (find(to)) throw SystemError(EEXIST, "link " + to.string());
+    change(*require(to.parent_path(), true), {"", to.filename().string(), file});
+    ++links_;
+}
+
 void CrashingStorage::replace_link(const fs::path& path, const std::string& target) {
     if (begin_operation()) fail_now("replace_link");
     auto node = std::make_shared<Node>();
@@ -160,8 +171,10 @@ void CrashingStorage::replace_link(const fs::path& path, const std::string& targ
 
 std::shared_ptr<CrashingStorage> CrashingStorage::after_crash(Survives survives, unsigned seed) const {
     std::mt19937 random(seed);
+    std::map<const Node*, std::shared_ptr<Node>> recovered;  // a file with two names stays one file
     const std::function<std::shared_ptr<Node>(const Node&)> recover = [&](const Node& node) {
-        auto copy = std::make_shared<Node>();
+        if (const auto known = recovered.find(&node); known != recovered.end()) return known->second;
+        const auto copy = recovered[&node] = std::make_shared<Node>();
         copy->directory = node.directory;
         copy->content = node.durable_content;
         if (survives == Survives::some && node.content != node.durable_content) {

@@ -32,6 +32,8 @@ public:
     void fail_at(std::optional<std::size_t> operation) { fail_at_ = operation; }
     void count_from_zero() { operations_ = 0; }
     std::size_t operations() const noexcept { return operations_; }
+    /// Files that were linked, of all.
+    std::size_t links() const noexcept { return links_; }
     /// What is on the disk when the machine comes back.
     std::shared_ptr<CrashingStorage> after_crash(Survives survives, unsigned seed) const;
 
@@ -42,6 +44,7 @@ public:
     void rename(const std::filesystem::path& from, const std::filesystem::path& to) override;
     void remove_all(const std::filesystem::path& path) override;
     void sync_directory(const std::filesystem::path& path) override;
+    void link_file(const std::filesystem::path& from, const std::filesystem::path& to) override;
     void replace_link(const std::filesystem::path& path, const std::string& target) override;
 
 private:
@@ -69,6 +72,7 @@ private:
 
     std::shared_ptr<Node> root_;
     std::size_t operations_ = 0;
+    std::size_t links_ = 0;
     std::optional<std::size_t> crash_at_, fail_at_;
 };
 

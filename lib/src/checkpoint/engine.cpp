@@ -7,8 +7,6 @@
 #include "checkpoint/commit/catalog.hpp"
 #include "checkpoint/format/json.hpp"
 #include "checkpoint/load/part_reader.hpp"
-#include "checkpoint/save/encrypting_source.hpp"
-#include "checkpoint/save/file_writer.hpp"
 #include "checkpoint/state_rules.hpp"
 
 #include <autolaunch/error.hpp>
@@ -33,7 +31,8 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 std::uint64_t hash_of(std::int64_t step, const fsdp::State& state) {
     std::string text = std::to_string(step);
     for (const auto& tensor : state) {
-        text += '\n' + tensor.name + '\t' + std::string(name_of(tensor.type)) + (tensor.replicated ? " r" : " s");
+        text += '\n' + tensor.name + '\t' + std::string(name_of(tensor.type)) + (tensor.replicated ? " r" : " s") +
+                (tensor.frozen ? " f" : "");
         for (const std::int64_t extent : tensor.shape) text += ' ' + std::to_string(extent);
     }
     return hash64(text.data(), text.size());
@@ -61,7 +60,8 @@ CheckpointEngine::CheckpointEngine(std::shared_ptr<Storage> storage, Communicato
       options_(options),
       events_(std::move(events)),
       fence_(*storage_, options_.directory, std::move(identity)),
-      recipients_(parse_recipients(options_.encryption)) {
+      recipients_(parse_recipients(options_.encryption)),
+      saver_(*storage_, options_, recipients_) {
     if (options_.keep < 1)
         throw Error(ErrorCode::invalid_argument, "keep is " + std::to_string(options_.keep) + "; it must be 1 or more");
     if (options_.keep_every < 0 || options_.keep_best < 0)
@@ -80,8 +80,9 @@ CheckpointInfo CheckpointEngine::save(std::int64_t step, const fsdp::State& stat
     Job job = agreed_job(step, state, options);
     job.begin = start;
     job.in_place = true;
-    return commit(world_, job,
-                  [&](const fs::path& directory) { return write(directory, job.plan, *source_of(job.plan), {}); });
+    return commit(world_, job, [&](const fs::path& directory) {
+        return saver_.save(directory, job.plan, *source_of(job.plan), {});
+    });
 }
 
 void CheckpointEngine::reserve_staging(const WritePlan& plan) {
@@ -112,10 +113,10 @@ void CheckpointEngine::save_async(std::int64_t step, const fsdp::State& state, c
     if (!writers_) writers_ = world_.split(0, world_.rank());
     stall_seconds_ = 0;
     in_flight_ =
-        std::make_unique<AsyncSave>(job_.plan, staging_, [this](ChunkSource& source, const WriteProgress& done) {
+        std::make_unique<AsyncSave>(job_.plan, staging_, [this](StateSource& source, const WriteProgress& done) {
             try {
                 return commit(*writers_, job_, [&](const fs::path& directory) {
-                    return write(directory, job_.plan, source, with_notes(done));
+                    return saver_.save(directory, job_.plan, source, with_notes(done));
                 });
             } catch (const std::exception& error) {
                 note("saving step " + std::to_string(job_.step) + " failed: " + error.what());
@@ -182,6 +183,7 @@ CheckpointEngine::Job CheckpointEngine::agreed_job(std::int64_t step, const fsdp
     Job job;
     job.step = step;
     job.metric = options.metric;
+    job.has_frozen = std::any_of(state.begin(), state.end(), [](const auto& tensor) { return tensor.frozen; });
     job.opaque = options.opaque;  // the plan points at it for as long as the save goes on
     together(world_, [&] { job.plan = plan_shards(state, step, world_.rank(), world_.size(), job.opaque); });
     job.extra = broadcast_text(world_, options.extra, 0);
@@ -193,18 +195,16 @@ const AuthenticationKeys& CheckpointEngine::authentication_keys() {
     return *authentication_keys_;
 }
 
-Manifest CheckpointEngine::write(const fs::path& directory, const WritePlan& plan, ChunkSource& source,
-                                 const WriteProgress& progress) {
-    return write_shards(*storage_, directory, plan, source, recipients_, hashes_for(options_.encryption), progress);
-}
-
 void CheckpointEngine::commit_as_writer(Communicator& world, Job& job, const WriteFiles& write) {
     prepare_directory(world, job);
+    if (job.has_frozen && saver_.needs_parent()) find_parent(world);
     Manifest manifest = write_and_verify(world, job, write);
+    if (job.has_frozen) note_remarks(world);
     complete(manifest, job);
     together(world, [&] {
         if (world.rank() == 0) publish(job.unfinished, manifest);
     });
+    saver_.published(options_.directory / checkpoint_name(job.step));
 }
 
 CheckpointInfo CheckpointEngine::commit(Communicator& world, Job& job, const WriteFiles& write) {
@@ -241,6 +241,40 @@ void CheckpointEngine::prepare_directory(Communicator& world, Job& job) {
         storage_->create_directories(options_.directory / name);
     });
     job.unfinished = options_.directory / broadcast_text(world, name, 0);
+}
+
+// What another process saved, of which files that did not change may be linked. Rank 0 reads it for all; without it
+// they are written.
+void CheckpointEngine::find_parent(Communicator& world) {
+    Manifest parent;
+    std::string path;
+    if (world.rank() == 0) {
+        try {
+            const AuthenticationKeys& keys = authentication_keys();
+            if (const auto newest = find_newest(*storage_, options_.directory, INT64_MAX, keys)) {
+                parent = read_manifest(*storage_, newest->path, keys);
+                path = newest->path.string();
+            }
+        } catch (const Error&) {
+        }
+    }
+    parent.tensors.clear();
+    path = broadcast_text(world, path, 0);
+    const std::string text = broadcast_text(world, path.empty() ? "" : parent.to_text(), 0);
+    std::vector<Manifest::File> files;
+    together(world, [&] {
+        if (!path.empty()) files = Manifest::parse(text).files;
+    });
+    std::erase_if(files, [&](const Manifest::File& file) { return file.rank != world.rank(); });
+    saver_.offer_parent(path, std::move(files));
+}
+
+void CheckpointEngine::note_remarks(Communicator& world) {
+    std::string mine;
+    for (const std::string& remark : saver_.take_remarks()) mine += (mine.empty() ? "" : "; ") + remark;
+    const auto remarks = gather_texts(world, mine);
+    for (std::size_t rank = 0; rank < remarks.size(); ++rank)
+        if (!remarks[rank].empty()) note("rank " + std::to_string(rank) + ": " + remarks[rank]);
 }
 
 // Every rank looks at its neighbour's files through a fresh open, so that what one machine wrote has been seen by

@@ -4,6 +4,7 @@
 #include "checkpoint/commit/writer_claim.hpp"
 #include "checkpoint/load/read_keys.hpp"
 #include "checkpoint/save/async_save.hpp"
+#include "checkpoint/save/file_saver.hpp"
 #include "checkpoint/storage/aligned_memory.hpp"
 #include "checkpoint/storage/storage.hpp"
 
@@ -72,18 +73,19 @@ private:
         WritePlan plan;
         std::filesystem::path unfinished = {};
         std::chrono::steady_clock::time_point begin = {};
-        bool in_place = false;  // the trainer waits for all of it
+        bool in_place = false;    // the trainer waits for all of it
+        bool has_frozen = false;  // tensors; the same on all ranks
     };
     using WriteFiles = std::function<Manifest(const std::filesystem::path& directory)>;  // the rank's fragment
 
     Job agreed_job(std::int64_t step, const fsdp::State& state, const SaveOptions& options);
-    Manifest write(const std::filesystem::path& directory, const WritePlan& plan, ChunkSource& source,
-                   const WriteProgress& progress);
     const AuthenticationKeys& authentication_keys();
     ReadKeys keys_for(const Manifest& manifest);
     CheckpointInfo commit(Communicator& world, Job& job, const WriteFiles& write);
     void commit_as_writer(Communicator& world, Job& job, const WriteFiles& write);
     void prepare_directory(Communicator& world, Job& job);
+    void find_parent(Communicator& world);
+    void note_remarks(Communicator& world);
     Manifest write_and_verify(Communicator& world, const Job& job, const WriteFiles& write);
     void complete(Manifest& manifest, const Job& job);
     void publish(const std::filesystem::path& unfinished, Manifest& manifest);
@@ -102,6 +104,7 @@ private:
     CheckpointEvents events_;
     WriterFence fence_;
     std::vector<age::Recipient> recipients_;
+    FileSaver saver_;
     std::vector<age::Identity> identities_;  // read when the first encrypted checkpoint is loaded
     // Read on rank 0, before the first save begins or the first checkpoint is looked for; the writer's thread only uses
     // them.

@@ -52,6 +52,7 @@ void Bucket::describe_members(const BucketPlan& plan, std::span<const UnitToPlan
             tensor.shape = parameter.shape;
             tensor.replicated = mesh.shard_count == 1 && mesh.replica_count > 1;
             tensor.replica = tensor.replicated ? 0 : mesh.replica;
+            tensor.frozen = !plan.trainable;
             member.shard.tensors.push_back(std::move(tensor));
         }
         if (!members_.empty()) members_.back().end = member.begin;

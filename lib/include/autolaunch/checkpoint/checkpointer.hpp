@@ -53,6 +53,9 @@ struct CheckpointOptions {
     DrainOptions drain = {};
     EncryptionOptions encryption = {};
     SaveVerification verify = SaveVerification::ends;
+    /// Files of frozen tensors (fsdp::StateTensor::frozen) that have the same bytes as in the checkpoint before become
+    /// hard links to that one's, where the file system has them (docs/checkpoints.md).
+    bool link_unchanged = true;
     /// Memory that save_async() may take on each rank for its copy of the state; 0: as much as the state. With less,
     /// wait_copied() also waits for the storage.
     std::uint64_t staging_bytes = 0;
@@ -75,7 +78,7 @@ struct LoadOptions {
 /// How far a save_async() of this rank is.
 struct SaveProgress {
     std::int64_t step = 0;
-    std::uint64_t bytes_written = 0;
+    std::uint64_t bytes_written = 0;  ///< or linked
     std::uint64_t total_bytes = 0;  ///< of this rank
     bool copied = false;            ///< the state may change
     bool over = false;              ///< published, or failed: finish() says which

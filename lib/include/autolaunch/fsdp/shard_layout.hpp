@@ -78,6 +78,9 @@ struct StateTensor {
     std::vector<Piece> pieces;        ///< this rank's; empty when it holds none of the tensor
     bool replicated = false;          ///< every rank holds all of it (no_shard)
     int replica = 0;                  ///< others hold the same pieces (hybrid_shard): a checkpoint stores replica 0's
+    /// Not expected to change from save to save: stored in files of its own, which a checkpoint links from the one
+    /// before where every byte is the same. Where it does change that costs time, never data.
+    bool frozen = false;
 };
 
 /// Everything one rank saves and restores: every rank names the same tensors, in the same order.

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
+#include <optional>
 #include <unordered_map>
 
 namespace autolaunch {
@@ -33,11 +35,13 @@ std::uint64_t bytes_of(const fsdp::StateTensor& tensor, std::int64_t count) {
 
 // Which of the state's tensors this rank writes its pieces of.
 std::vector<bool> tensors_to_write(const fsdp::State& state, int rank, int world_size) {
-    std::vector<std::uint64_t> owned_bytes(static_cast<std::size_t>(world_size));
+    // Apart, because most saves write no frozen ones.
+    std::vector<std::uint64_t> changing_bytes(static_cast<std::size_t>(world_size)), frozen_bytes = changing_bytes;
     std::vector<bool> mine(state.size());
     for (std::size_t i = 0; i < state.size(); ++i) {
         mine[i] = state[i].replica == 0;
         if (!mine[i] || !state[i].replicated) continue;
+        auto& owned_bytes = state[i].frozen ? frozen_bytes : changing_bytes;
         const auto owner = std::min_element(owned_bytes.begin(), owned_bytes.end());
         *owner += bytes_of(state[i], elements_of(state[i]));
         mine[i] = owner - owned_bytes.begin() == rank;
@@ -55,13 +59,13 @@ std::vector<StateBox> boxes_of(const fsdp::StateTensor& tensor, std::size_t tens
     return boxes;
 }
 
-// The boxes of every file: the largest of each tensor in the first, so that the others stay small. Wide types first,
-// so that every element is aligned to its size.
-std::vector<std::vector<StateBox>> boxes_of_files(const fsdp::State& state, int rank, int world_size) {
-    const auto mine = tensors_to_write(state, rank, world_size);
+// The boxes of every file of the frozen tensors or of the others: the largest of each tensor in the first, so that the
+// others stay small. Wide types first, so that every element is aligned to its size.
+std::vector<std::vector<StateBox>> boxes_of_files(const fsdp::State& state, const std::vector<bool>& mine,
+                                                  bool frozen) {
     std::vector<std::vector<StateBox>> files;
     for (std::size_t i = 0; i < state.size(); ++i) {
-        if (!mine[i]) continue;
+        if (!mine[i] || state[i].frozen != frozen) continue;
         auto boxes = boxes_of(state[i], i);
         std::stable_sort(boxes.begin(), boxes.end(),
                          [](const StateBox& a, const StateBox& b) { return a.box.count > b.box.count; });
@@ -75,8 +79,9 @@ std::vector<std::vector<StateBox>> boxes_of_files(const fsdp::State& state, int 
     return files;
 }
 
-std::string header_of(const fsdp::State& state, std::span<const StateBox> boxes, std::int64_t step, int rank,
-                      int world_size) {
+// Without a step it is the same for the same tensors.
+std::string header_of(const fsdp::State& state, std::span<const StateBox> boxes, std::optional<std::int64_t> step,
+                      int rank, int world_size) {
     std::vector<safetensors::Entry> entries;
     // DCP's readers look here for where the boxes lie; they ignore the shape, which tells others what the whole is.
     nlohmann::json sharding = nlohmann::json::object();
@@ -85,12 +90,13 @@ std::string header_of(const fsdp::State& state, std::span<const StateBox> boxes,
         entries.push_back({tensor.name, tensor.type, item.box.shape, 0, 0});
         sharding[tensor.name] = {{"saved_offsets", item.box.begin}, {"shape", tensor.shape}};
     }
-    return safetensors::encode_header(entries, {{"format", "pt"},
-                                                {"DCP_SHARDING_INFO", json_text(sharding)},
-                                                {"autolaunch_version", std::to_string(Manifest::kVersion)},
-                                                {"autolaunch_step", std::to_string(step)},
-                                                {"autolaunch_rank", std::to_string(rank)},
-                                                {"autolaunch_world_size", std::to_string(world_size)}});
+    std::map<std::string, std::string> metadata = {{"format", "pt"},
+                                                   {"DCP_SHARDING_INFO", json_text(sharding)},
+                                                   {"autolaunch_version", std::to_string(Manifest::kVersion)},
+                                                   {"autolaunch_rank", std::to_string(rank)},
+                                                   {"autolaunch_world_size", std::to_string(world_size)}};
+    if (step) metadata["autolaunch_step"] = std::to_string(*step);
+    return safetensors::encode_header(entries, metadata);
 }
 
 // The names that PyTorch gives such files: ranks and files count from 1.
@@ -111,11 +117,16 @@ WritePlan plan_shards(const fsdp::State& named, std::int64_t step, int rank, int
     fsdp::State state = named;
     for (auto& tensor : opaque_tensors(opaque, rank)) state.push_back(std::move(tensor));
     for (const auto& tensor : state) plan.fragment.tensors.push_back({tensor.name, tensor.type, tensor.shape, {}});
-    const auto files = boxes_of_files(state, rank, world_size);
+    const auto mine = tensors_to_write(state, rank, world_size);
+    auto files = boxes_of_files(state, mine, false);
+    const std::size_t first_frozen = files.size();
+    for (auto& boxes : boxes_of_files(state, mine, true)) files.push_back(std::move(boxes));
     for (std::size_t index = 0; index < files.size(); ++index) {
         PlannedFile file;
         file.name = shard_name(rank, index, files.size());
-        file.header = header_of(state, files[index], step, rank, world_size);
+        file.frozen = index >= first_frozen;
+        file.header =
+            header_of(state, files[index], file.frozen ? std::nullopt : std::optional(step), rank, world_size);
         file.bytes = file.header.size();
         for (const StateBox& item : files[index]) {
             const std::uint64_t bytes = bytes_of(state[item.tensor_index], item.box.count);

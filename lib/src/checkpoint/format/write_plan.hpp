@@ -27,6 +27,7 @@ struct PlannedFile {
     std::string header;  ///< a multiple of 4 KiB, so that the segments start on a page
     std::vector<Segment> segments;
     std::uint64_t bytes = 0;  ///< header and segments
+    bool frozen = false;      ///< of frozen tensors alone; equal ones give equal bytes, whatever the step
 };
 
 struct WritePlan {
@@ -37,8 +38,9 @@ struct WritePlan {
 
 /// Pure: what rank `rank` of `world_size` writes of its state: its own pieces of it, as boxes (run_boxes.hpp), and of
 /// the replicated tensors those it owns. The owner of a replicated tensor is the rank that has the fewest bytes of them
-/// so far, so that all write about as much. A file holds one box of a tensor, so a rank has as many files as the tensor
-/// with the most boxes; none when it has nothing. Memory is only pointed at.
+/// so far, so that all write about as much; frozen ones count apart. A file holds one box of a tensor, so a rank has as
+/// many files as the tensor with the most boxes, and as many again of frozen tensors; none when it has nothing. Memory
+/// is only pointed at.
 /// The fragment names the tensors that this rank has something of; rank 0's names all of the state's.
 WritePlan plan_shards(const fsdp::State& state, std::int64_t step, int rank, int world_size,
                       std::span<const OpaqueState> opaque = {});

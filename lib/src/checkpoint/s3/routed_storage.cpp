@@ -24,6 +24,7 @@ public:
     void rename(const fs::path& from, const fs::path& to) override { of(from).rename(from, to); }
     void remove_all(const fs::path& path) override { of(path).remove_all(path); }
     void sync_directory(const fs::path& path) override { of(path).sync_directory(path); }
+    void link_file(const fs::path& from, const fs::path& to) override { of(to).link_file(from, to); }
     void replace_link(const fs::path& path, const std::string& target) override { of(path).replace_link(path, target); }
 
 private:

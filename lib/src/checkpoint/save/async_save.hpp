@@ -19,7 +19,7 @@ namespace autolaunch {
 class AsyncSave {
 public:
     /// Writes what the source gives and publishes it; runs on the writer's thread.
-    using Commit = std::function<CheckpointInfo(ChunkSource& source, const WriteProgress& progress)>;
+    using Commit = std::function<CheckpointInfo(StateSource& source, const WriteProgress& progress)>;
 
     /// Starts. `plan` and `memory` must outlive it.
     AsyncSave(const WritePlan& plan, AlignedMemory& memory, Commit commit);

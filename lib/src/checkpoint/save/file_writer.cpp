@@ -83,7 +83,7 @@ private:
 };
 
 // Copies a chunk when it is asked for.
-class PlanSource final : public ChunkSource {
+class PlanSource final : public StateSource {
 public:
     explicit PlanSource(const WritePlan& plan) : plan_(plan), chunks_(chunks_of(plan.files)) {
         const std::size_t count = std::min<std::size_t>(chunks_.size(), kBlockDepth);
@@ -100,6 +100,11 @@ public:
         return memory;
     }
     void give_back(std::byte* memory) override { free_.push_back(memory); }
+    const std::byte* peek(std::size_t index, std::byte* scratch) override {
+        const FileChunk& chunk = chunks_[index];
+        return range_of(plan_.files[chunk.file_index], chunk.offset, chunk.bytes, scratch);
+    }
+    void skip(std::size_t) override {}
 
 private:
     const WritePlan& plan_;
@@ -107,6 +112,14 @@ private:
     AlignedMemory memory_;
     std::vector<std::byte*> free_;
 };
+
+// The last segment that starts at `offset` or before; the first where none does.
+std::vector<Segment>::const_iterator segment_before(const PlannedFile& file, std::uint64_t offset) {
+    auto segment = std::upper_bound(file.segments.begin(), file.segments.end(), offset,
+                                    [](std::uint64_t at, const Segment& item) { return at < item.file_offset; });
+    if (segment != file.segments.begin()) --segment;
+    return segment;
+}
 
 }  // namespace
 
@@ -118,6 +131,15 @@ std::vector<FileChunk> chunks_of(std::span<const PlannedFile> files) {
     return chunks;
 }
 
+const std::byte* range_of(const PlannedFile& file, std::uint64_t offset, std::uint64_t bytes, std::byte* scratch) {
+    const auto segment = segment_before(file, offset);
+    if (segment != file.segments.end() && segment->file_offset <= offset &&
+        offset + bytes <= segment->file_offset + segment->bytes)
+        return segment->memory + (offset - segment->file_offset);
+    copy_range(file, offset, bytes, scratch);
+    return scratch;
+}
+
 void copy_range(const PlannedFile& file, std::uint64_t offset, std::uint64_t bytes, std::byte* to) {
     const std::uint64_t end = offset + bytes;
     const auto copy = [&](const std::byte* memory, std::uint64_t first, std::uint64_t length) {
@@ -125,9 +147,7 @@ void copy_range(const PlannedFile& file, std::uint64_t offset, std::uint64_t byt
         if (begin < stop) std::memcpy(to + (begin - offset), memory + (begin - first), stop - begin);
     };
     copy(reinterpret_cast<const std::byte*>(file.header.data()), 0, file.header.size());
-    auto segment = std::upper_bound(file.segments.begin(), file.segments.end(), offset,
-                                    [](std::uint64_t at, const Segment& item) { return at < item.file_offset; });
-    if (segment != file.segments.begin()) --segment;  // it starts before the range, and may reach into it
+    auto segment = segment_before(file, offset);  // it may reach into the range
     for (; segment != file.segments.end() && segment->file_offset < end; ++segment)
         copy(segment->memory, segment->file_offset, segment->bytes);
 }
@@ -161,7 +181,7 @@ std::vector<BlockDigests> write_files(Storage& storage, const std::filesystem::p
     return written;
 }
 
-std::unique_ptr<ChunkSource> source_of(const WritePlan& plan) { return std::make_unique<PlanSource>(plan); }
+std::unique_ptr<StateSource> source_of(const WritePlan& plan) { return std::make_unique<PlanSource>(plan); }
 
 std::vector<BlockDigests> write_files(Storage& storage, const std::filesystem::path& directory, const WritePlan& plan) {
     return write_files(storage, directory, plan.files, *source_of(plan));

@@ -30,6 +30,8 @@ struct FileChunk {
 std::vector<FileChunk> chunks_of(std::span<const PlannedFile> files);
 /// Copies bytes [offset, offset + bytes) of a planned file, from its header and its segments. Any thread.
 void copy_range(const PlannedFile& file, std::uint64_t offset, std::uint64_t bytes, std::byte* to);
+/// The same where the range lies in pieces; where it lies in one, that itself.
+const std::byte* range_of(const PlannedFile& file, std::uint64_t offset, std::uint64_t bytes, std::byte* scratch);
 
 /// Where the writer takes the content of chunks from: memory of kChunkBytes on a page.
 class AUTOLAUNCH_API ChunkSource {
@@ -43,6 +45,17 @@ public:
 
 /// SHA-256 costs about ten times what XXH3 does; for checkpoints that are encrypted or get a MAC.
 enum class BlockHashes { xxh3, xxh3_and_sha256 };
+
+/// A source that the writer may look into before it takes anything, and take only parts of.
+class AUTOLAUNCH_API StateSource : public ChunkSource {
+public:
+    /// The content of any chunk, before the first is taken or skipped; at `scratch`, of kChunkBytes, where it is not in
+    /// memory that stays. May block until it is there.
+    virtual const std::byte* peek(std::size_t index, std::byte* scratch) = 0;
+    /// Instead of take(): nobody wants this one. The writer holds no chunk then.
+    virtual void skip(std::size_t index) = 0;
+};
+
 using WriteProgress = std::function<void(std::uint64_t bytes_written)>;
 
 /// Writes the files of a plan into a directory, syncs them and then the directory. Returns the digests of each
@@ -51,7 +64,7 @@ std::vector<BlockDigests> write_files(Storage& storage, const std::filesystem::p
                                       std::span<const PlannedFile> files, ChunkSource& source,
                                       const WriteProgress& progress = {}, BlockHashes hashes = BlockHashes::xxh3);
 /// Straight from the plan's memory, which must outlive it, through kBlockDepth chunks.
-std::unique_ptr<ChunkSource> source_of(const WritePlan& plan);
+std::unique_ptr<StateSource> source_of(const WritePlan& plan);
 /// The same from there.
 std::vector<BlockDigests> write_files(Storage& storage, const std::filesystem::path& directory, const WritePlan& plan);
 

@@ -82,6 +82,23 @@ std::byte* StagedCopy::take(std::size_t index) {
     return std::exchange(ready_[index], nullptr);
 }
 
+const std::byte* StagedCopy::peek(std::size_t index, std::byte* scratch) {
+    if (!holds_all_) {
+        const FileChunk& chunk = chunks_[index];
+        return range_of(files_[chunk.file_index], chunk.offset, chunk.bytes, scratch);
+    }
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return cancelled_ || (next_ == chunks_.size() && copying_ == 0); });
+    if (cancelled_) throw AbortedError("the save was given up");
+    return ready_[index];
+}
+
+void StagedCopy::skip(std::size_t index) {
+    std::byte* const memory = take(index);
+    if (!memory) throw Error(ErrorCode::system, "there is no memory to copy the state through");
+    give_back(memory);
+}
+
 void StagedCopy::give_back(std::byte* memory) {
     {
         const std::scoped_lock lock(mutex_);

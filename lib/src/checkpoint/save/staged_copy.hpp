@@ -16,7 +16,7 @@ namespace autolaunch {
 ///
 /// Owner: one save; files and memory must outlive it. Threads: any number copy, one takes. Blocks: copy_next() while
 /// the memory is full, take() until the chunk is copied, wait_copied() until all is.
-class StagedCopy final : public ChunkSource {
+class StagedCopy final : public StateSource {
 public:
     /// `memory` holds at least one chunk.
     StagedCopy(std::span<const PlannedFile> files, AlignedMemory& memory);
@@ -31,6 +31,9 @@ public:
 
     std::byte* take(std::size_t index) override;
     void give_back(std::byte* memory) override;
+    /// With memory for less than all this reads the state itself: it cannot change, because not all of it is copied.
+    const std::byte* peek(std::size_t index, std::byte* scratch) override;
+    void skip(std::size_t index) override;
 
 private:
     struct Job {

@@ -63,6 +63,11 @@ public:
 
     void sync_directory(const fs::path& path) override { autolaunch::sync_directory(path); }
 
+    void link_file(const fs::path& from, const fs::path& to) override {
+        if (::link(from.c_str(), to.c_str()) != 0)
+            throw SystemError(errno, "link " + from.string() + " to " + to.string());
+    }
+
     void replace_link(const fs::path& path, const std::string& target) override {
         fs::path temporary = path;
         temporary += ".tmp";
@@ -78,6 +83,10 @@ private:
 };
 
 }  // namespace
+
+void Storage::link_file(const fs::path& from, const fs::path&) {
+    throw Error(ErrorCode::unsupported, "cannot link " + from.string() + ": this storage has no links");
+}
 
 void StorageFile::start_write(std::uint64_t offset, std::span<const std::byte> bytes, std::size_t tag) {
     write_at(offset, bytes);

@@ -72,6 +72,9 @@ public:
     virtual void remove_all(const std::filesystem::path& path) = 0;
     /// Makes the names in a directory durable.
     virtual void sync_directory(const std::filesystem::path& path) = 0;
+    /// A second name for a file, whose bytes then stay until both are removed. Throws, as where the file system
+    /// refuses, and then `to` may be there all the same. Storages that have none of it need not say so.
+    virtual void link_file(const std::filesystem::path& from, const std::filesystem::path& to);
     /// A symbolic link at `path`, put there in one step.
     virtual void replace_link(const std::filesystem::path& path, const std::string& target) = 0;
 };
