@@ -237,6 +237,51 @@ TEST_CASE("latest() passes over what is not complete, and says what and why") {
     CHECK(fs::exists(temporary.path() / "step-notes"));
 }
 
+TEST_CASE("the manifest says how the model's ranks were arranged") {
+    using Mesh = std::vector<Manifest::MeshDimension>;
+    struct Case {
+        ShardingStrategy strategy;
+        int ranks;
+        Mesh mesh;
+    };
+    const std::vector<Case> cases = {{ShardingStrategy::full_shard, 3, {{"shard", 3}}},
+                                     {ShardingStrategy::shard_optimizer, 2, {{"shard", 2}}},
+                                     {ShardingStrategy::no_shard, 2, {{"replica", 2}}},
+                                     {ShardingStrategy::no_shard, 1, {{"replica", 1}}},
+                                     {ShardingStrategy::hybrid_shard, 4, {{"replica", 2}, {"shard", 2}}}};
+    for (const Case& each : cases) {
+        CAPTURE(std::string(name_of(each.strategy)));
+        const TemporaryDirectory temporary;
+        on_ranks(each.ranks, [&](Communicator& world) {
+            Session session = Session::from_environment();
+            Checkpointer checkpointer(session, world, {.directory = temporary.path(), .keep = 5});
+            ShardedModelOptions options{.strategy = each.strategy, .precision = {}};
+            if (each.strategy == ShardingStrategy::hybrid_shard) options.shard_group = 2;
+            ShardedModel model(world, options);
+            model.add_unit("h", {{"w", {40, 30}}});
+            model.finalize();
+            AdamW optimizer(model, {});
+            checkpointer.save(1, model, optimizer);
+            checkpointer.save_async(2, model, optimizer);
+            checkpointer.finish();
+            SaveOptions own;
+            own.arrangement = {"mine", {{"shard", 7}}};
+            checkpointer.save(3, model, optimizer, own);
+            checkpointer.save(4, model.state());
+        });
+        const auto manifest_of = [&](const char* step) {
+            return Manifest::parse(read_file(temporary.path() / step / "manifest.json"));
+        };
+        for (const char* step : {"step-00000001", "step-00000002"}) {
+            CHECK(manifest_of(step).strategy == name_of(each.strategy));
+            CHECK(manifest_of(step).mesh == each.mesh);
+        }
+        CHECK(manifest_of("step-00000003").strategy == "mine");
+        CHECK(manifest_of("step-00000003").mesh.empty());  // it is of other ranks than those that save
+        CHECK(manifest_of("step-00000004").strategy.empty());
+    }
+}
+
 TEST_CASE("nothing saved yet is no error") {
     const TemporaryDirectory temporary;
     on_ranks(2, [&](Communicator& world) {

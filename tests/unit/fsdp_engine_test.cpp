@@ -118,6 +118,26 @@ TEST_CASE("groups of ranks by number and by node") {
                          "hybrid_shard: the nodes have different numbers of ranks", Error);
 }
 
+TEST_CASE("what the ranks' mesh is called") {
+    const auto called = [](ShardingStrategy strategy, int replicas, int shards, ShardMesh::Order order) {
+        ShardMesh mesh;
+        mesh.replica_count = replicas;
+        mesh.shard_count = shards;
+        mesh.order = order;
+        const Arrangement arrangement = arrangement_of(mesh, strategy);
+        std::string text = arrangement.strategy;
+        for (const auto& dimension : arrangement.mesh)
+            text += " " + dimension.name + " " + std::to_string(dimension.size);
+        return text;
+    };
+    using Order = ShardMesh::Order;
+    CHECK(called(ShardingStrategy::full_shard, 1, 4, Order::replicas_slowest) == "full_shard shard 4");
+    CHECK(called(ShardingStrategy::no_shard, 4, 1, Order::replicas_slowest) == "no_shard replica 4");
+    CHECK(called(ShardingStrategy::hybrid_shard, 2, 4, Order::replicas_slowest) == "hybrid_shard replica 2 shard 4");
+    CHECK(called(ShardingStrategy::hybrid_shard, 2, 4, Order::shards_slowest) == "hybrid_shard shard 4 replica 2");
+    CHECK(called(ShardingStrategy::hybrid_shard, 2, 4, Order::other) == "hybrid_shard");
+}
+
 TEST_CASE("the tree of sums is the same however its leaves are spread over ranks") {
     for (const std::size_t leaves : {1u, 2u, 3u, 4u, 6u, 8u, 12u, 16u}) {
         CAPTURE(leaves);

@@ -38,6 +38,19 @@ std::uint64_t hash_of(std::int64_t step, const fsdp::State& state) {
     return hash64(text.data(), text.size());
 }
 
+// Empty for the mesh of a model on some of the ranks: it does not say how all of them are arranged.
+std::vector<Manifest::MeshDimension> mesh_of(const fsdp::Arrangement& arrangement, int world_size) {
+    std::vector<Manifest::MeshDimension> mesh;
+    std::int64_t ranks = 1;
+    for (const auto& dimension : arrangement.mesh) {
+        if (dimension.size < 1 || ranks > world_size) return {};
+        ranks *= dimension.size;
+        mesh.push_back({dimension.name, dimension.size});
+    }
+    if (ranks != world_size) mesh.clear();
+    return mesh;
+}
+
 // CheckpointInfo as text for the other ranks; empty for none.
 std::string encode(const std::optional<CheckpointInfo>& info) {
     if (!info) return {};
@@ -183,6 +196,7 @@ CheckpointEngine::Job CheckpointEngine::agreed_job(std::int64_t step, const fsdp
     Job job;
     job.step = step;
     job.metric = options.metric;
+    job.arrangement = options.arrangement;
     job.has_frozen = std::any_of(state.begin(), state.end(), [](const auto& tensor) { return tensor.frozen; });
     job.opaque = options.opaque;  // the plan points at it for as long as the save goes on
     together(world_, [&] { job.plan = plan_shards(state, step, world_.rank(), world_.size(), job.opaque); });
@@ -299,6 +313,8 @@ Manifest CheckpointEngine::write_and_verify(Communicator& world, const Job& job,
 void CheckpointEngine::complete(Manifest& manifest, const Job& job) {
     manifest.extra = job.extra;
     manifest.metric = job.metric;
+    manifest.strategy = job.arrangement.strategy;
+    manifest.mesh = mesh_of(job.arrangement, manifest.world_size);
     manifest.generation = static_cast<std::uint64_t>(fence_.identity().generation);
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     manifest.saved_unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();

@@ -70,6 +70,7 @@ private:
         std::string extra;
         std::vector<OpaqueState> opaque;
         std::optional<double> metric;
+        fsdp::Arrangement arrangement;
         WritePlan plan;
         std::filesystem::path unfinished = {};
         std::chrono::steady_clock::time_point begin = {};

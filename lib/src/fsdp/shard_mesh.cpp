@@ -48,7 +48,30 @@ ShardGroups groups_by_node(std::span<const std::uint64_t> nodes, int rank) {
             static_cast<int>(before)};
 }
 
+// The same on all ranks. Collective.
+ShardMesh::Order order_of(Communicator& world, const ShardGroups& groups) {
+    if (groups.group_count == 1 || groups.group_size == 1) return ShardMesh::Order::replicas_slowest;
+    const int by_replica = groups.group * groups.group_size + groups.rank_in_group;
+    const int by_shard = groups.rank_in_group * groups.group_count + groups.group;
+    if (!world.any_rank(by_replica != world.rank())) return ShardMesh::Order::replicas_slowest;
+    return world.any_rank(by_shard != world.rank()) ? ShardMesh::Order::other : ShardMesh::Order::shards_slowest;
+}
+
 }  // namespace
+
+Arrangement arrangement_of(const ShardMesh& mesh, ShardingStrategy strategy) {
+    Arrangement arrangement{std::string(name_of(strategy)), {}};
+    const Arrangement::Dimension replicas{"replica", mesh.replica_count}, shards{"shard", mesh.shard_count};
+    if (strategy == ShardingStrategy::no_shard)
+        arrangement.mesh = {replicas};
+    else if (strategy != ShardingStrategy::hybrid_shard)
+        arrangement.mesh = {shards};
+    else if (mesh.order == ShardMesh::Order::replicas_slowest)
+        arrangement.mesh = {replicas, shards};
+    else if (mesh.order == ShardMesh::Order::shards_slowest)
+        arrangement.mesh = {shards, replicas};
+    return arrangement;
+}
 
 ShardGroups plan_shard_groups(const ShardedModelOptions& options, std::span<const std::uint64_t> nodes, int rank) {
     const int ranks = static_cast<int>(nodes.size());
@@ -60,7 +83,14 @@ ShardGroups plan_shard_groups(const ShardedModelOptions& options, std::span<cons
 
 ShardMesh make_mesh(Communicator& world, const ShardedModelOptions& options, bool overlap) {
     const ShardGroups groups = plan_shard_groups(options, nodes_of(world), world.rank());
-    ShardMesh mesh{groups.group_size, groups.rank_in_group, groups.group_count, groups.group, {}, {}, {}};
+    ShardMesh mesh{.shard_count = groups.group_size,
+                   .shard_rank = groups.rank_in_group,
+                   .replica_count = groups.group_count,
+                   .replica = groups.group,
+                   .order = order_of(world, groups),
+                   .gather = {},
+                   .scatter = {},
+                   .replicas = {}};
     // World serves where no other communicator is needed: some cost hundreds of MiB each.
     const auto part = [&](int color, int key, int size) -> std::optional<Communicator> {
         if (size == 1) return std::nullopt;

@@ -15,6 +15,8 @@ struct ShardMesh {
     int shard_rank = 0;
     int replica_count = 1;
     int replica = 0;
+    /// How ranks count through it; `other` where the nodes' ranks are mixed in another way.
+    enum class Order { replicas_slowest, shards_slowest, other } order = Order::replicas_slowest;
     std::optional<Communicator> gather;    ///< the ranks of this copy; nothing where shard_count is 1
     std::optional<Communicator> scatter;   ///< the same ranks
     std::optional<Communicator> replicas;  ///< who hold the same shard; nothing where replica_count is 1
@@ -29,6 +31,9 @@ struct ShardGroups {
     int rank_in_group = 0;
 };
 ShardGroups plan_shard_groups(const ShardedModelOptions& options, std::span<const std::uint64_t> nodes, int rank);
+
+/// What it is called. Pure.
+Arrangement arrangement_of(const ShardMesh& mesh, ShardingStrategy strategy);
 
 /// Collective. With `overlap` communicators are split off; without, `world` serves where it can.
 ShardMesh make_mesh(Communicator& world, const ShardedModelOptions& options, bool overlap);

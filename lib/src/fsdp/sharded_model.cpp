@@ -162,6 +162,12 @@ ModelMemory ShardedModel::memory() const {
     return memory;
 }
 
+Arrangement ShardedModel::arrangement() const {
+    const Engine& engine = impl_->engine;
+    engine.require_finalized("arrangement()");
+    return arrangement_of(engine.mesh, engine.options.strategy);
+}
+
 State ShardedModel::state() {
     Engine& engine = impl_->engine;
     engine.require_finalized("state()");

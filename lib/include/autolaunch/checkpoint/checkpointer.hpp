@@ -67,6 +67,8 @@ struct SaveOptions {
     std::string extra = "{}";  ///< JSON text of the trainer's own; rank 0's is kept
     std::vector<OpaqueState> opaque = {};
     std::optional<double> metric = {};  ///< such as the validation loss, for CheckpointOptions::keep_best; rank 0's
+    /// For the manifest, rank 0's; calls that take a model ask that.
+    fsdp::Arrangement arrangement = {};
 };
 
 struct LoadOptions {
@@ -79,9 +81,9 @@ struct LoadOptions {
 struct SaveProgress {
     std::int64_t step = 0;
     std::uint64_t bytes_written = 0;  ///< or linked
-    std::uint64_t total_bytes = 0;  ///< of this rank
-    bool copied = false;            ///< the state may change
-    bool over = false;              ///< published, or failed: finish() says which
+    std::uint64_t total_bytes = 0;    ///< of this rank
+    bool copied = false;              ///< the state may change
+    bool over = false;                ///< published, or failed: finish() says which
 };
 
 /// A complete checkpoint on disk, or in memory.
@@ -111,7 +113,7 @@ public:
     /// The same for anything with a state(), and any optimizer (fsdp/optimizer.hpp) or what has its state().
     template <class Model, class Optimizer>
     CheckpointInfo save(std::int64_t step, Model& model, Optimizer& optimizer, const SaveOptions& options = {}) {
-        return save(step, joined(model.state(), optimizer.state()), options);
+        return save(step, joined(model.state(), optimizer.state()), arranged(model, options));
     }
 
     /// Begins to save and returns: the state is copied while the trainer goes on, then written and published. Until
@@ -123,7 +125,7 @@ public:
     void save_async(std::int64_t step, const fsdp::State& state, const SaveOptions& options = {});
     template <class Model, class Optimizer>
     void save_async(std::int64_t step, Model& model, Optimizer& optimizer, const SaveOptions& options = {}) {
-        save_async(step, joined(model.state(), optimizer.state()), options);
+        save_async(step, joined(model.state(), optimizer.state()), arranged(model, options));
     }
     /// Takes the memory for save_async() now, so that the first one does not wait for it. Collective.
     void prepare_async(const fsdp::State& state);
@@ -201,6 +203,12 @@ private:
     template <class Model>
     static void refresh(Model& model) {
         if constexpr (requires { model.refresh_parameters(); }) model.refresh_parameters();
+    }
+    template <class Model>
+    static SaveOptions arranged(Model& model, SaveOptions options) {
+        if constexpr (requires { model.arrangement(); })
+            if (options.arrangement.strategy.empty()) options.arrangement = model.arrangement();
+        return options;
     }
     static fsdp::State joined(fsdp::State first, fsdp::State second) {
         for (auto& tensor : second) first.push_back(std::move(tensor));

@@ -86,4 +86,17 @@ struct StateTensor {
 /// Everything one rank saves and restores: every rank names the same tensors, in the same order.
 using State = std::vector<StateTensor>;
 
+/// How the ranks of a model share it, for people who look at its checkpoints; loading needs none of it.
+struct Arrangement {
+    /// A dimension of the ranks: "replica" (copies of the model) or "shard" (parts of a copy).
+    struct Dimension {
+        std::string name;
+        int size = 1;
+
+        bool operator==(const Dimension&) const = default;
+    };
+    std::string strategy = {};         ///< "full_shard", …; empty when nobody says
+    std::vector<Dimension> mesh = {};  ///< slowest first; empty when ranks lie in no such order
+};
+
 }  // namespace autolaunch::fsdp

@@ -200,6 +200,8 @@ public:
     std::int64_t parameter_count() const noexcept;  ///< of the whole model, without padding
 
     ModelMemory memory() const;
+    /// Of the communicator's ranks.
+    Arrangement arrangement() const;
 
     /// The parameters' masters, and frozen parameters, for a checkpoint. Of a GPU's memory these are copies in the
     /// CPU's, as of this call; what is written to them counts from refresh_parameters() on.
