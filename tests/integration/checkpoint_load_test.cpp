@@ -1,6 +1,7 @@
 // Loading over real processes: each block read once on a node, other cuts and types, opaque state, and damage.
 #include "base/file_io.hpp"
 #include "checkpoint/engine.hpp"
+#include "checkpoint/format/read_plan.hpp"
 #include "flipped_byte.hpp"
 #include "fsdp_ranks.hpp"
 
@@ -64,18 +65,20 @@ float value_at(std::size_t tensor, std::int64_t element) {
     return static_cast<float>((element * 7 + static_cast<std::int64_t>(tensor) * 13) % 251);
 }
 
-/// Tensors of one type with known values, cut evenly over the ranks or whole on each.
+/// Tensors of one type with known values, cut evenly over the ranks of a replica or whole on each.
 class Sample {
 public:
-    Sample(Communicator& world, std::vector<std::vector<std::int64_t>> shapes, bool replicated, DataType type = f32)
+    Sample(Communicator& world, std::vector<std::vector<std::int64_t>> shapes, bool replicated, DataType type = f32,
+           int replicas = 1)
         : type_(type), memory_(shapes.size()) {
+        const int shards = world.size() / replicas, shard = world.rank() % shards;
         for (std::size_t t = 0; t < shapes.size(); ++t) {
             const std::string name = "t" + std::to_string(t);
             const std::int64_t elements = ParameterSpec{name, shapes[t]}.element_count();
-            const std::int64_t begin = replicated ? 0 : elements * world.rank() / world.size();
-            const std::int64_t end = replicated ? elements : elements * (world.rank() + 1) / world.size();
+            const std::int64_t begin = replicated ? 0 : elements * shard / shards;
+            const std::int64_t end = replicated ? elements : elements * (shard + 1) / shards;
             memory_[t].resize(static_cast<std::size_t>(end - begin) * size_of(type));
-            state.push_back({name, type, shapes[t], {}, replicated});
+            state.push_back({name, type, shapes[t], {}, replicated, world.rank() / shards});
             if (end > begin) state.back().pieces = {{begin, end - begin, memory_[t].data()}};
         }
     }
@@ -153,6 +156,40 @@ TEST_CASE("ranks that all need everything read it once together") {
                    "all ranks together read " + std::to_string(read) + " of " + std::to_string(saved_bytes));
         });
     }
+}
+
+TEST_CASE("replicas on one machine read what each of them needs once together, also where that fails") {
+    const TemporaryDirectory temporary;
+    save_sample(2, temporary.path(), kLarge);
+    const auto options = [&] { return CheckpointOptions{.directory = temporary.path()}; };
+    for (const auto& [ranks, replicas] : {std::pair{4, 2}, {3, 3}, {6, 3}})
+        on_ranks(ranks, [&](Communicator& world) {
+            Sample sample(world, kLarge, false, f32, replicas);
+            auto storage = std::make_shared<CountingStorage>();
+            CheckpointEngine engine(storage, world, options(), {});
+            const auto found = engine.latest(INT64_MAX);
+            engine.load(*found, sample.state);
+            expect(sample.is_filled(), "every element arrived");
+            const Manifest manifest = Manifest::parse(read_file(found->path / "manifest.json"));
+            std::int64_t needed = 0;
+            for (const BlockNeed& need : blocks_needed(plan_loading(manifest, sample.state).parts))
+                needed += static_cast<std::int64_t>(std::min(
+                    Manifest::kBlockBytes, manifest.files[need.file_index].bytes - need.block * Manifest::kBlockBytes));
+            if (sample.state[0].replica != 0) needed = 0;
+            needed = world.all_reduce_value(needed);
+            const auto read = world.all_reduce_value(static_cast<std::int64_t>(storage->bytes_read));
+            expect(read == needed, "one copy of the model takes " + std::to_string(needed) + " bytes; read were " +
+                                       std::to_string(read));
+        });
+    save_sample(1, temporary.path(), kLarge, 2);
+    autolaunch::testing::flip_byte(temporary.path() / "step-00000002" / "shard-00001-model-00001-of-00001.safetensors",
+                                   5000);
+    on_ranks(4, [&](Communicator& world) {
+        Sample sample(world, kLarge, false, f32, 2);
+        CheckpointEngine engine(make_posix_storage(), world, options(), {});
+        expect_error(ErrorCode::corrupt, "bytes 0 to 4194304",
+                     [&] { engine.load(*engine.latest(INT64_MAX), sample.state); });
+    });
 }
 
 TEST_CASE("cut ranks read little more than their parts, and replicated ones load into them") {

@@ -1,6 +1,7 @@
 #include "checkpoint/load/group_reader.hpp"
 
 #include "base/file_io.hpp"
+#include "base/hash.hpp"
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/load/part_reader.hpp"
 
@@ -64,6 +65,21 @@ private:
     Received received_;
 };
 
+// The members that need the same blocks as this one; nothing when it is alone. Collective over the group.
+std::optional<Communicator> members_alike(Communicator& group, std::span<const BlockNeed> own) {
+    std::vector<std::uint64_t> places;
+    for (const BlockNeed& need : own) places.insert(places.end(), {need.file_index, need.block});
+    const std::uint64_t mine = places.empty() ? 0 : hash64(places.data(), places.size() * sizeof places[0]) | 1;
+    std::vector<std::uint64_t> all(static_cast<std::size_t>(group.size()));
+    group.all_gather(&mine, all.data(), 1, DataType::u64).wait();
+    const auto shares = [&](std::uint64_t value) {
+        return value != 0 && std::count(all.begin(), all.end(), value) > 1;
+    };
+    if (std::none_of(all.begin(), all.end(), shares)) return std::nullopt;
+    const auto first = std::find(all.begin(), all.end(), mine) - all.begin();
+    return group.split(shares(mine) ? static_cast<int>(first) : -1, group.rank());
+}
+
 }  // namespace
 
 std::optional<Communicator> ranks_of_this_node(Communicator& world) {
@@ -81,29 +97,37 @@ void read_parts_in_group(Storage& storage, const std::filesystem::path& director
     if (!group) return read_parts(storage, directory, manifest, parts, keys);
     std::vector<BlockNeed> shared, own;
     for (BlockNeed& need : blocks_needed(parts)) (need.shared ? shared : own).push_back(std::move(need));
+    std::optional<Communicator> alike = members_alike(*group, own);
     const auto copy = [&](const BlockNeed& need, std::span<const std::byte> content) {
         for (const std::size_t part : need.parts) copy_part(parts[part], need.block * kBlock, content);
     };
-    if (!shared.empty()) {
-        Exchange exchange(*group, shared.size(), [&](std::size_t index, const std::byte* content) {
-            const std::uint64_t left =
-                manifest.files[shared[index].file_index].content_bytes() - shared[index].block * kBlock;
-            copy(shared[index], {content, std::min(left, kBlock)});
-        });
-        const ShareOfBlocks share = exchange.share();
-        std::exception_ptr failure;
+    std::exception_ptr failure;
+    const auto read = [&](std::span<const BlockNeed> needs, const UseBlock& use) {
+        if (failure) return;
         try {
-            read_blocks(
-                storage, directory, manifest, std::span(shared).subspan(share.first, share.last - share.first),
-                [&](const BlockNeed&, std::span<const std::byte> content) { exchange.pass_on(content); }, keys);
+            read_blocks(storage, directory, manifest, needs, use, keys);
         } catch (const std::exception&) {
             failure = std::current_exception();
         }
+    };
+    const auto read_together = [&](Communicator& members, std::span<const BlockNeed> needs) {
+        Exchange exchange(members, needs.size(), [&](std::size_t index, const std::byte* content) {
+            const std::uint64_t left =
+                manifest.files[needs[index].file_index].content_bytes() - needs[index].block * kBlock;
+            copy(needs[index], {content, std::min(left, kBlock)});
+        });
+        const ShareOfBlocks share = exchange.share();
+        read(needs.subspan(share.first, share.last - share.first),
+             [&](const BlockNeed&, std::span<const std::byte> content) { exchange.pass_on(content); });
         // The others wait for what this member cannot give: they get something, and the load fails on all.
         while (!exchange.over()) exchange.pass_on({});
-        if (failure) std::rethrow_exception(failure);
-    }
-    read_blocks(storage, directory, manifest, own, copy, keys);
+    };
+    if (!shared.empty()) read_together(*group, shared);
+    if (alike)
+        read_together(*alike, own);
+    else
+        read(own, copy);
+    if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace autolaunch
