@@ -1,4 +1,5 @@
 // The pure parts of the sharding engine: buckets, slots, groups of ranks, and the tree of sums.
+#include "comm/self/self_backend.hpp"
 #include "fsdp/bucket_plan.hpp"
 #include "fsdp/gather_slots.hpp"
 #include "fsdp/gradient_tree.hpp"
@@ -32,10 +33,12 @@ std::string text_of(const std::vector<BucketPlan>& buckets) {
 }
 
 std::vector<float> sum_in_tree(const std::vector<std::vector<float>>& parts) {
+    const auto device = ModelDevice::of(Communicator(std::make_shared<SelfBackend>()));
+    const Stream stream = device->stream_for({});
     GradientTree tree;
     std::vector<float> result(parts[0].size());
-    for (const auto& part : parts) tree.add(result.data(), part.data(), part.size());
-    tree.finish(result.data(), result.size());
+    for (const auto& part : parts) tree.add(*device, result.data(), part.data(), part.size(), stream);
+    tree.finish(*device, result.data(), result.size(), stream);
     return result;
 }
 
