@@ -188,6 +188,31 @@ TEST_CASE("stochastic rounding is the same for every set and cut, and other for 
     CHECK(rounded(plain_optimizer_kernels(), {1, 2}, 0, 0) != rounded(plain_optimizer_kernels(), {1, 2}, far, 0));
 }
 
+TEST_CASE(
+    "what stochastic rounding does to an element says nothing of its neighbour, the next step or another parameter") {
+    constexpr std::size_t kCount = 1 << 18;
+    const std::vector<float> halfway(kCount, 1 + 0.5f / 128);
+    const auto goes_up = [&](RoundingKey key) {
+        std::vector<bfloat16> rounded(kCount);
+        optimizer_kernels().round_bf16(key, 0, halfway.data(), rounded.data(), kCount);
+        std::vector<int> up;
+        for (const bfloat16 one : rounded) up.push_back(static_cast<float>(one) > 1 ? 1 : -1);
+        return up;
+    };
+    const auto same = [&](const std::vector<int>& a, const std::vector<int>& b, std::size_t distance) {
+        double sum = 0;
+        for (std::size_t i = distance; i < kCount; ++i) sum += a[i] * b[i - distance];
+        return std::abs(sum);
+    };
+    const double four_deviations = 4 * std::sqrt(kCount);
+    const std::vector<int> up = goes_up({7, 9});
+    for (const std::size_t distance : {1ul, 2ul, 15ul, 16ul, 32ul, 1024ul})
+        CHECK(same(up, up, distance) <= four_deviations);
+    // Keys are hashes; those that differ in one bit are harder.
+    for (const RoundingKey key : {RoundingKey{6, 9}, RoundingKey{7, 8}, RoundingKey{0x80000007u, 9}})
+        CHECK(same(up, goes_up(key), 0) <= four_deviations);
+}
+
 TEST_CASE("stochastic rounding keeps what bf16 can hold, infinities and NaN") {
     const float infinity = std::numeric_limits<float>::infinity();
     std::vector<float> values = {0.0f,

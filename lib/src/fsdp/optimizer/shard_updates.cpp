@@ -13,8 +13,8 @@ namespace autolaunch::fsdp {
 
 namespace {
 
-constexpr std::size_t kBlock = 1024;               // elements; two f32 blocks and the states' fit a 32 KiB cache
-constexpr std::int64_t kSlice = 64 * 1024;         // elements: some tens of microseconds of work
+constexpr std::size_t kBlock = 256;         // elements; as many cache lines as a CPU fetches at once, or a few more
+constexpr std::int64_t kSlice = 64 * 1024;  // elements: some tens of microseconds of work
 constexpr std::size_t kWorthAThread = 256 * 1024;  // elements; below it waking a thread costs more than it brings
 
 int threads_for(const std::vector<OptimizerShard*>& shards, int asked) {
@@ -39,6 +39,14 @@ void require_types(const OptimizerShard& shard) {
     if (shard.param == nullptr) return;
     if (shard.param_type != DataType::f32 && !is_half(shard.param_type))
         refuse_type("parameters", shard.param_type, "they do in f32, bf16 and f16");
+}
+
+/// Begins to bring elements into the first-level cache.
+void prefetch(const void* memory, DataType type, std::size_t first, std::size_t count) {
+    constexpr std::size_t kCacheLine = 64;
+    if (memory == nullptr) return;
+    const auto* bytes = static_cast<const std::byte*>(memory) + first * size_of(type);
+    for (std::size_t byte = 0; byte < count * size_of(type); byte += kCacheLine) __builtin_prefetch(bytes + byte);
 }
 
 template <class T>
@@ -95,7 +103,7 @@ NonFiniteGradient place_of(const std::vector<OptimizerShard*>& shards, std::size
     return {shard, static_cast<std::size_t>(tensor - tensors.begin()), parameter_element, value};
 }
 
-/// What a thread works in.
+/// What a thread works in, on its stack: beside another thread's, CPUs that fetch ahead would take it from each other.
 struct ShardUpdates::Scratch {
     alignas(64) float gradient[kBlock];
     alignas(64) float master[kBlock];
@@ -180,23 +188,34 @@ std::optional<NonFiniteGradient> ShardUpdates::find_non_finite() const {
 void ShardUpdates::update(const StepNumbers& numbers, const ShardRange& range) {
     algorithm_->begin(numbers, settings_.all());
     const auto slices = slices_with_gradient(range);
-    std::vector<Scratch> scratch(static_cast<std::size_t>(workers_.size()));
-    workers_.run(slices.size(), [&](std::size_t thread, std::size_t item) {
-        update_slice(*slices[item], numbers.step, scratch[thread]);
-    });
+    workers_.run(slices.size(), [&](std::size_t, std::size_t item) { update_slice(*slices[item], numbers.step); });
     for (std::size_t i = 0; i < shards_.size(); ++i)
         if (range.contains(i) && shards_[i]->has_gradient) states_[i].written = 1;
 }
 
-void ShardUpdates::update_slice(const Slice& slice, std::int64_t step, Scratch& scratch) const {
+void ShardUpdates::update_slice(const Slice& slice, std::int64_t step) const {
     const OptimizerShard& shard = *shards_[slice.shard];
     const bool in_place =
         shard.gradient_type == DataType::f32 && shard.master_type == DataType::f32 && shard.param == nullptr;
     const std::size_t block = in_place ? slice.count : kBlock;
     RoundingKey key;
     if (shard.master_type == DataType::bf16) key = rounding_key(rounding_seed_, step, slice.name_hash);
-    for (std::size_t done = 0; done < slice.count; done += block)
+    Scratch scratch;
+    for (std::size_t done = 0; done < slice.count; done += block) {
+        prefetch_block(slice, done + block);
         update_block(slice, done, std::min(block, slice.count - done), key, scratch);
+    }
+}
+
+void ShardUpdates::prefetch_block(const Slice& slice, std::size_t done) const {
+    if (done >= slice.count) return;
+    const OptimizerShard& shard = *shards_[slice.shard];
+    const std::size_t first = static_cast<std::size_t>(slice.shard_offset) + done;
+    const std::size_t count = std::min(kBlock, slice.count - done);
+    prefetch(shard.gradient, shard.gradient_type, first, count);
+    prefetch(shard.master, shard.master_type, first, count);
+    for (const StateMemory& state : states_[slice.shard].tensors) prefetch(state.data(), DataType::f32, first, count);
+    prefetch(shard.param, shard.param_type, first, count);
 }
 
 ElementRange ShardUpdates::states_of(const Slice& slice, std::size_t at_element) const {
