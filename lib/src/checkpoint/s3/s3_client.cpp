@@ -1,5 +1,6 @@
 #include "checkpoint/s3/s3_client.hpp"
 
+#include "base/hash.hpp"
 #include "base/text.hpp"
 #include "checkpoint/crypto/crypto.hpp"
 
@@ -20,7 +21,7 @@ constexpr std::uint64_t kLeastPartBytes = 5 << 20;
 
 std::string sha256_hex(std::span<const std::byte> bytes) {
     const crypto::Digest digest = crypto::sha256({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
-    return hex(digest.data(), digest.size());
+    return hex(digest);
 }
 
 double random_share() {

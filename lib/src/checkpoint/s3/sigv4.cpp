@@ -1,5 +1,6 @@
 #include "checkpoint/s3/sigv4.hpp"
 
+#include "base/hash.hpp"
 #include "checkpoint/crypto/crypto.hpp"
 
 #include <ctime>
@@ -37,16 +38,6 @@ SecretBytes signing_key(const Credentials& credentials, std::string_view date, s
 }
 
 }  // namespace
-
-std::string hex(const std::uint8_t* bytes, std::size_t count) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    std::string text;
-    for (std::size_t i = 0; i < count; ++i) {
-        text += kDigits[bytes[i] >> 4];
-        text += kDigits[bytes[i] & 15];
-    }
-    return text;
-}
 
 std::string uri_encode(std::string_view text, bool keep_slashes) {
     constexpr char kDigits[] = "0123456789ABCDEF";
@@ -95,12 +86,10 @@ void sign(RequestToSign& request, const Credentials& credentials, std::string_vi
                                   request.payload_sha256;
     const crypto::Digest digest = crypto::sha256(bytes_of(canonical));
     const std::string scope = date + '/' + std::string(region) + "/s3/aws4_request";
-    const std::string to_sign =
-        std::string(kAlgorithm) + '\n' + time + '\n' + scope + '\n' + hex(digest.data(), digest.size());
+    const std::string to_sign = std::string(kAlgorithm) + '\n' + time + '\n' + scope + '\n' + hex(digest);
     const crypto::Digest signature = crypto::hmac_sha256(signing_key(credentials, date, region), bytes_of(to_sign));
     request.headers["authorization"] = std::string(kAlgorithm) + " Credential=" + credentials.key_id + '/' + scope +
-                                       ",SignedHeaders=" + names +
-                                       ",Signature=" + hex(signature.data(), signature.size());
+                                       ",SignedHeaders=" + names + ",Signature=" + hex(signature);
 }
 
 }  // namespace autolaunch::s3

@@ -36,6 +36,4 @@ std::string canonical_query(const std::map<std::string, std::string>& query);
 void sign(RequestToSign& request, const Credentials& credentials, std::string_view region,
           std::chrono::system_clock::time_point now);
 
-std::string hex(const std::uint8_t* bytes, std::size_t count);
-
 }  // namespace autolaunch::s3
