@@ -197,6 +197,33 @@ TEST_CASE("what was saved without the key, or with another, is refused; a job do
     for (const std::int64_t step : {1, 2, 3, 4}) CHECK(fs::exists(place.checkpoint(step)));
 }
 
+TEST_CASE("the MAC goes along to the second place, which is as strict") {
+    const Workplace place;
+    CheckpointOptions options = place.options(true);
+    options.drain.place = (place.folder.path() / "far").string();
+    save(options, 1, 2);  // its end waits for the drain
+    const fs::path far = fs::path(options.drain.place) / checkpoint_name(1);
+    REQUIRE(fs::exists(far / kManifestName));
+    CHECK(read_file(far / kManifestName) == read_file(place.checkpoint(1) / kManifestName));
+    {
+        // Here is only what somebody without the key wrote.
+        const Tampering attack(place.checkpoint(1));
+        attack.write(attack.manifest());
+        on_ranks(2, [&](Communicator& world) {
+            Session session = Session::from_environment();
+            const auto found = Checkpointer(session, world, options).latest();
+            expect(found && found->path == far, "the one there is taken");
+        });
+    }
+    fs::remove_all(place.checkpoint(1));
+    {
+        const Tampering attack(far);
+        attack.write(attack.manifest());
+        refused(options, "has no MAC");
+    }
+    load(options, 1, 2);
+}
+
 TEST_CASE("a key that others may read stops a save before it begins") {
     const Workplace place;
     fs::permissions(place.folder.path() / "mac", fs::perms::group_read, fs::perm_options::add);
