@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Sharded models and optimizers on a GPU give the CPU's bits: one rank, and two on one GPU, each as a node of its own to
-# NCCL. compute-sanitizer finds nothing. Then AdamW's speed, for whoever reads the log.
+# Sharded models, optimizers and checkpoints of a GPU have the CPU's bits: one rank, and two on one GPU, each as a node of
+# its own to NCCL. compute-sanitizer finds nothing. Then AdamW's speed, for whoever reads the log.
 set -u
 program=$AUTOLAUNCH_BINARY_DIR/tests/gpu/fsdp_gpu
 [ -x "$program" ] || { echo "skipped: this build has no kernels for GPUs"; exit 77; }
 export NCCL_IB_DISABLE=1 NCCL_MNNVL_ENABLE=0 CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0}
-timeout 200 "$program" train
-status=$?
-[ $status -eq 0 ] || exit $status
-out=$(timeout 200 "$AUTOLAUNCH" -n 2 -- bash -c 'NCCL_HOSTID=rank-$RANK exec "$0" train' "$program" 2>&1)
-[ "$(grep -c "passed train" <<< "$out")" -eq 2 ] || { echo "FAILED: 2 ranks"; sed 's/^/    /' <<< "$out"; exit 1; }
-echo "ok: 2 ranks"
+for case in train checkpoint; do
+  timeout 200 "$program" $case
+  status=$?
+  [ $status -eq 0 ] || exit $status
+  out=$(timeout 200 "$AUTOLAUNCH" -n 2 -- bash -c 'NCCL_HOSTID=rank-$RANK exec "$0" "$1"' "$program" $case 2>&1)
+  [ "$(grep -c "passed $case" <<< "$out")" -eq 2 ] || { echo "FAILED: 2 ranks, $case"; sed 's/^/    /' <<< "$out"; exit 1; }
+  echo "ok: 2 ranks, $case"
+done
 if command -v compute-sanitizer > /dev/null; then
   for tool in memcheck racecheck initcheck; do
     timeout 250 compute-sanitizer --tool "$tool" --error-exitcode 9 "$program" train quick > /tmp/fsdp_sanitizer.$$ 2>&1 ||

@@ -1,11 +1,11 @@
 // One rank of tests/gpu/fsdp.sh: sharded models and optimizers on a GPU, against the same training on the CPU.
 //
 //   fsdp_gpu train [quick]     every strategy, optimizer and precision, bit by bit (f16 gradients without NaN)
-//   fsdp_gpu bench [PARAMETERS [json]]   AdamW's bytes a second beside those of a device copy, and the state's way to
-//   the
-//                              CPU's memory beside a copy to pinned memory; with `json` as one line for bench/gpu
+//   fsdp_gpu checkpoint        saved beside training, each step's is what the CPU has after that step, and loads
+//   fsdp_gpu bench [PARAMETERS [json]]   AdamW's bytes a second beside those of a device copy; the state's way to the
+//                              CPU's memory beside a copy to pinned memory. With `json` also as one line, for bench/gpu
 //
-// Prints "passed train"; exits with 77 where there is no GPU.
+// Prints "passed train" or "passed checkpoint"; exits with 77 where there is no GPU.
 #include "comm/communicator_device.hpp"
 #include "comm/nccl/cuda_device.hpp"
 #include "comm/self/self_backend.hpp"
@@ -13,11 +13,14 @@
 #include "fsdp/optimizer/algorithms.hpp"
 #include "fsdp/optimizer/update_passes.hpp"
 
+#include <autolaunch/checkpoint/checkpointer.hpp>
 #include <autolaunch/comm/communicator.hpp>
 #include <autolaunch/fsdp/adamw.hpp>
 #include <autolaunch/fsdp/lion.hpp>
 #include <autolaunch/fsdp/sgd.hpp>
 #include <autolaunch/session.hpp>
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -26,7 +29,9 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -109,16 +114,26 @@ float gradient_of(bool exact, std::size_t sample, std::size_t index, float param
     return (static_cast<float>((sample * 7919 + index * 104729) % 31) - 15 + std::floor(parameter * 8)) / 64;
 }
 
-/// A few steps of `samples` samples each, spread over the ranks: at once, or each reduced by itself for deterministic
-/// sums. The parameters at the end, and the last norm.
-std::vector<float> train(const Communicator& given, const Variant& variant, int samples) {
-    Communicator world = given;
-    const Trainer trainer(world);
-    ShardedModel model(world, variant.options);
+void add_units(ShardedModel& model) {
     model.add_unit("first", {{"w", {310, 333}}, {"b", {310}}});
     model.add_unit("second", {{"w", {77, 40}}, {"scale", {1}}});
     model.add_unit("third", {{"w", {129, 257}}});
     model.finalize();
+}
+
+/// Around each step.
+struct Hooks {
+    std::function<void()> before = [] {};
+    std::function<void(int step, ShardedModel&, Optimizer&)> after = [](int, ShardedModel&, Optimizer&) {};
+};
+
+/// A few steps of `samples` samples each, spread over the ranks: at once, or each reduced by itself for deterministic
+/// sums. The parameters at the end, and the last norm.
+std::vector<float> train(const Communicator& given, const Variant& variant, int samples, const Hooks& hooks = {}) {
+    Communicator world = given;
+    const Trainer trainer(world);
+    ShardedModel model(world, variant.options);
+    add_units(model);
     model.initialize(
         [](const std::string& name, std::span<const std::int64_t>, std::int64_t at, std::span<float> values) {
             for (float& value : values) value = std::sin(0.37f * static_cast<float>(at++ + std::ssize(name) * 11));
@@ -152,7 +167,9 @@ std::vector<float> train(const Communicator& given, const Variant& variant, int 
         how.micro_batches = samples / world.size();
         how.measure_norm = step % 2 == 1;
         if (!how.measure_norm) how.on_nonfinite = NonFinite::apply;
+        hooks.before();
         norm = optimizer->step(how, trainer.stream()).grad_norm;
+        hooks.after(step, model, *optimizer);
     }
     std::vector<float> all{static_cast<float>(norm)};
     const auto evaluation = model.evaluation();
@@ -232,6 +249,72 @@ int run_train(Communicator& world, bool quick) {
         std::printf("FAILED: %s: %zu of %zu values differ\n", variant.name.c_str(), different, got.size());
     }
     if (failures == 0) std::printf("passed train\n");
+    return failures == 0 ? 0 : 1;
+}
+
+/// Every f32 of the state that this rank holds, by the tensor's name: masters and moments.
+using Numbers = std::map<std::string, std::vector<float>>;
+Numbers numbers_of(ShardedModel& model, Optimizer& optimizer) {
+    Numbers numbers;
+    for (const State& state : {model.state(), optimizer.state()})
+        for (const StateTensor& tensor : state)
+            for (const auto& piece : tensor.pieces) {
+                if (tensor.type != f32) continue;
+                auto& all = numbers[tensor.name];
+                all.resize(all.size() + static_cast<std::size_t>(piece.count));
+                std::memcpy(&all[all.size() - static_cast<std::size_t>(piece.count)], piece.data,
+                            static_cast<std::size_t>(piece.count) * sizeof(float));
+            }
+    return numbers;
+}
+
+/// `alone`, one rank of CPUs, loads what ranks of GPUs saved; and so do these.
+int run_checkpoint(Session& session, Communicator& world) {
+    Communicator alone(std::make_shared<SelfBackend>());
+    const auto job = world.all_reduce_value<std::int64_t>(world.rank() == 0 ? ::getpid() : 0);
+    const CheckpointOptions where{
+        .directory = "/tmp/autolaunch-gpu-checkpoint-" + std::to_string(job), .keep = 99, .memory = false};
+    int failures = 0;
+    for (const Variant& variant : variants(true)) {
+        if (variant.options.precision.master != f32) continue;
+        std::vector<Numbers> expected;
+        Hooks record;
+        record.after = [&](int, ShardedModel& model, Optimizer& optimizer) {
+            expected.push_back(numbers_of(model, optimizer));
+        };
+        train(alone, variant, 4, record);
+        {
+            Checkpointer checkpointer(session, world, where);
+            Hooks save;
+            save.before = [&] { checkpointer.wait_copied(); };
+            save.after = [&](int step, ShardedModel& model, Optimizer& optimizer) {
+                checkpointer.save_async(step, model, optimizer);
+                if (step == 3) checkpointer.finish();
+            };
+            train(world, variant, 4, save);
+        }
+        const auto is_loaded = [&](const Communicator& ranks, std::int64_t step) {
+            ShardedModel model(ranks, variant.options);
+            add_units(model);
+            const auto optimizer = variant.make(model);
+            Checkpointer checkpointer(session, ranks, where);
+            const auto found = checkpointer.latest(step + 1);
+            if (!found || found->step != step) return false;
+            checkpointer.load(*found, model, *optimizer);
+            return ranks.size() > 1 || numbers_of(model, *optimizer) == expected[static_cast<std::size_t>(step)];
+        };
+        for (std::int64_t step = 0; step < 4; ++step) {
+            const bool by_gpus = is_loaded(world, step), by_cpu = is_loaded(alone, step);
+            if (by_gpus && by_cpu) continue;
+            ++failures;
+            std::printf("FAILED: %s: step %lld as %s loads it\n", variant.name.c_str(), static_cast<long long>(step),
+                        by_cpu ? "GPUs" : "the CPU");
+        }
+        world.barrier();
+        if (world.rank() == 0) std::filesystem::remove_all(where.directory);
+        world.barrier();
+    }
+    if (failures == 0) std::printf("passed checkpoint\n");
     return failures == 0 ? 0 : 1;
 }
 
@@ -355,10 +438,11 @@ int main(int argc, char** argv) {
         options.backend = "nccl";
         Communicator world = Communicator::world(session, options);
         if (what == "train") return run_train(world, argc > 2 && std::string(argv[2]) == "quick");
+        if (what == "checkpoint") return run_checkpoint(session, world);
         if (what == "bench")
             return run_bench(world, argc > 2 ? std::stoll(argv[2]) : std::int64_t{1} << 29,
                              argc > 3 && std::string(argv[3]) == "json");
-        std::fprintf(stderr, "there is no %s: train or bench\n", what.c_str());
+        std::fprintf(stderr, "there is no %s: train, checkpoint or bench\n", what.c_str());
         return 2;
     } catch (const std::exception& error) {
         std::fprintf(stderr, "%s: %s\n", what.c_str(), error.what());

@@ -327,8 +327,10 @@ CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
     NEEDS_CONTEXT;
     if (is_device(from) || is_in(pinned_memory(), from)) {
-        fake_gpu::put_on(stream,
-                         [=] { std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes); });
+        fake_gpu::put_on(stream, [=, out = is_device(from) && !is_device(to)] {
+            if (out) std::this_thread::sleep_for(std::chrono::microseconds(fake_gpu::control().copy_out_us));
+            std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+        });
         return CUDA_SUCCESS;
     }
     const auto* begin = reinterpret_cast<const std::byte*>(from);

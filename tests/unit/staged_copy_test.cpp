@@ -8,7 +8,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 using namespace autolaunch;
@@ -33,6 +36,13 @@ struct Sample {
     }
     std::vector<std::byte> content;
     std::vector<PlannedFile> files;
+};
+
+/// Bytes that come when somebody waits for them, or never.
+struct TestArrival final : fsdp::StateArrival {
+    explicit TestArrival(std::function<void()> wanted) : action(std::move(wanted)) {}
+    void wait() const override { action(); }
+    std::function<void()> action;
 };
 
 Deadline soon() { return Deadline::after(20s); }
@@ -137,5 +147,30 @@ TEST_CASE("nothing to copy is copied at once") {
     AlignedMemory memory(kChunkBytes);
     StagedCopy copy(std::span<const PlannedFile>(), memory);
     copy.wait_copied(soon());
+    CHECK(copy.is_copied());
+}
+
+TEST_CASE("bytes that are on their way are waited for before they are copied") {
+    Sample sample;
+    const Sample whole = sample;
+    std::byte& late = sample.content[1000];
+    const std::byte value = std::exchange(late, std::byte{99});
+    sample.files[0].segments[1].arrival = std::make_shared<TestArrival>([&] { late = value; });
+    AlignedMemory memory(kChunks * kChunkBytes);
+    StagedCopy copy(sample.files, memory);
+    copy.wait_copied(soon());
+    for (std::size_t i = 0; i < kChunks; ++i) CHECK(whole.is_chunk(i, copy.take(i)));
+}
+
+TEST_CASE("bytes that never come are the failure of the copy and of the writer") {
+    Sample sample;
+    sample.files[0].segments[1].arrival =
+        std::make_shared<TestArrival>([] { throw TimeoutError("the GPU does not answer"); });
+    AlignedMemory memory(kChunks * kChunkBytes);
+    StagedCopy copy(sample.files, memory);
+    CHECK_THROWS_AS(copy.copy_next(), TimeoutError);
+    CHECK_THROWS_AS(copy.take(0), TimeoutError);
+    CHECK_FALSE(copy.copy_next());
+    copy.wait_copied(soon());  // nothing is left to wait for
     CHECK(copy.is_copied());
 }

@@ -178,7 +178,7 @@ void Engine::begin_step() {
     reducer->complete_step(stream);
     gatherer->begin_writing(stream);
     gather_lane->check();
-    masters->forget();
+    masters->forget(stream);
 }
 
 double Engine::sum_over_shards(double value, std::string_view what) {

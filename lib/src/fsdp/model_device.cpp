@@ -48,6 +48,8 @@ public:
         return nullptr;
     }
 
+    std::shared_ptr<const StateArrival> arrival_of(const Fence&) const override { return nullptr; }
+
     Fence record(Stream) override { return {}; }
     void wait(Stream, const Fence& fence) override { wait(fence); }
     void wait(const Fence& fence) override { Work(fence.work).wait(); }

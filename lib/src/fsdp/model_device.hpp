@@ -6,6 +6,7 @@
 
 #include <autolaunch/comm/communicator.hpp>
 #include <autolaunch/export.hpp>
+#include <autolaunch/fsdp/shard_layout.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -41,6 +42,9 @@ public:
     /// their way (exchange_elements()), which `communicator` moves without copies.
     virtual std::unique_ptr<OrderedSums> make_ordered_sums(const std::optional<Communicator>& communicator,
                                                            std::size_t elements) = 0;
+
+    /// For whoever waits for what is on its way to the CPU's memory; it may outlive the model. Null on the CPU.
+    virtual std::shared_ptr<const StateArrival> arrival_of(const Fence& fence) const = 0;
 
     /// All that was put on the stream so far.
     virtual Fence record(Stream stream) = 0;

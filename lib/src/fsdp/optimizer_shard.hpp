@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,7 +41,8 @@ struct OptimizerShard {
 
     /// Appends one tensor for each parameter of the arena, this rank's pieces of it in `memory`, laid out as the shard.
     /// `suffix` follows the parameter's full name.
-    void append_state(State& state, void* memory, DataType type, std::string_view suffix) const;
+    void append_state(State& state, void* memory, DataType type, std::string_view suffix,
+                      const std::shared_ptr<const StateArrival>& arrival = nullptr) const;
 
     /// Every parameter of the arena, also those that this rank holds nothing of: name and shape.
     std::vector<StateTensor> tensors;

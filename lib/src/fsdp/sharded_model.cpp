@@ -95,6 +95,7 @@ void ShardedModel::initialize(const Fill& fill) {
     std::vector<float> values;
     std::vector<std::byte> rounded;
     engine.gather_lane->synchronize();
+    engine.masters->forget(engine.stream);
     for_each_shard(engine, [&](Bucket& bucket, OptimizerShard& shard) {
         for (const auto& run : shard.runs) {
             values.resize(static_cast<std::size_t>(run.count));
@@ -106,7 +107,6 @@ void ShardedModel::initialize(const Fill& fill) {
             engine.device->write(master, rounded.data(), rounded.size(), engine.stream);
         }
     });
-    engine.masters->forget();
     refresh_parameters();
 }
 
@@ -172,13 +172,20 @@ State ShardedModel::state() {
     Engine& engine = impl_->engine;
     engine.require_finalized("state()");
     engine.gather_lane->synchronize();  // the caller may write to what it reads
+    State state = state_to_save();
+    settle(state);
+    return state;
+}
+
+State ShardedModel::state_to_save() {
+    Engine& engine = impl_->engine;
+    engine.require_finalized("state_to_save()");
     State state;
     for_each_shard(engine, [&](Bucket& bucket, OptimizerShard& shard) {
-        void* memory =
-            bucket.is_offloaded()
-                ? shard.master
-                : engine.masters->read(shard.master, shard.elements * size_of(bucket.master_type()), engine.stream);
-        shard.append_state(state, memory, bucket.master_type(), "");
+        const std::size_t bytes = shard.elements * size_of(bucket.master_type());
+        const auto reading = bucket.is_offloaded() ? StateMirror::Reading{shard.master, nullptr}
+                                                   : engine.masters->read(shard.master, bytes, engine.stream);
+        shard.append_state(state, reading.memory, bucket.master_type(), "", reading.arrival);
     });
     return state;
 }

@@ -1,23 +1,49 @@
 #include "fsdp/state_mirror.hpp"
 
+#include <exception>
+#include <utility>
+
 namespace autolaunch::fsdp {
 
-void* StateMirror::read(void* memory, std::size_t bytes, Stream stream) {
-    if (!device_.is_gpu() || bytes == 0) return memory;
+StateMirror::~StateMirror() {
+    try {
+        device_.wait(written_back_);
+    } catch (const std::exception&) {  // the GPU is lost
+    }
+}
+
+StateMirror::Reading StateMirror::read(void* memory, std::size_t bytes, Stream stream) {
+    if (!device_.is_gpu() || bytes == 0) return {memory, nullptr};
     Copy& copy = copies_[memory];
     if (!copy.host.data()) copy.host = device_.allocate_on_host(bytes);
-    device_.read(copy.host.data(), memory, bytes, stream);
+    if (!lane_) lane_ = device_.make_lane({}, true);
+    void* to = copy.host.data();
+    const auto job = [this, to, memory, bytes](Stream lane) { device_.copy(to, memory, bytes, lane); };
+    const Fence after[] = {device_.record(stream)};
+    const Fence arrived = lane_->submit("state", "to the CPU", job, after);
     copy.is_current = true;
-    return copy.host.data();
+    return {to, device_.arrival_of(arrived)};
+}
+
+void StateMirror::wait_for_copies(Stream stream) {
+    if (lane_) device_.wait(stream, lane_->latest());
 }
 
 void StateMirror::write_back(Stream stream) {
+    wait_for_copies(stream);
     for (auto& [memory, copy] : copies_)
-        if (copy.is_current) device_.write(memory, copy.host.data(), copy.host.bytes(), stream);
+        if (copy.is_current) device_.copy(memory, copy.host.data(), copy.host.bytes(), stream);
+    written_back_ = device_.record(stream);
 }
 
-void StateMirror::forget() noexcept {
+void StateMirror::forget(Stream stream) {
+    wait_for_copies(stream);
     for (auto& [memory, copy] : copies_) copy.is_current = false;
+}
+
+void settle(State& state) {
+    for (StateTensor& tensor : state)
+        if (const auto arrival = std::exchange(tensor.arrival, nullptr)) arrival->wait();
 }
 
 }  // namespace autolaunch::fsdp

@@ -1,33 +1,53 @@
 #pragma once
 #include "fsdp/model_device.hpp"
 
+#include <autolaunch/fsdp/shard_layout.hpp>
+
 #include <cstddef>
 #include <map>
+#include <memory>
 
 namespace autolaunch::fsdp {
 
 /// Training state where a checkpoint can read and write it: the state itself on the CPU; of a GPU's memory a copy,
 /// which counts until the state changes.
 ///
-/// Owner: the model, and each optimizer. Threads: one. Blocks: for the copies.
+/// Copies to the CPU's memory are on a stream of their own: they wait for what is on the trainer's stream, and
+/// forget() and write_back() have that wait for them. The host waits for nothing but in StateArrival::wait().
+///
+/// Owner: the model, and each optimizer. Threads: one. Blocks: only the destructor, for copies that are on their way.
 class StateMirror {
 public:
-    explicit StateMirror(ModelDevice& device) : device_(device) {}
+    struct Reading {
+        void* memory = nullptr;  ///< of the CPU; the address stays
+        std::shared_ptr<const StateArrival> arrival;
+    };
 
-    /// As it is after what is on the stream. The address stays.
-    void* read(void* memory, std::size_t bytes, Stream stream);
-    /// What was written to the copies becomes the state; nothing when the state changed since they were read.
+    explicit StateMirror(ModelDevice& device) : device_(device) {}
+    ~StateMirror();
+
+    /// As the state is after what is on the stream.
+    Reading read(void* memory, std::size_t bytes, Stream stream);
+    /// What was written to the copies becomes the state, on the stream; nothing when the state changed since they were
+    /// read.
     void write_back(Stream stream);
-    /// The state changes: the copies count no longer.
-    void forget() noexcept;
+    /// What is put on the stream from here on changes the state: the copies count no longer.
+    void forget(Stream stream);
 
 private:
     struct Copy {
         CommunicatorBuffer host;
         bool is_current = false;
     };
+    void wait_for_copies(Stream stream);
+
     ModelDevice& device_;
     std::map<void*, Copy> copies_;
+    Fence written_back_;
+    std::unique_ptr<Lane> lane_;  // last: it waits for the copies
 };
+
+/// Waits until all bytes are there.
+void settle(State& state);
 
 }  // namespace autolaunch::fsdp

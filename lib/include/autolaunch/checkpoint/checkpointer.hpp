@@ -113,19 +113,22 @@ public:
     /// The same for anything with a state(), and any optimizer (fsdp/optimizer.hpp) or what has its state().
     template <class Model, class Optimizer>
     CheckpointInfo save(std::int64_t step, Model& model, Optimizer& optimizer, const SaveOptions& options = {}) {
-        return save(step, joined(model.state(), optimizer.state()), arranged(model, options));
+        wait_copied();  // of a save before, from what is copied anew now
+        return save(step, joined(state_to_save(model), state_to_save(optimizer)), arranged(model, options));
     }
 
     /// Begins to save and returns: the state is copied while the trainer goes on, then written and published. Until
     /// wait_copied() the state must not change, so the order of a step is
     ///     compute gradients;  checkpointer.wait_copied();  optimizer.step();  checkpointer.save_async(…);
-    /// and only what of the copy the gradients' time did not cover is waited for. One save at a time: a second one
-    /// first waits for the first (and says so in the job's events). A save that failed is an event at once, and the
-    /// next save_async(), save() or finish() throws what it failed with, on every rank. Collective.
+    /// and only what of the copy the gradients' time did not cover is waited for. What is on a GPU is copied to pinned
+    /// memory of the CPU by a stream of its own, and the optimizer's step waits for that on the GPU. One save at a
+    /// time: a second one first waits for the first (and says so in the job's events). A save that failed is an event
+    /// at once, and the next save_async(), save() or finish() throws what it failed with, on every rank. Collective.
     void save_async(std::int64_t step, const fsdp::State& state, const SaveOptions& options = {});
     template <class Model, class Optimizer>
     void save_async(std::int64_t step, Model& model, Optimizer& optimizer, const SaveOptions& options = {}) {
-        save_async(step, joined(model.state(), optimizer.state()), arranged(model, options));
+        wait_copied();
+        save_async(step, joined(state_to_save(model), state_to_save(optimizer)), arranged(model, options));
     }
     /// Takes the memory for save_async() now, so that the first one does not wait for it. Collective.
     void prepare_async(const fsdp::State& state);
@@ -200,6 +203,13 @@ public:
     std::vector<std::string> load_opaque(const CheckpointInfo& checkpoint, const std::string& name);
 
 private:
+    template <class Owner>
+    static fsdp::State state_to_save(Owner& owner) {
+        if constexpr (requires { owner.state_to_save(); })
+            return owner.state_to_save();
+        else
+            return owner.state();
+    }
     template <class Model>
     static void refresh(Model& model) {
         if constexpr (requires { model.refresh_parameters(); }) model.refresh_parameters();

@@ -79,6 +79,8 @@ public:
     /// The state for a checkpoint: "<parameter>.<torch's name of it>". Of a GPU's memory these are copies in the CPU's,
     /// as of this call; what is written to them counts from set_step_count() on.
     State state();
+    /// As ShardedModel::state_to_save().
+    State state_to_save();
 
 protected:
     class Impl;  // private header: lib/src/fsdp/optimizer/optimizer_impl.hpp

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -64,6 +65,14 @@ private:
     std::vector<Placement> placements_;
 };
 
+/// Bytes of a GPU that are on their way to the CPU's memory.
+class AUTOLAUNCH_API StateArrival {
+public:
+    virtual ~StateArrival() = default;
+    /// Returns when they are there. Any thread. Throws TimeoutError.
+    virtual void wait() const = 0;
+};
+
 /// One rank's part of one named tensor of training state (a parameter, or an optimizer moment): what a checkpoint
 /// stores. The memory belongs to the model or the optimizer.
 struct StateTensor {
@@ -81,6 +90,7 @@ struct StateTensor {
     /// Not expected to change from save to save: stored in files of its own, which a checkpoint links from the one
     /// before where every byte is the same. Where it does change that costs time, never data.
     bool frozen = false;
+    std::shared_ptr<const StateArrival> arrival = {};  ///< of the pieces' bytes; null: they are there
 };
 
 /// Everything one rank saves and restores: every rank names the same tensors, in the same order.

@@ -206,6 +206,9 @@ public:
     /// The parameters' masters, and frozen parameters, for a checkpoint. Of a GPU's memory these are copies in the
     /// CPU's, as of this call; what is written to them counts from refresh_parameters() on.
     State state();
+    /// As state(), to be saved: the copies of a GPU's memory have only begun (StateTensor::arrival). They go on beside
+    /// the computation; the next step waits for them on the GPU, the host does not. Nobody writes to them.
+    State state_to_save();
 
 private:
     class Impl;

@@ -130,7 +130,7 @@ WritePlan plan_shards(const fsdp::State& named, std::int64_t step, int rank, int
         file.bytes = file.header.size();
         for (const StateBox& item : files[index]) {
             const std::uint64_t bytes = bytes_of(state[item.tensor_index], item.box.count);
-            file.segments.push_back({item.memory, bytes, file.bytes});
+            file.segments.push_back({item.memory, bytes, file.bytes, state[item.tensor_index].arrival});
             plan.fragment.tensors[item.tensor_index].pieces.push_back(
                 {index, file.bytes, item.box.offset, item.box.count});
             file.bytes += bytes;

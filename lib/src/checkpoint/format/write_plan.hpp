@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ struct Segment {
     const std::byte* memory = nullptr;
     std::uint64_t bytes = 0;
     std::uint64_t file_offset = 0;
+    std::shared_ptr<const fsdp::StateArrival> arrival = {};  ///< of the bytes in memory; null: they are there
 };
 
 /// One file. The header is its start; the segments follow in order, without gaps or overlaps, and end it.

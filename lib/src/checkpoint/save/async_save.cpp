@@ -34,7 +34,10 @@ AsyncSave::~AsyncSave() {
 
 void AsyncSave::copy() {
     ::pthread_setname_np(::pthread_self(), "ckpt-copy");
-    while (copy_.copy_next()) {
+    try {
+        while (copy_.copy_next()) {
+        }
+    } catch (...) {  // the writer learns it from take()
     }
 }
 

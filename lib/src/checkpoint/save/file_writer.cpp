@@ -134,8 +134,10 @@ std::vector<FileChunk> chunks_of(std::span<const PlannedFile> files) {
 const std::byte* range_of(const PlannedFile& file, std::uint64_t offset, std::uint64_t bytes, std::byte* scratch) {
     const auto segment = segment_before(file, offset);
     if (segment != file.segments.end() && segment->file_offset <= offset &&
-        offset + bytes <= segment->file_offset + segment->bytes)
+        offset + bytes <= segment->file_offset + segment->bytes) {
+        if (segment->arrival) segment->arrival->wait();
         return segment->memory + (offset - segment->file_offset);
+    }
     copy_range(file, offset, bytes, scratch);
     return scratch;
 }
@@ -148,8 +150,10 @@ void copy_range(const PlannedFile& file, std::uint64_t offset, std::uint64_t byt
     };
     copy(reinterpret_cast<const std::byte*>(file.header.data()), 0, file.header.size());
     auto segment = segment_before(file, offset);  // it may reach into the range
-    for (; segment != file.segments.end() && segment->file_offset < end; ++segment)
+    for (; segment != file.segments.end() && segment->file_offset < end; ++segment) {
+        if (segment->arrival) segment->arrival->wait();
         copy(segment->memory, segment->file_offset, segment->bytes);
+    }
 }
 
 std::vector<BlockDigests> write_files(Storage& storage, const std::filesystem::path& directory,

@@ -28,7 +28,8 @@ struct FileChunk {
 
 /// All chunks of the files, in order. Pure.
 std::vector<FileChunk> chunks_of(std::span<const PlannedFile> files);
-/// Copies bytes [offset, offset + bytes) of a planned file, from its header and its segments. Any thread.
+/// Copies bytes [offset, offset + bytes) of a planned file, from its header and its segments; waits for those that are
+/// on their way. Any thread.
 void copy_range(const PlannedFile& file, std::uint64_t offset, std::uint64_t bytes, std::byte* to);
 /// The same where the range lies in pieces; where it lies in one, that itself.
 const std::byte* range_of(const PlannedFile& file, std::uint64_t offset, std::uint64_t bytes, std::byte* scratch);

@@ -33,10 +33,26 @@ bool StagedCopy::begin(Job& job, const Deadline* deadline) {
 
 void StagedCopy::copy(const Job& job) {
     const FileChunk& chunk = chunks_[job.index];
-    copy_range(files_[chunk.file_index], chunk.offset, chunk.bytes, job.memory);
+    try {
+        copy_range(files_[chunk.file_index], chunk.offset, chunk.bytes, job.memory);
+    } catch (...) {
+        fail(std::current_exception());
+        throw;
+    }
     {
         const std::scoped_lock lock(mutex_);
         ready_[job.index] = job.memory;
+        --copying_;
+    }
+    changed_.notify_all();
+}
+
+// What is on its way from a GPU may never come.
+void StagedCopy::fail(std::exception_ptr failure) {
+    {
+        const std::scoped_lock lock(mutex_);
+        failure_ = std::move(failure);
+        cancelled_ = true;
         --copying_;
     }
     changed_.notify_all();
@@ -77,6 +93,7 @@ std::byte* StagedCopy::take(std::size_t index) {
     // it.
     const auto is_ready = [&] { return ready_[index] && (!holds_all_ || (next_ == chunks_.size() && copying_ == 0)); };
     changed_.wait(lock, [&] { return cancelled_ || is_ready() || needs_memory(); });
+    if (failure_) std::rethrow_exception(failure_);
     if (cancelled_) throw AbortedError("the save was given up");
     if (ready_[index]) ++taken_;
     return std::exchange(ready_[index], nullptr);
@@ -89,6 +106,7 @@ const std::byte* StagedCopy::peek(std::size_t index, std::byte* scratch) {
     }
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return cancelled_ || (next_ == chunks_.size() && copying_ == 0); });
+    if (failure_) std::rethrow_exception(failure_);
     if (cancelled_) throw AbortedError("the save was given up");
     return ready_[index];
 }

@@ -5,6 +5,7 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <exception>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -21,7 +22,8 @@ public:
     /// `memory` holds at least one chunk.
     StagedCopy(std::span<const PlannedFile> files, AlignedMemory& memory);
 
-    /// Copies the next chunk; false when no chunk is left to start.
+    /// Copies the next chunk; false when no chunk is left to start. Throws what the copy fails with, and so does
+    /// take().
     bool copy_next();
     /// Helps to copy, and returns when the memory of the plan may change. Throws TimeoutError.
     void wait_copied(const Deadline& deadline);
@@ -42,6 +44,7 @@ private:
     };
     bool begin(Job& job, const Deadline* deadline);
     void copy(const Job& job);
+    void fail(std::exception_ptr failure);
 
     std::span<const PlannedFile> files_;
     const std::vector<FileChunk> chunks_;
@@ -55,6 +58,7 @@ private:
     std::size_t copying_ = 0;        // chunks that are being copied
     std::size_t taken_ = 0;          // chunks that the writer has and did not give back
     bool cancelled_ = false;
+    std::exception_ptr failure_;  // of a copy
 };
 
 }  // namespace autolaunch

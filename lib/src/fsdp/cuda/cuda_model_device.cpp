@@ -14,6 +14,21 @@ namespace {
 
 CUstream handle_of(Stream stream) { return static_cast<CUstream>(stream.handle()); }
 
+class EventArrival final : public StateArrival {
+public:
+    EventArrival(std::shared_ptr<CudaDevice> device, CudaDevice::Event event)
+        : device_(std::move(device)), event_(std::move(event)) {}
+
+    void wait() const override {
+        const CudaDevice::Current current(*device_);
+        device_->wait(event_, StreamLane::kLongestWait);
+    }
+
+private:
+    std::shared_ptr<CudaDevice> device_;
+    CudaDevice::Event event_;
+};
+
 class CudaModelDevice final : public ModelDevice {
 public:
     explicit CudaModelDevice(std::shared_ptr<CudaDevice> device) : device_(std::move(device)), kernels_(device_) {
@@ -53,6 +68,10 @@ public:
     std::unique_ptr<OrderedSums> make_ordered_sums(const std::optional<Communicator>& communicator,
                                                    std::size_t elements) override {
         return std::make_unique<CudaOrderedSums>(kernels_, allocate(communicator, elements * sizeof(float)));
+    }
+
+    std::shared_ptr<const StateArrival> arrival_of(const Fence& fence) const override {
+        return std::make_shared<EventArrival>(device_, fence.event);
     }
 
     Fence record(Stream stream) override {

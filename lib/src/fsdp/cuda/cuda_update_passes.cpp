@@ -149,7 +149,7 @@ void CudaUpdatePasses::launch_norm(const StepPlan& plan) {
 
 double CudaUpdatePasses::run(const StepPlan& plan) {
     const CudaDevice::Current current(*device_);
-    mirror_.forget();
+    mirror_.forget(engine_.stream);
     algorithm_->begin({plan.step, plan.lr, 1}, settings_.all());
     engine_.device->wait(engine_.stream, last_step_);
     upload(plan);
@@ -203,8 +203,8 @@ void CudaUpdatePasses::append_state(State& state) {
     for (std::size_t i = 0; i < shards_.size(); ++i) {
         for (std::size_t k = 0; k < states_[i].tensors.size(); ++k) {
             CommunicatorBuffer& tensor = states_[i].tensors[k];
-            shards_[i]->append_state(state, mirror_.read(tensor.data(), tensor.bytes(), engine_.stream), DataType::f32,
-                                     algorithm_->states()[k]);
+            const auto reading = mirror_.read(tensor.data(), tensor.bytes(), engine_.stream);
+            shards_[i]->append_state(state, reading.memory, DataType::f32, algorithm_->states()[k], reading.arrival);
         }
         if (algorithm_->first_differs()) append_written(state, *shards_[i], states_[i].written);
     }

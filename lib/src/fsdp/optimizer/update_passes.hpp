@@ -38,6 +38,7 @@ public:
     virtual double run(const StepPlan& plan) = 0;
     /// The first gradient that is not finite, in the order of the shards.
     virtual std::optional<NonFiniteGradient> find_non_finite() = 0;
+    /// Of a GPU's memory copies, which may be on their way.
     virtual void append_state(State& state) = 0;
     /// Somebody wrote to what append_state() gave out.
     virtual void take_over_state() = 0;
