@@ -2,8 +2,9 @@
 //
 //     checkpoint_sample RANKS DIRECTORY STEP [ADD]
 //
-// forks the ranks, which save a model cut by full_shard, its AdamW's moments, and tensors of other types cut anywhere.
-// Element i of the tensor named n is (7 i + ADD + the sum of n's bytes) mod 251: exact in every type here.
+// forks the ranks, which save a model cut by full_shard, its AdamW's moments, and tensors of other types cut anywhere,
+// some of them frozen. Element i of the tensor named n is (7 i + ADD + the sum of n's bytes) mod 251: exact in every
+// type here.
 #include "../conformance/forked_ranks.hpp"
 #include "checkpoint/engine.hpp"
 #include "comm/self/self_backend.hpp"
@@ -71,6 +72,7 @@ void save(Communicator& world, const std::filesystem::path& directory, std::int6
     others.emplace_back("f16.plane", f16, std::vector<std::int64_t>{9, 5}, world);
     others.emplace_back("ids", i64, std::vector<std::int64_t>{41}, world);
     others.emplace_back("bytes", u8, std::vector<std::int64_t>{3, 50}, world);
+    for (auto& other : others) other.tensor.frozen = other.tensor.type != bf16;
     State state = model.state();
     for (auto& tensor : optimizer.state()) state.push_back(std::move(tensor));
     for (auto& other : others) state.push_back(other.tensor);

@@ -342,6 +342,10 @@ TEST_CASE("with a MAC files are linked from checkpoints that have one, and keep 
     saved_by_another(3, options);
     CHECK(shared_files(temporary.path(), 1, 2) == 0);
     CHECK(shared_files(temporary.path(), 2, 3) == 1);
+    saved_by_another(4, options_for(temporary.path()));
+    CHECK(shared_files(temporary.path(), 3, 4) == 0);
+    for (const auto& file : read_manifest(*make_posix_storage(), temporary.path() / checkpoint_name(4)).files)
+        CHECK(file.block_sha256.empty());
 }
 
 TEST_CASE("a model's frozen parameters are such files, also where every rank or replica holds them") {
