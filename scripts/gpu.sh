@@ -29,7 +29,7 @@ log=$build/gpu/build.log
 echo "== build"
 cmake --preset release -B "$build" > "$log" 2>&1 || { tail -n 20 "$log"; exit 1; }
 grep -E '^-- autolaunch' "$log"
-grep -qE '^-- autolaunch.* in:.* CUDA .*NCCL .*; out:' "$log" ||
+grep -qE '^-- autolaunch.* in:.* CUDA .*NCCL[ ;]' "$log" ||
     { echo "skipped: this build has no CUDA or no NCCL; scripts/install-deps.sh --list names what is missing"; exit 77; }
 cmake --build "$build" --parallel "$(nproc)" --target autolaunch gpu_programs >> "$log" 2>&1 ||
     { grep -E 'FAILED|error' "$log" | head -n 40; echo "FAILED: build, see $log"; exit 1; }
