@@ -180,3 +180,18 @@ TEST_CASE("a drain wakes for what is new, and goes when it is told") {
     CHECK(log.drained()[1].bytes > 3000 * 4);
     CHECK(far->list(kFar) == std::vector<std::string>{"latest", "step-00000100", "step-00000200"});
 }
+
+TEST_CASE("the best by their metric stay there, also where a drain begins anew") {
+    auto near = std::make_shared<CrashingStorage>(), far = std::make_shared<CrashingStorage>();
+    DrainSettings best = options(1);
+    best.retention.keep_best = 1;
+    const double metrics[] = {0.9, 0.2, 0.5, 0.7};
+    for (int i = 0; i < 4; ++i) {
+        save_sample(near, kNear, 100 * (i + 1), 3000, 9, metrics[i]);
+        DrainLog log;
+        Drain draining(near, make_directory_tier(far, kFar), best, log.events());
+        CHECK(draining.wait_idle(Deadline::after(10s)));
+        CHECK(log.notes() == "");
+    }
+    CHECK(far->list(kFar) == std::vector<std::string>{"latest", "step-00000200", "step-00000400"});
+}

@@ -35,9 +35,9 @@ inline CheckpointEngine drain_engine(std::shared_ptr<Storage> storage, const std
 }
 
 inline void save_sample(std::shared_ptr<Storage> storage, const std::filesystem::path& directory, std::int64_t step,
-                        std::size_t elements = 3000, int keep = 9) {
+                        std::size_t elements = 3000, int keep = 9, std::optional<double> metric = {}) {
     DrainSample sample(static_cast<float>(step), elements);
-    drain_engine(std::move(storage), directory, keep).save(step, sample.state(), {"{}"});
+    drain_engine(std::move(storage), directory, keep).save(step, sample.state(), {.metric = metric});
 }
 
 /// The newest in a directory or tier, loaded and compared; nothing without one. -1: it is not what was saved.

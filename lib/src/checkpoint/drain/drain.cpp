@@ -117,7 +117,7 @@ void Drain::run() {
 }
 
 bool Drain::work() {
-    const DrainDecision decision = decide_drain(near_steps(), far_checkpoints(), options_.retention);
+    const DrainDecision decision = decide_drain(near_checkpoints(), far_checkpoints(), options_.retention);
     if (decision.copy) {
         try {
             copy(*decision.copy);
@@ -136,21 +136,37 @@ bool Drain::work() {
 }
 
 // What was published here; whether it is whole shows when it is copied.
-std::vector<std::int64_t> Drain::near_steps() {
-    std::vector<std::int64_t> steps;
+std::vector<NearCheckpoint> Drain::near_checkpoints() {
+    std::vector<NearCheckpoint> found;
     for (const Candidate& candidate : list_candidates(*near_, options_.directory))
         if (candidate.name == checkpoint_name(candidate.step) && !unreadable_.contains(candidate.step))
-            steps.push_back(candidate.step);
-    return steps;
+            found.push_back({candidate.step, near_metric(candidate.name, candidate.step)});
+    return found;
+}
+
+// One that cannot be read has none: its damage shows when it is copied.
+std::optional<double> Drain::near_metric(const std::string& name, std::int64_t step) {
+    if (options_.retention.keep_best == 0) return std::nullopt;
+    if (const auto known = near_metrics_.find(step); known != near_metrics_.end()) return known->second;
+    try {
+        const std::string text = read_whole(*near_, options_.directory / name / kManifestName, kMaxManifestBytes);
+        return near_metrics_[step] = Manifest::parse(text).metric;
+    } catch (const Error&) {
+        return std::nullopt;
+    }
 }
 
 std::vector<FarCheckpoint> Drain::far_checkpoints() {
     std::vector<FarCheckpoint> found = far_->list();
     for (FarCheckpoint& checkpoint : found) {
-        if (!checkpoint.complete || validated_.contains(checkpoint.name)) continue;
+        if (!checkpoint.complete) continue;
         try {
-            read_manifest(far_->storage(), far_->directory() / checkpoint.name);
-            validated_.insert(checkpoint.name);
+            auto known = validated_.find(checkpoint.name);
+            if (known == validated_.end()) {
+                const Manifest manifest = read_manifest(far_->storage(), far_->directory() / checkpoint.name);
+                known = validated_.emplace(checkpoint.name, manifest.metric).first;
+            }
+            checkpoint.metric = known->second;
         } catch (const SystemError& error) {
             if (error.error_number() != ENOENT) throw;  // the tier does not answer: nothing is known of it
             checkpoint.complete = false;

@@ -11,12 +11,14 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace autolaunch {
 
@@ -71,7 +73,8 @@ public:
 private:
     void run();
     bool work();  ///< one copy or one clearing; false: nothing was to be done
-    std::vector<std::int64_t> near_steps();
+    std::vector<NearCheckpoint> near_checkpoints();
+    std::optional<double> near_metric(const std::string& name, std::int64_t step);
     std::vector<FarCheckpoint> far_checkpoints();
     void copy(std::int64_t step);
     void copy_file(const std::string& name, const std::filesystem::path& from, const Manifest::File& file,
@@ -84,7 +87,9 @@ private:
     std::unique_ptr<Tier> far_;
     DrainSettings options_;
     DrainEvents events_;
-    std::set<std::string> validated_;    ///< published ones whose manifest was read; they do not change
+    /// The metrics of published ones whose manifest was read: they do not change.
+    std::map<std::string, std::optional<double>> validated_;
+    std::map<std::int64_t, std::optional<double>> near_metrics_;
     std::set<std::int64_t> unreadable_;  ///< damaged here, or another one is there
     std::uint64_t copied_bytes_ = 0;
 

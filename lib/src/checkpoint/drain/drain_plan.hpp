@@ -11,6 +11,14 @@ namespace autolaunch {
 struct DrainRetention {
     int keep = 2;                 ///< the newest complete checkpoints that stay; at least 1
     std::int64_t keep_every = 0;  ///< those whose step is a multiple of it stay too; 0: none
+    int keep_best = 0;            ///< and so many of the others by their metric, the newer one of equals
+    bool lower_is_better = true;
+};
+
+/// A checkpoint that is published here.
+struct NearCheckpoint {
+    std::int64_t step = 0;
+    std::optional<double> metric = {};  ///< asked for only where DrainRetention::keep_best counts
 };
 
 /// What is named like a checkpoint in the far tier.
@@ -19,6 +27,7 @@ struct FarCheckpoint {
     std::int64_t step = 0;
     bool published = false;
     bool complete = false;  ///< published, and its manifest is whole and its files are there
+    std::optional<double> metric = {};
 };
 
 struct DrainDecision {
@@ -26,11 +35,11 @@ struct DrainDecision {
     std::vector<FarCheckpoint> remove;
 };
 
-/// `near` are the steps that are complete here, without those that cannot be read.
+/// `near` are those that are complete here, without those that cannot be read.
 /// Copied is the newest that will stay there and is not complete there, so that a drain that is slower than the saves
 /// skips some. Removed are complete ones that need not stay, and unfinished ones that nobody will finish; but nothing
 /// is removed while there is something to copy, and nothing at all while no complete one is there.
-DrainDecision decide_drain(const std::vector<std::int64_t>& near, const std::vector<FarCheckpoint>& far,
+DrainDecision decide_drain(const std::vector<NearCheckpoint>& near, const std::vector<FarCheckpoint>& far,
                            const DrainRetention& retention);
 
 }  // namespace autolaunch
