@@ -219,7 +219,8 @@ void Generation::signal(RankProcess& rank, int number) {
 // A rank that hung up its session after it promised to listen to it gets the signal after all.
 void Generation::ask_to_stop(RankProcess& rank) {
     const std::chrono::duration<double> grace = plan_.spec.restart.grace_period;
-    const session::Stop stop{.reason = "the job is to stop", .grace_seconds = grace.count()};
+    const std::chrono::duration<double> until = std::chrono::steady_clock::now().time_since_epoch() + grace;
+    const session::Stop stop{.reason = "the job is to stop", .grace_seconds = grace.count(), .until = until.count()};
     if (!sockets_.session->send_stop(rank.plan().rank, stop)) act(rank, rank.apply(RankEvent::peer_failed));
 }
 

@@ -321,12 +321,15 @@ TEST_CASE("the agent's requests reach the rank they are for") {
     Session other = rank_session(directory.path() / "socket", 2);
     agent.wait_for(2);
     CHECK_FALSE(rank.stop_requested());
+    CHECK_FALSE(rank.stop_deadline());
     CHECK(std::holds_alternative<session::HandlesStop>(agent.wait_for(3)[2].message));
     CHECK(agent.on_thread([](auto& server) { return server.send_checkpoint(1) && server.send_checkpoint(1); }));
     CHECK(agent.on_thread([](auto& server) { return server.send_stop(1, {"time limit", 30.0}); }));
     CHECK_FALSE(agent.on_thread([](auto& server) { return server.send_stop(3, {"nobody", 1.0}); }));
     CHECK(becomes_true([&] { return rank.stop_requested(); }));
     CHECK(rank.stop_requested());  // it stays
+    const auto left = rank.stop_deadline().value() - std::chrono::steady_clock::now();
+    CHECK((left > std::chrono::seconds(10) && left <= std::chrono::seconds(30)));
     CHECK(rank.checkpoint_requested());
     CHECK(rank.checkpoint_requested());
     CHECK_FALSE(rank.checkpoint_requested());

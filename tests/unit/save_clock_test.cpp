@@ -90,6 +90,17 @@ TEST_CASE("before the end there is time for another step and a save, or it is no
     CHECK(now + 20 < 1000);  // the save still fits
     CHECK(now > 1000 - 60);  // and not much was given away
     CHECK(slurm_deadline("1700000000") == std::chrono::system_clock::from_time_t(1700000000));
+    // Asked to stop, it ends sooner; a later end changes nothing.
+    SaveClock stopped({}, 1, 1000.0, 0);
+    CHECK(stopped.seconds_left(100) == 900);
+    stopped.end_by(150);
+    stopped.end_by(500);
+    CHECK(stopped.seconds_left(100) == 50);
+    CHECK(stopped.due(1, 130) == SaveReason::deadline);
+    CHECK_FALSE(stopped.expected_save());
+    stopped.cost(1, 20);
+    CHECK(stopped.expected_save().value() >= 20);
+    CHECK_FALSE(SaveClock({}, 1, std::nullopt, 0).seconds_left(1));
     for (const char* text : {"", "0", "x", "4294967295", "-5"}) CHECK_FALSE(slurm_deadline(text));
 }
 

@@ -191,6 +191,10 @@ TEST_CASE("session lines survive the way there and back") {
     CHECK_FALSE(take_line(buffer, line));
     const auto stop = std::get<Stop>(*parse_agent_line("{\"type\":\"stop\",\"reason\":\"r\",\"grace_seconds\":30}"));
     CHECK(stop.grace_seconds == 30);
+    CHECK(stop.until == 0);
+    line = format(AgentMessage(Stop{"r", 30, 1234.5}));
+    line.pop_back();
+    CHECK(std::get<Stop>(*parse_agent_line(line)).until == 1234.5);
     CHECK_FALSE(parse_agent_line("{\"type\":\"from the future\"}").has_value());
     line = format(RankMessage(MemoryAsked{"g", 3, 1, 8192, {}}));
     line.pop_back();

@@ -79,6 +79,9 @@ public:
     /// step: the agent then sends it no SIGTERM before restart.grace_period is over. Ranks learn it at different steps,
     /// so agree on it (Communicator::any_rank) before leaving the training loop.
     bool stop_requested();
+    /// When a rank that has not ended by itself is killed: the end of restart.grace_period. Nothing before the launcher
+    /// asked to stop. Never blocks.
+    std::optional<std::chrono::steady_clock::time_point> stop_deadline();
     /// True once for every checkpoint that the launcher asked for. Agree on it as on stop_requested().
     bool checkpoint_requested();
 

@@ -9,15 +9,19 @@
 #include <autolaunch/error.hpp>
 #include <autolaunch/session.hpp>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <utility>
 
 namespace autolaunch {
 
 namespace {
+
+constexpr double kLeave_s = 1;  // what is left to a process to end in
 
 double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -37,8 +41,8 @@ public:
         : session(job),
           world(ranks),
           wait_at_end(options.drain.wait_at_end),
-          drain(make_drain(job, ranks, options)),
           clock(options.schedule, job.info().node_count, deadline_of(options.schedule), now_s()),
+          drain(make_drain(job, ranks, options)),
           memory(memory::make_engine(job.info(), job.agent_socket(), ranks, options,
                                      [&job](const std::string& text) { job.report_message(text); })),
           engine(make_routed_storage(), std::move(ranks), options,
@@ -74,13 +78,40 @@ public:
     struct LastWait {
         Impl& impl;
         ~LastWait() {
-            if (impl.drain && std::uncaught_exceptions() == 0) impl.drain->wait_idle(Deadline::after(impl.wait_at_end));
+            if (impl.drain && std::uncaught_exceptions() == 0)
+                impl.drain->wait_idle(Deadline::after(impl.time_at_end()));
         }
     };
+
+    // A process that is killed while it waits has ended badly; one that leaves the rest to the next job has not.
+    std::chrono::milliseconds time_at_end() {
+        heed_stop();
+        const auto left = clock.seconds_left(now_s());
+        if (!left) return wait_at_end;
+        const auto most = std::chrono::milliseconds(static_cast<std::int64_t>(std::max(*left - kLeave_s, 0.0) * 1000));
+        return std::min(wait_at_end, most);
+    }
+
+    // The end of the time limit, or of the grace that the launcher gives those it asks to stop: the nearer one.
+    void heed_stop() {
+        const auto end = session.stop_deadline();
+        if (!end || std::exchange(heeded_stop, true)) return;
+        const double now = now_s();
+        clock.end_by(now + std::chrono::duration<double>(*end - std::chrono::steady_clock::now()).count());
+        const auto left = clock.seconds_left(now), save = clock.expected_save();
+        if (world.rank() != 0 || !left || !save || *save <= *left) return;
+        char text[160];
+        std::snprintf(text, sizeof text,
+                      "checkpoint: a save may take %.1f s, and the job is killed in %.1f s; set restart.grace_period "
+                      "higher, or save more often",
+                      *save, *left);
+        session.report_message(text);
+    }
 
     // Ranks hear of requests at different steps, and their clocks differ: rank 0's counts.
     SaveDecision should_save(std::int64_t step) {
         if (const auto cost = engine.take_cost()) clock.cost(cost->stall_seconds, cost->durable_seconds);
+        heed_stop();
         std::array<std::uint8_t, static_cast<std::size_t>(SaveReason::stop) + 1> found = {};
         const auto set = [&](SaveReason reason) { found[static_cast<std::size_t>(reason)] = 1; };
         const SaveReason due = clock.due(step, now_s());
@@ -96,9 +127,10 @@ public:
     Session& session;
     Communicator world;
     std::chrono::milliseconds wait_at_end;
+    SaveClock clock;
+    bool heeded_stop = false;
     std::unique_ptr<Drain> drain;
     LastWait last_wait{*this};
-    SaveClock clock;
     std::unique_ptr<memory::Engine> memory;
     CheckpointEngine engine;
 };

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <exception>
 #include <mutex>
 #include <utility>
@@ -45,6 +46,19 @@ std::string value_of(const Environment& environment, const char* name) {
     return found != environment.end() ? found->second : std::string();
 }
 
+// The message may have waited for as long as a step takes. Who does not say when it was sent, sent it now. No agent
+// means more than a year.
+std::chrono::steady_clock::time_point deadline_of(const session::Stop& stop) {
+    using Clock = std::chrono::steady_clock;
+    constexpr double kMost_s = 4e7;
+    const auto now = Clock::now();
+    double left = stop.grace_seconds;
+    if (stop.until > 0)
+        left = std::min(left, stop.until - std::chrono::duration<double>(now.time_since_epoch()).count());
+    return now + std::chrono::duration_cast<Clock::duration>(
+                     std::chrono::duration<double>(left > 0 ? std::min(left, kMost_s) : 0.0));
+}
+
 }  // namespace
 
 class Session::Impl {
@@ -60,6 +74,7 @@ public:
     Store& store();
     void report(const session::RankMessage& message);
     bool stop_requested();
+    std::optional<std::chrono::steady_clock::time_point> stop_deadline();
     bool checkpoint_requested();
     std::shared_ptr<FlightRecorder> flight_recorder();
     std::string agent_socket() const { return value_of(environment_, env::kSocket); }
@@ -83,6 +98,7 @@ private:
     std::optional<session::AgentLine> line_;
     bool said_handles_stop_ = false;
     bool stop_requested_ = false;
+    std::optional<std::chrono::steady_clock::time_point> stop_deadline_;
     int checkpoints_requested_ = 0;
     std::shared_ptr<FlightRecorder> recorder_;
 };
@@ -189,7 +205,10 @@ void Session::Impl::take_requests() {
     while (line_) {
         const auto message = line_->poll();
         if (!message) return;
-        if (std::holds_alternative<session::Stop>(*message)) stop_requested_ = true;
+        if (const auto* stop = std::get_if<session::Stop>(&*message)) {
+            stop_requested_ = true;
+            stop_deadline_ = deadline_of(*stop);
+        }
         if (std::holds_alternative<session::CheckpointRequest>(*message)) ++checkpoints_requested_;
     }
 }
@@ -206,6 +225,12 @@ bool Session::Impl::stop_requested() {
     if (line_ && !std::exchange(said_handles_stop_, true)) line_->announce(session::HandlesStop{});
     take_requests();
     return stop_requested_;
+}
+
+std::optional<std::chrono::steady_clock::time_point> Session::Impl::stop_deadline() {
+    const std::lock_guard lock(line_mutex_);
+    take_requests();
+    return stop_deadline_;
 }
 
 bool Session::Impl::checkpoint_requested() {
@@ -255,6 +280,7 @@ void Session::report_message(const std::string& text) { impl_->report(session::M
 std::shared_ptr<FlightRecorder> Session::flight_recorder() { return impl_->flight_recorder(); }
 std::filesystem::path Session::agent_socket() const { return impl_->agent_socket(); }
 bool Session::stop_requested() { return impl_->stop_requested(); }
+std::optional<std::chrono::steady_clock::time_point> Session::stop_deadline() { return impl_->stop_deadline(); }
 bool Session::checkpoint_requested() { return impl_->checkpoint_requested(); }
 const std::filesystem::path& Session::run_dir() const noexcept { return impl_->run_dir(); }
 std::string Session::trainer_config() const { return impl_->trainer_config(); }

@@ -65,7 +65,9 @@ json to_json(const MemoryAnswer& answer) {
     return line;
 }
 json to_json(const Stop& stop) {
-    return {{"type", "stop"}, {"reason", stop.reason}, {"grace_seconds", from_number(stop.grace_seconds)}};
+    json line = {{"type", "stop"}, {"reason", stop.reason}, {"grace_seconds", from_number(stop.grace_seconds)}};
+    if (stop.until > 0) line["until"] = from_number(stop.until);
+    return line;
 }
 json to_json(const CheckpointRequest&) { return {{"type", "checkpoint"}}; }
 
@@ -161,7 +163,8 @@ std::optional<RankMessage> parse_rank_line(std::string_view line) {
 std::optional<AgentMessage> parse_agent_line(std::string_view line) {
     return with_json(line, [](const json& fields, const std::string& type) -> std::optional<AgentMessage> {
         if (type == "stop") {
-            return Stop{fields.at("reason").get<std::string>(), to_number(fields.at("grace_seconds"))};
+            return Stop{fields.at("reason").get<std::string>(), to_number(fields.at("grace_seconds")),
+                        fields.contains("until") ? to_number(fields.at("until")) : 0};
         }
         if (type == "checkpoint") return CheckpointRequest{};
         if (type == "memory")

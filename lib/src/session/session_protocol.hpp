@@ -63,6 +63,7 @@ using RankMessage = std::variant<Hello, Step, Checkpoint, Message, HandlesStop, 
 struct Stop {
     std::string reason;
     double grace_seconds = 0;
+    double until = 0;  ///< the end of the grace period, in seconds of this machine's CLOCK_MONOTONIC; 0: not said
 };
 struct CheckpointRequest {};
 /// The file's size, and the file beside the line; or 0 and none, where there is none or it was refused.

@@ -28,7 +28,8 @@ struct DrainOptions {
     std::string place = {};       ///< a directory, or "s3://bucket/prefix"; empty: there is none
     int keep = 2;                 ///< complete checkpoints kept there
     std::int64_t keep_every = 0;  ///< and those of steps that are multiples of it
-    /// How long the end of the Checkpointer waits for what is not there yet.
+    int keep_best = 0;  ///< and so many of the others by SaveOptions::metric; CheckpointOptions says which way
+    /// How long the end of the Checkpointer waits for what is not there yet; less where the job's time ends before.
     std::chrono::milliseconds wait_at_end = std::chrono::seconds(60);
 };
 

@@ -33,7 +33,7 @@ enum class SaveReason : std::uint8_t {
     steps,      ///< SaveSchedule::every_steps
     seconds,    ///< SaveSchedule::every_seconds, or optimal
     requested,  ///< Session::checkpoint_requested()
-    deadline,   ///< the job ends before another step and a save would fit
+    deadline,   ///< the job ends before another step and a save would fit; asked to stop, it ends with the grace period
     stop,       ///< Session::stop_requested()
 };
 AUTOLAUNCH_API std::string_view name_of(SaveReason reason) noexcept;

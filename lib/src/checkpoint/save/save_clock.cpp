@@ -62,6 +62,14 @@ std::optional<double> SaveClock::interval() const {
     return interval;
 }
 
+std::optional<double> SaveClock::seconds_left(double now) const {
+    return deadline_ ? std::optional(*deadline_ - now) : std::nullopt;
+}
+
+std::optional<double> SaveClock::expected_save() const {
+    return measured_ ? std::optional(kSlack * durable_) : std::nullopt;
+}
+
 bool SaveClock::ends_before_next(double now) const {
     return deadline_ && now + kSlack * (longest_step_ + (measured_ ? durable_ : kAssumedCost_s)) + kEnd_s >= *deadline_;
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <autolaunch/checkpoint/save_schedule.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -19,6 +20,12 @@ public:
     void began(double now) { last_save_ = now; }
     /// What it cost: the trainer stood still for `stall`, and it was published after `durable`. Seconds.
     void cost(double stall, double durable);
+    /// The job ends at `deadline` if not before.
+    void end_by(double deadline) { deadline_ = std::min(deadline_.value_or(deadline), deadline); }
+    /// Until the job ends; nothing when nobody said so. Negative when it should have.
+    std::optional<double> seconds_left(double now) const;
+    /// What a save may take, by the last ones; nothing before one was measured.
+    std::optional<double> expected_save() const;
     /// Seconds between saves by time; nothing when only steps count.
     std::optional<double> interval() const;
 
