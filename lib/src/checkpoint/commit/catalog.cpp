@@ -1,11 +1,14 @@
 #include "checkpoint/commit/catalog.hpp"
 
+#include "base/hash.hpp"
 #include "base/text.hpp"
 #include "checkpoint/commit/retention.hpp"
+#include "checkpoint/storage/stale.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <set>
 
 namespace autolaunch {
@@ -53,17 +56,23 @@ std::vector<Candidate> list_candidates(Storage& storage, const fs::path& directo
     return found;
 }
 
+void require_files(Storage& storage, const fs::path& checkpoint, const Manifest& manifest,
+                   const std::function<bool(const Manifest::File& file)>& which) {
+    for (const auto& file : manifest.files) {
+        if (!which(file)) continue;
+        const std::uint64_t bytes = again_if_stale([&] { return storage.open(checkpoint / file.name)->size(); });
+        if (bytes != file.bytes)
+            throw Error(ErrorCode::corrupt, (checkpoint / file.name).string() + " has " + std::to_string(bytes) +
+                                                " bytes, not " + std::to_string(file.bytes));
+    }
+}
+
 Manifest read_manifest(Storage& storage, const fs::path& checkpoint, const AuthenticationKeys& keys) {
     const std::string text = read_whole(storage, checkpoint / kManifestName, kMaxManifestBytes);
     keys.require_authentic(text, (checkpoint / kManifestName).string());
     Manifest manifest = Manifest::parse(text);
     manifest.require_complete();
-    for (const auto& file : manifest.files) {
-        const std::uint64_t bytes = storage.open(checkpoint / file.name)->size();
-        if (bytes != file.bytes)
-            throw Error(ErrorCode::corrupt, (checkpoint / file.name).string() + " has " + std::to_string(bytes) +
-                                                " bytes, not " + std::to_string(file.bytes));
-    }
+    require_files(storage, checkpoint, manifest, [](const Manifest::File&) { return true; });
     return manifest;
 }
 
@@ -88,21 +97,33 @@ std::optional<CheckpointInfo> find_newest(Storage& storage, const fs::path& dire
     return std::nullopt;
 }
 
+bool remove_for_good(Storage& storage, const fs::path& path) {
+    try {
+        storage.remove_all(path);
+        return true;
+    } catch (const SystemError& error) {
+        if (error.error_number() != ENOTEMPTY && error.error_number() != EBUSY) throw;
+        for (const std::string& name : storage.list(path))
+            if (!name.starts_with(kOpenOnNfs)) throw;
+        return false;
+    }
+}
+
 void remove_leftovers(Storage& storage, const fs::path& directory, const WriterFence& fence) {
     const auto names = storage.list(directory);
     const std::set<std::string> present(names.begin(), names.end());
     for (const std::string& name : names) {
-        if (fence.may_delete(name)) storage.remove_all(directory / name);
+        if (fence.may_delete(name)) remove_for_good(storage, directory / name);
         if (is_replaced(name) && step_of(name) && present.contains(without_suffix(name)))
             remove_checkpoint(storage, directory, name);
     }
 }
 
 void remove_checkpoint(Storage& storage, const fs::path& directory, const std::string& name) {
-    const fs::path doomed = directory / (name + kUnfinishedSuffix);
-    storage.remove_all(doomed);
+    fs::path doomed = directory / (name + kUnfinishedSuffix);
+    if (!remove_for_good(storage, doomed)) doomed = directory / (name + '.' + random_hex(4) + kUnfinishedSuffix);
     storage.rename(directory / name, doomed);
-    storage.remove_all(doomed);
+    remove_for_good(storage, doomed);
 }
 
 void remove_old(Storage& storage, const fs::path& directory, const CheckpointOptions& options, std::int64_t just_saved,

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,10 @@ struct Candidate {
 /// Newest first; of one step, the one in place before the one it was to replace.
 std::vector<Candidate> list_candidates(Storage& storage, const std::filesystem::path& directory);
 
+/// Throws Error{corrupt} or SystemError unless these files of it are there with the right sizes.
+void require_files(Storage& storage, const std::filesystem::path& checkpoint, const Manifest& manifest,
+                   const std::function<bool(const Manifest::File& file)>& which);
+
 /// Reads and checks a checkpoint's manifest, and that its files are there with the right sizes. Digests of the shards
 /// are not read. With keys, nothing is looked at before the manifest's MAC. Throws Error{corrupt} (NotAuthentic) or
 /// SystemError.
@@ -41,6 +46,9 @@ Manifest read_manifest(Storage& storage, const std::filesystem::path& checkpoint
 /// is none, but one that the keys do not fit: a job must not start anew because a key is wrong.
 std::optional<CheckpointInfo> find_newest(Storage& storage, const std::filesystem::path& directory, std::int64_t before,
                                           const AuthenticationKeys& keys = {});
+
+/// As Storage::remove_all(); false when nothing is left but what somebody has open on NFS.
+bool remove_for_good(Storage& storage, const std::filesystem::path& path);
 
 /// Deletes what crashed saves left behind: "*.tmp" that the writer may delete, and "*.replaced" whose replacement is in
 /// place.

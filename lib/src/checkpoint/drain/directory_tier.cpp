@@ -101,13 +101,14 @@ public:
         const auto names = storage_->list(directory_);
         if (std::find(names.begin(), names.end(), name) != names.end()) {
             if (is_whole(name)) {
-                storage_->remove_all(place);
+                remove_for_good(*storage_, place);
                 return read_whole(*storage_, directory_ / name / kManifestName, kMaxManifestBytes) == manifest_text;
             }
-            const fs::path damaged = directory_ / (name + kDamagedSuffix);
-            storage_->remove_all(damaged);
+            fs::path damaged = directory_ / (name + kDamagedSuffix);
+            if (!remove_for_good(*storage_, damaged))
+                damaged = directory_ / (name + '.' + random_hex(4) + kDamagedSuffix);
             storage_->rename(directory_ / name, damaged);
-            storage_->remove_all(damaged);
+            remove_for_good(*storage_, damaged);
         }
         storage_->rename(place, directory_ / name);
         storage_->sync_directory(directory_);
@@ -119,7 +120,7 @@ public:
         if (checkpoint.published)
             remove_checkpoint(*storage_, directory_, checkpoint.name);
         else
-            storage_->remove_all(unfinished(checkpoint.name));
+            remove_for_good(*storage_, unfinished(checkpoint.name));
     }
 
 private:

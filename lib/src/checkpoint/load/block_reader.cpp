@@ -2,6 +2,7 @@
 
 #include "base/hash.hpp"
 #include "checkpoint/crypto/crypto.hpp"
+#include "checkpoint/storage/stale.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -21,12 +22,11 @@ constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
 
 BlockReader::BlockReader(Storage& storage, const std::filesystem::path& directory, const Manifest::File& expected,
                          Describe describe, BlockCheck check)
-    : expected_(expected),
-      path_(directory / expected.name),
-      describe_(std::move(describe)),
-      check_(check),
-      file_(storage.open_large(path_)) {
-    const std::uint64_t bytes = file_->size();
+    : expected_(expected), path_(directory / expected.name), describe_(std::move(describe)), check_(check) {
+    const std::uint64_t bytes = again_if_stale([&] {
+        file_ = storage.open_large(path_);
+        return file_->size();
+    });
     if (bytes != expected.bytes)
         throw Error(ErrorCode::corrupt,
                     path_.string() + " has " + std::to_string(bytes) + " bytes, not " + std::to_string(expected.bytes));

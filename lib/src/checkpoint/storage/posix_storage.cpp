@@ -1,5 +1,6 @@
 #include "base/file_io.hpp"
 #include "checkpoint/storage/posix_file.hpp"
+#include "checkpoint/storage/stale.hpp"
 #include "checkpoint/storage/storage.hpp"
 
 #include <autolaunch/error.hpp>
@@ -58,6 +59,8 @@ public:
     void remove_all(const fs::path& path) override {
         std::error_code error;
         fs::remove_all(path, error);
+        if (error == std::errc::device_or_resource_busy || error == std::errc::directory_not_empty)
+            remove_around_open_files(path);
         check(error, "remove " + path.string());
     }
 
@@ -78,6 +81,13 @@ public:
     }
 
 private:
+    // NFS keeps a deleted file that this machine has open as ".nfs…", and its directory with it: the others can go.
+    static void remove_around_open_files(const fs::path& path) {
+        std::error_code ignored;
+        for (fs::directory_iterator entry(path, ignored), end; entry != end; entry.increment(ignored))
+            if (!entry->path().filename().string().starts_with(kOpenOnNfs)) fs::remove_all(entry->path(), ignored);
+    }
+
     static constexpr LargeFileOptions kSmall{.direct = false, .uring = false};
     LargeFileOptions options_;
 };
@@ -109,13 +119,16 @@ std::unique_ptr<Storage> make_posix_storage(const LargeFileOptions& options) {
 }
 
 std::string read_whole(Storage& storage, const fs::path& path, std::uint64_t limit_bytes) {
-    const auto file = storage.open(path);
-    const std::uint64_t bytes = file->size();
-    if (bytes > limit_bytes) throw Error(ErrorCode::corrupt, path.string() + " is too long to be what it should be");
-    std::string content(bytes, '\0');
-    const std::size_t got = file->read_at(0, std::as_writable_bytes(std::span(content)));
-    content.resize(got);
-    return content;
+    return again_if_stale([&] {
+        const auto file = storage.open(path);
+        const std::uint64_t bytes = file->size();
+        if (bytes > limit_bytes)
+            throw Error(ErrorCode::corrupt, path.string() + " is too long to be what it should be");
+        std::string content(bytes, '\0');
+        const std::size_t got = file->read_at(0, std::as_writable_bytes(std::span(content)));
+        content.resize(got);
+        return content;
+    });
 }
 
 void write_whole(Storage& storage, const fs::path& path, const std::string& content) {

@@ -12,6 +12,10 @@
 
 namespace autolaunch {
 
+/// How the names of files begin that were deleted on NFS while somebody had them open. They, and their directory, go
+/// when that one closes them.
+inline constexpr char kOpenOnNfs[] = ".nfs";
+
 /// Transfers of a file that may be under way at once.
 inline constexpr unsigned kBlockDepth = 8;
 /// Memory, offsets and lengths of transfers that are started are multiples of this.
