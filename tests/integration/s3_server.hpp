@@ -48,7 +48,10 @@ class S3Server {
 public:
     S3Server() : folder_(std::filesystem::temp_directory_path() / ("autolaunch-s3-" + random_hex(8))) {
         int monitor_port = 0;
-        { const UniqueFd first = listen_on_free_port(port_), second = listen_on_free_port(monitor_port); }
+        {
+            const UniqueFd first = listen_on_free_port(port_), second = listen_on_free_port(monitor_port),
+                           third = listen_on_free_port(tls_port_);
+        }
         std::array<int, 2> in = {-1, -1}, out = {-1, -1};
         if (::pipe2(in.data(), O_CLOEXEC) != 0 || ::pipe2(out.data(), O_CLOEXEC) != 0)
             throw SystemError(errno, "make a pipe");
@@ -59,8 +62,12 @@ public:
         ::posix_spawn_file_actions_init(&actions);
         ::posix_spawn_file_actions_adddup2(&actions, their_in.get(), STDIN_FILENO);
         ::posix_spawn_file_actions_adddup2(&actions, their_out.get(), STDOUT_FILENO);
-        std::vector<std::string> words = {"bash", AUTOLAUNCH_SOURCE_DIR "/tests/integration/s3_server.sh",
-                                          folder_.string(), std::to_string(port_), std::to_string(monitor_port)};
+        std::vector<std::string> words = {"bash",
+                                          AUTOLAUNCH_SOURCE_DIR "/tests/integration/s3_server.sh",
+                                          folder_.string(),
+                                          std::to_string(port_),
+                                          std::to_string(monitor_port),
+                                          std::to_string(tls_port_)};
         std::vector<char*> arguments;
         for (std::string& word : words) arguments.push_back(word.data());
         arguments.push_back(nullptr);
@@ -92,12 +99,15 @@ public:
     }
 
     int port() const { return port_; }
+    /// The same with TLS, and who signed its certificate, which is for localhost.
+    int tls_port() const { return tls_port_; }
+    std::string ca_file() const { return folder_ / "ca.pem"; }
 
 private:
     std::filesystem::path folder_;
     UniqueFd input_, output_;
     pid_t pid_ = -1;
-    int port_ = 0;
+    int port_ = 0, tls_port_ = 0;
 };
 
 /// Exits with 77 where Debian's radosgw is missing, or this build has no S3.
@@ -140,12 +150,13 @@ class BadNetwork {
 public:
     enum class Fate {
         forward,
-        close,          ///< at once
-        cut_answer,     ///< forwarded, and closed when the answer begins
-        cut_body,       ///< forwarded, and closed after 3 MiB of requests
-        unavailable,    ///< 503 SlowDown, as a busy server says
-        silence,        ///< nothing, for good
-        repeat_secrets  ///< 403 with all that came in its message
+        close,           ///< at once
+        cut_answer,      ///< forwarded, and closed when the answer begins
+        cut_body,        ///< forwarded, and closed after 3 MiB of requests
+        unavailable,     ///< 503 SlowDown, as a busy server says
+        silence,         ///< nothing, for good
+        repeat_secrets,  ///< 403 with all that came in its message
+        other_region     ///< 301, as AWS says where a bucket is
     };
 
     BadNetwork(int server_port, std::vector<Fate> fates) : server_port_(server_port), fates_(std::move(fates)) {
@@ -196,6 +207,11 @@ private:
         if (fate == Fate::close) return;
         if (fate == Fate::silence)
             while (!over_) ::usleep(10'000);
+        if (fate == Fate::other_region) {
+            ::recv(client.get(), buffer, sizeof buffer, 0);
+            return answer(client.get(), "301 Moved Permanently\r\nx-amz-bucket-region: eu-central-1",
+                          "<Error><Code>PermanentRedirect</Code></Error>");
+        }
         if (fate == Fate::unavailable || fate == Fate::repeat_secrets) {
             const ssize_t got = ::recv(client.get(), buffer, sizeof buffer, 0);
             if (fate == Fate::unavailable)

@@ -2,18 +2,30 @@
 # A real S3 server on this machine alone, of Debian's packages: Ceph's radosgw over one monitor and one OSD that keeps
 # everything in memory.
 #
-#     s3_server.sh DIRECTORY PORT MONITOR_PORT
+#     s3_server.sh DIRECTORY PORT MONITOR_PORT [TLS_PORT]
 #
-# Prints "ready" once it serves on 127.0.0.1:PORT, and ends with all that it started when its input ends. The key is
+# Prints "ready" once it serves on 127.0.0.1:PORT, and on TLS_PORT with a certificate for localhost that DIRECTORY/ca.pem
+# signed, where openssl is; and ends with all that it started when its input ends. The key is
 # AKIATEST, its secret test/secret+with/slashes=.
 set -euo pipefail
-directory=$1 port=$2 monitor_port=$3
+directory=$1 port=$2 monitor_port=$3 tls_port=${4:-}
 export LC_ALL=C CEPH_CONF=$directory/ceph.conf
 mkdir -p "$directory/mon" "$directory/osd"
 cd "$directory"
 processes=()
 trap 'kill -9 "${processes[@]}" 2>/dev/null || true' EXIT
 
+tls=
+if [ -n "$tls_port" ] && command -v openssl >/dev/null; then
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "/CN=test CA" \
+        -keyout ca.key -out ca.pem >openssl.out 2>&1
+    openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj "/CN=localhost" \
+        -keyout server.key -out server.csr >>openssl.out 2>&1
+    openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out server.crt \
+        -extfile <(echo "subjectAltName=DNS:localhost,DNS:*.localhost") >>openssl.out 2>&1
+    cat server.crt server.key >server.pem
+    tls="ssl_endpoint=127.0.0.1:$tls_port ssl_certificate=$directory/server.pem"
+fi
 cat >ceph.conf <<EOF
 [global]
 fsid = 11111111-2222-3333-4444-555555555555
@@ -48,7 +60,7 @@ osd_objectstore = memstore
 memstore_device_bytes = 4294967296
 osd_data = $directory/osd
 [client.rgw]
-rgw_frontends = beast endpoint=127.0.0.1:$port
+rgw_frontends = beast endpoint=127.0.0.1:$port $tls
 rgw_thread_pool_size = 16
 rgw_dns_name = localhost
 rgw_enable_gc_threads = false

@@ -262,6 +262,47 @@ TEST_CASE("refusals say what and why, with advice and without secrets") {
     CHECK_FALSE(has(error.what(), "AKIATEST"));
 }
 
+TEST_CASE("over TLS the server's certificate is checked, at once and clearly") {
+    client_of("tls");
+    if (!std::filesystem::exists(server().ca_file())) {
+        MESSAGE("skipped: openssl is not installed");
+        return;
+    }
+    const auto over_tls = [&](const std::string& host, const std::string& ca_file) {
+        Location location = locate("s3://weights/tls",
+                                   {{"AWS_ENDPOINT_URL", "https://" + host + ':' + std::to_string(server().tls_port())},
+                                    {"AWS_CA_BUNDLE", ca_file}});
+        return S3Client(location, test_credentials());
+    };
+    S3Client client = over_tls("localhost", server().ca_file());
+    const std::string text = random_text(11 << 20);
+    client.upload("big", text.size(), reader_of(text), {.part_bytes = 5 << 20, .parallel = 2}, soon());
+    CHECK((content_of(client, "big") == text));
+    const auto start = std::chrono::steady_clock::now();
+    Error error = refusal([&] { over_tls("localhost", "").find("big", soon()); });
+    CHECK_MESSAGE(has(error.what(), "certificate is not trusted by the system's certificates"), error.what());
+    CHECK(has(error.hint(), "AWS_CA_BUNDLE"));
+    error = refusal([&] { over_tls("127.0.0.1", server().ca_file()).find("big", soon()); });  // not the name in it
+    CHECK_MESSAGE(has(error.what(), "certificate is not trusted"), error.what());
+    error = refusal([&] { over_tls("localhost", "/nonexistent/ca.pem").find("big", soon()); });
+    CHECK_MESSAGE(has(error.what(), "/nonexistent/ca.pem cannot be read"), error.what());
+    CHECK(std::chrono::steady_clock::now() - start < 5s);
+}
+
+TEST_CASE("a bucket of another region is named with its region, and not asked for again") {
+    client_of("region");
+    BadNetwork network(server().port(), {Fate::other_region});
+    S3Client client = client_of("region", network.port());
+    const Error error = refusal([&] { client.find("k", soon()); });
+    const Error listing = refusal([&] {
+        BadNetwork other(server().port(), {Fate::other_region});
+        client_of("region", other.port()).list("", true, soon());
+    });
+    CHECK_MESSAGE(has(listing.what(), "301 PermanentRedirect"), listing.what());
+    CHECK_MESSAGE(has(error.hint(), "the bucket is in eu-central-1: set AWS_REGION=eu-central-1"), error.hint());
+    CHECK(network.connections() == 1);
+}
+
 TEST_CASE("a bucket is read as storage, and never written as one") {
     S3Client client = client_of("store");
     client.put("step-00000001/data", span_of("0123456789"), false, soon());

@@ -170,6 +170,7 @@ public:
         if (code == CURLE_ABORTED_BY_CALLBACK) throw AbortedError(request.method + ": stopped");
         if (code == CURLE_OPERATION_TIMEDOUT && deadline.passed())
             throw TimeoutError(request.method + ": the server did not answer in time");
+        refuse_untrusted(code);
         if (code != CURLE_OK)
             throw Error(ErrorCode::closed, std::string("the connection failed: ") + library().curl_easy_strerror(code));
         long status = 0;
@@ -179,6 +180,17 @@ public:
     }
 
 private:
+    // Asking again helps nobody who is not trusted.
+    void refuse_untrusted(CURLcode code) const {
+        const std::string file = ca_file_.empty() ? "the system's certificates" : ca_file_;
+        if (code == CURLE_SSL_CACERT_BADFILE)
+            throw Error(ErrorCode::invalid_argument, "the certificates in " + file + " cannot be read",
+                        "AWS_CA_BUNDLE is a file of certificates in PEM");
+        if (code == CURLE_PEER_FAILED_VERIFICATION)
+            throw Error(ErrorCode::system, "the server's certificate is not trusted by " + file,
+                        "set AWS_CA_BUNDLE to the certificate of who signed it; the name in it must be the endpoint's");
+    }
+
     template <class Value>
     void set(CURLoption option, Value value) {
         if (library().curl_easy_setopt(handle_, option, value) != CURLE_OK)

@@ -7,6 +7,7 @@
 #include <autolaunch/error.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <exception>
 #include <mutex>
 #include <random>
@@ -27,6 +28,17 @@ std::string sha256_hex(std::span<const std::byte> bytes) {
 double random_share() {
     thread_local std::mt19937 generator(std::random_device{}());
     return std::uniform_real_distribution<double>()(generator);
+}
+
+// Servers say where a bucket is, when they are asked for it in another region.
+std::string region_advice(const HttpResponse& response, const std::string& mine, std::string otherwise) {
+    const auto said = response.headers.find("x-amz-bucket-region");
+    if (said == response.headers.end() || said->second.empty() || said->second.size() > 40 || said->second == mine)
+        return otherwise;
+    for (const char c : said->second)
+        if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-') return otherwise;
+    return "the bucket is in " + said->second + ": set AWS_REGION=" + said->second +
+           ", and the endpoint to that region's if one is set";
 }
 
 void replace_all(std::string& text, std::string_view what) {
@@ -61,7 +73,8 @@ void S3Client::fail(const Operation& operation, const HttpResponse& response) co
     std::string what = where(operation) + ": the server says " + std::to_string(response.status);
     if (!problem.code.empty()) what += ' ' + problem.code;
     if (!problem.message.empty()) what += ": " + problem.message;
-    throw Error(ErrorCode::system, redacted(what), advice(response.status, problem.code));
+    throw Error(ErrorCode::system, redacted(what),
+                region_advice(response, location_.region, advice(response.status, problem.code)));
 }
 
 HttpRequest S3Client::signed_request(const Operation& operation, const std::string& payload_sha256) const {
