@@ -85,6 +85,7 @@ void train(const Options& options) {
     al::CheckpointOptions saving{.directory = options.directory};
     saving.schedule.every_steps = options.number("every", 5);
     saving.memory = false;
+    saving.node_local = options.number("local", 0) != 0;
     if (options.place != "-") saving.drain = {.place = options.place, .keep = 2};
     saving.drain.wait_at_end = std::chrono::milliseconds(options.number("end", 60'000));
     al::Checkpointer checkpointer(session, world, saving);

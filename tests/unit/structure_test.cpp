@@ -29,7 +29,7 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"lib/comm", {"lib/base", "lib/store", "lib/session"}},
     {"lib/fsdp", {"lib/base", "lib/comm"}},
     {"lib/torch", {"lib/base", "lib/comm", "lib/fsdp"}},
-    {"lib/checkpoint", {"lib/base", "lib/session", "lib/comm", "lib/fsdp"}},
+    {"lib/checkpoint", {"lib/base", "lib/store", "lib/session", "lib/comm", "lib/fsdp"}},
     {"launcher/spec", {"lib/base"}},
     {"launcher/allocation", {"lib/base"}},
     {"launcher/lint", {"lib/base", "launcher/spec", "launcher/allocation"}},

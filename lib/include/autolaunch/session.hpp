@@ -95,6 +95,9 @@ private:
     friend class Checkpointer;
     /// Made at the first call, and given to the agent where there is one; null where there is no memory for it.
     std::shared_ptr<FlightRecorder> flight_recorder();
+    /// Another connection to the job's store, for waits that must not hold up store(). Throws Error{unsupported} where
+    /// one process on one node serves it by itself.
+    Store new_store();
     /// The agent's socket; empty without the launcher.
     std::filesystem::path agent_socket() const;
 

@@ -1,6 +1,10 @@
 #include <autolaunch/checkpoint/checkpointer.hpp>
 
+#include "base/hash.hpp"
+#include "checkpoint/agreement.hpp"
+#include "checkpoint/commit/node_catalog.hpp"
 #include "checkpoint/drain/drain.hpp"
+#include "checkpoint/drain/noticeboard.hpp"
 #include "checkpoint/engine.hpp"
 #include "checkpoint/memory/engine.hpp"
 #include "checkpoint/s3/routed_storage.hpp"
@@ -15,6 +19,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <map>
+#include <mutex>
 #include <utility>
 
 namespace autolaunch {
@@ -42,36 +48,90 @@ public:
           world(ranks),
           wait_at_end(options.drain.wait_at_end),
           clock(options.schedule, job.info().node_count, deadline_of(options.schedule), now_s()),
-          drain(make_drain(job, ranks, options)),
+          leaders(find_leaders(ranks, options)),
+          drain(make_drain(options)),
           memory(memory::make_engine(job.info(), job.agent_socket(), ranks, options,
                                      [&job](const std::string& text) { job.report_message(text); })),
           engine(make_routed_storage(), std::move(ranks), options,
                  {.published =
                       [this](std::int64_t step, const std::filesystem::path& path, double stall_seconds) {
-                          session.report_checkpoint(step, path, stall_seconds);
-                          if (drain) drain->wake();
+                          if (spread())
+                              remember_stall(step, stall_seconds);
+                          else
+                              session.report_checkpoint(step, path, stall_seconds);
+                          if (drain) drain->wake(step);
                       },
                   .note = [&job](const std::string& text) { job.report_message(text); },
                   .pinned = [this] { return drain ? drain->progress().step : std::nullopt; }},
-                 {job.info().run_id, job.info().generation}) {}
+                 {job.info().run_id, job.info().generation}, leaders) {}
 
-    // Rank 0 drains for all. Where its settings are wrong all ranks fail, each by itself.
-    static std::unique_ptr<Drain> make_drain(Session& job, Communicator& ranks, const CheckpointOptions& options) {
+    // Of the directories that nodes have of their own; empty where all ranks see one.
+    static std::vector<int> find_leaders(Communicator& ranks, const CheckpointOptions& options) {
+        if (!options.node_local) return {};
+        if (options.drain.place.empty())
+            throw Error(ErrorCode::invalid_argument,
+                        "node_local needs a second place: a node that is lost takes its files along",
+                        "set CheckpointOptions::drain.place to a directory that all nodes share, or to a bucket");
+        return leaders_of_directories(ranks, *make_posix_storage(), options.directory);
+    }
+
+    bool spread() const {
+        return std::any_of(leaders.begin(), leaders.end(), [](int leader) { return leader != 0; });
+    }
+
+    // Rank 0 drains for all, or each directory's leader for its node. Where settings are wrong all ranks fail, each by
+    // itself.
+    std::unique_ptr<Drain> make_drain(const CheckpointOptions& options) {
         if (options.drain.place.empty()) return nullptr;
         auto tier = make_tier(options.drain.place);
-        if (ranks.rank() != 0) return nullptr;
         DrainSettings settings;
         settings.directory = options.directory;
-        settings.retention = {options.drain.keep, options.drain.keep_every};
-        const auto drained = [&job](const DrainedCheckpoint& checkpoint) {
-            char text[64];
-            std::snprintf(text, sizeof text, " (%.3f GB copied in %.1f s)", static_cast<double>(checkpoint.bytes) / 1e9,
-                          checkpoint.seconds);
-            job.report_message("checkpoint: drained to " + checkpoint.path.string() + text);
-        };
+        settings.retention = {options.drain.keep, options.drain.keep_every, options.drain.keep_best,
+                              options.lower_is_better};
+        if (spread()) settings.crew = make_crew();
+        if (spread() ? !settings.crew : world.rank() != 0) return nullptr;
         return std::make_unique<Drain>(
             make_posix_storage(), std::move(tier), settings,
-            DrainEvents{drained, [&job](const std::string& text) { job.report_message(text); }});
+            DrainEvents{[this](const DrainedCheckpoint& checkpoint) { tell_drained(checkpoint); },
+                        [this](const std::string& text) { session.report_message(text); }});
+    }
+
+    // Nothing for those who do not lead. Collective: a checkpointer of the same place before may have left messages.
+    std::shared_ptr<DrainCrew> make_crew() {
+        const std::string mark = broadcast_text(world, random_hex(8), 0);
+        std::vector<int> members = leaders;
+        std::sort(members.begin(), members.end());
+        members.erase(std::unique(members.begin(), members.end()), members.end());
+        const auto me = std::find(members.begin(), members.end(), world.rank());
+        std::shared_ptr<DrainCrew> crew;
+        together(world, [&] {
+            if (me == members.end()) return;
+            crew =
+                std::make_shared<DrainCrew>(make_store_noticeboard(session.new_store(), "drain/" + mark + '/'),
+                                            static_cast<int>(me - members.begin()), static_cast<int>(members.size()));
+        });
+        return crew;
+    }
+
+    void tell_drained(const DrainedCheckpoint& checkpoint) {
+        // What is on the nodes alone is lost with one of them: it counts from here on.
+        if (spread()) session.report_checkpoint(checkpoint.step, checkpoint.path, stall_of(checkpoint.step));
+        char text[64];
+        std::snprintf(text, sizeof text, " (%.3f GB copied in %.1f s)", static_cast<double>(checkpoint.bytes) / 1e9,
+                      checkpoint.seconds);
+        session.report_message("checkpoint: drained to " + checkpoint.path.string() + text);
+    }
+
+    void remember_stall(std::int64_t step, double seconds) {
+        const std::lock_guard lock(stalls_mutex);
+        stalls[step] = seconds;
+    }
+    double stall_of(std::int64_t step) {
+        const std::lock_guard lock(stalls_mutex);
+        const auto found = stalls.find(step);
+        const double seconds = found == stalls.end() ? 0 : found->second;
+        stalls.erase(stalls.begin(), stalls.upper_bound(step));
+        return seconds;
     }
 
     // The engine ends first: what it saves to the end is drained too.
@@ -129,6 +189,9 @@ public:
     std::chrono::milliseconds wait_at_end;
     SaveClock clock;
     bool heeded_stop = false;
+    std::vector<int> leaders;
+    std::mutex stalls_mutex;
+    std::map<std::int64_t, double> stalls;  // of steps that are not drained yet
     std::unique_ptr<Drain> drain;
     LastWait last_wait{*this};
     std::unique_ptr<memory::Engine> memory;
@@ -157,7 +220,7 @@ std::optional<CheckpointInfo> Checkpointer::finish() { return impl_->engine.fini
 std::optional<SaveProgress> Checkpointer::progress() const { return impl_->engine.progress(); }
 
 bool Checkpointer::wait_drained(std::chrono::milliseconds timeout) {
-    return !impl_->drain || impl_->drain->wait_idle(Deadline::after(timeout));
+    return !impl_->drain || impl_->world.rank() != 0 || impl_->drain->wait_idle(Deadline::after(timeout));
 }
 
 SaveDecision Checkpointer::should_save(std::int64_t step) { return impl_->should_save(step); }

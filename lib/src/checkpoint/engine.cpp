@@ -5,6 +5,7 @@
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/commit/authentication.hpp"
 #include "checkpoint/commit/catalog.hpp"
+#include "checkpoint/commit/info_text.hpp"
 #include "checkpoint/format/json.hpp"
 #include "checkpoint/load/part_reader.hpp"
 #include "checkpoint/state_rules.hpp"
@@ -51,34 +52,25 @@ std::vector<Manifest::MeshDimension> mesh_of(const fsdp::Arrangement& arrangemen
     return mesh;
 }
 
-// CheckpointInfo as text for the other ranks; empty for none.
-std::string encode(const std::optional<CheckpointInfo>& info) {
-    if (!info) return {};
-    return json_text(
-        {{"step", info->step}, {"path", info->path.string()}, {"extra", info->extra}, {"skipped", info->skipped}});
-}
-
-std::optional<CheckpointInfo> decode(const std::string& text) {
-    if (text.empty()) return std::nullopt;
-    const auto json = nlohmann::json::parse(text);
-    return CheckpointInfo{json.at("step"), json.at("path").get<std::string>(), json.at("extra"), json.at("skipped")};
-}
-
 }  // namespace
 
 CheckpointEngine::CheckpointEngine(std::shared_ptr<Storage> storage, Communicator world,
-                                   const CheckpointOptions& options, CheckpointEvents events, WriterIdentity identity)
+                                   const CheckpointOptions& options, CheckpointEvents events, WriterIdentity identity,
+                                   std::vector<int> leaders)
     : storage_(std::move(storage)),
       world_(std::move(world)),
       options_(options),
       events_(std::move(events)),
       fence_(*storage_, options_.directory, std::move(identity)),
+      leaders_(std::move(leaders)),
       recipients_(parse_recipients(options_.encryption)),
       saver_(*storage_, options_, recipients_) {
     if (options_.keep < 1)
         throw Error(ErrorCode::invalid_argument, "keep is " + std::to_string(options_.keep) + "; it must be 1 or more");
     if (options_.keep_every < 0 || options_.keep_best < 0)
         throw Error(ErrorCode::invalid_argument, "keep_every and keep_best must be 0 or more");
+    if (spread() && options_.drain.place.empty())
+        throw Error(ErrorCode::invalid_argument, "nodes with directories of their own need a drain.place");
     if (options_.directory.empty()) throw Error(ErrorCode::invalid_argument, "the checkpoint directory is empty");
 }
 
@@ -214,10 +206,22 @@ void CheckpointEngine::commit_as_writer(Communicator& world, Job& job, const Wri
     if (job.has_frozen && saver_.needs_parent()) find_parent(world);
     Manifest manifest = write_and_verify(world, job, write);
     if (job.has_frozen) note_remarks(world);
-    complete(manifest, job);
+    // The same text on all nodes; and no node publishes its part before all have theirs.
+    std::string text;
     together(world, [&] {
-        if (world.rank() == 0) publish(job.unfinished, manifest);
+        if (world.rank() == 0) text = finished_manifest(manifest, job);
+        if (world.rank() == 0 && !spread()) stage(job.unfinished, manifest, text);
     });
+    if (spread()) {
+        text = broadcast_text(world, text, 0);
+        together(world, [&] {
+            if (leads()) stage(job.unfinished, manifest, text);
+        });
+    }
+    together(world, [&] {
+        if (leads()) publish(job.unfinished, job.step);
+    });
+    newest_known_ = job.step;
     saver_.published(options_.directory / checkpoint_name(job.step));
 }
 
@@ -228,7 +232,7 @@ CheckpointInfo CheckpointEngine::commit(Communicator& world, Job& job, const Wri
         if (error.code() != ErrorCode::system) throw;
         // Who took over clears away what others have begun: then that is the reason, not the file that is missing.
         together(world, [&] {
-            if (world.rank() == 0 && fence_.was_taken()) fence_.require_held();
+            if (leads() && fence_.was_taken()) fence_.require_held();
         });
         throw;
     }
@@ -237,24 +241,25 @@ CheckpointInfo CheckpointEngine::commit(Communicator& world, Job& job, const Wri
     if (job.in_place) stall_seconds_ = durable_seconds_.load();
     cost_stall_seconds_ = stall_seconds_.load();
     has_cost_ = true;
-    if (world.rank() == 0) {
-        if (events_.published) events_.published(job.step, published, stall_seconds_);
-        tidy(job.step);
-    }
+    if (leads() && events_.published) events_.published(job.step, published, stall_seconds_);
+    if (spread())
+        tidy_nodes(world, job.step);
+    else if (leads())
+        tidy_alone(job.step);
     return {job.step, published, job.extra, {}};
 }
 
 void CheckpointEngine::prepare_directory(Communicator& world, Job& job) {
     std::string name;
     together(world, [&] {
-        if (world.rank() != 0) return;
+        if (!leads()) return;
         storage_->create_directories(options_.directory);
         fence_.take();
         remove_leftovers(*storage_, options_.directory, fence_);
         name = fence_.unfinished_name(checkpoint_name(job.step));
         storage_->create_directories(options_.directory / name);
     });
-    job.unfinished = options_.directory / broadcast_text(world, name, 0);
+    job.unfinished = options_.directory / from_leader(world, name);
 }
 
 // What another process saved, of which files that did not change may be linked. Rank 0 reads it for all; without it
@@ -292,7 +297,7 @@ void CheckpointEngine::note_remarks(Communicator& world) {
 }
 
 // Every rank looks at its neighbour's files through a fresh open, so that what one machine wrote has been seen by
-// another.
+// another: in the directory that both see.
 Manifest CheckpointEngine::write_and_verify(Communicator& world, const Job& job, const WriteFiles& write_fragment) {
     std::string fragment;
     together(world, [&] { fragment = write_fragment(job.unfinished).to_text(); });
@@ -304,8 +309,7 @@ Manifest CheckpointEngine::write_and_verify(Communicator& world, const Job& job,
         manifest = merge_fragments(std::move(fragments));
         manifest.require_complete();
         for (const Manifest::File& file : manifest.files)
-            if (file.rank == (world.rank() + 1) % world.size())
-                verify_file(*storage_, job.unfinished, file, options_.verify);
+            if (file.rank == neighbour()) verify_file(*storage_, job.unfinished, file, options_.verify);
     });
     return manifest;
 }
@@ -322,6 +326,7 @@ void CheckpointEngine::complete(Manifest& manifest, const Job& job) {
 
 // For people who ask where a checkpoint comes from: not knowing it fails nothing.
 std::optional<std::int64_t> CheckpointEngine::newest_step() {
+    if (spread()) return newest_known_;
     try {
         if (const auto newest = find_newest(*storage_, options_.directory, INT64_MAX, authentication_keys()))
             return newest->step;
@@ -330,15 +335,26 @@ std::optional<std::int64_t> CheckpointEngine::newest_step() {
     return std::nullopt;
 }
 
-void CheckpointEngine::publish(const fs::path& unfinished, Manifest& manifest) {
-    const fs::path& directory = options_.directory;
+std::string CheckpointEngine::finished_manifest(Manifest& manifest, const Job& job) {
+    complete(manifest, job);
     manifest.parent_step = newest_step();
-    write_whole(*storage_, unfinished / "manifest.tmp", authentication_keys().to_text(manifest));
+    return authentication_keys().to_text(manifest);
+}
+
+// From here on only the names are missing.
+void CheckpointEngine::stage(const fs::path& unfinished, const Manifest& manifest, const std::string& text) {
+    write_whole(*storage_, unfinished / "manifest.tmp", text);
     storage_->rename(unfinished / "manifest.tmp", unfinished / kManifestName);
     storage_->sync_directory(unfinished);
-    read_manifest(*storage_, unfinished, authentication_keys());
+    if (read_whole(*storage_, unfinished / kManifestName, text.size()) != text)
+        throw Error(ErrorCode::corrupt, (unfinished / kManifestName).string() + " is not what was written");
+    require_files(*storage_, unfinished, manifest, [&](const Manifest::File& file) { return is_with(file.rank); });
+}
+
+void CheckpointEngine::publish(const fs::path& unfinished, std::int64_t step) {
+    const fs::path& directory = options_.directory;
     fence_.require_held();
-    const std::string name = checkpoint_name(manifest.step);
+    const std::string name = checkpoint_name(step);
     const auto candidates = list_candidates(*storage_, directory);
     for (const Candidate& candidate : candidates) {
         // The same step saved again: the old one stays findable until the new one is durable.
@@ -351,15 +367,21 @@ void CheckpointEngine::publish(const fs::path& unfinished, Manifest& manifest) {
 }
 
 // The checkpoint is durable: what fails from here on costs space or convenience, not the checkpoint.
-void CheckpointEngine::tidy(std::int64_t step) {
+void CheckpointEngine::tidy(std::int64_t step, const std::function<void()>& remove_others) {
     try {
         fence_.require_held();
         storage_->replace_link(options_.directory / kLatestName, checkpoint_name(step));
         remove_leftovers(*storage_, options_.directory, fence_);
-        remove_old(*storage_, options_.directory, options_, step, events_.pinned ? events_.pinned() : std::nullopt);
+        remove_others();
     } catch (const Error& error) {
         note(std::string("cannot tidy up: ") + error.what());
     }
+}
+
+void CheckpointEngine::tidy_alone(std::int64_t step) {
+    tidy(step, [&] {
+        remove_old(*storage_, options_.directory, options_, step, events_.pinned ? events_.pinned() : std::nullopt);
+    });
 }
 
 void CheckpointEngine::note(const std::string& text) const {
@@ -395,16 +417,17 @@ std::optional<CheckpointInfo> CheckpointEngine::newest_there(std::int64_t before
 }
 
 std::optional<CheckpointInfo> CheckpointEngine::latest(std::int64_t before) {
+    if (spread()) return latest_of_nodes(before);
     std::optional<CheckpointInfo> found;
     std::string text;
     together(world_, [&] {
         if (world_.rank() != 0) return;
         found = newest_anywhere(before);
-        text = encode(found);
+        text = text_of(found);
     });
     if (found)
         for (const std::string& reason : found->skipped) note("passed over " + reason);
-    return decode(broadcast_text(world_, text, 0));
+    return info_of(broadcast_text(world_, text, 0));
 }
 
 }  // namespace autolaunch

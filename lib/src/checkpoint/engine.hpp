@@ -2,6 +2,8 @@
 #include "checkpoint/age/age_keys.hpp"
 #include "checkpoint/commit/authentication.hpp"
 #include "checkpoint/commit/writer_claim.hpp"
+#include "checkpoint/format/read_plan.hpp"
+#include "checkpoint/load/node_reader.hpp"
 #include "checkpoint/load/read_keys.hpp"
 #include "checkpoint/save/async_save.hpp"
 #include "checkpoint/save/file_saver.hpp"
@@ -24,7 +26,8 @@
 
 namespace autolaunch {
 
-/// What the engine tells whoever watches the job. Called on rank 0, by the trainer's thread or the writer's.
+/// What the engine tells whoever watches the job. Called on rank 0, by the trainer's thread or the writer's; published
+/// and pinned on the leader of every node where nodes have directories of their own.
 struct CheckpointEvents {
     std::function<void(std::int64_t step, const std::filesystem::path& path, double stall_seconds)> published;
     std::function<void(const std::string& text)> note;
@@ -39,8 +42,9 @@ struct CheckpointEvents {
 /// until the ranks agreed and a save before is over.
 class CheckpointEngine {
 public:
+    /// `leaders` of leaders_of_directories(), where nodes have directories of their own; else empty, or all 0.
     CheckpointEngine(std::shared_ptr<Storage> storage, Communicator world, const CheckpointOptions& options,
-                     CheckpointEvents events, WriterIdentity identity = {});
+                     CheckpointEvents events, WriterIdentity identity = {}, std::vector<int> leaders = {});
     CheckpointEngine(const CheckpointEngine&) = delete;
     /// Finishes a save that goes on; while an exception unwinds the stack, it aborts it instead.
     ~CheckpointEngine();
@@ -89,11 +93,31 @@ private:
     void note_remarks(Communicator& world);
     Manifest write_and_verify(Communicator& world, const Job& job, const WriteFiles& write);
     void complete(Manifest& manifest, const Job& job);
-    void publish(const std::filesystem::path& unfinished, Manifest& manifest);
+    std::string finished_manifest(Manifest& manifest, const Job& job);
+    void stage(const std::filesystem::path& unfinished, const Manifest& manifest, const std::string& text);
+    void publish(const std::filesystem::path& unfinished, std::int64_t step);
     std::optional<std::int64_t> newest_step();
     std::optional<CheckpointInfo> newest_anywhere(std::int64_t before);
     std::optional<CheckpointInfo> newest_there(std::int64_t before, bool needed);
-    void tidy(std::int64_t step);
+    void tidy(std::int64_t step, const std::function<void()>& remove_others);
+    void tidy_alone(std::int64_t step);
+    void tidy_nodes(Communicator& world, std::int64_t step);
+
+    // Where nodes have directories of their own: engine_nodes.cpp.
+    bool spread() const;           // over several directories
+    bool leads() const;            // does in this directory what one must do
+    bool is_with(int rank) const;  // sees the same directory
+    int neighbour() const;         // whose files this rank verifies
+    std::string from_leader(Communicator& world, const std::string& text) const;
+    std::optional<CheckpointInfo> newest_far(std::int64_t before, bool needed);
+    std::optional<CheckpointInfo> latest_of_nodes(std::int64_t before);
+    NodeSources sources_of(const CheckpointInfo& checkpoint);
+    void read_from_nodes(const NodeSources& sources, const Manifest& manifest, std::span<const ReadPart> parts);
+    std::vector<std::string> remove_list(Communicator& world, std::int64_t step);
+
+    Manifest manifest_of(const CheckpointInfo& checkpoint, std::optional<NodeSources>& sources);
+    void read(const CheckpointInfo& checkpoint, const std::optional<NodeSources>& sources, const Manifest& manifest,
+              std::span<const ReadPart> parts);
     void reserve_staging(const WritePlan& plan);
     void note(const std::string& text) const;
     WriteProgress with_notes(WriteProgress inner) const;
@@ -104,6 +128,8 @@ private:
     CheckpointOptions options_;
     CheckpointEvents events_;
     WriterFence fence_;
+    std::vector<int> leaders_;
+    std::optional<std::int64_t> newest_known_;  // where no node alone can say which it is
     std::vector<age::Recipient> recipients_;
     FileSaver saver_;
     std::vector<age::Identity> identities_;  // read when the first encrypted checkpoint is loaded

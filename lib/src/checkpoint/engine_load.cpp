@@ -62,16 +62,31 @@ std::vector<std::string> CheckpointEngine::load(const CheckpointInfo& checkpoint
                                                 const LoadOptions& options) {
     together(world_, [&] { require_valid(state); });
     require_equal(world_, hash_of_names(state), "the ranks load tensors of different names");
-    const Manifest manifest = shared_manifest(checkpoint);
+    std::optional<NodeSources> sources;
+    const Manifest manifest = manifest_of(checkpoint, sources);
     ReadPlan plan;
     together(world_, [&] {
         plan = plan_loading(manifest, state, {.cast = options.cast, .allow_missing = options.allow_missing});
     });
+    read(checkpoint, sources, manifest, plan.parts);
+    return plan.missing;
+}
+
+Manifest CheckpointEngine::manifest_of(const CheckpointInfo& checkpoint, std::optional<NodeSources>& sources) {
+    if (!spread()) return shared_manifest(checkpoint);
+    sources = sources_of(checkpoint);
+    Manifest manifest;
+    together(world_, [&] { manifest = Manifest::parse(sources->manifest_text); });
+    return manifest;
+}
+
+void CheckpointEngine::read(const CheckpointInfo& checkpoint, const std::optional<NodeSources>& sources,
+                            const Manifest& manifest, std::span<const ReadPart> parts) {
+    if (sources) return read_from_nodes(*sources, manifest, parts);
     if (!readers_) readers_ = ranks_of_this_node(world_);
     ReadKeys keys;
     together(world_, [&] { keys = keys_for(manifest); });
-    together(world_, [&] { read_parts_in_group(*storage_, checkpoint.path, manifest, plan.parts, *readers_, keys); });
-    return plan.missing;
+    together(world_, [&] { read_parts_in_group(*storage_, checkpoint.path, manifest, parts, *readers_, keys); });
 }
 
 std::optional<CheckpointInfo> CheckpointEngine::load_latest(const fsdp::State& state, const LoadOptions& options) {
@@ -95,9 +110,11 @@ std::optional<CheckpointInfo> CheckpointEngine::load_latest(const fsdp::State& s
 }
 
 std::vector<std::string> CheckpointEngine::load_opaque(const CheckpointInfo& checkpoint, const std::string& name) {
-    const Manifest manifest = shared_manifest(checkpoint);
+    std::optional<NodeSources> sources;
+    const Manifest manifest = manifest_of(checkpoint, sources);
     const auto tensors = find_opaque(manifest, name);
     std::vector<std::string> values(tensors.size());
+    ReadPlan plan;
     together(world_, [&] {
         if (world_.rank() != 0) return;
         fsdp::State state;
@@ -107,8 +124,10 @@ std::vector<std::string> CheckpointEngine::load_opaque(const CheckpointInfo& che
             state.push_back({tensors[i]->name, DataType::u8, tensors[i]->shape, {}, false});
             if (bytes > 0) state.back().pieces = {{0, bytes, reinterpret_cast<std::byte*>(values[i].data())}};
         }
-        read_parts(*storage_, checkpoint.path, manifest, plan_loading(manifest, state).parts, keys_for(manifest));
+        plan = plan_loading(manifest, state);
+        if (!spread()) read_parts(*storage_, checkpoint.path, manifest, plan.parts, keys_for(manifest));
     });
+    if (sources) read_from_nodes(*sources, manifest, plan.parts);
     for (std::string& value : values) value = broadcast_text(world_, value, 0);
     return values;
 }

@@ -72,6 +72,7 @@ public:
     const std::filesystem::path& run_dir() const { return run_dir_; }
     std::string trainer_config() const;
     Store& store();
+    Store new_store();
     void report(const session::RankMessage& message);
     bool stop_requested();
     std::optional<std::chrono::steady_clock::time_point> stop_deadline();
@@ -201,6 +202,16 @@ Store& Session::Impl::store() {
     return *store_;
 }
 
+Store Session::Impl::new_store() {
+    store();  // so that somebody serves it
+    const session::StorePlace place = session::store_place(info_, environment_);
+    if (place.port == 0) throw Error(ErrorCode::unsupported, "this job's store has no address of its own");
+    StoreOptions options = store_options();
+    options.host = place.host;
+    options.port = place.port;
+    return Store::connect(options);
+}
+
 void Session::Impl::take_requests() {
     while (line_) {
         const auto message = line_->poll();
@@ -267,6 +278,7 @@ Session Session::from_environment() {
 
 const RankInfo& Session::info() const noexcept { return impl_->info(); }
 Store& Session::store() { return impl_->store(); }
+Store Session::new_store() { return impl_->new_store(); }
 
 void Session::report_step(const StepReport& report) {
     impl_->report(session::Step{report.step, report.total_steps, report.loss, report.tokens, report.seconds});

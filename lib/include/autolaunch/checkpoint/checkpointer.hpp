@@ -62,6 +62,9 @@ struct CheckpointOptions {
     std::uint64_t staging_bytes = 0;
     bool memory = true;        ///< latest() looks for copies of save_to_memory(), too
     bool memory_peers = true;  ///< save_to_memory() keeps a second copy on the next node, where there is one
+    /// `directory` is each node's own, such as one on its NVMe: it holds its ranks' files alone, and every node drains
+    /// its own; drain.place must be set. A checkpoint counts when it is there. The constructor is then collective.
+    bool node_local = false;
 };
 
 struct SaveOptions {

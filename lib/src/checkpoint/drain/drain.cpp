@@ -1,5 +1,6 @@
 #include "checkpoint/drain/drain.hpp"
 
+#include "base/hash.hpp"
 #include "checkpoint/commit/catalog.hpp"
 #include "checkpoint/load/block_reader.hpp"
 
@@ -54,11 +55,17 @@ Drain::~Drain() {
     changed_.notify_all();
     far_->stop();
     thread_.join();
+    if (!options_.crew || !options_.crew->is_first()) return;
+    try {
+        options_.crew->order({.end = true});
+    } catch (const std::exception&) {  // who cannot be told finds out by itself
+    }
 }
 
-void Drain::wake() {
+void Drain::wake(std::optional<std::int64_t> saved) {
     {
         const std::lock_guard lock(mutex_);
+        if (saved) saved_again_.insert(*saved);
         woken_ = true;
         idle_ = false;
     }
@@ -85,12 +92,17 @@ void Drain::note(const std::string& text) const {
 }
 
 void Drain::run() {
+    if (options_.crew && !options_.crew->is_first()) return follow();
     auto pause = options_.first_pause;
     while (!stop_) {
         bool failed = false;
         {
             const std::lock_guard lock(mutex_);
             woken_ = false;
+            for (const std::int64_t step : std::exchange(saved_again_, {})) {
+                unreadable_.erase(step);
+                near_metrics_.erase(step);
+            }
         }
         try {
             if (work()) {
@@ -178,29 +190,24 @@ std::vector<FarCheckpoint> Drain::far_checkpoints() {
     return found;
 }
 
+std::string Drain::manifest_here(std::int64_t step) {
+    return read_whole(*near_, options_.directory / checkpoint_name(step) / kManifestName, kMaxManifestBytes);
+}
+
 void Drain::copy(std::int64_t step) {
     const auto start = Clock::now();
     const Deadline deadline = Deadline::after(options_.copy_timeout);
     const std::string name = checkpoint_name(step);
-    const fs::path from = options_.directory / name;
     std::string text;
     const Manifest manifest = reading_here([&] {
-        text = read_whole(*near_, from / kManifestName, kMaxManifestBytes);
+        text = manifest_here(step);
         Manifest parsed = Manifest::parse(text);
         parsed.require_complete();
         return parsed;
     });
-    DrainProgress progress{step, 0, 0};
-    for (const Manifest::File& file : manifest.files) progress.bytes_total += file.bytes;
-    set_progress(progress);
     copied_bytes_ = 0;
     far_->prepare(name, deadline);
-    const auto names = far_->storage().list(far_->unfinished(name));
-    for (const Manifest::File& file : manifest.files) {
-        if (!is_there(name, names, file)) copy_file(name, from, file, deadline);
-        progress.bytes_done += file.bytes;
-        set_progress(progress);
-    }
+    if (!all_there(step, manifest, copy_with_crew(step, text, manifest, deadline))) return;
     const fs::path path = far_->directory() / name;
     if (!far_->publish(name, text, deadline)) {
         unreadable_.insert(step);
@@ -209,6 +216,102 @@ void Drain::copy(std::int64_t step) {
     }
     const std::chrono::duration<double> seconds = Clock::now() - start;
     if (events_.drained) events_.drained({step, path, copied_bytes_, seconds.count()});
+}
+
+// The files that are in the far tier now. The others' answers are waited for even where this node's copy failed, so
+// that nobody writes when it is tried again.
+std::set<std::string> Drain::copy_with_crew(std::int64_t step, const std::string& text, const Manifest& manifest,
+                                            const Deadline& deadline) {
+    if (options_.crew) options_.crew->order({step, hash64(text.data(), text.size())});
+    std::exception_ptr failure;
+    std::set<std::string> put;
+    try {
+        const auto mine = copy_files(step, manifest, deadline);
+        put.insert(mine.begin(), mine.end());
+    } catch (const std::exception&) {
+        failure = std::current_exception();
+    }
+    if (options_.crew) put.merge(options_.crew->collect(deadline, [this] { return stop_.load(); }));
+    if (failure) std::rethrow_exception(failure);
+    return put;
+}
+
+// Those that this node has.
+std::vector<std::string> Drain::copy_files(std::int64_t step, const Manifest& manifest, const Deadline& deadline) {
+    const std::string name = checkpoint_name(step);
+    const fs::path from = options_.directory / name;
+    const auto here = near_->list(from);
+    std::vector<const Manifest::File*> files;
+    DrainProgress progress{step, 0, 0};
+    for (const Manifest::File& file : manifest.files) {
+        if (options_.crew && !std::binary_search(here.begin(), here.end(), file.name)) continue;
+        files.push_back(&file);
+        progress.bytes_total += file.bytes;
+    }
+    set_progress(progress);
+    const auto names = far_->storage().list(far_->unfinished(name));
+    std::vector<std::string> there;
+    for (const Manifest::File* file : files) {
+        if (!is_there(name, names, *file)) copy_file(name, from, *file, deadline);
+        there.push_back(file->name);
+        progress.bytes_done += file->bytes;
+        set_progress(progress);
+    }
+    return there;
+}
+
+// What no node has may have been copied before its node was lost.
+bool Drain::all_there(std::int64_t step, const Manifest& manifest, const std::set<std::string>& put) {
+    const std::string name = checkpoint_name(step);
+    std::vector<std::string> names;
+    for (const Manifest::File& file : manifest.files) {
+        if (put.contains(file.name)) continue;
+        if (names.empty()) names = far_->storage().list(far_->unfinished(name));
+        if (is_there(name, names, file)) continue;
+        unreadable_.insert(step);
+        note("step " + std::to_string(step) + " is not drained: no node has all of " + file.name);
+        return false;
+    }
+    return true;
+}
+
+// In a crew, but not its first. What fails is the first one's to try again.
+void Drain::follow() {
+    try {
+        while (!stop_) {
+            const auto order = options_.crew->wait_order();
+            if (order && order->end) break;
+            if (order) obey(*order);
+        }
+    } catch (const std::exception& error) {
+        if (!stop_) note(std::string("no more draining from this node: ") + error.what());
+    }
+    const std::lock_guard lock(mutex_);
+    idle_ = true;
+    changed_.notify_all();
+}
+
+void Drain::obey(const DrainCrew::Order& order) {
+    const std::string step = "step " + std::to_string(order.step);
+    copied_bytes_ = 0;
+    set_progress({order.step, 0, 0});  // from here on it stays
+    try {
+        std::vector<std::string> files;
+        try {
+            const std::string text = reading_here([&] { return manifest_here(order.step); });
+            if (hash64(text.data(), text.size()) == order.manifest_hash)
+                files = copy_files(order.step, reading_here([&] { return Manifest::parse(text); }),
+                                   Deadline::after(options_.copy_timeout));
+        } catch (const DamagedHere& error) {
+            note(step + " is damaged on this node: " + error.what());
+        } catch (const SystemError& error) {
+            if (error.error_number() != ENOENT) throw;  // deleted here: this node has nothing of it
+        }
+        options_.crew->answer(files);
+    } catch (const std::exception& error) {
+        options_.crew->answer_failure(error.what());
+    }
+    set_progress({});
 }
 
 // From an attempt before, which may have been of another checkpoint of this step.

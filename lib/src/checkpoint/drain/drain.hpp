@@ -1,5 +1,6 @@
 #pragma once
 #include "base/deadline.hpp"
+#include "checkpoint/drain/drain_crew.hpp"
 #include "checkpoint/drain/drain_plan.hpp"
 #include "checkpoint/drain/tier.hpp"
 #include "checkpoint/storage/storage.hpp"
@@ -23,8 +24,9 @@
 namespace autolaunch {
 
 struct DrainSettings {
-    std::filesystem::path directory = {};                             ///< where checkpoints are saved
-    DrainRetention retention = {};                                    ///< of the far tier
+    std::filesystem::path directory = {};  ///< where checkpoints are saved
+    DrainRetention retention = {};         ///< of the far tier
+    std::shared_ptr<DrainCrew> crew = {};  ///< where each node has a directory of its own, with its ranks' files alone
     std::chrono::milliseconds copy_timeout = std::chrono::hours(1);   ///< of one attempt at one checkpoint
     std::chrono::milliseconds first_pause = std::chrono::seconds(1);  ///< after a failure; doubled each time
     std::chrono::milliseconds longest_pause = std::chrono::minutes(1);
@@ -54,8 +56,11 @@ struct DrainProgress {
 /// with the files that are missing. A failure is noted, and tried again; a checkpoint that is damaged here is noted and
 /// left alone. One drain a tier at a time.
 ///
-/// Owner: rank 0's checkpointer. Threads: any; it has one of its own. Blocks: wait_idle(); the destructor until the
-/// block that it reads or writes at the moment is over; a request to a server is ended within 3 s.
+/// In a crew each copies the files that its own node has. The first one decides, takes back what is half, publishes
+/// when all files are there, and clears; the others follow its orders until it ends, and then are idle.
+///
+/// Owner: rank 0's checkpointer, or each node's leader's. Threads: any; it has one of its own. Blocks: wait_idle(); the
+/// destructor until the block that it reads or writes at the moment is over; a request to a server is ended within 3 s.
 class Drain {
 public:
     Drain(std::shared_ptr<Storage> near, std::unique_ptr<Tier> far, DrainSettings options, DrainEvents events);
@@ -63,8 +68,8 @@ public:
     Drain& operator=(const Drain&) = delete;
     ~Drain();
 
-    /// There may be something new to copy. Never blocks.
-    void wake();
+    /// There may be something new to copy: a step that was saved just now, perhaps again. Never blocks.
+    void wake(std::optional<std::int64_t> saved = {});
     /// Until nothing is left to do; false at the deadline.
     bool wait_idle(const Deadline& deadline);
     /// The step that is being copied must not be deleted here.
@@ -72,11 +77,18 @@ public:
 
 private:
     void run();
+    void follow();
+    void obey(const DrainCrew::Order& order);
     bool work();  ///< one copy or one clearing; false: nothing was to be done
     std::vector<NearCheckpoint> near_checkpoints();
     std::optional<double> near_metric(const std::string& name, std::int64_t step);
     std::vector<FarCheckpoint> far_checkpoints();
     void copy(std::int64_t step);
+    std::string manifest_here(std::int64_t step);
+    std::vector<std::string> copy_files(std::int64_t step, const Manifest& manifest, const Deadline& deadline);
+    std::set<std::string> copy_with_crew(std::int64_t step, const std::string& text, const Manifest& manifest,
+                                         const Deadline& deadline);
+    bool all_there(std::int64_t step, const Manifest& manifest, const std::set<std::string>& put);
     void copy_file(const std::string& name, const std::filesystem::path& from, const Manifest::File& file,
                    const Deadline& deadline);
     bool is_there(const std::string& name, const std::vector<std::string>& names, const Manifest::File& file);
@@ -96,6 +108,7 @@ private:
     mutable std::mutex mutex_;
     std::condition_variable changed_;
     bool woken_ = true, idle_ = false;
+    std::set<std::int64_t> saved_again_;
     DrainProgress progress_;
     std::atomic<bool> stop_ = false;
     std::thread thread_;  ///< last: it uses the others
