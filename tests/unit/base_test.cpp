@@ -1,5 +1,6 @@
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
+#include "base/stream_bytes.hpp"
 #include "base/text.hpp"
 
 #include <autolaunch/error.hpp>
@@ -8,6 +9,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -80,4 +83,17 @@ TEST_CASE("hash64 is XXH3 with its published value for the empty input") {
     CHECK(hex64(hash64("", 0)) == "2d06800538d394c2");
     CHECK(random_hex(16).size() == 32);
     CHECK(random_hex(16) != random_hex(16));
+}
+
+TEST_CASE("bytes that are streamed arrive, from any place to any place") {
+    std::vector<std::byte> from(1000), to(1100);
+    for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 7);
+    for (const std::size_t shift : {0u, 1u, 17u, 64u}) {
+        for (const std::size_t bytes : {0u, 1u, 63u, 64u, 200u, 900u}) {
+            std::fill(to.begin(), to.end(), std::byte{0xee});
+            stream_bytes(to.data() + shift, from.data() + shift / 2, bytes);
+            CHECK(std::memcmp(to.data() + shift, from.data() + shift / 2, bytes) == 0);
+            CHECK(to[shift + bytes] == std::byte{0xee});
+        }
+    }
 }

@@ -160,16 +160,3 @@ TEST_CASE("halves are summed in f32 and rounded once; factors are each input's o
     CHECK(float(one<float16>({float16(65504.0f), float16(65504.0f)}, ReduceOp::avg)) == 65504.0f);
     CHECK(one<double>({1, 1}, ReduceOp::pre_multiplied_sum(1), {0.5, 3}) == 3.5);
 }
-
-TEST_CASE("bytes that are streamed arrive, from any place to any place") {
-    std::vector<std::byte> from(1000), to(1100);
-    for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 7);
-    for (const std::size_t shift : {0u, 1u, 17u, 64u}) {
-        for (const std::size_t bytes : {0u, 1u, 63u, 64u, 200u, 900u}) {
-            std::fill(to.begin(), to.end(), std::byte{0xee});
-            stream_bytes(to.data() + shift, from.data() + shift / 2, bytes);
-            CHECK(std::memcmp(to.data() + shift, from.data() + shift / 2, bytes) == 0);
-            CHECK(to[shift + bytes] == std::byte{0xee});
-        }
-    }
-}

@@ -1,7 +1,6 @@
 #pragma once
 // Element-wise reduction on the CPU, for backends that reduce by themselves.
 #include <autolaunch/comm/types.hpp>
-#include <autolaunch/export.hpp>
 
 #include <cstddef>
 #include <span>
@@ -22,8 +21,5 @@ struct ReduceBuffers {
 /// Pure; the result depends on the order of inputs alone, so whoever computes an element gets the same bits, on every
 /// kind of CPU.
 void reduce_elements(const ReduceBuffers& buffers, std::size_t count, DataType type, ReduceOp op);
-
-/// memcpy() past the caches: for large copies that nobody reads soon.
-AUTOLAUNCH_API void stream_bytes(void* to, const void* from, std::size_t bytes);
 
 }  // namespace autolaunch

@@ -1,6 +1,7 @@
 #include "checkpoint/save/file_writer.hpp"
 
 #include "base/hash.hpp"
+#include "base/stream_bytes.hpp"
 #include "checkpoint/crypto/crypto.hpp"
 #include "checkpoint/storage/aligned_memory.hpp"
 
@@ -16,6 +17,8 @@ namespace {
 constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
 
 std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment; }
+
+void plain_copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
 
 // One file on its way: which chunks are under way, and the digests of those that are.
 class FileUnderWay {
@@ -96,7 +99,7 @@ public:
         std::byte* const memory = free_.back();
         free_.pop_back();
         const FileChunk& chunk = chunks_[index];
-        copy_range(plan_.files[chunk.file_index], chunk.offset, chunk.bytes, memory);
+        copy_range(plan_.files[chunk.file_index], chunk.offset, chunk.bytes, memory, CopyFor::now);
         return memory;
     }
     void give_back(std::byte* memory) override { free_.push_back(memory); }
@@ -142,11 +145,13 @@ const std::byte* range_of(const PlannedFile& file, std::uint64_t offset, std::ui
     return scratch;
 }
 
-void copy_range(const PlannedFile& file, std::uint64_t offset, std::uint64_t bytes, std::byte* to) {
+void copy_range(const PlannedFile& file, std::uint64_t offset, std::uint64_t bytes, std::byte* to, CopyFor use) {
     const std::uint64_t end = offset + bytes;
     const auto copy = [&](const std::byte* memory, std::uint64_t first, std::uint64_t length) {
         const std::uint64_t begin = std::max(first, offset), stop = std::min(first + length, end);
-        if (begin < stop) std::memcpy(to + (begin - offset), memory + (begin - first), stop - begin);
+        if (begin >= stop) return;
+        const auto copy_bytes = use == CopyFor::later ? &stream_bytes : &plain_copy;
+        copy_bytes(to + (begin - offset), memory + (begin - first), stop - begin);
     };
     copy(reinterpret_cast<const std::byte*>(file.header.data()), 0, file.header.size());
     auto segment = segment_before(file, offset);  // it may reach into the range

@@ -28,9 +28,12 @@ struct FileChunk {
 
 /// All chunks of the files, in order. Pure.
 std::vector<FileChunk> chunks_of(std::span<const PlannedFile> files);
+/// Whether what is copied is read at once, or only when the caches have forgotten it.
+enum class CopyFor { now, later };
 /// Copies bytes [offset, offset + bytes) of a planned file, from its header and its segments; waits for those that are
 /// on their way. Any thread.
-void copy_range(const PlannedFile& file, std::uint64_t offset, std::uint64_t bytes, std::byte* to);
+void copy_range(const PlannedFile& file, std::uint64_t offset, std::uint64_t bytes, std::byte* to,
+                CopyFor use = CopyFor::now);
 /// The same where the range lies in pieces; where it lies in one, that itself.
 const std::byte* range_of(const PlannedFile& file, std::uint64_t offset, std::uint64_t bytes, std::byte* scratch);
 

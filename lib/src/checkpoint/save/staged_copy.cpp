@@ -34,7 +34,9 @@ bool StagedCopy::begin(Job& job, const Deadline* deadline) {
 void StagedCopy::copy(const Job& job) {
     const FileChunk& chunk = chunks_[job.index];
     try {
-        copy_range(files_[chunk.file_index], chunk.offset, chunk.bytes, job.memory);
+        // The writer reads when all is copied, or else right behind.
+        copy_range(files_[chunk.file_index], chunk.offset, chunk.bytes, job.memory,
+                   holds_all_ ? CopyFor::later : CopyFor::now);
     } catch (...) {
         fail(std::current_exception());
         throw;

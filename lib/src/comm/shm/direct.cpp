@@ -1,5 +1,6 @@
 #include "comm/shm/direct.hpp"
 
+#include "base/stream_bytes.hpp"
 #include "comm/reduce.hpp"
 #include "comm/shm/copies.hpp"
 
