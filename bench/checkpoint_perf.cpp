@@ -2,14 +2,16 @@
 //   checkpoint_perf DIRECTORY BYTES                 DIRECTORY is new, and removed at the end
 // Prints a JSON object of seconds. bench/checkpoint runs it in rounds, beside fio and others' savers.
 //
-//   memcpy       of all bytes at once into memory that is there, by one thread
+//   memcpy       of all bytes at once into memory that is there, by one thread; each time just before a stall, because
+//                memory is not always equally fast: the disk's traffic passes through it, and that of neighbours
 //   save         save(), until it is published
 //   stall        save_async() and wait_copied() at once: nothing is hidden by computing
-//   hidden_stall the same with computing in between
 //   durable      of that save, from its begin until it was published
+//   hidden_stall the same as stall with computing in between
 //   steps, steps_with_save   so many steps of computing on all cores, alone and with a save_async() in the first
 //   write        the files alone, until they are durable
 //   load         load(), with every block verified
+// memcpy, stall and durable are medians of three.
 //
 //   checkpoint_perf DIRECTORY BYTES FROZEN          so many of a hundred tensors are frozen
 // Prints the seconds of a save and the bytes that it sends to the disk, by link_unchanged on and off, and with every
@@ -43,6 +45,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t kTensors = 48;  // a third each of parameters and of two moments, say
 constexpr double kStep_s = 0.25;
 constexpr int kSteps = 12;
+constexpr int kStalls = 3;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -124,13 +127,30 @@ private:
     std::atomic<std::int64_t> rounds_ = 0;
 };
 
-double time_memcpy(const BenchState& state) {
+double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+}
+
+void time_stall(CheckpointEngine& engine, BenchState& state, nlohmann::json& result) {
     AlignedMemory memory(state.bytes());
     memory.populate();
     state.copy_to(memory.data());
-    const auto start = Clock::now();
-    state.copy_to(memory.data());
-    return seconds_since(start);
+    std::vector<double> copies, stalls, durables;
+    for (int i = 0; i < kStalls; ++i) {
+        auto start = Clock::now();
+        state.copy_to(memory.data());
+        copies.push_back(seconds_since(start));
+        start = Clock::now();
+        engine.save_async(2 + i, state.state(), {});
+        engine.wait_copied();
+        stalls.push_back(seconds_since(start));
+        engine.finish();
+        durables.push_back(engine.take_cost().value().durable_seconds);
+    }
+    result["memcpy"] = median(copies);
+    result["stall"] = median(stalls);
+    result["durable"] = median(durables);
 }
 
 double time_write(BenchState& state, const fs::path& directory) {
@@ -150,25 +170,19 @@ nlohmann::json measure(const fs::path& directory, std::size_t bytes) {
                             {.directory = directory / "checkpoints", .keep = 1}, {});
     engine.prepare_async(state.state());
     nlohmann::json result = {{"bytes", state.bytes()}, {"step", kStep_s}, {"step_count", kSteps}};
-    result["memcpy"] = time_memcpy(state);
     result["write"] = time_write(state, directory / "files");
 
     // What is kept no longer is deleted after publishing: that is not in these.
     engine.save(1, state.state(), {});
     result["save"] = engine.take_cost().value().durable_seconds;
 
-    auto start = Clock::now();
-    engine.save_async(2, state.state(), {});
-    engine.wait_copied();
-    result["stall"] = seconds_since(start);
-    engine.finish();
-    result["durable"] = engine.take_cost().value().durable_seconds;
+    time_stall(engine, state, result);
 
-    start = Clock::now();
+    auto start = Clock::now();
     for (int i = 0; i < kSteps; ++i) computing.step();
     result["steps"] = seconds_since(start);
     start = Clock::now();
-    engine.save_async(3, state.state(), {});
+    engine.save_async(2 + kStalls, state.state(), {});
     double stall = seconds_since(start);
     for (int i = 0; i < kSteps; ++i) {
         computing.step();
@@ -214,8 +228,7 @@ nlohmann::json measure_frozen(const fs::path& directory, std::size_t bytes, std:
             seconds.push_back(took);
             sent = bytes_to_disk() - before;
         }
-        std::sort(seconds.begin(), seconds.end());
-        result[name] = {{"seconds", seconds[seconds.size() / 2]}, {"bytes_to_disk", sent}};
+        result[name] = {{"seconds", median(seconds)}, {"bytes_to_disk", sent}};
     };
     save("written", false, SaveVerification::ends);
     save("linked", true, SaveVerification::ends);
