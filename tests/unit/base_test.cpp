@@ -1,5 +1,6 @@
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
+#include "base/shared_library.hpp"
 #include "base/stream_bytes.hpp"
 #include "base/text.hpp"
 
@@ -7,6 +8,7 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +18,11 @@
 #include <vector>
 
 using namespace autolaunch;
+
+namespace {
+#define TIME_FUNCTIONS(X) X(gmtime_r) X(timegm)
+AUTOLAUNCH_FUNCTION_TABLE(TimeLibrary, TIME_FUNCTIONS)
+}  // namespace
 
 TEST_CASE("nearest finds the word that was meant and nothing far-fetched") {
     const std::vector<std::string> keys = {"max_restarts", "grace_period", "policy"};
@@ -83,6 +90,29 @@ TEST_CASE("hash64 is XXH3 with its published value for the empty input") {
     CHECK(hex64(hash64("", 0)) == "2d06800538d394c2");
     CHECK(random_hex(16).size() == 32);
     CHECK(random_hex(16) != random_hex(16));
+}
+
+TEST_CASE("a library is loaded when it is needed, and an error says by whom") {
+    const SharedLibrary::Need need = {.what = "telling the time needs libc", .hint = "install it"};
+    const TimeLibrary library(SharedLibrary("libc.so.6", need));
+    const time_t day = 86'400;
+    tm parts = {};
+    library.gmtime_r(&day, &parts);
+    CHECK(parts.tm_mday == 2);
+    CHECK(library.timegm(&parts) == day);
+    try {
+        SharedLibrary("libnone.so.1", need);
+        FAIL("no library of this name");
+    } catch (const Error& error) {
+        CHECK(error.code() == ErrorCode::unsupported);
+        CHECK(std::string(error.what()).starts_with("telling the time needs libc: cannot load libnone.so.1: libnone"));
+        CHECK(error.hint() == "install it");
+    }
+    void (*missing)() = nullptr;
+    CHECK_THROWS_WITH_AS(SharedLibrary("libc.so.6", need).find(missing, "no_such_function"),
+                         "telling the time needs libc: libc.so.6 has no function no_such_function", Error);
+    CHECK_THROWS_WITH_AS(SharedLibrary("libc.so.6").find(missing, "no_such_function"),
+                         "libc.so.6 has no function no_such_function", Error);
 }
 
 TEST_CASE("bytes that are streamed arrive, from any place to any place") {

@@ -80,24 +80,13 @@ namespace {
     X(EVP_sha256)                   \
     X(HMAC)
 
-struct CryptoLibrary {
-    CryptoLibrary() try {
-        const SharedLibrary library("libcrypto.so." + std::to_string(OPENSSL_SHLIB_VERSION));
-#define AUTOLAUNCH_FIND(name) library.find(name, #name);
-        AUTOLAUNCH_LIBCRYPTO(AUTOLAUNCH_FIND)
-#undef AUTOLAUNCH_FIND
-    } catch (const Error& error) {
-        throw Error(ErrorCode::unsupported, std::string("encryption and S3 need OpenSSL's libcrypto: ") + error.what(),
-                    "install it on all nodes (Debian: libssl3, Fedora: openssl-libs)");
-    }
-
-#define AUTOLAUNCH_MEMBER(name) decltype(&::name) name;
-    AUTOLAUNCH_LIBCRYPTO(AUTOLAUNCH_MEMBER)
-#undef AUTOLAUNCH_MEMBER
-};
+AUTOLAUNCH_FUNCTION_TABLE(CryptoLibrary, AUTOLAUNCH_LIBCRYPTO)
 
 const CryptoLibrary& library() {
-    static const CryptoLibrary loaded;
+    static const CryptoLibrary loaded(
+        SharedLibrary("libcrypto.so." + std::to_string(OPENSSL_SHLIB_VERSION),
+                      {.what = "encryption and S3 need OpenSSL's libcrypto",
+                       .hint = "install it on all nodes (Debian: libssl3, Fedora: openssl-libs)"}));
     return loaded;
 }
 

@@ -36,28 +36,19 @@ constexpr long kStalledSeconds = 30;
     X(curl_slist_append)      \
     X(curl_slist_free_all)
 
-struct CurlLibrary {
-    CurlLibrary() {
-        try {
-            const SharedLibrary library("libcurl.so.4");
-#define AUTOLAUNCH_FIND(name) library.find(name, #name);
-            AUTOLAUNCH_LIBCURL(AUTOLAUNCH_FIND)
-#undef AUTOLAUNCH_FIND
-        } catch (const Error& error) {
-            throw Error(ErrorCode::unsupported, std::string("S3 needs libcurl: ") + error.what(),
-                        "install it on all nodes (Debian: libcurl4, Fedora: libcurl)");
-        }
-        if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-            throw Error(ErrorCode::unsupported, "libcurl does not start");
-    }
+AUTOLAUNCH_FUNCTION_TABLE(CurlLibrary, AUTOLAUNCH_LIBCURL)
 
-#define AUTOLAUNCH_MEMBER(name) decltype(&::name) name;
-    AUTOLAUNCH_LIBCURL(AUTOLAUNCH_MEMBER)
-#undef AUTOLAUNCH_MEMBER
-};
+CurlLibrary started() {
+    const CurlLibrary library(SharedLibrary(
+        "libcurl.so.4",
+        {.what = "S3 needs libcurl", .hint = "install it on all nodes (Debian: libcurl4, Fedora: libcurl)"}));
+    if (library.curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        throw Error(ErrorCode::unsupported, "libcurl does not start");
+    return library;
+}
 
 const CurlLibrary& library() {
-    static const CurlLibrary loaded;
+    static const CurlLibrary loaded = started();
     return loaded;
 }
 
