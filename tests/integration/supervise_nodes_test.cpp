@@ -113,6 +113,16 @@ public:
             return true;
         });
     }
+    /// All ranks' recorders have come to their agents: what follows them on the line has.
+    bool wait_until_recorded() const {
+        return eventually([&] {
+            for (int node = 0; node < size(); ++node) {
+                const std::size_t ranks = static_cast<std::size_t>(nodes_[static_cast<std::size_t>(node)].ranks);
+                if (events(node, "message").size() < ranks) return false;
+            }
+            return true;
+        });
+    }
     bool nothing_left() const {
         return eventually([&] { return processes_with(mark_).empty(); }) && std::filesystem::is_empty(path("runtime"));
     }
@@ -281,7 +291,7 @@ TEST_CASE("SIGUSR2 at any agent shows where the ranks of all nodes are, and the 
     nodes.program = FLIGHT_RANK_PROGRAM;
     nodes.set_steps({"pretend", nodes.path("go").string()});
     nodes.start();
-    REQUIRE(nodes.wait_until_ready());
+    REQUIRE(nodes.wait_until_recorded());
     SUBCASE("at the head's") { ::kill(nodes.keeper(0), SIGUSR2); }
     SUBCASE("at another one") { ::kill(nodes.keeper(2), SIGUSR2); }
     SUBCASE("at all, as a scheduler sends it") {
@@ -305,7 +315,7 @@ TEST_CASE("a rank that is killed: where the ranks of all nodes were before they 
     nodes.program = FLIGHT_RANK_PROGRAM;
     nodes.set_steps({"pretend", nodes.path("go").string()});
     nodes.start();
-    REQUIRE(nodes.wait_until_ready());
+    REQUIRE(nodes.wait_until_recorded());
     const json started = nodes.events(1, "rank_started").at(0);
     ::kill(started.at("pid").get<pid_t>(), SIGKILL);
     CHECK(nodes.wait() == all(2, 137));
@@ -323,7 +333,7 @@ TEST_CASE("a node that is lost: where the ranks of the others were") {
     nodes.program = FLIGHT_RANK_PROGRAM;
     nodes.set_steps({"pretend", nodes.path("go").string()});
     nodes.start();
-    REQUIRE(nodes.wait_until_ready());
+    REQUIRE(nodes.wait_until_recorded());
     ::kill(nodes.agent(1), SIGKILL);
     CHECK(nodes.wait().at(0) == 68);
     CHECK(has(nodes.shown(0), "ranks 0-1 wait in all_reduce #2 (1 KiB, h.0 gradients) for "));

@@ -68,7 +68,7 @@ test_usr1_asks_for_a_checkpoint() {
 test_usr2_shows_where_the_ranks_are() {
     spec 2 "$AUTOLAUNCH_BINARY_DIR/tests/integration/flight_rank" pretend "$PWD/go"
     submit -N2 <<<'srun autolaunch --log-dir run -c train.yaml'
-    eventually "four ranks" eval "[ \$(cat run/generation-0/rank-*/stderr 2>/dev/null | grep -c ready) = 4 ]"
+    eventually "four recorders" eval "[ \$(events message | grep -c recording) = 4 ]"
     login scancel --signal=USR2 "$job"
     eventually "the answer" eval "events flight | grep -q ."
     eventually "the answer's last line" grep -q "all of it: " batch.log # srun passes it on when it comes to it
