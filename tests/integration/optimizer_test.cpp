@@ -141,19 +141,31 @@ std::vector<double> train(int ranks, const MakeOptimizer& make, ShardingStrategy
     return result.copy();
 }
 
-void resume_and_train(int ranks, const MakeOptimizer& make, const fs::path& directory, std::int64_t until,
-                      double* parameters) {
+struct Setup {
+    MakeOptimizer make;
+    ShardingStrategy strategy = ShardingStrategy::full_shard;
+    int group = 0;  ///< of hybrid_shard
+};
+
+void make_step(Trainer& trainer) { trainer.step(); }
+
+/// Goes on from the directory's newest checkpoint, if it has one, until so many steps are done, and saves another.
+/// Returns the parameters.
+std::vector<double> resume_and_train(int ranks, const Setup& setup, const fs::path& directory, std::int64_t until,
+                                     void (*step)(Trainer&) = make_step) {
+    Shared<double> parameters(Trainer::kParameters);
     on_ranks(ranks, [&](Communicator& world) {
         Session session = Session::from_environment();
         Checkpointer checkpointer(session, world, {.directory = directory});
-        Trainer trainer(world, make);
+        Trainer trainer(world, setup.make, setup.strategy, {}, setup.group);
         if (const auto found = checkpointer.latest()) checkpointer.load(*found, trainer.model, *trainer.optimizer);
-        while (trainer.optimizer->step_count() < until) trainer.step();
+        while (trainer.optimizer->step_count() < until) step(trainer);
         checkpointer.save(until, trainer.model, *trainer.optimizer);
         std::vector<double> mine(Trainer::kParameters);
         trainer.copy_parameters(mine.data());
-        if (world.rank() == 0) std::copy(mine.begin(), mine.end(), parameters);
+        if (world.rank() == 0) std::copy(mine.begin(), mine.end(), parameters.data());
     });
+    return parameters.copy();
 }
 
 }  // namespace
@@ -184,72 +196,43 @@ TEST_CASE("every optimizer goes on as if it had not stopped, on another number o
     for (const Named& optimizer : kOptimizers) {
         CAPTURE(optimizer.name);
         const TemporaryDirectory uninterrupted, resumed;
-        Shared<double> expected(Trainer::kParameters), got(Trainer::kParameters);
-        resume_and_train(1, optimizer.make, uninterrupted.path(), 6, expected.data());
-        resume_and_train(3, optimizer.make, resumed.path(), 2, got.data());
-        CHECK(got.copy() != expected.copy());
-        resume_and_train(2, optimizer.make, resumed.path(), 4, got.data());
-        resume_and_train(4, optimizer.make, resumed.path(), 6, got.data());
-        CHECK(got.copy() == expected.copy());
+        const Setup setup{optimizer.make};
+        const auto expected = resume_and_train(1, setup, uninterrupted.path(), 6);
+        CHECK(resume_and_train(3, setup, resumed.path(), 2) != expected);
+        resume_and_train(2, setup, resumed.path(), 4);
+        CHECK(resume_and_train(4, setup, resumed.path(), 6) == expected);
     }
 }
 
 TEST_CASE("copies of a model on groups of ranks are saved once, and load under any strategy") {
-    const auto train_to = [](int ranks, ShardingStrategy strategy, int group, const fs::path& directory,
-                             std::int64_t until, double* parameters) {
-        on_ranks(ranks, [&](Communicator& world) {
-            Session session = Session::from_environment();
-            Checkpointer checkpointer(session, world, {.directory = directory});
-            Trainer trainer(world, kOptimizers[2].make, strategy, {}, group);
-            if (const auto found = checkpointer.latest()) checkpointer.load(*found, trainer.model, *trainer.optimizer);
-            while (trainer.optimizer->step_count() < until) trainer.step();
-            checkpointer.save(until, trainer.model, *trainer.optimizer);
-            std::vector<double> mine(Trainer::kParameters);
-            trainer.copy_parameters(mine.data());
-            if (world.rank() == 0) std::copy(mine.begin(), mine.end(), parameters);
-        });
-    };
+    const MakeOptimizer make = kOptimizers[2].make;
+    const Setup whole{make}, pairs{make, ShardingStrategy::hybrid_shard, 2},
+        copies{make, ShardingStrategy::hybrid_shard, 1};
     const TemporaryDirectory uninterrupted, resumed;
-    Shared<double> expected(Trainer::kParameters), got(Trainer::kParameters);
-    train_to(1, ShardingStrategy::full_shard, 0, uninterrupted.path(), 6, expected.data());
-    train_to(4, ShardingStrategy::hybrid_shard, 2, resumed.path(), 2, got.data());
+    const auto expected = resume_and_train(1, whole, uninterrupted.path(), 6);
+    resume_and_train(4, pairs, resumed.path(), 2);
     std::uintmax_t bytes = 0;
     for (const auto& file : fs::recursive_directory_iterator(resumed.path()))
         if (file.is_regular_file() && file.path().extension() == ".safetensors")
             bytes += file.file_size() - 4096;      // without its header
     CHECK(bytes == Trainer::kParameters * 8 + 2);  // masters, momentum and two units' marks, of one copy
-    train_to(4, ShardingStrategy::hybrid_shard, 1, resumed.path(), 3, got.data());
-    train_to(2, ShardingStrategy::full_shard, 0, resumed.path(), 4, got.data());
-    train_to(4, ShardingStrategy::hybrid_shard, 2, resumed.path(), 6, got.data());
-    CHECK(got.copy() == expected.copy());
+    resume_and_train(4, copies, resumed.path(), 3);
+    resume_and_train(2, whole, resumed.path(), 4);
+    CHECK(resume_and_train(4, pairs, resumed.path(), 6) == expected);
 }
 
 TEST_CASE("a checkpoint knows which momentum is still to begin") {
     // With dampening the first gradient counts whole, later ones do not.
-    const auto train_from = [](const fs::path& directory, int ranks, std::int64_t until, double* parameters) {
-        on_ranks(ranks, [&](Communicator& world) {
-            Session session = Session::from_environment();
-            Checkpointer checkpointer(session, world, {.directory = directory});
-            Trainer trainer(world, kOptimizers[2].make);
-            if (const auto found = checkpointer.latest()) checkpointer.load(*found, trainer.model, *trainer.optimizer);
-            while (trainer.optimizer->step_count() < until) {
-                const bool both = trainer.optimizer->step_count() >= 2;  // the second unit joins late
-                trainer.backward(1, both);
-                trainer.optimizer->step(trainer.options());
-                if (trainer.optimizer->step_count() == 2) trainer.first.impl().engine().order = {};
-            }
-            checkpointer.save(until, trainer.model, *trainer.optimizer);
-            std::vector<double> mine(Trainer::kParameters);
-            trainer.copy_parameters(mine.data());
-            if (world.rank() == 0) std::copy(mine.begin(), mine.end(), parameters);
-        });
+    const auto second_unit_joins_late = [](Trainer& trainer) {
+        trainer.backward(1, trainer.optimizer->step_count() >= 2);
+        trainer.optimizer->step(trainer.options());
+        if (trainer.optimizer->step_count() == 2) trainer.first.impl().engine().order = {};
     };
+    const Setup setup{kOptimizers[2].make};
     const TemporaryDirectory uninterrupted, resumed;
-    Shared<double> expected(Trainer::kParameters), got(Trainer::kParameters);
-    train_from(uninterrupted.path(), 1, 4, expected.data());
-    train_from(resumed.path(), 2, 2, got.data());
-    train_from(resumed.path(), 3, 4, got.data());
-    CHECK(got.copy() == expected.copy());
+    const auto expected = resume_and_train(1, setup, uninterrupted.path(), 4, second_unit_joins_late);
+    resume_and_train(2, setup, resumed.path(), 2, second_unit_joins_late);
+    CHECK(resume_and_train(3, setup, resumed.path(), 4, second_unit_joins_late) == expected);
 }
 
 TEST_CASE("state has torch's names") {
