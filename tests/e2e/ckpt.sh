@@ -2,14 +2,6 @@
 # `autolaunch ckpt`, as a person meets it: each subcommand, its exit codes and its JSON.
 . "$(dirname "$0")/lib.sh"
 sample=$AUTOLAUNCH_BINARY_DIR/tests/integration/checkpoint_sample
-# ckpt EXPECTED_CODE ARGUMENTS...: leaves what it said in out.log
-ckpt() {
-    local expected=$1 code=0
-    shift
-    "$AUTOLAUNCH" ckpt "$@" >out.log 2>&1 </dev/null || code=$?
-    expect "exit code of ckpt $*" "$expected" "$code"
-}
-json() { python3 -c "import json; d = json.load(open('out.log')); assert $1, d" || fail "JSON: $1"; }
 for save in "4 1 0" "3 2 0" "2 3 5"; do
     read -r ranks step add <<<"$save"
     "$sample" "$ranks" runs "$step" "$add" 2>sample.log || fail "no sample of $ranks ranks"

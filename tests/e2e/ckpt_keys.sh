@@ -3,14 +3,6 @@
 . "$(dirname "$0")/lib.sh"
 command -v age-keygen >/dev/null || { echo "skipped: Debian's age is not installed; it makes the keys"; exit 77; }
 sample=$AUTOLAUNCH_BINARY_DIR/tests/integration/checkpoint_sample
-# ckpt EXPECTED_CODE ARGUMENTS...: leaves what it said in out.log
-ckpt() {
-    local expected=$1 code=0
-    shift
-    "$AUTOLAUNCH" ckpt "$@" >out.log 2>&1 </dev/null || code=$?
-    expect "exit code of ckpt $*" "$expected" "$code"
-}
-json() { python3 -c "import json; d = json.load(open('out.log')); assert $1, d" || fail "JSON: $1"; }
 "$sample" 2 runs 1 0 2>sample.log || fail "no sample"
 age-keygen -o key.txt 2>/dev/null
 age-keygen -o other-key.txt 2>/dev/null

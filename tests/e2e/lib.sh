@@ -46,6 +46,15 @@ eventually() {
     done
     fail "$what did not happen"
 }
+# ckpt EXPECTED_CODE ARGUMENTS...: leaves what it said in out.log
+ckpt() {
+    local expected=$1 code=0
+    shift
+    "$AUTOLAUNCH" ckpt "$@" >out.log 2>&1 </dev/null || code=$?
+    expect "exit code of ckpt $*" "$expected" "$code"
+}
+# json EXPRESSION: of d, the JSON in out.log
+json() { python3 -c "import json; d = json.load(open('out.log')); assert $1, d" || fail "JSON: $1"; }
 # Neither processes nor the folder with the agent's sockets.
 nothing_left() {
     expect "sockets left behind" "" "$(ls "$XDG_RUNTIME_DIR")"

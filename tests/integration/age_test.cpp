@@ -1,6 +1,7 @@
 // Files of age, with Debian's `age` as the witness: what we write it opens, and what it writes we open. Also keys from
 // files and commands. Cases that need no witness run everywhere.
 
+#include "../unit/need_crypto.hpp"
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
 #include "checkpoint/age/age_file.hpp"
@@ -23,6 +24,7 @@
 #include <vector>
 
 using namespace autolaunch;
+using autolaunch::testing::need_crypto;
 using namespace autolaunch::age;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
@@ -95,16 +97,6 @@ void need_age() {
     if (have_age()) return;
     std::printf("skipped: Debian's age is not installed; nothing else can open and write these files\n");
     std::exit(77);
-}
-
-void need_crypto() {
-    try {
-        Identity::generate();
-    } catch (const Error& error) {
-        if (error.code() != ErrorCode::unsupported) throw;
-        std::printf("skipped: %s\n", error.what());
-        std::exit(77);
-    }
 }
 
 // Sizes around a chunk, and around the 64 KiB in which a header is looked for.

@@ -1,4 +1,5 @@
 // Saving while the trainer goes on, over real processes.
+#include "forwarding_storage.hpp"
 #include "saved_state.hpp"
 
 #include <autolaunch/error.hpp>
@@ -22,27 +23,17 @@ namespace fs = std::filesystem;
 namespace {
 
 // Passes everything on, but large files cannot be made, or are made slowly.
-class TroubledStorage final : public Storage {
+class TroubledStorage final : public autolaunch::testing::ForwardingStorage {
 public:
     explicit TroubledStorage(bool full, std::chrono::milliseconds delay = {}) : full_(full), delay_(delay) {}
 
     std::unique_ptr<StorageFile> create_large(const fs::path& path) override {
         std::this_thread::sleep_for(delay_);
         if (full_) throw SystemError(ENOSPC, "reserve 1000 bytes for " + path.string());
-        return files_->create_large(path);
+        return ForwardingStorage::create_large(path);
     }
-    std::unique_ptr<StorageFile> open_large(const fs::path& path) override { return files_->open_large(path); }
-    std::unique_ptr<StorageFile> create(const fs::path& path) override { return files_->create(path); }
-    std::unique_ptr<StorageFile> open(const fs::path& path) override { return files_->open(path); }
-    void create_directories(const fs::path& path) override { files_->create_directories(path); }
-    std::vector<std::string> list(const fs::path& path) override { return files_->list(path); }
-    void rename(const fs::path& from, const fs::path& to) override { files_->rename(from, to); }
-    void remove_all(const fs::path& path) override { files_->remove_all(path); }
-    void sync_directory(const fs::path& path) override { files_->sync_directory(path); }
-    void replace_link(const fs::path& path, const std::string& target) override { files_->replace_link(path, target); }
 
 private:
-    std::unique_ptr<Storage> files_ = make_posix_storage();
     bool full_;
     std::chrono::milliseconds delay_;
 };

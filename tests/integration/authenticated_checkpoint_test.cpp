@@ -1,5 +1,6 @@
 // Checkpoints with a MAC: who has no key can neither write nor change one, whatever he replaces and recomputes.
 
+#include "../unit/need_crypto.hpp"
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
 #include "checkpoint/age/age_keys.hpp"
@@ -26,21 +27,12 @@ using autolaunch::fsdp::testing::expect;
 using autolaunch::fsdp::testing::expect_error;
 using autolaunch::fsdp::testing::on_ranks;
 using autolaunch::fsdp::testing::TemporaryDirectory;
+using autolaunch::testing::need_crypto;
 namespace fs = std::filesystem;
 
 namespace {
 
 constexpr std::int64_t kCount = 2'500'004;  // of "w", cut over the ranks: two blocks for each of two
-
-void need_crypto() {
-    try {
-        age::Identity::generate();
-    } catch (const Error& error) {
-        if (error.code() != ErrorCode::unsupported) throw;
-        std::printf("skipped: %s\n", error.what());
-        std::exit(77);
-    }
-}
 
 /// A state whose values tell their place and step.
 struct Sample {

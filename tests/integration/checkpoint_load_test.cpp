@@ -3,6 +3,7 @@
 #include "checkpoint/engine.hpp"
 #include "checkpoint/format/read_plan.hpp"
 #include "flipped_byte.hpp"
+#include "forwarding_storage.hpp"
 #include "fsdp_ranks.hpp"
 
 #include <autolaunch/error.hpp>
@@ -41,24 +42,13 @@ private:
     std::uint64_t& read_;
 };
 
-class CountingStorage final : public Storage {
+class CountingStorage final : public autolaunch::testing::ForwardingStorage {
 public:
-    std::unique_ptr<StorageFile> create(const fs::path& path) override { return disk_->create(path); }
-    std::unique_ptr<StorageFile> open(const fs::path& path) override { return disk_->open(path); }
     std::unique_ptr<StorageFile> open_large(const fs::path& path) override {
-        return std::make_unique<CountingFile>(disk_->open(path), bytes_read);
+        return std::make_unique<CountingFile>(open(path), bytes_read);
     }
-    void create_directories(const fs::path& path) override { disk_->create_directories(path); }
-    std::vector<std::string> list(const fs::path& path) override { return disk_->list(path); }
-    void rename(const fs::path& from, const fs::path& to) override { disk_->rename(from, to); }
-    void remove_all(const fs::path& path) override { disk_->remove_all(path); }
-    void sync_directory(const fs::path& path) override { disk_->sync_directory(path); }
-    void replace_link(const fs::path& path, const std::string& target) override { disk_->replace_link(path, target); }
 
     std::uint64_t bytes_read = 0;
-
-private:
-    std::unique_ptr<Storage> disk_ = make_posix_storage();
 };
 
 float value_at(std::size_t tensor, std::int64_t element) {

@@ -1,5 +1,6 @@
 // Encrypted checkpoints of several ranks: what is stored, who can load it, and that plain `age` opens it.
 
+#include "../unit/need_crypto.hpp"
 #include "base/file_io.hpp"
 #include "checkpoint/age/age_keys.hpp"
 #include "checkpoint/commit/catalog.hpp"
@@ -24,22 +25,13 @@ using namespace autolaunch;
 using autolaunch::fsdp::testing::expect;
 using autolaunch::fsdp::testing::on_ranks;
 using autolaunch::fsdp::testing::TemporaryDirectory;
+using autolaunch::testing::need_crypto;
 namespace fs = std::filesystem;
 
 namespace {
 
 constexpr std::int64_t kCount = 7'000'003;   // of "w", cut over the ranks
 constexpr std::int64_t kShared = 2'500'001;  // of "r", which all ranks hold
-
-void need_crypto() {
-    try {
-        age::Identity::generate();
-    } catch (const Error& error) {
-        if (error.code() != ErrorCode::unsupported) throw;
-        std::printf("skipped: %s\n", error.what());
-        std::exit(77);
-    }
-}
 
 /// A state whose values tell their place and step.
 struct Sample {

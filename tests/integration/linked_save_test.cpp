@@ -1,4 +1,5 @@
 // Files of frozen tensors become links to those of the checkpoint before, and only where they hold the same bytes.
+#include "../unit/need_crypto.hpp"
 #include "base/file_io.hpp"
 #include "checkpoint/age/age_keys.hpp"
 #include "checkpoint/commit/authentication.hpp"
@@ -6,6 +7,7 @@
 #include "checkpoint/load/part_reader.hpp"
 #include "checkpoint/save/file_saver.hpp"
 #include "flipped_byte.hpp"
+#include "forwarding_storage.hpp"
 #include "fsdp_ranks.hpp"
 #include "saved_state.hpp"
 
@@ -24,6 +26,7 @@ using namespace autolaunch;
 using autolaunch::fsdp::testing::expect;
 using autolaunch::fsdp::testing::on_ranks;
 using autolaunch::fsdp::testing::TemporaryDirectory;
+using autolaunch::testing::have_crypto;
 using autolaunch::testing::RecordedEngine;
 using autolaunch::testing::SavedState;
 namespace fs = std::filesystem;
@@ -85,40 +88,19 @@ void expect_loads(Communicator& world, const fs::path& directory, std::int64_t s
 }
 
 // A disk whose links fail: before they are made, or after.
-class RefusingStorage final : public Storage {
+class RefusingStorage final : public autolaunch::testing::ForwardingStorage {
 public:
     explicit RefusingStorage(bool makes_it) : makes_it_(makes_it) {}
-    std::unique_ptr<StorageFile> create(const fs::path& path) override { return disk_->create(path); }
-    std::unique_ptr<StorageFile> open(const fs::path& path) override { return disk_->open(path); }
-    std::unique_ptr<StorageFile> create_large(const fs::path& path) override { return disk_->create_large(path); }
-    void create_directories(const fs::path& path) override { disk_->create_directories(path); }
-    std::vector<std::string> list(const fs::path& path) override { return disk_->list(path); }
-    void rename(const fs::path& from, const fs::path& to) override { disk_->rename(from, to); }
-    void remove_all(const fs::path& path) override { disk_->remove_all(path); }
-    void sync_directory(const fs::path& path) override { disk_->sync_directory(path); }
-    void replace_link(const fs::path& path, const std::string& target) override { disk_->replace_link(path, target); }
     void link_file(const fs::path& from, const fs::path& to) override {
         ++asked;
-        if (makes_it_) disk_->link_file(from, to);
+        if (makes_it_) ForwardingStorage::link_file(from, to);
         throw SystemError(makes_it_ ? EEXIST : EMLINK, "link " + to.string());
     }
     int asked = 0;
 
 private:
     bool makes_it_;
-    std::unique_ptr<Storage> disk_ = make_posix_storage();
 };
-
-bool has_crypto() {
-    try {
-        age::Identity::generate();
-        return true;
-    } catch (const Error& error) {
-        if (error.code() != ErrorCode::unsupported) throw;
-        MESSAGE("skipped: ", std::string(error.what()));
-        return false;
-    }
-}
 
 }  // namespace
 
@@ -276,7 +258,7 @@ TEST_CASE("a damaged parent is not carried on: found by another process at once,
 }
 
 TEST_CASE("encrypted files are linked by the process that wrote them, and written by another") {
-    if (!has_crypto()) return;
+    if (!have_crypto()) return;
     const TemporaryDirectory temporary, folder;
     const age::Identity identity = age::Identity::generate();
     const auto text = identity.to_text();
@@ -322,7 +304,7 @@ TEST_CASE("encrypted files are linked by the process that wrote them, and writte
 }
 
 TEST_CASE("with a MAC files are linked from checkpoints that have one, and keep their SHA-256") {
-    if (!has_crypto()) return;
+    if (!have_crypto()) return;
     const TemporaryDirectory temporary, folder;
     write_file_durably(folder.path() / "mac", std::string(crypto::as_text(AuthenticationKeys::new_key_line())), 0600);
     CheckpointOptions options = options_for(temporary.path());

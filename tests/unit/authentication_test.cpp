@@ -3,6 +3,8 @@
 #include "base/hash.hpp"
 #include "checkpoint/crypto/crypto.hpp"
 #include "checkpoint/format/manifest_text.hpp"
+#include "manifest_sample.hpp"
+#include "need_crypto.hpp"
 
 #include <autolaunch/checkpoint/manifest.hpp>
 #include <autolaunch/error.hpp>
@@ -16,6 +18,7 @@
 #include <vector>
 
 using namespace autolaunch;
+using autolaunch::testing::need_crypto;
 using nlohmann::ordered_json;
 
 namespace {
@@ -34,19 +37,11 @@ Digest256 sha256_like(std::uint8_t seed) {
     return digest;
 }
 
+// Encrypted, with SHA-256 of the blocks.
 Manifest example() {
-    Manifest manifest;
-    manifest.step = 1200;
-    manifest.world_size = 2;
-    manifest.extra = R"({"shard":3})";
-    manifest.generation = 3;
-    manifest.mesh = {{"replica", 1}, {"shard", 2}};
-    manifest.strategy = "hybrid_shard";
-    manifest.parent_step = 1100;
+    Manifest manifest = autolaunch::testing::example();
     manifest.metric = 2.5;
-    manifest.library = "0.1.0";
-    manifest.saved_unix_ms = 1790000000123;
-    const std::vector<Digest128> first = {{0, 1}, {0xfedcba9876543210, 5}}, second = {{7, 0}};
+    const auto first = manifest.files[0].block_digests, second = manifest.files[1].block_digests;
     manifest.files = {{"shard-1.safetensors.age",
                        0,
                        Manifest::kBlockBytes + 5,
@@ -55,8 +50,6 @@ Manifest example() {
                        4'194'000,
                        {sha256_like(1), sha256_like(2)}},
                       {"shard-2.safetensors.age", 1, 8000, hash128_of(second), second, 7800, {sha256_like(3)}}};
-    manifest.tensors = {{"h.0.w", f32, {4, 5}, {{1, 4096, 10, 10}, {0, 4096, 0, 10}}},
-                        {"h.0.s", f64, {}, {{0, 5000, 0, 1}}}};
     return manifest;
 }
 
@@ -112,16 +105,6 @@ std::string message_of(const std::string& text) {
         return error.what();
     }
     return "none";
-}
-
-void need_crypto() {
-    try {
-        crypto::sha256({});
-    } catch (const Error& error) {
-        if (error.code() != ErrorCode::unsupported) throw;
-        std::printf("skipped: %s\n", error.what());
-        std::exit(77);
-    }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // libcrypto through our functions, against the vectors of the RFCs. Skipped where the build or the machine lacks it.
 
 #include "checkpoint/crypto/crypto.hpp"
+#include "need_crypto.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -13,6 +14,7 @@
 #include <vector>
 
 using namespace autolaunch;
+using autolaunch::testing::need_crypto;
 using namespace autolaunch::crypto;
 
 namespace {
@@ -40,16 +42,6 @@ Point point(const std::string& text) {
     const auto from = unhex(text);
     std::copy(from.begin(), from.end(), bytes.begin());
     return bytes;
-}
-
-void need_crypto() {
-    try {
-        sha256({});
-    } catch (const Error& error) {
-        if (error.code() != ErrorCode::unsupported) throw;
-        std::printf("skipped: %s\n", error.what());
-        std::exit(77);
-    }
 }
 
 }  // namespace
