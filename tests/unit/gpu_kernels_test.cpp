@@ -198,14 +198,20 @@ TEST_CASE("rounding at random goes by the index, also beyond 2^32") {
     const auto algorithm = sgd_algorithm({});
     algorithm->begin({1, 0.001, 1}, {ParameterSettings{}});
     KernelUpdate kernel(shard, *algorithm, 1);
-    const std::uint64_t first = (std::uint64_t{1} << 32) - 8;  // a group on either side
+    const std::uint64_t first = (std::uint64_t{1} << 33) - 8;  // a group on either side
     kernel.chunks()[0].parameter_offset = first;
-    std::vector<float> moved;
-    for (std::int64_t i = 0; i < 20; ++i)
-        moved.push_back(static_cast<float>(bfloat16(1.0f + static_cast<float>(i) / 128)) - 0.001f);
     std::vector<bfloat16> expected(20);
     const RoundingKey key = rounding_key(kSeed, 1, hash64("u.w", 3));
-    plain_optimizer_kernels().round_bf16(key, first, moved.data(), expected.data(), 20);
+    for (std::size_t i = 0; i < 20; ++i) {
+        const float gradient = 1;
+        expected[i] = bfloat16(1.0f + static_cast<float>(i) / 128);
+        plain_optimizer_kernels().sgd({.lr = 0.001f}, {.gradient = &gradient,
+                                                       .master = &expected[i],
+                                                       .count = 1,
+                                                       .master_type = bf16,
+                                                       .key = key,
+                                                       .index = first + i});
+    }
     kernel.run<host::SGDKernel, host::F32Memory, host::Bf16Memory, host::NoMemory>(1, 1.0f, true);
     const auto got = all_of(shard, false);
     for (std::size_t i = 0; i < 20; ++i) CHECK(got[i] == static_cast<float>(expected[i]));

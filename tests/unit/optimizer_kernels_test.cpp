@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -12,8 +13,10 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace autolaunch;
@@ -54,7 +57,11 @@ struct Arrays {
         for (float& value : second) value *= value;
     }
     ElementRange range(std::size_t begin, std::size_t count) {
-        return {gradient.data() + begin, master.data() + begin, first.data() + begin, second.data() + begin, count};
+        return {.gradient = gradient.data() + begin,
+                .master = master.data() + begin,
+                .first_state = first.data() + begin,
+                .second_state = second.data() + begin,
+                .count = count};
     }
     bool operator==(const Arrays& other) const {
         const auto same = [](const std::vector<float>& a, const std::vector<float>& b) {
@@ -82,6 +89,58 @@ void check_same_for_all_sets(const Update& update) {
         }
     }
 }
+
+/// What stochastic rounding makes of the values: SGD, with a rate of 1, takes their negatives from masters of 0.
+std::vector<bfloat16> rounded_at_random(const OptimizerKernels& set, RoundingKey key, std::uint64_t index,
+                                        const std::vector<float>& values, std::size_t begin = 0,
+                                        std::size_t end = SIZE_MAX) {
+    end = std::min(end, values.size());
+    std::vector<float> gradient;
+    std::vector<bfloat16> master;
+    for (std::size_t i = begin; i < end; ++i) {
+        gradient.push_back(-values[i]);
+        master.push_back(bfloat16(values[i] == 0 ? values[i] : 0.0f));  // -0 stays -0
+    }
+    set.sgd({.lr = 1}, {.gradient = gradient.data(),
+                        .master = master.data(),
+                        .count = end - begin,
+                        .master_type = bf16,
+                        .key = key,
+                        .index = index + begin});
+    return master;
+}
+
+std::vector<std::uint16_t> bits_of(const std::vector<bfloat16>& values) {
+    std::vector<std::uint16_t> bits;
+    for (const bfloat16 one : values) bits.push_back(one.bits);
+    return bits;
+}
+
+/// Memory of one type, filled from floats.
+class Numbers {
+public:
+    Numbers(DataType type, const std::vector<float>& values) : type_(type), bytes_(values.size() * size_of(type)) {
+        if (type == f32) std::memcpy(bytes_.data(), values.data(), bytes_.size());
+        if (type == bf16) plain_optimizer_kernels().narrow_bf16(values.data(), brains(), values.size());
+        if (type == f16) plain_optimizer_kernels().narrow_f16(values.data(), halves(), values.size());
+    }
+    void* at(std::size_t element) { return bytes_.data() + element * size_of(type_); }
+    std::vector<float> floats() {
+        std::vector<float> values(bytes_.size() / size_of(type_));
+        if (type_ == f32) std::memcpy(values.data(), bytes_.data(), bytes_.size());
+        if (type_ == bf16) plain_optimizer_kernels().widen_bf16(brains(), values.data(), values.size());
+        if (type_ == f16) plain_optimizer_kernels().widen_f16(halves(), values.data(), values.size());
+        return values;
+    }
+    bool operator==(const Numbers&) const = default;
+
+private:
+    bfloat16* brains() { return reinterpret_cast<bfloat16*>(bytes_.data()); }
+    float16* halves() { return reinterpret_cast<float16*>(bytes_.data()); }
+
+    DataType type_;
+    std::vector<std::byte> bytes_;
+};
 
 bfloat16 nearest_below(float value) {
     return std::bit_cast<bfloat16>(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
@@ -113,6 +172,59 @@ TEST_CASE("every instruction set updates with the same bits, for every length an
                            .lr = 1e-3f};
     check_same_for_all_sets(
         [&](const OptimizerKernels& kernels, const ElementRange& range) { kernels.lion(lion, range); });
+}
+
+TEST_CASE("an update of other types is that of f32, widened before and rounded after, whatever the cut") {
+    constexpr std::size_t kCount = 1000;
+    const AdamWFactors factors = adamw_factors(1e-3, 0.9, 0.999, 1e-8, 0.1, 3, 0.37);
+    const Arrays start(kCount);
+    int checked = 0;
+    for (const DataType gradient_type : {f32, bf16, f16}) {
+        for (const DataType master_type : {f32, bf16, f16}) {
+            for (const std::optional<DataType> param_type : {std::optional<DataType>(), {f32}, {bf16}, {f16}}) {
+                if (!can_update(gradient_type, master_type, param_type)) continue;
+                ++checked;
+                CAPTURE(name_of(gradient_type));
+                CAPTURE(name_of(master_type));
+                Arrays expected = start;
+                expected.gradient = Numbers(gradient_type, start.gradient).floats();
+                expected.master = Numbers(master_type, start.master).floats();
+                plain_optimizer_kernels().adamw(factors, expected.range(0, kCount));
+                const auto all = optimizer_kernel_sets();
+                std::optional<Numbers> random;  // the plain set's masters in bf16
+                for (auto set = all.rbegin(); set != all.rend(); ++set) {
+                    CAPTURE(std::string((*set)->name));
+                    Arrays got = start;
+                    Numbers gradient(gradient_type, start.gradient), master(master_type, start.master);
+                    Numbers param(param_type.value_or(f32), start.first);
+                    for (const auto& [begin, end] : {std::pair{0ul, 333ul}, {333ul, kCount}}) {
+                        ElementRange range = got.range(begin, end - begin);
+                        range.gradient_type = gradient_type;
+                        range.gradient = gradient.at(begin);
+                        range.master_type = master_type;
+                        range.master = master.at(begin);
+                        if (param_type) range.param = param.at(begin);
+                        range.param_type = param_type.value_or(f32);
+                        range.key = {4, 5};
+                        range.index = 77 + begin;
+                        (*set)->adamw(factors, range);
+                    }
+                    CHECK(got.first == expected.first);
+                    CHECK(got.second == expected.second);
+                    if (master_type == f32) CHECK(master == Numbers(f32, expected.master));
+                    if (master_type == bf16) CHECK(master == random.value_or(master));
+                    if (master_type == bf16) {
+                        const auto values = master.floats();
+                        for (std::size_t i = 0; i < kCount; ++i)  // a neighbour
+                            CHECK(std::abs(values[i] - expected.master[i]) < std::abs(expected.master[i]) / 128);
+                        random = master;
+                    }
+                    if (param_type) CHECK(param == Numbers(*param_type, master.floats()));
+                }
+            }
+        }
+    }
+    CHECK(checked == 3 * (4 + 2));
 }
 
 TEST_CASE("every instruction set converts as the types do") {
@@ -147,8 +259,7 @@ TEST_CASE("stochastic rounding has the value as its mean, and goes to a neighbou
     for (const float fraction : {0.0f, 0.01f, 0.25f, 0.5f, 0.9f}) {
         const float value = below + fraction * step;
         const std::vector<float> values(kCount, value);
-        std::vector<bfloat16> rounded(kCount);
-        optimizer_kernels().round_bf16({17, 4711}, 0, values.data(), rounded.data(), kCount);
+        const auto rounded = rounded_at_random(optimizer_kernels(), {17, 4711}, 0, values);
         double sum = 0;
         std::size_t strangers = 0;
         for (const bfloat16 one : rounded) {
@@ -166,15 +277,13 @@ TEST_CASE("stochastic rounding has the value as its mean, and goes to a neighbou
 TEST_CASE("stochastic rounding is the same for every set and cut, and other for other keys") {
     const auto values = random_floats(5000, 1, 8);
     const auto rounded = [&](const OptimizerKernels& set, RoundingKey key, std::uint64_t first, std::size_t cut) {
-        std::vector<bfloat16> result(values.size());
-        set.round_bf16(key, first, values.data(), result.data(), cut);
-        set.round_bf16(key, first + cut, values.data() + cut, result.data() + cut, values.size() - cut);
-        std::vector<std::uint16_t> bits;
-        for (const bfloat16 one : result) bits.push_back(one.bits);
-        return bits;
+        auto result = bits_of(rounded_at_random(set, key, first, values, 0, cut));
+        const auto rest = bits_of(rounded_at_random(set, key, first, values, cut));
+        result.insert(result.end(), rest.begin(), rest.end());
+        return result;
     };
-    // Far into a large parameter, where the index passes 2^32.
-    const std::uint64_t far = (std::uint64_t{1} << 32) - 1234;
+    // Far into a large parameter, where the number of the random word passes 2^32.
+    const std::uint64_t far = (std::uint64_t{1} << 33) - 1234;
     for (const std::uint64_t first : {std::uint64_t{0}, far}) {
         const auto expected = rounded(plain_optimizer_kernels(), {1, 2}, first, 0);
         for (const OptimizerKernels* set : optimizer_kernel_sets()) {
@@ -193,10 +302,9 @@ TEST_CASE(
     constexpr std::size_t kCount = 1 << 18;
     const std::vector<float> halfway(kCount, 1 + 0.5f / 128);
     const auto goes_up = [&](RoundingKey key) {
-        std::vector<bfloat16> rounded(kCount);
-        optimizer_kernels().round_bf16(key, 0, halfway.data(), rounded.data(), kCount);
         std::vector<int> up;
-        for (const bfloat16 one : rounded) up.push_back(static_cast<float>(one) > 1 ? 1 : -1);
+        for (const bfloat16 one : rounded_at_random(optimizer_kernels(), key, 0, halfway))
+            up.push_back(static_cast<float>(one) > 1 ? 1 : -1);
         return up;
     };
     const auto same = [&](const std::vector<int>& a, const std::vector<int>& b, std::size_t distance) {
@@ -206,7 +314,7 @@ TEST_CASE(
     };
     const double four_deviations = 4 * std::sqrt(kCount);
     const std::vector<int> up = goes_up({7, 9});
-    for (const std::size_t distance : {1ul, 2ul, 15ul, 16ul, 32ul, 1024ul})
+    for (const std::size_t distance : {1ul, 2ul, 8ul, 15ul, 16ul, 32ul, 1024ul})
         CHECK(same(up, up, distance) <= four_deviations);
     // Keys are hashes; those that differ in one bit are harder.
     for (const RoundingKey key : {RoundingKey{6, 9}, RoundingKey{7, 8}, RoundingKey{0x80000007u, 9}})
@@ -225,9 +333,8 @@ TEST_CASE("stochastic rounding keeps what bf16 can hold, infinities and NaN") {
                                  std::bit_cast<float>(0x7f800001u)};
     values.resize(64, 0.5f);
     for (const OptimizerKernels* set : optimizer_kernel_sets()) {
-        std::vector<bfloat16> rounded(values.size());
         for (std::uint32_t key = 0; key < 50; ++key) {
-            set->round_bf16({key, key}, 0, values.data(), rounded.data(), values.size());
+            const auto rounded = rounded_at_random(*set, {key, key}, 0, values);
             for (std::size_t i = 0; i < 6; ++i) CHECK(rounded[i].bits == nearest_below(values[i]).bits);
             CHECK((std::isnan(float(rounded[6])) && std::isnan(float(rounded[7]))));
         }

@@ -34,7 +34,7 @@ struct Bf16Memory {
     static AUTOLAUNCH_INLINE std::uint16_t narrow(float value) {
         std::uint32_t word = 0;
         memcpy(&word, &value, sizeof word);
-        return static_cast<std::uint16_t>(nearest_bf16(word, value != value));
+        return static_cast<std::uint16_t>(nearest_bf16(word, value != value) >> 16);
     }
 };
 
@@ -143,8 +143,7 @@ struct ChunkUpdate {
         const std::uint64_t index = chunk.parameter_offset + at;
         std::uint32_t word = 0;
         memcpy(&word, &value, sizeof word);
-        return static_cast<std::uint16_t>(randomly_rounded_bf16(key_from(key, static_cast<std::uint32_t>(index >> 32)),
-                                                                static_cast<std::uint32_t>(index), word));
+        return static_cast<std::uint16_t>(randomly_rounded_bf16(word, random_bits(key, index), value != value) >> 16);
     }
 
     template <class Step>

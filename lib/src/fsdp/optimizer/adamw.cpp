@@ -17,9 +17,9 @@ AdamWFactors adamw_factors(double lr, double beta1, double beta2, double eps, do
     factors.one_minus_beta1 = static_cast<float>(1.0 - beta1);
     factors.beta2 = static_cast<float>(beta2);
     factors.one_minus_beta2 = static_cast<float>(1.0 - beta2);
-    factors.root_correction2 = static_cast<float>(std::sqrt(1.0 - std::pow(beta2, t)));
-    factors.step_size = static_cast<float>(lr / (1.0 - std::pow(beta1, t)));
-    factors.eps = static_cast<float>(eps);
+    const double root_correction2 = std::sqrt(1.0 - std::pow(beta2, t));
+    factors.step_size = static_cast<float>(lr * root_correction2 / (1.0 - std::pow(beta1, t)));
+    factors.eps = static_cast<float>(eps * root_correction2);
     return factors;
 }
 

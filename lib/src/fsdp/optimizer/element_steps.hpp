@@ -12,8 +12,7 @@ struct AdamWStep {
         const V g = gradient * f.gradient_scale;
         m = m * f.beta1 + g * f.one_minus_beta1;
         v = v * f.beta2 + f.one_minus_beta2 * g * g;
-        const V denominator = square_root(v) / f.root_correction2 + f.eps;
-        p = p * f.decay - f.step_size * m / denominator;
+        p = p * f.decay - f.step_size * m / (square_root(v) + f.eps);
     }
 };
 
@@ -50,12 +49,22 @@ struct LionStep {
     }
 };
 
-/// The bits of f32 numbers as those of bf16, to nearest, ties to even; a NaN keeps its upper bits and becomes quiet.
+// A bf16 is the upper half of an f32. What these return has it there, the lower half is to be cut; a NaN keeps its
+// upper bits and becomes quiet. The bits are those of the f32 numbers.
+
+/// To nearest, ties to even.
 template <class Words, class Mask>
 AUTOLAUNCH_INLINE Words nearest_bf16(Words words, Mask is_nan) {
-    const Words high = words >> 16;
-    const Words rounded = (words + 0x7fffu + (high & 1u)) >> 16;
-    return is_nan ? (high | 0x40u) : rounded;
+    const Words zero = Words{};
+    const Words up = ((words >> 16) & 1u) + 0x7fffu;
+    return (words + (is_nan ? zero : up)) | (is_nan ? zero + 0x400000u : zero);
+}
+
+/// Up by `random` of 65536 parts of what the lower half counts, so up as often as it is near the upper neighbour.
+template <class Words, class Mask>
+AUTOLAUNCH_INLINE Words randomly_rounded_bf16(Words words, Words random, Mask is_nan) {
+    const Words zero = Words{};
+    return (words + (is_nan ? zero : random)) | (is_nan ? zero + 0x400000u : zero);
 }
 
 // Austin Appleby's finalizer of MurmurHash3 (fmix32, in the public domain): every bit of the input changes every bit of
@@ -69,18 +78,27 @@ AUTOLAUNCH_INLINE Words mixed(Words word) {
     return word ^ (word >> 16);
 }
 
-/// The key for elements whose indices have this upper half.
-AUTOLAUNCH_INLINE RoundingKey key_from(RoundingKey key, std::uint32_t upper_index) {
-    return {key.low, key.high + upper_index * 0x9e3779b9u};
+/// Two elements share a random word, which is what costs: of every 32 elements of a parameter, those of the first half
+/// take the lower halves of 16 words, those of the second half the upper ones. So a register of words is for two
+/// registers of elements, however wide they are.
+constexpr std::uint64_t kRoundingBlock = 32;
+
+/// The key for words whose numbers have this upper half.
+AUTOLAUNCH_INLINE RoundingKey key_from(RoundingKey key, std::uint32_t upper_number) {
+    return {key.low, key.high + upper_number * 0x9e3779b9u};
 }
 
-/// Adds 16 random bits below the ones that stay, and cuts: the value is rounded up as often as it is near the upper
-/// neighbour. `indices` are the lower halves of the elements' indices.
+/// `numbers` are the lower halves of the words' numbers.
 template <class Words>
-AUTOLAUNCH_INLINE Words randomly_rounded_bf16(RoundingKey key, Words indices, Words words) {
-    const Words random = mixed<Words>(mixed<Words>(indices ^ key.low) ^ key.high) >> 16;
-    const Words magnitude = words & 0x7fffffffu;
-    const Words kept = words >> 16;
-    const Words quiet = magnitude > 0x7f800000u ? (kept | 0x40u) : kept;
-    return magnitude >= 0x7f800000u ? quiet : ((words + random) >> 16);
+AUTOLAUNCH_INLINE Words random_words(RoundingKey key, Words numbers) {
+    return mixed<Words>(mixed<Words>(numbers ^ key.low) ^ key.high);
+}
+
+/// The 16 random bits of the element with this index in its parameter.
+AUTOLAUNCH_INLINE std::uint32_t random_bits(RoundingKey key, std::uint64_t index) {
+    constexpr std::uint64_t kWords = kRoundingBlock / 2;
+    const std::uint64_t number = index / kRoundingBlock * kWords + index % kWords;
+    const std::uint32_t word =
+        random_words(key_from(key, static_cast<std::uint32_t>(number >> 32)), static_cast<std::uint32_t>(number));
+    return index % kRoundingBlock < kWords ? word & 0xffffu : word >> 16;
 }

@@ -5,15 +5,15 @@
 
 namespace autolaunch::fsdp {
 
-/// The numbers one AdamW step needs, worked out in double and then rounded once, as torch does.
+/// The numbers one AdamW step needs, worked out in double and then rounded once. The correction of the second moment is
+/// in the step's size and in eps (Kingma and Ba 2015, end of section 2), so no element is divided by it.
 struct AdamWFactors {
     float gradient_scale = 1;  ///< 1 / (N · micro_batches · loss scale), times the clip factor
     float decay = 1;           ///< 1 - lr · weight_decay
     float beta1 = 0, one_minus_beta1 = 0;
     float beta2 = 0, one_minus_beta2 = 0;
-    float root_correction2 = 1;  ///< sqrt(1 - beta2^t)
-    float step_size = 0;         ///< lr / (1 - beta1^t)
-    float eps = 0;
+    float step_size = 0;  ///< lr · sqrt(1 - beta2^t) / (1 - beta1^t)
+    float eps = 0;        ///< of the options, · sqrt(1 - beta2^t)
 };
 
 struct SGDFactors {

@@ -1,7 +1,10 @@
 // The loops of one set of kernels: included once by each file that has a set, inside a namespace of its own, after
 //   AUTOLAUNCH_KERNEL   the attribute that gives a function the instructions
-//   Floats              a register of floats; float where the compiler alone decides what is done side by side
+//   Floats, Words       a register of floats, and as many std::uint32_t; float where the compiler alone decides what is
+//                       done side by side
 //   root_of(), load_f16(), store_f16()   square roots, and halves to Floats and back, rounded correctly
+//   load_bf16()                          halves to Floats
+//   store_upper_halves()                 of the words of two registers, one after the other
 // All arithmetic is the compiler's, without contraction, so each element gets the bits that plain C++ gives.
 
 #define AUTOLAUNCH_INLINE AUTOLAUNCH_KERNEL __attribute__((always_inline)) inline
@@ -68,31 +71,18 @@ constexpr int kStates<AdamWStep> = 2;
 template <>
 constexpr int kStates<SGDStep> = 0;
 
-template <class V, class Step>
-AUTOLAUNCH_INLINE void step_at(const Step& step, const ElementRange& r, std::size_t i) {
-    V p = load<V>(r.master + i), first = V{}, second = V{};
-    if constexpr (kStates < Step >> 0) first = load<V>(r.first_state + i);
-    if constexpr (kStates < Step >> 1) second = load<V>(r.second_state + i);
-    step.apply(load<V>(r.gradient + i), p, first, second);
-    store(r.master + i, p);
-    if constexpr (kStates < Step >> 0) store(r.first_state + i, first);
-    if constexpr (kStates < Step >> 1) store(r.second_state + i, second);
-}
-
-template <class Step, class Factors>
-AUTOLAUNCH_KERNEL void run(const Factors& factors, const ElementRange& range) {
-    const Step step{factors};
-    const ElementRange r = range;
-    std::size_t i = 0;
-    if constexpr (kLanes > 1)
-        for (; i + kLanes <= r.count; i += kLanes) step_at<Floats>(step, r, i);
-    for (; i < r.count; ++i) step_at<float>(step, r, i);
+template <class V>
+AUTOLAUNCH_INLINE V widened(const float* from) {
+    return load<V>(from);
 }
 
 template <class V>
 AUTOLAUNCH_INLINE V widened(const bfloat16* from) {
-    const auto halves = load<Lanes<std::uint16_t, V>>(from);
-    return same_bits<V>(converted<Lanes<std::uint32_t, V>>(halves) << 16);
+    if constexpr (std::is_same_v<V, float>) {
+        return same_bits<float>(static_cast<std::uint32_t>(from->bits) << 16);
+    } else {
+        return load_bf16(from);
+    }
 }
 
 template <class V>
@@ -104,19 +94,25 @@ AUTOLAUNCH_INLINE V widened(const float16* from) {
     }
 }
 
-template <class V>
-AUTOLAUNCH_INLINE void narrow(V values, bfloat16* to) {
-    using Words = Lanes<std::uint32_t, V>;
-    store(to, converted<Lanes<std::uint16_t, V>>(nearest_bf16(same_bits<Words>(values), values != values)));
+AUTOLAUNCH_INLINE void narrow(float value, float* to) { *to = value; }
+AUTOLAUNCH_INLINE void narrow(float value, bfloat16* to) {
+    to->bits = static_cast<std::uint16_t>(nearest_bf16(same_bits<std::uint32_t>(value), value != value) >> 16);
 }
+AUTOLAUNCH_INLINE void narrow(float value, float16* to) { *to = float16(value); }
 
-template <class V>
-AUTOLAUNCH_INLINE void narrow(V values, float16* to) {
-    if constexpr (std::is_same_v<V, float>) {
-        *to = float16(values);
-    } else {
-        store(to, store_f16(values));
-    }
+// Two registers of numbers that lie together are written at once: half a register is slow to write.
+
+AUTOLAUNCH_INLINE void narrow_two(Floats first, Floats second, float* to) {
+    store(to, first);
+    store(to + kLanes, second);
+}
+AUTOLAUNCH_INLINE void narrow_two(Floats first, Floats second, bfloat16* to) {
+    store_upper_halves(nearest_bf16(same_bits<Words>(first), first != first),
+                       nearest_bf16(same_bits<Words>(second), second != second), to);
+}
+AUTOLAUNCH_INLINE void narrow_two(Floats first, Floats second, float16* to) {
+    store(to, store_f16(first));
+    store(to + kLanes, store_f16(second));
 }
 
 template <class T>
@@ -131,42 +127,131 @@ template <class T>
 AUTOLAUNCH_KERNEL void narrow_all(const float* from, T* to, std::size_t count) {
     std::size_t i = 0;
     if constexpr (kLanes > 1)
-        for (; i + kLanes <= count; i += kLanes) narrow(load<Floats>(from + i), to + i);
+        for (; i + 2 * kLanes <= count; i += 2 * kLanes)
+            narrow_two(load<Floats>(from + i), load<Floats>(from + i + kLanes), to + i);
     for (; i < count; ++i) narrow(from[i], to + i);
 }
 
-template <class V>
-AUTOLAUNCH_INLINE void round_randomly(RoundingKey key, Lanes<std::uint32_t, V> indices, V values, bfloat16* to) {
-    using Words = Lanes<std::uint32_t, V>;
-    store(to, converted<Lanes<std::uint16_t, V>>(randomly_rounded_bf16<Words>(key, indices, same_bits<Words>(values))));
+/// The arrays of a range. Param is void where the master is what ranks gather.
+template <class Gradient, class Master, class Param>
+struct TypedRange {
+    const Gradient* gradient;
+    Master* master;
+    float* first_state;
+    float* second_state;
+    Param* param;
+
+    explicit TypedRange(const ElementRange& range)
+        : gradient(static_cast<const Gradient*>(range.gradient)),
+          master(static_cast<Master*>(range.master)),
+          first_state(range.first_state),
+          second_state(range.second_state),
+          param(static_cast<Param*>(range.param)) {}
+};
+
+/// The new values of the elements from i on, whose states are written.
+template <class V, class Step, class Range>
+AUTOLAUNCH_INLINE V stepped(const Step& step, const Range& r, std::size_t i) {
+    V p = widened<V>(r.master + i), first = V{}, second = V{};
+    if constexpr (kStates < Step >> 0) first = load<V>(r.first_state + i);
+    if constexpr (kStates < Step >> 1) second = load<V>(r.second_state + i);
+    step.apply(widened<V>(r.gradient + i), p, first, second);
+    if constexpr (kStates < Step >> 0) store(r.first_state + i, first);
+    if constexpr (kStates < Step >> 1) store(r.second_state + i, second);
+    return p;
 }
 
-template <class V>
-AUTOLAUNCH_INLINE V indices_from(std::uint32_t first) {
-    std::uint32_t indices[sizeof(V) / sizeof(std::uint32_t)];
-    for (std::uint32_t& index : indices) index = first++;
-    return load<V>(indices);
-}
-
-/// All indices have the same upper half.
-AUTOLAUNCH_KERNEL void round_part(RoundingKey key, std::uint64_t first, const float* from, bfloat16* to,
-                                  std::size_t count) {
-    key = key_from(key, static_cast<std::uint32_t>(first >> 32));
-    const auto low = static_cast<std::uint32_t>(first);
+template <class Step, class Gradient, class Param>
+AUTOLAUNCH_INLINE void update_range(const Step& step, const TypedRange<Gradient, float, Param>& r,
+                                    const ElementRange& range) {
     std::size_t i = 0;
     if constexpr (kLanes > 1) {
-        auto indices = indices_from<Lanes<std::uint32_t, Floats>>(low);
-        for (; i + kLanes <= count; i += kLanes, indices += static_cast<std::uint32_t>(kLanes))
-            round_randomly<Floats>(key, indices, load<Floats>(from + i), to + i);
+        for (; i + 2 * kLanes <= range.count; i += 2 * kLanes) {
+            const Floats first = stepped<Floats>(step, r, i), second = stepped<Floats>(step, r, i + kLanes);
+            narrow_two(first, second, r.master + i);
+            if constexpr (!std::is_void_v<Param>) narrow_two(first, second, r.param + i);
+        }
     }
-    for (; i < count; ++i) round_randomly<float>(key, low + static_cast<std::uint32_t>(i), from[i], to + i);
+    for (; i < range.count; ++i) {
+        const float value = stepped<float>(step, r, i);
+        r.master[i] = value;
+        if constexpr (!std::is_void_v<Param>) narrow(value, r.param + i);
+    }
 }
 
-void round_all(RoundingKey key, std::uint64_t first, const float* from, bfloat16* to, std::size_t count) {
-    const std::uint64_t to_next_half = (std::uint64_t{1} << 32) - (first & 0xffffffffu);
-    const std::size_t head = count < to_next_half ? count : static_cast<std::size_t>(to_next_half);
-    round_part(key, first, from, to, head);
-    if (head < count) round_part(key, first + head, from + head, to + head, count - head);
+template <class Step, class Gradient, class Param>
+AUTOLAUNCH_INLINE void round_one(const Step& step, const TypedRange<Gradient, bfloat16, Param>& r, std::size_t i,
+                                 std::uint32_t random) {
+    const float value = stepped<float>(step, r, i);
+    r.master[i].bits = static_cast<std::uint16_t>(
+        randomly_rounded_bf16(same_bits<std::uint32_t>(value), random, value != value) >> 16);
+    if constexpr (!std::is_void_v<Param>) r.param[i] = r.master[i];
+}
+
+/// Two registers of elements, with their random bits.
+template <class Step, class Gradient, class Param>
+AUTOLAUNCH_INLINE void round_two(const Step& step, const TypedRange<Gradient, bfloat16, Param>& r, std::size_t i,
+                                 Words random, Words second_random) {
+    const Floats first = stepped<Floats>(step, r, i), second = stepped<Floats>(step, r, i + kLanes);
+    const auto words = randomly_rounded_bf16(same_bits<Words>(first), random, first != first);
+    const auto second_words = randomly_rounded_bf16(same_bits<Words>(second), second_random, second != second);
+    store_upper_halves(words, second_words, r.master + i);
+    if constexpr (!std::is_void_v<Param>) store_upper_halves(words, second_words, r.param + i);
+}
+
+/// kRoundingBlock elements from i on, a block of their parameter, too; `number` is that of its first random word.
+template <class Step, class Range>
+AUTOLAUNCH_INLINE void round_block(const Step& step, const Range& r, std::size_t i, RoundingKey key,
+                                   std::uint64_t number) {
+    constexpr std::size_t kWords = kRoundingBlock / 2;
+    static_assert(kLanes == kWords || 2 * kLanes == kWords || kLanes == 1);
+    std::uint32_t places[kWords];
+    for (std::uint32_t word = 0; word < kWords; ++word) places[word] = word;
+    const Words numbers = load<Words>(places) + static_cast<std::uint32_t>(number);
+    const RoundingKey block_key = key_from(key, static_cast<std::uint32_t>(number >> 32));
+    const Words words = random_words<Words>(block_key, numbers);
+    if constexpr (kLanes == kWords) {
+        round_two(step, r, i, words & 0xffffu, words >> 16);
+    } else {
+        const Words others = random_words<Words>(block_key, numbers + static_cast<std::uint32_t>(kLanes));
+        round_two(step, r, i, words & 0xffffu, others & 0xffffu);
+        round_two(step, r, i + kWords, words >> 16, others >> 16);
+    }
+}
+
+/// Rounding at random takes a CPU as long as its share of the memory does, so its own window is too short to have the
+/// next elements on their way meanwhile. Of kRoundingBlock elements from i on; past the end it does nothing.
+template <class Step, class Range>
+AUTOLAUNCH_INLINE void fetch_block(const Range& r, std::size_t i) {
+    constexpr std::size_t kLine = 64 / sizeof(float);
+    __builtin_prefetch(r.gradient + i);
+    __builtin_prefetch(r.master + i);
+    for (std::size_t k = 0; k < kRoundingBlock; k += kLine) {
+        if constexpr (kStates < Step >> 0) __builtin_prefetch(r.first_state + i + k);
+        if constexpr (kStates < Step >> 1) __builtin_prefetch(r.second_state + i + k);
+    }
+}
+
+template <class Step, class Gradient, class Param>
+AUTOLAUNCH_INLINE void update_range(const Step& step, const TypedRange<Gradient, bfloat16, Param>& r,
+                                    const ElementRange& range) {
+    for (std::size_t i = 0; i < range.count;) {
+        const std::uint64_t index = range.index + i;
+        if (kLanes > 1 && index % kRoundingBlock == 0 && i + kRoundingBlock <= range.count) {
+            fetch_block<Step>(r, i + 12 * kRoundingBlock);
+            if constexpr (kLanes > 1) round_block(step, r, i, range.key, index / 2);
+            i += kRoundingBlock;
+        } else {
+            round_one(step, r, i, random_bits(range.key, index));
+            ++i;
+        }
+    }
+}
+
+template <class Step, class Factors, class Gradient, class Master, class Param>
+AUTOLAUNCH_KERNEL void update(const Factors& factors, const ElementRange& range) {
+    const ElementRange own = range;  // nothing that is written can be it
+    update_range(Step{factors}, TypedRange<Gradient, Master, Param>(own), own);
 }
 
 constexpr std::size_t kDoubles = kLanes > 1 ? kLanes / 2 : 1;  // in a register
@@ -228,9 +313,26 @@ AUTOLAUNCH_KERNEL void sum_blocks(const float* from, double* sums, std::size_t c
     if (whole * kSumBlock < count) sums[whole] = short_block_sum(from + whole * kSumBlock, count - whole * kSumBlock);
 }
 
-#define AUTOLAUNCH_OPTIMIZER_KERNELS(name)                                                              \
-    {                                                                                                   \
-        name, run<AdamWStep, AdamWFactors>, run<SGDStep, SGDFactors>, run<SGDMomentumStep, SGDFactors>, \
-            run<LionStep, LionFactors>, widen_all<bfloat16>, widen_all<float16>, narrow_all<bfloat16>,  \
-            narrow_all<float16>, round_all, sum_blocks                                                  \
-    }
+template <class Step, class Factors, class Gradient>
+constexpr typename UpdateLoops<Factors>::OfGradient kLoopsOfGradient = {
+    update<Step, Factors, Gradient, float, void>,     update<Step, Factors, Gradient, float, float>,
+    update<Step, Factors, Gradient, float, bfloat16>, update<Step, Factors, Gradient, float, float16>,
+    update<Step, Factors, Gradient, bfloat16, void>,  update<Step, Factors, Gradient, bfloat16, bfloat16>};
+
+template <class Step, class Factors>
+constexpr UpdateLoops<Factors> kLoops = {kLoopsOfGradient<Step, Factors, float>,
+                                         kLoopsOfGradient<Step, Factors, bfloat16>,
+                                         kLoopsOfGradient<Step, Factors, float16>};
+
+constexpr OptimizerKernels kernels_named(std::string_view name) {
+    return {name,
+            kLoops<AdamWStep, AdamWFactors>,
+            kLoops<SGDStep, SGDFactors>,
+            kLoops<SGDMomentumStep, SGDFactors>,
+            kLoops<LionStep, LionFactors>,
+            widen_all<bfloat16>,
+            widen_all<float16>,
+            narrow_all<bfloat16>,
+            narrow_all<float16>,
+            sum_blocks};
+}

@@ -15,6 +15,7 @@ namespace autolaunch::fsdp {
 namespace {
 
 typedef float Floats __attribute__((vector_size(32)));
+typedef std::uint32_t Words __attribute__((vector_size(32)));
 
 AUTOLAUNCH_KERNEL inline Floats root_of(Floats values) { return (Floats)_mm256_sqrt_ps((__m256)values); }
 AUTOLAUNCH_KERNEL inline Floats load_f16(const float16* from) {
@@ -24,9 +25,23 @@ AUTOLAUNCH_KERNEL inline __m128i store_f16(Floats values) {
     return _mm256_cvtps_ph((__m256)values, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
+AUTOLAUNCH_KERNEL inline Floats load_bf16(const bfloat16* from) {
+    constexpr char kZero = -1;  // bytes of zero below each number's two
+    const __m256i places =
+        _mm256_setr_epi8(kZero, kZero, 0, 1, kZero, kZero, 2, 3, kZero, kZero, 4, 5, kZero, kZero, 6, 7,  //
+                         kZero, kZero, 8, 9, kZero, kZero, 10, 11, kZero, kZero, 12, 13, kZero, kZero, 14, 15);
+    const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    return (Floats)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(halves), places);
+}
+AUTOLAUNCH_KERNEL inline void store_upper_halves(Words first, Words second, bfloat16* to) {
+    const __m256i packed = _mm256_packus_epi32((__m256i)(first >> 16), (__m256i)(second >> 16));
+    constexpr int kInOrder = 0b11'01'10'00;  // packing works in lanes of 16 bytes
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(packed, kInOrder));
+}
+
 #include "fsdp/optimizer/kernel_loops.hpp"
 
-constexpr OptimizerKernels kAvx2 = AUTOLAUNCH_OPTIMIZER_KERNELS("AVX2");
+constexpr OptimizerKernels kAvx2 = kernels_named("AVX2");
 
 }  // namespace
 

@@ -14,6 +14,7 @@ namespace autolaunch::fsdp {
 namespace {
 
 typedef float Floats __attribute__((vector_size(64)));
+typedef std::uint32_t Words __attribute__((vector_size(64)));
 
 AUTOLAUNCH_KERNEL inline Floats root_of(Floats values) { return (Floats)_mm512_sqrt_ps((__m512)values); }
 AUTOLAUNCH_KERNEL inline Floats load_f16(const float16* from) {
@@ -23,9 +24,23 @@ AUTOLAUNCH_KERNEL inline __m256i store_f16(Floats values) {
     return _mm512_cvtps_ph((__m512)values, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
+AUTOLAUNCH_KERNEL inline Floats load_bf16(const bfloat16* from) {
+    const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    return (Floats)_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16);
+}
+AUTOLAUNCH_KERNEL inline void store_upper_halves(Words first, Words second, bfloat16* to) {
+    constexpr std::uint32_t kSecond = 32;  // places in the second register
+    Words places;
+    for (std::uint32_t i = 0; i < 16; ++i) {
+        const std::uint32_t place = i < 8 ? 4 * i + 1 : kSecond + 4 * (i - 8) + 1;
+        places[i] = place | (place + 2) << 16;
+    }
+    _mm512_storeu_si512(to, _mm512_permutex2var_epi16((__m512i)first, (__m512i)places, (__m512i)second));
+}
+
 #include "fsdp/optimizer/kernel_loops.hpp"
 
-constexpr OptimizerKernels kAvx512 = AUTOLAUNCH_OPTIMIZER_KERNELS("AVX-512");
+constexpr OptimizerKernels kAvx512 = kernels_named("AVX-512");
 
 }  // namespace
 

@@ -6,15 +6,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 namespace autolaunch::fsdp {
 
 namespace {
 
-constexpr std::size_t kBlock = 256;         // elements; as many cache lines as a CPU fetches at once, or a few more
-constexpr std::int64_t kSlice = 64 * 1024;  // elements: some tens of microseconds of work
+constexpr std::size_t kBlock = 1024;               // elements, of gradients widened for the norm
+constexpr std::int64_t kSlice = 64 * 1024;         // elements: some tens of microseconds of work
 constexpr std::size_t kWorthAThread = 256 * 1024;  // elements; below it waking a thread costs more than it brings
 
 int threads_for(const std::vector<OptimizerShard*>& shards, int asked) {
@@ -31,54 +30,33 @@ int threads_for(const std::vector<OptimizerShard*>& shards, int asked) {
 }
 
 void require_types(const OptimizerShard& shard) {
-    const auto is_half = [](DataType type) { return type == DataType::bf16 || type == DataType::f16; };
-    if (shard.gradient_type != DataType::f32 && !is_half(shard.gradient_type))
+    if (!can_update(shard.gradient_type, DataType::f32, {}))
         refuse_type("gradients", shard.gradient_type, "they do in f32, bf16 and f16");
-    if (shard.master_type != DataType::f32 && shard.master_type != DataType::bf16)
+    if (!can_update(shard.gradient_type, shard.master_type, {}))
         refuse_type("masters", shard.master_type, "they do in f32, and in bf16 with stochastic rounding");
-    if (shard.param == nullptr) return;
-    if (shard.param_type != DataType::f32 && !is_half(shard.param_type))
-        refuse_type("parameters", shard.param_type, "they do in f32, bf16 and f16");
+    if (shard.param != nullptr && !can_update(shard.gradient_type, shard.master_type, shard.param_type))
+        refuse_type("parameters", shard.param_type,
+                    "they do in f32, bf16 and f16, and with masters in bf16 in bf16 alone");
 }
 
-/// Begins to bring elements into the first-level cache.
-void prefetch(const void* memory, DataType type, std::size_t first, std::size_t count) {
-    constexpr std::size_t kCacheLine = 64;
-    if (memory == nullptr) return;
-    const auto* bytes = static_cast<const std::byte*>(memory) + first * size_of(type);
-    for (std::size_t byte = 0; byte < count * size_of(type); byte += kCacheLine) __builtin_prefetch(bytes + byte);
+const std::byte* at(const void* memory, DataType type, std::int64_t element) {
+    return static_cast<const std::byte*>(memory) + static_cast<std::size_t>(element) * size_of(type);
+}
+std::byte* at(void* memory, DataType type, std::int64_t element) {
+    return static_cast<std::byte*>(memory) + static_cast<std::size_t>(element) * size_of(type);
 }
 
-template <class T>
-const T* at(const void* memory, std::int64_t element) {
-    return static_cast<const T*>(memory) + element;
-}
-template <class T>
-T* at(void* memory, std::int64_t element) {
-    return static_cast<T*>(memory) + element;
-}
-
-/// The elements in f32: where they lie, or widened into `scratch`.
-const float* as_floats(const OptimizerKernels& kernels, const void* memory, DataType type, std::int64_t first,
-                       std::size_t count, float* scratch) {
-    if (type == DataType::f32) return at<float>(memory, first);
-    if (type == DataType::bf16) {
-        kernels.widen_bf16(at<bfloat16>(memory, first), scratch, count);
+/// The gradient in f32: where it lies, or widened into `scratch`.
+const float* gradient_of(const OptimizerKernels& kernels, const OptimizerShard& shard, std::int64_t first,
+                         std::size_t count, float* scratch) {
+    const void* from = at(shard.gradient, shard.gradient_type, first);
+    if (shard.gradient_type == DataType::f32) return static_cast<const float*>(from);
+    if (shard.gradient_type == DataType::bf16) {
+        kernels.widen_bf16(static_cast<const bfloat16*>(from), scratch, count);
     } else {
-        kernels.widen_f16(at<float16>(memory, first), scratch, count);
+        kernels.widen_f16(static_cast<const float16*>(from), scratch, count);
     }
     return scratch;
-}
-
-void write_rounded(const OptimizerKernels& kernels, const float* values, void* memory, DataType type,
-                   std::int64_t first, std::size_t count) {
-    if (type == DataType::f32) {
-        std::memcpy(at<float>(memory, first), values, count * sizeof(float));
-    } else if (type == DataType::bf16) {
-        kernels.narrow_bf16(values, at<bfloat16>(memory, first), count);
-    } else {
-        kernels.narrow_f16(values, at<float16>(memory, first), count);
-    }
 }
 
 }  // namespace
@@ -102,12 +80,6 @@ NonFiniteGradient place_of(const std::vector<OptimizerShard*>& shards, std::size
                                      [&](const auto& candidate) { return candidate.name == run.full_name; });
     return {shard, static_cast<std::size_t>(tensor - tensors.begin()), parameter_element, value};
 }
-
-/// What a thread works in, on its stack: beside another thread's, CPUs that fetch ahead would take it from each other.
-struct ShardUpdates::Scratch {
-    alignas(64) float gradient[kBlock];
-    alignas(64) float master[kBlock];
-};
 
 ShardUpdates::ShardUpdates(std::vector<OptimizerShard*> shards, std::unique_ptr<Algorithm> algorithm,
                            const UpdateOptions& options)
@@ -155,9 +127,9 @@ ExactSum ShardUpdates::sum_of_squares(const ShardRange& range) {
         double blocks[kBlock / kSumBlock];
         for (std::size_t done = 0; done < slice.count; done += kBlock) {
             const std::size_t count = std::min(kBlock, slice.count - done);
-            kernels_->block_sums(as_floats(*kernels_, shard.gradient, shard.gradient_type,
-                                           slice.shard_offset + static_cast<std::int64_t>(done), count, scratch),
-                                 blocks, count);
+            kernels_->block_sums(
+                gradient_of(*kernels_, shard, slice.shard_offset + static_cast<std::int64_t>(done), count, scratch),
+                blocks, count);
             for (std::size_t i = 0; i * kSumBlock < count; ++i) sums[thread].add(blocks[i]);
         }
     });
@@ -173,8 +145,7 @@ std::optional<NonFiniteGradient> ShardUpdates::find_non_finite() const {
         for (std::size_t i = 0; i < slice->count; ++i) {
             float scratch = 0;
             const auto offset = static_cast<std::int64_t>(i);
-            const float value =
-                *as_floats(*kernels_, shard.gradient, shard.gradient_type, slice->shard_offset + offset, 1, &scratch);
+            const float value = *gradient_of(*kernels_, shard, slice->shard_offset + offset, 1, &scratch);
             if (std::isfinite(value)) continue;
             const auto run = std::find_if(shard.runs.begin(), shard.runs.end(), [&](const auto& candidate) {
                 return slice->shard_offset < candidate.shard_offset + candidate.count;
@@ -195,56 +166,24 @@ void ShardUpdates::update(const StepNumbers& numbers, const ShardRange& range) {
 
 void ShardUpdates::update_slice(const Slice& slice, std::int64_t step) const {
     const OptimizerShard& shard = *shards_[slice.shard];
-    const bool in_place =
-        shard.gradient_type == DataType::f32 && shard.master_type == DataType::f32 && shard.param == nullptr;
-    const std::size_t block = in_place ? slice.count : kBlock;
-    RoundingKey key;
-    if (shard.master_type == DataType::bf16) key = rounding_key(rounding_seed_, step, slice.name_hash);
-    Scratch scratch;
-    for (std::size_t done = 0; done < slice.count; done += block) {
-        prefetch_block(slice, done + block);
-        update_block(slice, done, std::min(block, slice.count - done), key, scratch);
-    }
-}
-
-void ShardUpdates::prefetch_block(const Slice& slice, std::size_t done) const {
-    if (done >= slice.count) return;
-    const OptimizerShard& shard = *shards_[slice.shard];
-    const std::size_t first = static_cast<std::size_t>(slice.shard_offset) + done;
-    const std::size_t count = std::min(kBlock, slice.count - done);
-    prefetch(shard.gradient, shard.gradient_type, first, count);
-    prefetch(shard.master, shard.master_type, first, count);
-    for (const StateMemory& state : states_[slice.shard].tensors) prefetch(state.data(), DataType::f32, first, count);
-    prefetch(shard.param, shard.param_type, first, count);
-}
-
-ElementRange ShardUpdates::states_of(const Slice& slice, std::size_t at_element) const {
-    const auto& tensors = states_[slice.shard].tensors;
-    const std::size_t first = static_cast<std::size_t>(slice.shard_offset) + at_element;
+    const ShardState& state = states_[slice.shard];
     ElementRange range;
-    if (!tensors.empty()) range.first_state = tensors[0].floats() + first;
-    if (tensors.size() > 1) range.second_state = tensors[1].floats() + first;
-    return range;
-}
-
-void ShardUpdates::update_block(const Slice& slice, std::size_t done, std::size_t count, RoundingKey key,
-                                Scratch& scratch) const {
-    const OptimizerShard& shard = *shards_[slice.shard];
-    const std::int64_t first = slice.shard_offset + static_cast<std::int64_t>(done);
-    const bool rounds = shard.master_type == DataType::bf16;
-    ElementRange range = states_of(slice, done);
-    range.count = count;
-    range.gradient = as_floats(*kernels_, shard.gradient, shard.gradient_type, first, count, scratch.gradient);
-    range.master = rounds ? scratch.master : at<float>(shard.master, first);
-    if (rounds) kernels_->widen_bf16(at<bfloat16>(shard.master, first), scratch.master, count);
-    algorithm_->update(*kernels_, slice.setting, states_[slice.shard].written == 0, range);
-    if (rounds) {
-        auto* master = at<bfloat16>(shard.master, first);
-        const auto index = static_cast<std::uint64_t>(slice.parameter_offset) + done;
-        kernels_->round_bf16(key, index, scratch.master, master, count);
-        if (shard.param != nullptr) kernels_->widen_bf16(master, scratch.master, count);  // ranks gather the master
+    range.count = slice.count;
+    range.gradient_type = shard.gradient_type;
+    range.gradient = at(shard.gradient, shard.gradient_type, slice.shard_offset);
+    range.master_type = shard.master_type;
+    range.master = at(shard.master, shard.master_type, slice.shard_offset);
+    if (!state.tensors.empty()) range.first_state = state.tensors[0].floats() + slice.shard_offset;
+    if (state.tensors.size() > 1) range.second_state = state.tensors[1].floats() + slice.shard_offset;
+    if (shard.param != nullptr) {
+        range.param_type = shard.param_type;
+        range.param = at(shard.param, shard.param_type, slice.shard_offset);
     }
-    if (shard.param != nullptr) write_rounded(*kernels_, range.master, shard.param, shard.param_type, first, count);
+    if (shard.master_type == DataType::bf16) {
+        range.key = rounding_key(rounding_seed_, step, slice.name_hash);
+        range.index = static_cast<std::uint64_t>(slice.parameter_offset);
+    }
+    algorithm_->update(*kernels_, slice.setting, state.written == 0, range);
 }
 
 void ShardUpdates::append_state(State& state) {

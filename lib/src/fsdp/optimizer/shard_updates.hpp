@@ -52,10 +52,8 @@ struct ShardRange {
 
 /// An optimizer's state for some shards, and the passes over them: the norm's and the update's. Knows no other ranks.
 ///
-/// The shards are cut into slices of one parameter each, which threads take one after the other. A slice is updated in
-/// blocks that stay in the first-level cache while they are widened to f32, updated and narrowed again, so memory is
-/// read and written once. Meanwhile the next block is fetched: who goes over one array after the other makes no streams
-/// that a CPU could fetch ahead by itself. A slice that is f32 already needs no blocks.
+/// The shards are cut into slices of one parameter each, which threads take one after the other. Memory is read and
+/// written once, whatever the types.
 class AUTOLAUNCH_API ShardUpdates {
 public:
     /// The shards must outlive it. Throws Error{invalid_argument} for groups that make no sense, Error{unsupported} for
@@ -89,13 +87,9 @@ private:
         std::int64_t shard_offset = 0;
         std::size_t count = 0;
     };
-    struct Scratch;
 
     void cut(std::size_t shard);
     void update_slice(const Slice& slice, std::int64_t step) const;
-    void prefetch_block(const Slice& slice, std::size_t at) const;
-    void update_block(const Slice& slice, std::size_t at, std::size_t count, RoundingKey key, Scratch& scratch) const;
-    ElementRange states_of(const Slice& slice, std::size_t at) const;
     std::vector<const Slice*> slices_with_gradient(const ShardRange& range = {}) const;
 
     std::vector<OptimizerShard*> shards_;
