@@ -340,7 +340,13 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
 }
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
     NEEDS_CONTEXT;
-    fake_gpu::put_on(stream, [=] { std::memset(reinterpret_cast<void*>(to), value, bytes); });
+    fake_gpu::put_on(stream, [=] {
+        if (!is_device(to)) {
+            ++fake_gpu::control().wrong_uses;  // freed meanwhile
+            return;
+        }
+        std::memset(reinterpret_cast<void*>(to), value, bytes);
+    });
     return CUDA_SUCCESS;
 }
 CUresult cuMemHostAlloc(void** pointer, size_t bytes, unsigned int) {

@@ -29,7 +29,7 @@ struct FakeGpuControl {
     std::atomic<int> aborts{0};
     std::atomic<int> revokes{0};
     std::atomic<int> shrinks{0};
-    std::atomic<int> wrong_uses{0};   ///< what NCCL's documentation forbids
+    std::atomic<int> wrong_uses{0};   ///< what NCCL's documentation forbids; work on freed memory
     std::atomic<int> copy_out_us{0};  ///< a copy to the CPU's memory takes so much longer
 };
 

@@ -250,6 +250,22 @@ TEST_CASE("the host waits for nothing in a step whose norm it does not read") {
     }
 }
 
+TEST_CASE("a model that ends right behind its last step waits for what streams still do with its memory") {
+    for (const auto strategy : kPlain) {
+        CAPTURE(name_of(strategy));
+        on_gpus(2, [&](Communicator& world, Trainee& trainee) {
+            {
+                TinyModel tiny(world, unmerged(strategy), trainee.computation());
+                const auto optimizer = adamw(tiny.model);
+                tiny.backward(0, 4);
+                trainee.control().jitter_us = 20'000;
+                optimizer->step({.on_nonfinite = NonFinite::apply, .measure_norm = false}, trainee.stream());
+            }
+            trainee.synchronize();
+        });
+    }
+}
+
 TEST_CASE("memory on GPUs is what it is on CPUs, and gathers are as many") {
     for (const auto strategy : kPlain) {
         CAPTURE(name_of(strategy));

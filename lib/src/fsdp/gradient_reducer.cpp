@@ -1,6 +1,7 @@
 #include "fsdp/gradient_reducer.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 namespace autolaunch::fsdp {
@@ -21,6 +22,14 @@ GradientReducer::GradientReducer(std::deque<Bucket>& buckets, ShardMesh& mesh, M
       keeps_whole_(options.strategy == ShardingStrategy::shard_optimizer || mesh.shard_count == 1),
       in_place_(keeps_whole_ && options.precision.reduce == options.precision.accumulate && !options.deterministic),
       states_(buckets.size()) {}
+
+// The lane's jobs are over, for it ends before; what clears the marks is on the trainer's stream.
+GradientReducer::~GradientReducer() {
+    try {
+        device_.wait(used_up_);
+    } catch (const std::exception&) {  // the GPU is lost
+    }
+}
 
 void GradientReducer::allocate() {
     std::size_t largest = 0, count = 0;

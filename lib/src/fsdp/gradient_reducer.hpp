@@ -29,11 +29,14 @@ namespace autolaunch::fsdp {
 /// Streams are the trainer's: memory is ready, and gradients are complete, in their order.
 ///
 /// Owner: the engine. Threads: the trainer's; jobs run on the lane's. Blocks: on the CPU, whole() while all slots are
-/// still being reduced and complete_step() until all is done.
+/// still being reduced and complete_step() until all is done; on a GPU, the destructor until reset()'s work is.
 class GradientReducer {
 public:
     GradientReducer(std::deque<Bucket>& buckets, ShardMesh& mesh, ModelDevice& device, Lane& lane,
                     const ShardedModelOptions& options);
+    GradientReducer(const GradientReducer&) = delete;
+    GradientReducer& operator=(const GradientReducer&) = delete;
+    ~GradientReducer();
 
     /// Collective, once, before anything else.
     void allocate();

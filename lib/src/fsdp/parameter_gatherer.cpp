@@ -1,6 +1,7 @@
 #include "fsdp/parameter_gatherer.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 namespace autolaunch::fsdp {
@@ -23,6 +24,16 @@ ParameterGatherer::ParameterGatherer(std::deque<Bucket>& buckets, ShardMesh& mes
         }
         slots_[trainable ? 1 : 0] =
             GatherSlots(std::move(places), largest, [this](std::size_t bytes) { return device_.allocate({}, bytes); });
+    }
+}
+
+// The lane's jobs are over, for it ends before; what reads and writes parameters is on the trainer's streams.
+ParameterGatherer::~ParameterGatherer() {
+    try {
+        device_.wait(written_);
+        for (const auto& [arena, streams] : readers_)
+            for (const auto& [handle, read] : streams) device_.wait(read);
+    } catch (const std::exception&) {  // the GPU is lost
     }
 }
 

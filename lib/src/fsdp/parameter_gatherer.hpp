@@ -14,11 +14,15 @@ namespace autolaunch::fsdp {
 /// Makes buckets whole: gathers them into slots or, where they are resident, in place, at most once until the slot is
 /// wanted or the parameters change. On a GPU a gather waits for who read the memory before, and for the optimizer.
 ///
-/// Owner: the engine. Threads: one. Blocks: on the CPU, wait() until the gather is done.
+/// Owner: the engine. Threads: one. Blocks: on the CPU, wait() until the gather is done; on a GPU, the destructor until
+/// the parameters are read and written.
 class ParameterGatherer {
 public:
     /// Collective: allocates the slots, for trainable and for frozen buckets each as large as the largest needs.
     ParameterGatherer(std::deque<Bucket>& buckets, ShardMesh& mesh, ModelDevice& device, Lane& lane, std::size_t slots);
+    ParameterGatherer(const ParameterGatherer&) = delete;
+    ParameterGatherer& operator=(const ParameterGatherer&) = delete;
+    ~ParameterGatherer();
 
     /// The bucket is in use until close(); its gather is under way when it was not whole.
     void open(Bucket& bucket);
