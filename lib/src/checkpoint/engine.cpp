@@ -5,7 +5,6 @@
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/commit/authentication.hpp"
 #include "checkpoint/commit/catalog.hpp"
-#include "checkpoint/commit/info_text.hpp"
 #include "checkpoint/format/json.hpp"
 #include "checkpoint/load/part_reader.hpp"
 #include "checkpoint/state_rules.hpp"
@@ -62,15 +61,16 @@ CheckpointEngine::CheckpointEngine(std::shared_ptr<Storage> storage, Communicato
       options_(options),
       events_(std::move(events)),
       fence_(*storage_, options_.directory, std::move(identity)),
-      leaders_(std::move(leaders)),
+      keys_(options_.encryption),
+      place_(make_place(
+          {*storage_, world_, options_, keys_, fence_, [this](const std::string& text) { note(text); }, events_.pinned},
+          std::move(leaders))),
       recipients_(parse_recipients(options_.encryption)),
       saver_(*storage_, options_, recipients_) {
     if (options_.keep < 1)
         throw Error(ErrorCode::invalid_argument, "keep is " + std::to_string(options_.keep) + "; it must be 1 or more");
     if (options_.keep_every < 0 || options_.keep_best < 0)
         throw Error(ErrorCode::invalid_argument, "keep_every and keep_best must be 0 or more");
-    if (spread() && options_.drain.place.empty())
-        throw Error(ErrorCode::invalid_argument, "nodes with directories of their own need a drain.place");
     if (options_.directory.empty()) throw Error(ErrorCode::invalid_argument, "the checkpoint directory is empty");
 }
 
@@ -181,7 +181,7 @@ CheckpointEngine::Job CheckpointEngine::agreed_job(std::int64_t step, const fsdp
         if (!nlohmann::json::accept(options.extra))
             throw Error(ErrorCode::invalid_argument, "SaveOptions::extra is not JSON text");
         require_valid(options.opaque);
-        if (world_.rank() == 0) authentication_keys();
+        if (world_.rank() == 0) keys_.authentication();
     });
     require_equal(world_, hash_of(step, state),
                   "the ranks save different steps, or tensors with other names or shapes");
@@ -196,11 +196,6 @@ CheckpointEngine::Job CheckpointEngine::agreed_job(std::int64_t step, const fsdp
     return job;
 }
 
-const AuthenticationKeys& CheckpointEngine::authentication_keys() {
-    if (!authentication_keys_) authentication_keys_ = AuthenticationKeys::find(options_.encryption);
-    return *authentication_keys_;
-}
-
 void CheckpointEngine::commit_as_writer(Communicator& world, Job& job, const WriteFiles& write) {
     prepare_directory(world, job);
     if (job.has_frozen && saver_.needs_parent()) find_parent(world);
@@ -210,18 +205,14 @@ void CheckpointEngine::commit_as_writer(Communicator& world, Job& job, const Wri
     std::string text;
     together(world, [&] {
         if (world.rank() == 0) text = finished_manifest(manifest, job);
-        if (world.rank() == 0 && !spread()) stage(job.unfinished, manifest, text);
     });
-    if (spread()) {
-        text = broadcast_text(world, text, 0);
-        together(world, [&] {
-            if (leads()) stage(job.unfinished, manifest, text);
-        });
-    }
+    text = place_->to_leaders(world, std::move(text));
     together(world, [&] {
-        if (leads()) publish(job.unfinished, job.step);
+        if (place_->leads()) stage(job.unfinished, manifest, text);
     });
-    newest_known_ = job.step;
+    together(world, [&] {
+        if (place_->leads()) publish(job.unfinished, job.step);
+    });
     saver_.published(options_.directory / checkpoint_name(job.step));
 }
 
@@ -232,7 +223,7 @@ CheckpointInfo CheckpointEngine::commit(Communicator& world, Job& job, const Wri
         if (error.code() != ErrorCode::system) throw;
         // Who took over clears away what others have begun: then that is the reason, not the file that is missing.
         together(world, [&] {
-            if (leads() && fence_.was_taken()) fence_.require_held();
+            if (place_->leads() && fence_.was_taken()) fence_.require_held();
         });
         throw;
     }
@@ -241,25 +232,22 @@ CheckpointInfo CheckpointEngine::commit(Communicator& world, Job& job, const Wri
     if (job.in_place) stall_seconds_ = durable_seconds_.load();
     cost_stall_seconds_ = stall_seconds_.load();
     has_cost_ = true;
-    if (leads() && events_.published) events_.published(job.step, published, stall_seconds_);
-    if (spread())
-        tidy_nodes(world, job.step);
-    else if (leads())
-        tidy_alone(job.step);
+    if (place_->leads() && events_.published) events_.published(job.step, published, stall_seconds_);
+    place_->tidy(world, job.step);
     return {job.step, published, job.extra, {}};
 }
 
 void CheckpointEngine::prepare_directory(Communicator& world, Job& job) {
     std::string name;
     together(world, [&] {
-        if (!leads()) return;
+        if (!place_->leads()) return;
         storage_->create_directories(options_.directory);
         fence_.take();
         remove_leftovers(*storage_, options_.directory, fence_);
         name = fence_.unfinished_name(checkpoint_name(job.step));
         storage_->create_directories(options_.directory / name);
     });
-    job.unfinished = options_.directory / from_leader(world, name);
+    job.unfinished = options_.directory / place_->from_leader(world, name);
 }
 
 // What another process saved, of which files that did not change may be linked. Rank 0 reads it for all; without it
@@ -269,7 +257,7 @@ void CheckpointEngine::find_parent(Communicator& world) {
     std::string path;
     if (world.rank() == 0) {
         try {
-            const AuthenticationKeys& keys = authentication_keys();
+            const AuthenticationKeys& keys = keys_.authentication();
             if (const auto newest = find_newest(*storage_, options_.directory, INT64_MAX, keys)) {
                 parent = read_manifest(*storage_, newest->path, keys);
                 path = newest->path.string();
@@ -294,6 +282,15 @@ void CheckpointEngine::note_remarks(Communicator& world) {
     const auto remarks = gather_texts(world, mine);
     for (std::size_t rank = 0; rank < remarks.size(); ++rank)
         if (!remarks[rank].empty()) note("rank " + std::to_string(rank) + ": " + remarks[rank]);
+}
+
+// The next rank that sees the same directory.
+int CheckpointEngine::neighbour() const {
+    int rank = world_.rank();
+    do {
+        rank = (rank + 1) % world_.size();
+    } while (!place_->is_with(rank));
+    return rank;
 }
 
 // Every rank looks at its neighbour's files through a fresh open, so that what one machine wrote has been seen by
@@ -324,21 +321,10 @@ void CheckpointEngine::complete(Manifest& manifest, const Job& job) {
     manifest.saved_unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
-// For people who ask where a checkpoint comes from: not knowing it fails nothing.
-std::optional<std::int64_t> CheckpointEngine::newest_step() {
-    if (spread()) return newest_known_;
-    try {
-        if (const auto newest = find_newest(*storage_, options_.directory, INT64_MAX, authentication_keys()))
-            return newest->step;
-    } catch (const Error&) {
-    }
-    return std::nullopt;
-}
-
 std::string CheckpointEngine::finished_manifest(Manifest& manifest, const Job& job) {
     complete(manifest, job);
-    manifest.parent_step = newest_step();
-    return authentication_keys().to_text(manifest);
+    manifest.parent_step = place_->newest_step();
+    return keys_.authentication().to_text(manifest);
 }
 
 // From here on only the names are missing.
@@ -348,7 +334,8 @@ void CheckpointEngine::stage(const fs::path& unfinished, const Manifest& manifes
     storage_->sync_directory(unfinished);
     if (read_whole(*storage_, unfinished / kManifestName, text.size()) != text)
         throw Error(ErrorCode::corrupt, (unfinished / kManifestName).string() + " is not what was written");
-    require_files(*storage_, unfinished, manifest, [&](const Manifest::File& file) { return is_with(file.rank); });
+    require_files(*storage_, unfinished, manifest,
+                  [&](const Manifest::File& file) { return place_->is_with(file.rank); });
 }
 
 void CheckpointEngine::publish(const fs::path& unfinished, std::int64_t step) {
@@ -366,68 +353,8 @@ void CheckpointEngine::publish(const fs::path& unfinished, std::int64_t step) {
     storage_->sync_directory(directory);
 }
 
-// The checkpoint is durable: what fails from here on costs space or convenience, not the checkpoint.
-void CheckpointEngine::tidy(std::int64_t step, const std::function<void()>& remove_others) {
-    try {
-        fence_.require_held();
-        storage_->replace_link(options_.directory / kLatestName, checkpoint_name(step));
-        remove_leftovers(*storage_, options_.directory, fence_);
-        remove_others();
-    } catch (const Error& error) {
-        note(std::string("cannot tidy up: ") + error.what());
-    }
-}
-
-void CheckpointEngine::tidy_alone(std::int64_t step) {
-    tidy(step, [&] {
-        remove_old(*storage_, options_.directory, options_, step, events_.pinned ? events_.pinned() : std::nullopt);
-    });
-}
-
 void CheckpointEngine::note(const std::string& text) const {
     if (world_.rank() == 0 && events_.note) events_.note("checkpoint: " + text);
-}
-
-// Here, or in the second place where that has a newer one. Of equals the one here: it is nearer.
-std::optional<CheckpointInfo> CheckpointEngine::newest_anywhere(std::int64_t before) {
-    const AuthenticationKeys& keys = authentication_keys();
-    std::optional<CheckpointInfo> here;
-    std::optional<NotAuthentic> refused;
-    try {
-        here = find_newest(*storage_, options_.directory, before, keys);
-    } catch (const NotAuthentic& error) {
-        refused = error;
-    }
-    if (!options_.drain.place.empty()) {
-        auto there = newest_there(before, !here);
-        if (there && (!here || there->step > here->step)) here = std::move(there);
-    }
-    if (!here && refused) throw *refused;
-    return here;
-}
-
-std::optional<CheckpointInfo> CheckpointEngine::newest_there(std::int64_t before, bool needed) {
-    try {
-        return find_newest(*storage_, options_.drain.place, before, authentication_keys());
-    } catch (const Error& error) {
-        if (needed) throw;
-        note("cannot look into " + options_.drain.place + ": " + error.what());
-        return std::nullopt;
-    }
-}
-
-std::optional<CheckpointInfo> CheckpointEngine::latest(std::int64_t before) {
-    if (spread()) return latest_of_nodes(before);
-    std::optional<CheckpointInfo> found;
-    std::string text;
-    together(world_, [&] {
-        if (world_.rank() != 0) return;
-        found = newest_anywhere(before);
-        text = text_of(found);
-    });
-    if (found)
-        for (const std::string& reason : found->skipped) note("passed over " + reason);
-    return info_of(broadcast_text(world_, text, 0));
 }
 
 }  // namespace autolaunch

@@ -1,10 +1,8 @@
 #pragma once
 #include "checkpoint/age/age_keys.hpp"
-#include "checkpoint/commit/authentication.hpp"
+#include "checkpoint/checkpoint_keys.hpp"
 #include "checkpoint/commit/writer_claim.hpp"
-#include "checkpoint/format/read_plan.hpp"
-#include "checkpoint/load/node_reader.hpp"
-#include "checkpoint/load/read_keys.hpp"
+#include "checkpoint/place/place.hpp"
 #include "checkpoint/save/async_save.hpp"
 #include "checkpoint/save/file_saver.hpp"
 #include "checkpoint/storage/aligned_memory.hpp"
@@ -20,7 +18,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -61,7 +58,7 @@ public:
         double durable_seconds = 0;  ///< from its begin until it was published
     };
     std::optional<Cost> take_cost();
-    std::optional<CheckpointInfo> latest(std::int64_t before);
+    std::optional<CheckpointInfo> latest(std::int64_t before) { return place_->latest(before); }
     /// engine_load.cpp: the following.
     std::vector<std::string> load(const CheckpointInfo& checkpoint, const fsdp::State& state,
                                   const LoadOptions& options = {});
@@ -84,8 +81,6 @@ private:
     using WriteFiles = std::function<Manifest(const std::filesystem::path& directory)>;  // the rank's fragment
 
     Job agreed_job(std::int64_t step, const fsdp::State& state, const SaveOptions& options);
-    const AuthenticationKeys& authentication_keys();
-    ReadKeys keys_for(const Manifest& manifest);
     CheckpointInfo commit(Communicator& world, Job& job, const WriteFiles& write);
     void commit_as_writer(Communicator& world, Job& job, const WriteFiles& write);
     void prepare_directory(Communicator& world, Job& job);
@@ -96,48 +91,22 @@ private:
     std::string finished_manifest(Manifest& manifest, const Job& job);
     void stage(const std::filesystem::path& unfinished, const Manifest& manifest, const std::string& text);
     void publish(const std::filesystem::path& unfinished, std::int64_t step);
-    std::optional<std::int64_t> newest_step();
-    std::optional<CheckpointInfo> newest_anywhere(std::int64_t before);
-    std::optional<CheckpointInfo> newest_there(std::int64_t before, bool needed);
-    void tidy(std::int64_t step, const std::function<void()>& remove_others);
-    void tidy_alone(std::int64_t step);
-    void tidy_nodes(Communicator& world, std::int64_t step);
-
-    // Where nodes have directories of their own: engine_nodes.cpp.
-    bool spread() const;           // over several directories
-    bool leads() const;            // does in this directory what one must do
-    bool is_with(int rank) const;  // sees the same directory
-    int neighbour() const;         // whose files this rank verifies
-    std::string from_leader(Communicator& world, const std::string& text) const;
-    std::optional<CheckpointInfo> newest_far(std::int64_t before, bool needed);
-    std::optional<CheckpointInfo> latest_of_nodes(std::int64_t before);
-    NodeSources sources_of(const CheckpointInfo& checkpoint);
-    void read_from_nodes(const NodeSources& sources, const Manifest& manifest, std::span<const ReadPart> parts);
-    std::vector<std::string> remove_list(Communicator& world, std::int64_t step);
-
-    Manifest manifest_of(const CheckpointInfo& checkpoint, std::optional<NodeSources>& sources);
-    void read(const CheckpointInfo& checkpoint, const std::optional<NodeSources>& sources, const Manifest& manifest,
-              std::span<const ReadPart> parts);
+    int neighbour() const;  // whose files this rank verifies
     void reserve_staging(const WritePlan& plan);
     void note(const std::string& text) const;
     WriteProgress with_notes(WriteProgress inner) const;
-    Manifest shared_manifest(const CheckpointInfo& checkpoint);
 
     std::shared_ptr<Storage> storage_;
     Communicator world_;
     CheckpointOptions options_;
     CheckpointEvents events_;
     WriterFence fence_;
-    std::vector<int> leaders_;
-    std::optional<std::int64_t> newest_known_;  // where no node alone can say which it is
+    // Rank 0 asks for those that authenticate before the first save begins or the first checkpoint is looked for, so
+    // the writer's thread only uses them.
+    CheckpointKeys keys_;
+    std::unique_ptr<CheckpointPlace> place_;
     std::vector<age::Recipient> recipients_;
     FileSaver saver_;
-    std::vector<age::Identity> identities_;  // read when the first encrypted checkpoint is loaded
-    // Read on rank 0, before the first save begins or the first checkpoint is looked for; the writer's thread only uses
-    // them.
-    std::optional<AuthenticationKeys> authentication_keys_;
-
-    std::optional<std::optional<Communicator>> readers_;  // the ranks of this node, once somebody loads
 
     AlignedMemory staging_;
     std::optional<Communicator> writers_;                             // the same ranks, for the writers' collectives

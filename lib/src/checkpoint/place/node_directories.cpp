@@ -1,0 +1,236 @@
+// A directory of each node, which holds its own ranks' files: what is there can only be said by all of them.
+#include "base/hash.hpp"
+#include "checkpoint/agreement.hpp"
+#include "checkpoint/commit/catalog.hpp"
+#include "checkpoint/commit/info_text.hpp"
+#include "checkpoint/commit/node_catalog.hpp"
+#include "checkpoint/commit/retention.hpp"
+#include "checkpoint/load/node_reader.hpp"
+#include "checkpoint/place/place.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <algorithm>
+#include <exception>
+
+namespace autolaunch {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::uint64_t kMaxManifestBytes = 1 << 28;
+
+class CheckpointOnNodes final : public PublishedCheckpoint {
+public:
+    CheckpointOnNodes(NodeSources sources, Manifest manifest, const PlaceTools& tools, const std::vector<int>& leaders,
+                      NodeReaders& readers)
+        : PublishedCheckpoint(std::move(manifest)),
+          sources_(std::move(sources)),
+          tools_(tools),
+          leaders_(leaders),
+          readers_(readers) {}
+
+    // What is damaged here may be whole in the second place.
+    void read(std::span<const ReadPart> parts) override {
+        Communicator& world = tools_.world;
+        if (!readers_)
+            readers_ = world.backend() == "nccl"
+                           ? std::nullopt
+                           : world.split(leaders_[static_cast<std::size_t>(world.rank())], world.rank());
+        ReadKeys keys;
+        together(world, [&] { keys = tools_.keys.reading(manifest_); });
+        const auto from = [&](const NodeSources& sources) {
+            read_parts_of_nodes(world, tools_.storage, sources, leaders_, manifest_, parts, *readers_, keys);
+        };
+        try {
+            from(sources_);
+        } catch (const Error& error) {
+            const bool damaged = error.code() == ErrorCode::corrupt || error.code() == ErrorCode::system;
+            if (!damaged || sources_.far.empty() || sources_.held.files.empty()) throw;
+            tools_.note(std::string("read from ") + sources_.far.string() + " instead: " + error.what());
+            NodeSources far_only = sources_;
+            far_only.held.files.clear();
+            from(far_only);
+        }
+    }
+
+    void read_alone(std::span<const ReadPart> parts) override { read(parts); }
+
+private:
+    NodeSources sources_;
+    const PlaceTools& tools_;
+    const std::vector<int>& leaders_;
+    NodeReaders& readers_;
+};
+
+class NodeDirectories final : public CheckpointPlace {
+public:
+    NodeDirectories(PlaceTools tools, std::vector<int> leaders)
+        : CheckpointPlace(std::move(tools)), leaders_(std::move(leaders)), leader_(leader_of(tools_.world.rank())) {
+        if (tools_.options.drain.place.empty())
+            throw Error(ErrorCode::invalid_argument, "nodes with directories of their own need a drain.place");
+    }
+
+    bool leads() const override { return leader_ == tools_.world.rank(); }
+    bool is_with(int rank) const override { return leader_of(rank) == leader_; }
+    std::string to_leaders(Communicator& world, std::string text) const override {
+        return broadcast_text(world, std::move(text), 0);
+    }
+    std::string from_leader(Communicator& world, const std::string& text) const override {
+        return gather_texts(world, text)[static_cast<std::size_t>(leader_)];
+    }
+
+    std::optional<CheckpointInfo> latest(std::int64_t before) override;
+    std::optional<std::int64_t> newest_step() override { return newest_known_; }
+    std::unique_ptr<PublishedCheckpoint> open(const CheckpointInfo& checkpoint) override;
+    void tidy(Communicator& world, std::int64_t step) override;
+
+private:
+    int leader_of(int rank) const { return leaders_.at(static_cast<std::size_t>(rank)); }
+    std::optional<CheckpointInfo> newest_drained_for_all(std::int64_t before, bool is_needed);
+    std::string drained_manifest(const fs::path& path, bool is_needed);
+    NodeSources sources_of(const CheckpointInfo& checkpoint);
+    std::vector<std::string> no_longer_kept_anywhere(Communicator& world, std::int64_t step);
+
+    std::vector<int> leaders_;  // by rank
+    int leader_;                // of this rank's directory
+    std::optional<std::int64_t> newest_known_;
+    NodeReaders readers_;
+};
+
+std::optional<CheckpointInfo> NodeDirectories::newest_drained_for_all(std::int64_t before, bool is_needed) {
+    std::string text;
+    together(tools_.world, [&] {
+        if (tools_.world.rank() == 0) text = text_of(newest_drained(before, is_needed));
+    });
+    return info_of(broadcast_text(tools_.world, text, 0));
+}
+
+std::optional<CheckpointInfo> NodeDirectories::latest(std::int64_t before) {
+    const fs::path& directory = tools_.options.directory;
+    const auto held = survey_nodes(tools_.world, tools_.storage, directory, leaders_);
+    const bool near = std::any_of(held.begin(), held.end(),
+                                  [&](const NodeCheckpoint& one) { return one.step < before && one.complete(); });
+    const auto drained = newest_drained_for_all(before, !near);
+    std::optional<CheckpointInfo> found;
+    std::vector<std::string> skipped;
+    std::exception_ptr refused;
+    for (const NodeCheckpoint& one : held) {
+        if (found || one.step >= before || (drained && one.step < drained->step)) continue;
+        const CheckpointInfo info{one.step, directory / one.name, "{}", {}};
+        try {
+            if (!one.complete()) throw Error(ErrorCode::corrupt, "not all of it is on these nodes");
+            found = info;
+            found->extra = Manifest::parse(sources_of(info).manifest_text).extra;
+        } catch (const Error& error) {  // the same on all ranks
+            if (error.code() != ErrorCode::corrupt) throw;
+            found.reset();
+            skipped.push_back(one.name + ": " + error.what());
+            if (one.complete()) refused = std::current_exception();
+        }
+    }
+    if (!found) found = drained;
+    if (!found && refused) std::rethrow_exception(refused);
+    if (!found) return found;
+    found->skipped.insert(found->skipped.begin(), skipped.begin(), skipped.end());
+    for (const std::string& reason : found->skipped) tools_.note("passed over " + reason);
+    newest_known_ = found->step;
+    return found;
+}
+
+// The second place's text of a manifest, on every rank; empty when it has none and needs none.
+std::string NodeDirectories::drained_manifest(const fs::path& path, bool is_needed) {
+    std::string text;
+    together(tools_.world, [&] {
+        if (tools_.world.rank() != 0) return;
+        try {
+            read_manifest(tools_.storage, path, tools_.keys.authentication());
+            text = read_whole(tools_.storage, path / kManifestName, kMaxManifestBytes);
+        } catch (const Error&) {
+            if (is_needed) throw;
+        }
+    });
+    return broadcast_text(tools_.world, text, 0);
+}
+
+// The checkpoint's manifest, and who has its files.
+NodeSources NodeDirectories::sources_of(const CheckpointInfo& checkpoint) {
+    Communicator& world = tools_.world;
+    const fs::path& directory = tools_.options.directory;
+    const std::string name = checkpoint.path.filename().string();
+    const auto all = survey_nodes(world, tools_.storage, directory, leaders_, checkpoint.step);
+    const bool is_far = broadcast_text(world, checkpoint.path.parent_path() == directory ? "" : "far", 0) == "far";
+    NodeSources sources;
+    const fs::path far =
+        is_far ? checkpoint.path : fs::path(tools_.options.drain.place) / checkpoint_name(checkpoint.step);
+    const std::string far_text = drained_manifest(far, is_far);
+    if (is_far) {
+        const std::uint64_t hash = hash64(far_text.data(), far_text.size());
+        for (const NodeCheckpoint& one : all)
+            if (one.manifest_hash == hash) sources.held = one;
+        sources.manifest_text = far_text;
+        sources.far = far;
+    } else {
+        const auto found = std::find_if(all.begin(), all.end(),
+                                        [&](const NodeCheckpoint& one) { return one.name == name && one.complete(); });
+        if (found == all.end())
+            throw Error(ErrorCode::corrupt, checkpoint.path.string() + " is not whole on these nodes any more");
+        sources.held = *found;
+        const int owner = found->files.begin()->first;
+        together(world, [&] {
+            if (world.rank() == owner)
+                sources.manifest_text = read_whole(tools_.storage, directory / name / kManifestName, kMaxManifestBytes);
+        });
+        sources.manifest_text = broadcast_text(world, sources.manifest_text, owner);
+        if (sources.manifest_text == far_text) sources.far = far;
+    }
+    together(world, [&] {
+        if (world.rank() == 0)
+            tools_.keys.authentication().require_authentic(sources.manifest_text,
+                                                           (checkpoint.path / kManifestName).string());
+    });
+    sources.here = directory / sources.held.name;
+    return sources;
+}
+
+std::unique_ptr<PublishedCheckpoint> NodeDirectories::open(const CheckpointInfo& checkpoint) {
+    NodeSources sources = sources_of(checkpoint);
+    Manifest manifest;
+    together(tools_.world, [&] { manifest = Manifest::parse(sources.manifest_text); });
+    return std::make_unique<CheckpointOnNodes>(std::move(sources), std::move(manifest), tools_, leaders_, readers_);
+}
+
+std::vector<std::string> NodeDirectories::no_longer_kept_anywhere(Communicator& world, std::int64_t step) {
+    const auto held = survey_nodes(world, tools_.storage, tools_.options.directory, leaders_);
+    std::vector<KeptCheckpoint> checkpoints;
+    for (const NodeCheckpoint& one : held)
+        if (checkpoints.empty() || checkpoints.back().name != one.name) checkpoints.push_back({one.step, one.name});
+    return no_longer_kept(checkpoints, tools_.options, step,
+                          [&](const std::string& name) -> std::optional<CompleteCheckpoint> {
+                              for (const NodeCheckpoint& one : held)
+                                  if (one.name == name && one.complete()) return CompleteCheckpoint{one.metric};
+                              return std::nullopt;
+                          });
+}
+
+void NodeDirectories::tidy(Communicator& world, std::int64_t step) {
+    newest_known_ = step;
+    const auto going = no_longer_kept_anywhere(world, step);
+    if (!leads()) return;
+    tidy_directory(step, [&](std::optional<std::int64_t> pinned) {
+        const fs::path& directory = tools_.options.directory;
+        const auto names = tools_.storage.list(directory);
+        for (const std::string& name : going)
+            if (std::binary_search(names.begin(), names.end(), name) && (!pinned || name != checkpoint_name(*pinned)))
+                remove_checkpoint(tools_.storage, directory, name);
+    });
+}
+
+}  // namespace
+
+std::unique_ptr<CheckpointPlace> make_node_directories(PlaceTools tools, std::vector<int> leaders) {
+    return std::make_unique<NodeDirectories>(std::move(tools), std::move(leaders));
+}
+
+}  // namespace autolaunch
