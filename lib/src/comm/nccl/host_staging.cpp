@@ -1,6 +1,7 @@
 #include "comm/nccl/host_staging.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace autolaunch {
 
@@ -51,6 +52,10 @@ void HostStaging::copy_out(std::span<const CollectiveCall> calls, std::span<cons
         const std::size_t bytes = extents_of(calls[i], rank).recv * calls[i].element_bytes();
         device_->copy(calls[i].recv, staged[i].recv, bytes, stream);
     }
+}
+
+void HostStaging::abandon() noexcept {
+    for (auto& piece : memory_) new std::shared_ptr<void>(std::move(piece));
 }
 
 }  // namespace autolaunch

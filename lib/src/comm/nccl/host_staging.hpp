@@ -24,6 +24,9 @@ public:
     void copy_out(std::span<const CollectiveCall> calls, std::span<const CollectiveCall> staged, int rank,
                   CUstream stream);
 
+    /// Never frees the copies: work that does not end may be at them.
+    void abandon() noexcept;
+
 private:
     std::byte* take(std::size_t bytes);
 

@@ -7,11 +7,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <utility>
 
 namespace autolaunch {
 namespace {
+
+// What an aborted call left behind ends when NCCL's kernels do.
+constexpr std::chrono::seconds kLongestRest{10};
 
 class NcclWork final : public Work::State {
 public:
@@ -98,8 +102,19 @@ std::shared_ptr<NcclBackend> NcclBackend::create(const NcclRendezvous& rendezvou
 NcclBackend::NcclBackend(std::shared_ptr<NcclGroup> group)
     : group_(std::move(group)), staging_(group_->runtime().device) {}
 
-// So that a process that ends now does not end under the watchdog's abort.
-NcclBackend::~NcclBackend() { group_->stop(); }
+// So that a process that ends now does not end under the watchdog's abort. What an abort left on the stream still uses
+// the staging memory, which stays for good where the GPU does not come to an end.
+NcclBackend::~NcclBackend() {
+    group_->stop();
+    if (!own_stream_) return;
+    try {
+        CudaDevice& device = *group_->runtime().device;
+        const CudaDevice::Current current(device);
+        device.wait(device.record(own_stream_.get()), kLongestRest);
+    } catch (const std::exception&) {
+        staging_.abandon();
+    }
+}
 
 NcclPlace NcclBackend::place(CUstream stream) const {
     return {group_->runtime().nccl, *group_->runtime().device, rank(), size(), stream};
@@ -139,7 +154,9 @@ void NcclBackend::run_on_host(std::span<const CollectiveCall> calls) {
     enqueue_group(staged, stream);
     group_->wait(group_->record(calls.front(), stream));
     staging_.copy_out(calls, staged, rank(), stream);
-    group_->wait(group_->record(calls.front(), stream));
+    // No other rank holds this up; and nothing may write to the caller's memory after the call, whoever aborts now.
+    CudaDevice& device = *group_->runtime().device;
+    device.wait(device.record(stream), group_->runtime().timeout);
 }
 
 // Sends and receives side by side, then the collectives in order; all at once where the order makes no difference.
