@@ -121,9 +121,11 @@ ncclResult_t run_job(ncclComm& comm, const std::function<ncclResult_t()>& work) 
     return ncclInProgress;
 }
 
-void look_for_the_dead(ncclComm& comm) {
-    for (int peer = 0; peer < comm.size; ++peer)
-        if (::kill(comm.segment->pids[peer], 0) != 0) comm.result = ncclRemoteError;
+/// Whether this rank waits for one that ended.
+bool waits_for_the_dead(const ncclComm& comm, const std::vector<Transfer>& transfers) {
+    return std::any_of(transfers.begin(), transfers.end(), [&](const Transfer& transfer) {
+        return transfer.left != 0 && ::kill(comm.segment->pids[transfer.peer], 0) != 0;
+    });
 }
 
 /// Moves what it can; true when something moved.
@@ -147,6 +149,7 @@ bool move(Pipe& pipe, Transfer& transfer, bool out) {
 
 /// All side by side; those of one pair in order. False when the communicator was stopped.
 bool exchange(ncclComm& comm, std::vector<Transfer> sends, std::vector<Transfer> recvs) {
+    bool is_alone = false;  // no one will move anything any more
     for (int idle = 0;;) {
         bool moved = false;
         const auto progress = [&](std::vector<Transfer>& list, bool out) {
@@ -164,13 +167,15 @@ bool exchange(ncclComm& comm, std::vector<Transfer> sends, std::vector<Transfer>
         const auto done = [](const Transfer& transfer) { return transfer.left == 0; };
         if (std::all_of(sends.begin(), sends.end(), done) && std::all_of(recvs.begin(), recvs.end(), done)) return true;
         if (comm.stop) return false;
+        if (!moved && is_alone) comm.result = ncclRemoteError;
         if (moved) {
             idle = 0;
         } else if (++idle < 20) {
             std::this_thread::yield();
         } else {
             nap();
-            if (idle % 200 == 0) look_for_the_dead(comm);
+            // Who ended may have sent before: looked for once more.
+            if (idle % 200 == 0) is_alone = waits_for_the_dead(comm, sends) || waits_for_the_dead(comm, recvs);
         }
     }
 }
