@@ -7,12 +7,26 @@
 
 #include <cerrno>
 #endif
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
 
 namespace autolaunch {
 
 #if AUTOLAUNCH_HAVE_URING
 
 namespace {
+
+#if defined(__SANITIZE_THREAD__)
+// The kernel may give a ring the addresses of one that another thread closed. The sanitizer does not see liburing's
+// calls, and takes the accesses to both for races.
+char closed_rings;
+void tell_of_open() { __tsan_acquire(&closed_rings); }
+void tell_of_close() { __tsan_release(&closed_rings); }
+#else
+void tell_of_open() {}
+void tell_of_close() {}
+#endif
 
 class UringQueue final : public IoQueue {
 public:
@@ -28,6 +42,7 @@ public:
             io_uring_cqe_seen(&ring_, done);
             --under_way_;
         }
+        tell_of_close();
         io_uring_queue_exit(&ring_);
     }
 
@@ -71,6 +86,7 @@ private:
 std::unique_ptr<IoQueue> make_uring_queue(unsigned depth) {
     io_uring ring = {};
     if (io_uring_queue_init(depth, &ring, 0) < 0) return nullptr;  // the ring's descriptor is CLOEXEC by itself
+    tell_of_open();
     return std::make_unique<UringQueue>(ring);
 }
 
