@@ -6,13 +6,16 @@
 #include "supervise/rank_memory.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
+#include <csignal>
 #include <numeric>
 #include <optional>
-#include <thread>
 
 using namespace autolaunch;
 using namespace autolaunch::fsdp::testing;
@@ -23,24 +26,42 @@ namespace {
 constexpr std::uint64_t kEnough = 1 << 30;
 constexpr std::int64_t kElements = 1'500'000;  // of a rank: two blocks
 
-// The part of a node's agent that ranks ask for memory. A new one has none.
+// The part of a node's agent that ranks ask for memory, in a process of its own. A new one has none.
 class NodeAgent {
 public:
-    NodeAgent(const fs::path& socket, std::uint64_t limit)
-        : memory_(limit, "checkpoint.memory_limit", "node"),
-          server_(context_, socket,
-                  [this](const SessionPeer& peer, const session::RankMessage& message) {
-                      if (const auto* const asked = std::get_if<session::MemoryAsked>(&message))
-                          memory_.answer(peer.rank, peer.generation, *asked);
-                  }),
-          thread_([this] { context_.run(); }) {}
-    ~NodeAgent() { context_.stop(); }
+    NodeAgent(const fs::path& socket, std::uint64_t limit) : socket_(socket) {
+        int ends[2] = {};
+        REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+        process_ = ::fork();
+        REQUIRE(process_ >= 0);
+        if (process_ == 0) serve(limit, ends[1]);
+        ::close(ends[1]);
+        char ready = 0;
+        REQUIRE(::read(ends[0], &ready, 1) == 1);
+        ::close(ends[0]);
+    }
+    NodeAgent(const NodeAgent&) = delete;
+    ~NodeAgent() {
+        ::kill(process_, SIGKILL);
+        ::waitpid(process_, nullptr, 0);
+        fs::remove(socket_);
+    }
 
 private:
-    asio::io_context context_;
-    launcher::RankMemory memory_;
-    SessionServer server_;
-    std::jthread thread_;
+    [[noreturn]] void serve(std::uint64_t limit, int ready) const {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        asio::io_context context;
+        launcher::RankMemory memory(limit, "checkpoint.memory_limit", "node");
+        const SessionServer server(context, socket_, [&](const SessionPeer& peer, const session::RankMessage& message) {
+            if (const auto* const asked = std::get_if<session::MemoryAsked>(&message))
+                memory.answer(peer.rank, peer.generation, *asked);
+        });
+        if (::write(ready, "r", 1) == 1) context.run();
+        ::_exit(1);
+    }
+
+    fs::path socket_;
+    pid_t process_ = -1;
 };
 
 // The state of one rank: a part of a tensor that is cut, and one that every rank has.

@@ -389,7 +389,9 @@ TEST_CASE("what fails on another node is tried again, and the first one says so"
     const auto first = drain_of(places, 0, board, first_log, places.far());
     {
         const auto other = drain_of(places, 2, board, other_log, blocked / "far");
-        CHECK_FALSE(first->wait_idle(Deadline::after(500ms)));
+        const Deadline enough = Deadline::after(60s);
+        while (first_log.text().find("again in 40 ms") == std::string::npos && !enough.passed())
+            CHECK_FALSE(first->wait_idle(Deadline::after(50ms)));
     }
     CHECK_MESSAGE(first_log.text().find("failed: node 1: ") != std::string::npos, first_log.text());
     CHECK(first_log.text().find("again in 40 ms") != std::string::npos);
@@ -462,13 +464,17 @@ TEST_CASE("a job that is killed at any moment leaves what was announced, near an
         const Shared<std::int64_t> announced(1);
         statuses_of_ranks(4, as_job([&](Session& session, Communicator& world) {
                               Checkpointer checkpointer(session, world, places.options(world.rank()));
-                              std::thread([i] {
+                              std::thread([i, &announced] {
+                                  // At first, and in every other run after a save, however long that takes here.
+                                  const std::atomic_ref latest(announced[0]);
+                                  while (i % 2 == 1 && latest == 0)
+                                      std::this_thread::sleep_for(std::chrono::milliseconds(1));
                                   std::this_thread::sleep_for(std::chrono::milliseconds(30 + 40 * i));
                                   ::kill(::getpid(), SIGKILL);
                               }).detach();
                               for (std::int64_t step = from + 1;; ++step) {
                                   checkpointer.save(step, Model(world, static_cast<float>(step)).state());
-                                  if (world.rank() == 0) announced[0] = step;
+                                  if (world.rank() == 0) std::atomic_ref<std::int64_t>(announced[0]).store(step);
                               }
                           }));
         const std::int64_t found = std::max<std::int64_t>(newest(places, 4), 0);
