@@ -206,12 +206,12 @@ std::vector<Copy> Engine::gather_copies() {
                 if (name) mine.push_back({*name, shard, world_.rank(), find(shard, *name)->header()->used_bytes});
     });
     std::string text(mine.size() * sizeof(Copy), '\0');
-    std::memcpy(text.data(), mine.data(), text.size());
+    if (!mine.empty()) std::memcpy(text.data(), mine.data(), text.size());
     std::vector<Copy> all;
     for (const std::string& theirs : gather_texts(world_, text)) {
         const std::size_t first = all.size();
         all.resize(first + theirs.size() / sizeof(Copy));
-        std::memcpy(all.data() + first, theirs.data(), theirs.size());
+        if (!theirs.empty()) std::memcpy(all.data() + first, theirs.data(), theirs.size());
     }
     return all;
 }
