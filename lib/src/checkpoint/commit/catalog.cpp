@@ -18,7 +18,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr char kPrefix[] = "step-";
-constexpr std::uint64_t kMaxManifestBytes = 1 << 28;
 
 std::string padded(std::int64_t number, std::size_t digits) {
     std::string text = std::to_string(number);

@@ -22,6 +22,9 @@ inline constexpr char kLatestName[] = "latest";
 inline constexpr char kUnfinishedSuffix[] = ".tmp";
 inline constexpr char kReplacedSuffix[] = ".replaced";
 
+/// What calls itself a manifest and is larger is none, and is not read.
+inline constexpr std::uint64_t kMaxManifestBytes = 1 << 28;
+
 std::string checkpoint_name(std::int64_t step);  ///< "step-00001200"
 
 /// A directory that is named like a complete checkpoint.

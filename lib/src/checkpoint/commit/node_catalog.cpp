@@ -18,8 +18,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::uint64_t kMaxManifestBytes = 1 << 28;
-
 bool is_there(Storage& storage, const fs::path& path) {
     try {
         again_if_stale([&] { return storage.open(path); });

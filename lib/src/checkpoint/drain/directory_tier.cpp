@@ -19,7 +19,6 @@ namespace {
 constexpr char kStepPrefix[] = "step-";
 constexpr char kPartMark[] = ".part-";
 constexpr char kDamagedSuffix[] = ".damaged.tmp";
-constexpr std::uint64_t kMaxManifestBytes = 1 << 28;
 constexpr std::size_t kBuffers = 4;
 
 /// A file's chunks, read when they are asked for.

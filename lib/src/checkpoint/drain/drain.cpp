@@ -20,7 +20,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint64_t kMaxManifestBytes = 1 << 28;
 constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
 
 /// The checkpoint here cannot be what was saved: trying again does not help.

@@ -19,8 +19,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::uint64_t kMaxManifestBytes = 1 << 28;
-
 class CheckpointOnNodes final : public PublishedCheckpoint {
 public:
     CheckpointOnNodes(NodeSources sources, Manifest manifest, const PlaceTools& tools, const std::vector<int>& leaders,
