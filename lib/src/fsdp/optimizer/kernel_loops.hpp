@@ -219,6 +219,8 @@ AUTOLAUNCH_INLINE void round_block(const Step& step, const Range& r, std::size_t
     }
 }
 
+constexpr std::size_t kFetchedAhead = 12 * kRoundingBlock;  // elements; measured
+
 /// Rounding at random takes a CPU as long as its share of the memory does, so its own window is too short to have the
 /// next elements on their way meanwhile. Of kRoundingBlock elements from i on; past the end it does nothing.
 template <class Step, class Range>
@@ -238,7 +240,7 @@ AUTOLAUNCH_INLINE void update_range(const Step& step, const TypedRange<Gradient,
     for (std::size_t i = 0; i < range.count;) {
         const std::uint64_t index = range.index + i;
         if (kLanes > 1 && index % kRoundingBlock == 0 && i + kRoundingBlock <= range.count) {
-            fetch_block<Step>(r, i + 12 * kRoundingBlock);
+            fetch_block<Step>(r, i + kFetchedAhead);
             if constexpr (kLanes > 1) round_block(step, r, i, range.key, index / 2);
             i += kRoundingBlock;
         } else {
