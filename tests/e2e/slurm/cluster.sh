@@ -82,7 +82,7 @@ enter() { # HOST COMMAND...: replaces this process; what ends it ends COMMAND
     file=$(host_file "$1")
     pid=$(init_of "$file") || die "$1 does not run"
     [ -d "/proc/$pid/root$folder" ] || folder=/
-    exec nsenter -t "$pid" -m -u -i -n -p --wdns="$folder" -- setpriv --pdeathsig TERM -- "${@:2}"
+    exec nsenter -t "$pid" -m -r -u -i -n -p --wdns="$folder" -- setpriv --pdeathsig TERM -- "${@:2}"
 }
 on_switch() { nsenter -t "$(room)" -n -- "$@"; }
 # PID 1 stays, and reaps what is orphaned. Only SIGKILL ends it.
@@ -133,6 +133,12 @@ own_gpus() { # COUNT: Slurm takes only devices for GPUs
         mount --bind /dev/null "/run/gpu/nvidia$i"
     done
 }
+own_etc() { # FILE NAME: over /etc/NAME, which a bare root may lack, or have as a link into the machine's /run
+    local target
+    target=$(readlink -m "/etc/$2")
+    [ -e "$target" ] || { mkdir -p "${target%/*}" && : >"$target"; }
+    mount --bind "$1" "$target"
+}
 host_init() { # HOST: PID 1, in fresh namespaces
     local host=$1 share gpus
     . "$files/settings"
@@ -144,9 +150,9 @@ host_init() { # HOST: PID 1, in fresh namespaces
     [ "$host" = head ] || own_gpus "$(gpus_of "${host#node}")"
     echo "$host" >/run/hostname
     : >/run/resolv.conf # no DNS, and no waiting for it
-    mount --bind /run/hostname /etc/hostname
-    mount --bind /run/resolv.conf /etc/resolv.conf
-    mount --bind "$files/etc-hosts" /etc/hosts
+    own_etc /run/hostname hostname
+    own_etc /run/resolv.conf resolv.conf
+    own_etc "$files/etc-hosts" hosts
     announce "$files/hosts/$host"
     mount -t proc proc /proc
     until_true 20 test -e /run/plugged || die "$host: no cable"
@@ -182,7 +188,9 @@ set_clock() { # +SECONDS: within the host
     echo "$1" >/run/etc/changed/faketimerc
     echo "${library:?install faketime}" >/run/etc/changed/ld.so.preload
     mount -t overlay -o lowerdir=/etc,upperdir=/run/etc/changed,workdir=/run/etc/work overlay /etc
-    for kept in slurm hosts hostname resolv.conf; do mount --bind "/run/etc/was/$kept" "/etc/$kept"; done
+    for kept in slurm hosts hostname resolv.conf; do
+        [ -L "/etc/$kept" ] || mount --bind "/run/etc/was/$kept" "/etc/$kept"
+    done
 }
 host_left() { # within the host; faketime's are of set_clock
     local folder pid parent
@@ -339,7 +347,7 @@ cmd_kill() { # HOST: without its cable first, or its sockets would say goodbye
 }
 cmd_boot() { # HOST
     on_switch ip link del "$1" 2>/dev/null || true
-    nsenter -t "$(room)" -m -n -p -- env -i PATH="$PATH" HOME=/root LANG=C.UTF-8 CLUSTER_STATE="$state" \
+    nsenter -t "$(room)" -m -r -n -p -- env -i PATH="$PATH" HOME=/root LANG=C.UTF-8 CLUSTER_STATE="$state" \
         bash "$self" __boot "$1" </dev/null >>"$state/log" 2>&1
 }
 cmd_left() {
