@@ -20,6 +20,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -136,6 +137,10 @@ void settle_signals() {
     ::signal(SIGPIPE, SIG_IGN);
 }
 
+// PMIx looks at the machine through hwloc, whose plugin for displays tries ten X servers: each may ask DNS for
+// "localhost", and then wait. What plugins find (displays, OpenCL, CUDA) is of no use to PMIx.
+void leave_out_plugins() { ::setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 0); }
+
 // Descriptor 0 is the agent's socket, and nothing else may read or inherit it.
 int take_socket() {
     int type = 0;
@@ -151,6 +156,7 @@ int take_socket() {
 
 int main() {
     settle_signals();
+    leave_out_plugins();
     const int agent_fd = take_socket();
     if (agent_fd < 0) {
         std::fputs("autolaunch-pmixd is started by autolaunch, for MPI ranks; it is of no use by itself\n", stderr);
