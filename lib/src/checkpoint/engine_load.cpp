@@ -4,6 +4,7 @@
 #include "checkpoint/engine.hpp"
 #include "checkpoint/format/opaque_tensors.hpp"
 #include "checkpoint/format/read_plan.hpp"
+#include "checkpoint/place/place.hpp"
 #include "checkpoint/state_rules.hpp"
 
 #include <autolaunch/error.hpp>
@@ -20,8 +21,6 @@ std::uint64_t hash_of_names(const fsdp::State& state) {
     for (const auto& tensor : state) text += tensor.name + (tensor.replicated ? "\tr\n" : "\ts\n");
     return hash64(text.data(), text.size());
 }
-
-bool is_damage(const Error& error) { return error.code() == ErrorCode::corrupt || error.code() == ErrorCode::system; }
 
 }  // namespace
 

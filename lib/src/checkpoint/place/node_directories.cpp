@@ -44,8 +44,7 @@ public:
         try {
             from(sources_);
         } catch (const Error& error) {
-            const bool damaged = error.code() == ErrorCode::corrupt || error.code() == ErrorCode::system;
-            if (!damaged || sources_.far.empty() || sources_.held.files.empty()) throw;
+            if (!is_damage(error) || sources_.far.empty() || sources_.held.files.empty()) throw;
             tools_.note(std::string("read from ") + sources_.far.string() + " instead: " + error.what());
             NodeSources far_only = sources_;
             far_only.held.files.clear();

@@ -9,6 +9,7 @@
 #include <autolaunch/checkpoint/checkpointer.hpp>
 #include <autolaunch/checkpoint/manifest.hpp>
 #include <autolaunch/comm/communicator.hpp>
+#include <autolaunch/error.hpp>
 
 #include <cstdint>
 #include <filesystem>
@@ -20,6 +21,11 @@
 #include <vector>
 
 namespace autolaunch {
+
+/// Reading failed for what is stored, or where: another copy, or an older checkpoint, may be whole.
+inline bool is_damage(const Error& error) {
+    return error.code() == ErrorCode::corrupt || error.code() == ErrorCode::system;
+}
 
 /// A checkpoint that somebody loads. Its functions are collective over the trainer's communicator.
 class PublishedCheckpoint {
