@@ -180,11 +180,13 @@ bool exchange(ncclComm& comm, std::vector<Transfer> sends, std::vector<Transfer>
     }
 }
 
-/// Every rank's `bytes`, in rank order.
+/// Every rank's `bytes`, in rank order. In place nothing writes to this rank's own, so others may read them meanwhile.
 bool gather_all(ncclComm& comm, const void* own, std::size_t bytes, std::byte* all) {
+    const bool in_place = own == all + static_cast<std::size_t>(comm.rank) * bytes;
     std::vector<std::byte> copy(static_cast<const std::byte*>(own), static_cast<const std::byte*>(own) + bytes);
     std::vector<Transfer> sends, recvs;
     for (int peer = 0; peer < comm.size; ++peer) {
+        if (in_place && peer == comm.rank) continue;
         sends.push_back({peer, copy.data(), bytes});
         recvs.push_back({peer, all + static_cast<std::size_t>(peer) * bytes, bytes});
     }
