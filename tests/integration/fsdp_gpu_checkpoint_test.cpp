@@ -55,12 +55,6 @@ struct Job {
     TinyModel tiny;
     AdamW optimizer;
     CheckpointEngine engine;
-
-private:
-    static State joined(State first, State second) {
-        for (auto& tensor : second) first.push_back(std::move(tensor));
-        return first;
-    }
 };
 
 /// Parameters after 0, 1, … steps of one CPU; the gradients' sums are exact in any order.

@@ -22,6 +22,7 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace autolaunch::fsdp::testing {
@@ -104,6 +105,12 @@ private:
 template <class T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
     return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+/// A model's state and its optimizer's, as one.
+inline State joined(State first, State second) {
+    for (auto& tensor : second) first.push_back(std::move(tensor));
+    return first;
 }
 
 /// The model as it is, without buckets of several units.

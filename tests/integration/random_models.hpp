@@ -8,7 +8,9 @@
 #include <autolaunch/fsdp/lion.hpp>
 #include <autolaunch/fsdp/sgd.hpp>
 
+#include <cstdint>
 #include <cstdlib>
+#include <initializer_list>
 #include <optional>
 #include <random>
 #include <sstream>
@@ -175,10 +177,6 @@ public:
     }
 
 private:
-    static State joined(State first, State second) {
-        std::move(second.begin(), second.end(), std::back_inserter(first));
-        return first;
-    }
     ShardedModelOptions options() const {
         ShardedModelOptions all = way_.options;
         all.precision = {.param = plan_.param, .reduce = f32, .accumulate = f32, .master = plan_.master};
