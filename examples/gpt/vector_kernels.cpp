@@ -47,6 +47,7 @@ void multiply_tile(std::int64_t depth, const T* a, const T* b, const T* start, T
         __builtin_prefetch(c + i * c_row_stride + kLanes, 1);
     }
     Vector sum[kTileRows][2] = {};
+#pragma GCC unroll 4
     for (std::int64_t k = 0; k < depth; ++k, a += kTileRows, b += 2 * kLanes) {
         const Vector left = *reinterpret_cast<const Vector*>(b);
         const Vector right = *reinterpret_cast<const Vector*>(b + kLanes);
