@@ -13,7 +13,7 @@ build_packages=(
     liburing-dev
 )
 test_packages=(
-    doctest-dev mpich libmpich-dev libtorch-dev python3-torch python3-jsonschema procps util-linux
+    ccache doctest-dev mpich libmpich-dev libtorch-dev python3-torch python3-jsonschema procps util-linux
     slurmctld slurmd slurm-client munge iproute2 faketime
     age radosgw ceph-mon ceph-osd
 )

@@ -22,13 +22,20 @@ done
 
 scripts/install-deps.sh --tests
 
+# Presets have most of what they compile in common, dev and no-options nearly all. Paths and the working directory are
+# left out of the cache's keys: only build folders differ in them.
+cached() {
+    env CCACHE_DIR="${CCACHE_DIR:-$PWD/build/ccache}" CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1 \
+        CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache "$@"
+}
+
 passed=0 failed=0 skipped=0
 for preset in "${presets[@]}"; do
     echo "== $preset: configure and build"
     mkdir -p "build/$preset"
-    cmake --preset "$preset" >"build/$preset/configure.log" 2>&1 || { cat "build/$preset/configure.log"; exit 1; }
+    cached cmake --preset "$preset" >"build/$preset/configure.log" 2>&1 || { cat "build/$preset/configure.log"; exit 1; }
     grep -E '^-- autolaunch' "build/$preset/configure.log" || true
-    cmake --build --preset "$preset" --parallel "$(nproc)" >"build/$preset/build.log" 2>&1 ||
+    cached cmake --build --preset "$preset" --parallel "$(nproc)" >"build/$preset/build.log" 2>&1 ||
         { grep -E 'FAILED|error' "build/$preset/build.log" | head -n 40; exit 1; }
     echo "== $preset: test"
     report=$PWD/build/$preset/tests.xml
