@@ -12,6 +12,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <thread>
 
 using namespace autolaunch;
 using namespace autolaunch::fsdp;
@@ -597,4 +598,81 @@ TEST_CASE("a rank that leaves the order of units is told, and the others with it
         throw std::runtime_error("expected an error");
     });
     CHECK(statuses == std::vector<int>{0, 0});
+}
+
+TEST_CASE("a step behind a reduction that was aborted is no step, and its state is not saved") {
+    for (const bool measures : {true, false}) {
+        CAPTURE(measures);
+        const FolderStore store;
+        const auto statuses = conformance::run_forked_ranks(2, [&](int rank) {
+            Trainee trainee(FAKE_GPU, rank);
+            Communicator world(NcclBackend::create(store.rendezvous(), "world", rank, 2,
+                                                   fake_options(FAKE_GPU, rank, std::chrono::seconds(30))));
+            TinyModel tiny(world, unmerged(), trainee.computation());
+            const auto optimizer = adamw(tiny.model);
+            StepOptions how;
+            how.measure_norm = measures;
+            how.on_nonfinite = NonFinite::apply;
+            tiny.backward(0, 4);
+            optimizer->step(how, trainee.stream());
+            trainee.synchronize();
+            world.barrier();
+            // All is on its way when the GPU goes on and the reductions' communicator is lost.
+            trainee.run([] { std::this_thread::sleep_for(std::chrono::milliseconds(800)); });
+            Communicator scatter = *tiny.first.impl().engine().mesh.scatter;
+            std::thread loses([&] {
+                std::this_thread::sleep_for(std::chrono::milliseconds(300));
+                scatter.abort("a link was lost");
+            });
+            tiny.backward(1, 4);
+            if (measures) {
+                expect_error(ErrorCode::aborted, "unit third, gradients, or a unit after it: ", [&] {
+                    optimizer->step(how, trainee.stream());
+                });
+            } else {
+                optimizer->step(how, trainee.stream());
+                const State state = tiny.model.state_to_save();
+                const State moments = optimizer->state_to_save();
+                expect_error(ErrorCode::aborted, "a link was lost", [&] { state[0].arrival->wait(); });
+                expect_error(ErrorCode::aborted, "a link was lost", [&] { moments[0].arrival->wait(); });
+            }
+            loses.join();
+            expect_error(ErrorCode::aborted, "a link was lost", [&] { tiny.model.state_to_save(); });
+            expect_error(ErrorCode::aborted, "a link was lost", [&] { optimizer->state_to_save(); });
+            expect_error(ErrorCode::aborted, "a link was lost", [&] { tiny.first.unshard(trainee.stream()); });
+        });
+        CHECK(statuses == std::vector<int>{0, 0});
+    }
+}
+
+TEST_CASE("units of one bucket may run on streams of their own") {
+    Shared<float> expected(TinyModel::kParameters), got(TinyModel::kParameters);
+    ShardedModelOptions options = unmerged();
+    options.merge_below = 4000;  // the second and the third unit share a bucket
+    for (const auto strategy : kPlain) {
+        CAPTURE(name_of(strategy));
+        options.strategy = strategy;
+        const auto train = [&](Communicator& world, const Computation& one, const Computation& other, float* to) {
+            TinyModel tiny(world, options, one);
+            const auto optimizer = adamw(tiny.model);
+            for (std::size_t step = 0; step < kSteps; ++step) {
+                for (Unit* unit : {&tiny.third, &tiny.second, &tiny.first}) {
+                    tiny.computation = unit == &tiny.third ? other : one;
+                    tiny.add_gradients<float, float>(*unit, step, 12);
+                    unit->reduce_grads(tiny.computation.stream);
+                }
+                optimizer->step({.micro_batches = 12 / world.size()}, tiny.computation.stream);
+            }
+            tiny.copy_parameters(to);
+        };
+        on_ranks(1, [&](Communicator& world) { train(world, {}, {}, expected.data()); });
+        on_gpus(2, [&](Communicator& world, Trainee& trainee) {
+            trainee.control().jitter_us = 2000;
+            const Trainee second(FAKE_GPU, world.rank());
+            std::vector<float> values(TinyModel::kParameters);
+            train(world, trainee.computation(), second.computation(), values.data());
+            if (world.rank() == 0) std::copy(values.begin(), values.end(), got.data());
+        });
+        CHECK(same_bits(got.copy(), expected.copy()));
+    }
 }

@@ -17,6 +17,10 @@ std::shared_ptr<void> CommunicatorBackend::allocate(std::size_t bytes) {
     return {memory, [](void* pointer) { std::free(pointer); }};
 }
 
+void CommunicatorBackend::check() const {
+    if (status() == CommunicatorStatus::aborted) throw AbortedError("the communicator was aborted: " + abort_reason());
+}
+
 std::shared_ptr<CommunicatorBackend> CommunicatorBackend::shrink(std::span<const int>) {
     throw Error(ErrorCode::unsupported, fmt::format("backend {} cannot go on without lost ranks", name()),
                 "let the launcher restart the job: fault_tolerance.max_restarts");

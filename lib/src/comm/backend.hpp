@@ -18,10 +18,10 @@ class CudaDevice;  // nccl/cuda_device.hpp
 /// counts fit std::ptrdiff_t, send and recv are in place or apart, roots and peers are in range, a peer is never this
 /// rank, the stream is of device_type().
 ///
-/// Owner: the Communicator handles, by shared_ptr. Threads: one at a time, except abort() and status(). Blocks: a CPU
-/// backend returns from a call when it is done and throws from it, and never sees a queue; a device backend returns a
-/// Work. A failed collective leaves the group aborted: the pending calls of the other ranks throw, and every later call
-/// throws AbortedError.
+/// Owner: the Communicator handles, by shared_ptr. Threads: one at a time, except abort(), status() and check().
+/// Blocks: a CPU backend returns from a call when it is done and throws from it, and never sees a queue; a device
+/// backend returns a Work. A failed collective leaves the group aborted: the pending calls of the other ranks throw,
+/// and every later call throws AbortedError.
 class AUTOLAUNCH_API CommunicatorBackend {
 public:
     virtual ~CommunicatorBackend() = default;
@@ -51,6 +51,8 @@ public:
     /// Error{unsupported} by default.
     virtual std::shared_ptr<CommunicatorBackend> shrink(std::span<const int> lost);
     virtual CommunicatorStatus status() const = 0;
+    /// Throws what it failed with where it was aborted.
+    virtual void check() const;
     /// Why it was aborted, where the backend keeps it; any thread may ask.
     virtual std::string abort_reason() const { return {}; }
 };

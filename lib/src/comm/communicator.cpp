@@ -200,6 +200,7 @@ Communicator Communicator::shrink(std::span<const int> lost_ranks) {
 
 void Communicator::abort(const std::string& reason) { backend_->abort(reason); }
 CommunicatorStatus Communicator::status() const { return backend_->status(); }
+void Communicator::check() const { backend_->check(); }
 
 std::shared_ptr<CudaDevice> cuda_device_of(const Communicator& communicator) {
     return communicator.backend_->cuda_device();

@@ -28,6 +28,7 @@ public:
     void abort(const std::string& reason) override { inner_->abort(reason); }
     std::shared_ptr<CommunicatorBackend> shrink(std::span<const int> lost) override;
     CommunicatorStatus status() const override { return inner_->status(); }
+    void check() const override { inner_->check(); }
     std::string abort_reason() const override { return inner_->abort_reason(); }
 
 private:

@@ -27,6 +27,12 @@ std::string describe(const UnitEvent& event, const std::vector<std::string>& nam
 Engine::Engine(Communicator given, const ShardedModelOptions& chosen)
     : world(std::move(given)), options(chosen), device(ModelDevice::of(world)), stream(device->stream_for({})) {}
 
+Engine::~Engine() {
+    reduce_lane.reset();
+    gather_lane.reset();
+    calls->close();
+}
+
 std::vector<UnitToPlan> Engine::units_to_plan() const {
     std::vector<UnitToPlan> plans;
     for (const auto& unit : units) {
@@ -68,14 +74,30 @@ void Engine::finalize() {
     reduce_lane = device->make_lane(present({mesh.scatter, mesh.replicas}), overlap);
     gatherer.emplace(buckets, mesh, *device, *gather_lane, static_cast<std::size_t>(options.gather_slots));
     reducer.emplace(buckets, mesh, *device, *reduce_lane, options);
-    masters.emplace(*device);
+    masters.emplace(*device, calls);
+    if (device->is_gpu())
+        for (const auto& communicator : present({world, mesh.gather, mesh.scatter, mesh.replicas}))
+            calls->watch(communicator);
     finalized = true;
 }
 
 void Engine::begin_call(const char* doing) {
     require_finalized(doing);
+    check_calls();
+}
+
+void Engine::check_calls() {
     gather_lane->check();
     reduce_lane->check();
+    calls->check();
+}
+
+// The lanes are idle. The model's fill may differ between ranks; copies that did would never be one model again.
+void Engine::copy_to_replicas(const Bucket& bucket, const OptimizerShard& shard) {
+    if (!mesh.replicas) return;
+    const ScopedLabel label(*mesh.replicas, shard.name, "initial values");
+    const bool on_gpu = device->is_gpu() && !bucket.is_offloaded();
+    mesh.replicas->broadcast(shard.master, shard.elements, bucket.master_type(), 0, on_gpu ? stream : Stream{}).wait();
 }
 
 void Engine::begin_training() {

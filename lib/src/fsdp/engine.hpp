@@ -1,5 +1,6 @@
 #pragma once
 #include "fsdp/bucket.hpp"
+#include "fsdp/communicator_watch.hpp"
 #include "fsdp/gradient_reducer.hpp"
 #include "fsdp/lane.hpp"
 #include "fsdp/model_device.hpp"
@@ -26,6 +27,7 @@ namespace autolaunch::fsdp {
 /// What the units of one model share. Owner: the model, at a fixed address. Threads: the trainer's.
 struct Engine {
     Engine(Communicator given, const ShardedModelOptions& chosen);
+    ~Engine();
 
     Communicator world;
     ShardedModelOptions options;
@@ -42,6 +44,7 @@ struct Engine {
 
     // From finalize() on. The lanes end first: their jobs use the others.
     ShardMesh mesh;
+    std::shared_ptr<CommunicatorWatch> calls = std::make_shared<CommunicatorWatch>();  // all there are, on a GPU
     std::deque<Bucket> buckets;
     std::optional<ParameterGatherer> gatherer;
     std::optional<GradientReducer> reducer;
@@ -54,9 +57,13 @@ struct Engine {
     /// First thing in each of the trainer's calls: throws what a lane's call failed with, and Error{invalid_argument}
     /// before finalize().
     void begin_call(const char* doing);
+    /// Throws what a call on a lane or on a stream failed with.
+    void check_calls();
     /// First thing where gradients are meant, and in unshard() outside evaluation(): allocates what training needs. A
     /// model that is only evaluated has no gradient memory.
     void begin_training();
+    /// Collective: all copies of the shard's masters are as the first one.
+    void copy_to_replicas(const Bucket& bucket, const OptimizerShard& shard);
     /// Checks the event against the recorded order. On a deviation aborts the communicators, so that no other rank
     /// waits for this one, and throws Error{mismatch}.
     void observe(UnitEvent event);

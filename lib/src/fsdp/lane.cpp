@@ -31,15 +31,18 @@ void Lane::abort(const std::string& reason) {
     for (Communicator& communicator : communicators_) communicator.abort(reason);
 }
 
+void Lane::fail(const std::string& where) {
+    abort(where + "failed on another rank");
+    rethrow_from(where);
+}
+
 void Lane::run(const std::string& unit, std::string_view subject, const Job& job, Stream stream) {
     try {
         std::deque<ScopedLabel> labels;
         for (Communicator& communicator : communicators_) labels.emplace_back(communicator, unit, subject);
         job(stream);
     } catch (...) {
-        const std::string where = "unit " + unit + ", " + std::string(subject) + ": ";
-        abort(where + "failed on another rank");
-        rethrow_from(where);
+        fail("unit " + unit + ", " + std::string(subject) + ": ");
     }
 }
 

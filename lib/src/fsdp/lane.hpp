@@ -37,8 +37,9 @@ public:
                          std::span<const Fence> after = {}) = 0;
     /// All jobs so far.
     virtual Fence latest() const = 0;
-    /// Throws what the first failed job failed with.
-    virtual void check() const = 0;
+    /// Throws what the first failed job failed with. On a GPU jobs fail when their communicators were aborted, and
+    /// until they have ended: what they left behind is then no result.
+    virtual void check() = 0;
     /// All jobs are done and the caller may use the communicators; throws as check().
     virtual void synchronize() = 0;
     /// Jobs go on while the trainer computes.
@@ -46,6 +47,8 @@ public:
     void abort(const std::string& reason);
 
 protected:
+    /// Aborts the communicators, and throws the exception that is being handled with `where` before its text.
+    [[noreturn]] void fail(const std::string& where);
     /// Throws with the unit's name what the job throws.
     void run(const std::string& unit, std::string_view subject, const Job& job, Stream stream);
 

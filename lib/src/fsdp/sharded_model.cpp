@@ -184,6 +184,7 @@ State ShardedModel::state_to_save() {
     for_each_shard(engine, [&](Bucket& bucket, OptimizerShard& shard) {
         const std::size_t bytes = shard.elements * size_of(bucket.master_type());
         const auto reading = bucket.is_offloaded() ? StateMirror::Reading{shard.master, nullptr}
+    engine.calls->check();
                                                    : engine.masters->read(shard.master, bytes, engine.stream);
         shard.append_state(state, reading.memory, bucket.master_type(), "", reading.arrival);
     });

@@ -5,6 +5,26 @@
 
 namespace autolaunch::fsdp {
 
+namespace {
+
+/// Bytes that have come are no state when a collective that led to them was aborted.
+class CheckedArrival final : public StateArrival {
+public:
+    CheckedArrival(std::shared_ptr<const StateArrival> bytes, std::shared_ptr<const CommunicatorWatch> calls)
+        : bytes_(std::move(bytes)), calls_(std::move(calls)) {}
+
+    void wait() const override {
+        bytes_->wait();
+        calls_->check();
+    }
+
+private:
+    std::shared_ptr<const StateArrival> bytes_;
+    std::shared_ptr<const CommunicatorWatch> calls_;
+};
+
+}  // namespace
+
 StateMirror::~StateMirror() {
     try {
         device_.wait(written_back_);
@@ -22,7 +42,7 @@ StateMirror::Reading StateMirror::read(void* memory, std::size_t bytes, Stream s
     const Fence after[] = {device_.record(stream)};
     const Fence arrived = lane_->submit("state", "to the CPU", job, after);
     copy.is_current = true;
-    return {to, device_.arrival_of(arrived)};
+    return {to, std::make_shared<CheckedArrival>(device_.arrival_of(arrived), calls_)};
 }
 
 void StateMirror::wait_for_copies(Stream stream) {

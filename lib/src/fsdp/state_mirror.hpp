@@ -1,4 +1,5 @@
 #pragma once
+#include "fsdp/communicator_watch.hpp"
 #include "fsdp/model_device.hpp"
 
 #include <autolaunch/fsdp/shard_layout.hpp>
@@ -6,6 +7,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <utility>
 
 namespace autolaunch::fsdp {
 
@@ -23,10 +25,12 @@ public:
         std::shared_ptr<const StateArrival> arrival;
     };
 
-    explicit StateMirror(ModelDevice& device) : device_(device) {}
+    /// `calls`: of the communicators that the state was made with.
+    StateMirror(ModelDevice& device, std::shared_ptr<const CommunicatorWatch> calls)
+        : device_(device), calls_(std::move(calls)) {}
     ~StateMirror();
 
-    /// As the state is after what is on the stream.
+    /// As the state is after what is on the stream. Whoever waits for it learns whether a collective before it failed.
     Reading read(void* memory, std::size_t bytes, Stream stream);
     /// What was written to the copies becomes the state, on the stream; nothing when the state changed since they were
     /// read.
@@ -42,6 +46,7 @@ private:
     void wait_for_copies(Stream stream);
 
     ModelDevice& device_;
+    std::shared_ptr<const CommunicatorWatch> calls_;
     std::map<void*, Copy> copies_;
     Fence written_back_;
     std::unique_ptr<Lane> lane_;  // last: it waits for the copies

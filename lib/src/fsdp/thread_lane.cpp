@@ -41,7 +41,7 @@ Fence ThreadLane::submit(const std::string& unit, std::string_view subject, Job 
     return latest();
 }
 
-void ThreadLane::check() const {
+void ThreadLane::check() {
     const std::scoped_lock lock(mutex_);
     if (failure_) std::rethrow_exception(failure_);
 }

@@ -17,13 +17,13 @@ public:
 
     Fence submit(const std::string& unit, std::string_view subject, Job job, std::span<const Fence> after) override;
     Fence latest() const override { return {last_, nullptr}; }
-    void check() const override;
+    void check() override;
     void synchronize() override;
     bool is_beside() const noexcept override { return queue_.has_value(); }
 
 private:
     Work last_;
-    mutable std::mutex mutex_;       // of failure_
+    std::mutex mutex_;               // of failure_
     std::exception_ptr failure_;     // the first
     std::optional<CpuQueue> queue_;  // last: its thread uses the others
 };

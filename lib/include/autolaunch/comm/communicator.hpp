@@ -84,7 +84,7 @@ private:
 /// A group of ranks that call collectives together, in the same order, with the same counts and types. A handle: copies
 /// share one group.
 ///
-/// Threads: one at a time, except abort() and status(), which any thread may call. Blocks: with CPU backends
+/// Threads: one at a time, except abort(), status() and check(), which any thread may call. Blocks: with CPU backends
 /// and no CpuQueue each collective until it is done, at most CommunicatorOptions::timeout. Counts are elements, not
 /// bytes. `send == recv` means in place wherever a function has both; otherwise the two must not overlap. Blocks of
 /// several ranks lie one after the other in rank order; in the ragged forms (`_v`) block r has counts[r] elements, and
@@ -169,6 +169,9 @@ public:
     /// ordered as before. This one is aborted with it. Throws Error{unsupported} where the backend can't (mpi).
     Communicator shrink(std::span<const int> lost_ranks);
     CommunicatorStatus status() const;
+    /// Throws what it failed with where it was aborted: for results on a GPU's stream, which come then, too, but are
+    /// none. Any thread.
+    void check() const;
 
     // Typed forms.
     template <class T>

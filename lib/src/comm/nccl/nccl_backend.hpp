@@ -47,6 +47,7 @@ public:
     std::shared_ptr<CommunicatorBackend> shrink(std::span<const int> lost) override;
     void abort(const std::string& reason) override;
     CommunicatorStatus status() const override;
+    void check() const override { group_->check(); }
 
 private:
     NcclPlace place(CUstream stream) const;

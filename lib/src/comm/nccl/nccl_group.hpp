@@ -73,6 +73,10 @@ public:
 
     void abort(const std::string& reason);
     void throw_if_aborted() const { state_.throw_if_aborted(); }
+    /// Throws what it failed with, where it did.
+    void check() const {
+        if (state_.aborted()) throw_failure();
+    }
     /// Also hears what other ranks said, at most ten times a second.
     CommunicatorStatus status();
 

@@ -35,7 +35,7 @@ CudaUpdatePasses::CudaUpdatePasses(Engine& engine, std::shared_ptr<CudaDevice> d
       algorithm_(std::move(algorithm)),
       settings_(all_tensors(shards_), options.groups, options.defaults, options.decays, *algorithm_),
       rounding_seed_(options.rounding_seed),
-      mirror_(*engine.device) {
+      mirror_(*engine.device, engine.calls) {
     algorithm_->begin({}, settings_.all());  // refuses settings that make no sense
     require_types();
     for (std::size_t i = 0; i < shards_.size(); ++i) {

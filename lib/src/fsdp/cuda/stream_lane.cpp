@@ -25,8 +25,8 @@ StreamLane::~StreamLane() {
 }
 
 Fence StreamLane::submit(const std::string& unit, std::string_view subject, Job job, std::span<const Fence> after) {
-    check();
     const CudaDevice::Current current(*device_);
+    forget_ended();
     for (const Fence& fence : after)
         if (fence.event) device_->wait(stream_.get(), fence.event);
     try {
@@ -36,11 +36,35 @@ Fence StreamLane::submit(const std::string& unit, std::string_view subject, Job 
         throw;
     }
     latest_ = device_->record(stream_.get());
+    under_way_.push_back({unit + ", " + std::string(subject), latest_});
     return latest();
 }
 
-void StreamLane::check() const {
+// What ended before the communicators were found in order ended well.
+void StreamLane::forget_ended() {
+    std::ptrdiff_t ended = 0;
+    for (const Submitted& each : under_way_) {
+        if (!device_->is_over(each.end)) break;
+        ++ended;
+    }
+    check();
+    under_way_.erase(under_way_.begin(), under_way_.begin() + ended);
+}
+
+void StreamLane::check() {
     if (failure_) std::rethrow_exception(failure_);
+    try {
+        for (const Communicator& communicator : communicators_) communicator.check();
+    } catch (...) {
+        std::string where = under_way_.empty() ? "" : "unit " + under_way_.front().name + ": ";
+        if (under_way_.size() > 1) where.insert(where.size() - 2, ", or a unit after it");
+        try {
+            fail(where);
+        } catch (...) {
+            failure_ = std::current_exception();
+        }
+        std::rethrow_exception(failure_);
+    }
 }
 
 void StreamLane::synchronize() {

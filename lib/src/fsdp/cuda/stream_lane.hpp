@@ -3,8 +3,10 @@
 #include "fsdp/lane.hpp"
 
 #include <chrono>
+#include <deque>
 #include <exception>
 #include <memory>
+#include <string>
 
 namespace autolaunch::fsdp {
 
@@ -20,14 +22,21 @@ public:
 
     Fence submit(const std::string& unit, std::string_view subject, Job job, std::span<const Fence> after) override;
     Fence latest() const override { return {{}, latest_}; }
-    void check() const override;
+    void check() override;
     void synchronize() override;
     bool is_beside() const noexcept override { return beside_; }
 
 private:
+    struct Submitted {
+        std::string name;
+        CudaDevice::Event end;
+    };
+    void forget_ended();
+
     std::shared_ptr<CudaDevice> device_;
     CudaDevice::Stream stream_;
     CudaDevice::Event latest_;
+    std::deque<Submitted> under_way_;  // those not known to have ended well
     std::exception_ptr failure_;
     bool beside_;
 };
