@@ -64,27 +64,33 @@ void GradientReducer::forget_nonfinite(Stream stream) {
     used_up_ = device_.record(stream);
 }
 
-// Slots and own whole gradients are zero whenever they are free: the lane clears them behind the reduction.
+// The trainer may go over to another stream in any call.
 std::byte* GradientReducer::whole(Bucket& bucket, Stream stream) {
     State& state = states_[bucket.index()];
-    if (state.whole) return state.whole;
+    if (!state.whole) begin_whole(bucket, state, stream);
+    device_.wait(stream, state.ready);
+    return state.whole;
+}
+
+// Slots and own whole gradients are zero whenever they are free: the lane clears them behind the reduction.
+void GradientReducer::begin_whole(Bucket& bucket, State& state, Stream stream) {
     if (in_place_) {
         state.whole = bucket.resident_gradient();
         device_.wait(stream, used_up_);
         device_.fill(state.whole, 0, bucket.gradient_bytes(), stream);
-        return state.whole;
+        state.ready = device_.record(stream);
+        return;
     }
     state.slot = state.own.data() ? nullptr : free_slot();
     if (state.slot) {
         state.slot->held = true;
-        device_.wait(stream, state.slot->reduction);
+        state.ready = state.slot->reduction;
         state.whole = static_cast<std::byte*>(state.slot->memory.data());
     } else {
         take_own(bucket, state);
-        device_.wait(stream, state.own_reduction);
+        state.ready = state.own_reduction;
         state.whole = static_cast<std::byte*>(state.own.data());
     }
-    return state.whole;
 }
 
 // The one whose reduction began first, on all ranks the same. Null when backward still adds to all of them: several
@@ -107,13 +113,18 @@ void GradientReducer::reduce(Bucket& bucket, Bucket::Member& member, bool last, 
     member.shard.has_gradient = true;
     const auto& members = bucket.members();
     const bool complete = std::all_of(members.begin(), members.end(), [](const auto& each) { return each.reduced; });
-    if (complete || last) start_reduction(bucket, stream);
+    if (complete || last) {
+        start_reduction(bucket, stream);
+    } else if (Fence added = device_.record(stream); added.event) {
+        states_[bucket.index()].added.push_back(std::move(added));
+    }
     if (last) start_finish(bucket, stream);
 }
 
-// After what is on the stream: backward, and the optimizer that read the shard.
+// After what is on the stream, and was on other members' streams: backward, and the optimizer that read the shard.
 Fence GradientReducer::submit(Bucket& bucket, Lane::Job job, Stream stream) {
-    const Fence after[] = {device_.record(stream), used_up_};
+    std::vector<Fence> after = {device_.record(stream), used_up_};
+    for (Fence& added : std::exchange(states_[bucket.index()].added, {})) after.push_back(std::move(added));
     Fence done = lane_.submit(bucket.name(), "gradients", std::move(job), after);
     if (!lane_.is_beside()) device_.wait(stream, done);
     return done;

@@ -73,13 +73,16 @@ private:
         Slot* slot = nullptr;  ///< that `whole` is in; null for the bucket's own
         CommunicatorBuffer own;
         Fence own_reduction;
-        bool reduced = false;   ///< since the last step
-        bool finished = false;  ///< for this step
+        Fence ready;               ///< `whole` may be added to, on any stream
+        std::vector<Fence> added;  ///< what other members' backward added, where on a GPU
+        bool reduced = false;      ///< since the last step
+        bool finished = false;     ///< for this step
         GradientTree tree;
     };
 
     Slot* free_slot();
     void take_own(Bucket& bucket, State& state);
+    void begin_whole(Bucket& bucket, State& state, Stream stream);
     Fence submit(Bucket& bucket, Lane::Job job, Stream stream);
     void start_reduction(Bucket& bucket, Stream stream);
     void start_finish(Bucket& bucket, Stream stream);
