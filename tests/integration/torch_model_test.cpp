@@ -13,6 +13,7 @@
 #include <autolaunch/fsdp/adamw.hpp>
 #include <autolaunch/session.hpp>
 
+#include <limits>
 #include <sstream>
 #include <stdexcept>
 
@@ -283,6 +284,41 @@ struct ReadyMadeImpl : nn::Module {
 };
 
 }  // namespace
+
+TEST_CASE("what a trainer drops in the middle of a step is gone") {
+    const auto train = [](Communicator& world, bool drops) {
+        const auto net = make_net();
+        TorchModel model(world, net, {.sharding = unmerged()});
+        AdamW optimizer(model.sharded(), adamw());
+        const auto backward = [&](std::size_t step, float scale = 1) {
+            (loss_of(*net, text_of(step, world.rank(), world.size())) * scale).backward();
+        };
+        for (std::size_t step = 0; step < kSteps; ++step) {
+            if (drops) {  // a step is given up, with gradients reduced and not
+                {
+                    const auto waits = model.no_sync();
+                    backward(50, 1000);
+                }
+                backward(51, 1000);
+                model.discard_step();
+            }
+            {
+                const auto waits = model.no_sync();  // a micro-batch that is worth nothing, or worse
+                backward(step, drops ? std::numeric_limits<float>::quiet_NaN() : 0.0f);
+                for (auto& parameter : net->parameters()) parameter.mutable_grad().reset();
+            }
+            backward(step);
+            optimizer.step();
+        }
+        const auto whole = model.whole();
+        std::vector<float> values(kParameters);
+        copy_parameters(*net, values.data());
+        return values;
+    };
+    on_ranks(2, [&](Communicator& world) {
+        expect(same_bits(train(world, true), train(world, false)), "the same parameters");
+    });
+}
 
 TEST_CASE("libtorch's own modules train as without sharding") {
     on_ranks(2, [](Communicator& world) {

@@ -77,6 +77,8 @@ public:
     [[nodiscard]] Evaluation whole() { return Evaluation(engine_).with_all(); }
     /// Gives back what a pass without backward left whole.
     void reshard() { engine_->close_unheld(); }
+    /// Gives up the step under way, as ShardedModel::discard_step() does. Collective.
+    void discard_step() { engine_->discard_step(); }
 
     /// For a Checkpointer, which takes this as it takes a ShardedModel: parameters by the module's names for them, and
     /// buffers, as copies of this moment. A buffer that ranks have made different is saved as one of them has it.

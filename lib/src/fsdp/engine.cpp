@@ -113,8 +113,9 @@ void Engine::observe(UnitEvent event) {
                              describe(event, unit_names);
     abort("rank " + std::to_string(world.rank()) + ": " + what);
     throw Error(ErrorCode::mismatch, what,
-                "every step must gather and reduce the units in the first step's order; put evaluation passes inside "
-                "model.evaluation()");
+                "every step must gather and reduce the units in the first step's order: put evaluation passes inside "
+                "model.evaluation(), give up a step with model.discard_step(), and fill up a shorter last step with "
+                "micro-batches of weight 0");
 }
 
 // As many units ahead as there are slots besides the one in use.
@@ -180,11 +181,18 @@ std::vector<OptimizerShard*> Engine::optimizer_shards() {
     return shards;
 }
 
+void Engine::require_no_scope(const char* doing) const {
+    if (evaluation_depth > 0)
+        throw Error(ErrorCode::invalid_argument, std::string(doing) + " was called inside model.evaluation()",
+                    "end that scope first");
+    if (unsharded_units > 0)
+        throw Error(ErrorCode::invalid_argument, std::string(doing) + " was called while a unit is unsharded",
+                    "end the scope of every UnshardedParameters first: they would keep the old values");
+}
+
 void Engine::begin_step() {
     begin_call("step()");
-    if (unsharded_units > 0)
-        throw Error(ErrorCode::invalid_argument, "step() was called while a unit is unsharded",
-                    "end the scope of every UnshardedParameters first: they would keep the old values");
+    require_no_scope("step()");
     for (const auto& unit : units) {
         if (unit->impl().has_unreduced_gradient())
             throw Error(ErrorCode::invalid_argument,
@@ -242,6 +250,15 @@ void Engine::require_finite_contributions() {
                 "rank " + std::to_string(first) + "'s gradient of " + placement.parameter.name + " (unit " + unit +
                     ") is a NaN or infinite at element " + std::to_string(element - placement.offset),
                 "look at what that rank computed in this step: its data, a division, an overflow");
+}
+
+void Engine::discard_step() {
+    begin_call("discard_step()");
+    require_no_scope("discard_step()");
+    require_equal(order.hash_of_step(), "the ranks discard a step at different calls",
+                  "every rank must have gathered and reduced the same units in it");
+    order.discard_step();
+    reducer->discard(stream);
 }
 
 void Engine::end_step() {

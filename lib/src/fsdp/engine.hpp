@@ -94,10 +94,13 @@ struct Engine {
     /// naming the first such rank, its unit and parameter. Returns when none had, or when ranks do not look
     /// (ShardedModelOptions::find_nonfinite).
     void require_finite_contributions();
+    /// Collective: what was added and reduced since the last step counts no more, and the step begins anew.
+    void discard_step();
     /// Last thing in a step: gradients are used up, and parameters are gathered anew.
     void end_step();
 
 private:
+    void require_no_scope(const char* doing) const;
     bool ranks_want_overlap();
     void gather_ahead(int buckets, std::span<Bucket* const> in_use);
     std::vector<UnitToPlan> units_to_plan() const;

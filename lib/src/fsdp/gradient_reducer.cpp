@@ -226,6 +226,28 @@ void GradientReducer::reset(Stream stream) {
     forget_nonfinite(stream);
 }
 
+// Held slots are the trainer's; all others are zero when the lane is through.
+void GradientReducer::discard(Stream stream) {
+    if (!allocated_) return;
+    lane_.synchronize();
+    for (Bucket& bucket : buckets_) {
+        State& state = states_[bucket.index()];
+        for (const Fence& added : std::exchange(state.added, {})) device_.wait(stream, added);
+        if (state.whole && !in_place_) {
+            device_.wait(stream, state.ready);
+            device_.fill(state.whole, 0, bucket.arena_elements() * size_of(options_.precision.reduce), stream);
+            Fence zero = device_.record(stream);
+            (state.slot ? state.slot->reduction : state.own_reduction) = std::move(zero);
+            if (state.slot) state.slot->held = false;
+        }
+        state.slot = nullptr;
+        state.whole = nullptr;
+        state.tree.discard();
+        for (Bucket::Member& member : bucket.members()) member.added = member.reduced = false;
+    }
+    reset(stream);
+}
+
 // A sum of one rank's values shows no more than the values do.
 void GradientReducer::look_for_nonfinite(const Bucket& bucket, const std::byte* values, Stream stream) const {
     const bool sums = mesh_.scatter || mesh_.replicas;

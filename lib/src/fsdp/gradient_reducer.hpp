@@ -16,10 +16,10 @@ namespace autolaunch::fsdp {
 ///
 /// Each bucket's gradient, from one optimizer step to the next:
 ///
-///     state        whole()         reduce(), last member    flush()          reset()
-///     empty        collects        reduces zeros            -                -
-///     collecting   -               is reduced; empty        is reduced       -
-///     reduced      collects        is reduced, added        finishes once    empty
+///     state        whole()         reduce(), last member    complete_step()  reset()   discard()
+///     empty        collects        reduces zeros            -                -         -
+///     collecting   -               is reduced; empty        is reduced       -         zeros, empty
+///     reduced      collects        is reduced, added        finishes once    empty     empty
 ///
 /// "is reduced" is a job on the lane: reduce-scatter over the ranks of one copy of the model, then into the shard in
 /// the accumulate type. "finishes" is what a step needs once: the all-reduce between copies. Where whole gradients stay
@@ -51,6 +51,8 @@ public:
     void complete_step(Stream stream);
     /// The gradients are used up by what is on the stream.
     void reset(Stream stream);
+    /// What was added and reduced since the last step counts no more. Waits for reductions under way.
+    void discard(Stream stream);
 
     /// A value of this rank's own gradient, before any sum, that is a NaN or an infinity.
     struct NonFinite {

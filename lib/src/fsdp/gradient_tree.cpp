@@ -25,7 +25,10 @@ void GradientTree::add(ModelDevice& device, float* result, const float* values, 
     const auto carries = static_cast<std::size_t>(std::countr_one(added_++));
     if (carries == 0) return sums.copy(result, values);
     sums.add(result, values);
-    while (digits_.size() < carries) digits_.push_back(device.allocate({}, count * sizeof(float)));
+    while (digits_.size() < carries) {
+        digits_.push_back(device.allocate({}, count * sizeof(float)));
+        bytes_ += digits_.back().bytes();
+    }
     for (std::size_t digit = 0; digit + 1 < carries; ++digit) sums.add(result, digits_[digit].data());
     sums.copy(digits_[carries - 1].data(), result);
 }
@@ -39,12 +42,6 @@ void GradientTree::finish(ModelDevice& device, float* result, std::size_t count,
         holds = true;
     }
     added_ = 0;
-}
-
-std::size_t GradientTree::bytes() const noexcept {
-    std::size_t sum = 0;
-    for (const CommunicatorBuffer& digit : digits_) sum += digit.bytes();
-    return sum;
 }
 
 }  // namespace autolaunch::fsdp

@@ -1,6 +1,7 @@
 #pragma once
 #include "fsdp/model_device.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <vector>
 
@@ -16,10 +17,13 @@ class GradientTree {
 public:
     void add(ModelDevice& device, float* result, const float* values, std::size_t count, Stream stream);
     void finish(ModelDevice& device, float* result, std::size_t count, Stream stream);
-    std::size_t bytes() const noexcept;
+    /// What was added counts no more.
+    void discard() noexcept { added_ = 0; }
+    std::size_t bytes() const noexcept { return bytes_; }  ///< any thread may ask
 
 private:
     std::vector<CommunicatorBuffer> digits_;  // of 2, 4, 8, … vectors
+    std::atomic<std::size_t> bytes_ = 0;      // of them all
     std::size_t added_ = 0;                   // bit k is set while digit k holds a sum
 };
 

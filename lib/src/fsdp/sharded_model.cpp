@@ -125,6 +125,8 @@ void ShardedModel::refresh_parameters() {
 
 EvaluationScope ShardedModel::evaluation() { return EvaluationScope(&impl_->engine.evaluation_depth); }
 
+void ShardedModel::discard_step() { impl_->engine.discard_step(); }
+
 std::span<const std::unique_ptr<Unit>> ShardedModel::units() const noexcept { return impl_->engine.units; }
 
 Unit& ShardedModel::unit(std::string_view name) {

@@ -4,6 +4,20 @@
 
 namespace autolaunch::fsdp {
 
+namespace {
+
+std::uint64_t hash_of(std::span<const UnitEvent> events) {
+    std::vector<std::uint64_t> words;
+    words.reserve(2 * events.size());
+    for (const UnitEvent& event : events) {
+        words.push_back(static_cast<std::uint64_t>(event.action));
+        words.push_back(event.unit_index);
+    }
+    return hash64(words.data(), words.size() * sizeof words[0]);
+}
+
+}  // namespace
+
 std::optional<UnitEvent> UnitOrder::observe(UnitEvent event) {
     latest_ = event;
     if (!frozen_) {
@@ -21,14 +35,15 @@ std::span<const UnitEvent> UnitOrder::upcoming() const noexcept {
     return std::span(events_).subspan(position_);
 }
 
-std::uint64_t UnitOrder::hash() const {
-    std::vector<std::uint64_t> words;
-    words.reserve(2 * events_.size());
-    for (const UnitEvent& event : events_) {
-        words.push_back(static_cast<std::uint64_t>(event.action));
-        words.push_back(event.unit_index);
-    }
-    return hash64(words.data(), words.size() * sizeof words[0]);
+void UnitOrder::discard_step() {
+    if (!frozen_) events_.clear();
+    position_ = 0;
+}
+
+std::uint64_t UnitOrder::hash() const { return hash_of(events_); }
+
+std::uint64_t UnitOrder::hash_of_step() const {
+    return hash_of(std::span(events_).first(frozen_ ? position_ : events_.size()));
 }
 
 }  // namespace autolaunch::fsdp

@@ -23,6 +23,8 @@ public:
     /// Records the event in the first step. Later returns what was expected instead, if it is not that event; the
     /// position then stays where it was.
     std::optional<UnitEvent> observe(UnitEvent event);
+    /// The step begins anew: what was observed of it did not happen.
+    void discard_step();
     /// True once the first step is over.
     bool frozen() const noexcept { return frozen_; }
     /// The event that was observed last.
@@ -31,6 +33,8 @@ public:
     std::span<const UnitEvent> upcoming() const noexcept;
     /// Of the recorded events; equal on ranks with equal orders.
     std::uint64_t hash() const;
+    /// Of those of the step under way, so far.
+    std::uint64_t hash_of_step() const;
 
 private:
     std::vector<UnitEvent> events_;  // of one step; the last is `step`

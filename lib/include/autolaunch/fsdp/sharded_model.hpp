@@ -189,6 +189,11 @@ public:
     /// gathered follows the masters. Between steps, on all ranks.
     void refresh_parameters();
 
+    /// Gives up the step under way, after an exception that every rank caught or a loss that is of no use: gradients
+    /// since the last Optimizer::step() count no more, and the next call begins a step. Collective, at the same point
+    /// of the order on all ranks: else throws Error{mismatch} on every rank. No unit may be unsharded.
+    void discard_step();
+
     /// For passes without gradients, outside the recorded order: auto scope = model.evaluation();
     [[nodiscard]] EvaluationScope evaluation();
 

@@ -84,6 +84,13 @@ public:
             if (open_[i]->holders == 0) close(*open_[i]);
     }
 
+    void discard_step() {
+        forget_backward();
+        for (TorchUnit& unit : units_) forget_gradient(unit);
+        close_unheld();
+        sharded_.discard_step();
+    }
+
     // Buffers as copies: the next pass forward changes them, while an asynchronous save reads what it was given.
     State state() {
         State state = sharded_.state();
@@ -118,6 +125,7 @@ private:
             : memory(owner, unit, std::move(name), std::move(tensor), type) {}
         ParameterMemory memory;
         at::Tensor gradient;  // a view of the unit's whole gradient, where it was last
+        bool added = false;   // to it since it was reduced
         // A shared_ptr, or what later versions of libtorch have instead.
         decltype(::torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>())) accumulator;
     };
@@ -262,6 +270,9 @@ private:
         begin_backward();
         const TensorView whole = unit.unit->grad(parameter.memory.name());
         unit.has_gradient = true;
+        // Whoever undefined it, as zero_grad() does, wants what came before it gone.
+        if (std::exchange(parameter.added, true) && !parameter.memory.parameter().grad().defined())
+            std::memset(whole.bytes, 0, static_cast<std::size_t>(whole.count) * size_of(whole.type));
         if (!parameter.gradient.defined() || parameter.gradient.data_ptr() != whole.bytes)
             parameter.gradient = at::from_blob(whole.bytes, parameter.memory.parameter().sizes(),
                                                at::TensorOptions().dtype(scalar_type_of(whole.type)));
@@ -294,9 +305,16 @@ private:
     void finish(TorchUnit& unit) {
         if (unit.holders == 0) close(unit);
         if (no_sync_ > 0 || !unit.has_gradient) return;
-        for (const Parameter& parameter : unit.parameters) parameter.memory.parameter().mutable_grad().reset();
-        unit.has_gradient = false;
+        forget_gradient(unit);
         unit.unit->reduce_grads();
+    }
+
+    static void forget_gradient(TorchUnit& unit) {
+        for (Parameter& parameter : unit.parameters) {
+            parameter.memory.parameter().mutable_grad().reset();
+            parameter.added = false;
+        }
+        unit.has_gradient = false;
     }
 
     void open(TorchUnit& unit) {
