@@ -95,6 +95,7 @@ void ShardedModel::initialize(const Fill& fill) {
     std::vector<float> values;
     std::vector<std::byte> rounded;
     engine.gather_lane->synchronize();
+    engine.reduce_lane->synchronize();
     engine.masters->forget(engine.stream);
     for_each_shard(engine, [&](Bucket& bucket, OptimizerShard& shard) {
         for (const auto& run : shard.runs) {
@@ -106,6 +107,7 @@ void ShardedModel::initialize(const Fill& fill) {
             cast(rounded.data(), bucket.master_type(), values.data(), DataType::f32, values.size());
             engine.device->write(master, rounded.data(), rounded.size(), engine.stream);
         }
+        engine.copy_to_replicas(bucket, shard);
     });
     refresh_parameters();
 }

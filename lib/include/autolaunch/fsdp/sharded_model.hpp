@@ -181,7 +181,8 @@ public:
 
     /// Calls `fill` for every run of elements this rank holds: (parameter's full name, its shape, index of the first
     /// element in the flattened parameter, values to write). A fill that depends only on these gives the same model on
-    /// any number of ranks. Collective, as refresh_parameters() is.
+    /// any number of ranks. Where there are copies of the model (no_shard, hybrid_shard) all begin with the first one's
+    /// values. Collective, as refresh_parameters() is.
     using Fill = std::function<void(const std::string& name, std::span<const std::int64_t> shape, std::int64_t first,
                                     std::span<float> values)>;
     void initialize(const Fill& fill);

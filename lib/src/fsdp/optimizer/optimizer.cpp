@@ -1,5 +1,6 @@
 #include <autolaunch/fsdp/optimizer.hpp>
 
+#include "base/hash.hpp"
 #include "fsdp/optimizer/optimizer_impl.hpp"
 
 #include <autolaunch/error.hpp>
@@ -7,9 +8,31 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
+#include <limits>
 #include <utility>
 
 namespace autolaunch::fsdp {
+
+namespace {
+
+std::uint64_t hash_of(const std::string& name, double lr, const UpdateOptions& options) {
+    std::string bytes = name;
+    const auto add = [&](const auto& value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
+    const auto add_all = [&](std::initializer_list<std::optional<double>> values) {
+        for (const auto& value : values) add(value.value_or(std::numeric_limits<double>::infinity()));
+    };
+    const ParameterSettings& all = options.defaults;
+    add_all({lr, all.lr_scale, all.weight_decay, all.beta1, all.beta2, all.eps, all.momentum});
+    for (const ParameterGroup& group : options.groups) {
+        bytes += group.pattern;
+        add_all({group.lr_scale, group.weight_decay, group.beta1, group.beta2, group.eps, group.momentum});
+    }
+    add(options.rounding_seed);
+    return hash64(bytes.data(), bytes.size());
+}
+
+}  // namespace
 
 std::unique_ptr<Optimizer::Impl> Optimizer::Impl::make(ShardedModel& model, std::unique_ptr<Algorithm> algorithm,
                                                        double lr, const UpdateOptions& options) {
@@ -25,7 +48,17 @@ std::unique_ptr<Optimizer::Impl> Optimizer::Impl::make(ShardedModel& model, std:
 
 Optimizer::Impl::Impl(Engine& given, std::unique_ptr<Algorithm> algorithm, double learning_rate,
                       const UpdateOptions& options)
-    : lr(learning_rate), engine(given), passes(UpdatePasses::make(given, std::move(algorithm), options)) {}
+    : lr(learning_rate), engine(given), name_(algorithm->name()), settings_(hash_of(name_, lr, options)) {
+    passes = UpdatePasses::make(given, std::move(algorithm), options);
+}
+
+// Where they differ copies of the model would drift apart, each with a plausible loss.
+void Optimizer::Impl::require_equal_settings() {
+    if (!settings_) return;
+    engine.require_equal(*std::exchange(settings_, std::nullopt), "the ranks do not have the same " + name_,
+                         "every rank must have the same optimizer, with the same lr, settings, groups and "
+                         "rounding_seed");
+}
 
 void Optimizer::Impl::require_valid(const StepOptions& options) const {
     const auto require = [](bool holds, const char* what, const char* hint = "") {
@@ -47,6 +80,7 @@ StepResult Optimizer::Impl::step(const StepOptions& options) {
     plan.average = 1.0 / (static_cast<double>(engine.world.size()) * options.micro_batches * options.loss_scale);
     plan.max_grad_norm = options.max_grad_norm;
     plan.returns_norm = options.measure_norm;
+    require_equal_settings();
     plan.needs_finite = options.on_nonfinite != NonFinite::apply;
     StepResult result;
     result.grad_norm = passes->run(plan);

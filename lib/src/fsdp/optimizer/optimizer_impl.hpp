@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 
 namespace autolaunch::fsdp {
 
@@ -25,11 +27,15 @@ public:
     std::unique_ptr<UpdatePasses> passes;
 
 private:
+    void require_equal_settings();
     void require_valid(const StepOptions& options) const;
     /// Collective. Every rank throws the same Error: of the first rank whose own gradient is not finite, or else of the
     /// lowest rank in whose shard the sum is not.
     [[noreturn]] void refuse_non_finite();
     [[noreturn]] void name_non_finite();
+
+    std::string name_;
+    std::optional<std::uint64_t> settings_;  // their hash, until ranks have compared it
 };
 
 }  // namespace autolaunch::fsdp
