@@ -234,6 +234,141 @@ TEST_CASE("a rank that leaves a step by an exception does not wait for the other
     });
 }
 
+TEST_CASE("a call that failed in between fails every call after it") {
+    on_ranks(
+        2,
+        [](Communicator& world) {
+            ShardedModelOptions options = unmerged(ShardingStrategy::no_shard);
+            options.overlap = false;
+            TinyModel tiny(world, options);
+            AdamW optimizer(tiny.model);
+            tiny.backward(0, 4);
+            optimizer.step();
+            world.barrier();
+            if (world.rank() == 1) {
+                std::this_thread::sleep_for(std::chrono::seconds(4));
+                return;
+            }
+            expect_error(ErrorCode::timeout, "unit third, gradients: ", [&] { tiny.backward(1, 4); });
+            expect_error(ErrorCode::timeout, "unit third, gradients: ", [&] { tiny.first.unshard(); });
+            expect_error(ErrorCode::timeout, "unit third, gradients: ", [&] { optimizer.step(); });
+        },
+        std::chrono::seconds(2));
+}
+
+namespace {
+
+/// Four steps of two micro-batches each, some of which begin a second time.
+std::vector<float> train(Communicator& world, const ShardedModelOptions& options, bool gives_up) {
+    TinyModel tiny(world, options);
+    AdamW optimizer(tiny.model, {.lr = 1e-2});
+    for (std::size_t step = 0; step < 4; ++step) {
+        if (gives_up && step != 2) {  // the first one, in which the order is recorded, and later ones
+            tiny.backward(99, 4);
+            if (step == 0) tiny.second.grad("w").as<float>()[0] = 1000;
+            if (step == 1) {
+                tiny.first.unshard();
+                tiny.third.grad("w").as<float>()[3] = 1000;
+            }
+            if (step == 3) tiny.backward(98, 4);
+            tiny.model.discard_step();
+        }
+        tiny.backward(2 * step, 4);
+        tiny.backward(2 * step + 1, 4);
+        optimizer.step();
+    }
+    std::vector<float> values(TinyModel::kParameters);
+    tiny.copy_parameters(values.data());
+    return values;
+}
+
+}  // namespace
+
+TEST_CASE("a step that was given up leaves no trace") {
+    for (const auto strategy : {ShardingStrategy::full_shard, ShardingStrategy::shard_grad_op,
+                                ShardingStrategy::shard_optimizer, ShardingStrategy::no_shard}) {
+        for (const bool deterministic : {false, true}) {
+            on_ranks(2, [&](Communicator& world) {
+                ShardedModelOptions options = unmerged(strategy);
+                options.merge_below = 4000;  // the second and the third unit share a bucket
+                options.deterministic = deterministic;
+                expect(same_bits(train(world, options, true), train(world, options, false)), "the same parameters");
+            });
+        }
+    }
+}
+
+TEST_CASE("ranks give up a step at the same call, and outside scopes") {
+    on_ranks(2, [](Communicator& world) {
+        TinyModel tiny(world, unmerged());
+        {
+            const auto parameters = tiny.first.unshard();
+            expect_error(ErrorCode::invalid_argument, "is unsharded", [&] { tiny.model.discard_step(); });
+        }
+        tiny.first.unshard();
+        if (world.rank() == 0) tiny.first.unshard();
+        expect_error(ErrorCode::mismatch, "discard a step at different calls", [&] { tiny.model.discard_step(); });
+    });
+}
+
+TEST_CASE("copies of a model begin alike, whatever each rank fills in") {
+    for (const auto strategy : {ShardingStrategy::no_shard, ShardingStrategy::hybrid_shard}) {
+        on_ranks(4, [&](Communicator& world) {
+            ShardedModelOptions options = unmerged(strategy);
+            options.shard_group = 2;
+            ShardedModel model(world, options);
+            auto& unit = model.add_unit("u", {{"w", {300}}, {"frozen", {10}, false}});
+            model.finalize();
+            model.initialize([&](const std::string&, std::span<const std::int64_t>, std::int64_t at, auto values) {
+                for (float& value : values) value = static_cast<float>(at++ + 1000 * world.rank());
+            });
+            const auto parameters = unit.unshard();
+            const auto w = parameters["w"].as<float>();
+            const bool groups = strategy == ShardingStrategy::hybrid_shard;
+            const std::size_t second = 256;  // the second shard's first element
+            expect(w[5] == 5 && w[second] == static_cast<float>(second) + (groups ? 1000.f : 0.f), "the first copy's");
+            expect(parameters["frozen"].as<float>()[3] == 3, "and what is frozen");
+        });
+    }
+}
+
+TEST_CASE("ranks whose optimizers differ are told in the first step") {
+    on_ranks(2, [](Communicator& world) {
+        TinyModel tiny(world, unmerged());
+        AdamW optimizer(tiny.model, {.lr = world.rank() == 0 ? 1e-3 : 1e-4});
+        tiny.backward(0, 4);
+        expect_error(ErrorCode::mismatch, "the ranks do not have the same AdamW", [&] { optimizer.step(); });
+    });
+}
+
+TEST_CASE("what makes no sense in a step is refused, and changes nothing") {
+    on_ranks(1, [](Communicator& world) {
+        TinyModel tiny(world, unmerged());
+        AdamW optimizer(tiny.model);
+        tiny.backward(0, 4);
+        const auto refused = [&](const std::string& words, const StepOptions& options) {
+            expect_error(ErrorCode::invalid_argument, words, [&] { optimizer.step(options); });
+        };
+        const double nan = std::nan("");
+        refused("max_grad_norm is negative or a NaN", {.max_grad_norm = -1});
+        refused("max_grad_norm is negative or a NaN", {.max_grad_norm = nan});
+        refused("lr is negative or not finite", {.lr = -1e-3});
+        refused("lr is negative or not finite", {.lr = nan});
+        refused("micro_batches is not positive", {.micro_batches = 0});
+        expect_error(ErrorCode::invalid_argument, "the count is negative", [&] { optimizer.set_step_count(-1); });
+        expect_error(ErrorCode::invalid_argument, "AdamW: lr is negative", [&] { AdamW(tiny.model, {.lr = nan}); });
+        {
+            const auto scope = tiny.model.evaluation();
+            expect_error(ErrorCode::invalid_argument, "inside model.evaluation()", [&] { optimizer.step(); });
+        }
+        expect(optimizer.step().grad_norm > 0 && optimizer.step_count() == 1, "the step is still to be taken");
+        ShardedModel frozen(world);
+        frozen.add_unit("u", {{"w", {4}, false}});
+        frozen.finalize();
+        expect_error(ErrorCode::invalid_argument, "every parameter of the model is frozen", [&] { AdamW{frozen}; });
+    });
+}
+
 TEST_CASE("an optimizer step is refused while parameters or gradients are whole") {
     on_ranks(1, [](Communicator& world) {
         TinyModel tiny(world, unmerged());
@@ -259,6 +394,8 @@ TEST_CASE("what is not supported is said, with what is") {
         refused(ErrorCode::unsupported, "precision i32 is not supported", options);
         options.precision = {.param = bf16, .master = f16};
         refused(ErrorCode::invalid_argument, "masters of f16 for parameters of bf16", options);
+        options.precision = {.param = f16, .master = f16};
+        refused(ErrorCode::invalid_argument, "masters in f16", options);
         options.precision = {.reduce = bf16};
         options.deterministic = true;
         refused(ErrorCode::invalid_argument, "deterministic sums need f32", options);

@@ -197,7 +197,7 @@ void Engine::begin_step() {
         if (unit->impl().has_unreduced_gradient())
             throw Error(ErrorCode::invalid_argument,
                         "step() was called while unit " + unit->name() + " has gradients not yet reduced",
-                        "call its reduce_grads() first");
+                        "call its reduce_grads() first; the last micro-batch of a TorchModel goes outside no_sync()");
     }
     observe({UnitAction::step, 0});
     if (!order_compared) {
@@ -284,6 +284,8 @@ void require_supported(const ShardedModelOptions& options) {
         reject("masters of " + std::string(name_of(precision.master)) + " for parameters of " +
                    std::string(name_of(precision.param)),
                "masters are f32, or of the parameters' type");
+    if (precision.master == DataType::f16)
+        reject("masters in f16", "no optimizer takes them: leave precision.master at f32");
     if (options.gather_slots < 1 || options.reduce_slots < 1) reject("a model needs a slot at least", "2 is usual");
     if (options.merge_below < 0 || options.merge_cap < 0) reject("merge_below or merge_cap is negative", "0 is off");
     const bool f32_sums = precision.reduce == DataType::f32 && precision.accumulate == DataType::f32;

@@ -38,11 +38,14 @@ std::unique_ptr<Optimizer::Impl> Optimizer::Impl::make(ShardedModel& model, std:
                                                        double lr, const UpdateOptions& options) {
     const std::string name(algorithm->name());
     if (model.units().empty()) throw Error(ErrorCode::invalid_argument, name + " needs a model with units");
-    require_option(lr >= 0, name, "lr is negative");
+    require_option(lr >= 0 && std::isfinite(lr), name, "lr is negative or not finite");
     require_option(options.defaults.weight_decay >= 0, name, "weight_decay is negative");
     require_option(options.threads >= 0, name, "threads is negative");
     Engine& engine = model.units().front()->impl().engine();
     engine.require_finalized(name.c_str());
+    if (engine.optimizer_shards().empty())
+        throw Error(ErrorCode::invalid_argument, name + ": every parameter of the model is frozen",
+                    "leave ParameterSpec::trainable true for what is to be trained");
     return std::make_unique<Impl>(engine, std::move(algorithm), lr, options);
 }
 
@@ -65,10 +68,13 @@ void Optimizer::Impl::require_valid(const StepOptions& options) const {
         if (!holds) throw Error(ErrorCode::invalid_argument, what, hint);
     };
     require(options.micro_batches >= 1, "micro_batches is not positive");
-    require(options.loss_scale > 0 && std::isfinite(options.loss_scale), "loss_scale is not positive");
+    require(options.loss_scale > 0 && std::isfinite(options.loss_scale), "loss_scale is not positive and finite");
+    require(!options.lr || (*options.lr >= 0 && std::isfinite(*options.lr)), "lr is negative or not finite");
+    require(!options.max_grad_norm || *options.max_grad_norm >= 0, "max_grad_norm is negative or a NaN",
+            "leave it out to clip nothing");
     require(options.measure_norm || options.on_nonfinite == NonFinite::apply,
             "measure_norm is false, but the norm is needed to see what is not finite",
-            "without it pass NonFinite::apply");
+            "pass NonFinite::apply; a GradScaler needs the norm");
 }
 
 StepResult Optimizer::Impl::step(const StepOptions& options) {
@@ -134,6 +140,7 @@ StepResult Optimizer::step(const StepOptions& options, Stream stream) {
 std::int64_t Optimizer::step_count() const noexcept { return impl_->steps; }
 
 void Optimizer::set_step_count(std::int64_t steps) {
+    if (steps < 0) throw Error(ErrorCode::invalid_argument, "set_step_count(): the count is negative");
     impl_->passes->take_over_state();
     impl_->steps = steps;
 }
