@@ -70,7 +70,7 @@ float forward_backward(fsdp::ShardedModel& model, const Batch& batch, Activation
 // [loop]
 int main() {
     auto session = al::Session::from_environment();
-    auto world = al::Communicator::world(session);
+    auto world = al::Communicator::world(session, {.backend = "cpu"});  // its loops are a CPU's
     fsdp::ShardedModel model = make_model(world);
     initialize(model);
     fsdp::AdamWOptions options;

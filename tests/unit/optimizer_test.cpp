@@ -276,6 +276,20 @@ TEST_CASE("the first group that a parameter is in counts") {
     CHECK(first_of("u.norm") == 1 - 0.375f * 1.5f);
 }
 
+TEST_CASE("what decays may be said by full names") {
+    TestShard shard({{"w", {4, 4}}, {"b", {4}}}, 0, 1, {});
+    shard.fill_master([](const std::string&, std::int64_t) { return 1.0f; });
+    shard.fill_gradient([](const std::string&, std::int64_t) { return 0.0f; });
+    const auto decays = [](const ParameterSpec& parameter) { return parameter.name == "u.b"; };
+    ShardUpdates updates({&shard.shard}, sgd_algorithm({}), {{.weight_decay = 0.25}, decays, {}, 1, 0});
+    updates.update({1, 0.125, 1.0});
+    std::vector<float> w, b;
+    shard.append_master("u.w", w);
+    shard.append_master("u.b", b);
+    CHECK(w.at(0) == 1);
+    CHECK(b.at(0) == 1 - 0.125f * 0.25f);
+}
+
 TEST_CASE("groups that make no sense are refused") {
     TestShard shard({{"attention.weight", {4, 4}}, {"bias", {4}}}, 0, 1, {});
     const auto make = [&](ParameterGroup group) {

@@ -80,8 +80,9 @@ public:
     /// Gives up the step under way, as ShardedModel::discard_step() does. Collective.
     void discard_step() { engine_->discard_step(); }
 
-    /// For a Checkpointer, which takes this as it takes a ShardedModel: parameters by the module's names for them, and
-    /// buffers, as copies of this moment. A buffer that ranks have made different is saved as one of them has it.
+    /// For a Checkpointer, which takes this as it takes a ShardedModel: parameters by the module's names for them, the
+    /// root's own as "root.<name>", and buffers, as copies of this moment. A buffer that ranks have made different is
+    /// saved as one of them has it.
     State state() { return engine_->state(); }
     Arrangement arrangement() const { return engine_->sharded().arrangement(); }
     /// After somebody wrote to the last state()'s memory, as a Checkpointer does, which calls this by itself.

@@ -82,9 +82,9 @@ private:
         GradientTree tree;
     };
 
+    void begin_whole(Bucket& bucket, State& state, Stream stream);
     Slot* free_slot();
     void take_own(Bucket& bucket, State& state);
-    void begin_whole(Bucket& bucket, State& state, Stream stream);
     Fence submit(Bucket& bucket, Lane::Job job, Stream stream);
     void start_reduction(Bucket& bucket, Stream stream);
     void start_finish(Bucket& bucket, Stream stream);

@@ -125,9 +125,9 @@ void ShardedModel::refresh_parameters() {
     engine.gatherer->invalidate(engine.device->record(engine.stream));
 }
 
-EvaluationScope ShardedModel::evaluation() { return EvaluationScope(&impl_->engine.evaluation_depth); }
-
 void ShardedModel::discard_step() { impl_->engine.discard_step(); }
+
+EvaluationScope ShardedModel::evaluation() { return EvaluationScope(&impl_->engine.evaluation_depth); }
 
 std::span<const std::unique_ptr<Unit>> ShardedModel::units() const noexcept { return impl_->engine.units; }
 
@@ -184,11 +184,11 @@ State ShardedModel::state() {
 State ShardedModel::state_to_save() {
     Engine& engine = impl_->engine;
     engine.require_finalized("state_to_save()");
+    engine.calls->check();
     State state;
     for_each_shard(engine, [&](Bucket& bucket, OptimizerShard& shard) {
         const std::size_t bytes = shard.elements * size_of(bucket.master_type());
         const auto reading = bucket.is_offloaded() ? StateMirror::Reading{shard.master, nullptr}
-    engine.calls->check();
                                                    : engine.masters->read(shard.master, bytes, engine.stream);
         shard.append_state(state, reading.memory, bucket.master_type(), "", reading.arrival);
     });

@@ -20,7 +20,12 @@ ThreadLane::~ThreadLane() {
 Fence ThreadLane::submit(const std::string& unit, std::string_view subject, Job job, std::span<const Fence>) {
     check();
     if (!queue_) {
-        run(unit, subject, job, {});
+        try {
+            run(unit, subject, job, {});
+        } catch (...) {
+            failure_ = std::current_exception();  // no other thread is there
+            throw;
+        }
         return {};
     }
     auto work = std::make_shared<QueuedWork>();

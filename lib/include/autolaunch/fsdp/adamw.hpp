@@ -11,6 +11,7 @@ struct AdamWOptions {
     double eps = 1e-8;
     double weight_decay = 0.01;
     /// Parameters that decay; by default those with two dimensions or more (not biases, not norms).
+    /// The name is the full one.
     std::function<bool(const ParameterSpec&)> decays = {};
     std::vector<ParameterGroup> groups = {};
     int threads = 0;                  ///< 0: as many as this rank has CPUs
@@ -21,8 +22,9 @@ struct AdamWOptions {
 ///     m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g²
 ///     p = p (1 - lr·wd) - lr · m/(1-beta1^t) / (sqrt(v/(1-beta2^t)) + eps)
 /// as torch.optim.AdamW defines it, with the corrections taken out of the fraction (Kingma & Ba, "Adam", end of section
-/// 2), so not always to the same last bit. 28 bytes a parameter pass through memory, and 4 more for the norm.
-/// State: "<parameter>.exp_avg" (m) and "<parameter>.exp_avg_sq" (v).
+/// 2), so not always to the same last bit. t counts the optimizer's steps, for all parameters alike; torch counts each
+/// parameter's own, which differs where one is trained from a later step on. 28 bytes a parameter pass through memory,
+/// and 4 more for the norm. State: "<parameter>.exp_avg" (m) and "<parameter>.exp_avg_sq" (v).
 class AUTOLAUNCH_API AdamW : public Optimizer {
 public:
     explicit AdamW(ShardedModel& model, const AdamWOptions& options = {});

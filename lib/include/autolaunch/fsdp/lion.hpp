@@ -10,6 +10,7 @@ struct LionOptions {
     double beta2 = 0.99;
     double weight_decay = 0;
     /// Parameters that decay; by default those with two dimensions or more (not biases, not norms).
+    /// The name is the full one.
     std::function<bool(const ParameterSpec&)> decays = {};
     std::vector<ParameterGroup> groups = {};
     int threads = 0;                  ///< 0: as many as this rank has CPUs

@@ -9,7 +9,8 @@ struct SGDOptions {
     double dampening = 0;
     double weight_decay = 0;
     bool nesterov = false;  ///< needs a momentum and no dampening
-    /// Parameters that decay; by default those with two dimensions or more (torch's decay all).
+    /// Parameters that decay; by default those with two dimensions or more (torch's decay all). The
+    /// name is the full one.
     std::function<bool(const ParameterSpec&)> decays = {};
     std::vector<ParameterGroup> groups = {};  ///< a group's momentum needs one in the options
     int threads = 0;                          ///< 0: as many as this rank has CPUs

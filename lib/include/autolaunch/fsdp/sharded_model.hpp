@@ -105,9 +105,8 @@ public:
     std::span<const ParameterSpec> parameters() const noexcept;
 
     /// All-gathers the parameters where they are not whole already; the stream waits for that, and without one the
-    /// caller. Collective: all ranks call the
-    /// units in the same order, and nest scopes alike. A unit that is unsharded is not gathered again; it is resharded
-    /// when the last of its scopes ends.
+    /// caller. Collective: all ranks call the units in the same order, and nest scopes alike. A unit that is unsharded
+    /// is not gathered again; it is resharded when the last of its scopes ends.
     UnshardedParameters unshard(Stream stream = {});
     /// The whole gradient of a trainable parameter, zero when first asked for after it was reduced. Add to it in
     /// backward; ask again in the next backward. On a GPU: on the stream of the latest call that was given one.
@@ -126,8 +125,8 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-/// While it lives, units may be unsharded in any order: for an evaluation pass between two steps. Gradients may not be
-/// asked for.
+/// While it lives, units may be unsharded in any order, the same on all ranks, which here nobody checks: for an
+/// evaluation pass. Gradients may not be asked for, and no step be taken.
 class AUTOLAUNCH_API EvaluationScope {
 public:
     EvaluationScope(EvaluationScope&& other) noexcept : depth_(std::exchange(other.depth_, nullptr)) {}

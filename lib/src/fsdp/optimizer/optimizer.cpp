@@ -80,16 +80,17 @@ void Optimizer::Impl::require_valid(const StepOptions& options) const {
 StepResult Optimizer::Impl::step(const StepOptions& options) {
     require_valid(options);
     engine.begin_step();
+    require_equal_settings();
     StepPlan plan;
     plan.step = steps + 1;
     plan.lr = options.lr.value_or(lr);
     plan.average = 1.0 / (static_cast<double>(engine.world.size()) * options.micro_batches * options.loss_scale);
     plan.max_grad_norm = options.max_grad_norm;
     plan.returns_norm = options.measure_norm;
-    require_equal_settings();
     plan.needs_finite = options.on_nonfinite != NonFinite::apply;
     StepResult result;
     result.grad_norm = passes->run(plan);
+    engine.check_calls();  // on a GPU the norm came, but so it does when a reduction was aborted
     result.skipped = plan.needs_finite && !std::isfinite(result.grad_norm);
     if (result.skipped && options.on_nonfinite == NonFinite::error) refuse_non_finite();
     if (!result.skipped) ++steps;
@@ -130,7 +131,6 @@ Optimizer::Optimizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Optimizer::Optimizer(Optimizer&&) noexcept = default;
 Optimizer& Optimizer::operator=(Optimizer&&) noexcept = default;
 Optimizer::~Optimizer() = default;
-    engine.check_calls();  // on a GPU the norm came, but so it does when a reduction was aborted
 
 StepResult Optimizer::step(const StepOptions& options, Stream stream) {
     impl_->engine.use_stream(stream);
@@ -154,10 +154,10 @@ State Optimizer::state() {
 }
 
 State Optimizer::state_to_save() {
+    impl_->engine.calls->check();
     State state;
     impl_->passes->append_state(state);
     return state;
 }
 
 }  // namespace autolaunch::fsdp
-    impl_->engine.calls->check();

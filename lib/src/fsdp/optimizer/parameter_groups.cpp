@@ -103,8 +103,10 @@ ParameterSettings SettingsOfParameters::settings_of(const ParameterGroup* group,
 }
 
 std::size_t SettingsOfParameters::index_of(const std::string& full_name, const ParameterSpec& parameter) {
+    ParameterSpec named = parameter;
+    named.name = full_name;
     const auto found = group_of_.find(full_name);
-    return index_of(settings_of(found == group_of_.end() ? nullptr : &groups_[found->second], decays_(parameter)));
+    return index_of(settings_of(found == group_of_.end() ? nullptr : &groups_[found->second], decays_(named)));
 }
 
 std::size_t SettingsOfParameters::index_of(const ParameterSettings& settings) {
