@@ -1,5 +1,5 @@
-// The suite on the nccl backend, with a fake CUDA driver and a fake NCCL; every rank is a process of its own. The
-// suite's buffers are the CPU's, so this is the way of calls without a stream; integration.nccl has those on streams.
+// The suite on the nccl backend, with a fake CUDA driver and a fake NCCL; every rank is a process of its own. Its calls
+// have no stream, with buffers of the CPU's and of the GPU's memory; integration.nccl has those on streams.
 #include "../integration/nccl_ranks.hpp"
 #include "communicator_suite.hpp"
 #include "expect.hpp"

@@ -98,6 +98,7 @@ ShapeRunner::ShapeRunner(Communicator& comm, const std::vector<Shape>& shapes) :
             shape.count * (has_blocks(shape.kind) || shape.kind == Kind::all_to_all ? 2 * ranks : 1);
         longest_bytes_ = std::max(longest_bytes_, Region::bytes_for(most, shape.type));
     }
+    if (comm.backend() == "nccl") copier_ = comm.split(comm.rank(), 0);
     own_send_.resize(longest_bytes_);
     own_recv_.resize(longest_bytes_);
     shared_send_ = comm.allocate(longest_bytes_);
@@ -110,7 +111,12 @@ void ShapeRunner::run(const Shape& shape) {
         const Blocks blocks(shape, comm_.rank(), comm_.size());
         const Buffers buffers = lay_out(shape, blocks);
         fill(shape, blocks, buffers);
-        call(shape, blocks, buffers);
+        if (is_on_gpu(shape)) {
+            call(shape, blocks, upload(buffers));
+            download(buffers);
+        } else {
+            call(shape, blocks, buffers);
+        }
         check(shape, blocks, buffers);
     } catch (const std::exception& error) {
         throw std::runtime_error(
@@ -120,7 +126,38 @@ void ShapeRunner::run(const Shape& shape) {
 
 std::byte* ShapeRunner::memory(std::vector<std::byte>& own, const CommunicatorBuffer& shared,
                                const Shape& shape) const {
-    return shape.allocated ? static_cast<std::byte*>(shared.data()) : own.data();
+    return shape.allocated && !copier_ ? static_cast<std::byte*>(shared.data()) : own.data();
+}
+
+/// Whether the call is made with copies of its buffers in a GPU's memory, which the CPU cannot fill and look at.
+bool ShapeRunner::is_on_gpu(const Shape& shape) const {
+    const bool copies_itself = shape.kind == Kind::send && comm_.size() == 1;  // see start_ring()
+    return shape.allocated && copier_ && !copies_itself;
+}
+
+/// What `buffers` are, with their contents, in the memory that allocate() gave.
+ShapeRunner::Buffers ShapeRunner::upload(Buffers buffers) {
+    const std::byte* const send = buffers.send;
+    const std::byte* const recv = buffers.recv;
+    for (std::size_t i = 0; i < buffers.regions.size(); ++i) {
+        const auto from = buffers.regions[i].with_guards();
+        auto* to = static_cast<std::byte*>((i == 0 ? shared_send_ : shared_recv_).data());
+        copier_->all_gather(from.data(), to, from.size(), u8).wait();
+        const auto holds = [&](const std::byte* data) {
+            return data >= from.data() && data < from.data() + from.size();
+        };
+        if (holds(send)) buffers.send = to + (send - from.data());
+        if (holds(recv)) buffers.recv = to + (recv - from.data());
+    }
+    return buffers;
+}
+
+/// The reverse: `buffers` are the CPU's.
+void ShapeRunner::download(const Buffers& buffers) {
+    for (std::size_t i = 0; i < buffers.regions.size(); ++i) {
+        const auto to = buffers.regions[i].with_guards();
+        copier_->all_gather((i == 0 ? shared_send_ : shared_recv_).data(), to.data(), to.size(), u8).wait();
+    }
 }
 
 ShapeRunner::Buffers ShapeRunner::lay_out(const Shape& shape, const Blocks& blocks) {

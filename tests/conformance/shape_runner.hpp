@@ -7,6 +7,8 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 namespace autolaunch::conformance {
@@ -21,6 +23,7 @@ public:
     std::byte* data() const noexcept { return data_; }
     std::byte* at(std::size_t index) const noexcept { return data_ + index * size_of(type_); }
     std::size_t count() const noexcept { return count_; }
+    std::span<std::byte> with_guards() const noexcept { return {begin_, end_}; }
     /// Throws when something was written beside the elements.
     void check_guards() const;
 
@@ -46,6 +49,9 @@ private:
 
     std::byte* memory(std::vector<std::byte>& own, const CommunicatorBuffer& shared, const Shape& shape) const;
     Buffers lay_out(const Shape& shape, const Blocks& blocks);
+    bool is_on_gpu(const Shape& shape) const;
+    Buffers upload(Buffers buffers);
+    void download(const Buffers& buffers);
     void fill(const Shape& shape, const Blocks& blocks, const Buffers& buffers);
     Work start(const Shape& shape, const Blocks& blocks, const Buffers& buffers, Stream stream);
     void start_ring(const Shape& shape, const Buffers& buffers, Stream stream);
@@ -55,6 +61,8 @@ private:
 
     Communicator& comm_;
     CpuQueue queue_;
+    /// Of this rank alone, where allocate() gives a GPU's memory: copies to and from it.
+    std::optional<Communicator> copier_;
     std::size_t longest_bytes_ = 0;
     std::vector<std::byte> own_send_, own_recv_;
     CommunicatorBuffer shared_send_, shared_recv_;
