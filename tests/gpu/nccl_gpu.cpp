@@ -9,6 +9,8 @@
 
 #include <autolaunch/session.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -19,6 +21,9 @@ using namespace autolaunch;
 using namespace autolaunch::conformance;
 
 namespace {
+
+/// A group's timeout is its initialisation's, too, and NCCL's takes seconds where processes share a GPU.
+constexpr std::chrono::milliseconds kInitialisation{5000};
 
 bool is_run(const Case& test) { return test.needs == Needs::nothing; }
 
@@ -97,7 +102,7 @@ int run(const std::string& what) {
     }
     for (const Case& test : cases()) {
         if (test.name != what || !is_run(test) || session.world_size() < test.min_ranks) continue;
-        options.timeout = test.timeout;
+        options.timeout = std::max(test.timeout, kInitialisation);
         Communicator comm = Communicator::world(session, options);
         test.run(comm);
         std::printf("passed %s\n", what.c_str());
