@@ -2,6 +2,7 @@
 # Sharded models, optimizers and checkpoints of a GPU have the CPU's bits: one rank, and two on one GPU, each as a node of
 # its own to NCCL. compute-sanitizer finds nothing. Then AdamW's speed, for whoever reads the log.
 set -u
+. "$(dirname "$0")/sanitizer.sh"
 program=$AUTOLAUNCH_BINARY_DIR/tests/gpu/fsdp_gpu
 [ -x "$program" ] || { echo "skipped: this build has no kernels for GPUs"; exit 77; }
 export NCCL_IB_DISABLE=1 NCCL_MNNVL_ENABLE=0 CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0}
@@ -15,10 +16,7 @@ for case in train checkpoint; do
 done
 if command -v compute-sanitizer > /dev/null; then
   for tool in memcheck racecheck initcheck; do
-    timeout 250 compute-sanitizer --tool "$tool" --error-exitcode 9 "$program" train quick > /tmp/fsdp_sanitizer.$$ 2>&1 ||
-      { echo "FAILED: $tool"; tail -30 /tmp/fsdp_sanitizer.$$; rm -f /tmp/fsdp_sanitizer.$$; exit 1; }
-    rm -f /tmp/fsdp_sanitizer.$$
-    echo "ok: $tool"
+    sanitize 250 "$tool" "$program" train quick
   done
 else
   echo "no compute-sanitizer here"

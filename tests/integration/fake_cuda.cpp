@@ -364,10 +364,10 @@ CUresult cuMemFreeHost(void* pointer) {
     std::free(pointer);
     return CUDA_SUCCESS;
 }
-CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
+CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attributes, void** data, CUdeviceptr pointer) {
     NEEDS_CONTEXT;
-    if (attribute != CU_POINTER_ATTRIBUTE_MEMORY_TYPE || !is_device(pointer)) return CUDA_ERROR_INVALID_VALUE;
-    *static_cast<unsigned int*>(data) = CU_MEMORYTYPE_DEVICE;
+    if (count != 1 || attributes[0] != CU_POINTER_ATTRIBUTE_MEMORY_TYPE) return CUDA_ERROR_INVALID_VALUE;
+    *static_cast<unsigned int*>(data[0]) = is_device(pointer) ? CU_MEMORYTYPE_DEVICE : 0;
     return CUDA_SUCCESS;
 }
 CUresult cuModuleLoadData(CUmodule* loaded, const void* image) {

@@ -203,7 +203,10 @@ void CudaDevice::fill(void* memory, std::uint8_t value, std::size_t bytes, CUstr
 
 bool CudaDevice::is_device_memory(const void* pointer) const noexcept {
     unsigned int kind = 0;
-    const CUresult result = driver_.cuPointerGetAttribute(&kind, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address(pointer));
+    CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+    void* answer = &kind;
+    // Of memory that CUDA does not know this says 0. cuPointerGetAttribute would fail, which debuggers report.
+    const CUresult result = driver_.cuPointerGetAttributes(1, &attribute, &answer, address(pointer));
     return result == CUDA_SUCCESS && kind == CU_MEMORYTYPE_DEVICE;
 }
 

@@ -38,7 +38,7 @@ namespace autolaunch {
     X(cuMemsetD8Async)                   \
     X(cuMemHostAlloc)                    \
     X(cuMemFreeHost)                     \
-    X(cuPointerGetAttribute)             \
+    X(cuPointerGetAttributes)            \
     X(cuModuleLoadData)                  \
     X(cuModuleGetFunction)               \
     X(cuLaunchKernel)                    \
