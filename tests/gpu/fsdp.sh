@@ -11,7 +11,7 @@ for case in train checkpoint; do
   status=$?
   [ $status -eq 0 ] || exit $status
   # Not by the number of lines: those that ranks have in common are one.
-  out=$(timeout 200 "$AUTOLAUNCH" -n 2 -- bash -c 'NCCL_HOSTID=rank-$RANK exec "$0" "$1"' "$program" $case 2>&1) &&
+  out=$(timeout 400 "$AUTOLAUNCH" -n 2 -- bash -c 'NCCL_HOSTID=rank-$RANK exec "$0" "$1"' "$program" $case 2>&1) &&
     grep -q "passed $case" <<< "$out" || { echo "FAILED: 2 ranks, $case"; sed 's/^/    /' <<< "$out"; exit 1; }
   echo "ok: 2 ranks, $case"
 done
