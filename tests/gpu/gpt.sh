@@ -7,6 +7,8 @@ program=$AUTOLAUNCH_BINARY_DIR/tests/gpu/gpt_gpu
 timeout 120 "$program" || exit $?
 timeout 120 "$program" speed || exit 1
 command -v compute-sanitizer > /dev/null || { echo "no compute-sanitizer here"; exit 0; }
-for tool in memcheck racecheck; do
-  sanitize 250 "$tool" "$program"
-done
+sanitize 250 memcheck "$program"
+# Our kernels alone: what is found in cuBLAS's is not ours to mend. Older sanitizers call the option otherwise.
+only=--kernel-name
+compute-sanitizer --help | grep -q -e "$only" || only=--kernel-regex
+sanitize 250 racecheck "$only" kns=_ZN3gpt "$program"
