@@ -12,6 +12,7 @@
 #include "fsdp/engine.hpp"
 #include "fsdp/optimizer/algorithms.hpp"
 #include "fsdp/optimizer/update_passes.hpp"
+#include "no_gpu.hpp"
 
 #include <autolaunch/checkpoint/checkpointer.hpp>
 #include <autolaunch/comm/communicator.hpp>
@@ -426,12 +427,7 @@ int run_bench(Communicator& world, std::int64_t parameters, bool as_json) {
 
 int main(int argc, char** argv) {
     const std::string what = argc > 1 ? argv[1] : "train";
-    try {
-        CudaDevice::open("libcuda.so.1", 0);
-    } catch (const std::exception& error) {
-        std::printf("skipped: no GPU (%s)\n", error.what());
-        return 77;
-    }
+    skip_without_gpu();
     try {
         Session session = Session::from_environment();
         CommunicatorOptions options;

@@ -2,6 +2,7 @@
 // and the time of a GPT-2-sized pass. `gpt_gpu` checks, `gpt_gpu speed [json]` measures, for bench/gpu.
 #include "gpt/cuda/cuda_module.hpp"
 #include "gpt/throughput.hpp"
+#include "no_gpu.hpp"
 #include "unit/gpt_math_cases.hpp"
 
 #include <chrono>
@@ -82,10 +83,7 @@ int main(int argc, char** argv) {
         std::puts("skipped: this build has no CUDA part (nvcc and cuBLAS)");
         return 77;
     }
-    if (cuda_device_count() == 0) {
-        std::puts("skipped: no GPU");
-        return 77;
-    }
+    skip_without_gpu();
     try {
         const auto compute = load_cuda(0);
         if (argc > 1 && std::string(argv[1]) == "speed") {

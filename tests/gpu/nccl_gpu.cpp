@@ -6,6 +6,7 @@
 #include "../conformance/communicator_suite.hpp"
 #include "../conformance/expect.hpp"
 #include "comm/nccl/nccl_backend.hpp"
+#include "no_gpu.hpp"
 
 #include <autolaunch/session.hpp>
 
@@ -26,9 +27,6 @@ namespace {
 constexpr std::chrono::milliseconds kInitialisation{5000};
 
 bool is_run(const Case& test) { return test.needs == Needs::nothing; }
-
-/// Throws what the driver says when there is no GPU.
-std::shared_ptr<CudaDevice> first_gpu() { return CudaDevice::open("libcuda.so.1", 0); }
 
 /// A number on each rank and index that every type holds.
 float input(int rank, std::size_t index) {
@@ -121,12 +119,7 @@ int main(int argc, char** argv) {
             if (is_run(test)) std::printf("%s %d\n", std::string(test.name).c_str(), test.min_ranks);
         return 0;
     }
-    try {
-        first_gpu();
-    } catch (const std::exception& error) {
-        std::printf("skipped: no GPU (%s)\n", error.what());
-        return 77;
-    }
+    skip_without_gpu();
     try {
         return run(what);
     } catch (const std::exception& error) {
