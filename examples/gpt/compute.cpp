@@ -1,7 +1,5 @@
 #include "compute.hpp"
 
-#include <stdexcept>
-
 namespace gpt {
 
 Compute::Compute(bool on_gpu, const autolaunch::fsdp::Precision& precision, int local_rank, int local_world_size) {
@@ -10,9 +8,7 @@ Compute::Compute(bool on_gpu, const autolaunch::fsdp::Precision& precision, int 
         cpu_ = std::make_unique<CpuMath<float>>(*pool_);
         return;
     }
-    const int devices = cuda_device_count();
-    if (has_cuda_module() && devices == 0) throw std::runtime_error("CUDA finds no GPU to compute with");
-    cuda_ = load_cuda(devices > 0 ? local_rank % devices : 0);
+    cuda_ = load_cuda(local_rank % cuda_device_count());
     bf16_ = precision.param == autolaunch::bf16;
 }
 

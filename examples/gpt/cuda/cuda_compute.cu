@@ -26,5 +26,6 @@ extern "C" __attribute__((visibility("default"))) gpt::CudaCompute* gpt_make_cud
 
 extern "C" __attribute__((visibility("default"))) int gpt_cuda_device_count() {
     int count = 0;
-    return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+    gpt::check(cudaGetDeviceCount(&count), "count the GPUs");  // none is an error, too
+    return count;
 }

@@ -29,13 +29,7 @@ Function* require(const char* name) {
 
 }  // namespace
 
-int cuda_device_count() noexcept {
-    try {
-        return require<int()>("gpt_cuda_device_count")();
-    } catch (const std::runtime_error&) {
-        return 0;
-    }
-}
+int cuda_device_count() { return require<int()>("gpt_cuda_device_count")(); }
 
 std::unique_ptr<CudaCompute> load_cuda(int device) {
     return std::unique_ptr<CudaCompute>(require<CudaCompute*(int)>("gpt_make_cuda_compute")(device));

@@ -16,9 +16,10 @@ public:
 
 /// Whether this build has the shared object.
 bool has_cuda_module() noexcept;
-/// 0 where the shared object is missing or cannot be loaded, and where there is no GPU or driver.
-int cuda_device_count() noexcept;
-/// Throws std::runtime_error naming what is missing: the shared object, cuBLAS, or a GPU of that number.
+/// At least 1. Throws std::runtime_error naming what is missing: the shared object, cuBLAS, a driver that is new
+/// enough, or a GPU.
+int cuda_device_count();
+/// Throws std::runtime_error in the same way.
 std::unique_ptr<CudaCompute> load_cuda(int device);
 
 }  // namespace gpt
