@@ -35,13 +35,21 @@ grep -qE '^-- autolaunch.* in:.* CUDA .*NCCL[ ;]' "$log" ||
 cmake --build "$build" --parallel "$(nproc)" --target autolaunch gpu_programs >> "$log" 2>&1 ||
     { grep -E 'FAILED|error' "$log" | head -n 40; echo "FAILED: build, see $log"; exit 1; }
 
+# cached NAME: what the build found.
+cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
+
+PATH=$PATH:$(cached CUDAToolkit_BIN_DIR)  # for compute-sanitizer
+# The NCCL that the build found need not be one that the linker finds. PyTorch has its own, and keeps it.
+nccl=$(dirname "$(cached NCCL_LIBRARY)")
+
+run_check() { LD_LIBRARY_PATH=$nccl${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} ctest --test-dir "$build" -L '^gpu$' -V; }
+
+run_bench() { "$python" bench/gpu "$build" --libraries "$nccl"; }
+
 status=0
 for part in "${parts[@]}"; do
     echo "== $part"
-    case $part in
-        check) ctest --test-dir "$build" -L '^gpu$' -V 2>&1 | tee "$build/gpu/check.log" ;;
-        bench) "$python" bench/gpu "$build" 2>&1 | tee "$build/gpu/bench.log" ;;
-    esac
+    "run_$part" 2>&1 | tee "$build/gpu/$part.log"
     [ "${PIPESTATUS[0]}" -eq 0 ] || { echo "FAILED: $part, see $build/gpu/$part.log"; status=1; }
 done
 exit $status
