@@ -48,6 +48,10 @@ public:
         check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "make a stream");
         check(cublasCreate(&cublas_), "start cuBLAS");
         check(cublasSetStream(cublas_, stream_), "give cuBLAS a stream");
+        // Or the sums of a product that cuBLAS cuts along its depth may be rounded to bf16 in between.
+        constexpr auto kSumsInF32 =
+            static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
+        check(cublasSetMathMode(cublas_, kSumsInF32), "keep cuBLAS's sums in 32 bits");
     }
     CudaGpu(const CudaGpu&) = delete;
     CudaGpu& operator=(const CudaGpu&) = delete;
