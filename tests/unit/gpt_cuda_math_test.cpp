@@ -1,6 +1,7 @@
 // The CUDA kernels of examples/gpt, run on the CPU by emulated_grid.hpp, against the CPU's layers in double: every
 // operation alone, and a whole model's loss and gradients.
 #include "emulated_gpu.hpp"
+#include "gpt/cuda/data_sheets.hpp"
 #include "gpt_math_cases.hpp"
 
 #include <doctest/doctest.h>
@@ -54,6 +55,19 @@ TEST_CASE_TEMPLATE("every operation, in any order of threads and blocks", T, flo
     SUBCASE("attention") { attention_cases(compare); }
     SUBCASE("embedding") { embedding_cases(compare); }
     SUBCASE("cross entropy") { cross_entropy_cases(compare); }
+}
+
+TEST_CASE("a GPU's data sheet is its own") {
+    CHECK(data_sheet_of("NVIDIA H100 80GB HBM3").bf16_flops == 989.4e12);
+    CHECK(data_sheet_of("NVIDIA H100 NVL").bf16_flops == 835.5e12);
+    CHECK(data_sheet_of("NVIDIA H200").f32_flops == 66.9e12);
+    CHECK(data_sheet_of("NVIDIA H200 NVL").bf16_flops == 835.5e12);
+    CHECK(data_sheet_of("NVIDIA A100-SXM4-80GB").bf16_flops == 312e12);
+    CHECK(data_sheet_of("NVIDIA L40S").bf16_flops == 362e12);
+    CHECK(data_sheet_of("NVIDIA L40").bf16_flops == 181e12);
+    CHECK(data_sheet_of("NVIDIA L4").bf16_flops == 121e12);
+    for (const char* none : {"NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA L40G", "NVIDIA GeForce RTX 4090", ""})
+        CHECK(data_sheet_of(none).bf16_flops == 0);
 }
 
 TEST_CASE("attention refuses heads that are too wide") {

@@ -1,5 +1,6 @@
 #pragma once
 // A Gpu for DeviceMath: CUDA's runtime and cuBLAS. Only nvcc compiles this.
+#include "gpt/cuda/data_sheets.hpp"
 #include "gpt/cuda/device_math.hpp"
 
 #include <cublas_v2.h>
@@ -8,7 +9,6 @@
 #include <cstddef>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 
 namespace gpt {
 
@@ -20,18 +20,6 @@ inline void check(cublasStatus_t result, const char* doing) {
     if (result != CUBLAS_STATUS_SUCCESS)
         throw std::runtime_error(std::string("cannot ") + doing + ": cuBLAS says " + cublasGetStatusString(result));
 }
-
-/// Arithmetic a second that a GPU's data sheet promises, without sparsity: bf16 on tensor cores, f32 on ordinary ones
-/// (products in f32 do not use TF32 here). NVIDIA's data sheets of H100, H200, A100, L40S and L4.
-struct DataSheet {
-    std::string_view name;  ///< a part of the device's
-    double bf16_flops;
-    double f32_flops;
-};
-inline constexpr DataSheet kDataSheets[] = {
-    {"H200", 989.4e12, 66.9e12}, {"H100 PCIe", 756e12, 51.2e12}, {"H100 80GB HBM3", 989.4e12, 66.9e12},
-    {"A100", 312e12, 19.5e12},   {"L40S", 362e12, 91.6e12},      {"NVIDIA L4", 121e12, 30.3e12},
-};
 
 /// One device, with a stream of its own. Threads: one. Throws std::runtime_error with CUDA's own words.
 class CudaGpu {
@@ -80,10 +68,8 @@ public:
 
     template <class T>
     double data_sheet_flops() const {
-        for (const auto& sheet : kDataSheets) {
-            if (name_.find(sheet.name) != std::string::npos) return sizeof(T) == 2 ? sheet.bf16_flops : sheet.f32_flops;
-        }
-        return 0;
+        const DataSheet sheet = data_sheet_of(name_);
+        return sizeof(T) == 2 ? sheet.bf16_flops : sheet.f32_flops;
     }
 
     template <class... Parameters, class... Arguments>
