@@ -87,8 +87,12 @@ TEST_CASE("the whole model: loss and every gradient, with a head of its own and 
     compare("model", [&]<class M>(Math<M>& math) { return model_results(config, 2, math); });
 }
 
-TEST_CASE("the whole model in bf16 is near the one in double") {
-    const ModelConfig config = {.layers = 2, .heads = 2, .width = 32, .context = 12};
+TEST_CASE("the whole model in bf16 is near the one in double, with a head of its own and a tied one") {
+    ModelConfig config = {.layers = 2, .heads = 2, .width = 32, .context = 12};
+    SUBCASE("a head of its own") {}
+    SUBCASE("tied, a larger vocabulary, an odd width") {
+        config = {.layers = 1, .heads = 3, .width = 21, .context = 9, .vocabulary = 259, .tied_head = true};
+    }
     ThreadPool pool(1);
     CpuMath<double> precise(pool);
     const auto expected = model_results(config, 2, static_cast<Math<double>&>(precise));
