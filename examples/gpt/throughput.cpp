@@ -77,7 +77,9 @@ Peak peak_flops(Math<T>& math) {
 // A time slice of the scheduler is a few ms: in a window of many, ranks that share a CPU have their parts of it.
 template <class T>
 Peak peak_flops(Math<T>& math, autolaunch::Communicator& world) {
-    if (math.data_sheet_flops() > 0) return {world.all_reduce_value(math.data_sheet_flops()), "data sheet"};
+    const double promised = math.data_sheet_flops();
+    // Ranks may have different GPUs, and what follows is collective.
+    if (!world.any_rank(promised == 0)) return {world.all_reduce_value(promised), "data sheet"};
     constexpr int kWindows = 4;
     constexpr double kWindowSeconds = 0.03;
     Product<T> product(math);

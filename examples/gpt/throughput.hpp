@@ -23,8 +23,8 @@ struct Peak {
 /// sizes, which takes some 50 ms.
 template <class T>
 Peak peak_flops(Math<T>& math);
-/// The sum over the ranks: the data sheets', or what they multiply all at once, for they may share CPUs; the best of
-/// some windows, 150 ms in all. Collective.
+/// The sum over the ranks: the data sheets' where all have one, or what they multiply all at once, for they may share
+/// CPUs; the best of some windows, 150 ms in all. Collective.
 template <class T>
 Peak peak_flops(Math<T>& math, autolaunch::Communicator& world);
 
