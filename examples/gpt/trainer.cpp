@@ -88,10 +88,7 @@ Trainer::Trainer(al::Session& session, const TrainerConfig& config)
         options.schedule.every_steps = config.step_scheduler.checkpoint_every;
         checkpointer_.emplace(session, world_, options);
     }
-    for (const auto& tensor : optimizer_.state()) {
-        for (const auto& piece : tensor.pieces)
-            optimizer_bytes_ += static_cast<std::size_t>(piece.count) * al::size_of(tensor.type);
-    }
+    plan_ = memory_plan();
     peak_ = compute_.peak(world_);
 }
 
@@ -116,7 +113,7 @@ void Trainer::introduce() const {
     if (config_.device == ComputeDevice::automatic) std::printf("%s\n", why_this_device().c_str());
     std::printf("a token takes %.3g Mflop, peak %.4g Gflop/s (%s), memory planned %s a rank\n",
                 flops_per_token(config_.model) / 1e6, peak_.per_second / 1e9, peak_.source.c_str(),
-                in_bytes(static_cast<std::size_t>(planned_bytes())).c_str());
+                in_bytes(static_cast<std::size_t>(plan_.total())).c_str());
     std::fflush(stdout);
 }
 
@@ -126,7 +123,7 @@ std::string Trainer::why_this_device() const {
            (has_cuda_module() ? "not every rank has a GPU" : "this build has no CUDA");
 }
 
-std::int64_t Trainer::planned_bytes() const {
+al::fsdp::MemoryPlan Trainer::memory_plan() const {
     std::vector<std::vector<al::fsdp::ParameterSpec>> units;
     for (const auto& shape : unit_shapes(config_.model)) {
         auto& unit = units.emplace_back();
@@ -137,11 +134,12 @@ std::int64_t Trainer::planned_bytes() const {
     options.precision = config_.precision;
     options.ranks = world_.size();
     options.shard_group = config_.shard_group > 0 ? config_.shard_group : session_->info().local_world_size;
-    return al::fsdp::plan_memory(units, options).total();
+    return al::fsdp::plan_memory(units, options);
 }
 
 Trainer::MemoryUse Trainer::memory_use() const {
-    return {sharded_.memory().total() + optimizer_bytes_, compute_.allocated()};
+    // Not optimizer_.state(): that copies a GPU's to the CPU's memory.
+    return {sharded_.memory().total() + static_cast<std::size_t>(plan_.optimizer), compute_.allocated()};
 }
 
 void Trainer::resume() {

@@ -38,7 +38,7 @@ private:
     bool prints() const { return session_->rank() == 0; }
     void introduce() const;
     std::string why_this_device() const;
-    std::int64_t planned_bytes() const;
+    autolaunch::fsdp::MemoryPlan memory_plan() const;
     MemoryUse memory_use() const;
     void resume();
     void train();
@@ -65,8 +65,8 @@ private:
     std::unique_ptr<Network> network_;
     std::optional<autolaunch::fsdp::GradScaler> scaler_;  ///< where gradients travel in f16
     std::optional<autolaunch::Checkpointer> checkpointer_;
-    Peak peak_;                        ///< of all ranks together
-    std::size_t optimizer_bytes_ = 0;  ///< of its state
+    Peak peak_;                          ///< of all ranks together
+    autolaunch::fsdp::MemoryPlan plan_;  ///< of this rank
     std::int64_t steps_done_ = 0;
     double last_loss_ = 0;
     std::int64_t unprinted_steps_ = 0;  ///< since the last printed line
