@@ -281,6 +281,7 @@ struct Task {
     cudaStream_t stream;
     bool sends = false;
     bool receives = false;
+    bool is_block = false;  // of a ragged collective
     Transfer transfer = {};
     std::function<bool()> body;
 };
@@ -482,6 +483,9 @@ ncclResult_t ncclGroupStart() {
 ncclResult_t ncclGroupEnd() {
     if (--group_depth != 0 || group_tasks.empty()) return ncclSuccess;
     const std::vector<Task> tasks = std::exchange(group_tasks, {});
+    // NCCL sorts and joins collectives of a group: other ranks' groups had to be the same.
+    const auto stands_alone = [](const Task& task) { return task.body && !task.is_block; };
+    if (tasks.size() > 1 && std::any_of(tasks.begin(), tasks.end(), stands_alone)) ++control().wrong_uses;
     return launch(tasks);
 }
 ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
@@ -492,7 +496,7 @@ ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataT
 }
 ncclResult_t ncclReduce(const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
                         ncclComm_t comm, cudaStream_t stream) {
-    return add({.comm = comm, .stream = stream, .body = [=] {
+    return add({.comm = comm, .stream = stream, .is_block = true, .body = [=] {
                     return reduce_part(*comm, prepared(*comm, send, count, type, op), 0, count,
                                        comm->rank == root ? recv : nullptr, type, op);
                 }});
@@ -517,7 +521,7 @@ ncclResult_t ncclAllGather(const void* send, void* recv, size_t count, ncclDataT
 }
 ncclResult_t ncclBroadcast(const void* send, void* recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                            cudaStream_t stream) {
-    return add({.comm = comm, .stream = stream, .body = [=] {
+    return add({.comm = comm, .stream = stream, .is_block = true, .body = [=] {
                     const std::size_t bytes = count * size_of_type(type);
                     if (comm->rank != root) return exchange(*comm, {}, {{root, bytes_at(recv, 0), bytes}});
                     std::vector<Transfer> sends;

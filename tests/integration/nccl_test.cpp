@@ -269,7 +269,7 @@ TEST_CASE("gather, scatter, reduce and all_to_all, apart and in place") {
     });
 }
 
-TEST_CASE("groups: messages side by side, dependent collectives in order, independent ones at once") {
+TEST_CASE("groups: messages side by side, then collectives in order") {
     run_ranks(3, [](Communicator& comm, CudaDevice& device) {
         const TestStream stream(device);
         const int next = (comm.rank() + 1) % 3;
@@ -291,7 +291,7 @@ TEST_CASE("groups: messages side by side, dependent collectives in order, indepe
         comm.all_reduce(a.data(), a.data(), 10, f32, ReduceOp::avg);
         comm.all_reduce(b.data(), b.data(), 10, f32, ReduceOp::max);
         comm.group_end(stream).wait();
-        expect(a.values()[9] == 1 && b.values()[9] == 2, "two collectives at once");
+        expect(a.values()[9] == 1 && b.values()[9] == 2, "two collectives");
         comm.group_start();
         comm.all_reduce(a.data(), b.data(), 10, f32, ReduceOp::sum, stream);
         comm.all_reduce(b.data(), b.data(), 10, f32, ReduceOp::sum);

@@ -13,7 +13,6 @@
 #include <filesystem>
 #include <set>
 #include <string>
-#include <vector>
 
 using namespace autolaunch;
 
@@ -41,25 +40,6 @@ TEST_CASE("factors are one element of the type") {
     CHECK(*reinterpret_cast<const double*>(scalar_bytes(DataType::f64, 0.1).bytes) == 0.1);
     CHECK(*reinterpret_cast<const std::uint16_t*>(scalar_bytes(DataType::bf16, 1.5).bytes) == 0x3fc0);
     CHECK(*reinterpret_cast<const std::uint16_t*>(scalar_bytes(DataType::f16, 1.5).bytes) == 0x3e00);
-}
-
-TEST_CASE("calls of a group are independent unless one's result is in another's buffers") {
-    std::vector<float> memory(64);
-    const auto reduce = [&](std::size_t from, std::size_t to) {
-        return CollectiveCall{.kind = CollectiveKind::all_reduce,
-                              .send = &memory[from],
-                              .recv = &memory[to],
-                              .count = 8,
-                              .type = DataType::f32};
-    };
-    const std::vector<CollectiveCall> apart = {reduce(0, 8), reduce(0, 16), reduce(24, 24)};
-    CHECK(are_independent(apart, 0));
-    const std::vector<CollectiveCall> chained = {reduce(0, 8), reduce(8, 16)};
-    CHECK_FALSE(are_independent(chained, 0));
-    const std::vector<CollectiveCall> same_result = {reduce(0, 8), reduce(24, 15)};
-    CHECK_FALSE(are_independent(same_result, 0));
-    const std::vector<CollectiveCall> overwritten = {reduce(0, 8), reduce(16, 7)};
-    CHECK_FALSE(are_independent(overwritten, 0));
 }
 
 TEST_CASE("avg is NCCL's sum") {

@@ -35,50 +35,39 @@ private:
     NcclGroup::Operation operation_;
 };
 
-/// NCCL's operations of the calls of one batch: its own, or one made for a factor, which is destroyed here.
-class Operations {
+/// NCCL's operation of one call: its own, or one made for a factor, which is destroyed here.
+class Operation {
 public:
-    Operations(NcclGroup& group, std::span<const CollectiveCall> calls) : group_(group) {
-        for (const CollectiveCall& call : calls) {
-            ncclRedOp_t op = nccl_op(call.op);
-            if (reduces(call.kind) && call.op.kind() == ReduceOp::Kind::pre_multiplied_sum) {
-                op = make(call);
-                made_.push_back(op);
-            }
-            all_.push_back(op);
-        }
+    Operation(NcclGroup& group, const CollectiveCall& call) : group_(group), op_(nccl_op(call.op)) {
+        if (!reduces(call.kind) || call.op.kind() != ReduceOp::Kind::pre_multiplied_sum) return;
+        ScalarBytes factor = scalar_bytes(call.type, call.op.factor());
+        group_.run([] { return "the making of an operation"; },
+                   [&](ncclComm_t comm) {
+                       return group_.runtime().nccl.RedOpCreatePreMulSum(&op_, &factor, nccl_type(call.type),
+                                                                         ncclScalarHostImmediate, comm);
+                   });
+        is_made_ = true;
     }
-    ~Operations() {
-        if (made_.empty()) return;
+    ~Operation() {
+        if (!is_made_) return;
         try {
             group_.run([] { return "the end of an operation"; },
                        [&](ncclComm_t comm) {
-                           for (const ncclRedOp_t op : made_) group_.runtime().nccl.RedOpDestroy(op, comm);
+                           group_.runtime().nccl.RedOpDestroy(op_, comm);
                            return ncclSuccess;
                        });
         } catch (const Error&) {  // the group has failed, and its operations are gone with it
         }
     }
-    Operations(const Operations&) = delete;
-    Operations& operator=(const Operations&) = delete;
+    Operation(const Operation&) = delete;
+    Operation& operator=(const Operation&) = delete;
 
-    ncclRedOp_t operator[](std::size_t index) const { return all_[index]; }
+    ncclRedOp_t get() const noexcept { return op_; }
 
 private:
-    ncclRedOp_t make(const CollectiveCall& call) {
-        ScalarBytes factor = scalar_bytes(call.type, call.op.factor());
-        ncclRedOp_t op = ncclSum;
-        group_.run([] { return "the making of an operation"; },
-                   [&](ncclComm_t comm) {
-                       return group_.runtime().nccl.RedOpCreatePreMulSum(&op, &factor, nccl_type(call.type),
-                                                                         ncclScalarHostImmediate, comm);
-                   });
-        return op;
-    }
-
     NcclGroup& group_;
-    std::vector<ncclRedOp_t> all_;
-    std::vector<ncclRedOp_t> made_;
+    ncclRedOp_t op_;
+    bool is_made_ = false;
 };
 
 bool moves_between_two(const CollectiveCall& call) {
@@ -159,49 +148,40 @@ void NcclBackend::run_on_host(std::span<const CollectiveCall> calls) {
     device.wait(device.record(stream), group_->runtime().timeout);
 }
 
-// Sends and receives side by side, then the collectives in order; all at once where the order makes no difference.
+// The messages side by side, then the collectives one by one. In one group NCCL would sort and join collectives, which
+// must then be grouped alike on all ranks; what a rank knows of the buffers (a root's alone, say) cannot decide that.
 void NcclBackend::enqueue_group(std::span<const CollectiveCall> calls, CUstream stream) {
-    if (calls.size() == 1 || are_independent(calls, rank())) return enqueue_batch(calls, stream);
-    std::vector<CollectiveCall> messages;
-    std::copy_if(calls.begin(), calls.end(), std::back_inserter(messages), moves_between_two);
-    if (!messages.empty()) enqueue_batch(messages, stream);
-    for (const CollectiveCall& call : calls)
-        if (!moves_between_two(call)) enqueue_batch({&call, 1}, stream);
-}
-
-void NcclBackend::enqueue_batch(std::span<const CollectiveCall> calls, CUstream stream) {
-    const NcclPlace where = place(stream);
     if (size() == 1) {
-        for (const CollectiveCall& call : calls) enqueue_alone(where, call);
+        for (const CollectiveCall& call : calls) enqueue_alone(place(stream), call);
         return;
     }
-    const Operations operations(*group_, calls);
-    std::vector<CollectiveCall> ready(calls.begin(), calls.end());
-    std::vector<void*> copies;
-    for (CollectiveCall& call : ready) {
-        // NCCL has no all_to_all in place.
-        if (call.kind != CollectiveKind::all_to_all || call.send != call.recv || is_empty(call)) continue;
+    std::vector<CollectiveCall> messages;
+    std::copy_if(calls.begin(), calls.end(), std::back_inserter(messages), moves_between_two);
+    if (!messages.empty()) {
+        group_->run([&] { return describe(messages.front()); },
+                    [&](ncclComm_t comm) { return enqueue_messages(place(stream), comm, messages); });
+    }
+    for (const CollectiveCall& call : calls)
+        if (!moves_between_two(call)) enqueue_collective(call, stream);
+}
+
+void NcclBackend::enqueue_collective(const CollectiveCall& call, CUstream stream) {
+    const NcclPlace where = place(stream);
+    const Operation operation(*group_, call);
+    CollectiveCall ready = call;
+    void* copy = nullptr;
+    // NCCL has no all_to_all in place.
+    if (call.kind == CollectiveKind::all_to_all && call.send == call.recv && !is_empty(call)) {
         const std::size_t bytes = call.blocks.total() * call.element_bytes();
-        copies.push_back(where.device.allocate_on(stream, bytes));
-        where.device.copy(copies.back(), call.send, bytes, stream);
-        call.send = copies.back();
+        copy = where.device.allocate_on(stream, bytes);
+        where.device.copy(copy, call.send, bytes, stream);
+        ready.send = copy;
     }
-    group_->run([&] { return describe(calls.front()); },
-                [&](ncclComm_t comm) {
-                    if (ready.size() == 1) return enqueue(where, comm, ready.front(), operations[0]);
-                    ncclResult_t result = where.nccl.GroupStart();
-                    for (std::size_t i = 0; i < ready.size(); ++i) {
-                        const ncclResult_t one = enqueue(where, comm, ready[i], operations[i]);
-                        if (result == ncclSuccess || result == ncclInProgress) result = one;
-                    }
-                    const ncclResult_t end = where.nccl.GroupEnd();
-                    return result == ncclSuccess || result == ncclInProgress ? end : result;
-                });
-    for (void* copy : copies) where.device.free_on(stream, copy);
-    for (const CollectiveCall& call : ready) {
-        if (!reduces(call.kind) || call.op.kind() != ReduceOp::Kind::avg) continue;
+    group_->run([&] { return describe(call); },
+                [&](ncclComm_t comm) { return enqueue(where, comm, ready, operation.get()); });
+    if (copy != nullptr) where.device.free_on(stream, copy);
+    if (reduces(call.kind) && call.op.kind() == ReduceOp::Kind::avg)
         where.device.scale(Scaling::divide, call.recv, extents_of(call, rank()).recv, call.type, size(), stream);
-    }
 }
 
 // NCCL has no barrier: an all_reduce of one element.

@@ -54,7 +54,7 @@ private:
     CUstream own_stream();
     void run_on_host(std::span<const CollectiveCall> calls);
     void enqueue_group(std::span<const CollectiveCall> calls, CUstream stream);
-    void enqueue_batch(std::span<const CollectiveCall> calls, CUstream stream);
+    void enqueue_collective(const CollectiveCall& call, CUstream stream);
 
     std::shared_ptr<NcclGroup> group_;
     CudaDevice::Stream own_stream_;  // of calls without a stream; made when first needed

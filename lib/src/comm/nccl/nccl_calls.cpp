@@ -116,26 +116,6 @@ ncclResult_t scatter(const NcclPlace& place, ncclComm_t comm, const CollectiveCa
     });
 }
 
-struct Range {
-    std::uintptr_t begin = 0;
-    std::uintptr_t end = 0;
-    bool meets(const Range& other) const { return begin < other.end && other.begin < end; }
-};
-
-struct Buffers {
-    Range reads;
-    Range writes;
-};
-
-Buffers buffers_of(const CollectiveCall& call, int rank) {
-    const BufferExtents extents = extents_of(call, rank);
-    const auto range = [&](const void* data, std::size_t elements) {
-        const auto begin = reinterpret_cast<std::uintptr_t>(data);
-        return elements == 0 ? Range{} : Range{begin, begin + elements * call.element_bytes()};
-    };
-    return {range(call.send, extents.send), range(call.recv, extents.recv)};
-}
-
 }  // namespace
 
 bool reduces(CollectiveKind kind) noexcept {
@@ -229,18 +209,6 @@ bool is_empty(const CollectiveCall& call) noexcept {
     }
 }
 
-bool are_independent(std::span<const CollectiveCall> calls, int rank) {
-    for (std::size_t i = 0; i < calls.size(); ++i) {
-        const Buffers one = buffers_of(calls[i], rank);
-        for (std::size_t j = i + 1; j < calls.size(); ++j) {
-            const Buffers other = buffers_of(calls[j], rank);
-            if (one.writes.meets(other.writes) || one.writes.meets(other.reads) || one.reads.meets(other.writes))
-                return false;
-        }
-    }
-    return true;
-}
-
 ncclResult_t enqueue(const NcclPlace& place, ncclComm_t comm, const CollectiveCall& call, ncclRedOp_t op) {
     const NcclLibrary& nccl = place.nccl;
     const ncclDataType_t type = nccl_type(call.type);
@@ -270,6 +238,12 @@ ncclResult_t enqueue(const NcclPlace& place, ncclComm_t comm, const CollectiveCa
             return nccl.Recv(call.recv, call.count, type, call.root, comm, place.stream);
     }
     return ncclInvalidArgument;
+}
+
+ncclResult_t enqueue_messages(const NcclPlace& place, ncclComm_t comm, std::span<const CollectiveCall> messages) {
+    return grouped(place.nccl, [&](Calls& calls) {
+        for (const CollectiveCall& message : messages) calls(enqueue(place, comm, message, ncclSum));
+    });
 }
 
 void enqueue_alone(const NcclPlace& place, const CollectiveCall& call) {

@@ -18,9 +18,11 @@ struct NcclPlace {
     CUstream stream;
 };
 
-/// Puts one call on the stream, inside a group of NCCL's or by itself. `op` is NCCL's operation where the call reduces.
+/// Puts one call on the stream. `op` is NCCL's operation where the call reduces.
 /// all_to_all in place must have been taken apart. The first result that is no success is returned.
 ncclResult_t enqueue(const NcclPlace& place, ncclComm_t comm, const CollectiveCall& call, ncclRedOp_t op);
+/// Sends and receives side by side.
+ncclResult_t enqueue_messages(const NcclPlace& place, ncclComm_t comm, std::span<const CollectiveCall> messages);
 /// The call of a group of one rank: a copy, and a multiplication where the operation has a factor.
 void enqueue_alone(const NcclPlace& place, const CollectiveCall& call);
 
@@ -33,8 +35,6 @@ struct ScalarBytes {
     alignas(8) std::byte bytes[8];
 };
 ScalarBytes scalar_bytes(DataType type, double value);
-/// True when no call's result is in what another one reads or writes: NCCL may then run them side by side.
-bool are_independent(std::span<const CollectiveCall> calls, int rank);
 /// Nothing to move on any rank.
 bool is_empty(const CollectiveCall& call) noexcept;
 
