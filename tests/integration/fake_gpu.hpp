@@ -28,7 +28,6 @@ struct FakeGpuControl {
     std::atomic<int> initialised_with_ids{0};  ///< of the last communicator
     std::atomic<int> aborts{0};
     std::atomic<int> revokes{0};
-    std::atomic<int> shrinks{0};
     std::atomic<int> wrong_uses{0};   ///< what NCCL's documentation forbids; work on freed memory
     std::atomic<int> copy_out_us{0};  ///< a copy to the CPU's memory takes so much longer
 };

@@ -76,6 +76,7 @@ struct ncclComm {
     std::thread job;
     std::atomic<bool> job_runs{false};
     std::atomic<int> result{ncclSuccess};
+    std::atomic<bool> network_failed{false};  // said for good where nothing else is, as NCCL's proxy does
     // Collectives of one communicator run one after the other, whatever streams they are on.
     std::atomic<std::uint64_t> enqueued{0};
     std::atomic<std::uint64_t> finished{0};
@@ -89,7 +90,7 @@ struct ncclComm {
 
 namespace {
 
-/// `parent` is what a new communicator is made from; with it stopped, nobody else comes.
+/// `parent` is what a new communicator is split from; with it stopped, nobody else comes.
 ncclResult_t attach(ncclComm& comm, const ncclComm* parent = nullptr) {
     const int file = ::shm_open(comm.name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
     if (file < 0 || ::ftruncate(file, sizeof(Segment)) != 0) return ncclSystemError;
@@ -101,7 +102,7 @@ ncclResult_t attach(ncclComm& comm, const ncclComm* parent = nullptr) {
     if (++comm.segment->arrived == comm.size) ::shm_unlink(comm.name.c_str());
     std::this_thread::sleep_for(std::chrono::milliseconds(control().init_delay_ms));
     while (comm.segment->arrived < comm.size) {
-        if (comm.stop || (parent != nullptr && parent->stop && !parent->revoked)) {
+        if (comm.stop || (parent != nullptr && parent->stop)) {
             ::shm_unlink(comm.name.c_str());
             return ncclSystemError;
         }
@@ -167,7 +168,7 @@ bool exchange(ncclComm& comm, std::vector<Transfer> sends, std::vector<Transfer>
         const auto done = [](const Transfer& transfer) { return transfer.left == 0; };
         if (std::all_of(sends.begin(), sends.end(), done) && std::all_of(recvs.begin(), recvs.end(), done)) return true;
         if (comm.stop) return false;
-        if (!moved && is_alone) comm.result = ncclRemoteError;
+        if (!moved && is_alone) comm.network_failed = true;
         if (moved) {
             idle = 0;
         } else if (++idle < 20) {
@@ -421,6 +422,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
     }
     const std::scoped_lock lock(comm->mutex);
     *result = comm->job_runs ? ncclInProgress : static_cast<ncclResult_t>(comm->result.load());
+    if (*result == ncclSuccess && comm->network_failed) *result = ncclRemoteError;
     if (comm->deferred && --comm->polls_left <= 0) {
         const ncclResult_t launched = std::exchange(comm->deferred, nullptr)();
         if (*result == ncclSuccess) *result = launched;
@@ -607,27 +609,11 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int) {
     ++control().revokes;
     comm->stop = true;
     comm->revoked = true;
-    const std::scoped_lock lock(comm->mutex);
-    comm->deferred = nullptr;
-    return ncclSuccess;
-}
-// The survivors meet in a segment of their own; the lost are not asked.
-ncclResult_t ncclCommShrink(ncclComm_t comm, int* lost, int lost_count, ncclComm_t* child, ncclConfig_t* config, int) {
-    ++control().shrinks;
-    const std::vector<int> gone(lost, lost + lost_count);
-    const auto is_gone = [&](int rank) { return std::find(gone.begin(), gone.end(), rank) != gone.end(); };
-    int rank = 0;
-    for (int other = 0; other < comm->rank; ++other) rank += is_gone(other) ? 0 : 1;
-    const std::string name = comm->name + "-k" + std::to_string(comm->children++);
-    const int size = comm->size - lost_count;
-    const bool blocking = config == nullptr ? comm->blocking : config->blocking != 0;
-    *child = nullptr;
-    return run_job(*comm, [=] {
-        ncclComm* made = make_comm(name, rank, size, nullptr, blocking);
-        const ncclResult_t result = attach(*made, comm);
-        *child = made;
-        return result;
-    });
+    {
+        const std::scoped_lock lock(comm->mutex);
+        comm->deferred = nullptr;
+    }
+    return run_job(*comm, [] { return ncclSuccess; });
 }
 ncclResult_t ncclGather(const void* send, void* recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                         cudaStream_t stream) {

@@ -12,7 +12,6 @@
 #include <exception>
 #include <thread>
 #include <utility>
-#include <vector>
 
 namespace autolaunch {
 namespace {
@@ -245,29 +244,9 @@ std::shared_ptr<NcclGroup> NcclGroup::shrink(std::span<const int> lost) {
     for (const int one : lost) name += fmt::format("-{}", one);
     fail(ErrorCode::aborted, fmt::format("rank {} shrinks the group", rank_));
     stop();
-    // NCCL shrinks what was revoked, and takes over what it knows of the network. What was aborted is gone, and the
-    // survivors meet anew.
-    const NcclLibrary& nccl = runtime_->nccl;
-    if (size == 1 || lost.empty() || !revoked_ || nccl.CommShrink == nullptr)
-        return connect(runtime_, name, rank, size);
-    const CudaDevice::Current current(*runtime_->device);
-    std::vector<int> excluded(lost.begin(), lost.end());
-    auto group = make(runtime_, name, rank, size);
-    ncclConfig_t settings = config();
-    const std::scoped_lock lock(nccl_mutex_);
-    ncclComm_t child = nullptr;
-    ncclResult_t result = nccl.CommShrink(comm_, excluded.data(), static_cast<int>(excluded.size()), &child, &settings,
-                                          kNcclShrinkDefault);
-    const Deadline deadline = Deadline::after(runtime_->timeout);
-    for (Backoff backoff; result == ncclInProgress && !deadline.passed(); backoff.pause()) {
-        const ncclResult_t asked = nccl.CommGetAsyncError(comm_, &result);
-        if (asked != ncclSuccess) result = asked;
-    }
-    if (result == ncclInProgress) throw TimeoutError(fmt::format("rank {} of {}: shrink did not end", rank_, size_));
-    if (result != ncclSuccess) throw Error(code_of(result), "shrink failed; NCCL says " + last_words(result));
-    group->comm_ = child;
-    group->await_ready("shrink");
-    return group;
+    // Not ncclCommShrink: it takes over nothing of what was revoked, and needs a revoke that worked on every survivor;
+    // but whoever saw the network's error has it told by ncclCommGetAsyncError for good, and aborts.
+    return connect(runtime_, name, rank, size);
 }
 
 }  // namespace autolaunch

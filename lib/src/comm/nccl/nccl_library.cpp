@@ -30,7 +30,6 @@ NcclLibrary NcclLibrary::load(const std::string& library) {
     AUTOLAUNCH_TRY(CommInitRankScalable)
     AUTOLAUNCH_TRY(CommWindowRegister)
     AUTOLAUNCH_TRY(CommWindowDeregister)
-    AUTOLAUNCH_TRY(CommShrink)
     AUTOLAUNCH_TRY(Gather)
     AUTOLAUNCH_TRY(Scatter)
     AUTOLAUNCH_TRY(CommRevoke)

@@ -55,7 +55,6 @@ struct NcclLibrary {
     // 2.27
     ncclResult_t (*CommWindowRegister)(ncclComm_t, void*, std::size_t, Window*, int flags) = nullptr;
     ncclResult_t (*CommWindowDeregister)(ncclComm_t, Window) = nullptr;
-    ncclResult_t (*CommShrink)(ncclComm_t, int* lost, int lost_count, ncclComm_t*, ncclConfig_t*, int flags) = nullptr;
     // 2.28.3
     MoveBlocks* Gather = nullptr;
     MoveBlocks* Scatter = nullptr;
@@ -68,8 +67,6 @@ struct NcclLibrary {
 
 // Values of newer headers.
 inline constexpr int kNcclWindowSymmetric = 0x01;  // NCCL_WIN_COLL_SYMMETRIC
-inline constexpr int kNcclShrinkDefault = 0x00;    // NCCL_SHRINK_DEFAULT
-inline constexpr int kNcclShrinkAbort = 0x01;      // NCCL_SHRINK_ABORT
 inline constexpr int kNcclRevokeDefault = 0x00;    // NCCL_REVOKE_DEFAULT
 
 }  // namespace autolaunch
