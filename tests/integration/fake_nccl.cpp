@@ -392,6 +392,16 @@ void end_comm(ncclComm* comm) {
     comm->drop();
 }
 
+/// Collectives are told to end; those that wait on their stream for something else must come to it first.
+void stop_comm(ncclComm& comm) {
+    comm.stop = true;
+    const std::scoped_lock lock(comm.mutex);
+    comm.deferred = nullptr;
+}
+void await_streams(const ncclComm& comm) {
+    while (comm.references != 1) nap();
+}
+
 }  // namespace
 
 extern "C" {
@@ -474,7 +484,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
     ++control().aborts;
-    comm->stop = true;
+    stop_comm(*comm);
+    await_streams(*comm);
     end_comm(comm);
     return ncclSuccess;
 }
@@ -607,13 +618,12 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int) {
     }
     if (control().revoke_fails) return ncclInternalError;
     ++control().revokes;
-    comm->stop = true;
     comm->revoked = true;
-    {
-        const std::scoped_lock lock(comm->mutex);
-        comm->deferred = nullptr;
-    }
-    return run_job(*comm, [] { return ncclSuccess; });
+    stop_comm(*comm);
+    return run_job(*comm, [comm] {
+        await_streams(*comm);
+        return ncclSuccess;
+    });
 }
 ncclResult_t ncclGather(const void* send, void* recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                         cudaStream_t stream) {

@@ -47,6 +47,12 @@ bool says(const Error& error, std::string_view text) {
     return std::string_view(error.what()).find(text) != std::string_view::npos;
 }
 
+/// The watchdog may hold a group for a moment longer.
+void expect_none_left(const Rank& self) {
+    for (int i = 0; i < 1000 && self.control.communicators != 0; ++i) std::this_thread::sleep_for(milliseconds(2));
+    expect(self.control.communicators == 0, "no communicator is left");
+}
+
 const std::vector<int> kTwo(2, 0), kThree(3, 0);
 
 /// A collective on a stream of its own, on GPU memory.
@@ -140,13 +146,64 @@ TEST_CASE("abort from another thread frees who waits, and stops the GPU") {
                 const bool revokes = library == FAKE_GPU;
                 expect(self.control.revokes == (revokes ? 1 : 0), "by revoke where NCCL has it");
                 expect(self.control.aborts == (revokes ? 0 : 1), "else by abort");
-                for (int i = 0; i < 1000 && self.control.communicators != 0; ++i)
-                    std::this_thread::sleep_for(milliseconds(2));
-                expect(self.control.communicators == 0, "no communicator is left");
+                expect_none_left(self);
             },
             library);
         CHECK(statuses == kTwo);
     }
+}
+
+// The abort of one communicator ends only when the other one's collective does.
+TEST_CASE("communicators whose collectives wait for each other all time out") {
+    for (const bool blocking : {false, true}) {
+        const auto statuses = run(2, [&](const Rank& self) {
+            const auto start = Clock::now();
+            {
+                Communicator world = self.world(milliseconds(500), blocking);
+                auto part = world.split(0, self.rank);
+                world.barrier();
+                self.control.hang = true;
+                Started first(*part, self);
+                const CudaDevice::Current current(*first.device);
+                const CudaDevice::Stream stream = first.device->make_stream();
+                first.device->wait(stream.get(), first.device->record(first.stream.get()));
+                auto* data = static_cast<float*>(first.memory.get());
+                Work second =
+                    world.all_reduce(data, data, 1000, f32, ReduceOp::sum, Stream::cuda(self.rank, stream.get()));
+                const auto times_out = [](const Error& error) { return says(error, "500 ms"); };
+                expect_throws<Error>(
+                    "the second times out", [&] { second.wait(); }, times_out);
+                expect_throws<Error>(
+                    "so does the first", [&] { first.work.wait(); }, times_out);
+                first.device->wait(first.device->record(stream.get()), milliseconds(5'000));
+            }
+            expect(Clock::now() - start < std::chrono::seconds(15), "in good time");
+            expect_none_left(self);
+        });
+        CHECK(statuses == kTwo);
+    }
+}
+
+TEST_CASE("a communicator can go whose stop waits for another one's collective") {
+    const auto statuses = run(2, [](const Rank& self) {
+        auto world = std::make_unique<Communicator>(self.world(milliseconds(60'000)));
+        auto part = world->split(0, self.rank);
+        world->barrier();
+        self.control.hang = true;
+        Started first(*part, self);
+        const CudaDevice::Current current(*first.device);
+        const CudaDevice::Stream stream = first.device->make_stream();
+        first.device->wait(stream.get(), first.device->record(first.stream.get()));
+        auto* data = static_cast<float*>(first.memory.get());
+        world->all_reduce(data, data, 1000, f32, ReduceOp::sum, Stream::cuda(self.rank, stream.get()));
+        const auto start = Clock::now();
+        world->abort("only this one");
+        world = nullptr;
+        expect(Clock::now() - start < std::chrono::seconds(40), "its destructor does not wait for ever");
+        part->abort("and this one");
+        first.device->wait(first.device->record(stream.get()), milliseconds(5'000));
+    });
+    CHECK(statuses == kTwo);
 }
 
 TEST_CASE("a revoke that fails is followed by an abort") {

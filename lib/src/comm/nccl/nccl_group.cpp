@@ -57,7 +57,7 @@ NcclGroup::NcclGroup(std::shared_ptr<NcclRuntime> runtime, std::string name, int
       exceptions_at_birth_(std::uncaught_exceptions()) {}
 
 std::shared_ptr<NcclGroup> NcclGroup::make(std::shared_ptr<NcclRuntime> runtime, std::string name, int rank, int size) {
-    std::shared_ptr<NcclGroup> group(new NcclGroup(std::move(runtime), std::move(name), rank, size));
+    std::shared_ptr<NcclGroup> group(new NcclGroup(std::move(runtime), std::move(name), rank, size), end);
     group->runtime_->watchdog.watch(group);
     return group;
 }
@@ -113,6 +113,7 @@ void NcclGroup::run(const std::function<std::string()>& doing, const Calls& call
     state_.throw_if_aborted();
     const Deadline deadline = Deadline::after(runtime_->timeout);
     std::unique_lock lock(nccl_mutex_);
+    if (stopping_) throw_failure();
     calling_since_ = Clock::now().time_since_epoch().count();
     ncclResult_t result = calls(comm_);
     calling_since_ = 0;
@@ -126,7 +127,7 @@ void NcclGroup::run(const std::function<std::string()>& doing, const Calls& call
         }
         backoff.pause();
         lock.lock();
-        if (comm_ == nullptr || revoked_) throw_failure();
+        if (stopping_) throw_failure();
         const ncclResult_t asked = runtime_->nccl.CommGetAsyncError(comm_, &result);
         if (asked != ncclSuccess) result = asked;
     }
@@ -216,7 +217,7 @@ std::shared_ptr<void> NcclGroup::allocate(std::size_t bytes) {
     constexpr std::size_t kPage = 4096;  // also NCCL_WIN_REQUIRED_ALIGNMENT
     const std::size_t whole_pages = std::max((bytes + kPage - 1) / kPage * kPage, kPage);
     const CudaDevice::Current current(*runtime_->device);
-    if (comm_ != nullptr && runtime_->nccl.MemAlloc != nullptr && runtime_->nccl.MemFree != nullptr)
+    if (size_ > 1 && runtime_->nccl.MemAlloc != nullptr && runtime_->nccl.MemFree != nullptr)
         return take_nccl_memory(whole_pages);
     const std::shared_ptr<void> memory = runtime_->device->allocate(whole_pages + kPage);
     const auto at = (reinterpret_cast<std::uintptr_t>(memory.get()) + kPage - 1) / kPage * kPage;
@@ -239,7 +240,7 @@ std::shared_ptr<void> NcclGroup::take_nccl_memory(std::size_t bytes) {
                 const CudaDevice::Current current(*keep->runtime_->device);
                 const auto lock = lock_within(keep->nccl_mutex_, std::chrono::seconds(1));
                 // What was aborted has let go of everything, and is not to be asked.
-                if (lock.owns_lock() && keep->comm_ != nullptr && !keep->revoked_) deregister();
+                if (lock.owns_lock() && !keep->stopping_) deregister();
             }};
 }
 

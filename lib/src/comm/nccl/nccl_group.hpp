@@ -9,6 +9,7 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -29,8 +30,9 @@ struct NcclOperation {
 /// A group of one rank has no NCCL communicator (each would take half a gigabyte); then only streams and copies are
 /// left.
 ///
-/// A failure, here or on another rank, ends the group: whoever waits throws, the watchdog stops NCCL's kernels (by
-/// ncclCommRevoke where there is one, else by ncclCommAbort) and tells the other ranks through the rendezvous.
+/// A failure, here or on another rank, ends the group: whoever waits throws, and a thread of its own, which the
+/// watchdog starts, stops NCCL's kernels (by ncclCommRevoke where there is one, else by ncclCommAbort) and tells the
+/// other ranks through the rendezvous.
 ///
 /// Owner: the backend, its works and its buffers, by shared_ptr. Threads: run(), connect(), split() and shrink() one at
 /// a time, the rest any. Blocks: as each says, at most NcclRuntime::timeout.
@@ -80,7 +82,8 @@ public:
     /// Also hears what other ranks said, at most ten times a second.
     CommunicatorStatus status();
 
-    /// Returns when an aborted group has let go of the GPU; at once when it was not aborted.
+    /// Returns when an aborted group has let go of the GPU, or after ten seconds, and then goes on in its own thread;
+    /// at once when it was not aborted.
     void stop();
     /// The watchdog's look.
     void look_after();
@@ -88,6 +91,7 @@ public:
 private:
     NcclGroup(std::shared_ptr<NcclRuntime> runtime, std::string name, int rank, int size);
     static std::shared_ptr<NcclGroup> make(std::shared_ptr<NcclRuntime> runtime, std::string name, int rank, int size);
+    static void end(NcclGroup* group);
     ncclConfig_t config() const;
     ncclResult_t initialise(std::span<ncclUniqueId> ids, ncclComm_t& comm);
     void await_ready(const char* doing);
@@ -101,6 +105,8 @@ private:
     void look_at_pending();
     void look_for_errors(const NcclOperation& operation);
     void hear_others(std::chrono::milliseconds at_most_every);
+    std::shared_future<void> begin_stop();
+    void let_go();
     void stop_nccl();
     void publish();
     void leave();
@@ -116,6 +122,7 @@ private:
     // Held in every call of NCCL. Long only if NCCL itself hangs, so an abort does not insist on it.
     std::mutex nccl_mutex_;
     ncclComm_t comm_ = nullptr;
+    std::atomic<bool> stopping_{false};  // set under the mutex; nobody else calls NCCL then
     bool revoked_ = false;
     std::atomic<std::chrono::steady_clock::rep> calling_since_{0};  // 0: nobody is in a call of NCCL
 
@@ -124,7 +131,7 @@ private:
     ErrorCode failure_code_ = ErrorCode::aborted;
     std::atomic<bool> told_by_others_{false};
     std::mutex stop_mutex_;
-    bool stopped_ = false;
+    std::shared_future<void> stopped_;  // valid when begun
 
     std::mutex pending_mutex_;
     std::deque<Operation> pending_;

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <exception>
+#include <future>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -25,6 +27,8 @@ constexpr std::chrono::milliseconds kHearEveryWhenAsked{100};
 // Who waits gives up first, so that it is told so and not that the group was aborted.
 constexpr std::chrono::milliseconds kGrace{300};
 constexpr std::chrono::milliseconds kReasonComesWithin{500};
+// How long NCCL's kernels may take to end when told to, before nobody waits for it any more.
+constexpr std::chrono::seconds kLongestStop{10};
 // What a rank that ends waits for the others' last collectives.
 constexpr std::chrono::seconds kLongestFarewell{30};
 
@@ -108,7 +112,7 @@ void NcclGroup::look_for_errors(const NcclOperation& operation) {
     ncclResult_t result = ncclSuccess;
     {
         const std::unique_lock lock(nccl_mutex_, std::try_to_lock);
-        if (!lock.owns_lock() || comm_ == nullptr || revoked_) return;
+        if (!lock.owns_lock() || stopping_ || comm_ == nullptr) return;
         const CudaDevice::Current current(*runtime_->device);
         const ncclResult_t asked = runtime_->nccl.CommGetAsyncError(comm_, &result);
         if (asked != ncclSuccess) result = asked;
@@ -144,7 +148,7 @@ void NcclGroup::look_after() {
     } catch (const std::exception& error) {
         fail(ErrorCode::system, fmt::format("rank {} of {}: {}", rank_, size_, error.what()));
     }
-    if (state_.aborted()) stop();
+    if (state_.aborted()) begin_stop();
 }
 
 void NcclGroup::look_at_pending() {
@@ -169,9 +173,32 @@ void NcclGroup::look_at_pending() {
 }
 
 void NcclGroup::stop() {
-    const std::scoped_lock lock(stop_mutex_);
     if (!state_.aborted()) return;
-    if (std::exchange(stopped_, true)) return;
+    const std::shared_future<void> stopped = begin_stop();
+    if (stopped.valid()) stopped.wait_for(kLongestStop);
+}
+
+// In a thread of its own: NCCL waits for the communicator's kernels, and these may wait on their streams for another
+// communicator's, which must be stopped meanwhile. The thread holds the group, and may outlive all others who do.
+std::shared_future<void> NcclGroup::begin_stop() {
+    const std::scoped_lock lock(stop_mutex_);
+    if (stopped_.valid()) return stopped_;
+    std::promise<void> done;
+    try {
+        auto stopped = done.get_future().share();
+        std::thread([group = shared_from_this(), done = std::move(done)]() mutable {
+            group->let_go();
+            group = nullptr;  // first: who waits then ends the group, and not this thread while the process exits
+            done.set_value();
+        }).detach();
+        stopped_ = std::move(stopped);
+    } catch (const std::system_error&) {  // no more threads; the watchdog tries again
+    }
+    return stopped_;
+}
+
+void NcclGroup::let_go() {
+    runtime_->device->let_capture_be();
     // Side by side: a store that is slow must not keep the GPU busy, nor an NCCL that hangs the others in the dark.
     std::thread publisher([this] { publish(); });
     try {
@@ -190,14 +217,17 @@ void NcclGroup::publish() {
 }
 
 void NcclGroup::stop_nccl() {
-    // Whoever holds it for longer is stuck in NCCL, and this is what frees it.
-    const auto lock = lock_within(nccl_mutex_, std::chrono::seconds(1));
+    {
+        // Whoever holds it for longer is stuck in NCCL, and this is what frees it.
+        const auto lock = lock_within(nccl_mutex_, std::chrono::seconds(1));
+        stopping_ = true;
+    }
     if (comm_ == nullptr) return;
     const CudaDevice::Current current(*runtime_->device);
     const NcclLibrary& nccl = runtime_->nccl;
     if (nccl.CommRevoke != nullptr) {
         ncclResult_t result = nccl.CommRevoke(comm_, kNcclRevokeDefault);
-        const Deadline deadline = Deadline::after(std::chrono::seconds(10));
+        const Deadline deadline = Deadline::after(kLongestStop);
         for (Backoff backoff; result == ncclInProgress && !deadline.passed(); backoff.pause())
             if (nccl.CommGetAsyncError(comm_, &result) != ncclSuccess) result = ncclInternalError;
         revoked_ = result == ncclSuccess;
@@ -206,12 +236,17 @@ void NcclGroup::stop_nccl() {
     nccl.CommAbort(std::exchange(comm_, nullptr));
 }
 
-NcclGroup::~NcclGroup() {
+// Nobody holds the group any more, until the thread that stops it does.
+void NcclGroup::end(NcclGroup* group) {
+    const std::shared_ptr<NcclGroup> last(group);
     // A trainer that fails would otherwise wait for ranks that wait for it in a collective.
-    if (std::uncaught_exceptions() > exceptions_at_birth_)
-        fail(ErrorCode::aborted, fmt::format("an exception ended the trainer of rank {}", rank_));
+    if (std::uncaught_exceptions() > last->exceptions_at_birth_)
+        last->fail(ErrorCode::aborted, fmt::format("an exception ended the trainer of rank {}", last->rank_));
+    last->stop();
+}
+
+NcclGroup::~NcclGroup() {
     try {
-        if (state_.aborted()) stop();
         leave();
     } catch (const std::exception&) {  // the driver is gone
     }
