@@ -7,6 +7,7 @@
 #include <nccl.h>
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -379,10 +380,24 @@ ncclComm* make_comm(std::string name, int rank, int size, const ncclConfig_t* co
     return comm;
 }
 
+/// Jobs write their results when they end; a caller that gives one up has left its frames by then.
+void check_outlives(const ncclComm& comm, const void* result) {
+    pthread_attr_t attributes;
+    void* begin = nullptr;
+    std::size_t bytes = 0;
+    if (::pthread_getattr_np(::pthread_self(), &attributes) != 0) return;
+    ::pthread_attr_getstack(&attributes, &begin, &bytes);
+    ::pthread_attr_destroy(&attributes);
+    const auto* at = static_cast<const std::byte*>(result);
+    const auto* stack = static_cast<const std::byte*>(begin);
+    if (!comm.blocking && at >= stack && at < stack + bytes) ++control().wrong_uses;
+}
+
 ncclResult_t start_comm(ncclComm_t* made, int size, int rank, const ncclUniqueId& id, const ncclConfig_t* config) {
     if (!fake_gpu::has_context() || config == nullptr || config->magic != 0xcafebeef) ++control().wrong_uses;
     ncclComm* comm = make_comm(id.internal, rank, size, config, true);
     *made = comm;
+    check_outlives(*comm, made);
     return run_job(*comm, [comm] { return attach(*comm); });
 }
 
@@ -445,13 +460,17 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* chil
     const std::string suffix = "-s" + std::to_string(comm->children++) + "c" + std::to_string(color);
     *child = nullptr;
     const bool blocking = config == nullptr ? comm->blocking : config->blocking != 0;
+    check_outlives(*comm, child);
     return run_job(*comm, [=] {
         while (comm->finished != comm->enqueued && !comm->stop) nap();
         struct Wish {
             int color, key;
         } own{color, key};
         std::vector<Wish> wishes(static_cast<std::size_t>(comm->size));
-        if (!gather_all(*comm, &own, sizeof own, reinterpret_cast<std::byte*>(wishes.data()))) return ncclSystemError;
+        if (!gather_all(*comm, &own, sizeof own, reinterpret_cast<std::byte*>(wishes.data()))) {
+            *child = nullptr;
+            return ncclSystemError;
+        }
         if (color == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
         int rank = 0, size = 0;
         for (int other = 0; other < comm->size; ++other) {
@@ -584,7 +603,8 @@ ncclResult_t ncclMemFree(void* memory) {
     fake_gpu::release(memory);
     return ncclSuccess;
 }
-ncclResult_t ncclCommRegister(const ncclComm_t, void* memory, size_t, void** handle) {
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void* memory, size_t, void** handle) {
+    check_outlives(*comm, handle);
     ++control().registrations;
     *handle = memory;
     return ncclSuccess;
@@ -600,7 +620,8 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int size, int rank, int 
     control().initialised_with_ids = ids;
     return start_comm(comm, size, rank, all[0], config);
 }
-ncclResult_t ncclCommWindowRegister(ncclComm_t, void* memory, size_t bytes, ncclWindow_t* window, int flags) {
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, size_t bytes, ncclWindow_t* window, int flags) {
+    check_outlives(*comm, window);
     if (reinterpret_cast<std::uintptr_t>(memory) % 4096 != 0 || bytes % 4096 != 0 || flags != NCCL_WIN_COLL_SYMMETRIC)
         ++control().wrong_uses;
     ++control().registrations;

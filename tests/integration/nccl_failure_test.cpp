@@ -86,6 +86,23 @@ TEST_CASE("a rank that never comes to the initialisation ends it, by name") {
     }
 }
 
+TEST_CASE("a split that takes too long is given up while NCCL still works on it") {
+    for (const std::string library : {FAKE_GPU, FAKE_GPU_218}) {
+        const auto statuses = run(
+            2,
+            [](const Rank& self) {
+                Communicator comm = self.world(milliseconds(400));
+                comm.barrier();
+                self.control.init_delay_ms = 1500;
+                expect_throws<Error>(
+                    "the split times out", [&] { comm.split(0, self.rank); },
+                    [](const Error& error) { return error.code() == ErrorCode::timeout && says(error, "split"); });
+            },
+            library);
+        CHECK(statuses == kTwo);
+    }
+}
+
 TEST_CASE("an asynchronous error of NCCL's is told where one waits, with the call's and NCCL's words") {
     const auto statuses = run(2, [](const Rank& self) {
         Communicator comm = self.world(milliseconds(60'000));

@@ -74,12 +74,11 @@ std::shared_ptr<NcclGroup> NcclGroup::connect(std::shared_ptr<NcclRuntime> runti
     if (size == 1) return group;
     auto ids = exchange_ids(*group->runtime_, group->name_, rank, size);
     const CudaDevice::Current current(*group->runtime_->device);
-    group->run([] { return "NCCL's initialisation"; },
-               [&](ncclComm_t) { return group->initialise(ids, group->comm_); });
+    group->run([] { return "NCCL's initialisation"; }, [&](ncclComm_t) { return group->initialise(ids); });
     return group;
 }
 
-ncclResult_t NcclGroup::initialise(std::span<ncclUniqueId> ids, ncclComm_t& comm) {
+ncclResult_t NcclGroup::initialise(std::span<ncclUniqueId> ids) {
     const auto start = [this](std::span<ncclUniqueId> all, ncclComm_t* made) {
         ncclConfig_t settings = config();
         const NcclLibrary& nccl = runtime_->nccl;
@@ -87,7 +86,11 @@ ncclResult_t NcclGroup::initialise(std::span<ncclUniqueId> ids, ncclComm_t& comm
                    ? nccl.CommInitRankScalable(made, size_, rank_, static_cast<int>(all.size()), all.data(), &settings)
                    : nccl.CommInitRankConfig(made, size_, all.front(), rank_, &settings);
     };
-    if (!runtime_->blocking) return start(ids, &comm);
+    if (!runtime_->blocking) {
+        const ncclResult_t result = start(ids, &made_);
+        comm_ = made_;
+        return result;
+    }
     // A blocking initialisation has no end when a rank does not come, and nothing to abort it by: it gets a thread,
     // which is left behind then.
     struct Outcome {
@@ -105,7 +108,7 @@ ncclResult_t NcclGroup::initialise(std::span<ncclUniqueId> ids, ncclComm_t& comm
     if (result.wait_for(runtime_->timeout) != std::future_status::ready)
         fail_and_throw(ErrorCode::timeout, fmt::format("rank {} of {}: NCCL's initialisation did not end within {} ms",
                                                        rank_, size_, runtime_->timeout.count()));
-    comm = outcome->comm;
+    comm_ = outcome->comm;
     return result.get();
 }
 
@@ -190,19 +193,19 @@ void NcclGroup::wait_for_all() {
 // The parent is asked whether the child is ready; ncclCommSplit fills in the child only then.
 std::shared_ptr<NcclGroup> NcclGroup::split(std::string name, int color, int rank, int size, bool any_pairs) {
     const bool pairs = color >= 0 && size > 1;
-    ncclComm_t child = nullptr;
+    made_ = nullptr;
     if (any_pairs) {
         const CudaDevice::Current current(*runtime_->device);
         ncclConfig_t settings = config();
         run([] { return "split"; },
             [&](ncclComm_t comm) {
-                return runtime_->nccl.CommSplit(comm, pairs ? color : NCCL_SPLIT_NOCOLOR, pairs ? rank : 0, &child,
+                return runtime_->nccl.CommSplit(comm, pairs ? color : NCCL_SPLIT_NOCOLOR, pairs ? rank : 0, &made_,
                                                 &settings);
             });
     }
     if (color < 0) return nullptr;
     auto group = make(runtime_, std::move(name), rank, size);
-    group->comm_ = child;
+    group->comm_ = made_;
     if (pairs) group->await_ready("split");
     return group;
 }
@@ -246,21 +249,21 @@ std::shared_ptr<void> NcclGroup::take_nccl_memory(std::size_t bytes) {
 
 std::function<void()> NcclGroup::register_memory(void* memory, std::size_t bytes) {
     const NcclLibrary& nccl = runtime_->nccl;
-    auto handle = std::make_shared<void*>(nullptr);
     const bool window = nccl.CommWindowRegister != nullptr && nccl.CommWindowDeregister != nullptr;
     const bool buffer = nccl.CommRegister != nullptr && nccl.CommDeregister != nullptr;
     if (!window && !buffer) return [] {};
+    registered_ = nullptr;
     run([] { return "the registration of a buffer"; },
         [&](ncclComm_t comm) {
-            return window ? nccl.CommWindowRegister(comm, memory, bytes, handle.get(), kNcclWindowSymmetric)
-                          : nccl.CommRegister(comm, memory, bytes, handle.get());
+            return window ? nccl.CommWindowRegister(comm, memory, bytes, &registered_, kNcclWindowSymmetric)
+                          : nccl.CommRegister(comm, memory, bytes, &registered_);
         });
-    if (*handle == nullptr) return [] {};  // NCCL's word for: it brings nothing here
-    return [this, handle, window] {
+    if (registered_ == nullptr) return [] {};  // NCCL's word for: it brings nothing here
+    return [this, handle = registered_, window] {
         if (window) {
-            runtime_->nccl.CommWindowDeregister(comm_, *handle);
+            runtime_->nccl.CommWindowDeregister(comm_, handle);
         } else {
-            runtime_->nccl.CommDeregister(comm_, *handle);
+            runtime_->nccl.CommDeregister(comm_, handle);
         }
     };
 }

@@ -34,8 +34,8 @@ struct NcclOperation {
 /// watchdog starts, stops NCCL's kernels (by ncclCommRevoke where there is one, else by ncclCommAbort) and tells the
 /// other ranks through the rendezvous.
 ///
-/// Owner: the backend, its works and its buffers, by shared_ptr. Threads: run(), connect(), split() and shrink() one at
-/// a time, the rest any. Blocks: as each says, at most NcclRuntime::timeout.
+/// Owner: the backend, its works and its buffers, by shared_ptr. Threads: run(), connect(), split(), shrink() and
+/// allocate() one at a time, the rest any. Blocks: as each says, at most NcclRuntime::timeout.
 class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
 public:
     using Calls = std::function<ncclResult_t(ncclComm_t)>;
@@ -93,7 +93,7 @@ private:
     static std::shared_ptr<NcclGroup> make(std::shared_ptr<NcclRuntime> runtime, std::string name, int rank, int size);
     static void end(NcclGroup* group);
     ncclConfig_t config() const;
-    ncclResult_t initialise(std::span<ncclUniqueId> ids, ncclComm_t& comm);
+    ncclResult_t initialise(std::span<ncclUniqueId> ids);
     void await_ready(const char* doing);
 
     void fail(ErrorCode code, const std::string& reason);
@@ -122,6 +122,10 @@ private:
     // Held in every call of NCCL. Long only if NCCL itself hangs, so an abort does not insist on it.
     std::mutex nccl_mutex_;
     ncclComm_t comm_ = nullptr;
+    // Where a thread of NCCL's puts what a call makes, or nothing, when the call ends: maybe long after it was given
+    // up.
+    ncclComm_t made_ = nullptr;
+    void* registered_ = nullptr;
     std::atomic<bool> stopping_{false};  // set under the mutex; nobody else calls NCCL then
     bool revoked_ = false;
     std::atomic<std::chrono::steady_clock::rep> calling_since_{0};  // 0: nobody is in a call of NCCL
