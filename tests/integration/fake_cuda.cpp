@@ -26,6 +26,7 @@ using MakeWork = std::function<std::function<void()>()>;
 struct CUgraph_st {
     std::vector<MakeWork> nodes;
     std::vector<void*> memory;
+    bool is_invalid = false;
 };
 
 struct CUgraphExec_st {
@@ -112,6 +113,8 @@ std::string image_of(const void* image) {
 }
 
 thread_local std::vector<CUcontext> contexts;
+thread_local CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+thread_local std::vector<CUstream> captures;  // of this thread
 
 template <class T, class A>
 void scale(bool divide, void* data, std::uint64_t count, A number) {
@@ -234,16 +237,20 @@ CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned int, int) {
     return CUDA_SUCCESS;
 }
 CUresult cuStreamDestroy(CUstream) { return CUDA_SUCCESS; }  // its thread goes with the process
-CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode) {
+CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
     NEEDS_CONTEXT;
     if (stream == nullptr || stream->graph) return CUDA_ERROR_ILLEGAL_STATE;
     stream->graph = std::make_unique<CUgraph_st>();
+    if (mode != CU_STREAM_CAPTURE_MODE_RELAXED) captures.push_back(stream);
     return CUDA_SUCCESS;
 }
 CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
     NEEDS_CONTEXT;
     if (stream == nullptr || !stream->graph) return CUDA_ERROR_ILLEGAL_STATE;
-    *graph = stream->graph.release();
+    std::erase(captures, stream);
+    std::unique_ptr<CUgraph_st> made = std::move(stream->graph);
+    if (made->is_invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    *graph = made.release();
     return CUDA_SUCCESS;
 }
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
@@ -372,6 +379,10 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attribu
 }
 CUresult cuModuleLoadData(CUmodule* loaded, const void* image) {
     NEEDS_CONTEXT;
+    if (!captures.empty() && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED) {
+        for (const CUstream stream : captures) stream->graph->is_invalid = true;
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
     *loaded = reinterpret_cast<CUmodule>(new std::string(image_of(image)));
     return CUDA_SUCCESS;
 }
@@ -399,7 +410,10 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigned int, 
     fake_gpu::put_on(stream, [=, name = function->name] { run_kernel(name, data, count, number); });
     return CUDA_SUCCESS;
 }
-CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode*) { return CUDA_SUCCESS; }
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+    std::swap(*mode, capture_mode);
+    return CUDA_SUCCESS;
+}
 CUresult cuGetErrorName(CUresult, const char** name) {
     *name = "CUDA_ERROR_FAKE";
     return CUDA_SUCCESS;

@@ -215,8 +215,7 @@ void CudaDevice::scale(Scaling scaling, void* data, std::size_t count, DataType 
     CUfunction kernel = nullptr;
     {
         const std::scoped_lock lock(mutex_);
-        if (kernels_ == nullptr)
-            driver_.check(driver_.cuModuleLoadData(&kernels_, scale_kernels_ptx().c_str()), "load our kernels");
+        if (kernels_ == nullptr) kernels_ = load_module(scale_kernels_ptx().c_str());
         driver_.check(driver_.cuModuleGetFunction(&kernel, kernels_, scale_kernel_name(scaling, type).c_str()),
                       "find a kernel");
     }
@@ -231,9 +230,19 @@ void CudaDevice::scale(Scaling scaling, void* data, std::size_t count, DataType 
 }
 
 CudaDevice::Module CudaDevice::load(const void* image) {
+    return {load_module(image), [](CUmodule) {}};  // goes with the context, which others may still use
+}
+
+// Kernels are loaded when first used, which may be while this thread captures a graph: CUDA refuses to load them then,
+// and ends the capture, unless it is told that the graph does not depend on it.
+CUmodule CudaDevice::load_module(const void* image) const {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    driver_.cuThreadExchangeStreamCaptureMode(&mode);
     CUmodule module = nullptr;
-    driver_.check(driver_.cuModuleLoadData(&module, image), "load our kernels");
-    return {module, [](CUmodule) {}};  // goes with the context, which others may still use
+    const CUresult result = driver_.cuModuleLoadData(&module, image);
+    driver_.cuThreadExchangeStreamCaptureMode(&mode);
+    driver_.check(result, "load our kernels");
+    return module;
 }
 
 CUfunction CudaDevice::kernel(const Module& module, const std::string& name) const {

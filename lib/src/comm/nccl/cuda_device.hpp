@@ -84,6 +84,7 @@ public:
 
 private:
     CudaDevice(CudaDriver driver, int index, CUdevice device, CUcontext context);
+    CUmodule load_module(const void* image) const;
 
     CudaDriver driver_;
     int index_;
