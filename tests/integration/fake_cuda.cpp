@@ -222,6 +222,7 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice) {
     return CUDA_SUCCESS;
 }
 CUresult cuCtxPushCurrent(CUcontext context) {
+    if (fake_gpu::control().driver_has_ended) return CUDA_ERROR_DEINITIALIZED;
     contexts.push_back(context);
     return CUDA_SUCCESS;
 }

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -345,6 +346,23 @@ TEST_CASE("a trainer that fails takes the others with it, and ends") {
             return;
         }
         expect(false, "both ranks end by an exception");
+    });
+    CHECK(statuses == kTwo);
+}
+
+TEST_CASE("what lives longer than the driver goes quietly") {
+    const auto statuses = run(2, [](const Rank& self) {
+        Communicator comm = self.world(milliseconds(60'000));
+        comm.barrier();
+        const Started started(comm, self);
+        const CommunicatorBuffer buffer = comm.allocate(1000);
+        std::optional<CudaDevice::Current> current(*started.device);
+        const auto pinned = started.device->allocate_pinned(100);
+        started.device->begin_capture(started.stream.get());
+        const CudaDevice::Graph graph = started.device->end_capture(started.stream.get());
+        comm.barrier();
+        current.reset();
+        self.control.driver_has_ended = true;
     });
     CHECK(statuses == kTwo);
 }

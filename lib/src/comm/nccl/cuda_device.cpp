@@ -72,18 +72,23 @@ CudaDevice::CudaDevice(CudaDriver driver, int index, CUdevice device, CUcontext 
 
 CudaDevice::~CudaDevice() {
     {
-        const Current current(*this);
-        for (CUevent event : idle_events_) driver_.cuEventDestroy(event);
+        const Current current(*this, std::nothrow);
+        for (CUevent event : idle_events_)
+            if (current) driver_.cuEventDestroy(event);
     }
     // The kernels' module goes with the context, which others may still use.
     driver_.cuDevicePrimaryCtxRelease(device_);
 }
 
-CudaDevice::Current::Current(const CudaDevice& device) : driver_(device.driver_) {
+CudaDevice::Current::Current(const CudaDevice& device) : driver_(device.driver_), is_current_(true) {
     driver_.check(driver_.cuCtxPushCurrent(device.context_), "make the GPU current");
 }
 
+CudaDevice::Current::Current(const CudaDevice& device, std::nothrow_t) noexcept
+    : driver_(device.driver_), is_current_(driver_.cuCtxPushCurrent(device.context_) == CUDA_SUCCESS) {}
+
 CudaDevice::Current::~Current() {
+    if (!is_current_) return;
     CUcontext before = nullptr;
     driver_.cuCtxPopCurrent(&before);
 }
@@ -95,8 +100,7 @@ CudaDevice::Stream CudaDevice::make_stream() {
     driver_.check(driver_.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, kHighestPriority),
                   "make a CUDA stream");
     return {stream, [device = shared_from_this()](CUstream gone) {
-                const Current current(*device);
-                device->driver_.cuStreamDestroy(gone);
+                if (const Current current(*device, std::nothrow); current) device->driver_.cuStreamDestroy(gone);
             }};
 }
 
@@ -148,8 +152,7 @@ CudaDevice::Graph CudaDevice::end_capture(CUstream stream) {
     driver_.cuGraphDestroy(graph);
     driver_.check(result, "make a CUDA graph ready");
     return {launchable, [device = shared_from_this()](CUgraphExec gone) {
-                const Current current(*device);
-                device->driver_.cuGraphExecDestroy(gone);
+                if (const Current current(*device, std::nothrow); current) device->driver_.cuGraphExecDestroy(gone);
             }};
 }
 
@@ -167,8 +170,7 @@ std::shared_ptr<void> CudaDevice::allocate(std::size_t bytes) {
     CUdeviceptr memory = 0;
     driver_.check(driver_.cuMemAlloc(&memory, std::max<std::size_t>(bytes, 1)), "allocate GPU memory");
     return {pointer_to(memory), [device = shared_from_this()](void* gone) {
-                const Current current(*device);
-                device->driver_.cuMemFree(address(gone));
+                if (const Current current(*device, std::nothrow); current) device->driver_.cuMemFree(address(gone));
             }};
 }
 
@@ -178,8 +180,7 @@ std::shared_ptr<void> CudaDevice::allocate_pinned(std::size_t bytes) {
     driver_.check(driver_.cuMemHostAlloc(&memory, size, CU_MEMHOSTALLOC_PORTABLE), "allocate pinned memory");
     std::memset(memory, 0, size);
     return {memory, [device = shared_from_this()](void* gone) {
-                const Current current(*device);
-                device->driver_.cuMemFreeHost(gone);
+                if (const Current current(*device, std::nothrow); current) device->driver_.cuMemFreeHost(gone);
             }};
 }
 

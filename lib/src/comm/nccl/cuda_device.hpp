@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,12 +39,17 @@ public:
     class Current {
     public:
         explicit Current(const CudaDevice& device);
+        /// For destructors: false where the driver has ended or the context is broken, and nothing can be freed any
+        /// more.
+        Current(const CudaDevice& device, std::nothrow_t) noexcept;
+        explicit operator bool() const noexcept { return is_current_; }
         ~Current();
         Current(const Current&) = delete;
         Current& operator=(const Current&) = delete;
 
     private:
         const CudaDriver& driver_;
+        bool is_current_;
     };
 
     /// Of the highest priority; waits for no other stream.

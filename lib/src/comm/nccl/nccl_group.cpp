@@ -102,8 +102,12 @@ ncclResult_t NcclGroup::initialise(std::span<ncclUniqueId> ids) {
     outcome->ids.assign(ids.begin(), ids.end());
     auto result = outcome->result.get_future();
     std::thread([outcome, start, keep = shared_from_this()] {
-        const CudaDevice::Current current(*keep->runtime_->device);
-        outcome->result.set_value(start(outcome->ids, &outcome->comm));
+        try {
+            const CudaDevice::Current current(*keep->runtime_->device);
+            outcome->result.set_value(start(outcome->ids, &outcome->comm));
+        } catch (const Error&) {
+            outcome->result.set_exception(std::current_exception());
+        }
     }).detach();
     if (result.wait_for(runtime_->timeout) != std::future_status::ready)
         fail_and_throw(ErrorCode::timeout, fmt::format("rank {} of {}: NCCL's initialisation did not end within {} ms",
@@ -235,15 +239,14 @@ std::shared_ptr<void> NcclGroup::take_nccl_memory(std::size_t bytes) {
                     fmt::format("NCCL cannot allocate {} bytes of GPU memory: {}", bytes, last_words(result)));
     // The memory is freed by `owned` even when the registration throws.
     std::shared_ptr<void> owned(memory, [runtime = runtime_](void* gone) {
-        const CudaDevice::Current current(*runtime->device);
-        runtime->nccl.MemFree(gone);
+        if (const CudaDevice::Current current(*runtime->device, std::nothrow); current) runtime->nccl.MemFree(gone);
     });
     auto deregister = register_memory(memory, bytes);
     return {memory, [owned = std::move(owned), keep = shared_from_this(), deregister = std::move(deregister)](void*) {
-                const CudaDevice::Current current(*keep->runtime_->device);
+                const CudaDevice::Current current(*keep->runtime_->device, std::nothrow);
                 const auto lock = lock_within(keep->nccl_mutex_, std::chrono::seconds(1));
                 // What was aborted has let go of everything, and is not to be asked.
-                if (lock.owns_lock() && !keep->stopping_) deregister();
+                if (current && lock.owns_lock() && !keep->stopping_) deregister();
             }};
 }
 
