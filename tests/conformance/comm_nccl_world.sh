@@ -25,4 +25,7 @@ for library in fake_gpu fake_gpu_218; do
   ranks 1 $library streams
   for case in streams split_by_parity abort_wakes_others absent_rank_times_out; do ranks 3 $library $case; done
 done
+# Saves beside training agree without NCCL.
+program=$AUTOLAUNCH_BINARY_DIR/tests/gpu/fsdp_gpu
+[ ! -x "$program" ] || FAKE_NCCL_ONE_THREAD=1 ranks 2 fake_gpu checkpoint
 exit $((failures > 0))

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -305,7 +306,18 @@ void run_tasks(ncclComm& comm, const std::vector<Task>& tasks, std::uint64_t tic
     comm.finished = ticket + 1;
 }
 
+// NCCL wants collectives in one order on all ranks, which two threads do not keep. Programs that say they have one are
+// taken by their word.
+void require_one_thread() {
+    static const bool is_said = std::getenv("FAKE_NCCL_ONE_THREAD") != nullptr;
+    static const std::thread::id first = std::this_thread::get_id();
+    if (!is_said || std::this_thread::get_id() == first) return;
+    std::fputs("fake NCCL: a second thread calls a collective\n", stderr);
+    std::abort();
+}
+
 ncclResult_t launch(const std::vector<Task>& tasks) {
+    require_one_thread();
     ncclComm& comm = *tasks.front().comm;
     const auto put = [&comm, tasks] {
         fake_gpu::put_made_on(reinterpret_cast<CUstream_st*>(tasks.front().stream), [&comm, tasks] {

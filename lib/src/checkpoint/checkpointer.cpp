@@ -39,6 +39,18 @@ std::optional<double> deadline_of(const SaveSchedule& schedule) {
     return now_s() + std::chrono::duration<double>(*deadline - std::chrono::system_clock::now()).count();
 }
 
+// What the ranks of a checkpoint agree by. On GPUs each agreement of a save beside training would be a kernel put there
+// by a second thread: between training's calls in another order on each rank, while NCCL wants one, and spinning until
+// the slowest disk is done. On one node the CPUs' memory serves as well.
+Communicator off_the_gpus(Session& session, Communicator world) {
+    constexpr std::chrono::minutes kSlowestDisk{30};
+    if (world.backend() != "nccl") return world;
+    const RankInfo& job = session.info();
+    const bool is_of_job = job.node_count == 1 && world.size() == job.world_size && world.rank() == job.rank;
+    if (world.any_rank(!is_of_job)) return world;
+    return Communicator::world(session, {.backend = "cpu", .timeout = kSlowestDisk});
+}
+
 }  // namespace
 
 class Checkpointer::Impl {
@@ -199,7 +211,7 @@ public:
 };
 
 Checkpointer::Checkpointer(Session& session, Communicator world, const CheckpointOptions& options)
-    : impl_(std::make_unique<Impl>(session, std::move(world), options)) {}
+    : impl_(std::make_unique<Impl>(session, off_the_gpus(session, std::move(world)), options)) {}
 
 Checkpointer::Checkpointer(Checkpointer&&) noexcept = default;
 Checkpointer::~Checkpointer() = default;

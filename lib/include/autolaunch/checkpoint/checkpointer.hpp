@@ -108,6 +108,9 @@ struct CheckpointInfo {
 /// read; in collectives at most the communicator's timeout.
 class AUTOLAUNCH_API Checkpointer {
 public:
+    /// Collective. With GPUs (backend nccl) on one node the ranks agree through the CPUs' memory instead of `world`. On
+    /// several nodes pass a communicator of the CPUs where there is one (backend "cpu", which takes MPI there): a save
+    /// beside training then puts nothing on the GPUs.
     Checkpointer(Session& session, Communicator world, const CheckpointOptions& options);
     Checkpointer(Checkpointer&&) noexcept;
     ~Checkpointer();
