@@ -21,7 +21,7 @@ namespace {
 constexpr std::chrono::seconds kPlenty{60};
 
 /// Runs `body` on `size` ranks with each fake, and sees that nothing is left behind.
-void run_ranks(int size, const std::function<void(Communicator&, CudaDevice&)>& body) {
+void run_ranks(int size, const std::function<void(Communicator&, CudaDevice&, FakeGpuControl&)>& body) {
     for (const std::string library : {FAKE_GPU, FAKE_GPU_218}) {
         CAPTURE(library);
         const FolderStore store;
@@ -31,7 +31,7 @@ void run_ranks(int size, const std::function<void(Communicator&, CudaDevice&)>& 
                 auto device = CudaDevice::open(library, rank);
                 Communicator comm(
                     NcclBackend::create(store.rendezvous(), "world", rank, size, fake_options(library, rank, kPlenty)));
-                body(comm, *device);
+                body(comm, *device, control);
             }
             for (int i = 0; i < 1000 && control.contexts != 0; ++i)
                 std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -40,6 +40,10 @@ void run_ranks(int size, const std::function<void(Communicator&, CudaDevice&)>& 
         });
         CHECK(statuses == std::vector<int>(static_cast<std::size_t>(size), 0));
     }
+}
+
+void run_ranks(int size, const std::function<void(Communicator&, CudaDevice&)>& body) {
+    run_ranks(size, [&](Communicator& comm, CudaDevice& device, FakeGpuControl&) { body(comm, device); });
 }
 
 /// GPU memory of `count` elements, and the way in and out of it.
@@ -316,6 +320,46 @@ TEST_CASE("calls without a stream take host memory, GPU memory, or one of each")
         comm.recv(other.data(), 100, f32, 1 - comm.rank());
         comm.group_end();
         expect(other == here, "a group on host memory");
+    });
+}
+
+TEST_CASE("a group's messages from host memory take room on the GPU for one a peer, and large ones none") {
+    run_ranks(3, [](Communicator& comm, CudaDevice&, FakeGpuControl& control) {
+        const auto word = [](int from, int to, std::size_t message) {
+            return static_cast<std::uint32_t>(from * 1000 + to * 100) + static_cast<std::uint32_t>(message);
+        };
+        const auto exchange = [&](std::size_t messages, std::size_t count) {
+            std::vector<std::vector<std::uint32_t>> sent, received;
+            for (int peer = 0; peer < comm.size(); ++peer)
+                for (std::size_t i = 0; i < messages; ++i) {
+                    sent.emplace_back(count, word(comm.rank(), peer, i));
+                    received.emplace_back(count);
+                }
+            std::uint32_t sum = 1;
+            comm.group_start();
+            for (int peer = 0; peer < comm.size(); ++peer) {
+                if (peer == comm.rank()) continue;
+                for (std::size_t i = 0; i < messages; ++i) {
+                    const std::size_t at = static_cast<std::size_t>(peer) * messages + i;
+                    comm.send(sent[at].data(), count, DataType::u32, peer);
+                    comm.recv(received[at].data(), count, DataType::u32, peer);
+                }
+            }
+            comm.all_reduce(&sum, &sum, 1, DataType::u32, ReduceOp::sum);
+            comm.group_end();
+            for (int peer = 0; peer < comm.size(); ++peer)
+                for (std::size_t i = 0; i < messages && peer != comm.rank(); ++i) {
+                    const auto& got = received[static_cast<std::size_t>(peer) * messages + i];
+                    expect(got.front() == word(peer, comm.rank(), i) && got.back() == got.front(), "in order");
+                }
+            expect(sum == 3, "then the collectives");
+        };
+        const int before = control.allocations;
+        exchange(8, 100);
+        expect(control.allocations - before <= 4, "one message to and from each");
+        const int small = control.allocations;
+        exchange(2, std::size_t{5} << 20);
+        expect(control.allocations <= small, "nothing large is kept");
     });
 }
 

@@ -54,6 +54,15 @@ void HostStaging::copy_out(std::span<const CollectiveCall> calls, std::span<cons
     }
 }
 
+void HostStaging::free_large() noexcept {
+    constexpr std::size_t kKept = std::size_t{16} << 20;  // each
+    for (std::size_t piece = 0; piece < memory_.size(); ++piece) {
+        if (bytes_[piece] <= kKept) continue;
+        memory_[piece] = nullptr;
+        bytes_[piece] = 0;
+    }
+}
+
 void HostStaging::abandon() noexcept {
     for (auto& piece : memory_) new std::shared_ptr<void>(std::move(piece));
 }

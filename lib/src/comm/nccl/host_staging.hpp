@@ -11,7 +11,7 @@
 namespace autolaunch {
 
 /// For calls without a stream, whose buffers may be anywhere: how ranks agree on a flag or a loss. GPU memory is used
-/// as it is. The copies are kept between calls, and grow.
+/// as it is. The copies are kept between calls, and grow, but for large ones.
 ///
 /// Owner: a backend. Threads: one at a time. Blocks: for what CUDA blocks when it copies memory that is not pinned.
 class HostStaging {
@@ -24,6 +24,8 @@ public:
     void copy_out(std::span<const CollectiveCall> calls, std::span<const CollectiveCall> staged, int rank,
                   CUstream stream);
 
+    /// Frees what is too large to keep from training. All work on the copies is over.
+    void free_large() noexcept;
     /// Never frees the copies: work that does not end may be at them.
     void abandon() noexcept;
 

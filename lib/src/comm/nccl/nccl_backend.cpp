@@ -10,6 +10,7 @@
 #include <chrono>
 #include <map>
 #include <utility>
+#include <vector>
 
 namespace autolaunch {
 namespace {
@@ -72,6 +73,25 @@ private:
 
 bool moves_between_two(const CollectiveCall& call) {
     return call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv;
+}
+
+/// A group in parts that may go one after the other: the n-th message to and from each rank, which are n-th there, too;
+/// then the collectives.
+std::vector<std::vector<CollectiveCall>> rounds_of(std::span<const CollectiveCall> calls) {
+    std::vector<std::vector<CollectiveCall>> rounds;
+    std::vector<CollectiveCall> collectives;
+    std::map<std::pair<CollectiveKind, int>, std::size_t> messages;  // so far, by direction and peer
+    for (const CollectiveCall& call : calls) {
+        if (!moves_between_two(call)) {
+            collectives.push_back(call);
+            continue;
+        }
+        const std::size_t round = messages[{call.kind, call.root}]++;
+        if (rounds.size() == round) rounds.emplace_back();
+        rounds[round].push_back(call);
+    }
+    if (!collectives.empty()) rounds.push_back(std::move(collectives));
+    return rounds;
 }
 
 }  // namespace
@@ -137,15 +157,19 @@ Work NcclBackend::start_group(std::span<const CollectiveCall> calls, Stream stre
     return Work(std::make_shared<NcclWork>(group_, group_->record(calls.front(), handle)));
 }
 
+// In rounds, so that the GPU holds copies of one message for each peer and not of all that there are.
 void NcclBackend::run_on_host(std::span<const CollectiveCall> calls) {
     const CUstream stream = own_stream();
-    const std::vector<CollectiveCall> staged = staging_.copy_in(calls, rank(), stream);
-    enqueue_group(staged, stream);
-    group_->wait(group_->record(calls.front(), stream));
-    staging_.copy_out(calls, staged, rank(), stream);
-    // No other rank holds this up; and nothing may write to the caller's memory after the call, whoever aborts now.
     CudaDevice& device = *group_->runtime().device;
-    device.wait(device.record(stream), group_->runtime().timeout);
+    for (const auto& round : rounds_of(calls)) {
+        const std::vector<CollectiveCall> staged = staging_.copy_in(round, rank(), stream);
+        enqueue_group(staged, stream);
+        group_->wait(group_->record(round.front(), stream));
+        staging_.copy_out(round, staged, rank(), stream);
+        // No other rank holds this up; and nothing may write to the caller's memory after the call, whoever aborts now.
+        device.wait(device.record(stream), group_->runtime().timeout);
+    }
+    staging_.free_large();
 }
 
 // The messages side by side, then the collectives one by one. In one group NCCL would sort and join collectives, which
