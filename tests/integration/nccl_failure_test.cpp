@@ -71,6 +71,25 @@ struct Started {
     Work work;
 };
 
+/// A collective of another communicator that begins when the first one's has ended.
+struct StartedBehind {
+    StartedBehind(Communicator& comm, const Started& first, const Rank& self) : device(first.device) {
+        const CudaDevice::Current current(*device);
+        stream = device->make_stream();
+        device->wait(stream.get(), device->record(first.stream.get()));
+        auto* data = static_cast<float*>(first.memory.get());
+        work = comm.all_reduce(data, data, 1000, f32, ReduceOp::sum, Stream::cuda(self.rank, stream.get()));
+    }
+    /// However it ended.
+    void await_end() const {
+        const CudaDevice::Current current(*device);
+        device->wait(device->record(stream.get()), milliseconds(5'000));
+    }
+    std::shared_ptr<CudaDevice> device;
+    CudaDevice::Stream stream;
+    Work work;
+};
+
 }  // namespace
 
 TEST_CASE("a rank that never comes to the initialisation ends it, by name") {
@@ -182,18 +201,13 @@ TEST_CASE("communicators whose collectives wait for each other all time out") {
                 world.barrier();
                 self.control.hang = true;
                 Started first(*part, self);
-                const CudaDevice::Current current(*first.device);
-                const CudaDevice::Stream stream = first.device->make_stream();
-                first.device->wait(stream.get(), first.device->record(first.stream.get()));
-                auto* data = static_cast<float*>(first.memory.get());
-                Work second =
-                    world.all_reduce(data, data, 1000, f32, ReduceOp::sum, Stream::cuda(self.rank, stream.get()));
+                StartedBehind second(world, first, self);
                 const auto times_out = [](const Error& error) { return says(error, "500 ms"); };
                 expect_throws<Error>(
-                    "the second times out", [&] { second.wait(); }, times_out);
+                    "the second times out", [&] { second.work.wait(); }, times_out);
                 expect_throws<Error>(
                     "so does the first", [&] { first.work.wait(); }, times_out);
-                first.device->wait(first.device->record(stream.get()), milliseconds(5'000));
+                second.await_end();
             }
             expect(Clock::now() - start < std::chrono::seconds(15), "in good time");
             expect_none_left(self);
@@ -209,17 +223,14 @@ TEST_CASE("a communicator can go whose stop waits for another one's collective")
         world->barrier();
         self.control.hang = true;
         Started first(*part, self);
-        const CudaDevice::Current current(*first.device);
-        const CudaDevice::Stream stream = first.device->make_stream();
-        first.device->wait(stream.get(), first.device->record(first.stream.get()));
-        auto* data = static_cast<float*>(first.memory.get());
-        world->all_reduce(data, data, 1000, f32, ReduceOp::sum, Stream::cuda(self.rank, stream.get()));
+        StartedBehind second(*world, first, self);
+        second.work = Work();  // which holds the communicator, too
         const auto start = Clock::now();
         world->abort("only this one");
         world = nullptr;
         expect(Clock::now() - start < std::chrono::seconds(40), "its destructor does not wait for ever");
         part->abort("and this one");
-        first.device->wait(first.device->record(stream.get()), milliseconds(5'000));
+        second.await_end();
     });
     CHECK(statuses == kTwo);
 }
