@@ -18,7 +18,7 @@
 // linked block verified; each the median of 5.
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
-#include "checkpoint/engine.hpp"
+#include "checkpoint/checkpoint_engine.hpp"
 #include "comm/self/self_backend.hpp"
 
 #include <autolaunch/error.hpp>

@@ -5,10 +5,10 @@
 // A sample is the mean of that many calls, so that reading the clock around it does not count; the table has the median
 // and the 99th percentile of the samples. The calls are all_reduces on the backend `self` of one rank, 8 bytes, in
 // place.
-#include "session/flight_recorder.hpp"
+#include "flight/flight_recorder.hpp"
 #include "comm/call_dispatcher.hpp"
 #include "comm/self/self_backend.hpp"
-#include "session/flight_reader.hpp"
+#include "flight/flight_reader.hpp"
 
 #include <fmt/format.h>
 

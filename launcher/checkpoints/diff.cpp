@@ -3,7 +3,7 @@
 #include "checkpoints/commands.hpp"
 #include "checkpoints/open_checkpoint.hpp"
 #include "checkpoints/tensor_stream.hpp"
-#include "report/exit_codes.hpp"
+#include "exit_codes/exit_codes.hpp"
 
 #include <autolaunch/checkpoint/safetensors.hpp>
 #include <autolaunch/error.hpp>

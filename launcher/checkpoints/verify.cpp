@@ -6,7 +6,7 @@
 #include "checkpoints/byte_progress.hpp"
 #include "checkpoints/commands.hpp"
 #include "checkpoints/open_checkpoint.hpp"
-#include "report/exit_codes.hpp"
+#include "exit_codes/exit_codes.hpp"
 #include "report/units.hpp"
 
 #include <autolaunch/checkpoint/safetensors.hpp>

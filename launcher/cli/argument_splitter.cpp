@@ -1,7 +1,7 @@
 #include "cli/argument_splitter.hpp"
 
 #include "base/text.hpp"
-#include "cli/usage_error.hpp"
+#include "exit_codes/exit_error.hpp"
 #include "spec/spec.hpp"
 
 #include <algorithm>

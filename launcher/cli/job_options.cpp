@@ -2,7 +2,7 @@
 
 #include "base/hash.hpp"
 #include "base/text.hpp"
-#include "cli/usage_error.hpp"
+#include "exit_codes/exit_error.hpp"
 #include "spec/spec.hpp"
 #include "spec/units.hpp"
 

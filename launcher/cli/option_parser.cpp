@@ -1,7 +1,7 @@
 #include "cli/option_parser.hpp"
 
 #include "base/text.hpp"
-#include "cli/usage_error.hpp"
+#include "exit_codes/exit_error.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 
 #include "base/text.hpp"
 #include "cli/option_parser.hpp"
-#include "cli/usage_error.hpp"
+#include "exit_codes/exit_error.hpp"
 #include "spec/spec.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #pragma once
 #include "checkpoints/checkpoint_command.hpp"
-#include "cli/doctor_options.hpp"
+#include "doctor/doctor_options.hpp"
 
 #include <map>
 #include <optional>

@@ -4,19 +4,18 @@
 #include "base/text.hpp"
 #include "checkpoints/checkpoint_command.hpp"
 #include "cli/build_info.hpp"
-#include "cli/doctor.hpp"
-#include "cli/exit_code.hpp"
+#include "run/run_doctor.hpp"
+#include "exit_codes/exit_error.hpp"
 #include "cli/job_options.hpp"
-#include "cli/lint_files.hpp"
-#include "cli/node_tasks.hpp"
+#include "lint/lint_files.hpp"
+#include "run/node_tasks.hpp"
 #include "cli/options.hpp"
-#include "cli/run.hpp"
-#include "cli/usage_error.hpp"
-#include "drawing/topology_json.hpp"
-#include "drawing/topology_svg.hpp"
-#include "drawing/topology_text.hpp"
+#include "run/run.hpp"
+#include "topology_view/topology_json.hpp"
+#include "topology_view/topology_svg.hpp"
+#include "topology_view/topology_text.hpp"
 #include "plan/launch_plan.hpp"
-#include "report/exit_codes.hpp"
+#include "exit_codes/exit_codes.hpp"
 #include "report/terminal_text.hpp"
 #include "spec/schema.hpp"
 #include "spec/spec.hpp"
@@ -80,7 +79,13 @@ void complain_about(const Error& error) {
 
 int run_lint(const CommandLine& line, const Environment& environment) {
     try {
-        const LintOutcome outcome = lint_files(line, environment);
+        const LintOutcome outcome = lint_files({.files = line.program,
+                                                .kind = line.lint_kind,
+                                                .slurm_conf = line.slurm_conf,
+                                                .rules = line.rules,
+                                                .markdown = line.markdown,
+                                                .json = line.json},
+                                               environment);
         print(outcome.text);
         return outcome.exit_code;
     } catch (const SystemError& error) {  // a folder, or no permission

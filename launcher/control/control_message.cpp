@@ -7,6 +7,23 @@
 #include <tuple>
 #include <type_traits>
 
+namespace autolaunch::flight {
+
+// Where they are looked for: beside the types.
+template <class T, class M>
+concept Is = std::same_as<std::remove_const_t<T>, M>;
+
+auto fields(Is<RecordedRank> auto& m) { return std::tie(m.rank, m.ended, m.no_groups, m.groups); }
+auto fields(Is<RecordedGroup> auto& m) {
+    return std::tie(m.id, m.name, m.backend, m.size, m.place, m.in_use, m.collectives, m.lost, m.torn, m.calls);
+}
+auto fields(Is<RecordedCall> auto& m) {
+    return std::tie(m.sequence, m.kind, m.op, m.type, m.state, m.on_device, m.root, m.bytes, m.enqueued_us,
+                    m.started_us, m.finished_us, m.label);
+}
+
+}  // namespace autolaunch::flight
+
 namespace autolaunch::launcher::control {
 namespace {
 
@@ -15,8 +32,7 @@ namespace {
 }  // namespace
 
 // Every message's fields, in the order of the wire. One list serves both directions.
-template <class T, class M>
-concept Is = std::same_as<std::remove_const_t<T>, M>;
+using flight::Is;
 
 auto fields(Is<Join> auto& m) {
     return std::tie(m.protocol, m.version, m.node_name, m.hostname, m.ranks, m.node_rank, m.topology_address,
@@ -55,15 +71,6 @@ auto fields(Is<StopAsked> auto& m) { return std::tie(m.signal); }
 auto fields(Is<NodeWarning> auto& m) { return std::tie(m.text); }
 auto fields(Is<FlightAsked> auto&) { return std::tie(); }
 auto fields(Is<FlightRead> auto& m) { return std::tie(m.generation, m.request, m.more, m.ranks); }
-auto fields(Is<RecordedRank> auto& m) { return std::tie(m.rank, m.ended, m.no_groups, m.groups); }
-auto fields(Is<RecordedGroup> auto& m) {
-    return std::tie(m.id, m.name, m.backend, m.size, m.place, m.in_use, m.collectives, m.lost, m.torn, m.calls);
-}
-auto fields(Is<RecordedCall> auto& m) {
-    return std::tie(m.sequence, m.kind, m.op, m.type, m.state, m.on_device, m.root, m.bytes, m.enqueued_us,
-                    m.started_us, m.finished_us, m.label);
-}
-
 auto fields(Is<Fence> auto& m) { return std::tie(m.generation, m.name, m.nodes, m.blob); }
 auto fields(Is<FenceDone> auto& m) { return std::tie(m.generation, m.name, m.more, m.blobs); }
 auto fields(Is<Relay> auto& m) { return std::tie(m.channel, m.generation, m.source, m.destination, m.bytes); }

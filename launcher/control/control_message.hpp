@@ -1,5 +1,5 @@
 #pragma once
-#include "control/flight_summary.hpp"
+#include "flight/flight_summary.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -159,7 +159,7 @@ struct FlightRead {
     int generation = 0;
     int request = 0;
     bool more = false;  ///< another part follows
-    std::vector<RecordedRank> ranks;
+    std::vector<flight::RecordedRank> ranks;
     bool operator==(const FlightRead&) const = default;
 };
 inline constexpr std::size_t kFlightRanks = 64;

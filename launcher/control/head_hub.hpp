@@ -3,7 +3,7 @@
 #include "control/fence_table.hpp"
 #include "control/head.hpp"
 #include "control/node_member.hpp"
-#include "plan/roster.hpp"
+#include "allocation/roster.hpp"
 
 #include <asio/io_context.hpp>
 

@@ -5,7 +5,7 @@
 #include "control/munge_credential.hpp"
 #include "control/openssl_library.hpp"
 #include "control/rendezvous_error.hpp"
-#include "report/exit_codes.hpp"
+#include "exit_codes/exit_codes.hpp"
 #include "session/environment.hpp"
 
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 
 #include "base/shared_library.hpp"
 #include "control/rendezvous_error.hpp"
-#include "report/exit_codes.hpp"
+#include "exit_codes/exit_codes.hpp"
 
 #include <string>
 

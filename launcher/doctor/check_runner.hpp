@@ -2,7 +2,7 @@
 #include "doctor/check.hpp"
 
 #include "base/deadline.hpp"
-#include "base/helper_process.hpp"
+#include "spawn/helper_process.hpp"
 
 #include <chrono>
 #include <cstddef>

@@ -4,7 +4,7 @@
 #include "doctor/rails.hpp"
 
 #include "base/text.hpp"
-#include "report/exit_codes.hpp"
+#include "exit_codes/exit_codes.hpp"
 
 #include <autolaunch/error.hpp>
 

@@ -4,7 +4,7 @@
 #include "nccl_env/nccl_env.hpp"
 #include "plan/memory_forecast.hpp"
 #include "plan/mpi_choice.hpp"
-#include "plan/roster.hpp"
+#include "allocation/roster.hpp"
 #include "spec/job_spec.hpp"
 #include "topology/node_topology.hpp"
 

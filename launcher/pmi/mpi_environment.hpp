@@ -1,5 +1,5 @@
 #pragma once
-#include "plan/roster.hpp"
+#include "allocation/roster.hpp"
 
 #include <string>
 #include <utility>

@@ -2,7 +2,7 @@
 #include "base/deadline.hpp"
 #include "control/member.hpp"
 #include "plan/mpi_choice.hpp"
-#include "plan/roster.hpp"
+#include "allocation/roster.hpp"
 #include "pmi/mpi_environment.hpp"
 #include "spawn/spawn.hpp"
 

@@ -5,7 +5,7 @@
 #include "control/peer_text.hpp"
 #include "control/rendezvous_error.hpp"
 #include "rendezvous/welcome.hpp"
-#include "report/exit_codes.hpp"
+#include "exit_codes/exit_codes.hpp"
 
 #include <algorithm>
 #include <system_error>

@@ -1,7 +1,7 @@
 #include "rendezvous/head_listener.hpp"
 
 #include "control/rendezvous_error.hpp"
-#include "report/exit_codes.hpp"
+#include "exit_codes/exit_codes.hpp"
 
 #include <asio/error.hpp>
 #include <asio/ip/v6_only.hpp>

@@ -10,7 +10,7 @@
 #include "rendezvous/head_join.hpp"
 #include "rendezvous/member_join.hpp"
 #include "rendezvous/welcome.hpp"
-#include "report/exit_codes.hpp"
+#include "exit_codes/exit_codes.hpp"
 
 #include <asio/posix/stream_descriptor.hpp>
 

@@ -3,7 +3,7 @@
 #include "control/head.hpp"
 #include "control/member.hpp"
 #include "control/rendezvous_error.hpp"
-#include "plan/roster.hpp"
+#include "allocation/roster.hpp"
 #include "spec/job_spec.hpp"
 
 #include <asio/io_context.hpp>

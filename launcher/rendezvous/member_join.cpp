@@ -3,7 +3,7 @@
 #include "control/node_member.hpp"
 #include "control/peer_text.hpp"
 #include "control/rendezvous_error.hpp"
-#include "report/exit_codes.hpp"
+#include "exit_codes/exit_codes.hpp"
 
 #include <system_error>
 #include <utility>

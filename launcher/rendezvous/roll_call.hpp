@@ -1,6 +1,6 @@
 #pragma once
 #include "control/control_message.hpp"
-#include "plan/roster.hpp"
+#include "allocation/roster.hpp"
 
 #include <cstdint>
 #include <map>

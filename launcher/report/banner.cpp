@@ -1,6 +1,6 @@
 #include "report/banner.hpp"
 
-#include "report/exit_codes.hpp"
+#include "exit_codes/exit_codes.hpp"
 #include "report/units.hpp"
 
 #include <fmt/format.h>

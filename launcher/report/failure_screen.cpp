@@ -2,7 +2,7 @@
 
 #include "base/text.hpp"
 #include "report/error_file.hpp"
-#include "report/exit_codes.hpp"
+#include "exit_codes/exit_codes.hpp"
 #include "report/file_tail.hpp"
 #include "report/terminal_text.hpp"
 #include "report/units.hpp"

@@ -1,7 +1,7 @@
 #include "supervise/exit_decision.hpp"
 
 #include "base/text.hpp"
-#include "report/exit_codes.hpp"
+#include "exit_codes/exit_codes.hpp"
 
 #include <csignal>
 #include <cstring>

@@ -283,8 +283,8 @@ control::RankFailed Generation::describe_failure() const {
     return failed;
 }
 
-std::vector<control::RecordedRank> Generation::read_flight() const {
-    std::vector<control::RecordedRank> read;
+std::vector<flight::RecordedRank> Generation::read_flight() const {
+    std::vector<flight::RecordedRank> read;
     for (const auto& rank : ranks_)
         if (rank.state() != RankState::planned) read.push_back(recorders_.read(rank.plan().rank, !rank.alive()));
     return read;

@@ -1,14 +1,14 @@
 #pragma once
 #include "control/control_message.hpp"
 #include "control/member.hpp"
-#include "endpoints/coordinator.hpp"
-#include "flight/rank_recorders.hpp"
+#include "rank_services/coordinator.hpp"
+#include "flight_view/rank_recorders.hpp"
 #include "logs/log_follower.hpp"
 #include "plan/launch_plan.hpp"
-#include "proof/gpu_watch.hpp"
-#include "proof/placement_watch.hpp"
+#include "placement_watch/gpu_watch.hpp"
+#include "placement_watch/placement_watch.hpp"
 #include "report/event.hpp"
-#include "spawn/stand_ins.hpp"
+#include "tasks/stand_ins.hpp"
 #include "supervise/mpi_ranks.hpp"
 #include "supervise/rank_memory.hpp"
 #include "supervise/rank_process.hpp"
@@ -85,7 +85,7 @@ public:
     control::RankFailed describe_failure() const;
 
     /// What its ranks' flight recorders say, those of ended ranks too.
-    std::vector<control::RecordedRank> read_flight() const;
+    std::vector<flight::RecordedRank> read_flight() const;
 
     /// The head is gone: what ranks ask of the store is not answered any more, and they are to know it.
     void close_store() { sockets_.store_relay.reset(); }

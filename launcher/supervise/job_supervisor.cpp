@@ -2,7 +2,7 @@
 
 #include "base/deadline.hpp"
 #include "base/text.hpp"
-#include "report/exit_codes.hpp"
+#include "exit_codes/exit_codes.hpp"
 #include "report/units.hpp"
 #include "supervise/rank_end.hpp"
 

@@ -1,10 +1,10 @@
 #pragma once
-#include "endpoints/coordinator.hpp"
+#include "rank_services/coordinator.hpp"
 #include "plan/launch_plan.hpp"
 #include "rendezvous/join.hpp"
 #include "report/reporter.hpp"
 #include "supervise/exit_decision.hpp"
-#include "supervise/flight_inquiry.hpp"
+#include "flight_view/flight_inquiry.hpp"
 #include "supervise/generation_tally.hpp"
 #include "supervise/job_end_time.hpp"
 #include "supervise/job_table.hpp"

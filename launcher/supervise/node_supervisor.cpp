@@ -2,7 +2,7 @@
 
 #include "base/deadline.hpp"
 #include "base/text.hpp"
-#include "report/exit_codes.hpp"
+#include "exit_codes/exit_codes.hpp"
 #include "spawn/process_tree.hpp"
 #include "supervise/exit_decision.hpp"
 #include "supervise/rank_end.hpp"
@@ -261,7 +261,7 @@ void NodeSupervisor::report_flight_of_failure() {
 }
 
 void NodeSupervisor::report_flight(int request) {
-    auto ranks = generation_ ? generation_->read_flight() : std::vector<control::RecordedRank>();
+    auto ranks = generation_ ? generation_->read_flight() : std::vector<flight::RecordedRank>();
     control::FlightRead read{.generation = start_.generation, .request = request, .more = false, .ranks = {}};
     for (auto& rank : ranks) {
         if (read.ranks.size() == control::kFlightRanks) {

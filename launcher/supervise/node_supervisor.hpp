@@ -1,7 +1,7 @@
 #pragma once
 #include "base/unique_fd.hpp"
 #include "control/member.hpp"
-#include "endpoints/coordinator.hpp"
+#include "rank_services/coordinator.hpp"
 #include "plan/launch_plan.hpp"
 #include "report/console.hpp"
 #include "report/reporter.hpp"

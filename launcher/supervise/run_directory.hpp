@@ -1,8 +1,7 @@
 #pragma once
 #include "base/unique_fd.hpp"
+#include "exit_codes/exit_error.hpp"
 #include "plan/launch_plan.hpp"
-
-#include <autolaunch/error.hpp>
 
 #include <filesystem>
 #include <string>
@@ -10,9 +9,10 @@
 namespace autolaunch::launcher {
 
 /// The run directory cannot be made or written: exit code 73.
-class RunDirectoryError : public Error {
+class RunDirectoryError : public ExitError {
 public:
-    using Error::Error;
+    RunDirectoryError(ErrorCode code, const std::string& what, std::string hint = {})
+        : ExitError(exit_code::kCannotCreate, code, what, std::move(hint)) {}
 };
 
 /// The folder of one job: plan.json, trainer_config.json, events.jsonl and generation-G/rank-R/ for each rank. It is

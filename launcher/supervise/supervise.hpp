@@ -1,6 +1,6 @@
 #pragma once
 #include "base/unique_fd.hpp"
-#include "endpoints/coordinator.hpp"
+#include "rank_services/coordinator.hpp"
 #include "plan/launch_plan.hpp"
 #include "rendezvous/join.hpp"
 #include "supervise/node_supervisor.hpp"

@@ -1,9 +1,9 @@
 #pragma once
-#include "flight/flight_json.hpp"
-#include "flight/flight_lines.hpp"
-#include "flight/flight_picture.hpp"
-#include "flight/rank_recorders.hpp"
-#include "session/flight_reader.hpp"
+#include "flight_view/flight_json.hpp"
+#include "flight_view/flight_lines.hpp"
+#include "flight_view/flight_picture.hpp"
+#include "flight_view/rank_recorders.hpp"
+#include "flight/flight_reader.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -33,7 +33,7 @@ inline bool check_flight_bytes(std::string_view bytes) {
     std::memset(target + flight::kHeaderBytes, 0, used);
     if (!contents) return false;
     for (const auto& group : contents->groups) require(group.calls.size() + group.torn <= flight::kEntries);
-    std::vector<control::RecordedRank> ranks = {summarize(0, true, *contents), summarize(1, false, *contents)};
+    std::vector<flight::RecordedRank> ranks = {summarize(0, true, *contents), summarize(1, false, *contents)};
     for (auto& group : ranks[1].groups) group.calls.resize(group.calls.size() / 2);
     drop_impossible_calls(ranks);
     const FlightPicture picture = draw_flight_picture(ranks);

@@ -1,7 +1,7 @@
 #pragma once
 #include "../integration/posted_members.hpp"
-#include "endpoints/store_relay_head.hpp"
-#include "endpoints/store_relay_protocol.hpp"
+#include "rank_services/store_relay_head.hpp"
+#include "rank_services/store_relay_protocol.hpp"
 #include "store/table_service.hpp"
 
 #include <autolaunch/error.hpp>

@@ -9,7 +9,7 @@
 #include "comm/communicator_device.hpp"
 #include "comm/nccl/cuda_device.hpp"
 #include "comm/self/self_backend.hpp"
-#include "fsdp/engine.hpp"
+#include "fsdp/model_engine.hpp"
 #include "fsdp/optimizer/algorithms.hpp"
 #include "fsdp/optimizer/update_passes.hpp"
 #include "no_gpu.hpp"
@@ -375,7 +375,7 @@ void bench(Communicator& world, std::int64_t parameters, const Precision& precis
     ShardedModel model(world, options);
     for (int i = 0; i < 8; ++i) model.add_unit("h." + std::to_string(i), {{"w", {parameters / 8}}});
     model.finalize();
-    Engine& engine = model.units()[0]->impl().engine();
+    ModelEngine& engine = model.units()[0]->impl().engine();
     engine.begin_training();
     engine.use_stream(trainer.stream());
     UpdateOptions how;

@@ -1,6 +1,6 @@
 // Loading over real processes: each block read once on a node, other cuts and types, opaque state, and damage.
 #include "base/file_io.hpp"
-#include "checkpoint/engine.hpp"
+#include "checkpoint/checkpoint_engine.hpp"
 #include "checkpoint/format/read_plan.hpp"
 #include "flipped_byte.hpp"
 #include "forwarding_storage.hpp"

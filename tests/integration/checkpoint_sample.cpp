@@ -6,7 +6,7 @@
 // some of them frozen. Element i of the tensor named n is (7 i + ADD + the sum of n's bytes) mod 251: exact in every
 // type here.
 #include "../conformance/forked_ranks.hpp"
-#include "checkpoint/engine.hpp"
+#include "checkpoint/checkpoint_engine.hpp"
 #include "comm/self/self_backend.hpp"
 #include "comm/shm/shm_backend.hpp"
 

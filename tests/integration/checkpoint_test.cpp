@@ -2,7 +2,7 @@
 #include "../unit/safetensors_rules.hpp"
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
-#include "checkpoint/engine.hpp"
+#include "checkpoint/checkpoint_engine.hpp"
 #include "flipped_byte.hpp"
 #include "fsdp_ranks.hpp"
 

@@ -8,7 +8,7 @@
 #include "checkpoint/drain/tier.hpp"
 #include "checkpoints/checkpoint_command.hpp"
 #include "checkpoints/checkpoint_writer.hpp"
-#include "report/exit_codes.hpp"
+#include "exit_codes/exit_codes.hpp"
 #include "s3_server.hpp"
 
 #include <doctest/doctest.h>

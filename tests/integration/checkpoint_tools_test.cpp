@@ -4,7 +4,7 @@
 #include "checkpoints/byte_progress.hpp"
 #include "checkpoints/checkpoint_command.hpp"
 #include "checkpoints/checkpoint_writer.hpp"
-#include "report/exit_codes.hpp"
+#include "exit_codes/exit_codes.hpp"
 #include "report/terminal_text.hpp"
 
 #include <autolaunch/error.hpp>

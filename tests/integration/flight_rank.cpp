@@ -6,7 +6,7 @@
 //     flight_rank timeout GO     … and nobody waits longer than a second
 //     flight_rank pretend GO     … by their recorders alone: no bytes move, so the ranks may be on several nodes
 #include "session/agent_line.hpp"
-#include "session/flight_recorder.hpp"
+#include "flight/flight_recorder.hpp"
 
 #include <autolaunch/comm/communicator.hpp>
 #include <autolaunch/error.hpp>

@@ -1,5 +1,5 @@
 // Checkpoints of models on (fake) GPUs: saved while training goes on, loaded, and against the same training on the CPU.
-#include "checkpoint/engine.hpp"
+#include "checkpoint/checkpoint_engine.hpp"
 #include "fsdp_gpu_ranks.hpp"
 
 #include <autolaunch/fsdp/adamw.hpp>

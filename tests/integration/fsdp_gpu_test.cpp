@@ -1,6 +1,6 @@
 // Models on (fake) GPUs: the engine on streams, and the optimizers' kernels, against the same training on the CPU.
 #include "comm/reduce.hpp"
-#include "fsdp/engine.hpp"
+#include "fsdp/model_engine.hpp"
 #include "fsdp_gpu_ranks.hpp"
 
 #include <autolaunch/fsdp/adamw.hpp>

@@ -1,6 +1,6 @@
 // Types of parameters, gradients and masters: what is gathered follows the masters, and training stays within bounds.
 #include "fsdp/cast.hpp"
-#include "fsdp/engine.hpp"
+#include "fsdp/model_engine.hpp"
 #include "fsdp_ranks.hpp"
 
 using namespace autolaunch;
@@ -10,7 +10,7 @@ using namespace autolaunch::fsdp::testing;
 namespace {
 
 // Plain gradient descent on the shards: what any optimizer does with them.
-void descend(Engine& engine, float rate) {
+void descend(ModelEngine& engine, float rate) {
     engine.begin_step();
     for (OptimizerShard* shard : engine.optimizer_shards()) {
         if (!shard->has_gradient) continue;
@@ -136,7 +136,7 @@ TEST_CASE("a NaN or an infinity names the rank that made it, its unit and parame
             options.shard_group = 2;
             options.merge_below = strategy == ShardingStrategy::full_shard ? 1 << 20 : 0;
             TinyModel tiny(world, options);
-            Engine& engine = tiny.first.impl().engine();
+            ModelEngine& engine = tiny.first.impl().engine();
             for (std::size_t step = 0; step < 3; ++step) {
                 tiny.backward(step, 4, false);
                 if (step == 1 && world.rank() == 2) tiny.second.grad("scale").as<float>()[0] = INFINITY;

@@ -1,5 +1,5 @@
 // When buckets are gathered and reduced, in which memory, and what happens when ranks or calls go wrong.
-#include "fsdp/engine.hpp"
+#include "fsdp/model_engine.hpp"
 #include "fsdp_ranks.hpp"
 
 #include <autolaunch/fsdp/adamw.hpp>
@@ -12,7 +12,7 @@ using namespace autolaunch::fsdp::testing;
 
 namespace {
 
-Engine& engine_of(TinyModel& tiny) { return tiny.first.impl().engine(); }
+ModelEngine& engine_of(TinyModel& tiny) { return tiny.first.impl().engine(); }
 
 }  // namespace
 
@@ -77,7 +77,7 @@ TEST_CASE("parameters that stay whole are gathered once a step, by strategy or b
             for (const char* name : {"a", "b", "c", "d"}) model.add_unit(name, {{"w", {100}}}, kept);
             model.finalize();
             AdamW optimizer(model);
-            Engine& engine = model.units()[0]->impl().engine();
+            ModelEngine& engine = model.units()[0]->impl().engine();
             for (std::size_t step = 1; step < 4; ++step) {
                 for (const auto& unit : model.units()) unit->unshard();
                 for (std::size_t i = 4; i-- > 0;) {

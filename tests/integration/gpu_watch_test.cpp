@@ -1,6 +1,6 @@
 // Real processes and a management library that is told where they compute, that hangs, and that crashes.
 
-#include "proof/gpu_watch.hpp"
+#include "placement_watch/gpu_watch.hpp"
 
 #include "base/deadline.hpp"
 #include "base/file_io.hpp"

@@ -1,6 +1,6 @@
 // Helper processes: what they say comes back, and nothing else of them stays.
 
-#include "base/helper_process.hpp"
+#include "spawn/helper_process.hpp"
 
 #include "base/deadline.hpp"
 #include "base/file_io.hpp"
@@ -24,6 +24,7 @@
 #include <utility>
 
 using namespace autolaunch;
+using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
 
 namespace {

@@ -1,6 +1,6 @@
 // Where ranks are told to meet: what the user gave, and a resolver that may be silent.
 
-#include "endpoints/coordinator.hpp"
+#include "rank_services/coordinator.hpp"
 
 #include <autolaunch/error.hpp>
 

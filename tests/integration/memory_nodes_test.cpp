@@ -1,8 +1,8 @@
 // Copies in memory over several nodes: an agent for each, ranks as real processes, and nodes that come back empty.
 #include "base/memory_file.hpp"
-#include "checkpoint/memory/engine.hpp"
+#include "checkpoint/memory/memory_copies.hpp"
 #include "fsdp_ranks.hpp"
-#include "session/agent_socket.hpp"
+#include "rank_services/session_server.hpp"
 #include "supervise/rank_memory.hpp"
 
 #include <doctest/doctest.h>
@@ -18,6 +18,7 @@
 #include <optional>
 
 using namespace autolaunch;
+using namespace autolaunch::launcher;
 using namespace autolaunch::fsdp::testing;
 namespace fs = std::filesystem;
 
@@ -100,16 +101,16 @@ public:
     int size() const { return static_cast<int>(nodes_.size()); }
 
     /// A generation: its ranks, until they end.
-    void run(const std::function<void(memory::Engine& engine, Communicator& world)>& body) {
+    void run(const std::function<void(memory::MemoryCopies& engine, Communicator& world)>& body) {
         const int generation = generation_++;
         on_ranks(size(), [&](Communicator& world) {
-            memory::Engine engine(files(world.rank(), generation), world,
+            memory::MemoryCopies engine(files(world.rank(), generation), world,
                                   {.generation = generation, .node_rank = node_of(world.rank()), .threads = 2});
             body(engine, world);
         });
     }
     void save(std::vector<std::int64_t> steps) {
-        run([&](memory::Engine& engine, Communicator& world) {
+        run([&](memory::MemoryCopies& engine, Communicator& world) {
             for (const std::int64_t step : steps) {
                 RankState now(world.rank(), world.size(), step);
                 engine.save(step, now.state(), {.extra = std::to_string(step)});
@@ -118,9 +119,9 @@ public:
     }
     /// What a generation comes back to must be this step's state, on every rank.
     void expect_restore(std::int64_t step) {
-        run([&](memory::Engine& engine, Communicator& world) { restore(engine, world, step); });
+        run([&](memory::MemoryCopies& engine, Communicator& world) { restore(engine, world, step); });
     }
-    static void restore(memory::Engine& engine, Communicator& world, std::int64_t step) {
+    static void restore(memory::MemoryCopies& engine, Communicator& world, std::int64_t step) {
         const auto found = engine.latest(INT64_MAX);
         expect(found && found->step == step && found->in_memory, "a copy of step " + std::to_string(step));
         expect(found->extra == std::to_string(step), "its extra text");
@@ -158,10 +159,10 @@ private:
 
 TEST_CASE("ranks that ended come back from their agents' memory, to the newest step that all had finished") {
     Job job({0, 0, 1, 1});
-    job.run([](memory::Engine& engine, Communicator&) { expect(!engine.latest(INT64_MAX), "nothing at first"); });
+    job.run([](memory::MemoryCopies& engine, Communicator&) { expect(!engine.latest(INT64_MAX), "nothing at first"); });
     job.save({10, 20, 30});
     job.expect_restore(30);
-    job.run([](memory::Engine& engine, Communicator&) {
+    job.run([](memory::MemoryCopies& engine, Communicator&) {
         expect(engine.latest(30)->step == 20, "the one before is there, too");
         expect(!engine.latest(20), "and no third");
     });
@@ -173,7 +174,7 @@ TEST_CASE("a node that comes back empty gets its shards from the next node, agai
     job.start_agent(1);
     job.expect_restore(20);
     // They are at home again; the other node's copies there come with the next save.
-    job.run([](memory::Engine& engine, Communicator& world) {
+    job.run([](memory::MemoryCopies& engine, Communicator& world) {
         Job::restore(engine, world, 20);
         RankState now(world.rank(), world.size(), 30);
         engine.save(30, now.state(), {.extra = "30"});
@@ -184,7 +185,7 @@ TEST_CASE("a node that comes back empty gets its shards from the next node, agai
     job.expect_restore(30);
     job.start_agent(0);
     job.start_agent(1);
-    job.run([](memory::Engine& engine, Communicator&) { expect(!engine.latest(INT64_MAX), "both lost: nothing"); });
+    job.run([](memory::MemoryCopies& engine, Communicator&) { expect(!engine.latest(INT64_MAX), "both lost: nothing"); });
 }
 
 TEST_CASE("nodes with different numbers of ranks, and three nodes of which one is lost") {
@@ -199,7 +200,7 @@ TEST_CASE("nodes with different numbers of ranks, and three nodes of which one i
     three.start_agent(1);
     three.start_agent(2);  // what 1 lost was with 2
     three.run(
-        [](memory::Engine& engine, Communicator&) { expect(!engine.latest(INT64_MAX), "two in a row: nothing"); });
+        [](memory::MemoryCopies& engine, Communicator&) { expect(!engine.latest(INT64_MAX), "two in a row: nothing"); });
 }
 
 TEST_CASE("a damaged copy is replaced by the other node's; where both are damaged the step is not offered") {
@@ -211,7 +212,7 @@ TEST_CASE("a damaged copy is replaced by the other node's; where both are damage
     job.expect_restore(20);
     job.damage(1, 1);
     job.run(
-        [](memory::Engine& engine, Communicator&) { expect(!engine.latest(INT64_MAX), "nothing that is undamaged"); });
+        [](memory::MemoryCopies& engine, Communicator&) { expect(!engine.latest(INT64_MAX), "nothing that is undamaged"); });
     // Whichever slot the newest copy is in.
     for (const std::vector<std::int64_t>& steps : {std::vector<std::int64_t>{1}, {1, 2}, {1, 2, 3}}) {
         Job other({0, 0, 1, 1});
@@ -225,7 +226,7 @@ TEST_CASE("a damaged copy is replaced by the other node's; where both are damage
 TEST_CASE("a save that one rank cannot do leaves the one before") {
     Job job({0, 0, 1, 1});
     job.save({10, 20});
-    job.run([&](memory::Engine& engine, Communicator& world) {
+    job.run([&](memory::MemoryCopies& engine, Communicator& world) {
         Job::restore(engine, world, 20);
         RankState now(world.rank(), world.size(), 30);
         fsdp::State state = now.state();
@@ -244,7 +245,7 @@ TEST_CASE("memory that one node refuses is an error of all ranks, and costs noth
     job.save({10});
     // Node 1 comes back with room for its own copies and one more, which is not enough for its neighbour's two.
     job.start_agent(1, 3 * one_state);
-    job.run([&](memory::Engine& engine, Communicator& world) {
+    job.run([&](memory::MemoryCopies& engine, Communicator& world) {
         Job::restore(engine, world, 10);
         RankState now(world.rank(), world.size(), 20);
         engine.save(20, now.state(), {.extra = "20"});
@@ -256,13 +257,13 @@ TEST_CASE("memory that one node refuses is an error of all ranks, and costs noth
 
 TEST_CASE("a part of the state loads, another state does not, and opaque bytes come back by rank") {
     Job job({0, 0, 1});
-    job.run([&](memory::Engine& engine, Communicator& world) {
+    job.run([&](memory::MemoryCopies& engine, Communicator& world) {
         RankState now(world.rank(), world.size(), 7);
         const std::string mine = "rng" + std::to_string(world.rank());
         engine.save(7, now.state(), {.extra = "7", .opaque = {{"rng", mine, true}, {"loader", "at 5", false}}});
     });
     job.start_agent(1);
-    job.run([&](memory::Engine& engine, Communicator& world) {
+    job.run([&](memory::MemoryCopies& engine, Communicator& world) {
         const auto found = engine.latest(INT64_MAX);
         expect(found.has_value(), "a copy");
         expect(engine.load_opaque(*found, "rng") == std::vector<std::string>{"rng0", "rng1", "rng2"}, "each rank's");
@@ -283,19 +284,19 @@ TEST_CASE("a part of the state loads, another state does not, and opaque bytes c
 
 TEST_CASE("where copies are kept is said as it is") {
     Job one({0, 0});
-    one.run([](memory::Engine& engine, Communicator&) {
+    one.run([](memory::MemoryCopies& engine, Communicator&) {
         expect(engine.describe().find("there is one node only") != std::string::npos, engine.describe());
     });
     Job two({0, 1});
-    two.run([](memory::Engine& engine, Communicator&) {
+    two.run([](memory::MemoryCopies& engine, Communicator&) {
         expect(engine.describe() == "by each node's agent, and a second time on the next node", engine.describe());
     });
     on_ranks(2, [](Communicator& world) {
-        memory::Engine engine(memory::make_process_slot_files("test"), world, {.node_rank = world.rank()});
+        memory::MemoryCopies engine(memory::make_process_slot_files("test"), world, {.node_rank = world.rank()});
         expect(engine.describe().find("end with them") != std::string::npos, engine.describe());
         RankState now(world.rank(), world.size(), 3);
         engine.save(3, now.state(), {.extra = "3"});
-        memory::Engine again(memory::make_process_slot_files("test"), world, {.generation = 1});
+        memory::MemoryCopies again(memory::make_process_slot_files("test"), world, {.generation = 1});
         Job::restore(again, world, 3);
     });
 }

@@ -4,7 +4,7 @@
 #include "base/file_io.hpp"
 #include "checkpoint/commit/node_catalog.hpp"
 #include "checkpoint/drain/drain.hpp"
-#include "checkpoint/engine.hpp"
+#include "checkpoint/checkpoint_engine.hpp"
 #include "fsdp_ranks.hpp"
 
 #include <autolaunch/checkpoint/checkpointer.hpp>

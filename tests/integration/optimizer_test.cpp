@@ -1,6 +1,6 @@
 // Every optimizer on real ranks: the same bits on any number of them, through checkpoints, and one word about gradients
 // that are not finite.
-#include "fsdp/engine.hpp"
+#include "fsdp/model_engine.hpp"
 #include "fsdp_ranks.hpp"
 
 #include <autolaunch/checkpoint/checkpointer.hpp>

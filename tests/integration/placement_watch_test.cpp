@@ -1,6 +1,6 @@
 // Real processes that leave their CPUs, and the watch that notices it.
 
-#include "proof/placement_watch.hpp"
+#include "placement_watch/placement_watch.hpp"
 
 #include "base/affinity.hpp"
 #include "base/deadline.hpp"

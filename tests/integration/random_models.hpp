@@ -1,7 +1,7 @@
 #pragma once
 // Models nobody would write, made of random numbers, and ways to train them: for tests that every way ends with the
 // same bits.
-#include "checkpoint/engine.hpp"
+#include "checkpoint/checkpoint_engine.hpp"
 #include "fsdp_ranks.hpp"
 
 #include <autolaunch/fsdp/adamw.hpp>

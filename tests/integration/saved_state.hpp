@@ -1,6 +1,6 @@
 #pragma once
 // A state that says which save it is of: one tensor that is cut over the ranks, and a counter that all have.
-#include "checkpoint/engine.hpp"
+#include "checkpoint/checkpoint_engine.hpp"
 #include "fsdp_ranks.hpp"
 
 #include <algorithm>

@@ -3,9 +3,9 @@
 #include "base/memory_file.hpp"
 #include "base/unique_fd.hpp"
 #include "session/agent_line.hpp"
-#include "session/agent_socket.hpp"
-#include "session/flight_reader.hpp"
-#include "session/flight_recorder.hpp"
+#include "rank_services/session_server.hpp"
+#include "flight/flight_reader.hpp"
+#include "flight/flight_recorder.hpp"
 #include "session/memory_request.hpp"
 
 #include <autolaunch/error.hpp>
@@ -38,6 +38,7 @@
 #include <vector>
 
 using namespace autolaunch;
+using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
 
 namespace {

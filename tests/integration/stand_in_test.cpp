@@ -1,6 +1,6 @@
 // Tasks that stand in for the agent: real processes, one for each task of a node, as srun would start them.
 
-#include "spawn/stand_in.hpp"
+#include "tasks/stand_in.hpp"
 
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
@@ -8,8 +8,8 @@
 #include "processes.hpp"
 #include "spawn/keeper.hpp"
 #include "spawn/process_tree.hpp"
-#include "spawn/stand_ins.hpp"
-#include "spawn/task_socket.hpp"
+#include "tasks/stand_ins.hpp"
+#include "tasks/task_socket.hpp"
 
 #include <autolaunch/error.hpp>
 

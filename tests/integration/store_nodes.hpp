@@ -1,8 +1,8 @@
 #pragma once
 // The store of a job on several nodes, in one process: the head's server and a relay for each other node, on an event
 // loop in a thread of its own.
-#include "endpoints/store_relay.hpp"
-#include "endpoints/store_relay_head.hpp"
+#include "rank_services/store_relay.hpp"
+#include "rank_services/store_relay_head.hpp"
 #include "posted_members.hpp"
 #include "store/store_server.hpp"
 

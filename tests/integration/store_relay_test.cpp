@@ -1,6 +1,6 @@
 // Clients of the store on several nodes: some at the head, some at relays, with the real protocol on real sockets. The
 // way between the nodes is a double that counts, and at the end the real one.
-#include "endpoints/store_relay_protocol.hpp"
+#include "rank_services/store_relay_protocol.hpp"
 #include "rendezvous_nodes.hpp"
 #include "secured_members.hpp"
 #include "store_nodes.hpp"

@@ -2,7 +2,7 @@
 #include "comm/backend.hpp"
 #include "comm/call_dispatcher.hpp"
 #include "comm/work_state.hpp"
-#include "session/flight_reader.hpp"
+#include "flight/flight_reader.hpp"
 
 #include <autolaunch/comm/device.hpp>
 #include <autolaunch/error.hpp>

@@ -1,5 +1,5 @@
 // The commit protocol under crashes: whatever operation is the last, what is found afterwards is whole.
-#include "checkpoint/engine.hpp"
+#include "checkpoint/checkpoint_engine.hpp"
 #include "comm/self/self_backend.hpp"
 #include "crashing_storage.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "cli/job_options.hpp"
 #include "cli/options.hpp"
-#include "cli/usage_error.hpp"
+#include "exit_codes/exit_error.hpp"
 #include "spec_files.hpp"
 
 #include <doctest/doctest.h>

@@ -25,8 +25,8 @@ inline RankFailed sample_failure() {
             3};
 }
 
-inline RecordedRank sample_recorded() {
-    const RecordedCall call{412, 3, 2, 1, 4, true, -1, 4096, 31'000'000, -1, 5, "h.0 gradients"};
+inline flight::RecordedRank sample_recorded() {
+    const flight::RecordedCall call{412, 3, 2, 1, 4, true, -1, 4096, 31'000'000, -1, 5, "h.0 gradients"};
     return {13, true, "x", {{~std::uint64_t{0}, "world", "shm", 8, 5, true, 412, 1, 2, {call}}}};
 }
 

@@ -2,7 +2,7 @@
 // Checkpoints of one rank to drain, and what is found of them.
 #include "checkpoint/commit/catalog.hpp"
 #include "checkpoint/drain/drain.hpp"
-#include "checkpoint/engine.hpp"
+#include "checkpoint/checkpoint_engine.hpp"
 #include "comm/self/self_backend.hpp"
 
 #include <autolaunch/error.hpp>

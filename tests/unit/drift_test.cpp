@@ -1,6 +1,6 @@
 // What is a drift from the plan, and what is not.
 
-#include "proof/drift.hpp"
+#include "placement_watch/drift.hpp"
 
 #include <doctest/doctest.h>
 

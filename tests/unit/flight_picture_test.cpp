@@ -1,9 +1,9 @@
 // What is concluded from many ranks' flight recorders: made-up rings, and what a person is told of them.
-#include "flight/flight_picture.hpp"
-#include "flight/flight_json.hpp"
-#include "flight/flight_lines.hpp"
-#include "flight/rank_recorders.hpp"
-#include "session/flight_recorder.hpp"
+#include "flight_view/flight_picture.hpp"
+#include "flight_view/flight_json.hpp"
+#include "flight_view/flight_lines.hpp"
+#include "flight_view/rank_recorders.hpp"
+#include "flight/flight_recorder.hpp"
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,6 @@
 
 using namespace autolaunch;
 using namespace autolaunch::launcher;
-using namespace autolaunch::launcher::control;
 using flight::Kind;
 using flight::State;
 
@@ -22,9 +21,9 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000;
 
-RecordedCall call(Kind kind, std::uint64_t sequence, State state, std::int64_t seconds_ago,
+flight::RecordedCall call(Kind kind, std::uint64_t sequence, State state, std::int64_t seconds_ago,
                   std::uint64_t bytes = 4 << 20, const std::string& label = "h.0 gradients") {
-    RecordedCall made;
+    flight::RecordedCall made;
     made.sequence = sequence;
     made.kind = static_cast<std::uint8_t>(kind);
     made.state = static_cast<std::uint8_t>(state);
@@ -36,9 +35,9 @@ RecordedCall call(Kind kind, std::uint64_t sequence, State state, std::int64_t s
     return made;
 }
 
-RecordedGroup group(int place, int size, std::vector<RecordedCall> calls, const std::string& name = "world",
+flight::RecordedGroup group(int place, int size, std::vector<flight::RecordedCall> calls, const std::string& name = "world",
                     std::uint64_t id = 7) {
-    RecordedGroup made;
+    flight::RecordedGroup made;
     made.id = id;
     made.name = name;
     made.backend = "shm";
@@ -51,21 +50,21 @@ RecordedGroup group(int place, int size, std::vector<RecordedCall> calls, const 
     return made;
 }
 
-RecordedRank rank_in(int rank, std::vector<RecordedGroup> groups, bool ended = false) {
+flight::RecordedRank rank_in(int rank, std::vector<flight::RecordedGroup> groups, bool ended = false) {
     return {.rank = rank, .ended = ended, .no_groups = {}, .groups = std::move(groups)};
 }
 
-const RecordedCall kGather = call(Kind::all_gather, 411, State::finished, 32, 1 << 20, "h.0 parameters");
-const RecordedCall kWaiting = call(Kind::all_reduce, 412, State::started, 31);
+const flight::RecordedCall kGather = call(Kind::all_gather, 411, State::finished, 32, 1 << 20, "h.0 parameters");
+const flight::RecordedCall kWaiting = call(Kind::all_reduce, 412, State::started, 31);
 
 /// `size` ranks of world that wait in #412; the test makes one different.
-std::vector<RecordedRank> waiting_ranks(int size) {
-    std::vector<RecordedRank> ranks;
+std::vector<flight::RecordedRank> waiting_ranks(int size) {
+    std::vector<flight::RecordedRank> ranks;
     for (int rank = 0; rank < size; ++rank) ranks.push_back(rank_in(rank, {group(rank, size, {kGather, kWaiting})}));
     return ranks;
 }
 
-std::vector<std::string> lines_of(const std::vector<RecordedRank>& ranks) {
+std::vector<std::string> lines_of(const std::vector<flight::RecordedRank>& ranks) {
     return flight_lines(draw_flight_picture(ranks), 6);
 }
 
@@ -134,13 +133,13 @@ TEST_CASE("ranks that call different collectives are a desync, named by who does
 }
 
 TEST_CASE("a desync is in bytes, type, operation or root too, where the kind has them") {
-    const auto differs = [](RecordedCall other, Kind kind) {
-        const RecordedCall here = call(kind, 1, State::started, 1);
+    const auto differs = [](flight::RecordedCall other, Kind kind) {
+        const flight::RecordedCall here = call(kind, 1, State::started, 1);
         other.kind = here.kind;
-        const std::vector<RecordedRank> ranks = {rank_in(0, {group(0, 2, {here})}), rank_in(1, {group(1, 2, {other})})};
+        const std::vector<flight::RecordedRank> ranks = {rank_in(0, {group(0, 2, {here})}), rank_in(1, {group(1, 2, {other})})};
         return draw_flight_picture(ranks).groups[0].differs_at == 1;
     };
-    RecordedCall other = call(Kind::all_reduce, 1, State::started, 1);
+    flight::RecordedCall other = call(Kind::all_reduce, 1, State::started, 1);
     CHECK_FALSE(differs(other, Kind::all_reduce));
     other.op = 2;
     CHECK(differs(other, Kind::all_reduce));
@@ -171,8 +170,8 @@ TEST_CASE("an early difference is found, though all go on") {
 }
 
 TEST_CASE("a rank that is behind because it waits elsewhere says so") {
-    std::vector<RecordedRank> ranks = waiting_ranks(4);
-    const RecordedCall inner = call(Kind::broadcast, 9, State::started, 33, 8, "");
+    std::vector<flight::RecordedRank> ranks = waiting_ranks(4);
+    const flight::RecordedCall inner = call(Kind::broadcast, 9, State::started, 33, 8, "");
     ranks[3] = rank_in(3, {group(3, 4, {kGather}), group(1, 2, {inner}, "world/1.1", 9)});
     ranks[2] = rank_in(2, {group(2, 4, {kGather, kWaiting}), group(0, 2, {}, "world/1.1", 9)});
     const Lines lines = lines_of(ranks);
@@ -192,8 +191,8 @@ TEST_CASE("who has left already, and who has only queued it") {
           Lines{"rank 2 waits in all_reduce #412 (4 MiB, h.0 gradients) for 31 s, rank 1 has queued it",
                 "rank 0 is past it"});
     const auto past = [](State state) {
-        const RecordedCall over = call(Kind::all_reduce, 412, State::finished, 31);
-        return std::vector<RecordedCall>{kGather, over, call(Kind::all_gather, 413, state, 30, 64, "")};
+        const flight::RecordedCall over = call(Kind::all_reduce, 412, State::finished, 31);
+        return std::vector<flight::RecordedCall>{kGather, over, call(Kind::all_gather, 413, state, 30, 64, "")};
     };
     ranks = waiting_ranks(4);
     for (int rank : {0, 2})
@@ -218,7 +217,7 @@ TEST_CASE("sends and receives are between two ranks, and no collectives") {
     auto ranks = waiting_ranks(2);
     for (auto& rank : ranks) rank.groups[0].calls.pop_back();
     for (auto& rank : ranks) rank.groups[0].collectives = 411;
-    RecordedCall recv = call(Kind::recv, 412, State::started, 5, 64, "");
+    flight::RecordedCall recv = call(Kind::recv, 412, State::started, 5, 64, "");
     recv.root = 0;
     ranks[1].groups[0].calls.push_back(recv);
     CHECK(lines_of(ranks) == Lines{"rank 1 waits in recv #412 (64 B) from rank 0 for 5 s"});
@@ -248,11 +247,11 @@ TEST_CASE("a ring that came round, with torn entries, says what it still knows")
     auto torn = ring.enqueue({.kind = Kind::all_gather, .bytes = 16}, true);
     flight::store(torn.words[flight::kEntryVersion], torn.version + 1);
     const auto contents = flight::read_contents(flight::memory_source(recorder->memory()));
-    const RecordedRank read = summarize(1, true, contents.value());
-    const RecordedGroup& world = read.groups.at(0);
+    const flight::RecordedRank read = summarize(1, true, contents.value());
+    const flight::RecordedGroup& world = read.groups.at(0);
     CHECK(world.calls.size() == 32);
     CHECK(world.torn == 1);
-    const std::vector<RecordedRank> ranks = {read};
+    const std::vector<flight::RecordedRank> ranks = {read};
     const FlightPicture picture = draw_flight_picture(ranks);
     const FlightMember& member = picture.groups.at(0).members.at(0);
     CHECK(member.entered == 1002);
@@ -267,7 +266,7 @@ TEST_CASE("of a long queue both ends are told") {
     FlightRing ring(recorder, "world", 1, 2, "shm");
     for (int i = 0; i < 200; ++i) ring.enqueue({.kind = Kind::all_reduce, .bytes = 8}, false);
     const auto contents = flight::read_contents(flight::memory_source(recorder->memory()));
-    const RecordedRank read = summarize(1, false, contents.value());
+    const flight::RecordedRank read = summarize(1, false, contents.value());
     const auto& calls = read.groups.at(0).calls;
     CHECK(calls.size() == 40);
     CHECK(calls.front().sequence == 1);
@@ -291,10 +290,10 @@ TEST_CASE("a thousand ranks: few lines, short ones") {
 }
 
 TEST_CASE("tens of thousands of ranks: the file has the newest calls of each, and what they are in") {
-    std::vector<RecordedCall> calls = {kWaiting};
+    std::vector<flight::RecordedCall> calls = {kWaiting};
     for (std::uint64_t sequence = 413; sequence < 440; ++sequence)
         calls.push_back(call(Kind::all_gather, sequence, State::enqueued, 30));
-    std::vector<RecordedRank> ranks;
+    std::vector<flight::RecordedRank> ranks;
     for (int rank = 0; rank < 20'000; ++rank) ranks.push_back(rank_in(rank, {group(rank, 20'000, calls)}));
     const FlightPicture picture = draw_flight_picture(ranks);
     const Lines lines = flight_lines(picture, 6);
@@ -328,7 +327,7 @@ TEST_CASE("the file says what the lines say, and all else") {
 
 TEST_CASE("what no recorder says is dropped before it is looked at") {
     auto ranks = waiting_ranks(2);
-    RecordedCall& bad = ranks[0].groups[0].calls[0];
+    flight::RecordedCall& bad = ranks[0].groups[0].calls[0];
     for (std::uint8_t* field : {&bad.kind, &bad.op, &bad.type, &bad.state}) {
         const std::uint8_t good = *field;
         *field = 200;

@@ -1,6 +1,6 @@
 // A rank's flight recorder: what is written down, and what is read of it whatever the rank does meanwhile.
-#include "session/flight_recorder.hpp"
-#include "session/flight_reader.hpp"
+#include "flight/flight_recorder.hpp"
+#include "flight/flight_reader.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // What the driver's list of processes says of ranks and their GPUs.
 
-#include "proof/gpu_drift.hpp"
+#include "placement_watch/gpu_drift.hpp"
 
 #include <doctest/doctest.h>
 

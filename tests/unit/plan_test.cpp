@@ -3,7 +3,7 @@
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 #include "plan/job_shape.hpp"
-#include "plan/roster.hpp"
+#include "allocation/roster.hpp"
 #include "synthetic_topology.hpp"
 
 #include <autolaunch/error.hpp>

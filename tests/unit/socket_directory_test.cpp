@@ -1,4 +1,4 @@
-#include "endpoints/socket_directory.hpp"
+#include "rank_services/socket_directory.hpp"
 
 #include <doctest/doctest.h>
 

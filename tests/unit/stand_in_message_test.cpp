@@ -1,4 +1,4 @@
-#include "spawn/stand_in_message.hpp"
+#include "tasks/stand_in_message.hpp"
 
 #include <autolaunch/error.hpp>
 

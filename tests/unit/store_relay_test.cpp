@@ -1,7 +1,7 @@
 // The parts of the store's relay that decide: its codec, its stream, and what it merges.
-#include "endpoints/credited_stream.hpp"
-#include "endpoints/request_merger.hpp"
-#include "endpoints/store_relay_protocol.hpp"
+#include "rank_services/credited_stream.hpp"
+#include "rank_services/request_merger.hpp"
+#include "rank_services/store_relay_protocol.hpp"
 
 #include <autolaunch/error.hpp>
 

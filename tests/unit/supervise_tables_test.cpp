@@ -1,6 +1,6 @@
 // Every cell of the three tables of supervise, written out a second time, as words, and what is decided beside them.
 
-#include "report/exit_codes.hpp"
+#include "exit_codes/exit_codes.hpp"
 #include "supervise/exit_decision.hpp"
 #include "supervise/generation_tally.hpp"
 #include "supervise/job_table.hpp"

@@ -3,7 +3,7 @@
 
 #include "plan/usable_gpus.hpp"
 #include "plan/launch_plan.hpp"
-#include "plan/roster.hpp"
+#include "allocation/roster.hpp"
 #include "synthetic_topology.hpp"
 
 #include <autolaunch/error.hpp>

@@ -13,7 +13,7 @@
 namespace autolaunch {
 
 class Communicator;
-class FlightRecorder;  // private: lib/src/session/flight_recorder.hpp
+class FlightRecorder;  // private: lib/src/flight/flight_recorder.hpp
 
 /// Which program started this process, by the environment it left.
 enum class LaunchedBy { autolaunch, torchrun, mpi, slurm, nobody };

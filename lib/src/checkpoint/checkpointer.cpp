@@ -5,8 +5,8 @@
 #include "checkpoint/commit/node_catalog.hpp"
 #include "checkpoint/drain/drain.hpp"
 #include "checkpoint/drain/noticeboard.hpp"
-#include "checkpoint/engine.hpp"
-#include "checkpoint/memory/engine.hpp"
+#include "checkpoint/checkpoint_engine.hpp"
+#include "checkpoint/memory/memory_copies.hpp"
 #include "checkpoint/s3/routed_storage.hpp"
 #include "checkpoint/save/save_clock.hpp"
 
@@ -62,7 +62,7 @@ public:
           clock(options.schedule, job.info().node_count, deadline_of(options.schedule), now_s()),
           leaders(find_leaders(ranks, options)),
           drain(make_drain(options)),
-          memory(memory::make_engine(job.info(), job.agent_socket(), ranks, options,
+          memory(memory::make_copies(job.info(), job.agent_socket(), ranks, options,
                                      [&job](const std::string& text) { job.report_message(text); })),
           engine(make_routed_storage(), std::move(ranks), options,
                  {.published =
@@ -206,7 +206,7 @@ public:
     std::map<std::int64_t, double> stalls;  // of steps that are not drained yet
     std::unique_ptr<Drain> drain;
     LastWait last_wait{*this};
-    std::unique_ptr<memory::Engine> memory;
+    std::unique_ptr<memory::MemoryCopies> memory;
     CheckpointEngine engine;
 };
 

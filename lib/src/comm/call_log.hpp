@@ -1,7 +1,7 @@
 #pragma once
 // A group's calls on their way into the flight recorder.
 #include "comm/call.hpp"
-#include "session/flight_recorder.hpp"
+#include "flight/flight_recorder.hpp"
 
 #include <autolaunch/comm/communicator.hpp>
 

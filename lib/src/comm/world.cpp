@@ -6,7 +6,7 @@
 #include "comm/hierarchical/node_plan.hpp"
 #include "comm/self/self_backend.hpp"
 #include "comm/shm/shm_backend.hpp"
-#include "session/flight_recorder.hpp"
+#include "flight/flight_recorder.hpp"
 
 #if AUTOLAUNCH_HAVE_MPI
 #include "comm/mpi/mpi_backend.hpp"

@@ -1,7 +1,7 @@
 #include "base/hash.hpp"
 #include "base/text.hpp"
 #include "fsdp/cast.hpp"
-#include "fsdp/engine.hpp"
+#include "fsdp/model_engine.hpp"
 
 #include <autolaunch/error.hpp>
 #include <autolaunch/fsdp/sharded_model.hpp>
@@ -15,14 +15,14 @@ class ShardedModel::Impl {
 public:
     Impl(Communicator world, const ShardedModelOptions& options) : engine(std::move(world), options) {}
 
-    Engine engine;
+    ModelEngine engine;
     std::set<std::string> full_names;
 };
 
 namespace {
 
 // Everything that ranks must have alike in one text, so that they can compare it by its hash.
-std::uint64_t hash_of_model(const Engine& engine) {
+std::uint64_t hash_of_model(const ModelEngine& engine) {
     const ShardedModelOptions& options = engine.options;
     std::string text;
     for (const auto value :
@@ -45,7 +45,7 @@ std::uint64_t hash_of_model(const Engine& engine) {
 
 // Calls `use` for each unit's parts in state() order: by unit, trainable parameters first.
 template <class Use>
-void for_each_shard(Engine& engine, Use use) {
+void for_each_shard(ModelEngine& engine, Use use) {
     for (std::size_t i = 0; i < engine.units.size(); ++i)
         for (Bucket* bucket : engine.units[i]->impl().buckets()) use(*bucket, bucket->member(i).shard);
 }
@@ -61,7 +61,7 @@ ShardedModel::ShardedModel(ShardedModel&&) noexcept = default;
 ShardedModel::~ShardedModel() = default;
 
 Unit& ShardedModel::add_unit(std::string name, std::vector<ParameterSpec> parameters, const UnitOptions& options) {
-    Engine& engine = impl_->engine;
+    ModelEngine& engine = impl_->engine;
     if (engine.finalized)
         throw Error(ErrorCode::invalid_argument, "unit " + name + " was added to a finalized model",
                     "add every unit before finalize()");
@@ -80,7 +80,7 @@ Unit& ShardedModel::add_unit(std::string name, std::vector<ParameterSpec> parame
 }
 
 void ShardedModel::finalize() {
-    Engine& engine = impl_->engine;
+    ModelEngine& engine = impl_->engine;
     if (engine.finalized) throw Error(ErrorCode::invalid_argument, "finalize() was called twice");
     if (engine.units.empty()) throw Error(ErrorCode::invalid_argument, "the model has no units");
     engine.require_equal(hash_of_model(engine), "the ranks do not have the same model",
@@ -91,7 +91,7 @@ void ShardedModel::finalize() {
 
 void ShardedModel::initialize(const Fill& fill) {
     impl_->engine.require_finalized("initialize()");
-    Engine& engine = impl_->engine;
+    ModelEngine& engine = impl_->engine;
     std::vector<float> values;
     std::vector<std::byte> rounded;
     engine.gather_lane->synchronize();
@@ -113,7 +113,7 @@ void ShardedModel::initialize(const Fill& fill) {
 }
 
 void ShardedModel::refresh_parameters() {
-    Engine& engine = impl_->engine;
+    ModelEngine& engine = impl_->engine;
     engine.begin_call("refresh_parameters()");
     if (engine.unsharded_units > 0)
         throw Error(ErrorCode::invalid_argument, "parameters were written while a unit is unsharded",
@@ -152,7 +152,7 @@ std::int64_t ShardedModel::parameter_count() const noexcept {
 }
 
 ModelMemory ShardedModel::memory() const {
-    const Engine& engine = impl_->engine;
+    const ModelEngine& engine = impl_->engine;
     engine.require_finalized("memory()");
     ModelMemory memory;
     for (const Bucket& bucket : engine.buckets) {
@@ -167,13 +167,13 @@ ModelMemory ShardedModel::memory() const {
 }
 
 Arrangement ShardedModel::arrangement() const {
-    const Engine& engine = impl_->engine;
+    const ModelEngine& engine = impl_->engine;
     engine.require_finalized("arrangement()");
     return arrangement_of(engine.mesh, engine.options.strategy);
 }
 
 State ShardedModel::state() {
-    Engine& engine = impl_->engine;
+    ModelEngine& engine = impl_->engine;
     engine.require_finalized("state()");
     engine.gather_lane->synchronize();  // the caller may write to what it reads
     State state = state_to_save();
@@ -182,7 +182,7 @@ State ShardedModel::state() {
 }
 
 State ShardedModel::state_to_save() {
-    Engine& engine = impl_->engine;
+    ModelEngine& engine = impl_->engine;
     engine.require_finalized("state_to_save()");
     engine.calls->check();
     State state;

@@ -1,5 +1,5 @@
 #include "base/text.hpp"
-#include "fsdp/engine.hpp"
+#include "fsdp/model_engine.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -8,7 +8,7 @@
 
 namespace autolaunch::fsdp {
 
-Unit::Impl::Impl(Engine& engine, std::size_t index, std::string name, std::vector<ParameterSpec> parameters,
+Unit::Impl::Impl(ModelEngine& engine, std::size_t index, std::string name, std::vector<ParameterSpec> parameters,
                  const UnitOptions& options)
     : engine_(engine),
       index_(index),

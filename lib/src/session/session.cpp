@@ -4,7 +4,7 @@
 #include "base/file_io.hpp"
 #include "session/agent_line.hpp"
 #include "session/environment.hpp"
-#include "session/flight_recorder.hpp"
+#include "flight/flight_recorder.hpp"
 #include "session/node_store.hpp"
 #include "session/store_place.hpp"
 #include "store/hosted_store.hpp"

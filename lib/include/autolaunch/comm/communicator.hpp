@@ -17,7 +17,7 @@ class CudaDevice;  // private: lib/src/comm/nccl/cuda_device.hpp
 class Session;
 class CommunicatorBackend;  // private: lib/src/comm/backend.hpp
 class CallDispatcher;       // private: lib/src/comm/call_dispatcher.hpp
-class FlightRecorder;       // private: lib/src/session/flight_recorder.hpp
+class FlightRecorder;       // private: lib/src/flight/flight_recorder.hpp
 struct CollectiveCall;      // private: lib/src/comm/call.hpp
 
 struct CommunicatorOptions {

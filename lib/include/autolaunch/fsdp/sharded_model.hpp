@@ -99,7 +99,7 @@ struct UnitOptions {
 /// its gradients until its reduce_grads(). Each scope or unreduced gradient beyond the slots costs another buffer.
 class AUTOLAUNCH_API Unit {
 public:
-    class Impl;  // private header: lib/src/fsdp/engine.hpp
+    class Impl;  // private header: lib/src/fsdp/model_engine.hpp
     ~Unit();
     const std::string& name() const noexcept;
     std::span<const ParameterSpec> parameters() const noexcept;

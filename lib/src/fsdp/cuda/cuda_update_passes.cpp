@@ -26,7 +26,7 @@ std::size_t padded(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace
 
-CudaUpdatePasses::CudaUpdatePasses(Engine& engine, std::shared_ptr<CudaDevice> device,
+CudaUpdatePasses::CudaUpdatePasses(ModelEngine& engine, std::shared_ptr<CudaDevice> device,
                                    std::unique_ptr<Algorithm> algorithm, const UpdateOptions& options)
     : engine_(engine),
       device_(std::move(device)),
@@ -212,7 +212,7 @@ void CudaUpdatePasses::append_state(State& state) {
 
 void CudaUpdatePasses::take_over_state() { mirror_.write_back(engine_.stream); }
 
-std::unique_ptr<UpdatePasses> make_cuda_update_passes(Engine& engine, std::unique_ptr<Algorithm> algorithm,
+std::unique_ptr<UpdatePasses> make_cuda_update_passes(ModelEngine& engine, std::unique_ptr<Algorithm> algorithm,
                                                       const UpdateOptions& options) {
     return std::make_unique<CudaUpdatePasses>(engine, cuda_device_of(engine.world), std::move(algorithm), options);
 }

@@ -21,7 +21,7 @@ namespace autolaunch::fsdp {
 /// alone, while the update runs; where a gradient is not finite and that matters, update finds that and does nothing.
 class CudaUpdatePasses final : public UpdatePasses {
 public:
-    CudaUpdatePasses(Engine& engine, std::shared_ptr<CudaDevice> device, std::unique_ptr<Algorithm> algorithm,
+    CudaUpdatePasses(ModelEngine& engine, std::shared_ptr<CudaDevice> device, std::unique_ptr<Algorithm> algorithm,
                      const UpdateOptions& options);
     ~CudaUpdatePasses() override;
 
@@ -57,7 +57,7 @@ private:
         return reinterpret_cast<const T*>(static_cast<const std::byte*>(table_memory_.data()) + offset);
     }
 
-    Engine& engine_;
+    ModelEngine& engine_;
     std::shared_ptr<CudaDevice> device_;
     CudaKernels kernels_;
     std::vector<OptimizerShard*> shards_;

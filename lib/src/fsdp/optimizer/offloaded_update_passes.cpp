@@ -7,7 +7,7 @@
 
 namespace autolaunch::fsdp {
 
-OffloadedUpdatePasses::OffloadedUpdatePasses(Engine& engine, std::unique_ptr<Algorithm> algorithm,
+OffloadedUpdatePasses::OffloadedUpdatePasses(ModelEngine& engine, std::unique_ptr<Algorithm> algorithm,
                                              const UpdateOptions& options)
     : engine_(engine),
       updates_(engine.optimizer_shards(), std::move(algorithm), options),

@@ -17,7 +17,7 @@ namespace autolaunch::fsdp {
 /// Without a norm the updates follow the gradients. The copies are on lanes of their own.
 class OffloadedUpdatePasses final : public UpdatePasses {
 public:
-    OffloadedUpdatePasses(Engine& engine, std::unique_ptr<Algorithm> algorithm, const UpdateOptions& options);
+    OffloadedUpdatePasses(ModelEngine& engine, std::unique_ptr<Algorithm> algorithm, const UpdateOptions& options);
 
     double run(const StepPlan& plan) override;
     std::optional<NonFiniteGradient> find_non_finite() override { return updates_.find_non_finite(); }
@@ -37,7 +37,7 @@ private:
     double gradient_norm();
     void update(const StepNumbers& numbers);
 
-    Engine& engine_;
+    ModelEngine& engine_;
     ShardUpdates updates_;
     std::vector<Part> parts_;  // last bucket first, as backward reduces them
     std::unique_ptr<Lane> down_lane_, up_lane_;

@@ -41,7 +41,7 @@ std::unique_ptr<Optimizer::Impl> Optimizer::Impl::make(ShardedModel& model, std:
     require_option(lr >= 0 && std::isfinite(lr), name, "lr is negative or not finite");
     require_option(options.defaults.weight_decay >= 0, name, "weight_decay is negative");
     require_option(options.threads >= 0, name, "threads is negative");
-    Engine& engine = model.units().front()->impl().engine();
+    ModelEngine& engine = model.units().front()->impl().engine();
     engine.require_finalized(name.c_str());
     if (engine.optimizer_shards().empty())
         throw Error(ErrorCode::invalid_argument, name + ": every parameter of the model is frozen",
@@ -49,7 +49,7 @@ std::unique_ptr<Optimizer::Impl> Optimizer::Impl::make(ShardedModel& model, std:
     return std::make_unique<Impl>(engine, std::move(algorithm), lr, options);
 }
 
-Optimizer::Impl::Impl(Engine& given, std::unique_ptr<Algorithm> algorithm, double learning_rate,
+Optimizer::Impl::Impl(ModelEngine& given, std::unique_ptr<Algorithm> algorithm, double learning_rate,
                       const UpdateOptions& options)
     : lr(learning_rate), engine(given), name_(algorithm->name()), settings_(hash_of(name_, lr, options)) {
     passes = UpdatePasses::make(given, std::move(algorithm), options);

@@ -1,5 +1,5 @@
 #pragma once
-#include "fsdp/engine.hpp"
+#include "fsdp/model_engine.hpp"
 #include "fsdp/optimizer/update_passes.hpp"
 
 #include <autolaunch/fsdp/optimizer.hpp>
@@ -17,13 +17,13 @@ public:
     /// Throws Error{invalid_argument} for a model that is not finalized, and for options that make no sense.
     static std::unique_ptr<Impl> make(ShardedModel& model, std::unique_ptr<Algorithm> algorithm, double lr,
                                       const UpdateOptions& options);
-    Impl(Engine& engine, std::unique_ptr<Algorithm> algorithm, double lr, const UpdateOptions& options);
+    Impl(ModelEngine& engine, std::unique_ptr<Algorithm> algorithm, double lr, const UpdateOptions& options);
 
     StepResult step(const StepOptions& options);
 
     double lr;
     std::int64_t steps = 0;
-    Engine& engine;
+    ModelEngine& engine;
     std::unique_ptr<UpdatePasses> passes;
 
 private:

@@ -13,7 +13,7 @@ namespace {
 
 class CpuUpdatePasses final : public UpdatePasses {
 public:
-    CpuUpdatePasses(Engine& engine, std::unique_ptr<Algorithm> algorithm, const UpdateOptions& options)
+    CpuUpdatePasses(ModelEngine& engine, std::unique_ptr<Algorithm> algorithm, const UpdateOptions& options)
         : engine_(engine), updates_(engine.optimizer_shards(), std::move(algorithm), options) {}
 
     double run(const StepPlan& plan) override {
@@ -36,7 +36,7 @@ private:
         return std::sqrt(ExactSum::from_words(words).value());
     }
 
-    Engine& engine_;
+    ModelEngine& engine_;
     ShardUpdates updates_;
 };
 
@@ -48,7 +48,7 @@ double clip_factor(double norm, std::optional<double> max_norm) {
     return std::min(1.0, *max_norm / (norm + 1e-6));
 }
 
-std::unique_ptr<UpdatePasses> UpdatePasses::make(Engine& engine, std::unique_ptr<Algorithm> algorithm,
+std::unique_ptr<UpdatePasses> UpdatePasses::make(ModelEngine& engine, std::unique_ptr<Algorithm> algorithm,
                                                  const UpdateOptions& options) {
     if (engine.device->is_gpu() && engine.options.offload_optimizer)
         return std::make_unique<OffloadedUpdatePasses>(engine, std::move(algorithm), options);

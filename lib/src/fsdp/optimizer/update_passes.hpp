@@ -1,5 +1,5 @@
 #pragma once
-#include "fsdp/engine.hpp"
+#include "fsdp/model_engine.hpp"
 #include "fsdp/optimizer/shard_updates.hpp"
 
 #include <autolaunch/fsdp/optimizer.hpp>
@@ -30,7 +30,7 @@ struct StepPlan {
 /// Owner: the optimizer. Threads: one. Blocks: as Optimizer::step().
 class UpdatePasses {
 public:
-    static std::unique_ptr<UpdatePasses> make(Engine& engine, std::unique_ptr<Algorithm> algorithm,
+    static std::unique_ptr<UpdatePasses> make(ModelEngine& engine, std::unique_ptr<Algorithm> algorithm,
                                               const UpdateOptions& options);
     virtual ~UpdatePasses() = default;
 
@@ -50,7 +50,7 @@ public:
 double clip_factor(double norm, std::optional<double> max_norm);
 
 /// Throws Error{unsupported} where the library was built without kernels, and for types that they do not take.
-std::unique_ptr<UpdatePasses> make_cuda_update_passes(Engine& engine, std::unique_ptr<Algorithm> algorithm,
+std::unique_ptr<UpdatePasses> make_cuda_update_passes(ModelEngine& engine, std::unique_ptr<Algorithm> algorithm,
                                                       const UpdateOptions& options);
 
 }  // namespace autolaunch::fsdp

@@ -1,0 +1,114 @@
+#include "flight_view/flight_inquiry.hpp"
+
+#include "base/file_io.hpp"
+#include "flight_view/flight_json.hpp"
+#include "flight_view/flight_lines.hpp"
+#include "flight_view/flight_picture.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr auto kAnswerTime = std::chrono::seconds(3);
+constexpr auto kTogether = std::chrono::seconds(1);  // signals within it are one
+constexpr std::size_t kLines = 6;
+
+void append(std::vector<flight::RecordedRank>& to, std::vector<flight::RecordedRank>&& ranks) {
+    to.insert(to.end(), std::make_move_iterator(ranks.begin()), std::make_move_iterator(ranks.end()));
+}
+
+// The first name that is free: each inquiry has a file of its own.
+fs::path next_path(const fs::path& folder) {
+    std::error_code ignored;
+    fs::create_directories(folder, ignored);
+    for (int number = 0;; ++number) {
+        fs::path path = folder / ("flight-" + std::to_string(number) + ".json");
+        if (!fs::exists(path, ignored)) return path;
+    }
+}
+
+}  // namespace
+
+FlightInquiry::FlightInquiry(asio::io_context& io, Head& head, fs::path run_dir, ShowFindings show)
+    : head_(head), run_dir_(std::move(run_dir)), show_(std::move(show)), timer_(io) {}
+
+void FlightInquiry::begin_generation(int generation, int node_count, int world_size) {
+    generation_ = generation;
+    world_size_ = world_size;
+    at_failure_.clear();
+    answers_.clear();
+    missing_.clear();
+    nodes_.clear();
+    for (int node = 0; node < node_count; ++node) nodes_.insert(node);
+    timer_.cancel();
+}
+
+void FlightInquiry::asked() {
+    if (!missing_.empty() || (request_ > 0 && Clock::now() - asked_at_ < kTogether)) return;
+    asked_at_ = Clock::now();
+    missing_ = nodes_;
+    answers_.clear();
+    head_.command(control::AskFlight{.generation = generation_, .request = ++request_});
+    timer_.expires_after(kAnswerTime);
+    timer_.async_wait([this](const std::error_code& error) {
+        if (!error) conclude();
+    });
+}
+
+void FlightInquiry::heard(int node, control::FlightRead&& read) {
+    if (read.generation != generation_) return;
+    if (read.request == 0) return append(at_failure_, std::move(read.ranks));
+    if (read.request != request_ || !missing_.contains(node)) return;
+    append(answers_, std::move(read.ranks));
+    if (read.more) return;
+    missing_.erase(node);
+    if (missing_.empty()) conclude();
+}
+
+void FlightInquiry::node_lost(int node) {
+    nodes_.erase(node);
+    if (missing_.erase(node) > 0 && missing_.empty()) conclude();
+}
+
+void FlightInquiry::conclude() {
+    timer_.cancel();
+    const std::size_t silent = missing_.size();
+    missing_.clear();
+    FlightFindings findings = write_down(std::exchange(answers_, {}), "SIGUSR2", false);
+    if (silent > 0)
+        findings.lines.push_back(std::to_string(silent) + (silent == 1 ? " node has" : " nodes have") +
+                                 " not answered in time");
+    show_(findings);
+}
+
+FlightFindings FlightInquiry::take_failure(const std::string& reason) {
+    return write_down(std::exchange(at_failure_, {}), reason, true);
+}
+
+FlightFindings FlightInquiry::write_down(std::vector<flight::RecordedRank>&& ranks, const std::string& reason,
+                                         bool at_failure) {
+    drop_impossible_calls(ranks);
+    const FlightPicture picture = draw_flight_picture(ranks);
+    FlightFindings findings;
+    if (at_failure && (picture.groups.empty() || world_size_ == 1)) return findings;
+    findings.lines = flight_lines(picture, kLines);
+    if (picture.groups.empty()) return findings;
+    try {
+        const fs::path path = next_path(run_dir_ / ("generation-" + std::to_string(generation_)));
+        const auto now = std::chrono::system_clock::now();
+        write_file_durably(path, flight_json(picture, findings.lines, generation_, reason, now));
+        findings.path = path;
+    } catch (const Error&) {  // a full disk: the lines are there
+    }
+    return findings;
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,60 @@
+#include "run/join_inputs.hpp"
+
+#include "rendezvous/program_digest.hpp"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+// The folder that holds run directories: before the nodes have met, nobody knows the run's own name.
+std::string shared_directory(const JobSpec& spec) {
+    namespace fs = std::filesystem;
+    if (!spec.run_dir.empty()) return fs::absolute(spec.run_dir).parent_path();
+    return fs::absolute(spec.monitoring.log_path.empty() ? "runs" : spec.monitoring.log_path);
+}
+
+}  // namespace
+
+std::string hostname() {
+    char name[256] = {};
+    ::gethostname(name, sizeof name - 1);
+    return name;
+}
+
+std::string now_text() {
+    const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+    std::tm local{};
+    ::localtime_r(&now, &local);
+    char text[32];
+    std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", &local);
+    return text + ("-" + std::to_string(::getpid()));
+}
+
+NodeOptions node_options(const JobSpec& spec) {
+    return {.nodes = spec.resources.nodes,
+            .node_rank = spec.node_rank,
+            .head_address = spec.rendezvous.address,
+            .standalone = spec.standalone};
+}
+
+JoinRequest join_request(const JobSpec& spec, const JobShape& shape, const std::string& version, int cancel_fd) {
+    JoinRequest request;
+    request.version = version;
+    request.hostname = hostname();
+    request.node_count = shape.nodes;
+    request.ranks_here = shape.ranks_here;
+    request.run_name = now_text();
+    request.shared_directory = shared_directory(spec);
+    if (shape.nodes > 1) request.program_digest = program_digest();
+    request.spec_digest = spec.source_digest;
+    request.cancel_fd = cancel_fd;
+    return request;
+}
+
+}  // namespace autolaunch::launcher
