@@ -1,21 +1,24 @@
 // What a checkpoint of one rank costs, beside memcpy of the same bytes:
 //   checkpoint_perf DIRECTORY BYTES                 DIRECTORY is new, and removed at the end
-// Prints a JSON object of seconds. bench/checkpoint runs it in rounds, beside fio and others' savers.
+// Prints a JSON object of seconds. bench/checkpoint runs it in rounds, beside fio and others'
+// savers.
 //
-//   memcpy       of all bytes at once into memory that is there, by one thread; each time just before a stall, because
-//                memory is not always equally fast: the disk's traffic passes through it, and that of neighbours
+//   memcpy       of all bytes at once into memory that is there, by one thread; each time just
+//   before a stall, because
+//                memory is not always equally fast: the disk's traffic passes through it, and that
+//                of neighbours
 //   save         save(), until it is published
 //   stall        save_async() and wait_copied() at once: nothing is hidden by computing
 //   durable      of that save, from its begin until it was published
 //   hidden_stall the same as stall with computing in between
-//   steps, steps_with_save   so many steps of computing on all cores, alone and with a save_async() in the first
-//   write        the files alone, until they are durable
-//   load         load(), with every block verified
+//   steps, steps_with_save   so many steps of computing on all cores, alone and with a save_async()
+//   in the first write        the files alone, until they are durable load         load(), with
+//   every block verified
 // memcpy, stall and durable are medians of three.
 //
 //   checkpoint_perf DIRECTORY BYTES FROZEN          so many of a hundred tensors are frozen
-// Prints the seconds of a save and the bytes that it sends to the disk, by link_unchanged on and off, and with every
-// linked block verified; each the median of 5.
+// Prints the seconds of a save and the bytes that it sends to the disk, by link_unchanged on and
+// off, and with every linked block verified; each the median of 5.
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
 #include "checkpoint/checkpoint_engine.hpp"
@@ -47,7 +50,9 @@ constexpr double kStep_s = 0.25;
 constexpr int kSteps = 12;
 constexpr int kStalls = 3;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 /// Tensors in memory of their own, as a model has them.
 class BenchState {
@@ -55,7 +60,8 @@ public:
     explicit BenchState(std::size_t bytes) {
         const std::size_t elements = bytes / 4 / kTensors;
         for (std::int64_t i = 0; i < kTensors; ++i)
-            tensors_.emplace_back(elements + static_cast<std::size_t>(i) * 4, static_cast<float>(i) + 0.5f);
+            tensors_.emplace_back(elements + static_cast<std::size_t>(i) * 4,
+                                  static_cast<float>(i) + 0.5f);
     }
     fsdp::State state(std::size_t frozen = 0) {
         fsdp::State state;
@@ -73,7 +79,8 @@ public:
     }
     std::size_t bytes() const {
         std::size_t bytes = 0;
-        for (const auto& tensor : tensors_) bytes += tensor.size() * 4;
+        for (const auto& tensor : tensors_)
+            bytes += tensor.size() * 4;
         return bytes;
     }
     void copy_to(std::byte* to) const {
@@ -83,12 +90,14 @@ public:
         }
     }
     void clear() {
-        for (auto& tensor : tensors_) std::fill(tensor.begin(), tensor.end(), 0.0f);
+        for (auto& tensor : tensors_)
+            std::fill(tensor.begin(), tensor.end(), 0.0f);
     }
     bool is_whole() const {
         for (std::size_t i = 0; i < tensors_.size(); ++i)
             for (const float value : tensors_[i])
-                if (value != static_cast<float>(i) + 0.5f) return false;
+                if (value != static_cast<float>(i) + 0.5f)
+                    return false;
         return true;
     }
 
@@ -96,20 +105,24 @@ private:
     std::vector<std::vector<float>> tensors_;
 };
 
-/// Arithmetic on every core that touches little memory. Returns what it computed, so that it is computed.
+/// Arithmetic on every core that touches little memory. Returns what it computed, so that it is
+/// computed.
 class Computing {
 public:
     Computing() : threads_(std::max(1u, std::thread::hardware_concurrency())) {
         const auto start = Clock::now();
         rounds_ = 2'000'000;
         work(rounds_);
-        rounds_ = static_cast<std::int64_t>(static_cast<double>(rounds_.load()) * kStep_s / seconds_since(start));
+        rounds_ = static_cast<std::int64_t>(static_cast<double>(rounds_.load()) * kStep_s /
+                                            seconds_since(start));
     }
     void step() {
         std::vector<std::thread> others;
-        for (unsigned i = 1; i < threads_; ++i) others.emplace_back([this] { work(rounds_); });
+        for (unsigned i = 1; i < threads_; ++i)
+            others.emplace_back([this] { work(rounds_); });
         work(rounds_);
-        for (auto& other : others) other.join();
+        for (auto& other : others)
+            other.join();
     }
 
 private:
@@ -117,13 +130,16 @@ private:
         float values[32];
         std::fill(std::begin(values), std::end(values), 1.0f);
         for (std::int64_t i = 0; i < rounds; ++i)
-            for (float& value : values) value = value * 0.999f + 0.001f;
+            for (float& value : values)
+                value = value * 0.999f + 0.001f;
         volatile float result = 0;
-        for (const float value : values) result = result + value;
+        for (const float value : values)
+            result = result + value;
     }
 
     unsigned threads_;
-    // Atomic, so that no copy of work() is made for a known count: it was 30 times faster than what was to be timed.
+    // Atomic, so that no copy of work() is made for a known count: it was 30 times faster than what
+    // was to be timed.
     std::atomic<std::int64_t> rounds_ = 0;
 };
 
@@ -179,7 +195,8 @@ nlohmann::json measure(const fs::path& directory, std::size_t bytes) {
     time_stall(engine, state, result);
 
     auto start = Clock::now();
-    for (int i = 0; i < kSteps; ++i) computing.step();
+    for (int i = 0; i < kSteps; ++i)
+        computing.step();
     result["steps"] = seconds_since(start);
     start = Clock::now();
     engine.save_async(2 + kStalls, state.state(), {});
@@ -199,7 +216,8 @@ nlohmann::json measure(const fs::path& directory, std::size_t bytes) {
     start = Clock::now();
     engine.load(*newest, state.state());
     result["load"] = seconds_since(start);
-    if (!state.is_whole()) throw Error(ErrorCode::corrupt, "what was loaded is not what was saved");
+    if (!state.is_whole())
+        throw Error(ErrorCode::corrupt, "what was loaded is not what was saved");
     return result;
 }
 
@@ -212,19 +230,22 @@ std::uint64_t bytes_to_disk() {
 nlohmann::json measure_frozen(const fs::path& directory, std::size_t bytes, std::size_t percent) {
     BenchState state(bytes);
     const std::size_t frozen = static_cast<std::size_t>(kTensors) * percent / 100;
-    nlohmann::json result = {{"bytes", state.bytes()}, {"frozen_tensors", frozen}, {"tensors", kTensors}};
+    nlohmann::json result = {
+        {"bytes", state.bytes()}, {"frozen_tensors", frozen}, {"tensors", kTensors}};
     const auto save = [&](const char* name, bool link, SaveVerification verify) {
         CheckpointOptions options{.directory = directory / name, .keep = 1};
         options.link_unchanged = link;
         options.verify = verify;
-        CheckpointEngine engine(make_posix_storage(), Communicator(std::make_shared<SelfBackend>()), options, {});
+        CheckpointEngine engine(make_posix_storage(), Communicator(std::make_shared<SelfBackend>()),
+                                options, {});
         std::vector<double> seconds;
         std::uint64_t sent = 0;
         for (std::int64_t step = 0; step < 6; ++step) {
             const std::uint64_t before = bytes_to_disk();
             engine.save(step, state.state(frozen), {});
             const double took = engine.take_cost().value().durable_seconds;
-            if (step == 0) continue;  // there is nothing to link yet
+            if (step == 0)
+                continue;  // there is nothing to link yet
             seconds.push_back(took);
             sent = bytes_to_disk() - before;
         }
@@ -245,14 +266,16 @@ int main(int count, char** arguments) {
     }
     const fs::path directory = arguments[1];
     if (fs::exists(directory)) {
-        std::fprintf(stderr, "checkpoint_perf: %s exists; name a new directory\n", directory.c_str());
+        std::fprintf(stderr, "checkpoint_perf: %s exists; name a new directory\n",
+                     directory.c_str());
         return 64;
     }
     int status = 0;
     try {
         const std::size_t bytes = std::stoull(arguments[2]);
-        const auto result =
-            count == 3 ? measure(directory, bytes) : measure_frozen(directory, bytes, std::stoull(arguments[3]));
+        const auto result = count == 3
+                                ? measure(directory, bytes)
+                                : measure_frozen(directory, bytes, std::stoull(arguments[3]));
         std::printf("%s\n", result.dump().c_str());
     } catch (const std::exception& error) {
         std::fprintf(stderr, "checkpoint_perf: %s\n", error.what());

@@ -1,5 +1,5 @@
-// What a control connection costs: CPU time at each end from the accepted socket to the proof of the key, and memory at
-// the head while idle.
+// What a control connection costs: CPU time at each end from the accepted socket to the proof of
+// the key, and memory at the head while idle.
 //
 //     control_connections [CONNECTIONS=4000] [munge|given]
 //
@@ -64,19 +64,23 @@ struct End {
     }
     void run(std::size_t count) {
         const auto until = std::chrono::steady_clock::now() + kTimeLimit;
-        while (ready < count && std::chrono::steady_clock::now() < until) io.run_one_for(std::chrono::seconds(1));
-        if (ready < count) std::exit(1);
+        while (ready < count && std::chrono::steady_clock::now() < until)
+            io.run_one_for(std::chrono::seconds(1));
+        if (ready < count)
+            std::exit(1);
     }
 };
 
-void run_nodes(std::size_t count, const tcp::endpoint& head, const KeyPlan& plan, const JobIdentity& identity) {
+void run_nodes(std::size_t count, const tcp::endpoint& head, const KeyPlan& plan,
+               const JobIdentity& identity) {
     End end;
     const auto security = ControlSecurity::for_node(end.io, identity, plan);
     const double begin = cpu_us();
     for (std::size_t i = 0; i < count; ++i) {
         tcp::socket socket(end.io);
         socket.connect(head);
-        end.connections.push_back(ControlConnection::connect(std::move(socket), security, {}, end.handlers()));
+        end.connections.push_back(
+            ControlConnection::connect(std::move(socket), security, {}, end.handlers()));
         end.io.poll();
     }
     end.run(count);
@@ -86,19 +90,24 @@ void run_nodes(std::size_t count, const tcp::endpoint& head, const KeyPlan& plan
     end.io.run_for(kTimeLimit);
 }
 
-void run_head(std::size_t count, tcp::acceptor& acceptor, End& end, HeadKey key, const JobIdentity& identity) {
+void run_head(std::size_t count, tcp::acceptor& acceptor, End& end, HeadKey key,
+              const JobIdentity& identity) {
     const auto security = ControlSecurity::for_head(identity, std::move(key));
-    const auto per_connection = [count](auto total) { return static_cast<double>(total) / static_cast<double>(count); };
+    const auto per_connection = [count](auto total) {
+        return static_cast<double>(total) / static_cast<double>(count);
+    };
     end.connections.reserve(count);
     const std::size_t heap_before = ::mallinfo2().uordblks;
     const long resident_before = resident_bytes();
     const double begin = cpu_us();
     while (end.connections.size() < count) {
-        end.connections.push_back(ControlConnection::accept(acceptor.accept(), security, {}, end.handlers()));
+        end.connections.push_back(
+            ControlConnection::accept(acceptor.accept(), security, {}, end.handlers()));
         end.io.poll();
     }
     end.run(count);
-    std::printf("head   %6.1f us of CPU a connection, accept(2) included\n", per_connection(cpu_us() - begin));
+    std::printf("head   %6.1f us of CPU a connection, accept(2) included\n",
+                per_connection(cpu_us() - begin));
     end.io.run_for(std::chrono::milliseconds(500));
     std::printf("head   %6.0f bytes of heap a connection, %.0f resident\n",
                 per_connection(::mallinfo2().uordblks - heap_before),
@@ -118,8 +127,10 @@ int main(int argc, char** argv) {
     bytes.fill(7);
     const JobKey key(given ? JobKey::Source::given : JobKey::Source::run_directory, bytes);
     KeyPlan plan;
-    if (given) plan.given = key;
-    plan.shared_file = std::filesystem::temp_directory_path() / ("autolaunch-bench-" + std::to_string(::getpid()));
+    if (given)
+        plan.given = key;
+    plan.shared_file =
+        std::filesystem::temp_directory_path() / ("autolaunch-bench-" + std::to_string(::getpid()));
 
     End end;
     tcp::acceptor acceptor(end.io, tcp::endpoint(asio::ip::make_address("127.0.0.1"), 0));
@@ -130,7 +141,8 @@ int main(int argc, char** argv) {
         run_nodes(count, acceptor.local_endpoint(), plan, identity);
         ::_exit(1);
     }
-    run_head(count, acceptor, end, {key, {}, given ? KeyFile() : KeyFile(plan.shared_file, key), ""}, identity);
+    run_head(count, acceptor, end,
+             {key, {}, given ? KeyFile() : KeyFile(plan.shared_file, key), ""}, identity);
     ::kill(nodes, SIGKILL);
     ::waitpid(nodes, nullptr, 0);
     return 0;

@@ -1,10 +1,11 @@
-// flight_recorder: what writing down a call costs, beside the same loop without it, and beside reading a clock.
+// flight_recorder: what writing down a call costs, beside the same loop without it, and beside
+// reading a clock.
 //
 //     flight_recorder [calls a sample, 100] [samples, 20000]
 //
-// A sample is the mean of that many calls, so that reading the clock around it does not count; the table has the median
-// and the 99th percentile of the samples. The calls are all_reduces on the backend `self` of one rank, 8 bytes, in
-// place.
+// A sample is the mean of that many calls, so that reading the clock around it does not count; the
+// table has the median and the 99th percentile of the samples. The calls are all_reduces on the
+// backend `self` of one rank, 8 bytes, in place.
 #include "flight/flight_recorder.hpp"
 #include "comm/call_dispatcher.hpp"
 #include "comm/self/self_backend.hpp"
@@ -29,7 +30,8 @@ struct Spread {
 template <class Call>
 double sample(int calls, Call call) {
     const std::uint64_t begun = flight::monotonic_ns();
-    for (int i = 0; i < calls; ++i) call();
+    for (int i = 0; i < calls; ++i)
+        call();
     return static_cast<double>(flight::monotonic_ns() - begun) / calls;
 }
 
@@ -48,7 +50,8 @@ void show(const std::string& name, const Spread& spread, const Spread& base) {
 int main(int argc, char** argv) {
     const int calls = argc > 1 ? std::atoi(argv[1]) : 100;
     const int count = argc > 2 ? std::atoi(argv[2]) : 20000;
-    if (calls <= 0 || count <= 0) return 2;
+    if (calls <= 0 || count <= 0)
+        return 2;
     const auto backend = std::make_shared<SelfBackend>();
     const auto recorder = FlightRecorder::create(0, 0);
     CallDispatcher bare(backend);
@@ -78,14 +81,17 @@ int main(int argc, char** argv) {
     const auto written = flight::read_contents(flight::memory_source(recorder->memory()));
     const auto expected = static_cast<std::uint64_t>(calls) * static_cast<std::uint64_t>(count);
     for (const auto& group : written.value().groups) {
-        if (group.collectives == expected && group.calls.size() == flight::kEntries && group.lost == 0) continue;
+        if (group.collectives == expected && group.calls.size() == flight::kEntries &&
+            group.lost == 0)
+            continue;
         fmt::print(stderr, "{}: not all calls were recorded\n", group.name);
         return 1;
     }
     const Spread base = spread_of(without);
     fmt::print("# the recorder's clock: {}\n",
                clock == flight::Clock::time_stamp_counter ? "time stamp counter" : "clock_gettime");
-    fmt::print("{:<44} {:>8} {:>8} {:>9} {:>9}\n", "# ns a call", "median", "p99", "+median", "+p99");
+    fmt::print("{:<44} {:>8} {:>8} {:>9} {:>9}\n", "# ns a call", "median", "p99", "+median",
+               "+p99");
     show("all_reduce, not recorded", base, base);
     show("all_reduce, recorded", spread_of(with), base);
     show("all_reduce, recorded with a label of 26 bytes", spread_of(with_label), base);

@@ -1,7 +1,8 @@
-// What a GPT's parameters, gradients and AdamW take on each rank, beside what plan_memory() says, under every strategy:
+// What a GPT's parameters, gradients and AdamW take on each rank, beside what plan_memory() says,
+// under every strategy:
 //     autolaunch --nproc-per-node 2 -- bench_fsdp_memory [layers hidden vocabulary]
-// "allocated" is the engine's and the optimizer's own account; "resident" is what the kernel counts (Pss of
-// /proc/self/smaps_rollup, shared pages in equal parts), averaged over the ranks.
+// "allocated" is the engine's and the optimizer's own account; "resident" is what the kernel counts
+// (Pss of /proc/self/smaps_rollup, shared pages in equal parts), averaged over the ranks.
 #include "resident_memory.hpp"
 
 #include <autolaunch/autolaunch.hpp>
@@ -36,7 +37,8 @@ Units gpt_units(std::int64_t layers, std::int64_t hidden, std::int64_t vocabular
 }
 
 void train_step(fsdp::ShardedModel& model, fsdp::AdamW& optimizer) {
-    for (const auto& unit : model.units()) unit->unshard();
+    for (const auto& unit : model.units())
+        unit->unshard();
     for (std::size_t i = model.units().size(); i-- > 0;) {
         auto parameters = model.units()[i]->unshard();
         model.units()[i]->grad(model.units()[i]->parameters().front().name);
@@ -49,20 +51,24 @@ struct Measured {
     double allocated = 0, resident = 0;
 };
 
-Measured measure(al::Communicator& world, const Units& units, const fsdp::ShardedModelOptions& options) {
+Measured measure(al::Communicator& world, const Units& units,
+                 const fsdp::ShardedModelOptions& options) {
     world.barrier();
     ::malloc_trim(0);  // what the model before left in the heap would be counted as there already
     const double before = resident_bytes();
     fsdp::ShardedModel model(world, options);
-    for (std::size_t i = 0; i < units.size(); ++i) model.add_unit("u" + std::to_string(i), units[i]);
+    for (std::size_t i = 0; i < units.size(); ++i)
+        model.add_unit("u" + std::to_string(i), units[i]);
     model.finalize();
     fsdp::AdamW optimizer(model);
-    for (int step = 0; step < 2; ++step) train_step(model, optimizer);
+    for (int step = 0; step < 2; ++step)
+        train_step(model, optimizer);
     Measured measured;
     measured.allocated = static_cast<double>(model.memory().total());
     for (const auto& tensor : optimizer.state())
         for (const auto& piece : tensor.pieces)
-            measured.allocated += static_cast<double>(piece.count) * static_cast<double>(al::size_of(tensor.type));
+            measured.allocated +=
+                static_cast<double>(piece.count) * static_cast<double>(al::size_of(tensor.type));
     world.barrier();
     measured.resident = world.all_reduce_value(resident_bytes() - before) / world.size();
     world.barrier();
@@ -80,10 +86,11 @@ int main(int argc, char** argv) {
     const Units units = gpt_units(number(1, 8), number(2, 512), number(3, 16384));
     constexpr double kMi = 1 << 20;
     if (world.rank() == 0)
-        fmt::print("{:<16} {:<6} {:>12} {:>12} {:>8} {:>12} {:>8}\n", "strategy", "param", "planned MiB", "allocated",
-                   "diff", "resident", "diff");
-    for (const auto strategy : {fsdp::ShardingStrategy::full_shard, fsdp::ShardingStrategy::shard_grad_op,
-                                fsdp::ShardingStrategy::shard_optimizer, fsdp::ShardingStrategy::no_shard})
+        fmt::print("{:<16} {:<6} {:>12} {:>12} {:>8} {:>12} {:>8}\n", "strategy", "param",
+                   "planned MiB", "allocated", "diff", "resident", "diff");
+    for (const auto strategy :
+         {fsdp::ShardingStrategy::full_shard, fsdp::ShardingStrategy::shard_grad_op,
+          fsdp::ShardingStrategy::shard_optimizer, fsdp::ShardingStrategy::no_shard})
         for (const auto type : {al::f32, al::bf16}) {
             fsdp::ShardedModelOptions options;
             options.strategy = strategy;
@@ -96,7 +103,8 @@ int main(int argc, char** argv) {
             const Measured found = measure(world, units, options);
             if (world.rank() == 0)
                 fmt::print("{:<16} {:<6} {:>12.1f} {:>12.1f} {:>+7.2f}% {:>12.1f} {:>+7.2f}%\n",
-                           fsdp::name_of(strategy), al::name_of(type), said / kMi, found.allocated / kMi,
-                           (found.allocated / said - 1) * 100, found.resident / kMi, (found.resident / said - 1) * 100);
+                           fsdp::name_of(strategy), al::name_of(type), said / kMi,
+                           found.allocated / kMi, (found.allocated / said - 1) * 100,
+                           found.resident / kMi, (found.resident / said - 1) * 100);
         }
 }

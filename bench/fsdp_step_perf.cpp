@@ -1,10 +1,13 @@
 // A training step of examples/gpt under ShardedModel, on each rank of a job:
-//   fsdp_step_perf CONFIG.json              does what it is told; bench/fsdp_step starts it and tells it
-//   fsdp_step_perf CONFIG.json WEIGHTS      writes the weights that training starts from: f32, unit by unit
+//   fsdp_step_perf CONFIG.json              does what it is told; bench/fsdp_step starts it and
+//   tells it fsdp_step_perf CONFIG.json WEIGHTS      writes the weights that training starts from:
+//   f32, unit by unit
 //
-// Every rank reads the same commands, a line each, from its standard input; rank 0 answers each with a line of JSON:
+// Every rank reads the same commands, a line each, from its standard input; rank 0 answers each
+// with a line of JSON:
 //   check NAME    makes the contestant and takes its first steps: losses and memory
-//   step NAME     a step, the step's calls alone, and the step with calls that do nothing; for contestants that are to
+//   step NAME     a step, the step's calls alone, and the step with calls that do nothing; for
+//   contestants that are to
 //                 be idle also the same schedule with computation that leaves the CPUs alone
 //   rates         what a thread multiplies
 #include "base/file_io.hpp"
@@ -62,7 +65,8 @@ void write_weights(const StepWork& work, const std::string& path) {
             file.write(reinterpret_cast<const char*>(values.data()),
                        static_cast<std::streamsize>(values.size() * sizeof(float)));
         }
-    if (!file.flush()) throw std::runtime_error("cannot write " + path);
+    if (!file.flush())
+        throw std::runtime_error("cannot write " + path);
 }
 
 /// Operations a second of this thread in a product whose matrices do not fit the caches.
@@ -74,7 +78,8 @@ double matmul_rate() {
         const auto begin = std::chrono::steady_clock::now();
         gpt::multiply_add<float>({a.data(), kExtent, kExtent}, {b.data(), kExtent, kExtent},
                                  {c.data(), kExtent, kExtent});
-        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        const double seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         best = std::max(best, 2.0 * kExtent * kExtent * kExtent / seconds);
     }
     return best;
@@ -83,12 +88,15 @@ double matmul_rate() {
 fsdp::ShardedModelOptions options_of(const json& run, const Communicator& world) {
     fsdp::ShardedModelOptions options;
     const auto strategy = fsdp::sharding_strategy_from(run.at("strategy").get<std::string>());
-    if (!strategy) throw std::invalid_argument(run.at("strategy").dump() + " is no strategy");
+    if (!strategy)
+        throw std::invalid_argument(run.at("strategy").dump() + " is no strategy");
     options.strategy = *strategy;
     options.deterministic = run.value("deterministic", false);
-    if (run.contains("overlap")) options.overlap = run["overlap"].get<bool>();
+    if (run.contains("overlap"))
+        options.overlap = run["overlap"].get<bool>();
     // Two groups, so that there are calls within a group and between them where the ranks suffice.
-    if (*strategy == fsdp::ShardingStrategy::hybrid_shard) options.shard_group = std::max(1, world.size() / 2);
+    if (*strategy == fsdp::ShardingStrategy::hybrid_shard)
+        options.shard_group = std::max(1, world.size() / 2);
     return options;
 }
 
@@ -98,13 +106,14 @@ public:
         : world_(world), config_(config), work_(work_of(config)), pool_(work_.threads) {}
 
     json obey(const std::string& command) {
-        if (command == "rates") return rates();
+        if (command == "rates")
+            return rates();
         const auto space = command.find(' ');
         const std::string verb = command.substr(0, space),
                           name = space < command.size() ? command.substr(space + 1) : "";
         const auto& runs = config_.at("runs");
-        const auto run =
-            std::find_if(runs.begin(), runs.end(), [&](const json& each) { return each.at("name") == name; });
+        const auto run = std::find_if(runs.begin(), runs.end(),
+                                      [&](const json& each) { return each.at("name") == name; });
         if (run == runs.end() || (verb != "check" && verb != "step"))
             throw std::invalid_argument("what to do with: " + command);
         return verb == "check" ? check(*run) : step(*run);
@@ -112,7 +121,8 @@ public:
 
 private:
     json check(const json& run) {
-        ::malloc_trim(0);  // what the contestant before left in the heap would be counted as there already
+        ::malloc_trim(
+            0);  // what the contestant before left in the heap would be counted as there already
         world_.barrier();
         const double before = resident_bytes();
         const std::string name = run.at("name");
@@ -121,7 +131,8 @@ private:
         auto& contestant = contestants_[name];
         contestant = std::make_unique<StepContestant>(world_, options_of(run, world_), work, pool_);
         json result;
-        for (int i = 0; i < config_.at("checked"); ++i) result["losses"].push_back(contestant->train());
+        for (int i = 0; i < config_.at("checked"); ++i)
+            result["losses"].push_back(contestant->train());
         world_.barrier();
         result["resident"] = world_.all_reduce_value(resident_bytes() - before) / world_.size();
         result["state_bytes"] = contestant->memory().total() + contestant->optimizer_bytes();
@@ -137,7 +148,8 @@ private:
                        {"reduce_s", times.alone.reduce_s},
                        {"first_gather_s", times.alone.first_gather_s},
                        {"last_reduce_s", times.alone.last_reduce_s}};
-        if (!run.value("idle", false)) return result;
+        if (!run.value("idle", false))
+            return result;
         const auto idle = contestant.measure_idle();
         result["idle_s"] = idle.step;
         result["idle_silent_s"] = idle.silent;
@@ -149,7 +161,8 @@ private:
         const double fma = bench::fma_peak(), matmul = matmul_rate();
         std::int64_t parameters = 0;
         for (const auto& unit : gpt::unit_shapes(work_.model))
-            for (const auto& tensor : unit.tensors) parameters += tensor.element_count();
+            for (const auto& tensor : unit.tensors)
+                parameters += tensor.element_count();
         return {{"parameters", parameters},
                 {"backend", world_.backend()},
                 {"instructions", gpt::vector_kernels<float>().instruction_set},
@@ -166,16 +179,19 @@ private:
 };
 
 void run(int argc, char** argv) {
-    if (argc != 2 && argc != 3) throw std::invalid_argument("usage: fsdp_step_perf CONFIG.json [WEIGHTS]");
+    if (argc != 2 && argc != 3)
+        throw std::invalid_argument("usage: fsdp_step_perf CONFIG.json [WEIGHTS]");
     const json config = json::parse(read_file(argv[1]));
-    if (argc == 3) return write_weights(work_of(config), argv[2]);
+    if (argc == 3)
+        return write_weights(work_of(config), argv[2]);
     ::prctl(PR_SET_TIMERSLACK, 1UL);  // nanoseconds: idle computation ends when it should
     auto session = Session::from_environment();
     auto world = Communicator::world(session, {.backend = "cpu"});
     Bench bench(world, config);
     for (std::string command; std::getline(std::cin, command);) {
         const json answer = bench.obey(command);
-        if (world.rank() != 0) continue;
+        if (world.rank() != 0)
+            continue;
         std::printf("%s\n", answer.dump().c_str());
         std::fflush(stdout);
     }

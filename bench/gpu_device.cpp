@@ -23,7 +23,9 @@ public:
     }
 
     std::string description() const override { return fmt::format("{:2} [GPU]", device_->index()); }
-    std::size_t block_alignment() const override { return 16; }  // as nccl-tests, for NCCL's wide loads
+    std::size_t block_alignment() const override {
+        return 16;
+    }  // as nccl-tests, for NCCL's wide loads
     Stream stream() const override { return Stream::cuda(device_->index(), stream_.get()); }
 
     std::shared_ptr<void> allocate(std::size_t bytes) override {
@@ -37,18 +39,24 @@ public:
     }
 
     // Waits: the host's memory may be used again at once.
-    void write(void* to, const void* from_host, std::size_t bytes) override { copy_and_wait(to, from_host, bytes); }
-    void read(void* to_host, const void* from, std::size_t bytes) override { copy_and_wait(to_host, from, bytes); }
+    void write(void* to, const void* from_host, std::size_t bytes) override {
+        copy_and_wait(to, from_host, bytes);
+    }
+    void read(void* to_host, const void* from, std::size_t bytes) override {
+        copy_and_wait(to_host, from, bytes);
+    }
 
     void set(void* to, unsigned char value, std::size_t bytes) override {
         const std::vector<unsigned char> piece(std::min(bytes, kPieceBytes), value);
         for (std::size_t done = 0; done < bytes; done += kPieceBytes)
-            copy(static_cast<unsigned char*>(to) + done, piece.data(), std::min(kPieceBytes, bytes - done));
+            copy(static_cast<unsigned char*>(to) + done, piece.data(),
+                 std::min(kPieceBytes, bytes - done));
         wait();
     }
 
     void copy(void* to, const void* from, std::size_t bytes) override {
-        if (bytes == 0) return;
+        if (bytes == 0)
+            return;
         const CudaDevice::Current current(*device_);
         device_->copy(to, from, bytes, stream_.get());
     }
@@ -71,7 +79,8 @@ public:
     void wait() override {
         const CudaDevice::Current current(*device_);
         const CudaDevice::Event reached = device_->record(stream_.get());
-        while (!device_->is_over(reached)) std::this_thread::yield();
+        while (!device_->is_over(reached))
+            std::this_thread::yield();
     }
 
 private:
@@ -88,8 +97,8 @@ private:
 }  // namespace
 
 std::unique_ptr<PerfDevice> open_gpu(const RankInfo& info) {
-    const GpuPlace place =
-        place_on_gpu(std::getenv("CUDA_VISIBLE_DEVICES"), installed_gpus("/proc/driver/nvidia/gpus"), info);
+    const GpuPlace place = place_on_gpu(std::getenv("CUDA_VISIBLE_DEVICES"),
+                                        installed_gpus("/proc/driver/nvidia/gpus"), info);
     return std::make_unique<GpuDevice>(CudaDevice::open("libcuda.so.1", place.index));
 }
 

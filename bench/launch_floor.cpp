@@ -1,4 +1,5 @@
-// The floor under a launcher: start N programs with posix_spawn(3), wait for all. Usage: launch_floor N PROGRAM...
+// The floor under a launcher: start N programs with posix_spawn(3), wait for all. Usage:
+// launch_floor N PROGRAM...
 
 #include <spawn.h>
 #include <sys/wait.h>
@@ -10,7 +11,8 @@
 extern char** environ;
 
 int main(int argc, char** argv) {
-    if (argc < 3) return 64;
+    if (argc < 3)
+        return 64;
     const int count = std::atoi(argv[1]);
     std::vector<pid_t> pids(static_cast<std::size_t>(count));
     for (auto& pid : pids) {

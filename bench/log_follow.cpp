@@ -1,5 +1,6 @@
-// How much of the launcher's time do logs take, and is anything lost? Writers print lines at a given speed into their
-// rank files, a follower with a console on a drained pipe shows them as the agent would, from a 20 ms timer.
+// How much of the launcher's time do logs take, and is anything lost? Writers print lines at a
+// given speed into their rank files, a follower with a console on a drained pipe shows them as the
+// agent would, from a 20 ms timer.
 //
 //   bench_log_follow [--ranks 8] [--mb-per-second 50] [--seconds 5] [--directory DIR]
 //
@@ -48,7 +49,8 @@ Options parse(int argc, char** argv) {
     Options options;
     for (int i = 1; i < argc; i += 2) {
         const std::string_view name = argv[i];
-        if (i + 1 == argc) throw Error(ErrorCode::invalid_argument, fmt::format("{} needs a value", name));
+        if (i + 1 == argc)
+            throw Error(ErrorCode::invalid_argument, fmt::format("{} needs a value", name));
         if (name == "--ranks")
             options.ranks = std::atoi(argv[i + 1]);
         else if (name == "--mb-per-second")
@@ -66,8 +68,8 @@ Options parse(int argc, char** argv) {
 constexpr std::size_t kLineBytes = 100;
 constexpr std::size_t kBlockLines = 80;  // about the 8 KiB that stdio and Python write at once
 
-// In the child: numbered lines of kLineBytes, paced, for `seconds`. The number of lines is written to `count_fd` at the
-// end.
+// In the child: numbered lines of kLineBytes, paced, for `seconds`. The number of lines is written
+// to `count_fd` at the end.
 [[noreturn]] void write_lines(int fd, int count_fd, const Options& options) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     const auto begin = Clock::now();
@@ -76,13 +78,15 @@ constexpr std::size_t kBlockLines = 80;  // about the 8 KiB that stdio and Pytho
     std::string block;
     for (;;) {
         const double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
-        if (elapsed >= options.seconds) break;
+        if (elapsed >= options.seconds)
+            break;
         if (static_cast<double>(lines) > lines_per_second * elapsed) {
             std::this_thread::sleep_for(1ms);
             continue;
         }
         block.clear();
-        for (std::size_t i = 0; i < kBlockLines; ++i) block += fmt::format("line {:>94}\n", lines++);
+        for (std::size_t i = 0; i < kBlockLines; ++i)
+            block += fmt::format("line {:>94}\n", lines++);
         write_all(fd, block, "the rank's stdout");
     }
     write_all(count_fd, fmt::format("{}\n", lines), "the count");
@@ -105,31 +109,38 @@ struct Child {
 
 Child start_writer(const RankFiles& files, const Options& options) {
     int fds[2];
-    if (::pipe2(fds, O_CLOEXEC) != 0) throw SystemError(errno, "make a pipe");
+    if (::pipe2(fds, O_CLOEXEC) != 0)
+        throw SystemError(errno, "make a pipe");
     UniqueFd reader(fds[0]), writer(fds[1]);
     const pid_t pid = ::fork();
-    if (pid < 0) throw SystemError(errno, "fork");
-    if (pid == 0) write_lines(files.out.get(), writer.get(), options);
+    if (pid < 0)
+        throw SystemError(errno, "fork");
+    if (pid == 0)
+        write_lines(files.out.get(), writer.get(), options);
     return {pid, std::move(reader)};
 }
 
-// A process that reads and counts what the console shows, as `cat` would; the count comes as its last line.
+// A process that reads and counts what the console shows, as `cat` would; the count comes as its
+// last line.
 struct Viewer {
     UniqueFd input;  // the console's stdout
     Child child;
 
     Viewer() {
         int shown[2], count[2];
-        if (::pipe2(shown, O_CLOEXEC) != 0 || ::pipe2(count, O_CLOEXEC) != 0) throw SystemError(errno, "make a pipe");
+        if (::pipe2(shown, O_CLOEXEC) != 0 || ::pipe2(count, O_CLOEXEC) != 0)
+            throw SystemError(errno, "make a pipe");
         UniqueFd shown_reader(shown[0]), count_writer(count[1]);
         input.reset(shown[1]);
         child.count.reset(count[0]);
         child.pid = ::fork();
-        if (child.pid != 0) return;
+        if (child.pid != 0)
+            return;
         input.reset();
         std::vector<char> buffer(65536);
         long long bytes = 0;
-        for (ssize_t got; (got = ::read(shown_reader.get(), buffer.data(), buffer.size())) > 0;) bytes += got;
+        for (ssize_t got; (got = ::read(shown_reader.get(), buffer.data(), buffer.size())) > 0;)
+            bytes += got;
         write_all(count_writer.get(), fmt::format("{}\n", bytes), "the count");
         ::_exit(0);
     }
@@ -137,7 +148,8 @@ struct Viewer {
 
 long long wait_for_count(const Child& child) {
     char text[32] = {};
-    if (::read(child.count.get(), text, sizeof text - 1) <= 0) throw Error(ErrorCode::closed, "a child died");
+    if (::read(child.count.get(), text, sizeof text - 1) <= 0)
+        throw Error(ErrorCode::closed, "a child died");
     ::waitpid(child.pid, nullptr, 0);
     return std::atoll(text);
 }
@@ -149,8 +161,8 @@ struct Measured {
 };
 
 // The agent's part: follow and pump every 20 ms while the ranks write, then drain.
-void follow(LogFollower& follower, Console& console, const std::vector<Child>& writers, const Options& options,
-            Measured& measured) {
+void follow(LogFollower& follower, Console& console, const std::vector<Child>& writers,
+            const Options& options, Measured& measured) {
     const double cpu_before = cpu_seconds(RUSAGE_SELF);
     const auto begin = Clock::now();
     while (Clock::now() - begin < std::chrono::duration<double>(options.seconds)) {
@@ -164,7 +176,8 @@ void follow(LogFollower& follower, Console& console, const std::vector<Child>& w
         measured.written_bytes += wait_for_count(writer) * static_cast<long long>(kLineBytes);
     const auto drain_begin = Clock::now();
     measured.drained = follower.drain(console, Deadline::after(10s));
-    measured.drain_ms = std::chrono::duration<double, std::milli>(Clock::now() - drain_begin).count();
+    measured.drain_ms =
+        std::chrono::duration<double, std::milli>(Clock::now() - drain_begin).count();
 }
 
 Measured measure(const Options& options, const std::filesystem::path& run_dir) {
@@ -181,10 +194,12 @@ Measured measure(const Options& options, const std::filesystem::path& run_dir) {
             files.push_back(open_rank_files(run_dir, 0, rank));
             follower.add_rank(rank, rank, files.back());
         }
-        for (const auto& rank_files : files) writers.push_back(start_writer(rank_files, options));
+        for (const auto& rank_files : files)
+            writers.push_back(start_writer(rank_files, options));
         follow(follower, console, writers, options, measured);
         for (const auto& rank_files : files)
-            measured.file_bytes += static_cast<long long>(std::filesystem::file_size(rank_files.stdout_path));
+            measured.file_bytes +=
+                static_cast<long long>(std::filesystem::file_size(rank_files.stdout_path));
     }
     viewer.input.reset();  // with the console's own opening of it: now the viewer sees the end
     measured.shown_bytes = wait_for_count(viewer.child);
@@ -192,16 +207,22 @@ Measured measure(const Options& options, const std::filesystem::path& run_dir) {
 }
 
 void print(const Measured& measured, const Options& options) {
-    const auto size = [](long long bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); };
+    const auto size = [](long long bytes) {
+        return format_bytes(static_cast<std::uint64_t>(bytes));
+    };
     const bool complete = measured.file_bytes == measured.written_bytes;
     fmt::print("ranks         {} x {} MB/s asked for\n", options.ranks, options.mb_per_second);
     fmt::print("written       {} by all ranks, {:.1f} MB/s\n", size(measured.written_bytes),
                static_cast<double>(measured.written_bytes) / 1e6 / measured.seconds);
-    fmt::print("in the files  {}: {}\n", size(measured.file_bytes), complete ? "complete" : "NOT COMPLETE");
-    fmt::print("shown         {} on the console; equal lines are folded, what is far behind is skipped\n",
-               size(measured.shown_bytes));
-    fmt::print("agent         {:.1f} % of one core for following\n", 100 * measured.cpu_seconds / measured.seconds);
-    fmt::print("final drain   {:.0f} ms{}\n", measured.drain_ms, measured.drained ? "" : ", not complete");
+    fmt::print("in the files  {}: {}\n", size(measured.file_bytes),
+               complete ? "complete" : "NOT COMPLETE");
+    fmt::print(
+        "shown         {} on the console; equal lines are folded, what is far behind is skipped\n",
+        size(measured.shown_bytes));
+    fmt::print("agent         {:.1f} % of one core for following\n",
+               100 * measured.cpu_seconds / measured.seconds);
+    fmt::print("final drain   {:.0f} ms{}\n", measured.drain_ms,
+               measured.drained ? "" : ", not complete");
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
-// What a copy of the state in memory costs the trainer: save_to_memory() beside memcpy of the same bytes.
+// What a copy of the state in memory costs the trainer: save_to_memory() beside memcpy of the same
+// bytes.
 //   bench_memory_checkpoint [MEBIBYTES] [ROUNDS]
-// One rank without an agent, whose slots are memory files as an agent's are; 512 MiB of f32 in 48 tensors, 9 rounds.
-// Each round does all, one after the other; what is shown are medians.
+// One rank without an agent, whose slots are memory files as an agent's are; 512 MiB of f32 in 48
+// tensors, 9 rounds. Each round does all, one after the other; what is shown are medians.
 #include "base/hash.hpp"
 #include "base/text.hpp"
 
@@ -61,22 +62,26 @@ void measure(std::size_t bytes, std::size_t rounds) {
 
     std::int64_t step = 0;
     const auto save = [&] { checkpointer.save_to_memory(++step, state); };
-    const double first = seconds_of(save), second = seconds_of(save);  // take the pages of both slots
+    const double first = seconds_of(save),
+                 second = seconds_of(save);  // take the pages of both slots
     std::map<std::string, std::vector<double>> times;
     std::uint64_t digest = 0;
     for (std::size_t round = 0; round < rounds; ++round) {
-        times["memcpy"].push_back(seconds_of([&] { std::memcpy(copy.data(), memory.data(), bytes); }));
+        times["memcpy"].push_back(
+            seconds_of([&] { std::memcpy(copy.data(), memory.data(), bytes); }));
         times["save"].push_back(seconds_of(save));
-        times["digest"].push_back(seconds_of([&] { digest ^= al::hash128(memory.data(), bytes).low; }));
-        times["load"].push_back(seconds_of([&] { checkpointer.load(*checkpointer.latest(), state); }));
+        times["digest"].push_back(
+            seconds_of([&] { digest ^= al::hash128(memory.data(), bytes).low; }));
+        times["load"].push_back(
+            seconds_of([&] { checkpointer.load(*checkpointer.latest(), state); }));
     }
     const double copied = median(times["memcpy"]);
     const auto show = [&](const char* what, double seconds) {
-        fmt::print("{:<34} {:8.1f} ms  {:6.2f} GB/s  {:5.2f} of memcpy's time\n", what, seconds * 1e3,
-                   static_cast<double>(bytes) / seconds / 1e9, seconds / copied);
+        fmt::print("{:<34} {:8.1f} ms  {:6.2f} GB/s  {:5.2f} of memcpy's time\n", what,
+                   seconds * 1e3, static_cast<double>(bytes) / seconds / 1e9, seconds / copied);
     };
-    fmt::print("{:.0f} MiB in {} tensors, medians of {} rounds ({:x})\n", static_cast<double>(bytes) / (1 << 20),
-               kTensors, rounds, digest & 15);
+    fmt::print("{:.0f} MiB in {} tensors, medians of {} rounds ({:x})\n",
+               static_cast<double>(bytes) / (1 << 20), kTensors, rounds, digest & 15);
     show("memcpy", copied);
     show("XXH3-128 alone", median(times["digest"]));
     show("save_to_memory", median(times["save"]));

@@ -21,7 +21,9 @@ public:
             case CollectiveKind::all_gather:
                 return to.all_gather(call.send, call.recv, call.blocks.each(), call.type).wait();
             case CollectiveKind::reduce_scatter:
-                return to.reduce_scatter(call.send, call.recv, call.blocks.each(), call.type, call.op).wait();
+                return to
+                    .reduce_scatter(call.send, call.recv, call.blocks.each(), call.type, call.op)
+                    .wait();
             case CollectiveKind::all_reduce:
                 return to.all_reduce(call.send, call.recv, call.count, call.type, call.op).wait();
             case CollectiveKind::broadcast:
@@ -43,17 +45,22 @@ using Clock = std::chrono::steady_clock;
 // Up to this size a call may be about a variable that is gone when the call is repeated.
 constexpr std::size_t kVariableBytes = 1024;
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double seconds_since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 std::size_t bytes_about(const CollectiveCall& call) {
-    const bool blocks = call.kind == CollectiveKind::all_gather || call.kind == CollectiveKind::reduce_scatter;
+    const bool blocks =
+        call.kind == CollectiveKind::all_gather || call.kind == CollectiveKind::reduce_scatter;
     return (blocks ? call.blocks.total() : call.count) * call.element_bytes();
 }
 
 class MeteredBackend final : public CommunicatorBackend {
 public:
     MeteredBackend(const Communicator& inner, std::shared_ptr<CallMeter> meter)
-        : group_(std::make_shared<CallMeter::Group>(inner)), meter_(std::move(meter)), name_(inner.backend()) {
+        : group_(std::make_shared<CallMeter::Group>(inner)),
+          meter_(std::move(meter)),
+          name_(inner.backend()) {
         meter_->add_group(group_);
     }
 
@@ -63,7 +70,8 @@ public:
     DeviceType device_type() const noexcept override { return DeviceType::cpu; }
 
     Work start(const CollectiveCall& call, Stream) override {
-        if (meter_->is_silent()) return {};
+        if (meter_->is_silent())
+            return {};
         group_->run(call);
         meter_->keep(*group_, call);
         return {};
@@ -94,17 +102,22 @@ private:
 void CallMeter::record(bool on) {
     const std::scoped_lock lock(mutex_);
     recording_ = on;
-    if (!on) return;
-    for (const auto& group : groups_) group->calls().clear();
+    if (!on)
+        return;
+    for (const auto& group : groups_)
+        group->calls().clear();
 }
 
 void CallMeter::Totals::add(bool gather, double seconds) {
     (gather ? gather_s : reduce_s) += seconds;
-    if (!gather) last_reduce_s = seconds;
-    if (gather && first_gather_s == 0) first_gather_s = seconds;
+    if (!gather)
+        last_reduce_s = seconds;
+    if (gather && first_gather_s == 0)
+        first_gather_s = seconds;
 }
 
-// Calls of one group follow each other alike on all ranks, but not those of different groups: so group by group.
+// Calls of one group follow each other alike on all ranks, but not those of different groups: so
+// group by group.
 CallMeter::Totals CallMeter::replay(Communicator& world, std::size_t ahead) {
     Totals totals;
     for (const auto& group : groups_) {
@@ -128,7 +141,8 @@ void CallMeter::add_group(std::shared_ptr<Group> group) {
 
 void CallMeter::keep(Group& group, const CollectiveCall& call) {
     const std::scoped_lock lock(mutex_);
-    if (recording_ && bytes_about(call) > kVariableBytes) group.calls().push_back(call);
+    if (recording_ && bytes_about(call) > kVariableBytes)
+        group.calls().push_back(call);
 }
 
 Communicator metered(const Communicator& world, const std::shared_ptr<CallMeter>& meter) {

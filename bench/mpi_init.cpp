@@ -1,5 +1,5 @@
-// The shortest MPI program: what bench/mpi_launch.py times. Exit code 1 when it is alone though MPI_EXPECT_SIZE says
-// not.
+// The shortest MPI program: what bench/mpi_launch.py times. Exit code 1 when it is alone though
+// MPI_EXPECT_SIZE says not.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>

@@ -70,32 +70,39 @@ MpiPeerGroup::MpiPeerGroup() : device_(local_rank()) {
 }
 
 std::string MpiPeerGroup::refusal(DataType type, std::optional<ReduceOp> op) const {
-    if (mpi_type(type) == MPI_DATATYPE_NULL) return "MPI has no such type";
-    if (!op) return {};
-    if (mpi_op(*op) == MPI_OP_NULL) return "MPI has no such operation";
-    if (size_of(type) == 1 && *op == ReduceOp::sum) return "Open MPI's sums of bytes saturate, and the check wraps";
+    if (mpi_type(type) == MPI_DATATYPE_NULL)
+        return "MPI has no such type";
+    if (!op)
+        return {};
+    if (mpi_op(*op) == MPI_OP_NULL)
+        return "MPI has no such operation";
+    if (size_of(type) == 1 && *op == ReduceOp::sum)
+        return "Open MPI's sums of bytes saturate, and the check wraps";
     return {};
 }
 
 std::shared_ptr<void> MpiPeerGroup::allocate(std::size_t bytes) {
     void* memory = nullptr;
-    if (MPI_Alloc_mem(static_cast<MPI_Aint>(bytes), MPI_INFO_NULL, &memory) != MPI_SUCCESS) throw std::bad_alloc();
+    if (MPI_Alloc_mem(static_cast<MPI_Aint>(bytes), MPI_INFO_NULL, &memory) != MPI_SUCCESS)
+        throw std::bad_alloc();
     std::memset(memory, 0, bytes);
     return {memory, [](void* it) { MPI_Free_mem(it); }};
 }
 
 void MpiPeerGroup::start(const std::vector<CollectiveCall>& calls) {
-    if (calls.size() == 1) return start_one(calls[0]);
+    if (calls.size() == 1)
+        return start_one(calls[0]);
     // Whatever has several calls sends one message and receives one.
     const CollectiveCall& send = calls[0];
     const CollectiveCall& recv = calls[1];
     const int count = static_cast<int>(send.count);
     if (send.send == recv.recv) {
-        MPI_Sendrecv_replace(recv.recv, count, mpi_type(send.type), send.root, 0, recv.root, 0, MPI_COMM_WORLD,
-                             MPI_STATUS_IGNORE);
+        MPI_Sendrecv_replace(recv.recv, count, mpi_type(send.type), send.root, 0, recv.root, 0,
+                             MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     } else {
-        MPI_Sendrecv(send.send, count, mpi_type(send.type), send.root, 0, recv.recv, static_cast<int>(recv.count),
-                     mpi_type(recv.type), recv.root, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Sendrecv(send.send, count, mpi_type(send.type), send.root, 0, recv.recv,
+                     static_cast<int>(recv.count), mpi_type(recv.type), recv.root, 0,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
 }
 
@@ -106,8 +113,8 @@ void MpiPeerGroup::start_one(const CollectiveCall& call) {
     const bool is_root = rank_ == call.root;
     switch (call.kind) {
         case CollectiveKind::all_reduce:
-            MPI_Allreduce(call.send == call.recv ? MPI_IN_PLACE : call.send, call.recv, static_cast<int>(call.count),
-                          type, mpi_op(call.op), MPI_COMM_WORLD);
+            MPI_Allreduce(call.send == call.recv ? MPI_IN_PLACE : call.send, call.recv,
+                          static_cast<int>(call.count), type, mpi_op(call.op), MPI_COMM_WORLD);
             break;
         case CollectiveKind::reduce:
             reduce_to_root(call);
@@ -116,24 +123,26 @@ void MpiPeerGroup::start_one(const CollectiveCall& call) {
             MPI_Bcast(call.recv, static_cast<int>(call.count), type, call.root, MPI_COMM_WORLD);
             break;
         case CollectiveKind::all_gather:
-            MPI_Allgather(call.send == block_of(call.recv, block, rank_) ? MPI_IN_PLACE : call.send, each, type,
-                          call.recv, each, type, MPI_COMM_WORLD);
+            MPI_Allgather(call.send == block_of(call.recv, block, rank_) ? MPI_IN_PLACE : call.send,
+                          each, type, call.recv, each, type, MPI_COMM_WORLD);
             break;
         case CollectiveKind::reduce_scatter:
             reduce_scatter(call);
             break;
         case CollectiveKind::all_to_all:
-            MPI_Alltoall(call.send == call.recv ? MPI_IN_PLACE : call.send, each, type, call.recv, each, type,
-                         MPI_COMM_WORLD);
+            MPI_Alltoall(call.send == call.recv ? MPI_IN_PLACE : call.send, each, type, call.recv,
+                         each, type, MPI_COMM_WORLD);
             break;
         case CollectiveKind::gather:
-            MPI_Gather(is_root && call.send == block_of(call.recv, block, rank_) ? MPI_IN_PLACE : call.send, each, type,
-                       call.recv, each, type, call.root, MPI_COMM_WORLD);
+            MPI_Gather(is_root && call.send == block_of(call.recv, block, rank_) ? MPI_IN_PLACE
+                                                                                 : call.send,
+                       each, type, call.recv, each, type, call.root, MPI_COMM_WORLD);
             break;
         case CollectiveKind::scatter:
             MPI_Scatter(call.send, each, type,
-                        is_root && call.recv == block_of(call.send, block, rank_) ? MPI_IN_PLACE : call.recv, each,
-                        type, call.root, MPI_COMM_WORLD);
+                        is_root && call.recv == block_of(call.send, block, rank_) ? MPI_IN_PLACE
+                                                                                  : call.recv,
+                        each, type, call.root, MPI_COMM_WORLD);
             break;
         default:
             MPI_Abort(MPI_COMM_WORLD, 2);
@@ -143,17 +152,21 @@ void MpiPeerGroup::start_one(const CollectiveCall& call) {
 void MpiPeerGroup::reduce_to_root(const CollectiveCall& call) {
     const bool in_place = rank_ == call.root && call.send == call.recv;
     MPI_Reduce(in_place ? MPI_IN_PLACE : call.send, rank_ == call.root ? call.recv : nullptr,
-               static_cast<int>(call.count), mpi_type(call.type), mpi_op(call.op), call.root, MPI_COMM_WORLD);
+               static_cast<int>(call.count), mpi_type(call.type), mpi_op(call.op), call.root,
+               MPI_COMM_WORLD);
 }
 
-// MPI's in-place form leaves the result at the buffer's start; it is then moved to where it is in place for the others.
+// MPI's in-place form leaves the result at the buffer's start; it is then moved to where it is in
+// place for the others.
 void MpiPeerGroup::reduce_scatter(const CollectiveCall& call) {
     const std::size_t bytes = call.blocks.each() * call.element_bytes();
     const bool in_place = call.recv == block_of(call.send, bytes, rank_);
     void* const target = in_place ? const_cast<void*>(call.send) : call.recv;
-    MPI_Reduce_scatter_block(in_place ? MPI_IN_PLACE : call.send, target, static_cast<int>(call.blocks.each()),
-                             mpi_type(call.type), mpi_op(call.op), MPI_COMM_WORLD);
-    if (target != call.recv) std::memcpy(call.recv, target, bytes);
+    MPI_Reduce_scatter_block(in_place ? MPI_IN_PLACE : call.send, target,
+                             static_cast<int>(call.blocks.each()), mpi_type(call.type),
+                             mpi_op(call.op), MPI_COMM_WORLD);
+    if (target != call.recv)
+        std::memcpy(call.recv, target, bytes);
 }
 
 void MpiPeerGroup::barrier() { MPI_Barrier(MPI_COMM_WORLD); }
@@ -170,7 +183,8 @@ std::vector<std::string> MpiPeerGroup::gather(const std::string& text) {
     std::vector<char> all(kTextBytes * static_cast<std::size_t>(size_));
     MPI_Allgather(own, kTextBytes, MPI_CHAR, all.data(), kTextBytes, MPI_CHAR, MPI_COMM_WORLD);
     std::vector<std::string> texts;
-    for (std::size_t at = 0; at < all.size(); at += kTextBytes) texts.emplace_back(all.data() + at);
+    for (std::size_t at = 0; at < all.size(); at += kTextBytes)
+        texts.emplace_back(all.data() + at);
     return texts;
 }
 

@@ -13,7 +13,12 @@ namespace {
 std::size_t bytes_of(const PerfCase& one) { return one.each * size_of(one.type); }
 
 CollectiveCall call_of(const PerfCase& one, const CallBuffers& at, CollectiveKind kind) {
-    return {.kind = kind, .send = at.send, .recv = at.recv, .type = one.type, .op = one.op, .root = one.root};
+    return {.kind = kind,
+            .send = at.send,
+            .recv = at.recv,
+            .type = one.type,
+            .op = one.op,
+            .root = one.root};
 }
 
 std::vector<Step> one_call(CollectiveCall call) {
@@ -33,11 +38,13 @@ template <CollectiveKind kind>
 std::vector<Step> blocked(const PerfCase& one, const CallBuffers& at) {
     CollectiveCall call = call_of(one, at, kind);
     call.blocks = BlockCounts::uniform(one.each, one.size);
-    if (kind == CollectiveKind::all_to_all) call.recv_blocks = call.blocks;
+    if (kind == CollectiveKind::all_to_all)
+        call.recv_blocks = call.blocks;
     return one_call(std::move(call));
 }
 
-// One buffer: the root's is the one that it would send, so that its part of the time is no copy of its own.
+// One buffer: the root's is the one that it would send, so that its part of the time is no copy of
+// its own.
 std::vector<Step> broadcast(const PerfCase& one, const CallBuffers& at) {
     CollectiveCall call = call_of(one, at, CollectiveKind::broadcast);
     call.send = nullptr;
@@ -57,8 +64,13 @@ Step local_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
 Step send_and_receive(const PerfCase& one, const std::byte* send, int to, std::byte* recv, int from,
                       std::size_t count) {
     Step step;
-    step.calls.push_back({.kind = CollectiveKind::send, .send = send, .count = count, .type = one.type, .root = to});
-    step.calls.push_back({.kind = CollectiveKind::recv, .recv = recv, .count = count, .type = one.type, .root = from});
+    step.calls.push_back(
+        {.kind = CollectiveKind::send, .send = send, .count = count, .type = one.type, .root = to});
+    step.calls.push_back({.kind = CollectiveKind::recv,
+                          .recv = recv,
+                          .count = count,
+                          .type = one.type,
+                          .root = from});
     return step;
 }
 
@@ -66,15 +78,20 @@ Step send_and_receive(const PerfCase& one, const std::byte* send, int to, std::b
 std::vector<Step> ring(const PerfCase& one, const CallBuffers& at) {
     const int next = (one.rank + 1) % one.size;
     const int previous = (one.rank + one.size - 1) % one.size;
-    if (one.size == 1) return {local_copy(at.recv, at.send, bytes_of(one))};
+    if (one.size == 1)
+        return {local_copy(at.recv, at.send, bytes_of(one))};
     return {send_and_receive(one, at.send, next, at.recv, previous, one.each)};
 }
 
-/// An all-gather that doubles what each rank has in every exchange with a neighbour along one edge of the cube.
+/// An all-gather that doubles what each rank has in every exchange with a neighbour along one edge
+/// of the cube.
 std::vector<Step> hypercube(const PerfCase& one, const CallBuffers& at) {
-    const auto block = [&](int rank) { return at.recv + static_cast<std::size_t>(rank) * bytes_of(one); };
+    const auto block = [&](int rank) {
+        return at.recv + static_cast<std::size_t>(rank) * bytes_of(one);
+    };
     std::vector<Step> steps;
-    if (block(one.rank) != at.send) steps.push_back(local_copy(block(one.rank), at.send, bytes_of(one)));
+    if (block(one.rank) != at.send)
+        steps.push_back(local_copy(block(one.rank), at.send, bytes_of(one)));
     for (int mask = 1; mask < one.size; mask <<= 1) {
         const int own = one.rank & ~(mask - 1);
         const int peer = one.rank ^ mask;
@@ -84,9 +101,13 @@ std::vector<Step> hypercube(const PerfCase& one, const CallBuffers& at) {
     return steps;
 }
 
-Origin of_input(int rank, std::size_t first, std::size_t count) { return {Origin::From::input, rank, first, count}; }
+Origin of_input(int rank, std::size_t first, std::size_t count) {
+    return {Origin::From::input, rank, first, count};
+}
 
-std::vector<Origin> reduced(const PerfCase& one) { return {{Origin::From::reduction, 0, 0, one.each}}; }
+std::vector<Origin> reduced(const PerfCase& one) {
+    return {{Origin::From::reduction, 0, 0, one.each}};
+}
 
 std::vector<Origin> reduced_block(const PerfCase& one) {
     return {{Origin::From::reduction, 0, static_cast<std::size_t>(one.rank) * one.each, one.each}};
@@ -94,19 +115,23 @@ std::vector<Origin> reduced_block(const PerfCase& one) {
 
 // Whoever is not the root is promised nothing, except that its input stays.
 std::vector<Origin> reduced_at_root(const PerfCase& one) {
-    if (one.rank == one.root) return reduced(one);
-    if (one.in_place) return {of_input(one.rank, 0, one.each)};
+    if (one.rank == one.root)
+        return reduced(one);
+    if (one.in_place)
+        return {of_input(one.rank, 0, one.each)};
     return {};
 }
 
 std::vector<Origin> of_root(const PerfCase& one) {
-    if (one.rank == one.root && !one.in_place) return {};
+    if (one.rank == one.root && !one.in_place)
+        return {};
     return {of_input(one.root, 0, one.each)};
 }
 
 std::vector<Origin> of_all(const PerfCase& one) {
     std::vector<Origin> origins;
-    for (int rank = 0; rank < one.size; ++rank) origins.push_back(of_input(rank, 0, one.each));
+    for (int rank = 0; rank < one.size; ++rank)
+        origins.push_back(of_input(rank, 0, one.each));
     return origins;
 }
 
@@ -133,8 +158,9 @@ double one_time(double) { return 1; }
 double others_share(double ranks) { return (ranks - 1) / ranks; }
 double twice_others_share(double ranks) { return 2 * (ranks - 1) / ranks; }
 
-// The factors of the first six are explained in nccl-tests' doc/PERFORMANCE.md, those of gather and scatter (all data
-// but the root's own crosses its link), sendrecv and hypercube stand in src/NAME.cu.
+// The factors of the first six are explained in nccl-tests' doc/PERFORMANCE.md, those of gather and
+// scatter (all data but the root's own crosses its link), sendrecv and hypercube stand in
+// src/NAME.cu.
 constexpr std::array<CollectiveSpec, 10> kCollectives = {{
     {.name = "all_reduce",
      .send = Extent::whole,
@@ -275,14 +301,17 @@ std::span<const CollectiveSpec> all_collectives() { return kCollectives; }
 const CollectiveSpec& collective_named(std::string_view name) {
     std::vector<std::string> names;
     for (const auto& spec : kCollectives) {
-        if (spec.name == name) return spec;
+        if (spec.name == name)
+            return spec;
         names.emplace_back(spec.name);
     }
-    throw std::invalid_argument("'" + std::string(name) + "' is no collective; there are " + join(names, ", "));
+    throw std::invalid_argument("'" + std::string(name) + "' is no collective; there are " +
+                                join(names, ", "));
 }
 
 std::size_t each_of(const CollectiveSpec& spec, std::size_t count, int ranks, std::size_t quantum) {
-    if (spec.send == Extent::whole) return count;
+    if (spec.send == Extent::whole)
+        return count;
     return count / static_cast<std::size_t>(ranks) / quantum * quantum;
 }
 
@@ -291,13 +320,17 @@ std::size_t elements_of(Extent extent, std::size_t each, int ranks) {
 }
 
 std::size_t message_elements(const CollectiveSpec& spec, const PerfCase& one) {
-    return std::max(elements_of(spec.send, one.each, one.size), elements_of(spec.recv, one.each, one.size));
+    return std::max(elements_of(spec.send, one.each, one.size),
+                    elements_of(spec.recv, one.each, one.size));
 }
 
-CallBuffers place(const CollectiveSpec& spec, const PerfCase& one, std::byte* send_memory, std::byte* recv_memory) {
-    if (!one.in_place) return {send_memory, recv_memory};
+CallBuffers place(const CollectiveSpec& spec, const PerfCase& one, std::byte* send_memory,
+                  std::byte* recv_memory) {
+    if (!one.in_place)
+        return {send_memory, recv_memory};
     const std::size_t own = static_cast<std::size_t>(one.rank) * bytes_of(one);
-    return {recv_memory + (spec.send == Extent::block ? own : 0), recv_memory + (spec.recv == Extent::block ? own : 0)};
+    return {recv_memory + (spec.send == Extent::block ? own : 0),
+            recv_memory + (spec.recv == Extent::block ? own : 0)};
 }
 
 }  // namespace autolaunch::bench

@@ -1,6 +1,6 @@
 #pragma once
-// What each bench measures: one table, a row a collective. Sizes, buffers, bandwidths and what is right are nccl-tests'
-// (src/NAME.cu there), so that figures can be read side by side.
+// What each bench measures: one table, a row a collective. Sizes, buffers, bandwidths and what is
+// right are nccl-tests' (src/NAME.cu there), so that figures can be read side by side.
 #include "comm/call.hpp"
 
 #include <cstddef>
@@ -69,12 +69,14 @@ std::span<const CollectiveSpec> all_collectives();
 /// By name, "all_reduce" or "alltoall"; throws std::invalid_argument naming those there are.
 const CollectiveSpec& collective_named(std::string_view name);
 
-/// What the call takes for a message of `count` elements, a multiple of `quantum` where ranks have a part each.
+/// What the call takes for a message of `count` elements, a multiple of `quantum` where ranks have
+/// a part each.
 std::size_t each_of(const CollectiveSpec& spec, std::size_t count, int ranks, std::size_t quantum);
 std::size_t elements_of(Extent extent, std::size_t each, int ranks);
 /// The larger of the two buffers: nccl-tests' `size` column, in elements.
 std::size_t message_elements(const CollectiveSpec& spec, const PerfCase& one);
 /// Where send and recv begin. In place both are parts of `recv_memory`, as nccl-tests has it.
-CallBuffers place(const CollectiveSpec& spec, const PerfCase& one, std::byte* send_memory, std::byte* recv_memory);
+CallBuffers place(const CollectiveSpec& spec, const PerfCase& one, std::byte* send_memory,
+                  std::byte* recv_memory);
 
 }  // namespace autolaunch::bench

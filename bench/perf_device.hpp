@@ -1,5 +1,6 @@
 #pragma once
-// Where the buffers of a bench are and what its calls are put on: the host, or a GPU and its stream.
+// Where the buffers of a bench are and what its calls are put on: the host, or a GPU and its
+// stream.
 #include <autolaunch/comm/device.hpp>
 
 #include <cstddef>
@@ -19,7 +20,8 @@ public:
     virtual std::size_t block_alignment() const = 0;
     virtual Stream stream() const = 0;
 
-    /// Zeroed and present, so that no page is faulted in while time is taken. Throws std::bad_alloc or Error.
+    /// Zeroed and present, so that no page is faulted in while time is taken. Throws std::bad_alloc
+    /// or Error.
     virtual std::shared_ptr<void> allocate(std::size_t bytes) = 0;
     virtual void write(void* to, const void* from_host, std::size_t bytes) = 0;
     virtual void read(void* to_host, const void* from, std::size_t bytes) = 0;
@@ -28,8 +30,8 @@ public:
     virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
     virtual void wait() = 0;
 
-    /// -G: what is put on the stream between begin and end makes a graph, which is launched later. Only for devices
-    /// with a stream.
+    /// -G: what is put on the stream between begin and end makes a graph, which is launched later.
+    /// Only for devices with a stream.
     virtual void begin_graph() {}
     virtual void end_graph() {}
     virtual void launch_graph() {}

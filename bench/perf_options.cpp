@@ -17,23 +17,25 @@ namespace autolaunch::bench {
 namespace {
 
 // In nccl-tests' order, which is the rows' with "all".
-constexpr std::array<std::pair<DataType, std::string_view>, kDataTypes> kTypes = {{{DataType::i8, "int8"},
-                                                                                   {DataType::u8, "uint8"},
-                                                                                   {DataType::i32, "int32"},
-                                                                                   {DataType::u32, "uint32"},
-                                                                                   {DataType::i64, "int64"},
-                                                                                   {DataType::u64, "uint64"},
-                                                                                   {DataType::f16, "half"},
-                                                                                   {DataType::f32, "float"},
-                                                                                   {DataType::f64, "double"},
-                                                                                   {DataType::bf16, "bfloat16"}}};
+constexpr std::array<std::pair<DataType, std::string_view>, kDataTypes> kTypes = {
+    {{DataType::i8, "int8"},
+     {DataType::u8, "uint8"},
+     {DataType::i32, "int32"},
+     {DataType::u32, "uint32"},
+     {DataType::i64, "int64"},
+     {DataType::u64, "uint64"},
+     {DataType::f16, "half"},
+     {DataType::f32, "float"},
+     {DataType::f64, "double"},
+     {DataType::bf16, "bfloat16"}}};
 const std::array<std::pair<ReduceOp, std::string_view>, 6> kOps = {
     {{ReduceOp::sum, "sum"},
      {ReduceOp::prod, "prod"},
      {ReduceOp::max, "max"},
      {ReduceOp::min, "min"},
      {ReduceOp::avg, "avg"},
-     {ReduceOp::pre_multiplied_sum(1), "mulsum"}}};  // each rank brings its own factor (perf_values.hpp)
+     {ReduceOp::pre_multiplied_sum(1),
+      "mulsum"}}};  // each rank brings its own factor (perf_values.hpp)
 
 constexpr int kBackend = 1000;
 constexpr char kShortOptions[] = "t:g:b:e:i:f:n:m:w:N:p:I:K:c:o:d:r:z:y:T:hG:C:a:R:x:D:V:J:S:M:u:";
@@ -90,12 +92,14 @@ constexpr std::array<Refusal, 10> kRefused = {
      {'I', 0, "iterations are not timed one by one"},
      {'K', 0, "iterations are not timed one by one"}}};
 
-int parse_number(char name, const std::string& text, long long least, long long most = 1'000'000'000) {
+int parse_number(char name, const std::string& text, long long least,
+                 long long most = 1'000'000'000) {
     long long value = 0;
     if (!parse_integer(text, value) || value < least || value > most) {
         throw std::invalid_argument(
-            most < 100 ? fmt::format("-{} takes a number from {} to {}, not '{}'", name, least, most, text)
-                       : fmt::format("-{} takes a number from {}, not '{}'", name, least, text));
+            most < 100
+                ? fmt::format("-{} takes a number from {} to {}, not '{}'", name, least, most, text)
+                : fmt::format("-{} takes a number from {}, not '{}'", name, least, text));
     }
     return static_cast<int>(value);
 }
@@ -106,22 +110,28 @@ std::vector<Value> parse_names(char name, const std::string& text,
     std::vector<Value> all;
     std::vector<std::string> names = {"all"};
     for (const auto& [value, its_name] : known) {
-        if (text == its_name) return {value};
+        if (text == its_name)
+            return {value};
         all.push_back(value);
         names.emplace_back(its_name);
     }
-    if (text == "all") return all;
-    throw std::invalid_argument(fmt::format("-{} takes {}, not '{}'", name, join(names, ", "), text));
+    if (text == "all")
+        return all;
+    throw std::invalid_argument(
+        fmt::format("-{} takes {}, not '{}'", name, join(names, ", "), text));
 }
 
 int parse_root(const std::string& text) { return text == "all" ? -1 : parse_number('r', text, -1); }
 
 void refuse(char name, const std::string& value) {
     for (const auto& refusal : kRefused) {
-        if (refusal.name != name) continue;
+        if (refusal.name != name)
+            continue;
         long long number = 0;
-        if (parse_integer(value, number) && number == refusal.harmless) return;
-        throw std::invalid_argument(fmt::format("-{} {} is not possible: {}", name, value, refusal.why));
+        if (parse_integer(value, number) && number == refusal.harmless)
+            return;
+        throw std::invalid_argument(
+            fmt::format("-{} {} is not possible: {}", name, value, refusal.why));
     }
 }
 
@@ -204,20 +214,25 @@ void apply(PerfOptions& options, int name, const std::string& value) {
             options.backend = value;
             break;
         case '?':
-            throw std::invalid_argument(fmt::format("'{}' is no option, or its value is missing", value));
+            throw std::invalid_argument(
+                fmt::format("'{}' is no option, or its value is missing", value));
         default:
             apply_measurement(options, name, value);
     }
 }
 
 void check_together(const PerfOptions& options) {
-    if (options.max_bytes < options.min_bytes) throw std::invalid_argument("-e is below -b");
-    if (options.step_factor < 2 && options.step_bytes == 0) throw std::invalid_argument("-i must be above 0");
+    if (options.max_bytes < options.min_bytes)
+        throw std::invalid_argument("-e is below -b");
+    if (options.step_factor < 2 && options.step_bytes == 0)
+        throw std::invalid_argument("-i must be above 0");
     if (options.step_factor > 1 && options.min_bytes == 0)
         throw std::invalid_argument("-f multiplies, so -b must be above 0");
-    const bool inner = options.blocking == Blocking::wait || options.blocking == Blocking::wait_and_barrier;
+    const bool inner =
+        options.blocking == Blocking::wait || options.blocking == Blocking::wait_and_barrier;
     if (inner && options.aggregated > 1)
-        throw std::invalid_argument("-z 1 and -z 2 wait after every call, but -m makes one operation of several");
+        throw std::invalid_argument(
+            "-z 1 and -z 2 wait after every call, but -m makes one operation of several");
     if (options.blocking != Blocking::none && options.graph_launches > 0)
         throw std::invalid_argument("-z waits between calls, but -G makes one graph of them");
     if (!options.json_file.empty() && !options.json_file.ends_with(".json"))
@@ -228,13 +243,15 @@ void check_together(const PerfOptions& options) {
 
 std::string_view long_name_of(DataType type) {
     for (const auto& [value, name] : kTypes)
-        if (value == type) return name;
+        if (value == type)
+            return name;
     return "unknown";
 }
 
 std::string_view short_name_of(ReduceOp op) {
     for (const auto& [value, name] : kOps)
-        if (value.kind() == op.kind()) return name;
+        if (value.kind() == op.kind())
+            return name;
     return "unknown";
 }
 
@@ -243,7 +260,8 @@ std::size_t parse_bytes(const std::string& text) {
     char* end = nullptr;
     double value = std::strtod(text.c_str(), &end);
     const bool has_number = end != text.c_str() && std::isfinite(value) && value >= 0;
-    while (*end == ' ') ++end;
+    while (*end == ' ')
+        ++end;
     if (*end != '\0') {
         const auto unit = kUnits.find(static_cast<char>(*end & ~0x20));  // upper case
         if (unit == std::string_view::npos || end[1] != '\0')
@@ -265,18 +283,21 @@ PerfOptions parse_options(int argc, char** argv) {
         if (name == '?') {
             apply(options, name, argv[std::min(optind, argc) - 1]);
         } else {
-            if (name < 128) options.given += static_cast<char>(name);
+            if (name < 128)
+                options.given += static_cast<char>(name);
             apply(options, name, optarg == nullptr ? "" : optarg);
         }
     }
-    if (optind < argc) throw std::invalid_argument(fmt::format("'{}' is not an option", argv[optind]));
+    if (optind < argc)
+        throw std::invalid_argument(fmt::format("'{}' is not an option", argv[optind]));
     check_together(options);
     return options;
 }
 
 std::string usage(const std::string& program) {
     return fmt::format(
-        "usage: {} [options], under autolaunch, srun, mpirun, torchrun or alone; nccl-tests' options and columns\n"
+        "usage: {} [options], under autolaunch, srun, mpirun, torchrun or alone; nccl-tests' "
+        "options and columns\n"
         "  -b,--minbytes SIZE      smallest message (32M); sizes take K, M and G\n"
         "  -e,--maxbytes SIZE      largest message (32M)\n"
         "  -i,--stepbytes SIZE     step between sizes (1M)\n"
@@ -286,11 +307,13 @@ std::string usage(const std::string& program) {
         "  -w,--warmup_iters N     calls before, of each size (1)\n"
         "  -N,--run_cycles N       all sizes N times (1); 0: for ever\n"
         "  -c,--check N            calls whose every element is checked, of each size (1)\n"
-        "  -d,--datatype TYPE      int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 all (float)\n"
+        "  -d,--datatype TYPE      int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 "
+        "all (float)\n"
         "  -o,--op OP              sum prod max min avg mulsum all (sum)\n"
         "  -r,--root N             root of broadcast, reduce, gather and scatter (0), or all\n"
         "  -a,--average 0|1|2|3    time of rank 0, the ranks' mean, their least or largest (1)\n"
-        "  -z,--blocking 0|1|2|3   wait and barrier after each call (1), wait (2), barrier that is not timed (3)\n"
+        "  -z,--blocking 0|1|2|3   wait and barrier after each call (1), wait (2), barrier that is "
+        "not timed (3)\n"
         "  -R,--local_register N   1 or 2: buffers of Communicator::allocate() (0)\n"
         "  -G,--cudagraph N        launches of the iterations as a CUDA graph (0); on GPUs only\n"
         "  -T,--timeout SECONDS    no call takes longer (600)\n"

@@ -1,6 +1,6 @@
 #pragma once
-// The command line of the collective benches: nccl-tests' options (its README.md and src/common.cu), as far as they
-// mean something here; every other one is refused by name.
+// The command line of the collective benches: nccl-tests' options (its README.md and
+// src/common.cu), as far as they mean something here; every other one is refused by name.
 #include <autolaunch/comm/types.hpp>
 
 #include <cstddef>
@@ -44,7 +44,9 @@ struct PerfOptions {
     bool help = false;
 
     bool was_given(char letter) const { return given.find(letter) != std::string::npos; }
-    std::size_t next(std::size_t bytes) const { return step_factor > 1 ? bytes * step_factor : bytes + step_bytes; }
+    std::size_t next(std::size_t bytes) const {
+        return step_factor > 1 ? bytes * step_factor : bytes + step_bytes;
+    }
 };
 
 /// Throws std::invalid_argument naming the option.

@@ -27,8 +27,8 @@ struct RankLine {
     std::string device;
 };
 
-/// Owner: the sweep. Prints nothing and writes nothing on ranks other than 0. Not thread-safe. Errors: SystemError when
-/// the JSON file cannot be made.
+/// Owner: the sweep. Prints nothing and writes nothing on ranks other than 0. Not thread-safe.
+/// Errors: SystemError when the JSON file cannot be made.
 class PerfReport {
 public:
     PerfReport(const PerfOptions& options, bool is_writer, FILE* out = stdout);
@@ -38,7 +38,8 @@ public:
 
     /// Makes the file; a name that exists gets .0, .1, … after it, as nccl-tests does.
     void open_json(const std::vector<std::string>& arguments);
-    void header(const std::string& program, const std::string& backend, const std::vector<RankLine>& ranks);
+    void header(const std::string& program, const std::string& backend,
+                const std::vector<RankLine>& ranks);
     void note(const std::string& line);  ///< "# line"
     void columns();
     void row(std::size_t bytes, std::size_t count, DataType type, const std::string& op, int root,

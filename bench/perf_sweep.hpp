@@ -12,16 +12,19 @@
 
 namespace autolaunch::bench {
 
-/// Successive calls use successive parts of the buffers as long as there are any, so that large buffers are not found
-/// in a cache. Time is that of the loop over the calls, by the host's clock, until the last of them is done.
+/// Successive calls use successive parts of the buffers as long as there are any, so that large
+/// buffers are not found in a cache. Time is that of the loop over the calls, by the host's clock,
+/// until the last of them is done.
 ///
-/// Owner: main(). Threads: one. Blocks: collective. Errors: those of the group, and std::invalid_argument when an
-/// option does not fit it.
+/// Owner: main(). Threads: one. Blocks: collective. Errors: those of the group, and
+/// std::invalid_argument when an option does not fit it.
 class PerfSweep {
 public:
-    PerfSweep(const CollectiveSpec& spec, const PerfOptions& options, PerfGroup& group, PerfReport& report);
+    PerfSweep(const CollectiveSpec& spec, const PerfOptions& options, PerfGroup& group,
+              PerfReport& report);
 
-    /// What the program exits with: 0, or 1 when a result was wrong or the average below NCCL_TESTS_MIN_BW.
+    /// What the program exits with: 0, or 1 when a result was wrong or the average below
+    /// NCCL_TESTS_MIN_BW.
     int run();
 
 private:

@@ -23,8 +23,12 @@ std::uint64_t mix(std::uint64_t word) {  // splitmix64's
     return word ^ (word >> 31);
 }
 
-std::uint64_t of_all_ranks(const Place& at) { return mix(at.seed * 0x9e3779b97f4a7c15ull + at.index + 1); }
-std::uint64_t of_rank(const Place& at) { return mix(of_all_ranks(at) + 0xd1342543de82ef95ull * (at.rank + 1u)); }
+std::uint64_t of_all_ranks(const Place& at) {
+    return mix(at.seed * 0x9e3779b97f4a7c15ull + at.index + 1);
+}
+std::uint64_t of_rank(const Place& at) {
+    return mix(of_all_ranks(at) + 0xd1342543de82ef95ull * (at.rank + 1u));
+}
 
 template <class T>
 inline constexpr bool kIsFloat = !std::is_integral_v<T>;
@@ -32,10 +36,14 @@ inline constexpr bool kIsFloat = !std::is_integral_v<T>;
 /// Whole numbers up to here are exact, and so are their sums as long as they stay below.
 template <class T>
 constexpr std::int64_t largest_exact() {
-    if constexpr (std::is_same_v<T, bfloat16>) return 256;
-    if constexpr (std::is_same_v<T, float16>) return 2048;
-    if constexpr (std::is_same_v<T, std::int8_t>) return 127;
-    if constexpr (std::is_same_v<T, std::uint8_t>) return 255;
+    if constexpr (std::is_same_v<T, bfloat16>)
+        return 256;
+    if constexpr (std::is_same_v<T, float16>)
+        return 2048;
+    if constexpr (std::is_same_v<T, std::int8_t>)
+        return 127;
+    if constexpr (std::is_same_v<T, std::uint8_t>)
+        return 255;
     return 1 << 24;
 }
 
@@ -55,7 +63,8 @@ bool contributes(const Place& at, std::int64_t most) {
 }
 
 std::int64_t signed_below(std::uint64_t random, std::int64_t largest) {
-    return static_cast<std::int64_t>(random % static_cast<std::uint64_t>(2 * largest + 1)) - largest;
+    return static_cast<std::int64_t>(random % static_cast<std::uint64_t>(2 * largest + 1)) -
+           largest;
 }
 
 template <class T>
@@ -66,8 +75,10 @@ double float_input(Kind op, const Place& at) {
         case Kind::sum:
         case Kind::pre_multiplied_sum: {
             const std::int64_t most = op == Kind::sum ? kLargest : kLargest / 2;  // a factor of 2
-            if (!contributes(at, most)) return 0;
-            return static_cast<double>(signed_below(random, std::clamp<std::int64_t>(most / at.ranks, 1, 64)));
+            if (!contributes(at, most))
+                return 0;
+            return static_cast<double>(
+                signed_below(random, std::clamp<std::int64_t>(most / at.ranks, 1, 64)));
         }
         case Kind::prod: {
             // Signs, and powers of two of so few ranks that f16 holds any partial product.
@@ -79,11 +90,12 @@ double float_input(Kind op, const Place& at) {
     }
 }
 
-/// The average, and what is added to it and taken from it by turns; the last of an odd number brings the average
-/// itself.
+/// The average, and what is added to it and taken from it by turns; the last of an odd number
+/// brings the average itself.
 template <class T>
 std::int64_t average(const Place& at) {
-    const auto share = static_cast<std::uint64_t>(std::min<std::int64_t>(largest_exact<T>() / at.ranks, 1 << 16));
+    const auto share =
+        static_cast<std::uint64_t>(std::min<std::int64_t>(largest_exact<T>() / at.ranks, 1 << 16));
     const std::uint64_t random = of_all_ranks(at);
     const auto value = static_cast<std::int64_t>(random % (share + 1));
     return std::is_unsigned_v<T> || (random >> 60 & 1) == 0 ? value : -value;
@@ -92,22 +104,26 @@ std::int64_t average(const Place& at) {
 template <class T>
 std::int64_t average_input(const Place& at) {
     const std::int64_t value = average<T>(at);
-    if (at.rank + 1 == at.ranks && at.ranks % 2 != 0) return value;
+    if (at.rank + 1 == at.ranks && at.ranks % 2 != 0)
+        return value;
     Place pair = at;
     pair.rank = at.rank / 2;
     const std::int64_t magnitude = value < 0 ? -value : value;
-    const auto shift = static_cast<std::int64_t>(of_rank(pair) % static_cast<std::uint64_t>(magnitude + 1));
+    const auto shift =
+        static_cast<std::int64_t>(of_rank(pair) % static_cast<std::uint64_t>(magnitude + 1));
     return at.rank % 2 == 0 ? value + shift : value - shift;
 }
 
 template <class T>
 T input(Kind op, bool reduces, const Place& at) {
-    if (reduces && op == Kind::avg) return element<T>(static_cast<double>(average_input<T>(at)));
+    if (reduces && op == Kind::avg)
+        return element<T>(static_cast<double>(average_input<T>(at)));
     if constexpr (kIsFloat<T>) {
         return element<T>(float_input<T>(reduces ? op : Kind::max, at));
     } else {
         const std::uint64_t random = of_rank(at);
-        return static_cast<T>(reduces && op == Kind::prod ? random | 1 : random);  // odd: products never become 0
+        return static_cast<T>(
+            reduces && op == Kind::prod ? random | 1 : random);  // odd: products never become 0
     }
 }
 
@@ -146,7 +162,8 @@ double float_reduction(Kind op, Place at) {
 
 template <class T>
 T reduction(Kind op, const Place& at) {
-    if (op == Kind::avg) return element<T>(static_cast<double>(average<T>(at)));
+    if (op == Kind::avg)
+        return element<T>(static_cast<double>(average<T>(at)));
     if constexpr (kIsFloat<T>) {
         return element<T>(float_reduction<T>(op, at));
     } else {
@@ -198,7 +215,8 @@ PerfValues::PerfValues(DataType type, ReduceOp op, bool reduces, int ranks, std:
     : type_(type), op_(op), reduces_(reduces), ranks_(ranks), seed_(seed) {}
 
 ReduceOp PerfValues::op_of(ReduceOp op, int rank) {
-    if (op.kind() != Kind::pre_multiplied_sum) return op;
+    if (op.kind() != Kind::pre_multiplied_sum)
+        return op;
     return ReduceOp::pre_multiplied_sum(rank % 2 != 0 ? 2 : 1);
 }
 
@@ -208,7 +226,9 @@ const std::vector<std::byte>& PerfValues::period_of(const Origin& origin) const 
         return wants_reduction ? reduction_ : input_;
     with_type(type_, [&]<class T>() {
         if (wants_reduction) {
-            reduction_ = table<T>([&](std::uint64_t i) { return reduction<T>(op_.kind(), {ranks_, 0, i, seed_}); });
+            reduction_ = table<T>([&](std::uint64_t i) {
+                return reduction<T>(op_.kind(), {ranks_, 0, i, seed_});
+            });
         } else {
             input_ = table<T>([&](std::uint64_t i) {
                 return input<T>(op_.kind(), reduces_, {ranks_, origin.rank, i, seed_});
@@ -224,7 +244,8 @@ void PerfValues::write(std::byte* out, const Origin& origin) const {
     const std::size_t width = size_of(type_);
     for (std::size_t done = 0; done < origin.count; done += kPeriod) {
         const std::size_t count = std::min(kPeriod, origin.count - done);
-        std::memcpy(out + done * width, table.data() + (origin.first + done) % kPeriod * width, count * width);
+        std::memcpy(out + done * width, table.data() + (origin.first + done) % kPeriod * width,
+                    count * width);
     }
 }
 
@@ -236,8 +257,10 @@ std::size_t PerfValues::count_wrong(const std::byte* data, const Origin& origin)
         const std::size_t count = std::min(kPeriod, origin.count - done);
         const std::byte* right = table.data() + (origin.first + done) % kPeriod * width;
         const std::byte* found = data + done * width;
-        if (std::memcmp(found, right, count * width) == 0) continue;
-        for (std::size_t i = 0; i < count; ++i) wrong += std::memcmp(found + i * width, right + i * width, width) != 0;
+        if (std::memcmp(found, right, count * width) == 0)
+            continue;
+        for (std::size_t i = 0; i < count; ++i)
+            wrong += std::memcmp(found + i * width, right + i * width, width) != 0;
     }
     return wrong;
 }

@@ -1,5 +1,6 @@
 #pragma once
-// Inputs whose results are known exactly, in every type and operation, whatever the order in which ranks are reduced.
+// Inputs whose results are known exactly, in every type and operation, whatever the order in which
+// ranks are reduced.
 #include "perf_collectives.hpp"
 
 #include <autolaunch/comm/types.hpp>
@@ -10,11 +11,12 @@
 
 namespace autolaunch::bench {
 
-/// The inputs of all ranks for one check, and their reduction. Pseudo-random, repeating after kPeriod elements, which
-/// is a prime so that no block boundary falls on a repetition. Integers use all their bits, and wrap. Floating-point
-/// inputs are whole numbers or powers of two so small that every partial result is exact in the type; from 256 ranks
-/// (bf16) on only some ranks bring other values than the neutral one to an element. An average is a whole number, too:
-/// ranks bring it, plus and minus the same. Above 127 ranks that leaves zero for an average of int8.
+/// The inputs of all ranks for one check, and their reduction. Pseudo-random, repeating after
+/// kPeriod elements, which is a prime so that no block boundary falls on a repetition. Integers use
+/// all their bits, and wrap. Floating-point inputs are whole numbers or powers of two so small that
+/// every partial result is exact in the type; from 256 ranks (bf16) on only some ranks bring other
+/// values than the neutral one to an element. An average is a whole number, too: ranks bring it,
+/// plus and minus the same. Above 127 ranks that leaves zero for an average of int8.
 ///
 /// Pure; same arguments, same values, on every rank.
 class PerfValues {
@@ -40,7 +42,8 @@ private:
     bool reduces_;
     int ranks_;
     std::uint64_t seed_;
-    // Two periods each, so that one can be read from any place on. Of the inputs, the last rank's that was asked for.
+    // Two periods each, so that one can be read from any place on. Of the inputs, the last rank's
+    // that was asked for.
     mutable std::vector<std::byte> input_;
     mutable int input_rank_ = -1;
     mutable std::vector<std::byte> reduction_;

@@ -1,11 +1,12 @@
 // rendezvous: how long many nodes take to join a job and to fence, and what that costs the head.
 //
-// This process is the head. It forks simulators, each with thousands of agents: the launcher's own MemberJoin and
-// Member, every one with its own TCP connection over the loopback and its own TLS session. What is simulated is the
-// latency of a network: each agent delays what it sends by a one-way latency, drawn once per agent between half and one
-// and a half of the one given. Before it dials it waits for the seven one-way trips of a connection (SYN, SYN-ACK, two
-// preambles, two flights of TLS, Join), so the head sees them as late as over a network; a Welcome, a command and a
-// FenceDone are acted on one trip late, and a Fence leaves one trip late.
+// This process is the head. It forks simulators, each with thousands of agents: the launcher's own
+// MemberJoin and Member, every one with its own TCP connection over the loopback and its own TLS
+// session. What is simulated is the latency of a network: each agent delays what it sends by a
+// one-way latency, drawn once per agent between half and one and a half of the one given. Before it
+// dials it waits for the seven one-way trips of a connection (SYN, SYN-ACK, two preambles, two
+// flights of TLS, Join), so the head sees them as late as over a network; a Welcome, a command and
+// a FenceDone are acted on one trip late, and a Fence leaves one trip late.
 //
 // Prints one line of JSON.
 #include "allocation/hostlist.hpp"
@@ -76,7 +77,9 @@ struct Shared {
     std::atomic<std::uint64_t> agent_cpu_us{0};
 };
 
-std::uint64_t now_ns() { return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count()); }
+std::uint64_t now_ns() {
+    return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count());
+}
 
 void raise_to(std::atomic<std::uint64_t>& highest, std::uint64_t value) {
     std::uint64_t seen = highest.load();
@@ -102,18 +105,21 @@ std::size_t resident_bytes() {
 
 std::vector<std::string> node_names(int count) {
     std::vector<std::string> names;
-    for (int i = 0; i < count; ++i) names.push_back(fmt::format("node{:05}", i));
+    for (int i = 0; i < count; ++i)
+        names.push_back(fmt::format("node{:05}", i));
     return names;
 }
 
 JobIdentity identity() {
     JobIdentity identity{"bench/rendezvous", {}};
-    for (std::uint16_t i = 0; i < 16; ++i) identity.ports.push_back(static_cast<std::uint16_t>(24'100 + 7 * i));
+    for (std::uint16_t i = 0; i < 16; ++i)
+        identity.ports.push_back(static_cast<std::uint16_t>(24'100 + 7 * i));
     return identity;
 }
 
-/// As where MUNGE hands the key over, it is random and lives no longer than the job, so TLS needs no second secret. It
-/// goes through a file here: a daemon that opens thousands of credentials on one machine would be what is measured.
+/// As where MUNGE hands the key over, it is random and lives no longer than the job, so TLS needs
+/// no second secret. It goes through a file here: a daemon that opens thousands of credentials on
+/// one machine would be what is measured.
 KeyPlan key_plan(const std::string& folder) {
     KeyPlan plan;
     plan.shared_file = folder + "/key";
@@ -123,7 +129,8 @@ KeyPlan key_plan(const std::string& folder) {
 HeadKey head_key(const std::string& folder) {
     JobKey::Bytes bytes{};
     std::random_device random;
-    for (auto& byte : bytes) byte = static_cast<std::uint8_t>(random());
+    for (auto& byte : bytes)
+        byte = static_cast<std::uint8_t>(random());
     const JobKey key(JobKey::Source::run_directory, bytes);
     return {key, {}, KeyFile(key_plan(folder).shared_file, key), "a file"};
 }
@@ -185,14 +192,17 @@ public:
     /// `go` is readable when the agents may start.
     void run(int go) {
         char byte = 0;
-        if (::read(go, &byte, 1) != 1) return;
+        if (::read(go, &byte, 1) != 1)
+            return;
         start(0);
         io_.run();
         shared_.agent_cpu_us += static_cast<std::uint64_t>(cpu_seconds() * 1e6);
     }
-    /// One after another, and between them what has happened meanwhile: each would have a machine of its own.
+    /// One after another, and between them what has happened meanwhile: each would have a machine
+    /// of its own.
     void start(std::size_t index) {
-        if (index == agents_.size()) return;
+        if (index == agents_.size())
+            return;
         agents_[index]->start();
         asio::post(io_, [this, index] { start(index + 1); });
     }
@@ -202,7 +212,8 @@ public:
         return microseconds(spread(random_));
     }
     microseconds draw_latency() {
-        std::uniform_int_distribution<long> spread(options_.latency_us / 2, options_.latency_us * 3 / 2);
+        std::uniform_int_distribution<long> spread(options_.latency_us / 2,
+                                                   options_.latency_us * 3 / 2);
         return microseconds(spread(random_));
     }
 
@@ -216,13 +227,18 @@ public:
 };
 
 Agent::Agent(Simulator& simulator, int node)
-    : simulator_(simulator), node_(node), latency_(simulator.draw_latency()), timer_(simulator.io_) {}
+    : simulator_(simulator),
+      node_(node),
+      latency_(simulator.draw_latency()),
+      timer_(simulator.io_) {}
 
 void Agent::after(microseconds pause, std::function<void()> act) {
-    if (pause.count() == 0) return act();
+    if (pause.count() == 0)
+        return act();
     timer_.expires_after(pause);
     timer_.async_wait([act = std::move(act)](const asio::error_code& error) {
-        if (!error) act();
+        if (!error)
+            act();
     });
 }
 
@@ -232,17 +248,19 @@ void Agent::start() {
     options.search.hosts = {{"127.0.0.1", "the head", false}};
     options.search.ports = identity().ports;
     options.search.connection = connection_options();
-    options.search.own_address = asio::ip::address_v4(asio::ip::address_v4::uint_type{0x7f000101} +
-                                                      static_cast<unsigned>(node_ / kAgentsPerAddress));
+    options.search.own_address =
+        asio::ip::address_v4(asio::ip::address_v4::uint_type{0x7f000101} +
+                             static_cast<unsigned>(node_ / kAgentsPerAddress));
     options.head_name = simulator_.names_[0];
     options.node_count = simulator_.options_.nodes;
-    options.join =
-        introduce(simulator_.names_[static_cast<std::size_t>(node_)], node_, simulator_.options_.ranks_per_node);
+    options.join = introduce(simulator_.names_[static_cast<std::size_t>(node_)], node_,
+                             simulator_.options_.ranks_per_node);
     options.environment = describe_environment({});
     options.timeout = std::chrono::seconds(simulator_.options_.timeout_s);
     join_ = std::make_shared<MemberJoin>(simulator_.io_, simulator_.security_, std::move(options));
-    after(simulator_.draw_start() + 7 * latency_,
-          [this] { join_->start([this](MemberJoin::Outcome&& outcome) { on_joined(std::move(outcome)); }); });
+    after(simulator_.draw_start() + 7 * latency_, [this] {
+        join_->start([this](MemberJoin::Outcome&& outcome) { on_joined(std::move(outcome)); });
+    });
 }
 
 void Agent::on_joined(MemberJoin::Outcome&& outcome) {
@@ -257,17 +275,19 @@ void Agent::on_joined(MemberJoin::Outcome&& outcome) {
     }
     member_ = std::move(outcome.member);
     join_.reset();
-    member_->set_handlers({.on_command =
-                               [this](const control::Command& command) {
-                                   if (const auto* start = std::get_if<control::StartGeneration>(&command)) {
-                                       member_->begin_generation(start->generation);
-                                       later(2, [this, number = start->generation] { fence(number); });
-                                   } else if (std::holds_alternative<control::Finish>(command)) {
-                                       member_.reset();
-                                   }
-                               },
-                           .on_head_lost = [this](const std::string&) { ++simulator_.shared_.failed; }});
-    // The roster is expanded once a process: on real nodes each does it on its own cores, at the same time.
+    member_->set_handlers(
+        {.on_command =
+             [this](const control::Command& command) {
+                 if (const auto* start = std::get_if<control::StartGeneration>(&command)) {
+                     member_->begin_generation(start->generation);
+                     later(2, [this, number = start->generation] { fence(number); });
+                 } else if (std::holds_alternative<control::Finish>(command)) {
+                     member_.reset();
+                 }
+             },
+         .on_head_lost = [this](const std::string&) { ++simulator_.shared_.failed; }});
+    // The roster is expanded once a process: on real nodes each does it on its own cores, at the
+    // same time.
     if (node_ <= simulator_.options_.simulators) {
         const std::uint64_t start = now_ns();
         const Roster roster = read_welcome(outcome.welcome);
@@ -283,15 +303,16 @@ void Agent::on_joined(MemberJoin::Outcome&& outcome) {
 }
 
 void Agent::fence(int generation) {
-    member_->fence(generation, "fence", {}, std::string(simulator_.options_.blob_bytes, 'x'),
-                   [this](std::vector<std::pair<int, std::string>>&& blobs) {
-                       if (simulator_.options_.blob_bytes > 0 && blobs.size() + 1 < simulator_.names_.size())
-                           ++simulator_.shared_.failed;
-                       later(1, [this] {
-                           raise_to(simulator_.shared_.last_fence_ns, now_ns());
-                           ++simulator_.shared_.fenced;
-                       });
-                   });
+    member_->fence(
+        generation, "fence", {}, std::string(simulator_.options_.blob_bytes, 'x'),
+        [this](std::vector<std::pair<int, std::string>>&& blobs) {
+            if (simulator_.options_.blob_bytes > 0 && blobs.size() + 1 < simulator_.names_.size())
+                ++simulator_.shared_.failed;
+            later(1, [this] {
+                raise_to(simulator_.shared_.last_fence_ns, now_ns());
+                ++simulator_.shared_.fenced;
+            });
+        });
 }
 
 // ---- the head
@@ -334,7 +355,8 @@ std::shared_ptr<HeadJoin> HeadProcess::make_join() {
     options.connection = connection_options();
     options.expectation.node_names = node_names(options_.nodes);
     options.expectation.node_count = options_.nodes;
-    options.expectation.head = introduce(options.expectation.node_names[0], 0, options_.ranks_per_node);
+    options.expectation.head =
+        introduce(options.expectation.node_names[0], 0, options_.ranks_per_node);
     options.expectation.run_name = "bench";
     options.environment = describe_environment({});
     options.timeout = std::chrono::seconds(options_.timeout_s);
@@ -353,8 +375,8 @@ void HeadProcess::run_until(const std::atomic<int>& count, int expected, const b
     while ((count < expected || !own) && shared_.failed == 0 && Clock::now() < limit)
         io_.run_for(std::chrono::milliseconds(1));
     if (count < expected || !own)
-        throw Error(ErrorCode::timeout,
-                    fmt::format("{} of {} agents, {} failed", count.load(), expected, shared_.failed.load()));
+        throw Error(ErrorCode::timeout, fmt::format("{} of {} agents, {} failed", count.load(),
+                                                    expected, shared_.failed.load()));
 }
 
 Figures HeadProcess::run(int go) {
@@ -368,12 +390,16 @@ Figures HeadProcess::run(int go) {
         outcome_ = std::move(outcome);
         joined = true;
         figures.resident_joined = resident_bytes();
-        if (!outcome_.error) fence(0);
+        if (!outcome_.error)
+            fence(0);
     });
     for (int i = 0; i < options_.simulators; ++i)
-        if (::write(go, "g", 1) != 1) throw SystemError(errno, "start the simulators");
+        if (::write(go, "g", 1) != 1)
+            throw SystemError(errno, "start the simulators");
     run_until(shared_.fenced, options_.nodes - 1, fenced_);
-    const auto ms_since = [](std::uint64_t from, std::uint64_t to) { return static_cast<double>(to - from) / 1e6; };
+    const auto ms_since = [](std::uint64_t from, std::uint64_t to) {
+        return static_cast<double>(to - from) / 1e6;
+    };
     figures.join_ms = ms_since(start, shared_.last_welcome_ns);
     figures.start_ms = ms_since(start, shared_.last_fence_ns);
     figures.head_cpu_s = cpu_seconds() - cpu;
@@ -392,7 +418,8 @@ Figures HeadProcess::run(int go) {
     figures.resident_end = resident_bytes();
     outcome_.head->command(control::Finish{});
     const auto limit = Clock::now() + std::chrono::seconds(options_.timeout_s);
-    while (!outcome_.head->all_left() && Clock::now() < limit) io_.run_for(std::chrono::milliseconds(1));
+    while (!outcome_.head->all_left() && Clock::now() < limit)
+        io_.run_for(std::chrono::milliseconds(1));
     return figures;
 }
 
@@ -409,24 +436,29 @@ void print(const Options& options, const Shared& shared, const Figures& figures)
     }
     const double per_fence = std::max(1, options.fences);
     fmt::print(
-        "{{\"nodes\": {}, \"ranks\": {}, \"latency_us\": {}, \"join_ms\": {:.1f}, \"start_ms\": {:.1f}, "
-        "\"expand_ms\": {:.2f}, \"fence_ms\": [{}], \"head_cpu_s\": {:.3f}, \"agents_cpu_s\": {:.3f}, "
+        "{{\"nodes\": {}, \"ranks\": {}, \"latency_us\": {}, \"join_ms\": {:.1f}, \"start_ms\": "
+        "{:.1f}, "
+        "\"expand_ms\": {:.2f}, \"fence_ms\": [{}], \"head_cpu_s\": {:.3f}, \"agents_cpu_s\": "
+        "{:.3f}, "
         "\"head_fence_cpu_s\": {:.4f}, "
         "\"head_kib_per_node\": {:.2f}, \"head_kib_per_node_at_rest\": {:.2f}, "
-        "\"join_bytes_in\": {}, \"join_bytes_out\": {}, \"join_segments_in\": {}, \"join_segments_out\": {}, "
+        "\"join_bytes_in\": {}, \"join_bytes_out\": {}, \"join_segments_in\": {}, "
+        "\"join_segments_out\": {}, "
         "\"fence_bytes_in\": {:.0f}, \"fence_bytes_out\": {:.0f}}}\n",
-        options.nodes, options.nodes * options.ranks_per_node, options.latency_us, figures.join_ms, figures.start_ms,
-        static_cast<double>(shared.expand_ns) / 1e6, fences, figures.head_cpu_s,
+        options.nodes, options.nodes * options.ranks_per_node, options.latency_us, figures.join_ms,
+        figures.start_ms, static_cast<double>(shared.expand_ns) / 1e6, fences, figures.head_cpu_s,
         static_cast<double>(shared.agent_cpu_us) / 1e6, figures.head_fences_cpu_s / per_fence,
-        kib_per_node(figures.resident_joined), kib_per_node(figures.resident_end), figures.joined.bytes_in,
-        figures.joined.bytes_out, figures.joined.segments_in, figures.joined.segments_out,
+        kib_per_node(figures.resident_joined), kib_per_node(figures.resident_end),
+        figures.joined.bytes_in, figures.joined.bytes_out, figures.joined.segments_in,
+        figures.joined.segments_out,
         static_cast<double>(figures.fenced.bytes_in - figures.joined.bytes_in) / per_fence,
         static_cast<double>(figures.fenced.bytes_out - figures.joined.bytes_out) / per_fence);
 }
 
 Options parse(int argc, char** argv) {
     Options options;
-    if (const char* folder = std::getenv("TMPDIR")) options.folder = folder;
+    if (const char* folder = std::getenv("TMPDIR"))
+        options.folder = folder;
     for (int i = 1; i + 1 < argc; i += 2) {
         const std::string_view name = argv[i];
         const long value = std::atol(argv[i + 1]);
@@ -452,7 +484,8 @@ Options parse(int argc, char** argv) {
     if (argc % 2 == 0 || options.nodes < 2 || options.simulators < 1)
         throw Error(ErrorCode::invalid_argument,
                     "rendezvous --nodes N>=2 [--ranks R] [--simulators S] "
-                    "[--latency-us L] [--start-within-ms M] [--fences F] [--blob BYTES] [--timeout SECONDS]");
+                    "[--latency-us L] [--start-within-ms M] [--fences F] [--blob BYTES] [--timeout "
+                    "SECONDS]");
     return options;
 }
 
@@ -462,8 +495,8 @@ void need_descriptors(int nodes) {
     ::getrlimit(RLIMIT_NOFILE, &limit);
     const auto needed = static_cast<rlim_t>(nodes) + 128;
     if (limit.rlim_max < needed)
-        throw Error(ErrorCode::system,
-                    fmt::format("{} descriptors are needed, {} are allowed", needed, limit.rlim_max));
+        throw Error(ErrorCode::system, fmt::format("{} descriptors are needed, {} are allowed",
+                                                   needed, limit.rlim_max));
     limit.rlim_cur = limit.rlim_max;
     ::setrlimit(RLIMIT_NOFILE, &limit);
 }
@@ -472,15 +505,19 @@ int run(int argc, char** argv) {
     const Options options = parse(argc, argv);
     need_descriptors(options.nodes);
     ::signal(SIGPIPE, SIG_IGN);
-    void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) throw SystemError(errno, "share memory");
+    void* memory =
+        ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        throw SystemError(errno, "share memory");
     auto& shared = *new (memory) Shared;
     int go[2];
-    if (::pipe(go) != 0) throw SystemError(errno, "make a pipe");
+    if (::pipe(go) != 0)
+        throw SystemError(errno, "make a pipe");
     std::vector<pid_t> children;
     for (int index = 0; index < options.simulators; ++index) {
         const pid_t pid = ::fork();
-        if (pid < 0) throw SystemError(errno, "fork");
+        if (pid < 0)
+            throw SystemError(errno, "fork");
         if (pid > 0) {
             children.push_back(pid);
             continue;
@@ -494,13 +531,16 @@ int run(int argc, char** argv) {
     std::exception_ptr failure;
     try {
         const Figures figures = HeadProcess(options, shared).run(go[1]);
-        for (const pid_t pid : children) ::waitpid(pid, nullptr, 0);
+        for (const pid_t pid : children)
+            ::waitpid(pid, nullptr, 0);
         print(options, shared, figures);
     } catch (...) {
         failure = std::current_exception();
-        for (const pid_t pid : children) ::kill(pid, SIGKILL);
+        for (const pid_t pid : children)
+            ::kill(pid, SIGKILL);
     }
-    if (failure) std::rethrow_exception(failure);
+    if (failure)
+        std::rethrow_exception(failure);
     return 0;
 }
 

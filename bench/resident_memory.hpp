@@ -7,6 +7,7 @@ inline double resident_bytes() {
     std::ifstream file("/proc/self/smaps_rollup");
     std::string word;
     while (file >> word)
-        if (word == "Pss:" && file >> word) return std::stod(word) * 1024;
+        if (word == "Pss:" && file >> word)
+            return std::stod(word) * 1024;
     return 0;
 }

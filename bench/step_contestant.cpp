@@ -16,7 +16,9 @@ constexpr std::size_t kGatherSlots = 2;  // of ShardedModelOptions, by default
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double seconds_since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 fsdp::AdamWOptions optimizer_options(const StepWork& work) {
     fsdp::AdamWOptions options;
@@ -38,7 +40,8 @@ fsdp::ShardedModel& with_units(fsdp::ShardedModel& model, const StepWork& work) 
 /// Notes how long a unit is used for.
 class StepContestant::Timed : public gpt::ParameterSource<float> {
 public:
-    Timed(gpt::ShardedParameters<float>& inner, std::vector<UnitTimes>& times) : inner_(inner), times_(times) {}
+    Timed(gpt::ShardedParameters<float>& inner, std::vector<UnitTimes>& times)
+        : inner_(inner), times_(times) {}
     void forward(std::size_t unit, const Forward& use) override {
         inner_.forward(unit, [&](const auto& parameters) {
             const auto begin = Clock::now();
@@ -53,16 +56,20 @@ public:
             keep_least(times_[unit].backward, seconds_since(begin));
         });
     }
-    void backward_part(std::size_t unit, const Backward& use) override { inner_.backward_part(unit, use); }
+    void backward_part(std::size_t unit, const Backward& use) override {
+        inner_.backward_part(unit, use);
+    }
 
 private:
-    static void keep_least(double& least, double seconds) { least = least > 0 ? std::min(least, seconds) : seconds; }
+    static void keep_least(double& least, double seconds) {
+        least = least > 0 ? std::min(least, seconds) : seconds;
+    }
     gpt::ShardedParameters<float>& inner_;
     std::vector<UnitTimes>& times_;
 };
 
-StepContestant::StepContestant(Communicator& world, const fsdp::ShardedModelOptions& options, const StepWork& work,
-                               gpt::ThreadPool& pool)
+StepContestant::StepContestant(Communicator& world, const fsdp::ShardedModelOptions& options,
+                               const StepWork& work, gpt::ThreadPool& pool)
     : work_(work),
       world_(world),
       metered_(metered(world, meter_)),
@@ -73,16 +80,17 @@ StepContestant::StepContestant(Communicator& world, const fsdp::ShardedModelOpti
       optimizer_(with_units(model_, work), optimizer_options(work)),
       overlaps_(options.overlap.value_or(true)),
       times_(gpt::unit_shapes(work.model).size()) {
-    model_.initialize(
-        [&](const std::string& name, std::span<const std::int64_t>, std::int64_t first, std::span<float> values) {
-            gpt::initial_values(work.model, work.seed, name, first, values);
-        });
+    model_.initialize([&](const std::string& name, std::span<const std::int64_t>,
+                          std::int64_t first, std::span<float> values) {
+        gpt::initial_values(work.model, work.seed, name, first, values);
+    });
 }
 
 std::size_t StepContestant::bytes_of_state(const fsdp::State& state) {
     std::size_t bytes = 0;
     for (const auto& tensor : state)
-        for (const auto& piece : tensor.pieces) bytes += static_cast<std::size_t>(piece.count) * size_of(tensor.type);
+        for (const auto& piece : tensor.pieces)
+            bytes += static_cast<std::size_t>(piece.count) * size_of(tensor.type);
     return bytes;
 }
 
@@ -92,7 +100,8 @@ gpt::Batch StepContestant::next_batch() {
     gpt::Batch batch;
     batch.shape = {work_.sequences, length};
     for (std::int64_t i = 0; i < work_.sequences; ++i) {
-        const std::int64_t sequence = (steps_ * world_.size() + world_.rank()) * work_.sequences + i;
+        const std::int64_t sequence =
+            (steps_ * world_.size() + world_.rank()) * work_.sequences + i;
         const std::uint8_t* window = work_.tokens.data() + sequence % windows * (length + 1);
         batch.tokens.insert(batch.tokens.end(), window, window + length);
         batch.targets.insert(batch.targets.end(), window + 1, window + 1 + length);
@@ -105,14 +114,15 @@ double StepContestant::compute() {
     const auto batch = next_batch();
     const auto rows = static_cast<double>(batch.shape.rows());
     Timed timed_parameters(parameters_, times_);
-    const double loss = trained_.loss_and_gradients(timed_parameters, batch.shape, batch.tokens, batch.targets,
-                                                    static_cast<float>(1 / rows));
+    const double loss = trained_.loss_and_gradients(timed_parameters, batch.shape, batch.tokens,
+                                                    batch.targets, static_cast<float>(1 / rows));
     return loss / rows;
 }
 
 void StepContestant::update() {
     fsdp::StepOptions options;
-    if (work_.max_grad_norm > 0) options.max_grad_norm = work_.max_grad_norm;
+    if (work_.max_grad_norm > 0)
+        options.max_grad_norm = work_.max_grad_norm;
     optimizer_.step(options);
 }
 
@@ -154,21 +164,24 @@ StepContestant::Times StepContestant::measure() {
     return times;
 }
 
-/// An accelerator's queue: what was put on it goes on by itself, whenever the CPU comes to look. A unit's computation
-/// begins when the one before is over and what it needs is there.
+/// An accelerator's queue: what was put on it goes on by itself, whenever the CPU comes to look. A
+/// unit's computation begins when the one before is over and what it needs is there.
 class StepContestant::Queue {
 public:
     /// The CPU asks for what the next computation needs.
     void ask() { blocked_ = times_blocked(); }
     /// The CPU has it. Returns when the computation is over.
     void compute(double seconds) {
-        if (times_blocked() != blocked_) over_ = std::max(over_, Clock::now());  // it had to be waited for
-        over_ += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+        if (times_blocked() != blocked_)
+            over_ = std::max(over_, Clock::now());  // it had to be waited for
+        over_ +=
+            std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
         std::this_thread::sleep_until(over_);
     }
 
 private:
-    // Of this thread. It does not count when others took the CPU away, as the lanes do where a rank has one.
+    // Of this thread. It does not count when others took the CPU away, as the lanes do where a rank
+    // has one.
     static long times_blocked() {
         rusage usage{};
         ::getrusage(RUSAGE_THREAD, &usage);
@@ -187,7 +200,8 @@ void StepContestant::idle() {
     }
     for (std::size_t unit = units; unit-- > 0;) {
         queue.ask();
-        parameters_.backward(unit, [&](const auto&, const auto&) { queue.compute(times_[unit].backward); });
+        parameters_.backward(
+            unit, [&](const auto&, const auto&) { queue.compute(times_[unit].backward); });
     }
     // Ranks update side by side, with communication or without, and share the memory's bandwidth.
     world_.barrier();

@@ -24,16 +24,18 @@ struct StepWork {
     std::uint64_t seed = 1;
     double lr = 1e-3;
     double max_grad_norm = 1.0;
-    std::vector<std::uint8_t> tokens;  ///< windows of context + 1 bytes; a step takes a run of them, rank after rank
+    std::vector<std::uint8_t>
+        tokens;  ///< windows of context + 1 bytes; a step takes a run of them, rank after rank
 };
 
 /// A ShardedModel in training, and what its steps take. Owner: the bench. Threads: one. Collective.
 class StepContestant {
 public:
-    StepContestant(Communicator& world, const fsdp::ShardedModelOptions& options, const StepWork& work,
-                   gpt::ThreadPool& pool);
+    StepContestant(Communicator& world, const fsdp::ShardedModelOptions& options,
+                   const StepWork& work, gpt::ThreadPool& pool);
 
-    /// A step as a trainer takes it: forward, backward, optimizer, the loss over all ranks; returns that.
+    /// A step as a trainer takes it: forward, backward, optimizer, the loss over all ranks; returns
+    /// that.
     double train();
 
     struct Times {  // seconds, of the slowest rank
@@ -41,13 +43,14 @@ public:
         double silent = 0;        ///< the same without any communication
         CallMeter::Totals alone;  ///< the step's collectives with nothing beside them
     };
-    /// Of one step each. The one with communication follows another at once: a step may begin the next one's gathers.
+    /// Of one step each. The one with communication follows another at once: a step may begin the
+    /// next one's gathers.
     Times measure();
     struct IdleTimes {
         double step = 0, silent = 0;
     };
-    /// The same schedule, where each unit's computation leaves the CPUs alone for as long as it took in measure(), as
-    /// an accelerator's would. The optimizer computes.
+    /// The same schedule, where each unit's computation leaves the CPUs alone for as long as it
+    /// took in measure(), as an accelerator's would. The optimizer computes.
     IdleTimes measure_idle();
 
     fsdp::ModelMemory memory() const { return model_.memory(); }

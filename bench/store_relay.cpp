@@ -1,6 +1,7 @@
-// What the job's store costs the head when ranks connect to it directly, and when each node has a relay: messages and
-// bytes at the head per rank, and the time until all ranks are served. One process: the head, the relays and the
-// control plane (without TLS) share one event loop, so the time is the work of all nodes added up.
+// What the job's store costs the head when ranks connect to it directly, and when each node has a
+// relay: messages and bytes at the head per rank, and the time until all ranks are served. One
+// process: the head, the relays and the control plane (without TLS) share one event loop, so the
+// time is the work of all nodes added up.
 //
 //     store_relay [NODES [RANKS_PER_NODE]]       8 and 8
 #include "base/deadline.hpp"
@@ -32,7 +33,8 @@ struct Cost {
     double messages = 0, bytes = 0, microseconds = 0;
 };
 
-std::string bytes_of(Command command, const std::string& key, std::int64_t number = 0, const std::string& value = {}) {
+std::string bytes_of(Command command, const std::string& key, std::int64_t number = 0,
+                     const std::string& value = {}) {
     std::string bytes;
     store::append_request(bytes, {command, {key}, {value}, number});
     return bytes;
@@ -55,7 +57,8 @@ public:
 
     /// Every rank sends the request and reads its reply.
     Cost all(const std::string& request, std::size_t reply_bytes) {
-        return measured([&] { send(request); }, [&] { receive(reply_bytes); }, request.size() + reply_bytes);
+        return measured([&] { send(request); }, [&] { receive(reply_bytes); },
+                        request.size() + reply_bytes);
     }
     /// All wait for a key, which one then sets.
     Cost wait_and_set(const std::string& key, const std::string& value) {
@@ -78,22 +81,29 @@ private:
         send_all();
         receive_all();
         Cost cost;
-        cost.microseconds = std::chrono::duration<double, std::micro>(Deadline::Clock::now() - begin).count();
+        cost.microseconds =
+            std::chrono::duration<double, std::micro>(Deadline::Clock::now() - begin).count();
         const auto count = static_cast<double>(clients_.size());
         cost.messages = 2;  // a request and its reply each
         cost.bytes = static_cast<double>(direct_bytes);
-        if (!relayed_) return cost;
+        if (!relayed_)
+            return cost;
         const auto in_now = nodes_.to_head();
         const auto out_now = nodes_.from_head();
-        cost.messages = static_cast<double>(in_now.messages - in.messages + out_now.messages - out.messages) / count;
-        cost.bytes = static_cast<double>(in_now.bytes - in.bytes + out_now.bytes - out.bytes) / count;
+        cost.messages =
+            static_cast<double>(in_now.messages - in.messages + out_now.messages - out.messages) /
+            count;
+        cost.bytes =
+            static_cast<double>(in_now.bytes - in.bytes + out_now.bytes - out.bytes) / count;
         return cost;
     }
     void send(const std::string& request) {
-        for (const auto& client : clients_) client->send(request, deadline_);
+        for (const auto& client : clients_)
+            client->send(request, deadline_);
     }
     void receive(std::size_t bytes) {
-        for (const auto& client : clients_) client->receive(bytes, deadline_);
+        for (const auto& client : clients_)
+            client->receive(bytes, deadline_);
     }
 
     testing::StoreNodes& nodes_;
@@ -107,7 +117,8 @@ struct Step {
     Cost (*run)(Ranks& ranks, int round);
 };
 const Step kSteps[] = {
-    {"ADD to one key", [](Ranks& ranks, int) { return ranks.all(bytes_of(Command::add, "n", 1), 8); }},
+    {"ADD to one key",
+     [](Ranks& ranks, int) { return ranks.all(bytes_of(Command::add, "n", 1), 8); }},
     {"WAIT, and one SET",
      [](Ranks& ranks, int round) {
          return ranks.wait_and_set("id" + std::to_string(round), std::string(kUniqueIdBytes, 'u'));
@@ -126,7 +137,8 @@ const Step kSteps[] = {
 
 Cost median(std::vector<Cost> costs) {
     const auto middle = [&](double Cost::*part) {
-        std::sort(costs.begin(), costs.end(), [&](const Cost& a, const Cost& b) { return a.*part < b.*part; });
+        std::sort(costs.begin(), costs.end(),
+                  [&](const Cost& a, const Cost& b) { return a.*part < b.*part; });
         return costs[costs.size() / 2].*part;
     };
     return {middle(&Cost::messages), middle(&Cost::bytes), middle(&Cost::microseconds)};
@@ -137,9 +149,11 @@ int run(int node_count, int per_node) {
     testing::StoreNodes relay_nodes(1 + node_count);
     Ranks direct(direct_nodes, node_count, per_node, false);
     Ranks relayed(relay_nodes, node_count, per_node, true);
-    fmt::print("{} nodes x {} ranks; at the head, per rank; medians of {} rounds\n\n", node_count, per_node, kRounds);
+    fmt::print("{} nodes x {} ranks; at the head, per rank; medians of {} rounds\n\n", node_count,
+               per_node, kRounds);
     fmt::print(
-        "| all ranks at once | messages direct | by relays | bytes direct | by relays | time, relays / direct |\n");
+        "| all ranks at once | messages direct | by relays | bytes direct | by relays | time, "
+        "relays / direct |\n");
     fmt::print("|---|---|---|---|---|---|\n");
     for (const Step& step : kSteps) {
         std::vector<Cost> here, there;
@@ -149,8 +163,9 @@ int run(int node_count, int per_node) {
         }
         const Cost straight = median(here);
         const Cost merged = median(there);
-        fmt::print("| {} | {:.0f} | {:.2f} | {:.0f} | {:.0f} | {:.2f} |\n", step.name, straight.messages,
-                   merged.messages, straight.bytes, merged.bytes, merged.microseconds / straight.microseconds);
+        fmt::print("| {} | {:.0f} | {:.2f} | {:.0f} | {:.0f} | {:.2f} |\n", step.name,
+                   straight.messages, merged.messages, straight.bytes, merged.bytes,
+                   merged.microseconds / straight.microseconds);
     }
     return 0;
 }
@@ -160,7 +175,8 @@ int run(int node_count, int per_node) {
 int main(int argc, char** argv) try {
     const int nodes = argc > 1 ? std::atoi(argv[1]) : 8;
     const int ranks = argc > 2 ? std::atoi(argv[2]) : 8;
-    if (nodes > 0 && ranks > 0) return run(nodes, ranks);
+    if (nodes > 0 && ranks > 0)
+        return run(nodes, ranks);
     std::fprintf(stderr, "usage: store_relay [NODES [RANKS_PER_NODE]]\n");
     return 2;
 } catch (const Error& error) {

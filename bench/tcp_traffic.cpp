@@ -13,7 +13,8 @@ TcpTraffic read_tcp_traffic(int descriptors) {
     for (int fd = 0; fd < descriptors; ++fd) {
         tcp_info info{};
         socklen_t bytes = sizeof info;
-        if (::getsockopt(fd, kTcp, TCP_INFO, &info, &bytes) != 0 || info.tcpi_state != kEstablished) continue;
+        if (::getsockopt(fd, kTcp, TCP_INFO, &info, &bytes) != 0 || info.tcpi_state != kEstablished)
+            continue;
         sum.bytes_in += info.tcpi_bytes_received;
         sum.bytes_out += info.tcpi_bytes_acked;
         sum.segments_in += info.tcpi_segs_in;

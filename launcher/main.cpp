@@ -14,7 +14,8 @@ std::map<std::string, std::string> environment() {
     for (char** entry = environ; *entry != nullptr; ++entry) {
         const std::string text = *entry;
         const std::size_t equals = text.find('=', 1);
-        if (equals != std::string::npos) variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+        if (equals != std::string::npos)
+            variables.emplace(text.substr(0, equals), text.substr(equals + 1));
     }
     return variables;
 }

@@ -10,11 +10,15 @@ namespace char_model {
 namespace {
 
 constexpr std::string_view kText =
-    "A launcher starts ranks and a library joins them. Each rank keeps a part of every layer, gathers the layer when "
+    "A launcher starts ranks and a library joins them. Each rank keeps a part of every layer, "
+    "gathers the layer when "
     "its "
-    "turn comes, and lets it go again. Gradients are added up over all ranks, each rank keeps the sum of its part, and "
-    "an optimizer moves that part alone. What one rank could not hold, many ranks hold together, and the losses that "
-    "they print are those that a single rank would have printed, give or take the last digits of a sum.";
+    "turn comes, and lets it go again. Gradients are added up over all ranks, each rank keeps the "
+    "sum of its part, and "
+    "an optimizer moves that part alone. What one rank could not hold, many ranks hold together, "
+    "and the losses that "
+    "they print are those that a single rank would have printed, give or take the last digits of a "
+    "sum.";
 
 int code_of(char c) { return std::clamp(static_cast<int>(c) - ' ', 0, kCharacters - 1); }
 
@@ -31,11 +35,14 @@ Tensors point_into(float* memory) {
 
 float initial_value(std::size_t tensor, std::size_t index) {
     const TensorInfo& info = kTensors[tensor];
-    if (info.columns == 0) return 0;
-    std::uint64_t bits = (tensor + 1) * 0x9e3779b97f4a7c15u + index * 0xbf58476d1ce4e5b9u;  // splitmix64's steps
+    if (info.columns == 0)
+        return 0;
+    std::uint64_t bits =
+        (tensor + 1) * 0x9e3779b97f4a7c15u + index * 0xbf58476d1ce4e5b9u;  // splitmix64's steps
     bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
     bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
-    const auto unit = static_cast<float>((bits ^ (bits >> 31)) >> 40) / static_cast<float>(1 << 24);  // [0, 1)
+    const auto unit =
+        static_cast<float>((bits ^ (bits >> 31)) >> 40) / static_cast<float>(1 << 24);  // [0, 1)
     return (2 * unit - 1) / std::sqrt(static_cast<float>(info.columns));
 }
 
@@ -43,9 +50,11 @@ Batch load_batch(int step, int begin, int end) {
     Batch batch{};
     constexpr std::size_t kPlaces = kText.size() - kContext;
     for (int sample = begin; sample < end; ++sample) {
-        const std::size_t place = static_cast<std::size_t>(step * Batch::kSamples + sample) * 7 % kPlaces;
+        const std::size_t place =
+            static_cast<std::size_t>(step * Batch::kSamples + sample) * 7 % kPlaces;
         auto& inputs = batch.inputs[static_cast<std::size_t>(batch.count)];
-        for (std::size_t i = 0; i < kContext; ++i) inputs[i] = code_of(kText[place + i]);
+        for (std::size_t i = 0; i < kContext; ++i)
+            inputs[i] = code_of(kText[place + i]);
         batch.targets[static_cast<std::size_t>(batch.count++)] = code_of(kText[place + kContext]);
     }
     return batch;
@@ -54,14 +63,16 @@ Batch load_batch(int step, int begin, int end) {
 void embedding_forward(const float* wte, const Batch& batch, Activations& acts) {
     for (int s = 0; s < batch.count; ++s)
         for (int k = 0; k < kContext; ++k)
-            std::copy_n(wte + batch.inputs[s][k] * kEmbedding, kEmbedding, acts.x[s].begin() + k * kEmbedding);
+            std::copy_n(wte + batch.inputs[s][k] * kEmbedding, kEmbedding,
+                        acts.x[s].begin() + k * kEmbedding);
 }
 
 void hidden_forward(const float* w1, const float* b1, const Batch& batch, Activations& acts) {
     for (int s = 0; s < batch.count; ++s)
         for (int i = 0; i < kHidden; ++i) {
             float sum = b1[i];
-            for (int j = 0; j < kInput; ++j) sum += w1[i * kInput + j] * acts.x[s][j];
+            for (int j = 0; j < kInput; ++j)
+                sum += w1[i * kInput + j] * acts.x[s][j];
             acts.h[s][i] = std::tanh(sum);
         }
 }
@@ -72,21 +83,25 @@ float output_forward(const float* w2, const float* b2, const Batch& batch, Activ
         auto& logits = acts.logits[s];
         for (int i = 0; i < kCharacters; ++i) {
             logits[i] = b2[i];
-            for (int j = 0; j < kHidden; ++j) logits[i] += w2[i * kHidden + j] * acts.h[s][j];
+            for (int j = 0; j < kHidden; ++j)
+                logits[i] += w2[i * kHidden + j] * acts.h[s][j];
         }
         const float largest = *std::max_element(logits.begin(), logits.end());
         float sum = 0;
-        for (const float logit : logits) sum += std::exp(logit - largest);
+        for (const float logit : logits)
+            sum += std::exp(logit - largest);
         loss += std::log(sum) + largest - logits[batch.targets[s]];
         for (int i = 0; i < kCharacters; ++i) {
             const float probability = std::exp(logits[i] - largest) / sum;
-            logits[i] = (probability - (i == batch.targets[s] ? 1.0f : 0.0f)) / static_cast<float>(batch.count);
+            logits[i] = (probability - (i == batch.targets[s] ? 1.0f : 0.0f)) /
+                        static_cast<float>(batch.count);
         }
     }
     return loss / static_cast<float>(batch.count);
 }
 
-void output_backward(const float* w2, float* dw2, float* db2, const Batch& batch, Activations& acts) {
+void output_backward(const float* w2, float* dw2, float* db2, const Batch& batch,
+                     Activations& acts) {
     for (int s = 0; s < batch.count; ++s) {
         acts.dh[s].fill(0);
         for (int i = 0; i < kCharacters; ++i) {
@@ -100,7 +115,8 @@ void output_backward(const float* w2, float* dw2, float* db2, const Batch& batch
     }
 }
 
-void hidden_backward(const float* w1, float* dw1, float* db1, const Batch& batch, Activations& acts) {
+void hidden_backward(const float* w1, float* dw1, float* db1, const Batch& batch,
+                     Activations& acts) {
     for (int s = 0; s < batch.count; ++s) {
         acts.dx[s].fill(0);
         for (int i = 0; i < kHidden; ++i) {
@@ -131,8 +147,8 @@ void adamw(float* params, const float* grads, float* m, float* v, int step) {
         for (const std::size_t end = i + tensor.count(); i < end; ++i) {
             m[i] = kBeta1 * m[i] + (1 - kBeta1) * grads[i];
             v[i] = kBeta2 * v[i] + (1 - kBeta2) * grads[i] * grads[i];
-            params[i] =
-                params[i] * decay - kLearningRate * (m[i] / correction1) / (std::sqrt(v[i] / correction2) + kEps);
+            params[i] = params[i] * decay - kLearningRate * (m[i] / correction1) /
+                                                (std::sqrt(v[i] / correction2) + kEps);
         }
     }
 }

@@ -1,6 +1,7 @@
 #pragma once
-// A character model of the plainest kind, written as C trainers are: all parameters in one array, raw pointers into it,
-// forward and backward by hand. It predicts a character from the eight before it:
+// A character model of the plainest kind, written as C trainers are: all parameters in one array,
+// raw pointers into it, forward and backward by hand. It predicts a character from the eight before
+// it:
 //     x = the eight embeddings in a row;  h = tanh(w1 x + b1);  logits = w2 h + b2
 #include <array>
 #include <cstddef>
@@ -19,19 +20,22 @@ struct TensorInfo {
     int rows, columns;  // columns 0: a vector
 
     constexpr std::size_t count() const {
-        return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns == 0 ? 1 : columns);
+        return static_cast<std::size_t>(rows) *
+               static_cast<std::size_t>(columns == 0 ? 1 : columns);
     }
 };
 
-inline constexpr std::array<TensorInfo, 5> kTensors = {{{"embedding", "wte", kCharacters, kEmbedding},
-                                                        {"hidden", "w1", kHidden, kInput},
-                                                        {"hidden", "b1", kHidden, 0},
-                                                        {"output", "w2", kCharacters, kHidden},
-                                                        {"output", "b2", kCharacters, 0}}};
+inline constexpr std::array<TensorInfo, 5> kTensors = {
+    {{"embedding", "wte", kCharacters, kEmbedding},
+     {"hidden", "w1", kHidden, kInput},
+     {"hidden", "b1", kHidden, 0},
+     {"output", "w2", kCharacters, kHidden},
+     {"output", "b2", kCharacters, 0}}};
 
 constexpr std::size_t parameter_count() {
     std::size_t count = 0;
-    for (const TensorInfo& tensor : kTensors) count += tensor.count();
+    for (const TensorInfo& tensor : kTensors)
+        count += tensor.count();
     return count;
 }
 
@@ -53,7 +57,8 @@ struct Batch {
     int count = 0;
 };
 
-/// The samples [begin, end) of a step's batch; the same text and the same order on any number of ranks.
+/// The samples [begin, end) of a step's batch; the same text and the same order on any number of
+/// ranks.
 Batch load_batch(int step, int begin, int end);
 
 struct Activations {
@@ -67,8 +72,10 @@ void embedding_forward(const float* wte, const Batch& batch, Activations& acts);
 void hidden_forward(const float* w1, const float* b1, const Batch& batch, Activations& acts);
 /// The mean loss in nats; leaves the logits' gradients in acts.logits.
 float output_forward(const float* w2, const float* b2, const Batch& batch, Activations& acts);
-void output_backward(const float* w2, float* dw2, float* db2, const Batch& batch, Activations& acts);
-void hidden_backward(const float* w1, float* dw1, float* db1, const Batch& batch, Activations& acts);
+void output_backward(const float* w2, float* dw2, float* db2, const Batch& batch,
+                     Activations& acts);
+void hidden_backward(const float* w1, float* dw1, float* db1, const Batch& batch,
+                     Activations& acts);
 void embedding_backward(float* dwte, const Batch& batch, const Activations& acts);
 
 inline constexpr float kLearningRate = 0.01f;

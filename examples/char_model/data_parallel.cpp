@@ -1,4 +1,5 @@
-// Data parallel by hand: every rank keeps the flat arrays of single.cpp, and the communicator alone joins them.
+// Data parallel by hand: every rank keeps the flat arrays of single.cpp, and the communicator alone
+// joins them.
 #include "char_model.hpp"
 
 #include <autolaunch/autolaunch.hpp>
@@ -19,7 +20,8 @@ int main() {
     if (world.rank() == 0) {
         std::size_t at = 0;
         for (std::size_t t = 0; t < kTensors.size(); ++t)
-            for (std::size_t i = 0; i < kTensors[t].count(); ++i) params_memory[at++] = initial_value(t, i);
+            for (std::size_t i = 0; i < kTensors[t].count(); ++i)
+                params_memory[at++] = initial_value(t, i);
     }
     world.broadcast(params_memory.data(), count, al::f32, 0).wait();
     const Tensors params = point_into(params_memory.data());
@@ -38,9 +40,11 @@ int main() {
         embedding_backward(grads.wte, batch, acts);
 
         world.all_reduce(std::span<float>(grads_memory), al::ReduceOp::sum).wait();
-        for (float& gradient : grads_memory) gradient /= static_cast<float>(world.size());
+        for (float& gradient : grads_memory)
+            gradient /= static_cast<float>(world.size());
         adamw(params_memory.data(), grads_memory.data(), m_memory.data(), v_memory.data(), step);
         loss = world.all_reduce_value(loss) / static_cast<float>(world.size());
-        if (world.rank() == 0) std::printf("step %d loss %.6f\n", step, loss);
+        if (world.rank() == 0)
+            std::printf("step %d loss %.6f\n", step, loss);
     }
 }

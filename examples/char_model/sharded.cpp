@@ -1,4 +1,5 @@
-// After: the same trainer with its model cut over the ranks. docs/guides/shard-your-trainer.md goes through it.
+// After: the same trainer with its model cut over the ranks. docs/guides/shard-your-trainer.md goes
+// through it.
 #include "char_model.hpp"
 
 #include <autolaunch/autolaunch.hpp>
@@ -27,13 +28,15 @@ fsdp::ShardedModel make_model(al::Communicator world) {
 
 // [initialize]
 void initialize(fsdp::ShardedModel& model) {
-    model.initialize([](const std::string& name, auto /*shape*/, std::int64_t first, std::span<float> values) {
-        for (std::size_t t = 0; t < kTensors.size(); ++t) {
-            if (name != std::string(kTensors[t].layer) + "." + kTensors[t].name) continue;
-            for (std::size_t i = 0; i < values.size(); ++i)
-                values[i] = initial_value(t, static_cast<std::size_t>(first) + i);
-        }
-    });
+    model.initialize(
+        [](const std::string& name, auto /*shape*/, std::int64_t first, std::span<float> values) {
+            for (std::size_t t = 0; t < kTensors.size(); ++t) {
+                if (name != std::string(kTensors[t].layer) + "." + kTensors[t].name)
+                    continue;
+                for (std::size_t i = 0; i < values.size(); ++i)
+                    values[i] = initial_value(t, static_cast<std::size_t>(first) + i);
+            }
+        });
 }
 // [/initialize]
 
@@ -56,10 +59,12 @@ float forward_backward(fsdp::ShardedModel& model, const Batch& batch, Activation
     {
         auto params = output.unshard();
         loss = output_forward(pointer(params["w2"]), pointer(params["b2"]), batch, acts);
-        output_backward(pointer(params["w2"]), pointer(output.grad("w2")), pointer(output.grad("b2")), batch, acts);
+        output_backward(pointer(params["w2"]), pointer(output.grad("w2")),
+                        pointer(output.grad("b2")), batch, acts);
         output.reduce_grads();
     }
-    hidden_backward(pointer(hidden_params["w1"]), pointer(hidden.grad("w1")), pointer(hidden.grad("b1")), batch, acts);
+    hidden_backward(pointer(hidden_params["w1"]), pointer(hidden.grad("w1")),
+                    pointer(hidden.grad("b1")), batch, acts);
     hidden.reduce_grads();
     embedding_backward(pointer(embedding.grad("wte")), batch, acts);
     embedding.reduce_grads();
@@ -85,7 +90,8 @@ int main() {
         float loss = forward_backward(model, batch, acts);
         optimizer.step();
         loss = world.all_reduce_value(loss) / static_cast<float>(world.size());
-        if (world.rank() == 0) std::printf("step %d loss %.6f\n", step, loss);
+        if (world.rank() == 0)
+            std::printf("step %d loss %.6f\n", step, loss);
     }
 }
 // [/loop]

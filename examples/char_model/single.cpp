@@ -13,10 +13,12 @@ int main() {
     auto* grads_memory = static_cast<float*>(std::malloc(count * sizeof(float)));
     auto* m_memory = static_cast<float*>(std::calloc(count, sizeof(float)));
     auto* v_memory = static_cast<float*>(std::calloc(count, sizeof(float)));
-    if (!params_memory || !grads_memory || !m_memory || !v_memory) return 1;
+    if (!params_memory || !grads_memory || !m_memory || !v_memory)
+        return 1;
     std::size_t at = 0;
     for (std::size_t t = 0; t < kTensors.size(); ++t)
-        for (std::size_t i = 0; i < kTensors[t].count(); ++i) params_memory[at++] = initial_value(t, i);
+        for (std::size_t i = 0; i < kTensors[t].count(); ++i)
+            params_memory[at++] = initial_value(t, i);
     const Tensors params = point_into(params_memory);
     const Tensors grads = point_into(grads_memory);
 

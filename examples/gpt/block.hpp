@@ -10,29 +10,31 @@ namespace gpt {
 /// What blocks use one after the other and do not keep.
 template <class T>
 struct BlockScratch {
-    explicit BlockScratch(DeviceMemory& memory) : branch(memory), dbranch(memory), dqkv(memory), dhidden(memory) {}
+    explicit BlockScratch(DeviceMemory& memory)
+        : branch(memory), dbranch(memory), dqkv(memory), dhidden(memory) {}
     DeviceArray<T> branch, dbranch;  ///< [rows][width]
     DeviceArray<T> dqkv;             ///< [rows][3 * width]
     DeviceArray<T> dhidden;          ///< [rows][4 * width]
 };
 
-/// One pre-norm transformer block: x += attention(norm1(x)); x += mlp(norm2(x)). Keeps what backward needs.
+/// One pre-norm transformer block: x += attention(norm1(x)); x += mlp(norm2(x)). Keeps what
+/// backward needs.
 ///
-/// A sum travels as its two parts, so that adding them and the norm that follows are one pass over memory. Owner: the
-/// model. forward() must come before backward(), with the same shape.
+/// A sum travels as its two parts, so that adding them and the norm that follows are one pass over
+/// memory. Owner: the model. forward() must come before backward(), with the same shape.
 template <class T>
 class Block {
 public:
     Block(const ModelConfig& config, Math<T>& math);
 
-    /// The input is x + branch[rows][width], without branch where it is empty; x must live until backward(). The output
-    /// is middle() + scratch.branch. Branch may be scratch's.
+    /// The input is x + branch[rows][width], without branch where it is empty; x must live until
+    /// backward(). The output is middle() + scratch.branch. Branch may be scratch's.
     void forward(const Tensors<const T>& parameters, const BatchShape& shape, std::span<const T> x,
                  std::span<const T> branch, BlockScratch<T>& scratch);
     std::span<const T> middle() const { return middle_; }
     /// dx, the gradient of the output, is replaced by that of the input. Adds to `gradients`.
-    void backward(const Tensors<const T>& parameters, const Tensors<T>& gradients, BlockScratch<T>& scratch,
-                  std::span<T> dx);
+    void backward(const Tensors<const T>& parameters, const Tensors<T>& gradients,
+                  BlockScratch<T>& scratch, std::span<T> dx);
 
 private:
     void reserve(const BatchShape& shape, BlockScratch<T>& scratch);

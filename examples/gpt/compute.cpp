@@ -2,7 +2,8 @@
 
 namespace gpt {
 
-Compute::Compute(bool on_gpu, const autolaunch::fsdp::Precision& precision, int local_rank, int local_world_size) {
+Compute::Compute(bool on_gpu, const autolaunch::fsdp::Precision& precision, int local_rank,
+                 int local_world_size) {
     if (!on_gpu) {
         pool_ = std::make_unique<ThreadPool>(default_thread_count(local_world_size));
         cpu_ = std::make_unique<CpuMath<float>>(*pool_);
@@ -12,14 +13,16 @@ Compute::Compute(bool on_gpu, const autolaunch::fsdp::Precision& precision, int 
     bf16_ = precision.param == autolaunch::bf16;
 }
 
-std::unique_ptr<Network> Compute::make_network(const ModelConfig& config, autolaunch::fsdp::ShardedModel& sharded) {
+std::unique_ptr<Network> Compute::make_network(const ModelConfig& config,
+                                               autolaunch::fsdp::ShardedModel& sharded) {
     return with_math([&]<class T>(Math<T>& math) -> std::unique_ptr<Network> {
         return std::make_unique<NetworkOf<T>>(config, math, sharded);
     });
 }
 
 std::string Compute::name() const {
-    return with_math([&]<class T>(Math<T>& math) { return math.name() + (sizeof(T) == 2 ? " in bf16" : ""); });
+    return with_math(
+        [&]<class T>(Math<T>& math) { return math.name() + (sizeof(T) == 2 ? " in bf16" : ""); });
 }
 
 Peak Compute::peak(autolaunch::Communicator& world) {

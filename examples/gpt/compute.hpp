@@ -13,14 +13,17 @@
 
 namespace gpt {
 
-/// What a rank computes with: threads, or a GPU. On a GPU arithmetic is in bf16 where parameters are, else in f32; on
-/// the CPU always in f32.
+/// What a rank computes with: threads, or a GPU. On a GPU arithmetic is in bf16 where parameters
+/// are, else in f32; on the CPU always in f32.
 class Compute {
 public:
-    /// `local_rank` i takes the i-th GPU that it may see. Throws std::runtime_error when there is none.
-    Compute(bool on_gpu, const autolaunch::fsdp::Precision& precision, int local_rank, int local_world_size);
+    /// `local_rank` i takes the i-th GPU that it may see. Throws std::runtime_error when there is
+    /// none.
+    Compute(bool on_gpu, const autolaunch::fsdp::Precision& precision, int local_rank,
+            int local_world_size);
 
-    std::unique_ptr<Network> make_network(const ModelConfig& config, autolaunch::fsdp::ShardedModel& sharded);
+    std::unique_ptr<Network> make_network(const ModelConfig& config,
+                                          autolaunch::fsdp::ShardedModel& sharded);
     std::string name() const;
     /// Of all ranks together; measured where no data sheet is known. Collective.
     Peak peak(autolaunch::Communicator& world);
@@ -32,7 +35,8 @@ private:
     /// Calls `use` with the Math that computes.
     template <class Use>
     auto with_math(const Use& use) const {
-        if (!cuda_) return use(static_cast<Math<float>&>(*cpu_));
+        if (!cuda_)
+            return use(static_cast<Math<float>&>(*cpu_));
         return bf16_ ? use(cuda_->bf16()) : use(cuda_->f32());
     }
 

@@ -10,7 +10,9 @@
 namespace gpt {
 namespace {
 
-std::int64_t extent(std::size_t size, std::int64_t rows) { return static_cast<std::int64_t>(size) / rows; }
+std::int64_t extent(std::size_t size, std::int64_t rows) {
+    return static_cast<std::int64_t>(size) / rows;
+}
 
 /// Adds each row's element to its column's sum, columns shared out over the pool.
 template <class T>
@@ -19,7 +21,8 @@ void add_column_sums(ThreadPool& pool, std::int64_t rows, std::span<const T> x, 
     pool.parallel_for(columns, 16, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = 0; row < rows; ++row) {
             const T* in = x.data() + row * columns;
-            for (std::int64_t j = begin; j < end; ++j) sums[static_cast<std::size_t>(j)] += in[j];
+            for (std::int64_t j = begin; j < end; ++j)
+                sums[static_cast<std::size_t>(j)] += in[j];
         }
     });
 }
@@ -31,12 +34,14 @@ void linear(ThreadPool& pool, std::int64_t rows, std::span<const T> x, std::span
             std::span<const T> bias, std::span<T> y) {
     const std::int64_t inputs = extent(x.size(), rows);
     const std::int64_t outputs = extent(y.size(), rows);
-    multiply<T>(pool, {x.data(), rows, inputs}, {weight.data(), inputs, outputs}, bias, {y.data(), rows, outputs});
+    multiply<T>(pool, {x.data(), rows, inputs}, {weight.data(), inputs, outputs}, bias,
+                {y.data(), rows, outputs});
 }
 
 template <class T>
-void linear_backward(ThreadPool& pool, std::int64_t rows, std::span<const T> x, std::span<const T> weight,
-                     std::span<const T> dy, std::span<T> dx, std::span<T> dweight, std::span<T> dbias) {
+void linear_backward(ThreadPool& pool, std::int64_t rows, std::span<const T> x,
+                     std::span<const T> weight, std::span<const T> dy, std::span<T> dx,
+                     std::span<T> dweight, std::span<T> dbias) {
     const std::int64_t inputs = extent(x.size(), rows);
     const std::int64_t outputs = extent(dy.size(), rows);
     const Matrix<const T> x_matrix(x.data(), rows, inputs);
@@ -44,12 +49,14 @@ void linear_backward(ThreadPool& pool, std::int64_t rows, std::span<const T> x, 
     const Matrix<const T> weight_matrix(weight.data(), inputs, outputs);
     multiply<T>(pool, dy_matrix, weight_matrix.transposed(), {}, {dx.data(), rows, inputs});
     multiply_add<T>(pool, x_matrix.transposed(), dy_matrix, {dweight.data(), inputs, outputs});
-    if (!dbias.empty()) add_column_sums(pool, rows, dy, dbias);
+    if (!dbias.empty())
+        add_column_sums(pool, rows, dy, dbias);
 }
 
 template <class T>
-void layer_norm(ThreadPool& pool, std::int64_t rows, std::span<const T> x, std::span<const T> weight,
-                std::span<const T> bias, std::span<T> y, std::span<T> mean, std::span<T> inverse_deviation) {
+void layer_norm(ThreadPool& pool, std::int64_t rows, std::span<const T> x,
+                std::span<const T> weight, std::span<const T> bias, std::span<T> y,
+                std::span<T> mean, std::span<T> inverse_deviation) {
     const auto width = static_cast<std::int64_t>(weight.size());
     pool.parallel_for(rows, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t row = begin; row < end; ++row) {
@@ -57,11 +64,13 @@ void layer_norm(ThreadPool& pool, std::int64_t rows, std::span<const T> x, std::
             T* out = y.data() + row * width;
             T sum = 0;
 #pragma omp simd reduction(+ : sum)
-            for (std::int64_t j = 0; j < width; ++j) sum += in[j];
+            for (std::int64_t j = 0; j < width; ++j)
+                sum += in[j];
             const T center = sum / static_cast<T>(width);
             T squares = 0;
 #pragma omp simd reduction(+ : squares)
-            for (std::int64_t j = 0; j < width; ++j) squares += (in[j] - center) * (in[j] - center);
+            for (std::int64_t j = 0; j < width; ++j)
+                squares += (in[j] - center) * (in[j] - center);
             const T scale = T(1) / std::sqrt(squares / static_cast<T>(width) + T(1e-5));
             for (std::int64_t j = 0; j < width; ++j)
                 out[j] = (in[j] - center) * scale * weight.data()[j] + bias.data()[j];
@@ -72,8 +81,9 @@ void layer_norm(ThreadPool& pool, std::int64_t rows, std::span<const T> x, std::
 }
 
 template <class T>
-void layer_norm_backward(ThreadPool& pool, std::int64_t rows, std::span<const T> x, std::span<const T> weight,
-                         std::span<const T> mean, std::span<const T> inverse_deviation, std::span<const T> dy,
+void layer_norm_backward(ThreadPool& pool, std::int64_t rows, std::span<const T> x,
+                         std::span<const T> weight, std::span<const T> mean,
+                         std::span<const T> inverse_deviation, std::span<const T> dy,
                          std::span<T> dx, std::span<T> dweight, std::span<T> dbias) {
     const auto width = static_cast<std::int64_t>(weight.size());
     // With n = (x - mean) * inverse deviation and g = dy * weight:
@@ -96,7 +106,8 @@ void layer_norm_backward(ThreadPool& pool, std::int64_t rows, std::span<const T>
             sum /= static_cast<T>(width);
             product /= static_cast<T>(width);
             for (std::int64_t j = 0; j < width; ++j) {
-                lower[j] += scale * (upper[j] * weight.data()[j] - sum - (in[j] - center) * scale * product);
+                lower[j] += scale * (upper[j] * weight.data()[j] - sum -
+                                     (in[j] - center) * scale * product);
             }
         }
     });
@@ -106,7 +117,8 @@ void layer_norm_backward(ThreadPool& pool, std::int64_t rows, std::span<const T>
             const T* upper = dy.data() + row * width;
             const T center = mean[static_cast<std::size_t>(row)];
             const T scale = inverse_deviation[static_cast<std::size_t>(row)];
-            for (std::int64_t j = begin; j < end; ++j) dweight.data()[j] += upper[j] * (in[j] - center) * scale;
+            for (std::int64_t j = begin; j < end; ++j)
+                dweight.data()[j] += upper[j] * (in[j] - center) * scale;
         }
     });
     add_column_sums(pool, rows, dy, dbias);
@@ -114,22 +126,25 @@ void layer_norm_backward(ThreadPool& pool, std::int64_t rows, std::span<const T>
 
 template <class T>
 void gelu(ThreadPool& pool, std::span<const T> x, std::span<T> y) {
-    pool.parallel_for(static_cast<std::int64_t>(x.size()), 64, [&](std::int64_t begin, std::int64_t end) {
-        vector_kernels<T>().gelu(end - begin, x.data() + begin, y.data() + begin);
-    });
+    pool.parallel_for(static_cast<std::int64_t>(x.size()), 64,
+                      [&](std::int64_t begin, std::int64_t end) {
+                          vector_kernels<T>().gelu(end - begin, x.data() + begin, y.data() + begin);
+                      });
 }
 
 template <class T>
 void gelu_backward(ThreadPool& pool, std::span<const T> x, std::span<const T> dy, std::span<T> dx) {
-    pool.parallel_for(static_cast<std::int64_t>(x.size()), 64, [&](std::int64_t begin, std::int64_t end) {
-        vector_kernels<T>().gelu_backward(end - begin, x.data() + begin, dy.data() + begin, dx.data() + begin);
-    });
+    pool.parallel_for(static_cast<std::int64_t>(x.size()), 64,
+                      [&](std::int64_t begin, std::int64_t end) {
+                          vector_kernels<T>().gelu_backward(end - begin, x.data() + begin,
+                                                            dy.data() + begin, dx.data() + begin);
+                      });
 }
 
 namespace {
 
-/// Positions see none after them, so scores are made for so many at once against those up to their last: little more
-/// than the half that is needed. A multiple of every kernel's tile_rows.
+/// Positions see none after them, so scores are made for so many at once against those up to their
+/// last: little more than the half that is needed. A multiple of every kernel's tile_rows.
 constexpr std::int64_t kPositionsAtOnce = 84;
 
 /// Where one head of one sequence lies in qkv, in y and in the softmax weights.
@@ -139,7 +154,8 @@ struct Head {
 };
 
 template <class T>
-Head<T> head_of(T* qkv, const BatchShape& shape, std::int64_t heads, std::int64_t width, std::int64_t index) {
+Head<T> head_of(T* qkv, const BatchShape& shape, std::int64_t heads, std::int64_t width,
+                std::int64_t index) {
     const std::int64_t sequence = index / heads;
     const std::int64_t head_width = width / heads;
     T* first = qkv + sequence * shape.length * 3 * width + index % heads * head_width;
@@ -150,16 +166,18 @@ Head<T> head_of(T* qkv, const BatchShape& shape, std::int64_t heads, std::int64_
 }
 
 template <class T>
-Matrix<T> output_of(T* y, const BatchShape& shape, std::int64_t heads, std::int64_t width, std::int64_t index) {
+Matrix<T> output_of(T* y, const BatchShape& shape, std::int64_t heads, std::int64_t width,
+                    std::int64_t index) {
     const std::int64_t head_width = width / heads;
-    return {y + index / heads * shape.length * width + index % heads * head_width, shape.length, head_width, width};
+    return {y + index / heads * shape.length * width + index % heads * head_width, shape.length,
+            head_width, width};
 }
 
 }  // namespace
 
 template <class T>
-void attention(ThreadPool& pool, const BatchShape& shape, std::int64_t heads, std::span<const T> qkv,
-               std::span<T> weights, std::span<T> y) {
+void attention(ThreadPool& pool, const BatchShape& shape, std::int64_t heads,
+               std::span<const T> qkv, std::span<T> weights, std::span<T> y) {
     const std::int64_t width = extent(y.size(), shape.rows());
     const std::int64_t length = shape.length;
     const std::int64_t head_width = width / heads;
@@ -170,15 +188,18 @@ void attention(ThreadPool& pool, const BatchShape& shape, std::int64_t heads, st
             const auto out = output_of(y.data(), shape, heads, width, index);
             const Matrix<T> whole(weights.data() + index * length * length, length, length);
             for (std::int64_t first = 0; first < length; first += kPositionsAtOnce) {
-                const std::int64_t count = std::min(kPositionsAtOnce, length - first), seen = first + count;
+                const std::int64_t count = std::min(kPositionsAtOnce, length - first),
+                                   seen = first + count;
                 const auto table = whole.block(first, 0, count, seen);
                 multiply<T>(head.queries.block(first, 0, count, head_width),
                             head.keys.block(0, 0, seen, head_width).transposed(), table);
                 for (std::int64_t i = 0; i < count; ++i) {
                     vector_kernels<T>().softmax(first + i + 1, scale, &table(i, 0));
-                    std::fill(&table(i, 0) + first + i + 1, &table(i, 0) + seen, T(0));  // its future
+                    std::fill(&table(i, 0) + first + i + 1, &table(i, 0) + seen,
+                              T(0));  // its future
                 }
-                multiply<T>(table, head.values.block(0, 0, seen, head_width), out.block(first, 0, count, head_width));
+                multiply<T>(table, head.values.block(0, 0, seen, head_width),
+                            out.block(first, 0, count, head_width));
             }
         }
     });
@@ -186,24 +207,29 @@ void attention(ThreadPool& pool, const BatchShape& shape, std::int64_t heads, st
 
 namespace {
 
-/// Through the softmax: ds = w (dw - sum(w dw)) * scale. Row i sees `seen` + i + 1 positions; w is zero beyond.
+/// Through the softmax: ds = w (dw - sum(w dw)) * scale. Row i sees `seen` + i + 1 positions; w is
+/// zero beyond.
 template <class T>
-void softmax_backward(const Matrix<const T>& weights, std::int64_t seen, T scale, const Matrix<T>& scores) {
+void softmax_backward(const Matrix<const T>& weights, std::int64_t seen, T scale,
+                      const Matrix<T>& scores) {
     for (std::int64_t i = 0; i < scores.rows; ++i) {
         const T* w = &weights(i, 0);
         T* row = &scores(i, 0);
         T sum = 0;
 #pragma omp simd reduction(+ : sum)
-        for (std::int64_t j = 0; j <= seen + i; ++j) sum += w[j] * row[j];
-        for (std::int64_t j = 0; j < scores.columns; ++j) row[j] = w[j] * (row[j] - sum) * scale;
+        for (std::int64_t j = 0; j <= seen + i; ++j)
+            sum += w[j] * row[j];
+        for (std::int64_t j = 0; j < scores.columns; ++j)
+            row[j] = w[j] * (row[j] - sum) * scale;
     }
 }
 
 }  // namespace
 
 template <class T>
-void attention_backward(ThreadPool& pool, const BatchShape& shape, std::int64_t heads, std::span<const T> qkv,
-                        std::span<const T> weights, std::span<const T> dy, std::span<T> dqkv) {
+void attention_backward(ThreadPool& pool, const BatchShape& shape, std::int64_t heads,
+                        std::span<const T> qkv, std::span<const T> weights, std::span<const T> dy,
+                        std::span<T> dqkv) {
     const std::int64_t width = extent(dy.size(), shape.rows());
     const std::int64_t length = shape.length;
     const std::int64_t head_width = width / heads;
@@ -217,16 +243,22 @@ void attention_backward(ThreadPool& pool, const BatchShape& shape, std::int64_t 
             const auto upper = output_of(dy.data(), shape, heads, width, index);
             const Matrix<const T> whole(weights.data() + index * length * length, length, length);
             for (std::int64_t first = 0; first < length; first += kPositionsAtOnce) {
-                const std::int64_t count = std::min(kPositionsAtOnce, length - first), seen = first + count;
-                const auto rows = [&](const auto& matrix) { return matrix.block(first, 0, count, head_width); };
-                const auto before = [&](const auto& matrix) { return matrix.block(0, 0, seen, head_width); };
+                const std::int64_t count = std::min(kPositionsAtOnce, length - first),
+                                   seen = first + count;
+                const auto rows = [&](const auto& matrix) {
+                    return matrix.block(first, 0, count, head_width);
+                };
+                const auto before = [&](const auto& matrix) {
+                    return matrix.block(0, 0, seen, head_width);
+                };
                 const auto table = whole.block(first, 0, count, seen);
                 const Matrix<T> dscores(scores.data(), count, seen);
                 multiply_add<T>(table.transposed(), rows(upper), before(dhead.values));
                 multiply<T>(rows(upper), before(head.values).transposed(), dscores);
                 softmax_backward<T>(table, first, scale, dscores);
                 multiply<T>(dscores, before(head.keys), rows(dhead.queries));
-                multiply_add<T>(Matrix<const T>(dscores).transposed(), rows(head.queries), before(dhead.keys));
+                multiply_add<T>(Matrix<const T>(dscores).transposed(), rows(head.queries),
+                                before(dhead.keys));
             }
         }
     });
@@ -240,14 +272,16 @@ void embedding(ThreadPool& pool, const BatchShape& shape, std::span<const std::u
         for (std::int64_t row = begin; row < end; ++row) {
             const T* token = token_table.data() + tokens[static_cast<std::size_t>(row)] * width;
             const T* position = position_table.data() + row % shape.length * width;
-            for (std::int64_t j = 0; j < width; ++j) x.data()[row * width + j] = token[j] + position[j];
+            for (std::int64_t j = 0; j < width; ++j)
+                x.data()[row * width + j] = token[j] + position[j];
         }
     });
 }
 
 template <class T>
-void embedding_backward(ThreadPool& pool, const BatchShape& shape, std::span<const std::uint8_t> tokens,
-                        std::span<const T> dx, std::span<T> dtoken_table, std::span<T> dposition_table) {
+void embedding_backward(ThreadPool& pool, const BatchShape& shape,
+                        std::span<const std::uint8_t> tokens, std::span<const T> dx,
+                        std::span<T> dtoken_table, std::span<T> dposition_table) {
     const std::int64_t width = extent(dx.size(), shape.rows());
     // By columns, since rows that share a token add to the same place.
     pool.parallel_for(width, 16, [&](std::int64_t begin, std::int64_t end) {
@@ -263,8 +297,8 @@ void embedding_backward(ThreadPool& pool, const BatchShape& shape, std::span<con
 }
 
 template <class T>
-double cross_entropy(ThreadPool& pool, std::int64_t rows, std::span<const std::uint8_t> targets, T scale,
-                     std::span<T> logits) {
+double cross_entropy(ThreadPool& pool, std::int64_t rows, std::span<const std::uint8_t> targets,
+                     T scale, std::span<T> logits) {
     const std::int64_t classes = extent(logits.size(), rows);
     std::vector<double> losses(static_cast<std::size_t>(rows));
     pool.parallel_for(rows, 1, [&](std::int64_t begin, std::int64_t end) {
@@ -272,44 +306,54 @@ double cross_entropy(ThreadPool& pool, std::int64_t rows, std::span<const std::u
             T* line = logits.data() + row * classes;
             const auto target = targets[static_cast<std::size_t>(row)];
             const T wanted = line[target];
-            losses[static_cast<std::size_t>(row)] = vector_kernels<T>().softmax(classes, T(1), line) - wanted;
+            losses[static_cast<std::size_t>(row)] =
+                vector_kernels<T>().softmax(classes, T(1), line) - wanted;
             line[target] -= T(1);
-            for (std::int64_t j = 0; j < classes; ++j) line[j] *= scale;
+            for (std::int64_t j = 0; j < classes; ++j)
+                line[j] *= scale;
         }
     });
     double sum = 0;
-    for (const double loss : losses) sum += loss;
+    for (const double loss : losses)
+        sum += loss;
     return sum;
 }
 
 template <class T>
 void add(ThreadPool& pool, std::span<const T> y, std::span<T> x) {
-    pool.parallel_for(static_cast<std::int64_t>(x.size()), 64, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) x.data()[i] += y.data()[i];
-    });
+    pool.parallel_for(static_cast<std::int64_t>(x.size()), 64,
+                      [&](std::int64_t begin, std::int64_t end) {
+                          for (std::int64_t i = begin; i < end; ++i)
+                              x.data()[i] += y.data()[i];
+                      });
 }
 
-#define GPT_INSTANTIATE(T)                                                                                          \
-    template void linear(ThreadPool&, std::int64_t, std::span<const T>, std::span<const T>, std::span<const T>,     \
-                         std::span<T>);                                                                             \
-    template void linear_backward(ThreadPool&, std::int64_t, std::span<const T>, std::span<const T>,                \
-                                  std::span<const T>, std::span<T>, std::span<T>, std::span<T>);                    \
-    template void layer_norm(ThreadPool&, std::int64_t, std::span<const T>, std::span<const T>, std::span<const T>, \
-                             std::span<T>, std::span<T>, std::span<T>);                                             \
-    template void layer_norm_backward(ThreadPool&, std::int64_t, std::span<const T>, std::span<const T>,            \
-                                      std::span<const T>, std::span<const T>, std::span<const T>, std::span<T>,     \
-                                      std::span<T>, std::span<T>);                                                  \
-    template void gelu(ThreadPool&, std::span<const T>, std::span<T>);                                              \
-    template void gelu_backward(ThreadPool&, std::span<const T>, std::span<const T>, std::span<T>);                 \
-    template void attention(ThreadPool&, const BatchShape&, std::int64_t, std::span<const T>, std::span<T>,         \
-                            std::span<T>);                                                                          \
-    template void attention_backward(ThreadPool&, const BatchShape&, std::int64_t, std::span<const T>,              \
-                                     std::span<const T>, std::span<const T>, std::span<T>);                         \
-    template void embedding(ThreadPool&, const BatchShape&, std::span<const std::uint8_t>, std::span<const T>,      \
-                            std::span<const T>, std::span<T>);                                                      \
-    template void embedding_backward(ThreadPool&, const BatchShape&, std::span<const std::uint8_t>,                 \
-                                     std::span<const T>, std::span<T>, std::span<T>);                               \
-    template double cross_entropy(ThreadPool&, std::int64_t, std::span<const std::uint8_t>, T, std::span<T>);       \
+#define GPT_INSTANTIATE(T)                                                                       \
+    template void linear(ThreadPool&, std::int64_t, std::span<const T>, std::span<const T>,      \
+                         std::span<const T>, std::span<T>);                                      \
+    template void linear_backward(ThreadPool&, std::int64_t, std::span<const T>,                 \
+                                  std::span<const T>, std::span<const T>, std::span<T>,          \
+                                  std::span<T>, std::span<T>);                                   \
+    template void layer_norm(ThreadPool&, std::int64_t, std::span<const T>, std::span<const T>,  \
+                             std::span<const T>, std::span<T>, std::span<T>, std::span<T>);      \
+    template void layer_norm_backward(                                                           \
+        ThreadPool&, std::int64_t, std::span<const T>, std::span<const T>, std::span<const T>,   \
+        std::span<const T>, std::span<const T>, std::span<T>, std::span<T>, std::span<T>);       \
+    template void gelu(ThreadPool&, std::span<const T>, std::span<T>);                           \
+    template void gelu_backward(ThreadPool&, std::span<const T>, std::span<const T>,             \
+                                std::span<T>);                                                   \
+    template void attention(ThreadPool&, const BatchShape&, std::int64_t, std::span<const T>,    \
+                            std::span<T>, std::span<T>);                                         \
+    template void attention_backward(ThreadPool&, const BatchShape&, std::int64_t,               \
+                                     std::span<const T>, std::span<const T>, std::span<const T>, \
+                                     std::span<T>);                                              \
+    template void embedding(ThreadPool&, const BatchShape&, std::span<const std::uint8_t>,       \
+                            std::span<const T>, std::span<const T>, std::span<T>);               \
+    template void embedding_backward(ThreadPool&, const BatchShape&,                             \
+                                     std::span<const std::uint8_t>, std::span<const T>,          \
+                                     std::span<T>, std::span<T>);                                \
+    template double cross_entropy(ThreadPool&, std::int64_t, std::span<const std::uint8_t>, T,   \
+                                  std::span<T>);                                                 \
     template void add(ThreadPool&, std::span<const T>, std::span<T>);
 GPT_INSTANTIATE(float)
 GPT_INSTANTIATE(double)

@@ -1,4 +1,5 @@
-// gpt: trains a small byte-level GPT through libautolaunch, alone or on any number of ranks. See ../README.md.
+// gpt: trains a small byte-level GPT through libautolaunch, alone or on any number of ranks. See
+// ../README.md.
 #include "presets.hpp"
 #include "trainer.hpp"
 
@@ -26,7 +27,8 @@ std::string usage() {
 
 std::string text_of(const std::string& path) {
     std::ifstream in(path);
-    if (!in) throw std::runtime_error("cannot read " + path);
+    if (!in)
+        throw std::runtime_error("cannot read " + path);
     return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
@@ -38,7 +40,8 @@ struct Options {
 void train(const Options& options) {
     auto session = autolaunch::Session::from_environment();
     const auto config = gpt::parse_trainer_config(
-        options.config.empty() ? session.trainer_config() : text_of(options.config), options.preset);
+        options.config.empty() ? session.trainer_config() : text_of(options.config),
+        options.preset);
     gpt::Trainer(session, config).run();
 }
 
@@ -47,7 +50,8 @@ std::optional<Options> options_of(int argc, char** argv) {
     Options options;
     for (int i = 1; i < argc; i += 2) {
         const std::string name = argv[i];
-        if (i + 1 == argc || (name != "--config" && name != "--preset")) return std::nullopt;
+        if (i + 1 == argc || (name != "--config" && name != "--preset"))
+            return std::nullopt;
         (name == "--config" ? options.config : options.preset) = argv[i + 1];
     }
     return options;
@@ -69,7 +73,8 @@ int main(int argc, char** argv) {
         train(*options);
         return 0;
     } catch (const autolaunch::Error& error) {
-        std::fprintf(stderr, "gpt: %s\n%s%s", error.what(), error.hint().c_str(), error.hint().empty() ? "" : "\n");
+        std::fprintf(stderr, "gpt: %s\n%s%s", error.what(), error.hint().c_str(),
+                     error.hint().empty() ? "" : "\n");
     } catch (const std::exception& error) {
         std::fprintf(stderr, "gpt: %s\n", error.what());
     }

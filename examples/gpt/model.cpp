@@ -8,11 +8,14 @@ namespace {
 
 enum : std::size_t { kTokenTable, kPositionTable };
 
-/// Where the head's tensors are: in a unit of their own, or behind the embedding's, whose token table it shares.
+/// Where the head's tensors are: in a unit of their own, or behind the embedding's, whose token
+/// table it shares.
 struct HeadTensors {
     std::size_t norm_weight, norm_bias, weight;
 };
-constexpr HeadTensors head_tensors(bool tied) { return tied ? HeadTensors{2, 3, kTokenTable} : HeadTensors{0, 1, 2}; }
+constexpr HeadTensors head_tensors(bool tied) {
+    return tied ? HeadTensors{2, 3, kTokenTable} : HeadTensors{0, 1, 2};
+}
 
 }  // namespace
 
@@ -35,14 +38,15 @@ Model<T>::Model(const ModelConfig& config, Math<T>& math)
         throw std::invalid_argument("layers, heads, width and context must be positive");
     }
     if (config.width % config.heads != 0) {
-        throw std::invalid_argument("width " + std::to_string(config.width) + " is no multiple of heads " +
-                                    std::to_string(config.heads));
+        throw std::invalid_argument("width " + std::to_string(config.width) +
+                                    " is no multiple of heads " + std::to_string(config.heads));
     }
     if (config.vocabulary < kBytes) {
         throw std::invalid_argument("a vocabulary of " + std::to_string(config.vocabulary) +
                                     " does not hold all bytes");
     }
-    for (std::int64_t layer = 0; layer < config.layers; ++layer) blocks_.emplace_back(config, math);
+    for (std::int64_t layer = 0; layer < config.layers; ++layer)
+        blocks_.emplace_back(config, math);
 }
 
 template <class T>
@@ -51,11 +55,12 @@ void Model<T>::on_device(std::span<const std::uint8_t> bytes, DeviceArray<std::u
 }
 
 template <class T>
-void Model<T>::run_trunk(ParameterSource<T>& parameters, const BatchShape& shape, std::span<const std::uint8_t> tokens,
-                         Keep keep) {
+void Model<T>::run_trunk(ParameterSource<T>& parameters, const BatchShape& shape,
+                         std::span<const std::uint8_t> tokens, Keep keep) {
     if (shape.length > config_.context) {
         throw std::invalid_argument("a sequence of " + std::to_string(shape.length) +
-                                    " tokens is longer than the context of " + std::to_string(config_.context));
+                                    " tokens is longer than the context of " +
+                                    std::to_string(config_.context));
     }
     on_device(tokens, tokens_);
     x_.resize(static_cast<std::size_t>(shape.rows() * config_.width));
@@ -77,7 +82,8 @@ void Model<T>::run_trunk(ParameterSource<T>& parameters, const BatchShape& shape
 }
 
 template <class T>
-std::span<T> Model<T>::run_head(const Tensors<const T>& p, std::int64_t first_row, std::int64_t rows) {
+std::span<T> Model<T>::run_head(const Tensors<const T>& p, std::int64_t first_row,
+                                std::int64_t rows) {
     const auto head = head_tensors(config_.tied_head);
     const auto first = static_cast<std::size_t>(first_row * config_.width);
     const auto count = static_cast<std::size_t>(rows * config_.width);
@@ -87,8 +93,8 @@ std::span<T> Model<T>::run_head(const Tensors<const T>& p, std::int64_t first_ro
     inverse_.resize(static_cast<std::size_t>(rows));
     logits_.resize(static_cast<std::size_t>(rows * config_.vocabulary));
     math_->add_layer_norm(rows, last_block_->middle().subspan(first, count),
-                          std::span<const T>(scratch_.branch).subspan(first, count), p[head.norm_weight],
-                          p[head.norm_bias], sum_, normed_, mean_, inverse_);
+                          std::span<const T>(scratch_.branch).subspan(first, count),
+                          p[head.norm_weight], p[head.norm_bias], sum_, normed_, mean_, inverse_);
     if (config_.tied_head) {
         math_->tied_linear(rows, normed_, p[head.weight], logits_);
     } else {
@@ -98,39 +104,45 @@ std::span<T> Model<T>::run_head(const Tensors<const T>& p, std::int64_t first_ro
 }
 
 template <class T>
-void Model<T>::run_head_backward(const Tensors<const T>& p, const Tensors<T>& g, std::int64_t rows) {
+void Model<T>::run_head_backward(const Tensors<const T>& p, const Tensors<T>& g,
+                                 std::int64_t rows) {
     const auto head = head_tensors(config_.tied_head);
     const auto count = static_cast<std::size_t>(rows * config_.width);
     dnormed_.resize(count);
     math_->clear(dx_.resize(count));
     if (config_.tied_head) {
-        math_->tied_linear_backward(rows, normed_, p[head.weight], logits_, dnormed_, g[head.weight]);
+        math_->tied_linear_backward(rows, normed_, p[head.weight], logits_, dnormed_,
+                                    g[head.weight]);
     } else {
-        math_->linear_backward(rows, normed_, p[head.weight], logits_, dnormed_, g[head.weight], {});
+        math_->linear_backward(rows, normed_, p[head.weight], logits_, dnormed_, g[head.weight],
+                               {});
     }
-    math_->layer_norm_backward(rows, sum_, p[head.norm_weight], mean_, inverse_, dnormed_, dx_, g[head.norm_weight],
-                               g[head.norm_bias]);
+    math_->layer_norm_backward(rows, sum_, p[head.norm_weight], mean_, inverse_, dnormed_, dx_,
+                               g[head.norm_weight], g[head.norm_bias]);
 }
 
 template <class T>
 std::span<const T> Model<T>::forward(ParameterSource<T>& parameters, const BatchShape& shape,
                                      std::span<const std::uint8_t> tokens) {
     run_trunk(parameters, shape, tokens, Keep::one);
-    parameters.forward(head_unit(), [&](const Tensors<const T>& p) { run_head(p, 0, shape.rows()); });
+    parameters.forward(head_unit(),
+                       [&](const Tensors<const T>& p) { run_head(p, 0, shape.rows()); });
     return logits_;
 }
 
 template <class T>
-std::span<const T> Model<T>::forward_last(ParameterSource<T>& parameters, std::span<const std::uint8_t> tokens) {
+std::span<const T> Model<T>::forward_last(ParameterSource<T>& parameters,
+                                          std::span<const std::uint8_t> tokens) {
     const BatchShape shape{1, static_cast<std::int64_t>(tokens.size())};
     run_trunk(parameters, shape, tokens, Keep::one);
-    parameters.forward(head_unit(), [&](const Tensors<const T>& p) { run_head(p, shape.length - 1, 1); });
+    parameters.forward(head_unit(),
+                       [&](const Tensors<const T>& p) { run_head(p, shape.length - 1, 1); });
     return logits_;
 }
 
 template <class T>
-double Model<T>::loss(ParameterSource<T>& parameters, const BatchShape& shape, std::span<const std::uint8_t> tokens,
-                      std::span<const std::uint8_t> targets) {
+double Model<T>::loss(ParameterSource<T>& parameters, const BatchShape& shape,
+                      std::span<const std::uint8_t> tokens, std::span<const std::uint8_t> targets) {
     on_device(targets, targets_);
     forward(parameters, shape, tokens);
     math_->cross_entropy(shape.rows(), targets_, 1, logits_);
@@ -139,8 +151,8 @@ double Model<T>::loss(ParameterSource<T>& parameters, const BatchShape& shape, s
 
 template <class T>
 double Model<T>::loss_and_gradients(ParameterSource<T>& parameters, const BatchShape& shape,
-                                    std::span<const std::uint8_t> tokens, std::span<const std::uint8_t> targets,
-                                    Statistic<T> scale) {
+                                    std::span<const std::uint8_t> tokens,
+                                    std::span<const std::uint8_t> targets, Statistic<T> scale) {
     on_device(targets, targets_);  // now, since a GPU has no work yet that this would wait for
     run_trunk(parameters, shape, tokens, Keep::all);
     const auto head = [&](const Tensors<const T>& p, const Tensors<T>& g) {

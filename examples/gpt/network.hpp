@@ -11,8 +11,8 @@
 
 namespace gpt {
 
-/// A model, what it computes with and where its parameters are: all that training needs of it, whatever the type and
-/// the device of its numbers. Every call is collective.
+/// A model, what it computes with and where its parameters are: all that training needs of it,
+/// whatever the type and the device of its numbers. Every call is collective.
 class Network {
 public:
     virtual ~Network() = default;
@@ -42,7 +42,8 @@ public:
         std::vector<T> raw(logits.size());
         math_->download(logits.data(), raw.data(), logits.size_bytes());
         std::vector<float> values;
-        for (const T logit : raw) values.push_back(static_cast<float>(logit));
+        for (const T logit : raw)
+            values.push_back(static_cast<float>(logit));
         return values;
     }
 

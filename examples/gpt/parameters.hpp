@@ -15,8 +15,8 @@ struct ModelConfig {
     std::int64_t heads = 4;
     std::int64_t width = 128;
     std::int64_t context = 128;  ///< longest sequence
-    /// At least all bytes. Text is read as bytes, so what is beyond 256 never occurs: it gives a model the size and the
-    /// cost of one with a larger vocabulary.
+    /// At least all bytes. Text is read as bytes, so what is beyond 256 never occurs: it gives a
+    /// model the size and the cost of one with a larger vocabulary.
     std::int64_t vocabulary = 256;
     bool tied_head = false;  ///< the head multiplies with the token table, as GPT-2's does
     bool operator==(const ModelConfig&) const = default;
@@ -30,7 +30,8 @@ struct TensorShape {
 
     std::int64_t element_count() const {
         std::int64_t count = 1;
-        for (const std::int64_t extent : extents) count *= extent;
+        for (const std::int64_t extent : extents)
+            count *= extent;
         return count;
     }
 };
@@ -41,33 +42,38 @@ struct UnitShape {
     std::vector<TensorShape> tensors;
 };
 
-/// The units in forward order: "embedding", "h.0" … "h.<layers-1>", "head". A tied head is a part of the embedding's.
+/// The units in forward order: "embedding", "h.0" … "h.<layers-1>", "head". A tied head is a part
+/// of the embedding's.
 std::vector<UnitShape> unit_shapes(const ModelConfig& config);
 
-/// The values that training starts from: weights are normal with deviation 0.02 (those that end a residual branch
-/// divided by sqrt(2 layers), as in GPT-2), norms are one, biases zero. Each value is a function of the seed, the
-/// tensor's full name ("<unit>.<tensor>") and its index alone, so a sharded model starts the same on any number of
-/// ranks.
-void initial_values(const ModelConfig& config, std::uint64_t seed, const std::string& name, std::int64_t first,
-                    std::span<float> values);
+/// The values that training starts from: weights are normal with deviation 0.02 (those that end a
+/// residual branch divided by sqrt(2 layers), as in GPT-2), norms are one, biases zero. Each value
+/// is a function of the seed, the tensor's full name ("<unit>.<tensor>") and its index alone, so a
+/// sharded model starts the same on any number of ranks.
+void initial_values(const ModelConfig& config, std::uint64_t seed, const std::string& name,
+                    std::int64_t first, std::span<float> values);
 
 /// One unit's tensors, in the order of its shape.
 template <class T>
 using Tensors = std::vector<std::span<T>>;
 
-/// Where the model finds its parameters and leaves its gradients: whole in memory, or sharded over ranks.
+/// Where the model finds its parameters and leaves its gradients: whole in memory, or sharded over
+/// ranks.
 template <class T>
 class ParameterSource {
 public:
     using Forward = std::function<void(const Tensors<const T>& parameters)>;
-    using Backward = std::function<void(const Tensors<const T>& parameters, const Tensors<T>& gradients)>;
+    using Backward =
+        std::function<void(const Tensors<const T>& parameters, const Tensors<T>& gradients)>;
 
     virtual ~ParameterSource() = default;
     /// Calls `use` while the unit's parameters are whole.
     virtual void forward(std::size_t unit, const Forward& use) = 0;
-    /// Calls `use`, which adds to the unit's gradients; they are complete on this rank when it returns.
+    /// Calls `use`, which adds to the unit's gradients; they are complete on this rank when it
+    /// returns.
     virtual void backward(std::size_t unit, const Backward& use) = 0;
-    /// The same for a part of the unit's gradients: they are complete after the backward() that follows.
+    /// The same for a part of the unit's gradients: they are complete after the backward() that
+    /// follows.
     virtual void backward_part(std::size_t unit, const Backward& use) = 0;
 };
 
@@ -92,12 +98,17 @@ public:
         use(views<const T>(units_[unit].values), views<T>(units_[unit].gradients));
     }
 
-    void backward_part(std::size_t unit, const typename ParameterSource<T>::Backward& use) override {
+    void backward_part(std::size_t unit,
+                       const typename ParameterSource<T>::Backward& use) override {
         backward(unit, use);
     }
 
-    std::vector<T>& values(std::size_t unit, std::size_t tensor) { return units_[unit].values[tensor]; }
-    std::vector<T>& gradients(std::size_t unit, std::size_t tensor) { return units_[unit].gradients[tensor]; }
+    std::vector<T>& values(std::size_t unit, std::size_t tensor) {
+        return units_[unit].values[tensor];
+    }
+    std::vector<T>& gradients(std::size_t unit, std::size_t tensor) {
+        return units_[unit].gradients[tensor];
+    }
 
 private:
     struct Unit {
@@ -107,7 +118,8 @@ private:
     template <class View>
     static Tensors<View> views(std::vector<std::vector<T>>& tensors) {
         Tensors<View> all;
-        for (auto& tensor : tensors) all.emplace_back(tensor);
+        for (auto& tensor : tensors)
+            all.emplace_back(tensor);
         return all;
     }
     std::vector<Unit> units_;

@@ -7,7 +7,12 @@ std::span<const Preset> presets() {
         {"tiny", {.layers = 2, .heads = 2, .width = 64, .context = 64}, 8, 4e-3, 0.99},
         {"small", {.layers = 4, .heads = 4, .width = 128, .context = 128}, 16, 4e-3, 0.99},
         {"gpt2-124m",
-         {.layers = 12, .heads = 12, .width = 768, .context = 1024, .vocabulary = 50304, .tied_head = true},
+         {.layers = 12,
+          .heads = 12,
+          .width = 768,
+          .context = 1024,
+          .vocabulary = 50304,
+          .tied_head = true},
          16,
          6e-4,
          0.95},
@@ -17,7 +22,8 @@ std::span<const Preset> presets() {
 
 const Preset* find_preset(std::string_view name) {
     for (const auto& preset : presets()) {
-        if (preset.name == name) return &preset;
+        if (preset.name == name)
+            return &preset;
     }
     return nullptr;
 }

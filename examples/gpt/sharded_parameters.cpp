@@ -7,21 +7,24 @@ namespace fsdp = autolaunch::fsdp;
 void add_units(fsdp::ShardedModel& model, const std::vector<UnitShape>& shapes) {
     for (const auto& shape : shapes) {
         std::vector<fsdp::ParameterSpec> specs;
-        for (const auto& tensor : shape.tensors) specs.push_back({tensor.name, tensor.extents});
+        for (const auto& tensor : shape.tensors)
+            specs.push_back({tensor.name, tensor.extents});
         model.add_unit(shape.name, std::move(specs));
     }
     model.finalize();
 }
 
 template <class T>
-std::span<T> ShardedParameters<T>::scratch(std::vector<DeviceArray<T>>& arrays, std::size_t index, std::int64_t count,
-                                           Math<T>& math) {
-    while (arrays.size() <= index) arrays.emplace_back(math);
+std::span<T> ShardedParameters<T>::scratch(std::vector<DeviceArray<T>>& arrays, std::size_t index,
+                                           std::int64_t count, Math<T>& math) {
+    while (arrays.size() <= index)
+        arrays.emplace_back(math);
     return arrays[index].resize(static_cast<std::size_t>(count));
 }
 
 template <class T>
-Tensors<const T> ShardedParameters<T>::views(const fsdp::UnshardedParameters& parameters, std::size_t unit) {
+Tensors<const T> ShardedParameters<T>::views(const fsdp::UnshardedParameters& parameters,
+                                             std::size_t unit) {
     Tensors<const T> tensors;
     for (std::size_t i = 0; i < shapes_[unit].tensors.size(); ++i) {
         const auto view = parameters[shapes_[unit].tensors[i].name];
@@ -55,7 +58,8 @@ template <class T>
 void ShardedParameters<T>::add_gradients(fsdp::Unit& unit, std::size_t index) {
     for (std::size_t i = 0; i < shapes_[index].tensors.size(); ++i) {
         const auto view = unit.grad(shapes_[index].tensors[i].name);
-        if (view.type == autolaunch::data_type_of<T>) return;  // backward has added to it
+        if (view.type == autolaunch::data_type_of<T>)
+            return;  // backward has added to it
         math_->add_converted(gradients_[i], view.bytes, view.type);
     }
 }

@@ -23,20 +23,24 @@ std::set<fs::path> files_of(const fs::path& path) {
     }
     for (const auto& entry : fs::directory_iterator(path)) {
         std::error_code dangling;
-        if (entry.is_regular_file(dangling)) files.insert(fs::canonical(entry.path()));
+        if (entry.is_regular_file(dangling))
+            files.insert(fs::canonical(entry.path()));
     }
     return files;
 }
 
 std::vector<std::uint8_t> bytes_of(const fs::path& path) {
     std::ifstream in(path, std::ios::binary);
-    std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-    if (in.bad() || !in.is_open()) throw std::runtime_error("cannot read " + path.string());
+    std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(in),
+                                    std::istreambuf_iterator<char>()};
+    if (in.bad() || !in.is_open())
+        throw std::runtime_error("cannot read " + path.string());
     return bytes;
 }
 
 void append_window(std::span<const std::uint8_t> text, std::int64_t start, Batch& batch) {
-    const auto tokens = text.subspan(static_cast<std::size_t>(start), static_cast<std::size_t>(batch.shape.length) + 1);
+    const auto tokens = text.subspan(static_cast<std::size_t>(start),
+                                     static_cast<std::size_t>(batch.shape.length) + 1);
     batch.tokens.insert(batch.tokens.end(), tokens.begin(), tokens.end() - 1);
     batch.targets.insert(batch.targets.end(), tokens.begin() + 1, tokens.end());
     ++batch.shape.sequences;
@@ -45,7 +49,8 @@ void append_window(std::span<const std::uint8_t> text, std::int64_t start, Batch
 }  // namespace
 
 TextData load_text(const fs::path& path, std::int64_t context) {
-    if (!fs::exists(path)) throw std::runtime_error("there is no text at " + path.string());
+    if (!fs::exists(path))
+        throw std::runtime_error("there is no text at " + path.string());
     TextData text;
     for (const auto& file : files_of(path)) {
         const auto bytes = bytes_of(file);
@@ -56,10 +61,10 @@ TextData load_text(const fs::path& path, std::int64_t context) {
     }
     const auto least = static_cast<std::size_t>(context) + 1;
     if (text.validation.size() < least || text.train.size() < least) {
-        throw std::runtime_error("the text at " + path.string() +
-                                 " is too short: " + std::to_string(text.train.size()) + " bytes to train on and " +
-                                 std::to_string(text.validation.size()) + " held out, where a window takes " +
-                                 std::to_string(least));
+        throw std::runtime_error(
+            "the text at " + path.string() + " is too short: " + std::to_string(text.train.size()) +
+            " bytes to train on and " + std::to_string(text.validation.size()) +
+            " held out, where a window takes " + std::to_string(least));
     }
     return text;
 }
@@ -70,8 +75,10 @@ SampleRange samples_of_rank(std::int64_t global_batch, int rank, int world_size)
     return {rank * share + std::min<std::int64_t>(rank, larger), share + (rank < larger ? 1 : 0)};
 }
 
-std::int64_t sample_start(std::uint64_t seed, std::int64_t step, std::int64_t sample, std::int64_t start_count) {
-    const auto bits = random_bits({seed, static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(sample)});
+std::int64_t sample_start(std::uint64_t seed, std::int64_t step, std::int64_t sample,
+                          std::int64_t start_count) {
+    const auto bits =
+        random_bits({seed, static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(sample)});
     return static_cast<std::int64_t>(bits % static_cast<std::uint64_t>(start_count));
 }
 
@@ -85,9 +92,11 @@ Batch training_batch(std::span<const std::uint8_t> text, std::uint64_t seed, std
     return batch;
 }
 
-Batch window_batch(std::span<const std::uint8_t> text, std::int64_t first, std::int64_t count, std::int64_t length) {
+Batch window_batch(std::span<const std::uint8_t> text, std::int64_t first, std::int64_t count,
+                   std::int64_t length) {
     Batch batch{{0, length}, {}, {}};
-    for (std::int64_t window = first; window < first + count; ++window) append_window(text, window * length, batch);
+    for (std::int64_t window = first; window < first + count; ++window)
+        append_window(text, window * length, batch);
     return batch;
 }
 
@@ -97,11 +106,13 @@ std::int64_t window_count(std::span<const std::uint8_t> text, std::int64_t lengt
 
 double unigram_entropy(std::span<const std::uint8_t> text) {
     std::array<double, 256> counts{};
-    for (const std::uint8_t byte : text) ++counts[byte];
+    for (const std::uint8_t byte : text)
+        ++counts[byte];
     double entropy = 0;
     for (const double count : counts) {
         const double share = count / static_cast<double>(text.size());
-        if (count > 0) entropy -= share * std::log(share);
+        if (count > 0)
+            entropy -= share * std::log(share);
     }
     return entropy;
 }

@@ -10,9 +10,11 @@
 
 namespace gpt {
 
-/// A fixed set of threads for loops. One thread means: no thread is started, loops run in the caller.
+/// A fixed set of threads for loops. One thread means: no thread is started, loops run in the
+/// caller.
 ///
-/// Owner: the trainer. Threads: one caller at a time. Blocks: parallel_for() until the loop is done.
+/// Owner: the trainer. Threads: one caller at a time. Blocks: parallel_for() until the loop is
+/// done.
 class ThreadPool {
 public:
     using Loop = std::function<void(std::int64_t begin, std::int64_t end)>;
@@ -23,8 +25,8 @@ public:
     ~ThreadPool();
 
     int size() const noexcept { return static_cast<int>(workers_.size()) + 1; }
-    /// Cuts [0, count) into at most size() ranges at multiples of `grain` and calls `loop` for each, one in the caller.
-    /// Throws what the first failing range threw, after all have ended.
+    /// Cuts [0, count) into at most size() ranges at multiples of `grain` and calls `loop` for
+    /// each, one in the caller. Throws what the first failing range threw, after all have ended.
     void parallel_for(std::int64_t count, std::int64_t grain, const Loop& loop);
 
 private:
@@ -47,9 +49,11 @@ private:
     std::vector<std::thread> workers_;
 };
 
-/// How many threads one rank should use: OMP_NUM_THREADS if it holds a number; else the CPUs this process may run on,
-/// shared between the node's ranks when it may run on all of them (a launcher that bound us has shared them already).
-int choose_thread_count(const std::string& omp_num_threads, int allowed_cpus, int online_cpus, int local_world_size);
+/// How many threads one rank should use: OMP_NUM_THREADS if it holds a number; else the CPUs this
+/// process may run on, shared between the node's ranks when it may run on all of them (a launcher
+/// that bound us has shared them already).
+int choose_thread_count(const std::string& omp_num_threads, int allowed_cpus, int online_cpus,
+                        int local_world_size);
 /// The same for this process.
 int default_thread_count(int local_world_size);
 

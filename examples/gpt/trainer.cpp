@@ -26,7 +26,8 @@ std::string in_bytes(std::size_t bytes) {
     double value = static_cast<double>(bytes) / 1e3;
     const char* unit = "kB";
     for (const char* larger : {"MB", "GB"}) {
-        if (value < 1000) break;
+        if (value < 1000)
+            break;
         value /= 1000;
         unit = larger;
     }
@@ -56,12 +57,14 @@ al::fsdp::ShardedModel sharded_model(const al::Communicator& world, const Traine
 
 // Left to itself the communicator takes GPUs where every rank has one, on all ranks alike.
 std::string backend_for(ComputeDevice device) {
-    if (device == ComputeDevice::automatic && has_cuda_module()) return "auto";
+    if (device == ComputeDevice::automatic && has_cuda_module())
+        return "auto";
     return device == ComputeDevice::cuda ? "nccl" : "cpu";
 }
 
 fs::path checkpoint_directory(const TrainerConfig& config, const al::Session& session) {
-    return config.checkpoint.directory.empty() ? session.run_dir() / "checkpoints" : config.checkpoint.directory;
+    return config.checkpoint.directory.empty() ? session.run_dir() / "checkpoints"
+                                               : config.checkpoint.directory;
 }
 
 }  // namespace
@@ -76,11 +79,13 @@ Trainer::Trainer(al::Session& session, const TrainerConfig& config)
       sharded_(sharded_model(world_, config)),
       optimizer_(sharded_, optimizer_options(config)) {
     if (config.dataloader.global_batch < world_.size()) {
-        throw std::invalid_argument("dataloader.global_batch " + std::to_string(config.dataloader.global_batch) +
-                                    " leaves some of " + std::to_string(world_.size()) + " ranks without work");
+        throw std::invalid_argument(
+            "dataloader.global_batch " + std::to_string(config.dataloader.global_batch) +
+            " leaves some of " + std::to_string(world_.size()) + " ranks without work");
     }
     network_ = compute_.make_network(config.model, sharded_);
-    if (config.precision.reduce == al::f16) scaler_.emplace();
+    if (config.precision.reduce == al::f16)
+        scaler_.emplace();
     if (config.checkpoint.enabled) {
         al::CheckpointOptions options;
         options.directory = checkpoint_directory(config, session);
@@ -93,24 +98,30 @@ Trainer::Trainer(al::Session& session, const TrainerConfig& config)
 }
 
 void Trainer::run() {
-    if (prints()) introduce();
+    if (prints())
+        introduce();
     resume();
     train();
-    if (steps_done_ == config_.step_scheduler.max_steps) show_result();
+    if (steps_done_ == config_.step_scheduler.max_steps)
+        show_result();
 }
 
 void Trainer::introduce() const {
     const double entropy = unigram_entropy(text_.train);
-    std::printf("model %lld parameters: %lld layers, %lld heads, width %lld, context %lld\n",
-                static_cast<long long>(sharded_.parameter_count()), static_cast<long long>(config_.model.layers),
-                static_cast<long long>(config_.model.heads), static_cast<long long>(config_.model.width),
-                static_cast<long long>(config_.model.context));
-    std::printf("text %s: %d files, %zu bytes to train on, %zu held out, unigram entropy %.3f nats\n",
-                config_.dataloader.path.c_str(), text_.file_count, text_.train.size(), text_.validation.size(),
-                entropy);
-    std::printf("world size %d over %s, %s, %s\n", world_.size(), std::string(world_.backend()).c_str(),
-                name_of(config_.sharding_strategy).data(), compute_.name().c_str());
-    if (config_.device == ComputeDevice::automatic) std::printf("%s\n", why_this_device().c_str());
+    std::printf(
+        "model %lld parameters: %lld layers, %lld heads, width %lld, context %lld\n",
+        static_cast<long long>(sharded_.parameter_count()),
+        static_cast<long long>(config_.model.layers), static_cast<long long>(config_.model.heads),
+        static_cast<long long>(config_.model.width), static_cast<long long>(config_.model.context));
+    std::printf(
+        "text %s: %d files, %zu bytes to train on, %zu held out, unigram entropy %.3f nats\n",
+        config_.dataloader.path.c_str(), text_.file_count, text_.train.size(),
+        text_.validation.size(), entropy);
+    std::printf("world size %d over %s, %s, %s\n", world_.size(),
+                std::string(world_.backend()).c_str(), name_of(config_.sharding_strategy).data(),
+                compute_.name().c_str());
+    if (config_.device == ComputeDevice::automatic)
+        std::printf("%s\n", why_this_device().c_str());
     std::printf("a token takes %.3g Mflop, peak %.4g Gflop/s (%s), memory planned %s a rank\n",
                 flops_per_token(config_.model) / 1e6, peak_.per_second / 1e9, peak_.source.c_str(),
                 in_bytes(static_cast<std::size_t>(plan_.total())).c_str());
@@ -118,7 +129,8 @@ void Trainer::introduce() const {
 }
 
 std::string Trainer::why_this_device() const {
-    if (world_.backend() == "nccl") return "trainer.config.device is auto: each rank has a GPU";
+    if (world_.backend() == "nccl")
+        return "trainer.config.device is auto: each rank has a GPU";
     return std::string("trainer.config.device is auto: the CPU, for ") +
            (has_cuda_module() ? "not every rank has a GPU" : "this build has no CUDA");
 }
@@ -127,27 +139,31 @@ al::fsdp::MemoryPlan Trainer::memory_plan() const {
     std::vector<std::vector<al::fsdp::ParameterSpec>> units;
     for (const auto& shape : unit_shapes(config_.model)) {
         auto& unit = units.emplace_back();
-        for (const auto& tensor : shape.tensors) unit.push_back({tensor.name, tensor.extents});
+        for (const auto& tensor : shape.tensors)
+            unit.push_back({tensor.name, tensor.extents});
     }
     al::fsdp::MemoryPlanOptions options;
     options.strategy = config_.sharding_strategy;
     options.precision = config_.precision;
     options.ranks = world_.size();
-    options.shard_group = config_.shard_group > 0 ? config_.shard_group : session_->info().local_world_size;
+    options.shard_group =
+        config_.shard_group > 0 ? config_.shard_group : session_->info().local_world_size;
     return al::fsdp::plan_memory(units, options);
 }
 
 Trainer::MemoryUse Trainer::memory_use() const {
     // Not optimizer_.state(): that copies a GPU's to the CPU's memory.
-    return {sharded_.memory().total() + static_cast<std::size_t>(plan_.optimizer), compute_.allocated()};
+    return {sharded_.memory().total() + static_cast<std::size_t>(plan_.optimizer),
+            compute_.allocated()};
 }
 
 void Trainer::resume() {
     const auto checkpoint = checkpointer_ ? checkpointer_->latest() : std::nullopt;
     if (!checkpoint) {
-        sharded_.initialize(
-            [this](const std::string& name, std::span<const std::int64_t>, std::int64_t first,
-                   std::span<float> values) { initial_values(config_.model, config_.seed, name, first, values); });
+        sharded_.initialize([this](const std::string& name, std::span<const std::int64_t>,
+                                   std::int64_t first, std::span<float> values) {
+            initial_values(config_.model, config_.seed, name, first, values);
+        });
         return;
     }
     checkpointer_->load(*checkpoint, sharded_, optimizer_);
@@ -157,12 +173,16 @@ void Trainer::resume() {
         scaler_->load({extra["loss_scale"], extra["growth_tracker"], extra["skipped_steps"]});
         optimizer_.set_step_count(steps_done_ - scaler_->state().skipped_steps);
     }
-    const bool same_data =
-        extra.value("seed", config_.seed) == config_.seed &&
-        extra.value("global_batch", config_.dataloader.global_batch) == config_.dataloader.global_batch;
-    if (!prints()) return;
-    std::printf("resumed from step %lld, %s\n", static_cast<long long>(steps_done_), checkpoint->path.c_str());
-    if (!same_data) std::printf("note: seed or global_batch differ from the checkpoint's, so other data follows\n");
+    const bool same_data = extra.value("seed", config_.seed) == config_.seed &&
+                           extra.value("global_batch", config_.dataloader.global_batch) ==
+                               config_.dataloader.global_batch;
+    if (!prints())
+        return;
+    std::printf("resumed from step %lld, %s\n", static_cast<long long>(steps_done_),
+                checkpoint->path.c_str());
+    if (!same_data)
+        std::printf(
+            "note: seed or global_batch differ from the checkpoint's, so other data follows\n");
     std::fflush(stdout);
 }
 
@@ -176,24 +196,33 @@ void Trainer::train() {
         const std::int64_t every = config_.step_scheduler.evaluate_every;
         if (every > 0 && step % every == 0 && step != config_.step_scheduler.max_steps) {
             const double loss = validation_loss();
-            if (prints()) std::printf("step %lld: validation loss %.3f nats\n", static_cast<long long>(step), loss);
+            if (prints())
+                std::printf("step %lld: validation loss %.3f nats\n", static_cast<long long>(step),
+                            loss);
         }
         const al::SaveReason reason = decide_after(step);
-        if (checkpointer_ && (reason != al::SaveReason::none || step == config_.step_scheduler.max_steps)) save(step);
-        if (!al::SaveDecision{reason}.stop()) continue;
+        if (checkpointer_ &&
+            (reason != al::SaveReason::none || step == config_.step_scheduler.max_steps))
+            save(step);
+        if (!al::SaveDecision{reason}.stop())
+            continue;
         if (prints()) {
-            std::printf("stopped at step %lld %s\n", static_cast<long long>(step),
-                        reason == al::SaveReason::stop ? "as asked" : "before the job's time is over");
+            std::printf(
+                "stopped at step %lld %s\n", static_cast<long long>(step),
+                reason == al::SaveReason::stop ? "as asked" : "before the job's time is over");
         }
         break;
     }
-    if (checkpointer_) checkpointer_->finish();
+    if (checkpointer_)
+        checkpointer_->finish();
 }
 
 // Ranks hear of a request at different steps; both ways make it one decision.
 al::SaveReason Trainer::decide_after(std::int64_t step) {
-    if (checkpointer_) return checkpointer_->should_save(step).reason;
-    return world_.any_rank(session_->stop_requested()) ? al::SaveReason::stop : al::SaveReason::none;
+    if (checkpointer_)
+        return checkpointer_->should_save(step).reason;
+    return world_.any_rank(session_->stop_requested()) ? al::SaveReason::stop
+                                                       : al::SaveReason::none;
 }
 
 Trainer::StepOutcome Trainer::train_step(std::int64_t step) {
@@ -203,19 +232,24 @@ Trainer::StepOutcome Trainer::train_step(std::int64_t step) {
     const auto most = samples_of_rank(loader.global_batch, 0, world_.size()).count;  // of all ranks
     const std::int64_t at_once = loader.micro_batch > 0 ? loader.micro_batch : most;
     const auto bytes = static_cast<double>(loader.global_batch * config_.model.context);
-    // The optimizer divides the sum over ranks by their number; with this scale the result is the gradient of the
-    // average over the global batch, even when ranks have unequal parts of it.
+    // The optimizer divides the sum over ranks by their number; with this scale the result is the
+    // gradient of the average over the global batch, even when ranks have unequal parts of it.
     const double scale = world_.size() / bytes * (scaler_ ? scaler_->scale() : 1);
     double loss = 0;
     for (std::int64_t done = 0; done < most; done += at_once) {
-        // Gradients are summed by all ranks together: one that has no sample left goes along with one that counts 0.
+        // Gradients are summed by all ranks together: one that has no sample left goes along with
+        // one that counts 0.
         const std::int64_t count = std::clamp<std::int64_t>(samples.count - done, 0, at_once);
-        const SampleRange part{count > 0 ? samples.first + done : 0, std::max<std::int64_t>(count, 1)};
-        const auto batch = training_batch(text_.train, config_.seed, step, part, config_.model.context);
+        const SampleRange part{count > 0 ? samples.first + done : 0,
+                               std::max<std::int64_t>(count, 1)};
+        const auto batch =
+            training_batch(text_.train, config_.seed, step, part, config_.model.context);
         const double sum = network_->loss_and_gradients(batch, count > 0 ? scale : 0);
-        if (count > 0) loss += sum;
+        if (count > 0)
+            loss += sum;
     }
-    if (checkpointer_) checkpointer_->wait_copied();  // the state is about to change
+    if (checkpointer_)
+        checkpointer_->wait_copied();  // the state is about to change
     const auto result = step_optimizer(step);
     const double average = world_.all_reduce_value(loss) / bytes;
     return {average, result.grad_norm, seconds_since(start)};
@@ -239,17 +273,22 @@ void Trainer::report(std::int64_t step, const StepOutcome& outcome) {
                            .seconds = outcome.seconds});
     ++unprinted_steps_;
     unprinted_seconds_ += outcome.seconds;
-    if (prints() && step % config_.step_scheduler.log_every == 0) print_step(step, outcome);
+    if (prints() && step % config_.step_scheduler.log_every == 0)
+        print_step(step, outcome);
 }
 
 void Trainer::print_step(std::int64_t step, const StepOutcome& outcome) {
-    const std::int64_t tokens = config_.dataloader.global_batch * config_.model.context * unprinted_steps_;
+    const std::int64_t tokens =
+        config_.dataloader.global_batch * config_.model.context * unprinted_steps_;
     const double rate = static_cast<double>(tokens) / unprinted_seconds_;
     const MemoryUse memory = memory_use();
-    std::printf("step %lld/%lld  loss %.6f  grad norm %.3f  %.0f tokens/s  MFU %.1f%%  memory %s + %s activations\n",
-                static_cast<long long>(step), static_cast<long long>(config_.step_scheduler.max_steps), outcome.loss,
-                outcome.grad_norm, rate, 100 * rate * flops_per_token(config_.model) / peak_.per_second,
-                in_bytes(memory.model).c_str(), in_bytes(memory.activations).c_str());
+    std::printf(
+        "step %lld/%lld  loss %.6f  grad norm %.3f  %.0f tokens/s  MFU %.1f%%  memory %s + %s "
+        "activations\n",
+        static_cast<long long>(step), static_cast<long long>(config_.step_scheduler.max_steps),
+        outcome.loss, outcome.grad_norm, rate,
+        100 * rate * flops_per_token(config_.model) / peak_.per_second,
+        in_bytes(memory.model).c_str(), in_bytes(memory.activations).c_str());
     std::fflush(stdout);
     unprinted_steps_ = 0;
     unprinted_seconds_ = 0;
@@ -267,9 +306,11 @@ void Trainer::save(std::int64_t step) {
 
 void Trainer::fail_if_asked(std::int64_t step) const {
     const auto& info = session_->info();
-    if (!config_.fail || info.generation != 0 || info.rank != config_.fail->rank || step != config_.fail->step) return;
-    std::fprintf(stderr, "raising signal %d at step %lld, as trainer.config.fail asks\n", config_.fail->signal,
-                 static_cast<long long>(step));
+    if (!config_.fail || info.generation != 0 || info.rank != config_.fail->rank ||
+        step != config_.fail->step)
+        return;
+    std::fprintf(stderr, "raising signal %d at step %lld, as trainer.config.fail asks\n",
+                 config_.fail->signal, static_cast<long long>(step));
     std::raise(config_.fail->signal);
 }
 
@@ -278,16 +319,19 @@ double Trainer::validation_loss() {
     const std::int64_t length = config_.model.context;
     const std::int64_t windows = window_count(text_.validation, length);
     const auto share = samples_of_rank(windows, world_.rank(), world_.size());
-    // Parameters are gathered by all ranks together, so one with a window less goes along with one that is not counted.
+    // Parameters are gathered by all ranks together, so one with a window less goes along with one
+    // that is not counted.
     const auto largest = samples_of_rank(windows, 0, world_.size());
     double loss = 0;
     constexpr std::int64_t kWindowsAtOnce = 8;
     for (std::int64_t done = 0; done < largest.count; done += kWindowsAtOnce) {
         const std::int64_t count = std::clamp<std::int64_t>(share.count - done, 0, kWindowsAtOnce);
         const std::int64_t first = count > 0 ? share.first + done : 0;
-        const auto batch = window_batch(text_.validation, first, std::max<std::int64_t>(count, 1), length);
+        const auto batch =
+            window_batch(text_.validation, first, std::max<std::int64_t>(count, 1), length);
         const double sum = network_->loss(batch);
-        if (count > 0) loss += sum;
+        if (count > 0)
+            loss += sum;
     }
     return world_.all_reduce_value(loss) / static_cast<double>(windows * length);
 }
@@ -295,22 +339,28 @@ double Trainer::validation_loss() {
 void Trainer::show_result() {
     const double validation = validation_loss();
     const double entropy = unigram_entropy(text_.train);
-    if (prints() && last_loss_ > 0) std::printf("training loss of the last step %.3f nats per byte\n", last_loss_);
+    if (prints() && last_loss_ > 0)
+        std::printf("training loss of the last step %.3f nats per byte\n", last_loss_);
     if (prints()) {
-        std::printf("validation loss %.3f nats, %.3f bits per byte (single bytes alone: %.3f nats, %.3f bits)\n",
-                    validation, validation / std::numbers::ln2, entropy, entropy / std::numbers::ln2);
+        std::printf(
+            "validation loss %.3f nats, %.3f bits per byte (single bytes alone: %.3f nats, %.3f "
+            "bits)\n",
+            validation, validation / std::numbers::ln2, entropy, entropy / std::numbers::ln2);
     }
     const auto sample = sample_text();
-    if (prints() && !sample.empty()) std::printf("a sample:\n%s\n", printable(sample).c_str());
+    if (prints() && !sample.empty())
+        std::printf("a sample:\n%s\n", printable(sample).c_str());
     std::fflush(stdout);
 }
 
 std::vector<std::uint8_t> Trainer::sample_text() {
     const auto evaluation = sharded_.evaluation();
     const std::vector<std::uint8_t> prompt = {'T', 'h', 'e', ' '};
-    // Every rank draws the same bytes: it has the same seed, and the parameters are gathered by all together.
-    return continue_text([this](std::span<const std::uint8_t> text) { return network_->next_logits(text); },
-                         config_.model.context, prompt, config_.sample_bytes, config_.temperature, config_.seed);
+    // Every rank draws the same bytes: it has the same seed, and the parameters are gathered by all
+    // together.
+    return continue_text(
+        [this](std::span<const std::uint8_t> text) { return network_->next_logits(text); },
+        config_.model.context, prompt, config_.sample_bytes, config_.temperature, config_.seed);
 }
 
 }  // namespace gpt

@@ -13,10 +13,11 @@
 
 namespace gpt {
 
-/// One rank's part of the training: resumes from the newest checkpoint, trains, saves, and shows at the end what was
-/// learned. Only rank 0 prints.
+/// One rank's part of the training: resumes from the newest checkpoint, trains, saves, and shows at
+/// the end what was learned. Only rank 0 prints.
 ///
-/// Threads: one, plus the pool's. Blocks: in collectives, at most the communicator's timeout. Throws what they throw.
+/// Threads: one, plus the pool's. Blocks: in collectives, at most the communicator's timeout.
+/// Throws what they throw.
 class Trainer {
 public:
     Trainer(autolaunch::Session& session, const TrainerConfig& config);

@@ -26,7 +26,8 @@ using nlohmann::json;
 
 std::string joined(const std::vector<std::string>& names) {
     std::string text;
-    for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
+    for (const auto& name : names)
+        text += (text.empty() ? "" : ", ") + name;
     return text;
 }
 
@@ -35,8 +36,10 @@ class Section {
 public:
     Section(const json& parent, const std::string& key, std::string path) : path_(std::move(path)) {
         const auto found = parent.find(key);
-        if (found == parent.end() || found->is_null()) return;
-        if (!found->is_object()) refuse(path_, "must be a mapping");
+        if (found == parent.end() || found->is_null())
+            return;
+        if (!found->is_object())
+            refuse(path_, "must be a mapping");
         object_ = *found;
     }
 
@@ -47,20 +50,23 @@ public:
     void take(const std::string& key, T& value) {
         know(key);
         const auto found = object_.find(key);
-        if (found == object_.end() || found->is_null()) return;
+        if (found == object_.end() || found->is_null())
+            return;
         check_kind<T>(key, *found);
         value = found->template get<T>();
     }
     template <class T>
     void take(const std::string& key, T& value, T least) {
         take(key, value);
-        if (!(value >= least)) refuse(path_of(key), "must be at least " + json(least).dump());
+        if (!(value >= least))
+            refuse(path_of(key), "must be at least " + json(least).dump());
     }
     /// For a key that is read in another way.
     void know(const std::string& key) { known_.push_back(key); }
     void finish() const {
         for (const auto& [key, value] : object_.items()) {
-            if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
+            if (std::find(known_.begin(), known_.end(), key) != known_.end())
+                continue;
             refuse(path_of(key), "is not known; " + path_ + " may have " + joined(known_));
         }
     }
@@ -69,13 +75,17 @@ private:
     template <class T>
     void check_kind(const std::string& key, const json& value) const {
         if constexpr (std::is_same_v<T, bool>) {
-            if (!value.is_boolean()) refuse(path_of(key), "must be true or false");
+            if (!value.is_boolean())
+                refuse(path_of(key), "must be true or false");
         } else if constexpr (std::is_integral_v<T>) {
-            if (!value.is_number_integer()) refuse(path_of(key), "must be a whole number");
+            if (!value.is_number_integer())
+                refuse(path_of(key), "must be a whole number");
         } else if constexpr (std::is_floating_point_v<T>) {
-            if (!value.is_number()) refuse(path_of(key), "must be a number");
+            if (!value.is_number())
+                refuse(path_of(key), "must be a number");
         } else {
-            if (!value.is_string()) refuse(path_of(key), "must be a text");
+            if (!value.is_string())
+                refuse(path_of(key), "must be a text");
         }
     }
 
@@ -85,41 +95,53 @@ private:
 };
 
 ShardingStrategy strategy_of(std::string name) {
-    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
     const auto strategy = autolaunch::fsdp::sharding_strategy_from(name);
     if (!strategy) {
-        refuse("distributed.sharding_strategy",
-               "must be full_shard, shard_grad_op, shard_optimizer, no_shard or hybrid_shard, not " + name);
+        refuse(
+            "distributed.sharding_strategy",
+            "must be full_shard, shard_grad_op, shard_optimizer, no_shard or hybrid_shard, not " +
+                name);
     }
     return *strategy;
 }
 
 // The parameters and what is sent; sums and masters stay in 32 bits.
 autolaunch::fsdp::Precision precision_of(const json& value) {
-    if (value == "no" || value == false || value == "f32" || value == "fp32") return {};
-    if (value == "bf16") return {.param = autolaunch::bf16, .reduce = autolaunch::bf16};
-    if (value == "f16" || value == "fp16") return {.param = autolaunch::f16, .reduce = autolaunch::f16};
+    if (value == "no" || value == false || value == "f32" || value == "fp32")
+        return {};
+    if (value == "bf16")
+        return {.param = autolaunch::bf16, .reduce = autolaunch::bf16};
+    if (value == "f16" || value == "fp16")
+        return {.param = autolaunch::f16, .reduce = autolaunch::f16};
     refuse("distributed.mixed_precision", "must be no, bf16 or f16, not " + value.dump());
 }
 
 autolaunch::DataType type_of(const std::string& key, const std::string& name) {
     for (const auto type : {autolaunch::f32, autolaunch::bf16, autolaunch::f16}) {
-        if (autolaunch::name_of(type) == name) return type;
+        if (autolaunch::name_of(type) == name)
+            return type;
     }
     refuse(key, "must be f32, bf16 or f16, not " + name);
 }
 
 ComputeDevice device_of(const std::string& name) {
-    if (name == "auto") return ComputeDevice::automatic;
-    if (name == "cpu") return ComputeDevice::cpu;
-    if (name == "cuda") return ComputeDevice::cuda;
+    if (name == "auto")
+        return ComputeDevice::automatic;
+    if (name == "cpu")
+        return ComputeDevice::cpu;
+    if (name == "cuda")
+        return ComputeDevice::cuda;
     refuse("trainer.config.device", "must be auto, cpu or cuda, not " + name);
 }
 
 int signal_of(const json& value) {
-    static const std::map<std::string, int> signals = {{"SIGSEGV", SIGSEGV}, {"SIGABRT", SIGABRT}, {"SIGKILL", SIGKILL},
-                                                       {"SIGTERM", SIGTERM}, {"SIGBUS", SIGBUS},   {"SIGFPE", SIGFPE}};
-    if (value.is_number_integer() && value.get<int>() > 0 && value.get<int>() < NSIG) return value.get<int>();
+    static const std::map<std::string, int> signals = {{"SIGSEGV", SIGSEGV}, {"SIGABRT", SIGABRT},
+                                                       {"SIGKILL", SIGKILL}, {"SIGTERM", SIGTERM},
+                                                       {"SIGBUS", SIGBUS},   {"SIGFPE", SIGFPE}};
+    if (value.is_number_integer() && value.get<int>() > 0 && value.get<int>() < NSIG)
+        return value.get<int>();
     const auto found = value.is_string() ? signals.find(value.get<std::string>()) : signals.end();
     if (found == signals.end())
         refuse("trainer.config.fail.signal", "must be a signal's number or name, such as SIGSEGV");
@@ -130,7 +152,8 @@ void take_preset(const std::string& name, TrainerConfig& config) {
     const Preset* preset = find_preset(name);
     if (!preset) {
         std::vector<std::string> names;
-        for (const auto& known : presets()) names.emplace_back(known.name);
+        for (const auto& known : presets())
+            names.emplace_back(known.name);
         refuse("model.preset", "must be one of " + joined(names) + ", not " + name);
     }
     config.model = preset->model;
@@ -143,8 +166,10 @@ void read_model(const json& root, const std::string& preset, TrainerConfig& conf
     Section section(root, "model", "model");
     std::string name = preset;
     section.take("preset", name);
-    if (!preset.empty()) name = preset;
-    if (!name.empty()) take_preset(name, config);
+    if (!preset.empty())
+        name = preset;
+    if (!name.empty())
+        take_preset(name, config);
     section.take<std::int64_t>("layers", config.model.layers, 1);
     section.take<std::int64_t>("heads", config.model.heads, 1);
     section.take<std::int64_t>("width", config.model.width, 1);
@@ -152,7 +177,8 @@ void read_model(const json& root, const std::string& preset, TrainerConfig& conf
     section.take<std::int64_t>("vocabulary", config.model.vocabulary, kBytes);
     section.take("tied_head", config.model.tied_head);
     section.finish();
-    if (config.model.width % config.model.heads != 0) refuse("model.width", "must be a multiple of model.heads");
+    if (config.model.width % config.model.heads != 0)
+        refuse("model.width", "must be a multiple of model.heads");
 }
 
 void read_dataloader(const json& root, TrainerConfig& config) {
@@ -244,16 +270,20 @@ void read_trainer(const json& root, TrainerConfig& config) {
     section.know("precision");
     section.know("fail");
     section.finish();
-    if (section.object().contains("precision")) read_precision(section.object(), config.precision);
-    if (section.object().contains("fail")) read_fail(section.object(), config.fail.emplace());
+    if (section.object().contains("precision"))
+        read_precision(section.object(), config.precision);
+    if (section.object().contains("fail"))
+        read_fail(section.object(), config.fail.emplace());
 }
 
 void refuse_unknown_sections(const json& root) {
-    const std::set<std::string> sections = {"model",       "dataloader", "optimizer", "step_scheduler",
-                                            "distributed", "checkpoint", "trainer"};
+    const std::set<std::string> sections = {"model",          "dataloader",  "optimizer",
+                                            "step_scheduler", "distributed", "checkpoint",
+                                            "trainer"};
     for (const auto& [key, value] : root.items()) {
         if (!sections.contains(key)) {
-            refuse(key, "is no section of this trainer's; it reads " + joined({sections.begin(), sections.end()}));
+            refuse(key, "is no section of this trainer's; it reads " +
+                            joined({sections.begin(), sections.end()}));
         }
     }
 }
@@ -267,7 +297,8 @@ TrainerConfig parse_trainer_config(const std::string& json_text, const std::stri
     } catch (const json::parse_error& error) {
         throw std::invalid_argument(std::string("configuration: not JSON: ") + error.what());
     }
-    if (!root.is_object()) throw std::invalid_argument("configuration: must be a JSON object");
+    if (!root.is_object())
+        throw std::invalid_argument("configuration: must be a JSON object");
     TrainerConfig config;
     refuse_unknown_sections(root);
     read_model(root, preset, config);
@@ -284,7 +315,8 @@ double learning_rate(const TrainerConfig& config, std::int64_t step) {
     namespace schedule = autolaunch::fsdp::schedule;
     const std::int64_t warmup = config.step_scheduler.warmup_steps;
     const std::int64_t rest = std::max<std::int64_t>(1, config.step_scheduler.max_steps - warmup);
-    return schedule::warm_up(warmup, schedule::cosine(config.optimizer.lr, config.optimizer.min_lr, rest))(step);
+    return schedule::warm_up(
+        warmup, schedule::cosine(config.optimizer.lr, config.optimizer.min_lr, rest))(step);
 }
 
 }  // namespace gpt

@@ -10,7 +10,8 @@
 
 namespace gpt {
 
-/// A fault to show recovery with: in the job's first generation `rank` raises `signal` when it comes to `step`.
+/// A fault to show recovery with: in the job's first generation `rank` raises `signal` when it
+/// comes to `step`.
 struct FailConfig {
     int rank = 0;
     std::int64_t step = 1;
@@ -22,12 +23,14 @@ enum class ComputeDevice { automatic, cpu, cuda };
 
 /// What can be set, by the JSON's sections. Defaults make a run of about a minute on two cores.
 struct TrainerConfig {
-    ModelConfig model;  ///< model.preset names a preset (presets.hpp); the other keys count beside it
+    ModelConfig
+        model;  ///< model.preset names a preset (presets.hpp); the other keys count beside it
 
     struct {
         std::filesystem::path path = "/usr/share/common-licenses";
         std::int64_t global_batch = 16;  ///< sequences per step, over all ranks
-        std::int64_t micro_batch = 0;    ///< sequences a rank takes at once, for less memory; 0: all of its part
+        std::int64_t micro_batch =
+            0;  ///< sequences a rank takes at once, for less memory; 0: all of its part
     } dataloader;
 
     struct {
@@ -49,14 +52,18 @@ struct TrainerConfig {
 
     struct {
         bool enabled = false;
-        std::filesystem::path directory;  ///< empty: "checkpoints" in the run directory, or here without one
+        std::filesystem::path
+            directory;  ///< empty: "checkpoints" in the run directory, or here without one
         int keep = 2;
     } checkpoint;
 
     // distributed
-    autolaunch::fsdp::ShardingStrategy sharding_strategy = autolaunch::fsdp::ShardingStrategy::full_shard;
-    int shard_group = 0;                    ///< hybrid_shard: ranks that share a copy of the model; 0: those of a node
-    autolaunch::fsdp::Precision precision;  ///< of what is kept and sent; mixed_precision, or trainer.config.precision
+    autolaunch::fsdp::ShardingStrategy sharding_strategy =
+        autolaunch::fsdp::ShardingStrategy::full_shard;
+    int shard_group =
+        0;  ///< hybrid_shard: ranks that share a copy of the model; 0: those of a node
+    autolaunch::fsdp::Precision
+        precision;  ///< of what is kept and sent; mixed_precision, or trainer.config.precision
 
     // trainer.config
     ComputeDevice device = ComputeDevice::automatic;
@@ -66,13 +73,15 @@ struct TrainerConfig {
     std::optional<FailConfig> fail;
 };
 
-/// Reads the sections model, dataloader, optimizer, step_scheduler, distributed, checkpoint and trainer.config of a
-/// JSON text; what it does not name keeps its default. Throws std::invalid_argument naming the key that is unknown, of
-/// the wrong type or out of range. In `distributed` and `checkpoint`, which the launcher reads too, other keys are its.
-/// `preset` counts before model.preset.
+/// Reads the sections model, dataloader, optimizer, step_scheduler, distributed, checkpoint and
+/// trainer.config of a JSON text; what it does not name keeps its default. Throws
+/// std::invalid_argument naming the key that is unknown, of the wrong type or out of range. In
+/// `distributed` and `checkpoint`, which the launcher reads too, other keys are its. `preset`
+/// counts before model.preset.
 TrainerConfig parse_trainer_config(const std::string& json_text, const std::string& preset = {});
 
-/// Learning rate of `step` (from 1): linear from 0 over the warm-up, then half a cosine down to min_lr at max_steps.
+/// Learning rate of `step` (from 1): linear from 0 over the warm-up, then half a cosine down to
+/// min_lr at max_steps.
 double learning_rate(const TrainerConfig& config, std::int64_t step);
 
 }  // namespace gpt

@@ -22,7 +22,8 @@ struct Usable {
     const VectorKernels<T>* tables[4] = {};
     int count = 0;
     void add_if(bool usable, const VectorKernels<T>& table) {
-        if (usable) tables[count++] = &table;
+        if (usable)
+            tables[count++] = &table;
     }
 };
 

@@ -1,5 +1,6 @@
-// Compiled several times with different -m options; GPT_INSTRUCTION_SET names the namespace. No standard header may
-// come in here: the linker could keep this file's copy of an inline function for CPUs that cannot run it.
+// Compiled several times with different -m options; GPT_INSTRUCTION_SET names the namespace. No
+// standard header may come in here: the linker could keep this file's copy of an inline function
+// for CPUs that cannot run it.
 #include "vector_kernels.hpp"
 
 #define GPT_TEXT_OF(name) #name
@@ -10,7 +11,8 @@ namespace {
 
 #if defined(__AVX512F__)
 constexpr int kVectorBytes = 64;
-constexpr int kTileRows = 14;  // 28 accumulators, 2 columns of b and a broadcast: 31 of 32 registers
+constexpr int kTileRows =
+    14;  // 28 accumulators, 2 columns of b and a broadcast: 31 of 32 registers
 #elif defined(__AVX2__)
 constexpr int kVectorBytes = 32;
 constexpr int kTileRows = 6;  // 12 + 2 + 1 of 16 registers
@@ -20,8 +22,10 @@ constexpr int kTileRows = 6;
 #endif
 
 // Elements may lie anywhere: matrices are cut at any column.
-typedef float FloatVector __attribute__((vector_size(kVectorBytes), aligned(sizeof(float)), may_alias));
-typedef double DoubleVector __attribute__((vector_size(kVectorBytes), aligned(sizeof(double)), may_alias));
+typedef float FloatVector
+    __attribute__((vector_size(kVectorBytes), aligned(sizeof(float)), may_alias));
+typedef double DoubleVector
+    __attribute__((vector_size(kVectorBytes), aligned(sizeof(double)), may_alias));
 // For arrays of vectors: aligned as the CPU likes them.
 typedef float FloatRegister __attribute__((vector_size(kVectorBytes)));
 typedef double DoubleRegister __attribute__((vector_size(kVectorBytes)));
@@ -39,7 +43,8 @@ struct VectorOf<double> {
 };
 
 template <class T>
-void multiply_tile(std::int64_t depth, const T* a, const T* b, const T* start, T* c, std::int64_t c_row_stride) {
+void multiply_tile(std::int64_t depth, const T* a, const T* b, const T* start, T* c,
+                   std::int64_t c_row_stride) {
     using Vector = typename VectorOf<T>::Type;
     constexpr int kLanes = kVectorBytes / sizeof(T);
     for (int i = 0; i < kTileRows; ++i) {  // they are far away, and wanted when the sums are ready
@@ -58,11 +63,13 @@ void multiply_tile(std::int64_t depth, const T* a, const T* b, const T* start, T
         }
     }
     const std::int64_t start_row_stride = start ? 0 : c_row_stride;
-    if (!start) start = c;
+    if (!start)
+        start = c;
 #pragma GCC unroll 14
     for (int i = 0; i < kTileRows; ++i, c += c_row_stride, start += start_row_stride) {
         *reinterpret_cast<Vector*>(c) = *reinterpret_cast<const Vector*>(start) + sum[i][0];
-        *reinterpret_cast<Vector*>(c + kLanes) = *reinterpret_cast<const Vector*>(start + kLanes) + sum[i][1];
+        *reinterpret_cast<Vector*>(c + kLanes) =
+            *reinterpret_cast<const Vector*>(start + kLanes) + sum[i][1];
     }
 }
 
@@ -73,8 +80,8 @@ inline Vector interleave(Vector a, Vector b) {
     constexpr int k = kUpper ? kLanes / 2 : 0;
     constexpr int o = k + kLanes;  // the other vector's
     if constexpr (kLanes == 16) {
-        return __builtin_shufflevector(a, b, k, o, k + 1, o + 1, k + 2, o + 2, k + 3, o + 3, k + 4, o + 4, k + 5, o + 5,
-                                       k + 6, o + 6, k + 7, o + 7);
+        return __builtin_shufflevector(a, b, k, o, k + 1, o + 1, k + 2, o + 2, k + 3, o + 3, k + 4,
+                                       o + 4, k + 5, o + 5, k + 6, o + 6, k + 7, o + 7);
     } else if constexpr (kLanes == 8) {
         return __builtin_shufflevector(a, b, k, o, k + 1, o + 1, k + 2, o + 2, k + 3, o + 3);
     } else if constexpr (kLanes == 4) {
@@ -84,7 +91,8 @@ inline Vector interleave(Vector a, Vector b) {
     }
 }
 
-/// As many rows as a vector has lanes: each step halves the distance between elements of one column.
+/// As many rows as a vector has lanes: each step halves the distance between elements of one
+/// column.
 template <class T>
 inline void transpose(typename VectorOf<T>::Register (&rows)[kVectorBytes / sizeof(T)]) {
     constexpr int kLanes = kVectorBytes / sizeof(T);
@@ -97,17 +105,19 @@ inline void transpose(typename VectorOf<T>::Register (&rows)[kVectorBytes / size
             next[2 * i + 1] = interleave<true>(rows[i], rows[i + kLanes / 2]);
         }
 #pragma GCC unroll 16
-        for (int i = 0; i < kLanes; ++i) rows[i] = next[i];
+        for (int i = 0; i < kLanes; ++i)
+            rows[i] = next[i];
     }
 }
 
 /// Rows lie side by side: each depth is a run of memory.
 template <int kWidth, class T>
-void pack_runs(std::int64_t strips, std::int64_t depth, const T* source, std::int64_t depth_stride, T* packed) {
+void pack_runs(std::int64_t strips, std::int64_t depth, const T* source, std::int64_t depth_stride,
+               T* packed) {
     for (std::int64_t k = 0; k < depth; ++k)
         for (std::int64_t strip = 0; strip < strips; ++strip)
-            __builtin_memcpy(packed + (strip * depth + k) * kWidth, source + k * depth_stride + strip * kWidth,
-                             kWidth * sizeof(T));
+            __builtin_memcpy(packed + (strip * depth + k) * kWidth,
+                             source + k * depth_stride + strip * kWidth, kWidth * sizeof(T));
 }
 
 /// One strip whose rows are runs of memory.
@@ -116,14 +126,16 @@ void pack_transposed(std::int64_t depth, const T* source, std::int64_t row_strid
     using Vector = typename VectorOf<T>::Type;
     constexpr int kLanes = kVectorBytes / sizeof(T);
     constexpr int kVectors = (kWidth + kLanes - 1) / kLanes;
-    constexpr int kAhead = 2 * 64 / sizeof(T);  // so many runs are more than the CPU looks ahead in by itself
+    constexpr int kAhead =
+        2 * 64 / sizeof(T);  // so many runs are more than the CPU looks ahead in by itself
     std::int64_t k = 0;
     for (; k + kLanes <= depth; k += kLanes, packed += kLanes * kWidth) {
         typename VectorOf<T>::Register block[kVectors][kLanes] = {};
         for (int v = 0; v < kVectors; ++v) {
 #pragma GCC unroll 16
             for (int i = 0; i < kLanes; ++i) {
-                if (v * kLanes + i >= kWidth) break;
+                if (v * kLanes + i >= kWidth)
+                    break;
                 const T* row = source + (v * kLanes + i) * row_stride + k;
                 __builtin_prefetch(row + kAhead);
                 block[v][i] = *reinterpret_cast<const Vector*>(row);
@@ -136,13 +148,15 @@ void pack_transposed(std::int64_t depth, const T* source, std::int64_t row_strid
                 *reinterpret_cast<Vector*>(packed + j * kWidth + v * kLanes) = block[v][j];
     }
     for (; k < depth; ++k, packed += kWidth)
-        for (int i = 0; i < kWidth; ++i) packed[i] = source[i * row_stride + k];
+        for (int i = 0; i < kWidth; ++i)
+            packed[i] = source[i * row_stride + k];
 }
 
 template <int kWidth, class T>
-void pack(std::int64_t strips, std::int64_t depth, const T* source, std::int64_t row_stride, std::int64_t depth_stride,
-          T* packed) {
-    if (row_stride == 1) return pack_runs<kWidth>(strips, depth, source, depth_stride, packed);
+void pack(std::int64_t strips, std::int64_t depth, const T* source, std::int64_t row_stride,
+          std::int64_t depth_stride, T* packed) {
+    if (row_stride == 1)
+        return pack_runs<kWidth>(strips, depth, source, depth_stride, packed);
     for (std::int64_t strip = 0; strip < strips; ++strip)
         pack_transposed<kWidth>(depth, source + strip * kWidth * row_stride, row_stride,
                                 packed + strip * depth * kWidth);
@@ -150,12 +164,14 @@ void pack(std::int64_t strips, std::int64_t depth, const T* source, std::int64_t
 
 inline double exponential(double x) { return __builtin_exp(x); }
 
-// exp(x) = 2^n exp(r) with n = round(x / ln 2), |r| <= ln 2 / 2, and exp(r) by its Taylor polynomial of degree 6: a
-// relative error below 2e-7. Written without branches or calls, so that loops over it become vector code.
+// exp(x) = 2^n exp(r) with n = round(x / ln 2), |r| <= ln 2 / 2, and exp(r) by its Taylor
+// polynomial of degree 6: a relative error below 2e-7. Written without branches or calls, so that
+// loops over it become vector code.
 inline float exponential(float x) {
     x = x < -87.0f ? -87.0f : x;
     x = x > 88.0f ? 88.0f : x;
-    constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23: adding it leaves round(value) in the low mantissa bits
+    constexpr float kRounder =
+        12582912.0f;  // 1.5 * 2^23: adding it leaves round(value) in the low mantissa bits
     const float shifted = x * 1.44269504f + kRounder;
     const float n = shifted - kRounder;
     const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
@@ -170,7 +186,8 @@ inline float exponential(float x) {
     return sum * __builtin_bit_cast(float, exponent);
 }
 
-// gelu(x) = x/2 (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3), and (1 + tanh(u))/2 is the logistic of 2u.
+// gelu(x) = x/2 (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3), and (1 + tanh(u))/2 is the
+// logistic of 2u.
 template <class T>
 constexpr T kGeluLinear = T(1.5957691216057308);  // 2 sqrt(2/pi)
 template <class T>
@@ -184,7 +201,8 @@ inline T gelu_gate(T x) {
 template <class T>
 void gelu(std::int64_t count, const T* x, T* y) {
 #pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) y[i] = x[i] * gelu_gate(x[i]);
+    for (std::int64_t i = 0; i < count; ++i)
+        y[i] = x[i] * gelu_gate(x[i]);
 }
 
 template <class T>
@@ -201,7 +219,8 @@ template <class T>
 T softmax(std::int64_t count, T scale, T* x) {
     T largest = x[0];
 #pragma omp simd reduction(max : largest)
-    for (std::int64_t i = 0; i < count; ++i) largest = x[i] > largest ? x[i] : largest;
+    for (std::int64_t i = 0; i < count; ++i)
+        largest = x[i] > largest ? x[i] : largest;
     T sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (std::int64_t i = 0; i < count; ++i) {
@@ -210,7 +229,8 @@ T softmax(std::int64_t count, T scale, T* x) {
     }
     const T inverse = T(1) / sum;
 #pragma omp simd
-    for (std::int64_t i = 0; i < count; ++i) x[i] *= inverse;
+    for (std::int64_t i = 0; i < count; ++i)
+        x[i] *= inverse;
     return scale * largest + static_cast<T>(__builtin_log(static_cast<double>(sum)));
 }
 

@@ -13,6 +13,6 @@ int main() {
     auto session = autolaunch::Session::from_environment();
     auto world = autolaunch::Communicator::world(session);
     const int sum = world.all_reduce_value(session.rank());
-    std::printf("rank %d of %d, local rank %d on node %d: the ranks add up to %d\n", session.rank(), world.size(),
-                session.local_rank(), session.info().node_rank, sum);
+    std::printf("rank %d of %d, local rank %d on node %d: the ranks add up to %d\n", session.rank(),
+                world.size(), session.local_rank(), session.info().node_rank, sum);
 }

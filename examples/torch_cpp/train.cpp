@@ -1,6 +1,8 @@
-// The character model as a libtorch module, cut over the ranks. docs/guides/shard-a-torch-module.md goes through it.
+// The character model as a libtorch module, cut over the ranks. docs/guides/shard-a-torch-module.md
+// goes through it.
 //
-//     torch_train [STEPS [FOLDER]]     goes on from the newest checkpoint in the folder, and leaves one at its end
+//     torch_train [STEPS [FOLDER]]     goes on from the newest checkpoint in the folder, and leaves
+//     one at its end
 #include "char_model.hpp"
 
 #include <torch/nn.h>
@@ -39,7 +41,8 @@ CharNet make_net() {
     std::size_t tensor = 0;
     for (torch::Tensor& parameter : net->parameters()) {
         auto* values = parameter.data_ptr<float>();
-        for (std::size_t i = 0; i < kTensors[tensor].count(); ++i) values[i] = initial_value(tensor, i);
+        for (std::size_t i = 0; i < kTensors[tensor].count(); ++i)
+            values[i] = initial_value(tensor, i);
         ++tensor;
     }
     return net;
@@ -78,8 +81,10 @@ void train(al::Session& session, al::Communicator world, int steps, const std::s
         const auto loss = nn::functional::cross_entropy(net->forward(inputs), targets);
         loss.backward();
         optimizer.step();
-        const float mean = world.all_reduce_value(loss.item<float>()) / static_cast<float>(world.size());
-        if (world.rank() == 0) std::printf("step %d loss %.6f\n", step, mean);
+        const float mean =
+            world.all_reduce_value(loss.item<float>()) / static_cast<float>(world.size());
+        if (world.rank() == 0)
+            std::printf("step %d loss %.6f\n", step, mean);
     }
     checkpoints.save(steps, model, optimizer);
 }
@@ -90,7 +95,8 @@ int main(int argc, char** argv) {
     try {
         auto session = al::Session::from_environment();
         auto world = al::Communicator::world(session, {.backend = "cpu"});  // where the module is
-        train(session, world, argc > 1 ? std::stoi(argv[1]) : kSteps, argc > 2 ? argv[2] : "torch_train.checkpoints");
+        train(session, world, argc > 1 ? std::stoi(argv[1]) : kSteps,
+              argc > 2 ? argv[2] : "torch_train.checkpoints");
     } catch (const al::Error& error) {
         std::fprintf(stderr, "%s\n  %s\n", error.what(), error.hint().c_str());
         return 1;

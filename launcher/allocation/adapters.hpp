@@ -8,31 +8,39 @@
 
 namespace autolaunch::launcher {
 
-// What the adapters share. Private to this folder. Each adapter answers for one kind of environment and returns nothing
-// when the environment is not its own. All are pure.
+// What the adapters share. Private to this folder. Each adapter answers for one kind of environment
+// and returns nothing when the environment is not its own. All are pure.
 
-std::optional<Allocation> read_slurm_allocation(const EnvironmentMap& environment, const std::string& hostname);
+std::optional<Allocation> read_slurm_allocation(const EnvironmentMap& environment,
+                                                const std::string& hostname);
 /// torchrun's way: a person numbers the nodes. Nothing when --node-rank is not given.
-std::optional<Allocation> read_static_allocation(const EnvironmentMap& environment, const std::string& hostname,
+std::optional<Allocation> read_static_allocation(const EnvironmentMap& environment,
+                                                 const std::string& hostname,
                                                  const NodeOptions& options);
 /// This machine, and as many nameless ones as are asked for beside it.
 Allocation read_local_allocation(const EnvironmentMap& environment, const std::string& hostname,
                                  const NodeOptions& options);
 
 /// mpirun or mpiexec started us: Open MPI, PRRTE, MPICH's Hydra.
-std::optional<Allocation> read_mpirun_allocation(const EnvironmentMap& environment, const std::string& hostname,
+std::optional<Allocation> read_mpirun_allocation(const EnvironmentMap& environment,
+                                                 const std::string& hostname,
                                                  const NodeOptions& options);
 /// A pod of an indexed Job, also of a JobSet, or of Kubeflow's PyTorchJob. Reads /etc/hosts.
-std::optional<Allocation> read_kubernetes_allocation(const EnvironmentMap& environment, const std::string& hostname,
-                                                     const NodeOptions& options, const FileReader& read_text);
+std::optional<Allocation> read_kubernetes_allocation(const EnvironmentMap& environment,
+                                                     const std::string& hostname,
+                                                     const NodeOptions& options,
+                                                     const FileReader& read_text);
 /// PBS Professional, OpenPBS, Torque. Reads the node file.
-std::optional<Allocation> read_pbs_allocation(const EnvironmentMap& environment, const std::string& hostname,
+std::optional<Allocation> read_pbs_allocation(const EnvironmentMap& environment,
+                                              const std::string& hostname,
                                               const FileReader& read_text);
 /// IBM Spectrum LSF. Reads the host file, where LSB_MCPU_HOSTS does not tell.
-std::optional<Allocation> read_lsf_allocation(const EnvironmentMap& environment, const std::string& hostname,
+std::optional<Allocation> read_lsf_allocation(const EnvironmentMap& environment,
+                                              const std::string& hostname,
                                               const FileReader& read_text);
 
-/// SLURM_JOB_ID, or "". An element of an array has one of its own, so it is unique while the cluster lives.
+/// SLURM_JOB_ID, or "". An element of an array has one of its own, so it is unique while the
+/// cluster lives.
 std::string slurm_job_id(const EnvironmentMap& environment);
 
 /// "node-rank-0", "node-rank-1", …: for nodes whose names nobody tells.
@@ -41,8 +49,10 @@ std::vector<std::string> nameless_nodes(int count);
 /// Restart count and end of the Slurm job, where we are in one but something else in it started us.
 void fill_slurm_job(Allocation& allocation, const EnvironmentMap& environment);
 
-/// Where `name`, or `name` without its domain, or a name of which that is the domainless form, stands among `hosts`.
-std::optional<std::size_t> find_host(const std::vector<std::string>& hosts, const std::string& name);
+/// Where `name`, or `name` without its domain, or a name of which that is the domainless form,
+/// stands among `hosts`.
+std::optional<std::size_t> find_host(const std::vector<std::string>& hosts,
+                                     const std::string& name);
 
 /// The variable's value, or nothing when it is not set. An empty value counts as set.
 std::optional<std::string> lookup(const EnvironmentMap& environment, std::string_view name);
@@ -54,8 +64,9 @@ struct GrantedGpus {
     std::string from;                ///< the variable that decided
     bool masked = false;             ///< the vendor's runtime obeys it by itself
 };
-/// The GPUs we may use, by what the vendor's runtime will obey (CUDA_, ROCR_ and HIP_VISIBLE_DEVICES), translated
-/// to the machine's numbering where Slurm tells it. Nothing: no variable says anything.
+/// The GPUs we may use, by what the vendor's runtime will obey (CUDA_, ROCR_ and
+/// HIP_VISIBLE_DEVICES), translated to the machine's numbering where Slurm tells it. Nothing: no
+/// variable says anything.
 std::optional<GrantedGpus> read_granted_gpus(const EnvironmentMap& environment);
 /// Puts that into the allocation.
 void fill_granted_gpus(Allocation& allocation, const EnvironmentMap& environment);

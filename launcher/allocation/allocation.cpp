@@ -15,16 +15,19 @@ namespace autolaunch::launcher {
 
 std::optional<std::string> lookup(const EnvironmentMap& environment, std::string_view name) {
     const auto found = environment.find(std::string(name));
-    if (found == environment.end()) return std::nullopt;
+    if (found == environment.end())
+        return std::nullopt;
     return found->second;
 }
 
 std::optional<long long> lookup_count(const EnvironmentMap& environment, std::string_view name) {
     const auto value = lookup(environment, name);
-    if (!value) return std::nullopt;
+    if (!value)
+        return std::nullopt;
     long long number = 0;
     if (!parse_integer(*value, number) || number < 0) {
-        throw Error(ErrorCode::invalid_argument, fmt::format("{}={} is not a whole number from 0 up", name, *value),
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("{}={} is not a whole number from 0 up", name, *value),
                     "the scheduler sets it; unset it if it is left over from another job");
     }
     return number;
@@ -33,71 +36,94 @@ std::optional<long long> lookup_count(const EnvironmentMap& environment, std::st
 std::vector<std::string> nameless_nodes(int count) {
     std::vector<std::string> names;
     names.reserve(static_cast<std::size_t>(count));
-    for (int node_rank = 0; node_rank < count; ++node_rank) names.push_back(fmt::format("node-rank-{}", node_rank));
+    for (int node_rank = 0; node_rank < count; ++node_rank)
+        names.push_back(fmt::format("node-rank-{}", node_rank));
     return names;
 }
 
-std::optional<std::size_t> find_host(const std::vector<std::string>& hosts, const std::string& name) {
+std::optional<std::size_t> find_host(const std::vector<std::string>& hosts,
+                                     const std::string& name) {
     const auto index_of = [&](auto matches) -> std::optional<std::size_t> {
         const auto found = std::find_if(hosts.begin(), hosts.end(), matches);
-        if (found == hosts.end()) return std::nullopt;
+        if (found == hosts.end())
+            return std::nullopt;
         return static_cast<std::size_t>(found - hosts.begin());
     };
-    const auto without_domain = [](std::string_view host) { return host.substr(0, host.find('.')); };
-    if (const auto same = index_of([&](const auto& host) { return host == name; })) return same;
+    const auto without_domain = [](std::string_view host) {
+        return host.substr(0, host.find('.'));
+    };
+    if (const auto same = index_of([&](const auto& host) { return host == name; }))
+        return same;
     return index_of([&](const auto& host) {
-        const bool either_is_short = host.find('.') == std::string::npos || name.find('.') == std::string::npos;
+        const bool either_is_short =
+            host.find('.') == std::string::npos || name.find('.') == std::string::npos;
         return either_is_short && without_domain(host) == without_domain(name);
     });
 }
 
 namespace {
 
-// The first that answers. mpirun before the schedulers: the tasks that a scheduler knows of are mpirun's daemons then.
-Allocation read_surroundings(const EnvironmentMap& environment, const std::string& hostname, const NodeOptions& options,
-                             const FileReader& read_text) {
-    if (auto by_person = read_static_allocation(environment, hostname, options)) return *by_person;
-    if (auto by_mpirun = read_mpirun_allocation(environment, hostname, options)) return *by_mpirun;
-    if (auto slurm = read_slurm_allocation(environment, hostname)) return *slurm;
-    if (auto kubernetes = read_kubernetes_allocation(environment, hostname, options, read_text)) return *kubernetes;
-    if (auto pbs = read_pbs_allocation(environment, hostname, read_text)) return *pbs;
-    if (auto lsf = read_lsf_allocation(environment, hostname, read_text)) return *lsf;
+// The first that answers. mpirun before the schedulers: the tasks that a scheduler knows of are
+// mpirun's daemons then.
+Allocation read_surroundings(const EnvironmentMap& environment, const std::string& hostname,
+                             const NodeOptions& options, const FileReader& read_text) {
+    if (auto by_person = read_static_allocation(environment, hostname, options))
+        return *by_person;
+    if (auto by_mpirun = read_mpirun_allocation(environment, hostname, options))
+        return *by_mpirun;
+    if (auto slurm = read_slurm_allocation(environment, hostname))
+        return *slurm;
+    if (auto kubernetes = read_kubernetes_allocation(environment, hostname, options, read_text))
+        return *kubernetes;
+    if (auto pbs = read_pbs_allocation(environment, hostname, read_text))
+        return *pbs;
+    if (auto lsf = read_lsf_allocation(environment, hostname, read_text))
+        return *lsf;
     return read_local_allocation(environment, hostname, options);
 }
 
 }  // namespace
 
-Allocation read_allocation(const EnvironmentMap& environment, const std::string& hostname, const NodeOptions& options,
-                           const FileReader& read_text) {
+Allocation read_allocation(const EnvironmentMap& environment, const std::string& hostname,
+                           const NodeOptions& options, const FileReader& read_text) {
     if (options.nodes < 1 || options.nodes > static_cast<int>(kMaxHosts))
-        throw Error(ErrorCode::invalid_argument, fmt::format("{} nodes are asked for", options.nodes));
-    if (options.standalone) return read_local_allocation(environment, hostname, {});
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("{} nodes are asked for", options.nodes));
+    if (options.standalone)
+        return read_local_allocation(environment, hostname, {});
     const auto read_disk = [](const std::string& path) { return read_file(path); };
-    Allocation allocation =
-        read_surroundings(environment, hostname, options, read_text ? read_text : FileReader(read_disk));
-    if (!options.head_address.empty()) allocation.head_address = options.head_address;
+    Allocation allocation = read_surroundings(environment, hostname, options,
+                                              read_text ? read_text : FileReader(read_disk));
+    if (!options.head_address.empty())
+        allocation.head_address = options.head_address;
     std::string& first = allocation.node_names[0];
-    if (first == nameless_nodes(1)[0] && !allocation.head_address.empty()) first = allocation.head_address;
+    if (first == nameless_nodes(1)[0] && !allocation.head_address.empty())
+        first = allocation.head_address;
     return allocation;
 }
 
 void check_runs_on_every_node(const Allocation& allocation) {
-    if (allocation.on_every_node || allocation.node_names.size() <= 1) return;
+    if (allocation.on_every_node || allocation.node_names.size() <= 1)
+        return;
     const std::size_t nodes = allocation.node_names.size();
     const bool pbs = allocation.source == "pbs";
     if (pbs || allocation.source == "slurm") {
         throw Error(
             ErrorCode::invalid_argument,
-            fmt::format("the job has {} nodes, but only this one, {}, runs autolaunch: this is its batch script "
+            fmt::format("the job has {} nodes, but only this one, {}, runs autolaunch: this is its "
+                        "batch script "
                         "or a shell",
-                        nodes, allocation.node_names[static_cast<std::size_t>(allocation.node_rank)]),
+                        nodes,
+                        allocation.node_names[static_cast<std::size_t>(allocation.node_rank)]),
             fmt::format("start with `{} autolaunch …`, or use this node alone with --standalone",
                         pbs ? "mpirun --map-by ppr:1:node" : "srun"));
     }
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} nodes are asked for, but nothing says which of them this one is", nodes),
-                "start it with srun or mpirun; or on each node with --node-rank=0, 1, … and --master-addr=HOST, where "
-                "HOST is the node of rank 0");
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{} nodes are asked for, but nothing says which of them this one is", nodes),
+        "start it with srun or mpirun; or on each node with --node-rank=0, 1, … and "
+        "--master-addr=HOST, where "
+        "HOST is the node of rank 0");
 }
 
 }  // namespace autolaunch::launcher

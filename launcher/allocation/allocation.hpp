@@ -10,7 +10,8 @@ namespace autolaunch::launcher {
 
 using EnvironmentMap = std::map<std::string, std::string>;
 
-/// What a person says about the nodes, on the command line or in the spec; it wins over the scheduler.
+/// What a person says about the nodes, on the command line or in the spec; it wins over the
+/// scheduler.
 struct NodeOptions {
     int nodes = 1;                      ///< --nnodes
     std::optional<int> node_rank = {};  ///< --node-rank
@@ -21,28 +22,38 @@ struct NodeOptions {
 /// A file's text; throws Error when it cannot be read.
 using FileReader = std::function<std::string(const std::string& path)>;
 
-/// What the scheduler gave us: a pure function of the environment, so captured environments test it.
+/// What the scheduler gave us: a pure function of the environment, so captured environments test
+/// it.
 struct Allocation {
-    std::string source = "local";                  ///< "local", "slurm", "static", "mpirun", "kubernetes", "pbs", "lsf"
-    std::vector<std::string> node_names;           ///< in node-rank order; a name that nobody told is "node-rank-N"
-    int node_rank = 0;                             ///< this node's index in node_names
-    std::string job_id;                            ///< e.g. "4711" or "4711.0"; empty locally
-    int restart_count = 0;                         ///< how often the scheduler requeued the job
-    std::optional<int> tasks_on_node;              ///< how many of us the scheduler started on this node
-    int local_task = 0;                            ///< which of them we are; 0 becomes the agent
-    std::vector<std::vector<int>> task_cpus = {};  ///< that each of them may use, where they differ (merge_tasks)
-    bool on_every_node = true;     ///< false: a batch script or a shell, of several nodes; only this node runs us
-    std::string head_address;      ///< where the first node can be reached (a name or an address); empty: node_names[0]
-    std::string topology_address;  ///< the switches above this node, outermost first, and it: "s0.s3.node7"; or empty
-    bool keeps_node_order = false;  ///< node ranks are chosen by a person, or known where names are not: they count
-    std::optional<std::vector<std::string>> granted_gpus;  ///< as named to us: indices or UUIDs; nothing: not said
-    std::string granted_gpus_from;                         ///< the variable that said so
-    bool gpus_are_masked = false;                          ///< CUDA_, ROCR_ or HIP_VISIBLE_DEVICES is set
+    std::string source =
+        "local";  ///< "local", "slurm", "static", "mpirun", "kubernetes", "pbs", "lsf"
+    std::vector<std::string>
+        node_names;         ///< in node-rank order; a name that nobody told is "node-rank-N"
+    int node_rank = 0;      ///< this node's index in node_names
+    std::string job_id;     ///< e.g. "4711" or "4711.0"; empty locally
+    int restart_count = 0;  ///< how often the scheduler requeued the job
+    std::optional<int> tasks_on_node;  ///< how many of us the scheduler started on this node
+    int local_task = 0;                ///< which of them we are; 0 becomes the agent
+    std::vector<std::vector<int>> task_cpus =
+        {};  ///< that each of them may use, where they differ (merge_tasks)
+    bool on_every_node =
+        true;  ///< false: a batch script or a shell, of several nodes; only this node runs us
+    std::string head_address;      ///< where the first node can be reached (a name or an address);
+                                   ///< empty: node_names[0]
+    std::string topology_address;  ///< the switches above this node, outermost first, and it:
+                                   ///< "s0.s3.node7"; or empty
+    bool keeps_node_order =
+        false;  ///< node ranks are chosen by a person, or known where names are not: they count
+    std::optional<std::vector<std::string>>
+        granted_gpus;               ///< as named to us: indices or UUIDs; nothing: not said
+    std::string granted_gpus_from;  ///< the variable that said so
+    bool gpus_are_masked = false;   ///< CUDA_, ROCR_ or HIP_VISIBLE_DEVICES is set
     std::optional<std::chrono::system_clock::time_point> ends_at;
 };
 
-/// Asks the environments in the order of docs/allocation.md. Throws Error{invalid_argument} naming the variable, with
-/// the flag that helps in its hint. `hostname` is this machine's; `read_text` reads host files, from the disk if empty.
+/// Asks the environments in the order of docs/allocation.md. Throws Error{invalid_argument} naming
+/// the variable, with the flag that helps in its hint. `hostname` is this machine's; `read_text`
+/// reads host files, from the disk if empty.
 Allocation read_allocation(const EnvironmentMap& environment, const std::string& hostname,
                            const NodeOptions& options = {}, const FileReader& read_text = {});
 

@@ -13,8 +13,8 @@ namespace autolaunch::launcher {
 std::vector<std::string> hosts_in_file(const std::string& variable, const std::string& path,
                                        const FileReader& read_text);
 
-/// An allocation of these hosts in order, each once, of which this machine must be one. `from` is the variable that
-/// names them. Throws Error{invalid_argument}.
+/// An allocation of these hosts in order, each once, of which this machine must be one. `from` is
+/// the variable that names them. Throws Error{invalid_argument}.
 Allocation allocation_of_hosts(const std::string& source, const std::vector<std::string>& hosts,
                                const std::string& hostname, const std::string& from);
 

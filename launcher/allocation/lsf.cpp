@@ -19,8 +19,10 @@ std::vector<std::string> hosts_with_slots(const std::string& text) {
     for (std::string host, slots; words >> host;) {
         long long count = 0;
         if (!(words >> slots) || !parse_integer(slots, count) || count < 1) {
-            throw Error(ErrorCode::invalid_argument, fmt::format("LSB_MCPU_HOSTS: no number of slots after '{}'", host),
-                        "LSF sets it to \"hostA 8 hostB 8\"; give --nnodes, --node-rank and --master-addr instead");
+            throw Error(ErrorCode::invalid_argument,
+                        fmt::format("LSB_MCPU_HOSTS: no number of slots after '{}'", host),
+                        "LSF sets it to \"hostA 8 hostB 8\"; give --nnodes, --node-rank and "
+                        "--master-addr instead");
         }
         hosts.push_back(std::move(host));
     }
@@ -29,10 +31,12 @@ std::vector<std::string> hosts_with_slots(const std::string& text) {
 
 }  // namespace
 
-std::optional<Allocation> read_lsf_allocation(const EnvironmentMap& environment, const std::string& hostname,
+std::optional<Allocation> read_lsf_allocation(const EnvironmentMap& environment,
+                                              const std::string& hostname,
                                               const FileReader& read_text) {
     const auto job = lookup_count(environment, "LSB_JOBID");
-    if (!job) return std::nullopt;
+    if (!job)
+        return std::nullopt;
     std::string from = "LSB_MCPU_HOSTS";
     std::vector<std::string> hosts = hosts_with_slots(lookup(environment, from).value_or(""));
     if (hosts.empty()) {  // LSF leaves it out where it would be too long

@@ -11,18 +11,20 @@ struct RosterNode {
     int ranks = 1;     ///< started there
 };
 
-/// Who takes part, in the order of node ranks: what the rendezvous agreed on and `make_plan` counts ranks by. Equal on
-/// all nodes but for `self`.
+/// Who takes part, in the order of node ranks: what the rendezvous agreed on and `make_plan` counts
+/// ranks by. Equal on all nodes but for `self`.
 struct Roster {
     std::vector<RosterNode> nodes;
-    int self = 0;          ///< this node's rank; 0 is the head
-    std::string run_name;  ///< of the run directory, where neither the spec nor the scheduler names it
+    int self = 0;  ///< this node's rank; 0 is the head
+    std::string
+        run_name;  ///< of the run directory, where neither the spec nor the scheduler names it
 
     int first_rank(int node) const;
     int world_size() const { return first_rank(static_cast<int>(nodes.size())); }
 };
 
-/// What the roster will be if all nodes are like this one: for `autolaunch plan`, which joins nobody. Pure.
+/// What the roster will be if all nodes are like this one: for `autolaunch plan`, which joins
+/// nobody. Pure.
 Roster assume_alike(const Allocation& allocation, int ranks_here, const std::string& run_name);
 
 }  // namespace autolaunch::launcher

@@ -6,19 +6,24 @@
 
 namespace autolaunch::launcher {
 
-std::optional<Allocation> read_static_allocation(const EnvironmentMap& environment, const std::string& hostname,
+std::optional<Allocation> read_static_allocation(const EnvironmentMap& environment,
+                                                 const std::string& hostname,
                                                  const NodeOptions& options) {
-    if (!options.node_rank) return std::nullopt;
+    if (!options.node_rank)
+        return std::nullopt;
     const int node_rank = *options.node_rank;
     if (node_rank < 0 || node_rank >= options.nodes) {
-        throw Error(ErrorCode::invalid_argument, fmt::format("node rank {} of {} nodes", node_rank, options.nodes),
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("node rank {} of {} nodes", node_rank, options.nodes),
                     "node ranks count from 0; --nnodes says how many nodes there are");
     }
-    if (options.nodes == 1) return std::nullopt;  // torchrun's default: it says nothing
+    if (options.nodes == 1)
+        return std::nullopt;  // torchrun's default: it says nothing
     if (options.head_address.empty()) {
-        throw Error(ErrorCode::invalid_argument,
-                    fmt::format("node {} of {} is not told where node 0 is", node_rank, options.nodes),
-                    "give --master-addr=HOST, a name or an address of node 0, on every node");
+        throw Error(
+            ErrorCode::invalid_argument,
+            fmt::format("node {} of {} is not told where node 0 is", node_rank, options.nodes),
+            "give --master-addr=HOST, a name or an address of node 0, on every node");
     }
     Allocation allocation;
     allocation.source = "static";

@@ -19,12 +19,15 @@
 namespace autolaunch::launcher {
 namespace {
 
-constexpr std::size_t kLongestAnswer = std::size_t{64} << 10;  // the largest array that runs at once, a line each
-// Slurm's backfill scheduler takes a job without limit for one of 365 days, and says so for a while.
+constexpr std::size_t kLongestAnswer = std::size_t{64}
+                                       << 10;  // the largest array that runs at once, a line each
+// Slurm's backfill scheduler takes a job without limit for one of 365 days, and says so for a
+// while.
 constexpr auto kNoLimit = std::chrono::hours(24 * 364);
 constexpr int kEndTime_ms = 1000;  // SIGKILL takes no time, except in the kernel
 
-// posix_spawn's settings: no standard input, its output to us, no other descriptor, no signal blocked or ignored.
+// posix_spawn's settings: no standard input, its output to us, no other descriptor, no signal
+// blocked or ignored.
 class SpawnSettings {
 public:
     explicit SpawnSettings(int output) {
@@ -59,7 +62,8 @@ bool is_job_id(const std::string& text) {
     return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
-/// An array has the job id of its last element: asked for that one, squeue answers with a line for each.
+/// An array has the job id of its last element: asked for that one, squeue answers with a line for
+/// each.
 std::optional<std::chrono::seconds> time_left_of(const std::string& job, std::string_view answer) {
     const std::string start = job + ' ';
     std::optional<std::chrono::seconds> left;
@@ -67,7 +71,8 @@ std::optional<std::chrono::seconds> time_left_of(const std::string& job, std::st
     while (!answer.empty()) {
         const std::string_view line = answer.substr(0, answer.find('\n'));
         answer.remove_prefix(std::min(line.size() + 1, answer.size()));
-        if (!line.starts_with(start)) continue;
+        if (!line.starts_with(start))
+            continue;
         left = parse_slurm_time(line.substr(start.size()));
         ++lines;
     }
@@ -78,14 +83,17 @@ std::optional<std::chrono::seconds> time_left_of(const std::string& job, std::st
 
 TimeLeftQuery::TimeLeftQuery(const std::string& slurm_job_id) : job_(slurm_job_id) {
     std::array<int, 2> ends{};
-    if (!is_job_id(slurm_job_id) || ::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) return;
+    if (!is_job_id(slurm_job_id) || ::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
+        return;
     UniqueFd read_end(ends[0]);
     const UniqueFd write_end(ends[1]);
     const SpawnSettings settings(write_end.get());
     std::string name = "squeue", header = "-h", option = "-j", job = slurm_job_id, form = "-o%A %L";
-    std::array<char*, 6> arguments = {name.data(), header.data(), option.data(), job.data(), form.data(), nullptr};
+    std::array<char*, 6> arguments = {name.data(), header.data(), option.data(),
+                                      job.data(),  form.data(),   nullptr};
     pid_t pid = 0;
-    if (::posix_spawnp(&pid, name.c_str(), settings.actions(), settings.attributes(), arguments.data(), environ) != 0)
+    if (::posix_spawnp(&pid, name.c_str(), settings.actions(), settings.attributes(),
+                       arguments.data(), environ) != 0)
         return;
     process_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
     if (!process_) {  // a kernel without pidfds: do without the answer
@@ -101,7 +109,8 @@ TimeLeftQuery::~TimeLeftQuery() { end(); }
 
 void TimeLeftQuery::end() noexcept {
     answer_fd_.reset();
-    if (!process_) return;
+    if (!process_)
+        return;
     ::syscall(SYS_pidfd_send_signal, process_.get(), SIGKILL, nullptr, 0);
     pollfd ended{process_.get(), POLLIN, 0};
     while (::poll(&ended, 1, kEndTime_ms) < 0 && errno == EINTR) {
@@ -115,13 +124,16 @@ bool TimeLeftQuery::advance() {
     std::array<char, 4096> buffer;
     while (answer_fd_) {
         const ssize_t got = ::read(answer_fd_.get(), buffer.data(), buffer.size());
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0 && errno == EAGAIN) return false;
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && errno == EAGAIN)
+            return false;
         if (got > 0 && answer_.size() + static_cast<std::size_t>(got) <= kLongestAnswer) {
             answer_.append(buffer.data(), static_cast<std::size_t>(got));
             continue;
         }
-        if (got != 0) answer_.clear();  // an error, or no end
+        if (got != 0)
+            answer_.clear();  // an error, or no end
         end();
     }
     return true;
@@ -139,7 +151,8 @@ std::optional<std::chrono::seconds> TimeLeftQuery::wait(const Deadline& deadline
 }
 
 std::optional<std::chrono::seconds> TimeLeftQuery::time_left() const {
-    const bool whole = !answer_fd_ && answer_.ends_with('\n');  // or else it was ended while it spoke
+    const bool whole =
+        !answer_fd_ && answer_.ends_with('\n');  // or else it was ended while it spoke
     const auto left = whole ? time_left_of(job_, answer_) : std::nullopt;
     return left && *left > kNoLimit ? std::nullopt : left;
 }

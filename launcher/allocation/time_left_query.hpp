@@ -8,19 +8,21 @@
 
 namespace autolaunch::launcher {
 
-/// Asks Slurm how long a job may still run, where the environment does not say (Slurm before 23.02): one `squeue`,
-/// beside whatever else is done. The launch does not wait for it.
+/// Asks Slurm how long a job may still run, where the environment does not say (Slurm
+/// before 23.02): one `squeue`, beside whatever else is done. The launch does not wait for it.
 ///
-/// Not libslurm: it ends the process that calls it when its configuration cannot be read, and retries for minutes.
+/// Not libslurm: it ends the process that calls it when its configuration cannot be read, and
+/// retries for minutes.
 ///
-/// The squeue ends with the object. Somebody else may end or reap it, as with all children of this process: then the
-/// query is over early, and what was not answered to the end is no answer.
+/// The squeue ends with the object. Somebody else may end or reap it, as with all children of this
+/// process: then the query is over early, and what was not answered to the end is no answer.
 ///
-/// Owner: the JobEndTime. Threads: its owner's. Blocks: wait(); otherwise a second at most, for a squeue that hangs in
-/// the kernel.
+/// Owner: the JobEndTime. Threads: its owner's. Blocks: wait(); otherwise a second at most, for a
+/// squeue that hangs in the kernel.
 class TimeLeftQuery {
 public:
-    /// `slurm_job_id` as in SLURM_JOB_ID. Where squeue cannot be started, the query is over at once.
+    /// `slurm_job_id` as in SLURM_JOB_ID. Where squeue cannot be started, the query is over at
+    /// once.
     explicit TimeLeftQuery(const std::string& slurm_job_id);
     TimeLeftQuery(const TimeLeftQuery&) = delete;
     TimeLeftQuery& operator=(const TimeLeftQuery&) = delete;

@@ -8,8 +8,10 @@ namespace autolaunch::launcher {
 
 std::vector<int> apportion(const std::vector<int>& weights, int seats) {
     const long long total = std::accumulate(weights.begin(), weights.end(), 0LL);
-    if (weights.empty()) return {};
-    if (total == 0) return apportion(std::vector<int>(weights.size(), 1), seats);
+    if (weights.empty())
+        return {};
+    if (total == 0)
+        return apportion(std::vector<int>(weights.size(), 1), seats);
     std::vector<int> shares;
     std::vector<long long> remainders;
     for (const int weight : weights) {
@@ -23,7 +25,8 @@ std::vector<int> apportion(const std::vector<int>& weights, int seats) {
                      [&](std::size_t a, std::size_t b) { return remainders[a] > remainders[b]; });
     int left = seats - std::accumulate(shares.begin(), shares.end(), 0);
     for (const std::size_t party : order) {
-        if (left-- <= 0) break;
+        if (left-- <= 0)
+            break;
         ++shares[party];
     }
     return shares;

@@ -29,11 +29,15 @@ constexpr std::string_view kNumaPrefix = "numa:", kCorePrefix = "core:";
 class Entry {
 public:
     Entry(const NodeTopology& topology, std::size_t position, std::string_view text)
-        : topology_(topology), text_(trim(text)), name_(fmt::format("{}[{}] \"{}\"", kKey, position, text_)) {}
+        : topology_(topology),
+          text_(trim(text)),
+          name_(fmt::format("{}[{}] \"{}\"", kKey, position, text_)) {}
 
     CpuList cpus() const {
-        if (text_.starts_with(kNumaPrefix)) return of_numa_nodes(numbers(text_.substr(kNumaPrefix.size())));
-        if (text_.starts_with(kCorePrefix)) return of_cores(numbers(text_.substr(kCorePrefix.size())));
+        if (text_.starts_with(kNumaPrefix))
+            return of_numa_nodes(numbers(text_.substr(kNumaPrefix.size())));
+        if (text_.starts_with(kCorePrefix))
+            return of_cores(numbers(text_.substr(kCorePrefix.size())));
         return numbers(text_);
     }
     const std::string& name() const { return name_; }
@@ -41,15 +45,19 @@ public:
 private:
     CpuList numbers(std::string_view text) const {
         const auto list = parse_list(text);
-        if (list && !list->empty()) return *list;
-        refuse(name_ + " cannot be read", "write CPUs (0-7,64-71), NUMA nodes (numa:1) or cores (core:0-3)");
+        if (list && !list->empty())
+            return *list;
+        refuse(name_ + " cannot be read",
+               "write CPUs (0-7,64-71), NUMA nodes (numa:1) or cores (core:0-3)");
     }
     CpuList of_numa_nodes(const CpuList& wanted) const {
         CpuList cpus, known;
-        for (const NumaNode& node : topology_.numa_nodes) known.push_back(node.index);
+        for (const NumaNode& node : topology_.numa_nodes)
+            known.push_back(node.index);
         std::sort(known.begin(), known.end());
         if (const auto unknown = without(wanted, known); !unknown.empty())
-            refuse(fmt::format("{}: NUMA node {} is not there, or may not be used", name_, format_list(unknown)),
+            refuse(fmt::format("{}: NUMA node {} is not there, or may not be used", name_,
+                               format_list(unknown)),
                    fmt::format("usable are {}", format_list(known)));
         for (const NumaNode& node : topology_.numa_nodes)
             if (std::binary_search(wanted.begin(), wanted.end(), node.index))
@@ -62,7 +70,8 @@ private:
         CpuList cpus;
         for (const int core : wanted) {
             if (core >= static_cast<int>(cores.size()))
-                refuse(fmt::format("{}: {} cores may be used, so there is no core {}", name_, cores.size(), core),
+                refuse(fmt::format("{}: {} cores may be used, so there is no core {}", name_,
+                                   cores.size(), core),
                        fmt::format("count them from 0 to {}", cores.size() - 1));
             const CpuList& threads = cores[static_cast<std::size_t>(core)].cpus;
             cpus.insert(cpus.end(), threads.begin(), threads.end());
@@ -78,13 +87,15 @@ private:
 
 }  // namespace
 
-std::vector<CpuList> resolve_binding_list(const NodeTopology& topology, const std::vector<std::string>& list,
+std::vector<CpuList> resolve_binding_list(const NodeTopology& topology,
+                                          const std::vector<std::string>& list,
                                           const std::vector<CpuList>& masks) {
     if (list.size() < masks.size())
-        refuse(
-            fmt::format("{} has {} entr{}, but {} ranks start on {}", kKey, list.size(), list.size() == 1 ? "y" : "ies",
-                        masks.size(), topology.hostname.empty() ? "this node" : topology.hostname),
-            "give one entry a local rank, or start fewer ranks (resource_management.ranks_per_node)");
+        refuse(fmt::format("{} has {} entr{}, but {} ranks start on {}", kKey, list.size(),
+                           list.size() == 1 ? "y" : "ies", masks.size(),
+                           topology.hostname.empty() ? "this node" : topology.hostname),
+               "give one entry a local rank, or start fewer ranks "
+               "(resource_management.ranks_per_node)");
     std::vector<CpuList> sets;
     for (std::size_t rank = 0; rank < masks.size(); ++rank) {
         const Entry entry(topology, rank, list[rank]);

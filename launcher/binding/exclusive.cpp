@@ -19,7 +19,8 @@ void sort_by_l3(Cores& cores) {
 std::vector<Cores> group_by_l3(const Cores& sorted) {
     std::vector<Cores> groups;
     for (const Core& core : sorted) {
-        if (groups.empty() || groups.back().front().l3 != core.l3) groups.emplace_back();
+        if (groups.empty() || groups.back().front().l3 != core.l3)
+            groups.emplace_back();
         groups.back().push_back(core);
     }
     return groups;
@@ -42,25 +43,30 @@ std::vector<int> even_sizes(std::size_t cores, int parts) {
 // Sizes of the parts when no L3 is shared by two parts, or no part spans two L3s.
 std::vector<int> sizes_on_l3_boundaries(const std::vector<Cores>& groups, int parts) {
     std::vector<int> group_sizes, sizes;
-    for (const Cores& group : groups) group_sizes.push_back(static_cast<int>(group.size()));
+    for (const Cores& group : groups)
+        group_sizes.push_back(static_cast<int>(group.size()));
     if (parts <= static_cast<int>(groups.size())) {
         auto group = group_sizes.begin();
         for (const int count : even_sizes(groups.size(), parts)) {
             sizes.push_back(0);
-            for (int i = 0; i < count; ++i) sizes.back() += *group++;
+            for (int i = 0; i < count; ++i)
+                sizes.back() += *group++;
         }
         return sizes;
     }
     const std::vector<int> parts_of_group = apportion(group_sizes, parts);
     for (std::size_t i = 0; i < groups.size(); ++i) {
-        if (parts_of_group[i] == 0 || parts_of_group[i] > group_sizes[i]) return {};
-        for (const int size : even_sizes(groups[i].size(), parts_of_group[i])) sizes.push_back(size);
+        if (parts_of_group[i] == 0 || parts_of_group[i] > group_sizes[i])
+            return {};
+        for (const int size : even_sizes(groups[i].size(), parts_of_group[i]))
+            sizes.push_back(size);
     }
     return sizes;
 }
 
 bool is_fair(const std::vector<int>& sizes) {
-    if (sizes.empty()) return false;
+    if (sizes.empty())
+        return false;
     const auto [smallest, largest] = std::minmax_element(sizes.begin(), sizes.end());
     return 2 * *largest <= 3 * *smallest;
 }
@@ -78,7 +84,8 @@ std::vector<Cores> choose_core_complexes(Cores cores, int parts) {
     const std::vector<Cores> groups = group_by_l3(cores);
     std::vector<Cores> chosen;
     for (int part = 0; part < parts; ++part)
-        chosen.push_back(groups[static_cast<std::size_t>(part) * groups.size() / static_cast<std::size_t>(parts)]);
+        chosen.push_back(groups[static_cast<std::size_t>(part) * groups.size() /
+                                static_cast<std::size_t>(parts)]);
     return chosen;
 }
 

@@ -20,20 +20,24 @@ constexpr int kUnknownDistance = std::numeric_limits<int>::max();
 double rate_of(const Hca& hca) {
     double rate = 0;
     for (const Hca::Port& port : hca.ports)
-        if (port.active) rate = std::max(rate, port.rate_gbps);
+        if (port.active)
+            rate = std::max(rate, port.rate_gbps);
     return rate;
 }
 
 /// Positions in topology.hcas, in PCI order.
-std::vector<int> candidates(const NodeTopology& topology, const std::vector<std::string>& compute_hcas) {
+std::vector<int> candidates(const NodeTopology& topology,
+                            const std::vector<std::string>& compute_hcas) {
     std::vector<int> found;
     for (std::size_t i = 0; i < topology.hcas.size(); ++i) {
         const Hca& hca = topology.hcas[i];
-        const bool active =
-            std::any_of(hca.ports.begin(), hca.ports.end(), [](const Hca::Port& port) { return port.active; });
+        const bool active = std::any_of(hca.ports.begin(), hca.ports.end(),
+                                        [](const Hca::Port& port) { return port.active; });
         const bool chosen =
-            compute_hcas.empty() || std::find(compute_hcas.begin(), compute_hcas.end(), hca.name) != compute_hcas.end();
-        if (active && chosen && hca.can_open) found.push_back(static_cast<int>(i));
+            compute_hcas.empty() ||
+            std::find(compute_hcas.begin(), compute_hcas.end(), hca.name) != compute_hcas.end();
+        if (active && chosen && hca.can_open)
+            found.push_back(static_cast<int>(i));
     }
     std::sort(found.begin(), found.end(), [&](int a, int b) {
         const Hca &left = topology.hcas[static_cast<std::size_t>(a)],
@@ -52,27 +56,33 @@ struct Merit {
     auto key() const { return std::tie(path, distance, slowness); }
 };
 
-int distance_to(const NodeTopology& topology, std::optional<int> node, const std::vector<int>& distances) {
-    if (!node || distances.size() != topology.numa_nodes.size()) return kUnknownDistance;
+int distance_to(const NodeTopology& topology, std::optional<int> node,
+                const std::vector<int>& distances) {
+    if (!node || distances.size() != topology.numa_nodes.size())
+        return kUnknownDistance;
     for (std::size_t i = 0; i < distances.size(); ++i)
-        if (topology.numa_nodes[i].index == *node) return distances[i];
+        if (topology.numa_nodes[i].index == *node)
+            return distances[i];
     return kUnknownDistance;
 }
 
 Merit merit_for_gpu(const NodeTopology& topology, const Gpu& gpu, const Hca& hca) {
     const bool together = gpu.numa_node && gpu.numa_node == hca.numa_node;
-    return {path_between(topology, gpu, hca), together ? 0 : distance_to(topology, hca.numa_node, gpu.node_distances),
-            -rate_of(hca)};
+    return {path_between(topology, gpu, hca),
+            together ? 0 : distance_to(topology, hca.numa_node, gpu.node_distances), -rate_of(hca)};
 }
 
 Merit merit_for_cpus(const NodeTopology& topology, const std::vector<int>& cpus, const Hca& hca) {
     Merit merit{PathClass::unknown, kUnknownDistance, -rate_of(hca)};
     for (const NumaNode& node : topology.numa_nodes) {
-        if (sorted_intersection(node.cpus, cpus).empty()) continue;
-        const int distance = hca.numa_node == node.index ? 0 : distance_to(topology, hca.numa_node, node.distances);
+        if (sorted_intersection(node.cpus, cpus).empty())
+            continue;
+        const int distance =
+            hca.numa_node == node.index ? 0 : distance_to(topology, hca.numa_node, node.distances);
         merit.distance = std::min(merit.distance, distance);
     }
-    if (hca.numa_node) merit.path = merit.distance == 0 ? PathClass::node : PathClass::sys;
+    if (hca.numa_node)
+        merit.path = merit.distance == 0 ? PathClass::node : PathClass::sys;
     return merit;
 }
 
@@ -87,8 +97,10 @@ Best best_of(const std::vector<int>& hcas, MeritOf&& merit_of) {
     Best best;
     for (const int hca : hcas) {
         const Merit merit = merit_of(hca);
-        if (best.hcas.empty() || merit.key() < best.merit.key()) best = {{}, merit};
-        if (merit.key() == best.merit.key()) best.hcas.push_back(hca);
+        if (best.hcas.empty() || merit.key() < best.merit.key())
+            best = {{}, merit};
+        if (merit.key() == best.merit.key())
+            best.hcas.push_back(hca);
     }
     return best;
 }
@@ -106,8 +118,9 @@ std::string_view path_words(const Merit& merit) {
         case PathClass::node:
             return "on one NUMA node";
         case PathClass::sys:
-            return merit.distance == kUnknownDistance ? "this one is on another NUMA node"
-                                                      : "this one is on the nearest NUMA node that has any";
+            return merit.distance == kUnknownDistance
+                       ? "this one is on another NUMA node"
+                       : "this one is on the nearest NUMA node that has any";
         case PathClass::unknown:
             break;
     }
@@ -120,12 +133,14 @@ public:
     HcaPairing deal(const Best& best, const std::string& seeker) {
         int chosen = best.hcas.front();
         for (const int hca : best.hcas)
-            if (users_[hca] < users_[chosen]) chosen = hca;
+            if (users_[hca] < users_[chosen])
+                chosen = hca;
         ++users_[chosen];
         std::string reason = fmt::format("{} and this HCA are {}", seeker, path_words(best.merit));
         if (best.merit.path >= PathClass::sys)
             reason = fmt::format("{} has no near HCA: {}", seeker, path_words(best.merit));
-        if (best.hcas.size() > 1) reason += fmt::format("; dealt from {} alike", best.hcas.size());
+        if (best.hcas.size() > 1)
+            reason += fmt::format("; dealt from {} alike", best.hcas.size());
         return {chosen, best.merit.path, std::move(reason)};
     }
 
@@ -133,7 +148,8 @@ private:
     std::map<int, int> users_;
 };
 
-/// What partitions of one GPU share, in PCI order: addresses have one length, and GPU2 comes before GPU10.
+/// What partitions of one GPU share, in PCI order: addresses have one length, and GPU2 comes before
+/// GPU10.
 using GpuKey = std::pair<std::size_t, std::string>;
 GpuKey key_of(const Gpu& gpu) {
     const std::string name = gpu.bdf.empty() ? fmt::format("GPU{}", gpu.index) : gpu.bdf;
@@ -145,25 +161,31 @@ std::map<GpuKey, HcaPairing> pair_gpus(const NodeTopology& topology, const std::
     std::map<GpuKey, Best> best_of_gpu;
     for (const Gpu& gpu : topology.gpus)
         best_of_gpu.emplace(key_of(gpu), best_of(hcas, [&](int hca) {
-                                return merit_for_gpu(topology, gpu, topology.hcas[static_cast<std::size_t>(hca)]);
+                                return merit_for_gpu(topology, gpu,
+                                                     topology.hcas[static_cast<std::size_t>(hca)]);
                             }));
     std::vector<const std::pair<const GpuKey, Best>*> order;
-    for (const auto& entry : best_of_gpu) order.push_back(&entry);
-    std::stable_sort(order.begin(), order.end(),
-                     [](const auto* a, const auto* b) { return a->second.hcas.size() < b->second.hcas.size(); });
+    for (const auto& entry : best_of_gpu)
+        order.push_back(&entry);
+    std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
+        return a->second.hcas.size() < b->second.hcas.size();
+    });
     std::map<GpuKey, HcaPairing> pairings;
     Dealer dealer;
-    for (const auto* entry : order) pairings.emplace(entry->first, dealer.deal(entry->second, "its GPU"));
+    for (const auto* entry : order)
+        pairings.emplace(entry->first, dealer.deal(entry->second, "its GPU"));
     return pairings;
 }
 
 }  // namespace
 
-std::vector<std::optional<HcaPairing>> pair_hcas(const NodeTopology& topology, const std::vector<HcaSeeker>& seekers,
+std::vector<std::optional<HcaPairing>> pair_hcas(const NodeTopology& topology,
+                                                 const std::vector<HcaSeeker>& seekers,
                                                  const std::vector<std::string>& compute_hcas) {
     std::vector<std::optional<HcaPairing>> pairings(seekers.size());
     const std::vector<int> hcas = candidates(topology, compute_hcas);
-    if (hcas.empty()) return pairings;
+    if (hcas.empty())
+        return pairings;
     const auto of_gpus = pair_gpus(topology, hcas);
     Dealer dealer;
     for (std::size_t i = 0; i < seekers.size(); ++i) {
@@ -172,7 +194,8 @@ std::vector<std::optional<HcaPairing>> pair_hcas(const NodeTopology& topology, c
             pairings[i] = of_gpus.at(key_of(topology.gpus[static_cast<std::size_t>(*seeker.gpu)]));
         } else {
             const Best best = best_of(hcas, [&](int hca) {
-                return merit_for_cpus(topology, seeker.cpus, topology.hcas[static_cast<std::size_t>(hca)]);
+                return merit_for_cpus(topology, seeker.cpus,
+                                      topology.hcas[static_cast<std::size_t>(hca)]);
             });
             pairings[i] = dealer.deal(best, "the rank");
         }

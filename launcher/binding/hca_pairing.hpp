@@ -21,12 +21,14 @@ struct HcaSeeker {
     std::vector<int> cpus;   ///< for a rank without a GPU: what it runs on
 };
 
-/// One pairing a seeker; nothing where no HCA has an active port. Those named in `compute_hcas` are asked, or all where
-/// that is empty. The best HCAs of a GPU are those of the nearest path class, of these the ones at the smallest NUMA
-/// distance, of these the fastest; GPUs that share their best ones are dealt over them in PCI order, the k-th GPU to
-/// the k-th HCA. All GPUs of the machine count, used or not, so that jobs side by side take different HCAs; MIG devices
-/// and partitions take their GPU's. Pure.
-std::vector<std::optional<HcaPairing>> pair_hcas(const NodeTopology& topology, const std::vector<HcaSeeker>& seekers,
+/// One pairing a seeker; nothing where no HCA has an active port. Those named in `compute_hcas` are
+/// asked, or all where that is empty. The best HCAs of a GPU are those of the nearest path class,
+/// of these the ones at the smallest NUMA distance, of these the fastest; GPUs that share their
+/// best ones are dealt over them in PCI order, the k-th GPU to the k-th HCA. All GPUs of the
+/// machine count, used or not, so that jobs side by side take different HCAs; MIG devices and
+/// partitions take their GPU's. Pure.
+std::vector<std::optional<HcaPairing>> pair_hcas(const NodeTopology& topology,
+                                                 const std::vector<HcaSeeker>& seekers,
                                                  const std::vector<std::string>& compute_hcas = {});
 
 }  // namespace autolaunch::launcher

@@ -27,16 +27,20 @@ int terminal_columns() {
 
 std::string byte_progress_line(const std::string& doing, std::uint64_t done, std::uint64_t total,
                                std::chrono::milliseconds elapsed, int columns) {
-    const double fraction = total == 0 ? 1 : std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
-    std::string line = fmt::format("{} {} {:3.0f}% of {}", doing, draw_bar(fraction, kBarColumns), fraction * 100,
-                                   format_bytes(total));
+    const double fraction =
+        total == 0 ? 1 : std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
+    std::string line = fmt::format("{} {} {:3.0f}% of {}", doing, draw_bar(fraction, kBarColumns),
+                                   fraction * 100, format_bytes(total));
     const double seconds = static_cast<double>(elapsed.count()) / 1000;
     if (seconds > 0.2 && done > 0) {
         const double rate = static_cast<double>(done) / seconds;
         line += fmt::format(" · {}/s", format_bytes(static_cast<std::uint64_t>(rate)));
         const double left = static_cast<double>(total - std::min(total, done)) / rate;
         if (fraction < 1)
-            line += " · " + format_duration(std::chrono::milliseconds(static_cast<long long>(left * 1000))) + " left";
+            line +=
+                " · " +
+                format_duration(std::chrono::milliseconds(static_cast<long long>(left * 1000))) +
+                " left";
     }
     return fit_width(line, columns);
 }
@@ -45,16 +49,20 @@ ByteProgress::ByteProgress(std::string doing, std::uint64_t total)
     : doing_(std::move(doing)), total_(total), terminal_(::isatty(STDERR_FILENO) == 1) {}
 
 ByteProgress::~ByteProgress() {
-    if (terminal_) std::fputs("\r\x1b[K", stderr);
+    if (terminal_)
+        std::fputs("\r\x1b[K", stderr);
 }
 
 void ByteProgress::add(std::uint64_t bytes) {
     done_ += bytes;
     const auto now = Clock::now();
-    if (!terminal_ || now - drawn_ < kRedraw) return;
+    if (!terminal_ || now - drawn_ < kRedraw)
+        return;
     drawn_ = now;
-    std::fputs(("\r\x1b[K" + byte_progress_line(doing_, done_, total_, elapsed(), terminal_columns() - 1)).c_str(),
-               stderr);
+    std::fputs(
+        ("\r\x1b[K" + byte_progress_line(doing_, done_, total_, elapsed(), terminal_columns() - 1))
+            .c_str(),
+        stderr);
 }
 
 std::chrono::milliseconds ByteProgress::elapsed() const {

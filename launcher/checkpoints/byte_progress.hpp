@@ -9,8 +9,8 @@ namespace autolaunch::launcher {
 std::string byte_progress_line(const std::string& doing, std::uint64_t done, std::uint64_t total,
                                std::chrono::milliseconds elapsed, int columns);
 
-/// Shows how far a long read or write is: one line on stderr, drawn anew a few times a second and gone at the end.
-/// Nothing where stderr is no terminal. Threads: one.
+/// Shows how far a long read or write is: one line on stderr, drawn anew a few times a second and
+/// gone at the end. Nothing where stderr is no terminal. Threads: one.
 class ByteProgress {
 public:
     ByteProgress(std::string doing, std::uint64_t total);

@@ -6,7 +6,17 @@
 
 namespace autolaunch::launcher {
 
-enum class CheckpointAction { list, show, verify, diff, export_tensors, reshard, prune, convert, new_key };
+enum class CheckpointAction {
+    list,
+    show,
+    verify,
+    diff,
+    export_tensors,
+    reshard,
+    prune,
+    convert,
+    new_key
+};
 
 /// Where keys are; commands print them (docs/encryption.md). Empty: there is none.
 struct CheckpointKeys {
@@ -24,13 +34,14 @@ struct CheckpointRequest {
     bool all = false;               ///< export: optimizer state too
     bool dry_run = false;           ///< prune
     std::vector<std::string> only;  ///< beginnings of tensors' names; empty: every tensor
-    std::string dtype;              ///< export, reshard: "f32", "bf16" or "f16" for floating-point tensors
-    std::uint64_t max_file_bytes = 5'000'000'000;  ///< export: a larger file is cut, as Hugging Face does
-    int ranks = 1;                                 ///< reshard, convert
-    int keep = 0;                                  ///< prune: so many of the newest
-    std::int64_t every = 0;                        ///< prune: and every checkpoint whose step is a multiple of it
-    std::optional<std::int64_t> step;              ///< convert: the step of what is made
-    std::string python = "python3";                ///< convert: for PyTorch's own checkpoints
+    std::string dtype;  ///< export, reshard: "f32", "bf16" or "f16" for floating-point tensors
+    std::uint64_t max_file_bytes =
+        5'000'000'000;       ///< export: a larger file is cut, as Hugging Face does
+    int ranks = 1;           ///< reshard, convert
+    int keep = 0;            ///< prune: so many of the newest
+    std::int64_t every = 0;  ///< prune: and every checkpoint whose step is a multiple of it
+    std::optional<std::int64_t> step;  ///< convert: the step of what is made
+    std::string python = "python3";    ///< convert: for PyTorch's own checkpoints
     CheckpointKeys keys;
     bool trust_source = false;  ///< reshard: it needs no MAC, though what is made gets one
     bool plain = false;         ///< reshard: of an encrypted one, not encrypted
@@ -41,8 +52,8 @@ struct CheckpointOutcome {
     int exit_code = 0;
 };
 
-/// Does it. Shows progress on stderr where that is a terminal. Throws Error: of code corrupt or mismatch for what is in
-/// files, SystemError for what cannot be read or written.
+/// Does it. Shows progress on stderr where that is a terminal. Throws Error: of code corrupt or
+/// mismatch for what is in files, SystemError for what cannot be read or written.
 CheckpointOutcome run_checkpoint_command(const CheckpointRequest& request);
 
 }  // namespace autolaunch::launcher

@@ -22,16 +22,19 @@ struct RankState {
     RankState(const Manifest& described, int rank, int ranks) {
         for (const auto& tensor : described.tensors) {
             const std::int64_t elements = tensor.element_count();
-            const std::int64_t first = cut_at(elements, rank, ranks), last = cut_at(elements, rank + 1, ranks);
+            const std::int64_t first = cut_at(elements, rank, ranks),
+                               last = cut_at(elements, rank + 1, ranks);
             memory.emplace_back(static_cast<std::size_t>(last - first) * size_of(tensor.type));
             state.push_back({tensor.name, tensor.type, tensor.shape, {}, false});
-            if (last > first) state.back().pieces = {{first, last - first, memory.back().data()}};
+            if (last > first)
+                state.back().pieces = {{first, last - first, memory.back().data()}};
         }
     }
     // Cut on multiples of the sharding's own quantum.
     static std::int64_t cut_at(std::int64_t elements, int rank, int ranks) {
         constexpr std::int64_t kQuantum = fsdp::ShardLayout::kQuantum;
-        if (rank == ranks) return elements;
+        if (rank == ranks)
+            return elements;
         const std::int64_t quanta = elements / kQuantum;
         return (quanta / ranks * rank + quanta % ranks * rank / ranks) * kQuantum;
     }
@@ -40,16 +43,16 @@ struct RankState {
     fsdp::State state;
 };
 
-Manifest write_ranks(Storage& storage, const fs::path& unfinished, const Manifest& described_as, const WrittenAs& as,
-                     const FillState& fill) {
+Manifest write_ranks(Storage& storage, const fs::path& unfinished, const Manifest& described_as,
+                     const WrittenAs& as, const FillState& fill) {
     const auto recipients = parse_recipients(as.encryption);
     std::vector<Manifest> fragments;
     for (int rank = 0; rank < as.ranks; ++rank) {
         RankState part(described_as, rank, as.ranks);
         fill(part.state);
         const WritePlan plan = plan_shards(part.state, described_as.step, rank, as.ranks);
-        fragments.push_back(
-            write_shards(storage, unfinished, plan, *source_of(plan), recipients, hashes_for(as.encryption)));
+        fragments.push_back(write_shards(storage, unfinished, plan, *source_of(plan), recipients,
+                                         hashes_for(as.encryption)));
     }
     Manifest manifest = merge_fragments(std::move(fragments));
     manifest.generation = described_as.generation;
@@ -66,10 +69,12 @@ fs::path write_checkpoint(Storage& storage, const fs::path& directory, const Man
                           const WrittenAs& as, const FillState& fill) {
     const fs::path published = directory / checkpoint_name(described_as.step);
     if (fs::exists(published))
-        throw SystemError(EEXIST, "write " + published.string(), "remove it, or name another directory");
+        throw SystemError(EEXIST, "write " + published.string(),
+                          "remove it, or name another directory");
     // Its name ends as unfinished ones do, so a job's next save there clears what a crash left.
     const AuthenticationKeys keys = AuthenticationKeys::find(as.encryption);
-    const fs::path unfinished = directory / (checkpoint_name(described_as.step) + ".made-" + random_hex(8) + ".tmp");
+    const fs::path unfinished =
+        directory / (checkpoint_name(described_as.step) + ".made-" + random_hex(8) + ".tmp");
     storage.create_directories(unfinished);
     try {
         const Manifest manifest = write_ranks(storage, unfinished, described_as, as, fill);

@@ -24,7 +24,8 @@ namespace {
 /// A file in a directory that is removed at the end.
 class TemporaryFile {
 public:
-    explicit TemporaryFile(const fs::path& beside) : path_(beside / (".converted-" + random_hex(8) + ".safetensors")) {}
+    explicit TemporaryFile(const fs::path& beside)
+        : path_(beside / (".converted-" + random_hex(8) + ".safetensors")) {}
     ~TemporaryFile() {
         std::error_code ignored;
         fs::remove(path_, ignored);
@@ -41,7 +42,8 @@ Manifest described(const std::vector<SourceTensor>& tensors, std::int64_t step) 
     manifest.step = step;
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     manifest.saved_unix_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-    for (const SourceTensor& tensor : tensors) manifest.tensors.push_back({tensor.name, tensor.type, tensor.shape, {}});
+    for (const SourceTensor& tensor : tensors)
+        manifest.tensors.push_back({tensor.name, tensor.type, tensor.shape, {}});
     return manifest;
 }
 
@@ -53,9 +55,11 @@ void fill(Storage& storage, const std::vector<SourceTensor>& tensors, const fsdp
             const std::uint64_t element_bytes = size_of(tensors[i].type);
             const auto bytes = static_cast<std::size_t>(piece.count) * element_bytes;
             const auto file = storage.open(tensors[i].file);
-            const auto offset = tensors[i].offset + static_cast<std::uint64_t>(piece.offset) * element_bytes;
+            const auto offset =
+                tensors[i].offset + static_cast<std::uint64_t>(piece.offset) * element_bytes;
             if (file->read_at(offset, {piece.data, bytes}) != bytes)
-                throw Error(ErrorCode::corrupt, tensors[i].file.string() + " ends inside tensor " + tensors[i].name);
+                throw Error(ErrorCode::corrupt,
+                            tensors[i].file.string() + " ends inside tensor " + tensors[i].name);
             progress.add(bytes);
         }
     }
@@ -67,24 +71,31 @@ CheckpointOutcome convert_to_checkpoint(const CheckpointRequest& request) {
     const fs::path source = request.paths.at(0), directory = request.paths.at(1);
     require_outside_bucket(directory);
     if (is_in_bucket(source))
-        throw Error(ErrorCode::unsupported, "cannot convert " + source.string() + ": it is in a bucket",
+        throw Error(ErrorCode::unsupported,
+                    "cannot convert " + source.string() + ": it is in a bucket",
                     "copy it to a directory first");
     const auto storage = make_posix_storage();
     const SourceKind kind = kind_of_source(source);
     storage->create_directories(directory);
     const TemporaryFile temporary(directory);
-    if (kind == SourceKind::torch_checkpoint) convert_with_torch(request.python, source, temporary.path());
-    const auto tensors = tensors_in(kind == SourceKind::torch_checkpoint ? temporary.path() : source);
+    if (kind == SourceKind::torch_checkpoint)
+        convert_with_torch(request.python, source, temporary.path());
+    const auto tensors =
+        tensors_in(kind == SourceKind::torch_checkpoint ? temporary.path() : source);
     const Manifest manifest = described(tensors, request.step.value_or(0));
     std::uint64_t bytes = 0;
-    for (const auto& tensor : manifest.tensors) bytes += bytes_of(tensor);
+    for (const auto& tensor : manifest.tensors)
+        bytes += bytes_of(tensor);
     fs::path made;
     {
         ByteProgress progress("converting", bytes);
-        made = write_checkpoint(*storage, directory, manifest, {request.ranks, encryption_of(request)},
-                                [&](const fsdp::State& state) { fill(*storage, tensors, state, progress); });
+        made = write_checkpoint(
+            *storage, directory, manifest, {request.ranks, encryption_of(request)},
+            [&](const fsdp::State& state) { fill(*storage, tensors, state, progress); });
     }
-    return {fmt::format("{} tensors, {}, are now {}\n", tensors.size(), format_bytes(bytes), shown(made.string())), 0};
+    return {fmt::format("{} tensors, {}, are now {}\n", tensors.size(), format_bytes(bytes),
+                        shown(made.string())),
+            0};
 }
 
 }  // namespace autolaunch::launcher

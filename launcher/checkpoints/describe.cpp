@@ -25,7 +25,8 @@ struct Listed {
     std::string problem;
 };
 
-std::vector<Listed> look_at(Storage& storage, const std::filesystem::path& directory, const AuthenticationKeys& keys) {
+std::vector<Listed> look_at(Storage& storage, const std::filesystem::path& directory,
+                            const AuthenticationKeys& keys) {
     std::vector<Listed> all;
     for (const Candidate& candidate : list_candidates(storage, directory)) {
         Listed one{candidate.name, std::nullopt, {}};
@@ -40,11 +41,13 @@ std::vector<Listed> look_at(Storage& storage, const std::filesystem::path& direc
 }
 
 std::string saved_text(const Manifest& manifest) {
-    if (manifest.saved_unix_ms == 0) return "-";
+    if (manifest.saved_unix_ms == 0)
+        return "-";
     const auto seconds = static_cast<std::time_t>(manifest.saved_unix_ms / 1000);
     std::tm time = {};
     char text[64] = "-";
-    if (::gmtime_r(&seconds, &time)) std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &time);
+    if (::gmtime_r(&seconds, &time))
+        std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &time);
     return text;
 }
 
@@ -59,7 +62,8 @@ ordered_json summary(const Manifest& manifest) {
                          {"files", manifest.files.size()},
                          {"bytes", file_bytes_of(manifest)},
                          {"encrypted", is_encrypted(manifest)}};
-    if (manifest.parent_step) json["parent_step"] = *manifest.parent_step;
+    if (manifest.parent_step)
+        json["parent_step"] = *manifest.parent_step;
     return json;
 }
 
@@ -71,24 +75,27 @@ std::string list_json(const std::filesystem::path& directory, const std::vector<
     ordered_json checkpoints = ordered_json::array();
     for (const Listed& one : all) {
         ordered_json json = {{"name", one.name}, {"complete", one.manifest.has_value()}};
-        if (one.manifest) json.update(summary(*one.manifest));
-        if (!one.manifest) json["problem"] = one.problem;
+        if (one.manifest)
+            json.update(summary(*one.manifest));
+        if (!one.manifest)
+            json["problem"] = one.problem;
         checkpoints.push_back(std::move(json));
     }
     return json_lines({{"directory", directory.string()}, {"checkpoints", checkpoints}});
 }
 
 std::string list_text(const std::vector<Listed>& all) {
-    std::string text = fmt::format("{:<26} {:<23} {:>6} {:>8} {:>10}  {}\n", "checkpoint", "saved", "ranks", "tensors",
-                                   "size", "strategy");
+    std::string text = fmt::format("{:<26} {:<23} {:>6} {:>8} {:>10}  {}\n", "checkpoint", "saved",
+                                   "ranks", "tensors", "size", "strategy");
     for (const Listed& one : all) {
         if (!one.manifest) {
             text += fmt::format("{:<26} not complete: {}\n", one.name, shown(one.problem));
             continue;
         }
         const Manifest& manifest = *one.manifest;
-        text += fmt::format("{:<26} {:<23} {:>6} {:>8} {:>10}  {}\n", one.name, saved_text(manifest),
-                            manifest.world_size, manifest.tensors.size(), format_bytes(file_bytes_of(manifest)),
+        text += fmt::format("{:<26} {:<23} {:>6} {:>8} {:>10}  {}\n", one.name,
+                            saved_text(manifest), manifest.world_size, manifest.tensors.size(),
+                            format_bytes(file_bytes_of(manifest)),
                             manifest.strategy.empty() ? "-" : shown(manifest.strategy));
     }
     return text;
@@ -104,21 +111,25 @@ ordered_json tensor_json(const Manifest& manifest, const Manifest::Tensor& tenso
             {"pieces", tensor.pieces.size()}};
 }
 
-std::string show_json(const OpenCheckpoint& open, const std::vector<const Manifest::Tensor*>& tensors) {
+std::string show_json(const OpenCheckpoint& open,
+                      const std::vector<const Manifest::Tensor*>& tensors) {
     ordered_json json = {{"path", open.path.string()}};
     json.update(summary(open.manifest));
     json["mesh"] = ordered_json::array();
-    for (const auto& dimension : open.manifest.mesh) json["mesh"].push_back({dimension.name, dimension.size});
+    for (const auto& dimension : open.manifest.mesh)
+        json["mesh"].push_back({dimension.name, dimension.size});
     json["extra"] = open.manifest.extra;
     json["files"] = ordered_json::array();
     for (const auto& file : open.manifest.files)
         json["files"].push_back({{"name", file.name}, {"rank", file.rank}, {"bytes", file.bytes}});
     json["tensors"] = ordered_json::array();
-    for (const auto* tensor : tensors) json["tensors"].push_back(tensor_json(open.manifest, *tensor));
+    for (const auto* tensor : tensors)
+        json["tensors"].push_back(tensor_json(open.manifest, *tensor));
     return json_lines(json);
 }
 
-std::string counts_text(const Manifest& manifest, const std::vector<const Manifest::Tensor*>& tensors) {
+std::string counts_text(const Manifest& manifest,
+                        const std::vector<const Manifest::Tensor*>& tensors) {
     constexpr const char* kWhat[] = {"parameters", "optimizer", "opaque"};
     std::string text;
     for (int role = 0; role < 3; ++role) {
@@ -126,7 +137,8 @@ std::string counts_text(const Manifest& manifest, const std::vector<const Manife
         std::uint64_t bytes = 0;
         std::int64_t elements = 0;
         for (const auto* tensor : tensors) {
-            if (static_cast<int>(role_of(manifest, *tensor)) != role) continue;
+            if (static_cast<int>(role_of(manifest, *tensor)) != role)
+                continue;
             ++count;
             bytes += bytes_of(*tensor);
             elements += tensor->element_count();
@@ -138,27 +150,34 @@ std::string counts_text(const Manifest& manifest, const std::vector<const Manife
     return text;
 }
 
-std::string show_text(const OpenCheckpoint& open, const std::vector<const Manifest::Tensor*>& tensors, bool each) {
+std::string show_text(const OpenCheckpoint& open,
+                      const std::vector<const Manifest::Tensor*>& tensors, bool each) {
     const Manifest& manifest = open.manifest;
     std::string text = shown(open.path.string()) + '\n';
-    text += fmt::format("  {:<11}{}, generation {}{}\n", "step", manifest.step, manifest.generation,
-                        manifest.parent_step ? fmt::format(", after step {}", *manifest.parent_step) : "");
-    text += fmt::format("  {:<11}{} by autolaunch {}\n", "saved", saved_text(manifest), shown(manifest.library));
+    text += fmt::format(
+        "  {:<11}{}, generation {}{}\n", "step", manifest.step, manifest.generation,
+        manifest.parent_step ? fmt::format(", after step {}", *manifest.parent_step) : "");
+    text += fmt::format("  {:<11}{} by autolaunch {}\n", "saved", saved_text(manifest),
+                        shown(manifest.library));
     std::string mesh;
-    for (const auto& dimension : manifest.mesh) mesh += fmt::format(", {} {}", shown(dimension.name), dimension.size);
+    for (const auto& dimension : manifest.mesh)
+        mesh += fmt::format(", {} {}", shown(dimension.name), dimension.size);
     text += fmt::format("  {:<11}{}{}{}\n", "ranks", manifest.world_size, mesh,
                         manifest.strategy.empty() ? "" : ", " + shown(manifest.strategy));
-    text +=
-        fmt::format("  {:<11}{} in {} files\n", "size", format_bytes(file_bytes_of(manifest)), manifest.files.size());
-    if (is_encrypted(manifest)) text += fmt::format("  {:<11}with age; plain `age -d` opens its files\n", "encrypted");
+    text += fmt::format("  {:<11}{} in {} files\n", "size", format_bytes(file_bytes_of(manifest)),
+                        manifest.files.size());
+    if (is_encrypted(manifest))
+        text += fmt::format("  {:<11}with age; plain `age -d` opens its files\n", "encrypted");
     if (open.check == BlockCheck::tampering)
         text += fmt::format("  {:<11}its MAC is that of the authentication key\n", "authentic");
     text += counts_text(manifest, tensors);
-    if (manifest.extra != "{}") text += fmt::format("  {:<11}{}\n", "extra", shown(manifest.extra));
-    if (!each) return text;
+    if (manifest.extra != "{}")
+        text += fmt::format("  {:<11}{}\n", "extra", shown(manifest.extra));
+    if (!each)
+        return text;
     for (const auto* tensor : tensors)
-        text += fmt::format("  {:<4} {:<24} {}\n", safetensors::name_of(tensor->type), shape_text(tensor->shape),
-                            shown(tensor->name));
+        text += fmt::format("  {:<4} {:<24} {}\n", safetensors::name_of(tensor->type),
+                            shape_text(tensor->shape), shown(tensor->name));
     return text;
 }
 
@@ -169,8 +188,10 @@ CheckpointOutcome list_checkpoints(const CheckpointRequest& request) {
     require_directory(directory);
     const auto storage = make_routed_storage();
     const auto all = look_at(*storage, directory, AuthenticationKeys::find(encryption_of(request)));
-    if (request.json) return {list_json(directory, all), 0};
-    if (all.empty()) return {"no checkpoints in " + shown(directory.string()) + '\n', 0};
+    if (request.json)
+        return {list_json(directory, all), 0};
+    if (all.empty())
+        return {"no checkpoints in " + shown(directory.string()) + '\n', 0};
     return {list_text(all), 0};
 }
 
@@ -178,7 +199,8 @@ CheckpointOutcome show_checkpoint(const CheckpointRequest& request) {
     const OpenCheckpoint open = open_checkpoint(request.paths.at(0), encryption_of(request));
     std::vector<const Manifest::Tensor*> tensors;
     for (const auto& tensor : open.manifest.tensors)
-        if (is_selected(tensor.name, request.only)) tensors.push_back(&tensor);
+        if (is_selected(tensor.name, request.only))
+            tensors.push_back(&tensor);
     return {request.json ? show_json(open, tensors) : show_text(open, tensors, request.tensors), 0};
 }
 

@@ -29,23 +29,30 @@ struct TensorDifference {
 
 std::vector<float> as_floats(DataType type, std::span<const std::byte> content) {
     std::vector<float> values(content.size() / size_of(type));
-    cast_elements(type, content.data(), DataType::f32, reinterpret_cast<std::byte*>(values.data()), values.size());
+    cast_elements(type, content.data(), DataType::f32, reinterpret_cast<std::byte*>(values.data()),
+                  values.size());
     return values;
 }
 
-TensorDifference compare(const Manifest::Tensor& tensor, std::span<const std::byte> a, std::span<const std::byte> b) {
+TensorDifference compare(const Manifest::Tensor& tensor, std::span<const std::byte> a,
+                         std::span<const std::byte> b) {
     TensorDifference difference{tensor.name, {}, tensor.element_count(), 0, 0};
-    if (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0) return difference;
+    if (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0)
+        return difference;
     difference.what = "elements";
     const std::size_t element_bytes = size_of(tensor.type);
     for (std::size_t at = 0; at < a.size(); at += element_bytes)
-        if (std::memcmp(a.data() + at, b.data() + at, element_bytes) != 0) ++difference.differing;
-    if (!can_cast(tensor.type, DataType::f32)) return difference;
+        if (std::memcmp(a.data() + at, b.data() + at, element_bytes) != 0)
+            ++difference.differing;
+    if (!can_cast(tensor.type, DataType::f32))
+        return difference;
     const auto left = as_floats(tensor.type, a), right = as_floats(tensor.type, b);
     for (std::size_t i = 0; i < left.size(); ++i) {
-        const double distance = std::abs(static_cast<double>(left[i]) - static_cast<double>(right[i]));
+        const double distance =
+            std::abs(static_cast<double>(left[i]) - static_cast<double>(right[i]));
         // A NaN on one side is the largest difference there is.
-        if (!(distance <= difference.largest)) difference.largest = std::isnan(distance) ? INFINITY : distance;
+        if (!(distance <= difference.largest))
+            difference.largest = std::isnan(distance) ? INFINITY : distance;
     }
     return difference;
 }
@@ -55,16 +62,19 @@ std::string type_and_shape(const Manifest::Tensor& tensor) {
 }
 
 /// Pairs of tensors that can be compared; the others go to `differences`.
-std::vector<WantedTensor> comparable(const Manifest& a, const Manifest& b, const std::vector<std::string>& only,
+std::vector<WantedTensor> comparable(const Manifest& a, const Manifest& b,
+                                     const std::vector<std::string>& only,
                                      std::vector<TensorDifference>& differences) {
     std::vector<WantedTensor> both;
     for (const auto& tensor : a.tensors) {
-        if (!is_selected(tensor.name, only)) continue;
+        if (!is_selected(tensor.name, only))
+            continue;
         const Manifest::Tensor* other = b.find(tensor.name);
         if (!other)
             differences.push_back({tensor.name, "only in the first", tensor.element_count()});
         else if (other->shape != tensor.shape || other->type != tensor.type)
-            differences.push_back({tensor.name, type_and_shape(tensor) + ", then " + type_and_shape(*other)});
+            differences.push_back(
+                {tensor.name, type_and_shape(tensor) + ", then " + type_and_shape(*other)});
         else
             both.push_back({&tensor, tensor.type});
     }
@@ -74,26 +84,31 @@ std::vector<WantedTensor> comparable(const Manifest& a, const Manifest& b, const
     return both;
 }
 
-void compare_content(const OpenCheckpoint& a, const OpenCheckpoint& b, const std::vector<WantedTensor>& both,
+void compare_content(const OpenCheckpoint& a, const OpenCheckpoint& b,
+                     const std::vector<WantedTensor>& both,
                      std::vector<TensorDifference>& differences) {
     std::uint64_t bytes = 0;
-    for (const WantedTensor& tensor : both) bytes += tensor.bytes();
+    for (const WantedTensor& tensor : both)
+        bytes += tensor.bytes();
     ByteProgress progress("comparing", bytes);
     stream_tensors(a, both, [&](const WantedTensor& tensor, std::span<const std::byte> content) {
         const WantedTensor other{b.manifest.find(tensor.stored->name), tensor.type};
         stream_tensors(b, {&other, 1}, [&](const WantedTensor&, std::span<const std::byte> second) {
             const TensorDifference difference = compare(*tensor.stored, content, second);
-            if (!difference.what.empty()) differences.push_back(difference);
+            if (!difference.what.empty())
+                differences.push_back(difference);
         });
         progress.add(content.size());
     });
 }
 
 std::string difference_text(const TensorDifference& difference) {
-    if (difference.what != "elements") return fmt::format("  {}: {}\n", shown(difference.name), difference.what);
-    const std::string largest = difference.largest > 0 ? fmt::format(", by {:.3g} at most", difference.largest) : "";
-    return fmt::format("  {}: {} of {} elements differ{}\n", shown(difference.name), difference.differing,
-                       difference.elements, largest);
+    if (difference.what != "elements")
+        return fmt::format("  {}: {}\n", shown(difference.name), difference.what);
+    const std::string largest =
+        difference.largest > 0 ? fmt::format(", by {:.3g} at most", difference.largest) : "";
+    return fmt::format("  {}: {} of {} elements differ{}\n", shown(difference.name),
+                       difference.differing, difference.elements, largest);
 }
 
 }  // namespace
@@ -115,15 +130,18 @@ CheckpointOutcome diff_checkpoints(const CheckpointRequest& request) {
             if (one.what == "elements") {
                 entry["elements"] = one.elements;
                 entry["differing"] = one.differing;
-                if (std::isfinite(one.largest)) entry["largest"] = one.largest;
+                if (std::isfinite(one.largest))
+                    entry["largest"] = one.largest;
             }
             json["differences"].push_back(std::move(entry));
         }
-        outcome.text = json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
+        outcome.text =
+            json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
         return outcome;
     }
     outcome.text = fmt::format("{} tensors compared, {} differ\n", both.size(), differences.size());
-    for (const auto& one : differences) outcome.text += difference_text(one);
+    for (const auto& one : differences)
+        outcome.text += difference_text(one);
     return outcome;
 }
 

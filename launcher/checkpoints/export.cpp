@@ -25,7 +25,8 @@ struct ExportFile {
     std::vector<WantedTensor> tensors;
 };
 
-std::vector<WantedTensor> tensors_to_export(const Manifest& manifest, const CheckpointRequest& request) {
+std::vector<WantedTensor> tensors_to_export(const Manifest& manifest,
+                                            const CheckpointRequest& request) {
     std::vector<WantedTensor> tensors;
     for (const auto& tensor : manifest.tensors) {
         const TensorRole role = role_of(manifest, tensor);
@@ -40,7 +41,8 @@ std::vector<WantedTensor> tensors_to_export(const Manifest& manifest, const Chec
     return tensors;
 }
 
-std::vector<std::vector<WantedTensor>> cut(const std::vector<WantedTensor>& tensors, std::uint64_t max_bytes) {
+std::vector<std::vector<WantedTensor>> cut(const std::vector<WantedTensor>& tensors,
+                                           std::uint64_t max_bytes) {
     std::vector<std::vector<WantedTensor>> files(1);
     std::uint64_t bytes = 0;
     for (const WantedTensor& tensor : tensors) {
@@ -52,22 +54,24 @@ std::vector<std::vector<WantedTensor>> cut(const std::vector<WantedTensor>& tens
         bytes += tensor.bytes();
     }
     for (auto& file : files)
-        std::stable_sort(file.begin(), file.end(),
-                         [](const auto& a, const auto& b) { return size_of(a.type) > size_of(b.type); });
+        std::stable_sort(file.begin(), file.end(), [](const auto& a, const auto& b) {
+            return size_of(a.type) > size_of(b.type);
+        });
     return files;
 }
 
 // Hugging Face's names: model.safetensors alone, or model-00001-of-00003.safetensors and an index.
 std::vector<ExportFile> plan_files(const fs::path& out, const std::vector<WantedTensor>& tensors,
                                    std::uint64_t max_bytes) {
-    if (out.extension() == ".safetensors") return {{out, cut(tensors, UINT64_MAX)[0]}};
+    if (out.extension() == ".safetensors")
+        return {{out, cut(tensors, UINT64_MAX)[0]}};
     const auto parts = cut(tensors, max_bytes);
     std::vector<ExportFile> files;
     for (std::size_t i = 0; i < parts.size(); ++i)
-        files.push_back(
-            {out / (parts.size() == 1 ? std::string("model.safetensors")
-                                      : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, parts.size())),
-             parts[i]});
+        files.push_back({out / (parts.size() == 1 ? std::string("model.safetensors")
+                                                  : fmt::format("model-{:05}-of-{:05}.safetensors",
+                                                                i + 1, parts.size())),
+                         parts[i]});
     return files;
 }
 
@@ -82,11 +86,12 @@ void write_file(const OpenCheckpoint& open, const ExportFile& file, ByteProgress
         const auto output = open.storage->create(temporary);
         output->write_at(0, std::as_bytes(std::span(header)));
         std::uint64_t offset = header.size();
-        stream_tensors(open, file.tensors, [&](const WantedTensor&, std::span<const std::byte> content) {
-            output->write_at(offset, content);
-            offset += content.size();
-            progress.add(content.size());
-        });
+        stream_tensors(open, file.tensors,
+                       [&](const WantedTensor&, std::span<const std::byte> content) {
+                           output->write_at(offset, content);
+                           offset += content.size();
+                           progress.add(content.size());
+                       });
         output->sync();
     } catch (const Error&) {
         open.storage->remove_all(temporary);
@@ -95,8 +100,8 @@ void write_file(const OpenCheckpoint& open, const ExportFile& file, ByteProgress
     open.storage->rename(temporary, file.path);
 }
 
-void write_index(const OpenCheckpoint& open, const fs::path& out, const std::vector<ExportFile>& files,
-                 std::uint64_t bytes) {
+void write_index(const OpenCheckpoint& open, const fs::path& out,
+                 const std::vector<ExportFile>& files, std::uint64_t bytes) {
     nlohmann::ordered_json index = {{"metadata", {{"total_size", bytes}}}};
     index["weight_map"] = nlohmann::ordered_json::object();
     for (const ExportFile& file : files)
@@ -108,7 +113,8 @@ void write_index(const OpenCheckpoint& open, const fs::path& out, const std::vec
 void require_free(const std::vector<ExportFile>& files) {
     for (const ExportFile& file : files)
         if (fs::exists(file.path))
-            throw SystemError(EEXIST, "write " + file.path.string(), "remove it, or name another place");
+            throw SystemError(EEXIST, "write " + file.path.string(),
+                              "remove it, or name another place");
 }
 
 }  // namespace
@@ -121,18 +127,24 @@ CheckpointOutcome export_checkpoint(const CheckpointRequest& request) {
     const auto files = plan_files(out, tensors, request.max_file_bytes);
     require_free(files);
     const fs::path directory = files[0].path.parent_path();
-    if (!directory.empty()) open.storage->create_directories(directory);
+    if (!directory.empty())
+        open.storage->create_directories(directory);
     std::uint64_t bytes = 0;
-    for (const WantedTensor& tensor : tensors) bytes += tensor.bytes();
+    for (const WantedTensor& tensor : tensors)
+        bytes += tensor.bytes();
     {
         ByteProgress progress("exporting", bytes);
-        for (const ExportFile& file : files) write_file(open, file, progress);
+        for (const ExportFile& file : files)
+            write_file(open, file, progress);
     }
-    if (files.size() > 1) write_index(open, out, files, bytes);
+    if (files.size() > 1)
+        write_index(open, out, files, bytes);
     open.storage->sync_directory(directory.empty() ? fs::path(".") : directory);
-    return {fmt::format("{} tensors, {} of step {} in {}\n", tensors.size(), format_bytes(bytes), open.manifest.step,
-                        files.size() == 1 ? shown(files[0].path.string())
-                                          : fmt::format("{} files in {}", files.size(), shown(out.string()))),
+    return {fmt::format("{} tensors, {} of step {} in {}\n", tensors.size(), format_bytes(bytes),
+                        open.manifest.step,
+                        files.size() == 1
+                            ? shown(files[0].path.string())
+                            : fmt::format("{} files in {}", files.size(), shown(out.string()))),
             0};
 }
 

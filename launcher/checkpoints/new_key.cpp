@@ -18,15 +18,19 @@ CheckpointOutcome make_authentication_key(const CheckpointRequest& request) {
     const std::string& path = request.paths.at(0);
     const auto line = AuthenticationKeys::new_key_line();
     const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    if (!fd) throw SystemError(errno, "make the key file " + path, "name a file that is not there yet");
+    if (!fd)
+        throw SystemError(errno, "make the key file " + path, "name a file that is not there yet");
     const ssize_t written = ::write(fd.get(), line.data(), line.size());
     if (written != static_cast<ssize_t>(line.size()) || ::fsync(fd.get()) != 0) {
-        const int error = written < 0 || written == static_cast<ssize_t>(line.size()) ? errno : ENOSPC;
+        const int error =
+            written < 0 || written == static_cast<ssize_t>(line.size()) ? errno : ENOSPC;
         ::unlink(path.c_str());
         throw SystemError(error, "write " + path);
     }
     return {
-        fmt::format("{} has a new key: whoever writes these checkpoints, or must trust them, needs it\n", shown(path)),
+        fmt::format(
+            "{} has a new key: whoever writes these checkpoints, or must trust them, needs it\n",
+            shown(path)),
         0};
 }
 

@@ -34,14 +34,17 @@ bool is_in_bucket(const fs::path& path) { return s3::is_s3_url(path.string()); }
 
 void require_outside_bucket(const fs::path& path) {
     if (is_in_bucket(path))
-        throw Error(ErrorCode::unsupported, "cannot write " + path.string() + ": a bucket is read here, not written",
+        throw Error(ErrorCode::unsupported,
+                    "cannot write " + path.string() + ": a bucket is read here, not written",
                     "name a directory, and copy it to the bucket");
 }
 
 void require_directory(const fs::path& path) {
-    if (is_in_bucket(path)) return;
+    if (is_in_bucket(path))
+        return;
     std::error_code error;
-    if (fs::is_directory(path, error)) return;
+    if (fs::is_directory(path, error))
+        return;
     throw SystemError(is_there(path) ? ENOTDIR : ENOENT, "open the directory " + path.string(),
                       "name a checkpoint, or a directory of checkpoints");
 }
@@ -71,13 +74,15 @@ OpenCheckpoint open_checkpoint(const fs::path& path, const EncryptionOptions& en
     require_directory(path);
     const AuthenticationKeys keys = AuthenticationKeys::find(encryption);
     OpenCheckpoint open{make_routed_storage(), path, {}, {}};
-    if (!keys.empty()) open.check = BlockCheck::tampering;
+    if (!keys.empty())
+        open.check = BlockCheck::tampering;
     if (!has_manifest(*open.storage, path)) {
         const auto newest = find_newest(*open.storage, path, INT64_MAX, keys);
         if (!newest) {
             const auto candidates = list_candidates(*open.storage, path);
             // What is wrong with the newest says more than that there is none.
-            if (!candidates.empty()) read_manifest(*open.storage, path / candidates.front().name, keys);
+            if (!candidates.empty())
+                read_manifest(*open.storage, path / candidates.front().name, keys);
             throw SystemError(ENOENT, "find a checkpoint in " + path.string(),
                               "autolaunch ckpt ls shows what is there");
         }
@@ -90,18 +95,22 @@ OpenCheckpoint open_checkpoint(const fs::path& path, const EncryptionOptions& en
 
 OpenCheckpoint open_to_read(const fs::path& path, const EncryptionOptions& encryption) {
     OpenCheckpoint open = open_checkpoint(path, encryption);
-    if (!is_encrypted(open.manifest)) return open;
+    if (!is_encrypted(open.manifest))
+        return open;
     if (encryption.identity_file.empty() && encryption.identity_command.empty())
-        throw Error(ErrorCode::invalid_argument, open.path.string() + " is encrypted, and no key was given",
+        throw Error(ErrorCode::invalid_argument,
+                    open.path.string() + " is encrypted, and no key was given",
                     "--identity FILE names the secret key of one of its recipients");
     open.identities = find_identities(encryption);
     return open;
 }
 
 TensorRole role_of(const Manifest& manifest, const Manifest::Tensor& tensor) {
-    if (tensor.name.starts_with("opaque.")) return TensorRole::opaque;
+    if (tensor.name.starts_with("opaque."))
+        return TensorRole::opaque;
     for (const std::string suffix : {".exp_avg", ".exp_avg_sq", ".momentum_buffer"})
-        if (tensor.name.ends_with(suffix) && manifest.find(tensor.name.substr(0, tensor.name.size() - suffix.size())))
+        if (tensor.name.ends_with(suffix) &&
+            manifest.find(tensor.name.substr(0, tensor.name.size() - suffix.size())))
             return TensorRole::optimizer;
     return TensorRole::parameter;
 }
@@ -112,18 +121,21 @@ std::uint64_t bytes_of(const Manifest::Tensor& tensor) {
 
 std::uint64_t file_bytes_of(const Manifest& manifest) {
     std::uint64_t bytes = 0;
-    for (const auto& file : manifest.files) bytes += file.bytes;
+    for (const auto& file : manifest.files)
+        bytes += file.bytes;
     return bytes;
 }
 
 bool is_selected(const std::string& name, const std::vector<std::string>& only) {
-    return only.empty() || std::any_of(only.begin(), only.end(),
-                                       [&](const std::string& beginning) { return name.starts_with(beginning); });
+    return only.empty() || std::any_of(only.begin(), only.end(), [&](const std::string& beginning) {
+               return name.starts_with(beginning);
+           });
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
     std::vector<std::string> extents;
-    for (const std::int64_t extent : shape) extents.push_back(std::to_string(extent));
+    for (const std::int64_t extent : shape)
+        extents.push_back(std::to_string(extent));
     return "[" + join(extents, ", ") + "]";
 }
 

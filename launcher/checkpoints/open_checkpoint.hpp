@@ -19,7 +19,8 @@ struct OpenCheckpoint {
     std::shared_ptr<Storage> storage;
     std::filesystem::path path;
     Manifest manifest;
-    std::vector<std::string> skipped;  ///< newer ones in the directory that are not complete, with the reason
+    std::vector<std::string>
+        skipped;  ///< newer ones in the directory that are not complete, with the reason
     std::vector<age::Identity> identities = {};
     BlockCheck check = BlockCheck::accidents;
 
@@ -29,11 +30,14 @@ struct OpenCheckpoint {
 /// As the library has it.
 EncryptionOptions encryption_of(const CheckpointRequest& request);
 
-/// `path` is a checkpoint, or a directory of checkpoints, whose newest complete one is meant; also in a bucket,
-/// "s3://bucket/prefix". With an authentication key one without its MAC counts as not complete. Throws Error{corrupt}
-/// that says what is wrong with it, SystemError where there is nothing. Identities are not looked for.
-OpenCheckpoint open_checkpoint(const std::filesystem::path& path, const EncryptionOptions& encryption);
-/// The same, to read what it holds. Throws Error{invalid_argument} where it is encrypted and there is no identity.
+/// `path` is a checkpoint, or a directory of checkpoints, whose newest complete one is meant; also
+/// in a bucket, "s3://bucket/prefix". With an authentication key one without its MAC counts as not
+/// complete. Throws Error{corrupt} that says what is wrong with it, SystemError where there is
+/// nothing. Identities are not looked for.
+OpenCheckpoint open_checkpoint(const std::filesystem::path& path,
+                               const EncryptionOptions& encryption);
+/// The same, to read what it holds. Throws Error{invalid_argument} where it is encrypted and there
+/// is no identity.
 OpenCheckpoint open_to_read(const std::filesystem::path& path, const EncryptionOptions& encryption);
 
 /// There is a checkpoint at `path` or in it, whole or not.

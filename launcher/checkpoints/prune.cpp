@@ -21,18 +21,20 @@ struct Doomed {
     std::string why;
 };
 
-// What is neither among the newest nor of a kept step. Nothing before the first complete one is found: what follows it
-// is older, and there is one to go back to.
+// What is neither among the newest nor of a kept step. Nothing before the first complete one is
+// found: what follows it is older, and there is one to go back to.
 std::vector<Doomed> doomed_of(Storage& storage, const std::filesystem::path& directory,
                               const CheckpointRequest& request) {
     std::vector<Doomed> doomed;
     int complete = 0;
     for (const Candidate& candidate : list_candidates(storage, directory)) {
-        if (candidate.name.ends_with(kReplacedSuffix)) continue;  // a save goes on, or the next one clears it
+        if (candidate.name.ends_with(kReplacedSuffix))
+            continue;  // a save goes on, or the next one clears it
         try {
             read_manifest(storage, directory / candidate.name);
         } catch (const Error&) {
-            if (complete > 0) doomed.push_back({candidate, "not complete, and there is a newer one"});
+            if (complete > 0)
+                doomed.push_back({candidate, "not complete, and there is a newer one"});
             continue;
         }
         ++complete;
@@ -67,8 +69,10 @@ CheckpointOutcome prune_checkpoints(const CheckpointRequest& request) {
     for (const Doomed& one : doomed) {
         const std::string& name = one.candidate.name;
         bytes += bytes_in(tier->storage(), directory / name);
-        if (!request.dry_run) tier->remove({name, one.candidate.step, true, false}, Deadline::after(kRemoveTime));
-        outcome.text += fmt::format("{} {}: {}\n", request.dry_run ? "would delete" : "deleted", name, one.why);
+        if (!request.dry_run)
+            tier->remove({name, one.candidate.step, true, false}, Deadline::after(kRemoveTime));
+        outcome.text +=
+            fmt::format("{} {}: {}\n", request.dry_run ? "would delete" : "deleted", name, one.why);
     }
     outcome.text += fmt::format("{} checkpoints, {}\n", doomed.size(), format_bytes(bytes));
     return outcome;

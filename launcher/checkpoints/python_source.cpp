@@ -48,17 +48,22 @@ std::string read_all(int fd) {
     char part[4096];
     for (;;) {
         const ssize_t got = ::read(fd, part, sizeof part);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return text;
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return text;
         text.append(part, static_cast<std::size_t>(got));
-        if (text.size() > 65536) text.erase(0, text.size() - 32768);  // its last words are what counts
+        if (text.size() > 65536)
+            text.erase(0, text.size() - 32768);  // its last words are what counts
     }
 }
 
-// Starts it with its stderr into the pipe. It is in our process group: an interrupt of the user's ends both.
+// Starts it with its stderr into the pipe. It is in our process group: an interrupt of the user's
+// ends both.
 pid_t start(const std::string& python, std::vector<std::string> arguments, int output) {
     std::vector<char*> argv;
-    for (auto& argument : arguments) argv.push_back(argument.data());
+    for (auto& argument : arguments)
+        argv.push_back(argument.data());
     argv.push_back(nullptr);
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
@@ -68,8 +73,9 @@ pid_t start(const std::string& python, std::vector<std::string> arguments, int o
     const int error = ::posix_spawnp(&pid, python.c_str(), &actions, nullptr, argv.data(), environ);
     ::posix_spawn_file_actions_destroy(&actions);
     if (error != 0)
-        throw Error(ErrorCode::unsupported, "cannot start " + python + ": " + std::strerror(error),
-                    "PyTorch reads its own checkpoints: name an interpreter that has it with --python");
+        throw Error(
+            ErrorCode::unsupported, "cannot start " + python + ": " + std::strerror(error),
+            "PyTorch reads its own checkpoints: name an interpreter that has it with --python");
     return pid;
 }
 
@@ -83,9 +89,11 @@ std::string last_line(const std::string& text) {
 void convert_with_torch(const std::string& python, const std::filesystem::path& source,
                         const std::filesystem::path& target) {
     int ends[2] = {};
-    if (::pipe2(ends, O_CLOEXEC) != 0) throw SystemError(errno, "make a pipe");
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+        throw SystemError(errno, "make a pipe");
     UniqueFd reader(ends[0]), writer(ends[1]);
-    const pid_t pid = start(python, {python, "-c", kScript, source.string(), target.string()}, writer.get());
+    const pid_t pid =
+        start(python, {python, "-c", kScript, source.string(), target.string()}, writer.get());
     writer = UniqueFd();
     const std::string words = read_all(reader.get());
     int status = 0;
@@ -93,10 +101,13 @@ void convert_with_torch(const std::string& python, const std::filesystem::path& 
     }
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (code == kNoTorch || code == kCannotStart)
-        throw Error(ErrorCode::unsupported, python + " cannot read PyTorch's checkpoints: " + last_line(words),
-                    "install torch and safetensors, or name an interpreter that has them with --python");
+        throw Error(
+            ErrorCode::unsupported,
+            python + " cannot read PyTorch's checkpoints: " + last_line(words),
+            "install torch and safetensors, or name an interpreter that has them with --python");
     if (code != 0)
-        throw Error(ErrorCode::mismatch, "PyTorch did not read " + source.string() + ": " + last_line(words));
+        throw Error(ErrorCode::mismatch,
+                    "PyTorch did not read " + source.string() + ": " + last_line(words));
 }
 
 }  // namespace autolaunch::launcher

@@ -16,10 +16,12 @@ namespace {
 
 // What nobody but its recipients could read must not lie open because an option was forgotten.
 void require_readers(const OpenCheckpoint& open, const CheckpointRequest& request) {
-    if (!is_encrypted(open.manifest) || request.plain || !request.keys.recipients.empty()) return;
-    throw Error(ErrorCode::invalid_argument,
-                open.path.string() + " is encrypted, and nobody was named who may read what is made of it",
-                "--recipient age1... encrypts it; --plain does not");
+    if (!is_encrypted(open.manifest) || request.plain || !request.keys.recipients.empty())
+        return;
+    throw Error(
+        ErrorCode::invalid_argument,
+        open.path.string() + " is encrypted, and nobody was named who may read what is made of it",
+        "--recipient age1... encrypts it; --plain does not");
 }
 
 EncryptionOptions to_read_with(const CheckpointRequest& request) {
@@ -49,15 +51,18 @@ CheckpointOutcome reshard_checkpoint(const CheckpointRequest& request) {
         made = write_checkpoint(
             *open.storage, request.paths.at(1), wanted, {request.ranks, encryption_of(request)},
             [&](const fsdp::State& state) {
-                const ReadPlan plan = plan_loading(open.manifest, state, {.cast = true, .allow_missing = false});
+                const ReadPlan plan =
+                    plan_loading(open.manifest, state, {.cast = true, .allow_missing = false});
                 read_parts(*open.storage, open.path, open.manifest, plan.parts, open.keys());
                 for (const auto& tensor : state)
                     for (const auto& piece : tensor.pieces)
-                        progress.add(static_cast<std::uint64_t>(piece.count) * size_of(tensor.type));
+                        progress.add(static_cast<std::uint64_t>(piece.count) *
+                                     size_of(tensor.type));
             });
     }
     return {fmt::format("step {} of {} ranks, {}, is now of {} ranks: {}\n", open.manifest.step,
-                        open.manifest.world_size, format_bytes(bytes), request.ranks, shown(made.string())),
+                        open.manifest.world_size, format_bytes(bytes), request.ranks,
+                        shown(made.string())),
             0};
 }
 

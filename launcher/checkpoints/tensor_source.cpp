@@ -32,11 +32,15 @@ safetensors::Header header_of(const fs::path& path) {
 
 std::vector<fs::path> files_in(const fs::path& path) {
     std::error_code error;
-    if (fs::is_regular_file(path, error)) return {path};
+    if (fs::is_regular_file(path, error))
+        return {path};
     std::vector<fs::path> files;
-    for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error))
-        if (entry->path().extension() == ".safetensors") files.push_back(entry->path());
-    if (error) throw SystemError(error.value(), "open " + path.string());
+    for (fs::directory_iterator entry(path, error), end; !error && entry != end;
+         entry.increment(error))
+        if (entry->path().extension() == ".safetensors")
+            files.push_back(entry->path());
+    if (error)
+        throw SystemError(error.value(), "open " + path.string());
     std::sort(files.begin(), files.end());
     return files;
 }
@@ -49,11 +53,14 @@ SourceKind kind_of_source(const fs::path& path) {
     if (fs::exists(path / kManifestName, ignored))
         throw Error(ErrorCode::mismatch, path.string() + " is a checkpoint of autolaunch already",
                     "autolaunch ckpt reshard makes one for another number of ranks of it");
-    if (fs::exists(path / ".metadata", ignored)) return SourceKind::torch_checkpoint;
+    if (fs::exists(path / ".metadata", ignored))
+        return SourceKind::torch_checkpoint;
     if (files.empty())
-        throw Error(ErrorCode::mismatch, path.string() + " has no safetensors file and is no PyTorch checkpoint");
+        throw Error(ErrorCode::mismatch,
+                    path.string() + " has no safetensors file and is no PyTorch checkpoint");
     for (const fs::path& file : files)
-        if (header_of(file).metadata.contains("DCP_SHARDING_INFO")) return SourceKind::torch_checkpoint;
+        if (header_of(file).metadata.contains("DCP_SHARDING_INFO"))
+            return SourceKind::torch_checkpoint;
     return SourceKind::safetensors;
 }
 
@@ -64,11 +71,14 @@ std::vector<SourceTensor> tensors_in(const fs::path& path) {
         const auto header = header_of(file);
         for (const auto& entry : header.entries) {
             if (!names.insert(entry.name).second)
-                throw Error(ErrorCode::corrupt, "two files in " + path.string() + " have a tensor " + entry.name);
-            tensors.push_back({entry.name, entry.type, entry.shape, file, header.data_begin + entry.begin});
+                throw Error(ErrorCode::corrupt,
+                            "two files in " + path.string() + " have a tensor " + entry.name);
+            tensors.push_back(
+                {entry.name, entry.type, entry.shape, file, header.data_begin + entry.begin});
         }
     }
-    std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    std::sort(tensors.begin(), tensors.end(),
+              [](const auto& a, const auto& b) { return a.name < b.name; });
     return tensors;
 }
 

@@ -13,14 +13,19 @@ struct WantedTensor {
     const Manifest::Tensor* stored = nullptr;
     DataType type = DataType::f32;
 
-    std::uint64_t bytes() const { return static_cast<std::uint64_t>(stored->element_count()) * size_of(type); }
+    std::uint64_t bytes() const {
+        return static_cast<std::uint64_t>(stored->element_count()) * size_of(type);
+    }
 };
 
-using UseTensor = std::function<void(const WantedTensor& tensor, std::span<const std::byte> content)>;
+using UseTensor =
+    std::function<void(const WantedTensor& tensor, std::span<const std::byte> content)>;
 
-/// Reads tensors whole and verified, in their order, some at once so that a block is read about once: takes memory for
-/// 256 MiB, or for the largest tensor. Throws Error{corrupt} that names what is damaged.
-void stream_tensors(const OpenCheckpoint& checkpoint, std::span<const WantedTensor> tensors, const UseTensor& use);
+/// Reads tensors whole and verified, in their order, some at once so that a block is read about
+/// once: takes memory for 256 MiB, or for the largest tensor. Throws Error{corrupt} that names what
+/// is damaged.
+void stream_tensors(const OpenCheckpoint& checkpoint, std::span<const WantedTensor> tensors,
+                    const UseTensor& use);
 
 /// f32, f16 and bf16 tensors as `dtype`, others as they are; all as they are when it is empty.
 DataType wanted_type(DataType stored, const std::string& dtype);

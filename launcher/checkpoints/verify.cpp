@@ -42,38 +42,48 @@ std::vector<std::size_t> numbers_to(std::size_t count) {
 }
 
 // The first bytes of a file's content, opened where it is encrypted.
-std::string content_start(const OpenCheckpoint& open, const Manifest::File& file, std::uint64_t bytes) {
+std::string content_start(const OpenCheckpoint& open, const Manifest::File& file,
+                          std::uint64_t bytes) {
     constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
     std::string start(std::min(bytes, file.content_bytes()), '\0');
     if (!file.plain_bytes) {
-        open.storage->open(open.path / file.name)->read_at(0, std::as_writable_bytes(std::span(start)));
+        open.storage->open(open.path / file.name)
+            ->read_at(0, std::as_writable_bytes(std::span(start)));
         return start;
     }
     DecryptingReader reader(*open.storage, open.path, file, open.keys());
     reader.read(numbers_to((start.size() + kBlock - 1) / kBlock),
                 [&](std::size_t index, std::span<const std::byte> content) {
                     const std::size_t at = index * kBlock;
-                    std::memcpy(&start[at], content.data(), std::min(content.size(), start.size() - at));
+                    std::memcpy(&start[at], content.data(),
+                                std::min(content.size(), start.size() - at));
                 });
     return start;
 }
 
 // The header must say of every tensor what the manifest says.
-void verify_header(const OpenCheckpoint& open, std::size_t file_index, std::vector<std::string>& damages) {
+void verify_header(const OpenCheckpoint& open, std::size_t file_index,
+                   std::vector<std::string>& damages) {
     const Manifest::File& file = open.manifest.files[file_index];
     try {
-        const std::uint64_t bytes = safetensors::header_bytes(content_start(open, file, 8), file.content_bytes());
-        const auto header = safetensors::parse_header(content_start(open, file, 8 + bytes), file.content_bytes());
+        const std::uint64_t bytes =
+            safetensors::header_bytes(content_start(open, file, 8), file.content_bytes());
+        const auto header =
+            safetensors::parse_header(content_start(open, file, 8 + bytes), file.content_bytes());
         std::set<std::tuple<std::string, std::uint64_t, std::uint64_t>> entries;
         for (const auto& entry : header.entries)
-            entries.emplace(entry.name, header.data_begin + entry.begin, header.data_begin + entry.end);
+            entries.emplace(entry.name, header.data_begin + entry.begin,
+                            header.data_begin + entry.end);
         for (const auto& tensor : open.manifest.tensors)
             for (const auto& piece : tensor.pieces) {
                 const std::uint64_t end =
-                    piece.file_offset + static_cast<std::uint64_t>(piece.count) * size_of(tensor.type);
-                if (piece.file_index == file_index && !entries.contains({tensor.name, piece.file_offset, end}))
-                    damages.push_back((open.path / file.name).string() + ": its header does not place tensor " +
-                                      tensor.name + " as the manifest does");
+                    piece.file_offset +
+                    static_cast<std::uint64_t>(piece.count) * size_of(tensor.type);
+                if (piece.file_index == file_index &&
+                    !entries.contains({tensor.name, piece.file_offset, end}))
+                    damages.push_back((open.path / file.name).string() +
+                                      ": its header does not place tensor " + tensor.name +
+                                      " as the manifest does");
             }
     } catch (const Error& error) {
         damages.push_back((open.path / file.name).string() + ": " + error.what());
@@ -94,14 +104,16 @@ void verify_blocks(const OpenCheckpoint& open, std::size_t file_index, ByteProgr
     while (next < blocks.size()) {
         try {
             BlockReader reader(*open.storage, open.path, file, describe, open.check);
-            reader.read(std::span(blocks).subspan(next), [&](std::size_t, std::span<const std::byte> content) {
-                progress.add(content.size());
-                ++next;
-            });
+            reader.read(std::span(blocks).subspan(next),
+                        [&](std::size_t, std::span<const std::byte> content) {
+                            progress.add(content.size());
+                            ++next;
+                        });
         } catch (const Error& error) {
             damages.push_back(error.what());
             ++next;
-            if (error.code() != ErrorCode::corrupt) return;  // it cannot be read at all
+            if (error.code() != ErrorCode::corrupt)
+                return;  // it cannot be read at all
         }
     }
 }
@@ -112,28 +124,36 @@ void verify_sealed(const OpenCheckpoint& open, std::size_t file_index, ByteProgr
     const Manifest::File& file = open.manifest.files[file_index];
     try {
         DecryptingReader reader(*open.storage, open.path, file, open.keys());
-        const std::uint64_t blocks = (*file.plain_bytes + Manifest::kBlockBytes - 1) / Manifest::kBlockBytes;
-        reader.read(numbers_to(blocks),
-                    [&](std::size_t, std::span<const std::byte> content) { progress.add(content.size()); });
+        const std::uint64_t blocks =
+            (*file.plain_bytes + Manifest::kBlockBytes - 1) / Manifest::kBlockBytes;
+        reader.read(numbers_to(blocks), [&](std::size_t, std::span<const std::byte> content) {
+            progress.add(content.size());
+        });
     } catch (const Error& error) {
-        if (error.code() != ErrorCode::corrupt) throw;
+        if (error.code() != ErrorCode::corrupt)
+            throw;
         const std::size_t before = damages.size();
         verify_blocks(open, file_index, progress, damages);
-        if (damages.size() == before) damages.push_back(error.what());
+        if (damages.size() == before)
+            damages.push_back(error.what());
     }
 }
 
-void verify_file(const OpenCheckpoint& open, std::size_t file_index, ByteProgress& progress, Verdict& verdict) {
+void verify_file(const OpenCheckpoint& open, std::size_t file_index, ByteProgress& progress,
+                 Verdict& verdict) {
     const bool encrypted = open.manifest.files[file_index].plain_bytes.has_value();
     if (encrypted && open.identities.empty()) {
         ++verdict.sealed_files;
         return verify_blocks(open, file_index, progress, verdict.damages);
     }
     const std::size_t before = verdict.damages.size();
-    if (encrypted) verify_sealed(open, file_index, progress, verdict.damages);
+    if (encrypted)
+        verify_sealed(open, file_index, progress, verdict.damages);
     // Nothing can be read of what is sealed and damaged.
-    if (verdict.damages.size() == before) verify_header(open, file_index, verdict.damages);
-    if (!encrypted) verify_blocks(open, file_index, progress, verdict.damages);
+    if (verdict.damages.size() == before)
+        verify_header(open, file_index, verdict.damages);
+    if (!encrypted)
+        verify_blocks(open, file_index, progress, verdict.damages);
 }
 
 bool has_identity(const EncryptionOptions& encryption) {
@@ -146,18 +166,22 @@ Verdict verify(const std::string& path, const EncryptionOptions& encryption) {
     require_directory(path);
     try {
         OpenCheckpoint open = open_checkpoint(path, encryption);
-        if (is_encrypted(open.manifest) && has_identity(encryption)) open.identities = find_identities(encryption);
+        if (is_encrypted(open.manifest) && has_identity(encryption))
+            open.identities = find_identities(encryption);
         verdict.damages = open.skipped;
         verdict.path = open.path.string();
         verdict.files = open.manifest.files.size();
         verdict.bytes = file_bytes_of(open.manifest);
         ByteProgress progress("verifying", verdict.bytes);
-        for (std::size_t i = 0; i < open.manifest.files.size(); ++i) verify_file(open, i, progress, verdict);
+        for (std::size_t i = 0; i < open.manifest.files.size(); ++i)
+            verify_file(open, i, progress, verdict);
         verdict.elapsed = progress.elapsed();
     } catch (const Error& error) {
         // A key that does not fit, or is none, is no damage.
-        if (error.code() == ErrorCode::mismatch || error.code() == ErrorCode::invalid_argument) throw;
-        if (!has_checkpoint(path)) throw;
+        if (error.code() == ErrorCode::mismatch || error.code() == ErrorCode::invalid_argument)
+            throw;
+        if (!has_checkpoint(path))
+            throw;
         verdict.damages.push_back(path + ": " + error.what());
     }
     return verdict;
@@ -165,13 +189,16 @@ Verdict verify(const std::string& path, const EncryptionOptions& encryption) {
 
 std::string verdict_text(const Verdict& verdict) {
     if (verdict.damages.empty())
-        return fmt::format("{}: whole: {} files, {} in {}{}\n", shown(verdict.path), verdict.files,
-                           format_bytes(verdict.bytes), format_duration(verdict.elapsed),
-                           verdict.sealed_files > 0 ? "; encrypted, not opened: --identity FILE does" : "");
-    std::string text = fmt::format("{}: damaged in {} places\n", shown(verdict.path), verdict.damages.size());
+        return fmt::format(
+            "{}: whole: {} files, {} in {}{}\n", shown(verdict.path), verdict.files,
+            format_bytes(verdict.bytes), format_duration(verdict.elapsed),
+            verdict.sealed_files > 0 ? "; encrypted, not opened: --identity FILE does" : "");
+    std::string text =
+        fmt::format("{}: damaged in {} places\n", shown(verdict.path), verdict.damages.size());
     for (std::size_t i = 0; i < std::min(kMaxShown, verdict.damages.size()); ++i)
         text += "  " + shown(verdict.damages[i]) + '\n';
-    if (verdict.damages.size() > kMaxShown) text += "  … all of them with --json\n";
+    if (verdict.damages.size() > kMaxShown)
+        text += "  … all of them with --json\n";
     return text;
 }
 
@@ -182,7 +209,8 @@ CheckpointOutcome verify_checkpoints(const CheckpointRequest& request) {
     CheckpointOutcome outcome;
     for (const std::string& path : request.paths) {
         const Verdict verdict = verify(path, encryption_of(request));
-        if (!verdict.damages.empty()) outcome.exit_code = exit_code::kFindings;
+        if (!verdict.damages.empty())
+            outcome.exit_code = exit_code::kFindings;
         outcome.text += verdict_text(verdict);
         json.push_back({{"path", verdict.path},
                         {"whole", verdict.damages.empty()},
@@ -191,7 +219,9 @@ CheckpointOutcome verify_checkpoints(const CheckpointRequest& request) {
                         {"not_opened", verdict.sealed_files},
                         {"damages", verdict.damages}});
     }
-    if (request.json) outcome.text = json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
+    if (request.json)
+        outcome.text =
+            json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
     return outcome;
 }
 

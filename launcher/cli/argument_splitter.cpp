@@ -21,21 +21,26 @@ Word take_apart(const std::string& argument) {
     Word word;
     if (!argument.starts_with("--")) {  // -r3 is -r with 3, and -r=3 too
         word.name = argument.substr(0, 2);
-        if (argument.size() > 2) word.value = argument.substr(argument[2] == '=' ? 3 : 2);
+        if (argument.size() > 2)
+            word.value = argument.substr(argument[2] == '=' ? 3 : 2);
         return word;
     }
     const std::size_t equals = argument.find('=');
     word.name = argument.substr(0, equals);
     std::replace(word.name.begin(), word.name.end(), '_', '-');
-    if (equals != std::string::npos) word.value = argument.substr(equals + 1);
+    if (equals != std::string::npos)
+        word.value = argument.substr(equals + 1);
     return word;
 }
 
-const OptionShape& shape_of(const Word& word, const std::string& argument, const OptionShapes& shapes) {
+const OptionShape& shape_of(const Word& word, const std::string& argument,
+                            const OptionShapes& shapes) {
     const auto found = shapes.find(word.name);
-    if (found != shapes.end()) return found->second;
+    if (found != shapes.end())
+        return found->second;
     std::vector<std::string> names;
-    for (const auto& [name, shape] : shapes) names.push_back(name);
+    for (const auto& [name, shape] : shapes)
+        names.push_back(name);
     const std::string near = nearest(word.name, names);
     throw UsageError(argument + ": unknown option",
                      near.empty() ? "see autolaunch --help" : "did you mean " + near + "?");
@@ -60,7 +65,8 @@ public:
             else
                 break;
         }
-        result_.program.assign(arguments_.begin() + static_cast<std::ptrdiff_t>(next_), arguments_.end());
+        result_.program.assign(arguments_.begin() + static_cast<std::ptrdiff_t>(next_),
+                               arguments_.end());
         return std::move(result_);
     }
 
@@ -71,10 +77,12 @@ private:
         ++next_;
         std::optional<std::string> value = word.value;
         if (shape.takes_value && !value) {
-            if (next_ == arguments_.size()) throw UsageError(argument + " needs a value", "see autolaunch --help");
+            if (next_ == arguments_.size())
+                throw UsageError(argument + " needs a value", "see autolaunch --help");
             value = arguments_[next_++];
         }
-        if (shape.takes_value && value->empty()) throw UsageError(argument + " needs a value that is not empty");
+        if (shape.takes_value && value->empty())
+            throw UsageError(argument + " needs a value that is not empty");
         result_.options.push_back(value ? shape.long_name + '=' + *value : shape.long_name);
         has_config_ = has_config_ || shape.long_name == "--config";
     }
@@ -88,7 +96,8 @@ private:
 
 }  // namespace
 
-SplitArguments split_arguments(const std::vector<std::string>& arguments, const OptionShapes& shapes) {
+SplitArguments split_arguments(const std::vector<std::string>& arguments,
+                               const OptionShapes& shapes) {
     return Splitter(arguments, shapes).split();
 }
 

@@ -19,9 +19,10 @@ struct SplitArguments {
     std::vector<std::string> program;    ///< PROGRAM and its arguments, untouched
 };
 
-/// Finds where the launcher's own arguments end: at `--`, or at the first word that is neither an option, its value nor
-/// an override. Underscores in long names count as dashes. Pure; throws UsageError for unknown options (naming the
-/// nearest) and for values that are missing.
-SplitArguments split_arguments(const std::vector<std::string>& arguments, const OptionShapes& shapes);
+/// Finds where the launcher's own arguments end: at `--`, or at the first word that is neither an
+/// option, its value nor an override. Underscores in long names count as dashes. Pure; throws
+/// UsageError for unknown options (naming the nearest) and for values that are missing.
+SplitArguments split_arguments(const std::vector<std::string>& arguments,
+                               const OptionShapes& shapes);
 
 }  // namespace autolaunch::launcher

@@ -18,19 +18,23 @@ namespace {
 int number_from(const std::string& text, const char* option, int minimum, int maximum = 1'000'000) {
     long long number = 0;
     if (!parse_integer(text, number) || number < minimum || number > maximum)
-        throw UsageError(std::string(option) + ' ' + text + ": expected a whole number >= " + std::to_string(minimum) +
+        throw UsageError(std::string(option) + ' ' + text +
+                         ": expected a whole number >= " + std::to_string(minimum) +
                          (maximum < 1'000'000 ? " and <= " + std::to_string(maximum) : ""));
     return static_cast<int>(number);
 }
 
 void apply_nnodes(const std::string& text, JobSpec& spec, std::vector<std::string>& notes) {
     const auto parts = split(text, ':');
-    if (parts.size() > 2) throw UsageError("--nnodes " + text + ": expected N or MIN:MAX");
+    if (parts.size() > 2)
+        throw UsageError("--nnodes " + text + ": expected N or MIN:MAX");
     const int minimum = number_from(parts[0], "--nnodes", 1);
     const int maximum = parts.size() == 2 ? number_from(parts[1], "--nnodes", 1) : minimum;
-    if (maximum < minimum) throw UsageError("--nnodes " + text + ": MAX is smaller than MIN");
+    if (maximum < minimum)
+        throw UsageError("--nnodes " + text + ": MAX is smaller than MIN");
     if (maximum > minimum)
-        notes.push_back("--nnodes " + text + ": the job runs on " + parts[0] + "; it does not grow beyond that");
+        notes.push_back("--nnodes " + text + ": the job runs on " + parts[0] +
+                        "; it does not grow beyond that");
     spec.resources.nodes = minimum;
 }
 
@@ -44,7 +48,8 @@ void apply_nproc_per_node(const std::string& text, ResourceSpec& resources) {
     } else {
         long long number = 0;
         if (!parse_integer(text, number) || number < 1 || number > 1'000'000)
-            throw UsageError("--nproc-per-node " + text + ": expected auto, cpu, gpu or a whole number >= 1");
+            throw UsageError("--nproc-per-node " + text +
+                             ": expected auto, cpu, gpu or a whole number >= 1");
         resources.ranks_mode = RanksPerNode::fixed;
         resources.ranks_per_node = static_cast<int>(number);
     }
@@ -64,25 +69,32 @@ void apply_endpoint(const std::string& text, RendezvousSpec& rendezvous) {
     } else if (colon != std::string::npos && !bare_v6) {
         host = text.substr(0, colon);
     }
-    const bool has_port = colon != std::string::npos && !bare_v6 && (bracket == std::string::npos || colon > bracket);
-    if (has_port) rendezvous.port = number_from(text.substr(colon + 1), "--rdzv-endpoint's port", 0, 65535);
-    if (host.empty()) throw UsageError("--rdzv-endpoint " + text + ": expected HOST or HOST:PORT");
+    const bool has_port =
+        colon != std::string::npos && !bare_v6 && (bracket == std::string::npos || colon > bracket);
+    if (has_port)
+        rendezvous.port = number_from(text.substr(colon + 1), "--rdzv-endpoint's port", 0, 65535);
+    if (host.empty())
+        throw UsageError("--rdzv-endpoint " + text + ": expected HOST or HOST:PORT");
     rendezvous.address = host;
 }
 
-void apply_rdzv_conf(const std::string& text, RendezvousSpec& rendezvous, std::vector<std::string>& notes) {
+void apply_rdzv_conf(const std::string& text, RendezvousSpec& rendezvous,
+                     std::vector<std::string>& notes) {
     for (const auto& pair : split(text, ',')) {
-        if (trim(pair).empty()) continue;
+        if (trim(pair).empty())
+            continue;
         const std::size_t equals = pair.find('=');
         const std::string key(trim(pair.substr(0, equals)));
         if (equals == std::string::npos || key.empty())
             throw UsageError("--rdzv-conf " + text + ": expected KEY=VALUE,KEY=VALUE");
         if (key == "timeout" || key == "join_timeout") {
             const auto timeout = duration_from(pair.substr(equals + 1));
-            if (!timeout) throw UsageError("--rdzv-conf " + pair + ": expected a number of seconds");
+            if (!timeout)
+                throw UsageError("--rdzv-conf " + pair + ": expected a number of seconds");
             rendezvous.timeout = *timeout;
         } else {
-            notes.push_back("--rdzv-conf " + key + " has no effect: autolaunch is its own rendezvous");
+            notes.push_back("--rdzv-conf " + key +
+                            " has no effect: autolaunch is its own rendezvous");
         }
     }
 }
@@ -100,7 +112,8 @@ struct StreamChoice {
 
 StreamChoice streams_from(const std::optional<std::string>& text, const char* option) {
     StreamChoice choice;
-    if (!text) return choice;
+    if (!text)
+        return choice;
     if (text->find(':') == std::string::npos) {
         choice.common = static_cast<unsigned>(number_from(*text, option, 0, 3));
         return choice;
@@ -108,16 +121,19 @@ StreamChoice streams_from(const std::optional<std::string>& text, const char* op
     for (const auto& pair : split(*text, ',')) {
         const auto parts = split(trim(pair), ':');
         if (parts.size() != 2)
-            throw UsageError(std::string(option) + ' ' + *text + ": expected RANK:STREAMS, as 0:1,1:2");
+            throw UsageError(std::string(option) + ' ' + *text +
+                             ": expected RANK:STREAMS, as 0:1,1:2");
         const int local_rank = number_from(parts[0], option, 0);
-        choice.by_local_rank[local_rank] = static_cast<unsigned>(number_from(parts[1], option, 0, 3));
+        choice.by_local_rank[local_rank] =
+            static_cast<unsigned>(number_from(parts[1], option, 0, 3));
     }
     return choice;
 }
 
 /// A redirected stream is not shown, unless it is teed. Files hold both in any case.
 void apply_streams(const JobOptions& options, LoggingSpec& logging) {
-    if (!options.redirects && !options.tee) return;
+    if (!options.redirects && !options.tee)
+        return;
     const StreamChoice redirects = streams_from(options.redirects, "--redirects");
     const StreamChoice tee = streams_from(options.tee, "--tee");
     const auto shown = [](unsigned redirected, unsigned teed) {
@@ -127,7 +143,8 @@ void apply_streams(const JobOptions& options, LoggingSpec& logging) {
     logging.console_by_local_rank.clear();
     for (const auto* choice : {&redirects, &tee}) {
         for (const auto& [local_rank, streams] : choice->by_local_rank)
-            logging.console_by_local_rank[local_rank] = shown(redirects.of(local_rank), tee.of(local_rank));
+            logging.console_by_local_rank[local_rank] =
+                shown(redirects.of(local_rank), tee.of(local_rank));
     }
 }
 
@@ -146,17 +163,20 @@ std::vector<int> signals_from(const std::string& text) {
     for (const auto& part : split(text, ',')) {
         const auto found = kSignals.find(std::string(trim(part)));
         if (found == kSignals.end())
-            throw UsageError(
-                "--signals-to-handle " + text + ": \"" + part + "\" is none of the signals that can stop a job",
-                "there are SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2");
-        if (std::find(signals.begin(), signals.end(), found->second) == signals.end()) signals.push_back(found->second);
+            throw UsageError("--signals-to-handle " + text + ": \"" + part +
+                                 "\" is none of the signals that can stop a job",
+                             "there are SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2");
+        if (std::find(signals.begin(), signals.end(), found->second) == signals.end())
+            signals.push_back(found->second);
     }
     return signals;
 }
 
-/// A word, or what each local rank gets: entries with semicolons between them, as commas are within them.
+/// A word, or what each local rank gets: entries with semicolons between them, as commas are within
+/// them.
 void apply_binding(const std::string& text, ResourceSpec& resources) {
-    constexpr std::array<std::string_view, 5> kWords = {"node", "socket", "exclusive", "core-complex", "none"};
+    constexpr std::array<std::string_view, 5> kWords = {"node", "socket", "exclusive",
+                                                        "core-complex", "none"};
     if (std::find(kWords.begin(), kWords.end(), text) != kWords.end()) {
         resources.binding = text;
         resources.binding_list.clear();
@@ -165,10 +185,12 @@ void apply_binding(const std::string& text, ResourceSpec& resources) {
     const auto entries = split(text, ';');
     for (const auto& entry : entries)
         if (!is_binding_entry(entry))
-            throw UsageError("--numa-binding " + text + (entries.size() > 1 ? ": \"" + entry + "\"" : "") +
-                                 ": expected node, socket, exclusive, core-complex or none, or an entry a local rank",
-                             "an entry is CPUs (0-7,64-71), NUMA nodes (numa:1) or cores (core:0-3), as "
-                             "'0-7,64-71;8-15,72-79'");
+            throw UsageError(
+                "--numa-binding " + text + (entries.size() > 1 ? ": \"" + entry + "\"" : "") +
+                    ": expected node, socket, exclusive, core-complex or none, or an entry a local "
+                    "rank",
+                "an entry is CPUs (0-7,64-71), NUMA nodes (numa:1) or cores (core:0-3), as "
+                "'0-7,64-71;8-15,72-79'");
     resources.binding_list = entries;
 }
 
@@ -180,13 +202,20 @@ std::string mpi_from(const std::string& word) {
 }
 
 void apply_rendezvous(const JobOptions& options, JobSpec& spec, std::vector<std::string>& notes) {
-    if (options.rdzv_endpoint) apply_endpoint(*options.rdzv_endpoint, spec.rendezvous);
-    if (options.rdzv_conf) apply_rdzv_conf(*options.rdzv_conf, spec.rendezvous, notes);
-    if (options.rdzv_id) spec.run_id = *options.rdzv_id;
-    if (options.master_addr) spec.rendezvous.address = *options.master_addr;
-    if (options.master_port) spec.rendezvous.port = number_from(*options.master_port, "--master-port", 0, 65535);
-    if (options.local_addr) spec.local_addr = *options.local_addr;
-    if (options.node_rank) spec.node_rank = number_from(*options.node_rank, "--node-rank", 0);
+    if (options.rdzv_endpoint)
+        apply_endpoint(*options.rdzv_endpoint, spec.rendezvous);
+    if (options.rdzv_conf)
+        apply_rdzv_conf(*options.rdzv_conf, spec.rendezvous, notes);
+    if (options.rdzv_id)
+        spec.run_id = *options.rdzv_id;
+    if (options.master_addr)
+        spec.rendezvous.address = *options.master_addr;
+    if (options.master_port)
+        spec.rendezvous.port = number_from(*options.master_port, "--master-port", 0, 65535);
+    if (options.local_addr)
+        spec.local_addr = *options.local_addr;
+    if (options.node_rank)
+        spec.node_rank = number_from(*options.node_rank, "--node-rank", 0);
     if (options.standalone.value_or(false)) {
         spec.standalone = true;
         spec.resources.nodes = 1;
@@ -197,7 +226,8 @@ void apply_rendezvous(const JobOptions& options, JobSpec& spec, std::vector<std:
 }
 
 bool is_python_script(const JobOptions& options, const std::string& program) {
-    return options.run_path.value_or(false) || (!options.no_python.value_or(false) && program.ends_with(".py"));
+    return options.run_path.value_or(false) ||
+           (!options.no_python.value_or(false) && program.ends_with(".py"));
 }
 
 /// A module of the spec, as an argv. The module names the job, where nothing else does.
@@ -205,15 +235,17 @@ void expand_module(const std::string& python, JobSpec& spec) {
     std::vector<std::string> command = {python, "-u", "-m", spec.trainer.module};
     command.insert(command.end(), spec.trainer.command.begin(), spec.trainer.command.end());
     spec.trainer.command = std::move(command);
-    if (spec.name.empty()) spec.name = spec.trainer.module;
+    if (spec.name.empty())
+        spec.name = spec.trainer.module;
     spec.trainer.module.clear();
 }
 
-// Options that a node may have of its own are left out: its rank and address, --nproc-per-node, where its logs go, and
-// the program's arguments.
+// Options that a node may have of its own are left out: its rank and address, --nproc-per-node,
+// where its logs go, and the program's arguments.
 std::uint64_t digest(const CommandLine& line, std::uint64_t of_files) {
     std::string text = hex64(of_files);
-    for (const auto& word : line.overrides) text += '\n' + word;
+    for (const auto& word : line.overrides)
+        text += '\n' + word;
     for (const JobOptions* options : {&line.defaults, &line.options})
         for (const auto* option : {&options->nnodes, &options->max_restarts, &options->role})
             text += '\n' + option->value_or("");
@@ -223,17 +255,28 @@ std::uint64_t digest(const CommandLine& line, std::uint64_t of_files) {
 }  // namespace
 
 void apply_options(const JobOptions& options, JobSpec& spec, std::vector<std::string>& notes) {
-    if (options.nnodes) apply_nnodes(*options.nnodes, spec, notes);
-    if (options.nproc_per_node) apply_nproc_per_node(*options.nproc_per_node, spec.resources);
-    if (options.max_restarts) spec.restart.max_restarts = number_from(*options.max_restarts, "--max-restarts", 0);
-    if (options.numa_binding) apply_binding(*options.numa_binding, spec.resources);
-    if (options.mpi) spec.trainer.mpi = mpi_from(*options.mpi);
-    if (options.role) spec.role = *options.role;
-    if (options.signals_to_handle) spec.stop_signals = signals_from(*options.signals_to_handle);
-    if (options.log_dir) spec.run_dir = *options.log_dir;
-    if (options.local_ranks_filter) spec.logging.local_ranks_filter = ranks_from(*options.local_ranks_filter);
-    if (options.quiet) spec.logging.quiet = *options.quiet;
-    if (options.no_prefix) spec.logging.prefix = !*options.no_prefix;
+    if (options.nnodes)
+        apply_nnodes(*options.nnodes, spec, notes);
+    if (options.nproc_per_node)
+        apply_nproc_per_node(*options.nproc_per_node, spec.resources);
+    if (options.max_restarts)
+        spec.restart.max_restarts = number_from(*options.max_restarts, "--max-restarts", 0);
+    if (options.numa_binding)
+        apply_binding(*options.numa_binding, spec.resources);
+    if (options.mpi)
+        spec.trainer.mpi = mpi_from(*options.mpi);
+    if (options.role)
+        spec.role = *options.role;
+    if (options.signals_to_handle)
+        spec.stop_signals = signals_from(*options.signals_to_handle);
+    if (options.log_dir)
+        spec.run_dir = *options.log_dir;
+    if (options.local_ranks_filter)
+        spec.logging.local_ranks_filter = ranks_from(*options.local_ranks_filter);
+    if (options.quiet)
+        spec.logging.quiet = *options.quiet;
+    if (options.no_prefix)
+        spec.logging.prefix = !*options.no_prefix;
     apply_streams(options, spec.logging);
     apply_rendezvous(options, spec, notes);
 }
@@ -243,35 +286,46 @@ std::string python_interpreter(const std::map<std::string, std::string>& environ
         const auto found = environment.find(name);
         return found == environment.end() ? std::string() : found->second;
     };
-    if (const std::string named = set("PYTHON_EXEC"); !named.empty()) return named;
-    if (const std::string venv = set("VIRTUAL_ENV"); !venv.empty()) return venv + "/bin/python";
+    if (const std::string named = set("PYTHON_EXEC"); !named.empty())
+        return named;
+    if (const std::string venv = set("VIRTUAL_ENV"); !venv.empty())
+        return venv + "/bin/python";
     return "python3";
 }
 
-void choose_program(const CommandLine& line, const std::map<std::string, std::string>& environment, JobSpec& spec) {
+void choose_program(const CommandLine& line, const std::map<std::string, std::string>& environment,
+                    JobSpec& spec) {
     const std::string python = python_interpreter(environment);
     JobOptions options = line.options;  // of which these three may come from PET_*, as all others
-    if (!options.module) options.module = line.defaults.module;
-    if (!options.no_python) options.no_python = line.defaults.no_python;
-    if (!options.run_path) options.run_path = line.defaults.run_path;
+    if (!options.module)
+        options.module = line.defaults.module;
+    if (!options.no_python)
+        options.no_python = line.defaults.no_python;
+    if (!options.run_path)
+        options.run_path = line.defaults.run_path;
     const bool is_module = options.module.value_or(false);
     if (options.no_python.value_or(false) && (is_module || options.run_path.value_or(false)))
         throw UsageError("--no-python contradicts -m and --run-path", "leave one of them out");
     if (line.program.empty()) {
-        if (is_module) throw UsageError("-m needs a module", "autolaunch -m package.train");
-        if (!spec.trainer.module.empty()) expand_module(python, spec);
-        if (!spec.trainer.command.empty()) return;
+        if (is_module)
+            throw UsageError("-m needs a module", "autolaunch -m package.train");
+        if (!spec.trainer.module.empty())
+            expand_module(python, spec);
+        if (!spec.trainer.command.empty())
+            return;
         if (!line.topology_file.empty()) {  // the question is about the machine
             spec.trainer.command = {"PROGRAM"};
             return;
         }
         throw UsageError("there is no program to run",
                          line.spec_file.empty() ? "autolaunch PROGRAM [ARGS], or autolaunch -c FILE"
-                                                : "set trainer.command in " + line.spec_file + ", or write -- PROGRAM");
+                                                : "set trainer.command in " + line.spec_file +
+                                                      ", or write -- PROGRAM");
     }
     spec.trainer.command = line.program;
     spec.trainer.module.clear();
-    if (line.program[0].empty()) throw UsageError("the program's name is empty");
+    if (line.program[0].empty())
+        throw UsageError("the program's name is empty");
     if (is_module) {
         spec.trainer.module = line.program[0];
         spec.trainer.command.erase(spec.trainer.command.begin());
@@ -285,14 +339,16 @@ void choose_program(const CommandLine& line, const std::map<std::string, std::st
     }
 }
 
-JobRequest job_request(const CommandLine& line, const std::map<std::string, std::string>& environment) {
+JobRequest job_request(const CommandLine& line,
+                       const std::map<std::string, std::string>& environment) {
     JobRequest request;
     apply_options(line.defaults, request.spec, request.notes);
     if (!line.spec_file.empty()) {
         SpecResult read = load_spec({line.spec_file, line.overrides, environment, request.spec});
         request.spec = std::move(read.spec);
         request.errors = std::move(read.errors);
-        if (!request.errors.empty()) return request;
+        if (!request.errors.empty())
+            return request;
         request.spec.name = request.spec.slurm.job_name;
     }
     request.notes.insert(request.notes.begin(), line.notes.begin(), line.notes.end());

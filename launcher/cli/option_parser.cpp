@@ -14,7 +14,8 @@ namespace autolaunch::launcher {
 
 namespace {
 
-/// Options of torchrun that are accepted, so that scripts keep working, and why they change nothing.
+/// Options of torchrun that are accepted, so that scripts keep working, and why they change
+/// nothing.
 struct IdleOption {
     const char* name;
     const char* why;
@@ -56,69 +57,87 @@ Words words_of(Command command) {
                     "       autolaunch plan [OPTIONS] PROGRAM [ARGS]",
                     "Examples:\n"
                     "  autolaunch plan -c train.yaml                    here and now\n"
-                    "  autolaunch plan --topology dgx.xml --nodes 4     on four machines like the saved one"};
+                    "  autolaunch plan --topology dgx.xml --nodes 4     on four machines like the "
+                    "saved one"};
         case Command::validate:
-            return {"Checks a spec. Lists every error with file:line:column; exits with 0 when there is none.",
-                    "autolaunch validate FILE [KEY=VALUE ...]",
-                    "Examples:\n  autolaunch validate train.yaml\n  autolaunch validate train.yaml model.layers=4"};
+            return {
+                "Checks a spec. Lists every error with file:line:column; exits with 0 when there "
+                "is none.",
+                "autolaunch validate FILE [KEY=VALUE ...]",
+                "Examples:\n  autolaunch validate train.yaml\n  autolaunch validate train.yaml "
+                "model.layers=4"};
         case Command::topo:
             return {"Draws a machine: packages, NUMA nodes, GPUs, HCAs and the paths between them.",
                     "autolaunch topo [--json|--svg] [FILE]",
-                    "FILE is a machine saved elsewhere: by lstopo FILE.xml, NCCL_TOPO_DUMP_FILE, `nvidia-smi topo -m`, "
+                    "FILE is a machine saved elsewhere: by lstopo FILE.xml, NCCL_TOPO_DUMP_FILE, "
+                    "`nvidia-smi topo -m`, "
                     "or a\n"
                     "folder with its sys and proc (docs/captures.md).\n\n"
                     "Examples:\n  autolaunch topo\n  autolaunch topo --svg dgx.xml > dgx.svg"};
         case Command::schema:
             return {"Prints the JSON Schema of a spec, so that editors complete and check it.",
-                    "autolaunch schema [--markdown]", "Examples:\n  autolaunch schema > train.schema.json"};
+                    "autolaunch schema [--markdown]",
+                    "Examples:\n  autolaunch schema > train.schema.json"};
         case Command::lint:
-            return {"Names the mistakes in batch scripts, specs, gres.conf and slurm.conf. Runs nothing.",
-                    "autolaunch lint [OPTIONS] FILE...\n       autolaunch lint --rules [--markdown]",
-                    "Exits with 0 when there is nothing, or only info, and with 1 otherwise.\n"
-                    "A comment `autolaunch-lint: ignore=RULE` silences a rule on its line and on the next.\n\n"
-                    "Examples:\n  autolaunch lint job.sh train.yaml\n"
-                    "  autolaunch lint --slurm-conf /etc/slurm/slurm.conf job.sh"};
+            return {
+                "Names the mistakes in batch scripts, specs, gres.conf and slurm.conf. Runs "
+                "nothing.",
+                "autolaunch lint [OPTIONS] FILE...\n       autolaunch lint --rules [--markdown]",
+                "Exits with 0 when there is nothing, or only info, and with 1 otherwise.\n"
+                "A comment `autolaunch-lint: ignore=RULE` silences a rule on its line and on the "
+                "next.\n\n"
+                "Examples:\n  autolaunch lint job.sh train.yaml\n"
+                "  autolaunch lint --slurm-conf /etc/slurm/slurm.conf job.sh"};
         case Command::doctor:
             return {
-                "Checks whether this node, or under srun all nodes of the job, are fit for a job. docs/doctor.md has\n"
-                "the checks. Exits with 0 when they are, 78 when not, and with --fail-on warn 1 on warnings.",
+                "Checks whether this node, or under srun all nodes of the job, are fit for a job. "
+                "docs/doctor.md has\n"
+                "the checks. Exits with 0 when they are, 78 when not, and with --fail-on warn 1 on "
+                "warnings.",
                 "autolaunch doctor [-c FILE [KEY=VALUE ...]] [OPTIONS]",
                 "Examples:\n  autolaunch doctor\n  srun autolaunch doctor -c train.yaml\n"
                 "  autolaunch doctor --health-check --drain"};
         case Command::ckpt:
-            return {
-                "Looks at checkpoints, and makes others of them. docs/ckpt.md has all of it.",
-                "autolaunch ckpt ls DIR [--json]\n"
-                "       autolaunch ckpt show PATH [--tensors] [--only NAMES] [--json]\n"
-                "       autolaunch ckpt verify PATH... [--json]\n"
-                "       autolaunch ckpt diff PATH PATH [--only NAMES] [--json]\n"
-                "       autolaunch ckpt export PATH OUT [--dtype TYPE] [--all] [--only NAMES] [--max-file-size SIZE]\n"
-                "       autolaunch ckpt reshard PATH DIR --ranks N [--dtype TYPE] [--recipient KEYS]\n"
-                "       autolaunch ckpt prune DIR --keep K [--every N] [--dry-run]\n"
-                "       autolaunch ckpt convert SOURCE DIR [--step N] [--ranks N] [--python PROGRAM]\n"
-                "       autolaunch ckpt keygen FILE",
-                "PATH is a checkpoint, or a directory of checkpoints, whose newest complete one is meant; it may be "
-                "in\n"
-                "a bucket, s3://bucket/prefix. DIR may for ls and prune.\n"
-                "Exits with 0; 1 when verify finds damage or diff a difference; 65 when a file is not what it\n"
-                "should be; 66 when there is none.\n\n"
-                "Examples:\n"
-                "  autolaunch ckpt verify runs/a/checkpoints\n"
-                "  autolaunch ckpt export runs/a/checkpoints model.safetensors --dtype bf16"};
+            return {"Looks at checkpoints, and makes others of them. docs/ckpt.md has all of it.",
+                    "autolaunch ckpt ls DIR [--json]\n"
+                    "       autolaunch ckpt show PATH [--tensors] [--only NAMES] [--json]\n"
+                    "       autolaunch ckpt verify PATH... [--json]\n"
+                    "       autolaunch ckpt diff PATH PATH [--only NAMES] [--json]\n"
+                    "       autolaunch ckpt export PATH OUT [--dtype TYPE] [--all] [--only NAMES] "
+                    "[--max-file-size SIZE]\n"
+                    "       autolaunch ckpt reshard PATH DIR --ranks N [--dtype TYPE] [--recipient "
+                    "KEYS]\n"
+                    "       autolaunch ckpt prune DIR --keep K [--every N] [--dry-run]\n"
+                    "       autolaunch ckpt convert SOURCE DIR [--step N] [--ranks N] [--python "
+                    "PROGRAM]\n"
+                    "       autolaunch ckpt keygen FILE",
+                    "PATH is a checkpoint, or a directory of checkpoints, whose newest complete "
+                    "one is meant; it may be "
+                    "in\n"
+                    "a bucket, s3://bucket/prefix. DIR may for ls and prune.\n"
+                    "Exits with 0; 1 when verify finds damage or diff a difference; 65 when a file "
+                    "is not what it\n"
+                    "should be; 66 when there is none.\n\n"
+                    "Examples:\n"
+                    "  autolaunch ckpt verify runs/a/checkpoints\n"
+                    "  autolaunch ckpt export runs/a/checkpoints model.safetensors --dtype bf16"};
         default:
-            return {"Starts the ranks of a distributed training job, places and watches them.", kRunUsage,
-                    kRunExamples};
+            return {"Starts the ranks of a distributed training job, places and watches them.",
+                    kRunUsage, kRunExamples};
     }
 }
 
 /// --flag=1 and so on, as PET_* variables have it, in the form that CLI11 counts.
 std::string normalised_flag(const std::string& option) {
     const std::size_t equals = option.find('=');
-    if (equals == std::string::npos) return option;
+    if (equals == std::string::npos)
+        return option;
     const std::string name = option.substr(0, equals);
     const std::string value = option.substr(equals + 1);
-    if (value == "1" || value == "true" || value == "True") return name;
-    if (value == "0" || value == "false" || value == "False") return name + "=false";
+    if (value == "1" || value == "true" || value == "True")
+        return name;
+    if (value == "0" || value == "false" || value == "False")
+        return name + "=false";
     throw UsageError(option + ": expected true or false");
 }
 
@@ -149,13 +168,19 @@ OptionParser::OptionParser(Command command) : command_(command) {
     app_.set_help_flag();
     app_.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     app_.add_flag("-h,--help", help_, "This text")->group("General");
-    app_.add_flag("-V,--version", version_, "Version, commit, compiler and build options")->group("General");
-    if (command != Command::schema && command != Command::topo && command != Command::lint && command != Command::ckpt)
-        app_.add_option("-c,--config", config_, "The spec: a YAML file")->type_name("FILE")->group("General");
+    app_.add_flag("-V,--version", version_, "Version, commit, compiler and build options")
+        ->group("General");
+    if (command != Command::schema && command != Command::topo && command != Command::lint &&
+        command != Command::ckpt)
+        app_.add_option("-c,--config", config_, "The spec: a YAML file")
+            ->type_name("FILE")
+            ->group("General");
     if (command == Command::schema)
         app_.add_flag("--markdown", markdown_, "The keys as Markdown tables")->group("General");
-    if (command == Command::doctor) add_doctor_options();
-    if (command == Command::ckpt) add_checkpoint_options();
+    if (command == Command::doctor)
+        add_doctor_options();
+    if (command == Command::ckpt)
+        add_checkpoint_options();
     if (command == Command::plan) {
         app_.add_flag("--json", json_, "The plan as JSON")->group("General");
         app_.add_option("--topology", topology_,
@@ -164,11 +189,14 @@ OptionParser::OptionParser(Command command) : command_(command) {
             ->group("General");
     }
     if (command == Command::topo) {
-        app_.add_flag("--json", json_, "All facts as JSON (docs/topology-json.md)")->group("General");
+        app_.add_flag("--json", json_, "All facts as JSON (docs/topology-json.md)")
+            ->group("General");
         app_.add_flag("--svg", svg_, "A picture for a browser")->group("General");
     }
-    if (command == Command::lint) add_lint_options();
-    if (command != Command::run && command != Command::plan) return;
+    if (command == Command::lint)
+        add_lint_options();
+    if (command != Command::run && command != Command::plan)
+        return;
     add_job_options();
     add_output_options();
     add_rendezvous_options();
@@ -180,18 +208,23 @@ CLI::Option* OptionParser::text(const std::string& names, std::optional<std::str
     return app_.add_option(names, value, description);
 }
 
-CLI::Option* OptionParser::flag(const std::string& names, std::optional<bool>& value, const std::string& description) {
+CLI::Option* OptionParser::flag(const std::string& names, std::optional<bool>& value,
+                                const std::string& description) {
     // CLI11 gives --flag=false as -1.
-    const std::function<void(std::int64_t)> store = [&value](std::int64_t count) { value = count > 0; };
+    const std::function<void(std::int64_t)> store = [&value](std::int64_t count) {
+        value = count > 0;
+    };
     return app_.add_flag_function(names, store, description);
 }
 
 void OptionParser::add_lint_options() {
-    app_.add_option("--kind", kind_,
-                    "What the files are: script, spec, gres.conf or slurm.conf. Without it: by content")
+    app_.add_option(
+            "--kind", kind_,
+            "What the files are: script, spec, gres.conf or slurm.conf. Without it: by content")
         ->type_name("KIND")
         ->group("General");
-    app_.add_option("--slurm-conf", slurm_conf_, "The cluster's slurm.conf, to check against its nodes")
+    app_.add_option("--slurm-conf", slurm_conf_,
+                    "The cluster's slurm.conf, to check against its nodes")
         ->type_name("FILE")
         ->group("General");
     app_.add_flag("--json", json_, "The findings as JSON")->group("General");
@@ -201,29 +234,39 @@ void OptionParser::add_lint_options() {
 
 void OptionParser::add_job_options() {
     const char* group = "Ranks";
-    text("-n,--nproc-per-node", job_.nproc_per_node, "Ranks on each node: auto, cpu, gpu or a number")
+    text("-n,--nproc-per-node", job_.nproc_per_node,
+         "Ranks on each node: auto, cpu, gpu or a number")
         ->type_name("N")
         ->group(group);
-    text(command_ == Command::plan ? "--nnodes,--nodes" : "--nnodes", job_.nnodes, "Nodes, or the range MIN:MAX")
+    text(command_ == Command::plan ? "--nnodes,--nodes" : "--nnodes", job_.nnodes,
+         "Nodes, or the range MIN:MAX")
         ->type_name("N")
         ->group(group);
     flag("--standalone", job_.standalone, "One node, whatever surrounds it")->group(group);
-    text("--node-rank", job_.node_rank, "This node's place among the nodes")->type_name("N")->group(group);
-    text("--max-restarts", job_.max_restarts, "Restarts of all ranks after a failure")->type_name("N")->group(group);
+    text("--node-rank", job_.node_rank, "This node's place among the nodes")
+        ->type_name("N")
+        ->group(group);
+    text("--max-restarts", job_.max_restarts, "Restarts of all ranks after a failure")
+        ->type_name("N")
+        ->group(group);
     text("--numa-binding", job_.numa_binding,
          "node, socket, exclusive, core-complex, none, or an entry a local rank: '0-7;8-15'")
         ->type_name("HOW")
         ->group(group);
-    text("--mpi", job_.mpi, "How MPI ranks find each other: auto, none, pmix (Open MPI) or pmi1 (MPICH)")
+    text("--mpi", job_.mpi,
+         "How MPI ranks find each other: auto, none, pmix (Open MPI) or pmi1 (MPICH)")
         ->type_name("HOW")
         ->group(group);
     text("--role", job_.role, "ROLE_NAME of the ranks")->type_name("NAME")->group(group);
-    text("--signals-to-handle", job_.signals_to_handle, "Signals that stop the job, such as SIGTERM,SIGINT")
+    text("--signals-to-handle", job_.signals_to_handle,
+         "Signals that stop the job, such as SIGTERM,SIGINT")
         ->type_name("LIST")
         ->group(group);
     flag("-m,--module", job_.module, "PROGRAM is a Python module, as for python -m")->group(group);
-    flag("--no-python", job_.no_python, "Execute PROGRAM itself, even when it ends in .py")->group(group);
-    flag("--run-path", job_.run_path, "PROGRAM is a Python script, whatever its name ends in")->group(group);
+    flag("--no-python", job_.no_python, "Execute PROGRAM itself, even when it ends in .py")
+        ->group(group);
+    flag("--run-path", job_.run_path, "PROGRAM is a Python script, whatever its name ends in")
+        ->group(group);
 }
 
 void OptionParser::add_output_options() {
@@ -232,22 +275,35 @@ void OptionParser::add_output_options() {
          "Streams kept off the console: 1 stdout, 2 stderr, 3 both, or 0:1,1:2 by rank")
         ->type_name("WHAT")
         ->group(group);
-    text("-t,--tee", job_.tee, "Streams shown on the console in spite of -r")->type_name("WHAT")->group(group);
-    text("--local-ranks-filter", job_.local_ranks_filter, "Show only these local ranks, such as 0,1")
+    text("-t,--tee", job_.tee, "Streams shown on the console in spite of -r")
+        ->type_name("WHAT")
+        ->group(group);
+    text("--local-ranks-filter", job_.local_ranks_filter,
+         "Show only these local ranks, such as 0,1")
         ->type_name("LIST")
         ->group(group);
     text("--log-dir", job_.log_dir, "The run directory")->type_name("DIR")->group(group);
     flag("-q,--quiet", job_.quiet, "Leave out the lines at the start")->group(group);
-    flag("--no-prefix", job_.no_prefix, "Show the ranks' lines as they are, for programs that read them")->group(group);
+    flag("--no-prefix", job_.no_prefix,
+         "Show the ranks' lines as they are, for programs that read them")
+        ->group(group);
 }
 
 void OptionParser::add_rendezvous_options() {
     const char* group = "Rendezvous";
-    text("--rdzv-endpoint", job_.rdzv_endpoint, "Where ranks meet")->type_name("HOST[:PORT]")->group(group);
+    text("--rdzv-endpoint", job_.rdzv_endpoint, "Where ranks meet")
+        ->type_name("HOST[:PORT]")
+        ->group(group);
     text("--rdzv-id", job_.rdzv_id, "The run's id")->type_name("ID")->group(group);
-    text("--rdzv-conf", job_.rdzv_conf, "timeout=SECONDS, join_timeout=SECONDS")->type_name("K=V,...")->group(group);
-    text("--master-addr", job_.master_addr, "MASTER_ADDR of the ranks")->type_name("ADDRESS")->group(group);
-    text("--master-port", job_.master_port, "MASTER_PORT of the ranks; 0: a free one")->type_name("PORT")->group(group);
+    text("--rdzv-conf", job_.rdzv_conf, "timeout=SECONDS, join_timeout=SECONDS")
+        ->type_name("K=V,...")
+        ->group(group);
+    text("--master-addr", job_.master_addr, "MASTER_ADDR of the ranks")
+        ->type_name("ADDRESS")
+        ->group(group);
+    text("--master-port", job_.master_port, "MASTER_PORT of the ranks; 0: a free one")
+        ->type_name("PORT")
+        ->group(group);
     text("--local-addr", job_.local_addr, "This node's address, as others reach it")
         ->type_name("ADDRESS")
         ->group(group);
@@ -262,19 +318,27 @@ void OptionParser::add_idle_options() {
 
 void OptionParser::add_doctor_options() {
     const char* group = "What to check";
-    app_.add_option("--only", doctor_.only, "Run these checks alone")->type_name("LIST")->group(group);
-    app_.add_option("--skip", doctor_.skip, "Leave these checks out")->type_name("LIST")->group(group);
-    app_.add_option("--folder", doctor_.folders, "Folders that the job writes to, besides those of the spec")
+    app_.add_option("--only", doctor_.only, "Run these checks alone")
         ->type_name("LIST")
         ->group(group);
-    app_.add_flag("--standalone", doctor_.standalone, "This node alone, whatever surrounds it")->group(group);
+    app_.add_option("--skip", doctor_.skip, "Leave these checks out")
+        ->type_name("LIST")
+        ->group(group);
+    app_.add_option("--folder", doctor_.folders,
+                    "Folders that the job writes to, besides those of the spec")
+        ->type_name("LIST")
+        ->group(group);
+    app_.add_flag("--standalone", doctor_.standalone, "This node alone, whatever surrounds it")
+        ->group(group);
     app_.add_flag("--json", json_, "All results as JSON")->group("Results");
     app_.add_option("--fail-on", doctor_.fail_on, "What counts as not fit: fail or warn")
         ->type_name("WHAT")
         ->group("Results");
-    app_.add_flag("--health-check", doctor_.health_check, "Print nothing, or one line that Slurm takes as a reason")
+    app_.add_flag("--health-check", doctor_.health_check,
+                  "Print nothing, or one line that Slurm takes as a reason")
         ->group("For Slurm");
-    app_.add_flag("--drain", doctor_.drain, "With --health-check: drain this node with that line (scontrol)")
+    app_.add_flag("--drain", doctor_.drain,
+                  "With --health-check: drain this node with that line (scontrol)")
         ->group("For Slurm");
 }
 
@@ -285,8 +349,10 @@ void OptionParser::add_checkpoint_options() {
     app_.add_option("--only", only_, "Tensors whose names begin so, such as h.0.,wte")
         ->type_name("NAMES")
         ->group(group);
-    app_.add_flag("--all", checkpoints_.all, "export: optimizer and opaque state too")->group(group);
-    app_.add_option("--dtype", checkpoints_.dtype, "export, reshard: f32, bf16 or f16 for floating-point tensors")
+    app_.add_flag("--all", checkpoints_.all, "export: optimizer and opaque state too")
+        ->group(group);
+    app_.add_option("--dtype", checkpoints_.dtype,
+                    "export, reshard: f32, bf16 or f16 for floating-point tensors")
         ->type_name("TYPE")
         ->check(CLI::IsMember({"f32", "bf16", "f16"}))
         ->group(group);
@@ -295,11 +361,13 @@ void OptionParser::add_checkpoint_options() {
         ->type_name("SIZE")
         ->transform(CLI::AsSizeValue(true))
         ->group(group);
-    app_.add_option("--ranks", checkpoints_.ranks, "reshard, convert: as so many ranks would save it")
+    app_.add_option("--ranks", checkpoints_.ranks,
+                    "reshard, convert: as so many ranks would save it")
         ->type_name("N")
         ->check(CLI::Range(1, 1'000'000))
         ->group(group);
-    app_.add_option("--keep", checkpoints_.keep, "prune: so many of the newest complete checkpoints")
+    app_.add_option("--keep", checkpoints_.keep,
+                    "prune: so many of the newest complete checkpoints")
         ->type_name("K")
         ->check(CLI::Range(1, 1'000'000'000))
         ->group(group);
@@ -307,12 +375,14 @@ void OptionParser::add_checkpoint_options() {
         ->type_name("N")
         ->check(CLI::Range(std::int64_t{1}, INT64_MAX))
         ->group(group);
-    app_.add_flag("--dry-run", checkpoints_.dry_run, "prune: only say what would be deleted")->group(group);
+    app_.add_flag("--dry-run", checkpoints_.dry_run, "prune: only say what would be deleted")
+        ->group(group);
     app_.add_option("--step", checkpoints_.step, "convert: the step of what is made (default 0)")
         ->type_name("N")
         ->check(CLI::Range(std::int64_t{0}, INT64_MAX))
         ->group(group);
-    app_.add_option("--python", checkpoints_.python, "convert: for PyTorch's own checkpoints (default python3)")
+    app_.add_option("--python", checkpoints_.python,
+                    "convert: for PyTorch's own checkpoints (default python3)")
         ->type_name("PROGRAM")
         ->group(group);
     add_key_options();
@@ -321,7 +391,8 @@ void OptionParser::add_checkpoint_options() {
 void OptionParser::add_key_options() {
     const char* group = "Keys (docs/encryption.md)";
     CheckpointKeys& keys = checkpoints_.keys;
-    app_.add_option("--identity", keys.identity_file, "The secret key that opens an encrypted checkpoint")
+    app_.add_option("--identity", keys.identity_file,
+                    "The secret key that opens an encrypted checkpoint")
         ->type_name("FILE")
         ->group(group);
     app_.add_option("--identity-command", keys.identity_command, "Or a command that prints it")
@@ -331,15 +402,19 @@ void OptionParser::add_key_options() {
                     "Accept only checkpoints with this key's MAC; what is made gets one")
         ->type_name("FILE")
         ->group(group);
-    app_.add_option("--authentication-key-command", keys.authentication_key_command, "Or a command that prints it")
+    app_.add_option("--authentication-key-command", keys.authentication_key_command,
+                    "Or a command that prints it")
         ->type_name("COMMAND")
         ->group(group);
-    app_.add_option("--recipient", recipients_, "reshard, convert: encrypt for these, age1...,age1...")
+    app_.add_option("--recipient", recipients_,
+                    "reshard, convert: encrypt for these, age1...,age1...")
         ->type_name("KEYS")
         ->group(group);
-    app_.add_flag("--trust-source", checkpoints_.trust_source, "reshard: PATH needs no MAC, what is made gets one")
+    app_.add_flag("--trust-source", checkpoints_.trust_source,
+                  "reshard: PATH needs no MAC, what is made gets one")
         ->group(group);
-    app_.add_flag("--plain", checkpoints_.plain, "reshard: do not encrypt what was encrypted")->group(group);
+    app_.add_flag("--plain", checkpoints_.plain, "reshard: do not encrypt what was encrypted")
+        ->group(group);
 }
 
 OptionShapes OptionParser::shapes() const {
@@ -347,8 +422,10 @@ OptionShapes OptionParser::shapes() const {
     for (const CLI::Option* option : app_.get_options()) {
         const std::string long_name = "--" + option->get_lnames().at(0);
         const OptionShape shape{long_name, option->get_items_expected_max() > 0};
-        for (const auto& name : option->get_lnames()) shapes["--" + name] = shape;
-        for (const auto& name : option->get_snames()) shapes["-" + name] = shape;
+        for (const auto& name : option->get_lnames())
+            shapes["--" + name] = shape;
+        for (const auto& name : option->get_snames())
+            shapes["-" + name] = shape;
     }
     return shapes;
 }
@@ -381,8 +458,10 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     into.doctor = doctor_;
     into.checkpoints = checkpoints_;
     into.checkpoints.json = json_;
-    if (!only_.empty()) into.checkpoints.only = split(only_, ',');
-    if (!recipients_.empty()) into.checkpoints.keys.recipients = split(recipients_, ',');
+    if (!only_.empty())
+        into.checkpoints.only = split(only_, ',');
+    if (!recipients_.empty())
+        into.checkpoints.keys.recipients = split(recipients_, ',');
 }
 
 }  // namespace autolaunch::launcher

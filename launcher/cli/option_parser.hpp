@@ -31,8 +31,10 @@ private:
     void add_doctor_options();
     void add_checkpoint_options();
     void add_key_options();
-    CLI::Option* text(const std::string& names, std::optional<std::string>& value, const std::string& description);
-    CLI::Option* flag(const std::string& names, std::optional<bool>& value, const std::string& description);
+    CLI::Option* text(const std::string& names, std::optional<std::string>& value,
+                      const std::string& description);
+    CLI::Option* flag(const std::string& names, std::optional<bool>& value,
+                      const std::string& description);
 
     CLI::App app_;
     JobOptions job_;

@@ -9,11 +9,12 @@
 
 namespace autolaunch::launcher {
 
-/// Options that say what a job is like, as given: torchrun's, with torchrun's meanings. job_options.hpp reads them.
+/// Options that say what a job is like, as given: torchrun's, with torchrun's meanings.
+/// job_options.hpp reads them.
 struct JobOptions {
-    std::optional<std::string> nnodes, nproc_per_node, max_restarts, node_rank, master_addr, master_port, rdzv_endpoint,
-        rdzv_id, rdzv_conf, redirects, tee, log_dir, local_ranks_filter, role, numa_binding, mpi, signals_to_handle,
-        local_addr;
+    std::optional<std::string> nnodes, nproc_per_node, max_restarts, node_rank, master_addr,
+        master_port, rdzv_endpoint, rdzv_id, rdzv_conf, redirects, tee, log_dir, local_ranks_filter,
+        role, numa_binding, mpi, signals_to_handle, local_addr;
     std::optional<bool> standalone, module, no_python, run_path, quiet, no_prefix;
 };
 
@@ -27,9 +28,10 @@ struct CommandLine {
     std::vector<std::string> program;  ///< PROGRAM and its arguments
     JobOptions options;                ///< of the command line
     JobOptions defaults;               ///< of PET_* variables; weaker than the spec
-    std::vector<std::string> notes;    ///< options that were accepted without effect, one sentence each
-    bool json = false;                 ///< plan --json, topo --json, lint --json, doctor --json
-    std::string topology_file;         ///< plan --topology FILE, topo FILE
+    std::vector<std::string>
+        notes;                  ///< options that were accepted without effect, one sentence each
+    bool json = false;          ///< plan --json, topo --json, lint --json, doctor --json
+    std::string topology_file;  ///< plan --topology FILE, topo FILE
     DoctorOptions doctor;
     CheckpointRequest checkpoints;
     bool svg = false;        ///< topo --svg

@@ -4,23 +4,23 @@
 #include "base/text.hpp"
 #include "checkpoints/checkpoint_command.hpp"
 #include "cli/build_info.hpp"
-#include "run/run_doctor.hpp"
-#include "exit_codes/exit_error.hpp"
 #include "cli/job_options.hpp"
-#include "lint/lint_files.hpp"
-#include "run/node_tasks.hpp"
 #include "cli/options.hpp"
-#include "run/run.hpp"
-#include "topology_view/topology_json.hpp"
-#include "topology_view/topology_svg.hpp"
-#include "topology_view/topology_text.hpp"
-#include "plan/launch_plan.hpp"
 #include "exit_codes/exit_codes.hpp"
+#include "exit_codes/exit_error.hpp"
+#include "lint/lint_files.hpp"
+#include "plan/launch_plan.hpp"
 #include "report/terminal_text.hpp"
+#include "run/node_tasks.hpp"
+#include "run/run.hpp"
+#include "run/run_doctor.hpp"
 #include "spec/schema.hpp"
 #include "spec/spec.hpp"
 #include "topology/load_capture.hpp"
 #include "topology/read_topology.hpp"
+#include "topology_view/topology_json.hpp"
+#include "topology_view/topology_svg.hpp"
+#include "topology_view/topology_text.hpp"
 
 #include <unistd.h>
 
@@ -38,43 +38,55 @@ using Environment = std::map<std::string, std::string>;
 void print(const std::string& text) { write_all(STDOUT_FILENO, text, "the standard output"); }
 
 /// Nobody is left to be told when stderr cannot be written.
-void complain(const std::string& text) { std::fputs(("autolaunch: " + text + '\n').c_str(), stderr); }
+void complain(const std::string& text) {
+    std::fputs(("autolaunch: " + text + '\n').c_str(), stderr);
+}
 
 /// For what all tasks of a node see: the one that becomes its agent says it.
 void complain_once(const std::string& text, const Environment& environment) {
-    if (!looks_like_stand_in(environment)) complain(text);
+    if (!looks_like_stand_in(environment))
+        complain(text);
 }
 
 int report_errors(const std::vector<SpecError>& errors, const Environment& environment) {
-    for (const auto& error : errors) complain_once(to_string(error), environment);
-    const bool unreadable = std::all_of(errors.begin(), errors.end(), [](const SpecError& e) { return e.unreadable; });
+    for (const auto& error : errors)
+        complain_once(to_string(error), environment);
+    const bool unreadable =
+        std::all_of(errors.begin(), errors.end(), [](const SpecError& e) { return e.unreadable; });
     return unreadable ? exit_code::kNoInput : exit_code::kBadSpec;
 }
 
 std::string version_text() {
-    return std::string("autolaunch ") + build_info::kVersion + "\ncommit    " + build_info::kCommit + "\ncompiler  " +
-           build_info::kCompiler + '\n' + build_info::kOptions;
+    return std::string("autolaunch ") + build_info::kVersion + "\ncommit    " +
+           build_info::kCommit + "\ncompiler  " + build_info::kCompiler + '\n' +
+           build_info::kOptions;
 }
 
 int validate(const CommandLine& line, const Environment& environment) {
     const SpecResult result = load_spec({line.spec_file, line.overrides, environment});
-    if (!result.errors.empty()) return report_errors(result.errors, environment);
+    if (!result.errors.empty())
+        return report_errors(result.errors, environment);
     print(line.spec_file + ": valid\n");
     return exit_code::kSuccess;
 }
 
 int topo(const CommandLine& line) {
-    const NodeTopology topology = line.topology_file.empty()
-                                      ? read_local_topology({.cpu_model = true, .details = true, .driver_facts = true})
-                                      : load_capture(line.topology_file);
-    print(line.json ? topology_json(topology) : line.svg ? topology_svg(topology) : topology_text(topology));
+    const NodeTopology topology =
+        line.topology_file.empty()
+            ? read_local_topology({.cpu_model = true, .details = true, .driver_facts = true})
+            : load_capture(line.topology_file);
+    print(line.json  ? topology_json(topology)
+          : line.svg ? topology_svg(topology)
+                     : topology_text(topology));
     return exit_code::kSuccess;
 }
 
 void complain_about(const Error& error) {
     complain(error.what());
-    if (error.hint().empty()) return;
-    for (const auto& line : split(error.hint(), '\n')) complain("  " + line);
+    if (error.hint().empty())
+        return;
+    for (const auto& line : split(error.hint(), '\n'))
+        complain("  " + line);
 }
 
 int run_lint(const CommandLine& line, const Environment& environment) {
@@ -101,11 +113,15 @@ int run_checkpoints(const CommandLine& line) {
         return outcome.exit_code;
     } catch (const Error& error) {
         // It may quote names of somebody else's files.
-        const auto shown = [](const std::string& text) { return escape_for_terminal(text, Colours::strip); };
+        const auto shown = [](const std::string& text) {
+            return escape_for_terminal(text, Colours::strip);
+        };
         complain_about(Error(error.code(), shown(error.what()), shown(error.hint())));
         const auto* system = dynamic_cast<const SystemError*>(&error);
-        if (system != nullptr && system->error_number() == ENOTDIR) return exit_code::kNoInput;
-        if (system != nullptr && system->error_number() == EEXIST) return exit_code::kCannotCreate;
+        if (system != nullptr && system->error_number() == ENOTDIR)
+            return exit_code::kNoInput;
+        if (system != nullptr && system->error_number() == EEXIST)
+            return exit_code::kCannotCreate;
         const bool data = error.code() == ErrorCode::corrupt || error.code() == ErrorCode::mismatch;
         return data ? exit_code::kBadData : exit_code_of(error);
     }
@@ -113,19 +129,26 @@ int run_checkpoints(const CommandLine& line) {
 
 int doctor(const CommandLine& line, const Environment& environment) {
     SpecResult result;
-    if (!line.spec_file.empty()) result = load_spec({line.spec_file, line.overrides, environment});
-    if (!result.errors.empty()) return report_errors(result.errors, environment);
+    if (!line.spec_file.empty())
+        result = load_spec({line.spec_file, line.overrides, environment});
+    if (!result.errors.empty())
+        return report_errors(result.errors, environment);
     return run_doctor({line.doctor, line.json, result.spec, build_info::kVersion}, environment);
 }
 
 int run_or_plan(const CommandLine& line, const Environment& environment) {
     const JobRequest request = job_request(line, environment);
-    if (!request.errors.empty()) return report_errors(request.errors, environment);
-    for (const auto& note : request.notes) complain_once(note, environment);
-    if (line.command == Command::run) return run_job(request.spec, environment, build_info::kVersion);
-    if (looks_like_stand_in(environment)) return exit_code::kSuccess;  // the node's first task shows it
-    const LaunchPlan plan = line.topology_file.empty() ? plan_here(request.spec, environment)
-                                                       : plan_elsewhere(request.spec, environment, line.topology_file);
+    if (!request.errors.empty())
+        return report_errors(request.errors, environment);
+    for (const auto& note : request.notes)
+        complain_once(note, environment);
+    if (line.command == Command::run)
+        return run_job(request.spec, environment, build_info::kVersion);
+    if (looks_like_stand_in(environment))
+        return exit_code::kSuccess;  // the node's first task shows it
+    const LaunchPlan plan = line.topology_file.empty()
+                                ? plan_here(request.spec, environment)
+                                : plan_elsewhere(request.spec, environment, line.topology_file);
     print(line.json ? plan_json(plan) : plan_table(plan));
     return exit_code::kSuccess;
 }
@@ -164,7 +187,8 @@ int run_program(const std::vector<std::string>& arguments, const Environment& en
     try {
         return dispatch(parse_command_line(arguments, environment), environment);
     } catch (const UsageError& error) {
-        if (!looks_like_stand_in(environment)) complain_about(error);
+        if (!looks_like_stand_in(environment))
+            complain_about(error);
         return exit_code::kUsage;
     } catch (const Error& error) {
         complain_about(error);

@@ -15,8 +15,9 @@
 
 namespace autolaunch::launcher {
 
-/// A ControlConnection's inside: what its pending operations keep alive. One socket, one timer, one phase; whatever
-/// happens ends in advance(), which goes on from the phase as far as the socket lets it.
+/// A ControlConnection's inside: what its pending operations keep alive. One socket, one timer, one
+/// phase; whatever happens ends in advance(), which goes on from the phase as far as the socket
+/// lets it.
 class ControlConnection::Channel : public std::enable_shared_from_this<Channel> {
 public:
     Channel(asio::ip::tcp::socket socket, std::shared_ptr<ControlSecurity> security,

@@ -15,11 +15,12 @@ concept Is = std::same_as<std::remove_const_t<T>, M>;
 
 auto fields(Is<RecordedRank> auto& m) { return std::tie(m.rank, m.ended, m.no_groups, m.groups); }
 auto fields(Is<RecordedGroup> auto& m) {
-    return std::tie(m.id, m.name, m.backend, m.size, m.place, m.in_use, m.collectives, m.lost, m.torn, m.calls);
+    return std::tie(m.id, m.name, m.backend, m.size, m.place, m.in_use, m.collectives, m.lost,
+                    m.torn, m.calls);
 }
 auto fields(Is<RecordedCall> auto& m) {
-    return std::tie(m.sequence, m.kind, m.op, m.type, m.state, m.on_device, m.root, m.bytes, m.enqueued_us,
-                    m.started_us, m.finished_us, m.label);
+    return std::tie(m.sequence, m.kind, m.op, m.type, m.state, m.on_device, m.root, m.bytes,
+                    m.enqueued_us, m.started_us, m.finished_us, m.label);
 }
 
 }  // namespace autolaunch::flight
@@ -27,7 +28,9 @@ auto fields(Is<RecordedCall> auto& m) {
 namespace autolaunch::launcher::control {
 namespace {
 
-[[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::corrupt, "control message: " + what); }
+[[noreturn]] void fail(const std::string& what) {
+    throw Error(ErrorCode::corrupt, "control message: " + what);
+}
 
 }  // namespace
 
@@ -35,15 +38,17 @@ namespace {
 using flight::Is;
 
 auto fields(Is<Join> auto& m) {
-    return std::tie(m.protocol, m.version, m.node_name, m.hostname, m.ranks, m.node_rank, m.topology_address,
-                    m.program_digest, m.spec_digest, m.environment_digest);
+    return std::tie(m.protocol, m.version, m.node_name, m.hostname, m.ranks, m.node_rank,
+                    m.topology_address, m.program_digest, m.spec_digest, m.environment_digest);
 }
 auto fields(Is<AskEnvironment> auto&) { return std::tie(); }
 auto fields(Is<EnvironmentTable> auto& m) { return std::tie(m.variables); }
 auto fields(Is<Refused> auto& m) { return std::tie(m.reason, m.hint); }
 auto fields(Is<Welcome> auto& m) { return std::tie(m.self, m.run_name, m.nodes, m.ranks); }
 
-auto fields(Is<StartGeneration> auto& m) { return std::tie(m.generation, m.master_address, m.master_port); }
+auto fields(Is<StartGeneration> auto& m) {
+    return std::tie(m.generation, m.master_address, m.master_port);
+}
 auto fields(Is<StopRanks> auto& m) { return std::tie(m.generation, m.by_user, m.reason); }
 auto fields(Is<KillRanks> auto& m) { return std::tie(m.generation); }
 auto fields(Is<Finish> auto& m) { return std::tie(m.exit_code, m.outcome); }
@@ -57,12 +62,12 @@ auto fields(Is<StartFailed> auto& m) {
     return std::tie(m.generation, m.rank, m.exit_code, m.restart_helps, m.what, m.hint);
 }
 auto fields(Is<RankEnd> auto& m) {
-    return std::tie(m.rank, m.local_rank, m.pid, m.exit_code, m.signal, m.core_dumped, m.asked_to_stop, m.ran_ms,
-                    m.last_step);
+    return std::tie(m.rank, m.local_rank, m.pid, m.exit_code, m.signal, m.core_dumped,
+                    m.asked_to_stop, m.ran_ms, m.last_step);
 }
 auto fields(Is<RankFailed> auto& m) {
-    return std::tie(m.generation, m.end, m.hostname, m.gpu, m.age_us, m.stderr_path, m.stdout_path, m.error_file_path,
-                    m.stderr_tail, m.stdout_tail, m.error_text, m.oom_kills);
+    return std::tie(m.generation, m.end, m.hostname, m.gpu, m.age_us, m.stderr_path, m.stdout_path,
+                    m.error_file_path, m.stderr_tail, m.stdout_tail, m.error_text, m.oom_kills);
 }
 auto fields(Is<RanksEnded> auto& m) {
     return std::tie(m.generation, m.every_rank_exited_zero, m.ends, m.checkpoint_step, m.age_us);
@@ -73,7 +78,9 @@ auto fields(Is<FlightAsked> auto&) { return std::tie(); }
 auto fields(Is<FlightRead> auto& m) { return std::tie(m.generation, m.request, m.more, m.ranks); }
 auto fields(Is<Fence> auto& m) { return std::tie(m.generation, m.name, m.nodes, m.blob); }
 auto fields(Is<FenceDone> auto& m) { return std::tie(m.generation, m.name, m.more, m.blobs); }
-auto fields(Is<Relay> auto& m) { return std::tie(m.channel, m.generation, m.source, m.destination, m.bytes); }
+auto fields(Is<Relay> auto& m) {
+    return std::tie(m.channel, m.generation, m.source, m.destination, m.bytes);
+}
 auto fields(Is<Heartbeat> auto&) { return std::tie(); }
 
 namespace {
@@ -88,12 +95,16 @@ struct Kind {
 template <class... Kinds>
 struct KindTable {
     template <class M>
-    static constexpr std::uint8_t number_of = ((std::is_same_v<M, typename Kinds::Struct> ? Kinds::number : 0) + ...);
+    static constexpr std::uint8_t number_of =
+        ((std::is_same_v<M, typename Kinds::Struct> ? Kinds::number : 0) + ...);
 
     static Message read(std::uint8_t number, FieldReader& reader) {
         std::optional<Message> message;
-        (void)((number == Kinds::number && (message = read_struct<typename Kinds::Struct>(reader), true)) || ...);
-        if (!message) fail("type " + std::to_string(number) + " does not exist");
+        (void)((number == Kinds::number &&
+                (message = read_struct<typename Kinds::Struct>(reader), true)) ||
+               ...);
+        if (!message)
+            fail("type " + std::to_string(number) + " does not exist");
         return std::move(*message);
     }
 
@@ -114,11 +125,12 @@ private:
 
 // The numbers are the protocol: new messages take new ones.
 using Table =
-    KindTable<Kind<Join, 1>, Kind<AskEnvironment, 2>, Kind<EnvironmentTable, 3>, Kind<Refused, 4>, Kind<Welcome, 5>,  //
+    KindTable<Kind<Join, 1>, Kind<AskEnvironment, 2>, Kind<EnvironmentTable, 3>, Kind<Refused, 4>,
+              Kind<Welcome, 5>,  //
               Kind<StartGeneration, 16>, Kind<StopRanks, 17>, Kind<KillRanks, 18>, Kind<Finish, 19>,
-              Kind<AskFlight, 20>, Kind<GenerationRunning, 32>, Kind<StartFailed, 33>, Kind<RankFailed, 34>,
-              Kind<RanksEnded, 35>, Kind<StopAsked, 36>, Kind<NodeWarning, 37>, Kind<FlightAsked, 38>,
-              Kind<FlightRead, 39>,  //
+              Kind<AskFlight, 20>, Kind<GenerationRunning, 32>, Kind<StartFailed, 33>,
+              Kind<RankFailed, 34>, Kind<RanksEnded, 35>, Kind<StopAsked, 36>,
+              Kind<NodeWarning, 37>, Kind<FlightAsked, 38>, Kind<FlightRead, 39>,  //
               Kind<Fence, 48>, Kind<FenceDone, 49>, Kind<Relay, 50>, Kind<Heartbeat, 63>>;
 
 constexpr std::size_t kLengthBytes = 4;
@@ -145,7 +157,8 @@ std::string encode(const Message& message) {
     const std::size_t bytes = frame.size() - kLengthBytes;
     if (bytes > kFrameLimit)
         throw Error(ErrorCode::invalid_argument, "a control message of " + std::to_string(bytes) +
-                                                     " bytes; the most is " + std::to_string(kFrameLimit));
+                                                     " bytes; the most is " +
+                                                     std::to_string(kFrameLimit));
     std::string length;
     FieldWriter(length).put(static_cast<std::uint32_t>(bytes));
     frame.replace(0, kLengthBytes, length);
@@ -163,7 +176,8 @@ std::optional<Message> MessageReader::next() {
     std::uint32_t length = 0;
     FieldReader(arrived).get(length);
     if (length == 0 || length > frame_limit_)
-        fail("a frame of " + std::to_string(length) + " bytes; the most is " + std::to_string(frame_limit_));
+        fail("a frame of " + std::to_string(length) + " bytes; the most is " +
+             std::to_string(frame_limit_));
     if (arrived.size() < kLengthBytes + length) {
         discard_read();
         return std::nullopt;
@@ -172,7 +186,8 @@ std::optional<Message> MessageReader::next() {
     std::uint8_t number = 0;
     reader.get(number);
     Message message = Table::read(number, reader);
-    if (reader.left() > 0) fail(std::to_string(reader.left()) + " bytes after type " + std::to_string(number));
+    if (reader.left() > 0)
+        fail(std::to_string(reader.left()) + " bytes after type " + std::to_string(number));
     offset_ += kLengthBytes + length;
     return message;
 }
@@ -180,7 +195,8 @@ std::optional<Message> MessageReader::next() {
 void MessageReader::discard_read() {
     buffer_.erase(0, offset_);
     offset_ = 0;
-    if (buffer_.empty() && buffer_.capacity() > kIdleBufferBytes) buffer_.shrink_to_fit();
+    if (buffer_.empty() && buffer_.capacity() > kIdleBufferBytes)
+        buffer_.shrink_to_fit();
 }
 
 }  // namespace autolaunch::launcher::control

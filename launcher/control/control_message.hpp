@@ -10,8 +10,9 @@
 #include <variant>
 #include <vector>
 
-/// What agents and head say to each other; docs/control-protocol.md has the bytes. Plain data and its codec: no
-/// sockets, no state. Nodes are named by node rank once the roster is known; the head is node 0.
+/// What agents and head say to each other; docs/control-protocol.md has the bytes. Plain data and
+/// its codec: no sockets, no state. Nodes are named by node rank once the roster is known; the head
+/// is node 0.
 namespace autolaunch::launcher::control {
 
 inline constexpr std::uint16_t kProtocolVersion = 2;
@@ -34,7 +35,8 @@ struct Join {
     std::uint64_t environment_digest = 0;
     bool operator==(const Join&) const = default;
 };
-/// The head's answer to a Join whose environment_digest is not the head's: the node sends EnvironmentTable.
+/// The head's answer to a Join whose environment_digest is not the head's: the node sends
+/// EnvironmentTable.
 struct AskEnvironment {
     bool operator==(const AskEnvironment&) const = default;
 };
@@ -48,8 +50,8 @@ struct Refused {
     std::string reason, hint;
     bool operator==(const Refused&) const = default;
 };
-/// All nodes are there. It goes to every node and names every node, so it is compact: the head writes it once, a node
-/// expands it once (welcome.hpp).
+/// All nodes are there. It goes to every node and names every node, so it is compact: the head
+/// writes it once, a node expands it once (welcome.hpp).
 struct Welcome {
     int self = 0;  ///< the receiver's node rank
     std::string run_name;
@@ -125,7 +127,8 @@ struct RankFailed {
     // At most kEvidenceLimit each.
     std::string stderr_tail;
     std::string stdout_tail;  ///< only where it wrote nothing to stderr
-    std::string error_text;   ///< of its error file: a line that says what happened, then the end of its call stack
+    std::string error_text;  ///< of its error file: a line that says what happened, then the end of
+                             ///< its call stack
     std::optional<std::int64_t> oom_kills;
     bool operator==(const RankFailed&) const = default;
 };
@@ -134,7 +137,8 @@ inline constexpr std::size_t kEvidenceLimit = 16U << 10;
 struct RanksEnded {
     int generation = 0;
     bool every_rank_exited_zero = false;
-    std::vector<RankEnd> ends;  ///< in their order, all of them; none where no rank failed, nor one elsewhere
+    std::vector<RankEnd>
+        ends;  ///< in their order, all of them; none where no rank failed, nor one elsewhere
     std::optional<std::int64_t> checkpoint_step;
     std::uint64_t age_us = 0;  ///< how long before this message the last rank ended
     bool operator==(const RanksEnded&) const = default;
@@ -153,8 +157,8 @@ struct NodeWarning {
 struct FlightAsked {
     bool operator==(const FlightAsked&) const = default;
 };
-/// The node's ranks, in parts of kFlightRanks. Without having been asked, as request 0, when the first rank of a
-/// generation failed here or elsewhere, before the others are stopped.
+/// The node's ranks, in parts of kFlightRanks. Without having been asked, as request 0, when the
+/// first rank of a generation failed here or elsewhere, before the others are stopped.
 struct FlightRead {
     int generation = 0;
     int request = 0;
@@ -163,13 +167,14 @@ struct FlightRead {
     bool operator==(const FlightRead&) const = default;
 };
 inline constexpr std::size_t kFlightRanks = 64;
-using Report = std::variant<GenerationRunning, StartFailed, RankFailed, RanksEnded, StopAsked, NodeWarning, FlightAsked,
-                            FlightRead>;
+using Report = std::variant<GenerationRunning, StartFailed, RankFailed, RanksEnded, StopAsked,
+                            NodeWarning, FlightAsked, FlightRead>;
 
 // Any node, any time.
 
-/// This node's contribution to a fence: an allgather of blobs over `nodes` (empty: all). A barrier is a fence of empty
-/// blobs, a broadcast one where a single node gives a blob. Names are used once a generation.
+/// This node's contribution to a fence: an allgather of blobs over `nodes` (empty: all). A barrier
+/// is a fence of empty blobs, a broadcast one where a single node gives a blob. Names are used once
+/// a generation.
 struct Fence {
     int generation = 0;
     std::string name;
@@ -199,22 +204,22 @@ struct Heartbeat {
     bool operator==(const Heartbeat&) const = default;
 };
 
-using Message = std::variant<Join, AskEnvironment, EnvironmentTable, Refused, Welcome, Command, Report, Fence,
-                             FenceDone, Relay, Heartbeat>;
+using Message = std::variant<Join, AskEnvironment, EnvironmentTable, Refused, Welcome, Command,
+                             Report, Fence, FenceDone, Relay, Heartbeat>;
 
-/// The frame: its length, its type, its fields. Throws Error{invalid_argument} over kFrameLimit, and for a list of more
-/// than 131,072 items.
+/// The frame: its length, its type, its fields. Throws Error{invalid_argument} over kFrameLimit,
+/// and for a list of more than 131,072 items.
 std::string encode(const Message& message);
 
-/// Cuts a byte stream into messages. Never holds more than what has arrived, and refuses a frame over the limit by its
-/// length alone. Owner: one per connection.
+/// Cuts a byte stream into messages. Never holds more than what has arrived, and refuses a frame
+/// over the limit by its length alone. Owner: one per connection.
 class MessageReader {
 public:
     explicit MessageReader(std::size_t frame_limit) : frame_limit_(frame_limit) {}
     void set_frame_limit(std::size_t bytes) { frame_limit_ = bytes; }
     void feed(std::string_view bytes);
-    /// The next whole message; nothing when more bytes are needed. Throws Error{corrupt} naming what is wrong: the
-    /// connection is then of no use.
+    /// The next whole message; nothing when more bytes are needed. Throws Error{corrupt} naming
+    /// what is wrong: the connection is then of no use.
     std::optional<Message> next();
 
 private:

@@ -15,10 +15,13 @@ namespace {
 constexpr std::size_t kScratchBytes = 16U << 10;  // a TLS record
 constexpr std::size_t kLongestName = 128;         // allowed by TLS: 256 in OpenSSL 3.0
 
-std::uint64_t digest_of(const JobIdentity& identity) { return hash64(identity.name.data(), identity.name.size()); }
+std::uint64_t digest_of(const JobIdentity& identity) {
+    return hash64(identity.name.data(), identity.name.size());
+}
 
 std::string tls_name(const JobIdentity& identity) {
-    return identity.name.size() <= kLongestName ? identity.name : "digest/" + hex64(digest_of(identity));
+    return identity.name.size() <= kLongestName ? identity.name
+                                                : "digest/" + hex64(digest_of(identity));
 }
 
 /// A key that one job used and nobody kept needs no second secret; one that a person keeps does.
@@ -35,7 +38,8 @@ ControlSecurity::ControlSecurity(const JobIdentity& identity, ControlRole role)
     preamble_.job_digest = digest_of(identity);
 }
 
-std::shared_ptr<ControlSecurity> ControlSecurity::for_head(const JobIdentity& identity, HeadKey key) {
+std::shared_ptr<ControlSecurity> ControlSecurity::for_head(const JobIdentity& identity,
+                                                           HeadKey key) {
     std::shared_ptr<ControlSecurity> security(new ControlSecurity(identity, ControlRole::head));
     security->preamble_.key_source = key.key.source();
     security->preamble_.credential = key.credential;
@@ -46,7 +50,8 @@ std::shared_ptr<ControlSecurity> ControlSecurity::for_head(const JobIdentity& id
     return security;
 }
 
-std::shared_ptr<ControlSecurity> ControlSecurity::for_node(asio::io_context& io, const JobIdentity& identity,
+std::shared_ptr<ControlSecurity> ControlSecurity::for_node(asio::io_context& io,
+                                                           const JobIdentity& identity,
                                                            KeyPlan plan) {
     std::shared_ptr<ControlSecurity> security(new ControlSecurity(identity, ControlRole::node));
     security->io_ = &io;
@@ -62,22 +67,28 @@ const TlsContext& ControlSecurity::context(JobKey::Source source) {
 }
 
 void ControlSecurity::find_secret(const Preamble& theirs, const SecretFound& found) {
-    if (head_secret_) return found(head_secret_, {});
+    if (head_secret_)
+        return found(head_secret_, {});
     switch (key_source(theirs)) {
         case JobKey::Source::given:
-            if (plan_.given) return use(*plan_.given, found);
+            if (plan_.given)
+                return use(*plan_.given, found);
             return found(nullptr,
-                         "the head's key was given by AUTOLAUNCH_JOB_KEY or rendezvous.secret_file, and this node was "
+                         "the head's key was given by AUTOLAUNCH_JOB_KEY or "
+                         "rendezvous.secret_file, and this node was "
                          "given none: give all nodes the same");
         case JobKey::Source::munge:
-            if (plan_.given) return found(nullptr, given_here_only("munge"));
+            if (plan_.given)
+                return found(nullptr, given_here_only("munge"));
             return open_credential(theirs.credential, found);
         case JobKey::Source::run_directory:
             break;
     }
-    if (plan_.given) return found(nullptr, given_here_only("a file in the run directory"));
+    if (plan_.given)
+        return found(nullptr, given_here_only("a file in the run directory"));
     const SharedKey shared = read_shared_key(plan_.shared_file);
-    if (!shared.key) return found(nullptr, shared.reason);
+    if (!shared.key)
+        return found(nullptr, shared.reason);
     use(*shared.key, found);
 }
 
@@ -95,7 +106,8 @@ void ControlSecurity::open_credential(const std::string& credential, const Secre
     const auto self = shared_from_this();
     open_munge_credential(*io_, credential, identity_, plan_.munge_socket,
                           [self, found](const OpenedCredential& opened) {
-                              if (!opened.key) return found(nullptr, opened.reason);
+                              if (!opened.key)
+                                  return found(nullptr, opened.reason);
                               self->use(*opened.key, found);
                           });
 }

@@ -16,23 +16,27 @@
 
 namespace autolaunch::launcher {
 
-/// What all control connections of one agent share: the job's identity, the key and how to come by it, OpenSSL's
-/// contexts. Destroyed with the last of them, and with it the key file.
+/// What all control connections of one agent share: the job's identity, the key and how to come by
+/// it, OpenSSL's contexts. Destroyed with the last of them, and with it the key file.
 ///
 /// Threads: the agent's one; credentials are opened on a thread of their own. Blocks: never.
 class ControlSecurity : public std::enable_shared_from_this<ControlSecurity> {
 public:
     static std::shared_ptr<ControlSecurity> for_head(const JobIdentity& identity, HeadKey key);
-    /// The head says in its preamble where the key comes from; each connection then gets it from there.
-    static std::shared_ptr<ControlSecurity> for_node(asio::io_context& io, const JobIdentity& identity, KeyPlan plan);
+    /// The head says in its preamble where the key comes from; each connection then gets it from
+    /// there.
+    static std::shared_ptr<ControlSecurity> for_node(asio::io_context& io,
+                                                     const JobIdentity& identity, KeyPlan plan);
 
-    /// "munge", "AUTOLAUNCH_JOB_KEY", …: of the key that was used last; empty at a node that has met no head.
+    /// "munge", "AUTOLAUNCH_JOB_KEY", …: of the key that was used last; empty at a node that has
+    /// met no head.
     const std::string& key_described() const { return key_described_; }
 
     // What connections need.
     const Preamble& preamble() const { return preamble_; }
     /// Calls back once, maybe at once: the secret, or null and the reason.
-    using SecretFound = std::function<void(std::shared_ptr<const TlsSecret> secret, const std::string& reason)>;
+    using SecretFound =
+        std::function<void(std::shared_ptr<const TlsSecret> secret, const std::string& reason)>;
     void find_secret(const Preamble& theirs, const SecretFound& found);
     /// Where the key of that connection comes from: the head's to say.
     JobKey::Source key_source(const Preamble& theirs) const {

@@ -9,8 +9,9 @@ namespace autolaunch::launcher {
 namespace {
 
 [[noreturn]] void mismatch(int node, const control::Fence& fence, const std::string& what) {
-    throw Error(ErrorCode::mismatch, "fence \"" + fence.name + "\" of generation " + std::to_string(fence.generation) +
-                                         ": node " + std::to_string(node) + " " + what);
+    throw Error(ErrorCode::mismatch, "fence \"" + fence.name + "\" of generation " +
+                                         std::to_string(fence.generation) + ": node " +
+                                         std::to_string(node) + " " + what);
 }
 
 }  // namespace
@@ -20,30 +21,39 @@ FenceTable::Pending FenceTable::open(const control::Fence& fence) const {
     pending.nodes = fence.nodes;
     pending.seen.assign(static_cast<std::size_t>(node_count_), !fence.nodes.empty());
     pending.missing = pending.seen.size();
-    if (fence.nodes.empty()) return pending;
+    if (fence.nodes.empty())
+        return pending;
     pending.missing = 0;
     for (const int node : fence.nodes) {
-        if (node < 0 || node >= node_count_) mismatch(node, fence, "does not exist");
-        if (pending.seen[static_cast<std::size_t>(node)]) ++pending.missing;
+        if (node < 0 || node >= node_count_)
+            mismatch(node, fence, "does not exist");
+        if (pending.seen[static_cast<std::size_t>(node)])
+            ++pending.missing;
         pending.seen[static_cast<std::size_t>(node)] = false;
     }
     return pending;
 }
 
 std::optional<FenceTable::Completed> FenceTable::contribute(int node, control::Fence&& fence) {
-    if (fence.generation < generation_) return std::nullopt;
+    if (fence.generation < generation_)
+        return std::nullopt;
     std::sort(fence.nodes.begin(), fence.nodes.end());
     if (!fence.nodes.empty() && !std::binary_search(fence.nodes.begin(), fence.nodes.end(), node))
         mismatch(node, fence, "is not in it");
     const std::pair key(fence.generation, fence.name);
     auto found = pending_.find(key);
-    if (found == pending_.end()) found = pending_.emplace(key, open(fence)).first;
+    if (found == pending_.end())
+        found = pending_.emplace(key, open(fence)).first;
     Pending& pending = found->second;
-    if (pending.nodes != fence.nodes) mismatch(node, fence, "means other nodes than those before it");
-    if (pending.seen[static_cast<std::size_t>(node)]) mismatch(node, fence, "contributes twice");
+    if (pending.nodes != fence.nodes)
+        mismatch(node, fence, "means other nodes than those before it");
+    if (pending.seen[static_cast<std::size_t>(node)])
+        mismatch(node, fence, "contributes twice");
     pending.seen[static_cast<std::size_t>(node)] = true;
-    if (!fence.blob.empty()) pending.blobs.emplace_back(node, std::move(fence.blob));
-    if (--pending.missing > 0) return std::nullopt;
+    if (!fence.blob.empty())
+        pending.blobs.emplace_back(node, std::move(fence.blob));
+    if (--pending.missing > 0)
+        return std::nullopt;
     Completed completed{fence.name, std::move(pending.nodes), std::move(pending.blobs)};
     pending_.erase(found);
     std::sort(completed.blobs.begin(), completed.blobs.end(),

@@ -10,8 +10,9 @@
 
 namespace autolaunch::launcher {
 
-/// The head's account of fences: who has contributed what, and which are complete. Pure: it knows nodes by their rank,
-/// and the head does the talking. A contribution costs what it brings; nothing is gone through once a node.
+/// The head's account of fences: who has contributed what, and which are complete. Pure: it knows
+/// nodes by their rank, and the head does the talking. A contribution costs what it brings; nothing
+/// is gone through once a node.
 ///
 /// Owner: the head. Threads: its one. Blocks: never.
 class FenceTable {
@@ -23,8 +24,9 @@ public:
         std::vector<int> nodes;                          ///< who waits for it; empty: all
         std::vector<std::pair<int, std::string>> blobs;  ///< those that are not empty, by node rank
     };
-    /// Counts `node`'s contribution, and hands out the fence when it was the last. Throws Error{mismatch} for what a
-    /// correct node never sends: a fence it is not in, a second contribution, another set of nodes than the others'.
+    /// Counts `node`'s contribution, and hands out the fence when it was the last. Throws
+    /// Error{mismatch} for what a correct node never sends: a fence it is not in, a second
+    /// contribution, another set of nodes than the others'.
     std::optional<Completed> contribute(int node, control::Fence&& fence);
 
     /// Forgets the fences of generations before this one, and drops what still comes for them.

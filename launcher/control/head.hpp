@@ -7,21 +7,23 @@
 
 namespace autolaunch::launcher {
 
-/// The head's side of a joined job: commands to all nodes, reports from each. It lives in the agent of node 0, whose
-/// own Member talks to it without a socket. Routes fences and relays by itself.
+/// The head's side of a joined job: commands to all nodes, reports from each. It lives in the agent
+/// of node 0, whose own Member talks to it without a socket. Routes fences and relays by itself.
 ///
 /// Owner: Joined. Threads: the agent's one. Blocks: never.
 class Head {
 public:
     struct Handlers {
         std::function<void(int node, control::Report&&)> on_report;
-        /// The node's connection broke or it fell silent. Once a node; it is left out of what follows.
+        /// The node's connection broke or it fell silent. Once a node; it is left out of what
+        /// follows.
         std::function<void(int node, const std::string& why)> on_node_lost;
     };
 
     virtual ~Head() = default;
     virtual void set_handlers(Handlers handlers) = 0;
-    /// To every node that is left, this one included (from the event loop, not from within this call).
+    /// To every node that is left, this one included (from the event loop, not from within this
+    /// call).
     virtual void command(const control::Command& command) = 0;
     /// After Finish: true once every node has closed its connection.
     virtual bool all_left() const = 0;

@@ -22,14 +22,16 @@ HeadHub::HeadHub(asio::io_context& io, const Roster& roster, Connections connect
     : io_(io), peers_(roster.nodes.size()), fences_(static_cast<int>(roster.nodes.size())) {
     for (std::size_t node = 0; node < peers_.size(); ++node) {
         peers_[node].name = roster.nodes[node].name;
-        if (node > 0) adopt(static_cast<int>(node), connections.at(node));
+        if (node > 0)
+            adopt(static_cast<int>(node), connections.at(node));
     }
 }
 
 HeadHub::~HeadHub() {
     alive_.reset();
     for (auto& peer : peers_) {
-        if (peer.connection == nullptr) continue;
+        if (peer.connection == nullptr)
+            continue;
         peer.connection->set_handlers({});
         peer.connection->close();
     }
@@ -40,7 +42,8 @@ void HeadHub::adopt(int node, const std::shared_ptr<ControlConnection>& connecti
     connection->set_frame_limit(control::kFrameLimit);
     connection->set_handlers(
         {.on_ready = {},
-         .on_message = [this, node](control::Message&& message) { receive(node, std::move(message)); },
+         .on_message = [this,
+                        node](control::Message&& message) { receive(node, std::move(message)); },
          .on_end = [this, node](const ConnectionEnd& end) { on_end(node, end); }});
 }
 
@@ -50,34 +53,41 @@ std::unique_ptr<NodeMember> HeadHub::make_own_member() {
     const std::weak_ptr<const bool> alive = alive_;
     member->set_link({.send =
                           [this, alive](control::Message&& message) {
-                              asio::post(io_, [this, alive, message = std::move(message)]() mutable {
-                                  if (!alive.expired()) receive(0, std::move(message));
-                              });
+                              asio::post(io_,
+                                         [this, alive, message = std::move(message)]() mutable {
+                                             if (!alive.expired())
+                                                 receive(0, std::move(message));
+                                         });
                           },
                       .close =
                           [this, alive] {
-                              if (!alive.expired()) own_member_ = nullptr;
+                              if (!alive.expired())
+                                  own_member_ = nullptr;
                           }});
     return member;
 }
 
 void HeadHub::post_to_own_member(control::Message message) {
     asio::post(io_, [this, alive = std::weak_ptr(alive_), message = std::move(message)]() mutable {
-        if (!alive.expired() && own_member_ != nullptr) own_member_->deliver(std::move(message));
+        if (!alive.expired() && own_member_ != nullptr)
+            own_member_->deliver(std::move(message));
     });
 }
 
 void HeadHub::set_handlers(Handlers handlers) {
     handlers_ = std::move(handlers);
-    if (kept_.empty()) return;
+    if (kept_.empty())
+        return;
     asio::post(io_, [this, alive = std::weak_ptr(alive_)] {
-        if (!alive.expired()) hand_over_kept();
+        if (!alive.expired())
+            hand_over_kept();
     });
 }
 
 void HeadHub::tell_owner(Kept&& news) {
     kept_.push_back(std::move(news));
-    if (handlers_.on_report && handlers_.on_node_lost) hand_over_kept();
+    if (handlers_.on_report && handlers_.on_node_lost)
+        hand_over_kept();
 }
 
 // The owner may destroy this hub within.
@@ -86,30 +96,36 @@ void HeadHub::hand_over_kept() {
     const auto handlers = handlers_;
     for (auto& [node, news] : std::exchange(kept_, {})) {
         if (auto* report = std::get_if<control::Report>(&news)) {
-            if (handlers.on_report) handlers.on_report(node, std::move(*report));
+            if (handlers.on_report)
+                handlers.on_report(node, std::move(*report));
         } else if (handlers.on_node_lost) {
             handlers.on_node_lost(node, std::get<std::string>(news));
         }
-        if (alive.expired()) return;
+        if (alive.expired())
+            return;
     }
 }
 
 void HeadHub::command(const control::Command& command) {
     if (const auto* start = std::get_if<control::StartGeneration>(&command))
         fences_.begin_generation(start->generation);
-    if (std::holds_alternative<control::Finish>(command)) finishing_ = true;
+    if (std::holds_alternative<control::Finish>(command))
+        finishing_ = true;
     if (peers_.size() > 1) {
         const auto frame = std::make_shared<const std::string>(control::encode(command));
         for (const Peer& peer : peers_)
-            if (peer.connection != nullptr) peer.connection->send_encoded(frame);
+            if (peer.connection != nullptr)
+                peer.connection->send_encoded(frame);
     }
     post_to_own_member(command);
 }
 
 void HeadHub::send(int node, control::Message&& message) {
-    if (node == 0) return post_to_own_member(std::move(message));
+    if (node == 0)
+        return post_to_own_member(std::move(message));
     const Peer& peer = peers_[static_cast<std::size_t>(node)];
-    if (peer.connection != nullptr) peer.connection->send(message);
+    if (peer.connection != nullptr)
+        peer.connection->send(message);
 }
 
 // A node that sends nonsense is of no use to the job: it counts as lost, and says why.
@@ -117,10 +133,12 @@ void HeadHub::receive(int node, control::Message&& message) {
     try {
         receive_checked(node, std::move(message));
     } catch (const Error& error) {
-        if (node == 0) throw;  // our own bug
+        if (node == 0)
+            throw;  // our own bug
         const auto connection = peers_[static_cast<std::size_t>(node)].connection;
         on_end(node, {ConnectionEnd::Kind::corrupt, error.what()});
-        if (connection != nullptr) connection->close();
+        if (connection != nullptr)
+            connection->close();
     }
 }
 
@@ -129,10 +147,12 @@ void HeadHub::receive_checked(int node, control::Message&& message) {
         tell_owner({node, std::move(*report)});
     } else if (auto* fence = std::get_if<control::Fence>(&message)) {
         const int generation = fence->generation;
-        if (auto done = fences_.contribute(node, std::move(*fence))) complete(generation, std::move(*done));
+        if (auto done = fences_.contribute(node, std::move(*fence)))
+            complete(generation, std::move(*done));
     } else if (auto* relay = std::get_if<control::Relay>(&message)) {
         if (relay->destination < 0 || static_cast<std::size_t>(relay->destination) >= peers_.size())
-            throw Error(ErrorCode::mismatch, "it relays to node " + std::to_string(relay->destination));
+            throw Error(ErrorCode::mismatch,
+                        "it relays to node " + std::to_string(relay->destination));
         relay->source = node;  // nobody speaks for another
         const int destination = relay->destination;
         send(destination, std::move(*relay));
@@ -163,23 +183,30 @@ void HeadHub::complete(int generation, FenceTable::Completed&& fence) {
 void HeadHub::send_part(const std::vector<int>& nodes, const control::FenceDone& part) {
     const auto frame = std::make_shared<const std::string>(control::encode(part));
     const auto send_to = [&](std::size_t node) {
-        if (node == 0) return post_to_own_member(part);
-        if (peers_[node].connection != nullptr) peers_[node].connection->send_encoded(frame);
+        if (node == 0)
+            return post_to_own_member(part);
+        if (peers_[node].connection != nullptr)
+            peers_[node].connection->send_encoded(frame);
     };
-    for (const int node : nodes) send_to(static_cast<std::size_t>(node));
-    if (!nodes.empty()) return;
-    for (std::size_t node = 0; node < peers_.size(); ++node) send_to(node);
+    for (const int node : nodes)
+        send_to(static_cast<std::size_t>(node));
+    if (!nodes.empty())
+        return;
+    for (std::size_t node = 0; node < peers_.size(); ++node)
+        send_to(node);
 }
 
 void HeadHub::on_end(int node, const ConnectionEnd& end) {
     Peer& peer = peers_[static_cast<std::size_t>(node)];
-    if (peer.connection == nullptr) return;
+    if (peer.connection == nullptr)
+        return;
     const std::string address = numeric_address(peer.connection->remote_endpoint());
     const std::string why = describe_end(peer.name + " (" + address + ")", end);
     peer.connection->set_handlers({});
     peer.connection.reset();
     ++left_;
-    if (!finishing_) tell_owner({node, why});
+    if (!finishing_)
+        tell_owner({node, why});
 }
 
 }  // namespace autolaunch::launcher

@@ -1,9 +1,9 @@
 #pragma once
+#include "allocation/roster.hpp"
 #include "control/control_connection.hpp"
 #include "control/fence_table.hpp"
 #include "control/head.hpp"
 #include "control/node_member.hpp"
-#include "allocation/roster.hpp"
 
 #include <asio/io_context.hpp>
 
@@ -14,14 +14,15 @@
 
 namespace autolaunch::launcher {
 
-/// The middle of a joined job: a connection to every other node, and a post to the one it lives on. What comes before
-/// the owner has set its handlers is kept for them.
+/// The middle of a joined job: a connection to every other node, and a post to the one it lives on.
+/// What comes before the owner has set its handlers is kept for them.
 ///
-/// Owner: Joined. Threads: the agent's one. Blocks: never. What a node sends costs what it brings, and a command is
-/// encoded once for all.
+/// Owner: Joined. Threads: the agent's one. Blocks: never. What a node sends costs what it brings,
+/// and a command is encoded once for all.
 class HeadHub final : public Head {
 public:
-    using Connections = std::vector<std::shared_ptr<ControlConnection>>;  // by node rank; none for 0, this node
+    using Connections =
+        std::vector<std::shared_ptr<ControlConnection>>;  // by node rank; none for 0, this node
 
     HeadHub(asio::io_context& io, const Roster& roster, Connections connections);
     HeadHub(const HeadHub&) = delete;
@@ -38,15 +39,18 @@ public:
 private:
     struct Peer {
         std::string name;
-        std::shared_ptr<ControlConnection> connection;  // none: it has left or was lost, or it is this node
+        std::shared_ptr<ControlConnection>
+            connection;  // none: it has left or was lost, or it is this node
     };
-    using Kept = std::pair<int, std::variant<control::Report, std::string>>;  // node; a report, or why it was lost
+    using Kept = std::pair<int, std::variant<control::Report, std::string>>;  // node; a report, or
+                                                                              // why it was lost
 
     void adopt(int node, const std::shared_ptr<ControlConnection>& connection);
     void receive(int node, control::Message&& message);
     void receive_checked(int node, control::Message&& message);
     void send(int node, control::Message&& message);
-    void send_encoded(int node, const std::shared_ptr<const std::string>& frame, const control::Message& message);
+    void send_encoded(int node, const std::shared_ptr<const std::string>& frame,
+                      const control::Message& message);
     void complete(int generation, FenceTable::Completed&& fence);
     void send_part(const std::vector<int>& nodes, const control::FenceDone& part);
     void on_end(int node, const ConnectionEnd& end);

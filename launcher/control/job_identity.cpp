@@ -17,12 +17,15 @@ std::string name_of(const Allocation& allocation, const JobSpec& spec) {
     if (!allocation.job_id.empty()) {
         name += allocation.job_id;
     } else {
-        const std::string first = allocation.node_names.empty() ? std::string() : allocation.node_names.front();
+        const std::string first =
+            allocation.node_names.empty() ? std::string() : allocation.node_names.front();
         const std::string& head = allocation.head_address.empty() ? first : allocation.head_address;
         name += head + ':' + std::to_string(spec.rendezvous.port);
     }
-    if (!spec.run_id.empty()) name += '/' + spec.run_id;
-    if (allocation.restart_count > 0) name += "/restart-" + std::to_string(allocation.restart_count);
+    if (!spec.run_id.empty())
+        name += '/' + spec.run_id;
+    if (allocation.restart_count > 0)
+        name += "/restart-" + std::to_string(allocation.restart_count);
     return name;
 }
 
@@ -32,10 +35,13 @@ JobIdentity job_identity(const Allocation& allocation, const JobSpec& spec) {
     JobIdentity identity{name_of(allocation, spec), {}};
     for (std::uint64_t i = 0; identity.ports.size() < kCandidates; ++i) {
         const std::string text = identity.name + '#' + std::to_string(i);
-        const auto port = static_cast<std::uint16_t>(kFirstPort + hash64(text.data(), text.size()) % kPortCount);
-        const bool taken = std::find(identity.ports.begin(), identity.ports.end(), port) != identity.ports.end();
+        const auto port =
+            static_cast<std::uint16_t>(kFirstPort + hash64(text.data(), text.size()) % kPortCount);
+        const bool taken =
+            std::find(identity.ports.begin(), identity.ports.end(), port) != identity.ports.end();
         // The user's own port is where the ranks meet.
-        if (!taken && port != spec.rendezvous.port) identity.ports.push_back(port);
+        if (!taken && port != spec.rendezvous.port)
+            identity.ports.push_back(port);
     }
     return identity;
 }

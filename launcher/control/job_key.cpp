@@ -35,15 +35,19 @@ JobKey::Bytes hmac_sha256(std::string_view key, std::string_view data) {
     JobKey::Bytes digest{};
     unsigned int bytes = 0;
     openssl().HMAC(openssl().EVP_sha256(), key.data(), static_cast<int>(key.size()),
-                   reinterpret_cast<const unsigned char*>(data.data()), data.size(), digest.data(), &bytes);
-    if (bytes != digest.size()) throw Error(ErrorCode::system, "OpenSSL cannot compute HMAC-SHA-256");
+                   reinterpret_cast<const unsigned char*>(data.data()), data.size(), digest.data(),
+                   &bytes);
+    if (bytes != digest.size())
+        throw Error(ErrorCode::system, "OpenSSL cannot compute HMAC-SHA-256");
     return digest;
 }
 
-/// HKDF (RFC 5869) with SHA-256 and one block of output: a secret that serves two jobs gives them different keys.
+/// HKDF (RFC 5869) with SHA-256 and one block of output: a secret that serves two jobs gives them
+/// different keys.
 JobKey derive(std::string_view secret, const JobIdentity& identity) {
     const JobKey::Bytes extracted = hmac_sha256(kDerivationSalt, secret);
-    const std::string_view extracted_view(reinterpret_cast<const char*>(extracted.data()), extracted.size());
+    const std::string_view extracted_view(reinterpret_cast<const char*>(extracted.data()),
+                                          extracted.size());
     return {JobKey::Source::given, hmac_sha256(extracted_view, identity.name + '\1')};
 }
 
@@ -52,19 +56,23 @@ JobKey random_key(JobKey::Source source) {
     std::size_t filled = 0;
     while (filled < bytes.size()) {
         const ssize_t got = ::getrandom(bytes.data() + filled, bytes.size() - filled, 0);
-        if (got < 0 && errno != EINTR) throw SystemError(errno, "read random bytes");
-        if (got > 0) filled += static_cast<std::size_t>(got);
+        if (got < 0 && errno != EINTR)
+            throw SystemError(errno, "read random bytes");
+        if (got > 0)
+            filled += static_cast<std::size_t>(got);
     }
     return {source, bytes};
 }
 
 /// Why the file must not be trusted with a secret; empty: it may be.
 std::string exposure(const struct stat& status, const std::string& path) {
-    if (!S_ISREG(status.st_mode)) return path + " is not a regular file";
+    if (!S_ISREG(status.st_mode))
+        return path + " is not a regular file";
     if (status.st_uid != ::geteuid())
         return path + " belongs to another user (uid " + std::to_string(status.st_uid) + ")";
     if ((status.st_mode & 077) != 0)
-        return fmt::format("{} may be read or written by others (mode {:04o})", path, status.st_mode & 07777U);
+        return fmt::format("{} may be read or written by others (mode {:04o})", path,
+                           status.st_mode & 07777U);
     return {};
 }
 
@@ -73,9 +81,12 @@ std::string read_up_to(int fd, std::size_t limit, const std::string& path) {
     std::size_t filled = 0;
     while (filled < bytes.size()) {
         const ssize_t got = ::read(fd, bytes.data() + filled, bytes.size() - filled);
-        if (got < 0 && errno != EINTR) throw SystemError(errno, "read " + path);
-        if (got == 0) break;
-        if (got > 0) filled += static_cast<std::size_t>(got);
+        if (got < 0 && errno != EINTR)
+            throw SystemError(errno, "read " + path);
+        if (got == 0)
+            break;
+        if (got > 0)
+            filled += static_cast<std::size_t>(got);
     }
     bytes.resize(filled);
     return bytes;
@@ -84,31 +95,37 @@ std::string read_up_to(int fd, std::size_t limit, const std::string& path) {
 std::string read_secret_file(const std::string& path) try {
     const UniqueFd file = open_file(path, O_RDONLY | O_NONBLOCK);
     struct stat status {};
-    if (::fstat(file.get(), &status) != 0) throw SystemError(errno, "look at " + path);
+    if (::fstat(file.get(), &status) != 0)
+        throw SystemError(errno, "look at " + path);
     if (const std::string why = exposure(status, path); !why.empty())
         refuse("rendezvous.secret_file: " + why, "it must be yours alone: chmod 600 " + path);
     std::string secret = read_up_to(file.get(), kLongestSecret, path);
-    if (secret.size() > kLongestSecret) refuse("rendezvous.secret_file: " + path + " has over 64 KiB", "give a secret");
-    while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
+    if (secret.size() > kLongestSecret)
+        refuse("rendezvous.secret_file: " + path + " has over 64 KiB", "give a secret");
+    while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r'))
+        secret.pop_back();
     return secret;
 } catch (const SystemError& error) {
-    refuse(std::string("rendezvous.secret_file: ") + error.what(), "it must be there on every node");
+    refuse(std::string("rendezvous.secret_file: ") + error.what(),
+           "it must be there on every node");
 }
 
 void check_length(const std::string& secret, const std::string& where) {
     if (secret.size() < kShortestSecret)
-        refuse(fmt::format("{} has {} bytes; a job key needs at least {}", where, secret.size(), kShortestSecret),
+        refuse(fmt::format("{} has {} bytes; a job key needs at least {}", where, secret.size(),
+                           kShortestSecret),
                "make one: head -c 32 /dev/urandom | base64");
 }
 
-[[noreturn]] void refuse_without_key(const std::string& munge_reason, const std::string& file_reason) {
-    refuse(
-        "the nodes of this job have no key to prove that they belong together",
-        fmt::format("MUNGE: {}\n"
-                    "a file in the run directory: {}\n"
-                    "either way will do, or give all nodes the same secret of at least {} bytes: AUTOLAUNCH_JOB_KEY in "
-                    "the environment, or rendezvous.secret_file, a file of mode 600",
-                    munge_reason, file_reason, kShortestSecret));
+[[noreturn]] void refuse_without_key(const std::string& munge_reason,
+                                     const std::string& file_reason) {
+    refuse("the nodes of this job have no key to prove that they belong together",
+           fmt::format("MUNGE: {}\n"
+                       "a file in the run directory: {}\n"
+                       "either way will do, or give all nodes the same secret of at least {} "
+                       "bytes: AUTOLAUNCH_JOB_KEY in "
+                       "the environment, or rendezvous.secret_file, a file of mode 600",
+                       munge_reason, file_reason, kShortestSecret));
 }
 
 }  // namespace
@@ -127,12 +144,13 @@ std::string KeyPlan::described(JobKey::Source source) const {
     return "the file " + shared_file;
 }
 
-KeyPlan plan_job_key(const JobSpec& spec, const EnvironmentMap& environment, const JobIdentity& identity,
-                     const std::string& shared_directory) {
+KeyPlan plan_job_key(const JobSpec& spec, const EnvironmentMap& environment,
+                     const JobIdentity& identity, const std::string& shared_directory) {
     KeyPlan plan;
     if (const auto socket = environment.find(env::kMungeSocket); socket != environment.end())
         plan.munge_socket = socket->second;
-    if (!shared_directory.empty()) plan.shared_file = shared_directory + "/.key";
+    if (!shared_directory.empty())
+        plan.shared_file = shared_directory + "/.key";
     if (!spec.rendezvous.secret_file.empty()) {
         const std::string secret = read_secret_file(spec.rendezvous.secret_file);
         plan.given_by = "the file " + spec.rendezvous.secret_file;
@@ -147,11 +165,13 @@ KeyPlan plan_job_key(const JobSpec& spec, const EnvironmentMap& environment, con
 }
 
 HeadKey make_head_key(const KeyPlan& plan, const JobIdentity& identity, const Deadline& deadline) {
-    if (plan.given) return {*plan.given, {}, {}, plan.described(JobKey::Source::given)};
+    if (plan.given)
+        return {*plan.given, {}, {}, plan.described(JobKey::Source::given)};
 
     const JobKey munge_key = random_key(JobKey::Source::munge);
     MadeCredential made = make_munge_credential(munge_key, identity, plan.munge_socket, deadline);
-    if (made.credential) return {munge_key, *std::move(made.credential), {}, plan.described(JobKey::Source::munge)};
+    if (made.credential)
+        return {munge_key, *std::move(made.credential), {}, plan.described(JobKey::Source::munge)};
 
     std::string file_reason = "there is no run directory yet";
     if (!plan.shared_file.empty()) {
@@ -166,16 +186,19 @@ HeadKey make_head_key(const KeyPlan& plan, const JobIdentity& identity, const De
     refuse_without_key(made.reason, file_reason);
 }
 
-// Under its name it is complete from the first moment: a node may look at any time. What an earlier head left is
-// replaced.
+// Under its name it is complete from the first moment: a node may look at any time. What an earlier
+// head left is replaced.
 KeyFile::KeyFile(std::string path, const JobKey& key) : path_(std::move(path)) {
     const std::string temporary = path_ + "." + std::to_string(::getpid());
     ::unlink(temporary.c_str());
     {
         const UniqueFd file = open_file(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
-        write_all(file.get(), {reinterpret_cast<const char*>(key.bytes().data()), key.bytes().size()}, temporary);
+        write_all(file.get(),
+                  {reinterpret_cast<const char*>(key.bytes().data()), key.bytes().size()},
+                  temporary);
     }
-    if (::rename(temporary.c_str(), path_.c_str()) == 0) return;
+    if (::rename(temporary.c_str(), path_.c_str()) == 0)
+        return;
     const int error = errno;
     ::unlink(temporary.c_str());
     throw SystemError(error, "rename " + temporary);
@@ -189,25 +212,31 @@ KeyFile& KeyFile::operator=(KeyFile&& other) noexcept {
 }
 
 KeyFile::~KeyFile() {
-    if (!path_.empty()) ::unlink(path_.c_str());
+    if (!path_.empty())
+        ::unlink(path_.c_str());
 }
 
 SharedKey read_shared_key(const std::string& path) try {
-    if (path.empty()) return {std::nullopt, "the head's key is a file in its run directory, and this node knows none"};
+    if (path.empty())
+        return {std::nullopt,
+                "the head's key is a file in its run directory, and this node knows none"};
     const UniqueFd file = open_file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     struct stat status {};
-    if (::fstat(file.get(), &status) != 0) throw SystemError(errno, "look at " + path);
-    if (const std::string why = exposure(status, path); !why.empty()) return {std::nullopt, "the key file " + why};
+    if (::fstat(file.get(), &status) != 0)
+        throw SystemError(errno, "look at " + path);
+    if (const std::string why = exposure(status, path); !why.empty())
+        return {std::nullopt, "the key file " + why};
     JobKey::Bytes bytes{};
     const std::string content = read_up_to(file.get(), bytes.size(), path);
-    if (content.size() != bytes.size()) return {std::nullopt, "the key file " + path + " is no job key"};
+    if (content.size() != bytes.size())
+        return {std::nullopt, "the key file " + path + " is no job key"};
     std::copy(content.begin(), content.end(), bytes.begin());
     return {JobKey(JobKey::Source::run_directory, bytes), {}};
 } catch (const SystemError& error) {
-    return {std::nullopt,
-            std::string(error.what()) +
-                ": the head's key is there; is that folder on a file system that all nodes share? If not, "
-                "give all nodes the same AUTOLAUNCH_JOB_KEY"};
+    return {std::nullopt, std::string(error.what()) +
+                              ": the head's key is there; is that folder on a file system that all "
+                              "nodes share? If not, "
+                              "give all nodes the same AUTOLAUNCH_JOB_KEY"};
 }
 
 }  // namespace autolaunch::launcher

@@ -11,8 +11,8 @@
 
 namespace autolaunch::launcher {
 
-/// The secret that proves who belongs to the job: 32 bytes, the pre-shared key of TLS 1.3. Wiped when it goes; never
-/// printed, never on a command line.
+/// The secret that proves who belongs to the job: 32 bytes, the pre-shared key of TLS 1.3. Wiped
+/// when it goes; never printed, never on a command line.
 class JobKey {
 public:
     using Bytes = std::array<std::uint8_t, 32>;
@@ -31,23 +31,28 @@ private:
     Bytes bytes_;
 };
 
-/// How this node can come by the key. Where one was given, all nodes use it; otherwise the head decides, and tells the
-/// nodes in its preamble.
+/// How this node can come by the key. Where one was given, all nodes use it; otherwise the head
+/// decides, and tells the nodes in its preamble.
 struct KeyPlan {
-    std::optional<JobKey> given;  ///< made of the secret file or AUTOLAUNCH_JOB_KEY, and of the job's identity
-    std::string given_by;         ///< "AUTOLAUNCH_JOB_KEY", "the file /x"
-    std::string shared_file;      ///< the key file's path in the shared run directory; empty: no such directory
-    std::string munge_socket;     ///< AUTOLAUNCH_MUNGE_SOCKET; empty: where MUNGE expects it
+    std::optional<JobKey>
+        given;  ///< made of the secret file or AUTOLAUNCH_JOB_KEY, and of the job's identity
+    std::string given_by;  ///< "AUTOLAUNCH_JOB_KEY", "the file /x"
+    std::string
+        shared_file;  ///< the key file's path in the shared run directory; empty: no such directory
+    std::string munge_socket;  ///< AUTOLAUNCH_MUNGE_SOCKET; empty: where MUNGE expects it
 
-    std::string described(JobKey::Source source) const;  ///< "munge", "AUTOLAUNCH_JOB_KEY", … for the banner
+    std::string described(
+        JobKey::Source source) const;  ///< "munge", "AUTOLAUNCH_JOB_KEY", … for the banner
 };
 
-/// rendezvous.secret_file, else AUTOLAUNCH_JOB_KEY; at least 16 bytes, any bytes. `shared_directory` may be empty.
-/// Throws RendezvousError(77) for a secret that is too short, or a file that others may read.
-KeyPlan plan_job_key(const JobSpec& spec, const EnvironmentMap& environment, const JobIdentity& identity,
-                     const std::string& shared_directory);
+/// rendezvous.secret_file, else AUTOLAUNCH_JOB_KEY; at least 16 bytes, any bytes.
+/// `shared_directory` may be empty. Throws RendezvousError(77) for a secret that is too short, or a
+/// file that others may read.
+KeyPlan plan_job_key(const JobSpec& spec, const EnvironmentMap& environment,
+                     const JobIdentity& identity, const std::string& shared_directory);
 
-/// The 0600 file in the shared run directory that carries the key to the other nodes. Removed with its owner, the head.
+/// The 0600 file in the shared run directory that carries the key to the other nodes. Removed with
+/// its owner, the head.
 class KeyFile {
 public:
     KeyFile() = default;
@@ -68,8 +73,9 @@ struct HeadKey {
     std::string described;
 };
 
-/// The given key, else a random one that goes through MUNGE, else through the shared file. Blocks while munged works,
-/// at most until the deadline. Throws RendezvousError(77) with instructions when there is no way.
+/// The given key, else a random one that goes through MUNGE, else through the shared file. Blocks
+/// while munged works, at most until the deadline. Throws RendezvousError(77) with instructions
+/// when there is no way.
 HeadKey make_head_key(const KeyPlan& plan, const JobIdentity& identity, const Deadline& deadline);
 
 /// What a node reads from the shared file: the key, or the reason why not (yet).

@@ -26,13 +26,16 @@ public:
     virtual int node_count() const = 0;
 
     virtual void report(const control::Report& report) = 0;
-    /// `on_done` gets the blobs that are not empty, by node rank; it is dropped when a later generation starts. A fence
-    /// over this node alone is done at once.
-    virtual void fence(int generation, const std::string& name, const std::vector<int>& nodes, std::string blob,
-                       FenceHandler on_done) = 0;
-    /// To another node or to this one. What arrives for another generation than the receiver's is dropped there.
-    virtual void relay(control::RelayChannel channel, int generation, int destination, std::string bytes) = 0;
-    /// Who takes what is relayed to this node in that generation; replaces the earlier one, null for nobody.
+    /// `on_done` gets the blobs that are not empty, by node rank; it is dropped when a later
+    /// generation starts. A fence over this node alone is done at once.
+    virtual void fence(int generation, const std::string& name, const std::vector<int>& nodes,
+                       std::string blob, FenceHandler on_done) = 0;
+    /// To another node or to this one. What arrives for another generation than the receiver's is
+    /// dropped there.
+    virtual void relay(control::RelayChannel channel, int generation, int destination,
+                       std::string bytes) = 0;
+    /// Who takes what is relayed to this node in that generation; replaces the earlier one, null
+    /// for nobody.
     virtual void on_relay(control::RelayChannel channel, int generation, RelayHandler handler) = 0;
     /// Drops the fences and relays of generations before this one.
     virtual void begin_generation(int generation) = 0;

@@ -10,11 +10,12 @@
 
 namespace autolaunch::launcher {
 
-/// What a node waits for: the ends of its fences, and what is relayed to it. Another node may be a generation ahead, or
-/// may speak before our side listens, so what comes early is kept until somebody asks for it, and what comes for an
-/// earlier generation is dropped.
+/// What a node waits for: the ends of its fences, and what is relayed to it. Another node may be a
+/// generation ahead, or may speak before our side listens, so what comes early is kept until
+/// somebody asks for it, and what comes for an earlier generation is dropped.
 ///
-/// Owner: a Member. Threads: its one. Blocks: never. Handlers are called from within the calls that deliver.
+/// Owner: a Member. Threads: its one. Blocks: never. Handlers are called from within the calls that
+/// deliver.
 class MemberInbox {
 public:
     /// Kept for who does not listen yet; what comes beyond it is dropped.
@@ -24,7 +25,8 @@ public:
     void expect_fence(int generation, const std::string& name, Member::FenceHandler on_done);
     void deliver(control::FenceDone&& done);
 
-    /// Replaces the earlier handler; null: nobody, and what comes is dropped. Kept relays are handed to it at once.
+    /// Replaces the earlier handler; null: nobody, and what comes is dropped. Kept relays are
+    /// handed to it at once.
     void listen(control::RelayChannel channel, int generation, Member::RelayHandler handler);
     void deliver(control::Relay&& relay);
 

@@ -57,7 +57,8 @@ class MungeContext {
 public:
     MungeContext(const MungeLibrary& library, const std::string& socket)
         : library_(library), context_(library.make_context(), library.destroy_context) {
-        if (!socket.empty()) library.set(context_.get(), MUNGE_OPT_SOCKET, socket.c_str());
+        if (!socket.empty())
+            library.set(context_.get(), MUNGE_OPT_SOCKET, socket.c_str());
     }
     munge_ctx_t get() const { return context_.get(); }
     /// The context's text names the socket; libmunge has none for every error.
@@ -86,20 +87,23 @@ MadeCredential encode(const std::string& socket, std::string payload) try {
     library.set(context.get(), MUNGE_OPT_ZIP_TYPE, MUNGE_ZIP_NONE);
     library.set(context.get(), MUNGE_OPT_UID_RESTRICTION, ::geteuid());
     char* made = nullptr;
-    const munge_err_t error = library.encode(&made, context.get(), payload.data(), static_cast<int>(payload.size()));
+    const munge_err_t error =
+        library.encode(&made, context.get(), payload.data(), static_cast<int>(payload.size()));
     ::explicit_bzero(payload.data(), payload.size());
     const std::unique_ptr<char, decltype(&std::free)> credential(made, &std::free);
-    if (error != EMUNGE_SUCCESS) return {std::nullopt, context.reason(error)};
+    if (error != EMUNGE_SUCCESS)
+        return {std::nullopt, context.reason(error)};
     return {std::string(made), {}};
 } catch (const Error& error) {
     return {std::nullopt, error.what()};
 }
 
-/// A credential that is too old, from the future or was seen before is as good as any: it only carries the key, and who
-/// only replays it does not know the key, so that TLS fails. Nodes' clocks may differ.
+/// A credential that is too old, from the future or was seen before is as good as any: it only
+/// carries the key, and who only replays it does not know the key, so that TLS fails. Nodes' clocks
+/// may differ.
 bool carries_payload(munge_err_t error) {
-    return error == EMUNGE_SUCCESS || error == EMUNGE_CRED_EXPIRED || error == EMUNGE_CRED_REWOUND ||
-           error == EMUNGE_CRED_REPLAYED;
+    return error == EMUNGE_SUCCESS || error == EMUNGE_CRED_EXPIRED ||
+           error == EMUNGE_CRED_REWOUND || error == EMUNGE_CRED_REPLAYED;
 }
 
 OpenedCredential key_in(std::string_view payload, const JobIdentity& identity) {
@@ -112,32 +116,41 @@ OpenedCredential key_in(std::string_view payload, const JobIdentity& identity) {
     return {JobKey(JobKey::Source::munge, bytes), {}};
 }
 
-OpenedCredential decode(const std::string& socket, const std::string& credential, const JobIdentity& identity) try {
+OpenedCredential decode(const std::string& socket, const std::string& credential,
+                        const JobIdentity& identity) try {
     const MungeLibrary library;
     const MungeContext context(library, socket);
     void* data = nullptr;
     int bytes = 0;
     uid_t uid = 0;
     gid_t gid = 0;
-    const munge_err_t error = library.decode(credential.c_str(), context.get(), &data, &bytes, &uid, &gid);
+    const munge_err_t error =
+        library.decode(credential.c_str(), context.get(), &data, &bytes, &uid, &gid);
     const std::unique_ptr<void, decltype(&std::free)> payload(data, &std::free);
     if (error == EMUNGE_CRED_UNAUTHORIZED)
         return {std::nullopt, "its MUNGE credential is of another user: it is another user's job"};
     if (error == EMUNGE_SOCKET)
-        return {std::nullopt, "the head's key comes from munge, and munge does not run here: " + context.reason(error)};
+        return {std::nullopt, "the head's key comes from munge, and munge does not run here: " +
+                                  context.reason(error)};
     if (!carries_payload(error) || data == nullptr)
-        return {std::nullopt, "its MUNGE credential cannot be decoded here: " + context.reason(error) +
-                                  "; do all nodes have the same munge.key?"};
+        return {std::nullopt,
+                "its MUNGE credential cannot be decoded here: " + context.reason(error) +
+                    "; do all nodes have the same munge.key?"};
     if (uid != ::geteuid())
-        return {std::nullopt, "its MUNGE credential was made by uid " + std::to_string(uid) + ", not by us"};
-    const auto opened = key_in({static_cast<const char*>(data), static_cast<std::size_t>(bytes)}, identity);
+        return {std::nullopt,
+                "its MUNGE credential was made by uid " + std::to_string(uid) + ", not by us"};
+    const auto opened =
+        key_in({static_cast<const char*>(data), static_cast<std::size_t>(bytes)}, identity);
     ::explicit_bzero(data, static_cast<std::size_t>(bytes));
     return opened;
 } catch (const Error& error) {
-    return {std::nullopt, std::string("the head's key comes from munge, which cannot be used here: ") + error.what()};
+    return {
+        std::nullopt,
+        std::string("the head's key comes from munge, which cannot be used here: ") + error.what()};
 }
 
-/// One call on a thread of its own. Thread and caller share this and nothing else; `done` becomes readable at the end.
+/// One call on a thread of its own. Thread and caller share this and nothing else; `done` becomes
+/// readable at the end.
 template <class Answer>
 struct Call {
     std::mutex mutex;
@@ -149,7 +162,8 @@ struct Call {
 template <class Answer, class Work>
 std::shared_ptr<Call<Answer>> start_call(Work work) {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) throw SystemError(errno, "make a pipe");
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+        throw SystemError(errno, "make a pipe");
     auto call = std::make_shared<Call<Answer>>();
     call->done.reset(ends[0]);
     call->finished.reset(ends[1]);
@@ -184,39 +198,44 @@ struct Opening {
     void finish(const OpenedCredential& result) {
         timer.cancel();
         descriptor.close();
-        if (opened) std::exchange(opened, nullptr)(result);
+        if (opened)
+            std::exchange(opened, nullptr)(result);
     }
 };
 
 }  // namespace
 
-MadeCredential make_munge_credential(const JobKey& key, const JobIdentity& identity, const std::string& socket,
-                                     const Deadline& deadline) {
+MadeCredential make_munge_credential(const JobKey& key, const JobIdentity& identity,
+                                     const std::string& socket, const Deadline& deadline) {
     const Deadline until(std::min(deadline.at(), Deadline::after(kMungeTimeout).at()));
-    const auto call =
-        start_call<MadeCredential>([socket, payload = payload_of(key, identity)] { return encode(socket, payload); });
+    const auto call = start_call<MadeCredential>(
+        [socket, payload = payload_of(key, identity)] { return encode(socket, payload); });
     pollfd waiting{call->done.get(), POLLIN, 0};
     int ready = 0;
     do {
         ready = ::poll(&waiting, 1, until.poll_timeout_ms());
     } while (ready < 0 && errno == EINTR);
-    if (ready <= 0) return {std::nullopt, kStuck};
+    if (ready <= 0)
+        return {std::nullopt, kStuck};
     return answer_of(*call);
 }
 
-void open_munge_credential(asio::io_context& io, const std::string& credential, const JobIdentity& identity,
-                           const std::string& socket, std::function<void(const OpenedCredential&)> opened) {
-    const auto call =
-        start_call<OpenedCredential>([socket, credential, identity] { return decode(socket, credential, identity); });
+void open_munge_credential(asio::io_context& io, const std::string& credential,
+                           const JobIdentity& identity, const std::string& socket,
+                           std::function<void(const OpenedCredential&)> opened) {
+    const auto call = start_call<OpenedCredential>(
+        [socket, credential, identity] { return decode(socket, credential, identity); });
     const auto opening = std::make_shared<Opening>(io, call->done.release());
     opening->opened = std::move(opened);
     opening->timer.expires_after(kMungeTimeout);
     opening->timer.async_wait([opening](const asio::error_code& canceled) {
-        if (!canceled) opening->finish({std::nullopt, kStuck});
+        if (!canceled)
+            opening->finish({std::nullopt, kStuck});
     });
     opening->descriptor.async_wait(asio::posix::stream_descriptor::wait_read,
                                    [opening, call](const asio::error_code& error) {
-                                       if (!error) opening->finish(answer_of(*call));
+                                       if (!error)
+                                           opening->finish(answer_of(*call));
                                    });
 }
 
@@ -228,14 +247,18 @@ void open_munge_credential(asio::io_context& io, const std::string& credential, 
 
 namespace autolaunch::launcher {
 
-MadeCredential make_munge_credential(const JobKey&, const JobIdentity&, const std::string&, const Deadline&) {
+MadeCredential make_munge_credential(const JobKey&, const JobIdentity&, const std::string&,
+                                     const Deadline&) {
     return {std::nullopt, "this autolaunch was built without it"};
 }
 
-void open_munge_credential(asio::io_context& io, const std::string&, const JobIdentity&, const std::string&,
+void open_munge_credential(asio::io_context& io, const std::string&, const JobIdentity&,
+                           const std::string&,
                            std::function<void(const OpenedCredential&)> opened) {
     asio::post(io, [opened = std::move(opened)] {
-        opened({std::nullopt, "the head's key comes from munge, and this node's autolaunch was built without it"});
+        opened(
+            {std::nullopt,
+             "the head's key comes from munge, and this node's autolaunch was built without it"});
     });
 }
 

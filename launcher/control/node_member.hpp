@@ -12,8 +12,9 @@
 
 namespace autolaunch::launcher {
 
-/// The Member of every node. How its messages reach the head is a function: a connection's send, or on the head's own
-/// node a post. What comes before the owner has set its handlers is kept for them.
+/// The Member of every node. How its messages reach the head is a function: a connection's send, or
+/// on the head's own node a post. What comes before the owner has set its handlers is kept for
+/// them.
 ///
 /// Owner: Joined. Threads: the agent's one. Blocks: never.
 class NodeMember final : public Member {
@@ -22,14 +23,16 @@ public:
         std::function<void(control::Message&&)> send;
         std::function<void()> close;  ///< the member is gone
     };
-    NodeMember(asio::io_context& io, int node_rank, int node_count) : io_(io), self_(node_rank), count_(node_count) {}
+    NodeMember(asio::io_context& io, int node_rank, int node_count)
+        : io_(io), self_(node_rank), count_(node_count) {}
     NodeMember(const NodeMember&) = delete;
     NodeMember& operator=(const NodeMember&) = delete;
     ~NodeMember() override;
 
     void set_link(Link link) { link_ = std::move(link); }
-    /// From the head. Called from the event loop. Throws Error{mismatch} for what a head never sends. The owner may
-    /// destroy this member within: nothing of it is touched after its handler was called.
+    /// From the head. Called from the event loop. Throws Error{mismatch} for what a head never
+    /// sends. The owner may destroy this member within: nothing of it is touched after its handler
+    /// was called.
     void deliver(control::Message&& message);
     void head_lost(const std::string& why);
     /// Expires with this member.
@@ -39,9 +42,10 @@ public:
     int node_rank() const override { return self_; }
     int node_count() const override { return count_; }
     void report(const control::Report& report) override { send(report); }
-    void fence(int generation, const std::string& name, const std::vector<int>& nodes, std::string blob,
-               FenceHandler on_done) override;
-    void relay(control::RelayChannel channel, int generation, int destination, std::string bytes) override;
+    void fence(int generation, const std::string& name, const std::vector<int>& nodes,
+               std::string blob, FenceHandler on_done) override;
+    void relay(control::RelayChannel channel, int generation, int destination,
+               std::string bytes) override;
     void on_relay(control::RelayChannel channel, int generation, RelayHandler handler) override;
     void begin_generation(int generation) override { inbox_.begin_generation(generation); }
 

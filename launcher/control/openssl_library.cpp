@@ -19,9 +19,10 @@ OpenSslLibrary::OpenSslLibrary() try {
     AUTOLAUNCH_LIBCRYPTO(AUTOLAUNCH_FIND)
 #undef AUTOLAUNCH_FIND
 } catch (const Error& error) {
-    throw RendezvousError(exit_code::kUnavailable,
-                          std::string("a job of several nodes needs OpenSSL's library: ") + error.what(),
-                          "install it on all nodes (Debian: libssl3, Fedora: openssl-libs)");
+    throw RendezvousError(
+        exit_code::kUnavailable,
+        std::string("a job of several nodes needs OpenSSL's library: ") + error.what(),
+        "install it on all nodes (Debian: libssl3, Fedora: openssl-libs)");
 }
 
 const OpenSslLibrary& openssl() {

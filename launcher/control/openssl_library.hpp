@@ -7,7 +7,8 @@
 
 namespace autolaunch::launcher {
 
-// Every function of OpenSSL that we call; what OpenSSL has as a macro is written out where it is used.
+// Every function of OpenSSL that we call; what OpenSSL has as a macro is written out where it is
+// used.
 #define AUTOLAUNCH_LIBSSL(X)                 \
     X(SSL_CIPHER_find)                       \
     X(SSL_CTX_ctrl)                          \
@@ -59,8 +60,8 @@ namespace autolaunch::launcher {
     X(EVP_sha256)               \
     X(HMAC)
 
-/// The system's OpenSSL, loaded when a job has more than one node: linked, it would cost every launch 0.3 ms (static)
-/// to 0.7 ms (shared). Constant once loaded.
+/// The system's OpenSSL, loaded when a job has more than one node: linked, it would cost every
+/// launch 0.3 ms (static) to 0.7 ms (shared). Constant once loaded.
 struct OpenSslLibrary {
     OpenSslLibrary();
 
@@ -70,8 +71,9 @@ struct OpenSslLibrary {
 #undef AUTOLAUNCH_MEMBER
 };
 
-/// Loads it at the first call. One a process, as the library is: what OpenSSL calls back has nothing else to find it
-/// by. Throws RendezvousError(69) where it is missing. Blocks: while the library is read.
+/// Loads it at the first call. One a process, as the library is: what OpenSSL calls back has
+/// nothing else to find it by. Throws RendezvousError(69) where it is missing. Blocks: while the
+/// library is read.
 const OpenSslLibrary& openssl();
 
 }  // namespace autolaunch::launcher

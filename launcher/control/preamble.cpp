@@ -11,7 +11,8 @@
 namespace autolaunch::launcher {
 namespace {
 
-// Magic, protocol and role keep their places in every version to come; what follows may change with the version.
+// Magic, protocol and role keep their places in every version to come; what follows may change with
+// the version.
 constexpr std::string_view kMagic = "autolnch";
 constexpr std::size_t kStableBytes = kMagic.size() + 2 + 1;
 constexpr std::size_t kFixedBytes = kStableBytes + 1 + 8 + 2;
@@ -29,7 +30,8 @@ constexpr std::array<std::pair<std::string_view, const char*>, 8> kOtherProtocol
 
 std::string printable(std::string_view bytes) {
     std::string text;
-    for (const char c : bytes) text += c >= ' ' && c <= '~' ? std::string(1, c) : fmt::format("\\x{:02x}", c & 0xFF);
+    for (const char c : bytes)
+        text += c >= ' ' && c <= '~' ? std::string(1, c) : fmt::format("\\x{:02x}", c & 0xFF);
     return text;
 }
 
@@ -43,8 +45,10 @@ PreambleVerdict refuse(bool is_autolaunch, std::string reason) {
 
 PreambleVerdict stranger(std::string_view arrived) {
     for (const auto& [begin, protocol] : kOtherProtocols)
-        if (arrived.starts_with(begin)) return refuse(false, fmt::format("it speaks {}, not autolaunch", protocol));
-    return refuse(false, fmt::format("it does not speak autolaunch: it began with \"{}\"", printable(arrived)));
+        if (arrived.starts_with(begin))
+            return refuse(false, fmt::format("it speaks {}, not autolaunch", protocol));
+    return refuse(false, fmt::format("it does not speak autolaunch: it began with \"{}\"",
+                                     printable(arrived)));
 }
 
 PreambleVerdict incomplete(std::size_t wanted) {
@@ -72,8 +76,10 @@ std::string encode_preamble(const Preamble& preamble) {
 
 PreambleVerdict judge_preamble(std::string_view arrived, const Preamble& ours) {
     const std::size_t compared = std::min(arrived.size(), kMagic.size());
-    if (arrived.substr(0, compared) != kMagic.substr(0, compared)) return stranger(arrived);
-    if (arrived.size() < kStableBytes) return incomplete(kFixedBytes);
+    if (arrived.substr(0, compared) != kMagic.substr(0, compared))
+        return stranger(arrived);
+    if (arrived.size() < kStableBytes)
+        return incomplete(kFixedBytes);
 
     control::FieldReader stable(arrived.substr(kMagic.size(), kStableBytes - kMagic.size()));
     PreambleVerdict verdict;
@@ -81,10 +87,13 @@ PreambleVerdict judge_preamble(std::string_view arrived, const Preamble& ours) {
     stable.get(verdict.theirs.protocol);
     stable.get(role);
     if (verdict.theirs.protocol != ours.protocol)
-        return refuse(true, fmt::format("it speaks version {} of the control protocol, this node version {}: install "
-                                        "the same autolaunch on all nodes",
-                                        verdict.theirs.protocol, ours.protocol));
-    if (arrived.size() < kFixedBytes) return incomplete(kFixedBytes);
+        return refuse(
+            true, fmt::format(
+                      "it speaks version {} of the control protocol, this node version {}: install "
+                      "the same autolaunch on all nodes",
+                      verdict.theirs.protocol, ours.protocol));
+    if (arrived.size() < kFixedBytes)
+        return incomplete(kFixedBytes);
 
     control::FieldReader reader(arrived.substr(kStableBytes));
     std::uint8_t source = 0;
@@ -92,21 +101,26 @@ PreambleVerdict judge_preamble(std::string_view arrived, const Preamble& ours) {
     reader.get(source);
     reader.get(verdict.theirs.job_digest);
     reader.get(credential_bytes);
-    if (verdict.theirs.job_digest != ours.job_digest) return refuse(true, "it belongs to another job");
+    if (verdict.theirs.job_digest != ours.job_digest)
+        return refuse(true, "it belongs to another job");
     const bool is_head = role == static_cast<std::uint8_t>(ControlRole::head);
     if (!is_head && role != static_cast<std::uint8_t>(ControlRole::node))
-        return refuse(true, fmt::format("it says that it is a {}, which is neither head nor node", role));
+        return refuse(true,
+                      fmt::format("it says that it is a {}, which is neither head nor node", role));
     verdict.theirs.role = static_cast<ControlRole>(role);
     if (verdict.theirs.role == ours.role)
-        return refuse(true,
-                      is_head ? "it is another head of this job" : "it is another node of this job, not its head");
+        return refuse(true, is_head ? "it is another head of this job"
+                                    : "it is another node of this job, not its head");
     if (credential_bytes > kCredentialLimit || (credential_bytes > 0 && !is_head))
         return refuse(true, fmt::format("it announced a credential of {} bytes", credential_bytes));
     if (source > source_number(JobKey::Source::run_directory) || is_head != (source > 0))
-        return refuse(true, fmt::format("it has its key from {}, which this version does not know", source));
-    if (arrived.size() < kFixedBytes + credential_bytes) return incomplete(kFixedBytes + credential_bytes);
+        return refuse(
+            true, fmt::format("it has its key from {}, which this version does not know", source));
+    if (arrived.size() < kFixedBytes + credential_bytes)
+        return incomplete(kFixedBytes + credential_bytes);
 
-    if (source > 0) verdict.theirs.key_source = static_cast<JobKey::Source>(source - 1);
+    if (source > 0)
+        verdict.theirs.key_source = static_cast<JobKey::Source>(source - 1);
     verdict.theirs.credential = arrived.substr(kFixedBytes, credential_bytes);
     verdict.kind = PreambleVerdict::Kind::welcome;
     return verdict;

@@ -7,8 +7,9 @@
 #include <string>
 #include <string_view>
 
-/// What both ends say in clear text before TLS, so that a stranger can be told by name: docs/control-protocol.md has
-/// the bytes. Nothing in it is believed: it only saves a handshake that must fail. Pure.
+/// What both ends say in clear text before TLS, so that a stranger can be told by name:
+/// docs/control-protocol.md has the bytes. Nothing in it is believed: it only saves a handshake
+/// that must fail. Pure.
 namespace autolaunch::launcher {
 
 enum class ControlRole : std::uint8_t { node = 1, head = 2 };

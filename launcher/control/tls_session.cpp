@@ -31,10 +31,12 @@ std::string openssl_reason() {
                 "is this OpenSSL built without TLS 1.3, or restricted by a policy?");
 }
 
-/// The ends of a handshake whose keys differ say so like this: the server finds it out and alerts the client.
+/// The ends of a handshake whose keys differ say so like this: the server finds it out and alerts
+/// the client.
 bool says_that_keys_differ(unsigned long error) {
     const int reason = ERR_GET_REASON(error);
-    return reason == SSL_R_BINDER_DOES_NOT_VERIFY || reason == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER ||
+    return reason == SSL_R_BINDER_DOES_NOT_VERIFY ||
+           reason == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER ||
            reason == SSL_R_TLSV1_ALERT_DECRYPT_ERROR;
 }
 
@@ -45,10 +47,12 @@ bool set_groups(SSL_CTX* context, std::string groups) {
 void set_key_exchange(SSL_CTX* context, TlsEnd end, TlsKeyExchange exchange) {
     if (exchange == TlsKeyExchange::psk) {
         openssl().SSL_CTX_set_options(context, SSL_OP_ALLOW_NO_DHE_KEX);
-        // OpenSSL 3.0 prefers ECDHE whenever it can be had, and has no switch. Ends without a common group cannot have
-        // it.
-        if (!set_groups(context, end == TlsEnd::client ? "P-256" : "P-384")) fail("set its groups");
-    } else if (!set_groups(context, "X25519:P-256") && !set_groups(context, "P-256")) {  // FIPS 140-2 has no X25519
+        // OpenSSL 3.0 prefers ECDHE whenever it can be had, and has no switch. Ends without a
+        // common group cannot have it.
+        if (!set_groups(context, end == TlsEnd::client ? "P-256" : "P-384"))
+            fail("set its groups");
+    } else if (!set_groups(context, "X25519:P-256") &&
+               !set_groups(context, "P-256")) {  // FIPS 140-2 has no X25519
         fail("set its groups");
     }
 }
@@ -63,7 +67,8 @@ struct TlsCallbacks {
         if (session != nullptr && cipher != nullptr &&
             openssl().SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) == 1 &&
             openssl().SSL_SESSION_set_cipher(session, cipher) == 1 &&
-            openssl().SSL_SESSION_set1_master_key(session, secret.key.bytes().data(), secret.key.bytes().size()) == 1)
+            openssl().SSL_SESSION_set1_master_key(session, secret.key.bytes().data(),
+                                                  secret.key.bytes().size()) == 1)
             return session;
         openssl().SSL_SESSION_free(session);
         return nullptr;
@@ -84,19 +89,24 @@ struct TlsCallbacks {
     }
 
     /// The server knows one name; for any other there is no key, and without one no handshake.
-    static int find(SSL* ssl, const unsigned char* name, std::size_t name_bytes, SSL_SESSION** session) {
+    static int find(SSL* ssl, const unsigned char* name, std::size_t name_bytes,
+                    SSL_SESSION** session) {
         const TlsSecret& secret = secret_of(ssl);
         *session = nullptr;
-        if (std::string_view(reinterpret_cast<const char*>(name), name_bytes) != secret.name) return 1;
+        if (std::string_view(reinterpret_cast<const char*>(name), name_bytes) != secret.name)
+            return 1;
         *session = make_session(ssl, secret);
         return *session != nullptr ? 1 : 0;
     }
 
-    static TlsSession::Wire& wire_of(BIO* bio) { return *static_cast<TlsSession::Wire*>(openssl().BIO_get_data(bio)); }
+    static TlsSession::Wire& wire_of(BIO* bio) {
+        return *static_cast<TlsSession::Wire*>(openssl().BIO_get_data(bio));
+    }
 
     /// -1 and "again", -1 for an error, 0 at the end.
     static int result_of(BIO* bio, ssize_t moved, int again) {
-        if (moved > 0) return static_cast<int>(moved);
+        if (moved > 0)
+            return static_cast<int>(moved);
         if (moved < 0 && (errno == EAGAIN || errno == EINTR)) {
             openssl().BIO_set_flags(bio, again | BIO_FLAGS_SHOULD_RETRY);
             return -1;
@@ -109,15 +119,18 @@ struct TlsCallbacks {
         openssl().BIO_clear_flags(bio, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
         TlsSession::Wire& wire = wire_of(bio);
         auto wanted = static_cast<std::size_t>(bytes);
-        if (wire.counts) wanted = std::min(wanted, wire.handshake_bytes_left);
-        if (wanted == 0) return -1;
+        if (wire.counts)
+            wanted = std::min(wanted, wire.handshake_bytes_left);
+        if (wanted == 0)
+            return -1;
         if (std::exchange(wire.is_dry, false)) {
             errno = EAGAIN;
             return result_of(bio, -1, BIO_FLAGS_READ);
         }
         const ssize_t got = ::recv(wire.socket, into, wanted, 0);
         wire.is_dry = got > 0 && static_cast<std::size_t>(got) < wanted;
-        if (wire.counts && got > 0) wire.handshake_bytes_left -= static_cast<std::size_t>(got);
+        if (wire.counts && got > 0)
+            wire.handshake_bytes_left -= static_cast<std::size_t>(got);
         return result_of(bio, got, BIO_FLAGS_READ);
     }
 
@@ -126,14 +139,17 @@ struct TlsCallbacks {
         openssl().BIO_clear_flags(bio, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
         TlsSession::Wire& wire = wire_of(bio);
         const std::string_view record(from, static_cast<std::size_t>(bytes));
-        if (!wire.holds) return result_of(bio, wire.send(record), BIO_FLAGS_WRITE);
+        if (!wire.holds)
+            return result_of(bio, wire.send(record), BIO_FLAGS_WRITE);
         wire.held += record;
         return bytes;
     }
 
     static long control(BIO* bio, int command, long, void*) {
-        if (command == BIO_CTRL_FLUSH) return 1;
-        if (command == BIO_CTRL_EOF) return wire_of(bio).ended ? 1 : 0;
+        if (command == BIO_CTRL_FLUSH)
+            return 1;
+        if (command == BIO_CTRL_EOF)
+            return wire_of(bio).ended ? 1 : 0;
         return 0;
     }
 
@@ -150,40 +166,49 @@ ssize_t TlsSession::Wire::send(std::string_view record) {
     message.msg_iov = parts;
     message.msg_iovlen = 2;
     const ssize_t sent = ::sendmsg(socket, &message, MSG_NOSIGNAL);
-    if (sent <= 0 || held.empty()) return sent;
+    if (sent <= 0 || held.empty())
+        return sent;
     const std::size_t of_held = std::min(held.size(), static_cast<std::size_t>(sent));
     held.erase(0, of_held);
-    if (static_cast<std::size_t>(sent) > of_held || record.empty()) return sent - static_cast<ssize_t>(of_held);
+    if (static_cast<std::size_t>(sent) > of_held || record.empty())
+        return sent - static_cast<ssize_t>(of_held);
     errno = EAGAIN;
     return -1;
 }
 
 void TlsContext::Deleter::operator()(ssl_ctx_st* context) const { openssl().SSL_CTX_free(context); }
-void TlsContext::Deleter::operator()(bio_method_st* method) const { openssl().BIO_meth_free(method); }
+void TlsContext::Deleter::operator()(bio_method_st* method) const {
+    openssl().BIO_meth_free(method);
+}
 void TlsSession::Deleter::operator()(ssl_st* session) const { openssl().SSL_free(session); }
 
 TlsContext::TlsContext(TlsEnd end, TlsKeyExchange exchange) : end_(end) {
-    wire_method_.reset(
-        openssl().BIO_meth_new(openssl().BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "autolaunch control connection"));
-    context_.reset(
-        openssl().SSL_CTX_new(end == TlsEnd::client ? openssl().TLS_client_method() : openssl().TLS_server_method()));
-    if (!wire_method_ || !context_) fail("make a TLS context");
+    wire_method_.reset(openssl().BIO_meth_new(openssl().BIO_get_new_index() | BIO_TYPE_SOURCE_SINK,
+                                              "autolaunch control connection"));
+    context_.reset(openssl().SSL_CTX_new(end == TlsEnd::client ? openssl().TLS_client_method()
+                                                               : openssl().TLS_server_method()));
+    if (!wire_method_ || !context_)
+        fail("make a TLS context");
     openssl().BIO_meth_set_create(wire_method_.get(), TlsCallbacks::create);
     openssl().BIO_meth_set_read(wire_method_.get(), TlsCallbacks::read);
     openssl().BIO_meth_set_write(wire_method_.get(), TlsCallbacks::write);
     openssl().BIO_meth_set_ctrl(wire_method_.get(), TlsCallbacks::control);
 
     SSL_CTX* context = context_.get();
-    if (openssl().SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, nullptr) != 1 ||
-        openssl().SSL_CTX_ctrl(context, SSL_CTRL_SET_MAX_PROTO_VERSION, TLS1_3_VERSION, nullptr) != 1 ||
+    if (openssl().SSL_CTX_ctrl(context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_3_VERSION, nullptr) !=
+            1 ||
+        openssl().SSL_CTX_ctrl(context, SSL_CTRL_SET_MAX_PROTO_VERSION, TLS1_3_VERSION, nullptr) !=
+            1 ||
         openssl().SSL_CTX_set_ciphersuites(context, kCipherSuite) != 1)
         fail("use TLS 1.3 with AES-128-GCM");
-    openssl().SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+    openssl().SSL_CTX_set_options(
+        context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
     openssl().SSL_CTX_set_num_tickets(context, 0);
     openssl().SSL_CTX_ctrl(context, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, nullptr);
-    openssl().SSL_CTX_ctrl(
-        context, SSL_CTRL_MODE,
-        SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, nullptr);
+    openssl().SSL_CTX_ctrl(context, SSL_CTRL_MODE,
+                           SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                               SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER,
+                           nullptr);
     // A flight has four records: one recv(2) for all, instead of two for each.
     openssl().SSL_CTX_ctrl(context, SSL_CTRL_SET_READ_AHEAD, 1, nullptr);
     set_key_exchange(context, end, exchange);
@@ -194,8 +219,11 @@ TlsContext::TlsContext(TlsEnd end, TlsKeyExchange exchange) : end_(end) {
     }
 }
 
-TlsSession::TlsSession(const TlsContext& context, int socket, std::shared_ptr<const TlsSecret> secret)
-    : secret_(std::move(secret)), wire_{socket, kHandshakeBytes}, session_(openssl().SSL_new(context.context_.get())) {
+TlsSession::TlsSession(const TlsContext& context, int socket,
+                       std::shared_ptr<const TlsSecret> secret)
+    : secret_(std::move(secret)),
+      wire_{socket, kHandshakeBytes},
+      session_(openssl().SSL_new(context.context_.get())) {
     BIO* bio = openssl().BIO_new(context.wire_method_.get());
     if (!session_ || bio == nullptr) {
         openssl().BIO_free(bio);
@@ -226,8 +254,10 @@ TlsStep TlsSession::step_of(int result) {
             break;
     }
     keys_differ_ = says_that_keys_differ(openssl().ERR_peek_error());
-    if (wire_.ended && !keys_differ_) return TlsStep::closed;
-    failure_ = wire_.counts && wire_.handshake_bytes_left == 0 ? "too many bytes" : openssl_reason();
+    if (wire_.ended && !keys_differ_)
+        return TlsStep::closed;
+    failure_ =
+        wire_.counts && wire_.handshake_bytes_left == 0 ? "too many bytes" : openssl_reason();
     return TlsStep::failed;
 }
 
@@ -246,8 +276,10 @@ TlsStep TlsSession::handshake() {
 TlsStep TlsSession::flush() {
     while (!wire_.held.empty() && !wire_.ended) {
         wire_.is_dry = true;
-        if (wire_.send({}) >= 0 || errno == EINTR) continue;
-        if (errno == EAGAIN) return TlsStep::want_write;
+        if (wire_.send({}) >= 0 || errno == EINTR)
+            continue;
+        if (errno == EAGAIN)
+            return TlsStep::want_write;
         wire_.ended = true;
     }
     return wire_.held.empty() ? TlsStep::done : TlsStep::closed;

@@ -13,8 +13,9 @@ struct ssl_ctx_st;
 struct ssl_st;
 struct bio_method_st;
 
-/// TLS 1.3 with a pre-shared key, over OpenSSL: the only place that knows it. No certificates, tickets, renegotiation,
-/// compression or early data. docs/adr/0009 has the choice of the key exchange.
+/// TLS 1.3 with a pre-shared key, over OpenSSL: the only place that knows it. No certificates,
+/// tickets, renegotiation, compression or early data. docs/adr/0009 has the choice of the key
+/// exchange.
 namespace autolaunch::launcher {
 
 enum class TlsEnd { client, server };
@@ -25,7 +26,8 @@ enum class TlsKeyExchange {
     psk_ecdhe,  ///< with X25519: who learns the key later still cannot read what was recorded
 };
 
-/// What the sessions of one end have in common. Owner: ControlSecurity. Threads: one at a time. Blocks: never.
+/// What the sessions of one end have in common. Owner: ControlSecurity. Threads: one at a time.
+/// Blocks: never.
 class TlsContext {
 public:
     TlsContext(TlsEnd end, TlsKeyExchange exchange);
@@ -47,10 +49,12 @@ struct TlsSecret {
     std::string name;
 };
 
-/// want_read and want_write: again once the socket is readable or writable, which it may be at once.
+/// want_read and want_write: again once the socket is readable or writable, which it may be at
+/// once.
 enum class TlsStep { done, want_read, want_write, closed, failed };
 
-/// One connection over a connected, non-blocking socket, which it does not own. Its address must not change.
+/// One connection over a connected, non-blocking socket, which it does not own. Its address must
+/// not change.
 ///
 /// Owner: the connection. Threads: one at a time. Blocks: never. Memory: about 13 KiB at rest.
 class TlsSession {
@@ -59,7 +63,8 @@ public:
     TlsSession(const TlsSession&) = delete;
     TlsSession& operator=(const TlsSession&) = delete;
 
-    /// The client's last flight is held back, to go with its first message: write, flush or shut_down sends it.
+    /// The client's last flight is held back, to go with its first message: write, flush or
+    /// shut_down sends it.
     TlsStep handshake();
     /// Bytes that were not taken are given again, followed by more or not: never other ones.
     TlsStep write(std::string_view bytes, std::size_t& written);
@@ -85,7 +90,8 @@ private:
         bool counts = true;                    // until the handshake is done
         bool holds = false;                    // what is written waits in `held`
         bool ended = false;                    // the peer closed it, or it was reset
-        bool is_dry = true;                    // all that came was read: wait before the next recv(2), which would fail
+        bool is_dry =
+            true;  // all that came was read: wait before the next recv(2), which would fail
         std::string held = {};
         ssize_t send(std::string_view record);
     };

@@ -7,7 +7,9 @@
 namespace autolaunch::launcher::control {
 namespace {
 
-[[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::corrupt, "control message: " + what); }
+[[noreturn]] void fail(const std::string& what) {
+    throw Error(ErrorCode::corrupt, "control message: " + what);
+}
 
 }  // namespace
 
@@ -19,14 +21,15 @@ void FieldWriter::put_count(std::size_t count) {
 
 void FieldWriter::check_items(std::size_t count) {
     if (count > kMaxItems)
-        throw Error(ErrorCode::invalid_argument, "a list of a control message has " + std::to_string(count) +
-                                                     " items; the most is " + std::to_string(kMaxItems));
+        throw Error(ErrorCode::invalid_argument,
+                    "a list of a control message has " + std::to_string(count) +
+                        " items; the most is " + std::to_string(kMaxItems));
 }
 
 std::string_view FieldReader::take(std::size_t bytes) {
     if (bytes > left_.size())
-        fail("it ends within a field (" + std::to_string(bytes) + " bytes needed, " + std::to_string(left_.size()) +
-             " left)");
+        fail("it ends within a field (" + std::to_string(bytes) + " bytes needed, " +
+             std::to_string(left_.size()) + " left)");
     const std::string_view taken = left_.substr(0, bytes);
     left_.remove_prefix(bytes);
     return taken;
@@ -35,7 +38,8 @@ std::string_view FieldReader::take(std::size_t bytes) {
 void FieldReader::get(bool& value) {
     std::uint8_t byte = 0;
     get(byte);
-    if (byte > 1) fail("a yes or no that is neither 0 nor 1");
+    if (byte > 1)
+        fail("a yes or no that is neither 0 nor 1");
     value = byte == 1;
 }
 
@@ -48,8 +52,10 @@ void FieldReader::get(std::string& text) {
 std::size_t FieldReader::get_count(std::size_t item_bytes) {
     std::uint32_t count = 0;
     get(count);
-    if (count > kMaxItems) fail("a list of " + std::to_string(count) + " items");
-    if (count * item_bytes > left_.size()) fail("a list that is longer than the message");
+    if (count > kMaxItems)
+        fail("a list of " + std::to_string(count) + " items");
+    if (count * item_bytes > left_.size())
+        fail("a list that is longer than the message");
     return count;
 }
 

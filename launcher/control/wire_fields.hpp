@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-/// The bytes of single fields: integers little-endian and of fixed width, bool and optional one byte that is 0 or 1,
-/// strings and lists a 32-bit length first. Pure.
+/// The bytes of single fields: integers little-endian and of fixed width, bool and optional one
+/// byte that is 0 or 1, strings and lists a 32-bit length first. Pure.
 namespace autolaunch::launcher::control {
 
 /// No list of a message has more items: one a node is the most there is.
@@ -29,7 +29,8 @@ public:
     template <std::integral T>
     void put(T value) {
         const auto bits = static_cast<std::uint64_t>(value);
-        for (std::size_t i = 0; i < sizeof(T); ++i) out_.push_back(static_cast<char>(bits >> (8 * i) & 0xFF));
+        for (std::size_t i = 0; i < sizeof(T); ++i)
+            out_.push_back(static_cast<char>(bits >> (8 * i) & 0xFF));
     }
     void put(std::string_view text) {
         put_count(text.size());
@@ -39,7 +40,8 @@ public:
     template <class T>
     void put(const std::optional<T>& value) {
         put(value.has_value());
-        if (value) put(*value);
+        if (value)
+            put(*value);
     }
     template <class First, class Second>
     void put(const std::pair<First, Second>& pair) {
@@ -50,7 +52,8 @@ public:
     void put(const std::vector<T>& items) {
         check_items(items.size());
         put_count(items.size());
-        for (const T& item : items) put(item);
+        for (const T& item : items)
+            put(item);
     }
     template <Record T>
     void put(const T& record) {
@@ -64,8 +67,8 @@ private:
     std::string& out_;
 };
 
-/// Reads from bytes that a stranger may have made: every read is checked against what is left, and throws
-/// Error{corrupt}.
+/// Reads from bytes that a stranger may have made: every read is checked against what is left, and
+/// throws Error{corrupt}.
 class FieldReader {
 public:
     explicit FieldReader(std::string_view bytes) : left_(bytes) {}
@@ -86,20 +89,22 @@ public:
     void get(std::optional<T>& value) {
         bool there = false;
         get(there);
-        if (there) get(value.emplace());
+        if (there)
+            get(value.emplace());
     }
     template <class First, class Second>
     void get(std::pair<First, Second>& pair) {
         get(pair.first);
         get(pair.second);
     }
-    /// Grows with the items that are really there: a count that promises more than the bytes left hold is refused
-    /// first.
+    /// Grows with the items that are really there: a count that promises more than the bytes left
+    /// hold is refused first.
     template <class T>
     void get(std::vector<T>& items) {
         const std::size_t count = get_count(smallest<T>());
         items.reserve(count);
-        for (std::size_t i = 0; i < count; ++i) get(items.emplace_back());
+        for (std::size_t i = 0; i < count; ++i)
+            get(items.emplace_back());
     }
     template <Record T>
     void get(T& record) {

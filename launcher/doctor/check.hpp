@@ -15,7 +15,8 @@ namespace autolaunch::launcher {
 class Examination;
 class ExaminedNode;
 
-/// Where a check may get stuck. Checks of one place run one after the other in one process, places side by side.
+/// Where a check may get stuck. Checks of one place run one after the other in one process, places
+/// side by side.
 enum class Place {
     files,     ///< sysfs, procfs, limits: answers at once
     counters,  ///< the same, read twice with a pause between
@@ -35,7 +36,8 @@ struct Check {
     Place place;
     std::chrono::milliseconds time_limit;
     void (*look)(Examination&);  ///< null: of several nodes together
-    /// Of a check that does not answer in time: a file system that hangs is a failure, other silence is none.
+    /// Of a check that does not answer in time: a file system that hangs is a failure, other
+    /// silence is none.
     std::optional<Severity> no_answer = std::nullopt;
 };
 
@@ -49,10 +51,12 @@ struct CheckChoice {
     std::vector<std::string> skip;
     bool has(std::string_view check) const;
 };
-/// "a,b" as it was typed. Throws Error{invalid_argument} that names the nearest for a check that does not exist.
+/// "a,b" as it was typed. Throws Error{invalid_argument} that names the nearest for a check that
+/// does not exist.
 std::vector<std::string> check_names_from(const std::string& list);
 
-/// Runs one check here and now, in this process and on this thread. Whatever it throws is said as "not checked".
+/// Runs one check here and now, in this process and on this thread. Whatever it throws is said as
+/// "not checked".
 NodeReport run_check(const Check& check, ExaminedNode& state, std::size_t part = 0);
 /// How often it runs: once, or once a folder.
 std::size_t parts_of(const Check& check, const NodeSources& sources);

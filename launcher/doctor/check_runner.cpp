@@ -29,8 +29,10 @@ std::string seconds_text(std::chrono::milliseconds limit) {
 // A check that ran for several things is fine only when it was fine for all of them.
 void tidy(NodeReport& report) {
     std::set<std::string> spoke;
-    for (const Finding& finding : report.findings) spoke.insert(finding.check);
-    for (const Unchecked& entry : report.unchecked) spoke.insert(entry.check);
+    for (const Finding& finding : report.findings)
+        spoke.insert(finding.check);
+    for (const Unchecked& entry : report.unchecked)
+        spoke.insert(entry.check);
     std::erase_if(report.fine, [&](const std::string& name) { return !spoke.insert(name).second; });
     std::stable_sort(report.findings.begin(), report.findings.end(),
                      [](const Finding& a, const Finding& b) { return a.severity > b.severity; });
@@ -38,11 +40,13 @@ void tidy(NodeReport& report) {
 
 }  // namespace
 
-CheckRunner::CheckRunner(const NodeSources& sources, const CheckChoice& choice, std::chrono::milliseconds total_limit)
+CheckRunner::CheckRunner(const NodeSources& sources, const CheckChoice& choice,
+                         std::chrono::milliseconds total_limit)
     : sources_(sources), deadline_(Deadline::after(total_limit)) {
     std::map<Place, Child> by_place;
     for (const Check& check : checks()) {
-        if (check.look == nullptr || !choice.has(check.name)) continue;
+        if (check.look == nullptr || !choice.has(check.name))
+            continue;
         for (std::size_t part = 0; part < parts_of(check, sources); ++part) {
             if (check.place == Place::folders) {
                 children_.emplace_back();
@@ -52,8 +56,10 @@ CheckRunner::CheckRunner(const NodeSources& sources, const CheckChoice& choice, 
             }
         }
     }
-    for (auto& [place, child] : by_place) children_.push_back(std::move(child));
-    for (Child& child : children_) start(child);
+    for (auto& [place, child] : by_place)
+        children_.push_back(std::move(child));
+    for (Child& child : children_)
+        start(child);
 }
 
 void CheckRunner::start(Child& child) {
@@ -66,25 +72,31 @@ void CheckRunner::run_jobs(const Child& child, int output) const {
     ExaminedNode state(sources_);
     for (std::size_t i = child.next; i < child.jobs.size(); ++i) {
         write_all(output, std::string(kBegins) + '\n', "the pipe");
-        write_all(output, encode_report(run_check(*child.jobs[i].check, state, child.jobs[i].part)) + '\n', "the pipe");
+        write_all(output,
+                  encode_report(run_check(*child.jobs[i].check, state, child.jobs[i].part)) + '\n',
+                  "the pipe");
     }
 }
 
 void CheckRunner::read_output(Child& child) {
     const bool more = child.process.read_some(child.text);
-    for (std::size_t eol = child.text.find('\n'); eol != std::string::npos; eol = child.text.find('\n')) {
+    for (std::size_t eol = child.text.find('\n'); eol != std::string::npos;
+         eol = child.text.find('\n')) {
         const std::string line = child.text.substr(0, eol);
         child.text.erase(0, eol + 1);
         take_line(child, line);
     }
-    if (!more && !child.over()) give_up_job(child, "its process ended", false);
+    if (!more && !child.over())
+        give_up_job(child, "its process ended", false);
 }
 
 void CheckRunner::take_line(Child& child, const std::string& line) {
     child.started = Deadline::Clock::now();
-    if (line == kBegins || child.over()) return;
+    if (line == kBegins || child.over())
+        return;
     report_.merge(decode_report(line));
-    if (++child.next == child.jobs.size()) child.process.end();
+    if (++child.next == child.jobs.size())
+        child.process.end();
 }
 
 // `silent`: it did not answer in time, which a check may call a finding.
@@ -96,29 +108,36 @@ void CheckRunner::give_up_job(Child& child, const std::string& why, bool silent)
     if (job.check->place == Place::folders && job.part < sources_.folders.size())
         what = sources_.folders[job.part].path + ": " + why;
     if (silent && job.check->no_answer)
-        report_.findings.push_back({name, *job.check->no_answer, what, std::string(job.check->fix)});
+        report_.findings.push_back(
+            {name, *job.check->no_answer, what, std::string(job.check->fix)});
     else
         report_.unchecked.push_back({name, what});
-    if (!child.over() && !deadline_.passed()) start(child);
+    if (!child.over() && !deadline_.passed())
+        start(child);
 }
 
 void CheckRunner::enforce_limits() {
     const auto now = Deadline::Clock::now();
     for (Child& child : children_) {
-        if (child.over()) continue;
+        if (child.over())
+            continue;
         const auto limit = child.jobs[child.next].check->time_limit;
-        if (now - child.started >= limit) give_up_job(child, "no answer within " + seconds_text(limit), true);
-        if (!deadline_.passed()) continue;
+        if (now - child.started >= limit)
+            give_up_job(child, "no answer within " + seconds_text(limit), true);
+        if (!deadline_.passed())
+            continue;
         if (!child.over() && child.process.output() >= 0)
             give_up_job(child, "no answer when the time for all checks was over", true);
-        while (!child.over()) give_up_job(child, "no time was left for it", false);
+        while (!child.over())
+            give_up_job(child, "no time was left for it", false);
     }
 }
 
 Deadline CheckRunner::next_limit() const {
     auto at = deadline_.at();
     for (const Child& child : children_)
-        if (!child.over()) at = std::min(at, child.started + child.jobs[child.next].check->time_limit);
+        if (!child.over())
+            at = std::min(at, child.started + child.jobs[child.next].check->time_limit);
     return Deadline(at);
 }
 
@@ -131,15 +150,19 @@ bool CheckRunner::wait(Deadline until) {
                 waiting.push_back({child.process.output(), POLLIN, 0});
                 whose.push_back(&child);
             }
-        if (waiting.empty()) return true;
+        if (waiting.empty())
+            return true;
         const Deadline next(std::min(next_limit().at(), until.at()));
         const int ready = ::poll(waiting.data(), waiting.size(), next.poll_timeout_ms());
-        if (ready < 0 && errno != EINTR) throw SystemError(errno, "wait for checks");
+        if (ready < 0 && errno != EINTR)
+            throw SystemError(errno, "wait for checks");
         for (std::size_t i = 0; ready > 0 && i < waiting.size(); ++i)
-            if (waiting[i].revents != 0) read_output(*whose[i]);
+            if (waiting[i].revents != 0)
+                read_output(*whose[i]);
         enforce_limits();
         if (ready <= 0 && until.passed())
-            return std::all_of(children_.begin(), children_.end(), [](const Child& child) { return child.over(); });
+            return std::all_of(children_.begin(), children_.end(),
+                               [](const Child& child) { return child.over(); });
     }
 }
 
@@ -149,7 +172,8 @@ NodeReport CheckRunner::take(const std::string& node) {
     return std::move(report_);
 }
 
-NodeReport examine_node(const NodeSources& sources, const CheckChoice& choice, std::chrono::milliseconds total_limit) {
+NodeReport examine_node(const NodeSources& sources, const CheckChoice& choice,
+                        std::chrono::milliseconds total_limit) {
     CheckRunner runner(sources, choice, total_limit);
     while (!runner.wait(Deadline::after(total_limit))) {
     }

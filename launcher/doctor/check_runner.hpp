@@ -11,11 +11,13 @@
 
 namespace autolaunch::launcher {
 
-/// Runs the checks of one node in child processes, one for each place where a check may get stuck, side by side. A
-/// child that keeps a check longer than that check's limit is killed and, where checks are left, replaced.
+/// Runs the checks of one node in child processes, one for each place where a check may get stuck,
+/// side by side. A child that keeps a check longer than that check's limit is killed and, where
+/// checks are left, replaced.
 ///
-/// Owner: the caller; its destructor ends what still runs. Threads: one; the children are forked from it, so no other
-/// thread should hold a lock of the C library. Blocks: wait() only, until its deadline.
+/// Owner: the caller; its destructor ends what still runs. Threads: one; the children are forked
+/// from it, so no other thread should hold a lock of the C library. Blocks: wait() only, until its
+/// deadline.
 class CheckRunner {
 public:
     static constexpr std::chrono::seconds kTotalLimit{10};

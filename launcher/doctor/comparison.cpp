@@ -61,28 +61,36 @@ std::string fix_of(std::string_view check) {
 }
 
 std::string others_have(std::size_t count, const std::string& value) {
-    return count == 1 ? fmt::format("the other has {}", value) : fmt::format("{} others have {}", count, value);
+    return count == 1 ? fmt::format("the other has {}", value)
+                      : fmt::format("{} others have {}", count, value);
 }
 
-void compare(const ComparedFact& fact, std::span<const NodeReport> reports, std::vector<NodesFinding>& findings) {
+void compare(const ComparedFact& fact, std::span<const NodeReport> reports,
+             std::vector<NodesFinding>& findings) {
     std::map<std::string, Nodes> by_value;
     for (const NodeReport& report : reports)
-        if (const auto found = report.facts.find(std::string(fact.key)); found != report.facts.end())
+        if (const auto found = report.facts.find(std::string(fact.key));
+            found != report.facts.end())
             by_value[found->second].push_back(report.node);
-    if (by_value.size() < 2) return;
-    const auto most = std::max_element(by_value.begin(), by_value.end(),
-                                       [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
-    const auto as_many = std::count_if(by_value.begin(), by_value.end(),
-                                       [&](const auto& entry) { return entry.second.size() == most->second.size(); });
+    if (by_value.size() < 2)
+        return;
+    const auto most = std::max_element(
+        by_value.begin(), by_value.end(),
+        [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+    const auto as_many = std::count_if(by_value.begin(), by_value.end(), [&](const auto& entry) {
+        return entry.second.size() == most->second.size();
+    });
     for (const auto& [value, nodes] : by_value) {
         std::string what = fact.label.empty() ? value : fmt::format("{} {}", fact.label, value);
         if (as_many == 1) {
-            if (value == most->first) continue;
+            if (value == most->first)
+                continue;
             what += " where " + others_have(most->second.size(), most->first);
         } else {
             what += ", and the nodes disagree";
         }
-        findings.push_back({nodes, {std::string(fact.check), fact.severity, what, fix_of(fact.check)}});
+        findings.push_back(
+            {nodes, {std::string(fact.check), fact.severity, what, fix_of(fact.check)}});
     }
 }
 
@@ -93,7 +101,8 @@ std::span<const ComparedFact> compared_facts() { return kFacts; }
 std::vector<NodesFinding> compare_nodes(std::span<const NodeReport> reports) {
     std::vector<NodesFinding> findings;
     if (reports.size() > 1)
-        for (const ComparedFact& fact : kFacts) compare(fact, reports, findings);
+        for (const ComparedFact& fact : kFacts)
+            compare(fact, reports, findings);
     return findings;
 }
 
@@ -102,15 +111,18 @@ std::vector<NodesFinding> compare_clocks(std::span<const NodeReport> reports,
                                          std::span<const std::optional<ClockReading>> clocks) {
     std::vector<NodesFinding> findings;
     for (std::size_t node = 0; node < reports.size() && node < clocks.size(); ++node) {
-        if (!clocks[node]) continue;
+        if (!clocks[node])
+            continue;
         const auto off = std::chrono::abs(clocks[node]->offset);
-        if (off - clocks[node]->uncertainty <= kMostSkew) continue;
+        if (off - clocks[node]->uncertainty <= kMostSkew)
+            continue;
         const double seconds = std::chrono::duration<double>(off).count();
-        findings.push_back({{reports[node].node},
-                            {"clock", warn,
-                             fmt::format("its clock is {:.{}f} s {} of the head's", seconds, seconds < 10 ? 1 : 0,
-                                         clocks[node]->offset.count() > 0 ? "ahead" : "behind"),
-                             fix_of("clock")}});
+        findings.push_back(
+            {{reports[node].node},
+             {"clock", warn,
+              fmt::format("its clock is {:.{}f} s {} of the head's", seconds, seconds < 10 ? 1 : 0,
+                          clocks[node]->offset.count() > 0 ? "ahead" : "behind"),
+              fix_of("clock")}});
     }
     return findings;
 }
@@ -121,31 +133,37 @@ std::vector<NodesFinding> gather_findings(std::span<const NodeReport> reports) {
     std::vector<NodesFinding> gathered;
     for (const NodeReport& report : reports)
         for (const Finding& finding : report.findings) {
-            const auto [entry, is_new] =
-                place.emplace(Key(finding.check, finding.severity, finding.what, finding.fix), gathered.size());
-            if (is_new) gathered.push_back({{}, finding});
+            const auto [entry, is_new] = place.emplace(
+                Key(finding.check, finding.severity, finding.what, finding.fix), gathered.size());
+            if (is_new)
+                gathered.push_back({{}, finding});
             Nodes& nodes = gathered[entry->second].nodes;
-            if (nodes.empty() || nodes.back() != report.node) nodes.push_back(report.node);
+            if (nodes.empty() || nodes.back() != report.node)
+                nodes.push_back(report.node);
         }
     return gathered;
 }
 
 void sort_worst_first(std::vector<NodesFinding>& findings) {
-    std::stable_sort(findings.begin(), findings.end(), [](const NodesFinding& a, const NodesFinding& b) {
-        return a.finding.severity > b.finding.severity;
-    });
+    std::stable_sort(findings.begin(), findings.end(),
+                     [](const NodesFinding& a, const NodesFinding& b) {
+                         return a.finding.severity > b.finding.severity;
+                     });
 }
 
 std::string name_nodes(std::span<const std::string> nodes) {
-    if (nodes.empty()) return {};
+    if (nodes.empty())
+        return {};
     std::string text;
     try {
         text = compress_hostlist(nodes);
     } catch (const Error&) {
         text = nodes.front();  // a name that no list can hold
-        if (nodes.size() > 1) return fmt::format("{} and {} others", text, nodes.size() - 1);
+        if (nodes.size() > 1)
+            return fmt::format("{} and {} others", text, nodes.size() - 1);
     }
-    if (text.size() <= kMostNodeText) return text;
+    if (text.size() <= kMostNodeText)
+        return text;
     return fmt::format("{} and {} others", nodes.front(), nodes.size() - 1);
 }
 

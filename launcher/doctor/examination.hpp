@@ -18,8 +18,8 @@ struct Check;
 
 /// What several checks of one process look at, read when first asked for.
 ///
-/// Owner: who runs checks. Threads: one. Blocks: topology() for milliseconds, driver_devices() for seconds,
-/// verbs_device() for some milliseconds an HCA, when things are well.
+/// Owner: who runs checks. Threads: one. Blocks: topology() for milliseconds, driver_devices() for
+/// seconds, verbs_device() for some milliseconds an HCA, when things are well.
 class ExaminedNode {
 public:
     explicit ExaminedNode(const NodeSources& sources) : sources_(sources) {}
@@ -53,7 +53,8 @@ private:
     std::string why_no_verbs_;
 };
 
-/// One run of one check: what it sees, and where it says what it found. A check that says nothing at all is fine.
+/// One run of one check: what it sees, and where it says what it found. A check that says nothing
+/// at all is fine.
 ///
 /// Owner: run_check(). Threads: one. Blocks: never by itself.
 class Examination {
@@ -64,7 +65,8 @@ public:
     const NodeSources& sources() const { return state_.sources(); }
     const NodeTopology& topology() { return state_.topology(); }
     ExaminedNode& state() { return state_; }
-    /// For checks that run once for each of several things, such as folders: which of them is meant.
+    /// For checks that run once for each of several things, such as folders: which of them is
+    /// meant.
     std::size_t part() const { return part_; }
 
     std::string sysfs(const std::string& path) const { return sources().roots.sysfs_root + path; }

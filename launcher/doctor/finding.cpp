@@ -22,19 +22,23 @@ void append(std::vector<T>& to, std::vector<T>&& from) {
 
 json pairs(const std::vector<Unchecked>& list) {
     json array = json::array();
-    for (const Unchecked& entry : list) array.push_back({entry.check, entry.why});
+    for (const Unchecked& entry : list)
+        array.push_back({entry.check, entry.why});
     return array;
 }
 
 std::vector<Unchecked> pairs(const json& array) {
     std::vector<Unchecked> list;
-    for (const json& entry : array) list.push_back({entry.at(0).get<std::string>(), entry.at(1).get<std::string>()});
+    for (const json& entry : array)
+        list.push_back({entry.at(0).get<std::string>(), entry.at(1).get<std::string>()});
     return list;
 }
 
 }  // namespace
 
-std::string_view severity_name(Severity severity) { return kNames.at(static_cast<std::size_t>(severity)); }
+std::string_view severity_name(Severity severity) {
+    return kNames.at(static_cast<std::size_t>(severity));
+}
 
 void NodeReport::merge(NodeReport&& other) {
     facts.merge(other.facts);
@@ -46,9 +50,11 @@ void NodeReport::merge(NodeReport&& other) {
 
 std::string encode_report(const NodeReport& report) {
     json findings = json::array();
-    for (const Finding& f : report.findings) findings.push_back({f.check, static_cast<int>(f.severity), f.what, f.fix});
-    const json whole = {{"node", report.node}, {"facts", report.facts},      {"findings", findings},
-                        {"fine", report.fine}, {"idle", pairs(report.idle)}, {"unchecked", pairs(report.unchecked)}};
+    for (const Finding& f : report.findings)
+        findings.push_back({f.check, static_cast<int>(f.severity), f.what, f.fix});
+    const json whole = {{"node", report.node},        {"facts", report.facts},
+                        {"findings", findings},       {"fine", report.fine},
+                        {"idle", pairs(report.idle)}, {"unchecked", pairs(report.unchecked)}};
     return whole.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -61,7 +67,8 @@ NodeReport decode_report(std::string_view text) {
         for (const json& f : whole.at("findings")) {
             const int severity = f.at(1).get<int>();
             if (severity < 0 || severity >= static_cast<int>(kNames.size()))
-                throw Error(ErrorCode::corrupt, "a doctor's report has severity " + std::to_string(severity));
+                throw Error(ErrorCode::corrupt,
+                            "a doctor's report has severity " + std::to_string(severity));
             report.findings.push_back({f.at(0).get<std::string>(), static_cast<Severity>(severity),
                                        f.at(2).get<std::string>(), f.at(3).get<std::string>()});
         }
@@ -70,7 +77,8 @@ NodeReport decode_report(std::string_view text) {
         report.unchecked = pairs(whole.at("unchecked"));
         return report;
     } catch (const json::exception& error) {
-        throw Error(ErrorCode::corrupt, std::string("a doctor's report cannot be read: ") + error.what());
+        throw Error(ErrorCode::corrupt,
+                    std::string("a doctor's report cannot be read: ") + error.what());
     }
 }
 

@@ -6,8 +6,8 @@
 
 namespace autolaunch::launcher {
 
-/// How bad it is, the worst last. A failure keeps a node out of a job; a warning costs speed or may cost the job later;
-/// a hint is worth a look; information is for who asks.
+/// How bad it is, the worst last. A failure keeps a node out of a job; a warning costs speed or may
+/// cost the job later; a hint is worth a look; information is for who asks.
 enum class Severity { info, hint, warn, fail };
 
 /// "info", "hint", "warn", "fail".
@@ -45,7 +45,8 @@ struct NodeReport {
     bool operator==(const NodeReport&) const = default;
 };
 
-/// JSON, for the way from a child to its parent and from a node to the head. Text that is not UTF-8 is replaced.
+/// JSON, for the way from a child to its parent and from a node to the head. Text that is not UTF-8
+/// is replaced.
 std::string encode_report(const NodeReport& report);
 /// Throws Error{corrupt} for what encode_report never writes.
 NodeReport decode_report(std::string_view text);

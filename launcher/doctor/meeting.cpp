@@ -30,7 +30,8 @@ constexpr int kClockRounds = 3;
 constexpr auto kRailPatience = 3s;
 
 // The first byte of a message.
-constexpr char kReport = 'R', kAskClock = 'C', kTellClock = 'T', kAskRails = 'A', kTellRails = 'B', kOutcome = 'O';
+constexpr char kReport = 'R', kAskClock = 'C', kTellClock = 'T', kAskRails = 'A', kTellRails = 'B',
+               kOutcome = 'O';
 
 using Nanoseconds = std::chrono::nanoseconds;
 
@@ -63,13 +64,15 @@ public:
         member().relay(kChannel, kGeneration, 0, kReport + encode_report(report));
     }
     bool all_done() const {
-        return std::all_of(nodes_.begin(), nodes_.end(), [](const Attendance& node) { return node.is_done(); });
+        return std::all_of(nodes_.begin(), nodes_.end(),
+                           [](const Attendance& node) { return node.is_done(); });
     }
     /// Asks neighbours for one another's rails, where there are any. False: there are none.
     bool ask_rails();
     bool rails_told() const {
-        return std::none_of(nodes_.begin(), nodes_.end(),
-                            [](const Attendance& node) { return node.owes_rails && node.lost.empty(); });
+        return std::none_of(nodes_.begin(), nodes_.end(), [](const Attendance& node) {
+            return node.owes_rails && node.lost.empty();
+        });
     }
     /// Goes on with what this node was asked for.
     void probe_rails();
@@ -100,46 +103,57 @@ void Meeting::open() {
         joined_.head->set_handlers({.on_report = [](int, control::Report&&) {},
                                     .on_node_lost =
                                         [self](int node, const std::string& why) {
-                                            self->nodes_.at(static_cast<std::size_t>(node)).lost = why;
+                                            self->nodes_.at(static_cast<std::size_t>(node)).lost =
+                                                why;
                                         }});
     else
-        member().set_handlers(
-            {.on_command = {}, .on_head_lost = [self](const std::string& why) { self->head_lost = why; }});
+        member().set_handlers({.on_command = {}, .on_head_lost = [self](const std::string& why) {
+                                   self->head_lost = why;
+                               }});
     member().on_relay(kChannel, kGeneration, [self](int source, std::string_view bytes) {
-        if (self->is_open_) self->receive(source, bytes);
+        if (self->is_open_)
+            self->receive(source, bytes);
     });
 }
 
 void Meeting::close() {
     is_open_ = false;
     member().on_relay(kChannel, kGeneration, nullptr);
-    if (joined_.head) joined_.head->set_handlers({});
+    if (joined_.head)
+        joined_.head->set_handlers({});
     member().set_handlers({});
 }
 
 void Meeting::receive(int source, std::string_view bytes) {
-    if (bytes.empty()) return;
+    if (bytes.empty())
+        return;
     const std::string_view rest = bytes.substr(1);
     switch (bytes.front()) {
         case kReport:
-            if (joined_.head) take_report(source, rest);
+            if (joined_.head)
+                take_report(source, rest);
             break;
         case kAskClock:
-            member().relay(kChannel, kGeneration, source, kTellClock + std::to_string(now().count()));
+            member().relay(kChannel, kGeneration, source,
+                           kTellClock + std::to_string(now().count()));
             break;
         case kTellClock:
-            if (joined_.head) take_clock(source, rest);
+            if (joined_.head)
+                take_clock(source, rest);
             break;
         case kAskRails:
-            if (source != 0) break;
+            if (source != 0)
+                break;
             rail_targets_ = decode_targets(rest);
             probe_.emplace(rail_targets_);
             break;
         case kTellRails:
-            if (joined_.head) take_rails(source, rest);
+            if (joined_.head)
+                take_rails(source, rest);
             break;
         case kOutcome:
-            if (source == 0) outcome = std::string(rest);
+            if (source == 0)
+                outcome = std::string(rest);
             break;
         default:
             break;
@@ -166,36 +180,45 @@ void Meeting::ask_clock(int node) {
     member().relay(kChannel, kGeneration, node, std::string(1, kAskClock));
 }
 
-// The node read its clock some time between question and answer: the shortest round trip tells most.
+// The node read its clock some time between question and answer: the shortest round trip tells
+// most.
 void Meeting::take_clock(int source, std::string_view text) {
     Attendance& node = nodes_.at(static_cast<std::size_t>(source));
     long long there = 0;
-    if (node.clock_rounds >= kClockRounds || !parse_integer(text, there)) return;
+    if (node.clock_rounds >= kClockRounds || !parse_integer(text, there))
+        return;
     const Nanoseconds end = now();
     const Nanoseconds half = (end - node.asked) / 2;
-    const ClockReading reading = {
-        std::chrono::duration_cast<std::chrono::microseconds>(Nanoseconds(there) - node.asked - half),
-        std::chrono::duration_cast<std::chrono::microseconds>(half)};
-    if (!node.clock || reading.uncertainty < node.clock->uncertainty) node.clock = reading;
-    if (++node.clock_rounds < kClockRounds) ask_clock(source);
+    const ClockReading reading = {std::chrono::duration_cast<std::chrono::microseconds>(
+                                      Nanoseconds(there) - node.asked - half),
+                                  std::chrono::duration_cast<std::chrono::microseconds>(half)};
+    if (!node.clock || reading.uncertainty < node.clock->uncertainty)
+        node.clock = reading;
+    if (++node.clock_rounds < kClockRounds)
+        ask_clock(source);
 }
 
 bool Meeting::ask_rails() {
     std::vector<NodeReport> reports;
-    for (const Attendance& node : nodes_) reports.push_back(node.report.value_or(NodeReport{}));
-    for (std::size_t i = 0; i < reports.size(); ++i) reports[i].node = joined_.roster.nodes[i].name;
+    for (const Attendance& node : nodes_)
+        reports.push_back(node.report.value_or(NodeReport{}));
+    for (std::size_t i = 0; i < reports.size(); ++i)
+        reports[i].node = joined_.roster.nodes[i].name;
     bool any = false;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         const auto targets = rail_targets(reports, i);
-        if (targets.empty() || !nodes_[i].lost.empty()) continue;
+        if (targets.empty() || !nodes_[i].lost.empty())
+            continue;
         any = nodes_[i].owes_rails = true;
-        member().relay(kChannel, kGeneration, static_cast<int>(i), kAskRails + encode_targets(targets));
+        member().relay(kChannel, kGeneration, static_cast<int>(i),
+                       kAskRails + encode_targets(targets));
     }
     return any;
 }
 
 void Meeting::probe_rails() {
-    if (!probe_ || !probe_->step()) return;
+    if (!probe_ || !probe_->step())
+        return;
     const NodeReport report = judge_rails(rail_targets_, probe_->answers());
     probe_.reset();
     member().relay(kChannel, kGeneration, 0, kTellRails + encode_report(report));
@@ -203,7 +226,8 @@ void Meeting::probe_rails() {
 
 void Meeting::take_rails(int source, std::string_view text) {
     Attendance& node = nodes_.at(static_cast<std::size_t>(source));
-    if (!node.report || !std::exchange(node.owes_rails, false)) return;
+    if (!node.report || !std::exchange(node.owes_rails, false))
+        return;
     try {
         NodeReport rails = decode_report(text);
         node.report->merge(std::move(rails));
@@ -219,7 +243,8 @@ Verdict Meeting::conclude() {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         Attendance& node = nodes_[i];
         NodeReport report;
-        if (node.report) report = std::move(*node.report);
+        if (node.report)
+            report = std::move(*node.report);
         report.node = joined_.roster.nodes[i].name;
         if (!node.report || !node.lost.empty())
             report.findings.push_back({"nodes", Severity::fail,
@@ -229,7 +254,8 @@ Verdict Meeting::conclude() {
         clocks.push_back(node.clock);
     }
     findings = compare_nodes(reports);
-    for (NodesFinding& finding : compare_clocks(reports, clocks)) findings.push_back(std::move(finding));
+    for (NodesFinding& finding : compare_clocks(reports, clocks))
+        findings.push_back(std::move(finding));
     return judge(std::move(reports), std::move(findings));
 }
 
@@ -237,11 +263,13 @@ void Meeting::announce(const Verdict& verdict) {
     const char worst = verdict.has(Severity::fail) ? '2' : verdict.has(Severity::warn) ? '1' : '0';
     for (std::size_t node = 1; node < nodes_.size(); ++node)
         if (nodes_[node].lost.empty())
-            member().relay(kChannel, kGeneration, static_cast<int>(node), std::string{kOutcome, worst});
+            member().relay(kChannel, kGeneration, static_cast<int>(node),
+                           std::string{kOutcome, worst});
 }
 
 void serve(asio::io_context& io, std::chrono::milliseconds slice) {
-    if (io.stopped()) io.restart();
+    if (io.stopped())
+        io.restart();
     io.run_one_for(slice);
     io.poll();
 }
@@ -249,30 +277,36 @@ void serve(asio::io_context& io, std::chrono::milliseconds slice) {
 void check_wanted(const MeetingOptions& options) {
     pollfd cancel = {options.cancel_fd, POLLIN, 0};
     if (options.cancel_fd >= 0 && ::poll(&cancel, 1, 0) > 0)
-        throw RendezvousError(exit_code::kNoHost, "gave up the checks of the nodes: nobody waits for them", "");
+        throw RendezvousError(exit_code::kNoHost,
+                              "gave up the checks of the nodes: nobody waits for them", "");
 }
 
-NodeReport examine_meanwhile(asio::io_context& io, const NodeSources& sources, const CheckChoice& choice,
-                             const MeetingOptions& options) {
+NodeReport examine_meanwhile(asio::io_context& io, const NodeSources& sources,
+                             const CheckChoice& choice, const MeetingOptions& options) {
     CheckRunner runner(sources, choice);
     while (!runner.wait(Deadline::after(kSlice))) {
         check_wanted(options);
-        if (io.stopped()) io.restart();
+        if (io.stopped())
+            io.restart();
         io.poll();
     }
     return runner.take(sources.hostname);
 }
 
-MeetingOutcome outcome_of(bool fail, bool warn) { return {.has_failures = fail, .has_warnings = warn, .verdict = {}}; }
+MeetingOutcome outcome_of(bool fail, bool warn) {
+    return {.has_failures = fail, .has_warnings = warn, .verdict = {}};
+}
 
-MeetingOutcome lead(asio::io_context& io, Meeting& meeting, const CheckChoice& choice, const MeetingOptions& options) {
+MeetingOutcome lead(asio::io_context& io, Meeting& meeting, const CheckChoice& choice,
+                    const MeetingOptions& options) {
     const Deadline deadline = Deadline::after(options.patience);
     while (!meeting.all_done() && !deadline.passed()) {
         check_wanted(options);
         serve(io, kSlice);
     }
     if (choice.has("rails") && meeting.ask_rails())
-        for (const Deadline answer = Deadline::after(kRailPatience); !meeting.rails_told() && !answer.passed();) {
+        for (const Deadline answer = Deadline::after(kRailPatience);
+             !meeting.rails_told() && !answer.passed();) {
             check_wanted(options);
             serve(io, kSlice);
             meeting.probe_rails();
@@ -289,9 +323,11 @@ MeetingOutcome follow(asio::io_context& io, Meeting& meeting, const MeetingOptio
     while (!meeting.outcome) {
         check_wanted(options);
         if (!meeting.head_lost.empty())
-            throw RendezvousError(exit_code::kNoHost, "the head was lost during the checks: " + meeting.head_lost, "");
+            throw RendezvousError(exit_code::kNoHost,
+                                  "the head was lost during the checks: " + meeting.head_lost, "");
         if (deadline.passed())
-            throw RendezvousError(exit_code::kNoHost, "the head did not say what came of the checks", "");
+            throw RendezvousError(exit_code::kNoHost,
+                                  "the head did not say what came of the checks", "");
         serve(io, kSlice);
         meeting.probe_rails();
     }
@@ -300,12 +336,13 @@ MeetingOutcome follow(asio::io_context& io, Meeting& meeting, const MeetingOptio
 
 }  // namespace
 
-MeetingOutcome hold_meeting(asio::io_context& io, Joined& joined, const NodeSources& sources, const CheckChoice& choice,
-                            const MeetingOptions& options) {
+MeetingOutcome hold_meeting(asio::io_context& io, Joined& joined, const NodeSources& sources,
+                            const CheckChoice& choice, const MeetingOptions& options) {
     const auto meeting = std::make_shared<Meeting>(joined);
     meeting->open();
     meeting->send_report(examine_meanwhile(io, sources, choice, options));
-    MeetingOutcome outcome = joined.head ? lead(io, *meeting, choice, options) : follow(io, *meeting, options);
+    MeetingOutcome outcome =
+        joined.head ? lead(io, *meeting, choice, options) : follow(io, *meeting, options);
     meeting->close();
     return outcome;
 }

@@ -23,13 +23,15 @@ struct MeetingOutcome {
     std::optional<Verdict> verdict;
 };
 
-/// The nodes of a joined job, each calling this, check themselves at the same time and send what they found to the
-/// head, which reads their clocks, compares them and tells all nodes what came of it. docs/control-protocol.md has the
-/// bytes. A node that does not answer, or is lost, is a failure by its name.
+/// The nodes of a joined job, each calling this, check themselves at the same time and send what
+/// they found to the head, which reads their clocks, compares them and tells all nodes what came of
+/// it. docs/control-protocol.md has the bytes. A node that does not answer, or is lost, is a
+/// failure by its name.
 ///
-/// Uses generation 0's relays on their own channel; afterwards members and head are as if nothing had been said. Serves
-/// `io` meanwhile. Throws RendezvousError when the head is lost. Blocks: kTotalLimit and patience.
-MeetingOutcome hold_meeting(asio::io_context& io, Joined& joined, const NodeSources& sources, const CheckChoice& choice,
-                            const MeetingOptions& options = {});
+/// Uses generation 0's relays on their own channel; afterwards members and head are as if nothing
+/// had been said. Serves `io` meanwhile. Throws RendezvousError when the head is lost. Blocks:
+/// kTotalLimit and patience.
+MeetingOutcome hold_meeting(asio::io_context& io, Joined& joined, const NodeSources& sources,
+                            const CheckChoice& choice, const MeetingOptions& options = {});
 
 }  // namespace autolaunch::launcher

@@ -20,7 +20,8 @@ constexpr std::size_t kMostPeers = 16;
 
 std::optional<rlimit> read_limit(int resource) {
     rlimit limit{};
-    if (::getrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0) return std::nullopt;
+    if (::getrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0)
+        return std::nullopt;
     return limit;
 }
 
@@ -28,11 +29,13 @@ void note_address(const sockaddr* address, ResolvedName& into) {
     if (address->sa_family == AF_INET) {
         into.ipv4 = true;
         const auto* v4 = reinterpret_cast<const sockaddr_in*>(static_cast<const void*>(address));
-        if ((ntohl(v4->sin_addr.s_addr) >> 24) == 127) into.loopback = true;
+        if ((ntohl(v4->sin_addr.s_addr) >> 24) == 127)
+            into.loopback = true;
     } else if (address->sa_family == AF_INET6) {
         into.ipv6 = true;
         const auto* v6 = reinterpret_cast<const sockaddr_in6*>(static_cast<const void*>(address));
-        if (IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr)) into.loopback = true;
+        if (IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr))
+            into.loopback = true;
     }
 }
 
@@ -47,7 +50,8 @@ ResolvedName resolve(const std::string& name) {
         return resolved;
     }
     const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(list, &::freeaddrinfo);
-    for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) note_address(entry->ai_addr, resolved);
+    for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next)
+        note_address(entry->ai_addr, resolved);
     return resolved;
 }
 
@@ -75,7 +79,8 @@ std::vector<std::string> peers_to_resolve(const std::vector<std::string>& nodes,
     const std::size_t own = static_cast<std::size_t>(self);
     for (std::size_t step = 1; step < nodes.size() && peers.size() < kMostPeers; ++step)
         peers.push_back(nodes[(own + step) % nodes.size()]);
-    if (nodes.size() > kMostPeers + 1 && self != 0 && own + kMostPeers < nodes.size()) peers.push_back(nodes.front());
+    if (nodes.size() > kMostPeers + 1 && self != 0 && own + kMostPeers < nodes.size())
+        peers.push_back(nodes.front());
     return peers;
 }
 

@@ -32,9 +32,11 @@ struct NodeSources {
     std::string home = {};  ///< of the user, for ~/.nccl.conf
     EnvironmentMap environment = {};
     std::string hostname = {};
-    std::vector<std::string> peers = {};  ///< names of the job's other nodes that this one asks the resolver for
+    std::vector<std::string> peers =
+        {};  ///< names of the job's other nodes that this one asks the resolver for
     std::vector<StorageFolder> folders = {};
-    std::vector<pid_t> tasks = {};   ///< the other tasks of this node, which must see the same /dev/shm
+    std::vector<pid_t> tasks =
+        {};  ///< the other tasks of this node, which must see the same /dev/shm
     std::string nvml_library = {};   ///< empty: the driver's
     std::string verbs_library = {};  ///< empty: the system's libibverbs
     std::string nccl_library = "libnccl.so.2";
@@ -48,8 +50,9 @@ struct NodeSources {
 /// This machine as it is.
 NodeSources local_sources(const EnvironmentMap& environment);
 
-/// Which of a job's nodes this one asks the resolver for: all of them, or, in a large job, the head and those that
-/// follow in node order, so that the resolver gets a bounded number of questions from each. Pure.
+/// Which of a job's nodes this one asks the resolver for: all of them, or, in a large job, the head
+/// and those that follow in node order, so that the resolver gets a bounded number of questions
+/// from each. Pure.
 std::vector<std::string> peers_to_resolve(const std::vector<std::string>& nodes, int self);
 
 }  // namespace autolaunch::launcher

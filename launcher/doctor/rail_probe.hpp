@@ -9,15 +9,17 @@
 
 namespace autolaunch::launcher {
 
-/// Asks each target, through the rail's own interface, for a sign of life, without privileges: an ICMP echo where the
-/// kernel lets this user send one (net.ipv4.ping_group_range), else a datagram to a port that nobody listens on, which
-/// the target's kernel refuses. A firewall that drops both looks like a rail that is down.
+/// Asks each target, through the rail's own interface, for a sign of life, without privileges: an
+/// ICMP echo where the kernel lets this user send one (net.ipv4.ping_group_range), else a datagram
+/// to a port that nobody listens on, which the target's kernel refuses. A firewall that drops both
+/// looks like a rail that is down.
 ///
 /// Owner: the meeting. Threads: one. Blocks: never.
 class RailProbe {
 public:
     explicit RailProbe(const std::vector<RailTarget>& targets);
-    /// Takes what has come, and asks again from time to time. True when all have answered or their second is over.
+    /// Takes what has come, and asks again from time to time. True when all have answered or their
+    /// second is over.
     bool step();
     std::vector<Reach> answers() const;
 

@@ -14,7 +14,8 @@ namespace autolaunch::launcher {
 
 std::string rails_text(std::span<const Rail> rails) {
     std::vector<std::string> parts;
-    for (const Rail& rail : rails) parts.push_back(fmt::format("{}/{}/{}", rail.hca, rail.netdev, rail.address));
+    for (const Rail& rail : rails)
+        parts.push_back(fmt::format("{}/{}/{}", rail.hca, rail.netdev, rail.address));
     return join(parts, " ");
 }
 
@@ -22,7 +23,8 @@ std::vector<Rail> rails_from(std::string_view text) {
     std::vector<Rail> rails;
     for (const std::string& part : split(text, ' ')) {
         const auto fields = split(part, '/');
-        if (fields.size() == 3) rails.push_back({fields[0], fields[1], fields[2]});
+        if (fields.size() == 3)
+            rails.push_back({fields[0], fields[1], fields[2]});
     }
     return rails;
 }
@@ -33,16 +35,19 @@ std::vector<RailTarget> rail_targets(std::span<const NodeReport> reports, std::s
         return found == report.facts.end() ? std::vector<Rail>{} : rails_from(found->second);
     };
     std::vector<RailTarget> targets;
-    if (reports.size() < 2) return targets;
+    if (reports.size() < 2)
+        return targets;
     const NodeReport& next = reports[(node + 1) % reports.size()];
     const std::vector<Rail> ours = rails_of(reports[node]), theirs = rails_of(next);
-    if (ours.size() != theirs.size()) return targets;
+    if (ours.size() != theirs.size())
+        return targets;
     for (std::size_t i = 0; i < ours.size(); ++i)
         for (const std::size_t step : {0U, 1U}) {
-            if (step >= ours.size()) continue;
+            if (step >= ours.size())
+                continue;
             const Rail& other = theirs[(i + step) % theirs.size()];
-            targets.push_back(
-                {ours[i].netdev, ours[i].address, other.address, other.hca + " of " + next.node, step == 0});
+            targets.push_back({ours[i].netdev, ours[i].address, other.address,
+                               other.hca + " of " + next.node, step == 0});
         }
     return targets;
 }
@@ -50,7 +55,8 @@ std::vector<RailTarget> rail_targets(std::span<const NodeReport> reports, std::s
 std::string encode_targets(const std::vector<RailTarget>& targets) {
     nlohmann::json list = nlohmann::json::array();
     for (const RailTarget& target : targets)
-        list.push_back({target.netdev, target.source, target.address, target.name, target.same_rail});
+        list.push_back(
+            {target.netdev, target.source, target.address, target.name, target.same_rail});
     return list.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -63,7 +69,8 @@ std::vector<RailTarget> decode_targets(std::string_view text) {
                                entry.at(4).get<bool>()});
         return targets;
     } catch (const nlohmann::json::exception& error) {
-        throw Error(ErrorCode::corrupt, std::string("the head's list of rails cannot be read: ") + error.what());
+        throw Error(ErrorCode::corrupt,
+                    std::string("the head's list of rails cannot be read: ") + error.what());
     }
 }
 
@@ -79,18 +86,21 @@ NodeReport judge_rails(std::span<const RailTarget> targets, std::span<const Reac
             silent_across += answers[i] == Reach::silent ? 1 : 0;
         } else if (answers[i] == Reach::silent) {
             ++silent;
-            report.findings.push_back(
-                {name, check.severity,
-                 fmt::format("{} does not reach {} ({})", targets[i].netdev, targets[i].name, targets[i].address),
-                 std::string(check.fix)});
+            report.findings.push_back({name, check.severity,
+                                       fmt::format("{} does not reach {} ({})", targets[i].netdev,
+                                                   targets[i].name, targets[i].address),
+                                       std::string(check.fix)});
         }
     }
     if (silent == 0 && across > 0 && silent_across == across)
-        report.findings.push_back({name, Severity::hint, "each rail reaches itself alone, no rail another",
+        report.findings.push_back({name, Severity::hint,
+                                   "each rail reaches itself alone, no rail another",
                                    "set NCCL_CROSS_NIC=0 under nccl.env"});
     if (cannot > 0)
-        report.unchecked.push_back({name, fmt::format("{} of {} could not be asked for", cannot, targets.size())});
-    if (report.findings.empty() && cannot == 0) report.fine.push_back(name);
+        report.unchecked.push_back(
+            {name, fmt::format("{} of {} could not be asked for", cannot, targets.size())});
+    if (report.findings.empty() && cannot == 0)
+        report.fine.push_back(name);
     return report;
 }
 

@@ -9,7 +9,8 @@
 
 namespace autolaunch::launcher {
 
-// Whether the rails of neighbours reach each other: interface k of a node the k-th of the next, and the one beside it.
+// Whether the rails of neighbours reach each other: interface k of a node the k-th of the next, and
+// the one beside it.
 
 /// An active port's network interface and its address.
 struct Rail {
@@ -27,8 +28,8 @@ struct RailTarget {
     bool same_rail = true;
     bool operator==(const RailTarget&) const = default;
 };
-/// What that node is to ask for: the rails of the next node, which has as many. Nothing in a job of one node, and where
-/// no rail has an address. Pure.
+/// What that node is to ask for: the rails of the next node, which has as many. Nothing in a job of
+/// one node, and where no rail has an address. Pure.
 std::vector<RailTarget> rail_targets(std::span<const NodeReport> reports, std::size_t node);
 std::string encode_targets(const std::vector<RailTarget>& targets);
 /// Throws Error{corrupt}.

@@ -31,7 +31,8 @@ constexpr auto kSlowLookup = std::chrono::seconds(1);
 
 // NCCL's own number: 2.28.9 is 22809, before 2.9 it was 2.8.4 as 2804.
 std::string nccl_version(int number) {
-    if (number < 10000) return fmt::format("{}.{}.{}", number / 1000, number / 100 % 10, number % 100);
+    if (number < 10000)
+        return fmt::format("{}.{}.{}", number / 1000, number / 100 % 10, number % 100);
     return fmt::format("{}.{}.{}", number / 10000, number / 100 % 100, number % 100);
 }
 
@@ -39,21 +40,27 @@ std::string nccl_version(int number) {
 
 // It is loaded for its version alone, in the process of this check: no CUDA context is made.
 void look_at_nccl_library(Examination& exam) {
-    if (exam.topology().gpus.empty()) return exam.nothing_to_look_at("no GPU");
+    if (exam.topology().gpus.empty())
+        return exam.nothing_to_look_at("no GPU");
     void* library = ::dlopen(exam.sources().nccl_library.c_str(), RTLD_LAZY | RTLD_LOCAL);
-    if (library == nullptr) return exam.nothing_to_look_at("the loader finds no NCCL; Python packages bring their own");
+    if (library == nullptr)
+        return exam.nothing_to_look_at("the loader finds no NCCL; Python packages bring their own");
     using GetVersion = int (*)(int*);
     const auto get_version = reinterpret_cast<GetVersion>(::dlsym(library, "ncclGetVersion"));
     int number = 0;
-    if (get_version == nullptr || get_version(&number) != 0) return exam.cannot_look("ncclGetVersion failed");
+    if (get_version == nullptr || get_version(&number) != 0)
+        return exam.cannot_look("ncclGetVersion failed");
     exam.fact("nccl", nccl_version(number));
 }
 
 void look_at_nccl_settings(Examination& exam) {
-    if (exam.topology().gpus.empty()) return exam.nothing_to_look_at("no GPU");
-    for (const std::string& warning : exam.state().nccl_conf().warnings) exam.found(warning);
+    if (exam.topology().gpus.empty())
+        return exam.nothing_to_look_at("no GPU");
+    for (const std::string& warning : exam.state().nccl_conf().warnings)
+        exam.found(warning);
     const ComputeHcas compute = choose_compute_hcas(exam.topology());
-    for (const std::string& warning : find_nccl_footguns(exam.topology(), compute, exam.state().nccl_settings()))
+    for (const std::string& warning :
+         find_nccl_footguns(exam.topology(), compute, exam.state().nccl_settings()))
         exam.found(warning);
 }
 
@@ -61,10 +68,12 @@ namespace {
 
 std::string file_system_name(long type) {
     static const std::map<long, const char*> kNames = {
-        {0x6969, "nfs"},       {0x0BD00BD0, "lustre"}, {0x47504653, "gpfs"},    {0x19830326, "beegfs"},
-        {0x00C36400, "ceph"},  {0x01021994, "tmpfs"},  {0xEF53, "ext4"},        {0x58465342, "xfs"},
-        {0x9123683E, "btrfs"}, {0x2FC12FC1, "zfs"},    {0x794C7630, "overlay"}, {0x65735546, "fuse"},
-        {0xAAD7AAEA, "panfs"}, {0x01161970, "gfs2"},   {0x517B, "smb"},         {0xFE534D42, "smb"}};
+        {0x6969, "nfs"},        {0x0BD00BD0, "lustre"},  {0x47504653, "gpfs"},
+        {0x19830326, "beegfs"}, {0x00C36400, "ceph"},    {0x01021994, "tmpfs"},
+        {0xEF53, "ext4"},       {0x58465342, "xfs"},     {0x9123683E, "btrfs"},
+        {0x2FC12FC1, "zfs"},    {0x794C7630, "overlay"}, {0x65735546, "fuse"},
+        {0xAAD7AAEA, "panfs"},  {0x01161970, "gfs2"},    {0x517B, "smb"},
+        {0xFE534D42, "smb"}};
     const auto found = kNames.find(type);
     return found == kNames.end() ? fmt::format("type {:x}", type) : found->second;
 }
@@ -73,18 +82,22 @@ std::string file_system_name(long type) {
 std::filesystem::path nearest_folder(const std::string& path) {
     std::filesystem::path folder = std::filesystem::absolute(path).lexically_normal();
     std::error_code error;
-    while (folder.has_relative_path() && !std::filesystem::exists(folder, error)) folder = folder.parent_path();
+    while (folder.has_relative_path() && !std::filesystem::exists(folder, error))
+        folder = folder.parent_path();
     return folder;
 }
 
 /// What keeps a file from being written there; empty: nothing.
 std::string write_probe(const std::filesystem::path& folder, const std::string& hostname) {
     const std::string path = folder / fmt::format(".autolaunch-probe-{}-{}", hostname, ::getpid());
-    const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!fd) return fmt::format("cannot create a file: {}", std::strerror(errno));
+    const UniqueFd fd(
+        ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!fd)
+        return fmt::format("cannot create a file: {}", std::strerror(errno));
     const std::array<char, 4096> block = {};
     std::string wrong;
-    if (::write(fd.get(), block.data(), block.size()) != static_cast<ssize_t>(block.size()) || ::fsync(fd.get()) != 0)
+    if (::write(fd.get(), block.data(), block.size()) != static_cast<ssize_t>(block.size()) ||
+        ::fsync(fd.get()) != 0)
         wrong = fmt::format("cannot write a file: {}", std::strerror(errno));
     ::unlink(path.c_str());
     return wrong;
@@ -93,13 +106,14 @@ std::string write_probe(const std::filesystem::path& folder, const std::string& 
 }  // namespace
 
 void look_at_folder(Examination& exam) {
-    if (exam.part() >= exam.sources().folders.size()) return exam.nothing_to_look_at("no folder was named");
+    if (exam.part() >= exam.sources().folders.size())
+        return exam.nothing_to_look_at("no folder was named");
     const StorageFolder& folder = exam.sources().folders[exam.part()];
     const std::filesystem::path nearest = nearest_folder(folder.path);
     const std::string name = fmt::format("{} ({})", folder.path, folder.purpose);
     if (const std::string wrong = write_probe(nearest, exam.sources().hostname); !wrong.empty())
-        return exam.found(
-            fmt::format("{}: {}{}", name, wrong, nearest == folder.path ? "" : " in " + nearest.string()));
+        return exam.found(fmt::format("{}: {}{}", name, wrong,
+                                      nearest == folder.path ? "" : " in " + nearest.string()));
     struct statvfs space {};
     struct statfs type {};
     if (::statvfs(nearest.c_str(), &space) != 0 || ::statfs(nearest.c_str(), &type) != 0)
@@ -110,7 +124,8 @@ void look_at_folder(Examination& exam) {
     if (total > 0 && free < kGiB)
         exam.found(fmt::format("{}: {} MiB are free", name, free >> 20));
     else if (total > 0 && free < total / 20)
-        exam.found(Severity::warn, fmt::format("{}: {} of {} GiB are free", name, free / kGiB, total / kGiB));
+        exam.found(Severity::warn,
+                   fmt::format("{}: {} of {} GiB are free", name, free / kGiB, total / kGiB));
     if (space.f_files > 0 && space.f_favail < kEnoughInodes)
         exam.found(Severity::fail, fmt::format("{}: {} inodes are free", name, space.f_favail),
                    "remove files, or ask for a larger quota");
@@ -121,9 +136,11 @@ void look_at_names(Examination& exam) {
     if (const ResolvedName own = sources.resolve(sources.hostname); own.loopback)
         exam.found(
             Severity::warn,
-            fmt::format("{} finds itself at a loopback address: gloo and others would listen there", sources.hostname),
+            fmt::format("{} finds itself at a loopback address: gloo and others would listen there",
+                        sources.hostname),
             fmt::format("take {} out of the 127.x and ::1 lines of /etc/hosts", sources.hostname));
-    if (sources.peers.empty()) return exam.nothing_to_look_at("no other nodes");
+    if (sources.peers.empty())
+        return exam.nothing_to_look_at("no other nodes");
     int ipv4 = 0, ipv6 = 0;
     std::vector<std::string> unknown;
     std::string why;
@@ -134,7 +151,8 @@ void look_at_names(Examination& exam) {
             unknown.push_back(peer);
             why = resolved.error;
         } else if (resolved.loopback) {
-            exam.found(Severity::warn, peer + " is found at a loopback address, though it is another node");
+            exam.found(Severity::warn,
+                       peer + " is found at a loopback address, though it is another node");
         }
         ipv4 += resolved.ipv4 ? 1 : 0;
         ipv6 += resolved.ipv6 ? 1 : 0;
@@ -142,15 +160,17 @@ void look_at_names(Examination& exam) {
     const auto took = std::chrono::steady_clock::now() - start;
     const int count = static_cast<int>(sources.peers.size());
     if (!unknown.empty())
-        exam.found(
-            fmt::format("{} of {} peers are not found, such as {}: {}", unknown.size(), count, unknown.front(), why));
+        exam.found(fmt::format("{} of {} peers are not found, such as {}: {}", unknown.size(),
+                               count, unknown.front(), why));
     const bool all_alike = (ipv4 == 0 || ipv4 == count) && (ipv6 == 0 || ipv6 == count);
     if (unknown.empty() && all_alike)
         exam.fact("names", ipv6 == 0 ? "IPv4" : ipv4 == 0 ? "IPv6" : "IPv4 and IPv6");
     else if (unknown.empty())
-        exam.found(fmt::format("{} of {} peers have an IPv4 address, {} an IPv6 one", ipv4, count, ipv6));
+        exam.found(
+            fmt::format("{} of {} peers have an IPv4 address, {} an IPv6 one", ipv4, count, ipv6));
     if (took > kSlowLookup * count)
-        exam.found(fmt::format("{} names took {:.1f} s", count, std::chrono::duration<double>(took).count()));
+        exam.found(fmt::format("{} names took {:.1f} s", count,
+                               std::chrono::duration<double>(took).count()));
 }
 
 }  // namespace autolaunch::launcher

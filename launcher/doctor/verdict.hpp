@@ -18,14 +18,16 @@ struct Verdict {
 Verdict judge(std::vector<NodeReport> reports, std::vector<NodesFinding> of_all_nodes = {});
 
 /// A line for each finding. Pure.
-std::string finding_lines(const std::vector<NodesFinding>& findings, bool several_nodes, const TextStyle& style);
+std::string finding_lines(const std::vector<NodesFinding>& findings, bool several_nodes,
+                          const TextStyle& style);
 /// The screen: a line for each finding, worst first, then what was fine and what was not looked at.
 /// Pure.
 std::string verdict_screen(const Verdict& verdict, const TextStyle& style);
 /// The same for programs: docs/doctor.md has the form. Pure.
 std::string verdict_json(const Verdict& verdict);
-/// One line for `scontrol update … Reason=`: "[node_problem] memlock: 8 MiB, needs unlimited (+2 more)", without
-/// quotes, line ends or bytes beyond ASCII. Empty where nothing is as bad as `at_least`. Pure.
+/// One line for `scontrol update … Reason=`: "[node_problem] memlock: 8 MiB, needs unlimited (+2
+/// more)", without quotes, line ends or bytes beyond ASCII. Empty where nothing is as bad as
+/// `at_least`. Pure.
 std::string health_line(const Verdict& verdict, Severity at_least);
 
 }  // namespace autolaunch::launcher

@@ -22,7 +22,8 @@ constexpr auto kTogether = std::chrono::seconds(1);  // signals within it are on
 constexpr std::size_t kLines = 6;
 
 void append(std::vector<flight::RecordedRank>& to, std::vector<flight::RecordedRank>&& ranks) {
-    to.insert(to.end(), std::make_move_iterator(ranks.begin()), std::make_move_iterator(ranks.end()));
+    to.insert(to.end(), std::make_move_iterator(ranks.begin()),
+              std::make_move_iterator(ranks.end()));
 }
 
 // The first name that is free: each inquiry has a file of its own.
@@ -31,7 +32,8 @@ fs::path next_path(const fs::path& folder) {
     fs::create_directories(folder, ignored);
     for (int number = 0;; ++number) {
         fs::path path = folder / ("flight-" + std::to_string(number) + ".json");
-        if (!fs::exists(path, ignored)) return path;
+        if (!fs::exists(path, ignored))
+            return path;
     }
 }
 
@@ -47,35 +49,44 @@ void FlightInquiry::begin_generation(int generation, int node_count, int world_s
     answers_.clear();
     missing_.clear();
     nodes_.clear();
-    for (int node = 0; node < node_count; ++node) nodes_.insert(node);
+    for (int node = 0; node < node_count; ++node)
+        nodes_.insert(node);
     timer_.cancel();
 }
 
 void FlightInquiry::asked() {
-    if (!missing_.empty() || (request_ > 0 && Clock::now() - asked_at_ < kTogether)) return;
+    if (!missing_.empty() || (request_ > 0 && Clock::now() - asked_at_ < kTogether))
+        return;
     asked_at_ = Clock::now();
     missing_ = nodes_;
     answers_.clear();
     head_.command(control::AskFlight{.generation = generation_, .request = ++request_});
     timer_.expires_after(kAnswerTime);
     timer_.async_wait([this](const std::error_code& error) {
-        if (!error) conclude();
+        if (!error)
+            conclude();
     });
 }
 
 void FlightInquiry::heard(int node, control::FlightRead&& read) {
-    if (read.generation != generation_) return;
-    if (read.request == 0) return append(at_failure_, std::move(read.ranks));
-    if (read.request != request_ || !missing_.contains(node)) return;
+    if (read.generation != generation_)
+        return;
+    if (read.request == 0)
+        return append(at_failure_, std::move(read.ranks));
+    if (read.request != request_ || !missing_.contains(node))
+        return;
     append(answers_, std::move(read.ranks));
-    if (read.more) return;
+    if (read.more)
+        return;
     missing_.erase(node);
-    if (missing_.empty()) conclude();
+    if (missing_.empty())
+        conclude();
 }
 
 void FlightInquiry::node_lost(int node) {
     nodes_.erase(node);
-    if (missing_.erase(node) > 0 && missing_.empty()) conclude();
+    if (missing_.erase(node) > 0 && missing_.empty())
+        conclude();
 }
 
 void FlightInquiry::conclude() {
@@ -84,7 +95,8 @@ void FlightInquiry::conclude() {
     missing_.clear();
     FlightFindings findings = write_down(std::exchange(answers_, {}), "SIGUSR2", false);
     if (silent > 0)
-        findings.lines.push_back(std::to_string(silent) + (silent == 1 ? " node has" : " nodes have") +
+        findings.lines.push_back(std::to_string(silent) +
+                                 (silent == 1 ? " node has" : " nodes have") +
                                  " not answered in time");
     show_(findings);
 }
@@ -93,14 +105,16 @@ FlightFindings FlightInquiry::take_failure(const std::string& reason) {
     return write_down(std::exchange(at_failure_, {}), reason, true);
 }
 
-FlightFindings FlightInquiry::write_down(std::vector<flight::RecordedRank>&& ranks, const std::string& reason,
-                                         bool at_failure) {
+FlightFindings FlightInquiry::write_down(std::vector<flight::RecordedRank>&& ranks,
+                                         const std::string& reason, bool at_failure) {
     drop_impossible_calls(ranks);
     const FlightPicture picture = draw_flight_picture(ranks);
     FlightFindings findings;
-    if (at_failure && (picture.groups.empty() || world_size_ == 1)) return findings;
+    if (at_failure && (picture.groups.empty() || world_size_ == 1))
+        return findings;
     findings.lines = flight_lines(picture, kLines);
-    if (picture.groups.empty()) return findings;
+    if (picture.groups.empty())
+        return findings;
     try {
         const fs::path path = next_path(run_dir_ / ("generation-" + std::to_string(generation_)));
         const auto now = std::chrono::system_clock::now();

@@ -20,8 +20,8 @@ struct FlightFindings {
     std::string path;  ///< empty: it could not be written, or there was nothing to write
 };
 
-/// The head's way to know where the ranks are: collects what nodes read from their ranks' flight recorders, at a
-/// failure and when somebody asks, and writes it down.
+/// The head's way to know where the ranks are: collects what nodes read from their ranks' flight
+/// recorders, at a failure and when somebody asks, and writes it down.
 ///
 /// Owner: JobSupervisor. Threads: the agent's one. Blocks: on the file system, where it writes.
 class FlightInquiry {
@@ -29,14 +29,16 @@ public:
     using ShowFindings = std::function<void(const FlightFindings&)>;
 
     /// `show` gets what SIGUSR2 asked for. All must outlive it.
-    FlightInquiry(asio::io_context& io, Head& head, std::filesystem::path run_dir, ShowFindings show);
+    FlightInquiry(asio::io_context& io, Head& head, std::filesystem::path run_dir,
+                  ShowFindings show);
 
     void begin_generation(int generation, int node_count, int world_size);
     /// Signals to several nodes at once, as schedulers send them, make one inquiry.
     void asked();
     void heard(int node, control::FlightRead&& read);
     void node_lost(int node);
-    /// What nodes told of this generation's failure; nothing where no rank had a communicator. Once.
+    /// What nodes told of this generation's failure; nothing where no rank had a communicator.
+    /// Once.
     FlightFindings take_failure(const std::string& reason);
     void stop() { timer_.cancel(); }
 
@@ -44,7 +46,8 @@ private:
     using Clock = std::chrono::steady_clock;
 
     void conclude();
-    FlightFindings write_down(std::vector<flight::RecordedRank>&& ranks, const std::string& reason, bool at_failure);
+    FlightFindings write_down(std::vector<flight::RecordedRank>&& ranks, const std::string& reason,
+                              bool at_failure);
 
     Head& head_;
     const std::filesystem::path run_dir_;

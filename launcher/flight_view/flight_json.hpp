@@ -8,7 +8,8 @@
 namespace autolaunch::launcher {
 
 /// The whole picture as JSON text: docs/flight-recorder.md. Pure.
-std::string flight_json(const FlightPicture& picture, const std::vector<std::string>& lines, int generation,
-                        const std::string& reason, std::chrono::system_clock::time_point at);
+std::string flight_json(const FlightPicture& picture, const std::vector<std::string>& lines,
+                        int generation, const std::string& reason,
+                        std::chrono::system_clock::time_point at);
 
 }  // namespace autolaunch::launcher

@@ -12,8 +12,8 @@ namespace autolaunch::launcher {
 
 namespace {
 
-using flight::RecordedCall;
 using flight::Kind;
+using flight::RecordedCall;
 using flight::State;
 
 constexpr std::size_t kLongestList = 60;   // bytes of "0-2,4-7"
@@ -42,16 +42,24 @@ std::string name(const flight::RecordedCall& call) {
 std::string full_name(const flight::RecordedCall& call) {
     const auto kind = static_cast<Kind>(call.kind);
     std::string details;
-    if (kind <= Kind::recv) details += flight::kTypeNames.at(call.type);
-    if (flight::reduces(kind)) details += ", " + std::string(flight::kOpNames.at(call.op));
-    if (flight::has_root(kind)) details += ", root " + std::to_string(call.root);
-    if (!call.label.empty()) details += (details.empty() ? "" : ", ") + call.label;
+    if (kind <= Kind::recv)
+        details += flight::kTypeNames.at(call.type);
+    if (flight::reduces(kind))
+        details += ", " + std::string(flight::kOpNames.at(call.op));
+    if (flight::has_root(kind))
+        details += ", root " + std::to_string(call.root);
+    if (!call.label.empty())
+        details += (details.empty() ? "" : ", ") + call.label;
     return flight::name_call(kind, call.sequence, call.bytes, details);
 }
 
-std::string prefix(const FlightGroup& group) { return group.name == "world" ? "" : group.name + ": "; }
+std::string prefix(const FlightGroup& group) {
+    return group.name == "world" ? "" : group.name + ": ";
+}
 
-std::int64_t age(const flight::RecordedCall& call) { return call.started_us >= 0 ? call.started_us : call.enqueued_us; }
+std::int64_t age(const flight::RecordedCall& call) {
+    return call.started_us >= 0 ? call.started_us : call.enqueued_us;
+}
 
 std::string difference(const FlightGroup& group) {
     std::string text = prefix(group);
@@ -74,12 +82,15 @@ std::string in_it(const FlightGroup& group) {
     const flight::RecordedCall* call = nullptr;
     std::int64_t waited = -1, failed_after = -1;
     for (const FlightMember& member : group.members) {
-        if (member.current == nullptr || member.current->sequence != *group.stuck) continue;
-        if (call == nullptr) call = member.current;
+        if (member.current == nullptr || member.current->sequence != *group.stuck)
+            continue;
+        if (call == nullptr)
+            call = member.current;
         const auto state = static_cast<State>(member.current->state);
         if (state == State::failed) {
             failed.push_back(member.rank);
-            failed_after = std::max(failed_after, age(*member.current) - member.current->finished_us);
+            failed_after =
+                std::max(failed_after, age(*member.current) - member.current->finished_us);
         } else if (member.ended) {
             gone.push_back(member.rank);
         } else {
@@ -88,11 +99,13 @@ std::string in_it(const FlightGroup& group) {
         }
     }
     std::string text;
-    const auto add = [&](const std::vector<int>& ranks, const std::string& one, const std::string& several,
-                         const std::string& rest) {
-        if (ranks.empty()) return;
+    const auto add = [&](const std::vector<int>& ranks, const std::string& one,
+                         const std::string& several, const std::string& rest) {
+        if (ranks.empty())
+            return;
         const std::string what = text.empty() ? name(*call) : "it";
-        text += (text.empty() ? "" : ", ") + name_ranks(ranks) + (ranks.size() == 1 ? one : several) + what + rest;
+        text += (text.empty() ? "" : ", ") + name_ranks(ranks) +
+                (ranks.size() == 1 ? one : several) + what + rest;
     };
     add(waiting, " waits in ", " wait in ", " for " + time_of(waited));
     add(queued, " has queued ", " have queued ", "");
@@ -104,21 +117,27 @@ std::string in_it(const FlightGroup& group) {
 std::string elsewhere(const FlightPicture& picture, const FlightGroup& here, int rank) {
     for (const FlightGroup& group : picture.groups)
         for (const FlightMember& member : group.members) {
-            if (member.rank != rank) continue;
+            if (member.rank != rank)
+                continue;
             const flight::RecordedCall* const open =
                 &group != &here && member.current != nullptr ? member.current : member.message;
-            if (open == nullptr || static_cast<State>(open->state) == State::failed) continue;
+            if (open == nullptr || static_cast<State>(open->state) == State::failed)
+                continue;
             return "is in " + name(*open) + (&group == &here ? "" : " of " + group.name) + " for " +
                    time_of(age(*open));
         }
     return {};
 }
 
-std::string position(const FlightPicture& picture, const FlightGroup& group, const FlightMember& member) {
+std::string position(const FlightPicture& picture, const FlightGroup& group,
+                     const FlightMember& member) {
     const std::string other = member.ended ? "" : elsewhere(picture, group, member.rank);
-    if (!other.empty()) return other;
-    if (member.last == nullptr) return "had entered none before";
-    return "was last in " + name(*member.last) + ", until " + time_of(member.last->finished_us) + " ago";
+    if (!other.empty())
+        return other;
+    if (member.last == nullptr)
+        return "had entered none before";
+    return "was last in " + name(*member.last) + ", until " + time_of(member.last->finished_us) +
+           " ago";
 }
 
 // "rank 3 has not entered it: …", alike ranks together.
@@ -130,55 +149,66 @@ std::string behind(const FlightPicture& picture, const FlightGroup& group) {
     std::map<std::pair<bool, std::uint64_t>, Laggards> laggards;
     for (const FlightMember* member : members_behind(group)) {
         Laggards& same = laggards[{!member->ended, member->finished}];
-        if (same.first == nullptr) same.first = member;
+        if (same.first == nullptr)
+            same.first = member;
         same.ranks.push_back(member->rank);
     }
     std::string text;
     std::size_t named = 0;
     for (const auto& [key, same] : laggards) {
-        if (named++ == kNamedLaggards) break;
+        if (named++ == kNamedLaggards)
+            break;
         const bool one = same.ranks.size() == 1;
         text += (text.empty() ? prefix(group) : "; ") + name_ranks(same.ranks);
-        if (same.first->ended) text += ", which ended,";
+        if (same.first->ended)
+            text += ", which ended,";
         text += (one ? " has not entered it: it "
                      : " have not entered it: e.g. rank " + std::to_string(same.first->rank) + " ");
         text += position(picture, group, *same.first);
     }
-    if (laggards.size() > kNamedLaggards) text += "; and others";
+    if (laggards.size() > kNamedLaggards)
+        text += "; and others";
     std::vector<int> places = group.unknown_places;
     if (!places.empty() && group.name == "world")
-        text += (text.empty() ? prefix(group) : "; ") + name_ranks(places) + (places.size() == 1 ? " has" : " have") +
-                " no recorder";
+        text += (text.empty() ? prefix(group) : "; ") + name_ranks(places) +
+                (places.size() == 1 ? " has" : " have") + " no recorder";
     return text;
 }
 
 // "ranks 0,2 are past it, in all_gather #413 for 2 s": where the first of them is.
 std::string ahead(const FlightGroup& group) {
     const auto members = members_ahead(group);
-    if (members.empty()) return {};
+    if (members.empty())
+        return {};
     std::vector<int> ranks;
     const flight::RecordedCall* now = nullptr;
     bool alike = true;
     for (const FlightMember* member : members) {
         ranks.push_back(member->rank);
         alike = alike && (member->current == nullptr) == (members[0]->current == nullptr) &&
-                (member->current == nullptr || member->current->sequence == members[0]->current->sequence);
-        if (now == nullptr && !member->ended) now = member->current;
+                (member->current == nullptr ||
+                 member->current->sequence == members[0]->current->sequence);
+        if (now == nullptr && !member->ended)
+            now = member->current;
     }
-    std::string text = prefix(group) + name_ranks(ranks) + (ranks.size() == 1 ? " is" : " are") + " past it";
-    if (now == nullptr) return text;
+    std::string text =
+        prefix(group) + name_ranks(ranks) + (ranks.size() == 1 ? " is" : " are") + " past it";
+    if (now == nullptr)
+        return text;
     return text + (alike ? ", in " : ", one in ") + name(*now) + " for " + time_of(age(*now));
 }
 
 std::string partner_of(const FlightGroup& group, const flight::RecordedCall& call) {
     for (const FlightMember& member : group.members)
-        if (member.place == call.root) return "rank " + std::to_string(member.rank);
+        if (member.place == call.root)
+            return "rank " + std::to_string(member.rank);
     return "place " + std::to_string(call.root);
 }
 
 void add_messages(const FlightGroup& group, const std::function<bool(std::string)>& add) {
     for (const FlightMember& member : group.members) {
-        if (member.message == nullptr) continue;
+        if (member.message == nullptr)
+            continue;
         const flight::RecordedCall& call = *member.message;
         const bool failed = static_cast<State>(call.state) == State::failed;
         const std::string way = static_cast<Kind>(call.kind) == Kind::send ? " to " : " from ";
@@ -196,11 +226,13 @@ std::string quiet(const FlightPicture& picture) {
     const FlightMember* newest = nullptr;
     for (const FlightGroup& group : picture.groups)
         for (const FlightMember& member : group.members)
-            if (member.last != nullptr && (newest == nullptr || member.last->finished_us < newest->last->finished_us))
+            if (member.last != nullptr &&
+                (newest == nullptr || member.last->finished_us < newest->last->finished_us))
                 newest = &member;
-    if (newest == nullptr) return "no rank has called a collective";
-    return "no rank is in a collective; the last was " + name(*newest->last) + " of " + newest->group->name +
-           ", until " + time_of(newest->last->finished_us) + " ago";
+    if (newest == nullptr)
+        return "no rank has called a collective";
+    return "no rank is in a collective; the last was " + name(*newest->last) + " of " +
+           newest->group->name + ", until " + time_of(newest->last->finished_us) + " ago";
 }
 
 }  // namespace
@@ -208,21 +240,26 @@ std::string quiet(const FlightPicture& picture) {
 std::vector<std::string> flight_lines(const FlightPicture& picture, std::size_t most_lines) {
     std::vector<std::string> lines;
     const std::function<bool(std::string)> add = [&](std::string line) {
-        if (line.empty()) return true;
-        if (lines.size() >= most_lines) return false;
+        if (line.empty())
+            return true;
+        if (lines.size() >= most_lines)
+            return false;
         lines.push_back(std::move(line));
         return true;
     };
     for (const FlightGroup& group : picture.groups) {
-        if (group.differs_at != 0) add(difference(group));
-        if (group.stuck && group.differs_at != *group.stuck) add(in_it(group));
+        if (group.differs_at != 0)
+            add(difference(group));
+        if (group.stuck && group.differs_at != *group.stuck)
+            add(in_it(group));
         if (group.stuck) {
             add(behind(picture, group));
             add(ahead(group));
         }
         add_messages(group, add);
     }
-    if (lines.empty() && !picture.groups.empty()) add(quiet(picture));
+    if (lines.empty() && !picture.groups.empty())
+        add(quiet(picture));
     for (std::size_t i = 0; i < std::min(kNamedWithout, picture.without.size()); ++i) {
         const auto& [why, ranks] = picture.without[i];
         add("nothing is known of " + name_ranks(ranks) + ": " + why);

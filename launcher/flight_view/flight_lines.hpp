@@ -7,8 +7,9 @@
 
 namespace autolaunch::launcher {
 
-/// What a person is to know of it first, a sentence a line, the most telling first: who waits in which collective, who
-/// has not entered it and what he did last, who calls another one. Texts of ranks in it are raw. Pure.
+/// What a person is to know of it first, a sentence a line, the most telling first: who waits in
+/// which collective, who has not entered it and what he did last, who calls another one. Texts of
+/// ranks in it are raw. Pure.
 std::vector<std::string> flight_lines(const FlightPicture& picture, std::size_t most_lines);
 
 }  // namespace autolaunch::launcher

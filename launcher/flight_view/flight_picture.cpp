@@ -10,19 +10,25 @@ namespace autolaunch::launcher {
 
 namespace {
 
+using flight::Kind;
 using flight::RecordedCall;
 using flight::RecordedGroup;
 using flight::RecordedRank;
-using flight::Kind;
 using flight::State;
 
 Kind kind_of(const flight::RecordedCall& call) { return static_cast<Kind>(call.kind); }
-bool is_finished(const flight::RecordedCall& call) { return static_cast<State>(call.state) == State::finished; }
+bool is_finished(const flight::RecordedCall& call) {
+    return static_cast<State>(call.state) == State::finished;
+}
 
-/// What a rank was doing in a group: the recorder's calls in the order of their sequences, oldest first.
+/// What a rank was doing in a group: the recorder's calls in the order of their sequences, oldest
+/// first.
 FlightMember member_of(const flight::RecordedRank& rank, const flight::RecordedGroup& group) {
-    FlightMember member{
-        .rank = rank.rank, .place = group.place, .ended = rank.ended, .in_use = group.in_use, .group = &group};
+    FlightMember member{.rank = rank.rank,
+                        .place = group.place,
+                        .ended = rank.ended,
+                        .in_use = group.in_use,
+                        .group = &group};
     member.entered = group.collectives;
     for (const flight::RecordedCall& call : group.calls) {
         if (flight::is_message(kind_of(call))) {
@@ -34,10 +40,11 @@ FlightMember member_of(const flight::RecordedRank& rank, const flight::RecordedG
             continue;
         }
         member.entered = std::max(member.entered, call.sequence);
-        // A finished call shows that those before it are: a device's end may not have been asked for, and a failure
-        // that did not end the group is of the past.
+        // A finished call shows that those before it are: a device's end may not have been asked
+        // for, and a failure that did not end the group is of the past.
         if (is_finished(call)) {
-            if (member.last == nullptr || call.sequence > member.last->sequence) member.last = &call;
+            if (member.last == nullptr || call.sequence > member.last->sequence)
+                member.last = &call;
             member.current = nullptr;
         } else if (member.current == nullptr) {
             member.current = &call;
@@ -59,22 +66,28 @@ auto signature(const flight::RecordedCall& call) {
                       flight::has_root(kind) ? call.root : -1, bytes_differ ? 0 : call.bytes);
 }
 
-std::vector<FlightParty> parties_at(std::uint64_t sequence,
-                                    const std::multimap<std::uint64_t, std::pair<int, const flight::RecordedCall*>>& calls) {
+std::vector<FlightParty> parties_at(
+    std::uint64_t sequence,
+    const std::multimap<std::uint64_t, std::pair<int, const flight::RecordedCall*>>& calls) {
     std::vector<FlightParty> parties;
     const auto [begin, end] = calls.equal_range(sequence);
     for (auto at = begin; at != end; ++at) {
         const auto& [rank, call] = at->second;
-        auto party = std::find_if(parties.begin(), parties.end(), [&, wanted = call](const FlightParty& one) {
-            return signature(*one.call) == signature(*wanted);
-        });
-        if (party == parties.end()) party = parties.insert(parties.end(), FlightParty{call, {}});
+        auto party = std::find_if(parties.begin(), parties.end(),
+                                  [&, wanted = call](const FlightParty& one) {
+                                      return signature(*one.call) == signature(*wanted);
+                                  });
+        if (party == parties.end())
+            party = parties.insert(parties.end(), FlightParty{call, {}});
         party->ranks.push_back(rank);
     }
-    for (auto& party : parties) std::sort(party.ranks.begin(), party.ranks.end());
-    std::stable_sort(parties.begin(), parties.end(), [](const FlightParty& a, const FlightParty& b) {
-        return std::pair(b.ranks.size(), a.ranks.front()) < std::pair(a.ranks.size(), b.ranks.front());
-    });
+    for (auto& party : parties)
+        std::sort(party.ranks.begin(), party.ranks.end());
+    std::stable_sort(parties.begin(), parties.end(),
+                     [](const FlightParty& a, const FlightParty& b) {
+                         return std::pair(b.ranks.size(), a.ranks.front()) <
+                                std::pair(a.ranks.size(), b.ranks.front());
+                     });
     return parties;
 }
 
@@ -82,10 +95,12 @@ void find_difference(FlightGroup& group) {
     std::multimap<std::uint64_t, std::pair<int, const flight::RecordedCall*>> calls;
     for (const FlightMember& member : group.members)
         for (const flight::RecordedCall& call : member.group->calls)
-            if (!flight::is_message(kind_of(call))) calls.emplace(call.sequence, std::pair(member.rank, &call));
+            if (!flight::is_message(kind_of(call)))
+                calls.emplace(call.sequence, std::pair(member.rank, &call));
     for (auto at = calls.begin(); at != calls.end(); at = calls.upper_bound(at->first)) {
         auto parties = parties_at(at->first, calls);
-        if (parties.size() < 2) continue;
+        if (parties.size() < 2)
+            continue;
         group.differs_at = at->first;
         group.parties = std::move(parties);
         return;
@@ -96,26 +111,32 @@ void find_stuck(FlightGroup& group) {
     for (const FlightMember& member : group.members)
         if (member.current != nullptr && (!group.stuck || member.current->sequence < *group.stuck))
             group.stuck = member.current->sequence;
-    if (!group.stuck) return;
+    if (!group.stuck)
+        return;
     for (const FlightMember& member : group.members)
         if (member.current != nullptr && member.current->sequence == *group.stuck)
-            group.stuck_us = std::max(group.stuck_us, member.current->started_us >= 0 ? member.current->started_us
-                                                                                      : member.current->enqueued_us);
+            group.stuck_us = std::max(group.stuck_us, member.current->started_us >= 0
+                                                          ? member.current->started_us
+                                                          : member.current->enqueued_us);
 }
 
 void complete(FlightGroup& group, int most_places) {
-    std::stable_sort(group.members.begin(), group.members.end(), [](const FlightMember& a, const FlightMember& b) {
-        return std::pair(a.place, a.rank) < std::pair(b.place, b.rank);
-    });
+    std::stable_sort(group.members.begin(), group.members.end(),
+                     [](const FlightMember& a, const FlightMember& b) {
+                         return std::pair(a.place, a.rank) < std::pair(b.place, b.rank);
+                     });
     // A rank may claim any size; believe it as far as there are ranks that could be of it.
     const int places = group.size <= most_places ? group.size : 0;
     auto member = group.members.begin();
     for (int place = 0; place < places; ++place) {
-        while (member != group.members.end() && member->place < place) ++member;
-        if (member == group.members.end() || member->place != place) group.unknown_places.push_back(place);
+        while (member != group.members.end() && member->place < place)
+            ++member;
+        if (member == group.members.end() || member->place != place)
+            group.unknown_places.push_back(place);
     }
     group.all_finished = group.unknown_places.empty() ? UINT64_MAX : 0;
-    for (const FlightMember& one : group.members) group.all_finished = std::min(group.all_finished, one.finished);
+    for (const FlightMember& one : group.members)
+        group.all_finished = std::min(group.all_finished, one.finished);
     find_stuck(group);
     find_difference(group);
 }
@@ -127,7 +148,8 @@ bool waits_for_message(const FlightGroup& group) {
 
 // Least is most telling.
 auto rank_of(const FlightGroup& group) {
-    return std::tuple(group.differs_at == 0, !group.stuck, !waits_for_message(group), -group.stuck_us, -group.size);
+    return std::tuple(group.differs_at == 0, !group.stuck, !waits_for_message(group),
+                      -group.stuck_us, -group.size);
 }
 
 }  // namespace
@@ -136,8 +158,10 @@ void drop_impossible_calls(std::vector<flight::RecordedRank>& ranks) {
     for (flight::RecordedRank& rank : ranks)
         for (flight::RecordedGroup& group : rank.groups)
             std::erase_if(group.calls, [](const flight::RecordedCall& call) {
-                return call.kind >= flight::kKindNames.size() || call.op >= flight::kOpNames.size() ||
-                       call.type >= flight::kTypeNames.size() || call.state < static_cast<int>(State::enqueued) ||
+                return call.kind >= flight::kKindNames.size() ||
+                       call.op >= flight::kOpNames.size() ||
+                       call.type >= flight::kTypeNames.size() ||
+                       call.state < static_cast<int>(State::enqueued) ||
                        call.state > static_cast<int>(State::failed) || call.sequence == 0;
             });
 }
@@ -147,7 +171,8 @@ FlightPicture draw_flight_picture(const std::vector<flight::RecordedRank>& ranks
     std::map<std::uint64_t, FlightGroup> groups;
     std::map<std::string, std::vector<int>> without;
     for (const flight::RecordedRank& rank : ranks) {
-        if (rank.groups.empty()) without[rank.no_groups].push_back(rank.rank);
+        if (rank.groups.empty())
+            without[rank.no_groups].push_back(rank.rank);
         for (const flight::RecordedGroup& recorded : rank.groups) {
             FlightGroup& group = groups[recorded.id];
             if (group.members.empty()) {
@@ -163,8 +188,9 @@ FlightPicture draw_flight_picture(const std::vector<flight::RecordedRank>& ranks
         complete(group, 64 + 8 * static_cast<int>(ranks.size()));
         picture.groups.push_back(std::move(group));
     }
-    std::stable_sort(picture.groups.begin(), picture.groups.end(),
-                     [](const FlightGroup& a, const FlightGroup& b) { return rank_of(a) < rank_of(b); });
+    std::stable_sort(
+        picture.groups.begin(), picture.groups.end(),
+        [](const FlightGroup& a, const FlightGroup& b) { return rank_of(a) < rank_of(b); });
     for (auto& [why, names] : without) {
         std::sort(names.begin(), names.end());
         picture.without.emplace_back(why, std::move(names));
@@ -175,14 +201,16 @@ FlightPicture draw_flight_picture(const std::vector<flight::RecordedRank>& ranks
 std::vector<const FlightMember*> members_behind(const FlightGroup& group) {
     std::vector<const FlightMember*> found;
     for (const FlightMember& member : group.members)
-        if (group.stuck && member.entered < *group.stuck) found.push_back(&member);
+        if (group.stuck && member.entered < *group.stuck)
+            found.push_back(&member);
     return found;
 }
 
 std::vector<const FlightMember*> members_ahead(const FlightGroup& group) {
     std::vector<const FlightMember*> found;
     for (const FlightMember& member : group.members)
-        if (group.stuck && member.finished >= *group.stuck) found.push_back(&member);
+        if (group.stuck && member.finished >= *group.stuck)
+            found.push_back(&member);
     return found;
 }
 

@@ -13,10 +13,11 @@ namespace autolaunch::launcher {
 struct FlightMember {
     int rank = 0, place = 0;
     bool ended = false, in_use = false;
-    std::uint64_t entered = 0, finished = 0;         ///< sequences of collectives
+    std::uint64_t entered = 0, finished = 0;        ///< sequences of collectives
     const flight::RecordedCall* current = nullptr;  ///< the oldest collective that is not finished
-    const flight::RecordedCall* last = nullptr;     ///< the newest finished collective that is known
-    const flight::RecordedCall* message = nullptr;  ///< the oldest send or receive that is not finished
+    const flight::RecordedCall* last = nullptr;  ///< the newest finished collective that is known
+    const flight::RecordedCall* message =
+        nullptr;  ///< the oldest send or receive that is not finished
     const flight::RecordedGroup* group = nullptr;
 };
 
@@ -30,19 +31,21 @@ struct FlightGroup {
     std::uint64_t id = 0;
     std::string name, backend;
     int size = 0;
-    std::uint64_t all_finished = 0;      ///< every member has finished the collectives up to this one
-    std::vector<FlightMember> members;   ///< by place
-    std::vector<int> unknown_places;     ///< nobody says anything of them
-    std::optional<std::uint64_t> stuck;  ///< the first collective that a member has entered and not finished
-    std::int64_t stuck_us = -1;          ///< how long the first that entered it has waited
-    std::uint64_t differs_at = 0;        ///< the first collective that members call differently; 0: none
-    std::vector<FlightParty> parties;    ///< of it, the largest first
+    std::uint64_t all_finished = 0;  ///< every member has finished the collectives up to this one
+    std::vector<FlightMember> members;  ///< by place
+    std::vector<int> unknown_places;    ///< nobody says anything of them
+    std::optional<std::uint64_t>
+        stuck;  ///< the first collective that a member has entered and not finished
+    std::int64_t stuck_us = -1;    ///< how long the first that entered it has waited
+    std::uint64_t differs_at = 0;  ///< the first collective that members call differently; 0: none
+    std::vector<FlightParty> parties;  ///< of it, the largest first
 };
 
 /// What all ranks' flight recorders say together. Points into what it was made of.
 struct FlightPicture {
-    std::vector<FlightGroup> groups;                                ///< those that tell most first
-    std::vector<std::pair<std::string, std::vector<int>>> without;  ///< ranks that have nothing to say, by the reason
+    std::vector<FlightGroup> groups;  ///< those that tell most first
+    std::vector<std::pair<std::string, std::vector<int>>>
+        without;  ///< ranks that have nothing to say, by the reason
 };
 
 /// Numbers that no recorder has, from a node that is out of its mind. To be called first.

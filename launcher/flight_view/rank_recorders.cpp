@@ -8,7 +8,8 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr std::size_t kNewest = 32, kNewestOfMany = 8;  // calls of a group, and where a rank has many groups
+constexpr std::size_t kNewest = 32,
+                      kNewestOfMany = 8;  // calls of a group, and where a rank has many groups
 constexpr std::size_t kManyGroups = 4;
 constexpr std::size_t kOldestOpen = 8;
 
@@ -35,15 +36,15 @@ flight::RecordedCall to_control(const flight::ReadCall& call) {
 
 flight::RecordedGroup to_control(const flight::ReadGroup& group, std::size_t newest) {
     flight::RecordedGroup recorded{.id = group.id,
-                                    .name = group.name,
-                                    .backend = group.backend,
-                                    .size = group.size,
-                                    .place = group.rank,
-                                    .in_use = group.in_use,
-                                    .collectives = group.collectives,
-                                    .lost = group.lost,
-                                    .torn = group.torn,
-                                    .calls = {}};
+                                   .name = group.name,
+                                   .backend = group.backend,
+                                   .size = group.size,
+                                   .place = group.rank,
+                                   .in_use = group.in_use,
+                                   .collectives = group.collectives,
+                                   .lost = group.lost,
+                                   .torn = group.torn,
+                                   .calls = {}};
     const std::size_t first_newest = group.calls.size() - std::min(newest, group.calls.size());
     std::size_t open = 0;
     for (std::size_t i = 0; i < group.calls.size(); ++i)
@@ -57,23 +58,32 @@ flight::RecordedGroup to_control(const flight::ReadGroup& group, std::size_t new
 flight::RecordedRank summarize(int rank, bool ended, const flight::Contents& contents) {
     flight::RecordedRank recorded{.rank = rank, .ended = ended, .no_groups = {}, .groups = {}};
     const std::size_t newest = contents.groups.size() > kManyGroups ? kNewestOfMany : kNewest;
-    for (const auto& group : contents.groups) recorded.groups.push_back(to_control(group, newest));
+    for (const auto& group : contents.groups)
+        recorded.groups.push_back(to_control(group, newest));
     if (recorded.groups.empty())
-        recorded.no_groups = contents.bad_groups > 0 ? "its flight recorder is damaged" : "it has no communicator";
+        recorded.no_groups =
+            contents.bad_groups > 0 ? "its flight recorder is damaged" : "it has no communicator";
     return recorded;
 }
 
 void RankRecorders::take(int rank, const std::shared_ptr<UniqueFd>& file) {
-    if (file && flight::is_recorder(file->get())) files_[rank] = file;
+    if (file && flight::is_recorder(file->get()))
+        files_[rank] = file;
 }
 
 flight::RecordedRank RankRecorders::read(int rank, bool ended) const {
     const auto found = files_.find(rank);
     if (found == files_.end())
-        return {.rank = rank, .ended = ended, .no_groups = "it has no communicator of autolaunch", .groups = {}};
+        return {.rank = rank,
+                .ended = ended,
+                .no_groups = "it has no communicator of autolaunch",
+                .groups = {}};
     const auto contents = flight::read_contents(flight::file_source(found->second->get()));
     if (!contents)
-        return {.rank = rank, .ended = ended, .no_groups = "its flight recorder is of another version", .groups = {}};
+        return {.rank = rank,
+                .ended = ended,
+                .no_groups = "its flight recorder is of another version",
+                .groups = {}};
     return summarize(rank, ended, *contents);
 }
 

@@ -21,7 +21,8 @@ void add_setting(Subject& subject, std::string name, std::string value, int line
 
 /// --export=ALL,NAME=VALUE of sbatch and srun.
 void add_export_option(Subject& subject, const SlurmOption* option) {
-    if (option == nullptr) return;
+    if (option == nullptr)
+        return;
     for (const auto& part : split(subject.script.resolved(option->value), ','))
         if (const std::string name(assigned_name(part)); !name.empty())
             add_setting(subject, name, part.substr(name.size() + 1), option->line, true);
@@ -33,24 +34,27 @@ void fill_script(Subject& subject, const std::string& text) {
     const SbatchScript& script = subject.script;
     for (const auto& assignment : script.shell.assignments)
         if (!assignment.value.array && !assignment.append)
-            add_setting(subject, assignment.name, script.resolved(assignment.value), assignment.value.line,
-                        assignment.exported);
+            add_setting(subject, assignment.name, script.resolved(assignment.value),
+                        assignment.value.line, assignment.exported);
     for (const auto& command : script.shell.commands) {  // env NAME=VALUE program
         const bool by_env = std::any_of(command.words.begin(), command.words.end(),
                                         [](const Word& word) { return word.value == "env"; });
         for (const auto& word : command.words)
             if (by_env && !assigned_name(word.raw).empty()) {
                 const std::string name(assigned_name(word.raw));
-                add_setting(subject, name, script.resolved(word).substr(name.size() + 1), word.line, true);
+                add_setting(subject, name, script.resolved(word).substr(name.size() + 1), word.line,
+                            true);
             }
     }
     add_export_option(subject, script.option("export"));
-    for (const auto& launch : subject.launches) add_export_option(subject, launch.srun_option("export"));
+    for (const auto& launch : subject.launches)
+        add_export_option(subject, launch.srun_option("export"));
 }
 
 void fill_spec(Subject& subject, const LintRequest& request) {
     subject.spec = read_spec_file(request.file, request.text, request.environment);
-    if (!subject.spec.readable()) return;
+    if (!subject.spec.readable())
+        return;
     const JobSpec& spec = subject.spec.result.spec;
     for (const auto& [name, value] : spec.nccl.env)
         add_setting(subject, name, value, subject.spec.line_of("nccl.env." + name), true);
@@ -63,18 +67,22 @@ std::set<std::string> silenced_by(std::string_view line) {
     constexpr std::string_view kMark = "autolaunch-lint:";
     std::set<std::string> rules;
     const std::size_t at = line.find(kMark);
-    if (at == std::string_view::npos || line.substr(0, at).find('#') == std::string_view::npos) return rules;
+    if (at == std::string_view::npos || line.substr(0, at).find('#') == std::string_view::npos)
+        return rules;
     line = trim(line.substr(at + kMark.size()));
-    if (!line.starts_with("ignore=")) return rules;
+    if (!line.starts_with("ignore="))
+        return rules;
     line.remove_prefix(7);
-    for (const auto& name : split(line.substr(0, line.find_first_of(" \t\r")), ',')) rules.insert(name);
+    for (const auto& name : split(line.substr(0, line.find_first_of(" \t\r")), ','))
+        rules.insert(name);
     return rules;
 }
 
 class Silencer {
 public:
     explicit Silencer(const std::string& text) {
-        for (const auto& line : split(text, '\n')) by_line_.push_back(silenced_by(line));
+        for (const auto& line : split(text, '\n'))
+            by_line_.push_back(silenced_by(line));
     }
     bool silences(const LintFinding& finding) const {
         return names(finding.line, finding.rule) || names(finding.line - 1, finding.rule);
@@ -102,33 +110,45 @@ bool ends_in(const std::string& file, std::initializer_list<std::string_view> en
 }  // namespace
 
 FileKind guess_kind(const std::string& file, std::string_view text) {
-    if (text.starts_with("#!")) return FileKind::script;
-    if (ends_in(file, {"gres.conf"})) return FileKind::gres_conf;
-    if (ends_in(file, {"slurm.conf"})) return FileKind::slurm_conf;
+    if (text.starts_with("#!"))
+        return FileKind::script;
+    if (ends_in(file, {"gres.conf"}))
+        return FileKind::gres_conf;
+    if (ends_in(file, {"slurm.conf"}))
+        return FileKind::slurm_conf;
     bool key_value = false, gres = false;
     for (const auto& raw : split(text, '\n')) {
-        if (raw.starts_with("#SBATCH")) return FileKind::script;
+        if (raw.starts_with("#SBATCH"))
+            return FileKind::script;
         const std::string_view line = trim(raw);
-        key_value = key_value ||
-                    begins_with_key(line, {"NodeName", "PartitionName", "ClusterName", "SlurmctldHost", "GresTypes"});
-        const bool of_gres =
-            begins_with_key(line, {"Name", "AutoDetect"}) ||
-            (begins_with_key(line, {"NodeName"}) &&
-             (line.find(" Name=") != std::string_view::npos || line.find(" AutoDetect=") != std::string_view::npos));
+        key_value = key_value || begins_with_key(line, {"NodeName", "PartitionName", "ClusterName",
+                                                        "SlurmctldHost", "GresTypes"});
+        const bool of_gres = begins_with_key(line, {"Name", "AutoDetect"}) ||
+                             (begins_with_key(line, {"NodeName"}) &&
+                              (line.find(" Name=") != std::string_view::npos ||
+                               line.find(" AutoDetect=") != std::string_view::npos));
         gres = gres || of_gres;
     }
-    if (ends_in(file, {".yaml", ".yml"})) return FileKind::spec;
-    if (ends_in(file, {".sh", ".sbatch", ".slurm", ".bash", ".job"})) return FileKind::script;
-    if (gres) return FileKind::gres_conf;
-    if (key_value) return FileKind::slurm_conf;
+    if (ends_in(file, {".yaml", ".yml"}))
+        return FileKind::spec;
+    if (ends_in(file, {".sh", ".sbatch", ".slurm", ".bash", ".job"}))
+        return FileKind::script;
+    if (gres)
+        return FileKind::gres_conf;
+    if (key_value)
+        return FileKind::slurm_conf;
     return FileKind::spec;
 }
 
 std::optional<FileKind> kind_from_name(std::string_view name) {
-    if (name == "script") return FileKind::script;
-    if (name == "spec") return FileKind::spec;
-    if (name == "gres.conf") return FileKind::gres_conf;
-    if (name == "slurm.conf") return FileKind::slurm_conf;
+    if (name == "script")
+        return FileKind::script;
+    if (name == "spec")
+        return FileKind::spec;
+    if (name == "gres.conf")
+        return FileKind::gres_conf;
+    if (name == "slurm.conf")
+        return FileKind::slurm_conf;
     return std::nullopt;
 }
 
@@ -139,7 +159,8 @@ bool has_mistakes(const std::vector<LintFinding>& findings) {
 
 std::vector<LintFinding> lint(const LintRequest& request) {
     if (request.text.size() > kMaxLintBytes)
-        throw Error(ErrorCode::invalid_argument, request.file + ": larger than 4 MiB", "name a script or a spec");
+        throw Error(ErrorCode::invalid_argument, request.file + ": larger than 4 MiB",
+                    "name a script or a spec");
     Subject subject;
     subject.kind = request.kind.value_or(guess_kind(request.file, request.text));
     subject.folder_exists = request.folder_exists;
@@ -156,7 +177,8 @@ std::vector<LintFinding> lint(const LintRequest& request) {
     std::set<std::tuple<int, std::string_view, std::string>> seen;
     for (const auto& rule : all_rules())
         for (auto& hit : rule.check(subject)) {
-            if (!seen.emplace(hit.line, rule.name, hit.message).second) continue;
+            if (!seen.emplace(hit.line, rule.name, hit.message).second)
+                continue;
             LintFinding finding{request.file,
                                 hit.line,
                                 rule.severity,
@@ -164,9 +186,11 @@ std::vector<LintFinding> lint(const LintRequest& request) {
                                 std::move(hit.message),
                                 std::string(rule.why),
                                 hit.fix.empty() ? std::string(rule.fix) : std::move(hit.fix)};
-            if (!silencer.silences(finding)) findings.push_back(std::move(finding));
+            if (!silencer.silences(finding))
+                findings.push_back(std::move(finding));
         }
-    std::stable_sort(findings.begin(), findings.end(), [](const auto& a, const auto& b) { return a.line < b.line; });
+    std::stable_sort(findings.begin(), findings.end(),
+                     [](const auto& a, const auto& b) { return a.line < b.line; });
     return findings;
 }
 

@@ -10,14 +10,15 @@
 
 namespace autolaunch::launcher {
 
-// What mistakes are in this script or spec? Reads text, executes nothing. docs/lint.md lists the rules.
+// What mistakes are in this script or spec? Reads text, executes nothing. docs/lint.md lists the
+// rules.
 
 inline constexpr std::size_t kMaxLintBytes = std::size_t{4} << 20;
 
 struct LintRequest {
-    std::string file;                                ///< as the user named it; a spec's includes are relative to it
-    std::string text;                                ///< its content
-    std::optional<FileKind> kind;                    ///< else by content
+    std::string file;              ///< as the user named it; a spec's includes are relative to it
+    std::string text;              ///< its content
+    std::optional<FileKind> kind;  ///< else by content
     std::map<std::string, std::string> environment;  ///< for ${VAR} of a spec
     std::string cluster_text;                        ///< of --slurm-conf; empty without
     std::function<bool(const std::string&)> folder_exists = {};
@@ -30,11 +31,13 @@ struct LintFinding {
     std::string rule, message, why, fix;
 };
 
-/// By line. Lines that say `autolaunch-lint: ignore=RULE,…` silence those rules on themselves and on the next line.
-/// Throws Error{invalid_argument} for a file above kMaxLintBytes; reads the files that a spec includes; otherwise pure.
+/// By line. Lines that say `autolaunch-lint: ignore=RULE,…` silence those rules on themselves and
+/// on the next line. Throws Error{invalid_argument} for a file above kMaxLintBytes; reads the files
+/// that a spec includes; otherwise pure.
 std::vector<LintFinding> lint(const LintRequest& request);
 
-/// By content: #! and #SBATCH, KEY=VALUE lines of Slurm, else a spec; the name decides where the content does not.
+/// By content: #! and #SBATCH, KEY=VALUE lines of Slurm, else a spec; the name decides where the
+/// content does not.
 FileKind guess_kind(const std::string& file, std::string_view text);
 /// "script", "spec", "gres.conf", "slurm.conf".
 std::optional<FileKind> kind_from_name(std::string_view name);

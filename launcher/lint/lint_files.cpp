@@ -1,9 +1,9 @@
 #include "lint/lint_files.hpp"
 
 #include "base/file_io.hpp"
+#include "exit_codes/exit_codes.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "lint/lint.hpp"
-#include "exit_codes/exit_codes.hpp"
 
 #include <filesystem>
 #include <iterator>
@@ -20,15 +20,19 @@ bool folder_exists(const std::string& folder) {
 
 }  // namespace
 
-LintOutcome lint_files(const LintFilesRequest& asked, const std::map<std::string, std::string>& environment) {
-    if (asked.rules) return {asked.markdown ? rules_markdown() : rules_text(), exit_code::kSuccess};
+LintOutcome lint_files(const LintFilesRequest& asked,
+                       const std::map<std::string, std::string>& environment) {
+    if (asked.rules)
+        return {asked.markdown ? rules_markdown() : rules_text(), exit_code::kSuccess};
     LintRequest request;
     if (!asked.kind.empty()) {
         request.kind = kind_from_name(asked.kind);
         if (!request.kind)
-            throw UsageError("--kind " + asked.kind + ": expected script, spec, gres.conf or slurm.conf");
+            throw UsageError("--kind " + asked.kind +
+                             ": expected script, spec, gres.conf or slurm.conf");
     }
-    if (!asked.slurm_conf.empty()) request.cluster_text = read_file(asked.slurm_conf);
+    if (!asked.slurm_conf.empty())
+        request.cluster_text = read_file(asked.slurm_conf);
     request.environment = environment;
     request.folder_exists = folder_exists;
     std::vector<LintFinding> all;
@@ -36,7 +40,8 @@ LintOutcome lint_files(const LintFilesRequest& asked, const std::map<std::string
         request.file = file;
         request.text = read_file(file);
         auto found = lint(request);
-        all.insert(all.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
+        all.insert(all.end(), std::make_move_iterator(found.begin()),
+                   std::make_move_iterator(found.end()));
     }
     return {asked.json ? findings_json(all) : findings_text(all),
             has_mistakes(all) ? exit_code::kFindings : exit_code::kSuccess};

@@ -14,7 +14,8 @@ constexpr int kFormatVersion = 1;  // docs/lint.md
 /// A script's bytes may be anything; control characters do not belong on a terminal.
 std::string printable(std::string text) {
     for (char& c : text)
-        if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
+        if (static_cast<unsigned char>(c) < ' ' || c == '\x7f')
+            c = '?';
     return text;
 }
 
@@ -28,8 +29,9 @@ const char* lint_severity_name(LintSeverity severity) {
 std::string findings_text(const std::vector<LintFinding>& findings) {
     std::string text;
     for (const auto& finding : findings)
-        text += fmt::format("{}:{}: {}: {} [{}]\n    why: {}\n    fix: {}\n", finding.file, finding.line,
-                            lint_severity_name(finding.severity), printable(finding.message), finding.rule, finding.why,
+        text += fmt::format("{}:{}: {}: {} [{}]\n    why: {}\n    fix: {}\n", finding.file,
+                            finding.line, lint_severity_name(finding.severity),
+                            printable(finding.message), finding.rule, finding.why,
                             printable(finding.fix));
     return text;
 }
@@ -52,7 +54,8 @@ std::string findings_json(const std::vector<LintFinding>& findings) {
 std::string rules_text() {
     std::string text;
     for (const auto& rule : all_rules())
-        text += fmt::format("{:<26} {:<8} {}\n", rule.name, lint_severity_name(rule.severity), rule.summary);
+        text += fmt::format("{:<26} {:<8} {}\n", rule.name, lint_severity_name(rule.severity),
+                            rule.summary);
     return text;
 }
 
@@ -61,14 +64,16 @@ std::string rules_markdown() {
     const auto cell = [](std::string_view words) {
         std::string escaped;
         for (const char c : words) {
-            if (c == '|') escaped += '\\';
+            if (c == '|')
+                escaped += '\\';
             escaped += c;
         }
         return escaped;
     };
     for (const auto& rule : all_rules())
-        text += fmt::format("| `{}` | {} | {} | {} | {} |\n", rule.name, lint_severity_name(rule.severity),
-                            cell(rule.summary), cell(rule.why), cell(rule.fix));
+        text += fmt::format("| `{}` | {} | {} | {} | {} |\n", rule.name,
+                            lint_severity_name(rule.severity), cell(rule.summary), cell(rule.why),
+                            cell(rule.fix));
     return text;
 }
 

@@ -12,7 +12,9 @@ namespace autolaunch::launcher {
 
 namespace {
 
-bool is_torch(const Launch& launch) { return launch.tool == Tool::torchrun || launch.tool == Tool::torch_launch; }
+bool is_torch(const Launch& launch) {
+    return launch.tool == Tool::torchrun || launch.tool == Tool::torch_launch;
+}
 
 bool by_torchrun(const Subject& subject) {
     return std::any_of(subject.launches.begin(), subject.launches.end(), is_torch);
@@ -24,7 +26,8 @@ bool by_autolaunch(const Subject& subject) {
 
 /// HOST of HOST:PORT and [HOST]:PORT.
 std::string host_of(const std::string& endpoint) {
-    if (endpoint.starts_with('[')) return endpoint.substr(1, endpoint.find(']') - 1);
+    if (endpoint.starts_with('['))
+        return endpoint.substr(1, endpoint.find(']') - 1);
     return endpoint.substr(0, endpoint.rfind(':'));
 }
 
@@ -35,16 +38,20 @@ bool is_local(const std::string& address) {
 RuleHits rdzv_host_list(const Subject& subject) {
     RuleHits hits;
     const auto complain = [&hits](int line, const std::string& what) {
-        hits.push_back({line, what + " is the whole node list, in Slurm's short form, and no address"});
+        hits.push_back(
+            {line, what + " is the whole node list, in Slurm's short form, and no address"});
     };
     const auto whole_list = [](const std::string& value) {
-        for (const char* name : {"$SLURM_NODELIST", "${SLURM_NODELIST}", "$SLURM_JOB_NODELIST", "${SLURM_JOB_NODELIST}",
-                                 "$SLURM_STEP_NODELIST", "${SLURM_STEP_NODELIST}"})
-            if (value.starts_with(name)) return true;
+        for (const char* name :
+             {"$SLURM_NODELIST", "${SLURM_NODELIST}", "$SLURM_JOB_NODELIST",
+              "${SLURM_JOB_NODELIST}", "$SLURM_STEP_NODELIST", "${SLURM_STEP_NODELIST}"})
+            if (value.starts_with(name))
+                return true;
         return false;
     };
     for (const auto& setting : subject.environment)
-        if (setting.name == "MASTER_ADDR" && whole_list(setting.value)) complain(setting.line, setting.name);
+        if (setting.name == "MASTER_ADDR" && whole_list(setting.value))
+            complain(setting.line, setting.name);
     for (const auto& launch : subject.launches)
         for (const char* name : {"--rdzv-endpoint", "--master-addr"})
             if (const auto value = launch.option(name, subject.script); value && whole_list(*value))
@@ -58,13 +65,19 @@ RuleHits rdzv_node_rank(const Subject& subject) {
         const auto backend = launch.option("--rdzv-backend", subject.script);
         const auto machines = nodes_of(launch, subject.script);
         const bool fixed = !backend || *backend == "static";
-        if (!is_torch(launch) || !launch.by_srun || !fixed || !machines || *machines < 2) continue;
-        if (launch.option_word("--node-rank") != nullptr || launch.option_word("--standalone") != nullptr) continue;
+        if (!is_torch(launch) || !launch.by_srun || !fixed || !machines || *machines < 2)
+            continue;
+        if (launch.option_word("--node-rank") != nullptr ||
+            launch.option_word("--standalone") != nullptr)
+            continue;
         const bool by_environment = std::any_of(
-            subject.environment.begin(), subject.environment.end(),
-            [](const auto& setting) { return setting.name == "PET_RDZV_BACKEND" || setting.name == "PET_NODE_RANK"; });
+            subject.environment.begin(), subject.environment.end(), [](const auto& setting) {
+                return setting.name == "PET_RDZV_BACKEND" || setting.name == "PET_NODE_RANK";
+            });
         if (!by_environment)
-            hits.push_back({launch.line, "static rendezvous without --node-rank: every node takes itself for node 0"});
+            hits.push_back(
+                {launch.line,
+                 "static rendezvous without --node-rank: every node takes itself for node 0"});
     }
     return hits;
 }
@@ -72,17 +85,24 @@ RuleHits rdzv_node_rank(const Subject& subject) {
 RuleHits fixed_host(const Subject& subject) {
     RuleHits hits;
     const auto check = [&hits](int line, const std::string& name, const std::string& host) {
-        const bool written_out = !host.empty() && host.find_first_of("$`") == std::string::npos && !is_local(host);
-        if (written_out && host != "0.0.0.0") hits.push_back({line, fmt::format("{} is always {}", name, host)});
+        const bool written_out =
+            !host.empty() && host.find_first_of("$`") == std::string::npos && !is_local(host);
+        if (written_out && host != "0.0.0.0")
+            hits.push_back({line, fmt::format("{} is always {}", name, host)});
     };
-    if (subject.script.is_batch && subject.script.has("nodelist")) return hits;  // then the host is part of the job
-    if (subject.kind == FileKind::script && !subject.script.is_batch) return hits;
+    if (subject.script.is_batch && subject.script.has("nodelist"))
+        return hits;  // then the host is part of the job
+    if (subject.kind == FileKind::script && !subject.script.is_batch)
+        return hits;
     for (const auto& setting : subject.environment)
-        if (setting.name == "MASTER_ADDR" && setting.literal) check(setting.line, setting.name, setting.value);
+        if (setting.name == "MASTER_ADDR" && setting.literal)
+            check(setting.line, setting.name, setting.value);
     for (const auto& launch : subject.launches)
         for (const char* name : {"--rdzv-endpoint", "--master-addr"})
-            if (const auto value = launch.option(name, subject.script)) check(launch.line, name, host_of(*value));
-    if (subject.spec.readable() && !subject.spec.result.spec.rendezvous.address.empty() && subject.many_nodes())
+            if (const auto value = launch.option(name, subject.script))
+                check(launch.line, name, host_of(*value));
+    if (subject.spec.readable() && !subject.spec.result.spec.rendezvous.address.empty() &&
+        subject.many_nodes())
         check(subject.spec.line_of("rendezvous.address"), "rendezvous.address",
               subject.spec.result.spec.rendezvous.address);
     return hits;
@@ -94,13 +114,17 @@ RuleHits fixed_port(const Subject& subject) {
         const auto number = whole_number(port);
         if (number && *number > 0)
             hits.push_back(
-                {line, fmt::format("{} is always {}: a second job on the node cannot open it", name, *number)});
+                {line, fmt::format("{} is always {}: a second job on the node cannot open it", name,
+                                   *number)});
     };
-    if (subject.exclusive() || (subject.kind == FileKind::script && !subject.script.is_batch)) return hits;
+    if (subject.exclusive() || (subject.kind == FileKind::script && !subject.script.is_batch))
+        return hits;
     for (const auto& setting : subject.environment)
-        if (setting.name == "MASTER_PORT" && setting.literal) check(setting.line, setting.name, setting.value);
+        if (setting.name == "MASTER_PORT" && setting.literal)
+            check(setting.line, setting.name, setting.value);
     for (const auto& launch : subject.launches) {
-        if (launch.tool == Tool::python) continue;
+        if (launch.tool == Tool::python)
+            continue;
         const auto of_option = [&](const char* name) {
             const Word* word = launch.option_word(name);
             const auto value = launch.option(name, subject.script);
@@ -111,7 +135,8 @@ RuleHits fixed_port(const Subject& subject) {
             const Word* word = launch.option_word(name);
             return word != nullptr && word->raw.find("MASTER_PORT") != std::string::npos;
         };
-        if (!uses_setting("--master-port")) check(launch.line, "--master-port", of_option("--master-port"));
+        if (!uses_setting("--master-port"))
+            check(launch.line, "--master-port", of_option("--master-port"));
         const std::string endpoint = of_option("--rdzv-endpoint");
         if (const std::size_t colon = endpoint.rfind(':');
             colon != std::string::npos && !uses_setting("--rdzv-endpoint"))
@@ -125,37 +150,45 @@ RuleHits fixed_port(const Subject& subject) {
 
 RuleHits local_master(const Subject& subject) {
     RuleHits hits;
-    if (!subject.many_nodes()) return hits;
+    if (!subject.many_nodes())
+        return hits;
     for (const auto& setting : subject.environment)
         if (setting.name == "MASTER_ADDR" && is_local(setting.value))
-            hits.push_back({setting.line, fmt::format("MASTER_ADDR={} on {} nodes: each node waits for itself",
-                                                      setting.value, subject.nodes())});
+            hits.push_back(
+                {setting.line, fmt::format("MASTER_ADDR={} on {} nodes: each node waits for itself",
+                                           setting.value, subject.nodes())});
     for (const auto& launch : subject.launches)
         for (const char* name : {"--rdzv-endpoint", "--master-addr"}) {
             const auto value = launch.option(name, subject.script);
             const Word* word = launch.option_word(name);
-            if (!value || word->raw.find("MASTER_ADDR") != std::string::npos) continue;
+            if (!value || word->raw.find("MASTER_ADDR") != std::string::npos)
+                continue;
             if (is_local(host_of(*value)))
-                hits.push_back({launch.line, fmt::format("{} is {} on {} nodes: each node waits for itself", name,
-                                                         *value, subject.nodes())});
+                hits.push_back(
+                    {launch.line, fmt::format("{} is {} on {} nodes: each node waits for itself",
+                                              name, *value, subject.nodes())});
             // In single quotes or escaped, each task would ask for its own name.
-            const bool asks =
-                value->find("hostname") != std::string::npos && value->find("scontrol") == std::string::npos;
+            const bool asks = value->find("hostname") != std::string::npos &&
+                              value->find("scontrol") == std::string::npos;
             if (asks && launch.inner_shell && word->expansions.empty())
-                hits.push_back({launch.line, fmt::format("{} asks each task for its own host name", name)});
+                hits.push_back(
+                    {launch.line, fmt::format("{} asks each task for its own host name", name)});
         }
     if (subject.spec.readable() && is_local(subject.spec.result.spec.rendezvous.address))
-        hits.push_back(
-            {subject.spec.line_of("rendezvous.address"), "rendezvous.address is this machine on every node"});
+        hits.push_back({subject.spec.line_of("rendezvous.address"),
+                        "rendezvous.address is this machine on every node"});
     return hits;
 }
 
 RuleHits by_scontrol(const Subject& subject) {
     RuleHits hits;
-    if (!by_autolaunch(subject) || by_torchrun(subject)) return hits;
+    if (!by_autolaunch(subject) || by_torchrun(subject))
+        return hits;
     for (const auto& setting : subject.environment)
         if (setting.name == "MASTER_ADDR" && setting.value.find("scontrol") != std::string::npos)
-            hits.push_back({setting.line, "MASTER_ADDR is looked up with scontrol, and autolaunch does not need it"});
+            hits.push_back(
+                {setting.line,
+                 "MASTER_ADDR is looked up with scontrol, and autolaunch does not need it"});
     return hits;
 }
 
@@ -163,7 +196,8 @@ constexpr std::array<Rule, 6> kRules = {{
     {"rdzv-host-list", LintSeverity::error, "the rendezvous address is a whole node list",
      "SLURM_JOB_NODELIST is a list such as node[01-04], which no resolver knows.",
      "leave it out: autolaunch finds the first node by itself", rdzv_host_list},
-    {"rdzv-node-rank", LintSeverity::error, "torchrun's static rendezvous on several nodes without --node-rank",
+    {"rdzv-node-rank", LintSeverity::error,
+     "torchrun's static rendezvous on several nodes without --node-rank",
      "static is torchrun's default, and node 0 is its default node rank.",
      "--rdzv-backend=c10d, or srun autolaunch, which needs neither", rdzv_node_rank},
     {"fixed-host", LintSeverity::warning, "the rendezvous address is one machine's name",
@@ -173,9 +207,12 @@ constexpr std::array<Rule, 6> kRules = {{
      "Two jobs on one node collide; worse, ranks may join the other job's store.",
      "leave it out: autolaunch's ports never collide; or ask for --exclusive", fixed_port},
     {"local-master", LintSeverity::error, "MASTER_ADDR is localhost in a job of several nodes",
-     "On every node it names that node, so no node finds the others.", "leave it out", local_master},
-    {"master-from-scontrol", LintSeverity::info, "MASTER_ADDR by scontrol, where autolaunch finds it",
-     "It is right, and not needed: autolaunch expands the node list itself and sets MASTER_ADDR for the ranks.",
+     "On every node it names that node, so no node finds the others.", "leave it out",
+     local_master},
+    {"master-from-scontrol", LintSeverity::info,
+     "MASTER_ADDR by scontrol, where autolaunch finds it",
+     "It is right, and not needed: autolaunch expands the node list itself and sets MASTER_ADDR "
+     "for the ranks.",
      "remove the line", by_scontrol},
 }};
 

@@ -28,15 +28,20 @@ std::optional<std::vector<long long>> array_indices(std::string text) {
     std::set<long long> indices;
     for (const auto& part : split(text, ',')) {
         const std::size_t colon = part.find(':');
-        const auto step = colon == std::string::npos ? std::optional(1LL) : whole_number(part.substr(colon + 1));
+        const auto step =
+            colon == std::string::npos ? std::optional(1LL) : whole_number(part.substr(colon + 1));
         const std::string range = part.substr(0, colon);
         const std::size_t dash = range.find('-');
         const auto first = whole_number(range.substr(0, dash));
         const auto last = dash == std::string::npos ? first : whole_number(range.substr(dash + 1));
-        if (!first || !last || !step || *first < 0 || *step < 1 || *last < *first) return std::nullopt;
-        if (static_cast<std::size_t>((*last - *first) / *step) > kMostTasks) return std::nullopt;
-        for (long long i = *first; i <= *last; i += *step) indices.insert(i);
-        if (indices.size() > kMostTasks) return std::nullopt;
+        if (!first || !last || !step || *first < 0 || *step < 1 || *last < *first)
+            return std::nullopt;
+        if (static_cast<std::size_t>((*last - *first) / *step) > kMostTasks)
+            return std::nullopt;
+        for (long long i = *first; i <= *last; i += *step)
+            indices.insert(i);
+        if (indices.size() > kMostTasks)
+            return std::nullopt;
     }
     return std::vector<long long>(indices.begin(), indices.end());
 }
@@ -57,24 +62,30 @@ struct Picks {
 
 class PickFinder {
 public:
-    PickFinder(const SbatchScript& script, const std::vector<long long>& tasks) : script_(script), tasks_(tasks) {
+    PickFinder(const SbatchScript& script, const std::vector<long long>& tasks)
+        : script_(script), tasks_(tasks) {
         for (const auto& assignment : script.shell.assignments) {
-            if (!assignment.value.array) continue;
+            if (!assignment.value.array)
+                continue;
             const auto& elements = assignment.value.elements;
-            const bool counted = !assignment.append && !assignment.conditional &&
-                                 std::all_of(elements.begin(), elements.end(), [](const Word& word) {
-                                     return word.literal && !word.value.starts_with('[');
-                                 });
+            const bool counted =
+                !assignment.append && !assignment.conditional &&
+                std::all_of(elements.begin(), elements.end(), [](const Word& word) {
+                    return word.literal && !word.value.starts_with('[');
+                });
             const bool again = lengths_.contains(assignment.name);
-            lengths_[assignment.name] = counted && !again ? static_cast<long long>(elements.size()) : -1;
+            lengths_[assignment.name] =
+                counted && !again ? static_cast<long long>(elements.size()) : -1;
         }
     }
 
     std::vector<Pick> find() {
-        for (const auto& assignment : script_.shell.assignments) look_into(assignment.value);
+        for (const auto& assignment : script_.shell.assignments)
+            look_into(assignment.value);
         for (const auto& command : script_.shell.commands)
             if (!command.in_substitution)
-                for (const auto& word : command.words) look_into(word);
+                for (const auto& word : command.words)
+                    look_into(word);
         return std::move(found_);
     }
 
@@ -85,11 +96,14 @@ private:
         while ((at = word.value.find("${", at)) != std::string::npos) {
             at += 2;
             const std::size_t open = word.value.find('[', at);
-            if (open == std::string::npos) return;
+            if (open == std::string::npos)
+                return;
             const std::string list = word.value.substr(at, open - at);
             const std::size_t close = matching_bracket(word.value, open);
-            if (close == std::string::npos || !is_identifier(list) || !lengths_.contains(list)) continue;
-            if (found_.size() < kMostPicks) take(list, word.value.substr(open + 1, close - open - 1), word.line);
+            if (close == std::string::npos || !is_identifier(list) || !lengths_.contains(list))
+                continue;
+            if (found_.size() < kMostPicks)
+                take(list, word.value.substr(open + 1, close - open - 1), word.line);
         }
     }
 
@@ -97,26 +111,31 @@ private:
         int depth = 0;
         for (std::size_t i = open; i < std::min(text.size(), open + kLongestIndex); ++i) {
             depth += text[i] == '[' ? 1 : text[i] == ']' ? -1 : 0;
-            if (depth == 0) return i;
+            if (depth == 0)
+                return i;
         }
         return std::string::npos;
     }
 
     void take(const std::string& list, const std::string& index, int line) {
         const long long length = lengths_.at(list);
-        if (length < 0) return;
+        if (length < 0)
+            return;
         Pick pick{list, line, length, {}};
         for (const long long task : tasks_) {
             task_ = task;
             uses_task_ = false;
-            const auto item = evaluate_arithmetic(index, [this](const std::string& name) { return variable(name, 0); });
-            if (!item || !uses_task_) return;
+            const auto item = evaluate_arithmetic(
+                index, [this](const std::string& name) { return variable(name, 0); });
+            if (!item || !uses_task_)
+                return;
             pick.items.push_back(*item < 0 ? *item + length : *item);
         }
         const bool known = std::any_of(found_.begin(), found_.end(), [&](const Pick& other) {
             return other.list == pick.list && other.items == pick.items;
         });
-        if (!known) found_.push_back(std::move(pick));
+        if (!known)
+            found_.push_back(std::move(pick));
     }
 
     std::optional<long long> variable(const std::string& name, int step) {
@@ -124,15 +143,20 @@ private:
             uses_task_ = true;
             return task_;
         }
-        if (name == "SLURM_ARRAY_TASK_COUNT") return static_cast<long long>(tasks_.size());
-        if (name == "SLURM_ARRAY_TASK_MIN") return tasks_.front();
+        if (name == "SLURM_ARRAY_TASK_COUNT")
+            return static_cast<long long>(tasks_.size());
+        if (name == "SLURM_ARRAY_TASK_MIN")
+            return tasks_.front();
         if (name.starts_with('#')) {
             const auto length = lengths_.find(name.substr(1));
-            return length == lengths_.end() || length->second < 0 ? std::nullopt : std::optional(length->second);
+            return length == lengths_.end() || length->second < 0 ? std::nullopt
+                                                                  : std::optional(length->second);
         }
         const auto value = step < kMostSteps ? script_.variable(name) : std::nullopt;
-        if (!value || value->size() > 200) return std::nullopt;
-        return evaluate_arithmetic(*value, [&](const std::string& inner) { return variable(inner, step + 1); });
+        if (!value || value->size() > 200)
+            return std::nullopt;
+        return evaluate_arithmetic(
+            *value, [&](const std::string& inner) { return variable(inner, step + 1); });
     }
 
     const SbatchScript& script_;
@@ -145,9 +169,11 @@ private:
 
 std::optional<Picks> find_picks(const Subject& subject) {
     const SlurmOption* option = subject.script.option("array");
-    if (option == nullptr) return std::nullopt;
+    if (option == nullptr)
+        return std::nullopt;
     auto tasks = array_indices(option->value.value);
-    if (!tasks || tasks->empty()) return std::nullopt;
+    if (!tasks || tasks->empty())
+        return std::nullopt;
     Picks all{option->line, std::move(*tasks), {}};
     all.picks = PickFinder(subject.script, all.tasks).find();
     return all;
@@ -161,25 +187,31 @@ bool inside(const Pick& pick) {
 RuleHits beyond_list(const Subject& subject) {
     RuleHits hits;
     const auto all = find_picks(subject);
-    if (!all) return hits;
+    if (!all)
+        return hits;
     for (const auto& pick : all->picks) {
-        if (inside(pick)) continue;
+        if (inside(pick))
+            continue;
         std::size_t at = 0;
-        while (pick.items[at] >= 0 && pick.items[at] < pick.length) ++at;
+        while (pick.items[at] >= 0 && pick.items[at] < pick.length)
+            ++at;
         hits.push_back(
-            {all->option_line, fmt::format("task {} takes item {} of {} (line {}), which has {}, from 0 on: it "
-                                           "gets nothing",
-                                           all->tasks[at], pick.items[at], pick.list, pick.line, pick.length)});
+            {all->option_line,
+             fmt::format("task {} takes item {} of {} (line {}), which has {}, from 0 on: it "
+                         "gets nothing",
+                         all->tasks[at], pick.items[at], pick.list, pick.line, pick.length)});
     }
     return hits;
 }
 
-/// Lists that are picked from alike count once: LR[i] and BATCH[i] go together, they are no product.
+/// Lists that are picked from alike count once: LR[i] and BATCH[i] go together, they are no
+/// product.
 std::vector<const Pick*> independent(const Picks& all) {
     std::vector<const Pick*> different;
     for (const auto& pick : all.picks)
-        if (inside(pick) && std::none_of(different.begin(), different.end(),
-                                         [&](const Pick* other) { return other->items == pick.items; }))
+        if (inside(pick) &&
+            std::none_of(different.begin(), different.end(),
+                         [&](const Pick* other) { return other->items == pick.items; }))
             different.push_back(&pick);
     return different;
 }
@@ -195,7 +227,8 @@ Cases count_cases(const Picks& all) {
     std::set<std::vector<long long>> seen;
     for (std::size_t task = 0; task < all.tasks.size(); ++task) {
         std::vector<long long> one;
-        for (const Pick* pick : cases.picks) one.push_back(pick->items[task]);
+        for (const Pick* pick : cases.picks)
+            one.push_back(pick->items[task]);
         seen.insert(std::move(one));
     }
     cases.run = seen.size();
@@ -206,67 +239,86 @@ Cases count_cases(const Picks& all) {
 
 std::string list_names(const Cases& cases) {
     std::vector<std::string> names;
-    for (const Pick* pick : cases.picks) names.push_back(fmt::format("{} ({})", pick->list, pick->length));
+    for (const Pick* pick : cases.picks)
+        names.push_back(fmt::format("{} ({})", pick->list, pick->length));
     return join(names, " x ");
 }
 
 RuleHits misses_cases(const Subject& subject) {
     const auto all = find_picks(subject);
-    if (!all) return {};
+    if (!all)
+        return {};
     const Cases cases = count_cases(*all);
-    if (cases.picks.empty() || static_cast<long long>(cases.run) >= cases.possible) return {};
+    if (cases.picks.empty() || static_cast<long long>(cases.run) >= cases.possible)
+        return {};
     return {{all->option_line,
-             fmt::format("{} of the {} cases of {} are run", cases.run, cases.possible, list_names(cases)),
+             fmt::format("{} of the {} cases of {} are run", cases.run, cases.possible,
+                         list_names(cases)),
              fmt::format("--array=0-{}, when all are meant", cases.possible - 1)}};
 }
 
 RuleHits repeats_cases(const Subject& subject) {
     const auto all = find_picks(subject);
-    if (!all || all->picks.empty()) return {};
+    if (!all || all->picks.empty())
+        return {};
     const Cases cases = count_cases(*all);
-    // Where the task's number is used for something else, too, such as a seed, equal picks are no equal cases.
+    // Where the task's number is used for something else, too, such as a seed, equal picks are no
+    // equal cases.
     for (const auto& launch : subject.launches)
         for (const auto& word : launch.program)
-            if (word.expands(kTask) && word.value.find('[') == std::string::npos) return {};
+            if (word.expands(kTask) && word.value.find('[') == std::string::npos)
+                return {};
     for (const auto& assignment : subject.script.shell.assignments)
-        if (assignment.name == "SEED" || assignment.name == "seed") return {};
-    if (cases.picks.empty() || cases.run >= all->tasks.size()) return {};
-    return {{all->option_line, fmt::format("{} tasks, but only {} different cases of {}", all->tasks.size(), cases.run,
-                                           list_names(cases))}};
+        if (assignment.name == "SEED" || assignment.name == "seed")
+            return {};
+    if (cases.picks.empty() || cases.run >= all->tasks.size())
+        return {};
+    return {{all->option_line, fmt::format("{} tasks, but only {} different cases of {}",
+                                           all->tasks.size(), cases.run, list_names(cases))}};
 }
 
 RuleHits one_log(const Subject& subject) {
     const auto& script = subject.script;
-    if (!script.has("array")) return {};
+    if (!script.has("array"))
+        return {};
     RuleHits hits;
     for (const auto& option : script.options) {
-        if ((option.name != "output" && option.name != "error") || !option.has_value) continue;
+        if ((option.name != "output" && option.name != "error") || !option.has_value)
+            continue;
         const std::string& path = option.value.value;
-        if (path.starts_with("/dev/") || path == "none") continue;
+        if (path.starts_with("/dev/") || path == "none")
+            continue;
         // %a and %j, also with a width such as %4a, differ between tasks.
         bool differs = false;
-        for (std::size_t at = path.find('%'); at != std::string::npos; at = path.find('%', at + 1)) {
+        for (std::size_t at = path.find('%'); at != std::string::npos;
+             at = path.find('%', at + 1)) {
             const std::size_t letter = path.find_first_not_of("0123456789", at + 1);
-            differs = differs || (letter != std::string::npos &&
-                                  (path[letter] == 'a' || path[letter] == 'j' || path[letter] == 'J'));
+            differs =
+                differs || (letter != std::string::npos &&
+                            (path[letter] == 'a' || path[letter] == 'j' || path[letter] == 'J'));
         }
-        if (!differs) hits.push_back({option.line, fmt::format("all tasks of the array write to {}", path)});
+        if (!differs)
+            hits.push_back({option.line, fmt::format("all tasks of the array write to {}", path)});
     }
     return hits;
 }
 
 RuleHits without_array(const Subject& subject) {
     const auto& script = subject.script;
-    if (script.options.empty() || script.has("array")) return {};
+    if (script.options.empty() || script.has("array"))
+        return {};
     const auto uses = [](const Word& word) {
-        return word.expands(kTask) && word.value.find(std::string(kTask) + ":-") == std::string::npos &&
+        return word.expands(kTask) &&
+               word.value.find(std::string(kTask) + ":-") == std::string::npos &&
                word.value.find(std::string(kTask) + "-") == std::string::npos &&
                word.value.find(std::string(kTask) + ":+") == std::string::npos;
     };
     for (const auto& command : script.shell.commands) {
-        if (command.is("[") || command.is("[[") || command.is("test") || command.in_substitution) continue;
+        if (command.is("[") || command.is("[[") || command.is("test") || command.in_substitution)
+            continue;
         for (const auto& word : command.words)
-            if (uses(word)) return {{word.line, "SLURM_ARRAY_TASK_ID, and no --array in the script"}};
+            if (uses(word))
+                return {{word.line, "SLURM_ARRAY_TASK_ID, and no --array in the script"}};
     }
     for (const auto& assignment : script.shell.assignments)
         if (uses(assignment.value))
@@ -275,19 +327,23 @@ RuleHits without_array(const Subject& subject) {
 }
 
 constexpr std::array<Rule, 5> kRules = {{
-    {"array-beyond-list", LintSeverity::error, "--array has numbers for which the script's list has no item",
+    {"array-beyond-list", LintSeverity::error,
+     "--array has numbers for which the script's list has no item",
      "The shell gives an empty text for an item that is not there, and the trainer runs with it.",
      "lists begin at 0: --array=0-N with N one less than the list's length", beyond_list},
-    {"array-misses-cases", LintSeverity::warning, "--array does not run all cases of the script's lists",
-     "Nothing says that some combinations are missing.", "give --array one number for each case", misses_cases},
+    {"array-misses-cases", LintSeverity::warning,
+     "--array does not run all cases of the script's lists",
+     "Nothing says that some combinations are missing.", "give --array one number for each case",
+     misses_cases},
     {"array-repeats-cases", LintSeverity::warning, "--array runs the same case more than once",
-     "The tasks do the same work, and often write to the same folder.", "give --array one number for each case",
-     repeats_cases},
+     "The tasks do the same work, and often write to the same folder.",
+     "give --array one number for each case", repeats_cases},
     {"array-one-log", LintSeverity::warning, "all tasks of an array write to one log",
-     "Each task opens the file anew and writes over the others.", "use %a, as in logs/%A_%a.out", one_log},
+     "Each task opens the file anew and writes over the others.", "use %a, as in logs/%A_%a.out",
+     one_log},
     {"array-variable", LintSeverity::info, "SLURM_ARRAY_TASK_ID without --array",
-     "The variable is empty unless --array is given to sbatch on its command line.", "add #SBATCH --array=…",
-     without_array},
+     "The variable is empty unless --array is given to sbatch on its command line.",
+     "add #SBATCH --array=…", without_array},
 }};
 
 }  // namespace

@@ -13,29 +13,37 @@ namespace autolaunch::launcher {
 
 namespace {
 
-bool is_launcher(Tool tool) { return tool == Tool::torchrun || tool == Tool::torch_launch || tool == Tool::autolaunch; }
+bool is_launcher(Tool tool) {
+    return tool == Tool::torchrun || tool == Tool::torch_launch || tool == Tool::autolaunch;
+}
 
 bool names_task(const Word& word) {
-    return word.expands("SLURM_PROCID") || word.expands("SLURM_LOCALID") || word.expands("SLURM_NODEID");
+    return word.expands("SLURM_PROCID") || word.expands("SLURM_LOCALID") ||
+           word.expands("SLURM_NODEID");
 }
 
 /// Whether it runs as one process only, where a rank of 0 is right.
 bool single_process(const Subject& subject) {
-    if (subject.many_nodes()) return false;
+    if (subject.many_nodes())
+        return false;
     return std::none_of(subject.launches.begin(), subject.launches.end(), [](const Launch& launch) {
         return launch.by_srun || is_launcher(launch.tool) || launch.tool == Tool::mpirun;
     });
 }
 
 RuleHits rank_in_batch_step(const Subject& subject) {
-    static const std::set<std::string> kOfOneTask = {"RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK"};
+    static const std::set<std::string> kOfOneTask = {"RANK", "LOCAL_RANK", "GROUP_RANK",
+                                                     "NODE_RANK"};
     RuleHits hits;
-    if (subject.kind == FileKind::script && (!subject.script.is_batch || single_process(subject))) return hits;
+    if (subject.kind == FileKind::script && (!subject.script.is_batch || single_process(subject)))
+        return hits;
     for (const auto& setting : subject.environment) {
         const bool node_rank = setting.name == "NODE_RANK";
-        if (!kOfOneTask.contains(setting.name) || (node_rank && !subject.many_nodes())) continue;
-        hits.push_back({setting.line, fmt::format("{}={} is set once, so that every task gets the same rank",
-                                                  setting.name, setting.value)});
+        if (!kOfOneTask.contains(setting.name) || (node_rank && !subject.many_nodes()))
+            continue;
+        hits.push_back(
+            {setting.line, fmt::format("{}={} is set once, so that every task gets the same rank",
+                                       setting.name, setting.value)});
     }
     return hits;
 }
@@ -43,45 +51,59 @@ RuleHits rank_in_batch_step(const Subject& subject) {
 RuleHits per_task_variable(const Subject& subject) {
     RuleHits hits;
     const auto& script = subject.script;
-    if (!script.is_batch) return hits;
+    if (!script.is_batch)
+        return hits;
     for (const auto& launch : subject.launches) {
-        if (!launch.by_srun) continue;
+        if (!launch.by_srun)
+            continue;
         for (const auto& word : script.expanded(launch.command->words))
             if (names_task(word))
-                hits.push_back({word.line, fmt::format("{}: the batch shell replaces it before srun starts, with the "
-                                                       "batch step's own, which is 0",
-                                                       word.raw.substr(0, 60))});
+                hits.push_back(
+                    {word.line,
+                     fmt::format("{}: the batch shell replaces it before srun starts, with the "
+                                 "batch step's own, which is 0",
+                                 word.raw.substr(0, 60))});
     }
     return hits;
 }
 
 RuleHits world_size(const Subject& subject) {
     RuleHits hits;
-    const auto has_launcher = std::any_of(subject.launches.begin(), subject.launches.end(),
-                                          [](const Launch& launch) { return is_launcher(launch.tool); });
-    if (subject.kind != FileKind::spec && !has_launcher) return hits;
+    const auto has_launcher =
+        std::any_of(subject.launches.begin(), subject.launches.end(),
+                    [](const Launch& launch) { return is_launcher(launch.tool); });
+    if (subject.kind != FileKind::spec && !has_launcher)
+        return hits;
     for (const auto& setting : subject.environment)
-        if (setting.exported && (setting.name == "WORLD_SIZE" || setting.name == "LOCAL_WORLD_SIZE"))
-            hits.push_back({setting.line, setting.name + " is set by hand beside a launcher that sets it"});
+        if (setting.exported &&
+            (setting.name == "WORLD_SIZE" || setting.name == "LOCAL_WORLD_SIZE"))
+            hits.push_back(
+                {setting.line, setting.name + " is set by hand beside a launcher that sets it"});
     return hits;
 }
 
 RuleHits too_many_processes(const Subject& subject) {
     RuleHits hits;
     for (const auto& launch : subject.launches) {
-        if (!launch.by_srun || !is_launcher(launch.tool)) continue;
+        if (!launch.by_srun || !is_launcher(launch.tool))
+            continue;
         const auto tasks = tasks_per_node_of(launch, subject.script);
         const auto ranks = ranks_per_launcher(launch, subject.script);
-        if (!tasks || *tasks < 2 || *tasks > 100'000 || !ranks || *ranks > 100'000) continue;
+        if (!tasks || *tasks < 2 || *tasks > 100'000 || !ranks || *ranks > 100'000)
+            continue;
         if (launch.tool == Tool::autolaunch) {
             // autolaunch makes each task a rank, and refuses another number.
             if (*ranks != *tasks)
-                hits.push_back({launch.line, fmt::format("srun starts {} tasks a node and autolaunch is asked for {} "
-                                                         "ranks: it will refuse",
-                                                         *tasks, *ranks)});
+                hits.push_back(
+                    {launch.line,
+                     fmt::format("srun starts {} tasks a node and autolaunch is asked for {} "
+                                 "ranks: it will refuse",
+                                 *tasks, *ranks)});
         } else if (*ranks > 1) {
-            hits.push_back({launch.line, fmt::format("{} tasks a node, each a {} with {} ranks: {} processes a node",
-                                                     *tasks, name_of(launch.tool), *ranks, *tasks * *ranks)});
+            hits.push_back(
+                {launch.line,
+                 fmt::format("{} tasks a node, each a {} with {} ranks: {} processes a node",
+                             *tasks, name_of(launch.tool), *ranks, *tasks * *ranks)});
         }
     }
     return hits;
@@ -90,13 +112,16 @@ RuleHits too_many_processes(const Subject& subject) {
 RuleHits more_ranks_than_gpus(const Subject& subject) {
     RuleHits hits;
     const auto gpus = subject.script.gpus_per_node();
-    if (!gpus || *gpus < 1) return hits;
+    if (!gpus || *gpus < 1)
+        return hits;
     for (const auto& launch : subject.launches) {
-        const auto ranks = is_launcher(launch.tool) ? ranks_per_launcher(launch, subject.script) : std::nullopt;
-        if (launch.srun_option("gres") != nullptr || launch.srun_option("gpus-per-node") != nullptr) continue;
+        const auto ranks =
+            is_launcher(launch.tool) ? ranks_per_launcher(launch, subject.script) : std::nullopt;
+        if (launch.srun_option("gres") != nullptr || launch.srun_option("gpus-per-node") != nullptr)
+            continue;
         if (ranks && *ranks > *gpus)
-            hits.push_back({launch.line, fmt::format("{} ranks on a node for which {} GPU{} asked", *ranks, *gpus,
-                                                     *gpus == 1 ? " is" : "s are")});
+            hits.push_back({launch.line, fmt::format("{} ranks on a node for which {} GPU{} asked",
+                                                     *ranks, *gpus, *gpus == 1 ? " is" : "s are")});
     }
     return hits;
 }
@@ -104,20 +129,22 @@ RuleHits more_ranks_than_gpus(const Subject& subject) {
 RuleHits srun_missing(const Subject& subject) {
     RuleHits hits;
     const auto nodes = subject.script.nodes();
-    if (!subject.script.is_batch || !nodes || *nodes < 2) return hits;
+    if (!subject.script.is_batch || !nodes || *nodes < 2)
+        return hits;
     for (const auto& launch : subject.launches)
         if (!launch.by_srun && is_launcher(launch.tool))
-            hits.push_back(
-                {launch.line,
-                 fmt::format("{} without srun starts on the first of {} nodes only", name_of(launch.tool), *nodes),
-                 fmt::format("put srun in front: srun {} …", name_of(launch.tool))});
+            hits.push_back({launch.line,
+                            fmt::format("{} without srun starts on the first of {} nodes only",
+                                        name_of(launch.tool), *nodes),
+                            fmt::format("put srun in front: srun {} …", name_of(launch.tool))});
     return hits;
 }
 
 RuleHits torch_launch(const Subject& subject) {
     RuleHits hits;
     for (const auto& launch : subject.launches)
-        if (launch.tool == Tool::torch_launch) hits.push_back({launch.line, "torch.distributed.launch is deprecated"});
+        if (launch.tool == Tool::torch_launch)
+            hits.push_back({launch.line, "torch.distributed.launch is deprecated"});
     return hits;
 }
 
@@ -127,7 +154,9 @@ RuleHits mpirun_in_srun(const Subject& subject) {
         const auto tasks = tasks_per_node_of(launch, subject.script);
         const bool one = tasks && *tasks == 1 && subject.script.nodes() == std::optional(1LL);
         if (launch.by_srun && launch.tool == Tool::mpirun && !one)
-            hits.push_back({launch.line, "srun starts one mpirun in every task, and each starts a job of its own"});
+            hits.push_back(
+                {launch.line,
+                 "srun starts one mpirun in every task, and each starts a job of its own"});
     }
     return hits;
 }
@@ -135,16 +164,19 @@ RuleHits mpirun_in_srun(const Subject& subject) {
 RuleHits launcher_in_launcher(const Subject& subject) {
     RuleHits hits;
     for (const auto& launch : subject.launches) {
-        if (launch.tool == Tool::other || launch.tool == Tool::python) continue;
+        if (launch.tool == Tool::other || launch.tool == Tool::python)
+            continue;
         for (std::size_t i = launch.tool_at + 1; i < launch.program.size(); ++i) {
             const std::string& word = launch.program[i].value;
             const std::string name = word.substr(word.rfind('/') + 1);
-            if (name.ends_with(".py")) break;  // the trainer's own arguments follow
+            if (name.ends_with(".py"))
+                break;  // the trainer's own arguments follow
             const bool module = name == "torch.distributed.run" && launch.tool == Tool::torchrun;
-            const bool inner = name == "torchrun" || name == "autolaunch" || name == "mpirun" || name == "srun" ||
-                               (name == "torch.distributed.run" && !module);
+            const bool inner = name == "torchrun" || name == "autolaunch" || name == "mpirun" ||
+                               name == "srun" || (name == "torch.distributed.run" && !module);
             if (inner && name != name_of(launch.tool))
-                hits.push_back({launch.line, fmt::format("{} starts {} in every rank", name_of(launch.tool), name)});
+                hits.push_back({launch.line, fmt::format("{} starts {} in every rank",
+                                                         name_of(launch.tool), name)});
         }
     }
     return hits;
@@ -154,19 +186,25 @@ RuleHits kill_on_bad_exit(const Subject& subject) {
     RuleHits hits;
     const auto& script = subject.script;
     const ConfLine* configured = subject.cluster.first_with("KillOnBadExit");
-    if (configured != nullptr && configured->value("KillOnBadExit") == "1") return hits;
+    if (configured != nullptr && configured->value("KillOnBadExit") == "1")
+        return hits;
     for (const auto& setting : subject.environment)
-        if (setting.name == "SLURM_KILL_BAD_EXIT" && setting.value != "0") return hits;
+        if (setting.name == "SLURM_KILL_BAD_EXIT" && setting.value != "0")
+            return hits;
     for (const auto& launch : subject.launches) {
-        const bool trains =
-            launch.tool == Tool::python || launch.tool == Tool::torchrun || launch.tool == Tool::torch_launch;
-        if (!launch.by_srun || !trains || launch.srun_option("kill-on-bad-exit") != nullptr) continue;
-        if (launch.srun_option("wait") != nullptr) continue;
+        const bool trains = launch.tool == Tool::python || launch.tool == Tool::torchrun ||
+                            launch.tool == Tool::torch_launch;
+        if (!launch.by_srun || !trains || launch.srun_option("kill-on-bad-exit") != nullptr)
+            continue;
+        if (launch.srun_option("wait") != nullptr)
+            continue;
         const auto tasks = tasks_per_node_of(launch, script);
         const auto nodes = nodes_of(launch, script);
         const auto all = script.number("ntasks");
         const bool several = (tasks && *tasks > 1) || (nodes && *nodes > 1) || (all && *all > 1);
-        if (several) hits.push_back({launch.line, "when one task fails, the others wait for it until the time limit"});
+        if (several)
+            hits.push_back(
+                {launch.line, "when one task fails, the others wait for it until the time limit"});
     }
     return hits;
 }
@@ -174,12 +212,14 @@ RuleHits kill_on_bad_exit(const Subject& subject) {
 RuleHits nnodes_mismatch(const Subject& subject) {
     RuleHits hits;
     for (const auto& launch : subject.launches) {
-        if (!is_launcher(launch.tool)) continue;
+        if (!is_launcher(launch.tool))
+            continue;
         const auto machines = nodes_of(launch, subject.script);
         const auto written = launch.option("--nnodes", subject.script);
         const auto number = written ? whole_number(*written) : std::nullopt;
         if (launch.by_srun && machines && number && *number != *machines)
-            hits.push_back({launch.line, fmt::format("--nnodes={}, and srun starts it on {}", *number, *machines)});
+            hits.push_back({launch.line, fmt::format("--nnodes={}, and srun starts it on {}",
+                                                     *number, *machines)});
     }
     return hits;
 }
@@ -191,31 +231,42 @@ RuleHits standalone(const Subject& subject) {
         if (is_launcher(launch.tool) && launch.by_srun && machines && *machines > 1 &&
             launch.option_word("--standalone") != nullptr)
             hits.push_back(
-                {launch.line, fmt::format("--standalone on {} nodes: {} jobs that know nothing of each other",
-                                          *machines, *machines)});
+                {launch.line,
+                 fmt::format("--standalone on {} nodes: {} jobs that know nothing of each other",
+                             *machines, *machines)});
     }
     return hits;
 }
 
 constexpr std::array<Rule, 12> kRules = {{
-    {"rank-in-batch-step", LintSeverity::error, "RANK, LOCAL_RANK or NODE_RANK is exported in the batch step",
-     "The batch script runs once, on the first node; what it exports is the same for every task that srun starts.",
+    {"rank-in-batch-step", LintSeverity::error,
+     "RANK, LOCAL_RANK or NODE_RANK is exported in the batch step",
+     "The batch script runs once, on the first node; what it exports is the same for every task "
+     "that srun starts.",
      "leave them out: srun autolaunch sets them for each rank", rank_in_batch_step},
-    {"per-task-variable", LintSeverity::error, "SLURM_PROCID, SLURM_LOCALID or SLURM_NODEID in srun's command line",
-     "The shell of the batch step replaces variables before it starts srun, and there all three are 0.",
-     "leave it to srun autolaunch, or let each task's shell do it: srun bash -c '… $SLURM_NODEID …' in single quotes",
+    {"per-task-variable", LintSeverity::error,
+     "SLURM_PROCID, SLURM_LOCALID or SLURM_NODEID in srun's command line",
+     "The shell of the batch step replaces variables before it starts srun, and there all three "
+     "are 0.",
+     "leave it to srun autolaunch, or let each task's shell do it: srun bash -c '… $SLURM_NODEID "
+     "…' in single quotes",
      per_task_variable},
-    {"world-size-by-hand", LintSeverity::warning, "WORLD_SIZE is set beside a launcher that sets it",
-     "It is wrong as soon as nodes or GPUs change, and some trainers read it before the launcher's value.", "remove it",
-     world_size},
+    {"world-size-by-hand", LintSeverity::warning,
+     "WORLD_SIZE is set beside a launcher that sets it",
+     "It is wrong as soon as nodes or GPUs change, and some trainers read it before the launcher's "
+     "value.",
+     "remove it", world_size},
     {"too-many-processes", LintSeverity::error, "tasks a node times ranks a launcher",
      "srun starts a launcher in every task, and every launcher starts all ranks of the node.",
-     "one task a node: --ntasks-per-node=1, and --nproc-per-node for the ranks", too_many_processes},
+     "one task a node: --ntasks-per-node=1, and --nproc-per-node for the ranks",
+     too_many_processes},
     {"more-ranks-than-gpus", LintSeverity::error, "more ranks on a node than GPUs asked for",
      "Two ranks on one GPU: NCCL refuses that (duplicate GPU), or the ranks without one fail.",
      "make --nproc-per-node the number of GPUs", more_ranks_than_gpus},
-    {"srun-missing", LintSeverity::error, "torchrun or autolaunch without srun in a job of several nodes",
-     "A batch script runs on the first node only; the others stay idle, and the first waits for them.",
+    {"srun-missing", LintSeverity::error,
+     "torchrun or autolaunch without srun in a job of several nodes",
+     "A batch script runs on the first node only; the others stay idle, and the first waits for "
+     "them.",
      "put srun in front", srun_missing},
     {"torch-distributed-launch", LintSeverity::warning, "torch.distributed.launch",
      "It is deprecated, does not restart, and hands the local rank over as an argument.",
@@ -224,15 +275,19 @@ constexpr std::array<Rule, 12> kRules = {{
      "Each task then starts a whole MPI job, and all of them use the same cores.",
      "srun autolaunch ./program, srun --mpi=pmix ./program, or mpirun alone", mpirun_in_srun},
     {"launcher-in-launcher", LintSeverity::error, "a launcher that starts another launcher",
-     "Every rank of the outer one becomes a launcher with ranks of its own.", "keep one of them", launcher_in_launcher},
+     "Every rank of the outer one becomes a launcher with ranks of its own.", "keep one of them",
+     launcher_in_launcher},
     {"kill-on-bad-exit", LintSeverity::warning, "srun without --kill-on-bad-exit",
-     "Slurm's default lets a step go on when a task has failed; the other ranks hang in their next collective.",
-     "add --kill-on-bad-exit=1 to srun; srun autolaunch ends all ranks by itself", kill_on_bad_exit},
+     "Slurm's default lets a step go on when a task has failed; the other ranks hang in their next "
+     "collective.",
+     "add --kill-on-bad-exit=1 to srun; srun autolaunch ends all ranks by itself",
+     kill_on_bad_exit},
     {"nnodes-mismatch", LintSeverity::error, "--nnodes is not the number of nodes that srun uses",
      "The launchers wait for nodes that never come, or turn some away.",
      "--nnodes=$SLURM_NNODES; autolaunch needs none", nnodes_mismatch},
     {"standalone-nodes", LintSeverity::error, "--standalone in a job of several nodes",
-     "Each node trains a model of its own, and the job looks as if it worked.", "remove --standalone", standalone},
+     "Each node trains a model of its own, and the job looks as if it worked.",
+     "remove --standalone", standalone},
 }};
 
 }  // namespace

@@ -17,15 +17,19 @@ namespace {
 
 RuleHits no_shebang(const Subject& subject) {
     const auto& script = subject.script;
-    if (script.options.empty() || script.lines.empty() || script.lines[0].starts_with("#!")) return {};
+    if (script.options.empty() || script.lines.empty() || script.lines[0].starts_with("#!"))
+        return {};
     return {{1, "the first line is not #!"}};
 }
 
 RuleHits dos_line_ends(const Subject& subject) {
     const auto& lines = subject.script.lines;
-    if (!subject.script.is_batch) return {};
-    const auto found = std::find_if(lines.begin(), lines.end(), [](const auto& line) { return line.ends_with('\r'); });
-    if (found == lines.end()) return {};
+    if (!subject.script.is_batch)
+        return {};
+    const auto found = std::find_if(lines.begin(), lines.end(),
+                                    [](const auto& line) { return line.ends_with('\r'); });
+    if (found == lines.end())
+        return {};
     return {{static_cast<int>(found - lines.begin()) + 1, "the line ends with a carriage return"}};
 }
 
@@ -39,7 +43,8 @@ RuleHits late_directive(const Subject& subject) {
 RuleHits disguised_directive(const Subject& subject) {
     RuleHits hits;
     for (const int line : subject.script.disguised_directives)
-        hits.push_back({line, "not at the line's beginning, or with a blank behind #: a comment to Slurm"});
+        hits.push_back(
+            {line, "not at the line's beginning, or with a blank behind #: a comment to Slurm"});
     return hits;
 }
 
@@ -47,8 +52,10 @@ RuleHits directive_variable(const Subject& subject) {
     RuleHits hits;
     for (const auto& option : subject.script.options)
         if (option.has_value && !option.value.literal)
-            hits.push_back({option.line, fmt::format("--{}={}: no shell reads this line, so it stays as it is written",
-                                                     option.name, option.value.value)});
+            hits.push_back(
+                {option.line,
+                 fmt::format("--{}={}: no shell reads this line, so it stays as it is written",
+                             option.name, option.value.value)});
     return hits;
 }
 
@@ -56,8 +63,10 @@ RuleHits unknown_option(const Subject& subject) {
     RuleHits hits;
     for (const auto& unknown : subject.script.unknown)
         hits.push_back(
-            {unknown.line, fmt::format("sbatch knows no option {}{}", unknown.written,
-                                       unknown.nearest.empty() ? "" : "; did you mean " + unknown.nearest + "?")});
+            {unknown.line,
+             fmt::format(
+                 "sbatch knows no option {}{}", unknown.written,
+                 unknown.nearest.empty() ? "" : "; did you mean " + unknown.nearest + "?")});
     return hits;
 }
 
@@ -65,8 +74,9 @@ RuleHits short_equals(const Subject& subject) {
     RuleHits hits;
     for (const auto& option : subject.script.options)
         if (option.short_form && option.has_value && option.value.value.starts_with('='))
-            hits.push_back({option.line, fmt::format("a short option takes no =: the value of --{} is \"{}\"",
-                                                     option.name, option.value.value)});
+            hits.push_back(
+                {option.line, fmt::format("a short option takes no =: the value of --{} is \"{}\"",
+                                          option.name, option.value.value)});
     return hits;
 }
 
@@ -76,8 +86,10 @@ RuleHits option_twice(const Subject& subject) {
     for (const auto& option : subject.script.options) {
         const auto [before, fresh] = seen.try_emplace(option.name, &option);
         if (!fresh && before->second->value.value != option.value.value)
-            hits.push_back({option.line, fmt::format("--{} again, and different from line {}: the last one counts",
-                                                     option.name, before->second->line)});
+            hits.push_back(
+                {option.line,
+                 fmt::format("--{} again, and different from line {}: the last one counts",
+                             option.name, before->second->line)});
         before->second = &option;
     }
     return hits;
@@ -86,13 +98,17 @@ RuleHits option_twice(const Subject& subject) {
 RuleHits output_folder(const Subject& subject) {
     RuleHits hits;
     for (const auto& option : subject.script.options) {
-        if ((option.name != "output" && option.name != "error") || !option.has_value || !option.value.literal) continue;
+        if ((option.name != "output" && option.name != "error") || !option.has_value ||
+            !option.value.literal)
+            continue;
         const std::string& path = option.value.value;
         const std::size_t slash = path.rfind('/');
-        if (slash == std::string::npos || slash == 0) continue;
+        if (slash == std::string::npos || slash == 0)
+            continue;
         const std::string folder = path.substr(0, slash);
         if (folder.find('%') != std::string::npos) {
-            hits.push_back({option.line, fmt::format("the folder {} is not there when the job starts", folder)});
+            hits.push_back({option.line,
+                            fmt::format("the folder {} is not there when the job starts", folder)});
         } else if (subject.folder_exists && !subject.folder_exists(folder)) {
             hits.push_back({option.line, fmt::format("there is no folder {}", folder)});
         }
@@ -102,8 +118,10 @@ RuleHits output_folder(const Subject& subject) {
 
 bool mentions(std::string_view text, std::initializer_list<std::string_view> words) {
     std::string lower(text);
-    std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
-    return std::any_of(words.begin(), words.end(), [&](auto word) { return lower.find(word) != std::string::npos; });
+    std::transform(lower.begin(), lower.end(), lower.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
+    return std::any_of(words.begin(), words.end(),
+                       [&](auto word) { return lower.find(word) != std::string::npos; });
 }
 
 bool is_checkpoint_name(std::string_view text) {
@@ -121,23 +139,28 @@ std::vector<std::pair<int, std::string>> checkpoint_places(const Subject& subjec
         for (std::size_t i = 0; i < launch.program.size(); ++i) {
             const Word& word = launch.program[i];
             const std::size_t equals = word.value.find('=');
-            if (!is_checkpoint_name(word.value.substr(0, equals)) || !word.value.starts_with('-')) continue;
-            if (equals == std::string::npos && i + 1 == launch.program.size()) continue;
+            if (!is_checkpoint_name(word.value.substr(0, equals)) || !word.value.starts_with('-'))
+                continue;
+            if (equals == std::string::npos && i + 1 == launch.program.size())
+                continue;
             const Word& value = equals == std::string::npos ? launch.program[i + 1] : word;
-            const bool by_variable = std::any_of(value.expansions.begin(), value.expansions.end(), is_checkpoint_name);
+            const bool by_variable =
+                std::any_of(value.expansions.begin(), value.expansions.end(), is_checkpoint_name);
             if (!by_variable)
-                places.emplace_back(word.line,
-                                    script.resolved(value).substr(equals == std::string::npos ? 0 : equals + 1));
+                places.emplace_back(word.line, script.resolved(value).substr(
+                                                   equals == std::string::npos ? 0 : equals + 1));
         }
     if (subject.spec.readable()) {
         const auto& spec = subject.spec.result.spec;
         const int line = subject.spec.line_of("checkpoint.checkpoint_dir");
         const auto& lines = subject.spec.lines;
         // As written: the environment has replaced ${SLURM_JOB_ID} in what was read.
-        if (!spec.checkpoint.checkpoint_dir.empty() && static_cast<std::size_t>(line) <= lines.size()) {
+        if (!spec.checkpoint.checkpoint_dir.empty() &&
+            static_cast<std::size_t>(line) <= lines.size()) {
             const std::string& written = lines[static_cast<std::size_t>(line) - 1];
             const bool by_job = written.find("SLURM_JOB") != std::string::npos;
-            places.emplace_back(line, by_job ? std::string(trim(written)) : spec.checkpoint.checkpoint_dir);
+            places.emplace_back(
+                line, by_job ? std::string(trim(written)) : spec.checkpoint.checkpoint_dir);
         }
     }
     return places;
@@ -150,7 +173,9 @@ RuleHits checkpoint_in_job_folder(const Subject& subject) {
             if (text.find(name) != std::string::npos) {
                 hits.push_back(
                     {line,
-                     fmt::format("checkpoints under {}: a job that is submitted again does not find them", name)});
+                     fmt::format(
+                         "checkpoints under {}: a job that is submitted again does not find them",
+                         name)});
                 break;
             }
     return hits;
@@ -159,12 +184,14 @@ RuleHits checkpoint_in_job_folder(const Subject& subject) {
 RuleHits checkpoint_on_node(const Subject& subject) {
     RuleHits hits;
     for (const auto& [line, text] : checkpoint_places(subject))
-        for (const char* place :
-             {"/tmp", "/dev/shm", "/var/tmp", "$TMPDIR", "${TMPDIR", "$SLURM_TMPDIR", "${SLURM_TMPDIR"})
+        for (const char* place : {"/tmp", "/dev/shm", "/var/tmp", "$TMPDIR", "${TMPDIR",
+                                  "$SLURM_TMPDIR", "${SLURM_TMPDIR"})
             if (text.starts_with(place)) {
                 hits.push_back(
                     {line,
-                     fmt::format("checkpoints on the node's own disk or memory ({}): gone with the node", place)});
+                     fmt::format(
+                         "checkpoints on the node's own disk or memory ({}): gone with the node",
+                         place)});
                 break;
             }
     return hits;
@@ -173,23 +200,29 @@ RuleHits checkpoint_on_node(const Subject& subject) {
 RuleHits signal_no_lead(const Subject& subject) {
     const auto& script = subject.script;
     const SlurmOption* time = script.option("time");
-    if (time == nullptr || script.has("signal")) return {};
-    const bool saves = std::any_of(subject.launches.begin(), subject.launches.end(), [](const Launch& launch) {
-        return std::any_of(launch.program.begin(), launch.program.end(), [](const Word& word) {
-            return word.value.starts_with('-') && is_checkpoint_name(word.value);
+    if (time == nullptr || script.has("signal"))
+        return {};
+    const bool saves =
+        std::any_of(subject.launches.begin(), subject.launches.end(), [](const Launch& launch) {
+            return std::any_of(launch.program.begin(), launch.program.end(), [](const Word& word) {
+                return word.value.starts_with('-') && is_checkpoint_name(word.value);
+            });
         });
-    });
-    if (!saves) return {};
+    if (!saves)
+        return {};
     return {{time->line, "a time limit and checkpoints, but no signal in time for the last one"}};
 }
 
 RuleHits requeue_truncates(const Subject& subject) {
     const auto& script = subject.script;
     const SlurmOption* requeue = script.option("requeue");
-    if (requeue == nullptr || script.text("open-mode") == "append") return {};
+    if (requeue == nullptr || script.text("open-mode") == "append")
+        return {};
     const ConfLine* append = subject.cluster.first_with("JobFileAppend");
-    if (append != nullptr && append->value("JobFileAppend") == "1") return {};
-    return {{requeue->line, "--requeue without --open-mode=append: the second start empties the first one's log"}};
+    if (append != nullptr && append->value("JobFileAppend") == "1")
+        return {};
+    return {{requeue->line,
+             "--requeue without --open-mode=append: the second start empties the first one's log"}};
 }
 
 RuleHits memory_twice(const Subject& subject) {
@@ -197,9 +230,11 @@ RuleHits memory_twice(const Subject& subject) {
     const SlurmOption* first = nullptr;
     RuleHits hits;
     for (const auto& option : script.options) {
-        if (option.name != "mem" && option.name != "mem-per-cpu" && option.name != "mem-per-gpu") continue;
+        if (option.name != "mem" && option.name != "mem-per-cpu" && option.name != "mem-per-gpu")
+            continue;
         if (first != nullptr && first->name != option.name)
-            hits.push_back({option.line, fmt::format("--{} and --{} exclude each other", first->name, option.name)});
+            hits.push_back({option.line, fmt::format("--{} and --{} exclude each other",
+                                                     first->name, option.name)});
         first = &option;
     }
     return hits;
@@ -208,30 +243,39 @@ RuleHits memory_twice(const Subject& subject) {
 RuleHits gpus_mismatch(const Subject& subject) {
     const auto& script = subject.script;
     const SlurmOption* per_task = script.option("gpus-per-task");
-    if (per_task == nullptr) return {};
+    if (per_task == nullptr)
+        return {};
     const auto each = gpu_count(per_task->value.value);
     const auto tasks = script.tasks_per_node();
     const bool by_node = script.has("gpus-per-node") || script.has("gres");
     const auto node = by_node ? script.gpus_per_node() : std::nullopt;
-    if (!each || !tasks || !node || *tasks > 100'000 || *each * *tasks == *node) return {};
-    return {{per_task->line, fmt::format("{} tasks a node with {} GPU{} each are {} GPUs, and {} a node are asked for",
-                                         *tasks, *each, *each == 1 ? "" : "s", *each * *tasks, *node)}};
+    if (!each || !tasks || !node || *tasks > 100'000 || *each * *tasks == *node)
+        return {};
+    return {
+        {per_task->line,
+         fmt::format("{} tasks a node with {} GPU{} each are {} GPUs, and {} a node are asked for",
+                     *tasks, *each, *each == 1 ? "" : "s", *each * *tasks, *node)}};
 }
 
 RuleHits cpus_not_handed_on(const Subject& subject) {
     const auto& script = subject.script;
     const auto cpus = script.number("cpus-per-task");
-    if (!cpus || *cpus < 2) return {};
+    if (!cpus || *cpus < 2)
+        return {};
     for (const auto& assignment : script.shell.assignments)
-        if (assignment.name == "SRUN_CPUS_PER_TASK") return {};
+        if (assignment.name == "SRUN_CPUS_PER_TASK")
+            return {};
     RuleHits hits;
     for (const auto& launch : subject.launches) {
         // With the task count given, Slurm 22.05 and later gives each one CPU.
         const auto tasks = tasks_per_node_of(launch, script);
         const bool trains = launch.tool != Tool::other;
-        if (launch.by_srun && trains && launch.srun_option("cpus-per-task") == nullptr && !(tasks && *tasks == 1))
+        if (launch.by_srun && trains && launch.srun_option("cpus-per-task") == nullptr &&
+            !(tasks && *tasks == 1))
             hits.push_back(
-                {launch.line, fmt::format("srun does not take over --cpus-per-task={} of the #SBATCH lines", *cpus)});
+                {launch.line,
+                 fmt::format("srun does not take over --cpus-per-task={} of the #SBATCH lines",
+                             *cpus)});
     }
     return hits;
 }
@@ -239,115 +283,149 @@ RuleHits cpus_not_handed_on(const Subject& subject) {
 RuleHits gpu_bind(const Subject& subject) {
     RuleHits hits;
     const auto check = [&hits](const SlurmOption* option, int line) {
-        if (option == nullptr) return;
+        if (option == nullptr)
+            return;
         std::string_view value = option->value.value;
-        if (value.starts_with("verbose,")) value.remove_prefix(8);
+        if (value.starts_with("verbose,"))
+            value.remove_prefix(8);
         if (value == "closest" || value.starts_with("single") || value.starts_with("per_task"))
-            hits.push_back({line, fmt::format("--gpu-bind={} hides the other GPUs of the node from each rank", value)});
+            hits.push_back(
+                {line, fmt::format("--gpu-bind={} hides the other GPUs of the node from each rank",
+                                   value)});
     };
-    if (const auto* option = subject.script.option("gpu-bind")) check(option, option->line);
+    if (const auto* option = subject.script.option("gpu-bind"))
+        check(option, option->line);
     for (const auto& launch : subject.launches)
-        if (const auto* option = launch.srun_option("gpu-bind")) check(option, option->line);
+        if (const auto* option = launch.srun_option("gpu-bind"))
+            check(option, option->line);
     return hits;
 }
 
 /// Slurm's sizes: megabytes without a unit.
 std::optional<long long> mebibytes(std::string text) {
-    if (text.empty()) return std::nullopt;
+    if (text.empty())
+        return std::nullopt;
     long long factor_kib = 1024;
     const auto unit = static_cast<char>(std::toupper(static_cast<unsigned char>(text.back())));
-    if (unit == 'B' && text.size() > 1) return mebibytes(text.substr(0, text.size() - 1));
+    if (unit == 'B' && text.size() > 1)
+        return mebibytes(text.substr(0, text.size() - 1));
     if (std::isdigit(static_cast<unsigned char>(unit)) == 0) {
-        factor_kib = unit == 'K' ? 1 : unit == 'M' ? 1024 : unit == 'G' ? 1048576 : unit == 'T' ? 1073741824 : 0;
+        factor_kib = unit == 'K'   ? 1
+                     : unit == 'M' ? 1024
+                     : unit == 'G' ? 1048576
+                     : unit == 'T' ? 1073741824
+                                   : 0;
         text.pop_back();
     }
     const auto number = whole_number(text);
-    if (!number || factor_kib == 0 || *number < 0 || *number > 1'000'000'000) return std::nullopt;
+    if (!number || factor_kib == 0 || *number < 0 || *number > 1'000'000'000)
+        return std::nullopt;
     return *number * factor_kib / 1024;
 }
 
 template <class Measure>
 long long largest(const std::vector<NodeDescription>& nodes, Measure measure) {
     long long most = 0;
-    for (const auto& node : nodes) most = std::max(most, measure(node));
+    for (const auto& node : nodes)
+        most = std::max(most, measure(node));
     return most;
 }
 
 RuleHits beyond_node(const Subject& subject) {
     const auto& script = subject.script;
     const std::string partitions = script.text("partition");
-    auto nodes = nodes_of_partition(subject.cluster, partitions.find(',') == std::string::npos ? partitions : "");
+    auto nodes = nodes_of_partition(subject.cluster,
+                                    partitions.find(',') == std::string::npos ? partitions : "");
     std::erase_if(nodes, [](const NodeDescription& node) { return node.names.empty(); });
-    if (nodes.empty()) return {};
+    if (nodes.empty())
+        return {};
     RuleHits hits;
-    const auto check = [&](const SlurmOption* option, const std::string& what, std::optional<long long> asked,
-                           long long most) {
+    const auto check = [&](const SlurmOption* option, const std::string& what,
+                           std::optional<long long> asked, long long most) {
         if (option != nullptr && asked && most > 0 && *asked > most)
-            hits.push_back({option->line,
-                            fmt::format("{} a node asked for: {}, and the largest node has {}", what, *asked, most)});
+            hits.push_back(
+                {option->line, fmt::format("{} a node asked for: {}, and the largest node has {}",
+                                           what, *asked, most)});
     };
-    const bool cpus_known =
-        std::all_of(nodes.begin(), nodes.end(), [](const auto& node) { return node.cpus.has_value(); });
+    const bool cpus_known = std::all_of(nodes.begin(), nodes.end(),
+                                        [](const auto& node) { return node.cpus.has_value(); });
     const bool memory_known =
         std::all_of(nodes.begin(), nodes.end(), [](const auto& node) { return node.memory_given; });
     const auto cpus = script.number("cpus-per-task").value_or(1);
     const auto tasks = script.tasks_per_node().value_or(1);
-    const SlurmOption* by_cpus =
-        script.option("cpus-per-task") != nullptr ? script.option("cpus-per-task") : script.option("ntasks-per-node");
+    const SlurmOption* by_cpus = script.option("cpus-per-task") != nullptr
+                                     ? script.option("cpus-per-task")
+                                     : script.option("ntasks-per-node");
     if (cpus > 0 && cpus < 1'000'000 && tasks > 0 && tasks < 1'000'000 && cpus_known)
-        check(by_cpus, "CPUs", cpus * tasks, largest(nodes, [](const auto& node) { return node.cpus.value_or(0); }));
+        check(by_cpus, "CPUs", cpus * tasks,
+              largest(nodes, [](const auto& node) { return node.cpus.value_or(0); }));
     if (memory_known)
         check(script.option("mem"), "MiB", mebibytes(script.text("mem")),
               largest(nodes, [](const auto& node) { return node.memory_mib; }));
-    const SlurmOption* by_gpus = script.has("gpus-per-node") ? script.option("gpus-per-node") : script.option("gres");
+    const SlurmOption* by_gpus =
+        script.has("gpus-per-node") ? script.option("gpus-per-node") : script.option("gres");
     const long long most_gpus = largest(nodes, [](const auto& node) { return node.gpus; });
     const auto gpus = by_gpus != nullptr ? script.gpus_per_node() : std::nullopt;
     if (gpus && *gpus > most_gpus)
         hits.push_back(
-            {by_gpus->line, fmt::format("GPUs a node asked for: {}, and the largest node has {}", *gpus, most_gpus)});
+            {by_gpus->line, fmt::format("GPUs a node asked for: {}, and the largest node has {}",
+                                        *gpus, most_gpus)});
     const SlurmOption* machines = script.option("nodes");
     std::set<std::string> names;
-    for (const auto& node : nodes) names.insert(node.names.begin(), node.names.end());
-    if (machines != nullptr && script.nodes() && *script.nodes() > static_cast<long long>(names.size()))
-        hits.push_back(
-            {machines->line, fmt::format("{} nodes asked for, and there are {}", *script.nodes(), names.size())});
+    for (const auto& node : nodes)
+        names.insert(node.names.begin(), node.names.end());
+    if (machines != nullptr && script.nodes() &&
+        *script.nodes() > static_cast<long long>(names.size()))
+        hits.push_back({machines->line, fmt::format("{} nodes asked for, and there are {}",
+                                                    *script.nodes(), names.size())});
     return hits;
 }
 
 constexpr std::array<Rule, 18> kRules = {{
     {"no-shebang", LintSeverity::error, "a batch script without #! in its first line",
-     "sbatch refuses it: it does not look like a batch script.", "begin with #!/bin/bash", no_shebang},
-    {"dos-line-ends", LintSeverity::error, "DOS line ends (CR LF)", "sbatch refuses scripts with them.",
-     "dos2unix FILE, or sed -i 's/\\r$//' FILE", dos_line_ends},
+     "sbatch refuses it: it does not look like a batch script.", "begin with #!/bin/bash",
+     no_shebang},
+    {"dos-line-ends", LintSeverity::error, "DOS line ends (CR LF)",
+     "sbatch refuses scripts with them.", "dos2unix FILE, or sed -i 's/\\r$//' FILE",
+     dos_line_ends},
     {"late-directive", LintSeverity::error, "#SBATCH behind the first command",
-     "sbatch stops reading #SBATCH lines at the first line that is neither empty nor a comment, and says nothing.",
+     "sbatch stops reading #SBATCH lines at the first line that is neither empty nor a comment, "
+     "and says nothing.",
      "move it above the first command", late_directive},
     {"disguised-directive", LintSeverity::warning, "a #SBATCH line that Slurm takes for a comment",
-     "The line must begin with #SBATCH, exactly.", "write #SBATCH, or ## where it is meant to be off",
-     disguised_directive},
+     "The line must begin with #SBATCH, exactly.",
+     "write #SBATCH, or ## where it is meant to be off", disguised_directive},
     {"directive-variable", LintSeverity::error, "a shell variable in a #SBATCH line",
      "sbatch reads these lines itself and replaces nothing but patterns such as %j.",
-     "write the value, use %j, %x, %a or %u, or give the option to sbatch on its command line", directive_variable},
-    {"unknown-option", LintSeverity::error, "an option that sbatch does not know", "sbatch refuses the script.",
-     "correct it", unknown_option},
+     "write the value, use %j, %x, %a or %u, or give the option to sbatch on its command line",
+     directive_variable},
+    {"unknown-option", LintSeverity::error, "an option that sbatch does not know",
+     "sbatch refuses the script.", "correct it", unknown_option},
     {"short-option-equals", LintSeverity::error, "a short option with =, such as -N=4",
-     "Only long options take =; here it becomes a part of the value.", "-N 4 or --nodes=4", short_equals},
+     "Only long options take =; here it becomes a part of the value.", "-N 4 or --nodes=4",
+     short_equals},
     {"option-twice", LintSeverity::warning, "the same option twice with different values",
      "Slurm takes the last one and says nothing.", "remove one of them", option_twice},
     {"output-folder", LintSeverity::error, "--output in a folder that is not there",
      "Slurm makes no folders for logs: the job fails at once, and leaves no line that says why.",
      "mkdir the folder before submitting, and keep %j in the file's name only", output_folder},
-    {"checkpoint-in-job-folder", LintSeverity::warning, "checkpoints in a folder named after the job's number",
-     "A requeued job keeps its number; one that is submitted again has a new one and starts from nothing.",
+    {"checkpoint-in-job-folder", LintSeverity::warning,
+     "checkpoints in a folder named after the job's number",
+     "A requeued job keeps its number; one that is submitted again has a new one and starts from "
+     "nothing.",
      "name the folder after the experiment", checkpoint_in_job_folder},
     {"checkpoint-on-node", LintSeverity::warning, "checkpoints on a node's own disk",
-     "A restart on other nodes does not find them, and Slurm may clean the folder when the job ends.",
+     "A restart on other nodes does not find them, and Slurm may clean the folder when the job "
+     "ends.",
      "save on a file system that all nodes share", checkpoint_on_node},
     {"signal-no-lead", LintSeverity::info, "a time limit without a signal before it",
-     "At the limit Slurm sends SIGTERM and, KillWait (30 s) later, SIGKILL: often too late to save.",
-     "#SBATCH --signal=USR1@120, and autolaunch --signals-to-handle SIGUSR1,SIGTERM", signal_no_lead},
+     "At the limit Slurm sends SIGTERM and, KillWait (30 s) later, SIGKILL: often too late to "
+     "save.",
+     "#SBATCH --signal=USR1@120, and autolaunch --signals-to-handle SIGUSR1,SIGTERM",
+     signal_no_lead},
     {"requeue-truncates", LintSeverity::warning, "--requeue without --open-mode=append",
-     "Slurm opens the log anew at each start unless told to append, so why the first one failed is lost.",
+     "Slurm opens the log anew at each start unless told to append, so why the first one failed is "
+     "lost.",
      "add #SBATCH --open-mode=append", requeue_truncates},
     {"memory-twice", LintSeverity::error, "--mem, --mem-per-cpu and --mem-per-gpu together",
      "Only one of the three may be given.", "keep one", memory_twice},
@@ -358,7 +436,8 @@ constexpr std::array<Rule, 18> kRules = {{
      "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK, or srun --cpus-per-task=$SLURM_CPUS_PER_TASK",
      cpus_not_handed_on},
     {"gpu-bind", LintSeverity::warning, "--gpu-bind shows each rank one GPU only",
-     "NCCL needs to see its peers for NVLink and shared memory, and LOCAL_RANK no longer is a GPU's number.",
+     "NCCL needs to see its peers for NVLink and shared memory, and LOCAL_RANK no longer is a "
+     "GPU's number.",
      "leave it out: autolaunch places ranks near their GPUs and hides none", gpu_bind},
     {"beyond-node", LintSeverity::error, "more CPUs, memory, GPUs or nodes than the cluster has",
      "Slurm refuses the job, or leaves it pending for ever. Checked with --slurm-conf.",

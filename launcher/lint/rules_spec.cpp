@@ -14,13 +14,16 @@ namespace autolaunch::launcher {
 
 namespace {
 
-const JobSpec* spec_of(const Subject& subject) { return subject.spec.readable() ? &subject.spec.result.spec : nullptr; }
+const JobSpec* spec_of(const Subject& subject) {
+    return subject.spec.readable() ? &subject.spec.result.spec : nullptr;
+}
 
 RuleHits spec_error(const Subject& subject) {
     RuleHits hits;
     for (const auto& error : subject.spec.result.errors) {
         const bool elsewhere = !error.file.empty() && error.file != subject.spec.file;
-        const std::string place = elsewhere ? fmt::format("{}:{}: ", error.file, error.line) : std::string();
+        const std::string place =
+            elsewhere ? fmt::format("{}:{}: ", error.file, error.line) : std::string();
         const std::string key = error.key.empty() ? std::string() : error.key + ": ";
         hits.push_back({elsewhere ? 1 : std::max(1, error.line), place + key + error.message});
     }
@@ -29,22 +32,29 @@ RuleHits spec_error(const Subject& subject) {
 
 RuleHits restart_no_checkpoint(const Subject& subject) {
     const JobSpec* spec = spec_of(subject);
-    if (spec == nullptr || spec->restart.max_restarts == 0 || spec->checkpoint.enabled) return {};
-    if (!spec->checkpoint.restore_from.empty() || !subject.spec.names("checkpoint")) return {};
-    return {{subject.spec.line_of("restart.max_restarts"),
-             fmt::format("max_restarts is {}, and checkpoint.enabled is false: each restart begins at step 0",
-                         spec->restart.max_restarts)}};
+    if (spec == nullptr || spec->restart.max_restarts == 0 || spec->checkpoint.enabled)
+        return {};
+    if (!spec->checkpoint.restore_from.empty() || !subject.spec.names("checkpoint"))
+        return {};
+    return {
+        {subject.spec.line_of("restart.max_restarts"),
+         fmt::format(
+             "max_restarts is {}, and checkpoint.enabled is false: each restart begins at step 0",
+             spec->restart.max_restarts)}};
 }
 
 RuleHits checkpoint_no_restart(const Subject& subject) {
     const JobSpec* spec = spec_of(subject);
-    if (spec == nullptr || !spec->checkpoint.enabled || spec->restart.max_restarts > 0) return {};
-    return {{subject.spec.line_of("checkpoint.enabled"), "checkpoints are saved, and restart.max_restarts is 0"}};
+    if (spec == nullptr || !spec->checkpoint.enabled || spec->restart.max_restarts > 0)
+        return {};
+    return {{subject.spec.line_of("checkpoint.enabled"),
+             "checkpoints are saved, and restart.max_restarts is 0"}};
 }
 
 RuleHits checkpoint_no_folder(const Subject& subject) {
     const JobSpec* spec = spec_of(subject);
-    if (spec == nullptr || !spec->checkpoint.enabled || !spec->checkpoint.checkpoint_dir.empty()) return {};
+    if (spec == nullptr || !spec->checkpoint.enabled || !spec->checkpoint.checkpoint_dir.empty())
+        return {};
     return {{subject.spec.line_of("checkpoint.enabled"),
              "checkpoint.enabled without checkpoint_dir: where they go is "
              "the trainer's guess"}};
@@ -53,16 +63,20 @@ RuleHits checkpoint_no_folder(const Subject& subject) {
 RuleHits grace_period(const Subject& subject) {
     using namespace std::chrono_literals;
     const JobSpec* spec = spec_of(subject);
-    if (spec == nullptr) return {};
+    if (spec == nullptr)
+        return {};
     auto kill_wait = 30s;
     if (const ConfLine* line = subject.cluster.first_with("KillWait"))
-        kill_wait = std::chrono::seconds(std::clamp(whole_number(line->value("KillWait")).value_or(30), 0LL, 65'533LL));
+        kill_wait = std::chrono::seconds(
+            std::clamp(whole_number(line->value("KillWait")).value_or(30), 0LL, 65'533LL));
     const std::string& signal =
         spec->slurm.signal;  // with lead time enough, the stop does not come from the time limit
     const std::size_t at = signal.find('@');
     const auto lead = at == std::string::npos ? std::nullopt : whole_number(signal.substr(at + 1));
-    if (lead && *lead <= 65'535 && spec->restart.grace_period <= std::chrono::seconds(*lead)) return {};
-    if (spec->restart.grace_period < kill_wait || !subject.spec.names("restart.grace_period")) return {};
+    if (lead && *lead <= 65'535 && spec->restart.grace_period <= std::chrono::seconds(*lead))
+        return {};
+    if (spec->restart.grace_period < kill_wait || !subject.spec.names("restart.grace_period"))
+        return {};
     return {{subject.spec.line_of("restart.grace_period"),
              fmt::format("grace_period is {} s, and Slurm kills everything {} s after SIGTERM",
                          spec->restart.grace_period / 1s, kill_wait / 1s)}};
@@ -72,26 +86,32 @@ RuleHits nested_launcher(const Subject& subject) {
     static const std::set<std::string> kLaunchers = {"torchrun",   "mpirun",     "mpiexec",  "srun",
                                                      "autolaunch", "accelerate", "deepspeed"};
     const JobSpec* spec = spec_of(subject);
-    if (spec == nullptr || spec->trainer.command.empty()) return {};
+    if (spec == nullptr || spec->trainer.command.empty())
+        return {};
     std::string first = spec->trainer.command[0];
     if (first == "/bin/sh" && spec->trainer.command.size() > 2) {
         const auto inner = parse_shell(spec->trainer.command[2]);
         first = inner.commands.empty() ? "" : inner.commands.back().words[0].value;
-        if (first == "exec" && inner.commands.back().words.size() > 1) first = inner.commands.back().words[1].value;
+        if (first == "exec" && inner.commands.back().words.size() > 1)
+            first = inner.commands.back().words[1].value;
     }
     const std::string name = first.substr(first.rfind('/') + 1);
-    const bool module =
-        spec->trainer.module == "torch.distributed.run" || spec->trainer.module == "torch.distributed.launch";
-    if (!kLaunchers.contains(name) && !module) return {};
+    const bool module = spec->trainer.module == "torch.distributed.run" ||
+                        spec->trainer.module == "torch.distributed.launch";
+    if (!kLaunchers.contains(name) && !module)
+        return {};
     return {{subject.spec.line_of(module ? "trainer.module" : "trainer.command"),
-             fmt::format("every rank starts {}, which starts ranks of its own", module ? spec->trainer.module : name)}};
+             fmt::format("every rank starts {}, which starts ranks of its own",
+                         module ? spec->trainer.module : name)}};
 }
 
 RuleHits ranks_and_tasks(const Subject& subject) {
     const JobSpec* spec = spec_of(subject);
-    if (spec == nullptr || !spec->slurm.ntasks_per_node || *spec->slurm.ntasks_per_node < 2) return {};
+    if (spec == nullptr || !spec->slurm.ntasks_per_node || *spec->slurm.ntasks_per_node < 2)
+        return {};
     const bool fixed = spec->resources.ranks_mode == RanksPerNode::fixed;
-    if (!fixed || spec->resources.ranks_per_node == *spec->slurm.ntasks_per_node) return {};
+    if (!fixed || spec->resources.ranks_per_node == *spec->slurm.ntasks_per_node)
+        return {};
     return {{subject.spec.line_of("slurm_config.ntasks_per_node"),
              fmt::format("{} tasks a node and {} ranks a node: autolaunch refuses to start",
                          *spec->slurm.ntasks_per_node, spec->resources.ranks_per_node)}};
@@ -99,29 +119,37 @@ RuleHits ranks_and_tasks(const Subject& subject) {
 
 RuleHits gpus_differ(const Subject& subject) {
     const JobSpec* spec = spec_of(subject);
-    if (spec == nullptr) return {};
+    if (spec == nullptr)
+        return {};
     const auto granted = spec->slurm.gpus_per_node ? spec->slurm.gpus_per_node : std::nullopt;
     const auto used = spec->resources.gpus_per_node;
-    if (!granted || !used || *granted == *used) return {};
+    if (!granted || !used || *granted == *used)
+        return {};
     return {{subject.spec.line_of("slurm_config.gpus_per_node"),
              fmt::format("{} GPUs a node are asked of Slurm, and {} are used", *granted, *used)}};
 }
 
 RuleHits nodes_differ(const Subject& subject) {
     const JobSpec* spec = spec_of(subject);
-    if (spec == nullptr || !spec->slurm.nodes || !subject.spec.names("resource_management.nodes")) return {};
+    if (spec == nullptr || !spec->slurm.nodes || !subject.spec.names("resource_management.nodes"))
+        return {};
     const int line = subject.spec.line_of("resource_management.nodes");
-    const bool by_variable = subject.spec.lines[static_cast<std::size_t>(line) - 1].find("${") != std::string::npos;
-    if (by_variable || *spec->slurm.nodes == spec->resources.nodes) return {};
+    const bool by_variable =
+        subject.spec.lines[static_cast<std::size_t>(line) - 1].find("${") != std::string::npos;
+    if (by_variable || *spec->slurm.nodes == spec->resources.nodes)
+        return {};
     return {{subject.spec.line_of("slurm_config.nodes"),
-             fmt::format("{} nodes are asked of Slurm, and {} are used", *spec->slurm.nodes, spec->resources.nodes)}};
+             fmt::format("{} nodes are asked of Slurm, and {} are used", *spec->slurm.nodes,
+                         spec->resources.nodes)}};
 }
 
 RuleHits batch_signal(const Subject& subject) {
     const JobSpec* spec = spec_of(subject);
-    if (spec == nullptr) return {};
+    if (spec == nullptr)
+        return {};
     const std::string& signal = spec->slurm.signal;
-    if (!signal.starts_with("B:") && !signal.starts_with("b:")) return {};
+    if (!signal.starts_with("B:") && !signal.starts_with("b:"))
+        return {};
     return {{subject.spec.line_of("slurm_config.signal"),
              fmt::format("{} goes to the batch shell, not to autolaunch", signal)}};
 }
@@ -136,21 +164,31 @@ constexpr std::array<Rule, 10> kRules = {{
      "A rank that fails then ends the job, although it could go on from its last checkpoint.",
      "restart: {max_restarts: 3}", checkpoint_no_restart},
     {"spec-checkpoint-no-folder", LintSeverity::info, "checkpoint.enabled without checkpoint_dir",
-     "After a requeue nobody knows where they are.", "name checkpoint.checkpoint_dir", checkpoint_no_folder},
-    {"spec-grace-period", LintSeverity::warning, "restart.grace_period is not below Slurm's KillWait",
-     "After scancel or at the time limit Slurm sends SIGKILL KillWait (30 s) after SIGTERM, whatever the spec says.",
-     "grace_period: 25s, or a longer KillWait in slurm.conf (checked with --slurm-conf)", grace_period},
+     "After a requeue nobody knows where they are.", "name checkpoint.checkpoint_dir",
+     checkpoint_no_folder},
+    {"spec-grace-period", LintSeverity::warning,
+     "restart.grace_period is not below Slurm's KillWait",
+     "After scancel or at the time limit Slurm sends SIGKILL KillWait (30 s) after SIGTERM, "
+     "whatever the spec says.",
+     "grace_period: 25s, or a longer KillWait in slurm.conf (checked with --slurm-conf)",
+     grace_period},
     {"spec-nested-launcher", LintSeverity::error, "the trainer's command is a launcher",
-     "autolaunch starts every rank itself.", "name the trainer: command: [python3, train.py]", nested_launcher},
-    {"spec-ranks-and-tasks", LintSeverity::error, "slurm_config.ntasks_per_node is not ranks_per_node",
+     "autolaunch starts every rank itself.", "name the trainer: command: [python3, train.py]",
+     nested_launcher},
+    {"spec-ranks-and-tasks", LintSeverity::error,
+     "slurm_config.ntasks_per_node is not ranks_per_node",
      "With several tasks a node each task becomes a rank, so the numbers must be the same.",
      "ntasks_per_node: 1, or leave ranks_per_node out", ranks_and_tasks},
-    {"spec-gpus-differ", LintSeverity::warning, "GPUs asked of Slurm and GPUs used are not the same",
-     "The others stay idle, or are missing.", "leave resource_management.gpus_per_node out", gpus_differ},
-    {"spec-nodes-differ", LintSeverity::warning, "nodes asked of Slurm and nodes used are not the same",
-     "The allocation decides, and the spec misleads its readers.", "leave resource_management.nodes out", nodes_differ},
-    {"spec-batch-signal", LintSeverity::warning, "slurm_config.signal with B:",
-     "autolaunch runs in a step; B: signals the batch shell only.", "signal: USR1@120", batch_signal},
+    {"spec-gpus-differ", LintSeverity::warning,
+     "GPUs asked of Slurm and GPUs used are not the same", "The others stay idle, or are missing.",
+     "leave resource_management.gpus_per_node out", gpus_differ},
+    {"spec-nodes-differ", LintSeverity::warning,
+     "nodes asked of Slurm and nodes used are not the same",
+     "The allocation decides, and the spec misleads its readers.",
+     "leave resource_management.nodes out", nodes_differ},
+    {"spec-batch-signal", LintSeverity::warning,
+     "slurm_config.signal with B:", "autolaunch runs in a step; B: signals the batch shell only.",
+     "signal: USR1@120", batch_signal},
 }};
 
 }  // namespace

@@ -10,19 +10,22 @@
 
 namespace autolaunch::launcher {
 
-/// An sbatch script, or any shell script that starts training: what it asks of Slurm and what its shell does. Built
-/// once; the rules only read it.
+/// An sbatch script, or any shell script that starts training: what it asks of Slurm and what its
+/// shell does. Built once; the rules only read it.
 struct SbatchScript {
-    std::vector<std::string> lines;         ///< as written, carriage returns kept
-    std::vector<SlurmOption> options;       ///< of #SBATCH lines, in their order
-    std::vector<UnknownOption> unknown;     ///< of #SBATCH lines
-    std::vector<int> late_directives;       ///< #SBATCH lines behind the first command: Slurm does not read them
-    std::vector<int> disguised_directives;  ///< "# SBATCH --x" and " #SBATCH --x": comments to Slurm
+    std::vector<std::string> lines;      ///< as written, carriage returns kept
+    std::vector<SlurmOption> options;    ///< of #SBATCH lines, in their order
+    std::vector<UnknownOption> unknown;  ///< of #SBATCH lines
+    std::vector<int>
+        late_directives;  ///< #SBATCH lines behind the first command: Slurm does not read them
+    std::vector<int>
+        disguised_directives;  ///< "# SBATCH --x" and " #SBATCH --x": comments to Slurm
     ShellScript shell;
-    bool is_batch = false;  ///< has #SBATCH lines or srun: not a script that srun starts for each task
+    bool is_batch =
+        false;  ///< has #SBATCH lines or srun: not a script that srun starts for each task
 
-    /// By variable: its only assignment, an index into shell.assignments; nothing where there are several, or one that
-    /// may not be made.
+    /// By variable: its only assignment, an index into shell.assignments; nothing where there are
+    /// several, or one that may not be made.
     std::map<std::string, std::optional<std::size_t>, std::less<>> variables;
 
     const SlurmOption* option(std::string_view name) const;  ///< the last of that name
@@ -30,10 +33,12 @@ struct SbatchScript {
     std::string text(std::string_view name) const;  ///< its value; empty without
     std::optional<long long> number(std::string_view name) const;
 
-    /// The value of a variable that the script sets to one text only, outside functions and branches.
+    /// The value of a variable that the script sets to one text only, outside functions and
+    /// branches.
     std::optional<std::string> variable(std::string_view name) const;
     const ShellAssignment* only_assignment(std::string_view name) const;
-    /// `word` with the variables replaced that variable() knows, and those of Slurm that follow from the directives.
+    /// `word` with the variables replaced that variable() knows, and those of Slurm that follow
+    /// from the directives.
     std::string resolved(const Word& word) const;
     /// A word that is one variable as a whole becomes the words of its value; others stay.
     std::vector<Word> expanded(const std::vector<Word>& words) const;

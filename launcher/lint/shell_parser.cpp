@@ -12,20 +12,24 @@ namespace autolaunch::launcher {
 namespace {
 
 bool all_digits(const std::string& text) {
-    return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+    return !text.empty() && std::all_of(text.begin(), text.end(),
+                                        [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
 }  // namespace
 
 char ShellParser::take() {
-    if (at_end()) return '\0';
+    if (at_end())
+        return '\0';
     const char c = text_[pos_++];
-    if (c == '\n') ++line_;
+    if (c == '\n')
+        ++line_;
     return c;
 }
 
 void ShellParser::parse() {
-    while (!at_end()) parse_list(false);
+    while (!at_end())
+        parse_list(false);
     finish(End::plain);
 }
 
@@ -45,7 +49,8 @@ void ShellParser::parse_list(bool until_parenthesis) {
         } else if (c == '\0') {
             take();
         } else if (bool closed = false; operator_ahead(until_parenthesis, closed)) {
-            if (closed) return;
+            if (closed)
+                return;
         } else {
             add_word();
         }
@@ -53,14 +58,16 @@ void ShellParser::parse_list(bool until_parenthesis) {
     finish(End::plain);
 }
 
-/// Whether an operator was there and has been taken. `closed`: it was the parenthesis that ends this list.
+/// Whether an operator was there and has been taken. `closed`: it was the parenthesis that ends
+/// this list.
 bool ShellParser::operator_ahead(bool until_parenthesis, bool& closed) {
     const char c = peek();
     const char next = peek(1);
     if (c == ';') {
         take();
         const bool case_item = peek() == ';' || peek() == '&';
-        while (peek() == ';' || peek() == '&') take();
+        while (peek() == ';' || peek() == '&')
+            take();
         finish(End::plain);
         pattern_ahead_ = case_item;
     } else if (c == '&' && next == '>') {
@@ -69,7 +76,8 @@ bool ShellParser::operator_ahead(bool until_parenthesis, bool& closed) {
     } else if (c == '&' || c == '|') {
         take();
         const bool twice = peek() == c;
-        if (twice || (c == '|' && peek() == '&')) take();
+        if (twice || (c == '|' && peek() == '&'))
+            take();
         finish(twice ? End::conditional : c == '&' ? End::background : End::pipe);
     } else if (c == '<' || c == '>') {
         if (next == '(') {
@@ -97,8 +105,10 @@ bool ShellParser::operator_ahead(bool until_parenthesis, bool& closed) {
 void ShellParser::open_parenthesis() {
     auto& words = command_.words;
     take();
-    if (pattern_ahead_) return;
-    if (peek() == '(' && (words.empty() || words[0].value == "for")) return skip_arithmetic_command();
+    if (pattern_ahead_)
+        return;
+    if (peek() == '(' && (words.empty() || words[0].value == "for"))
+        return skip_arithmetic_command();
     const bool named = words.size() == 1 || (words.size() == 2 && words[0].value == "function");
     if (named && peek() == ')') {
         take();
@@ -106,7 +116,8 @@ void ShellParser::open_parenthesis() {
         function_ahead_ = true;
         return;
     }
-    if (!words.empty() || nesting_ >= kMaxNesting) return;
+    if (!words.empty() || nesting_ >= kMaxNesting)
+        return;
     ++nesting_;
     ++depth_;
     parse_list(true);
@@ -116,24 +127,32 @@ void ShellParser::open_parenthesis() {
 
 void ShellParser::redirection() {
     int angles = 0;
-    while (peek() == '<' || peek() == '>') angles += take() == '<' ? 1 : 0;
+    while (peek() == '<' || peek() == '>')
+        angles += take() == '<' ? 1 : 0;
     const bool here = angles == 2;
     const bool strip_tabs = here && peek() == '-';
-    if (strip_tabs || peek() == '&' || peek() == '|') take();
-    while (is_blank(peek())) take();
-    if (at_end() || (ends_word(peek()) && peek() != '<' && peek() != '>')) return;
-    if ((peek() == '<' || peek() == '>') && peek(1) != '(') return;
+    if (strip_tabs || peek() == '&' || peek() == '|')
+        take();
+    while (is_blank(peek()))
+        take();
+    if (at_end() || (ends_word(peek()) && peek() != '<' && peek() != '>'))
+        return;
+    if ((peek() == '<' || peek() == '>') && peek(1) != '(')
+        return;
     const Word target = read_word();
-    if (here) pending_.push_back({target.value, strip_tabs});
+    if (here)
+        pending_.push_back({target.value, strip_tabs});
 }
 
 void ShellParser::add_word() {
     Word word = read_word();
-    if (all_digits(word.raw) && (peek() == '<' || peek() == '>')) return;  // 2>file
+    if (all_digits(word.raw) && (peek() == '<' || peek() == '>'))
+        return;  // 2>file
     if (command_.words.empty() && command_.prefix.empty()) {
         command_.line = word.line;
         command_.guarded = in_condition_;
-        if (reserved(word)) return;
+        if (reserved(word))
+            return;
     }
     auto& words = command_.words;
     if (words.size() == 2 && words[0].value == "function" && word.raw == "{") {
@@ -156,7 +175,8 @@ void ShellParser::add_word() {
     }
 }
 
-/// Words that only mean something where a command may begin. True: the word is no part of a command.
+/// Words that only mean something where a command may begin. True: the word is no part of a
+/// command.
 bool ShellParser::reserved(const Word& word) {
     static const std::set<std::string> kOpening = {"if", "while", "until"};
     static const std::set<std::string> kClosing = {"fi", "done", "esac"};
@@ -176,7 +196,8 @@ bool ShellParser::reserved(const Word& word) {
     } else if (text == "}") {
         closes_block();
     } else if (!kPassed.contains(text)) {
-        if (text == "for" || text == "select") ++depth_;
+        if (text == "for" || text == "select")
+            ++depth_;
         return false;
     }
     return true;
@@ -190,7 +211,8 @@ void ShellParser::opens_block() {
 }
 
 void ShellParser::closes_block() {
-    if (braces_.empty()) return;
+    if (braces_.empty())
+        return;
     functions_ -= braces_.back() ? 1 : 0;
     braces_.pop_back();
     depth_ = std::max(0, depth_ - 1);
@@ -198,8 +220,10 @@ void ShellParser::closes_block() {
 
 void ShellParser::finish(End end) {
     ShellCommand command = std::exchange(command_, {});
-    if (command.words.empty() && command.prefix.empty()) return;
-    if (pattern_ahead_ && end == End::pipe) return;  // a|b) of a case
+    if (command.words.empty() && command.prefix.empty())
+        return;
+    if (pattern_ahead_ && end == End::pipe)
+        return;  // a|b) of a case
     const bool loop = command.is("for") || command.is("select");
     command.depth = std::max(0, depth_ - (loop ? 1 : 0));
     command.in_function = functions_ > 0;
@@ -212,7 +236,8 @@ void ShellParser::finish(End end) {
         assignment.conditional = command.depth > 0;
         script_.assignments.push_back(assignment);
     }
-    if (!command.words.empty()) script_.commands.push_back(std::move(command));
+    if (!command.words.empty())
+        script_.commands.push_back(std::move(command));
 }
 
 /// The newline, and the here-documents that were announced in front of it.
@@ -226,16 +251,20 @@ void ShellParser::end_of_line() {
             range.last = line_;
             pos_ = end;
             take();
-            if (text.ends_with('\r')) text.remove_suffix(1);
-            while (document.strip_tabs && text.starts_with('\t')) text.remove_prefix(1);
-            if (text == document.delimiter) break;
+            if (text.ends_with('\r'))
+                text.remove_suffix(1);
+            while (document.strip_tabs && text.starts_with('\t'))
+                text.remove_prefix(1);
+            if (text == document.delimiter)
+                break;
         }
         script_.here_documents.push_back(range);
     }
 }
 
 void ShellParser::skip_comment() {
-    while (!at_end() && peek() != '\n') take();
+    while (!at_end() && peek() != '\n')
+        take();
 }
 
 /// ((…)), the first parenthesis already taken.
@@ -245,14 +274,16 @@ void ShellParser::skip_arithmetic_command() {
         const char c = take();
         open += c == '(' ? 1 : c == ')' ? -1 : 0;
     }
-    if (command_.words.empty()) command_ = {};
+    if (command_.words.empty())
+        command_ = {};
 }
 
 /// [[ … ]]: operators mean something else in there.
 void ShellParser::skip_test() {
     while (!at_end()) {
         const char c = peek();
-        if (c == '\n') return;
+        if (c == '\n')
+            return;
         if (ends_word(c)) {
             take();
             continue;
@@ -260,7 +291,8 @@ void ShellParser::skip_test() {
         Word word = read_word();
         const bool last = word.raw == "]]";
         command_.words.push_back(std::move(word));
-        if (last) return;
+        if (last)
+            return;
     }
 }
 

@@ -8,8 +8,8 @@
 
 namespace autolaunch::launcher {
 
-/// One pass over a script's text, by recursive descent; the private part of parse_shell(). Recursion is bounded: what
-/// is nested deeper than kMaxNesting is read as plain text.
+/// One pass over a script's text, by recursive descent; the private part of parse_shell().
+/// Recursion is bounded: what is nested deeper than kMaxNesting is read as plain text.
 class ShellParser {
 public:
     ShellParser(std::string_view text, int first_line, ShellScript& script, int nesting = 0)
@@ -27,7 +27,9 @@ private:
     };
     static constexpr int kMaxNesting = 60;
 
-    char peek(std::size_t ahead = 0) const { return pos_ + ahead < text_.size() ? text_[pos_ + ahead] : '\0'; }
+    char peek(std::size_t ahead = 0) const {
+        return pos_ + ahead < text_.size() ? text_[pos_ + ahead] : '\0';
+    }
     bool at_end() const { return pos_ >= text_.size(); }
     char take();
     static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }

@@ -8,12 +8,13 @@ namespace autolaunch::launcher {
 /// A word as the shell would see it before it replaces anything.
 struct Word {
     int line = 0;
-    std::string raw;                      ///< as written
-    std::string value;                    ///< without quotes; $NAME, ${…} and $(…) stay as written
-    std::vector<std::string> expansions;  ///< variables that this shell replaces (not those in single quotes, not \$X)
-    bool literal = true;                  ///< nothing in it is replaced: no variable, command, brace or pattern
-    bool array = false;                   ///< NAME=(…)
-    std::vector<Word> elements = {};      ///< of an array
+    std::string raw;    ///< as written
+    std::string value;  ///< without quotes; $NAME, ${…} and $(…) stay as written
+    std::vector<std::string>
+        expansions;  ///< variables that this shell replaces (not those in single quotes, not \$X)
+    bool literal = true;  ///< nothing in it is replaced: no variable, command, brace or pattern
+    bool array = false;   ///< NAME=(…)
+    std::vector<Word> elements = {};  ///< of an array
 
     bool expands(std::string_view name) const;
 };
@@ -34,7 +35,8 @@ struct ShellCommand {
     std::vector<Word> words;  ///< redirections are left out
     bool background = false;  ///< followed by &
     bool piped = false;       ///< its output goes to the next command
-    bool guarded = false;     ///< followed by || or &&, or the condition of if and while: its status is looked at
+    bool guarded =
+        false;  ///< followed by || or &&, or the condition of if and while: its status is looked at
     bool in_function = false;
     bool in_substitution = false;  ///< inside $(…) or backticks
     int depth = 0;                 ///< in how many of if, for, while, case, ( and { it stands
@@ -46,10 +48,11 @@ struct LineRange {
     int first = 0, last = 0;
 };
 
-/// What a POSIX or bash script says, taken apart and never executed. Not a full shell: what it does not know it passes
-/// over, and any bytes at all give some result in linear time.
+/// What a POSIX or bash script says, taken apart and never executed. Not a full shell: what it does
+/// not know it passes over, and any bytes at all give some result in linear time.
 struct ShellScript {
-    std::vector<ShellCommand> commands;        ///< in the order written, also those of functions and substitutions
+    std::vector<ShellCommand>
+        commands;  ///< in the order written, also those of functions and substitutions
     std::vector<ShellAssignment> assignments;  ///< all of them
     std::vector<LineRange> here_documents;     ///< their text, and the line of the delimiter
 

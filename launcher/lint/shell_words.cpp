@@ -1,5 +1,5 @@
-// Words: quotes, expansions, substitutions, arrays. What stands between words is read in shell_parser.cpp, and again
-// from here for what a substitution runs.
+// Words: quotes, expansions, substitutions, arrays. What stands between words is read in
+// shell_parser.cpp, and again from here for what a substitution runs.
 
 #include "lint/shell_parser.hpp"
 
@@ -17,18 +17,22 @@ bool is_name_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) !
 /// Each name once: nested substitutions would double them at each level.
 void add_expansion(Word& word, std::string_view name) {
     constexpr std::size_t kMostNames = 256;
-    if (word.expansions.size() < kMostNames && !word.expands(name)) word.expansions.emplace_back(name);
+    if (word.expansions.size() < kMostNames && !word.expands(name))
+        word.expansions.emplace_back(name);
 }
 
 /// What a substitution inside a word replaces, the word replaces.
 void adopt_expansions(Word& word, const ShellCommand& inner) {
     for (const auto& part : inner.words)
-        for (const auto& name : part.expansions) add_expansion(word, name);
+        for (const auto& name : part.expansions)
+            add_expansion(word, name);
 }
 
 }  // namespace
 
-bool ShellParser::ends_word(char c) { return c == '\0' || is_blank(c) || std::strchr("\n;&|<>()", c) != nullptr; }
+bool ShellParser::ends_word(char c) {
+    return c == '\0' || is_blank(c) || std::strchr("\n;&|<>()", c) != nullptr;
+}
 
 Word ShellParser::read_word() {
     Word word;
@@ -38,12 +42,14 @@ Word ShellParser::read_word() {
         take();
         read_substitution(word);
     }
-    while (!ends_word(peek())) read_into(word, '\0');
+    while (!ends_word(peek()))
+        read_into(word, '\0');
     if (peek() == '(' && !assigned_name(word.raw = text_.substr(begin, pos_ - begin)).empty() &&
         word.raw.ends_with('='))
         read_array(word);
     word.raw = text_.substr(begin, pos_ - begin);
-    if (pos_ == begin) take();  // never stand still
+    if (pos_ == begin)
+        take();  // never stand still
     return word;
 }
 
@@ -66,14 +72,16 @@ void ShellParser::read_into(Word& word, char inside) {
     } else if (c == '`') {
         read_backticks(word);
     } else {
-        if (inside == '\0' && (c == '*' || c == '?' || c == '{')) word.literal = false;
+        if (inside == '\0' && (c == '*' || c == '?' || c == '{'))
+            word.literal = false;
         word.value += take();
     }
 }
 
 void ShellParser::read_quoted(Word& word) {
     take();
-    while (!at_end() && peek() != '\'') word.value += take();
+    while (!at_end() && peek() != '\'')
+        word.value += take();
     take();
 }
 
@@ -83,7 +91,8 @@ void ShellParser::read_double_quoted(Word& word) {
         if (peek() == '\\' && peek(1) != '\0' && std::strchr("$`\"\\\n", peek(1)) != nullptr) {
             take();
             const char c = take();
-            if (c != '\n') word.value += c;
+            if (c != '\n')
+                word.value += c;
         } else if (peek() == '$') {
             read_dollar(word);
         } else if (peek() == '`') {
@@ -97,7 +106,8 @@ void ShellParser::read_double_quoted(Word& word) {
 
 std::string_view ShellParser::read_name() {
     const std::size_t begin = pos_;
-    while (is_name_char(peek())) take();
+    while (is_name_char(peek()))
+        take();
     return text_.substr(begin, pos_ - begin);
 }
 
@@ -118,7 +128,8 @@ void ShellParser::read_dollar(Word& word) {
         }
         take();
         while (!at_end() && peek() != '\'') {
-            if (peek() == '\\') take();
+            if (peek() == '\\')
+                take();
             word.value += take();
         }
         take();
@@ -133,8 +144,8 @@ void ShellParser::read_dollar(Word& word) {
         read_substitution(word);
     } else if (is_name_char(c) && std::isdigit(static_cast<unsigned char>(c)) == 0) {
         add_expansion(word, read_name());
-    } else if (c != '\0' &&
-               (std::isdigit(static_cast<unsigned char>(c)) != 0 || std::strchr("?#@*!$-", c) != nullptr)) {
+    } else if (c != '\0' && (std::isdigit(static_cast<unsigned char>(c)) != 0 ||
+                             std::strchr("?#@*!$-", c) != nullptr)) {
         add_expansion(word, std::string(1, take()));
     } else {
         word.value += '$';
@@ -148,8 +159,10 @@ void ShellParser::read_dollar(Word& word) {
 void ShellParser::read_braces(Word& word) {
     ++nesting_;
     take();
-    if (peek() == '#' || peek() == '!') take();
-    if (const auto name = read_name(); !name.empty()) add_expansion(word, name);
+    if (peek() == '#' || peek() == '!')
+        take();
+    if (const auto name = read_name(); !name.empty())
+        add_expansion(word, name);
     int bracket = 0;
     while (!at_end() && peek() != '}') {
         if (bracket > 0 && is_name_char(peek())) {  // a subscript is arithmetic: names need no $
@@ -172,7 +185,8 @@ void ShellParser::read_arithmetic(Word& word) {
         const char c = peek();
         if (is_name_char(c)) {
             const std::string_view name = read_name();
-            if (is_identifier(name)) add_expansion(word, name);
+            if (is_identifier(name))
+                add_expansion(word, name);
         } else if (c == '(' || c == ')') {
             open += take() == '(' ? 1 : -1;
         } else {
@@ -185,7 +199,8 @@ void ShellParser::read_arithmetic(Word& word) {
 void ShellParser::read_substitution(Word& word) {
     take();
     word.literal = false;
-    if (nesting_ >= kMaxNesting) return;
+    if (nesting_ >= kMaxNesting)
+        return;
     const ShellCommand outer = std::exchange(command_, {});
     const bool outer_condition = std::exchange(in_condition_, false);
     const bool outer_pattern = std::exchange(pattern_ahead_, false);
@@ -197,7 +212,8 @@ void ShellParser::read_substitution(Word& word) {
     parse_list(true);
     --substitutions_;
     --nesting_;
-    for (std::size_t i = first; i < script_.commands.size(); ++i) adopt_expansions(word, script_.commands[i]);
+    for (std::size_t i = first; i < script_.commands.size(); ++i)
+        adopt_expansions(word, script_.commands[i]);
     command_ = outer;
     in_condition_ = outer_condition;
     pattern_ahead_ = outer_pattern;
@@ -211,13 +227,15 @@ void ShellParser::read_backticks(Word& word) {
     take();
     std::string inner;
     while (!at_end() && peek() != '`') {
-        if (peek() == '\\' && peek(1) != '\0' && std::strchr("$`\\", peek(1)) != nullptr) take();
+        if (peek() == '\\' && peek(1) != '\0' && std::strchr("$`\\", peek(1)) != nullptr)
+            take();
         inner += take();
     }
     take();
     word.value += text_.substr(begin, pos_ - begin);
     word.literal = false;
-    if (nesting_ >= kMaxNesting) return;
+    if (nesting_ >= kMaxNesting)
+        return;
     ShellScript nested;
     ShellParser(inner, line, nested, nesting_ + 1).parse();
     for (auto& command : nested.commands) {
@@ -228,7 +246,8 @@ void ShellParser::read_backticks(Word& word) {
 }
 
 void ShellParser::read_array(Word& word) {
-    if (nesting_ >= kMaxNesting) return;
+    if (nesting_ >= kMaxNesting)
+        return;
     take();
     ++nesting_;
     word.array = true;
@@ -242,7 +261,8 @@ void ShellParser::read_array(Word& word) {
             skip_comment();
         } else {
             Word element = read_word();
-            if (!element.raw.empty()) word.elements.push_back(std::move(element));
+            if (!element.raw.empty())
+                word.elements.push_back(std::move(element));
         }
     }
     take();

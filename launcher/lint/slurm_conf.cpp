@@ -19,20 +19,28 @@ constexpr std::size_t kMostNodes = 100'000;
 
 void take_fields(std::string_view text, ConfLine& into) {
     std::size_t at = 0;
-    const auto blank = [&](std::size_t i) { return std::isspace(static_cast<unsigned char>(text[i])) != 0; };
+    const auto blank = [&](std::size_t i) {
+        return std::isspace(static_cast<unsigned char>(text[i])) != 0;
+    };
     while (at < text.size()) {
-        while (at < text.size() && blank(at)) ++at;
+        while (at < text.size() && blank(at))
+            ++at;
         const std::size_t begin = at;
-        while (at < text.size() && !blank(at) && text[at] != '=') ++at;
+        while (at < text.size() && !blank(at) && text[at] != '=')
+            ++at;
         const std::string name(text.substr(begin, at - begin));
-        if (at >= text.size() || text[at] != '=') continue;
+        if (at >= text.size() || text[at] != '=')
+            continue;
         ++at;
         const bool quoted = at < text.size() && text[at] == '"';
-        if (quoted) ++at;
+        if (quoted)
+            ++at;
         const std::size_t value = at;
-        while (at < text.size() && (quoted ? text[at] != '"' : !blank(at))) ++at;
+        while (at < text.size() && (quoted ? text[at] != '"' : !blank(at)))
+            ++at;
         into.fields.emplace_back(name, text.substr(value, at - value));
-        if (quoted && at < text.size()) ++at;
+        if (quoted && at < text.size())
+            ++at;
     }
 }
 
@@ -40,9 +48,11 @@ std::optional<long long> product(const ConfLine& line, std::initializer_list<con
     long long result = 1;
     bool any = false;
     for (const char* name : names) {
-        if (!line.has(name)) continue;
+        if (!line.has(name))
+            continue;
         const auto value = whole_number(line.value(name));
-        if (!value || *value < 1 || *value > 1'000'000) return std::nullopt;
+        if (!value || *value < 1 || *value > 1'000'000)
+            return std::nullopt;
         result *= *value;
         any = true;
     }
@@ -53,7 +63,8 @@ NodeDescription describe(const ConfLine& line) {
     NodeDescription node;
     node.line = line.line;
     const bool by_sockets = line.has("CoresPerSocket") || line.has("Sockets") || line.has("Boards");
-    if (by_sockets) node.cores = product(line, {"Sockets", "CoresPerSocket"});
+    if (by_sockets)
+        node.cores = product(line, {"Sockets", "CoresPerSocket"});
     node.cpus = line.has("CPUs") ? whole_number(line.value("CPUs"))
                                  : product(line, {"Sockets", "CoresPerSocket", "ThreadsPerCore"});
     node.memory_given = line.has("RealMemory");
@@ -65,14 +76,16 @@ NodeDescription describe(const ConfLine& line) {
 }  // namespace
 
 bool equals_ignoring_case(std::string_view a, std::string_view b) {
-    return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](unsigned char x, unsigned char y) {
+    return a.size() == b.size() &&
+           std::equal(a.begin(), a.end(), b.begin(), [](unsigned char x, unsigned char y) {
                return std::tolower(x) == std::tolower(y);
            });
 }
 
 std::string ConfLine::value(std::string_view name) const {
     for (const auto& [key, text] : fields)
-        if (equals_ignoring_case(key, name)) return text;
+        if (equals_ignoring_case(key, name))
+            return text;
     return {};
 }
 
@@ -82,7 +95,8 @@ bool ConfLine::has(std::string_view name) const {
 }
 
 const ConfLine* ConfFile::first_with(std::string_view name) const {
-    const auto found = std::find_if(lines.begin(), lines.end(), [&](const auto& line) { return line.has(name); });
+    const auto found =
+        std::find_if(lines.begin(), lines.end(), [&](const auto& line) { return line.has(name); });
     return found == lines.end() ? nullptr : &*found;
 }
 
@@ -92,7 +106,8 @@ ConfFile parse_slurm_conf(std::string_view text) {
     int number = 0, first = 0;
     for (const auto& raw : split(text, '\n')) {
         ++number;
-        if (joined.empty()) first = number;
+        if (joined.empty())
+            first = number;
         std::string_view line = raw;
         line = trim(line.substr(0, line.find('#')));
         if (line.ends_with('\\')) {
@@ -102,7 +117,8 @@ ConfFile parse_slurm_conf(std::string_view text) {
         joined += line;
         ConfLine parsed{first, {}};
         take_fields(joined, parsed);
-        if (!parsed.fields.empty()) conf.lines.push_back(std::move(parsed));
+        if (!parsed.fields.empty())
+            conf.lines.push_back(std::move(parsed));
         joined.clear();
     }
     return conf;
@@ -111,7 +127,8 @@ ConfFile parse_slurm_conf(std::string_view text) {
 std::vector<std::string> expand_or_nothing(const std::string& list) {
     try {
         auto names = expand_hostlist(list);
-        if (names.size() > kMostNodes) names.clear();
+        if (names.size() > kMostNodes)
+            names.clear();
         return names;
     } catch (const Error&) {
         return {};
@@ -122,14 +139,16 @@ std::vector<NodeDescription> node_descriptions(const ConfFile& conf) {
     std::vector<NodeDescription> nodes;
     ConfLine defaults;
     for (const auto& line : conf.lines) {
-        if (!line.has("NodeName") || line.has("Name")) continue;  // gres.conf has Name, too
+        if (!line.has("NodeName") || line.has("Name"))
+            continue;  // gres.conf has Name, too
         if (equals_ignoring_case(line.value("NodeName"), "DEFAULT")) {
             defaults = line;
             continue;
         }
         ConfLine whole = line;
         for (const auto& field : defaults.fields)
-            if (!line.has(field.first)) whole.fields.push_back(field);
+            if (!line.has(field.first))
+                whole.fields.push_back(field);
         NodeDescription node = describe(whole);
         node.names = expand_or_nothing(line.value("NodeName"));
         nodes.push_back(std::move(node));
@@ -137,15 +156,19 @@ std::vector<NodeDescription> node_descriptions(const ConfFile& conf) {
     return nodes;
 }
 
-std::vector<NodeDescription> nodes_of_partition(const ConfFile& conf, const std::string& partition) {
+std::vector<NodeDescription> nodes_of_partition(const ConfFile& conf,
+                                                const std::string& partition) {
     auto nodes = node_descriptions(conf);
     std::string listed;
     for (const auto& line : conf.lines) {
         const std::string name = line.value("PartitionName");
-        const bool standard = partition.empty() && equals_ignoring_case(line.value("Default"), "YES");
-        if (!name.empty() && (standard || name == partition)) listed = line.value("Nodes");
+        const bool standard =
+            partition.empty() && equals_ignoring_case(line.value("Default"), "YES");
+        if (!name.empty() && (standard || name == partition))
+            listed = line.value("Nodes");
     }
-    if (listed.empty() || equals_ignoring_case(listed, "ALL")) return nodes;
+    if (listed.empty() || equals_ignoring_case(listed, "ALL"))
+        return nodes;
     const auto members = expand_or_nothing(listed);
     const std::set<std::string> known(members.begin(), members.end());
     std::erase_if(nodes, [&](const NodeDescription& node) {

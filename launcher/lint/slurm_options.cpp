@@ -17,30 +17,45 @@ struct Shape {
     Takes takes = Takes::nothing;
 };
 
-// One word an option: name, then = for a value, [ for an optional one, then /LETTER for its short form.
+// One word an option: name, then = for a value, [ for an optional one, then /LETTER for its short
+// form.
 constexpr const char* kBoth =
-    "account=/A acctg-freq= bb= bbf= begin=/b chdir=/D cluster-constraint= clusters=/M comment= constraint=/C "
+    "account=/A acctg-freq= bb= bbf= begin=/b chdir=/D cluster-constraint= clusters=/M comment= "
+    "constraint=/C "
     "container= "
-    "container-id= contiguous core-spec=/S cores-per-socket= cpu-freq= cpus-per-gpu= cpus-per-task=/c deadline= "
-    "delay-boot= dependency=/d distribution=/m error=/e exclude=/x exclusive[ export= extra= extra-node-info=/B gid= "
+    "container-id= contiguous core-spec=/S cores-per-socket= cpu-freq= cpus-per-gpu= "
+    "cpus-per-task=/c deadline= "
+    "delay-boot= dependency=/d distribution=/m error=/e exclude=/x exclusive[ export= extra= "
+    "extra-node-info=/B gid= "
     "gpu-bind= "
     "gpu-freq= "
-    "gpus=/G gpus-per-node= gpus-per-socket= gpus-per-task= gres= gres-flags= help/h hint= hold/H input=/i job-name=/J "
-    "licenses=/L mail-type= mail-user= mcs-label= mem= mem-bind= mem-per-cpu= mem-per-gpu= mincpus= network= nice[ "
-    "no-kill[/k nodefile=/F nodelist=/w nodes=/N ntasks=/n ntasks-per-core= ntasks-per-gpu= ntasks-per-node= "
-    "ntasks-per-socket= ntasks-per-tres= open-mode= oom-kill-step[ output=/o overcommit/O oversubscribe/s partition=/p "
-    "power= prefer= priority= profile= propagate[ qos=/q quiet/Q reboot reservation= resv-ports[ segment= signal= "
-    "sockets-per-node= spread-job spread-segments stepmgr switches= test-only thread-spec= threads-per-core= time=/t "
-    "time-min= tmp= tres-bind= tres-per-job= tres-per-node= tres-per-socket= tres-per-task= uid= usage use-min-nodes "
+    "gpus=/G gpus-per-node= gpus-per-socket= gpus-per-task= gres= gres-flags= help/h hint= hold/H "
+    "input=/i job-name=/J "
+    "licenses=/L mail-type= mail-user= mcs-label= mem= mem-bind= mem-per-cpu= mem-per-gpu= "
+    "mincpus= network= nice[ "
+    "no-kill[/k nodefile=/F nodelist=/w nodes=/N ntasks=/n ntasks-per-core= ntasks-per-gpu= "
+    "ntasks-per-node= "
+    "ntasks-per-socket= ntasks-per-tres= open-mode= oom-kill-step[ output=/o overcommit/O "
+    "oversubscribe/s partition=/p "
+    "power= prefer= priority= profile= propagate[ qos=/q quiet/Q reboot reservation= resv-ports[ "
+    "segment= signal= "
+    "sockets-per-node= spread-job spread-segments stepmgr switches= test-only thread-spec= "
+    "threads-per-core= time=/t "
+    "time-min= tmp= tres-bind= tres-per-job= tres-per-node= tres-per-socket= tres-per-task= uid= "
+    "usage use-min-nodes "
     "verbose/v version/V wckey= consolidate-segments";
 constexpr const char* kSbatch =
-    "array=/a batch= export-file= get-user-env[ ignore-pbs kill-on-invalid-dep= no-requeue parsable requeue wait/W "
+    "array=/a batch= export-file= get-user-env[ ignore-pbs kill-on-invalid-dep= no-requeue "
+    "parsable requeue wait/W "
     "wait-all-nodes= wait-for-children wrap=";
 constexpr const char* kSrun =
-    "accel-bind= async bcast[ bcast-exclude= compress[ cpu-bind= cpu_bind= disable-status/X epilog= exact "
-    "external-launcher het-group= pack-group= immediate[/I interactive jobid= kill-on-bad-exit[/K label/l mem_bind= "
+    "accel-bind= async bcast[ bcast-exclude= compress[ cpu-bind= cpu_bind= disable-status/X "
+    "epilog= exact "
+    "external-launcher het-group= pack-group= immediate[/I interactive jobid= kill-on-bad-exit[/K "
+    "label/l mem_bind= "
     "mpi= "
-    "msg-timeout= multi-prog no-allocate/Z overlap preserve-env/E prolog= pty[ quit-on-interrupt/q relative=/r "
+    "msg-timeout= multi-prog no-allocate/Z overlap preserve-env/E prolog= pty[ quit-on-interrupt/q "
+    "relative=/r "
     "send-libs[ "
     "slurmd-debug= task-epilog= task-prolog= threads=/T unbuffered/u wait=/W whole x11[ "
     "treewidth=";
@@ -53,9 +68,12 @@ std::vector<Shape> shapes_from(const char* table) {
             shape.letter = entry.back();
             entry.resize(entry.size() - 2);
         }
-        if (entry.ends_with('=')) shape.takes = Takes::value;
-        if (entry.ends_with('[')) shape.takes = Takes::optional_value;
-        if (shape.takes != Takes::nothing) entry.pop_back();
+        if (entry.ends_with('='))
+            shape.takes = Takes::value;
+        if (entry.ends_with('['))
+            shape.takes = Takes::optional_value;
+        if (shape.takes != Takes::nothing)
+            entry.pop_back();
         shape.name = entry;
         shapes.push_back(std::move(shape));
     }
@@ -65,7 +83,8 @@ std::vector<Shape> shapes_from(const char* table) {
 const std::vector<Shape>& shapes_of(SlurmProgram program) {
     static const auto with = [](const char* own) {
         auto shapes = shapes_from(own);
-        for (auto& shape : shapes_from(kBoth)) shapes.push_back(std::move(shape));
+        for (auto& shape : shapes_from(kBoth))
+            shapes.push_back(std::move(shape));
         return shapes;
     };
     static const std::vector<Shape> kForSbatch = with(kSbatch);
@@ -78,17 +97,21 @@ const Shape* find_long(const std::vector<Shape>& shapes, std::string_view name) 
     const Shape* found = nullptr;
     int begin_so = 0;
     for (const auto& shape : shapes) {
-        if (shape.name == name) return &shape;
-        if (!shape.name.starts_with(name)) continue;
+        if (shape.name == name)
+            return &shape;
+        if (!shape.name.starts_with(name))
+            continue;
         ++begin_so;
         found = &shape;
     }
     return begin_so == 1 ? found : nullptr;
 }
 
-UnknownOption unknown_option(const std::vector<Shape>& shapes, const Word& word, const std::string& name) {
+UnknownOption unknown_option(const std::vector<Shape>& shapes, const Word& word,
+                             const std::string& name) {
     std::vector<std::string> names;
-    for (const auto& shape : shapes) names.push_back("--" + shape.name);
+    for (const auto& shape : shapes)
+        names.push_back("--" + shape.name);
     const std::string written = word.value.substr(0, word.value.find('='));
     return {written, name.empty() ? std::string() : nearest("--" + name, names), word.line};
 }
@@ -119,19 +142,24 @@ struct Reader {
 
     void read_long(const Word& word) {
         const std::size_t equals = word.value.find('=');
-        const std::string name = word.value.substr(2, equals == std::string::npos ? equals : equals - 2);
+        const std::string name =
+            word.value.substr(2, equals == std::string::npos ? equals : equals - 2);
         const Shape* shape = find_long(shapes, name);
         if (shape == nullptr) {
             parsed.unknown.push_back(unknown_option(shapes, word, name));
             return;
         }
-        take(*shape, equals == std::string::npos ? std::nullopt : std::optional(value_from(word, equals + 1)), false);
+        take(*shape,
+             equals == std::string::npos ? std::nullopt
+                                         : std::optional(value_from(word, equals + 1)),
+             false);
     }
 
     void read_short(const Word& word) {
         for (std::size_t i = 1; i < word.value.size(); ++i) {
-            const auto shape = std::find_if(shapes.begin(), shapes.end(),
-                                            [&](const Shape& other) { return other.letter == word.value[i]; });
+            const auto shape = std::find_if(shapes.begin(), shapes.end(), [&](const Shape& other) {
+                return other.letter == word.value[i];
+            });
             if (shape == shapes.end()) {
                 parsed.unknown.push_back(unknown_option(shapes, word, ""));
                 return;
@@ -154,7 +182,8 @@ ParsedOptions parse_slurm_options(std::span<const Word> words, SlurmProgram prog
     auto& at = reader.parsed.rest;
     for (; at < words.size(); ++at) {
         const Word word = words[at];
-        if (word.value.size() < 2 || word.value[0] != '-') break;
+        if (word.value.size() < 2 || word.value[0] != '-')
+            break;
         if (word.value == "--") {
             ++at;
             break;

@@ -31,9 +31,9 @@ struct ParsedOptions {
 
 enum class SlurmProgram { sbatch, srun };
 
-/// Takes `words` apart as getopt_long does for that program: -N4, -N 4, --nodes=4, --nodes 4, unique beginnings of long
-/// names; ends at the first word that is no option, or behind `--`. The options are those of Slurm 22.05's manual pages
-/// and what later versions added. Pure.
+/// Takes `words` apart as getopt_long does for that program: -N4, -N 4, --nodes=4, --nodes 4,
+/// unique beginnings of long names; ends at the first word that is no option, or behind `--`. The
+/// options are those of Slurm 22.05's manual pages and what later versions added. Pure.
 ParsedOptions parse_slurm_options(std::span<const Word> words, SlurmProgram program);
 
 }  // namespace autolaunch::launcher

@@ -16,10 +16,13 @@ std::size_t indentation(const std::string& line) {
 
 bool begins_key(std::string_view line, std::string_view key) {
     line = trim(line);
-    if (line.starts_with('"') || line.starts_with('\'')) line.remove_prefix(1);
-    if (!line.starts_with(key)) return false;
+    if (line.starts_with('"') || line.starts_with('\''))
+        line.remove_prefix(1);
+    if (!line.starts_with(key))
+        return false;
     line.remove_prefix(key.size());
-    if (line.starts_with('"') || line.starts_with('\'')) line.remove_prefix(1);
+    if (line.starts_with('"') || line.starts_with('\''))
+        line.remove_prefix(1);
     return trim(line).starts_with(':');
 }
 
@@ -33,13 +36,16 @@ std::pair<int, bool> find_path(const std::vector<std::string>& lines, std::strin
         bool hit = false;
         for (std::size_t i = from; i < lines.size() && !hit; ++i) {
             const std::string_view text = trim(lines[i]);
-            if (text.empty() || text.starts_with('#')) continue;
+            if (text.empty() || text.starts_with('#'))
+                continue;
             const std::size_t depth = indentation(lines[i]);
             if (parent ? depth <= deepest : depth > 0) {
-                if (parent) break;
+                if (parent)
+                    break;
                 continue;
             }
-            if (!begins_key(lines[i], part)) continue;
+            if (!begins_key(lines[i], part))
+                continue;
             hit = true;
             found = static_cast<int>(i) + 1;
             parent = i;
@@ -48,8 +54,8 @@ std::pair<int, bool> find_path(const std::vector<std::string>& lines, std::strin
         }
         if (!hit) {
             // Flow style: the key is on the line of its section.
-            const bool flow =
-                found > 0 && lines[static_cast<std::size_t>(found) - 1].find(part + ":") != std::string::npos;
+            const bool flow = found > 0 && lines[static_cast<std::size_t>(found) - 1].find(
+                                               part + ":") != std::string::npos;
             return {found, flow};
         }
     }
@@ -67,13 +73,15 @@ bool SpecFile::names(std::string_view path) const { return find_path(lines, path
 
 SpecFile read_spec_file(const std::string& file, const std::string& text,
                         const std::map<std::string, std::string>& environment) {
-    // Most specs are checked outside of a job, and read in one: what Slurm sets there counts as set.
+    // Most specs are checked outside of a job, and read in one: what Slurm sets there counts as
+    // set.
     std::map<std::string, std::string> in_job = environment;
     for (const char* name :
-         {"SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_GPUS_ON_NODE",
-          "SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE", "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_JOB_NAME",
-          "SLURM_JOB_PARTITION", "SLURM_JOB_USER", "SLURM_SUBMIT_DIR", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID",
-          "SLURM_STEP_ID", "SLURM_JOB_NODELIST", "SLURM_RESTART_COUNT", "SLURM_TMPDIR"})
+         {"SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE",
+          "SLURM_GPUS_ON_NODE", "SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE", "SLURM_JOB_ID",
+          "SLURM_JOBID", "SLURM_JOB_NAME", "SLURM_JOB_PARTITION", "SLURM_JOB_USER",
+          "SLURM_SUBMIT_DIR", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_STEP_ID",
+          "SLURM_JOB_NODELIST", "SLURM_RESTART_COUNT", "SLURM_TMPDIR"})
         in_job.try_emplace(name, "1");
     return {file, load_spec({file, {}, in_job}), split(text, '\n')};
 }

@@ -15,8 +15,8 @@ struct SpecFile {
     std::vector<std::string> lines;
 
     bool readable() const { return !file.empty() && result.errors.empty(); }
-    /// The line of `section.key` or `section.key.name`; that of the section where the key is not on a line of its own,
-    /// and 1 where the section is not in this file (it came from an include).
+    /// The line of `section.key` or `section.key.name`; that of the section where the key is not on
+    /// a line of its own, and 1 where the section is not in this file (it came from an include).
     int line_of(std::string_view path) const;
     /// Whether the text names it: what has its default is not on any line.
     bool names(std::string_view path) const;

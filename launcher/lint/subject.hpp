@@ -17,12 +17,13 @@ enum class FileKind { script, spec, gres_conf, slurm_conf };
 struct EnvironmentSetting {
     std::string name, value;
     int line = 0;
-    bool literal = true;   ///< the value is written out, nothing in it is replaced
-    bool exported = true;  ///< reaches programs; a plain NAME=VALUE of a script only reaches its own lines
+    bool literal = true;  ///< the value is written out, nothing in it is replaced
+    bool exported =
+        true;  ///< reaches programs; a plain NAME=VALUE of a script only reaches its own lines
 };
 
-/// What the rules look at: a file, read once. Of the parts below only that of its kind is filled; the others are empty,
-/// so that a rule for another kind finds nothing.
+/// What the rules look at: a file, read once. Of the parts below only that of its kind is filled;
+/// the others are empty, so that a rule for another kind finds nothing.
 struct Subject {
     FileKind kind = FileKind::script;
     SbatchScript script = {};
@@ -32,8 +33,9 @@ struct Subject {
     std::vector<EnvironmentSetting> environment =
         {};  ///< of a script's exports, prefixes and --export, or a spec's env
 
-    ConfFile cluster = {};                                       ///< --slurm-conf; empty without
-    std::function<bool(const std::string&)> folder_exists = {};  ///< relative to where one submits; empty: not known
+    ConfFile cluster = {};  ///< --slurm-conf; empty without
+    std::function<bool(const std::string&)> folder_exists =
+        {};  ///< relative to where one submits; empty: not known
 
     /// More machines than one, as far as the file says.
     bool many_nodes() const;

@@ -21,29 +21,35 @@ void LineFolder::add(int rank, std::string text, Time now, std::vector<FoldedLin
     std::uint64_t& last = last_group_[rank];
     const std::uint64_t hash = hash64(text.data(), text.size());
     const std::uint64_t first_number = next_number_ - groups_.size();  // of groups_.front()
-    for (std::size_t i = last < first_number ? 0 : last + 1 - first_number; i < groups_.size(); ++i) {
+    for (std::size_t i = last < first_number ? 0 : last + 1 - first_number; i < groups_.size();
+         ++i) {
         Group& group = groups_[i];
-        if (group.hash != hash || group.text != text) continue;
+        if (group.hash != hash || group.text != text)
+            continue;
         group.ranks.push_back(rank);
         last = group.number;
         return;
     }
     last = next_number_;
     groups_.push_back({std::move(text), hash, next_number_++, {rank}, now});
-    if (groups_.size() > kMaxGroups) give_first(folded);
+    if (groups_.size() > kMaxGroups)
+        give_first(folded);
 }
 
 bool LineFolder::may_grow(const Group& group) const {
-    return std::any_of(running_.begin(), running_.end(), [&](int rank) { return last_group_.at(rank) < group.number; });
+    return std::any_of(running_.begin(), running_.end(),
+                       [&](int rank) { return last_group_.at(rank) < group.number; });
 }
 
 void LineFolder::give(Time now, std::vector<FoldedLine>& folded) {
-    while (!groups_.empty() && (now - groups_.front().first_at >= window_ || !may_grow(groups_.front())))
+    while (!groups_.empty() &&
+           (now - groups_.front().first_at >= window_ || !may_grow(groups_.front())))
         give_first(folded);
 }
 
 void LineFolder::finish(std::vector<FoldedLine>& folded) {
-    while (!groups_.empty()) give_first(folded);
+    while (!groups_.empty())
+        give_first(folded);
 }
 
 void LineFolder::give_first(std::vector<FoldedLine>& folded) {
@@ -54,7 +60,8 @@ void LineFolder::give_first(std::vector<FoldedLine>& folded) {
 }
 
 std::string fold_prefix(const std::vector<int>& ranks, const std::string& hostname) {
-    if (ranks.size() == 1) return fmt::format("[{} {}]", hostname, ranks.front());
+    if (ranks.size() == 1)
+        return fmt::format("[{} {}]", hostname, ranks.front());
     return fmt::format("[ranks {} ×{}]", format_list(ranks), ranks.size());
 }
 

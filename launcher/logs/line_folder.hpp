@@ -18,10 +18,11 @@ struct FoldedLine {
 
 /// Folds lines that several ranks print alike into one.
 ///
-/// Groups stand in the order of their first line. A rank's next line joins a group behind the rank's last one, or makes
-/// a new group at the end; so a rank's own lines never change their order. The first group is given when every rank has
-/// joined it, when those that have not can no longer (they have gone past it, or ended), or after `window`.
-/// Pure: the clock is an argument. Owner: LogFollower, one per stream.
+/// Groups stand in the order of their first line. A rank's next line joins a group behind the
+/// rank's last one, or makes a new group at the end; so a rank's own lines never change their
+/// order. The first group is given when every rank has joined it, when those that have not can no
+/// longer (they have gone past it, or ended), or after `window`. Pure: the clock is an argument.
+/// Owner: LogFollower, one per stream.
 class LineFolder {
 public:
     using Time = std::chrono::steady_clock::time_point;
@@ -57,7 +58,8 @@ private:
     std::chrono::milliseconds window_;
     std::deque<Group> groups_;
     std::uint64_t next_number_ = 1;
-    std::map<int, std::uint64_t> last_group_;  // by rank: the number of the last group it joined; 0: none
+    std::map<int, std::uint64_t>
+        last_group_;  // by rank: the number of the last group it joined; 0: none
     std::set<int> running_;
 };
 

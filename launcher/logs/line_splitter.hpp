@@ -17,9 +17,12 @@ struct LogLine {
 
 /// Cuts a stream of bytes in lines. A line is given whole, with these exceptions:
 ///  - one longer than kLongLineBytes is given in pieces;
-///  - one without newline (a prompt) is given after kPromptDelay of silence, and its rest as a piece. Where the silence
-///    begins at a multiple of a stdio block, the writer's buffer was full, not its thought complete: kBlockDelay then.
-///  - of a line that a carriage return writes over (a progress bar) the last state is given: at its newline, and until
+///  - one without newline (a prompt) is given after kPromptDelay of silence, and its rest as a
+///  piece. Where the silence
+///    begins at a multiple of a stdio block, the writer's buffer was full, not its thought
+///    complete: kBlockDelay then.
+///  - of a line that a carriage return writes over (a progress bar) the last state is given: at its
+///  newline, and until
 ///    then every kProgressInterval.
 /// Pure: the clock is an argument. Owner: LogFollower, one per file.
 class LineSplitter {
@@ -48,13 +51,15 @@ private:
     void give_piece(std::size_t bytes, std::vector<LogLine>& lines);
     void complete(std::vector<LogLine>& lines);
 
-    std::string partial_;          // of the current line, without what was given as a piece
-    bool continues_ = false;       // a piece was given
-    bool shown_ = false;           // partial_ was given as a state of a progress bar
-    bool pending_return_ = false;  // carriage returns came last: the line's end, or the bar's next state
+    std::string partial_;     // of the current line, without what was given as a piece
+    bool continues_ = false;  // a piece was given
+    bool shown_ = false;      // partial_ was given as a state of a progress bar
+    bool pending_return_ =
+        false;  // carriage returns came last: the line's end, or the bar's next state
     std::uint64_t stream_bytes_ = 0;
     Time last_fed_{};
-    std::optional<Time> progress_since_;  // a progress bar: when its state was last given, or it began
+    std::optional<Time>
+        progress_since_;  // a progress bar: when its state was last given, or it began
 };
 
 }  // namespace autolaunch::launcher

@@ -33,25 +33,32 @@ LogFollower::LogFollower(LoggingSpec options, std::string hostname)
 
 bool LogFollower::shows(int local_rank, OutputStream stream) const {
     const auto& filter = options_.local_ranks_filter;
-    if (!filter.empty() && std::find(filter.begin(), filter.end(), local_rank) == filter.end()) return false;
+    if (!filter.empty() && std::find(filter.begin(), filter.end(), local_rank) == filter.end())
+        return false;
     const auto own = options_.console_by_local_rank.find(local_rank);
-    return has(own == options_.console_by_local_rank.end() ? options_.console_default : own->second, stream);
+    return has(own == options_.console_by_local_rank.end() ? options_.console_default : own->second,
+               stream);
 }
 
 void LogFollower::add_rank(int rank, int local_rank, const RankFiles& files) {
-    if (shows(local_rank, OutputStream::out)) add_file(rank, OutputStream::out, files.stdout_path, files.stdout_start);
-    if (shows(local_rank, OutputStream::err)) add_file(rank, OutputStream::err, files.stderr_path, files.stderr_start);
+    if (shows(local_rank, OutputStream::out))
+        add_file(rank, OutputStream::out, files.stdout_path, files.stdout_start);
+    if (shows(local_rank, OutputStream::err))
+        add_file(rank, OutputStream::err, files.stderr_path, files.stderr_start);
 }
 
-void LogFollower::add_file(int rank, OutputStream stream, const std::filesystem::path& path, std::int64_t start) {
+void LogFollower::add_file(int rank, OutputStream stream, const std::filesystem::path& path,
+                           std::int64_t start) {
     files_.push_back({rank, stream, path.string(), open_file(path, O_RDONLY), start, {}, false});
     folders_[index_of(stream)].add_rank(rank);
 }
 
 void LogFollower::rank_ended(int rank) {
     for (auto& file : files_)
-        if (file.rank == rank) file.rank_ended = true;
-    for (auto& folder : folders_) folder.rank_ended(rank);
+        if (file.rank == rank)
+            file.rank_ended = true;
+    for (auto& folder : folders_)
+        folder.rank_ended(rank);
 }
 
 bool LogFollower::follow(LineSink& sink, Clock::time_point now) {
@@ -59,26 +66,33 @@ bool LogFollower::follow(LineSink& sink, Clock::time_point now) {
     for (;;) {
         const bool more = read_round(sink, now);
         give_queued(sink, now);
-        if (!more) return false;
-        if (slice.passed()) return true;
+        if (!more)
+            return false;
+        if (slice.passed())
+            return true;
     }
 }
 
-// One read of each file whose stream can be written, beginning with another file each time. True when a file has more.
+// One read of each file whose stream can be written, beginning with another file each time. True
+// when a file has more.
 bool LogFollower::read_round(const LineSink& sink, Clock::time_point now) {
     bool more = false;
     for (std::size_t i = 0; i < files_.size(); ++i) {
         File& file = files_[(first_file_ + i) % files_.size()];
-        if (sink.ready(file.stream)) more |= read_file(file, now);
+        if (sink.ready(file.stream))
+            more |= read_file(file, now);
     }
-    if (!files_.empty()) first_file_ = (first_file_ + 1) % files_.size();
+    if (!files_.empty())
+        first_file_ = (first_file_ + 1) % files_.size();
     return more;
 }
 
 std::int64_t LogFollower::unread_bytes(File& file) const {
     struct stat status {};
-    if (::fstat(file.fd.get(), &status) != 0) return 0;
-    if (status.st_size < file.offset) file.offset = 0;  // the rank truncated its log
+    if (::fstat(file.fd.get(), &status) != 0)
+        return 0;
+    if (status.st_size < file.offset)
+        file.offset = 0;  // the rank truncated its log
     return status.st_size - file.offset;
 }
 
@@ -88,7 +102,8 @@ bool LogFollower::read_file(File& file, Clock::time_point now) {
         skip_to(file, file.offset + unread - kShownAfterSkipBytes, now);
         unread = kShownAfterSkipBytes;
     }
-    const ssize_t got = unread == 0 ? 0 : ::pread(file.fd.get(), buffer_.data(), buffer_.size(), file.offset);
+    const ssize_t got =
+        unread == 0 ? 0 : ::pread(file.fd.get(), buffer_.data(), buffer_.size(), file.offset);
     if (got > 0) {
         file.offset += got;
         file.splitter.feed({buffer_.data(), static_cast<std::size_t>(got)}, now, lines_);
@@ -106,8 +121,10 @@ void LogFollower::skip_to(File& file, std::int64_t offset, Clock::time_point now
     queue_lines(file, now);
     const ssize_t got = ::pread(file.fd.get(), buffer_.data(), buffer_.size(), offset);
     if (got > 0) {
-        const std::size_t newline = std::string_view(buffer_.data(), static_cast<std::size_t>(got)).find('\n');
-        if (newline != std::string_view::npos) offset += static_cast<std::int64_t>(newline) + 1;
+        const std::size_t newline =
+            std::string_view(buffer_.data(), static_cast<std::size_t>(got)).find('\n');
+        if (newline != std::string_view::npos)
+            offset += static_cast<std::int64_t>(newline) + 1;
     }
     const auto skipped = static_cast<std::uint64_t>(offset - file.offset);
     file.splitter.skip(skipped);
@@ -116,7 +133,8 @@ void LogFollower::skip_to(File& file, std::int64_t offset, Clock::time_point now
 }
 
 void LogFollower::queue_lines(File& file, Clock::time_point now) {
-    for (auto& line : lines_) queue_line(file, line.continues ? "… " + line.text : std::move(line.text), now);
+    for (auto& line : lines_)
+        queue_line(file, line.continues ? "… " + line.text : std::move(line.text), now);
     lines_.clear();
 }
 
@@ -139,20 +157,24 @@ void LogFollower::give_queued(LineSink& sink, Clock::time_point now) {
 void LogFollower::write_queue(LineSink& sink, OutputStream stream) {
     auto& queue = queues_[index_of(stream)];
     for (const auto& line : queue)
-        sink.write_line(stream, options_.prefix ? fold_prefix(line.ranks, hostname_) : "", line.text);
+        sink.write_line(stream, options_.prefix ? fold_prefix(line.ranks, hostname_) : "",
+                        line.text);
     queue.clear();
 }
 
 bool LogFollower::anything_unread() {
-    return std::any_of(files_.begin(), files_.end(), [this](File& file) { return unread_bytes(file) > 0; });
+    return std::any_of(files_.begin(), files_.end(),
+                       [this](File& file) { return unread_bytes(file) > 0; });
 }
 
 bool LogFollower::drain(LineSink& sink, Deadline deadline) {
-    for (auto& file : files_) rank_ended(file.rank);
+    for (auto& file : files_)
+        rank_ended(file.rank);
     bool written = true;
     while (written && !deadline.passed()) {
         follow(sink);
-        if (!anything_unread()) break;
+        if (!anything_unread())
+            break;
         written = sink.flush(deadline);
     }
     const Clock::time_point now = Clock::now();
@@ -161,10 +183,14 @@ bool LogFollower::drain(LineSink& sink, Deadline deadline) {
         file.splitter.finish(lines_);
         queue_lines(file, now);
         const std::int64_t unread = unread_bytes(file);
-        if (unread == 0) continue;
+        if (unread == 0)
+            continue;
         all_given = false;
         file.offset += unread;
-        queue_line(file, "… " + format_bytes(static_cast<std::uint64_t>(unread)) + " not shown; see " + file.path, now);
+        queue_line(file,
+                   "… " + format_bytes(static_cast<std::uint64_t>(unread)) + " not shown; see " +
+                       file.path,
+                   now);
     }
     for (const OutputStream stream : kStreams) {
         folders_[index_of(stream)].finish(queues_[index_of(stream)]);

@@ -17,23 +17,26 @@
 
 namespace autolaunch::launcher {
 
-/// Shows the log files of this node's ranks on the console while they grow. The files are the buffer: what the console
-/// cannot take stays there, and when it is more than kBehindLimitBytes behind, one line says how much is not shown.
+/// Shows the log files of this node's ranks on the console while they grow. The files are the
+/// buffer: what the console cannot take stays there, and when it is more than kBehindLimitBytes
+/// behind, one line says how much is not shown.
 ///
-/// Owner: the agent, one per generation. Threads: one. Blocks: only drain(), until its deadline. Its cost is bounded:
-/// one follow() takes at most about kTimeSlice, so a timer of 20 ms makes a tenth of one core, however much ranks
-/// print.
+/// Owner: the agent, one per generation. Threads: one. Blocks: only drain(), until its deadline.
+/// Its cost is bounded: one follow() takes at most about kTimeSlice, so a timer of 20 ms makes a
+/// tenth of one core, however much ranks print.
 class LogFollower {
 public:
     using Clock = std::chrono::steady_clock;
 
     static constexpr std::int64_t kBehindLimitBytes = 4 * 1024 * 1024;
     static constexpr std::int64_t kShownAfterSkipBytes = 64 * 1024;
-    static constexpr std::size_t kReadBytes = 32 * 1024;  ///< of one file before the next has its turn
+    static constexpr std::size_t kReadBytes =
+        32 * 1024;  ///< of one file before the next has its turn
     static constexpr std::chrono::milliseconds kTimeSlice{2};
 
-    /// Takes from the options what concerns the console; `hostname` stands in prefixes. Lines are folded only when they
-    /// are prefixed too: a folded line without its ranks would hide who printed it.
+    /// Takes from the options what concerns the console; `hostname` stands in prefixes. Lines are
+    /// folded only when they are prefixed too: a folded line without its ranks would hide who
+    /// printed it.
     LogFollower(LoggingSpec options, std::string hostname);
 
     /// Follows the files of a rank, or none of them when the options hide it. Throws SystemError.
@@ -41,10 +44,12 @@ public:
     /// The rank's process has ended: no line of it is waited for.
     void rank_ended(int rank);
 
-    /// Gives new lines to the sink as far as it is ready. True when there was more than one time slice's worth.
+    /// Gives new lines to the sink as far as it is ready. True when there was more than one time
+    /// slice's worth.
     bool follow(LineSink& sink, Clock::time_point now = Clock::now());
-    /// When the generation is over: gives all that is left and what is held back, and flushes the sink, until the
-    /// deadline; then one line a file says what was not shown. True when all was given and written.
+    /// When the generation is over: gives all that is left and what is held back, and flushes the
+    /// sink, until the deadline; then one line a file says what was not shown. True when all was
+    /// given and written.
     bool drain(LineSink& sink, Deadline deadline);
 
 private:
@@ -59,7 +64,8 @@ private:
     };
 
     bool shows(int local_rank, OutputStream stream) const;
-    void add_file(int rank, OutputStream stream, const std::filesystem::path& path, std::int64_t start);
+    void add_file(int rank, OutputStream stream, const std::filesystem::path& path,
+                  std::int64_t start);
     bool read_round(const LineSink& sink, Clock::time_point now);
     bool read_file(File& file, Clock::time_point now);
     std::int64_t unread_bytes(File& file) const;

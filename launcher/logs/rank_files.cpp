@@ -20,7 +20,8 @@ constexpr const char* kHint = "name a directory that can be written with --log-d
 
 std::int64_t size_of(const UniqueFd& fd, const fs::path& path) {
     struct stat status {};
-    if (::fstat(fd.get(), &status) != 0) throw SystemError(errno, "stat " + path.string());
+    if (::fstat(fd.get(), &status) != 0)
+        throw SystemError(errno, "stat " + path.string());
     return status.st_size;
 }
 
@@ -35,7 +36,8 @@ UniqueFd open_log(const fs::path& path) {
 }  // namespace
 
 fs::path rank_directory(const fs::path& run_dir, int generation, int rank) {
-    return run_dir / ("generation-" + std::to_string(generation)) / ("rank-" + std::to_string(rank));
+    return run_dir / ("generation-" + std::to_string(generation)) /
+           ("rank-" + std::to_string(rank));
 }
 
 RankFiles open_rank_files(const fs::path& run_dir, int generation, int rank) {
@@ -43,12 +45,15 @@ RankFiles open_rank_files(const fs::path& run_dir, int generation, int rank) {
     files.directory = rank_directory(run_dir, generation, rank);
     std::error_code failed;
     fs::create_directories(files.directory, failed);
-    if (failed) throw SystemError(failed.value(), "create the log directory " + files.directory.string(), kHint);
+    if (failed)
+        throw SystemError(failed.value(), "create the log directory " + files.directory.string(),
+                          kHint);
 
     files.stdout_path = files.directory / "stdout";
     files.stderr_path = files.directory / "stderr";
     files.error_file_path = files.directory / "error.json";
-    fs::remove(files.error_file_path, failed);  // of an earlier run: it must not explain this one's failure
+    fs::remove(files.error_file_path,
+               failed);  // of an earlier run: it must not explain this one's failure
     files.out = open_log(files.stdout_path);
     files.err = open_log(files.stderr_path);
     files.stdout_start = size_of(files.out, files.stdout_path);

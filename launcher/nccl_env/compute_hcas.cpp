@@ -13,7 +13,8 @@
 namespace autolaunch::launcher {
 namespace {
 
-// BlueField-2 and -3 with the network chip of a ConnectX: a DPU for storage and management, if anything else is there.
+// BlueField-2 and -3 with the network chip of a ConnectX: a DPU for storage and management, if
+// anything else is there.
 constexpr const char* kBlueField[] = {"15b3:a2d6", "15b3:a2dc"};
 
 struct PortView {
@@ -29,7 +30,8 @@ bool stays(const PortView& view) { return view.why_not.empty(); }
 std::vector<PortView*> staying(Ports& ports) {
     std::vector<PortView*> list;
     for (PortView& view : ports)
-        if (stays(view)) list.push_back(&view);
+        if (stays(view))
+            list.push_back(&view);
     return list;
 }
 
@@ -37,7 +39,8 @@ std::vector<PortView*> staying(Ports& ports) {
 bool knows_interfaces(const NodeTopology& topology) {
     for (const Hca& hca : topology.hcas)
         for (const Hca::Port& port : hca.ports)
-            if (!port.netdev.empty() || !port.gids.empty()) return true;
+            if (!port.netdev.empty() || !port.gids.empty())
+                return true;
     return false;
 }
 
@@ -47,17 +50,21 @@ void check_usable(PortView& view, bool interfaces_known) {
         view.nccl_skips_it = nccl_skips_it;
     };
     const std::string& link = view.port->link_layer;
-    if (!view.hca->can_open) return refuse("its device file may not be opened", true);
-    if (!view.port->active) return refuse("its port is not active", true);
+    if (!view.hca->can_open)
+        return refuse("its device file may not be opened", true);
+    if (!view.port->active)
+        return refuse("its port is not active", true);
     if (!link.empty() && link != "InfiniBand" && link != "Ethernet")
-        return refuse(fmt::format("NCCL's own transport does not speak its link layer ({})", link), true);
+        return refuse(fmt::format("NCCL's own transport does not speak its link layer ({})", link),
+                      true);
     if (link == "Ethernet" && interfaces_known && view.port->netdev.empty())
         return refuse("its network interface is in another network namespace", false);
 }
 
 PathClass nearest_gpu(const NodeTopology& topology, const Hca& hca) {
     PathClass best = PathClass::unknown;
-    for (const Gpu& gpu : topology.gpus) best = std::min(best, path_between(topology, gpu, hca));
+    for (const Gpu& gpu : topology.gpus)
+        best = std::min(best, path_between(topology, gpu, hca));
     return best;
 }
 
@@ -66,22 +73,26 @@ bool keep_near_ones(const NodeTopology& topology, Ports& ports) {
     std::map<const Hca*, PathClass> paths;
     bool any = false;
     for (const PortView* view : staying(ports)) {
-        const PathClass path = paths.try_emplace(view->hca, nearest_gpu(topology, *view->hca)).first->second;
+        const PathClass path =
+            paths.try_emplace(view->hca, nearest_gpu(topology, *view->hca)).first->second;
         any |= path <= PathClass::pxb;
     }
-    if (!any) return false;
+    if (!any)
+        return false;
     for (PortView* view : staying(ports)) {
         const PathClass path = paths.at(view->hca);
         if (path > PathClass::pxb)
-            view->why_not = fmt::format("no GPU is near ({}); others share a PCIe switch with one",
-                                        path == PathClass::unknown ? "unknown path" : path_class_name(path));
+            view->why_not =
+                fmt::format("no GPU is near ({}); others share a PCIe switch with one",
+                            path == PathClass::unknown ? "unknown path" : path_class_name(path));
     }
     return true;
 }
 
 std::string what_it_is(const NodeTopology& topology, const PortView& view) {
     const std::string& netdev = view.port->netdev;
-    if (view.hca->name.find("bond") != std::string::npos || netdev.starts_with("bond")) return "a bond, and ";
+    if (view.hca->name.find("bond") != std::string::npos || netdev.starts_with("bond"))
+        return "a bond, and ";
     for (const NetworkInterface& interface : topology.network_interfaces)
         if (!netdev.empty() && interface.name == netdev && interface.has_default_route)
             return "on the default route, and ";
@@ -90,37 +101,46 @@ std::string what_it_is(const NodeTopology& topology, const PortView& view) {
 
 void keep_fastest(const NodeTopology& topology, Ports& ports) {
     double top = 0;
-    for (const PortView* view : staying(ports)) top = std::max(top, view->port->rate_gbps);
+    for (const PortView* view : staying(ports))
+        top = std::max(top, view->port->rate_gbps);
     for (PortView* view : staying(ports)) {
         const double rate = view->port->rate_gbps;
         if (rate > 0 && rate < top)
-            view->why_not =
-                fmt::format("{}slower than others: {:g} of {:g} Gb/s", what_it_is(topology, *view), rate, top);
+            view->why_not = fmt::format("{}slower than others: {:g} of {:g} Gb/s",
+                                        what_it_is(topology, *view), rate, top);
     }
 }
 
-// Keeps the commonest of what `property` says; those that are equally common all stay. Nothing is dropped where the
-// property of one is unknown.
-void keep_commonest(Ports& ports, const std::function<std::string(const PortView&)>& property, const char* name) {
+// Keeps the commonest of what `property` says; those that are equally common all stay. Nothing is
+// dropped where the property of one is unknown.
+void keep_commonest(Ports& ports, const std::function<std::string(const PortView&)>& property,
+                    const char* name) {
     std::map<std::string, int> counts;
-    for (const PortView* view : staying(ports)) ++counts[property(*view)];
-    if (counts.size() < 2 || counts.contains("")) return;
+    for (const PortView* view : staying(ports))
+        ++counts[property(*view)];
+    if (counts.size() < 2 || counts.contains(""))
+        return;
     int most = 0;
-    for (const auto& [value, count] : counts) most = std::max(most, count);
+    for (const auto& [value, count] : counts)
+        most = std::max(most, count);
     for (PortView* view : staying(ports)) {
         const std::string value = property(*view);
-        if (counts.at(value) < most) view->why_not = fmt::format("its {} ({}) is not that of most", name, value);
+        if (counts.at(value) < most)
+            view->why_not = fmt::format("its {} ({}) is not that of most", name, value);
     }
 }
 
 void drop_blue_field(Ports& ports) {
     const auto is_dpu = [](const PortView* view) {
-        return std::find(std::begin(kBlueField), std::end(kBlueField), view->hca->pci_id) != std::end(kBlueField);
+        return std::find(std::begin(kBlueField), std::end(kBlueField), view->hca->pci_id) !=
+               std::end(kBlueField);
     };
     const auto list = staying(ports);
-    if (std::all_of(list.begin(), list.end(), is_dpu)) return;
+    if (std::all_of(list.begin(), list.end(), is_dpu))
+        return;
     for (PortView* view : list)
-        if (is_dpu(view)) view->why_not = "a BlueField DPU, and there are other HCAs";
+        if (is_dpu(view))
+            view->why_not = "a BlueField DPU, and there are other HCAs";
 }
 
 void tell(const Ports& ports, const NodeTopology& topology, ComputeHcas& chosen) {
@@ -129,8 +149,10 @@ void tell(const Ports& ports, const NodeTopology& topology, ComputeHcas& chosen)
     for (const Hca& hca : topology.hcas) {
         std::vector<const PortView*> of_hca;
         for (const PortView& view : ports)
-            if (view.hca == &hca) of_hca.push_back(&view);
-        const auto stay = std::count_if(of_hca.begin(), of_hca.end(), [](const auto* view) { return stays(*view); });
+            if (view.hca == &hca)
+                of_hca.push_back(&view);
+        const auto stay = std::count_if(of_hca.begin(), of_hca.end(),
+                                        [](const auto* view) { return stays(*view); });
         bool whole = true;
         for (const PortView* view : of_hca) {
             if (stays(*view)) {
@@ -138,28 +160,34 @@ void tell(const Ports& ports, const NodeTopology& topology, ComputeHcas& chosen)
             } else {
                 whole &= view->nccl_skips_it;
                 if (stay > 0)
-                    chosen.excluded.push_back(
-                        {fmt::format("{}:{}", hca.name, view->port->number), "", view->why_not, "rule"});
+                    chosen.excluded.push_back({fmt::format("{}:{}", hca.name, view->port->number),
+                                               "", view->why_not, "rule"});
             }
         }
         narrowed |= !whole;
         if (stay == 0) {
             // Of several ports the one that might have worked is told about.
-            const auto told =
-                std::find_if(of_hca.begin(), of_hca.end(), [](auto* view) { return !view->nccl_skips_it; });
-            const auto* view = told != of_hca.end() ? *told : (of_hca.empty() ? nullptr : of_hca.front());
-            chosen.excluded.push_back({hca.name, "", view != nullptr ? view->why_not : "it has no port", "rule"});
+            const auto told = std::find_if(of_hca.begin(), of_hca.end(),
+                                           [](auto* view) { return !view->nccl_skips_it; });
+            const auto* view =
+                told != of_hca.end() ? *told : (of_hca.empty() ? nullptr : of_hca.front());
+            chosen.excluded.push_back(
+                {hca.name, "", view != nullptr ? view->why_not : "it has no port", "rule"});
             continue;
         }
         chosen.hcas.push_back(&hca);
-        if (whole) list.push_back(hca.name);
+        if (whole)
+            list.push_back(hca.name);
         for (const PortView* view : of_hca)
-            if (!whole && stays(*view)) list.push_back(fmt::format("{}:{}", hca.name, view->port->number));
+            if (!whole && stays(*view))
+                list.push_back(fmt::format("{}:{}", hca.name, view->port->number));
     }
-    if (narrowed && !list.empty()) chosen.nccl_list = "=" + join(list, ",");
+    if (narrowed && !list.empty())
+        chosen.nccl_list = "=" + join(list, ",");
     if (narrowed && list.empty())
         chosen.warnings.push_back(
-            "no active HCA has its network interface here, and NCCL may try one nevertheless: start the container in "
+            "no active HCA has its network interface here, and NCCL may try one nevertheless: "
+            "start the container in "
             "the host's network namespace, or set NCCL_IB_DISABLE=1");
 }
 
@@ -183,13 +211,14 @@ ComputeHcas choose_compute_hcas(const NodeTopology& topology) {
     }
     ComputeHcas chosen;
     tell(ports, topology, chosen);
-    chosen.reason = fmt::format("{} of {} HCAs are for computing: {}", chosen.hcas.size(), topology.hcas.size(),
-                                near ? "they share a PCIe switch with a GPU" : "the fastest of one kind");
+    chosen.reason =
+        fmt::format("{} of {} HCAs are for computing: {}", chosen.hcas.size(), topology.hcas.size(),
+                    near ? "they share a PCIe switch with a GPU" : "the fastest of one kind");
     if (chosen.ports.size() > kMostNcclPorts)
-        chosen.warnings.push_back(
-            fmt::format("{} ports of HCAs are for computing and NCCL takes {}: name the ones it shall use in "
-                        "NCCL_IB_HCA, with a leading =",
-                        chosen.ports.size(), kMostNcclPorts));
+        chosen.warnings.push_back(fmt::format(
+            "{} ports of HCAs are for computing and NCCL takes {}: name the ones it shall use in "
+            "NCCL_IB_HCA, with a leading =",
+            chosen.ports.size(), kMostNcclPorts));
     return chosen;
 }
 

@@ -23,7 +23,8 @@ struct Situation {
 
 std::size_t count_active(const std::vector<Hca>& hcas) {
     return static_cast<std::size_t>(std::count_if(hcas.begin(), hcas.end(), [](const Hca& hca) {
-        return std::any_of(hca.ports.begin(), hca.ports.end(), [](const Hca::Port& port) { return port.active; });
+        return std::any_of(hca.ports.begin(), hca.ports.end(),
+                           [](const Hca::Port& port) { return port.active; });
     }));
 }
 
@@ -32,7 +33,8 @@ long long number_of(const std::string& value) { return std::strtoll(value.c_str(
 
 std::optional<std::string> value_of(const EnvironmentMap& found, const char* name) {
     const auto entry = found.find(name);
-    if (entry == found.end() || entry->second.empty()) return std::nullopt;
+    if (entry == found.end() || entry->second.empty())
+        return std::nullopt;
     return entry->second;
 }
 
@@ -45,12 +47,16 @@ struct NameFilter {
 NameFilter parse_filter(std::string_view text) {
     NameFilter filter;
     filter.excludes = text.starts_with('^');
-    if (filter.excludes) text.remove_prefix(1);
+    if (filter.excludes)
+        text.remove_prefix(1);
     filter.exact = text.starts_with('=');
-    if (filter.exact) text.remove_prefix(1);
+    if (filter.exact)
+        text.remove_prefix(1);
     for (const std::string& part : split(text, ',')) {
-        const std::string name(trim(std::string_view(part).substr(0, part.find(':'))));  // a port may follow
-        if (!name.empty()) filter.names.push_back(name);
+        const std::string name(
+            trim(std::string_view(part).substr(0, part.find(':'))));  // a port may follow
+        if (!name.empty())
+            filter.names.push_back(name);
     }
     return filter;
 }
@@ -58,28 +64,35 @@ NameFilter parse_filter(std::string_view text) {
 std::optional<std::string> ib_disabled(const Situation& here) {
     const auto value = value_of(here.settings, "NCCL_IB_DISABLE");
     const std::size_t active = count_active(here.topology.hcas);
-    if (!value || number_of(*value) == 0 || active == 0) return std::nullopt;
-    return fmt::format("NCCL_IB_DISABLE={} while {} {} active: NCCL will use sockets; unset it", *value, active,
-                       active == 1 ? "HCA is" : "HCAs are");
+    if (!value || number_of(*value) == 0 || active == 0)
+        return std::nullopt;
+    return fmt::format("NCCL_IB_DISABLE={} while {} {} active: NCCL will use sockets; unset it",
+                       *value, active, active == 1 ? "HCA is" : "HCAs are");
 }
 
 std::optional<std::string> ib_hca_prefix(const Situation& here) {
     const auto value = value_of(here.settings, "NCCL_IB_HCA");
-    if (!value) return std::nullopt;
+    if (!value)
+        return std::nullopt;
     const NameFilter filter = parse_filter(*value);
     if (filter.names.size() > kMostNcclPorts)
-        return fmt::format("NCCL_IB_HCA names {} HCAs and NCCL takes {}: name fewer", filter.names.size(),
-                           kMostNcclPorts);
-    if (filter.exact) return std::nullopt;
+        return fmt::format("NCCL_IB_HCA names {} HCAs and NCCL takes {}: name fewer",
+                           filter.names.size(), kMostNcclPorts);
+    if (filter.exact)
+        return std::nullopt;
     for (const std::string& name : filter.names) {
         for (const Hca& hca : here.topology.hcas) {
-            const bool meant = std::find(filter.names.begin(), filter.names.end(), hca.name) != filter.names.end();
-            if (hca.name == name || meant || !hca.name.starts_with(name)) continue;
-            const bool is_whole_name = std::any_of(here.topology.hcas.begin(), here.topology.hcas.end(),
-                                                   [&](const Hca& other) { return other.name == name; });
-            if (!is_whole_name) continue;  // "mlx5" is meant as a prefix
-            return fmt::format("NCCL_IB_HCA={}: {} also matches {}; write ={} for whole names", *value, name, hca.name,
-                               value->substr(filter.excludes ? 1 : 0));
+            const bool meant =
+                std::find(filter.names.begin(), filter.names.end(), hca.name) != filter.names.end();
+            if (hca.name == name || meant || !hca.name.starts_with(name))
+                continue;
+            const bool is_whole_name =
+                std::any_of(here.topology.hcas.begin(), here.topology.hcas.end(),
+                            [&](const Hca& other) { return other.name == name; });
+            if (!is_whole_name)
+                continue;  // "mlx5" is meant as a prefix
+            return fmt::format("NCCL_IB_HCA={}: {} also matches {}; write ={} for whole names",
+                               *value, name, hca.name, value->substr(filter.excludes ? 1 : 0));
         }
     }
     return std::nullopt;
@@ -87,72 +100,92 @@ std::optional<std::string> ib_hca_prefix(const Situation& here) {
 
 std::optional<std::string> missing_interface(const Situation& here) {
     const auto value = value_of(here.settings, "NCCL_SOCKET_IFNAME");
-    if (!value) return std::nullopt;
+    if (!value)
+        return std::nullopt;
     const NameFilter filter = parse_filter(*value);
-    if (filter.excludes || here.topology.network_interfaces.empty() || filter.names.empty()) return std::nullopt;
+    if (filter.excludes || here.topology.network_interfaces.empty() || filter.names.empty())
+        return std::nullopt;
     for (const std::string& name : filter.names) {
         for (const NetworkInterface& interface : here.topology.network_interfaces)
-            if (filter.exact ? interface.name == name : interface.name.starts_with(name)) return std::nullopt;
+            if (filter.exact ? interface.name == name : interface.name.starts_with(name))
+                return std::nullopt;
     }
     std::vector<std::string> names;
-    for (const NetworkInterface& interface : here.topology.network_interfaces) names.push_back(interface.name);
-    return fmt::format("NCCL_SOCKET_IFNAME={}: no such interface here; name one of {}, or unset it", *value,
-                       join(names, ", "));
+    for (const NetworkInterface& interface : here.topology.network_interfaces)
+        names.push_back(interface.name);
+    return fmt::format("NCCL_SOCKET_IFNAME={}: no such interface here; name one of {}, or unset it",
+                       *value, join(names, ", "));
 }
 
 bool is_level(const std::string& value, const char* name, long long legacy) {
-    return value == name || (std::isdigit(static_cast<unsigned char>(value[0])) && number_of(value) >= legacy);
+    return value == name ||
+           (std::isdigit(static_cast<unsigned char>(value[0])) && number_of(value) >= legacy);
 }
 
 std::optional<std::string> unknown_hcas(const Situation& here) {
     const auto value = value_of(here.settings, "NCCL_IB_HCA");
-    if (!value || here.topology.hcas.empty()) return std::nullopt;
+    if (!value || here.topology.hcas.empty())
+        return std::nullopt;
     const NameFilter filter = parse_filter(*value);
-    if (filter.excludes || filter.names.empty()) return std::nullopt;
+    if (filter.excludes || filter.names.empty())
+        return std::nullopt;
     std::vector<std::string> names;
     for (const Hca& hca : here.topology.hcas) {
         names.push_back(hca.name);
         for (const std::string& name : filter.names)
-            if (filter.exact ? hca.name == name : hca.name.starts_with(name)) return std::nullopt;
+            if (filter.exact ? hca.name == name : hca.name.starts_with(name))
+                return std::nullopt;
     }
-    return fmt::format("NCCL_IB_HCA={}: no such HCA here, NCCL will use sockets; name some of {}, or unset it", *value,
-                       join(names, ", "));
+    return fmt::format(
+        "NCCL_IB_HCA={}: no such HCA here, NCCL will use sockets; name some of {}, or unset it",
+        *value, join(names, ", "));
 }
 
 std::optional<std::string> gdr_everywhere(const Situation& here) {
     const auto value = value_of(here.settings, "NCCL_NET_GDR_LEVEL");
-    if (!value || !is_level(*value, "SYS", 4)) return std::nullopt;
-    return fmt::format("NCCL_NET_GDR_LEVEL={}: GPUDirect RDMA between sockets is slower than through memory; unset it",
-                       *value);
+    if (!value || !is_level(*value, "SYS", 4))
+        return std::nullopt;
+    return fmt::format(
+        "NCCL_NET_GDR_LEVEL={}: GPUDirect RDMA between sockets is slower than through memory; "
+        "unset it",
+        *value);
 }
 
 std::optional<std::string> gid_index(const Situation& here) {
     const auto value = value_of(here.settings, "NCCL_IB_GID_INDEX");
-    if (!value || number_of(*value) < 0) return std::nullopt;
+    if (!value || number_of(*value) < 0)
+        return std::nullopt;
     const auto index = static_cast<int>(number_of(*value));
     for (const Hca* hca : here.compute.hcas)
         for (const Hca::Port& port : hca->ports) {
-            if (!port.active || port.link_layer != "Ethernet" || port.gids.empty()) continue;
+            if (!port.active || port.link_layer != "Ethernet" || port.gids.empty())
+                continue;
             if (const std::string problem = gid_problem(port, index); !problem.empty())
-                return fmt::format("NCCL_IB_GID_INDEX={}: on {} that is {}; unset it, NCCL finds the right one", *value,
-                                   hca->name, problem);
+                return fmt::format(
+                    "NCCL_IB_GID_INDEX={}: on {} that is {}; unset it, NCCL finds the right one",
+                    *value, hca->name, problem);
         }
     return std::nullopt;
 }
 
 std::optional<std::string> dmabuf_disabled(const Situation& here) {
     const auto value = value_of(here.settings, "NCCL_DMABUF_ENABLE");
-    if (!value || number_of(*value) != 0 || here.compute.hcas.empty()) return std::nullopt;
-    if (here.topology.peermem != std::optional(false)) return std::nullopt;
+    if (!value || number_of(*value) != 0 || here.compute.hcas.empty())
+        return std::nullopt;
+    if (here.topology.peermem != std::optional(false))
+        return std::nullopt;
     return fmt::format(
-        "NCCL_DMABUF_ENABLE={} while nvidia-peermem is not loaded: HCAs cannot reach GPUs' memory; unset it", *value);
+        "NCCL_DMABUF_ENABLE={} while nvidia-peermem is not loaded: HCAs cannot reach GPUs' memory; "
+        "unset it",
+        *value);
 }
 
-// "0000:05:00.2" is function 2 of "0000:05:00". A card of two ports has two functions; more are a hypervisor's way to
-// show cards that are distinct.
+// "0000:05:00.2" is function 2 of "0000:05:00". A card of two ports has two functions; more are a
+// hypervisor's way to show cards that are distinct.
 std::optional<std::string> fused_functions(const Situation& here) {
     for (const char* name : {"NCCL_IB_MERGE_VFS", "NCCL_IB_MERGE_NICS"})
-        if (const auto value = value_of(here.settings, name); value && number_of(*value) == 0) return std::nullopt;
+        if (const auto value = value_of(here.settings, name); value && number_of(*value) == 0)
+            return std::nullopt;
     std::map<std::string, std::vector<std::string>> functions;
     for (const Hca* hca : here.compute.hcas)
         if (const auto dot = hca->bdf.rfind('.'); dot != std::string::npos)
@@ -160,7 +193,8 @@ std::optional<std::string> fused_functions(const Situation& here) {
     for (const auto& [device, names] : functions)
         if (names.size() > 2)
             return fmt::format(
-                "{} are functions of one PCI device, {}, and NCCL fuses up to 4 such into one NIC: if "
+                "{} are functions of one PCI device, {}, and NCCL fuses up to 4 such into one NIC: "
+                "if "
                 "they are distinct cards, set NCCL_IB_MERGE_VFS=0 and NCCL_IB_MERGE_NICS=0",
                 join(names, ", "), device);
     return std::nullopt;
@@ -179,42 +213,52 @@ constexpr const char* kDebugging = "a debug setting: NCCL chooses better by itse
 constexpr const char* kWord = "NCCL reads a number here and takes a word for 0";
 
 constexpr Leftover kLeftovers[] = {
-    {"NCCL_P2P_DISABLE", When::is_nonzero, "GPUs on this node will not use NVLink or PCIe peer access"},
+    {"NCCL_P2P_DISABLE", When::is_nonzero,
+     "GPUs on this node will not use NVLink or PCIe peer access"},
     {"NCCL_SHM_DISABLE", When::is_nonzero, "ranks on this node will not use shared memory"},
     {"NCCL_P2P_LEVEL", When::is_set, "it overrides where NCCL uses peer access"},
     {"NCCL_ALGO", When::is_set, kDebugging},
-    {"NCCL_PROTO", When::is_set, "a debug setting: a wrong protocol can corrupt data on some platforms"},
+    {"NCCL_PROTO", When::is_set,
+     "a debug setting: a wrong protocol can corrupt data on some platforms"},
     {"NCCL_BUFFSIZE", When::is_set, kDebugging},
     {"NCCL_MIN_NCHANNELS", When::is_set, kDebugging},
     {"NCCL_MAX_NCHANNELS", When::is_set, kDebugging},
     {"NCCL_IGNORE_NET_MISMATCH", When::is_nonzero, "a mismatch between nodes becomes a silent hang",
      "set it to 0, so that NCCL refuses to start"},
-    {"NCCL_HOSTID", When::is_set, "ranks with different values do not use NVLink between them, for tests only"},
-    {"NCCL_IB_CUDA_SUPPORT", When::is_set, "NCCL has not read it since 2.4", "unset it, see NCCL_NET_GDR_LEVEL"},
+    {"NCCL_HOSTID", When::is_set,
+     "ranks with different values do not use NVLink between them, for tests only"},
+    {"NCCL_IB_CUDA_SUPPORT", When::is_set, "NCCL has not read it since 2.4",
+     "unset it, see NCCL_NET_GDR_LEVEL"},
     {"NCCL_IB_DISABLE", When::is_word, kWord, "write 1 or 0"},
     {"NCCL_P2P_DISABLE", When::is_word, kWord, "write 1 or 0"},
     {"NCCL_SHM_DISABLE", When::is_word, kWord, "write 1 or 0"},
 };
 
 bool applies(const Leftover& leftover, const std::string& value) {
-    if (leftover.when == When::is_set) return true;
-    if (leftover.when == When::is_nonzero) return number_of(value) != 0;
-    return std::isdigit(static_cast<unsigned char>(value[0])) == 0 && value[0] != '-' && value[0] != '+';
+    if (leftover.when == When::is_set)
+        return true;
+    if (leftover.when == When::is_nonzero)
+        return number_of(value) != 0;
+    return std::isdigit(static_cast<unsigned char>(value[0])) == 0 && value[0] != '-' &&
+           value[0] != '+';
 }
 
 }  // namespace
 
-std::vector<std::string> find_nccl_footguns(const NodeTopology& topology, const ComputeHcas& compute,
+std::vector<std::string> find_nccl_footguns(const NodeTopology& topology,
+                                            const ComputeHcas& compute,
                                             const EnvironmentMap& settings) {
     std::vector<std::string> warnings;
     const Situation here{topology, compute, settings};
-    for (const auto check : {ib_disabled, ib_hca_prefix, unknown_hcas, missing_interface, gdr_everywhere, gid_index,
-                             dmabuf_disabled, fused_functions})
-        if (auto warning = check(here)) warnings.push_back(std::move(*warning));
+    for (const auto check : {ib_disabled, ib_hca_prefix, unknown_hcas, missing_interface,
+                             gdr_everywhere, gid_index, dmabuf_disabled, fused_functions})
+        if (auto warning = check(here))
+            warnings.push_back(std::move(*warning));
     for (const Leftover& leftover : kLeftovers) {
         const auto value = value_of(settings, leftover.name);
         if (value && applies(leftover, *value))
-            warnings.push_back(fmt::format("{}={}: {}; {}", leftover.name, *value, leftover.effect, leftover.fix));
+            warnings.push_back(
+                fmt::format("{}={}: {}; {}", leftover.name, *value, leftover.effect, leftover.fix));
     }
     return warnings;
 }

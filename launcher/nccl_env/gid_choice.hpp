@@ -27,15 +27,16 @@ struct GidRules {
 /// What NCCL would read from these settings; what it would not understand counts as not set.
 GidRules read_gid_rules(const EnvironmentMap& settings);
 
-/// The index that NCCL 2.28 takes on this port (net_ib.cc, ncclIbGetGidIndex): on InfiniBand 0, or the FLID index where
-/// that GID has a FLID; on RoCE the index given, else a scan for family, range and version. Pure; holes count as zero.
+/// The index that NCCL 2.28 takes on this port (net_ib.cc, ncclIbGetGidIndex): on InfiniBand 0, or
+/// the FLID index where that GID has a FLID; on RoCE the index given, else a scan for family, range
+/// and version. Pure; holes count as zero.
 int choose_gid_index(const Hca::Port& port, const GidRules& rules);
 
 bool is_ipv4(const Gid& gid);
 /// Neither zero nor link-local.
 bool is_routable(const Gid& gid);
-/// Why RoCE traffic would not flow with this index: "a hole", "link-local", "RoCE v1"; empty: it would, or
-/// nothing is known of that entry. Whoever read the port's table says how far.
+/// Why RoCE traffic would not flow with this index: "a hole", "link-local", "RoCE v1"; empty: it
+/// would, or nothing is known of that entry. Whoever read the port's table says how far.
 std::string gid_problem(const Hca::Port& port, int index);
 /// "10.1.2.3", "2001:db8::1".
 std::string gid_text(const Gid& gid);

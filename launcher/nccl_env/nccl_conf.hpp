@@ -6,9 +6,10 @@
 
 namespace autolaunch::launcher {
 
-/// Adds what one file says to `conf`, as NCCL 2.28 reads it (src/misc/param.cc): NAME=value, a line that begins with #
-/// is a comment, blanks and quotes are part of the name or value, and the first to name a variable wins. Warns of what
-/// NCCL would silently take otherwise than it was meant. Pure.
+/// Adds what one file says to `conf`, as NCCL 2.28 reads it (src/misc/param.cc): NAME=value, a line
+/// that begins with # is a comment, blanks and quotes are part of the name or value, and the first
+/// to name a variable wins. Warns of what NCCL would silently take otherwise than it was meant.
+/// Pure.
 void parse_nccl_conf(std::string_view text, const std::string& file, NcclConf& conf);
 
 struct NcclConfPlaces {
@@ -17,8 +18,9 @@ struct NcclConfPlaces {
     std::string system_file = "/etc/nccl.conf";
 };
 
-/// Reads the files in NCCL's order: NCCL_CONF_FILE, or ~/.nccl.conf where that is not set, then /etc/nccl.conf. A file
-/// that is missing says nothing, like NCCL, but for NCCL_CONF_FILE, of which it warns. Reads at most 1 MiB of each.
+/// Reads the files in NCCL's order: NCCL_CONF_FILE, or ~/.nccl.conf where that is not set, then
+/// /etc/nccl.conf. A file that is missing says nothing, like NCCL, but for NCCL_CONF_FILE, of which
+/// it warns. Reads at most 1 MiB of each.
 NcclConf read_nccl_conf(const EnvironmentMap& found, const NcclConfPlaces& places);
 
 /// The user's home folder as NCCL finds it: the password database's, not $HOME.

@@ -23,58 +23,71 @@ struct Situation {
 
 using Decision = std::optional<VariableChoice>;
 
-Decision debug(const Situation&) { return VariableChoice{{}, "WARN", "errors of NCCL are printed, at no cost"}; }
+Decision debug(const Situation&) {
+    return VariableChoice{{}, "WARN", "errors of NCCL are printed, at no cost"};
+}
 
 Decision interface_of_rendezvous(const Situation& here) {
     const std::string& interface = here.inputs.rendezvous_interface;
-    if (here.inputs.node_count < 2 || interface.empty()) return std::nullopt;
+    if (here.inputs.node_count < 2 || interface.empty())
+        return std::nullopt;
     return VariableChoice{{}, interface, "this node reaches the head through it"};
 }
 
 Decision socket_interface(const Situation& here) {
     auto choice = interface_of_rendezvous(here);
-    if (choice) choice->value = "=" + choice->value;
+    if (choice)
+        choice->value = "=" + choice->value;
     return choice;
 }
 
 Decision socket_family(const Situation& here) {
-    if (here.inputs.node_count < 2 || !here.inputs.rendezvous_is_ipv6_only) return std::nullopt;
+    if (here.inputs.node_count < 2 || !here.inputs.rendezvous_is_ipv6_only)
+        return std::nullopt;
     return VariableChoice{{}, "AF_INET6", "the head has no IPv4 address"};
 }
 
 Decision ib_hca(const Situation& here) {
-    if (here.compute.nccl_list.empty()) return std::nullopt;
+    if (here.compute.nccl_list.empty())
+        return std::nullopt;
     return VariableChoice{{}, here.compute.nccl_list, here.compute.reason};
 }
 
 Decision ib_addr_family(const Situation& here) {
-    if (!has_only_ipv6(here.compute.ports)) return std::nullopt;
+    if (!has_only_ipv6(here.compute.ports))
+        return std::nullopt;
     return VariableChoice{{}, "AF_INET6", "RoCE ports have IPv6 addresses only"};
 }
 
 Decision ib_addr_range(const Situation& here) {
     const GidRules rules = read_gid_rules(here.settings);
-    if (rules.index >= 0) return std::nullopt;
+    if (rules.index >= 0)
+        return std::nullopt;
     const std::string range = choose_address_range(here.compute.ports, rules);
-    if (range.empty()) return std::nullopt;
+    if (range.empty())
+        return std::nullopt;
     return VariableChoice{{}, range, "a RoCE port has addresses in several subnets"};
 }
 
 Decision ib_gid_index(const Situation& here) {
     const GidRules rules = read_gid_rules(here.settings);
     const auto index = repair_gid_index(here.compute.ports, rules);
-    if (!index) return std::nullopt;
-    return VariableChoice{{},
-                          std::to_string(index->index),
-                          fmt::format("NCCL would take GID {}, which is {}", index->instead_of, index->problem)};
+    if (!index)
+        return std::nullopt;
+    return VariableChoice{
+        {},
+        std::to_string(index->index),
+        fmt::format("NCCL would take GID {}, which is {}", index->instead_of, index->problem)};
 }
 
 // NCCL tries each HCA by itself and falls back; without the attempt all nodes go the same way.
 Decision dmabuf_enable(const Situation& here) {
     const auto& hcas = here.compute.hcas;
-    const bool all_refuse =
-        std::all_of(hcas.begin(), hcas.end(), [](const Hca* hca) { return hca->dmabuf == std::optional(false); });
-    if (hcas.empty() || !all_refuse || here.inputs.topology.peermem != std::optional(true)) return std::nullopt;
+    const bool all_refuse = std::all_of(hcas.begin(), hcas.end(), [](const Hca* hca) {
+        return hca->dmabuf == std::optional(false);
+    });
+    if (hcas.empty() || !all_refuse || here.inputs.topology.peermem != std::optional(true))
+        return std::nullopt;
     return VariableChoice{{}, "0", "no HCA's driver takes dma-buf, and nvidia-peermem is loaded"};
 }
 
@@ -107,16 +120,20 @@ void keep(const Situation& here, NcclEnvironment& decided) {
 
 void use_profile(const NcclProfile& profile, Situation& here, NcclEnvironment& decided) {
     for (const VariableChoice& choice : profile.set) {
-        if (here.settings.contains(choice.name)) continue;
+        if (here.settings.contains(choice.name))
+            continue;
         here.settings[choice.name] = choice.value;
         decided.set.push_back(choice);
     }
     for (const VariableChoice& choice : profile.leave)
-        if (!here.settings.contains(choice.name)) decided.left.push_back(choice);
-    const bool somebody_set_them = std::any_of(profile.leave.begin(), profile.leave.end(),
-                                               [&](const auto& choice) { return here.settings.contains(choice.name); });
+        if (!here.settings.contains(choice.name))
+            decided.left.push_back(choice);
+    const bool somebody_set_them =
+        std::any_of(profile.leave.begin(), profile.leave.end(),
+                    [&](const auto& choice) { return here.settings.contains(choice.name); });
     if (here.inputs.node_count > 1 && !somebody_set_them)
-        decided.warnings.insert(decided.warnings.end(), profile.required_text.begin(), profile.required_text.end());
+        decided.warnings.insert(decided.warnings.end(), profile.required_text.begin(),
+                                profile.required_text.end());
 }
 
 bool is_left(const NcclEnvironment& decided, std::string_view name) {
@@ -126,9 +143,11 @@ bool is_left(const NcclEnvironment& decided, std::string_view name) {
 
 void use_rules(Situation& here, NcclEnvironment& decided) {
     for (const Rule& rule : kRules) {
-        if (here.settings.contains(rule.name) || is_left(decided, rule.name)) continue;
+        if (here.settings.contains(rule.name) || is_left(decided, rule.name))
+            continue;
         auto choice = rule.decide(here);
-        if (!choice) continue;
+        if (!choice)
+            continue;
         choice->name = rule.name;
         choice->source = "rule";
         here.settings[choice->name] = choice->value;
@@ -155,10 +174,11 @@ bool in_scope(NcclScope scope, const Situation& here) {
 void tell_what_is_left(const Situation& here, NcclEnvironment& decided) {
     for (const NcclVariable& variable : nccl_variables()) {
         const std::string name(variable.name);
-        if (!variable.often_set || !in_scope(variable.scope, here) || here.settings.contains(name)) continue;
+        if (!variable.often_set || !in_scope(variable.scope, here) || here.settings.contains(name))
+            continue;
         if (!is_left(decided, name))
-            decided.left.push_back({name, std::string(variable.default_value), std::string(variable.reason),
-                                    std::string(variable.source)});
+            decided.left.push_back({name, std::string(variable.default_value),
+                                    std::string(variable.reason), std::string(variable.source)});
     }
 }
 
@@ -166,22 +186,29 @@ void tell_what_is_left(const Situation& here, NcclEnvironment& decided) {
 
 NcclEnvironment decide_nccl_environment(const NcclInputs& inputs) {
     NcclEnvironment decided;
-    if (!inputs.has_gpus || inputs.topology.gpus.empty()) return decided;
+    if (!inputs.has_gpus || inputs.topology.gpus.empty())
+        return decided;
     const ComputeHcas compute = choose_compute_hcas(inputs.topology);
-    for (const Hca* hca : compute.hcas) decided.compute_hcas.push_back(hca->name);
+    for (const Hca* hca : compute.hcas)
+        decided.compute_hcas.push_back(hca->name);
     decided.excluded_hcas = compute.excluded;
 
     Situation here{inputs, compute, inputs.found};
-    for (const VariableChoice& setting : inputs.conf.settings) here.settings.try_emplace(setting.name, setting.value);
+    for (const VariableChoice& setting : inputs.conf.settings)
+        here.settings.try_emplace(setting.name, setting.value);
     decided.warnings = find_nccl_footguns(inputs.topology, compute, here.settings);
-    decided.warnings.insert(decided.warnings.end(), inputs.conf.warnings.begin(), inputs.conf.warnings.end());
+    decided.warnings.insert(decided.warnings.end(), inputs.conf.warnings.begin(),
+                            inputs.conf.warnings.end());
     if (!here.settings.contains("NCCL_IB_HCA"))
-        decided.warnings.insert(decided.warnings.end(), compute.warnings.begin(), compute.warnings.end());
+        decided.warnings.insert(decided.warnings.end(), compute.warnings.begin(),
+                                compute.warnings.end());
 
     keep(here, decided);
     if (inputs.manage) {
-        if (inputs.profile) decided.profile = inputs.profile->name;
-        if (inputs.profile) use_profile(*inputs.profile, here, decided);
+        if (inputs.profile)
+            decided.profile = inputs.profile->name;
+        if (inputs.profile)
+            use_profile(*inputs.profile, here, decided);
         use_rules(here, decided);
         tell_what_is_left(here, decided);
     }

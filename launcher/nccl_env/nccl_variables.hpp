@@ -24,7 +24,8 @@ struct NcclVariable {
     std::string_view reason;  ///< why
     std::string_view source;  ///< NCCL's file, or who said so
     NcclScope scope = NcclScope::everywhere;
-    bool often_set = false;  ///< found in many scripts: `autolaunch plan` says that it is left alone
+    bool often_set =
+        false;  ///< found in many scripts: `autolaunch plan` says that it is left alone
 };
 
 /// The one table of NCCL's variables. Decisions, foot-guns and docs/nccl.md go by it.

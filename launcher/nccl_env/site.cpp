@@ -15,8 +15,10 @@ const NetworkInterface* find_interface(const NodeTopology& topology, const std::
     const NetworkInterface* found = nullptr;
     for (const NetworkInterface& interface : topology.network_interfaces) {
         const auto& addresses = interface.addresses;
-        if (std::find(addresses.begin(), addresses.end(), address) == addresses.end()) continue;
-        if (found == nullptr || (interface.is_running && !found->is_running)) found = &interface;
+        if (std::find(addresses.begin(), addresses.end(), address) == addresses.end())
+            continue;
+        if (found == nullptr || (interface.is_running && !found->is_running))
+            found = &interface;
     }
     return found;
 }
@@ -25,13 +27,15 @@ const NetworkInterface* find_interface(const NodeTopology& topology, const std::
 std::string attribute(std::string_view tag, std::string_view name) {
     const std::string opening = fmt::format(" {}=\"", name);
     const auto begin = tag.find(opening);
-    if (begin == std::string_view::npos) return {};
+    if (begin == std::string_view::npos)
+        return {};
     const auto value = tag.substr(begin + opening.size());
     return std::string(value.substr(0, value.find('"')));
 }
 
 std::string lower(std::string text) {
-    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
     return text;
 }
 
@@ -44,26 +48,31 @@ bool has_roce(const NodeTopology& topology) {
 }  // namespace
 
 std::string interface_with_address(const NodeTopology& topology, const std::string& address) {
-    if (const auto scope = address.find('%'); scope != std::string::npos) return address.substr(scope + 1);
+    if (const auto scope = address.find('%'); scope != std::string::npos)
+        return address.substr(scope + 1);
     const NetworkInterface* interface = find_interface(topology, address);
     return interface != nullptr ? interface->name : "";
 }
 
 bool is_ipv6_only(const NodeTopology& topology, const std::string& address) {
     const NetworkInterface* interface = find_interface(topology, address);
-    if (interface == nullptr || address.find(':') == std::string::npos) return false;
-    return std::all_of(interface->addresses.begin(), interface->addresses.end(),
-                       [](const std::string& other) { return other.find(':') != std::string::npos; });
+    if (interface == nullptr || address.find(':') == std::string::npos)
+        return false;
+    return std::all_of(
+        interface->addresses.begin(), interface->addresses.end(),
+        [](const std::string& other) { return other.find(':') != std::string::npos; });
 }
 
 const ProfileFile* matching_profile(const std::vector<ProfileFile>& profiles,
                                     const std::map<std::string, std::string>& identity) {
     for (const ProfileFile& profile : profiles) {
-        const bool holds = std::all_of(profile.match.begin(), profile.match.end(), [&](const auto& entry) {
-            const auto said = identity.find(entry.first);
-            return said != identity.end() && said->second == entry.second;
-        });
-        if (!profile.match.empty() && holds) return &profile;
+        const bool holds =
+            std::all_of(profile.match.begin(), profile.match.end(), [&](const auto& entry) {
+                const auto said = identity.find(entry.first);
+                return said != identity.end() && said->second == entry.second;
+            });
+        if (!profile.match.empty() && holds)
+            return &profile;
     }
     return nullptr;
 }
@@ -71,32 +80,40 @@ const ProfileFile* matching_profile(const std::vector<ProfileFile>& profiles,
 bool topology_file_fits(std::string_view xml, const NodeTopology& topology) {
     constexpr std::string_view kTag = "<pci ";
     std::set<std::string> present;
-    for (const Gpu& gpu : topology.gpus) present.insert(gpu.bdf);
-    for (const Hca& hca : topology.hcas) present.insert(hca.bdf);
+    for (const Gpu& gpu : topology.gpus)
+        present.insert(gpu.bdf);
+    for (const Hca& hca : topology.hcas)
+        present.insert(hca.bdf);
     std::set<std::string> named;
     for (auto at = xml.find(kTag); at != std::string_view::npos; at = xml.find(kTag, at + 1)) {
         const auto tag = xml.substr(at, xml.find('>', at) - at);
-        if (attribute(tag, "class").starts_with("0x0604")) continue;
+        if (attribute(tag, "class").starts_with("0x0604"))
+            continue;
         const std::string bdf = lower(attribute(tag, "busid"));
-        if (!present.contains(bdf)) return false;
+        if (!present.contains(bdf))
+            return false;
         named.insert(bdf);
     }
     return !named.empty() && std::all_of(topology.gpus.begin(), topology.gpus.end(),
                                          [&](const Gpu& gpu) { return named.contains(gpu.bdf); });
 }
 
-NcclProfile to_nccl_profile(const ProfileFile& file, const NodeTopology& topology, const std::string& topology_file) {
+NcclProfile to_nccl_profile(const ProfileFile& file, const NodeTopology& topology,
+                            const std::string& topology_file) {
     NcclProfile profile;
     profile.name = file.name;
     const std::string source = "profile " + file.name;
     const auto add = [&](const auto& from, auto& to) {
-        for (const auto& variable : from) to.push_back({variable.name, variable.value, variable.reason, source});
+        for (const auto& variable : from)
+            to.push_back({variable.name, variable.value, variable.reason, source});
     };
     add(file.set, profile.set);
-    if (!file.set_with_roce.empty() && has_roce(topology)) add(file.set_with_roce, profile.set);
+    if (!file.set_with_roce.empty() && has_roce(topology))
+        add(file.set_with_roce, profile.set);
     add(file.leave, profile.leave);
     if (!topology_file.empty())
-        profile.set.push_back({"NCCL_TOPO_FILE", topology_file, file.topology_files.reason, source});
+        profile.set.push_back(
+            {"NCCL_TOPO_FILE", topology_file, file.topology_files.reason, source});
     profile.required_text = file.notes;
     return profile;
 }

@@ -11,7 +11,8 @@ namespace autolaunch::launcher {
 
 // Small pure decisions about where a job runs.
 
-/// The interface that has this address ("10.1.2.3", "fe80::1%eth0"), a running one if several have; empty: none.
+/// The interface that has this address ("10.1.2.3", "fe80::1%eth0"), a running one if several have;
+/// empty: none.
 std::string interface_with_address(const NodeTopology& topology, const std::string& address);
 /// Whether the nodes meet over IPv6 and that interface has no IPv4 address.
 bool is_ipv6_only(const NodeTopology& topology, const std::string& address);
@@ -20,11 +21,13 @@ bool is_ipv6_only(const NodeTopology& topology, const std::string& address);
 const ProfileFile* matching_profile(const std::vector<ProfileFile>& profiles,
                                     const std::map<std::string, std::string>& identity);
 
-/// Whether every GPU and HCA that an NCCL topology file names is in this machine, at the same PCI address, and every
-/// GPU of the machine in the file. Bridges do not count: those of virtual machines' files are made up.
+/// Whether every GPU and HCA that an NCCL topology file names is in this machine, at the same PCI
+/// address, and every GPU of the machine in the file. Bridges do not count: those of virtual
+/// machines' files are made up.
 bool topology_file_fits(std::string_view xml, const NodeTopology& topology);
 
 /// A profile's file as decisions take it. `topology_file`: the one that fits, or empty.
-NcclProfile to_nccl_profile(const ProfileFile& file, const NodeTopology& topology, const std::string& topology_file);
+NcclProfile to_nccl_profile(const ProfileFile& file, const NodeTopology& topology,
+                            const std::string& topology_file);
 
 }  // namespace autolaunch::launcher

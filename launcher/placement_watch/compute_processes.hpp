@@ -23,11 +23,13 @@ struct ComputeProcesses {
 };
 
 /// Asks the driver, here and now; it may take seconds, crash or hang. `library` as in Nvml::load.
-ComputeProcesses read_compute_processes(const std::vector<pid_t>& ranks, const std::string& library = {},
+ComputeProcesses read_compute_processes(const std::vector<pid_t>& ranks,
+                                        const std::string& library = {},
                                         const std::string& proc_root = "/proc");
 
 /// The one of `ranks` that is this process or an ancestor of it; 0: none.
-pid_t find_rank_above(pid_t process, const std::vector<pid_t>& ranks, const std::string& proc_root = "/proc");
+pid_t find_rank_above(pid_t process, const std::vector<pid_t>& ranks,
+                      const std::string& proc_root = "/proc");
 
 /// For the way through a pipe: lines, the last one `end`.
 std::string encode_compute_processes(const ComputeProcesses& seen);

@@ -30,12 +30,13 @@ std::string address_of(const std::string& bdf, const std::string& uuid, bool is_
 std::string name_of(const ComputeProcess& seen, const std::vector<PlannedGpu>& planned) {
     const std::string address = address_of(seen.bdf, seen.uuid, seen.on_part);
     for (const PlannedGpu& gpu : planned)
-        if (is_it(seen, gpu)) return fmt::format("GPU {} ({})", gpu.ordinal, address);
+        if (is_it(seen, gpu))
+            return fmt::format("GPU {} ({})", gpu.ordinal, address);
     return "GPU " + address;
 }
 
-std::string describe(const std::vector<const ComputeProcess*>& elsewhere, bool on_own, const PlannedGpu& own,
-                     const std::vector<PlannedGpu>& planned) {
+std::string describe(const std::vector<const ComputeProcess*>& elsewhere, bool on_own,
+                     const PlannedGpu& own, const std::vector<PlannedGpu>& planned) {
     std::vector<std::string> names;
     bool all_numbered = true;
     for (const ComputeProcess* seen : elsewhere) {
@@ -43,12 +44,16 @@ std::string describe(const std::vector<const ComputeProcess*>& elsewhere, bool o
         all_numbered = all_numbered && names.back().ends_with(')');
     }
     std::string text = on_own ? "also computes on " : "computes on ";
-    text += join(std::vector<std::string>(
-                     names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kNamedGpus))),
-                 " and ");
-    if (names.size() > kNamedGpus) text += fmt::format(" and {} more", names.size() - kNamedGpus);
+    text +=
+        join(std::vector<std::string>(
+                 names.begin(),
+                 names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kNamedGpus))),
+             " and ");
+    if (names.size() > kNamedGpus)
+        text += fmt::format(" and {} more", names.size() - kNamedGpus);
     text += fmt::format(", planned was GPU {}", own.ordinal);
-    if (!all_numbered) text += " (" + address_of(own.bdf, own.uuid, own.is_part) + ")";
+    if (!all_numbered)
+        text += " (" + address_of(own.bdf, own.uuid, own.is_part) + ")";
     return text;
 }
 
@@ -65,9 +70,11 @@ GpuFindings find_gpu_drift(const ComputeProcesses& seen, const std::vector<pid_t
         std::vector<const ComputeProcess*> elsewhere;
         bool on_own = false;
         for (const ComputeProcess& process : seen.processes) {
-            if (process.rank_pid != pids[i]) continue;
-            const bool known = std::any_of(elsewhere.begin(), elsewhere.end(),
-                                           [&](const ComputeProcess* other) { return same_place(*other, process); });
+            if (process.rank_pid != pids[i])
+                continue;
+            const bool known = std::any_of(
+                elsewhere.begin(), elsewhere.end(),
+                [&](const ComputeProcess* other) { return same_place(*other, process); });
             if (is_it(process, planned[i])) {
                 on_own = true;
             } else if (!known) {
@@ -81,8 +88,11 @@ GpuFindings find_gpu_drift(const ComputeProcesses& seen, const std::vector<pid_t
         }
     }
     const auto elsewhere = static_cast<int>(findings.drifts.size());
-    if (seen.host_namespace || seen.processes.empty() || findings.as_planned > elsewhere) return findings;
-    return {{}, 0, "the driver tells the host's process numbers, and this is a PID namespace of its own"};
+    if (seen.host_namespace || seen.processes.empty() || findings.as_planned > elsewhere)
+        return findings;
+    return {{},
+            0,
+            "the driver tells the host's process numbers, and this is a PID namespace of its own"};
 }
 
 }  // namespace autolaunch::launcher

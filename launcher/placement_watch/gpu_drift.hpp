@@ -27,10 +27,11 @@ struct GpuFindings {
     std::string cannot_tell;  ///< why nothing of this is known; else empty
 };
 
-/// `pids` are the ranks' processes and `planned` their GPUs, in one order. A rank that is on no GPU yet is no drift;
-/// one that is on its own and on another, too, is. The driver tells PIDs of the host's PID namespace: in one of our own
-/// they are other processes' or nobody's, and one may be a rank's by chance. There the list counts only where it puts
-/// more ranks on their GPUs than elsewhere, which chance does not. Pure.
+/// `pids` are the ranks' processes and `planned` their GPUs, in one order. A rank that is on no GPU
+/// yet is no drift; one that is on its own and on another, too, is. The driver tells PIDs of the
+/// host's PID namespace: in one of our own they are other processes' or nobody's, and one may be a
+/// rank's by chance. There the list counts only where it puts more ranks on their GPUs than
+/// elsewhere, which chance does not. Pure.
 GpuFindings find_gpu_drift(const ComputeProcesses& seen, const std::vector<pid_t>& pids,
                            const std::vector<PlannedGpu>& planned);
 

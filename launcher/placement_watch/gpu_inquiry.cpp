@@ -15,12 +15,15 @@ namespace autolaunch::launcher {
 GpuInquiry::GpuInquiry(asio::io_context& io, Options options)
     : options_(std::move(options)), readable_(io), timer_(io) {}
 
-bool GpuInquiry::ask(const std::vector<pid_t>& ranks, std::function<void(const ComputeProcesses&)> on_answer) {
-    if (on_answer_ || !dying().empty()) return false;
+bool GpuInquiry::ask(const std::vector<pid_t>& ranks,
+                     std::function<void(const ComputeProcesses&)> on_answer) {
+    if (on_answer_ || !dying().empty())
+        return false;
     try {
         child_ = HelperProcess([&](int output) {
             write_all(output,
-                      encode_compute_processes(read_compute_processes(ranks, options_.library, options_.proc_root)),
+                      encode_compute_processes(
+                          read_compute_processes(ranks, options_.library, options_.proc_root)),
                       "the pipe");
         });
         readable_.assign(::fcntl(child_.output(), F_DUPFD_CLOEXEC, 0));
@@ -45,8 +48,10 @@ bool GpuInquiry::ask(const std::vector<pid_t>& ranks, std::function<void(const C
 void GpuInquiry::wait_for_answer() {
     readable_.async_wait(asio::posix::stream_descriptor::wait_read,
                          [this, question = question_](const std::error_code& canceled) {
-                             if (canceled || !on_answer_ || question != question_) return;
-                             if (child_.read_some(text_)) return wait_for_answer();
+                             if (canceled || !on_answer_ || question != question_)
+                                 return;
+                             if (child_.read_some(text_))
+                                 return wait_for_answer();
                              answer(decode_compute_processes(text_));
                          });
 }
@@ -64,15 +69,18 @@ void GpuInquiry::cancel() {
 // One that has answered is about to end; nobody waits for it here.
 void GpuInquiry::put_away() {
     timer_.cancel();
-    if (readable_.is_open()) readable_.close();
+    if (readable_.is_open())
+        readable_.close();
     child_.kill();
-    if (!child_.gone()) dying_.push_back(std::move(child_));
+    if (!child_.gone())
+        dying_.push_back(std::move(child_));
 }
 
 std::vector<pid_t> GpuInquiry::dying() {
     std::erase_if(dying_, [](HelperProcess& child) { return child.gone(); });
     std::vector<pid_t> pids;
-    for (const HelperProcess& child : dying_) pids.push_back(child.pid());
+    for (const HelperProcess& child : dying_)
+        pids.push_back(child.pid());
     return pids;
 }
 

@@ -14,16 +14,18 @@
 
 namespace autolaunch::launcher {
 
-/// Asks NVIDIA's driver which processes compute on which GPU, in a child process: it may take seconds, crash, or hang
-/// in the kernel. One question at a time, and none while an earlier child does not die.
+/// Asks NVIDIA's driver which processes compute on which GPU, in a child process: it may take
+/// seconds, crash, or hang in the kernel. One question at a time, and none while an earlier child
+/// does not die.
 ///
-/// Owner: the agent, for all generations; outlives them. Threads: the agent's one. Blocks: for a fork, and in the
-/// destructor 50 ms at most.
+/// Owner: the agent, for all generations; outlives them. Threads: the agent's one. Blocks: for a
+/// fork, and in the destructor 50 ms at most.
 class GpuInquiry {
 public:
     struct Options {
-        std::chrono::milliseconds limit{10'000};  ///< then the child is killed, and that is the trouble
-        std::string library = {};                 ///< as in Nvml::load; for tests
+        std::chrono::milliseconds limit{
+            10'000};               ///< then the child is killed, and that is the trouble
+        std::string library = {};  ///< as in Nvml::load; for tests
         std::string proc_root = "/proc";
     };
     explicit GpuInquiry(asio::io_context& io) : GpuInquiry(io, Options{}) {}
@@ -31,9 +33,10 @@ public:
     GpuInquiry(const GpuInquiry&) = delete;
     GpuInquiry& operator=(const GpuInquiry&) = delete;
 
-    /// `on_answer` is called once, later, unless this returns false: an earlier question is still open, or its child
-    /// hangs.
-    bool ask(const std::vector<pid_t>& ranks, std::function<void(const ComputeProcesses&)> on_answer);
+    /// `on_answer` is called once, later, unless this returns false: an earlier question is still
+    /// open, or its child hangs.
+    bool ask(const std::vector<pid_t>& ranks,
+             std::function<void(const ComputeProcesses&)> on_answer);
     /// Nobody waits for the answer any more.
     void cancel();
     /// Children that were killed and are still there.

@@ -13,9 +13,11 @@
 
 namespace autolaunch::launcher {
 
-/// Asks again and again whether ranks compute on the GPUs that were planned: programs choose their device themselves.
+/// Asks again and again whether ranks compute on the GPUs that were planned: programs choose their
+/// device themselves.
 ///
-/// Owner: Generation. Threads: the agent's one. Blocks: for a fork a look; the driver is asked in another process.
+/// Owner: Generation. Threads: the agent's one. Blocks: for a fork a look; the driver is asked in
+/// another process.
 class GpuWatch {
 public:
     struct Watched {
@@ -29,12 +31,13 @@ public:
         std::string cannot_tell;            ///< or why nothing is known
     };
     struct Callbacks {
-        std::function<void(const std::vector<PlacementWatch::Drift>&)> on_drift;  ///< each rank's once
+        std::function<void(const std::vector<PlacementWatch::Drift>&)>
+            on_drift;  ///< each rank's once
         std::function<void(const Outcome&)> on_outcome;
     };
 
-    GpuWatch(asio::io_context& io, GpuInquiry& inquiry, std::vector<Watched> ranks, const PlacementWatch::Times& times,
-             Callbacks callbacks);
+    GpuWatch(asio::io_context& io, GpuInquiry& inquiry, std::vector<Watched> ranks,
+             const PlacementWatch::Times& times, Callbacks callbacks);
     GpuWatch(const GpuWatch&) = delete;
     GpuWatch& operator=(const GpuWatch&) = delete;
     ~GpuWatch() { inquiry_.cancel(); }

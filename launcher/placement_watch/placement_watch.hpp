@@ -12,10 +12,12 @@
 
 namespace autolaunch::launcher {
 
-/// Looks again and again whether running ranks are where the plan put them: libraries set affinities of their own, and
-/// memory goes where it is first touched. The CPUs of all threads at each look; memory once, at the second.
+/// Looks again and again whether running ranks are where the plan put them: libraries set
+/// affinities of their own, and memory goes where it is first touched. The CPUs of all threads at
+/// each look; memory once, at the second.
 ///
-/// Owner: Generation. Threads: the agent's one. Blocks: some microseconds a thread, and for a piece of numa_maps.
+/// Owner: Generation. Threads: the agent's one. Blocks: some microseconds a thread, and for a piece
+/// of numa_maps.
 class PlacementWatch {
 public:
     struct Watched {
@@ -32,11 +34,13 @@ public:
         std::chrono::milliseconds between{60'000};
     };
 
-    /// `on_drift` gets what one look found, each kind of drift once a rank. Not called from within the other functions.
+    /// `on_drift` gets what one look found, each kind of drift once a rank. Not called from within
+    /// the other functions.
     PlacementWatch(asio::io_context& io, std::vector<Watched> ranks, const Times& times,
                    std::function<void(const std::vector<Drift>&)> on_drift);
 
-    /// How many are within their plan now, by one system call each. A rank that has ended already is.
+    /// How many are within their plan now, by one system call each. A rank that has ended already
+    /// is.
     int count_bound() const;
 
 private:

@@ -26,12 +26,15 @@ std::vector<pid_t> thread_ids(const std::string& folder) {
     std::vector<pid_t> ids;
     const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(folder.c_str()),
                                                         [](DIR* d) { return ::closedir(d); });
-    if (!directory) return ids;
+    if (!directory)
+        return ids;
     while (const dirent* entry = ::readdir(directory.get())) {
         long long id = 0;
-        if (parse_integer(entry->d_name, id) && id > 0) ids.push_back(static_cast<pid_t>(id));
+        if (parse_integer(entry->d_name, id) && id > 0)
+            ids.push_back(static_cast<pid_t>(id));
     }
-    std::sort(ids.begin(), ids.end());  // the leader has the process's number, the lowest but after a wrap
+    std::sort(ids.begin(),
+              ids.end());  // the leader has the process's number, the lowest but after a wrap
     return ids;
 }
 
@@ -46,11 +49,14 @@ std::string name_of(const std::string& thread_folder) {
 /// "N12=345": node and pages.
 bool parse_node_pages(std::string_view word, int& node, std::uint64_t& pages) {
     const auto equals = word.find('=');
-    if (word.size() < 4 || word.front() != 'N' || equals == std::string_view::npos) return false;
-    long long number = 0, count = 0;
-    if (!parse_integer(word.substr(1, equals - 1), number) || !parse_integer(word.substr(equals + 1), count))
+    if (word.size() < 4 || word.front() != 'N' || equals == std::string_view::npos)
         return false;
-    if (number < 0 || number >= kMostNodes || count < 0) return false;
+    long long number = 0, count = 0;
+    if (!parse_integer(word.substr(1, equals - 1), number) ||
+        !parse_integer(word.substr(equals + 1), count))
+        return false;
+    if (number < 0 || number >= kMostNodes || count < 0)
+        return false;
     node = static_cast<int>(number);
     pages = static_cast<std::uint64_t>(count);
     return true;
@@ -82,13 +88,15 @@ void add_numa_maps_line(std::string_view line, MemoryPlacement& bytes) {
             is_file = true;
         } else if (parse_node_pages(word, node, count)) {
             pages[node] += count;
-        } else if (word.starts_with("kernelpagesize_kB=") && parse_integer(std::string_view(word).substr(18), kib) &&
-                   kib > 0) {
+        } else if (word.starts_with("kernelpagesize_kB=") &&
+                   parse_integer(std::string_view(word).substr(18), kib) && kib > 0) {
             page_bytes = static_cast<std::uint64_t>(kib) << 10;
         }
     }
-    if (!is_own || is_file) return;
-    for (const auto& [node, count] : pages) bytes[node] += count * page_bytes;
+    if (!is_own || is_file)
+        return;
+    for (const auto& [node, count] : pages)
+        bytes[node] += count * page_bytes;
 }
 
 NumaMapsReader::NumaMapsReader(pid_t process, const std::string& proc_root) {
@@ -97,10 +105,12 @@ NumaMapsReader::NumaMapsReader(pid_t process, const std::string& proc_root) {
 }
 
 bool NumaMapsReader::read_some() {
-    if (!file_) return true;
+    if (!file_)
+        return true;
     std::array<char, kPieceBytes> piece;
     const ssize_t got = ::read(file_.get(), piece.data(), piece.size());
-    if (got < 0 && errno == EINTR) return false;
+    if (got < 0 && errno == EINTR)
+        return false;
     if (got <= 0) {
         file_.reset();
         return true;

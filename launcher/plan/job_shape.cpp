@@ -19,7 +19,8 @@ constexpr int kMostRanksPerNode = 4096;
 }
 
 // The spec's number, whoever is to start so many; nothing: it says none.
-std::optional<int> asked_ranks(const ResourceSpec& resources, std::size_t gpu_count, std::size_t cpu_count) {
+std::optional<int> asked_ranks(const ResourceSpec& resources, std::size_t gpu_count,
+                               std::size_t cpu_count) {
     switch (resources.ranks_mode) {
         case RanksPerNode::unset:
             return std::nullopt;
@@ -38,26 +39,32 @@ std::optional<int> asked_ranks(const ResourceSpec& resources, std::size_t gpu_co
     return std::nullopt;
 }
 
-// Several tasks on a node mean one task a rank. torchrun's --nproc-per-node counts for each launcher, the spec's number
-// for the node.
+// Several tasks on a node mean one task a rank. torchrun's --nproc-per-node counts for each
+// launcher, the spec's number for the node.
 int ranks_of_tasks(int tasks, std::optional<int> asked, const ResourceSpec& resources) {
     const int each = resources.ranks_of_each_launcher ? 1 : tasks;
-    if (!asked || *asked == each) return tasks;
+    if (!asked || *asked == each)
+        return tasks;
     if (resources.ranks_of_each_launcher)
-        refuse(fmt::format("srun started {} tasks on this node and --nproc-per-node {} asks each for {} ranks: {} "
+        refuse(fmt::format("srun started {} tasks on this node and --nproc-per-node {} asks each "
+                           "for {} ranks: {} "
                            "processes",
                            tasks, *asked, *asked, static_cast<long long>(tasks) * *asked),
                "leave it out, or start one task a node with --ntasks-per-node=1");
-    refuse(fmt::format("srun started {} tasks on this node, and the spec asks for {} ranks a node", tasks, *asked),
-           "leave resource_management.ranks_per_node out, or start one task a node with --ntasks-per-node=1");
+    refuse(fmt::format("srun started {} tasks on this node, and the spec asks for {} ranks a node",
+                       tasks, *asked),
+           "leave resource_management.ranks_per_node out, or start one task a node with "
+           "--ntasks-per-node=1");
 }
 
-int count_ranks(const ResourceSpec& resources, int tasks, std::size_t gpu_count, std::size_t cpu_count) {
+int count_ranks(const ResourceSpec& resources, int tasks, std::size_t gpu_count,
+                std::size_t cpu_count) {
     const std::optional<int> asked = asked_ranks(resources, gpu_count, cpu_count);
     const int ranks = tasks > 1 ? ranks_of_tasks(tasks, asked, resources)
                                 : asked.value_or(gpu_count > 0 ? static_cast<int>(gpu_count) : 1);
     if (ranks < 1 || ranks > kMostRanksPerNode)
-        refuse(fmt::format("{} ranks a node", ranks), fmt::format("give a number from 1 to {}", kMostRanksPerNode));
+        refuse(fmt::format("{} ranks a node", ranks),
+               fmt::format("give a number from 1 to {}", kMostRanksPerNode));
     return ranks;
 }
 
@@ -65,19 +72,21 @@ int count_nodes(const JobSpec& spec, const Allocation& allocation) {
     const int asked = spec.resources.nodes;
     const int given = static_cast<int>(allocation.node_names.size());
     if (asked > given)
-        refuse(fmt::format("{} nodes are asked for, but the {} allocation has {}", asked, allocation.source, given),
+        refuse(fmt::format("{} nodes are asked for, but the {} allocation has {}", asked,
+                           allocation.source, given),
                "ask the scheduler for as many, or lower resources.nodes");
     return given;
 }
 
 }  // namespace
 
-JobShape decide_shape(const JobSpec& spec, const Allocation& allocation, const NodeTopology& topology) {
+JobShape decide_shape(const JobSpec& spec, const Allocation& allocation,
+                      const NodeTopology& topology) {
     JobShape shape;
     shape.nodes = count_nodes(spec, allocation);
     const UsableGpus gpus = choose_usable_gpus(topology, allocation, spec.resources);
-    shape.ranks_here = count_ranks(spec.resources, allocation.tasks_on_node.value_or(1), gpus.positions.size(),
-                                   topology.allowed_cpus.size());
+    shape.ranks_here = count_ranks(spec.resources, allocation.tasks_on_node.value_or(1),
+                                   gpus.positions.size(), topology.allowed_cpus.size());
     return shape;
 }
 

@@ -11,8 +11,9 @@ struct JobShape {
     int ranks_here = 1;
 };
 
-/// Pure. Throws Error{invalid_argument} for a shape that cannot be, e.g. several launchers on this node that are each
-/// to start several ranks.
-JobShape decide_shape(const JobSpec& spec, const Allocation& allocation, const NodeTopology& topology);
+/// Pure. Throws Error{invalid_argument} for a shape that cannot be, e.g. several launchers on this
+/// node that are each to start several ranks.
+JobShape decide_shape(const JobSpec& spec, const Allocation& allocation,
+                      const NodeTopology& topology);
 
 }  // namespace autolaunch::launcher

@@ -28,77 +28,93 @@ std::string absolute(const std::string& path, const std::string& current_dir) {
 
 std::vector<std::string> command_line(const TrainerSpec& trainer) {
     std::vector<std::string> argv;
-    if (!trainer.module.empty()) argv = {"python", "-m", trainer.module};
+    if (!trainer.module.empty())
+        argv = {"python", "-m", trainer.module};
     argv.insert(argv.end(), trainer.command.begin(), trainer.command.end());
-    if (argv.empty()) refuse("there is nothing to run", "set trainer.command, or give a program after the options");
+    if (argv.empty())
+        refuse("there is nothing to run",
+               "set trainer.command, or give a program after the options");
     return argv;
 }
 
 std::string program_name(const TrainerSpec& trainer) {
-    if (!trainer.module.empty()) return trainer.module;
+    if (!trainer.module.empty())
+        return trainer.module;
     return std::filesystem::path(trainer.command.front()).stem().string();
 }
 
 BindingMode binding_mode_of(const ResourceSpec& resources) {
-    if (!resources.binding_list.empty()) return BindingMode::list;
-    if (const auto mode = binding_mode_from(resources.binding)) return *mode;
+    if (!resources.binding_list.empty())
+        return BindingMode::list;
+    if (const auto mode = binding_mode_from(resources.binding))
+        return *mode;
     refuse(fmt::format("'{}' is no way to bind ranks", resources.binding),
            "use node, exclusive, socket, core-complex or none");
 }
 
 void place_nodes(LaunchPlan& plan, const Roster& roster) {
-    for (const RosterNode& node : roster.nodes) plan.node_names.push_back(node.name);
+    for (const RosterNode& node : roster.nodes)
+        plan.node_names.push_back(node.name);
     plan.node_count = static_cast<int>(roster.nodes.size());
     plan.node_rank = roster.self;
     plan.world_size = roster.world_size();
     const int asked = plan.spec.resources.nodes;
     if (asked > 1 && asked < plan.node_count)
-        plan.warnings.push_back(
-            fmt::format("{} nodes are asked for, all {} of the allocation are used", asked, plan.node_count));
+        plan.warnings.push_back(fmt::format(
+            "{} nodes are asked for, all {} of the allocation are used", asked, plan.node_count));
 }
 
 void name_run(LaunchPlan& plan, const Allocation& allocation, const std::string& current_dir,
               const std::string& run_name) {
     const JobSpec& spec = plan.spec;
     std::string unique = allocation.job_id.empty() ? run_name : allocation.job_id;
-    if (unique.ends_with(".0")) unique.resize(unique.size() - 2);  // a job's only step, as a rule
+    if (unique.ends_with(".0"))
+        unique.resize(unique.size() - 2);  // a job's only step, as a rule
     plan.job_name = !spec.name.empty()             ? spec.name
                     : !spec.slurm.job_name.empty() ? spec.slurm.job_name
                                                    : program_name(spec.trainer);
     plan.run_id = spec.run_id.empty() ? unique : spec.run_id;
     const std::string parent = spec.monitoring.log_path.empty() ? "runs" : spec.monitoring.log_path;
-    plan.run_dir = absolute(spec.run_dir.empty() ? parent + "/" + unique : spec.run_dir, current_dir);
+    plan.run_dir =
+        absolute(spec.run_dir.empty() ? parent + "/" + unique : spec.run_dir, current_dir);
     plan.workdir = absolute(spec.trainer.workdir, current_dir);
 }
 
 void check_cores(LaunchPlan& plan, std::size_t core_count) {
     const auto wanted = plan.spec.resources.cpu_cores_per_gpu;
-    if (!wanted || plan.gpu_count == 0) return;
-    const std::size_t needed = static_cast<std::size_t>(*wanted) * static_cast<std::size_t>(plan.gpu_count);
+    if (!wanted || plan.gpu_count == 0)
+        return;
+    const std::size_t needed =
+        static_cast<std::size_t>(*wanted) * static_cast<std::size_t>(plan.gpu_count);
     if (needed > core_count)
-        plan.warnings.push_back(fmt::format("{} cores a GPU are asked for, {} in all, but {} may be used here", *wanted,
-                                            needed, core_count));
+        plan.warnings.push_back(
+            fmt::format("{} cores a GPU are asked for, {} in all, but {} may be used here", *wanted,
+                        needed, core_count));
 }
 
 std::uint64_t usable_memory(const NodeTopology& topology) {
     std::uint64_t bytes = 0;
-    for (const NumaNode& node : topology.numa_nodes) bytes += node.memory_bytes;
+    for (const NumaNode& node : topology.numa_nodes)
+        bytes += node.memory_bytes;
     const auto limit = topology.memory_limit_bytes;
     return limit && (bytes == 0 || *limit < bytes) ? *limit : bytes;
 }
 
 void check_cpu_quota(LaunchPlan& plan, const NodeTopology& topology) {
     const auto cpu_count = topology.allowed_cpus.size();
-    if (!topology.cpu_quota || *topology.cpu_quota >= static_cast<double>(cpu_count)) return;
+    if (!topology.cpu_quota || *topology.cpu_quota >= static_cast<double>(cpu_count))
+        return;
     plan.cpu_quota = topology.cpu_quota;
-    plan.warnings.push_back(
-        fmt::format("the cgroup allows {:g} CPUs' worth of time on {} CPUs: ranks that use more are stopped for part "
-                    "of every period; ask for {} CPUs, or for no limit (cpu.max, Kubernetes' limits.cpu)",
-                    *topology.cpu_quota, cpu_count, cpu_count));
+    plan.warnings.push_back(fmt::format(
+        "the cgroup allows {:g} CPUs' worth of time on {} CPUs: ranks that use more are stopped "
+        "for part "
+        "of every period; ask for {} CPUs, or for no limit (cpu.max, Kubernetes' limits.cpu)",
+        *topology.cpu_quota, cpu_count, cpu_count));
 }
 
 void say_where_from(const JobSpec& spec, const EnvironmentMap& found, VariableChoice& kept) {
-    if (!found.contains(kept.name)) return;  // nccl.conf's, which says so itself
+    if (!found.contains(kept.name))
+        return;  // nccl.conf's, which says so itself
     if (spec.trainer.env.contains(kept.name)) {
         kept.source = "trainer.env";
     } else if (spec.nccl.env.contains(kept.name)) {
@@ -109,9 +125,10 @@ void say_where_from(const JobSpec& spec, const EnvironmentMap& found, VariableCh
     kept.reason = kept.source == "environment" ? "from your environment" : "from " + kept.source;
 }
 
-NcclEnvironment plan_nccl(const LaunchPlan& plan, const NodeTopology& topology, const EnvironmentMap& environment,
-                          const NcclSite& site) {
-    if (plan.gpu_count == 0) return {};
+NcclEnvironment plan_nccl(const LaunchPlan& plan, const NodeTopology& topology,
+                          const EnvironmentMap& environment, const NcclSite& site) {
+    if (plan.gpu_count == 0)
+        return {};
     const EnvironmentMap found = settings_of_user(plan.spec, environment);
     auto nccl = decide_nccl_environment({.topology = topology,
                                          .found = found,
@@ -121,18 +138,21 @@ NcclEnvironment plan_nccl(const LaunchPlan& plan, const NodeTopology& topology, 
                                          .rendezvous_interface = site.rendezvous_interface,
                                          .rendezvous_is_ipv6_only = site.rendezvous_is_ipv6_only,
                                          .manage = plan.spec.nccl.manage});
-    for (VariableChoice& kept : nccl.kept) say_where_from(plan.spec, found, kept);
+    for (VariableChoice& kept : nccl.kept)
+        say_where_from(plan.spec, found, kept);
     return nccl;
 }
 
 void pair_with_hcas(LaunchPlan& plan, const NodeTopology& topology, const UsableGpus& gpus,
                     const Allocation& allocation) {
-    if (topology.hcas.empty()) return;
+    if (topology.hcas.empty())
+        return;
     std::vector<HcaSeeker> seekers;
     for (const RankPlan& rank : plan.ranks) {
         const auto task = static_cast<std::size_t>(rank.local_rank);
         HcaSeeker seeker;
-        if (rank.binding.gpu) seeker.gpu = gpus.positions[static_cast<std::size_t>(*rank.binding.gpu)];
+        if (rank.binding.gpu)
+            seeker.gpu = gpus.positions[static_cast<std::size_t>(*rank.binding.gpu)];
         seeker.cpus = !rank.binding.cpus.empty()           ? rank.binding.cpus
                       : task < allocation.task_cpus.size() ? allocation.task_cpus[task]
                                                            : topology.allowed_cpus;
@@ -140,7 +160,8 @@ void pair_with_hcas(LaunchPlan& plan, const NodeTopology& topology, const Usable
     }
     const auto pairings = pair_hcas(topology, seekers, plan.nccl.compute_hcas);
     for (std::size_t i = 0; i < pairings.size(); ++i) {
-        if (!pairings[i]) continue;
+        if (!pairings[i])
+            continue;
         const Hca& hca = topology.hcas[static_cast<std::size_t>(pairings[i]->hca)];
         plan.ranks[i].hca = RankHca{hca.name, hca.bdf, pairings[i]->path, pairings[i]->reason};
     }
@@ -149,12 +170,14 @@ void pair_with_hcas(LaunchPlan& plan, const NodeTopology& topology, const Usable
 void predict_memory(LaunchPlan& plan, const NodeTopology& topology, const UsableGpus& gpus) {
     RankPlaces places{plan.world_size, static_cast<int>(plan.ranks.size()), {}};
     for (const RankPlan& rank : plan.ranks) {
-        if (!rank.binding.gpu) continue;
+        if (!rank.binding.gpu)
+            continue;
         const int position = gpus.positions[static_cast<std::size_t>(*rank.binding.gpu)];
         places.gpus.push_back(&topology.gpus[static_cast<std::size_t>(position)]);
     }
     plan.memory = forecast_memory(plan.spec, places, topology);
-    if (plan.memory && !plan.memory->warning.empty()) plan.warnings.push_back(plan.memory->warning);
+    if (plan.memory && !plan.memory->warning.empty())
+        plan.warnings.push_back(plan.memory->warning);
 }
 
 }  // namespace
@@ -162,12 +185,14 @@ void predict_memory(LaunchPlan& plan, const NodeTopology& topology, const Usable
 EnvironmentMap settings_of_user(const JobSpec& spec, const EnvironmentMap& environment) {
     EnvironmentMap found = environment;
     for (const auto* section : {&spec.nccl.env, &spec.trainer.env})
-        for (const auto& [name, value] : *section) found[name] = value;
+        for (const auto& [name, value] : *section)
+            found[name] = value;
     return found;
 }
 
-LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const NodeTopology& topology,
-                     const Roster& roster, const EnvironmentMap& environment, const std::string& current_dir,
+LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation,
+                     const NodeTopology& topology, const Roster& roster,
+                     const EnvironmentMap& environment, const std::string& current_dir,
                      const NcclSite& nccl) {
     LaunchPlan plan;
     plan.spec = spec;
@@ -175,7 +200,8 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
     place_nodes(plan, roster);
     name_run(plan, allocation, current_dir, roster.run_name);
     plan.ends_at = allocation.ends_at;
-    if (allocation.source == "slurm") plan.slurm_job_id = allocation.job_id.substr(0, allocation.job_id.find('.'));
+    if (allocation.source == "slurm")
+        plan.slurm_job_id = allocation.job_id.substr(0, allocation.job_id.find('.'));
     plan.hostname = topology.hostname;
     plan.numa_node_count = static_cast<int>(topology.numa_nodes.size());
     plan.binding_mode = binding_mode_of(spec.resources);
@@ -196,8 +222,8 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
     const int first_rank = roster.first_rank(roster.self);
     plan.nccl = plan_nccl(plan, topology, environment, nccl);
 
-    BindingPlan binding = bind_ranks(topology, gpus.positions, local_ranks, plan.binding_mode, allocation.task_cpus,
-                                     spec.resources.binding_list);
+    BindingPlan binding = bind_ranks(topology, gpus.positions, local_ranks, plan.binding_mode,
+                                     allocation.task_cpus, spec.resources.binding_list);
     plan.warnings.insert(plan.warnings.end(), binding.warnings.begin(), binding.warnings.end());
     plan.notes = std::move(binding.notes);
     for (int local_rank = 0; local_rank < local_ranks; ++local_rank) {
@@ -214,13 +240,16 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const No
     }
     pair_with_hcas(plan, topology, gpus, allocation);
     predict_memory(plan, topology, gpus);
-    for (RankPlan& rank : plan.ranks) rank.environment = planned_environment(plan, rank, environment);
-    for (std::string& warning : overridden_contract(spec.trainer.env)) plan.warnings.push_back(std::move(warning));
+    for (RankPlan& rank : plan.ranks)
+        rank.environment = planned_environment(plan, rank, environment);
+    for (std::string& warning : overridden_contract(spec.trainer.env))
+        plan.warnings.push_back(std::move(warning));
     return plan;
 }
 
-LaunchPlan plan_saved_machine(const JobSpec& spec, const NodeTopology& topology, const std::string& file,
-                              const EnvironmentMap& environment, const std::string& current_dir, const NcclSite& nccl) {
+LaunchPlan plan_saved_machine(const JobSpec& spec, const NodeTopology& topology,
+                              const std::string& file, const EnvironmentMap& environment,
+                              const std::string& current_dir, const NcclSite& nccl) {
     Allocation allocation;
     allocation.node_names.resize(static_cast<std::size_t>(std::max(spec.resources.nodes, 1)));
     allocation.node_names.front() = topology.hostname;
@@ -235,8 +264,9 @@ std::string describe_placement(const LaunchPlan& plan) {
     const auto plural = [](int count, const char* noun) {
         return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
     };
-    return fmt::format("{} of {} ranks here · mode {} · {} · {}", plan.ranks.size(), plan.world_size,
-                       binding_mode_name(plan.binding_mode), plural(plan.numa_node_count, "NUMA node"),
+    return fmt::format("{} of {} ranks here · mode {} · {} · {}", plan.ranks.size(),
+                       plan.world_size, binding_mode_name(plan.binding_mode),
+                       plural(plan.numa_node_count, "NUMA node"),
                        plan.gpu_count == 0 ? "no GPUs" : plural(plan.gpu_count, "GPU"));
 }
 

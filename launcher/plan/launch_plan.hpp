@@ -1,10 +1,10 @@
 #pragma once
 #include "allocation/allocation.hpp"
+#include "allocation/roster.hpp"
 #include "binding/binding.hpp"
 #include "nccl_env/nccl_env.hpp"
 #include "plan/memory_forecast.hpp"
 #include "plan/mpi_choice.hpp"
-#include "allocation/roster.hpp"
 #include "spec/job_spec.hpp"
 #include "topology/node_topology.hpp"
 
@@ -27,20 +27,24 @@ struct RankPlan {
     int rank = 0;
     int local_rank = 0;
     std::vector<std::string> argv;
-    std::vector<VariableChoice> environment;  ///< what is set on top of the inherited environment, with reasons
+    std::vector<VariableChoice>
+        environment;  ///< what is set on top of the inherited environment, with reasons
     RankBinding binding;
     std::optional<Gpu> gpu;
     std::optional<RankHca> hca = {};
 };
 
-/// Everything decided before anything is started: the one record that spawn, supervise and report read.
+/// Everything decided before anything is started: the one record that spawn, supervise and report
+/// read.
 struct LaunchPlan {
     std::string job_name;
     std::string run_id;
-    std::string run_dir;                  ///< absolute
-    std::string hostname;                 ///< this node
-    std::string saved_machine = {};       ///< the file this node's topology was read from; empty: the node itself
-    std::vector<std::string> node_names;  ///< by node rank; empty where nobody has named the node yet
+    std::string run_dir;   ///< absolute
+    std::string hostname;  ///< this node
+    std::string saved_machine =
+        {};  ///< the file this node's topology was read from; empty: the node itself
+    std::vector<std::string>
+        node_names;  ///< by node rank; empty where nobody has named the node yet
     int node_rank = 0;
     int world_size = 1;
     std::string workdir;          ///< absolute
@@ -54,12 +58,14 @@ struct LaunchPlan {
     std::string gpu_mask_variable;   ///< "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
     bool gpu_mask_each = false;      ///< each rank is shown its own GPU alone
     int numa_node_count = 1;
-    std::optional<double> cpu_quota = {};  ///< as NodeTopology::cpu_quota, where it is less than the CPUs; all ranks'
-    std::uint64_t node_memory_bytes = 0;   ///< that all ranks here may use together; 0: unknown
+    std::optional<double> cpu_quota =
+        {};  ///< as NodeTopology::cpu_quota, where it is less than the CPUs; all ranks'
+    std::uint64_t node_memory_bytes = 0;  ///< that all ranks here may use together; 0: unknown
     std::optional<MemoryForecast> memory = {};  ///< where the spec says how large the model is
     BindingMode binding_mode = BindingMode::node;
     int node_count = 1;
-    std::optional<std::chrono::system_clock::time_point> ends_at;  ///< the allocation, where the environment says it
+    std::optional<std::chrono::system_clock::time_point>
+        ends_at;               ///< the allocation, where the environment says it
     std::string slurm_job_id;  ///< of whose end Slurm can be asked; empty outside Slurm
     MpiChoice mpi;             ///< decided after make_plan(): it takes a look at the program's file
 };
@@ -79,31 +85,38 @@ struct GenerationFacts {
 struct NcclSite {
     NcclConf conf = {};
     std::optional<NcclProfile> profile = {};
-    std::string rendezvous_interface = {};  ///< of this node, towards the head; empty: not known yet, or one node
+    std::string rendezvous_interface =
+        {};  ///< of this node, towards the head; empty: not known yet, or one node
     bool rendezvous_is_ipv6_only = false;
 };
 
 /// What NCCL will find of the user's settings: the spec over `environment`.
 EnvironmentMap settings_of_user(const JobSpec& spec, const EnvironmentMap& environment);
 
-/// Pure. Takes what the user asked for, what the scheduler gave, what the machine has and who takes part (the roster,
-/// whose entry for this node says how many ranks are here); starts nothing. `environment` is the launcher's own. Throws
-/// Error{invalid_argument} with what to change when it cannot be done.
-LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation, const NodeTopology& topology,
-                     const Roster& roster, const EnvironmentMap& environment, const std::string& current_dir,
+/// Pure. Takes what the user asked for, what the scheduler gave, what the machine has and who takes
+/// part (the roster, whose entry for this node says how many ranks are here); starts nothing.
+/// `environment` is the launcher's own. Throws Error{invalid_argument} with what to change when it
+/// cannot be done.
+LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation,
+                     const NodeTopology& topology, const Roster& roster,
+                     const EnvironmentMap& environment, const std::string& current_dir,
                      const NcclSite& nccl = {});
 
-/// The same for a machine that is not here (its topology was saved there): `spec.resources.nodes` of it, all alike, of
-/// which this is the first. What a scheduler grants on this machine does not count. Pure.
-LaunchPlan plan_saved_machine(const JobSpec& spec, const NodeTopology& topology, const std::string& file,
-                              const EnvironmentMap& environment, const std::string& current_dir,
-                              const NcclSite& nccl = {});
+/// The same for a machine that is not here (its topology was saved there): `spec.resources.nodes`
+/// of it, all alike, of which this is the first. What a scheduler grants on this machine does not
+/// count. Pure.
+LaunchPlan plan_saved_machine(const JobSpec& spec, const NodeTopology& topology,
+                              const std::string& file, const EnvironmentMap& environment,
+                              const std::string& current_dir, const NcclSite& nccl = {});
 
-/// The complete environment of one rank in one generation, "NAME=value" each: inherited, plus planned, plus facts.
-std::vector<std::string> rank_environment(const LaunchPlan& plan, const RankPlan& rank, const GenerationFacts& facts,
+/// The complete environment of one rank in one generation, "NAME=value" each: inherited, plus
+/// planned, plus facts.
+std::vector<std::string> rank_environment(const LaunchPlan& plan, const RankPlan& rank,
+                                          const GenerationFacts& facts,
                                           const EnvironmentMap& inherited);
 
-/// One line of the table below, of this node: "8 of 32 ranks here · mode exclusive · 2 NUMA nodes · 8 GPUs".
+/// One line of the table below, of this node: "8 of 32 ranks here · mode exclusive · 2 NUMA nodes ·
+/// 8 GPUs".
 std::string describe_placement(const LaunchPlan& plan);
 
 /// For people and for programs: `autolaunch plan` and `autolaunch plan --json`.

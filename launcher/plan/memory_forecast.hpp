@@ -24,7 +24,8 @@ struct MemoryForecast {
     fsdp::MemoryPlan plan;
     std::vector<std::string> assumptions;  ///< what the spec does not say; one sentence each
     MemoryLimit limit;
-    std::string warning;  ///< where it does not fit, with what would; empty: it fits, or nobody knows
+    std::string
+        warning;  ///< where it does not fit, with what would; empty: it fits, or nobody knows
 };
 
 /// Where ranks are: what the forecast needs of a plan.
@@ -34,7 +35,8 @@ struct RankPlaces {
     std::vector<const Gpu*> gpus;  ///< of each local rank that has one
 };
 
-/// Pure. Nothing where the spec gives no model size. Throws Error{invalid_argument} for a size that no model can have.
+/// Pure. Nothing where the spec gives no model size. Throws Error{invalid_argument} for a size that
+/// no model can have.
 std::optional<MemoryForecast> forecast_memory(const JobSpec& spec, const RankPlaces& places,
                                               const NodeTopology& topology);
 

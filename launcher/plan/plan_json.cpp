@@ -6,7 +6,8 @@
 namespace autolaunch::launcher {
 namespace {
 
-// docs/plan-json.md describes this form; raise the number when a field changes its meaning or goes away.
+// docs/plan-json.md describes this form; raise the number when a field changes its meaning or goes
+// away.
 constexpr int kFormatVersion = 1;
 
 using Json = nlohmann::ordered_json;
@@ -20,19 +21,22 @@ Json choices_json(const std::vector<VariableChoice>& choices) {
     Json list = Json::array();
     for (const VariableChoice& choice : choices) {
         list.push_back({{"name", choice.name}, {"value", choice.value}, {"reason", choice.reason}});
-        if (!choice.source.empty()) list.back()["source"] = choice.source;
+        if (!choice.source.empty())
+            list.back()["source"] = choice.source;
     }
     return list;
 }
 
 Json excluded_json(const std::vector<VariableChoice>& hcas) {
     Json list = Json::array();
-    for (const VariableChoice& hca : hcas) list.push_back({{"name", hca.name}, {"reason", hca.reason}});
+    for (const VariableChoice& hca : hcas)
+        list.push_back({{"name", hca.name}, {"reason", hca.reason}});
     return list;
 }
 
 Json gpu_json(const RankPlan& rank) {
-    if (!rank.gpu) return nullptr;
+    if (!rank.gpu)
+        return nullptr;
     return {{"ordinal", or_null(rank.binding.gpu)},
             {"bdf", rank.gpu->bdf},
             {"uuid", rank.gpu->uuid},
@@ -44,7 +48,8 @@ Json gpu_json(const RankPlan& rank) {
 }
 
 Json hca_json(const RankPlan& rank) {
-    if (!rank.hca) return nullptr;
+    if (!rank.hca)
+        return nullptr;
     return {{"name", rank.hca->name},
             {"bdf", rank.hca->bdf},
             {"path", path_class_name(rank.hca->path)},
@@ -65,7 +70,8 @@ Json rank_json(const RankPlan& rank) {
 }
 
 Json memory_json(const std::optional<MemoryForecast>& memory) {
-    if (!memory) return nullptr;
+    if (!memory)
+        return nullptr;
     const auto& [options, model, plan, assumptions, limit, warning] = *memory;
     return {{"strategy", fsdp::name_of(options.strategy)},
             {"ranks", options.ranks},
@@ -87,7 +93,8 @@ Json memory_json(const std::optional<MemoryForecast>& memory) {
             {"on_host", plan.on_host},
             {"padding", plan.padding},
             {"total", plan.total()},
-            {"limit", limit.bytes == 0 ? Json(nullptr) : Json{{"bytes", limit.bytes}, {"of", limit.of}}},
+            {"limit",
+             limit.bytes == 0 ? Json(nullptr) : Json{{"bytes", limit.bytes}, {"of", limit.of}}},
             {"assumptions", assumptions}};
 }
 
@@ -95,34 +102,38 @@ Json memory_json(const std::optional<MemoryForecast>& memory) {
 
 std::string plan_json(const LaunchPlan& plan) {
     Json ranks = Json::array();
-    for (const RankPlan& rank : plan.ranks) ranks.push_back(rank_json(rank));
-    const Json whole = {{"format", kFormatVersion},
-                        {"job_name", plan.job_name},
-                        {"run_id", plan.run_id},
-                        {"run_dir", plan.run_dir},
-                        {"workdir", plan.workdir},
-                        {"hostname", plan.hostname},
-                        {"saved_machine", plan.saved_machine},
-                        {"nodes", {{"count", plan.node_count}, {"names", plan.node_names}, {"rank", plan.node_rank}}},
-                        {"world_size", plan.world_size},
-                        {"binding", binding_mode_name(plan.binding_mode)},
-                        {"mpi", {{"mode", mpi_mode_name(plan.mpi.mode)}, {"reason", plan.mpi.reason}}},
-                        {"gpu_count", plan.gpu_count},
-                        {"numa_node_count", plan.numa_node_count},
-                        {"cpu_quota", or_null(plan.cpu_quota)},
-                        {"ranks", ranks},
-                        {"nccl",
-                         {{"profile", plan.nccl.profile},
-                          {"set", choices_json(plan.nccl.set)},
-                          {"kept", choices_json(plan.nccl.kept)},
-                          {"left", choices_json(plan.nccl.left)},
-                          {"compute_hcas", plan.nccl.compute_hcas},
-                          {"excluded_hcas", excluded_json(plan.nccl.excluded_hcas)},
-                          {"warnings", plan.nccl.warnings}}},
-                        {"memory", memory_json(plan.memory)},
-                        {"notes", plan.notes},
-                        {"warnings", plan.warnings}};
-    // A name from outside need not be UTF-8; it is shown with replacement characters rather than refused.
+    for (const RankPlan& rank : plan.ranks)
+        ranks.push_back(rank_json(rank));
+    const Json whole = {
+        {"format", kFormatVersion},
+        {"job_name", plan.job_name},
+        {"run_id", plan.run_id},
+        {"run_dir", plan.run_dir},
+        {"workdir", plan.workdir},
+        {"hostname", plan.hostname},
+        {"saved_machine", plan.saved_machine},
+        {"nodes",
+         {{"count", plan.node_count}, {"names", plan.node_names}, {"rank", plan.node_rank}}},
+        {"world_size", plan.world_size},
+        {"binding", binding_mode_name(plan.binding_mode)},
+        {"mpi", {{"mode", mpi_mode_name(plan.mpi.mode)}, {"reason", plan.mpi.reason}}},
+        {"gpu_count", plan.gpu_count},
+        {"numa_node_count", plan.numa_node_count},
+        {"cpu_quota", or_null(plan.cpu_quota)},
+        {"ranks", ranks},
+        {"nccl",
+         {{"profile", plan.nccl.profile},
+          {"set", choices_json(plan.nccl.set)},
+          {"kept", choices_json(plan.nccl.kept)},
+          {"left", choices_json(plan.nccl.left)},
+          {"compute_hcas", plan.nccl.compute_hcas},
+          {"excluded_hcas", excluded_json(plan.nccl.excluded_hcas)},
+          {"warnings", plan.nccl.warnings}}},
+        {"memory", memory_json(plan.memory)},
+        {"notes", plan.notes},
+        {"warnings", plan.warnings}};
+    // A name from outside need not be UTF-8; it is shown with replacement characters rather than
+    // refused.
     return whole.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -12,13 +12,14 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-// Columns as wide as their widest cell, two blanks between; the last column is not padded. Cells are ASCII but for
-// model names and paths, where a column may come out wider than needed.
+// Columns as wide as their widest cell, two blanks between; the last column is not padded. Cells
+// are ASCII but for model names and paths, where a column may come out wider than needed.
 std::string format_rows(const std::vector<Row>& rows, const std::string& indent) {
     std::vector<std::size_t> widths;
     for (const Row& row : rows) {
         widths.resize(std::max(widths.size(), row.size()));
-        for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+        for (std::size_t i = 0; i < row.size(); ++i)
+            widths[i] = std::max(widths[i], row[i].size());
     }
     std::string text;
     for (const Row& row : rows) {
@@ -32,36 +33,47 @@ std::string format_rows(const std::vector<Row>& rows, const std::string& indent)
 }
 
 std::string numa_text(const RankPlan& rank) {
-    if (!rank.binding.memory_nodes.empty()) return format_list(rank.binding.memory_nodes);
-    if (rank.binding.cpus.empty() && rank.gpu && rank.gpu->numa_node) return std::to_string(*rank.gpu->numa_node);
+    if (!rank.binding.memory_nodes.empty())
+        return format_list(rank.binding.memory_nodes);
+    if (rank.binding.cpus.empty() && rank.gpu && rank.gpu->numa_node)
+        return std::to_string(*rank.gpu->numa_node);
     return "-";
 }
 
 std::string gpu_text(const RankPlan& rank) {
-    if (!rank.gpu) return "-";
+    if (!rank.gpu)
+        return "-";
     std::string text = std::to_string(rank.binding.gpu.value_or(0));
-    if (!rank.gpu->bdf.empty()) text += " " + rank.gpu->bdf;
-    if (!rank.gpu->model.empty()) text += " " + rank.gpu->model;
-    if (!rank.gpu->partition_of.empty()) text += " (a part of it)";
+    if (!rank.gpu->bdf.empty())
+        text += " " + rank.gpu->bdf;
+    if (!rank.gpu->model.empty())
+        text += " " + rank.gpu->model;
+    if (!rank.gpu->partition_of.empty())
+        text += " (a part of it)";
     return text;
 }
 
 std::string hca_text(const RankPlan& rank) {
-    if (!rank.hca) return "-";
+    if (!rank.hca)
+        return "-";
     return fmt::format("{} {}", rank.hca->name, path_class_name(rank.hca->path));
 }
 
 std::string ranks_section(const LaunchPlan& plan) {
-    const bool has_hcas = std::any_of(plan.ranks.begin(), plan.ranks.end(), [](const auto& r) { return r.hca; });
+    const bool has_hcas =
+        std::any_of(plan.ranks.begin(), plan.ranks.end(), [](const auto& r) { return r.hca; });
     std::vector<Row> rows = {{"RANK", "LOCAL", "GPU", "NUMA", "CPUS", "CORES"}};
-    if (has_hcas) rows.front().push_back("HCA");
+    if (has_hcas)
+        rows.front().push_back("HCA");
     rows.front().push_back("WHY");
     for (const RankPlan& rank : plan.ranks) {
         const auto& binding = rank.binding;
-        rows.push_back({std::to_string(rank.rank), std::to_string(rank.local_rank), gpu_text(rank), numa_text(rank),
+        rows.push_back({std::to_string(rank.rank), std::to_string(rank.local_rank), gpu_text(rank),
+                        numa_text(rank),
                         binding.cpus.empty() ? "as inherited" : format_list(binding.cpus),
                         std::to_string(binding.physical_cores)});
-        if (has_hcas) rows.back().push_back(hca_text(rank));
+        if (has_hcas)
+            rows.back().push_back(hca_text(rank));
         rows.back().push_back(binding.reason);
     }
     return format_rows(rows, "  ");
@@ -69,14 +81,17 @@ std::string ranks_section(const LaunchPlan& plan) {
 
 // The interface is known once the nodes have met; a plan without a run has none yet.
 bool awaits_interface(const LaunchPlan& plan) {
-    if (plan.node_count < 2 || plan.gpu_count == 0 || !plan.spec.nccl.manage) return false;
+    if (plan.node_count < 2 || plan.gpu_count == 0 || !plan.spec.nccl.manage)
+        return false;
     for (const auto* list : {&plan.nccl.set, &plan.nccl.kept})
         for (const VariableChoice& choice : *list)
-            if (choice.name == "NCCL_SOCKET_IFNAME") return false;
+            if (choice.name == "NCCL_SOCKET_IFNAME")
+                return false;
     return true;
 }
 
-// A variable that has one value for all ranks is one row; one that counts with the ranks is one row with its range.
+// A variable that has one value for all ranks is one row; one that counts with the ranks is one row
+// with its range.
 std::string environment_section(const LaunchPlan& plan) {
     std::vector<Row> rows;
     const RankPlan& first = plan.ranks.front();
@@ -84,51 +99,63 @@ std::string environment_section(const LaunchPlan& plan) {
         Row values;
         for (const RankPlan& rank : plan.ranks)
             for (const VariableChoice& other : rank.environment)
-                if (other.name == choice.name) values.push_back(other.value);
-        const bool same = std::all_of(values.begin(), values.end(), [&](const auto& v) { return v == values[0]; });
+                if (other.name == choice.name)
+                    values.push_back(other.value);
+        const bool same = std::all_of(values.begin(), values.end(),
+                                      [&](const auto& v) { return v == values[0]; });
         std::string shown = same ? choice.value : values.front() + " … " + values.back();
         rows.push_back({choice.name, shown, choice.reason});
     }
     rows.push_back({"MASTER_ADDR, MASTER_PORT", "at start", "a socket that listens already"});
     if (awaits_interface(plan))
-        rows.push_back({"NCCL_SOCKET_IFNAME", "at start", "the interface that reaches the head, on each node its own"});
+        rows.push_back({"NCCL_SOCKET_IFNAME", "at start",
+                        "the interface that reaches the head, on each node its own"});
     rows.push_back({"AUTOLAUNCH_SOCKET", "at start", "the launcher's socket"});
-    rows.push_back({"AUTOLAUNCH_GENERATION", "at start", "attempt number, from 0; also TORCHELASTIC_RESTART_COUNT"});
-    rows.push_back({"AUTOLAUNCH_TRAINER_CONFIG", "at start", "file with the free-form part of the spec"});
+    rows.push_back({"AUTOLAUNCH_GENERATION", "at start",
+                    "attempt number, from 0; also TORCHELASTIC_RESTART_COUNT"});
+    rows.push_back(
+        {"AUTOLAUNCH_TRAINER_CONFIG", "at start", "file with the free-form part of the spec"});
     rows.push_back({"TORCHELASTIC_ERROR_FILE", "at start", "where the rank may say why it failed"});
     return format_rows(rows, "  ");
 }
 
 // Sources that say more than the reason does: a profile's name, a line of nccl.conf.
 std::string with_source(const VariableChoice& choice) {
-    const bool says_more = choice.source.starts_with("profile ") || choice.source.find(':') != std::string::npos;
+    const bool says_more =
+        choice.source.starts_with("profile ") || choice.source.find(':') != std::string::npos;
     return says_more ? fmt::format("{} ({})", choice.reason, choice.source) : choice.reason;
 }
 
 std::string nccl_section(const LaunchPlan& plan) {
     const NcclEnvironment& nccl = plan.nccl;
     std::vector<Row> rows, others;
-    if (!nccl.profile.empty()) others.push_back({"profile", nccl.profile, "nccl.profile"});
+    if (!nccl.profile.empty())
+        others.push_back({"profile", nccl.profile, "nccl.profile"});
     for (const VariableChoice& choice : nccl.set)
         rows.push_back({"set", choice.name + "=" + choice.value, with_source(choice)});
     for (const VariableChoice& choice : nccl.kept)
         rows.push_back({"kept", choice.name + "=" + choice.value, with_source(choice)});
     if (!nccl.compute_hcas.empty() && !nccl.excluded_hcas.empty())
         others.push_back({"hcas", join(nccl.compute_hcas, ", "), "for computing"});
-    for (const VariableChoice& hca : nccl.excluded_hcas) others.push_back({"not used", hca.name, hca.reason});
+    for (const VariableChoice& hca : nccl.excluded_hcas)
+        others.push_back({"not used", hca.name, hca.reason});
     for (const VariableChoice& choice : nccl.left)
-        others.push_back(
-            {"left", choice.value.empty() ? choice.name : choice.name + ": " + choice.value, with_source(choice)});
+        others.push_back({"left",
+                          choice.value.empty() ? choice.name : choice.name + ": " + choice.value,
+                          with_source(choice)});
     return format_rows(rows, "  ") + format_rows(others, "  ");
 }
 
 // What a rank keeps, an item a line; those that are nothing are left out.
 std::string memory_section(const MemoryForecast& memory) {
     const fsdp::MemoryPlan& plan = memory.plan;
-    const auto bytes = [](std::int64_t count) { return format_binary(static_cast<std::uint64_t>(count)); };
+    const auto bytes = [](std::int64_t count) {
+        return format_binary(static_cast<std::uint64_t>(count));
+    };
     std::vector<Row> rows;
     const auto add = [&](const char* what, std::int64_t count, std::string note) {
-        if (count > 0) rows.push_back({what, bytes(count), std::move(note)});
+        if (count > 0)
+            rows.push_back({what, bytes(count), std::move(note)});
     };
     add("parameters", plan.parameters, "what ranks compute with, between uses");
     add("masters", plan.masters, "what the optimizer updates");
@@ -137,23 +164,31 @@ std::string memory_section(const MemoryForecast& memory) {
     add("gather slots", plan.gather_slots, "units that are whole for their turn");
     add("reduce slots", plan.reduce_slots, "whole gradients of a unit, until they are summed");
     add("gradient trees", plan.gradient_trees, "sums of micro-batches in one order");
-    add("gradient parts", plan.gradient_exchange, "what other GPUs send, to be summed in that order");
+    add("gradient parts", plan.gradient_exchange,
+        "what other GPUs send, to be summed in that order");
     rows.push_back({"in all", bytes(plan.total()), ""});
     if (memory.limit.bytes > 0)
-        rows.back()[2] = fmt::format("of {} ({})", format_binary(memory.limit.bytes), memory.limit.of);
-    add("on the host", plan.on_host, "masters, the optimizer's state and copies, in the CPU's memory");
+        rows.back()[2] =
+            fmt::format("of {} ({})", format_binary(memory.limit.bytes), memory.limit.of);
+    add("on the host", plan.on_host,
+        "masters, the optimizer's state and copies, in the CPU's memory");
     std::vector<Row> assumed;
-    for (const std::string& assumption : memory.assumptions) assumed.push_back({"assumed", assumption});
+    for (const std::string& assumption : memory.assumptions)
+        assumed.push_back({"assumed", assumption});
     return format_rows(rows, "  ") + format_rows(assumed, "  ");
 }
 
-std::string describe_mpi(const MpiChoice& mpi) { return fmt::format("{}: {}", mpi_mode_name(mpi.mode), mpi.reason); }
+std::string describe_mpi(const MpiChoice& mpi) {
+    return fmt::format("{}: {}", mpi_mode_name(mpi.mode), mpi.reason);
+}
 
 std::string head(const LaunchPlan& plan) {
     std::string text = fmt::format("{}   run {}\n", plan.job_name, plan.run_id);
-    std::string node = fmt::format("{}, {} of {}", plan.hostname.empty() ? "unnamed" : plan.hostname,
-                                   plan.node_rank + 1, plan.node_count);
-    if (!plan.saved_machine.empty()) node += ", as saved in " + plan.saved_machine;
+    std::string node =
+        fmt::format("{}, {} of {}", plan.hostname.empty() ? "unnamed" : plan.hostname,
+                    plan.node_rank + 1, plan.node_count);
+    if (!plan.saved_machine.empty())
+        node += ", as saved in " + plan.saved_machine;
     text += format_rows({{"node", node},
                          {"placement", describe_placement(plan)},
                          {"mpi", describe_mpi(plan.mpi)},
@@ -170,19 +205,22 @@ std::string plan_table(const LaunchPlan& plan) {
     std::string text = head(plan);
     text += "\nranks\n" + ranks_section(plan);
     text += "\nenvironment, on top of the inherited one\n" + environment_section(plan);
-    if (plan.gpu_count > 0) text += "\nnccl\n" + nccl_section(plan);
+    if (plan.gpu_count > 0)
+        text += "\nnccl\n" + nccl_section(plan);
     if (plan.memory)
         text += fmt::format("\nmemory of a rank before activations, {} on {} rank{}\n{}",
                             fsdp::name_of(plan.memory->options.strategy), plan.world_size,
                             plan.world_size == 1 ? "" : "s", memory_section(*plan.memory));
     if (!plan.notes.empty()) {
         text += "\nnotes\n";
-        for (const std::string& note : plan.notes) text += "  - " + note + "\n";
+        for (const std::string& note : plan.notes)
+            text += "  - " + note + "\n";
     }
     if (!plan.warnings.empty() || !plan.nccl.warnings.empty()) {
         text += "\nwarnings\n";
         for (const auto* list : {&plan.warnings, &plan.nccl.warnings})
-            for (const std::string& warning : *list) text += "  ! " + warning + "\n";
+            for (const std::string& warning : *list)
+                text += "  ! " + warning + "\n";
     }
     return text;
 }

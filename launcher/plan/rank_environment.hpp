@@ -9,8 +9,9 @@ namespace autolaunch::launcher {
 
 // Private to this folder.
 
-/// What is set for the rank on top of the inherited environment, in order of display; the facts of a generation come
-/// later. The user's own settings are left out of what we would set, or come last and win. Pure.
+/// What is set for the rank on top of the inherited environment, in order of display; the facts of
+/// a generation come later. The user's own settings are left out of what we would set, or come last
+/// and win. Pure.
 std::vector<VariableChoice> planned_environment(const LaunchPlan& plan, const RankPlan& rank,
                                                 const EnvironmentMap& inherited);
 

@@ -16,15 +16,18 @@ const Gpu& gpu_at(const NodeTopology& topology, int position) {
     return topology.gpus[static_cast<std::size_t>(position)];
 }
 
-// One job runs on one kind of GPU. A machine with both has NVIDIA cards and an AMD CPU's built-in graphics. ROCm
-// numbers GPUs in its driver's order, and there is no variable that would make it PCI order.
+// One job runs on one kind of GPU. A machine with both has NVIDIA cards and an AMD CPU's built-in
+// graphics. ROCm numbers GPUs in its driver's order, and there is no variable that would make it
+// PCI order.
 std::vector<int> of_one_vendor(const NodeTopology& topology) {
     std::vector<int> nvidia, other;
     for (std::size_t i = 0; i < topology.gpus.size(); ++i)
         (topology.gpus[i].vendor == "nvidia" ? nvidia : other).push_back(static_cast<int>(i));
-    if (!nvidia.empty()) return nvidia;
+    if (!nvidia.empty())
+        return nvidia;
     std::stable_sort(other.begin(), other.end(), [&](int a, int b) {
-        const auto &first = gpu_at(topology, a).runtime_index, &second = gpu_at(topology, b).runtime_index;
+        const auto &first = gpu_at(topology, a).runtime_index,
+                   &second = gpu_at(topology, b).runtime_index;
         return first && second && *first < *second;
     });
     return other;
@@ -32,28 +35,31 @@ std::vector<int> of_one_vendor(const NodeTopology& topology) {
 
 bool is_mig(const Gpu& gpu) { return gpu.vendor == "nvidia" && !gpu.partition_of.empty(); }
 
-// Whole GPUs, each with its parts: CUDA's numbers count these, Slurm's count every part, and so do ROCm's.
-std::vector<std::vector<int>> group(const NodeTopology& topology, const std::vector<int>& candidates,
-                                    bool parts_count) {
+// Whole GPUs, each with its parts: CUDA's numbers count these, Slurm's count every part, and so do
+// ROCm's.
+std::vector<std::vector<int>> group(const NodeTopology& topology,
+                                    const std::vector<int>& candidates, bool parts_count) {
     std::vector<std::vector<int>> groups;
     std::string last;
     for (const int position : candidates) {
         const Gpu& gpu = gpu_at(topology, position);
-        if (parts_count || !is_mig(gpu) || gpu.partition_of != last) groups.emplace_back();
+        if (parts_count || !is_mig(gpu) || gpu.partition_of != last)
+            groups.emplace_back();
         last = gpu.partition_of;
         groups.back().push_back(position);
     }
     return groups;
 }
 
-// The GPUs that a name of the grant means: several where the named one is cut up, none where it is not here or where a
-// beginning of a UUID is that of several GPUs, which CUDA refuses too.
-std::vector<int> find_gpus(const NodeTopology& topology, const std::vector<int>& candidates, const std::string& name,
-                           bool parts_count) {
+// The GPUs that a name of the grant means: several where the named one is cut up, none where it is
+// not here or where a beginning of a UUID is that of several GPUs, which CUDA refuses too.
+std::vector<int> find_gpus(const NodeTopology& topology, const std::vector<int>& candidates,
+                           const std::string& name, bool parts_count) {
     long long index = 0;
     if (parse_integer(name, index)) {
         const auto groups = group(topology, candidates, parts_count);
-        if (index < 0 || index >= static_cast<long long>(groups.size())) return {};
+        if (index < 0 || index >= static_cast<long long>(groups.size()))
+            return {};
         return groups[static_cast<std::size_t>(index)];
     }
     std::vector<int> found;
@@ -61,14 +67,17 @@ std::vector<int> find_gpus(const NodeTopology& topology, const std::vector<int>&
     for (const int position : candidates) {
         const Gpu& gpu = gpu_at(topology, position);
         const bool by_own = !name.empty() && gpu.uuid.starts_with(name);
-        if (!by_own && (name.empty() || !gpu.partition_of.starts_with(name))) continue;
+        if (!by_own && (name.empty() || !gpu.partition_of.starts_with(name)))
+            continue;
         found.push_back(position);
         meant.insert(by_own ? gpu.uuid : gpu.partition_of);
     }
     return meant.size() == 1 ? found : std::vector<int>{};
 }
 
-std::string count_text(std::size_t count) { return fmt::format("{} GPU{}", count, count == 1 ? "" : "s"); }
+std::string count_text(std::size_t count) {
+    return fmt::format("{} GPU{}", count, count == 1 ? "" : "s");
+}
 
 bool all_open(const NodeTopology& topology, const std::vector<int>& positions) {
     return std::all_of(positions.begin(), positions.end(),
@@ -80,17 +89,19 @@ std::vector<int> open_ones(const NodeTopology& topology, std::vector<int> positi
     return positions;
 }
 
-// Slurm's numbers count the machine's GPUs, CUDA's those that may be opened. Where Slurm said which they are, a mask
-// has been brought to its numbers (allocation/granted_gpus.cpp), if it could be.
+// Slurm's numbers count the machine's GPUs, CUDA's those that may be opened. Where Slurm said which
+// they are, a mask has been brought to its numbers (allocation/granted_gpus.cpp), if it could be.
 std::vector<int> counted_by_grant(const NodeTopology& topology, const Allocation& allocation,
                                   const std::vector<int>& candidates) {
-    if (allocation.granted_gpus_from.starts_with("SLURM_")) return candidates;
+    if (allocation.granted_gpus_from.starts_with("SLURM_"))
+        return candidates;
     const auto is_open = [&](const std::string& name) {
         const auto found = find_gpus(topology, candidates, name, false);
         return !found.empty() && all_open(topology, found);
     };
     const auto& names = *allocation.granted_gpus;
-    if (allocation.source == "slurm" && std::all_of(names.begin(), names.end(), is_open)) return candidates;
+    if (allocation.source == "slurm" && std::all_of(names.begin(), names.end(), is_open))
+        return candidates;
     return open_ones(topology, candidates);
 }
 
@@ -101,19 +112,23 @@ void take_granted(UsableGpus& usable, const NodeTopology& topology, const Alloca
     for (const std::string& name : *allocation.granted_gpus) {
         const auto found = find_gpus(topology, counted, name, parts_count);
         if (found.empty())
-            usable.warnings.push_back(fmt::format("{} names GPU {}, but this machine shows {}: left out",
-                                                  allocation.granted_gpus_from, name, count_text(counted.size())));
+            usable.warnings.push_back(
+                fmt::format("{} names GPU {}, but this machine shows {}: left out",
+                            allocation.granted_gpus_from, name, count_text(counted.size())));
         if (!all_open(topology, found))
-            usable.warnings.push_back(fmt::format("{} names GPU {}, which may not be opened here: left out",
-                                                  allocation.granted_gpus_from, name));
+            usable.warnings.push_back(
+                fmt::format("{} names GPU {}, which may not be opened here: left out",
+                            allocation.granted_gpus_from, name));
         for (const int position : open_ones(topology, found))
-            if (std::find(usable.positions.begin(), usable.positions.end(), position) == usable.positions.end())
+            if (std::find(usable.positions.begin(), usable.positions.end(), position) ==
+                usable.positions.end())
                 usable.positions.push_back(position);
     }
 }
 
 // A grant names what it gave; without one nobody else says why there are fewer.
-void take_open(UsableGpus& usable, const NodeTopology& topology, const std::vector<int>& candidates) {
+void take_open(UsableGpus& usable, const NodeTopology& topology,
+               const std::vector<int>& candidates) {
     usable.positions = open_ones(topology, candidates);
     const std::size_t closed = candidates.size() - usable.positions.size();
     if (closed > 0)
@@ -123,28 +138,37 @@ void take_open(UsableGpus& usable, const NodeTopology& topology, const std::vect
                         closed, count_text(candidates.size()), closed == 1 ? "is" : "are"));
 }
 
-// UUIDs mean the same GPUs whether or not a cgroup renumbers them. Parts of an AMD GPU may have none: then numbers.
+// UUIDs mean the same GPUs whether or not a cgroup renumbers them. Parts of an AMD GPU may have
+// none: then numbers.
 std::vector<std::string> names_for_mask(const UsableGpus& usable, const NodeTopology& topology) {
     std::vector<std::string> uuids, numbers;
     for (const int position : usable.positions) {
         const Gpu& gpu = gpu_at(topology, position);
-        if (!gpu.uuid.empty()) uuids.push_back(gpu.uuid);
-        if (gpu.runtime_index) numbers.push_back(std::to_string(*gpu.runtime_index));
+        if (!gpu.uuid.empty())
+            uuids.push_back(gpu.uuid);
+        if (gpu.runtime_index)
+            numbers.push_back(std::to_string(*gpu.runtime_index));
     }
-    if (uuids.size() == usable.positions.size()) return uuids;
+    if (uuids.size() == usable.positions.size())
+        return uuids;
     return numbers.size() == usable.positions.size() ? numbers : std::vector<std::string>{};
 }
 
-// A grant that came as a visibility variable is obeyed by the vendor's runtime; one that came only from the scheduler
-// is not.
-void mask_others(UsableGpus& usable, const NodeTopology& topology, const Allocation& allocation, std::size_t all) {
-    const bool from_scheduler = allocation.granted_gpus_from.starts_with("SLURM_") && !allocation.gpus_are_masked;
-    if (!from_scheduler || usable.positions.empty() || usable.positions.size() == all) return;
-    if (gpu_at(topology, usable.positions.front()).vendor == "amd") usable.mask_variable = "ROCR_VISIBLE_DEVICES";
+// A grant that came as a visibility variable is obeyed by the vendor's runtime; one that came only
+// from the scheduler is not.
+void mask_others(UsableGpus& usable, const NodeTopology& topology, const Allocation& allocation,
+                 std::size_t all) {
+    const bool from_scheduler =
+        allocation.granted_gpus_from.starts_with("SLURM_") && !allocation.gpus_are_masked;
+    if (!from_scheduler || usable.positions.empty() || usable.positions.size() == all)
+        return;
+    if (gpu_at(topology, usable.positions.front()).vendor == "amd")
+        usable.mask_variable = "ROCR_VISIBLE_DEVICES";
     usable.mask = join(names_for_mask(usable, topology), ",");
     if (usable.mask.empty())
-        usable.warnings.push_back(fmt::format("{} grants {} of {}, but nothing hides the others from the ranks",
-                                              allocation.granted_gpus_from, usable.positions.size(), count_text(all)));
+        usable.warnings.push_back(
+            fmt::format("{} grants {} of {}, but nothing hides the others from the ranks",
+                        allocation.granted_gpus_from, usable.positions.size(), count_text(all)));
 }
 
 // CUDA shows a process the first MIG device of a mask and no other.
@@ -154,7 +178,8 @@ void mask_parts(UsableGpus& usable, const NodeTopology& topology) {
         return;
     usable.mask_each = true;
     usable.warnings.push_back(
-        "these GPUs are MIG devices: each rank sees its own alone, as device 0 (not as device LOCAL_RANK)");
+        "these GPUs are MIG devices: each rank sees its own alone, as device 0 (not as device "
+        "LOCAL_RANK)");
 }
 
 }  // namespace
@@ -169,15 +194,19 @@ UsableGpus choose_usable_gpus(const NodeTopology& topology, const Allocation& al
         take_granted(usable, topology, allocation, candidates);
     }
     mask_parts(usable, topology);
-    if (!usable.mask_each) mask_others(usable, topology, allocation, open_ones(topology, candidates).size());
-    if (!resources.gpus_per_node) return usable;
+    if (!usable.mask_each)
+        mask_others(usable, topology, allocation, open_ones(topology, candidates).size());
+    if (!resources.gpus_per_node)
+        return usable;
     const int wanted = *resources.gpus_per_node;
     if (wanted > static_cast<int>(usable.positions.size())) {
-        const std::string limit = allocation.granted_gpus && usable.positions.size() < candidates.size()
-                                      ? fmt::format(" may be used here ({})", allocation.granted_gpus_from)
-                                      : std::string(usable.positions.size() == 1 ? " is here" : " are here");
+        const std::string limit =
+            allocation.granted_gpus && usable.positions.size() < candidates.size()
+                ? fmt::format(" may be used here ({})", allocation.granted_gpus_from)
+                : std::string(usable.positions.size() == 1 ? " is here" : " are here");
         throw Error(ErrorCode::invalid_argument,
-                    fmt::format("{} a node are asked for, but {}{}", count_text(static_cast<std::size_t>(wanted)),
+                    fmt::format("{} a node are asked for, but {}{}",
+                                count_text(static_cast<std::size_t>(wanted)),
                                 count_text(usable.positions.size()), limit),
                     "lower resources.gpus_per_node, or leave it out to take what is there");
     }

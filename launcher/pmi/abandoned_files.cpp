@@ -21,9 +21,11 @@ std::set<std::string> candidates(const fs::path& folder, std::string_view prefix
                                  std::chrono::system_clock::time_point since) {
     std::set<std::string> found;
     std::error_code error;
-    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+         entry.increment(error)) {
         struct stat status {};
-        if (!entry->path().filename().string().starts_with(prefix) || ::lstat(entry->path().c_str(), &status) != 0)
+        if (!entry->path().filename().string().starts_with(prefix) ||
+            ::lstat(entry->path().c_str(), &status) != 0)
             continue;
         if (S_ISREG(status.st_mode) && status.st_uid == ::geteuid() &&
             std::chrono::system_clock::from_time_t(status.st_mtim.tv_sec + 1) >= since)
@@ -34,13 +36,15 @@ std::set<std::string> candidates(const fs::path& folder, std::string_view prefix
 
 void forget_used_by(const fs::path& process, std::set<std::string>& files) {
     std::error_code error;
-    for (fs::directory_iterator fd(process / "fd", error), end; !error && fd != end; fd.increment(error)) {
+    for (fs::directory_iterator fd(process / "fd", error), end; !error && fd != end;
+         fd.increment(error)) {
         std::error_code gone;
         files.erase(fs::read_symlink(fd->path(), gone).string());
     }
     try {
         const std::string maps = read_file(process / "maps");
-        std::erase_if(files, [&](const std::string& file) { return maps.find(file) != std::string::npos; });
+        std::erase_if(
+            files, [&](const std::string& file) { return maps.find(file) != std::string::npos; });
     } catch (const Error&) {  // it has ended, or is another user's and cannot have ours
     }
 }
@@ -51,12 +55,14 @@ void remove_abandoned_files(const fs::path& folder, std::string_view prefix,
                             std::chrono::system_clock::time_point since) {
     std::set<std::string> files = candidates(folder, prefix, since);
     std::error_code error;
-    for (fs::directory_iterator entry("/proc", error), end; !files.empty() && !error && entry != end;
-         entry.increment(error)) {
+    for (fs::directory_iterator entry("/proc", error), end;
+         !files.empty() && !error && entry != end; entry.increment(error)) {
         const std::string name = entry->path().filename();
-        if (name.find_first_not_of("0123456789") == std::string::npos) forget_used_by(entry->path(), files);
+        if (name.find_first_not_of("0123456789") == std::string::npos)
+            forget_used_by(entry->path(), files);
     }
-    for (const auto& file : files) ::unlink(file.c_str());
+    for (const auto& file : files)
+        ::unlink(file.c_str());
 }
 
 }  // namespace autolaunch::launcher

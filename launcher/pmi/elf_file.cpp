@@ -22,7 +22,8 @@ constexpr std::size_t kMostSegments = 256;
 constexpr std::size_t kMostDynamicBytes = std::size_t{64} << 10;
 constexpr std::size_t kMostNoteBytes = std::size_t{64} << 10;
 constexpr std::size_t kMostNeeded = 256;
-constexpr std::size_t kLongestText = 4096;  // PATH_MAX; a list of folders may be longer, and is then cut
+constexpr std::size_t kLongestText =
+    4096;  // PATH_MAX; a list of folders may be longer, and is then cut
 constexpr std::string_view kOurNote = "autolaunch";
 
 class Parser {
@@ -30,10 +31,13 @@ public:
     explicit Parser(const ReadAt& read_at) : read_at_(read_at) {}
 
     std::optional<ElfFile> parse() {
-        if (!read_header() || !read_segments()) return std::nullopt;
+        if (!read_header() || !read_segments())
+            return std::nullopt;
         for (const Elf64_Phdr& segment : segments_) {
-            if (segment.p_type == PT_DYNAMIC && !read_dynamic(segment)) return std::nullopt;
-            if (segment.p_type == PT_NOTE) read_notes(segment);
+            if (segment.p_type == PT_DYNAMIC && !read_dynamic(segment))
+                return std::nullopt;
+            if (segment.p_type == PT_NOTE)
+                read_notes(segment);
         }
         return std::move(file_);
     }
@@ -41,7 +45,8 @@ public:
 private:
     template <typename T>
     static bool load(std::string_view bytes, std::size_t offset, T& value) {
-        if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return false;
+        if (offset > bytes.size() || bytes.size() - offset < sizeof(T))
+            return false;
         std::memcpy(&value, bytes.data() + offset, sizeof(T));
         return true;
     }
@@ -57,7 +62,8 @@ private:
         const std::string bytes = read_at_(header_.e_phoff, header_.e_phnum * sizeof(Elf64_Phdr));
         for (std::size_t i = 0; i < header_.e_phnum; ++i) {
             Elf64_Phdr segment;
-            if (!load(bytes, i * sizeof segment, segment)) return false;
+            if (!load(bytes, i * sizeof segment, segment))
+                return false;
             segments_.push_back(segment);
         }
         return true;
@@ -74,39 +80,54 @@ private:
     }
 
     bool read_dynamic(const Elf64_Phdr& segment) {
-        const std::string bytes =
-            read_at_(segment.p_offset, std::min<std::uint64_t>(segment.p_filesz, kMostDynamicBytes));
+        const std::string bytes = read_at_(
+            segment.p_offset, std::min<std::uint64_t>(segment.p_filesz, kMostDynamicBytes));
         std::uint64_t strings = 0, strings_size = 0, rpath = 0, runpath = 0;
         std::vector<std::uint64_t> needed;
         Elf64_Dyn entry;
-        for (std::size_t at = 0; load(bytes, at, entry) && entry.d_tag != DT_NULL; at += sizeof entry) {
+        for (std::size_t at = 0; load(bytes, at, entry) && entry.d_tag != DT_NULL;
+             at += sizeof entry) {
             const std::uint64_t value = entry.d_un.d_val;
-            if (entry.d_tag == DT_STRTAB) strings = value;
-            if (entry.d_tag == DT_STRSZ) strings_size = value;
-            if (entry.d_tag == DT_RPATH) rpath = value;
-            if (entry.d_tag == DT_RUNPATH) runpath = value;
-            if (entry.d_tag == DT_NEEDED && needed.size() < kMostNeeded) needed.push_back(value);
+            if (entry.d_tag == DT_STRTAB)
+                strings = value;
+            if (entry.d_tag == DT_STRSZ)
+                strings_size = value;
+            if (entry.d_tag == DT_RPATH)
+                rpath = value;
+            if (entry.d_tag == DT_RUNPATH)
+                runpath = value;
+            if (entry.d_tag == DT_NEEDED && needed.size() < kMostNeeded)
+                needed.push_back(value);
         }
         const auto offset = offset_of(strings);
-        if (!offset) return needed.empty();
+        if (!offset)
+            return needed.empty();
         const auto text = [&](std::uint64_t index) {
-            if (index >= strings_size || *offset > std::numeric_limits<std::uint64_t>::max() - index)
+            if (index >= strings_size ||
+                *offset > std::numeric_limits<std::uint64_t>::max() - index)
                 return std::string();
-            std::string found = read_at_(*offset + index, std::min<std::uint64_t>(strings_size - index, kLongestText));
+            std::string found = read_at_(
+                *offset + index, std::min<std::uint64_t>(strings_size - index, kLongestText));
             found.resize(std::min(found.find('\0'), found.size()));
             return found;
         };
         for (const std::uint64_t index : needed)
-            if (std::string name = text(index); !name.empty()) file_.needed.push_back(std::move(name));
-        if (rpath != 0) file_.rpath = text(rpath);
-        if (runpath != 0) file_.runpath = text(runpath);
+            if (std::string name = text(index); !name.empty())
+                file_.needed.push_back(std::move(name));
+        if (rpath != 0)
+            file_.rpath = text(rpath);
+        if (runpath != 0)
+            file_.runpath = text(runpath);
         return true;
     }
 
     void read_notes(const Elf64_Phdr& segment) {
-        const std::string bytes = read_at_(segment.p_offset, std::min<std::uint64_t>(segment.p_filesz, kMostNoteBytes));
+        const std::string bytes =
+            read_at_(segment.p_offset, std::min<std::uint64_t>(segment.p_filesz, kMostNoteBytes));
         const std::size_t alignment = segment.p_align == 8 ? 8 : 4;
-        const auto aligned = [&](std::size_t size) { return (size + alignment - 1) / alignment * alignment; };
+        const auto aligned = [&](std::size_t size) {
+            return (size + alignment - 1) / alignment * alignment;
+        };
         Elf64_Nhdr note;
         for (std::size_t at = 0; load(bytes, at, note);) {
             const std::size_t name = at + sizeof note;
@@ -129,11 +150,14 @@ private:
 std::optional<ElfFile> parse_elf(const ReadAt& read_at) { return Parser(read_at).parse(); }
 
 std::optional<ElfFile> read_elf(const std::filesystem::path& path) {
-    UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO must not hold us
-    if (!fd) return std::nullopt;
+    UniqueFd fd(
+        ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO must not hold us
+    if (!fd)
+        return std::nullopt;
     return parse_elf([&](std::uint64_t offset, std::size_t size) {
         std::string bytes(size, '\0');
-        if (offset > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max())) return std::string();
+        if (offset > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max()))
+            return std::string();
         const ssize_t count = ::pread(fd.get(), bytes.data(), size, static_cast<off_t>(offset));
         bytes.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
         return bytes;

@@ -13,14 +13,15 @@ namespace autolaunch::launcher {
 struct ElfFile {
     std::vector<std::string> needed;  ///< DT_NEEDED, in order
     std::string rpath, runpath;       ///< folders between colons, with $ORIGIN as it stands
-    bool has_our_note = false;        ///< libautolaunch's communicators are in it, and may be why it needs MPI
+    bool has_our_note =
+        false;  ///< libautolaunch's communicators are in it, and may be why it needs MPI
 };
 
 /// Up to `size` bytes at `offset`; fewer at the end of the file.
 using ReadAt = std::function<std::string(std::uint64_t offset, std::size_t size)>;
 
-/// Nothing for what is no 64-bit little-endian ELF file, or contradicts itself. Reads a bounded number of bytes
-/// whatever the file says, and believes no offset or size in it.
+/// Nothing for what is no 64-bit little-endian ELF file, or contradicts itself. Reads a bounded
+/// number of bytes whatever the file says, and believes no offset or size in it.
 std::optional<ElfFile> parse_elf(const ReadAt& read_at);
 
 /// The same of a file; nothing too when it cannot be read.

@@ -27,14 +27,16 @@ bool starts_with_one_of(std::string_view name, const auto& prefixes) {
 // Whose process an MPI rank is. PMIX_MCA_* and PMI_DEBUG are settings, not identity.
 bool is_identity(std::string_view name) {
     constexpr std::array<std::string_view, 7> kOfOthers = {
-        "PMIX_", "PMI_", "PMI2_", "OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
-    return starts_with_one_of(name, kOfOthers) && !name.starts_with("PMIX_MCA_") && name != "PMI_DEBUG";
+        "PMIX_",           "PMI_",           "PMI2_", "OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE",
+        "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
+    return starts_with_one_of(name, kOfOthers) && !name.starts_with("PMIX_MCA_") &&
+           name != "PMI_DEBUG";
 }
 
 // What mpirun tells the children of its own daemons.
 bool is_daemon_link(std::string_view name) {
-    constexpr std::array<std::string_view, 4> kOfMpirun = {"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_APP_CTX",
-                                                           "PRTE_MCA_"};
+    constexpr std::array<std::string_view, 4> kOfMpirun = {"OMPI_MCA_orte_", "OMPI_MCA_ess",
+                                                           "OMPI_APP_CTX", "PRTE_MCA_"};
     return starts_with_one_of(name, kOfMpirun);
 }
 
@@ -42,7 +44,8 @@ bool names_transport(std::string_view name) {
     return name == "OMPI_MCA_pml" || name == "OMPI_MCA_btl" || name == "OMPI_MCA_mtl";
 }
 
-void add(std::vector<std::pair<std::string, std::string>>& list, const char* name, long long value) {
+void add(std::vector<std::pair<std::string, std::string>>& list, const char* name,
+         long long value) {
     list.emplace_back(name, std::to_string(value));
 }
 
@@ -52,18 +55,22 @@ std::vector<std::string> with_mpi(std::vector<std::string> environment, const Mp
     const bool below_mpirun = has(environment, "OMPI_COMM_WORLD_SIZE");
     std::erase_if(environment, [&](const std::string& line) {
         const std::string_view name = name_of(line);
-        const bool replaced = std::any_of(mpi.identity.begin(), mpi.identity.end(),
-                                          [&](const auto& variable) { return variable.first == name; });
+        const bool replaced =
+            std::any_of(mpi.identity.begin(), mpi.identity.end(),
+                        [&](const auto& variable) { return variable.first == name; });
         return replaced || is_identity(name) || (below_mpirun && is_daemon_link(name));
     });
     // Transports are one choice in several variables: who makes a part of it makes all of it.
-    const bool chose_transport = std::any_of(environment.begin(), environment.end(),
-                                             [](const std::string& line) { return names_transport(name_of(line)); });
+    const bool chose_transport =
+        std::any_of(environment.begin(), environment.end(),
+                    [](const std::string& line) { return names_transport(name_of(line)); });
     for (const auto& [name, value] : mpi.defaults) {
-        if (has(environment, name) || (chose_transport && names_transport(name))) continue;
+        if (has(environment, name) || (chose_transport && names_transport(name)))
+            continue;
         environment.push_back(name + '=' + value);
     }
-    for (const auto& [name, value] : mpi.identity) environment.push_back(name + '=' + value);
+    for (const auto& [name, value] : mpi.identity)
+        environment.push_back(name + '=' + value);
     return environment;
 }
 
@@ -73,11 +80,13 @@ MpiEnvironment open_mpi_environment(const MpiPlace& place, const OpenMpiNode& no
     auto& identity = environment.identity;
     for (const std::string& line : pmix) {
         const auto equals = line.find('=');
-        if (equals != std::string::npos) identity.emplace_back(line.substr(0, equals), line.substr(equals + 1));
+        if (equals != std::string::npos)
+            identity.emplace_back(line.substr(0, equals), line.substr(equals + 1));
     }
     identity.emplace_back(env::kMpi, "pmix");
-    // Open MPI 4 takes PMIx alone for a process that nobody launched, and starts N jobs of one rank. This variable of
-    // another launcher makes it a launched one, and turns off its own binding.
+    // Open MPI 4 takes PMIx alone for a process that nobody launched, and starts N jobs of one
+    // rank. This variable of another launcher makes it a launched one, and turns off its own
+    // binding.
     identity.emplace_back("JSM_JSRUN_PORT", "0");
     // mpirun's names, which programs read to choose a GPU before MPI_Init.
     add(identity, "OMPI_COMM_WORLD_RANK", place.rank);
@@ -94,7 +103,8 @@ MpiEnvironment open_mpi_environment(const MpiPlace& place, const OpenMpiNode& no
         defaults.emplace_back("OMPI_MCA_btl_sm_backing_directory", node.shared_memory);
         defaults.emplace_back("OMPI_MCA_osc_sm_backing_directory", node.shared_memory);
     }
-    if (place.local_size > node.cores) defaults.emplace_back("OMPI_MCA_mpi_oversubscribe", "1");
+    if (place.local_size > node.cores)
+        defaults.emplace_back("OMPI_MCA_mpi_oversubscribe", "1");
     if (!node.has_fabric && !node.user_transport) {
         defaults.emplace_back("OMPI_MCA_pml", "ob1");
         defaults.emplace_back("OMPI_MCA_btl", "self,vader,tcp");
@@ -120,7 +130,8 @@ std::vector<std::string> node_labels(const Roster& roster) {
     for (std::size_t node = 0; node < roster.nodes.size(); ++node) {
         std::string label = roster.nodes[node].name.empty() ? "node" : roster.nodes[node].name;
         for (char& c : label)
-            if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '.') c = '-';
+            if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-' && c != '.')
+                c = '-';
         if (!taken.insert(label).second) {
             label += ".node" + std::to_string(node);
             taken.insert(label);
@@ -134,7 +145,8 @@ std::string process_mapping(const std::vector<int>& ranks_per_node) {
     std::string mapping = "(vector";
     for (std::size_t node = 0; node < ranks_per_node.size();) {
         std::size_t end = node + 1;
-        while (end < ranks_per_node.size() && ranks_per_node[end] == ranks_per_node[node]) ++end;
+        while (end < ranks_per_node.size() && ranks_per_node[end] == ranks_per_node[node])
+            ++end;
         mapping += ",(" + std::to_string(node) + ',' + std::to_string(end - node) + ',' +
                    std::to_string(ranks_per_node[node]) + ')';
         node = end;

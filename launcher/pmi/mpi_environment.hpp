@@ -9,12 +9,13 @@ namespace autolaunch::launcher {
 
 /// What an MPI rank's environment has besides the plan's. Pure.
 struct MpiEnvironment {
-    std::vector<std::pair<std::string, std::string>> identity;  ///< who it is and where its server is: ours alone
+    std::vector<std::pair<std::string, std::string>>
+        identity;  ///< who it is and where its server is: ours alone
     std::vector<std::pair<std::string, std::string>> defaults;  ///< settings; the user's own win
 };
 
-/// The rank's environment ("NAME=value") with `mpi` in it, and without what an outer mpirun or srun --mpi has told this
-/// process, and would mislead its children.
+/// The rank's environment ("NAME=value") with `mpi` in it, and without what an outer mpirun or srun
+/// --mpi has told this process, and would mislead its children.
 std::vector<std::string> with_mpi(std::vector<std::string> environment, const MpiEnvironment& mpi);
 
 /// A rank among the others.
@@ -24,8 +25,10 @@ struct MpiPlace {
 };
 
 struct OpenMpiNode {
-    std::string shared_memory;    ///< a folder in memory for this job's segments, removed by us; empty: there is none
-    bool has_fabric = false;      ///< InfiniBand, RoCE, EFA, Slingshot, …: Open MPI then chooses its own transports
+    std::string shared_memory;  ///< a folder in memory for this job's segments, removed by us;
+                                ///< empty: there is none
+    bool has_fabric =
+        false;  ///< InfiniBand, RoCE, EFA, Slingshot, …: Open MPI then chooses its own transports
     bool user_transport = false;  ///< a parameter file of the user's names transports
     int cores = 1;                ///< that ranks may use
 };
@@ -37,8 +40,8 @@ MpiEnvironment open_mpi_environment(const MpiPlace& place, const OpenMpiNode& no
 /// For MPICH and others that speak PMI-1 on descriptor `fd`.
 MpiEnvironment pmi1_environment(const MpiPlace& place, int fd);
 
-/// A name for each node that no other has, of characters that PMIx's lists can hold: the scheduler's, where it has
-/// these properties. Equal on all nodes for equal rosters.
+/// A name for each node that no other has, of characters that PMIx's lists can hold: the
+/// scheduler's, where it has these properties. Equal on all nodes for equal rosters.
 std::vector<std::string> node_labels(const Roster& roster);
 
 /// "(vector,(0,2,4),(2,1,3))" of {4, 4, 3}: which ranks share a node, as PMI-1 says it.

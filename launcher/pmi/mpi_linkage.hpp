@@ -12,16 +12,18 @@ namespace autolaunch::launcher {
 /// The MPI that a program is linked with.
 struct MpiLinkage {
     MpiMode mode = MpiMode::none;
-    std::string library;                 ///< "libmpi.so.40"
-    bool through_libautolaunch = false;  ///< only libautolaunch's communicators need it: they start it when they use it
+    std::string library;  ///< "libmpi.so.40"
+    bool through_libautolaunch =
+        false;  ///< only libautolaunch's communicators need it: they start it when they use it
 };
 
 /// The interface that an MPI library of this name speaks; none for every other library.
 MpiMode mode_of_library(std::string_view name);
 
-/// Follows what the program needs, and what that needs, a bounded number of steps, in the folders where the rank's
-/// loader would look. Scripts are linked with nothing. Reads the disk.
-MpiLinkage find_mpi_linkage(const std::string& program, const std::vector<std::string>& environment);
+/// Follows what the program needs, and what that needs, a bounded number of steps, in the folders
+/// where the rank's loader would look. Scripts are linked with nothing. Reads the disk.
+MpiLinkage find_mpi_linkage(const std::string& program,
+                            const std::vector<std::string>& environment);
 
 /// What is known when the mode is chosen.
 struct MpiFacts {
@@ -35,7 +37,8 @@ struct MpiFacts {
 /// Pure; docs/mpi.md has the rules.
 MpiChoice choose_mpi(const MpiFacts& facts);
 
-/// For a plan that is complete but for this. Looks at the program's file. `environment` is the launcher's own.
+/// For a plan that is complete but for this. Looks at the program's file. `environment` is the
+/// launcher's own.
 MpiChoice choose_mpi(const LaunchPlan& plan, const EnvironmentMap& environment);
 
 }  // namespace autolaunch::launcher

@@ -7,9 +7,10 @@
 
 namespace autolaunch::launcher {
 
-std::unique_ptr<MpiService> start_mpi_service(asio::io_context& io, MpiMode mode, const MpiJob& job, Member& member,
-                                              MpiService::Handlers handlers) {
-    if (mode == MpiMode::pmi1) return std::make_unique<Pmi1Service>(io, job, member, std::move(handlers));
+std::unique_ptr<MpiService> start_mpi_service(asio::io_context& io, MpiMode mode, const MpiJob& job,
+                                              Member& member, MpiService::Handlers handlers) {
+    if (mode == MpiMode::pmi1)
+        return std::make_unique<Pmi1Service>(io, job, member, std::move(handlers));
     return std::make_unique<PmixService>(io, job, member, std::move(handlers));
 }
 

@@ -1,8 +1,8 @@
 #pragma once
+#include "allocation/roster.hpp"
 #include "base/deadline.hpp"
 #include "control/member.hpp"
 #include "plan/mpi_choice.hpp"
-#include "allocation/roster.hpp"
 #include "pmi/mpi_environment.hpp"
 #include "spawn/spawn.hpp"
 
@@ -21,12 +21,14 @@ namespace autolaunch::launcher {
 struct MpiJob {
     Roster roster;
     int generation = 0;
-    std::string job_name;                  ///< no other job of this user has it at the same time
-    std::filesystem::path directory;       ///< made and removed by the service; short, for this user alone
-    std::filesystem::path log;             ///< what a helper process prints
-    int cores = 1;                         ///< that this node's ranks may use
-    std::vector<std::string> environment;  ///< "NAME=value" that ranks start from: the user's settings
-    bool asked_for = false;                ///< the user has named the mode; else it is a guess
+    std::string job_name;  ///< no other job of this user has it at the same time
+    std::filesystem::path
+        directory;              ///< made and removed by the service; short, for this user alone
+    std::filesystem::path log;  ///< what a helper process prints
+    int cores = 1;              ///< that this node's ranks may use
+    std::vector<std::string>
+        environment;         ///< "NAME=value" that ranks start from: the user's settings
+    bool asked_for = false;  ///< the user has named the mode; else it is a guess
 };
 
 /// What one rank is started with, besides its plan.
@@ -35,8 +37,8 @@ struct MpiRankStart {
     std::optional<InheritedFd> inherited_fd;
 };
 
-/// Serves the MPI ranks of this node in one generation: who they are, where the others are. Between nodes it speaks
-/// through Member.
+/// Serves the MPI ranks of this node in one generation: who they are, where the others are. Between
+/// nodes it speaks through Member.
 ///
 /// Owner: Generation. Threads: the agent's one. Blocks: await_ready(), at most until its deadline.
 class MpiService {
@@ -66,15 +68,17 @@ public:
     virtual MpiRankStart start_of(int local_rank) = 0;
     /// The rank runs, or could not be started.
     virtual void was_started(int local_rank) = 0;
-    /// What an ended rank did wrong as MPI knows it, also when its end has overtaken its handler: what it sent is read.
+    /// What an ended rank did wrong as MPI knows it, also when its end has overtaken its handler:
+    /// what it sent is read.
     virtual std::optional<Fault> fault_of(int local_rank) = 0;
-    /// The rank ended with exit code 0: did it take part to the end? Call it once for each such rank.
+    /// The rank ended with exit code 0: did it take part to the end? Call it once for each such
+    /// rank.
     virtual Departure departure(int local_rank) = 0;
 };
 
-/// Starts the service; handlers are called from the event loop. `mode` is not none. Throws Error: no autolaunch-pmixd,
-/// no directory.
-std::unique_ptr<MpiService> start_mpi_service(asio::io_context& io, MpiMode mode, const MpiJob& job, Member& member,
-                                              MpiService::Handlers handlers);
+/// Starts the service; handlers are called from the event loop. `mode` is not none. Throws Error:
+/// no autolaunch-pmixd, no directory.
+std::unique_ptr<MpiService> start_mpi_service(asio::io_context& io, MpiMode mode, const MpiJob& job,
+                                              Member& member, MpiService::Handlers handlers);
 
 }  // namespace autolaunch::launcher

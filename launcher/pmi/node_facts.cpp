@@ -15,7 +15,8 @@ namespace fs = std::filesystem;
 bool has_fabric(const fs::path& sysfs) {
     for (const char* device_class : {"class/infiniband", "class/cxi"}) {
         std::error_code error;
-        if (fs::directory_iterator(sysfs / device_class, error) != fs::directory_iterator()) return true;
+        if (fs::directory_iterator(sysfs / device_class, error) != fs::directory_iterator())
+            return true;
     }
     return false;
 }
@@ -23,12 +24,15 @@ bool has_fabric(const fs::path& sysfs) {
 bool user_names_transport(const std::vector<std::string>& environment) {
     constexpr std::string_view kHome = "HOME=";
     for (const std::string& variable : environment) {
-        if (!variable.starts_with(kHome)) continue;
+        if (!variable.starts_with(kHome))
+            continue;
         try {
-            for (const auto& line :
-                 split(read_file(fs::path(variable.substr(kHome.size())) / ".openmpi/mca-params.conf"), '\n')) {
+            for (const auto& line : split(read_file(fs::path(variable.substr(kHome.size())) /
+                                                    ".openmpi/mca-params.conf"),
+                                          '\n')) {
                 const std::string_view key = trim(std::string_view(line).substr(0, line.find('=')));
-                if (key == "pml" || key == "btl" || key == "mtl") return true;
+                if (key == "pml" || key == "btl" || key == "mtl")
+                    return true;
             }
         } catch (const Error&) {  // there is none
         }

@@ -19,12 +19,14 @@ namespace autolaunch::launcher {
 namespace {
 
 constexpr int kPmiFd = 3;  // in the rank: the first beyond the standard streams
-/// A rank that does not read its replies: PMI-1 is question and answer, so a few lines are the most that may wait.
+/// A rank that does not read its replies: PMI-1 is question and answer, so a few lines are the most
+/// that may wait.
 constexpr std::size_t kUnreadLimit = std::size_t{64} << 10;
 
 std::vector<int> ranks_per_node(const Roster& roster) {
     std::vector<int> ranks;
-    for (const RosterNode& node : roster.nodes) ranks.push_back(node.ranks);
+    for (const RosterNode& node : roster.nodes)
+        ranks.push_back(node.ranks);
     return ranks;
 }
 
@@ -50,7 +52,8 @@ Pmi1Service::Pmi1Service(asio::io_context& io, const MpiJob& job, Member& member
     }
 }
 
-// MPICH unlinks its shared memory once all ranks of a node have it; of ranks that are killed before, the file stays.
+// MPICH unlinks its shared memory once all ranks of a node have it; of ranks that are killed
+// before, the file stays.
 Pmi1Service::~Pmi1Service() {
     if (table_.anyone_initialised() && !table_.everyone_finalised())
         remove_abandoned_files("/dev/shm", "mpich_shar_tmp", started_at_);
@@ -81,31 +84,42 @@ void Pmi1Service::fail(int rank, const Fault& fault) {
 MpiService::Departure Pmi1Service::departure(int local_rank) {
     receive(local_rank);
     const int rank = rank_of(local_rank);
-    if (table_.has_finalised(local_rank)) return {};
-    if (table_.has_initialised(local_rank)) return {"ended without MPI_Finalize", true};
-    if (table_.anyone_initialised()) return {"ended without MPI_Init, for which the other ranks wait", true};
+    if (table_.has_finalised(local_rank))
+        return {};
+    if (table_.has_initialised(local_rank))
+        return {"ended without MPI_Finalize", true};
+    if (table_.anyone_initialised())
+        return {"ended without MPI_Init, for which the other ranks wait", true};
     if (job_.asked_for)
-        return {"ended without MPI_Init through PMI-1: it was rank 0 of 1, or used no MPI at all (trainer.mpi is pmi1)",
-                true};
-    if (left_silently_) return {};  // one warning for all
+        return {
+            "ended without MPI_Init through PMI-1: it was rank 0 of 1, or used no MPI at all "
+            "(trainer.mpi is pmi1)",
+            true};
+    if (left_silently_)
+        return {};  // one warning for all
     left_silently_ = rank;
-    return {"ended and never used the PMI-1 that it was given: if it used MPI, it was rank 0 of 1", false};
+    return {"ended and never used the PMI-1 that it was given: if it used MPI, it was rank 0 of 1",
+            false};
 }
 
 void Pmi1Service::call_later(std::function<void()> handler) {
     asio::post(io_, [handler = std::move(handler), alive = std::weak_ptr(alive_)] {
-        if (!alive.expired()) handler();
+        if (!alive.expired())
+            handler();
     });
 }
 
 void Pmi1Service::read_later(int local_rank) {
     link(local_rank)
-        .socket.async_wait(asio::posix::stream_descriptor::wait_read,
-                           [this, local_rank, alive = std::weak_ptr(alive_)](const std::error_code& error) {
-                               if (error || alive.expired()) return;
-                               receive(local_rank);
-                               if (link(local_rank).socket.is_open()) read_later(local_rank);
-                           });
+        .socket.async_wait(
+            asio::posix::stream_descriptor::wait_read,
+            [this, local_rank, alive = std::weak_ptr(alive_)](const std::error_code& error) {
+                if (error || alive.expired())
+                    return;
+                receive(local_rank);
+                if (link(local_rank).socket.is_open())
+                    read_later(local_rank);
+            });
 }
 
 // All that is there. The end of the stream says nothing: the rank's own end does.
@@ -114,9 +128,12 @@ void Pmi1Service::receive(int local_rank) {
     std::array<char, 8192> bytes;
     while (from.socket.is_open()) {
         const ssize_t count = ::recv(from.socket.native_handle(), bytes.data(), bytes.size(), 0);
-        if (count < 0 && errno == EINTR) continue;
-        if (count < 0 && errno == EAGAIN) return;
-        if (count <= 0) return from.socket.close();
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0 && errno == EAGAIN)
+            return;
+        if (count <= 0)
+            return from.socket.close();
         from.received.append(bytes.data(), static_cast<std::size_t>(count));
         handle_lines(local_rank);
     }
@@ -127,13 +144,14 @@ void Pmi1Service::handle_lines(int local_rank) {
     std::size_t begin = 0;
     while (from.socket.is_open()) {
         const std::size_t end = from.received.find('\n', begin);
-        if (end == std::string::npos) break;
+        if (end == std::string::npos)
+            break;
         const std::string line = from.received.substr(begin, end - begin);
         begin = end + 1;
         act(local_rank, table_.on_line(local_rank, line));
         if (left_silently_ && line.starts_with("cmd=init"))
-            fail(rank_of(local_rank),
-                 {"waits in MPI_Init for rank " + std::to_string(*left_silently_) + ", which has ended"});
+            fail(rank_of(local_rank), {"waits in MPI_Init for rank " +
+                                       std::to_string(*left_silently_) + ", which has ended"});
     }
     from.received.erase(0, begin);
     if (from.socket.is_open() && from.received.size() > Pmi1Table::kLineLimit)
@@ -141,49 +159,68 @@ void Pmi1Service::handle_lines(int local_rank) {
 }
 
 void Pmi1Service::act(int local_rank, const Pmi1Table::Outcome& outcome) {
-    for (const auto& [receiver, line] : outcome.replies) send(receiver, line);
-    if (outcome.all_in_barrier) fence();
-    if (!outcome.broken.empty()) drop(local_rank, outcome.broken);
+    for (const auto& [receiver, line] : outcome.replies)
+        send(receiver, line);
+    if (outcome.all_in_barrier)
+        fence();
+    if (!outcome.broken.empty())
+        drop(local_rank, outcome.broken);
     if (outcome.abort_code)
         fail(rank_of(local_rank),
-             {"called MPI_Abort with error code " + std::to_string(*outcome.abort_code), *outcome.abort_code, false});
+             {"called MPI_Abort with error code " + std::to_string(*outcome.abort_code),
+              *outcome.abort_code, false});
 }
 
 void Pmi1Service::send(int local_rank, const std::string& line) {
     Link& to = link(local_rank);
-    if (!to.socket.is_open()) return;
+    if (!to.socket.is_open())
+        return;
     to.unsent += line;
     while (!to.unsent.empty()) {
-        const ssize_t sent = ::send(to.socket.native_handle(), to.unsent.data(), to.unsent.size(), MSG_NOSIGNAL);
-        if (sent < 0 && errno == EINTR) continue;
-        if (sent < 0 && errno != EAGAIN) return;  // it is gone: its end will tell
-        if (sent < 0) break;
+        const ssize_t sent =
+            ::send(to.socket.native_handle(), to.unsent.data(), to.unsent.size(), MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0 && errno != EAGAIN)
+            return;  // it is gone: its end will tell
+        if (sent < 0)
+            break;
         to.unsent.erase(0, static_cast<std::size_t>(sent));
     }
-    if (to.unsent.size() > kUnreadLimit) return drop(local_rank, "does not read what PMI-1 replies");
-    if (to.unsent.empty()) return;
-    to.socket.async_wait(asio::posix::stream_descriptor::wait_write,
-                         [this, local_rank, alive = std::weak_ptr(alive_)](const std::error_code& error) {
-                             if (!error && !alive.expired()) send(local_rank, "");
-                         });
+    if (to.unsent.size() > kUnreadLimit)
+        return drop(local_rank, "does not read what PMI-1 replies");
+    if (to.unsent.empty())
+        return;
+    to.socket.async_wait(
+        asio::posix::stream_descriptor::wait_write,
+        [this, local_rank, alive = std::weak_ptr(alive_)](const std::error_code& error) {
+            if (!error && !alive.expired())
+                send(local_rank, "");
+        });
 }
 
 void Pmi1Service::drop(int local_rank, const std::string& why) {
-    if (!link(local_rank).socket.is_open()) return;
+    if (!link(local_rank).socket.is_open())
+        return;
     link(local_rank).socket.close();
     fail(rank_of(local_rank), {why});
 }
 
 void Pmi1Service::fence() {
     std::string puts = table_.take_puts();
-    const auto over = [this, alive = std::weak_ptr(alive_)](std::vector<std::pair<int, std::string>>&& blobs) {
-        if (alive.expired()) return;
-        const Pmi1Table::Outcome outcome = table_.on_barrier_over(blobs);
-        for (const auto& [receiver, line] : outcome.replies) send(receiver, line);
-        if (!outcome.broken.empty()) handlers_.on_broken(outcome.broken);
-    };
+    const auto over =
+        [this, alive = std::weak_ptr(alive_)](std::vector<std::pair<int, std::string>>&& blobs) {
+            if (alive.expired())
+                return;
+            const Pmi1Table::Outcome outcome = table_.on_barrier_over(blobs);
+            for (const auto& [receiver, line] : outcome.replies)
+                send(receiver, line);
+            if (!outcome.broken.empty())
+                handlers_.on_broken(outcome.broken);
+        };
     try {
-        member_.fence(job_.generation, "pmi1/" + std::to_string(barriers_++), {}, std::move(puts), over);
+        member_.fence(job_.generation, "pmi1/" + std::to_string(barriers_++), {}, std::move(puts),
+                      over);
     } catch (const Error& error) {
         call_later([this, why = std::string(error.what())] { handlers_.on_broken(why); });
     }

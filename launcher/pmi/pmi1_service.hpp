@@ -14,7 +14,8 @@
 
 namespace autolaunch::launcher {
 
-/// Speaks PMI-1 to this node's ranks, each over a socket pair of its own; a barrier goes through Member's fence.
+/// Speaks PMI-1 to this node's ranks, each over a socket pair of its own; a barrier goes through
+/// Member's fence.
 class Pmi1Service final : public MpiService {
 public:
     /// Throws SystemError.
@@ -45,7 +46,9 @@ private:
     void fail(int rank, const Fault& fault);
     void call_later(std::function<void()> handler);
     Link& link(int local_rank) { return links_[static_cast<std::size_t>(local_rank)]; }
-    int rank_of(int local_rank) const { return job_.roster.first_rank(job_.roster.self) + local_rank; }
+    int rank_of(int local_rank) const {
+        return job_.roster.first_rank(job_.roster.self) + local_rank;
+    }
 
     asio::io_context& io_;
     MpiJob job_;
@@ -56,9 +59,10 @@ private:
     std::deque<Link> links_;
     int barriers_ = 0;
     const std::chrono::system_clock::time_point started_at_ = std::chrono::system_clock::now();
-    std::map<int, Fault> faults_;                            ///< by rank
-    std::optional<int> left_silently_;                       ///< the first rank that ended without MPI_Init
-    std::shared_ptr<int> alive_ = std::make_shared<int>(0);  ///< what is posted, or waits in Member, checks it
+    std::map<int, Fault> faults_;       ///< by rank
+    std::optional<int> left_silently_;  ///< the first rank that ended without MPI_Init
+    std::shared_ptr<int> alive_ =
+        std::make_shared<int>(0);  ///< what is posted, or waits in Member, checks it
 };
 
 }  // namespace autolaunch::launcher

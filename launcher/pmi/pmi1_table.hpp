@@ -10,21 +10,22 @@
 
 namespace autolaunch::launcher {
 
-/// PMI-1 of one node's ranks, decided line by line: what each rank has said and published, who waits in the barrier.
-/// Pure: lines in, replies out. docs/pmi-protocol.md has the lines.
+/// PMI-1 of one node's ranks, decided line by line: what each rank has said and published, who
+/// waits in the barrier. Pure: lines in, replies out. docs/pmi-protocol.md has the lines.
 class Pmi1Table {
 public:
     static constexpr std::size_t kLineLimit = 4096;  ///< MPICH's own buffers are smaller
     static constexpr std::size_t kNameLimit = 256, kKeyLimit = 128, kValueLimit = 1024;
-    static constexpr std::size_t kBytesLimit = std::size_t{32}
-                                               << 20;  ///< of what this node's ranks put between two barriers
+    static constexpr std::size_t kBytesLimit =
+        std::size_t{32} << 20;  ///< of what this node's ranks put between two barriers
 
     /// What follows from a line.
     struct Outcome {
-        std::vector<std::pair<int, std::string>> replies;  ///< local rank and line, newline included
-        bool all_in_barrier = false;                       ///< this node's ranks: now fence with take_puts()
-        std::optional<int> abort_code;                     ///< the rank has called MPI_Abort
-        std::string broken;                                ///< what the rank did wrong; not empty: drop its link
+        std::vector<std::pair<int, std::string>>
+            replies;                    ///< local rank and line, newline included
+        bool all_in_barrier = false;    ///< this node's ranks: now fence with take_puts()
+        std::optional<int> abort_code;  ///< the rank has called MPI_Abort
+        std::string broken;             ///< what the rank did wrong; not empty: drop its link
     };
 
     Pmi1Table(int local_size, int world_size, std::string kvs_name, std::string process_mapping);
@@ -32,7 +33,8 @@ public:
     Outcome on_line(int local_rank, std::string_view line);
     /// What this node's ranks have put since the last barrier; for the other nodes.
     std::string take_puts();
-    /// The barrier is over, with what the nodes have put, this one included. `broken` when a blob is none of ours.
+    /// The barrier is over, with what the nodes have put, this one included. `broken` when a blob
+    /// is none of ours.
     Outcome on_barrier_over(const std::vector<std::pair<int, std::string>>& blobs);
 
     bool has_initialised(int local_rank) const { return ranks_[index(local_rank)].initialised; }

@@ -9,12 +9,14 @@ namespace {
 enum Kind : char { kQuestion = 0, kReply = 1 };
 
 void append_number(std::string& bytes, std::uint64_t value, int size) {
-    for (int i = 0; i < size; ++i) bytes.push_back(static_cast<char>(value >> (8 * i) & 0xFF));
+    for (int i = 0; i < size; ++i)
+        bytes.push_back(static_cast<char>(value >> (8 * i) & 0xFF));
 }
 
 std::uint64_t number_at(std::string_view bytes, std::size_t at, std::size_t size) {
     std::uint64_t value = 0;
-    for (std::size_t i = 0; i < size; ++i) value |= std::uint64_t{static_cast<unsigned char>(bytes[at + i])} << (8 * i);
+    for (std::size_t i = 0; i < size; ++i)
+        value |= std::uint64_t{static_cast<unsigned char>(bytes[at + i])} << (8 * i);
     return value;
 }
 

@@ -7,8 +7,8 @@
 
 namespace autolaunch::launcher {
 
-// What the agents of two nodes say to each other about MPI ranks, in the relays of the control plane's channel pmix;
-// docs/pmi-protocol.md has the bytes.
+// What the agents of two nodes say to each other about MPI ranks, in the relays of the control
+// plane's channel pmix; docs/pmi-protocol.md has the bytes.
 
 /// What has `rank`, of the receiving node, published?
 struct ModexQuestion {

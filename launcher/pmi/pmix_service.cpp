@@ -15,8 +15,8 @@ namespace autolaunch::launcher {
 
 namespace {
 
-// What the helper itself starts from. PMIx reads its own settings (PMIX_MCA_*); what an outer launcher said of us is
-// not for it.
+// What the helper itself starts from. PMIx reads its own settings (PMIX_MCA_*); what an outer
+// launcher said of us is not for it.
 std::vector<std::string> helper_environment(const std::vector<std::string>& environment) {
     return with_mpi(environment, {});
 }
@@ -41,7 +41,9 @@ PmixService::PmixService(asio::io_context& io, const MpiJob& job, Member& member
           io, pmixd_program(job.environment), helper_environment(job.environment), job.log,
           PmixdProcess::Handlers{
               [this](pmixd::Message&& message) { on_message(std::move(message)); },
-              [this](const std::string& why) { handlers_.on_broken("autolaunch-pmixd: " + why); }})) {
+              [this](const std::string& why) {
+                  handlers_.on_broken("autolaunch-pmixd: " + why);
+              }})) {
     pmixd::Start start{.directory = directory_.path(),
                        .name_space = job_.job_name + '.' + std::to_string(job_.generation),
                        .node_rank = job_.roster.self,
@@ -56,17 +58,22 @@ PmixService::PmixService(asio::io_context& io, const MpiJob& job, Member& member
              .cores = job_.cores};
     member_.on_relay(control::RelayChannel::pmix, job_.generation,
                      [this, alive = std::weak_ptr(alive_)](int source, std::string_view bytes) {
-                         if (!alive.expired()) on_relay(source, bytes);
+                         if (!alive.expired())
+                             on_relay(source, bytes);
                      });
 }
 
-PmixService::~PmixService() { member_.on_relay(control::RelayChannel::pmix, job_.generation, nullptr); }
+PmixService::~PmixService() {
+    member_.on_relay(control::RelayChannel::pmix, job_.generation, nullptr);
+}
 
-// Open MPI names its segments by a short hash of the job and keeps them in /dev/shm: two jobs may get each other's.
+// Open MPI names its segments by a short hash of the job and keeps them in /dev/shm: two jobs may
+// get each other's.
 std::filesystem::path PmixService::find_shared_memory() {
-    if (directory_.in_memory()) return directory_.path() / "job";
-    const std::string unique =
-        directory_.path().parent_path().filename().string() + '-' + directory_.path().filename().string();
+    if (directory_.in_memory())
+        return directory_.path() / "job";
+    const std::string unique = directory_.path().parent_path().filename().string() + '-' +
+                               directory_.path().filename().string();
     try {
         return shared_memory_.emplace(std::filesystem::path("/dev/shm") / unique).path();
     } catch (const SystemError&) {
@@ -74,7 +81,9 @@ std::filesystem::path PmixService::find_shared_memory() {
     }
 }
 
-void PmixService::await_ready(Deadline deadline) { environments_ = pmixd_->await_ready(deadline).environments; }
+void PmixService::await_ready(Deadline deadline) {
+    environments_ = pmixd_->await_ready(deadline).environments;
+}
 
 MpiRankStart PmixService::start_of(int local_rank) {
     const MpiPlace place{.rank = first_rank() + local_rank,
@@ -97,58 +106,77 @@ void PmixService::fail(int rank, const Fault& fault) {
     call_later([this, rank, fault] { handlers_.on_rank_failed(rank, fault); });
 }
 
-// A rank that leaves between MPI_Init and MPI_Finalize leaves the others in a fence for ever. One that never came is no
-// fault by itself: it may not use MPI after all.
+// A rank that leaves between MPI_Init and MPI_Finalize leaves the others in a fence for ever. One
+// that never came is no fault by itself: it may not use MPI after all.
 MpiService::Departure PmixService::departure(int local_rank) {
     pmixd_->receive();
     const int rank = first_rank() + local_rank;
-    if (finalized_.contains(rank)) return {};
-    if (connected_.contains(rank)) return {"ended without MPI_Finalize", true};
-    if (!connected_.empty()) return {"ended without MPI_Init, for which the other ranks wait", true};
+    if (finalized_.contains(rank))
+        return {};
+    if (connected_.contains(rank))
+        return {"ended without MPI_Finalize", true};
+    if (!connected_.empty())
+        return {"ended without MPI_Init, for which the other ranks wait", true};
     if (job_.asked_for)
-        return {"ended without MPI_Init through PMIx: it was rank 0 of 1, or used no MPI at all (trainer.mpi is pmix)",
-                true};
-    if (left_silently_) return {};  // one warning for all
+        return {
+            "ended without MPI_Init through PMIx: it was rank 0 of 1, or used no MPI at all "
+            "(trainer.mpi is pmix)",
+            true};
+    if (left_silently_)
+        return {};  // one warning for all
     left_silently_ = rank;
-    return {"ended and never used the PMIx that it was given: if it used MPI, it was rank 0 of 1", false};
+    return {"ended and never used the PMIx that it was given: if it used MPI, it was rank 0 of 1",
+            false};
 }
 
 void PmixService::call_later(std::function<void()> handler) {
     asio::post(io_, [handler = std::move(handler), alive = std::weak_ptr(alive_)] {
-        if (!alive.expired()) handler();
+        if (!alive.expired())
+            handler();
     });
 }
 
 void PmixService::on_message(pmixd::Message&& message) {
-    if (auto* fence = std::get_if<pmixd::Fence>(&message)) return on(std::move(*fence));
-    if (const auto* request = std::get_if<pmixd::ModexRequest>(&message)) return on(*request);
-    if (auto* answer = std::get_if<pmixd::ModexAnswer>(&message)) return on(std::move(*answer));
-    if (const auto* rank = std::get_if<pmixd::Connected>(&message)) on(*rank);
-    if (const auto* rank = std::get_if<pmixd::Finalized>(&message)) finalized_.insert(rank->rank);
+    if (auto* fence = std::get_if<pmixd::Fence>(&message))
+        return on(std::move(*fence));
+    if (const auto* request = std::get_if<pmixd::ModexRequest>(&message))
+        return on(*request);
+    if (auto* answer = std::get_if<pmixd::ModexAnswer>(&message))
+        return on(std::move(*answer));
+    if (const auto* rank = std::get_if<pmixd::Connected>(&message))
+        on(*rank);
+    if (const auto* rank = std::get_if<pmixd::Finalized>(&message))
+        finalized_.insert(rank->rank);
     if (const auto* log = std::get_if<pmixd::Log>(&message))
         call_later([this, text = log->text] { handlers_.on_warning("MPI: " + text); });
     if (const auto* failed = std::get_if<pmixd::Failed>(&message))
-        call_later([this, what = failed->what] { handlers_.on_broken("autolaunch-pmixd: " + what); });
+        call_later(
+            [this, what = failed->what] { handlers_.on_broken("autolaunch-pmixd: " + what); });
     if (const auto* aborted = std::get_if<pmixd::Aborted>(&message))
-        fail(aborted->rank,
-             {"called MPI_Abort with error code " + std::to_string(aborted->status), aborted->status, true});
+        fail(aborted->rank, {"called MPI_Abort with error code " + std::to_string(aborted->status),
+                             aborted->status, true});
 }
 
 void PmixService::on(const pmixd::Connected& connected) {
     connected_.insert(connected.rank);
-    if (!left_silently_) return;
-    fail(connected.rank, {"waits in MPI_Init for rank " + std::to_string(*left_silently_) + ", which has ended"});
+    if (!left_silently_)
+        return;
+    fail(connected.rank,
+         {"waits in MPI_Init for rank " + std::to_string(*left_silently_) + ", which has ended"});
 }
 
 void PmixService::on(pmixd::Fence&& fence) {
     const std::vector<int> nodes = nodes_of(fence.ranks);
     std::sort(fence.ranks.begin(), fence.ranks.end());
-    const std::string set = hex64(hash64(fence.ranks.data(), fence.ranks.size() * sizeof(std::uint32_t)));
+    const std::string set =
+        hex64(hash64(fence.ranks.data(), fence.ranks.size() * sizeof(std::uint32_t)));
     const std::string name = "pmix/" + set + '/' + std::to_string(fences_[set]++);
     const auto over = [this, call = fence.call, alive = std::weak_ptr(alive_)](auto&& blobs) {
-        if (alive.expired()) return;
+        if (alive.expired())
+            return;
         pmixd::FenceDone done{call, true, {}};
-        for (const auto& [node, blob] : blobs) done.blob += blob;
+        for (const auto& [node, blob] : blobs)
+            done.blob += blob;
         try {
             pmixd_->send(done);
         } catch (const Error& error) {
@@ -164,36 +192,41 @@ void PmixService::on(pmixd::Fence&& fence) {
 
 // Its ranks see MPI_Init fail. The usual reason is more data than a message may hold.
 void PmixService::give_up_fence(std::uint64_t call, const std::string& why) {
-    call_later([this, why] { handlers_.on_warning("what MPI ranks publish cannot be exchanged: " + why); });
+    call_later([this, why] {
+        handlers_.on_warning("what MPI ranks publish cannot be exchanged: " + why);
+    });
     pmixd_->send(pmixd::FenceDone{call, false, {}});
 }
 
 void PmixService::on(const pmixd::ModexRequest& request) {
     const int node = node_of(request.rank);
-    if (node < 0 || node == job_.roster.self) return pmixd_->send(pmixd::ModexDone{request.call, false, {}});
+    if (node < 0 || node == job_.roster.self)
+        return pmixd_->send(pmixd::ModexDone{request.call, false, {}});
     member_.relay(control::RelayChannel::pmix, job_.generation, node,
                   encode_relay(ModexQuestion{request.call, request.rank}));
 }
 
 void PmixService::on(pmixd::ModexAnswer&& answer) {
     const auto asked = questions_.extract(answer.call);
-    if (asked.empty()) return;
+    if (asked.empty())
+        return;
     const auto& [node, call] = asked.mapped();
     try {
         member_.relay(control::RelayChannel::pmix, job_.generation, node,
                       encode_relay(ModexReply{call, answer.good, std::move(answer.blob)}));
     } catch (const Error&) {  // too long for a message
-        member_.relay(control::RelayChannel::pmix, job_.generation, node, encode_relay(ModexReply{call, false, {}}));
+        member_.relay(control::RelayChannel::pmix, job_.generation, node,
+                      encode_relay(ModexReply{call, false, {}}));
     }
 }
 
-// Bytes that make no sense come from an agent of another version at worst: the rank that asked waits in vain, and is
-// told so by its own timeout.
+// Bytes that make no sense come from an agent of another version at worst: the rank that asked
+// waits in vain, and is told so by its own timeout.
 void PmixService::on_relay(int source, std::string_view bytes) {
     const auto message = decode_relay(bytes);
     if (!message)
-        return handlers_.on_warning("a message about MPI ranks from node " + std::to_string(source) +
-                                    " cannot be read");
+        return handlers_.on_warning("a message about MPI ranks from node " +
+                                    std::to_string(source) + " cannot be read");
     if (const auto* question = std::get_if<ModexQuestion>(&*message)) {
         questions_.emplace(++last_question_, std::pair(source, question->call));
         pmixd_->send(pmixd::ModexQuery{last_question_, question->rank});
@@ -207,7 +240,8 @@ int PmixService::node_of(int rank) const {
     int first = 0;
     for (int node = 0; node < nodes; ++node) {
         first += job_.roster.nodes[static_cast<std::size_t>(node)].ranks;
-        if (rank >= 0 && rank < first) return node;
+        if (rank >= 0 && rank < first)
+            return node;
     }
     return -1;
 }
@@ -215,9 +249,11 @@ int PmixService::node_of(int rank) const {
 std::vector<int> PmixService::nodes_of(const std::vector<std::uint32_t>& ranks) const {
     std::set<int> nodes;
     for (const std::uint32_t rank : ranks)
-        if (const int node = node_of(static_cast<int>(rank)); node >= 0) nodes.insert(node);
+        if (const int node = node_of(static_cast<int>(rank)); node >= 0)
+            nodes.insert(node);
     if (ranks.empty())
-        for (int node = 0; node < static_cast<int>(job_.roster.nodes.size()); ++node) nodes.insert(node);
+        for (int node = 0; node < static_cast<int>(job_.roster.nodes.size()); ++node)
+            nodes.insert(node);
     return {nodes.begin(), nodes.end()};
 }
 

@@ -15,8 +15,9 @@
 
 namespace autolaunch::launcher {
 
-/// Serves PMIx through an autolaunch-pmixd of its own. What that one asks for beyond this node goes through Member:
-/// a fence becomes Member's fence, a direct modex a question and an answer on the channel pmix.
+/// Serves PMIx through an autolaunch-pmixd of its own. What that one asks for beyond this node goes
+/// through Member: a fence becomes Member's fence, a direct modex a question and an answer on the
+/// channel pmix.
 class PmixService final : public MpiService {
 public:
     PmixService(asio::io_context& io, const MpiJob& job, Member& member, Handlers handlers);
@@ -58,8 +59,9 @@ private:
     std::map<std::uint64_t, std::pair<int, std::uint64_t>>
         questions_;  ///< ours to pmixd: who asked, and under what number
     std::uint64_t last_question_ = 0;
-    std::shared_ptr<int> alive_ = std::make_shared<int>(0);  ///< what is posted, or waits in Member, checks it
-    std::unique_ptr<PmixdProcess> pmixd_;                    ///< last: it ends first
+    std::shared_ptr<int> alive_ =
+        std::make_shared<int>(0);          ///< what is posted, or waits in Member, checks it
+    std::unique_ptr<PmixdProcess> pmixd_;  ///< last: it ends first
 };
 
 }  // namespace autolaunch::launcher

@@ -11,9 +11,12 @@ namespace {
 
 constexpr std::size_t kHeaderBytes = 5;  // length, type
 
-[[noreturn]] void corrupt(const std::string& what) { throw Error(ErrorCode::corrupt, "autolaunch-pmixd: " + what); }
+[[noreturn]] void corrupt(const std::string& what) {
+    throw Error(ErrorCode::corrupt, "autolaunch-pmixd: " + what);
+}
 
-/// Numbers are little-endian; text is a 32-bit length and its bytes; a list is a 32-bit count and its elements.
+/// Numbers are little-endian; text is a 32-bit length and its bytes; a list is a 32-bit count and
+/// its elements.
 class Writer {
 public:
     void operator()(std::uint64_t value) { number(value, 8); }
@@ -27,7 +30,8 @@ public:
     template <typename T>
     void operator()(const std::vector<T>& list) {
         number(list.size(), 4);
-        for (const T& element : list) (*this)(element);
+        for (const T& element : list)
+            (*this)(element);
     }
     void operator()(const std::pair<std::string, int>& pair) {
         (*this)(pair.first);
@@ -37,7 +41,8 @@ public:
 
 private:
     void number(std::uint64_t value, int bytes) {
-        for (int i = 0; i < bytes; ++i) bytes_.push_back(static_cast<char>(value >> (8 * i) & 0xFF));
+        for (int i = 0; i < bytes; ++i)
+            bytes_.push_back(static_cast<char>(value >> (8 * i) & 0xFF));
     }
     std::string bytes_;
 };
@@ -57,21 +62,25 @@ public:
     template <typename T>
     void operator()(std::vector<T>& list) {
         const std::size_t count = number(4);
-        if (count > bytes_.size() / 4) corrupt("a list is longer than its frame");  // an element has 4 bytes or more
+        if (count > bytes_.size() / 4)
+            corrupt("a list is longer than its frame");  // an element has 4 bytes or more
         list.resize(count);
-        for (T& element : list) (*this)(element);
+        for (T& element : list)
+            (*this)(element);
     }
     void operator()(std::pair<std::string, int>& pair) {
         (*this)(pair.first);
         (*this)(pair.second);
     }
     void end() const {
-        if (!bytes_.empty()) corrupt("a frame is longer than its fields");
+        if (!bytes_.empty())
+            corrupt("a frame is longer than its fields");
     }
 
 private:
     std::string_view take(std::size_t size) {
-        if (size > bytes_.size()) corrupt("a frame is shorter than its fields");
+        if (size > bytes_.size())
+            corrupt("a frame is shorter than its fields");
         const std::string_view taken = bytes_.substr(0, size);
         bytes_.remove_prefix(size);
         return taken;
@@ -79,7 +88,8 @@ private:
     std::uint64_t number(std::size_t bytes) {
         const std::string_view taken = take(bytes);
         std::uint64_t value = 0;
-        for (std::size_t i = 0; i < bytes; ++i) value |= std::uint64_t{static_cast<unsigned char>(taken[i])} << (8 * i);
+        for (std::size_t i = 0; i < bytes; ++i)
+            value |= std::uint64_t{static_cast<unsigned char>(taken[i])} << (8 * i);
         return value;
     }
     std::string_view bytes_;
@@ -123,7 +133,8 @@ template <std::size_t... Indices>
 Message read_message(std::size_t type, std::string_view body, std::index_sequence<Indices...>) {
     using Read = Message (*)(std::string_view);
     constexpr std::array<Read, sizeof...(Indices)> kRead = {read_as<Indices>...};
-    if (type >= kRead.size()) corrupt("message type " + std::to_string(type));
+    if (type >= kRead.size())
+        corrupt("message type " + std::to_string(type));
     return kRead[type](body);
 }
 
@@ -138,8 +149,10 @@ std::string encode(const Message& message) {
     frame += body.take();
     const std::size_t size = frame.size() - kHeaderBytes;
     if (size > kFrameLimit)
-        throw Error(ErrorCode::invalid_argument, "a message of " + std::to_string(size) + " bytes is too long");
-    for (std::size_t i = 0; i < 4; ++i) frame[i] = static_cast<char>(size >> (8 * i) & 0xFF);
+        throw Error(ErrorCode::invalid_argument,
+                    "a message of " + std::to_string(size) + " bytes is too long");
+    for (std::size_t i = 0; i < 4; ++i)
+        frame[i] = static_cast<char>(size >> (8 * i) & 0xFF);
     return frame;
 }
 
@@ -151,11 +164,15 @@ void MessageReader::feed(std::string_view bytes) {
 
 std::optional<Message> MessageReader::next() {
     const std::string_view waiting = std::string_view(buffer_).substr(offset_);
-    if (waiting.size() < kHeaderBytes) return std::nullopt;
+    if (waiting.size() < kHeaderBytes)
+        return std::nullopt;
     std::size_t size = 0;
-    for (std::size_t i = 0; i < 4; ++i) size |= std::size_t{static_cast<unsigned char>(waiting[i])} << (8 * i);
-    if (size > kFrameLimit) corrupt("a frame of " + std::to_string(size) + " bytes");
-    if (waiting.size() < kHeaderBytes + size) return std::nullopt;
+    for (std::size_t i = 0; i < 4; ++i)
+        size |= std::size_t{static_cast<unsigned char>(waiting[i])} << (8 * i);
+    if (size > kFrameLimit)
+        corrupt("a frame of " + std::to_string(size) + " bytes");
+    if (waiting.size() < kHeaderBytes + size)
+        return std::nullopt;
     offset_ += kHeaderBytes + size;
     return read_message(static_cast<unsigned char>(waiting[4]), waiting.substr(kHeaderBytes, size),
                         std::make_index_sequence<std::variant_size_v<Message>>());

@@ -8,11 +8,12 @@
 #include <variant>
 #include <vector>
 
-/// What the agent and its autolaunch-pmixd say to each other; docs/pmi-protocol.md has the bytes. Plain data and its
-/// codec: no sockets, no PMIx.
+/// What the agent and its autolaunch-pmixd say to each other; docs/pmi-protocol.md has the bytes.
+/// Plain data and its codec: no sockets, no PMIx.
 namespace autolaunch::launcher::pmixd {
 
-/// No frame is longer: the fence of a large job is the longest, and the control plane has the same limit.
+/// No frame is longer: the fence of a large job is the longest, and the control plane has the same
+/// limit.
 inline constexpr std::size_t kFrameLimit = std::size_t{64} << 20;
 
 // The agent's.
@@ -24,7 +25,8 @@ struct Start {
     int node_rank = 0;
     std::vector<std::pair<std::string, int>> nodes;  ///< names and ranks, by node rank
 };
-/// The answer to a Fence: all nodes' blobs, one after the other. Not `good`: the fence will not happen.
+/// The answer to a Fence: all nodes' blobs, one after the other. Not `good`: the fence will not
+/// happen.
 struct FenceDone {
     std::uint64_t call = 0;
     bool good = true;
@@ -53,7 +55,8 @@ struct Ready {
 struct Failed {
     std::string what;
 };
-/// The ranks of this node that take part have all come to a fence among `ranks` (empty: all of the job).
+/// The ranks of this node that take part have all come to a fence among `ranks` (empty: all of the
+/// job).
 struct Fence {
     std::uint64_t call = 0;
     std::vector<std::uint32_t> ranks;
@@ -89,10 +92,11 @@ struct Log {
     std::string text;
 };
 
-using Message = std::variant<Start, FenceDone, ModexDone, ModexQuery, Ready, Failed, Fence, ModexRequest, ModexAnswer,
-                             Aborted, Connected, Finalized, Log>;
+using Message = std::variant<Start, FenceDone, ModexDone, ModexQuery, Ready, Failed, Fence,
+                             ModexRequest, ModexAnswer, Aborted, Connected, Finalized, Log>;
 
-/// The frame: its length, its type, its fields. Throws Error{invalid_argument} when it is over kFrameLimit.
+/// The frame: its length, its type, its fields. Throws Error{invalid_argument} when it is over
+/// kFrameLimit.
 std::string encode(const Message& message);
 
 /// Cuts a byte stream into messages. Owner: one per end of the socket.

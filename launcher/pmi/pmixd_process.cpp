@@ -31,14 +31,16 @@ constexpr const char* kProgram = "autolaunch-pmixd";
 
 std::pair<UniqueFd, UniqueFd> socket_pair() {
     int ends[2];
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) throw SystemError(errno, "make a socket pair");
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        throw SystemError(errno, "make a socket pair");
     return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
 }  // namespace
 
-PmixdProcess::PmixdProcess(asio::io_context& io, const fs::path& program, const std::vector<std::string>& environment,
-                           const fs::path& log, Handlers handlers)
+PmixdProcess::PmixdProcess(asio::io_context& io, const fs::path& program,
+                           const std::vector<std::string>& environment, const fs::path& log,
+                           Handlers handlers)
     : log_(log), handlers_(std::move(handlers)), socket_(io) {
     auto [ours, its] = socket_pair();
     const UniqueFd output = open_file(log, O_WRONLY | O_CREAT | O_APPEND);
@@ -55,7 +57,8 @@ PmixdProcess::PmixdProcess(asio::io_context& io, const fs::path& program, const 
     socket_.assign(ours.release());
 }
 
-// Whoever reaps children (the agent's SIGCHLD handler does) may have been here first: the pidfd is safe all the same.
+// Whoever reaps children (the agent's SIGCHLD handler does) may have been here first: the pidfd is
+// safe all the same.
 PmixdProcess::~PmixdProcess() {
     ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
     siginfo_t info{};
@@ -63,25 +66,33 @@ PmixdProcess::~PmixdProcess() {
 }
 
 void PmixdProcess::send(const pmixd::Message& message) {
-    if (ended_) return;
+    if (ended_)
+        return;
     unsent_ += pmixd::encode(message);
-    if (!writing_) write_now();
+    if (!writing_)
+        write_now();
 }
 
 void PmixdProcess::write_now() {
     writing_ = false;
     while (!unsent_.empty()) {
-        const ssize_t sent = ::send(socket_.native_handle(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
-        if (sent < 0 && errno == EINTR) continue;
-        if (sent < 0 && errno != EAGAIN) return end("it does not listen any more");
-        if (sent < 0) break;
+        const ssize_t sent =
+            ::send(socket_.native_handle(), unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0 && errno != EAGAIN)
+            return end("it does not listen any more");
+        if (sent < 0)
+            break;
         unsent_.erase(0, static_cast<std::size_t>(sent));
     }
-    if (unsent_.empty()) return;
+    if (unsent_.empty())
+        return;
     writing_ = true;
     socket_.async_wait(asio::posix::stream_descriptor::wait_write,
                        [this, alive = std::weak_ptr(alive_)](const std::error_code& error) {
-                           if (!error && !alive.expired()) write_now();
+                           if (!error && !alive.expired())
+                               write_now();
                        });
 }
 
@@ -89,21 +100,27 @@ pmixd::Ready PmixdProcess::await_ready(Deadline deadline) {
     std::optional<pmixd::Ready> ready;
     std::string failure;
     const auto later = std::exchange(handlers_.on_message, [&](pmixd::Message&& message) {
-        if (auto* said = std::get_if<pmixd::Ready>(&message)) ready = std::move(*said);
-        if (const auto* said = std::get_if<pmixd::Failed>(&message)) failure = said->what;
+        if (auto* said = std::get_if<pmixd::Ready>(&message))
+            ready = std::move(*said);
+        if (const auto* said = std::get_if<pmixd::Failed>(&message))
+            failure = said->what;
     });
     while (!ready && failure.empty()) {
-        if (deadline.passed()) failure = "it took too long to start";
+        if (deadline.passed())
+            failure = "it took too long to start";
         pollfd waited{socket_.native_handle(), POLLIN, 0};
-        if (!unsent_.empty()) waited.events |= POLLOUT;
+        if (!unsent_.empty())
+            waited.events |= POLLOUT;
         ::poll(&waited, 1, deadline.poll_timeout_ms());
-        if ((waited.revents & POLLOUT) != 0) write_now();
+        if ((waited.revents & POLLOUT) != 0)
+            write_now();
         if ((waited.revents & (POLLIN | POLLHUP)) != 0 && !read_once() && !ready && failure.empty())
             failure = "it ended at once";
     }
     handlers_.on_message = later;
     if (!ready)
-        throw Error(ErrorCode::unsupported, "autolaunch-pmixd cannot serve the MPI ranks: " + failure,
+        throw Error(ErrorCode::unsupported,
+                    "autolaunch-pmixd cannot serve the MPI ranks: " + failure,
                     log_.string() + " has what it printed");
     read_later();
     return std::move(*ready);
@@ -112,14 +129,17 @@ pmixd::Ready PmixdProcess::await_ready(Deadline deadline) {
 void PmixdProcess::read_later() {
     socket_.async_wait(asio::posix::stream_descriptor::wait_read,
                        [this, alive = std::weak_ptr(alive_)](const std::error_code& error) {
-                           if (error || alive.expired() || ended_) return;
+                           if (error || alive.expired() || ended_)
+                               return;
                            receive();
-                           if (!ended_) read_later();
+                           if (!ended_)
+                               read_later();
                        });
 }
 
 void PmixdProcess::receive() {
-    if (!ended_ && !read_once()) end("it ended");
+    if (!ended_ && !read_once())
+        end("it ended");
 }
 
 // All that is there. False when it is gone.
@@ -127,12 +147,16 @@ bool PmixdProcess::read_once() {
     std::array<char, 65536> bytes;
     for (;;) {
         const ssize_t count = ::recv(socket_.native_handle(), bytes.data(), bytes.size(), 0);
-        if (count < 0 && errno == EINTR) continue;
-        if (count < 0 && errno == EAGAIN) return true;
-        if (count <= 0) return false;
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0 && errno == EAGAIN)
+            return true;
+        if (count <= 0)
+            return false;
         reader_.feed({bytes.data(), static_cast<std::size_t>(count)});
         try {
-            while (auto message = reader_.next()) handlers_.on_message(std::move(*message));
+            while (auto message = reader_.next())
+                handlers_.on_message(std::move(*message));
         } catch (const Error& error) {
             end(error.what());
             return true;
@@ -141,9 +165,11 @@ bool PmixdProcess::read_once() {
 }
 
 void PmixdProcess::end(const std::string& why) {
-    if (std::exchange(ended_, true)) return;
+    if (std::exchange(ended_, true))
+        return;
     asio::post(socket_.get_executor(), [this, why, alive = std::weak_ptr(alive_)] {
-        if (!alive.expired()) handlers_.on_end(why + "; " + log_.string() + " has what it printed");
+        if (!alive.expired())
+            handlers_.on_end(why + "; " + log_.string() + " has what it printed");
     });
 }
 
@@ -151,8 +177,10 @@ fs::path find_pmixd(const std::vector<std::string>& environment) {
     std::error_code error;
     const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
     if (!error)
-        for (const char* place : {"../libexec/autolaunch", "pmi", "."})  // installed, built, side by side
-            if (const fs::path path = folder / place / kProgram; ::access(path.c_str(), X_OK) == 0) return path;
+        for (const char* place :
+             {"../libexec/autolaunch", "pmi", "."})  // installed, built, side by side
+            if (const fs::path path = folder / place / kProgram; ::access(path.c_str(), X_OK) == 0)
+                return path;
     const ProgramSearch found = find_program(kProgram, environment, "");
     return found.error_number == 0 ? fs::path(found.path) : fs::path();
 }

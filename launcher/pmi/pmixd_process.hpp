@@ -18,17 +18,21 @@ namespace autolaunch::launcher {
 
 /// The agent's side of an autolaunch-pmixd: starts it, talks to it, kills it.
 ///
-/// Owner: PmixService. Threads: the agent's one. Blocks: the constructor, until it runs; await_ready().
+/// Owner: PmixService. Threads: the agent's one. Blocks: the constructor, until it runs;
+/// await_ready().
 class PmixdProcess {
 public:
     struct Handlers {
-        std::function<void(pmixd::Message&&)> on_message;    ///< after await_ready(), from the event loop or receive()
-        std::function<void(const std::string& why)> on_end;  ///< it is of no use any more; once, from the event loop
+        std::function<void(pmixd::Message&&)>
+            on_message;  ///< after await_ready(), from the event loop or receive()
+        std::function<void(const std::string& why)>
+            on_end;  ///< it is of no use any more; once, from the event loop
     };
 
     /// `log` gets what it and PMIx print. Throws SpawnError or SystemError.
     PmixdProcess(asio::io_context& io, const std::filesystem::path& program,
-                 const std::vector<std::string>& environment, const std::filesystem::path& log, Handlers handlers);
+                 const std::vector<std::string>& environment, const std::filesystem::path& log,
+                 Handlers handlers);
     PmixdProcess(const PmixdProcess&) = delete;
     PmixdProcess& operator=(const PmixdProcess&) = delete;
     ~PmixdProcess();

@@ -13,7 +13,8 @@
 namespace autolaunch::launcher {
 
 PrivateDirectory::PrivateDirectory(std::filesystem::path path) : path_(std::move(path)) {
-    if (::mkdir(path_.c_str(), 0700) != 0) throw SystemError(errno, "create the folder " + path_.string());
+    if (::mkdir(path_.c_str(), 0700) != 0)
+        throw SystemError(errno, "create the folder " + path_.string());
 }
 
 PrivateDirectory::~PrivateDirectory() {

@@ -3,7 +3,8 @@
 
 namespace autolaunch::launcher {
 
-/// A folder that only its user may enter, made anew, and removed with all it holds by the destructor.
+/// A folder that only its user may enter, made anew, and removed with all it holds by the
+/// destructor.
 class PrivateDirectory {
 public:
     /// Throws SystemError.

@@ -24,30 +24,39 @@ std::string resolve(const std::string& address) {
     try {
         return store::numeric_address(address, Deadline::after(kLookUpTime));
     } catch (const Error& error) {
-        throw Error(
-            ErrorCode::invalid_argument, "the master address cannot be resolved: " + std::string(error.what()),
-            "leave --master-addr and --rdzv-endpoint out: inside one machine or one Slurm job nothing needs them");
+        throw Error(ErrorCode::invalid_argument,
+                    "the master address cannot be resolved: " + std::string(error.what()),
+                    "leave --master-addr and --rdzv-endpoint out: inside one machine or one Slurm "
+                    "job nothing needs them");
     }
 }
 
-bool is_loopback(const std::string& numeric) { return numeric.starts_with("127.") || numeric == "::1"; }
+bool is_loopback(const std::string& numeric) {
+    return numeric.starts_with("127.") || numeric == "::1";
+}
 
 std::unique_ptr<StoreServer> open_store(asio::io_context& io, const StoreServerOptions& options) {
     try {
         return std::make_unique<StoreServer>(io, options);
     } catch (const SystemError& error) {
         std::string hint = error.hint();
-        if (error.error_number() == EADDRINUSE) hint = "leave --master-port out, and a free port is taken";
-        if (error.error_number() == EADDRNOTAVAIL) hint = "the master address must be one of this machine's";
+        if (error.error_number() == EADDRINUSE)
+            hint = "leave --master-port out, and a free port is taken";
+        if (error.error_number() == EADDRNOTAVAIL)
+            hint = "the master address must be one of this machine's";
         throw SystemError(error.error_number(),
-                          "listen on " + options.address + " port " + std::to_string(options.port), hint);
+                          "listen on " + options.address + " port " + std::to_string(options.port),
+                          hint);
     }
 }
 
 }  // namespace
 
-Coordinator::Coordinator(const LaunchPlan& plan, std::filesystem::path socket_directory, std::string head_address)
-    : plan_(plan), socket_directory_(std::move(socket_directory)), head_address_(std::move(head_address)) {}
+Coordinator::Coordinator(const LaunchPlan& plan, std::filesystem::path socket_directory,
+                         std::string head_address)
+    : plan_(plan),
+      socket_directory_(std::move(socket_directory)),
+      head_address_(std::move(head_address)) {}
 
 MasterStore Coordinator::open_store(asio::io_context& io, Member& member, int generation) const {
     const MasterAddress address = master_address(plan_.spec, head_address_);
@@ -56,11 +65,13 @@ MasterStore Coordinator::open_store(asio::io_context& io, Member& member, int ge
     options.port = static_cast<std::uint16_t>(plan_.spec.rendezvous.port);
     MasterStore store{launcher::open_store(io, options), nullptr, address.told};
     if (member.node_count() > 1)
-        store.relays = std::make_unique<StoreRelayHead>(io, member, generation, store.server->table());
+        store.relays =
+            std::make_unique<StoreRelayHead>(io, member, generation, store.server->table());
     return store;
 }
 
-GenerationSockets Coordinator::open(asio::io_context& io, Member& member, const control::StartGeneration& start,
+GenerationSockets Coordinator::open(asio::io_context& io, Member& member,
+                                    const control::StartGeneration& start,
                                     SessionServer::Callback on_message) const {
     GenerationSockets sockets;
     const auto path = socket_directory_ / ("agent-" + std::to_string(start.generation));
@@ -69,10 +80,12 @@ GenerationSockets Coordinator::open(asio::io_context& io, Member& member, const 
     sockets.facts.master_addr = start.master_address;
     sockets.facts.master_port = start.master_port;
     if (member.node_rank() > 0) {
-        sockets.store_relay = std::make_unique<StoreRelay>(io, member, start.generation, StoreServerOptions{});
+        sockets.store_relay =
+            std::make_unique<StoreRelay>(io, member, start.generation, StoreServerOptions{});
         sockets.facts.store_address = store::join_host_port(kLoopback, sockets.store_relay->port());
     } else {
-        sockets.facts.store_address = store::join_host_port(start.master_address, start.master_port);
+        sockets.facts.store_address =
+            store::join_host_port(start.master_address, start.master_port);
     }
     if (plan_.spec.rendezvous.store == "node" && sockets.store_relay) {
         sockets.facts.master_addr = kLoopback;
@@ -85,10 +98,14 @@ GenerationSockets Coordinator::open(asio::io_context& io, Member& member, const 
 
 MasterAddress master_address(const JobSpec& spec, const std::string& head_address) {
     const std::string& given = spec.rendezvous.address;
-    if (given.empty() && !head_address.empty()) return {head_address, head_address};
-    const std::string told = !given.empty() ? given : spec.local_addr.empty() ? "127.0.0.1" : spec.local_addr;
+    if (given.empty() && !head_address.empty())
+        return {head_address, head_address};
+    const std::string told = !given.empty()            ? given
+                             : spec.local_addr.empty() ? "127.0.0.1"
+                                                       : spec.local_addr;
     const std::string listen = resolve(told);
-    if (!head_address.empty() && is_loopback(listen) && !is_loopback(head_address)) return {head_address, head_address};
+    if (!head_address.empty() && is_loopback(listen) && !is_loopback(head_address))
+        return {head_address, head_address};
     return {told, listen};
 }
 

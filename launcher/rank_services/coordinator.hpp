@@ -1,10 +1,10 @@
 #pragma once
 #include "control/control_message.hpp"
 #include "control/member.hpp"
-#include "rank_services/store_relay.hpp"
-#include "rank_services/store_relay_head.hpp"
 #include "plan/launch_plan.hpp"
 #include "rank_services/session_server.hpp"
+#include "rank_services/store_relay.hpp"
+#include "rank_services/store_relay_head.hpp"
 #include "store/store_server.hpp"
 
 #include <asio/io_context.hpp>
@@ -15,38 +15,41 @@
 
 namespace autolaunch::launcher {
 
-/// What the ranks of one generation connect to on their node, listening already. Later parts that serve a node's ranks
-/// for a generation (MPI's wire-up) go here, beside the session.
+/// What the ranks of one generation connect to on their node, listening already. Later parts that
+/// serve a node's ranks for a generation (MPI's wire-up) go here, beside the session.
 struct GenerationSockets {
     std::unique_ptr<SessionServer> session;
     std::unique_ptr<StoreRelay> store_relay;  ///< nothing on the head, where the store itself is
     GenerationFacts facts;
 };
 
-/// The key-value store of one generation, on the head: what MASTER_ADDR and MASTER_PORT name on all nodes, and the
-/// other nodes' relays lead to.
+/// The key-value store of one generation, on the head: what MASTER_ADDR and MASTER_PORT name on all
+/// nodes, and the other nodes' relays lead to.
 struct MasterStore {
     std::unique_ptr<StoreServer> server;
     std::unique_ptr<StoreRelayHead> relays;  ///< nothing with one node
     std::string address;                     ///< as ranks are told it
 };
 
-/// Where the nodes of a job meet: opens what each generation needs, on fresh sockets, so that nothing of an earlier one
-/// can answer. Bind first, publish after: ports and paths are known only once they listen.
+/// Where the nodes of a job meet: opens what each generation needs, on fresh sockets, so that
+/// nothing of an earlier one can answer. Bind first, publish after: ports and paths are known only
+/// once they listen.
 ///
-/// Owner: the agent of each node. Threads: the agent's one. Blocks: open_store(), 5 s at most, on looking up a host
-/// name that the user gave as the master address.
+/// Owner: the agent of each node. Threads: the agent's one. Blocks: open_store(), 5 s at most, on
+/// looking up a host name that the user gave as the master address.
 class Coordinator {
 public:
-    /// `socket_directory`: a folder that only this user may enter, with a short path. `head_address`: numeric, where
-    /// the other nodes reach the head; empty with one node.
-    Coordinator(const LaunchPlan& plan, std::filesystem::path socket_directory, std::string head_address);
+    /// `socket_directory`: a folder that only this user may enter, with a short path.
+    /// `head_address`: numeric, where the other nodes reach the head; empty with one node.
+    Coordinator(const LaunchPlan& plan, std::filesystem::path socket_directory,
+                std::string head_address);
 
-    /// On the head, before the nodes are told to start. Throws Error with a hint: an address that is not ours, a port
-    /// that is taken.
+    /// On the head, before the nodes are told to start. Throws Error with a hint: an address that
+    /// is not ours, a port that is taken.
     MasterStore open_store(asio::io_context& io, Member& member, int generation) const;
     /// On every node. Throws SystemError.
-    GenerationSockets open(asio::io_context& io, Member& member, const control::StartGeneration& start,
+    GenerationSockets open(asio::io_context& io, Member& member,
+                           const control::StartGeneration& start,
                            SessionServer::Callback on_message) const;
     /// For other sockets of the agent.
     const std::filesystem::path& socket_directory() const { return socket_directory_; }
@@ -63,9 +66,10 @@ struct MasterAddress {
     std::string listen;  ///< numeric
 };
 
-/// --master-addr, else where the other nodes reach the head, else --local-addr, else the loopback. A given name that
-/// means the loopback on the head (Debian's /etc/hosts) is of no use to other nodes: where there are any, the head's
-/// address stands in. Throws Error{invalid_argument} for an address that cannot be resolved in 5 s.
+/// --master-addr, else where the other nodes reach the head, else --local-addr, else the loopback.
+/// A given name that means the loopback on the head (Debian's /etc/hosts) is of no use to other
+/// nodes: where there are any, the head's address stands in. Throws Error{invalid_argument} for an
+/// address that cannot be resolved in 5 s.
 MasterAddress master_address(const JobSpec& spec, const std::string& head_address);
 
 }  // namespace autolaunch::launcher

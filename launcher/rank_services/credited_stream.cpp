@@ -13,7 +13,9 @@ namespace {
 constexpr std::size_t kCreditBytes = 4;
 constexpr std::size_t kWorthAMessage = CreditedStream::kWindowBytes / 4;
 
-[[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::corrupt, "store relay: " + what); }
+[[noreturn]] void fail(const std::string& what) {
+    throw Error(ErrorCode::corrupt, "store relay: " + what);
+}
 
 }  // namespace
 
@@ -32,10 +34,12 @@ void CreditedStream::flush() {
     while (backlog_bytes() > 0 && may_send_ > 0) {
         send_message(std::min({backlog_bytes(), may_send_, kMessageBytes}));
     }
-    if (taken_ >= kWorthAMessage) send_message(0);
+    if (taken_ >= kWorthAMessage)
+        send_message(0);
     if (offset_ == output_.size()) {
         output_.clear();
-        if (output_.capacity() > kWindowBytes) output_.shrink_to_fit();
+        if (output_.capacity() > kWindowBytes)
+            output_.shrink_to_fit();
         offset_ = 0;
     } else if (offset_ > output_.size() / 2) {
         output_.erase(0, offset_);
@@ -44,11 +48,14 @@ void CreditedStream::flush() {
 }
 
 std::string_view CreditedStream::receive(std::string_view message) {
-    if (message.size() < kCreditBytes) fail("a message without its credit");
+    if (message.size() < kCreditBytes)
+        fail("a message without its credit");
     const auto credit = static_cast<std::size_t>(store::load_le(message.data(), kCreditBytes));
     message.remove_prefix(kCreditBytes);
-    if (credit > kWindowBytes - may_send_) fail("more was taken than was sent");
-    if (message.size() > may_arrive_) fail("more came than the window allows");
+    if (credit > kWindowBytes - may_send_)
+        fail("more was taken than was sent");
+    if (message.size() > may_arrive_)
+        fail("more came than the window allows");
     may_send_ += credit;
     may_arrive_ -= message.size();
     return message;

@@ -6,9 +6,10 @@
 
 namespace autolaunch::launcher::store_relay {
 
-/// A byte stream in each direction, carried in messages of a connection that others use, too. What is under way and not
-/// yet taken is at most a window, so that a large value holds up nobody and fills no buffer. Each message is
-/// the number of bytes taken since the last one (u32), then bytes of the stream. Pure.
+/// A byte stream in each direction, carried in messages of a connection that others use, too. What
+/// is under way and not yet taken is at most a window, so that a large value holds up nobody and
+/// fills no buffer. Each message is the number of bytes taken since the last one (u32), then bytes
+/// of the stream. Pure.
 ///
 /// Owner: each end, one per peer. Threads: one. Blocks: never.
 class CreditedStream {
@@ -25,8 +26,8 @@ public:
     void flush();
     std::size_t backlog_bytes() const { return output_.size() - offset_; }
 
-    /// The bytes of the stream in a message. Throws Error{corrupt} for what is none, or is beyond the window: the
-    /// stream is then of no use.
+    /// The bytes of the stream in a message. Throws Error{corrupt} for what is none, or is beyond
+    /// the window: the stream is then of no use.
     std::string_view receive(std::string_view message);
     /// Of what was received: the peer may send as much again.
     void taken(std::size_t bytes) { taken_ += bytes; }

@@ -23,11 +23,15 @@ bool only_reads(Command command) {
 /// Equal for requests that may be answered together; empty when the request goes alone.
 std::string group_name(const Request& request) {
     std::string name;
-    if (request.command == Command::add) return "+" + request.keys.at(0);
-    if (!only_reads(request.command)) return name;
+    if (request.command == Command::add)
+        return "+" + request.keys.at(0);
+    if (!only_reads(request.command))
+        return name;
     std::size_t bytes = 0;
-    for (const std::string& key : request.keys) bytes += key.size();
-    if (bytes <= kLongestGroupName) store::append_request(name, request);
+    for (const std::string& key : request.keys)
+        bytes += key.size();
+    if (bytes <= kLongestGroupName)
+        store::append_request(name, request);
     return name;
 }
 
@@ -68,10 +72,12 @@ void RequestMerger::request(Client client, Request&& request) {
         default:
             break;
     }
-    if (!store::has_reply(request.command)) return outlet_.ask(Ask{client, std::move(request)});
+    if (!store::has_reply(request.command))
+        return outlet_.ask(Ask{client, std::move(request)});
     clients_.at(client).busy = true;
     const std::string name = group_name(request);
-    if (name.empty()) return send_alone(client, std::move(request));
+    if (name.empty())
+        return send_alone(client, std::move(request));
     join_group(name, client, std::move(request));
 }
 
@@ -81,12 +87,15 @@ void RequestMerger::wait(Client client, const std::vector<std::string>& keys) {
     end_wait(client);
     Waiting& waiting = clients_.at(client);
     for (const std::string& key : keys) {
-        if (!waiting.missing.insert(key).second) continue;
+        if (!waiting.missing.insert(key).second)
+            continue;
         WatchedKey& watched = watched_[key];
         watched.clients.push_back(client);
-        if (watched.ticket == 0) watch(key, 0, watched);
+        if (watched.ticket == 0)
+            watch(key, 0, watched);
     }
-    if (waiting.missing.empty()) outlet_.reply(client, store::wait_reply(WaitReply::stop_waiting));
+    if (waiting.missing.empty())
+        outlet_.reply(client, store::wait_reply(WaitReply::stop_waiting));
 }
 
 void RequestMerger::watch(const std::string& key, std::uint64_t after, WatchedKey& watched) {
@@ -97,17 +106,20 @@ void RequestMerger::watch(const std::string& key, std::uint64_t after, WatchedKe
 
 void RequestMerger::end_wait(Client client) {
     const auto found = clients_.find(client);
-    if (found == clients_.end()) return;
+    if (found == clients_.end())
+        return;
     Waiting& waiting = found->second;
     for (const std::string& key : std::exchange(waiting.missing, {})) {
         WatchedKey& watched = watched_.at(key);
         std::erase(watched.clients, client);
-        if (!watched.clients.empty()) continue;
+        if (!watched.clients.empty())
+            continue;
         outlet_.ask(Unwatch{watched.ticket, key});
         watch_of_.erase(watched.ticket);
         watched_.erase(key);
     }
-    if (waiting.barrier == 0) return;
+    if (waiting.barrier == 0)
+        return;
     outlet_.ask(Unwatch{waiting.barrier, std::exchange(waiting.barrier_key, {})});
     barrier_of_.erase(std::exchange(waiting.barrier, 0));
 }
@@ -124,25 +136,30 @@ void RequestMerger::barrier(Client client, Request&& request) {
 void RequestMerger::count_down(Client client, const std::string& key) {
     Waiting& waiting = clients_.at(client);
     waiting.missing.erase(key);
-    if (waiting.missing.empty()) outlet_.reply(client, store::wait_reply(WaitReply::stop_waiting));
+    if (waiting.missing.empty())
+        outlet_.reply(client, store::wait_reply(WaitReply::stop_waiting));
 }
 
 void RequestMerger::take_appeared(const Appeared& appeared) {
     const auto ticket = watch_of_.find(appeared.ticket);
-    if (ticket == watch_of_.end()) return;  // the Unwatch is under way
+    if (ticket == watch_of_.end())
+        return;  // the Unwatch is under way
     const std::string key = std::move(ticket->second);
     watch_of_.erase(ticket);
     WatchedKey& watched = watched_.at(key);
     if (appeared.push == 0) {
         const std::vector<Client> clients = std::move(watched.clients);
         watched_.erase(key);
-        for (const Client client : clients) count_down(client, key);
+        for (const Client client : clients)
+            count_down(client, key);
         return;
     }
     // One element serves one: rather who waits for nothing else.
-    auto chosen = std::find_if(watched.clients.begin(), watched.clients.end(),
-                               [this](Client client) { return clients_.at(client).missing.size() == 1; });
-    if (chosen == watched.clients.end()) chosen = watched.clients.begin();
+    auto chosen =
+        std::find_if(watched.clients.begin(), watched.clients.end(),
+                     [this](Client client) { return clients_.at(client).missing.size() == 1; });
+    if (chosen == watched.clients.end())
+        chosen = watched.clients.begin();
     const Client client = *chosen;
     watched.clients.erase(chosen);
     if (watched.clients.empty()) {
@@ -164,7 +181,8 @@ void RequestMerger::send_alone(Client client, Request&& request) {
 void RequestMerger::join_group(const std::string& name, Client client, Request&& request) {
     const auto [group, is_new] = groups_.try_emplace(name);
     group->second.held.push_back({client, request.number});
-    if (!is_new) return;
+    if (!is_new)
+        return;
     group->second.request = std::move(request);
     send_group(name);
 }
@@ -173,13 +191,17 @@ void RequestMerger::join_group(const std::string& name, Client client, Request&&
 void RequestMerger::send_group(const std::string& name) {
     Group& group = groups_.at(name);
     const bool reads = only_reads(group.request.command);
-    if (reads) std::erase_if(group.held, [this](const Part& part) { return !clients_.contains(part.client); });
+    if (reads)
+        std::erase_if(group.held,
+                      [this](const Part& part) { return !clients_.contains(part.client); });
     std::int64_t sum = 0;
     auto end = group.held.begin();
     for (; end != group.held.end(); ++end) {
-        if (group.one_at_a_time && end != group.held.begin()) break;
+        if (group.one_at_a_time && end != group.held.begin())
+            break;
         std::int64_t more = 0;
-        if (__builtin_add_overflow(sum, end->amount, &more)) break;
+        if (__builtin_add_overflow(sum, end->amount, &more))
+            break;
         sum = more;
     }
     if (group.held.empty()) {
@@ -188,7 +210,8 @@ void RequestMerger::send_group(const std::string& name) {
     }
     group.sent.assign(group.held.begin(), end);
     group.held.erase(group.held.begin(), end);
-    if (!reads) group.request.number = sum;
+    if (!reads)
+        group.request.number = sum;
     const std::uint64_t ticket = next_ticket_++;
     flights_.emplace(ticket, Flight{0, name});
     outlet_.ask(Ask{ticket, group.request});
@@ -196,15 +219,19 @@ void RequestMerger::send_group(const std::string& name) {
 
 void RequestMerger::settle(Client client, std::string_view reply) {
     const auto found = clients_.find(client);
-    if (found == clients_.end()) return;
+    if (found == clients_.end())
+        return;
     found->second.busy = false;
     outlet_.reply(client, reply);
 }
 
 void RequestMerger::take(Answer&& answer) {
-    if (const auto* reply = std::get_if<Reply>(&answer)) take_reply(*reply);
-    if (const auto* appeared = std::get_if<Appeared>(&answer)) take_appeared(*appeared);
-    if (const auto* refused = std::get_if<Refused>(&answer)) take_refused(refused->ticket);
+    if (const auto* reply = std::get_if<Reply>(&answer))
+        take_reply(*reply);
+    if (const auto* appeared = std::get_if<Appeared>(&answer))
+        take_appeared(*appeared);
+    if (const auto* refused = std::get_if<Refused>(&answer))
+        take_refused(refused->ticket);
 }
 
 void RequestMerger::take_reply(const Reply& reply) {
@@ -217,7 +244,8 @@ void RequestMerger::take_reply(const Reply& reply) {
         return;
     }
     const auto found = flights_.find(reply.ticket);
-    if (found == flights_.end()) return;
+    if (found == flights_.end())
+        return;
     const Flight flight = std::move(found->second);
     flights_.erase(found);
     if (flight.group.empty()) {
@@ -231,11 +259,13 @@ void RequestMerger::take_group_reply(const std::string& name, const Reply& reply
     Group& group = groups_.at(name);
     const std::vector<Part> parts = std::exchange(group.sent, {});
     if (group.request.command != Command::add) {
-        for (const Part& part : parts) settle(part.client, reply.bytes);
+        for (const Part& part : parts)
+            settle(part.client, reply.bytes);
     } else if (reply.bytes.size() == 8) {
         // As if the head had done them one after another, with nothing in between.
         std::uint64_t sum = store::load_le(reply.bytes.data(), 8);
-        for (const Part& part : parts) sum -= static_cast<std::uint64_t>(part.amount);
+        for (const Part& part : parts)
+            sum -= static_cast<std::uint64_t>(part.amount);
         for (const Part& part : parts) {
             sum += static_cast<std::uint64_t>(part.amount);
             std::string bytes;
@@ -243,26 +273,32 @@ void RequestMerger::take_group_reply(const std::string& name, const Reply& reply
             settle(part.client, bytes);
         }
     } else {
-        for (const Part& part : parts) outlet_.drop(part.client);
+        for (const Part& part : parts)
+            outlet_.drop(part.client);
     }
     send_group(name);
 }
 
 void RequestMerger::take_refused(std::uint64_t ticket) {
-    if (clients_.contains(ticket)) return outlet_.drop(ticket);  // of a request without a reply
+    if (clients_.contains(ticket))
+        return outlet_.drop(ticket);  // of a request without a reply
     const auto barrier = barrier_of_.find(ticket);
-    if (barrier != barrier_of_.end()) return outlet_.drop(Client(barrier->second));
+    if (barrier != barrier_of_.end())
+        return outlet_.drop(Client(barrier->second));
     const auto watch = watch_of_.find(ticket);
     if (watch != watch_of_.end()) {
         const std::vector<Client> clients = watched_.at(watch->second).clients;
-        for (const Client client : clients) outlet_.drop(client);
+        for (const Client client : clients)
+            outlet_.drop(client);
         return;
     }
     const auto found = flights_.find(ticket);
-    if (found == flights_.end()) return;
+    if (found == flights_.end())
+        return;
     const Flight flight = std::move(found->second);
     flights_.erase(found);
-    if (flight.group.empty()) return outlet_.drop(flight.client);
+    if (flight.group.empty())
+        return outlet_.drop(flight.client);
     refuse_group(flight.group);
 }
 
@@ -276,7 +312,8 @@ void RequestMerger::refuse_group(const std::string& name) {
         parts.clear();
     }
     send_group(name);
-    for (const Part& part : parts) outlet_.drop(part.client);
+    for (const Part& part : parts)
+        outlet_.drop(part.client);
 }
 
 }  // namespace autolaunch::launcher::store_relay

@@ -11,12 +11,14 @@
 
 namespace autolaunch::launcher::store_relay {
 
-/// The clients of one relay and what they have asked: makes few questions to the head of many requests, and the replies
-/// of many clients of few answers. Pure.
+/// The clients of one relay and what they have asked: makes few questions to the head of many
+/// requests, and the replies of many clients of few answers. Pure.
 ///
 /// - Waits for a key are one Watch, whoever waits.
-/// - Equal requests that only read, and ADDs to one key, go up one at a time; what comes meanwhile goes up together
-///   when the answer is there. So each is done at the head after it was asked, and nothing read is stale.
+/// - Equal requests that only read, and ADDs to one key, go up one at a time; what comes meanwhile
+/// goes up together
+///   when the answer is there. So each is done at the head after it was asked, and nothing read is
+///   stale.
 /// - A client has one request under way, so each client's requests are done in its order.
 ///
 /// Owner: StoreRelay. Threads: one. Blocks: never.

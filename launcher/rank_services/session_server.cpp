@@ -33,9 +33,12 @@ constexpr std::size_t kMaxPendingBytes = 256U << 10;
 
 void check_directory(const std::filesystem::path& directory) {
     struct stat found {};
-    if (::lstat(directory.c_str(), &found) != 0) throw SystemError(errno, "look at " + directory.string());
-    if (S_ISDIR(found.st_mode) && found.st_uid == ::geteuid() && (found.st_mode & 0777) == 0700) return;
-    throw Error(ErrorCode::invalid_argument, directory.string() + " must be a directory of ours with mode 0700",
+    if (::lstat(directory.c_str(), &found) != 0)
+        throw SystemError(errno, "look at " + directory.string());
+    if (S_ISDIR(found.st_mode) && found.st_uid == ::geteuid() && (found.st_mode & 0777) == 0700)
+        return;
+    throw Error(ErrorCode::invalid_argument,
+                directory.string() + " must be a directory of ours with mode 0700",
                 "others could otherwise reach the session socket in it");
 }
 
@@ -45,14 +48,17 @@ UniqueFd listen_at(const std::filesystem::path& path) {
     sockaddr_un name{};
     name.sun_family = AF_UNIX;
     if (address.path().size() >= sizeof name.sun_path) {
-        throw Error(ErrorCode::invalid_argument, path.string() + ": the file name is too long for a socket");
+        throw Error(ErrorCode::invalid_argument,
+                    path.string() + ": the file name is too long for a socket");
     }
     std::copy(address.path().begin(), address.path().end(), name.sun_path);
     UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const std::string doing = "listen at " + path.string();
-    if (!socket) throw SystemError(errno, doing);
+    if (!socket)
+        throw SystemError(errno, doing);
     ::unlink(path.c_str());
-    if (::fchmod(socket.get(), 0600) != 0) throw SystemError(errno, doing);  // bind(2) takes the mode from here
+    if (::fchmod(socket.get(), 0600) != 0)
+        throw SystemError(errno, doing);  // bind(2) takes the mode from here
     if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 ||
         ::chmod(path.c_str(), 0600) != 0 || ::listen(socket.get(), SOMAXCONN) != 0) {
         throw SystemError(errno, doing);
@@ -80,7 +86,10 @@ using ConnectionPtr = std::shared_ptr<Connection>;
 class SessionServer::Impl : public std::enable_shared_from_this<SessionServer::Impl> {
 public:
     Impl(asio::io_context& context, std::filesystem::path path, Callback callback)
-        : path_(std::move(path)), callback_(std::move(callback)), acceptor_(context), accept_pause_(context) {
+        : path_(std::move(path)),
+          callback_(std::move(callback)),
+          acceptor_(context),
+          accept_pause_(context) {
         check_directory(path_.parent_path());
         acceptor_.assign(Protocol(), listen_at(path_).release());
     }
@@ -109,16 +118,19 @@ private:
 };
 
 void SessionServer::Impl::accept() {
-    accept_connections(acceptor_, accept_pause_,
-                       [self = shared_from_this()](Protocol::socket socket) { self->start(std::move(socket)); });
+    accept_connections(
+        acceptor_, accept_pause_,
+        [self = shared_from_this()](Protocol::socket socket) { self->start(std::move(socket)); });
 }
 
 void SessionServer::Impl::start(Protocol::socket socket) {
     ucred credentials{};
     socklen_t length = sizeof credentials;
     const int handle = socket.native_handle();
-    if (::getsockopt(handle, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return;
-    if (credentials.uid != ::geteuid()) return;
+    if (::getsockopt(handle, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0)
+        return;
+    if (credentials.uid != ::geteuid())
+        return;
     const auto connection = std::make_shared<Connection>(std::move(socket));
     connection->kernel_pid = credentials.pid;
     connections_.insert(connection);
@@ -127,16 +139,22 @@ void SessionServer::Impl::start(Protocol::socket socket) {
 
 void SessionServer::Impl::read_more(const ConnectionPtr& connection) {
     connection->socket.async_wait(
-        Protocol::socket::wait_read, [self = shared_from_this(), connection](const asio::error_code& error) {
-            if (!connection->open) return;
-            const ssize_t count = error ? 0
-                                        : receive_with_descriptor(connection->socket.native_handle(), connection->bytes,
-                                                                  connection->file);
-            if (count < 0 && (errno == EAGAIN || errno == EINTR)) return self->read_more(connection);
-            if (count <= 0) return self->close(connection);
+        Protocol::socket::wait_read,
+        [self = shared_from_this(), connection](const asio::error_code& error) {
+            if (!connection->open)
+                return;
+            const ssize_t count =
+                error ? 0
+                      : receive_with_descriptor(connection->socket.native_handle(),
+                                                connection->bytes, connection->file);
+            if (count < 0 && (errno == EAGAIN || errno == EINTR))
+                return self->read_more(connection);
+            if (count <= 0)
+                return self->close(connection);
             connection->input.append(connection->bytes.data(), static_cast<std::size_t>(count));
             self->take_lines(connection);
-            if (connection->open) self->read_more(connection);
+            if (connection->open)
+                self->read_more(connection);
         });
 }
 
@@ -145,16 +163,20 @@ void SessionServer::Impl::take_lines(const ConnectionPtr& connection) {
     while (connection->open) {
         std::optional<session::RankMessage> message;
         try {
-            if (!session::take_line(connection->input, line)) return;
+            if (!session::take_line(connection->input, line))
+                return;
             message = session::parse_rank_line(line);
             const bool is_hello = message && std::holds_alternative<session::Hello>(*message);
-            if (!connection->peer && !is_hello) throw Error(ErrorCode::corrupt, "session line: no hello came first");
+            if (!connection->peer && !is_hello)
+                throw Error(ErrorCode::corrupt, "session line: no hello came first");
         } catch (const Error&) {
             return close(connection);
         }
-        if (!message) continue;
+        if (!message)
+            continue;
         if (auto* const recorder = std::get_if<session::Recorder>(&*message)) {
-            if (connection->file) recorder->file = std::make_shared<UniqueFd>(std::move(connection->file));
+            if (connection->file)
+                recorder->file = std::make_shared<UniqueFd>(std::move(connection->file));
         }
         if (auto* const asked = std::get_if<session::MemoryAsked>(&*message))
             asked->answer = [this, connection](const session::MemoryAnswer& answer, int file) {
@@ -166,8 +188,8 @@ void SessionServer::Impl::take_lines(const ConnectionPtr& connection) {
 
 void SessionServer::Impl::deliver(Connection& connection, const session::RankMessage& message) {
     if (const auto* hello = std::get_if<session::Hello>(&message)) {
-        connection.peer =
-            SessionPeer{hello->rank, hello->local_rank, hello->generation, hello->pid, connection.kernel_pid};
+        connection.peer = SessionPeer{hello->rank, hello->local_rank, hello->generation, hello->pid,
+                                      connection.kernel_pid};
     }
     const SessionPeer peer = *connection.peer;
     callback_(peer, message);
@@ -176,7 +198,8 @@ void SessionServer::Impl::deliver(Connection& connection, const session::RankMes
 bool SessionServer::Impl::send_to_rank(int rank, const session::AgentMessage& message) {
     bool reached = false;
     for (const ConnectionPtr& connection : std::set<ConnectionPtr>(connections_)) {
-        if (!connection->peer || connection->peer->rank != rank) continue;
+        if (!connection->peer || connection->peer->rank != rank)
+            continue;
         send(connection, session::format(message));
         reached = reached || connection->open;
     }
@@ -184,32 +207,43 @@ bool SessionServer::Impl::send_to_rank(int rank, const session::AgentMessage& me
 }
 
 void SessionServer::Impl::send(const ConnectionPtr& connection, const std::string& line) {
-    if (connection->output.size() + line.size() > kMaxPendingBytes) return close(connection);
+    if (connection->output.size() + line.size() > kMaxPendingBytes)
+        return close(connection);
     connection->output += line;
-    if (connection->sending.empty()) send_next(connection);
+    if (connection->sending.empty())
+        send_next(connection);
 }
 
 void SessionServer::Impl::send_next(const ConnectionPtr& connection) {
     connection->sending.swap(connection->output);
-    asio::async_write(connection->socket, asio::buffer(connection->sending),
-                      [self = shared_from_this(), connection](const asio::error_code& error, std::size_t) {
-                          connection->sending.clear();
-                          if (!connection->open) return;
-                          if (error) return self->close(connection);
-                          if (!connection->output.empty()) self->send_next(connection);
-                      });
+    asio::async_write(
+        connection->socket, asio::buffer(connection->sending),
+        [self = shared_from_this(), connection](const asio::error_code& error, std::size_t) {
+            connection->sending.clear();
+            if (!connection->open)
+                return;
+            if (error)
+                return self->close(connection);
+            if (!connection->output.empty())
+                self->send_next(connection);
+        });
 }
 
 // Now or not at all: who asks does so on a connection of its own, on which nothing waits.
-void SessionServer::Impl::send_whole(const ConnectionPtr& connection, const std::string& line, int file) {
+void SessionServer::Impl::send_whole(const ConnectionPtr& connection, const std::string& line,
+                                     int file) {
     const bool idle = connection->sending.empty() && connection->output.empty();
-    if (!connection->open) return;
-    const long sent = idle ? send_with_descriptor(connection->socket.native_handle(), line, file) : -1;
-    if (sent != static_cast<long>(line.size())) close(connection);
+    if (!connection->open)
+        return;
+    const long sent =
+        idle ? send_with_descriptor(connection->socket.native_handle(), line, file) : -1;
+    if (sent != static_cast<long>(line.size()))
+        close(connection);
 }
 
 void SessionServer::Impl::close(const ConnectionPtr& connection) {
-    if (!std::exchange(connection->open, false)) return;
+    if (!std::exchange(connection->open, false))
+        return;
     asio::error_code ignored;
     connection->socket.close(ignored);
     connections_.erase(connection);
@@ -219,19 +253,25 @@ void SessionServer::Impl::close_all() {
     asio::error_code ignored;
     acceptor_.close(ignored);
     accept_pause_.cancel();
-    while (!connections_.empty()) close(ConnectionPtr(*connections_.begin()));
+    while (!connections_.empty())
+        close(ConnectionPtr(*connections_.begin()));
     ::unlink(path_.c_str());
 }
 
-SessionServer::SessionServer(asio::io_context& context, std::filesystem::path path, Callback callback)
+SessionServer::SessionServer(asio::io_context& context, std::filesystem::path path,
+                             Callback callback)
     : impl_(std::make_shared<Impl>(context, std::move(path), std::move(callback))) {
     impl_->accept();
 }
 
 SessionServer::~SessionServer() { impl_->close_all(); }
 
-bool SessionServer::send_stop(int rank, const session::Stop& stop) { return impl_->send_to_rank(rank, stop); }
-bool SessionServer::send_checkpoint(int rank) { return impl_->send_to_rank(rank, session::CheckpointRequest{}); }
+bool SessionServer::send_stop(int rank, const session::Stop& stop) {
+    return impl_->send_to_rank(rank, stop);
+}
+bool SessionServer::send_checkpoint(int rank) {
+    return impl_->send_to_rank(rank, session::CheckpointRequest{});
+}
 std::size_t SessionServer::connection_count() const { return impl_->connection_count(); }
 const std::filesystem::path& SessionServer::path() const { return impl_->path(); }
 

@@ -19,19 +19,21 @@ struct SessionPeer {
     int kernel_pid = 0;  ///< in our own pid namespace; 0 when it is not visible there
 };
 
-/// The agent's end of the session sockets: hears the ranks of this node and asks them to stop or to checkpoint
-/// (docs/session-protocol.md).
+/// The agent's end of the session sockets: hears the ranks of this node and asks them to stop or to
+/// checkpoint (docs/session-protocol.md).
 ///
-/// Owner: the launcher's agent. Threads: only the one that runs `context`, which also calls back. Blocks: never; a rank
-/// that does not read is disconnected once 256 KiB wait for it. Peers of another user, with garbage or with a line over
-/// 64 KiB lose their connection; the others notice nothing.
+/// Owner: the launcher's agent. Threads: only the one that runs `context`, which also calls back.
+/// Blocks: never; a rank that does not read is disconnected once 256 KiB wait for it. Peers of
+/// another user, with garbage or with a line over 64 KiB lose their connection; the others notice
+/// nothing.
 class SessionServer {
 public:
     using Callback = std::function<void(const SessionPeer&, const session::RankMessage&)>;
 
-    /// Listens when it returns, mode 0600. The directory must exist and belong to us with mode 0700; a socket that an
-    /// earlier server left there is replaced. Throws Error{invalid_argument} or SystemError. `callback` gets every
-    /// message, Hello included; it may call the server, but not destroy it.
+    /// Listens when it returns, mode 0600. The directory must exist and belong to us with mode
+    /// 0700; a socket that an earlier server left there is replaced. Throws Error{invalid_argument}
+    /// or SystemError. `callback` gets every message, Hello included; it may call the server, but
+    /// not destroy it.
     SessionServer(asio::io_context& context, std::filesystem::path path, Callback callback);
     SessionServer(const SessionServer&) = delete;
     SessionServer& operator=(const SessionServer&) = delete;

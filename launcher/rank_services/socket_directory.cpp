@@ -33,20 +33,23 @@ std::vector<std::string> parents() {
 
 std::string name_prefix() { return "autolaunch-" + std::to_string(::getuid()) + "-"; }
 
-// Ours, and nobody holds its lock. A folder that is younger than a minute may be about to be locked.
+// Ours, and nobody holds its lock. A folder that is younger than a minute may be about to be
+// locked.
 bool is_abandoned(const std::filesystem::path& folder) {
     constexpr std::time_t kYoungSeconds = 60;
     const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     struct stat facts {};
     return fd && ::fstat(fd.get(), &facts) == 0 && facts.st_uid == ::getuid() &&
-           facts.st_mtime + kYoungSeconds < std::time(nullptr) && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
+           facts.st_mtime + kYoungSeconds < std::time(nullptr) &&
+           ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
 void remove_abandoned(const std::filesystem::path& parent) {
     std::error_code ignored;
     std::filesystem::directory_iterator entry(parent, ignored);
     for (; entry != std::filesystem::directory_iterator(); entry.increment(ignored))
-        if (entry->path().filename().string().starts_with(name_prefix()) && is_abandoned(entry->path()))
+        if (entry->path().filename().string().starts_with(name_prefix()) &&
+            is_abandoned(entry->path()))
             std::filesystem::remove_all(entry->path(), ignored);
 }
 

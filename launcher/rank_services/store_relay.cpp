@@ -31,7 +31,9 @@ public:
     void attach(Server* server) override { server_ = server; }
     Client join() override { return merger_.join(); }
     void leave(Client client) override { merger_.leave(client); }
-    bool takes_request_of(Client client) const override { return !merger_.busy(client) && !congested(); }
+    bool takes_request_of(Client client) const override {
+        return !merger_.busy(client) && !congested();
+    }
     void request(Client client, store::Request&& request) override;
 
     void ask(const relay::Question& question) override;
@@ -57,19 +59,22 @@ private:
 };
 
 void StoreRelay::Forwarder::request(Client client, store::Request&& request) {
-    if (closed_) throw Error(ErrorCode::closed, "the store's head does not listen any more");
+    if (closed_)
+        throw Error(ErrorCode::closed, "the store's head does not listen any more");
     merger_.request(client, std::move(request));
 }
 
 void StoreRelay::Forwarder::ask(const relay::Question& question) {
-    if (closed_) return;
+    if (closed_)
+        return;
     relay::append(stream_.output(), question);
     flush_later();
 }
 
 /// Once for everything that is asked in one turn of the event loop.
 void StoreRelay::Forwarder::flush_later() {
-    if (std::exchange(flush_pending_, true)) return;
+    if (std::exchange(flush_pending_, true))
+        return;
     asio::post(io_, [self = shared_from_this()] {
         self->flush_pending_ = false;
         self->flush();
@@ -77,20 +82,24 @@ void StoreRelay::Forwarder::flush_later() {
 }
 
 void StoreRelay::Forwarder::flush() {
-    if (closed_) return;
+    if (closed_)
+        return;
     const bool was_congested = congested();
     stream_.flush();
-    if (was_congested && !congested() && server_ != nullptr) server_->go_on();
+    if (was_congested && !congested() && server_ != nullptr)
+        server_->go_on();
 }
 
 void StoreRelay::Forwarder::receive(std::string_view message) {
-    if (closed_ || server_ == nullptr) return;
+    if (closed_ || server_ == nullptr)
+        return;
     try {
         take_answers(stream_.receive(message));
     } catch (const Error&) {  // the head speaks another language: nobody can be answered any more
         close();
     }
-    if (closed_) return server_->drop_all();
+    if (closed_)
+        return server_->drop_all();
     flush();
 }
 
@@ -99,23 +108,26 @@ void StoreRelay::Forwarder::take_answers(std::string_view bytes) {
     stream_.taken(bytes.size());
     while (auto item = reader_.next()) {
         relay::Answer answer = relay::parse_answer(std::move(*item));
-        if (std::holds_alternative<relay::Hangup>(answer)) return close();
+        if (std::holds_alternative<relay::Hangup>(answer))
+            return close();
         merger_.take(std::move(answer));
     }
 }
 
-StoreRelay::StoreRelay(asio::io_context& io, Member& member, int generation, const StoreServerOptions& options)
+StoreRelay::StoreRelay(asio::io_context& io, Member& member, int generation,
+                       const StoreServerOptions& options)
     : member_(member),
       generation_(generation),
-      forwarder_(std::make_shared<Forwarder>(io, options.limits,
-                                             [&member, generation](std::string message) {
-                                                 member.relay(control::RelayChannel::store, generation, kHead,
-                                                              std::move(message));
-                                             })),
+      forwarder_(std::make_shared<Forwarder>(
+          io, options.limits,
+          [&member, generation](std::string message) {
+              member.relay(control::RelayChannel::store, generation, kHead, std::move(message));
+          })),
       server_(std::make_unique<StoreServer>(io, options, forwarder_)) {
     member_.on_relay(control::RelayChannel::store, generation_,
                      [forwarder = forwarder_](int source, std::string_view bytes) {
-                         if (source == kHead) forwarder->receive(bytes);
+                         if (source == kHead)
+                             forwarder->receive(bytes);
                      });
 }
 

@@ -9,16 +9,19 @@
 
 namespace autolaunch::launcher {
 
-/// The job's store as a node other than the head serves it to its own ranks: the same protocol on a local socket, with
-/// what they ask merged and sent to the head over the control plane. So the head has one connection per node, and what
-/// all ranks of a node wait for or read costs as much as if one did.
+/// The job's store as a node other than the head serves it to its own ranks: the same protocol on a
+/// local socket, with what they ask merged and sent to the head over the control plane. So the head
+/// has one connection per node, and what all ranks of a node wait for or read costs as much as if
+/// one did.
 ///
-/// Owner: the agent, one per generation; `member` must outlive it. Threads: the agent's one. Blocks: never. Ranks lose
-/// their connection when it goes, or when the head hangs up.
+/// Owner: the agent, one per generation; `member` must outlive it. Threads: the agent's one.
+/// Blocks: never. Ranks lose their connection when it goes, or when the head hangs up.
 class StoreRelay {
 public:
-    /// It listens when the constructor returns. Throws SystemError when the address cannot be bound.
-    StoreRelay(asio::io_context& io, Member& member, int generation, const StoreServerOptions& options);
+    /// It listens when the constructor returns. Throws SystemError when the address cannot be
+    /// bound.
+    StoreRelay(asio::io_context& io, Member& member, int generation,
+               const StoreServerOptions& options);
     StoreRelay(const StoreRelay&) = delete;
     StoreRelay& operator=(const StoreRelay&) = delete;
     ~StoreRelay();

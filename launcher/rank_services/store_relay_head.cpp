@@ -23,12 +23,14 @@ namespace {
 using store::Command;
 using store::TableService;
 
-constexpr std::size_t kPauseAboveBytes = std::size_t{1} << 20;  // of answers that wait to go to the node
+constexpr std::size_t kPauseAboveBytes = std::size_t{1}
+                                         << 20;  // of answers that wait to go to the node
 
 /// One node's relay: what it asks, what it is told, and what it waits for.
 class Link : public std::enable_shared_from_this<Link> {
 public:
-    Link(asio::io_context& io, std::shared_ptr<TableService> table, relay::CreditedStream::Send send)
+    Link(asio::io_context& io, std::shared_ptr<TableService> table,
+         relay::CreditedStream::Send send)
         : io_(io),
           table_(std::move(table)),
           stream_(std::move(send)),
@@ -44,7 +46,8 @@ private:
     void answer(const relay::Watch& watch);
     void answer(const relay::Unwatch& unwatch);
     void start_barrier(relay::Ask& ask);
-    TableService::Waiter enroll(std::uint64_t ticket, std::function<relay::Answer(std::uint64_t push)> make_answer);
+    TableService::Waiter enroll(std::uint64_t ticket,
+                                std::function<relay::Answer(std::uint64_t push)> make_answer);
     void end_wait(std::uint64_t ticket);
     void tell(const relay::Answer& answer);
     void flush();
@@ -54,13 +57,14 @@ private:
     relay::CreditedStream stream_;
     relay::ItemReader reader_;
     std::unordered_map<std::uint64_t, TableService::Waiter> waiters_;  // by ticket
-    std::size_t untold_bytes_ = 0;                                     // came, and are not served yet
+    std::size_t untold_bytes_ = 0;  // came, and are not served yet
     bool flush_pending_ = false;
     bool closed_ = false;
 };
 
 void Link::receive(std::string_view message) {
-    if (closed_) return;
+    if (closed_)
+        return;
     try {
         const std::string_view bytes = stream_.receive(message);
         reader_.feed(bytes);
@@ -106,12 +110,14 @@ void Link::answer(relay::Item&& item) {
 }
 
 void Link::answer(relay::Ask& ask) {
-    if (ask.request.command == Command::barrier) return start_barrier(ask);
+    if (ask.request.command == Command::barrier)
+        return start_barrier(ask);
     if (ask.request.command == Command::wait || ask.request.command == Command::cancel_wait)
         throw Error(ErrorCode::corrupt, "store relay: a wait that is no Watch");
     constexpr TableService::Waiter kNobody = 0;
     std::string bytes = table_->answer(kNobody, ask.request);
-    if (!store::has_reply(ask.request.command)) return;
+    if (!store::has_reply(ask.request.command))
+        return;
     if (bytes.size() > relay::answer_limit(table_->limits()))
         throw Error(ErrorCode::corrupt, "store relay: the reply is too large");
     tell(relay::Reply{ask.ticket, std::move(bytes)});
@@ -129,39 +135,47 @@ void Link::start_barrier(relay::Ask& ask) {
         end_wait(ticket);
         throw;
     }
-    if (bytes.empty()) return;
+    if (bytes.empty())
+        return;
     end_wait(ticket);
     tell(relay::Reply{ticket, std::move(bytes)});
 }
 
 void Link::answer(const relay::Watch& watch) {
     const std::uint64_t ticket = watch.ticket;
-    const auto waiter = enroll(ticket, [ticket](std::uint64_t push) { return relay::Appeared{ticket, push}; });
+    const auto waiter = enroll(ticket, [ticket](std::uint64_t push) {
+        return relay::Appeared{ticket, push};
+    });
     const auto push = table_->watch(waiter, watch.key, watch.after);
-    if (!push) return;
+    if (!push)
+        return;
     end_wait(ticket);
     tell(relay::Appeared{ticket, *push});
 }
 
 /// One that was woken by a push meanwhile, and does not want the element, leaves it to the next.
 void Link::answer(const relay::Unwatch& unwatch) {
-    if (waiters_.contains(unwatch.ticket)) return end_wait(unwatch.ticket);
+    if (waiters_.contains(unwatch.ticket))
+        return end_wait(unwatch.ticket);
     table_->rouse(unwatch.key);
 }
 
-TableService::Waiter Link::enroll(std::uint64_t ticket, std::function<relay::Answer(std::uint64_t push)> make_answer) {
+TableService::Waiter Link::enroll(std::uint64_t ticket,
+                                  std::function<relay::Answer(std::uint64_t push)> make_answer) {
     end_wait(ticket);
-    const auto waiter = table_->enroll([this, ticket, make_answer](TableService::Waiter, std::uint64_t push) {
-        end_wait(ticket);
-        tell(make_answer(push));
-    });
+    const auto waiter =
+        table_->enroll([this, ticket, make_answer](TableService::Waiter, std::uint64_t push) {
+            end_wait(ticket);
+            tell(make_answer(push));
+        });
     waiters_.emplace(ticket, waiter);
     return waiter;
 }
 
 void Link::end_wait(std::uint64_t ticket) {
     const auto found = waiters_.find(ticket);
-    if (found == waiters_.end()) return;
+    if (found == waiters_.end())
+        return;
     table_->dismiss(found->second);
     waiters_.erase(found);
 }
@@ -169,16 +183,19 @@ void Link::end_wait(std::uint64_t ticket) {
 /// Sent together with everything else of this turn of the event loop.
 void Link::tell(const relay::Answer& answer) {
     relay::append(stream_.output(), answer);
-    if (std::exchange(flush_pending_, true)) return;
+    if (std::exchange(flush_pending_, true))
+        return;
     asio::post(io_, [self = shared_from_this()] {
         self->flush_pending_ = false;
-        if (!self->closed_) self->flush();
+        if (!self->closed_)
+            self->flush();
     });
 }
 
 void Link::close() {
     closed_ = true;
-    for (const auto& [ticket, waiter] : std::exchange(waiters_, {})) table_->dismiss(waiter);
+    for (const auto& [ticket, waiter] : std::exchange(waiters_, {}))
+        table_->dismiss(waiter);
 }
 
 }  // namespace
@@ -191,15 +208,18 @@ public:
 
     void receive(int node, std::string_view message) {
         auto& link = links_[node];
-        if (link == nullptr) link = make_link(node);
+        if (link == nullptr)
+            link = make_link(node);
         std::shared_ptr<Link>(link)->receive(message);
     }
     void forget(int node) {
         const auto found = links_.find(node);
-        if (found != links_.end()) found->second->close();
+        if (found != links_.end())
+            found->second->close();
     }
     void close() {
-        for (const auto& [node, link] : links_) link->close();
+        for (const auto& [node, link] : links_)
+            link->close();
     }
 
 private:
@@ -222,8 +242,9 @@ StoreRelayHead::StoreRelayHead(asio::io_context& io, Member& member, int generat
     : member_(member),
       generation_(generation),
       desk_(std::make_shared<Desk>(io, member, generation, std::move(table))) {
-    member_.on_relay(control::RelayChannel::store, generation_,
-                     [desk = desk_](int source, std::string_view bytes) { desk->receive(source, bytes); });
+    member_.on_relay(
+        control::RelayChannel::store, generation_,
+        [desk = desk_](int source, std::string_view bytes) { desk->receive(source, bytes); });
 }
 
 StoreRelayHead::~StoreRelayHead() {

@@ -11,9 +11,12 @@ enum class QuestionKind : std::uint8_t { ask, watch, unwatch };
 enum class AnswerKind : std::uint8_t { reply, appeared, refused, hangup };
 
 constexpr std::size_t kNumberBytes = 8;
-constexpr std::size_t kHeadBytes = 1 + kNumberBytes;  // kind and ticket: the length counts them, too
+constexpr std::size_t kHeadBytes =
+    1 + kNumberBytes;  // kind and ticket: the length counts them, too
 
-[[noreturn]] void fail(const std::string& what) { throw Error(ErrorCode::corrupt, "store relay: " + what); }
+[[noreturn]] void fail(const std::string& what) {
+    throw Error(ErrorCode::corrupt, "store relay: " + what);
+}
 
 /// Puts the envelope around what `append_body` appends.
 template <class Kind, class AppendBody>
@@ -29,14 +32,16 @@ void append_item(std::string& out, Kind kind, std::uint64_t ticket, AppendBody a
 }
 
 std::uint64_t take_number(std::string& body) {
-    if (body.size() < kNumberBytes) fail("a number is cut short");
+    if (body.size() < kNumberBytes)
+        fail("a number is cut short");
     const std::uint64_t number = store::load_le(body.data(), kNumberBytes);
     body.erase(0, kNumberBytes);
     return number;
 }
 
 std::string checked_key(std::string&& key, const store::Limits& limits) {
-    if (key.size() > limits.key_bytes) fail("a key of " + std::to_string(key.size()) + " bytes exceeds the limit");
+    if (key.size() > limits.key_bytes)
+        fail("a key of " + std::to_string(key.size()) + " bytes exceeds the limit");
     return std::move(key);
 }
 
@@ -44,7 +49,8 @@ std::string checked_key(std::string&& key, const store::Limits& limits) {
 
 void append(std::string& out, const Question& question) {
     if (const auto* ask = std::get_if<Ask>(&question)) {
-        append_item(out, QuestionKind::ask, ask->ticket, [&] { store::append_request(out, ask->request); });
+        append_item(out, QuestionKind::ask, ask->ticket,
+                    [&] { store::append_request(out, ask->request); });
     } else if (const auto* watch = std::get_if<Watch>(&question)) {
         append_item(out, QuestionKind::watch, watch->ticket, [&] {
             store::append_u64(out, watch->after);
@@ -59,7 +65,8 @@ void append(std::string& out, const Answer& answer) {
     if (const auto* reply = std::get_if<Reply>(&answer)) {
         append_item(out, AnswerKind::reply, reply->ticket, [&] { out.append(reply->bytes); });
     } else if (const auto* appeared = std::get_if<Appeared>(&answer)) {
-        append_item(out, AnswerKind::appeared, appeared->ticket, [&] { store::append_u64(out, appeared->push); });
+        append_item(out, AnswerKind::appeared, appeared->ticket,
+                    [&] { store::append_u64(out, appeared->push); });
     } else if (const auto* refused = std::get_if<Refused>(&answer)) {
         append_item(out, AnswerKind::refused, refused->ticket, [] {});
     } else {
@@ -69,11 +76,13 @@ void append(std::string& out, const Answer& answer) {
 
 std::optional<Item> ItemReader::next() {
     const std::size_t have = buffer_.size() - offset_;
-    if (have < kNumberBytes) return std::nullopt;
+    if (have < kNumberBytes)
+        return std::nullopt;
     const std::uint64_t length = store::load_le(buffer_.data() + offset_, kNumberBytes);
     if (length < kHeadBytes || length - kHeadBytes > body_limit_)
         fail("an item of " + std::to_string(length) + " bytes");
-    if (have - kNumberBytes < length) return std::nullopt;
+    if (have - kNumberBytes < length)
+        return std::nullopt;
     const char* start = buffer_.data() + offset_ + kNumberBytes;
     Item item;
     item.kind = static_cast<std::uint8_t>(start[0]);
@@ -115,7 +124,8 @@ Question parse_question(Item&& item, const store::Limits& limits) {
 
 Answer parse_answer(Item&& item) {
     const auto empty = [&](auto answer) {
-        if (!item.body.empty()) fail("something follows an answer");
+        if (!item.body.empty())
+            fail("something follows an answer");
         return answer;
     };
     switch (static_cast<AnswerKind>(item.kind)) {

@@ -8,8 +8,9 @@
 #include <string_view>
 #include <variant>
 
-/// What a node's store relay and the head say to each other: docs/store-protocol.md has the bytes. Plain data and its
-/// codec. Tickets are numbers that the relay gives out: to its clients, and to each request that has a reply.
+/// What a node's store relay and the head say to each other: docs/store-protocol.md has the bytes.
+/// Plain data and its codec. Tickets are numbers that the relay gives out: to its clients, and to
+/// each request that has a reply.
 namespace autolaunch::launcher::store_relay {
 
 // From a relay.
@@ -58,8 +59,8 @@ struct Item {
     std::string body;
 };
 
-/// Cuts a byte stream into items. Holds what has arrived, and refuses a length over the limit at once.
-/// Owner: one per direction and node. Threads: one.
+/// Cuts a byte stream into items. Holds what has arrived, and refuses a length over the limit at
+/// once. Owner: one per direction and node. Threads: one.
 class ItemReader {
 public:
     explicit ItemReader(std::size_t body_limit) : body_limit_(body_limit) {}

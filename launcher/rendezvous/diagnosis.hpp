@@ -9,13 +9,15 @@
 
 namespace autolaunch::launcher {
 
-// Why nodes did not come together, in words. The records are filled by those who tried; these functions only write.
+// Why nodes did not come together, in words. The records are filled by those who tried; these
+// functions only write.
 
 /// One numeric address of the head, dialled on all ports.
 struct DialRecord {
     std::string address;
-    std::string route;                                ///< "eth0, 10.0.0.5": how it is reached; empty: no route
-    std::map<std::uint16_t, std::string> last_error;  ///< by port: "refused", "timed out", "not ours: …"
+    std::string route;  ///< "eth0, 10.0.0.5": how it is reached; empty: no route
+    std::map<std::uint16_t, std::string>
+        last_error;  ///< by port: "refused", "timed out", "not ours: …"
 };
 
 /// A node's search for the head.
@@ -24,7 +26,8 @@ struct SearchRecord {
     std::chrono::milliseconds timeout{0};
     std::vector<NameLookup> lookups;
     std::vector<DialRecord> dials;
-    std::string broken_off;  ///< how a connection that had proved itself ended; empty: there was none
+    std::string
+        broken_off;  ///< how a connection that had proved itself ended; empty: there was none
 };
 
 /// Who was turned away, by address.
@@ -40,7 +43,7 @@ struct WaitRecord {
     int node_count = 1;
     std::chrono::milliseconds timeout{0};
     int missing_count = 0;
-    std::string missing;                        ///< "node[3-4]", or "node ranks 2-3" where no names are known
+    std::string missing;  ///< "node[3-4]", or "node ranks 2-3" where no names are known
     std::vector<std::string> own_addresses;     ///< "10.0.0.1 (eth0)"
     std::uint16_t port = 0;                     ///< where it listened
     std::vector<std::uint16_t> ports;           ///< where it might have

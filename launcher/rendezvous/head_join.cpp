@@ -4,8 +4,8 @@
 #include "control/head_hub.hpp"
 #include "control/peer_text.hpp"
 #include "control/rendezvous_error.hpp"
-#include "rendezvous/welcome.hpp"
 #include "exit_codes/exit_codes.hpp"
+#include "rendezvous/welcome.hpp"
 
 #include <algorithm>
 #include <system_error>
@@ -15,9 +15,11 @@ namespace autolaunch::launcher {
 
 namespace {
 
-// Once something is wrong or only the comparison of environments is left, for so long the others are waited for.
+// Once something is wrong or only the comparison of environments is left, for so long the others
+// are waited for.
 constexpr std::chrono::milliseconds kGrace{2000};
-constexpr std::chrono::milliseconds kTimeToHear{1200};  // a connection that is closed has a second for what was sent
+constexpr std::chrono::milliseconds kTimeToHear{
+    1200};  // a connection that is closed has a second for what was sent
 
 Reception::Options reception_options(const HeadJoin::Options& options) {
     Reception::Options reception;
@@ -37,22 +39,26 @@ HeadJoin::HeadJoin(asio::io_context& io, std::shared_ptr<ControlSecurity> securi
       deadline_(io),
       grace_(io) {}
 
-void HeadJoin::after(asio::steady_timer& timer, std::chrono::milliseconds pause, void (HeadJoin::*then)()) {
+void HeadJoin::after(asio::steady_timer& timer, std::chrono::milliseconds pause,
+                     void (HeadJoin::*then)()) {
     timer.expires_after(pause);
     timer.async_wait([weak = weak_from_this(), then](const asio::error_code& error) {
         const auto self = weak.lock();
-        if (!error && self && self->on_done_) ((*self).*then)();
+        if (!error && self && self->on_done_)
+            ((*self).*then)();
     });
 }
 
 void HeadJoin::start(Handler on_done) {
     on_done_ = std::move(on_done);
-    reception_.emplace(io_, security_, reception_options(options_),
-                       [this](std::shared_ptr<ControlConnection> connection, const std::string& address) {
-                           on_proven(std::move(connection), address);
-                       });
+    reception_.emplace(
+        io_, security_, reception_options(options_),
+        [this](std::shared_ptr<ControlConnection> connection, const std::string& address) {
+            on_proven(std::move(connection), address);
+        });
     listener_ = std::make_unique<HeadListener>(
-        io_, options_.ports, [this](asio::ip::tcp::socket socket) { reception_->take(std::move(socket)); });
+        io_, options_.ports,
+        [this](asio::ip::tcp::socket socket) { reception_->take(std::move(socket)); });
     after(deadline_, options_.timeout, &HeadJoin::on_deadline);
 }
 
@@ -62,32 +68,38 @@ void HeadJoin::stop() {
     grace_.cancel();
     listener_.reset();
     reception_.reset();
-    for (auto& [visitor, guest] : guests_) guest.connection->set_handlers({});
+    for (auto& [visitor, guest] : guests_)
+        guest.connection->set_handlers({});
     guests_.clear();
 }
 
-void HeadJoin::on_proven(std::shared_ptr<ControlConnection> connection, const std::string& address) {
+void HeadJoin::on_proven(std::shared_ptr<ControlConnection> connection,
+                         const std::string& address) {
     const RollCall::Visitor visitor = next_visitor_++;
     const auto weak = weak_from_this();
     connection->set_handlers({.on_ready = {},
                               .on_message =
                                   [weak, visitor](control::Message&& message) {
                                       const auto self = weak.lock();
-                                      if (self && self->on_done_) self->on_message(visitor, std::move(message));
+                                      if (self && self->on_done_)
+                                          self->on_message(visitor, std::move(message));
                                   },
                               .on_end =
                                   [weak, visitor](const ConnectionEnd&) {
                                       const auto self = weak.lock();
-                                      if (self && self->on_done_) self->on_end(visitor);
+                                      if (self && self->on_done_)
+                                          self->on_end(visitor);
                                   }});
     guests_.emplace(visitor, Guest{std::move(connection), address, std::nullopt});
 }
 
 void HeadJoin::on_message(RollCall::Visitor visitor, control::Message&& message) {
     const auto found = guests_.find(visitor);
-    if (found == guests_.end() || refusal_) return;
+    if (found == guests_.end() || refusal_)
+        return;
     Guest& guest = found->second;
-    if (const auto* join = std::get_if<control::Join>(&message); join != nullptr && !guest.environment_digest) {
+    if (const auto* join = std::get_if<control::Join>(&message);
+        join != nullptr && !guest.environment_digest) {
         on_join(visitor, *join);
     } else if (const auto* table = std::get_if<control::EnvironmentTable>(&message);
                table && guest.environment_digest) {
@@ -108,26 +120,34 @@ void HeadJoin::on_join(RollCall::Visitor visitor, const control::Join& join) {
 
 void HeadJoin::on_end(RollCall::Visitor visitor) {
     const auto found = guests_.find(visitor);
-    if (found == guests_.end()) return;
+    if (found == guests_.end())
+        return;
     found->second.connection->set_handlers({});
     guests_.erase(found);
     roll_.leave(visitor);
-    if (refusal_ && guests_.empty()) on_all_heard();
+    if (refusal_ && guests_.empty())
+        on_all_heard();
 }
 
-// Starts, refuses, or waits: for more nodes, and once it is clear what comes of it for a moment longer, so that one
-// sentence can name all nodes that differ, and so that environments can be compared.
+// Starts, refuses, or waits: for more nodes, and once it is clear what comes of it for a moment
+// longer, so that one sentence can name all nodes that differ, and so that environments can be
+// compared.
 void HeadJoin::proceed() {
     const bool complete = roll_.complete();
     const bool in_order = !roll_.has_objections();
-    if (in_order && !complete) return;
-    if (complete && in_order && (environments_.outstanding() == 0 || grace_over_)) return welcome_all();
-    if (!in_order && (complete || grace_over_)) return refuse_job(roll_.objections());
-    if (std::exchange(grace_runs_, true)) return;
+    if (in_order && !complete)
+        return;
+    if (complete && in_order && (environments_.outstanding() == 0 || grace_over_))
+        return welcome_all();
+    if (!in_order && (complete || grace_over_))
+        return refuse_job(roll_.objections());
+    if (std::exchange(grace_runs_, true))
+        return;
     grace_.expires_after(kGrace);
     grace_.async_wait([weak = weak_from_this()](const asio::error_code& error) {
         const auto self = weak.lock();
-        if (error || !self || !self->on_done_) return;
+        if (error || !self || !self->on_done_)
+            return;
         self->grace_over_ = true;
         self->proceed();
     });
@@ -166,33 +186,41 @@ WaitRecord HeadJoin::wait_record() const {
     record.ports = options_.ports;
     record.ipv4_only = listener_->ipv4_only();
     record.strangers = reception_->strangers();
-    for (const auto& [visitor, guest] : guests_) record.strangers.erase(guest.address);  // a second try was let in
+    for (const auto& [visitor, guest] : guests_)
+        record.strangers.erase(guest.address);  // a second try was let in
     return record;
 }
 
 void HeadJoin::on_deadline() {
-    if (roll_.has_objections()) return refuse_job(roll_.objections());
+    if (roll_.has_objections())
+        return refuse_job(roll_.objections());
     const WaitRecord record = wait_record();
     const Diagnosis diagnosis = diagnose(record);
-    const bool key_refused = std::any_of(record.strangers.begin(), record.strangers.end(),
-                                         [](const auto& entry) { return entry.second.key_refused; });
-    refuse_all(diagnosis.what, options_.expectation.head.node_name + ", the head, prints what is known of them",
-               std::make_exception_ptr(RendezvousError(key_refused ? exit_code::kNotPermitted : exit_code::kNoHost,
-                                                       diagnosis.what, diagnosis.hint)));
+    const bool key_refused =
+        std::any_of(record.strangers.begin(), record.strangers.end(),
+                    [](const auto& entry) { return entry.second.key_refused; });
+    refuse_all(diagnosis.what,
+               options_.expectation.head.node_name + ", the head, prints what is known of them",
+               std::make_exception_ptr(
+                   RendezvousError(key_refused ? exit_code::kNotPermitted : exit_code::kNoHost,
+                                   diagnosis.what, diagnosis.hint)));
 }
 
 void HeadJoin::refuse_job(const std::vector<Objection>& objections) {
     std::vector<std::string> hints;
     for (std::size_t i = 0; i < objections.size(); ++i) {
-        if (i > 0) hints.push_back("also: " + objections[i].what);
+        if (i > 0)
+            hints.push_back("also: " + objections[i].what);
         hints.push_back(objections[i].hint);
     }
     const std::string hint = join(hints, "\n");
     refuse_all(objections.front().what, hint,
-               std::make_exception_ptr(RendezvousError(exit_code::kNoHost, objections.front().what, hint)));
+               std::make_exception_ptr(
+                   RendezvousError(exit_code::kNoHost, objections.front().what, hint)));
 }
 
-void HeadJoin::refuse_all(const std::string& reason, const std::string& hint, std::exception_ptr error) {
+void HeadJoin::refuse_all(const std::string& reason, const std::string& hint,
+                          std::exception_ptr error) {
     refusal_ = std::move(error);
     listener_.reset();
     reception_.reset();
@@ -202,7 +230,8 @@ void HeadJoin::refuse_all(const std::string& reason, const std::string& hint, st
         guest.connection->send(control::Refused{reason, hint});
         guest.connection->close();
     }
-    after(deadline_, guests_.empty() ? std::chrono::milliseconds(0) : kTimeToHear, &HeadJoin::on_all_heard);
+    after(deadline_, guests_.empty() ? std::chrono::milliseconds(0) : kTimeToHear,
+          &HeadJoin::on_all_heard);
 }
 
 void HeadJoin::on_all_heard() { finish({refusal_, {}, {}, {}, {}, {}}); }

@@ -22,8 +22,8 @@
 
 namespace autolaunch::launcher {
 
-/// The head's wait for the other nodes: listens, lets in who proves the key, calls the roll, and welcomes all of them
-/// or tells all of them why not.
+/// The head's wait for the other nodes: listens, lets in who proves the key, calls the roll, and
+/// welcomes all of them or tells all of them why not.
 ///
 /// Owner: join_job. Threads: the one that runs the context. Blocks: never.
 class HeadJoin : public std::enable_shared_from_this<HeadJoin> {
@@ -47,8 +47,9 @@ public:
 
     HeadJoin(asio::io_context& io, std::shared_ptr<ControlSecurity> security, Options options);
 
-    /// Listens when it returns; throws RendezvousError when it cannot. Calls `on_done` once, from the event loop: by
-    /// the deadline, and a second after it where the job is refused, so that the nodes hear why.
+    /// Listens when it returns; throws RendezvousError when it cannot. Calls `on_done` once, from
+    /// the event loop: by the deadline, and a second after it where the job is refused, so that the
+    /// nodes hear why.
     void start(Handler on_done);
     /// Gives up: the nodes that are there lose their connection. `on_done` is not called.
     void stop();
@@ -73,7 +74,8 @@ private:
     void on_all_heard();
     void refuse_all(const std::string& reason, const std::string& hint, std::exception_ptr error);
     void finish(Outcome&& outcome);
-    void after(asio::steady_timer& timer, std::chrono::milliseconds pause, void (HeadJoin::*then)());
+    void after(asio::steady_timer& timer, std::chrono::milliseconds pause,
+               void (HeadJoin::*then)());
     WaitRecord wait_record() const;
 
     asio::io_context& io_;

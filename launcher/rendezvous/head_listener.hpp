@@ -10,10 +10,11 @@
 
 namespace autolaunch::launcher {
 
-/// Where the head waits for the nodes: the first free one of the job's ports, on every address of this machine.
+/// Where the head waits for the nodes: the first free one of the job's ports, on every address of
+/// this machine.
 ///
-/// Owner: HeadJoin. Threads: the one that runs the context. Blocks: never. Takes all who wait at once, since the
-/// kernel's queue is short beside a large job.
+/// Owner: HeadJoin. Threads: the one that runs the context. Blocks: never. Takes all who wait at
+/// once, since the kernel's queue is short beside a large job.
 class HeadListener {
 public:
     using Handler = std::function<void(asio::ip::tcp::socket)>;

@@ -19,19 +19,21 @@
 
 namespace autolaunch::launcher {
 
-/// Finds the head: dials every port of the job on every address the head may have, side by side and a little apart,
-/// again and again with growing pauses, until one end proves the job's key. That one is kept. The head may start later
-/// than we; another job may listen on the same ports; names may not resolve yet.
+/// Finds the head: dials every port of the job on every address the head may have, side by side and
+/// a little apart, again and again with growing pauses, until one end proves the job's key. That
+/// one is kept. The head may start later than we; another job may listen on the same ports; names
+/// may not resolve yet.
 ///
-/// Owner: MemberJoin. Threads: the one that runs the context. Blocks: never. Ends only by success or stop(): the
-/// deadline is its owner's.
+/// Owner: MemberJoin. Threads: the one that runs the context. Blocks: never. Ends only by success
+/// or stop(): the deadline is its owner's.
 class HeadSearch : public std::enable_shared_from_this<HeadSearch> {
 public:
     struct Options {
         std::vector<HostName> hosts;  ///< likeliest first
         std::vector<std::uint16_t> ports;
         ControlConnectionOptions connection;
-        std::optional<asio::ip::address> own_address;  ///< to dial from; nothing: the kernel chooses
+        std::optional<asio::ip::address>
+            own_address;  ///< to dial from; nothing: the kernel chooses
     };
     using Found = std::function<void(std::shared_ptr<ControlConnection>)>;
 
@@ -50,7 +52,8 @@ private:
     enum class DialState { waiting, connecting, connected, proving };
     struct Dial {
         asio::ip::tcp::endpoint endpoint;
-        int rarer = 1;  // the pauses of the n-th port are n times as long: thousands of nodes must not flood the head
+        int rarer = 1;  // the pauses of the n-th port are n times as long: thousands of nodes must
+                        // not flood the head
         DialState state = DialState::waiting;
         Clock::time_point at;  // waiting: when it is dialled; connecting: when that is given up
         std::chrono::milliseconds pause{0};

@@ -39,7 +39,8 @@ bool is_numeric(const std::string& name) {
 
 std::string numeric(const sockaddr* address, socklen_t bytes) {
     char text[NI_MAXHOST] = {};
-    if (::getnameinfo(address, bytes, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0) return {};
+    if (::getnameinfo(address, bytes, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0)
+        return {};
     return text;
 }
 
@@ -54,7 +55,8 @@ void resolve(const std::string& name, NameLookup& lookup) {
     addrinfo* found = nullptr;
     const int status = ::getaddrinfo(name.c_str(), nullptr, &hints, &found);
     const AddressList addresses(status == 0 ? found : nullptr, &::freeaddrinfo);
-    if (status != 0) lookup.error = status == EAI_SYSTEM ? std::strerror(errno) : ::gai_strerror(status);
+    if (status != 0)
+        lookup.error = status == EAI_SYSTEM ? std::strerror(errno) : ::gai_strerror(status);
     for (const addrinfo* entry = addresses.get(); entry != nullptr; entry = entry->ai_next) {
         const std::string address = numeric(entry->ai_addr, entry->ai_addrlen);
         const auto& known = lookup.addresses;
@@ -70,9 +72,11 @@ NameLookup look_up(const HostName& host) {
         return lookup;
     }
     resolve(host.name, lookup);
-    if (!lookup.addresses.empty() || !host.ask_slurm) return lookup;
+    if (!lookup.addresses.empty() || !host.ask_slurm)
+        return lookup;
     const std::string known_as = slurm_node_address(host.name, Deadline::after(kSlurmLookupTime));
-    if (!known_as.empty() && known_as != host.name) resolve(known_as, lookup);
+    if (!known_as.empty() && known_as != host.name)
+        resolve(known_as, lookup);
     return lookup;
 }
 
@@ -93,12 +97,15 @@ void start_detached(Work work) {
 
 std::string interface_of(const std::string& own_address) {
     ifaddrs* first = nullptr;
-    if (::getifaddrs(&first) != 0) return {};
+    if (::getifaddrs(&first) != 0)
+        return {};
     const InterfaceList interfaces(first, &::freeifaddrs);
     for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
         const sockaddr* address = entry->ifa_addr;
-        if (address == nullptr || (address->sa_family != AF_INET && address->sa_family != AF_INET6)) continue;
-        if (numeric(address, size_of(address)) == own_address) return entry->ifa_name;
+        if (address == nullptr || (address->sa_family != AF_INET && address->sa_family != AF_INET6))
+            continue;
+        if (numeric(address, size_of(address)) == own_address)
+            return entry->ifa_name;
     }
     return {};
 }
@@ -108,20 +115,26 @@ std::string interface_of(const std::string& own_address) {
 void HostLookup::start(std::vector<HostName> hosts, Handler on_done) {
     cancel();
     wanted_ = std::make_shared<bool>(true);
-    const auto hand_over = [wanted = wanted_, on_done = std::move(on_done)](std::vector<NameLookup>&& found) {
-        if (std::exchange(*wanted, false)) on_done(std::move(found));
+    const auto hand_over = [wanted = wanted_,
+                            on_done = std::move(on_done)](std::vector<NameLookup>&& found) {
+        if (std::exchange(*wanted, false))
+            on_done(std::move(found));
     };
     const auto found = std::make_shared<std::vector<NameLookup>>();
-    if (std::all_of(hosts.begin(), hosts.end(), [](const HostName& host) { return is_numeric(host.name); })) {
-        for (const auto& host : hosts) found->push_back(look_up(host));
+    if (std::all_of(hosts.begin(), hosts.end(),
+                    [](const HostName& host) { return is_numeric(host.name); })) {
+        for (const auto& host : hosts)
+            found->push_back(look_up(host));
         asio::post(io_, [hand_over, found] { hand_over(std::move(*found)); });
         return;
     }
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) throw SystemError(errno, "make a pipe");
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+        throw SystemError(errno, "make a pipe");
     ended_.assign(ends[0]);
     start_detached([found, hosts = std::move(hosts), end = std::make_shared<UniqueFd>(ends[1])] {
-        for (const auto& host : hosts) found->push_back(look_up(host));
+        for (const auto& host : hosts)
+            found->push_back(look_up(host));
         const char over = 0;
         while (::write(end->get(), &over, 1) < 0 && errno == EINTR) {
         }
@@ -129,25 +142,31 @@ void HostLookup::start(std::vector<HostName> hosts, Handler on_done) {
     const auto over = std::make_shared<char>();
     ended_.async_read_some(asio::buffer(over.get(), 1),
                            [hand_over, found, over](const asio::error_code& error, std::size_t) {
-                               if (error != asio::error::operation_aborted) hand_over(std::move(*found));
+                               if (error != asio::error::operation_aborted)
+                                   hand_over(std::move(*found));
                            });
 }
 
 void HostLookup::cancel() {
-    if (wanted_) *wanted_ = false;
+    if (wanted_)
+        *wanted_ = false;
     asio::error_code ignored;
-    if (ended_.is_open()) ended_.close(ignored);
+    if (ended_.is_open())
+        ended_.close(ignored);
 }
 
 std::vector<std::string> own_addresses() {
     ifaddrs* first = nullptr;
-    if (::getifaddrs(&first) != 0) return {};
+    if (::getifaddrs(&first) != 0)
+        return {};
     const InterfaceList interfaces(first, &::freeifaddrs);
     std::vector<std::string> addresses;
     for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
         const sockaddr* address = entry->ifa_addr;
-        if (address == nullptr || (address->sa_family != AF_INET && address->sa_family != AF_INET6)) continue;
-        if ((entry->ifa_flags & IFF_UP) == 0 || (entry->ifa_flags & IFF_LOOPBACK) != 0) continue;
+        if (address == nullptr || (address->sa_family != AF_INET && address->sa_family != AF_INET6))
+            continue;
+        if ((entry->ifa_flags & IFF_UP) == 0 || (entry->ifa_flags & IFF_LOOPBACK) != 0)
+            continue;
         addresses.push_back(numeric(address, size_of(address)) + " (" + entry->ifa_name + ")");
     }
     return addresses;
@@ -159,13 +178,16 @@ std::string route_to(const std::string& address) {
     hints.ai_socktype = SOCK_DGRAM;
     hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
     addrinfo* found = nullptr;
-    if (::getaddrinfo(address.c_str(), "9", &hints, &found) != 0) return {};
+    if (::getaddrinfo(address.c_str(), "9", &hints, &found) != 0)
+        return {};
     const AddressList target(found, &::freeaddrinfo);
     const UniqueFd socket(::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    if (!socket || ::connect(socket.get(), found->ai_addr, found->ai_addrlen) != 0) return {};
+    if (!socket || ::connect(socket.get(), found->ai_addr, found->ai_addrlen) != 0)
+        return {};
     sockaddr_storage own{};
     socklen_t bytes = sizeof own;
-    if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &bytes) != 0) return {};
+    if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&own), &bytes) != 0)
+        return {};
     const std::string from = numeric(reinterpret_cast<const sockaddr*>(&own), bytes);
     const std::string interface = interface_of(from);
     return interface.empty() ? from : interface + ", " + from;

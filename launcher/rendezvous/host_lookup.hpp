@@ -24,9 +24,10 @@ struct NameLookup {
     std::string error;                   ///< where there are none
 };
 
-/// Looks names up without holding up the event loop. The resolver keeps its own time, which may be minutes, and cannot
-/// be interrupted: it runs on a thread that is left behind when nobody waits for it any more, and which shares nothing
-/// with us but the result. Numeric addresses need no thread.
+/// Looks names up without holding up the event loop. The resolver keeps its own time, which may be
+/// minutes, and cannot be interrupted: it runs on a thread that is left behind when nobody waits
+/// for it any more, and which shares nothing with us but the result. Numeric addresses need no
+/// thread.
 ///
 /// Owner: one search. Threads: the one that runs the context. Blocks: never.
 class HostLookup {
@@ -48,7 +49,8 @@ private:
 
 /// "10.0.0.1 (eth0)" of every address of this machine that others may reach, loopback left out.
 std::vector<std::string> own_addresses();
-/// "eth0, 10.0.0.5": the interface and address from which `address` is reached; empty when there is no route.
+/// "eth0, 10.0.0.5": the interface and address from which `address` is reached; empty when there is
+/// no route.
 std::string route_to(const std::string& address);
 
 }  // namespace autolaunch::launcher

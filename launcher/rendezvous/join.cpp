@@ -6,11 +6,11 @@
 #include "control/head_hub.hpp"
 #include "control/job_identity.hpp"
 #include "control/job_key.hpp"
+#include "exit_codes/exit_codes.hpp"
 #include "rendezvous/environment_comparison.hpp"
 #include "rendezvous/head_join.hpp"
 #include "rendezvous/member_join.hpp"
 #include "rendezvous/welcome.hpp"
-#include "exit_codes/exit_codes.hpp"
 
 #include <asio/posix/stream_descriptor.hpp>
 
@@ -61,7 +61,8 @@ control::Join introduce(const Situation& here) {
     join.node_name = own_name(here.allocation, here.request);
     join.hostname = here.request.hostname;
     join.ranks = here.request.ranks_here;
-    if (here.allocation.keeps_node_order) join.node_rank = here.allocation.node_rank;
+    if (here.allocation.keeps_node_order)
+        join.node_rank = here.allocation.node_rank;
     join.topology_address = here.allocation.topology_address;
     join.program_digest = here.request.program_digest;
     join.spec_digest = here.request.spec_digest;
@@ -76,21 +77,24 @@ ControlConnectionOptions connection_options(const JobSpec& spec) {
 }
 
 std::string head_name(const Allocation& allocation) {
-    if (!allocation.node_names.empty() && allocation.node_rank < static_cast<int>(allocation.node_names.size()))
+    if (!allocation.node_names.empty() &&
+        allocation.node_rank < static_cast<int>(allocation.node_names.size()))
         return allocation.node_names.front();
     return allocation.head_address;
 }
 
-/// The names under which the head may be found, likeliest first. srun's host is often the head's; the key proves it.
+/// The names under which the head may be found, likeliest first. srun's host is often the head's;
+/// the key proves it.
 std::vector<HostName> head_hosts(const Situation& here) {
     std::vector<HostName> hosts;
     if (!here.allocation.head_address.empty())
         hosts.push_back({here.allocation.head_address, "the address that was given", false});
     else if (!here.allocation.node_names.empty())
-        hosts.push_back(
-            {here.allocation.node_names.front(), "the first node of the job", here.allocation.source == "slurm"});
+        hosts.push_back({here.allocation.node_names.front(), "the first node of the job",
+                         here.allocation.source == "slurm"});
     const auto launch = here.environment.find("SLURM_LAUNCH_NODE_IPADDR");
-    if (here.allocation.source == "slurm" && launch != here.environment.end() && !launch->second.empty())
+    if (here.allocation.source == "slurm" && launch != here.environment.end() &&
+        !launch->second.empty())
         hosts.push_back({launch->second, "where srun runs", false});
     return hosts;
 }
@@ -99,12 +103,15 @@ std::vector<HostName> head_hosts(const Situation& here) {
 class CancelWatch {
 public:
     CancelWatch(asio::io_context& io, int cancel_fd) : watched_(io) {
-        if (cancel_fd < 0) return;
+        if (cancel_fd < 0)
+            return;
         UniqueFd copy(::fcntl(cancel_fd, F_DUPFD_CLOEXEC, 0));
-        if (!copy) throw SystemError(errno, "copy a descriptor");
+        if (!copy)
+            throw SystemError(errno, "copy a descriptor");
         watched_.assign(copy.release());
-        watched_.async_wait(asio::posix::stream_descriptor::wait_read,
-                            [canceled = canceled_](const asio::error_code& error) { *canceled = !error; });
+        watched_.async_wait(
+            asio::posix::stream_descriptor::wait_read,
+            [canceled = canceled_](const asio::error_code& error) { *canceled = !error; });
     }
     bool canceled() const { return *canceled_; }
 
@@ -119,19 +126,25 @@ typename Join::Outcome complete(const Situation& here, const std::shared_ptr<Joi
     std::optional<typename Join::Outcome> outcome;
     const CancelWatch watch(here.io, here.request.cancel_fd);
     join->start([&outcome](typename Join::Outcome&& result) { outcome = std::move(result); });
-    if (here.io.stopped()) here.io.restart();
-    while (!outcome && !watch.canceled()) here.io.run_one();
+    if (here.io.stopped())
+        here.io.restart();
+    while (!outcome && !watch.canceled())
+        here.io.run_one();
     join->stop();
     if (!outcome)
-        throw RendezvousError(exit_code::kNoHost, "gave up waiting for the other nodes: nobody waits for this job", "");
-    if (outcome->error) std::rethrow_exception(outcome->error);
-    here.io.poll();  // the nodes are waiting for the Welcome, whatever the owner does before it runs the loop again
+        throw RendezvousError(exit_code::kNoHost,
+                              "gave up waiting for the other nodes: nobody waits for this job", "");
+    if (outcome->error)
+        std::rethrow_exception(outcome->error);
+    here.io.poll();  // the nodes are waiting for the Welcome, whatever the owner does before it
+                     // runs the loop again
     return std::move(*outcome);
 }
 
 Expectation expectation_of(const Situation& here) {
     Expectation expectation;
-    if (here.names_are_known()) expectation.node_names = here.allocation.node_names;
+    if (here.names_are_known())
+        expectation.node_names = here.allocation.node_names;
     expectation.node_count = here.request.node_count;
     expectation.keeps_node_order = here.allocation.keeps_node_order;
     expectation.spec_name = std::filesystem::path(here.spec.spec_file).filename();
@@ -142,15 +155,16 @@ Expectation expectation_of(const Situation& here) {
 
 Joined join_as_head(const Situation& here) {
     const auto timeout = here.spec.rendezvous.timeout;
-    const auto security =
-        ControlSecurity::for_head(here.identity, make_head_key(here.key_plan, here.identity, Deadline::after(timeout)));
+    const auto security = ControlSecurity::for_head(
+        here.identity, make_head_key(here.key_plan, here.identity, Deadline::after(timeout)));
     HeadJoin::Options options;
     options.ports = here.identity.ports;
     options.connection = connection_options(here.spec);
     options.expectation = expectation_of(here);
     options.environment = here.environment_table;
     options.timeout = timeout;
-    auto outcome = complete(here, std::make_shared<HeadJoin>(here.io, security, std::move(options)));
+    auto outcome =
+        complete(here, std::make_shared<HeadJoin>(here.io, security, std::move(options)));
     Joined joined;
     joined.roster = std::move(outcome.roster);
     joined.head = std::move(outcome.head);
@@ -168,19 +182,21 @@ Joined join_as_member(const Situation& here) {
     options.search.hosts = head_hosts(here);
     options.search.ports = here.identity.ports;
     options.search.connection = connection_options(here.spec);
-    options.search.connection.handshake_timeout = here.spec.rendezvous.timeout;  // a head with many nodes is busy
+    options.search.connection.handshake_timeout =
+        here.spec.rendezvous.timeout;  // a head with many nodes is busy
     options.head_name = head_name(here.allocation);
     options.node_count = here.request.node_count;
     options.join = introduce(here);
     options.environment = here.environment_table;
     options.timeout = here.spec.rendezvous.timeout;
-    auto outcome = complete(here, std::make_shared<MemberJoin>(here.io, security, std::move(options)));
+    auto outcome =
+        complete(here, std::make_shared<MemberJoin>(here.io, security, std::move(options)));
     Joined joined;
     joined.roster = read_welcome(outcome.welcome);
     if (joined.roster.nodes.size() != static_cast<std::size_t>(here.request.node_count))
         throw RendezvousError(exit_code::kNoHost,
-                              "the head counts " + std::to_string(joined.roster.nodes.size()) + " nodes, this node " +
-                                  std::to_string(here.request.node_count),
+                              "the head counts " + std::to_string(joined.roster.nodes.size()) +
+                                  " nodes, this node " + std::to_string(here.request.node_count),
                               "start every node with the same number of nodes");
     joined.member = std::move(outcome.member);
     joined.summary.key_source = security->key_described();
@@ -193,14 +209,16 @@ Joined join_as_member(const Situation& here) {
 
 Joined join_job(asio::io_context& io, const JobSpec& spec, const Allocation& allocation,
                 const EnvironmentMap& environment, const JoinRequest& request) {
-    if (request.node_count == 1) return join_alone(io, allocation, request);
+    if (request.node_count == 1)
+        return join_alone(io, allocation, request);
     const auto start = std::chrono::steady_clock::now();
-    Situation here{io, spec, allocation, environment, request, job_identity(allocation, spec), {}, {}};
+    Situation here{io, spec, allocation, environment, request, job_identity(allocation, spec),
+                   {}, {}};
     here.key_plan = plan_job_key(spec, environment, here.identity, request.shared_directory);
     here.environment_table = describe_environment(environment);
     Joined joined = allocation.node_rank == 0 ? join_as_head(here) : join_as_member(here);
-    joined.summary.took =
-        std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start);
+    joined.summary.took = std::chrono::duration_cast<std::chrono::microseconds>(
+        std::chrono::steady_clock::now() - start);
     return joined;
 }
 

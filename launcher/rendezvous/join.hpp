@@ -1,9 +1,9 @@
 #pragma once
 #include "allocation/allocation.hpp"
+#include "allocation/roster.hpp"
 #include "control/head.hpp"
 #include "control/member.hpp"
 #include "control/rendezvous_error.hpp"
-#include "allocation/roster.hpp"
 #include "spec/job_spec.hpp"
 
 #include <asio/io_context.hpp>
@@ -32,10 +32,11 @@ struct JoinRequest {
 /// For the banner: "joined 4/4 nodes in 12 ms · head node1 · key from munge · TLS 1.3".
 struct JoinSummary {
     std::chrono::microseconds took{0};
-    std::string key_source;             ///< empty with one node
-    std::string head_address;           ///< numeric, as the other nodes reach the head; empty with one node
+    std::string key_source;    ///< empty with one node
+    std::string head_address;  ///< numeric, as the other nodes reach the head; empty with one node
     std::vector<std::string> warnings;  ///< environments that differ, by node and variable
-    std::string local_address;          ///< numeric: this node's end of a control connection; empty with one node
+    std::string
+        local_address;  ///< numeric: this node's end of a control connection; empty with one node
 };
 
 struct Joined {
@@ -45,9 +46,9 @@ struct Joined {
     JoinSummary summary;
 };
 
-/// Brings the nodes of the job together, each calling this. Runs `io` until all are there; the connections then live
-/// on in it. One node joins without a socket, a key or a wait. Throws RendezvousError by the deadline
-/// (spec.rendezvous.timeout).
+/// Brings the nodes of the job together, each calling this. Runs `io` until all are there; the
+/// connections then live on in it. One node joins without a socket, a key or a wait. Throws
+/// RendezvousError by the deadline (spec.rendezvous.timeout).
 Joined join_job(asio::io_context& io, const JobSpec& spec, const Allocation& allocation,
                 const EnvironmentMap& environment, const JoinRequest& request);
 

@@ -18,7 +18,8 @@ constexpr std::chrono::milliseconds kPauseAfterBreak{200};
 constexpr std::chrono::seconds kLongerThanHead{10};
 
 /// What the head says reaches the member from now on: a command may follow the Welcome at once.
-std::unique_ptr<Member> make_member(asio::io_context& io, const std::string& who, int node_rank, int node_count,
+std::unique_ptr<Member> make_member(asio::io_context& io, const std::string& who, int node_rank,
+                                    int node_count,
                                     const std::shared_ptr<ControlConnection>& connection) {
     auto member = std::make_unique<NodeMember>(io, node_rank, node_count);
     NodeMember* const target = member.get();
@@ -29,30 +30,39 @@ std::unique_ptr<Member> make_member(asio::io_context& io, const std::string& who
                  try {
                      target->deliver(std::move(message));
                  } catch (const Error& error) {
-                     if (error.code() != ErrorCode::mismatch) throw;
+                     if (error.code() != ErrorCode::mismatch)
+                         throw;
                      target->head_lost(who + " cannot be understood: " + error.what());
                  }
              },
-         .on_end = [target, who](const ConnectionEnd& end) { target->head_lost(describe_end(who, end)); }});
-    member->set_link({.send = [connection](control::Message&& message) { connection->send(message); },
-                      .close =
-                          [connection] {
-                              connection->set_handlers({});
-                              connection->close();
-                          }});
+         .on_end = [target,
+                    who](const ConnectionEnd& end) { target->head_lost(describe_end(who, end)); }});
+    member->set_link(
+        {.send = [connection](control::Message&& message) { connection->send(message); },
+         .close =
+             [connection] {
+                 connection->set_handlers({});
+                 connection->close();
+             }});
     return member;
 }
 
 }  // namespace
 
-MemberJoin::MemberJoin(asio::io_context& io, std::shared_ptr<ControlSecurity> security, Options options)
-    : io_(io), security_(std::move(security)), options_(std::move(options)), deadline_(io), again_(io) {}
+MemberJoin::MemberJoin(asio::io_context& io, std::shared_ptr<ControlSecurity> security,
+                       Options options)
+    : io_(io),
+      security_(std::move(security)),
+      options_(std::move(options)),
+      deadline_(io),
+      again_(io) {}
 
 void MemberJoin::start(Handler on_done) {
     on_done_ = std::move(on_done);
     deadline_.expires_after(options_.timeout);
     deadline_.async_wait([self = shared_from_this()](const asio::error_code& error) {
-        if (!error && self->on_done_) self->on_deadline();
+        if (!error && self->on_done_)
+            self->on_deadline();
     });
     search();
 }
@@ -61,8 +71,10 @@ void MemberJoin::stop() {
     on_done_ = {};
     deadline_.cancel();
     again_.cancel();
-    if (search_ != nullptr) search_->stop();
-    if (connection_ != nullptr) connection_->set_handlers({});
+    if (search_ != nullptr)
+        search_->stop();
+    if (connection_ != nullptr)
+        connection_->set_handlers({});
     connection_.reset();
 }
 
@@ -70,7 +82,8 @@ void MemberJoin::search() {
     search_ = std::make_shared<HeadSearch>(io_, security_, options_.search);
     search_->start([weak = weak_from_this()](std::shared_ptr<ControlConnection> connection) {
         const auto self = weak.lock();
-        if (self && self->on_done_) self->on_found(std::move(connection));
+        if (self && self->on_done_)
+            self->on_found(std::move(connection));
     });
 }
 
@@ -81,19 +94,23 @@ void MemberJoin::on_found(std::shared_ptr<ControlConnection> connection) {
                                .on_message =
                                    [weak](control::Message&& message) {
                                        const auto self = weak.lock();
-                                       if (self && self->on_done_) self->on_message(std::move(message));
+                                       if (self && self->on_done_)
+                                           self->on_message(std::move(message));
                                    },
                                .on_end =
                                    [weak](const ConnectionEnd& end) {
                                        const auto self = weak.lock();
-                                       if (self && self->on_done_) self->on_end(end);
+                                       if (self && self->on_done_)
+                                           self->on_end(end);
                                    }});
     connection_->set_frame_limit(control::kFrameLimit);
     connection_->send(options_.join);
-    if (std::exchange(met_head_, true)) return;
+    if (std::exchange(met_head_, true))
+        return;
     deadline_.expires_after(options_.timeout + kLongerThanHead);
     deadline_.async_wait([self = shared_from_this()](const asio::error_code& error) {
-        if (!error && self->on_done_) self->on_deadline();
+        if (!error && self->on_done_)
+            self->on_deadline();
     });
 }
 
@@ -105,19 +122,22 @@ void MemberJoin::on_message(control::Message&& message) {
     } else if (auto* welcome = std::get_if<control::Welcome>(&message)) {
         on_welcome(std::move(*welcome));
     } else {
-        fail(exit_code::kNoHost,
-             "the head, " + options_.head_name + ", says what it should not before it has let us in",
-             "is it another version of autolaunch?");
+        fail(
+            exit_code::kNoHost,
+            "the head, " + options_.head_name + ", says what it should not before it has let us in",
+            "is it another version of autolaunch?");
     }
 }
 
 void MemberJoin::on_welcome(control::Welcome&& welcome) {
     if (welcome.self < 1 || welcome.self >= options_.node_count)
-        return fail(exit_code::kNoHost, "the head, " + options_.head_name + ", gave this node a rank that is none", "");
+        return fail(exit_code::kNoHost,
+                    "the head, " + options_.head_name + ", gave this node a rank that is none", "");
     const std::string address = numeric_address(connection_->remote_endpoint());
     const std::string local_address = numeric_address(connection_->local_endpoint());
     const std::string who = "the head, " + options_.head_name + " (" + address + "),";
-    auto member = make_member(io_, who, welcome.self, options_.node_count, std::exchange(connection_, nullptr));
+    auto member = make_member(io_, who, welcome.self, options_.node_count,
+                              std::exchange(connection_, nullptr));
     finish({nullptr, std::move(welcome), address, std::move(member), local_address});
 }
 
@@ -128,13 +148,15 @@ void MemberJoin::on_end(const ConnectionEnd& end) {
     again_.expires_after(kPauseAfterBreak);
     again_.async_wait([weak = weak_from_this()](const asio::error_code& error) {
         const auto self = weak.lock();
-        if (!error && self && self->on_done_) self->search();
+        if (!error && self && self->on_done_)
+            self->search();
     });
 }
 
 void MemberJoin::on_deadline() {
     if (connection_ != nullptr)
-        return fail(exit_code::kNoHost, "the head, " + options_.head_name + ", has not said whether the job starts",
+        return fail(exit_code::kNoHost,
+                    "the head, " + options_.head_name + ", has not said whether the job starts",
                     "");
     SearchRecord record;
     record.head_name = options_.head_name;

@@ -14,8 +14,8 @@
 
 namespace autolaunch::launcher {
 
-/// A node's way into the job: finds the head, says who it is, and waits for the Welcome. A connection that breaks
-/// before that is sought anew.
+/// A node's way into the job: finds the head, says who it is, and waits for the Welcome. A
+/// connection that breaks before that is sought anew.
 ///
 /// Owner: join_job. Threads: the one that runs the context. Blocks: never.
 class MemberJoin : public std::enable_shared_from_this<MemberJoin> {

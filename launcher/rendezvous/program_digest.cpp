@@ -25,7 +25,8 @@ std::string_view find_build_id(std::string_view notes) {
         std::memcpy(&header, notes.data(), sizeof header);
         const std::size_t name_at = sizeof header;
         const std::size_t id_at = name_at + padded(header.n_namesz);
-        if (id_at + header.n_descsz > notes.size()) return {};
+        if (id_at + header.n_descsz > notes.size())
+            return {};
         const std::string_view name = notes.substr(name_at, header.n_namesz);
         if (header.n_type == NT_GNU_BUILD_ID && name == std::string_view("GNU\0", 4))
             return notes.substr(id_at, header.n_descsz);
@@ -38,10 +39,12 @@ std::string_view find_build_id(std::string_view notes) {
 int read_program(dl_phdr_info* info, std::size_t, void* found) {
     for (int i = 0; i < info->dlpi_phnum; ++i) {
         const ElfW(Phdr)& segment = info->dlpi_phdr[i];
-        if (segment.p_type != PT_NOTE) continue;
+        if (segment.p_type != PT_NOTE)
+            continue;
         const auto* bytes = reinterpret_cast<const char*>(info->dlpi_addr + segment.p_vaddr);
         const std::string_view id = find_build_id({bytes, segment.p_memsz});
-        if (!id.empty()) static_cast<std::string*>(found)->assign(id);
+        if (!id.empty())
+            static_cast<std::string*>(found)->assign(id);
     }
     return 1;
 }
@@ -51,7 +54,8 @@ int read_program(dl_phdr_info* info, std::size_t, void* found) {
 std::uint64_t program_digest() {
     std::string identity;
     ::dl_iterate_phdr(read_program, &identity);
-    if (identity.empty()) identity = read_file("/proc/self/exe");
+    if (identity.empty())
+        identity = read_file("/proc/self/exe");
     return hash64(identity.data(), identity.size());
 }
 

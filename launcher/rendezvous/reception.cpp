@@ -16,19 +16,24 @@ constexpr std::size_t kStrangersRemembered = 256;
 
 }  // namespace
 
-Reception::Reception(asio::io_context& io, std::shared_ptr<ControlSecurity> security, const Options& options,
-                     Handler on_proven)
-    : options_(options), security_(std::move(security)), on_proven_(std::move(on_proven)), way_timer_(io) {}
+Reception::Reception(asio::io_context& io, std::shared_ptr<ControlSecurity> security,
+                     const Options& options, Handler on_proven)
+    : options_(options),
+      security_(std::move(security)),
+      on_proven_(std::move(on_proven)),
+      way_timer_(io) {}
 
 Reception::~Reception() {
-    for (auto& handshake : handshakes_) handshake.connection->set_handlers({});
+    for (auto& handshake : handshakes_)
+        handshake.connection->set_handlers({});
 }
 
 void Reception::take(tcp::socket socket) {
     if (waiting_.size() >= options_.most_waiting) {
         asio::error_code gone;
         const tcp::endpoint oldest = waiting_.front().remote_endpoint(gone);
-        if (!gone) turn_away(numeric_address(oldest), "too many others came after it");
+        if (!gone)
+            turn_away(numeric_address(oldest), "too many others came after it");
         waiting_.pop_front();
     }
     waiting_.push_back(std::move(socket));
@@ -43,10 +48,12 @@ void Reception::begin_waiting() {
             begin(std::move(socket));
         }
     } while (!waiting_.empty() && make_way());
-    if (waiting_.empty() || std::exchange(way_timer_runs_, true)) return;
+    if (waiting_.empty() || std::exchange(way_timer_runs_, true))
+        return;
     way_timer_.expires_at(handshakes_.front().began + options_.patience);
     way_timer_.async_wait([this](const asio::error_code& error) {
-        if (error) return;
+        if (error)
+            return;
         way_timer_runs_ = false;
         begin_waiting();
     });
@@ -55,13 +62,15 @@ void Reception::begin_waiting() {
 void Reception::begin(tcp::socket socket) {
     asio::error_code gone;
     const tcp::endpoint peer = socket.remote_endpoint(gone);
-    if (gone) return;
-    const Place place = handshakes_.insert(handshakes_.end(), {nullptr, numeric_address(peer), Clock::now()});
-    place->connection =
-        ControlConnection::accept(std::move(socket), security_, options_.connection,
-                                  {.on_ready = [this, place] { on_proven(place); },
-                                   .on_message = {},
-                                   .on_end = [this, place](const ConnectionEnd& end) { on_end(place, end); }});
+    if (gone)
+        return;
+    const Place place =
+        handshakes_.insert(handshakes_.end(), {nullptr, numeric_address(peer), Clock::now()});
+    place->connection = ControlConnection::accept(
+        std::move(socket), security_, options_.connection,
+        {.on_ready = [this, place] { on_proven(place); },
+         .on_message = {},
+         .on_end = [this, place](const ConnectionEnd& end) { on_end(place, end); }});
 }
 
 void Reception::on_proven(Place place) {
@@ -72,7 +81,8 @@ void Reception::on_proven(Place place) {
 }
 
 void Reception::on_end(Place place, const ConnectionEnd& end) {
-    turn_away(place->address, end.reason.empty() ? "broke off before it had proved anything" : end.reason,
+    turn_away(place->address,
+              end.reason.empty() ? "broke off before it had proved anything" : end.reason,
               end.kind == ConnectionEnd::Kind::key_refused);
     handshakes_.erase(place);
     begin_waiting();
@@ -81,7 +91,8 @@ void Reception::on_end(Place place, const ConnectionEnd& end) {
 // All places are taken and somebody waits: the oldest handshake goes, once it has had its time.
 bool Reception::make_way() {
     const Handshake& oldest = handshakes_.front();
-    if (oldest.began + options_.patience > Clock::now()) return false;
+    if (oldest.began + options_.patience > Clock::now())
+        return false;
     turn_away(oldest.address, "proved nothing while others waited");
     oldest.connection->set_handlers({});
     handshakes_.pop_front();
@@ -89,7 +100,8 @@ bool Reception::make_way() {
 }
 
 void Reception::turn_away(const std::string& address, const std::string& reason, bool key_refused) {
-    if (strangers_.size() >= kStrangersRemembered && !strangers_.contains(address)) return;
+    if (strangers_.size() >= kStrangersRemembered && !strangers_.contains(address))
+        return;
     Stranger& stranger = strangers_[address];
     stranger.reason = reason;
     stranger.key_refused = key_refused;

@@ -17,8 +17,9 @@
 
 namespace autolaunch::launcher {
 
-/// Lets in who proves the job's key, a bounded number of them at a time, in the order they came. A peer that is slow or
-/// silent keeps its place until others wait for it; then the one that has been there longest makes way.
+/// Lets in who proves the job's key, a bounded number of them at a time, in the order they came. A
+/// peer that is slow or silent keeps its place until others wait for it; then the one that has been
+/// there longest makes way.
 ///
 /// Owner: HeadJoin. Threads: the one that runs the context. Blocks: never.
 class Reception {
@@ -26,14 +27,18 @@ public:
     struct Options {
         ControlConnectionOptions connection;
         std::size_t handshakes_at_once = 256;
-        std::size_t most_waiting = 1024;           ///< sockets whose handshake has not begun; the oldest goes first
-        std::chrono::milliseconds patience{2000};  ///< before a handshake makes way for those who wait
+        std::size_t most_waiting =
+            1024;  ///< sockets whose handshake has not begun; the oldest goes first
+        std::chrono::milliseconds patience{
+            2000};  ///< before a handshake makes way for those who wait
     };
-    /// `address` is the peer's, numeric. The handlers of the connection are then the receiver's to set.
-    using Handler = std::function<void(std::shared_ptr<ControlConnection>, const std::string& address)>;
+    /// `address` is the peer's, numeric. The handlers of the connection are then the receiver's to
+    /// set.
+    using Handler =
+        std::function<void(std::shared_ptr<ControlConnection>, const std::string& address)>;
 
-    Reception(asio::io_context& io, std::shared_ptr<ControlSecurity> security, const Options& options,
-              Handler on_proven);
+    Reception(asio::io_context& io, std::shared_ptr<ControlSecurity> security,
+              const Options& options, Handler on_proven);
     Reception(const Reception&) = delete;
     Reception& operator=(const Reception&) = delete;
     ~Reception();

@@ -1,6 +1,6 @@
 #pragma once
-#include "control/control_message.hpp"
 #include "allocation/roster.hpp"
+#include "control/control_message.hpp"
 
 #include <cstdint>
 #include <map>
@@ -13,7 +13,8 @@ namespace autolaunch::launcher {
 
 /// What the head knows of the job before anybody has come.
 struct Expectation {
-    std::vector<std::string> node_names;  ///< in node-rank order, the head's first; empty: only their number is known
+    std::vector<std::string>
+        node_names;  ///< in node-rank order, the head's first; empty: only their number is known
     int node_count = 1;
     bool keeps_node_order = false;  ///< no reordering by topology
     std::string spec_name;          ///< of the spec, for people: "train.yaml"; empty: "the options"
@@ -26,8 +27,8 @@ struct Objection {
     std::string what, hint;
 };
 
-/// Who of the expected nodes has come, whether all run the same thing, and in which order they count. Pure: it knows
-/// connections by a number.
+/// Who of the expected nodes has come, whether all run the same thing, and in which order they
+/// count. Pure: it knows connections by a number.
 ///
 /// Owner: the head, during the join. Threads: its one. Blocks: never.
 class RollCall {
@@ -41,7 +42,9 @@ public:
     /// Its connection ended: it may come again.
     void leave(Visitor visitor);
 
-    std::size_t present() const { return by_place_.size() + 1; }  // the head is there from the first
+    std::size_t present() const {
+        return by_place_.size() + 1;
+    }  // the head is there from the first
     bool complete() const { return present() == static_cast<std::size_t>(expectation_.node_count); }
     bool has_objections() const { return !objections_.empty(); }
     /// What stands against starting, all nodes of a kind in one sentence; empty: nothing.
@@ -72,7 +75,8 @@ private:
 
     Expectation expectation_;
     std::unordered_map<std::string, int> place_by_name_;
-    std::map<int, Present> by_place_;  // the place is the index in node_names, or the node rank that was chosen
+    std::map<int, Present>
+        by_place_;  // the place is the index in node_names, or the node rank that was chosen
     std::unordered_map<Visitor, int> place_by_visitor_;
     int next_free_place_ = 1;                                        // where neither is known
     std::map<Kind, std::map<std::string, std::string>> objections_;  // node and detail

@@ -16,7 +16,8 @@ std::string plural(int count, std::string_view noun) {
 // "4 nodes x 8 ranks", or "4 nodes, 30 ranks" where they differ.
 std::string size_of_job(const JobStarted& job) {
     const std::string nodes = plural(job.node_count, "node");
-    if (job.ranks_per_node) return fmt::format("{} x {}", nodes, plural(*job.ranks_per_node, "rank"));
+    if (job.ranks_per_node)
+        return fmt::format("{} x {}", nodes, plural(*job.ranks_per_node, "rank"));
     return fmt::format("{}, {}", nodes, plural(job.world_size, "rank"));
 }
 
@@ -24,31 +25,42 @@ std::string size_of_job(const JobStarted& job) {
 
 std::string banner(const JobStarted& job, std::string_view version, const TextStyle& style) {
     std::string text = style.bold(fmt::format("autolaunch {}", version));
-    text += fmt::format("   job {} {}   {}   run dir {}\n", job.run_id, job.job_name, size_of_job(job), job.run_dir);
-    if (!job.joined.empty()) text += fmt::format("  joined    {}\n", job.joined);
-    if (!job.nccl.empty()) text += fmt::format("  nccl      {}\n", job.nccl);
-    for (const auto& warning : job.warnings) text += fmt::format("  {}   {}\n", style.yellow("warning"), warning);
+    text += fmt::format("   job {} {}   {}   run dir {}\n", job.run_id, job.job_name,
+                        size_of_job(job), job.run_dir);
+    if (!job.joined.empty())
+        text += fmt::format("  joined    {}\n", job.joined);
+    if (!job.nccl.empty())
+        text += fmt::format("  nccl      {}\n", job.nccl);
+    for (const auto& warning : job.warnings)
+        text += fmt::format("  {}   {}\n", style.yellow("warning"), warning);
     return text;
 }
 
-std::string placement_line(const JobStarted& job, const GenerationStarted& started, bool is_restart) {
+std::string placement_line(const JobStarted& job, const GenerationStarted& started,
+                           bool is_restart) {
     std::string text =
-        fmt::format("  {} {}/{} rank{} as planned in {}", is_restart ? "restarted" : "placed   ", started.ranks_bound,
-                    job.world_size, job.world_size == 1 ? "" : "s", format_duration(started.startup));
+        fmt::format("  {} {}/{} rank{} as planned in {}", is_restart ? "restarted" : "placed   ",
+                    started.ranks_bound, job.world_size, job.world_size == 1 ? "" : "s",
+                    format_duration(started.startup));
     if (!is_restart)
-        text += fmt::format(" · binding {} on {} · {}", job.binding, plural(started.numa_nodes, "NUMA node"),
+        text += fmt::format(" · binding {} on {} · {}", job.binding,
+                            plural(started.numa_nodes, "NUMA node"),
                             started.gpus == 0 ? "no GPUs" : plural(started.gpus, "GPU"));
-    if (started.ranks_bound < job.world_size) text += " · `autolaunch plan` shows where the others belong";
+    if (started.ranks_bound < job.world_size)
+        text += " · `autolaunch plan` shows where the others belong";
     return text;
 }
 
 std::string closing_line(const JobEnded& job, std::string_view run_dir, const TextStyle& style) {
     const std::string ran = format_duration(job.ran);
-    std::string text = job.exit_code == exit_code::kSuccess
-                           ? style.green("done") + " in " + ran
-                           : fmt::format("{} after {} · exit code {}", style.red(job.outcome), ran, job.exit_code);
-    if (job.restarts > 0) text += " · " + plural(job.restarts, "restart");
-    if (!run_dir.empty()) text += fmt::format(" · {}", run_dir);
+    std::string text =
+        job.exit_code == exit_code::kSuccess
+            ? style.green("done") + " in " + ran
+            : fmt::format("{} after {} · exit code {}", style.red(job.outcome), ran, job.exit_code);
+    if (job.restarts > 0)
+        text += " · " + plural(job.restarts, "restart");
+    if (!run_dir.empty())
+        text += fmt::format(" · {}", run_dir);
     return text + '\n';
 }
 

@@ -9,9 +9,10 @@ namespace autolaunch::launcher {
 
 /// The lines at the start of a job. Pure.
 std::string banner(const JobStarted& job, std::string_view version, const TextStyle& style);
-/// The line that all ranks of all nodes run: "placed    32/32 ranks as planned in 0.2 s · binding exclusive on 8 NUMA
-/// nodes · 32 GPUs". A restart's is short. Pure.
-std::string placement_line(const JobStarted& job, const GenerationStarted& started, bool is_restart);
+/// The line that all ranks of all nodes run: "placed    32/32 ranks as planned in 0.2 s · binding
+/// exclusive on 8 NUMA nodes · 32 GPUs". A restart's is short. Pure.
+std::string placement_line(const JobStarted& job, const GenerationStarted& started,
+                           bool is_restart);
 /// The line at its end: "done in 63 s · 1 restart · runs/4711". Pure.
 std::string closing_line(const JobEnded& job, std::string_view run_dir, const TextStyle& style);
 

@@ -9,7 +9,8 @@ namespace {
 
 std::string repeat(std::string_view glyph, int times) {
     std::string text;
-    for (int i = 0; i < times; ++i) text += glyph;
+    for (int i = 0; i < times; ++i)
+        text += glyph;
     return text;
 }
 

@@ -21,14 +21,15 @@ struct ConsoleOptions {
     static ConsoleOptions from_environment();
 };
 
-/// The only writer to the launcher's stdout and stderr while a job runs: lines of ranks and our own messages above, one
-/// status line below them when there is a terminal. Lines of a rank's stdout go to stdout, all else goes to stderr.
-/// When both are the same terminal, pipe or file, they are one queue, so that the order is kept and no line is cut by
-/// another.
+/// The only writer to the launcher's stdout and stderr while a job runs: lines of ranks and our own
+/// messages above, one status line below them when there is a terminal. Lines of a rank's stdout go
+/// to stdout, all else goes to stderr. When both are the same terminal, pipe or file, they are one
+/// queue, so that the order is kept and no line is cut by another.
 ///
-/// Owner: the agent, one per process. Threads: one. Blocks: only flush(). The agent calls pump() from a timer of about
-/// 20 ms. A console that is stuck or gone never holds up the job: ready() turns false and lines stay in their files,
-/// our own messages are kept up to kMessageLimitBytes, and the status line is left out.
+/// Owner: the agent, one per process. Threads: one. Blocks: only flush(). The agent calls pump()
+/// from a timer of about 20 ms. A console that is stuck or gone never holds up the job: ready()
+/// turns false and lines stay in their files, our own messages are kept up to kMessageLimitBytes,
+/// and the status line is left out.
 class Console final : public LineSink {
 public:
     using Clock = std::chrono::steady_clock;
@@ -41,12 +42,14 @@ public:
 
     bool ready(OutputStream stream) const override;
     void write_line(OutputStream stream, std::string_view prefix, std::string_view text) override;
-    /// Our own text for stderr: whole lines, styled by style(). What a terminal would obey is made visible here too.
+    /// Our own text for stderr: whole lines, styled by style(). What a terminal would obey is made
+    /// visible here too.
     void write_message(std::string_view text);
 
     /// Whether set_status() shows anything: there is a terminal that can move its cursor.
     bool has_status_line() const { return status_channel_ != nullptr; }
-    /// Shown below everything else and cut to the terminal's width; empty: no status line. Drawn by pump().
+    /// Shown below everything else and cut to the terminal's width; empty: no status line. Drawn by
+    /// pump().
     void set_status(std::string text);
     /// How our own messages look here.
     TextStyle style() const;

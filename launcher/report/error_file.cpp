@@ -17,7 +17,8 @@ constexpr std::uintmax_t kMaxBytes = 1024 * 1024;
 
 std::vector<std::string> lines_of(const std::string& text) {
     std::vector<std::string> lines = split(text, '\n');
-    while (!lines.empty() && trim(lines.back()).empty()) lines.pop_back();
+    while (!lines.empty() && trim(lines.back()).empty())
+        lines.pop_back();
     return lines;
 }
 
@@ -25,10 +26,13 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 std::optional<ErrorFile> parse_error_file(std::string_view text) {
     const json root = json::parse(text, nullptr, false);
-    if (!root.is_object() || !root.contains("message")) return std::nullopt;
+    if (!root.is_object() || !root.contains("message"))
+        return std::nullopt;
     const json& message = root["message"];
-    if (message.is_string()) return ErrorFile{message.get<std::string>(), {}};
-    if (!message.is_object() || !message.contains("message") || !message["message"].is_string()) return std::nullopt;
+    if (message.is_string())
+        return ErrorFile{message.get<std::string>(), {}};
+    if (!message.is_object() || !message.contains("message") || !message["message"].is_string())
+        return std::nullopt;
     ErrorFile error{message["message"].get<std::string>(), {}};
     const json extra = message.value("extraInfo", json::object());
     if (extra.is_object() && extra.contains("py_callstack") && extra["py_callstack"].is_string())
@@ -38,9 +42,11 @@ std::optional<ErrorFile> parse_error_file(std::string_view text) {
 
 std::optional<ErrorFile> read_error_file(const std::filesystem::path& path) {
     std::error_code failed;
-    if (path.empty() || !std::filesystem::is_regular_file(path, failed)) return std::nullopt;
+    if (path.empty() || !std::filesystem::is_regular_file(path, failed))
+        return std::nullopt;
     const std::uintmax_t bytes = std::filesystem::file_size(path, failed);
-    if (failed || bytes > kMaxBytes) return std::nullopt;
+    if (failed || bytes > kMaxBytes)
+        return std::nullopt;
     try {
         return parse_error_file(read_file(path));
     } catch (const SystemError&) {  // the screen goes without it

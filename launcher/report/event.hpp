@@ -8,14 +8,15 @@
 
 namespace autolaunch::launcher {
 
-// What happens in a job, in the order it happens. supervise makes events; report turns them into the console,
-// events.jsonl and the first-failure screen, and knows nothing of who made them. `rank` is global.
+// What happens in a job, in the order it happens. supervise makes events; report turns them into
+// the console, events.jsonl and the first-failure screen, and knows nothing of who made them.
+// `rank` is global.
 
 struct JobStarted {
     std::string job_name, run_id, run_dir, hostname;
     int node_count = 1, world_size = 1, max_restarts = 0;
     std::optional<int> ranks_per_node = 1;  ///< nothing: nodes differ
-    std::string joined;   ///< one line: "4/4 nodes in 12 ms · head node1 · …"; empty with one node
+    std::string joined;  ///< one line: "4/4 nodes in 12 ms · head node1 · …"; empty with one node
     std::string binding;  ///< one word: "exclusive"
     std::string nccl;     ///< one line; empty without GPUs
     std::vector<std::string> warnings;
@@ -80,17 +81,18 @@ struct GenerationFailed {
     RankExited first;
     std::string hostname;
     std::optional<int> gpu;
-    FailureEvidence evidence;               ///< shown, not recorded
-    std::vector<RankExited> others;         ///< by node, in the order they ended there
-    std::string stderr_path, stdout_path;   ///< of the first failing rank
-    std::string error_file_path;            ///< torchelastic's JSON, if it wrote one
-    std::optional<std::int64_t> oom_kills;  ///< by the kernel in the job's cgroup in this generation; nothing: unknown
+    FailureEvidence evidence;              ///< shown, not recorded
+    std::vector<RankExited> others;        ///< by node, in the order they ended there
+    std::string stderr_path, stdout_path;  ///< of the first failing rank
+    std::string error_file_path;           ///< torchelastic's JSON, if it wrote one
+    std::optional<std::int64_t>
+        oom_kills;  ///< by the kernel in the job's cgroup in this generation; nothing: unknown
     std::chrono::milliseconds stopped_others_in{0};
     std::optional<int> restart_number;  ///< nothing: no restart left
     int max_restarts = 0;
     std::optional<std::int64_t> checkpoint_step;  ///< the next generation resumes from it
-    std::vector<std::string> flight = {};         ///< sentences: where the ranks were; shown, not recorded
-    std::string flight_path = {};                 ///< the file with all of it; empty: none
+    std::vector<std::string> flight = {};  ///< sentences: where the ranks were; shown, not recorded
+    std::string flight_path = {};          ///< the file with all of it; empty: none
 };
 /// A node is gone, with its ranks; nobody can say how they ended.
 struct NodeLost {
@@ -123,8 +125,8 @@ struct PlacementDrifted {
     int rank = 0;
     std::string what;  ///< goes on after "rank 3 "
 };
-/// Whether the ranks of this node compute on the GPUs of the plan. The first time that all of them are seen on one, and
-/// the first time that nobody can tell.
+/// Whether the ranks of this node compute on the GPUs of the plan. The first time that all of them
+/// are seen on one, and the first time that nobody can tell.
 struct GpuPlacementKnown {
     int as_planned = 0, elsewhere = 0;
     std::string cannot_tell;  ///< why; else empty
@@ -142,9 +144,10 @@ struct JobEnded {
 struct Event {
     std::chrono::system_clock::time_point at;
     int generation = 0;
-    std::variant<JobStarted, GenerationStarted, TimeLimitKnown, RankStarted, StepReported, CheckpointPublished,
-                 MessageReported, StopRequested, RankSignalled, RankExited, GenerationFailed, NodeLost, HeadLost,
-                 SpawnFailed, PlacementDrifted, GpuPlacementKnown, WarningRaised, FlightShown, JobEnded>
+    std::variant<JobStarted, GenerationStarted, TimeLimitKnown, RankStarted, StepReported,
+                 CheckpointPublished, MessageReported, StopRequested, RankSignalled, RankExited,
+                 GenerationFailed, NodeLost, HeadLost, SpawnFailed, PlacementDrifted,
+                 GpuPlacementKnown, WarningRaised, FlightShown, JobEnded>
         what;
 };
 using Happening = decltype(Event::what);

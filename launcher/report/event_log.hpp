@@ -6,8 +6,9 @@
 
 namespace autolaunch::launcher {
 
-/// events.jsonl: one event a line, each with one write(2) at the end of the file, so that a reader sees whole lines
-/// even while the job runs and after the launcher was killed. docs/events.md describes the lines.
+/// events.jsonl: one event a line, each with one write(2) at the end of the file, so that a reader
+/// sees whole lines even while the job runs and after the launcher was killed. docs/events.md
+/// describes the lines.
 ///
 /// Owner: Reporter. Threads: one. Blocks: on the file system.
 class EventLog {

@@ -1,8 +1,8 @@
 #include "report/failure_screen.hpp"
 
 #include "base/text.hpp"
-#include "report/error_file.hpp"
 #include "exit_codes/exit_codes.hpp"
+#include "report/error_file.hpp"
 #include "report/file_tail.hpp"
 #include "report/terminal_text.hpp"
 #include "report/units.hpp"
@@ -40,21 +40,26 @@ bool succeeded(const RankExited& exit) { return exit.exit_code == exit_code::kSu
 std::string headline(const GenerationFailed& failure, const TextStyle& style) {
     const RankExited& first = failure.first;
     std::string where = failure.hostname.empty() ? "" : failure.hostname + ", ";
-    if (failure.gpu) where += fmt::format("GPU {}, ", *failure.gpu);
+    if (failure.gpu)
+        where += fmt::format("GPU {}, ", *failure.gpu);
     std::string text = style.red(fmt::format("✗ rank {}", first.rank));
     text += fmt::format(" ({}pid {}) {}", where, first.pid, style.red(describe_exit(first)));
-    if (first.last_step) text += fmt::format(" at step {}", *first.last_step);
+    if (first.last_step)
+        text += fmt::format(" at step {}", *first.last_step);
     return text + fmt::format(", {} after it started\n", format_duration(first.ran));
 }
 
-std::string quote(std::string_view title, const std::vector<std::string>& lines, const TextStyle& style) {
+std::string quote(std::string_view title, const std::vector<std::string>& lines,
+                  const TextStyle& style) {
     std::string text = fmt::format("{}{}\n", kIndent, title);
-    for (const auto& line : lines) text += fmt::format("{}  {} {}\n", kIndent, style.dim("|"), safe(line));
+    for (const auto& line : lines)
+        text += fmt::format("{}  {} {}\n", kIndent, style.dim("|"), safe(line));
     return text;
 }
 
 std::string last_words(const FailureEvidence& evidence, const TextStyle& style) {
-    if (evidence.last_lines.empty()) return fmt::format("{}it printed nothing\n", kIndent);
+    if (evidence.last_lines.empty())
+        return fmt::format("{}it printed nothing\n", kIndent);
     return quote(evidence.from_stdout ? "it wrote nothing to stderr; the last lines of its stdout:"
                                       : "the last lines of its stderr:",
                  evidence.last_lines, style);
@@ -62,24 +67,31 @@ std::string last_words(const FailureEvidence& evidence, const TextStyle& style) 
 
 // The error file repeats what Python has printed; it is shown where it says more.
 std::string error_file_words(const FailureEvidence& evidence, const TextStyle& style) {
-    if (evidence.error_message.empty()) return {};
+    if (evidence.error_message.empty())
+        return {};
     const std::string first_line = split(evidence.error_message, '\n').front();
-    const bool printed = std::any_of(evidence.last_lines.begin(), evidence.last_lines.end(),
-                                     [&](const auto& line) { return line.find(first_line) != std::string::npos; });
-    if (printed) return {};
+    const bool printed =
+        std::any_of(evidence.last_lines.begin(), evidence.last_lines.end(),
+                    [&](const auto& line) { return line.find(first_line) != std::string::npos; });
+    if (printed)
+        return {};
     std::string text = fmt::format("{}its error file says: {}\n", kIndent, safe(first_line));
-    if (evidence.callstack.empty()) return text;
+    if (evidence.callstack.empty())
+        return text;
     return text + quote("the end of its call stack:", evidence.callstack, style);
 }
 
 std::string what_next(const GenerationFailed& failure, const TextStyle& style) {
     if (failure.restart_number) {
-        std::string text = fmt::format("restart {} of {}", *failure.restart_number, failure.max_restarts);
-        text += failure.checkpoint_step ? fmt::format(" from the checkpoint of step {} …", *failure.checkpoint_step)
-                                        : " from the beginning: no checkpoint was reported …";
+        std::string text =
+            fmt::format("restart {} of {}", *failure.restart_number, failure.max_restarts);
+        text += failure.checkpoint_step
+                    ? fmt::format(" from the checkpoint of step {} …", *failure.checkpoint_step)
+                    : " from the beginning: no checkpoint was reported …";
         return fmt::format("{}{}\n", kIndent, style.bold(text));
     }
-    if (failure.max_restarts == 0) return {};
+    if (failure.max_restarts == 0)
+        return {};
     return fmt::format("{}all {} restarts are used up\n", kIndent, failure.max_restarts);
 }
 
@@ -87,7 +99,8 @@ std::string what_next(const GenerationFailed& failure, const TextStyle& style) {
 
 std::string describe_exit(const RankExited& exit) {
     if (exit.signal)
-        return fmt::format("was killed by {}{}", signal_name(*exit.signal), exit.core_dumped ? " (core dumped)" : "");
+        return fmt::format("was killed by {}{}", signal_name(*exit.signal),
+                           exit.core_dumped ? " (core dumped)" : "");
     return fmt::format("exited with code {}", exit.exit_code.value_or(0));
 }
 
@@ -100,18 +113,23 @@ std::string exit_hint(const RankExited& exit, std::optional<std::int64_t> oom_ki
         {SIGSYS, "a system call that a seccomp filter forbids"},
     };
     if (exit.signal == SIGKILL) {
-        if (!oom_kills) return "perhaps out of memory; the kernel's log tells: dmesg | grep -i 'killed process'";
-        if (*oom_kills == 0) return "not by this cgroup's out-of-memory killer: somebody or the scheduler sent it";
-        return fmt::format("out of memory: the kernel killed {} process{} of this job's cgroup", *oom_kills,
-                           *oom_kills == 1 ? "" : "es");
+        if (!oom_kills)
+            return "perhaps out of memory; the kernel's log tells: dmesg | grep -i 'killed "
+                   "process'";
+        if (*oom_kills == 0)
+            return "not by this cgroup's out-of-memory killer: somebody or the scheduler sent it";
+        return fmt::format("out of memory: the kernel killed {} process{} of this job's cgroup",
+                           *oom_kills, *oom_kills == 1 ? "" : "es");
     }
     if (exit.signal) {
         const auto found = kBySignal.find(*exit.signal);
         return found == kBySignal.end() ? "" : std::string(found->second);
     }
     const int code = exit.exit_code.value_or(0);
-    if (code == exit_code::kNotFound) return "127 from a shell: a command it was to run was not found";
-    if (code == exit_code::kCannotExecute) return "126 from a shell: a command it was to run cannot be executed";
+    if (code == exit_code::kNotFound)
+        return "127 from a shell: a command it was to run was not found";
+    if (code == exit_code::kCannotExecute)
+        return "126 from a shell: a command it was to run cannot be executed";
     if (code > exit_code::kSignalBase && ::sigabbrev_np(code - exit_code::kSignalBase) != nullptr)
         return fmt::format("{} from a shell: its command was killed by {}", code,
                            signal_name(code - exit_code::kSignalBase));
@@ -128,18 +146,20 @@ std::string describe_others(const GenerationFailed& failure) {
         } else if (succeeded(other)) {
             finished.push_back(other.rank);
         } else if (failed.push_back(other.rank); failed.size() <= kNamedFailures) {
-            const auto later = std::max(other.ran - failure.first.ran, std::chrono::milliseconds(0));
-            parts.push_back(
-                fmt::format("rank {} {} {} later", other.rank, describe_exit(other), format_duration(later)));
+            const auto later =
+                std::max(other.ran - failure.first.ran, std::chrono::milliseconds(0));
+            parts.push_back(fmt::format("rank {} {} {} later", other.rank, describe_exit(other),
+                                        format_duration(later)));
         }
     }
     if (failed.size() > kNamedFailures)
         parts.push_back(fmt::format("{} more failed after that", failed.size() - kNamedFailures));
     if (stopped > 0)
-        parts.insert(parts.begin(),
-                     fmt::format("{} other rank{} stopped in {}", stopped, stopped == 1 ? " was" : "s were",
-                                 format_duration(failure.stopped_others_in)));
-    if (!finished.empty()) parts.push_back(name_ranks(finished) + " had finished");
+        parts.insert(parts.begin(), fmt::format("{} other rank{} stopped in {}", stopped,
+                                                stopped == 1 ? " was" : "s were",
+                                                format_duration(failure.stopped_others_in)));
+    if (!finished.empty())
+        parts.push_back(name_ranks(finished) + " had finished");
     return join(parts, " · ");
 }
 
@@ -148,35 +168,47 @@ std::string failure_screen(const GenerationFailed& failure, const TextStyle& sty
     text += last_words(failure.evidence, style);
     text += error_file_words(failure.evidence, style);
     const std::string hint = exit_hint(failure.first, failure.oom_kills);
-    if (!hint.empty()) text += fmt::format("{}{}\n", kIndent, style.yellow(hint));
+    if (!hint.empty())
+        text += fmt::format("{}{}\n", kIndent, style.yellow(hint));
     const std::string others = describe_others(failure);
-    if (!others.empty()) text += fmt::format("{}{}\n", kIndent, others);
+    if (!others.empty())
+        text += fmt::format("{}{}\n", kIndent, others);
     if (!failure.flight.empty())
-        text += fmt::format("{}where the ranks were:\n{}", kIndent, flight_screen(failure.flight, failure.flight_path));
+        text += fmt::format("{}where the ranks were:\n{}", kIndent,
+                            flight_screen(failure.flight, failure.flight_path));
     text += what_next(failure, style);
-    const std::string& log = failure.evidence.from_stdout ? failure.stdout_path : failure.stderr_path;
-    if (!log.empty()) text += fmt::format("{}more: less {}\n", kIndent, safe(log));
+    const std::string& log =
+        failure.evidence.from_stdout ? failure.stdout_path : failure.stderr_path;
+    if (!log.empty())
+        text += fmt::format("{}more: less {}\n", kIndent, safe(log));
     return text;
 }
 
 std::string failure_screen(const NodeLost& lost, const TextStyle& style) {
     std::string text = "\n" + style.red(fmt::format("✗ {} was lost", safe(lost.node)));
-    text += fmt::format(", with {}, {} after the start\n", name_ranks(lost.ranks), format_duration(lost.ran));
+    text += fmt::format(", with {}, {} after the start\n", name_ranks(lost.ranks),
+                        format_duration(lost.ran));
     text += fmt::format("{}{}\n", kIndent, safe(lost.why));
     if (lost.stopped > 0)
-        text += fmt::format("{}{} rank{} on the other nodes {} stopped in {}\n", kIndent, lost.stopped,
-                            lost.stopped == 1 ? "" : "s", lost.stopped == 1 ? "was" : "were",
-                            format_duration(lost.stopped_others_in));
+        text +=
+            fmt::format("{}{} rank{} on the other nodes {} stopped in {}\n", kIndent, lost.stopped,
+                        lost.stopped == 1 ? "" : "s", lost.stopped == 1 ? "was" : "were",
+                        format_duration(lost.stopped_others_in));
     if (!lost.flight.empty())
-        text += fmt::format("{}where the ranks were:\n{}", kIndent, flight_screen(lost.flight, lost.flight_path));
-    return text + fmt::format("{}{}\n", kIndent,
-                              style.yellow("the scheduler may know why: the node's state, its memory, its network"));
+        text += fmt::format("{}where the ranks were:\n{}", kIndent,
+                            flight_screen(lost.flight, lost.flight_path));
+    return text + fmt::format(
+                      "{}{}\n", kIndent,
+                      style.yellow(
+                          "the scheduler may know why: the node's state, its memory, its network"));
 }
 
 std::string flight_screen(const std::vector<std::string>& lines, const std::string& path) {
     std::string text;
-    for (const auto& line : lines) text += fmt::format("{0}  {1}\n", kIndent, safe(line));
-    if (!path.empty()) text += fmt::format("{0}  all of it: {1}\n", kIndent, safe(path));
+    for (const auto& line : lines)
+        text += fmt::format("{0}  {1}\n", kIndent, safe(line));
+    if (!path.empty())
+        text += fmt::format("{0}  all of it: {1}\n", kIndent, safe(path));
     return text;
 }
 
@@ -190,7 +222,8 @@ FailureEvidence collect_evidence(const std::string& stderr_path, const std::stri
     }
     if (auto error = read_error_file(error_file_path)) {
         evidence.error_message = std::move(error->message);
-        const auto count = static_cast<std::ptrdiff_t>(std::min(kCallstackLines, error->callstack.size()));
+        const auto count =
+            static_cast<std::ptrdiff_t>(std::min(kCallstackLines, error->callstack.size()));
         evidence.callstack.assign(error->callstack.end() - count, error->callstack.end());
     }
     return evidence;

@@ -12,8 +12,8 @@ namespace autolaunch::launcher {
 std::string describe_exit(const RankExited& exit);
 /// What the exit most likely means, where that is known; else empty. Pure.
 std::string exit_hint(const RankExited& exit, std::optional<std::int64_t> oom_kills);
-/// "7 other ranks were stopped in 8 ms · rank 21 exited with code 1 0.4 s later · ranks 2-3 had finished"; empty when
-/// there were no others. Pure.
+/// "7 other ranks were stopped in 8 ms · rank 21 exited with code 1 0.4 s later · ranks 2-3 had
+/// finished"; empty when there were no others. Pure.
 std::string describe_others(const GenerationFailed& failure);
 /// The first-failure screen: whole lines, safe for a terminal whatever the rank wrote. Pure.
 std::string failure_screen(const GenerationFailed& failure, const TextStyle& style);
@@ -23,8 +23,8 @@ std::string failure_screen(const NodeLost& lost, const TextStyle& style);
 /// Where the ranks were, indented, and the file that says more. Pure.
 std::string flight_screen(const std::vector<std::string>& lines, const std::string& path);
 
-/// Reads what a rank said from its files, on the node where it ran; what cannot be read is left out. Reads at most a
-/// bounded part from the end of each.
+/// Reads what a rank said from its files, on the node where it ran; what cannot be read is left
+/// out. Reads at most a bounded part from the end of each.
 FailureEvidence collect_evidence(const std::string& stderr_path, const std::string& stdout_path,
                                  const std::string& error_file_path);
 

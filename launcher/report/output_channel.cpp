@@ -17,10 +17,12 @@ namespace autolaunch::launcher {
 namespace {
 
 constexpr std::size_t kWriteBytes = 64 * 1024;
-// What a pipe or terminal that polls as writable takes without blocking, when it cannot be opened a second time.
+// What a pipe or terminal that polls as writable takes without blocking, when it cannot be opened a
+// second time.
 constexpr std::size_t kPolledWriteBytes = 256;
 
-// write(2) without a SIGPIPE to this process, whatever its disposition: the signal is held back and taken away.
+// write(2) without a SIGPIPE to this process, whatever its disposition: the signal is held back and
+// taken away.
 ssize_t write_without_sigpipe(int fd, const char* data, std::size_t bytes) {
     sigset_t pipe_signal, before, pending;
     ::sigemptyset(&pipe_signal);
@@ -39,11 +41,14 @@ ssize_t write_without_sigpipe(int fd, const char* data, std::size_t bytes) {
     return written;
 }
 
-bool reader_is_gone(int error) { return error == EPIPE || error == EIO || error == EBADF || error == ECONNRESET; }
+bool reader_is_gone(int error) {
+    return error == EPIPE || error == EIO || error == EBADF || error == ECONNRESET;
+}
 
 }  // namespace
 
-OutputChannel::OutputChannel(int fd) : fd_(fd), kind_(Kind::polled), is_terminal_(::isatty(fd) == 1) {
+OutputChannel::OutputChannel(int fd)
+    : fd_(fd), kind_(Kind::polled), is_terminal_(::isatty(fd) == 1) {
     struct stat status {};
     if (::fstat(fd, &status) != 0) {
         closed_ = true;
@@ -54,7 +59,8 @@ OutputChannel::OutputChannel(int fd) : fd_(fd), kind_(Kind::polled), is_terminal
     } else {
         const std::string again = "/proc/self/fd/" + std::to_string(fd);
         own_.reset(::open(again.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-        if (own_) kind_ = Kind::nonblocking;
+        if (own_)
+            kind_ = Kind::nonblocking;
     }
 }
 
@@ -65,7 +71,8 @@ int OutputChannel::columns() const {
 }
 
 void OutputChannel::append(std::string_view bytes) {
-    if (!closed_) queue_ += bytes;
+    if (!closed_)
+        queue_ += bytes;
 }
 
 long OutputChannel::write_some(const char* data, std::size_t bytes) {
@@ -89,9 +96,12 @@ long OutputChannel::write_some(const char* data, std::size_t bytes) {
 
 void OutputChannel::pump() {
     while (queued_bytes() > 0) {
-        const long written = write_some(queue_.data() + written_, std::min(queued_bytes(), kWriteBytes));
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+        const long written =
+            write_some(queue_.data() + written_, std::min(queued_bytes(), kWriteBytes));
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            break;
         if (written < 0) {  // gone, or (a full disk) at least these bytes have no place
             closed_ = reader_is_gone(errno);
             written_ = queue_.size();
@@ -108,8 +118,10 @@ void OutputChannel::pump() {
 bool OutputChannel::flush(Deadline deadline) {
     for (;;) {
         pump();
-        if (queued_bytes() == 0) return true;
-        if (deadline.passed()) return false;
+        if (queued_bytes() == 0)
+            return true;
+        if (deadline.passed())
+            return false;
         pollfd entry{fd_, POLLOUT, 0};
         ::poll(&entry, 1, std::min(deadline.poll_timeout_ms(), 50));
     }

@@ -10,13 +10,14 @@ namespace autolaunch::launcher {
 
 /// A queue of bytes in front of one of our output descriptors, written without ever blocking.
 ///
-/// O_NONBLOCK belongs to the open file description, which we share with our parent and its other children; setting it
-/// would break them. So pipes and terminals are opened a second time through /proc/self/fd, sockets are written with
-/// MSG_DONTWAIT, and where neither can be done the descriptor is polled and written in small pieces.
-/// When the reader has gone (EPIPE, EIO) the channel is closed(): it takes everything and drops it; no SIGPIPE is
-/// raised.
+/// O_NONBLOCK belongs to the open file description, which we share with our parent and its other
+/// children; setting it would break them. So pipes and terminals are opened a second time through
+/// /proc/self/fd, sockets are written with MSG_DONTWAIT, and where neither can be done the
+/// descriptor is polled and written in small pieces. When the reader has gone (EPIPE, EIO) the
+/// channel is closed(): it takes everything and drops it; no SIGPIPE is raised.
 ///
-/// Owner: Console. Threads: one. Blocks: only flush(), until its deadline. Does not close the descriptor it was given.
+/// Owner: Console. Threads: one. Blocks: only flush(), until its deadline. Does not close the
+/// descriptor it was given.
 class OutputChannel {
 public:
     explicit OutputChannel(int fd);

@@ -8,8 +8,9 @@
 
 namespace autolaunch::launcher {
 
-/// How far the job is, from what its ranks report. Numbers are the job's: they come from the lowest rank that reports
-/// (rank 0 as a rule), not from a sum over ranks. Pure: times come with the events.
+/// How far the job is, from what its ranks report. Numbers are the job's: they come from the lowest
+/// rank that reports (rank 0 as a rule), not from a sum over ranks. Pure: times come with the
+/// events.
 class ProgressBar {
 public:
     using Time = std::chrono::system_clock::time_point;
@@ -21,8 +22,8 @@ public:
 
     /// Something was reported in this generation.
     bool known() const { return step_.has_value(); }
-    /// "step 1240/5000 ━━━━╸━━━  loss 2.713 · 412k tok/s · saved @1200 (0.02 s stall) · 21 min left", at most `columns`
-    /// wide; first the bar gives way, then the parts from the right.
+    /// "step 1240/5000 ━━━━╸━━━  loss 2.713 · 412k tok/s · saved @1200 (0.02 s stall) · 21 min
+    /// left", at most `columns` wide; first the bar gives way, then the parts from the right.
     std::string line(int columns) const;
     /// The same without the bar, for logs.
     std::string plain() const;

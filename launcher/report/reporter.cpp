@@ -13,39 +13,47 @@
 
 namespace autolaunch::launcher {
 
-Reporter::Reporter(ReporterOptions options, Console& console) : options_(std::move(options)), console_(console) {
-    if (!options_.events_path.empty()) log_.emplace(options_.events_path);
+Reporter::Reporter(ReporterOptions options, Console& console)
+    : options_(std::move(options)), console_(console) {
+    if (!options_.events_path.empty())
+        log_.emplace(options_.events_path);
 }
 
 void Reporter::handle(const Event& event) {
     record(event);
-    if (options_.only_records && !std::holds_alternative<HeadLost>(event.what)) return;
+    if (options_.only_records && !std::holds_alternative<HeadLost>(event.what))
+        return;
     std::visit([this, &event](const auto& what) { show(event, what); }, event.what);
 }
 
 void Reporter::record(const Event& event) {
-    if (!log_) return;
+    if (!log_)
+        return;
     try {
         log_->append(event);
     } catch (const SystemError& error) {  // a full disk ends the record, not the job
         log_.reset();
-        console_.write_message(fmt::format("warning: events are no longer recorded: {}", error.what()));
+        console_.write_message(
+            fmt::format("warning: events are no longer recorded: {}", error.what()));
     }
 }
 
 void Reporter::tick(Clock::time_point now) {
     show_progress(now);
-    if (!stop_notice_ || now - stop_notice_->since < kStopNoticeDelay) return;
+    if (!stop_notice_ || now - stop_notice_->since < kStopNoticeDelay)
+        return;
     console_.write_message(stop_notice_->text);
     stop_notice_.reset();
 }
 
 void Reporter::show_progress(Clock::time_point now) {
-    if (!options_.progress || !progress_changed_ || !progress_.known()) return;
+    if (!options_.progress || !progress_changed_ || !progress_.known())
+        return;
     if (console_.has_status_line()) {
         console_.set_status(progress_.line(console_.style().columns - 1));
     } else {
-        if (progress_line_at_ && now - *progress_line_at_ < progress_line_interval_) return;
+        if (progress_line_at_ && now - *progress_line_at_ < progress_line_interval_)
+            return;
         if (progress_line_at_)
             progress_line_interval_ =
                 std::min(kMaxProgressLineInterval, progress_line_interval_ + kProgressLineInterval);
@@ -62,17 +70,20 @@ void Reporter::show(const Event&, const JobStarted& job) {
         console_.write_message(banner(job, options_.version, style));
         return;
     }
-    for (const auto& warning : job.warnings) show({}, WarningRaised{warning});
+    for (const auto& warning : job.warnings)
+        show({}, WarningRaised{warning});
 }
 
 void Reporter::show(const Event&, const GenerationStarted& started) {
     progress_.restart();
     const bool is_restart = std::exchange(started_before_, true);
-    if (!options_.quiet) console_.write_message(placement_line(job_, started, is_restart));
+    if (!options_.quiet)
+        console_.write_message(placement_line(job_, started, is_restart));
 }
 
 void Reporter::show(const Event&, const TimeLimitKnown& limit) {
-    if (!options_.quiet) console_.write_message(fmt::format("  ends in   {}", format_duration(limit.left)));
+    if (!options_.quiet)
+        console_.write_message(fmt::format("  ends in   {}", format_duration(limit.left)));
 }
 
 void Reporter::show(const Event& event, const StepReported& report) {
@@ -108,9 +119,11 @@ void Reporter::show(const Event&, const HeadLost& lost) {
 }
 
 void Reporter::show(const Event&, const SpawnFailed& failure) {
-    const std::string who = console_.style().red(fmt::format("✗ rank {} could not be started", failure.rank));
+    const std::string who =
+        console_.style().red(fmt::format("✗ rank {} could not be started", failure.rank));
     console_.write_message(fmt::format("{}: {}", who, failure.what));
-    if (!failure.hint.empty()) console_.write_message("    " + failure.hint);
+    if (!failure.hint.empty())
+        console_.write_message("    " + failure.hint);
 }
 
 void Reporter::show(const Event&, const WarningRaised& warning) {
@@ -124,9 +137,12 @@ void Reporter::show(const Event&, const FlightShown& flight) {
 void Reporter::show(const Event&, const JobEnded& job) {
     stop_notice_.reset();
     console_.set_status({});
-    if (options_.quiet) return;
-    const bool shown = !progress_changed_ && !console_.has_status_line();  // a status line is gone by now
-    if (options_.progress && progress_.known() && !shown) console_.write_message(progress_.plain());
+    if (options_.quiet)
+        return;
+    const bool shown =
+        !progress_changed_ && !console_.has_status_line();  // a status line is gone by now
+    if (options_.progress && progress_.known() && !shown)
+        console_.write_message(progress_.plain());
     console_.write_message(closing_line(job, job_.run_dir, console_.style()));
 }
 

@@ -14,25 +14,27 @@ namespace autolaunch::launcher {
 struct ReporterOptions {
     std::string version;                ///< of autolaunch, for the banner
     std::filesystem::path events_path;  ///< events.jsonl; empty: none
-    bool quiet = false;                 ///< no banner and no closing line; failures and warnings stay
-    bool progress = true;               ///< the bar, or plain lines without a terminal
-    bool only_records = false;          ///< on all nodes but the head, which shows what concerns the job
+    bool quiet = false;         ///< no banner and no closing line; failures and warnings stay
+    bool progress = true;       ///< the bar, or plain lines without a terminal
+    bool only_records = false;  ///< on all nodes but the head, which shows what concerns the job
 };
 
-/// Turns events into what a person sees and into events.jsonl. Every event is recorded; few are shown, and on other
-/// nodes than the head only the loss of the head. Before it gives GenerationFailed the agent drains the LogFollower, so
-/// that the failure screen comes after the ranks' lines.
+/// Turns events into what a person sees and into events.jsonl. Every event is recorded; few are
+/// shown, and on other nodes than the head only the loss of the head. Before it gives
+/// GenerationFailed the agent drains the LogFollower, so that the failure screen comes after the
+/// ranks' lines.
 ///
-/// Owner: the agent of the node that reports. Threads: one. Blocks: on the file system alone (one write an event; after
-/// a failure the ends of two log files are read).
+/// Owner: the agent of the node that reports. Threads: one. Blocks: on the file system alone (one
+/// write an event; after a failure the ends of two log files are read).
 class Reporter {
 public:
     using Clock = std::chrono::steady_clock;
 
-    /// Without a status line progress is a plain line, this long after the one before; the interval grows to the
-    /// maximum, because a log of days needs no line every ten seconds.
+    /// Without a status line progress is a plain line, this long after the one before; the interval
+    /// grows to the maximum, because a log of days needs no line every ten seconds.
     static constexpr std::chrono::seconds kProgressLineInterval{10}, kMaxProgressLineInterval{60};
-    /// A stop is announced when it takes longer than this; a failed generation is mostly gone before.
+    /// A stop is announced when it takes longer than this; a failed generation is mostly gone
+    /// before.
     static constexpr std::chrono::milliseconds kStopNoticeDelay{500};
 
     /// Throws SystemError when events_path cannot be written. `console` must outlive the reporter.

@@ -6,14 +6,17 @@ namespace autolaunch::launcher {
 
 enum class Colours { strip, keep };
 
-/// `text` (one line) such that it can only put characters on a terminal: control bytes and bytes that are not UTF-8
-/// become \xNN, invisible direction marks \u{NNNN}; escape sequences are dropped, except colours (SGR) when they are
-/// kept, which are then closed at the end. Tabs stay. Pure.
+/// `text` (one line) such that it can only put characters on a terminal: control bytes and bytes
+/// that are not UTF-8 become \xNN, invisible direction marks \u{NNNN}; escape sequences are
+/// dropped, except colours (SGR) when they are kept, which are then closed at the end. Tabs stay.
+/// Pure.
 std::string escape_for_terminal(std::string_view text, Colours colours);
 
-/// Columns that `text` takes: wide characters two, combining ones none, escape sequences for colours none.
+/// Columns that `text` takes: wide characters two, combining ones none, escape sequences for
+/// colours none.
 int display_width(std::string_view text);
-/// The longest beginning of `text` that fits in `columns`, ending in "…" when something was cut. Colours stay closed.
+/// The longest beginning of `text` that fits in `columns`, ending in "…" when something was cut.
+/// Colours stay closed.
 std::string fit_width(std::string_view text, int columns);
 
 }  // namespace autolaunch::launcher

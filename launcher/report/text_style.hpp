@@ -17,7 +17,8 @@ struct TextStyle {
 
 private:
     std::string paint(std::string_view code, std::string_view text) const {
-        if (!colours) return std::string(text);
+        if (!colours)
+            return std::string(text);
         return "\x1b[" + std::string(code) + "m" + std::string(text) + "\x1b[0m";
     }
 };

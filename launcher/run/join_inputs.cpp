@@ -12,10 +12,12 @@ namespace autolaunch::launcher {
 
 namespace {
 
-// The folder that holds run directories: before the nodes have met, nobody knows the run's own name.
+// The folder that holds run directories: before the nodes have met, nobody knows the run's own
+// name.
 std::string shared_directory(const JobSpec& spec) {
     namespace fs = std::filesystem;
-    if (!spec.run_dir.empty()) return fs::absolute(spec.run_dir).parent_path();
+    if (!spec.run_dir.empty())
+        return fs::absolute(spec.run_dir).parent_path();
     return fs::absolute(spec.monitoring.log_path.empty() ? "runs" : spec.monitoring.log_path);
 }
 
@@ -43,7 +45,8 @@ NodeOptions node_options(const JobSpec& spec) {
             .standalone = spec.standalone};
 }
 
-JoinRequest join_request(const JobSpec& spec, const JobShape& shape, const std::string& version, int cancel_fd) {
+JoinRequest join_request(const JobSpec& spec, const JobShape& shape, const std::string& version,
+                         int cancel_fd) {
     JoinRequest request;
     request.version = version;
     request.hostname = hostname();
@@ -51,7 +54,8 @@ JoinRequest join_request(const JobSpec& spec, const JobShape& shape, const std::
     request.ranks_here = shape.ranks_here;
     request.run_name = now_text();
     request.shared_directory = shared_directory(spec);
-    if (shape.nodes > 1) request.program_digest = program_digest();
+    if (shape.nodes > 1)
+        request.program_digest = program_digest();
     request.spec_digest = spec.source_digest;
     request.cancel_fd = cancel_fd;
     return request;

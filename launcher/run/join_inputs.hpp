@@ -14,6 +14,7 @@ std::string hostname();
 /// "20260309-174501-4711": of this second and process.
 std::string now_text();
 NodeOptions node_options(const JobSpec& spec);
-JoinRequest join_request(const JobSpec& spec, const JobShape& shape, const std::string& version, int cancel_fd);
+JoinRequest join_request(const JobSpec& spec, const JobShape& shape, const std::string& version,
+                         int cancel_fd);
 
 }  // namespace autolaunch::launcher

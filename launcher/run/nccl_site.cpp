@@ -2,9 +2,9 @@
 
 #include "base/file_io.hpp"
 #include "base/text.hpp"
-#include "run/profile_folder.hpp"
 #include "nccl_env/nccl_conf.hpp"
 #include "nccl_env/site.hpp"
+#include "run/profile_folder.hpp"
 #include "spec/profile.hpp"
 #include "topology/machine_identity.hpp"
 
@@ -30,57 +30,66 @@ std::string profile_folder() {
 }
 
 // `root`: where the machine's files are, "" for this one. The path is as the machine knows it.
-std::string fitting_topology_file(const std::vector<std::string>& paths, const NodeTopology& topology,
-                                  const std::string& root = {}) {
+std::string fitting_topology_file(const std::vector<std::string>& paths,
+                                  const NodeTopology& topology, const std::string& root = {}) {
     for (const std::string& path : paths) {
         const std::string here = root + path;
         std::error_code error;
-        if (!fs::is_regular_file(here, error) || fs::file_size(here, error) > kMostBytes || error) continue;
+        if (!fs::is_regular_file(here, error) || fs::file_size(here, error) > kMostBytes || error)
+            continue;
         try {
-            if (topology_file_fits(read_file(here), topology)) return path;
+            if (topology_file_fits(read_file(here), topology))
+                return path;
         } catch (const Error&) {  // not readable for us, so not for NCCL
         }
     }
     return {};
 }
 
-std::optional<ProfileFile> choose_profile(const std::string& word, const std::map<std::string, std::string>& identity) {
-    if (word == "none") return std::nullopt;
+std::optional<ProfileFile> choose_profile(const std::string& word,
+                                          const std::map<std::string, std::string>& identity) {
+    if (word == "none")
+        return std::nullopt;
     const std::string folder = profile_folder();
-    if (word != "auto") return find_profile(word, folder);
+    if (word != "auto")
+        return find_profile(word, folder);
     std::vector<ProfileFile> profiles;
-    for (const std::string& name : profile_names(folder)) profiles.push_back(find_profile(name, folder));
+    for (const std::string& name : profile_names(folder))
+        profiles.push_back(find_profile(name, folder));
     const ProfileFile* fits = matching_profile(profiles, identity);
     return fits != nullptr ? std::optional(*fits) : std::nullopt;
 }
 
 NcclConfPlaces conf_places(const JobSpec& spec) {
-    return {home_of_user(), fs::absolute(spec.trainer.workdir.empty() ? "." : spec.trainer.workdir)};
+    return {home_of_user(),
+            fs::absolute(spec.trainer.workdir.empty() ? "." : spec.trainer.workdir)};
 }
 
 }  // namespace
 
-NcclSite read_nccl_site(const JobSpec& spec, const EnvironmentMap& environment, const NodeTopology& topology,
-                        const std::string& local_address) {
+NcclSite read_nccl_site(const JobSpec& spec, const EnvironmentMap& environment,
+                        const NodeTopology& topology, const std::string& local_address) {
     NcclSite site;
     const auto profile = spec.nccl.profile == "auto" && topology.gpus.empty()
                              ? std::nullopt
                              : choose_profile(spec.nccl.profile, read_machine_identity());
-    if (topology.gpus.empty()) return site;
+    if (topology.gpus.empty())
+        return site;
     site.conf = read_nccl_conf(settings_of_user(spec, environment), conf_places(spec));
     if (profile)
-        site.profile =
-            to_nccl_profile(*profile, topology, fitting_topology_file(profile->topology_files.paths, topology));
+        site.profile = to_nccl_profile(
+            *profile, topology, fitting_topology_file(profile->topology_files.paths, topology));
     site.rendezvous_interface = interface_with_address(topology, local_address);
     site.rendezvous_is_ipv6_only = is_ipv6_only(topology, local_address);
     return site;
 }
 
-SavedSite read_saved_nccl_site(const JobSpec& spec, const EnvironmentMap& environment, const NodeTopology& topology,
-                               const std::string& file) {
+SavedSite read_saved_nccl_site(const JobSpec& spec, const EnvironmentMap& environment,
+                               const NodeTopology& topology, const std::string& file) {
     SavedSite saved;
     const auto profile = choose_profile(spec.nccl.profile, topology.identity);
-    if (topology.gpus.empty()) return saved;
+    if (topology.gpus.empty())
+        return saved;
     NcclConfPlaces places = conf_places(spec);
     const std::string root = fs::is_directory(file) ? file : "";
     if (std::error_code error; !root.empty() && fs::exists(root + "/etc/nccl.conf", error))
@@ -88,16 +97,19 @@ SavedSite read_saved_nccl_site(const JobSpec& spec, const EnvironmentMap& enviro
     saved.site.conf = read_nccl_conf(settings_of_user(spec, environment), places);
     if (spec.nccl.profile == "auto" && topology.identity.empty() && spec.nccl.manage)
         saved.notes.push_back(
-            fmt::format("{} does not say what machine it is of: no profile is taken, name one as nccl.profile if there "
+            fmt::format("{} does not say what machine it is of: no profile is taken, name one as "
+                        "nccl.profile if there "
                         "is one for it",
                         topology.source));
-    if (!profile) return saved;
+    if (!profile)
+        return saved;
     const auto& paths = profile->topology_files.paths;
-    saved.site.profile =
-        to_nccl_profile(*profile, topology, root.empty() ? "" : fitting_topology_file(paths, topology, root));
+    saved.site.profile = to_nccl_profile(
+        *profile, topology, root.empty() ? "" : fitting_topology_file(paths, topology, root));
     if (root.empty() && !paths.empty())
         saved.notes.push_back(
-            fmt::format("whether the machine has {} is not known: NCCL_TOPO_FILE is left out", join(paths, " or ")));
+            fmt::format("whether the machine has {} is not known: NCCL_TOPO_FILE is left out",
+                        join(paths, " or ")));
     return saved;
 }
 

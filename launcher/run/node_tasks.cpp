@@ -1,7 +1,7 @@
 #include "run/node_tasks.hpp"
 
-#include "rendezvous/join.hpp"
 #include "exit_codes/exit_codes.hpp"
+#include "rendezvous/join.hpp"
 #include "spawn/keeper.hpp"
 #include "tasks/stand_in.hpp"
 #include "tasks/task_socket.hpp"
@@ -18,7 +18,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// srun starts a node's tasks within milliseconds of each other; a node that swaps, or a prologue a task, takes longer.
+// srun starts a node's tasks within milliseconds of each other; a node that swaps, or a prologue a
+// task, takes longer.
 constexpr auto kMeetingTimeout = 60s;
 
 std::string hostname() {
@@ -27,17 +28,22 @@ std::string hostname() {
     return name;
 }
 
-bool has_several_tasks(const Allocation& allocation) { return allocation.tasks_on_node.value_or(1) > 1; }
+bool has_several_tasks(const Allocation& allocation) {
+    return allocation.tasks_on_node.value_or(1) > 1;
+}
 
 std::vector<std::string> lines_of(const EnvironmentMap& environment) {
     std::vector<std::string> lines;
-    for (const auto& [name, value] : environment) lines.push_back(name + "=" + value);
+    for (const auto& [name, value] : environment)
+        lines.push_back(name + "=" + value);
     return lines;
 }
 
 }  // namespace
 
-bool is_stand_in(const Allocation& allocation) { return has_several_tasks(allocation) && allocation.local_task > 0; }
+bool is_stand_in(const Allocation& allocation) {
+    return has_several_tasks(allocation) && allocation.local_task > 0;
+}
 
 bool looks_like_stand_in(const EnvironmentMap& environment) {
     try {
@@ -48,16 +54,21 @@ bool looks_like_stand_in(const EnvironmentMap& environment) {
 }
 
 std::string task_address_of(const Allocation& allocation) {
-    if (!has_several_tasks(allocation)) return {};
+    if (!has_several_tasks(allocation))
+        return {};
     // Hydra gives its jobs no name, but all its processes of one node have one parent.
-    const std::string job = allocation.job_id.empty() ? "of-process-" + std::to_string(::getppid()) : allocation.job_id;
-    const std::string& node = allocation.node_names.at(static_cast<std::size_t>(allocation.node_rank));
-    return task_address(::geteuid(), allocation.source + "/" + job, node.empty() ? hostname() : node);
+    const std::string job =
+        allocation.job_id.empty() ? "of-process-" + std::to_string(::getppid()) : allocation.job_id;
+    const std::string& node =
+        allocation.node_names.at(static_cast<std::size_t>(allocation.node_rank));
+    return task_address(::geteuid(), allocation.source + "/" + job,
+                        node.empty() ? hostname() : node);
 }
 
 int serve_as_stand_in(const Allocation& allocation, const EnvironmentMap& environment) {
     const std::string address = task_address_of(allocation);
-    const UniqueFd keeper_gone = start_keeper({.scratch = {}, .end_with_parent = true, .role = "stand-in"});
+    const UniqueFd keeper_gone =
+        start_keeper({.scratch = {}, .end_with_parent = true, .role = "stand-in"});
     try {
         return run_stand_in({.address = address,
                              .local_task = allocation.local_task,
@@ -70,18 +81,20 @@ int serve_as_stand_in(const Allocation& allocation, const EnvironmentMap& enviro
     }
 }
 
-NodeTasks gather_tasks(const Allocation& own, const EnvironmentMap& environment, const std::string& address,
-                       int cancel_fd) {
+NodeTasks gather_tasks(const Allocation& own, const EnvironmentMap& environment,
+                       const std::string& address, int cancel_fd) {
     NodeTasks tasks{nullptr, own, read_affinity()};
-    if (!has_several_tasks(own)) return tasks;
+    if (!has_several_tasks(own))
+        return tasks;
     try {
-        tasks.stand_ins =
-            std::make_unique<StandIns>(address, *own.tasks_on_node, Deadline::after(kMeetingTimeout), cancel_fd);
+        tasks.stand_ins = std::make_unique<StandIns>(address, *own.tasks_on_node,
+                                                     Deadline::after(kMeetingTimeout), cancel_fd);
     } catch (const TimeoutError& error) {
         throw RendezvousError(exit_code::kNoHost, error.what(), error.hint());
     }
     std::vector<TaskGrant> grants{{environment, tasks.cpus}};
-    for (const LocalTask& task : tasks.stand_ins->tasks()) grants.push_back({task.environment, task.cpus});
+    for (const LocalTask& task : tasks.stand_ins->tasks())
+        grants.push_back({task.environment, task.cpus});
     tasks.allocation = merge_tasks(own, grants);
     tasks.cpus = cpus_of_all(grants);
     return tasks;

@@ -8,13 +8,15 @@
 
 namespace autolaunch::launcher {
 
-// Where the scheduler started several of us on this node, one for each rank (docs/adr/0008-one-task-a-rank.md).
+// Where the scheduler started several of us on this node, one for each rank
+// (docs/adr/0008-one-task-a-rank.md).
 
 /// This process is not the node's agent: it stands in for it.
 bool is_stand_in(const Allocation& allocation);
 /// The same by the environment alone, for errors that all tasks of a node see and one should tell.
 bool looks_like_stand_in(const EnvironmentMap& environment);
-/// Does, until the job is over; the task's exit code. Splits this process in two as start_keeper() does.
+/// Does, until the job is over; the task's exit code. Splits this process in two as start_keeper()
+/// does.
 int serve_as_stand_in(const Allocation& allocation, const EnvironmentMap& environment);
 
 /// All tasks of this node, with what they were given.
@@ -24,10 +26,10 @@ struct NodeTasks {
     std::vector<int> cpus;                ///< of all tasks
 };
 
-/// The agent's side. Throws RendezvousError when some do not come. `address`: task_address_of(), from before the
-/// keeper was started.
-NodeTasks gather_tasks(const Allocation& own, const EnvironmentMap& environment, const std::string& address,
-                       int cancel_fd);
+/// The agent's side. Throws RendezvousError when some do not come. `address`: task_address_of(),
+/// from before the keeper was started.
+NodeTasks gather_tasks(const Allocation& own, const EnvironmentMap& environment,
+                       const std::string& address, int cancel_fd);
 
 /// Where the tasks of this node meet. Empty where there is but one.
 std::string task_address_of(const Allocation& allocation);

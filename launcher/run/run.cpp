@@ -1,19 +1,19 @@
 #include "run/run.hpp"
 
 #include "allocation/allocation.hpp"
+#include "allocation/roster.hpp"
 #include "exit_codes/exit_error.hpp"
+#include "plan/job_shape.hpp"
+#include "pmi/mpi_linkage.hpp"
+#include "rank_services/coordinator.hpp"
+#include "rank_services/socket_directory.hpp"
+#include "rendezvous/join.hpp"
+#include "report/console.hpp"
+#include "report/reporter.hpp"
 #include "run/join_inputs.hpp"
 #include "run/nccl_site.hpp"
 #include "run/node_tasks.hpp"
 #include "run/preflight.hpp"
-#include "rank_services/coordinator.hpp"
-#include "rank_services/socket_directory.hpp"
-#include "plan/job_shape.hpp"
-#include "allocation/roster.hpp"
-#include "pmi/mpi_linkage.hpp"
-#include "rendezvous/join.hpp"
-#include "report/console.hpp"
-#include "report/reporter.hpp"
 #include "spawn/file_limit.hpp"
 #include "spawn/keeper.hpp"
 #include "supervise/run_directory.hpp"
@@ -33,7 +33,8 @@ namespace {
 
 constexpr auto kFlushTimeout = std::chrono::seconds(5);
 
-ReporterOptions reporter_options(const LaunchPlan& plan, const RunDirectory& run_dir, const std::string& version) {
+ReporterOptions reporter_options(const LaunchPlan& plan, const RunDirectory& run_dir,
+                                 const std::string& version) {
     return {.version = version,
             .events_path = run_dir.events_path(),
             .quiet = plan.spec.logging.quiet,
@@ -47,12 +48,14 @@ struct Prepared {
 };
 
 // What can fail here fails on one node, while the others wait for it.
-Prepared prepare(asio::io_context& io, Joined& joined, const JobSpec& spec, const Allocation& allocation,
-                 const NodeTopology& topology, const EnvironmentMap& environment) {
+Prepared prepare(asio::io_context& io, Joined& joined, const JobSpec& spec,
+                 const Allocation& allocation, const NodeTopology& topology,
+                 const EnvironmentMap& environment) {
     try {
-        const NcclSite nccl = read_nccl_site(spec, environment, topology, joined.summary.local_address);
-        LaunchPlan plan =
-            make_plan(spec, allocation, topology, joined.roster, environment, std::filesystem::current_path(), nccl);
+        const NcclSite nccl =
+            read_nccl_site(spec, environment, topology, joined.summary.local_address);
+        LaunchPlan plan = make_plan(spec, allocation, topology, joined.roster, environment,
+                                    std::filesystem::current_path(), nccl);
         plan.mpi = choose_mpi(plan, environment);
         RunDirectory run_dir(plan);
         return {std::move(plan), std::move(run_dir)};
@@ -69,16 +72,19 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
     const NodeTopology topology = read_local_topology();
     const JobShape shape = decide_shape(spec, allocation, topology);
     const Roster roster = assume_alike(allocation, shape.ranks_here, now_text());
-    LaunchPlan plan = make_plan(spec, allocation, topology, roster, environment, std::filesystem::current_path(),
-                                read_nccl_site(spec, environment, topology));
+    LaunchPlan plan =
+        make_plan(spec, allocation, topology, roster, environment, std::filesystem::current_path(),
+                  read_nccl_site(spec, environment, topology));
     plan.mpi = choose_mpi(plan, environment);
     return plan;
 }
 
-LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment, const std::string& file) {
+LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment,
+                          const std::string& file) {
     const NodeTopology topology = load_capture(file);
     const SavedSite nccl = read_saved_nccl_site(spec, environment, topology, file);
-    LaunchPlan plan = plan_saved_machine(spec, topology, file, environment, std::filesystem::current_path(), nccl.site);
+    LaunchPlan plan = plan_saved_machine(spec, topology, file, environment,
+                                         std::filesystem::current_path(), nccl.site);
     plan.notes.insert(plan.notes.end(), nccl.notes.begin(), nccl.notes.end());
     if (spec.trainer.mpi == "auto")
         plan.mpi.reason = "not decided: the program that counts is on the saved machine";
@@ -90,27 +96,32 @@ LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment
 int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::string& version) {
     const Allocation own = read_allocation(environment, hostname(), node_options(spec));
     check_runs_on_every_node(own);
-    if (is_stand_in(own)) return serve_as_stand_in(own, environment);
+    if (is_stand_in(own))
+        return serve_as_stand_in(own, environment);
     const std::string task_address = task_address_of(own);
     const SocketDirectory sockets;
-    UniqueFd keeper_gone = start_keeper({.scratch = sockets.path(), .end_with_parent = own.tasks_on_node.has_value()});
+    UniqueFd keeper_gone =
+        start_keeper({.scratch = sockets.path(), .end_with_parent = own.tasks_on_node.has_value()});
     asio::io_context io{1};
     const NodeTasks tasks = gather_tasks(own, environment, task_address, keeper_gone.get());
     const Allocation& allocation = tasks.allocation;
     const NodeTopology topology = read_local_topology({.allowed_cpus = tasks.cpus});
     const JobShape shape = decide_shape(spec, allocation, topology);
     const auto file_limit = raise_file_limit();  // the head has a connection a node
-    Joined joined = join_job(io, spec, allocation, environment, join_request(spec, shape, version, keeper_gone.get()));
-    if (const auto unfit = preflight(io, joined, spec, tasks, environment, keeper_gone.get())) return *unfit;
+    Joined joined = join_job(io, spec, allocation, environment,
+                             join_request(spec, shape, version, keeper_gone.get()));
+    if (const auto unfit = preflight(io, joined, spec, tasks, environment, keeper_gone.get()))
+        return *unfit;
     const auto [plan, run_dir] = prepare(io, joined, spec, allocation, topology, environment);
     Console console(ConsoleOptions::from_environment());
     Reporter reporter(reporter_options(plan, run_dir, version), console);
     Coordinator coordinator(plan, sockets.path(), joined.summary.head_address);
-    const int exit_code =
-        supervise(io, {plan, run_dir, coordinator, joined, {reporter, console}, tasks.stand_ins.get()},
-                  std::move(keeper_gone), {environment, file_limit});
+    const int exit_code = supervise(
+        io, {plan, run_dir, coordinator, joined, {reporter, console}, tasks.stand_ins.get()},
+        std::move(keeper_gone), {environment, file_limit});
     console.flush(Deadline::after(kFlushTimeout));
-    if (tasks.stand_ins) tasks.stand_ins->finish(exit_code);
+    if (tasks.stand_ins)
+        tasks.stand_ins->finish(exit_code);
     return exit_code;
 }
 

@@ -6,18 +6,19 @@
 
 namespace autolaunch::launcher {
 
-/// What would be started here and now: reads the allocation from `environment` and the machine's topology.
-/// Throws Error.
+/// What would be started here and now: reads the allocation from `environment` and the machine's
+/// topology. Throws Error.
 LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment);
 
 /// The same for `spec.resources.nodes` machines like the one whose topology is saved in `file`.
-LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment, const std::string& file);
+LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment,
+                          const std::string& file);
 
-/// `autolaunch run`, from a spec to an exit code. `environment` is the program's own; `version` goes into the banner.
-/// Throws Error before anything is started.
+/// `autolaunch run`, from a spec to an exit code. `environment` is the program's own; `version`
+/// goes into the banner. Throws Error before anything is started.
 ///
-/// Splits the process (spawn/keeper.hpp): it returns in the agent only. Threads: the main thread, before any other.
-/// Blocks: until the job is over.
+/// Splits the process (spawn/keeper.hpp): it returns in the agent only. Threads: the main thread,
+/// before any other. Blocks: until the job is over.
 int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::string& version);
 
 }  // namespace autolaunch::launcher

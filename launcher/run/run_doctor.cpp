@@ -2,15 +2,15 @@
 
 #include "base/file_io.hpp"
 #include "base/text.hpp"
-#include "run/drain.hpp"
-#include "run/join_inputs.hpp"
-#include "run/preflight.hpp"
-#include "exit_codes/exit_error.hpp"
 #include "doctor/check_runner.hpp"
 #include "doctor/meeting.hpp"
 #include "doctor/verdict.hpp"
-#include "report/console.hpp"
 #include "exit_codes/exit_codes.hpp"
+#include "exit_codes/exit_error.hpp"
+#include "report/console.hpp"
+#include "run/drain.hpp"
+#include "run/join_inputs.hpp"
+#include "run/preflight.hpp"
 #include "spawn/keeper.hpp"
 #include "supervise/stay_out.hpp"
 
@@ -33,8 +33,10 @@ CheckChoice choice_of(const DoctorOptions& options) {
 }
 
 Severity worst_allowed(const DoctorOptions& options) {
-    if (options.fail_on == "fail") return Severity::fail;
-    if (options.fail_on == "warn") return Severity::warn;
+    if (options.fail_on == "fail")
+        return Severity::fail;
+    if (options.fail_on == "warn")
+        return Severity::warn;
     throw UsageError("--fail-on " + options.fail_on + ": expected fail or warn");
 }
 
@@ -44,13 +46,15 @@ std::string scratch_folder(const EnvironmentMap& environment) {
 }
 
 int exit_code_of(bool has_failures, bool has_what_counts) {
-    if (has_failures) return exit_code::kUnfit;
+    if (has_failures)
+        return exit_code::kUnfit;
     return has_what_counts ? exit_code::kWarnings : exit_code::kSuccess;
 }
 
 void add_folders(const DoctorOptions& options, NodeSources& sources) {
     for (const std::string& path : split(options.folders, ','))
-        if (!trim(path).empty()) sources.folders.push_back({std::string(trim(path)), "named folder"});
+        if (!trim(path).empty())
+            sources.folders.push_back({std::string(trim(path)), "named folder"});
 }
 
 void print(const std::string& text) { write_all(STDOUT_FILENO, text, "the standard output"); }
@@ -65,27 +69,34 @@ void show(const DoctorRequest& request, const Verdict& verdict) {
 }
 
 // What Slurm's programs want: nothing, or one line.
-int check_health(const DoctorRequest& request, const NodeSources& sources, const CheckChoice& choice,
-                 Severity at_least) {
+int check_health(const DoctorRequest& request, const NodeSources& sources,
+                 const CheckChoice& choice, Severity at_least) {
     const Verdict verdict = judge({examine_node(sources, choice)});
     const std::string line = health_line(verdict, at_least);
-    if (line.empty()) return exit_code::kSuccess;
+    if (line.empty())
+        return exit_code::kSuccess;
     print(line + '\n');
-    if (!request.options.drain) return exit_code_of(verdict.has(Severity::fail), true);
+    if (!request.options.drain)
+        return exit_code_of(verdict.has(Severity::fail), true);
     const std::string wrong = drain_this_node(line, sources.environment, sources.hostname);
-    if (!wrong.empty()) std::fprintf(stderr, "autolaunch: %s\n", wrong.c_str());
+    if (!wrong.empty())
+        std::fprintf(stderr, "autolaunch: %s\n", wrong.c_str());
     return exit_code_of(verdict.has(Severity::fail), true);
 }
 
-// As a job's start: the first task of each node becomes its agent, the agents meet, and the head speaks for all.
-int check_together(const DoctorRequest& request, const Allocation& own, const CheckChoice& choice, Severity at_least,
-                   const EnvironmentMap& environment) {
-    if (is_stand_in(own)) return serve_as_stand_in(own, environment);
+// As a job's start: the first task of each node becomes its agent, the agents meet, and the head
+// speaks for all.
+int check_together(const DoctorRequest& request, const Allocation& own, const CheckChoice& choice,
+                   Severity at_least, const EnvironmentMap& environment) {
+    if (is_stand_in(own))
+        return serve_as_stand_in(own, environment);
     const std::string task_address = task_address_of(own);
-    const UniqueFd keeper_gone = start_keeper({.scratch = {}, .end_with_parent = own.tasks_on_node.has_value()});
+    const UniqueFd keeper_gone =
+        start_keeper({.scratch = {}, .end_with_parent = own.tasks_on_node.has_value()});
     asio::io_context io{1};
     const NodeTasks tasks = gather_tasks(own, environment, task_address, keeper_gone.get());
-    const JobShape shape = {.nodes = std::max(1, static_cast<int>(own.node_names.size())), .ranks_here = 1};
+    const JobShape shape = {.nodes = std::max(1, static_cast<int>(own.node_names.size())),
+                            .ranks_here = 1};
     Joined joined = join_job(io, request.spec, tasks.allocation, environment,
                              join_request(request.spec, shape, request.version, keeper_gone.get()));
     NodeSources sources = sources_of_job(request.spec, joined, tasks, environment);
@@ -93,10 +104,13 @@ int check_together(const DoctorRequest& request, const Allocation& own, const Ch
     MeetingOptions options;
     options.cancel_fd = keeper_gone.get();
     const MeetingOutcome outcome = hold_meeting(io, joined, sources, choice, options);
-    if (outcome.verdict) show(request, *outcome.verdict);
-    const int code = exit_code_of(outcome.has_failures, outcome.has_warnings && at_least <= Severity::warn);
+    if (outcome.verdict)
+        show(request, *outcome.verdict);
+    const int code =
+        exit_code_of(outcome.has_failures, outcome.has_warnings && at_least <= Severity::warn);
     stay_out(io, joined, {code, "the checks are over", ""});
-    if (tasks.stand_ins) tasks.stand_ins->finish(code);
+    if (tasks.stand_ins)
+        tasks.stand_ins->finish(code);
     return code;
 }
 
@@ -104,7 +118,8 @@ int check_together(const DoctorRequest& request, const Allocation& own, const Ch
 
 std::vector<StorageFolder> folders_of(const JobSpec& spec, const EnvironmentMap& environment) {
     std::vector<StorageFolder> folders;
-    if (!spec.checkpoint.checkpoint_dir.empty()) folders.push_back({spec.checkpoint.checkpoint_dir, "checkpoints"});
+    if (!spec.checkpoint.checkpoint_dir.empty())
+        folders.push_back({spec.checkpoint.checkpoint_dir, "checkpoints"});
     if (!spec.run_dir.empty())
         folders.push_back({spec.run_dir, "run directory"});
     else if (!spec.monitoring.log_path.empty())
@@ -117,11 +132,13 @@ int run_doctor(const DoctorRequest& request, const EnvironmentMap& environment) 
     const CheckChoice choice = choice_of(request.options);
     const Severity at_least = worst_allowed(request.options);
     if (request.options.drain && !request.options.health_check)
-        throw UsageError("--drain goes with --health-check", "autolaunch doctor --health-check --drain");
+        throw UsageError("--drain goes with --health-check",
+                         "autolaunch doctor --health-check --drain");
     NodeSources sources = local_sources(environment);
     sources.folders = folders_of(request.spec, environment);
     add_folders(request.options, sources);
-    if (request.options.health_check) return check_health(request, sources, choice, at_least);
+    if (request.options.health_check)
+        return check_health(request, sources, choice, at_least);
     const Allocation own = read_allocation(environment, hostname(), node_options(request.spec));
     if (!request.options.standalone && own.on_every_node &&
         (own.node_names.size() > 1 || own.tasks_on_node.value_or(1) > 1))
@@ -129,7 +146,8 @@ int run_doctor(const DoctorRequest& request, const EnvironmentMap& environment) 
     const Verdict verdict = judge({examine_node(sources, choice)});
     show(request, verdict);
     if (own.node_names.size() > 1 && !request.options.standalone)
-        std::fprintf(stderr, "this node alone: srun autolaunch doctor checks all %zu\n", own.node_names.size());
+        std::fprintf(stderr, "this node alone: srun autolaunch doctor checks all %zu\n",
+                     own.node_names.size());
     return exit_code_of(verdict.has(Severity::fail), verdict.has(at_least));
 }
 

@@ -8,7 +8,8 @@
 
 namespace autolaunch::launcher {
 
-/// Where one child at a time is started and watched: in this process, or in another task of the node (StandIns).
+/// Where one child at a time is started and watched: in this process, or in another task of the
+/// node (StandIns).
 ///
 /// Threads: the main one, which runs the event loop. Blocks: start(), until the program runs.
 class ChildHost {
@@ -16,8 +17,8 @@ public:
     using EndHandler = std::function<void(const ChildEnd&)>;
 
     virtual ~ChildHost() = default;
-    /// Throws SpawnError. `on_end` is called from the event loop, once, when the child is reaped and the rest of its
-    /// process group has SIGKILL. The result's pidfd is empty.
+    /// Throws SpawnError. `on_end` is called from the event loop, once, when the child is reaped
+    /// and the rest of its process group has SIGKILL. The result's pidfd is empty.
     virtual Child start(const ChildSpec& spec, EndHandler on_end) = 0;
     /// To the child's whole process group; nothing after its end.
     virtual void signal_group(int signal) = 0;

@@ -6,8 +6,9 @@
 
 namespace autolaunch::launcher {
 
-/// Everything the child needs between clone and exec, laid out by the parent beforehand, because the child may share
-/// the parent's memory and must not allocate. The last three fields are the child's report.
+/// Everything the child needs between clone and exec, laid out by the parent beforehand, because
+/// the child may share the parent's memory and must not allocate. The last three fields are the
+/// child's report.
 struct ChildSetup {
     const char* path = nullptr;
     char* const* argv = nullptr;
@@ -17,10 +18,11 @@ struct ChildSetup {
     std::size_t cpu_mask_bytes = 0;
     const unsigned long* node_mask = nullptr;  ///< nullptr: leave the memory policy alone
     std::size_t node_mask_bits = 0;
-    const unsigned long* first_node_mask = nullptr;  ///< for kernels that know one preferred node only
-    const rlim_t* file_limit = nullptr;              ///< nullptr: leave the limit on open files alone
-    int streams[3] = {-1, -1, -1};                   ///< sources of 0, 1, 2: -1 or at least 3
-    int inherited_fd = -1;                           ///< -1: none; else at least 3
+    const unsigned long* first_node_mask =
+        nullptr;                         ///< for kernels that know one preferred node only
+    const rlim_t* file_limit = nullptr;  ///< nullptr: leave the limit on open files alone
+    int streams[3] = {-1, -1, -1};       ///< sources of 0, 1, 2: -1 or at least 3
+    int inherited_fd = -1;               ///< -1: none; else at least 3
     int inherited_as = -1;
     pid_t parent = -1;
 
@@ -30,8 +32,8 @@ struct ChildSetup {
     int memory_policy_error = 0;
 };
 
-/// Runs in the child, on its own stack, with all signals blocked. Only async-signal-safe calls; returns the exit status
-/// only when something failed.
+/// Runs in the child, on its own stack, with all signals blocked. Only async-signal-safe calls;
+/// returns the exit status only when something failed.
 int run_child(void* setup);
 
 }  // namespace autolaunch::launcher

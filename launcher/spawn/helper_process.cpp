@@ -24,16 +24,20 @@ constexpr auto kEndTime = std::chrono::milliseconds(50);
 constexpr int kOutput = 3;
 constexpr auto kByPidfd = static_cast<idtype_t>(3);  // P_PIDFD, which older C libraries do not name
 
-// What a process that hangs holds must not hold up others: sockets, or a pipe that somebody reads our output from.
+// What a process that hangs holds must not hold up others: sockets, or a pipe that somebody reads
+// our output from.
 void keep_only(int output) {
     const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nowhere, standard);
-    if (output != kOutput) ::dup3(output, kOutput, O_CLOEXEC);
+    for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+        ::dup2(nowhere, standard);
+    if (output != kOutput)
+        ::dup3(output, kOutput, O_CLOEXEC);
     ::syscall(SYS_close_range, kOutput + 1, ~0U, 0);
 }
 
 void reset_signals() {
-    for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
+    for (int signal = 1; signal < NSIG; ++signal)
+        ::signal(signal, SIG_DFL);
     sigset_t none;
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -41,7 +45,8 @@ void reset_signals() {
 
 [[noreturn]] void run(const std::function<void(int)>& work, int output, pid_t parent) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) ::_exit(1);
+    if (::getppid() != parent)
+        ::_exit(1);
     reset_signals();
     const rlimit no_core = {0, 0};
     ::setrlimit(RLIMIT_CORE, &no_core);
@@ -58,22 +63,28 @@ void reset_signals() {
 
 HelperProcess::HelperProcess(const std::function<void(int output)>& work) {
     std::array<int, 2> ends = {-1, -1};
-    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw SystemError(errno, "make a pipe for a helper process");
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+        throw SystemError(errno, "make a pipe for a helper process");
     output_.reset(ends[0]);
     const UniqueFd writing(ends[1]);
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
     const pid_t parent = ::getpid();
     pid_ = ::fork();
-    if (pid_ < 0) throw SystemError(errno, "start a helper process");
-    if (pid_ == 0) run(work, writing.get(), parent);
+    if (pid_ < 0)
+        throw SystemError(errno, "start a helper process");
+    if (pid_ == 0)
+        run(work, writing.get(), parent);
     process_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
 }
 
 HelperProcess::HelperProcess(HelperProcess&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)), process_(std::move(other.process_)), output_(std::move(other.output_)) {}
+    : pid_(std::exchange(other.pid_, -1)),
+      process_(std::move(other.process_)),
+      output_(std::move(other.output_)) {}
 
 HelperProcess& HelperProcess::operator=(HelperProcess&& other) noexcept {
-    if (this == &other) return *this;
+    if (this == &other)
+        return *this;
     end();
     pid_ = std::exchange(other.pid_, -1);
     process_ = std::move(other.process_);
@@ -87,9 +98,12 @@ bool HelperProcess::read_some(std::string& text) {
     std::array<char, std::size_t{64} << 10> buffer;
     while (output_) {
         const ssize_t got = ::read(output_.get(), buffer.data(), buffer.size());
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0 && errno == EAGAIN) return true;
-        if (got <= 0) return false;
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && errno == EAGAIN)
+            return true;
+        if (got <= 0)
+            return false;
         text.append(buffer.data(), static_cast<std::size_t>(got));
     }
     return false;
@@ -97,7 +111,8 @@ bool HelperProcess::read_some(std::string& text) {
 
 void HelperProcess::kill() {
     output_.reset();
-    if (pid_ < 0) return;
+    if (pid_ < 0)
+        return;
     if (process_) {
         ::syscall(SYS_pidfd_send_signal, process_.get(), SIGKILL, nullptr, 0);
     } else if (!gone()) {
@@ -106,12 +121,16 @@ void HelperProcess::kill() {
 }
 
 bool HelperProcess::gone() {
-    if (pid_ < 0) return true;
+    if (pid_ < 0)
+        return true;
     siginfo_t info{};
-    int result = process_ ? ::waitid(kByPidfd, static_cast<id_t>(process_.get()), &info, WEXITED | WNOHANG) : -1;
+    int result =
+        process_ ? ::waitid(kByPidfd, static_cast<id_t>(process_.get()), &info, WEXITED | WNOHANG)
+                 : -1;
     if (!process_ || (result != 0 && errno == EINVAL))
         result = ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG);
-    if (result == 0 && info.si_pid == 0) return false;
+    if (result == 0 && info.si_pid == 0)
+        return false;
     process_.reset();  // reaped now, or by somebody else before
     pid_ = -1;
     return true;
@@ -119,7 +138,8 @@ bool HelperProcess::gone() {
 
 void HelperProcess::end() {
     kill();
-    for (const Deadline soon = Deadline::after(kEndTime); !gone() && !soon.passed();) ::usleep(200);
+    for (const Deadline soon = Deadline::after(kEndTime); !gone() && !soon.passed();)
+        ::usleep(200);
     process_.reset();
     pid_ = -1;
 }

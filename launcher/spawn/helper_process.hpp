@@ -8,17 +8,19 @@
 
 namespace autolaunch::launcher {
 
-/// A process forked from this one to ask what may crash or never answer: a driver, a library, a file system. What it
-/// writes comes back through a pipe. It has no other descriptor of ours, so that nobody who waits for the end of our
-/// output waits for it; it leaves no core file, and dies with us.
+/// A process forked from this one to ask what may crash or never answer: a driver, a library, a
+/// file system. What it writes comes back through a pipe. It has no other descriptor of ours, so
+/// that nobody who waits for the end of our output waits for it; it leaves no core file, and dies
+/// with us.
 ///
-/// Owner: whoever asks; the destructor ends it. Threads: one, and it is a fork: no other thread should hold a lock of
-/// the C library. Blocks: end() and the destructor, 50 ms at most; one that hangs in the kernel dies when it can, and
-/// nobody waits for it.
+/// Owner: whoever asks; the destructor ends it. Threads: one, and it is a fork: no other thread
+/// should hold a lock of the C library. Blocks: end() and the destructor, 50 ms at most; one that
+/// hangs in the kernel dies when it can, and nobody waits for it.
 class HelperProcess {
 public:
     HelperProcess() = default;
-    /// In the new process, `work` writes to `output`; what it throws ends that process. Throws SystemError.
+    /// In the new process, `work` writes to `output`; what it throws ends that process. Throws
+    /// SystemError.
     explicit HelperProcess(const std::function<void(int output)>& work);
     HelperProcess(HelperProcess&& other) noexcept;
     HelperProcess& operator=(HelperProcess&& other) noexcept;
@@ -26,10 +28,12 @@ public:
 
     /// To wait at until it is readable; -1 when there is no process, and after kill().
     int output() const { return output_.get(); }
-    /// Appends to `text` what has come, and does not wait for more. False when nothing more will come.
+    /// Appends to `text` what has come, and does not wait for more. False when nothing more will
+    /// come.
     bool read_some(std::string& text);
 
-    /// SIGKILL, if it is there. Somebody else may have ended or reaped it, as with all children of this process.
+    /// SIGKILL, if it is there. Somebody else may have ended or reaped it, as with all children of
+    /// this process.
     void kill();
     /// True when there is no process, or no longer: then it has been reaped.
     bool gone();

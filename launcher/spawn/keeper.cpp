@@ -21,17 +21,19 @@ namespace autolaunch::launcher {
 
 namespace {
 
-// Ours alone: the kernel sends it when the keeper's parent ends, or only the thread of it that started us.
+// Ours alone: the kernel sends it when the keeper's parent ends, or only the thread of it that
+// started us.
 const int kParentGone = SIGRTMAX;
 
 constexpr auto kEndingTimeout = std::chrono::seconds(10);
 
-// All but job control, which stops the keeper and with it the shell's job while the training goes on, and faults.
+// All but job control, which stops the keeper and with it the shell's job while the training goes
+// on, and faults.
 sigset_t forwarded_signals() {
     sigset_t signals;
     ::sigfillset(&signals);
-    for (const int signal :
-         {SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS})
+    for (const int signal : {SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT, SIGSEGV, SIGBUS, SIGFPE, SIGILL,
+                             SIGABRT, SIGTRAP, SIGSYS})
         ::sigdelset(&signals, signal);
     return signals;
 }
@@ -43,32 +45,39 @@ int exit_code_of(const siginfo_t& ended) {
 // True once the agent has ended.
 bool wait_for_agent(pid_t agent, siginfo_t& ended, int options) {
     for (;;) {
-        if (::waitid(P_PID, static_cast<id_t>(agent), &ended, WEXITED | options) == 0) return ended.si_pid == agent;
-        if (errno != EINTR) return true;  // cannot happen: it is our child and nobody else waits for it
+        if (::waitid(P_PID, static_cast<id_t>(agent), &ended, WEXITED | options) == 0)
+            return ended.si_pid == agent;
+        if (errno != EINTR)
+            return true;  // cannot happen: it is our child and nobody else waits for it
     }
 }
 
 // A parent that was gone before the request never triggers it.
 void follow_parent(pid_t parent) {
     ::prctl(PR_SET_PDEATHSIG, kParentGone);
-    if (::getppid() != parent) ::raise(kParentGone);
+    if (::getppid() != parent)
+        ::raise(kParentGone);
 }
 
-[[noreturn]] void keep(pid_t agent, pid_t parent, const sigset_t& signals, const KeeperOptions& options) {
+[[noreturn]] void keep(pid_t agent, pid_t parent, const sigset_t& signals,
+                       const KeeperOptions& options) {
     ::prctl(PR_SET_NAME, "autolaunch-keep");
-    if (options.end_with_parent) follow_parent(parent);
+    if (options.end_with_parent)
+        follow_parent(parent);
     siginfo_t ended{};
     while (!wait_for_agent(agent, ended, WNOHANG)) {
         int signal = ::sigwaitinfo(&signals, nullptr);
-        if (signal == kParentGone && options.end_with_parent) signal = ::getppid() == parent ? 0 : SIGTERM;
-        if (signal > 0 && signal != SIGCHLD) ::kill(agent, signal);
+        if (signal == kParentGone && options.end_with_parent)
+            signal = ::getppid() == parent ? 0 : SIGTERM;
+        if (signal > 0 && signal != SIGCHLD)
+            ::kill(agent, signal);
     }
     const bool all_ended = end_children({}, Deadline::after(kEndingTimeout));
     if (ended.si_code != CLD_EXITED) {
         std::error_code ignored;
         std::filesystem::remove_all(options.scratch, ignored);
-        std::fprintf(stderr, "autolaunch: its %s (pid %d) was killed by %s; %s\n", options.role, agent,
-                     signal_name(ended.si_status).c_str(),
+        std::fprintf(stderr, "autolaunch: its %s (pid %d) was killed by %s; %s\n", options.role,
+                     agent, signal_name(ended.si_status).c_str(),
                      all_ended ? "all that it had started was ended" : "some processes do not end");
     }
     std::fflush(stderr);
@@ -81,7 +90,8 @@ void fill_standard_streams() {
     do {
         fd = ::open("/dev/null", O_RDWR);
     } while (fd >= 0 && fd <= 2);
-    if (fd > 2) ::close(fd);
+    if (fd > 2)
+        ::close(fd);
 }
 
 }  // namespace
@@ -89,7 +99,8 @@ void fill_standard_streams() {
 UniqueFd start_keeper(const KeeperOptions& options) {
     fill_standard_streams();
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) throw SystemError(errno, "open a pipe");
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+        throw SystemError(errno, "open a pipe");
     UniqueFd keeper_gone(ends[0]);
     UniqueFd kept_open(ends[1]);
     const pid_t parent = ::getppid();
@@ -103,14 +114,16 @@ UniqueFd start_keeper(const KeeperOptions& options) {
     if (pid < 0) {
         const int error = errno;
         ::sigprocmask(SIG_SETMASK, &before, nullptr);
-        throw SystemError(error, "start the agent", "the limit on processes may be reached: see ulimit -u");
+        throw SystemError(error, "start the agent",
+                          "the limit on processes may be reached: see ulimit -u");
     }
     if (pid > 0) {
         keeper_gone.reset();
         keep(pid, parent, signals, options);
     }
     kept_open.reset();
-    // Away from the terminal's foreground group: Ctrl-C reaches us once, through the keeper. Writing must stay allowed.
+    // Away from the terminal's foreground group: Ctrl-C reaches us once, through the keeper.
+    // Writing must stay allowed.
     ::setpgid(0, 0);
     ::signal(SIGTTOU, SIG_IGN);
     adopt_orphans();

@@ -30,21 +30,26 @@ bool contains(const std::vector<pid_t>& pids, pid_t pid) {
 void add_numbers(const std::string& text, std::vector<pid_t>& pids) {
     for (const auto& word : split(trim(text), ' ')) {
         long long pid = 0;
-        if (parse_integer(word, pid)) pids.push_back(static_cast<pid_t>(pid));
+        if (parse_integer(word, pid))
+            pids.push_back(static_cast<pid_t>(pid));
     }
 }
 
-// For kernels without CONFIG_PROC_CHILDREN. The parent is the second field after the name, which may hold anything.
+// For kernels without CONFIG_PROC_CHILDREN. The parent is the second field after the name, which
+// may hold anything.
 std::vector<pid_t> children_by_scan() {
     std::vector<pid_t> pids;
     std::error_code error;
-    for (fs::directory_iterator entry("/proc", error), end; !error && entry != end; entry.increment(error)) {
+    for (fs::directory_iterator entry("/proc", error), end; !error && entry != end;
+         entry.increment(error)) {
         long long pid = 0;
-        if (!parse_integer(entry->path().filename().string(), pid)) continue;
+        if (!parse_integer(entry->path().filename().string(), pid))
+            continue;
         try {
             const std::string stat = read_file(entry->path() / "stat");
             const auto fields = split(std::string_view(stat).substr(stat.rfind(')') + 2), ' ');
-            if (fields.size() > 1 && fields[1] == std::to_string(::getpid())) pids.push_back(static_cast<pid_t>(pid));
+            if (fields.size() > 1 && fields[1] == std::to_string(::getpid()))
+                pids.push_back(static_cast<pid_t>(pid));
         } catch (const Error&) {  // it ended while we looked
         }
     }
@@ -55,20 +60,23 @@ std::vector<pid_t> children_by_scan() {
 bool reap_one(pid_t pid) {
     siginfo_t info{};
     while (::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG) != 0)
-        if (errno != EINTR) return false;
+        if (errno != EINTR)
+            return false;
     return info.si_pid == pid;
 }
 
 }  // namespace
 
 void adopt_orphans() {
-    if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) throw SystemError(errno, "adopt orphaned processes");
+    if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+        throw SystemError(errno, "adopt orphaned processes");
 }
 
 std::vector<pid_t> list_children() {
     std::vector<pid_t> pids;
     std::error_code error;
-    for (fs::directory_iterator task("/proc/self/task", error), end; !error && task != end; task.increment(error)) {
+    for (fs::directory_iterator task("/proc/self/task", error), end; !error && task != end;
+         task.increment(error)) {
         try {
             add_numbers(read_file(task->path() / "children"), pids);
         } catch (const Error&) {
@@ -80,7 +88,8 @@ std::vector<pid_t> list_children() {
 
 void reap_orphans(const std::vector<pid_t>& except) {
     for (const pid_t pid : list_children())
-        if (!contains(except, pid)) reap_one(pid);
+        if (!contains(except, pid))
+            reap_one(pid);
 }
 
 bool end_children(const std::vector<pid_t>& except, Deadline deadline) {
@@ -88,17 +97,21 @@ bool end_children(const std::vector<pid_t>& except, Deadline deadline) {
     for (;;) {
         // The usual case costs one call: no children at all.
         siginfo_t info{};
-        if (except.empty() && ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD)
+        if (except.empty() && ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 &&
+            errno == ECHILD)
             return true;
         bool left = false;
         for (const pid_t pid : list_children()) {
-            if (contains(except, pid)) continue;
+            if (contains(except, pid))
+                continue;
             left = true;
             ::kill(pid, SIGKILL);
             reap_one(pid);
         }
-        if (!left) return true;
-        if (deadline.passed()) return false;
+        if (!left)
+            return true;
+        if (deadline.passed())
+            return false;
         std::this_thread::sleep_for(pause);
         pause = std::min(pause * 2, std::chrono::microseconds(20'000));
     }

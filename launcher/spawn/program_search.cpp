@@ -21,12 +21,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::string_view kDefaultPath = "/usr/local/bin:/usr/bin:/bin";  // what a shell assumes without PATH
+constexpr std::string_view kDefaultPath =
+    "/usr/local/bin:/usr/bin:/bin";  // what a shell assumes without PATH
 
 std::vector<std::string> path_folders(const std::vector<std::string>& environment) {
     std::string_view path = kDefaultPath;
     for (const auto& variable : environment)
-        if (variable.starts_with("PATH=")) path = std::string_view(variable).substr(5);
+        if (variable.starts_with("PATH="))
+            path = std::string_view(variable).substr(5);
     return split(path, ':');
 }
 
@@ -37,8 +39,10 @@ fs::path in_workdir(const std::string& workdir, const std::string& path) {
 // 0, EACCES for a file that is there but cannot be executed, ENOENT otherwise.
 int executable_error(const fs::path& path) {
     struct stat status {};
-    if (::stat(path.c_str(), &status) != 0) return errno == EACCES ? EACCES : ENOENT;
-    if (!S_ISREG(status.st_mode)) return EACCES;
+    if (::stat(path.c_str(), &status) != 0)
+        return errno == EACCES ? EACCES : ENOENT;
+    if (!S_ISREG(status.st_mode))
+        return EACCES;
     return ::access(path.c_str(), X_OK) == 0 ? 0 : EACCES;
 }
 
@@ -49,7 +53,8 @@ std::string interpreter_of(const fs::path& path) {
         char head[256];
         const ssize_t got = ::read(fd.get(), head, sizeof head);
         std::string_view text(head, got > 0 ? static_cast<std::size_t>(got) : 0);
-        if (!text.starts_with("#!")) return {};
+        if (!text.starts_with("#!"))
+            return {};
         text = trim(text.substr(2, text.find('\n') - 2));
         return std::string(text.substr(0, text.find_first_of(" \t")));
     } catch (const Error&) {
@@ -61,7 +66,8 @@ std::string similar_program(const std::string& name, const std::vector<std::stri
     std::vector<std::string> names;
     for (const auto& folder : path_folders(environment)) {
         std::error_code error;
-        for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+        for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+             entry.increment(error))
             names.push_back(entry->path().filename().string());
     }
     return nearest(name, names);
@@ -69,10 +75,12 @@ std::string similar_program(const std::string& name, const std::vector<std::stri
 
 std::string not_found_hint(const std::string& name, const std::vector<std::string>& environment,
                            const std::string& workdir) {
-    if (name.find('/') != std::string::npos) return "check the path; it is taken relative to " + workdir;
+    if (name.find('/') != std::string::npos)
+        return "check the path; it is taken relative to " + workdir;
     std::error_code error;
     if (fs::is_regular_file(in_workdir(workdir, name), error)) {
-        if (name.ends_with(".py")) return "a Python script is started as: autolaunch -- python3 " + name;
+        if (name.ends_with(".py"))
+            return "a Python script is started as: autolaunch -- python3 " + name;
         return "a file of this name is in the working directory; write ./" + name;
     }
     const std::string similar = similar_program(name, environment);
@@ -83,33 +91,42 @@ std::string not_found_hint(const std::string& name, const std::vector<std::strin
 
 ProgramSearch find_program(const std::string& name, const std::vector<std::string>& environment,
                            const std::string& workdir) {
-    if (name.empty()) return {name, ENOENT};
-    if (name.find('/') != std::string::npos) return {name, executable_error(in_workdir(workdir, name))};
+    if (name.empty())
+        return {name, ENOENT};
+    if (name.find('/') != std::string::npos)
+        return {name, executable_error(in_workdir(workdir, name))};
     ProgramSearch refused{name, ENOENT};
     for (const auto& folder : path_folders(environment)) {
         const std::string candidate = folder.empty() ? "./" + name : folder + "/" + name;
         const int error = executable_error(in_workdir(workdir, candidate));
-        if (error == 0) return {candidate, 0};
-        if (error == EACCES && refused.error_number == ENOENT) refused = {candidate, EACCES};
+        if (error == 0)
+            return {candidate, 0};
+        if (error == EACCES && refused.error_number == ENOENT)
+            refused = {candidate, EACCES};
     }
     return refused;
 }
 
 std::string exec_failure_hint(const std::string& name, const ProgramSearch& found, int error_number,
-                              const std::vector<std::string>& environment, const std::string& workdir) {
+                              const std::vector<std::string>& environment,
+                              const std::string& workdir) {
     const fs::path path = in_workdir(workdir, found.path);
     switch (error_number) {
         case ENOENT:
         case ENOTDIR: {
-            if (found.error_number != 0) return not_found_hint(name, environment, workdir);
+            if (found.error_number != 0)
+                return not_found_hint(name, environment, workdir);
             const std::string interpreter = interpreter_of(path);
             if (!interpreter.empty())
-                return "its first line asks for the interpreter " + interpreter + ", which is missing";
-            return "the program is there, but its dynamic loader is not: it was built for another system";
+                return "its first line asks for the interpreter " + interpreter +
+                       ", which is missing";
+            return "the program is there, but its dynamic loader is not: it was built for another "
+                   "system";
         }
         case EACCES: {
             std::error_code error;
-            if (fs::is_directory(path, error)) return "it is a folder";
+            if (fs::is_directory(path, error))
+                return "it is a folder";
             if (fs::is_regular_file(path, error) && ::access(path.c_str(), X_OK) != 0)
                 return "try: chmod +x " + path.string();
             return "the file system may be mounted noexec";

@@ -29,8 +29,9 @@ namespace {
 
 constexpr std::size_t kStackBytes = 128 * 1024;
 
-// CLONE_VFORK holds the parent until the child executes its program or ends, so the report is complete when clone
-// returns. CLONE_VM spares the copy of our page tables; the sanitizers keep state per address space and cannot bear it.
+// CLONE_VFORK holds the parent until the child executes its program or ends, so the report is
+// complete when clone returns. CLONE_VM spares the copy of our page tables; the sanitizers keep
+// state per address space and cannot bear it.
 #ifdef AUTOLAUNCH_SANITIZED
 constexpr int kCloneFlags = CLONE_VFORK | CLONE_PIDFD | SIGCHLD;
 #else
@@ -39,13 +40,16 @@ constexpr int kCloneFlags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD;
 
 std::string reason(int error_number) { return std::generic_category().message(error_number); }
 
-/// Memory that parent and child both see, with CLONE_VM or without: the child's stack and its report.
+/// Memory that parent and child both see, with CLONE_VM or without: the child's stack and its
+/// report.
 class SharedPages {
 public:
     SharedPages()
-        : bytes_(::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_STACK, -1, 0)) {
+        : bytes_(::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS | MAP_STACK, -1, 0)) {
         if (bytes_ == MAP_FAILED)
-            throw SpawnError(SpawnStage::clone, errno, "cannot start a process: " + reason(errno), "");
+            throw SpawnError(SpawnStage::clone, errno, "cannot start a process: " + reason(errno),
+                             "");
         setup_ = new (bytes_) ChildSetup;
     }
     SharedPages(const SharedPages&) = delete;
@@ -78,40 +82,46 @@ private:
 
 std::vector<unsigned long> bit_mask(const std::vector<int>& numbers) {
     constexpr int kBits = sizeof(unsigned long) * CHAR_BIT;
-    if (numbers.empty()) return {};
+    if (numbers.empty())
+        return {};
     std::vector<unsigned long> mask(
         static_cast<std::size_t>(*std::max_element(numbers.begin(), numbers.end()) / kBits + 1));
-    for (const int number : numbers) mask[static_cast<std::size_t>(number / kBits)] |= 1UL << (number % kBits);
+    for (const int number : numbers)
+        mask[static_cast<std::size_t>(number / kBits)] |= 1UL << (number % kBits);
     return mask;
 }
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
     std::vector<char*> result;
     result.reserve(strings.size() + 1);
-    for (const auto& string : strings) result.push_back(const_cast<char*>(string.c_str()));  // execve's old signature
+    for (const auto& string : strings)
+        result.push_back(const_cast<char*>(string.c_str()));  // execve's old signature
     result.push_back(nullptr);
     return result;
 }
 
-// A source that is itself 0, 1 or 2 would be overwritten by an earlier dup2: move it out of the way.
+// A source that is itself 0, 1 or 2 would be overwritten by an earlier dup2: move it out of the
+// way.
 int above_standard(int fd, UniqueFd& moved) {
-    if (fd < 0 || fd > 2) return fd;
+    if (fd < 0 || fd > 2)
+        return fd;
     moved.reset(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
     if (!moved)
-        throw SpawnError(SpawnStage::standard_streams, errno, "cannot set up the standard streams: " + reason(errno),
-                         "");
+        throw SpawnError(SpawnStage::standard_streams, errno,
+                         "cannot set up the standard streams: " + reason(errno), "");
     return moved.get();
 }
 
 void set_inherited_fd(ChildSetup& setup, const InheritedFd& inherited, UniqueFd& moved) {
     if (inherited.fd < 0 || inherited.as < 3)
-        throw Error(ErrorCode::invalid_argument, "a descriptor that a child inherits is open, and at least 3 there");
+        throw Error(ErrorCode::invalid_argument,
+                    "a descriptor that a child inherits is open, and at least 3 there");
     setup.inherited_fd = above_standard(inherited.fd, moved);
     setup.inherited_as = inherited.as;
 }
 
-[[noreturn]] void throw_spawn_error(const ChildSpec& spec, const ProgramSearch& found, SpawnStage stage,
-                                    int error_number) {
+[[noreturn]] void throw_spawn_error(const ChildSpec& spec, const ProgramSearch& found,
+                                    SpawnStage stage, int error_number) {
     const std::string program = spec.argv[0];
     std::string doing = "start " + program;
     std::string hint;
@@ -148,15 +158,18 @@ void set_inherited_fd(ChildSetup& setup, const InheritedFd& inherited, UniqueFd&
 }  // namespace
 
 Child spawn_child(const ChildSpec& spec) {
-    if (spec.argv.empty()) throw Error(ErrorCode::invalid_argument, "no program to start");
+    if (spec.argv.empty())
+        throw Error(ErrorCode::invalid_argument, "no program to start");
     const ProgramSearch found = find_program(spec.argv[0], spec.environment, spec.workdir);
-    if (found.error_number != 0) throw_spawn_error(spec, found, SpawnStage::exec, found.error_number);
+    if (found.error_number != 0)
+        throw_spawn_error(spec, found, SpawnStage::exec, found.error_number);
 
     const auto argv = pointers(spec.argv);
     const auto environment = pointers(spec.environment);
     const auto cpu_mask = bit_mask(spec.cpus);
     const auto node_mask = bit_mask(spec.memory_nodes);
-    auto first_node_mask = bit_mask(spec.memory_nodes.empty() ? std::vector<int>{} : std::vector{spec.memory_nodes[0]});
+    auto first_node_mask = bit_mask(spec.memory_nodes.empty() ? std::vector<int>{}
+                                                              : std::vector{spec.memory_nodes[0]});
     first_node_mask.resize(node_mask.size());
     UniqueFd moved[4];
 
@@ -172,8 +185,10 @@ Child spawn_child(const ChildSpec& spec) {
     setup.first_node_mask = first_node_mask.data();
     setup.node_mask_bits = node_mask.size() * sizeof(unsigned long) * CHAR_BIT;
     const int streams[3] = {spec.stdin_fd, spec.stdout_fd, spec.stderr_fd};
-    for (int i = 0; i < 3; ++i) setup.streams[i] = above_standard(streams[i], moved[i]);
-    if (spec.inherited_fd) set_inherited_fd(setup, *spec.inherited_fd, moved[3]);
+    for (int i = 0; i < 3; ++i)
+        setup.streams[i] = above_standard(streams[i], moved[i]);
+    if (spec.inherited_fd)
+        set_inherited_fd(setup, *spec.inherited_fd, moved[3]);
     setup.file_limit = spec.file_limit ? &*spec.file_limit : nullptr;
     setup.parent = ::getpid();
 
@@ -183,7 +198,8 @@ Child spawn_child(const ChildSpec& spec) {
         const AllSignalsBlocked blocked;
         child.pid = ::clone(run_child, pages.stack_top(), kCloneFlags, &setup, &pidfd);
     }
-    if (child.pid < 0) throw_spawn_error(spec, found, SpawnStage::clone, errno);
+    if (child.pid < 0)
+        throw_spawn_error(spec, found, SpawnStage::clone, errno);
     child.pidfd.reset(pidfd);
     if (setup.failed_stage != SpawnStage::none) {
         while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
@@ -198,7 +214,8 @@ Child spawn_child(const ChildSpec& spec) {
 std::optional<ChildEnd> reap_child(pid_t pid, int pidfd) {
     const auto number = static_cast<id_t>(pidfd);
     siginfo_t info{};
-    if (::waitid(P_PIDFD, number, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0) return std::nullopt;
+    if (::waitid(P_PIDFD, number, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0)
+        return std::nullopt;
     // The leader is not reaped yet, so its number still means this group and no other.
     ::kill(-pid, SIGKILL);
     while (::waitid(P_PIDFD, number, &info, WEXITED) != 0 && errno == EINTR) {

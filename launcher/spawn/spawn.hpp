@@ -20,7 +20,7 @@ struct InheritedFd {
 
 /// What to start, as plain data; spawn knows no plan.
 struct ChildSpec {
-    std::vector<std::string> argv;         ///< argv[0] without a '/' is looked up in the child's own PATH
+    std::vector<std::string> argv;  ///< argv[0] without a '/' is looked up in the child's own PATH
     std::vector<std::string> environment;  ///< "NAME=value", complete: nothing is inherited
     std::string workdir;                   ///< empty: the caller's
     std::vector<int> cpus;                 ///< empty: the caller's affinity mask
@@ -45,7 +45,8 @@ enum class SpawnStage {
     stand_in,  ///< the task that was to start it is gone or does not answer
 };
 
-/// A started child: it leads a process group of its own (pgid == pid) and dies with the thread that started it.
+/// A started child: it leads a process group of its own (pgid == pid) and dies with the thread that
+/// started it.
 struct Child {
     pid_t pid = -1;
     UniqueFd pidfd;
@@ -64,7 +65,9 @@ struct ChildEnd {
 class SpawnError : public Error {
 public:
     SpawnError(SpawnStage stage, int error_number, const std::string& what, std::string hint)
-        : Error(ErrorCode::system, what, std::move(hint)), stage_(stage), error_number_(error_number) {}
+        : Error(ErrorCode::system, what, std::move(hint)),
+          stage_(stage),
+          error_number_(error_number) {}
 
     SpawnStage stage() const noexcept { return stage_; }
     int error_number() const noexcept { return error_number_; }
@@ -74,15 +77,17 @@ private:
     int error_number_;
 };
 
-/// Starts the child; returns once its program runs. It gets default signal dispositions, an empty signal mask and no
-/// descriptor but 0, 1, 2 and `inherited_fd`. Throws SpawnError. CPUs or memory nodes that the kernel refuses (a
-/// container may forbid it) do not fail the start: the error is in the result.
+/// Starts the child; returns once its program runs. It gets default signal dispositions, an empty
+/// signal mask and no descriptor but 0, 1, 2 and `inherited_fd`. Throws SpawnError. CPUs or memory
+/// nodes that the kernel refuses (a container may forbid it) do not fail the start: the error is in
+/// the result.
 ///
-/// Threads: the main thread only, since the parent-death signal follows the starting thread. Blocks: until exec, which
-/// is as long as the kernel needs to open the program.
+/// Threads: the main thread only, since the parent-death signal follows the starting thread.
+/// Blocks: until exec, which is as long as the kernel needs to open the program.
 Child spawn_child(const ChildSpec& spec);
 
-/// Reaps the child if it has ended, after it has sent SIGKILL to the rest of its process group. Waits for nothing.
+/// Reaps the child if it has ended, after it has sent SIGKILL to the rest of its process group.
+/// Waits for nothing.
 std::optional<ChildEnd> reap_child(pid_t pid, int pidfd);
 
 }  // namespace autolaunch::launcher

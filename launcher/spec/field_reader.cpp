@@ -15,10 +15,12 @@ namespace autolaunch::launcher {
 
 namespace {
 
-/// Reads one value into the type of its field. Each `read` returns false for a value that is not what the key expects.
+/// Reads one value into the type of its field. Each `read` returns false for a value that is not
+/// what the key expects.
 class FieldReader {
 public:
-    FieldReader(const Key& key, const std::string& path, const Value& value, std::vector<SpecError>& errors)
+    FieldReader(const Key& key, const std::string& path, const Value& value,
+                std::vector<SpecError>& errors)
         : key_(key), path_(path), value_(value), errors_(errors) {}
 
     void into(JobSpec& spec) {
@@ -30,7 +32,8 @@ public:
                     return read(field(spec));
             },
             key_.field);
-        if (good || reported_) return;
+        if (good || reported_)
+            return;
         const bool quoted = value_.is_scalar() && !value_.plain && !value_.interpolated;
         errors_.push_back(error_at(value_.at, path_,
                                    "expected " + expectation(key_) + "; found " + describe(value_) +
@@ -41,12 +44,14 @@ private:
     bool read(std::string& field);
     bool read(int& field) {
         const auto number = whole_number(value_);
-        if (number) field = static_cast<int>(*number);
+        if (number)
+            field = static_cast<int>(*number);
         return number.has_value();
     }
     bool read(bool& field) {
         const auto boolean = is_typed(value_) ? boolean_from(value_.text) : std::nullopt;
-        if (boolean) field = *boolean;
+        if (boolean)
+            field = *boolean;
         return boolean.has_value();
     }
     bool read(std::optional<double>& field);
@@ -54,13 +59,15 @@ private:
     template <class T>
     bool read(std::optional<T>& field) {
         T inner{};
-        if (!read(inner)) return false;
+        if (!read(inner))
+            return false;
         field = inner;
         return true;
     }
     bool read(std::chrono::milliseconds& field) {
         const auto duration = value_.is_scalar() ? duration_from(value_.text) : std::nullopt;
-        if (!duration || duration->count() < key_.minimum) return false;
+        if (!duration || duration->count() < key_.minimum)
+            return false;
         field = *duration;
         return true;
     }
@@ -77,11 +84,14 @@ private:
     bool read_binding_list(std::vector<std::string>& list);
 
     bool wants_number() const {
-        return key_.form == Form::whole_number || key_.form == Form::number || key_.form == Form::boolean ||
-               key_.form == Form::ranks_per_node;
+        return key_.form == Form::whole_number || key_.form == Form::number ||
+               key_.form == Form::boolean || key_.form == Form::ranks_per_node;
     }
-    /// Text in quotes is text, unless a ${VAR} was replaced in it: those have no other way to write it.
-    static bool is_typed(const Value& value) { return value.is_scalar() && (value.plain || value.interpolated); }
+    /// Text in quotes is text, unless a ${VAR} was replaced in it: those have no other way to write
+    /// it.
+    static bool is_typed(const Value& value) {
+        return value.is_scalar() && (value.plain || value.interpolated);
+    }
     std::optional<std::int64_t> whole_number(const Value& value) const;
     std::optional<std::string> text(const Value& value, const std::string& path);
 
@@ -93,18 +103,22 @@ private:
 };
 
 std::optional<std::int64_t> FieldReader::whole_number(const Value& value) const {
-    if (!is_typed(value)) return std::nullopt;
+    if (!is_typed(value))
+        return std::nullopt;
     const Scalar scalar = resolve_scalar(value.text);
     const auto* number = std::get_if<std::int64_t>(&scalar);
-    if (number == nullptr || *number < key_.minimum || *number > key_.maximum) return std::nullopt;
+    if (number == nullptr || *number < key_.minimum || *number > key_.maximum)
+        return std::nullopt;
     return *number;
 }
 
 /// Whatever scalar is there, as it was written.
 std::optional<std::string> FieldReader::text(const Value& value, const std::string& path) {
-    if (!value.is_scalar()) return std::nullopt;
+    if (!value.is_scalar())
+        return std::nullopt;
     if (value.text.find('\0') != std::string::npos) {
-        errors_.push_back(error_at(value.at, path, "has a NUL character, which no program or file name can hold"));
+        errors_.push_back(error_at(value.at, path,
+                                   "has a NUL character, which no program or file name can hold"));
         reported_ = true;
         return std::nullopt;
     }
@@ -113,26 +127,32 @@ std::optional<std::string> FieldReader::text(const Value& value, const std::stri
 
 bool FieldReader::read(std::string& field) {
     auto found = text(value_, path_);
-    if (!found) return false;
+    if (!found)
+        return false;
     if (key_.form == Form::time_limit) {
-        if (!is_slurm_time_limit(*found)) return false;
+        if (!is_slurm_time_limit(*found))
+            return false;
     } else if (!key_.choices.empty()) {
-        std::transform(found->begin(), found->end(), found->begin(), [](unsigned char c) { return std::tolower(c); });
-        if (std::find(key_.choices.begin(), key_.choices.end(), *found) == key_.choices.end()) return false;
+        std::transform(found->begin(), found->end(), found->begin(),
+                       [](unsigned char c) { return std::tolower(c); });
+        if (std::find(key_.choices.begin(), key_.choices.end(), *found) == key_.choices.end())
+            return false;
     }
     field = *found;
     return true;
 }
 
 bool FieldReader::read(std::optional<double>& field) {
-    if (!is_typed(value_)) return false;
+    if (!is_typed(value_))
+        return false;
     const Scalar scalar = resolve_scalar(value_.text);
     double number = 0;
     if (const auto* real = std::get_if<double>(&scalar))
         number = *real;
     else if (const auto* whole = std::get_if<std::int64_t>(&scalar))
         number = static_cast<double>(*whole);
-    if (!std::isfinite(number) || number <= 0) return false;
+    if (!std::isfinite(number) || number <= 0)
+        return false;
     field = number;
     return true;
 }
@@ -145,7 +165,8 @@ bool FieldReader::read(std::optional<std::int64_t>& field) {
         number = whole_number(value_);
     else if (value_.is_scalar())
         number = bytes_from(value_.text);
-    if (number) field = number;
+    if (number)
+        field = number;
     return number.has_value();
 }
 
@@ -153,23 +174,28 @@ bool FieldReader::read(std::vector<std::string>& field) {
     std::vector<std::string> list;
     if (key_.form == Form::command && value_.is_scalar()) {
         const auto line = text(value_, path_);
-        if (!line || trim(*line).empty()) return false;
+        if (!line || trim(*line).empty())
+            return false;
         field = {"/bin/sh", "-c", *line};
         return true;
     }
-    if (!value_.is_sequence()) return false;
+    if (!value_.is_sequence())
+        return false;
     for (std::size_t i = 0; i < value_.items.size(); ++i) {
         const std::string path = path_ + '[' + std::to_string(i) + ']';
         const auto item = text(value_.items[i], path);
         if (item) {
             list.push_back(*item);
         } else if (!std::exchange(reported_, true)) {
-            errors_.push_back(error_at(value_.items[i].at, path, "expected text; found " + describe(value_.items[i])));
+            errors_.push_back(error_at(value_.items[i].at, path,
+                                       "expected text; found " + describe(value_.items[i])));
         }
     }
-    if (reported_) return false;
+    if (reported_)
+        return false;
     if (key_.form == Form::command && (list.empty() || list[0].empty())) {
-        errors_.push_back(error_at(value_.at, path_, "names no program; expected " + expectation(key_)));
+        errors_.push_back(
+            error_at(value_.at, path_, "names no program; expected " + expectation(key_)));
         reported_ = true;
         return false;
     }
@@ -178,12 +204,14 @@ bool FieldReader::read(std::vector<std::string>& field) {
 }
 
 bool FieldReader::read(std::vector<int>& field) {
-    if (!value_.is_sequence()) return false;
+    if (!value_.is_sequence())
+        return false;
     std::vector<int> list;
     for (const auto& item : value_.items) {
         const auto number = whole_number(item);
         if (!number) {
-            errors_.push_back(error_at(item.at, path_, "expected " + expectation(key_) + "; found " + describe(item)));
+            errors_.push_back(error_at(
+                item.at, path_, "expected " + expectation(key_) + "; found " + describe(item)));
             reported_ = true;
             return false;
         }
@@ -194,7 +222,8 @@ bool FieldReader::read(std::vector<int>& field) {
 }
 
 bool FieldReader::read(std::map<std::string, std::string>& field) {
-    if (!value_.is_mapping()) return false;
+    if (!value_.is_mapping())
+        return false;
     for (const auto& entry : value_.entries) {
         const std::string path = path_ + '.' + entry.key;
         const auto complain = [&](const Origin& at, const std::string& message) {
@@ -205,7 +234,8 @@ bool FieldReader::read(std::map<std::string, std::string>& field) {
             entry.key.find('\0') != std::string::npos) {
             complain(entry.key_at, "is no name of an environment variable");
         } else if (key_.form == Form::nccl_map && !entry.key.starts_with("NCCL_")) {
-            complain(entry.key_at, "is no NCCL variable (NCCL_*); other variables belong in trainer.env");
+            complain(entry.key_at,
+                     "is no NCCL variable (NCCL_*); other variables belong in trainer.env");
         } else if (entry.value.is_null()) {
             field[entry.key] = "";
         } else if (const auto found = text(entry.value, path)) {
@@ -218,7 +248,8 @@ bool FieldReader::read(std::map<std::string, std::string>& field) {
 }
 
 bool FieldReader::read(StdStreams& field) {
-    if (!value_.is_scalar()) return false;
+    if (!value_.is_scalar())
+        return false;
     if (value_.text == "all")
         field = StdStreams::all;
     else if (value_.text == "stdout")
@@ -238,14 +269,17 @@ bool FieldReader::read(Preflight& field) {
         field = Preflight::warn;
         return true;
     }
-    if (!read(wanted)) return false;
+    if (!read(wanted))
+        return false;
     field = wanted ? Preflight::stop : Preflight::off;
     return true;
 }
 
 bool FieldReader::read_binding(ResourceSpec& field) {
-    if (value_.is_sequence()) return !value_.items.empty() && read_binding_list(field.binding_list);
-    if (!read(field.binding)) return false;
+    if (value_.is_sequence())
+        return !value_.items.empty() && read_binding_list(field.binding_list);
+    if (!read(field.binding))
+        return false;
     field.binding_list.clear();
     return true;
 }
@@ -257,18 +291,21 @@ bool FieldReader::read_binding_list(std::vector<std::string>& list) {
         if (!item.is_scalar() || !is_binding_entry(item.text)) {
             errors_.push_back(error_at(
                 item.at, path_ + '[' + std::to_string(i) + ']',
-                "expected CPUs (\"0-7,64-71\"), NUMA nodes (numa:1) or cores (core:0-3); found " + describe(item)));
+                "expected CPUs (\"0-7,64-71\"), NUMA nodes (numa:1) or cores (core:0-3); found " +
+                    describe(item)));
             reported_ = true;
             continue;
         }
         entries.emplace_back(trim(item.text));
     }
-    if (!reported_) list = std::move(entries);
+    if (!reported_)
+        list = std::move(entries);
     return !reported_;
 }
 
 bool FieldReader::read_ranks_per_node(ResourceSpec& field) {
-    if (!value_.is_scalar()) return false;
+    if (!value_.is_scalar())
+        return false;
     if (value_.text == "auto") {
         field.ranks_mode = RanksPerNode::automatic;
     } else if (value_.text == "cpu") {
@@ -277,7 +314,8 @@ bool FieldReader::read_ranks_per_node(ResourceSpec& field) {
         field.ranks_mode = RanksPerNode::gpu;
     } else {
         const auto number = whole_number(value_);
-        if (!number) return false;
+        if (!number)
+            return false;
         field.ranks_mode = RanksPerNode::fixed;
         field.ranks_per_node = static_cast<int>(*number);
     }
@@ -289,7 +327,9 @@ bool FieldReader::read_ranks_per_node(ResourceSpec& field) {
 
 void read_field(const Key& key, const std::string& path, const Value& value, JobSpec& spec,
                 std::vector<SpecError>& errors) {
-    if (value.is_null() || (value.is_scalar() && value.interpolated && value.plain && value.text.empty())) return;
+    if (value.is_null() ||
+        (value.is_scalar() && value.interpolated && value.plain && value.text.empty()))
+        return;
     FieldReader(key, path, value, errors).into(spec);
 }
 

@@ -8,7 +8,8 @@
 
 namespace autolaunch::launcher {
 
-/// Reads one key's value to where the table says; null leaves the default. `path` is the full key, for messages.
+/// Reads one key's value to where the table says; null leaves the default. `path` is the full key,
+/// for messages.
 void read_field(const Key& key, const std::string& path, const Value& value, JobSpec& spec,
                 std::vector<SpecError>& errors);
 

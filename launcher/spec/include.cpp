@@ -20,16 +20,20 @@ namespace autolaunch::launcher {
 
 namespace {
 
-/// One byte more than a spec may have, at most: enough to see that it is too large, even of an endless file.
+/// One byte more than a spec may have, at most: enough to see that it is too large, even of an
+/// endless file.
 std::string read_bounded(const std::string& file) {
     const UniqueFd fd = open_file(file, O_RDONLY);
     std::string content;
     std::array<char, 65536> buffer;
     while (content.size() <= kMaxSpecBytes) {
         const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) throw SystemError(errno, "read " + file);
-        if (got == 0) break;
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            throw SystemError(errno, "read " + file);
+        if (got == 0)
+            break;
         content.append(buffer.data(), static_cast<std::size_t>(got));
     }
     return content;
@@ -37,7 +41,8 @@ std::string read_bounded(const std::string& file) {
 
 class IncludeReader {
 public:
-    IncludeReader(const std::map<std::string, std::string>& environment, std::vector<SpecError>& errors)
+    IncludeReader(const std::map<std::string, std::string>& environment,
+                  std::vector<SpecError>& errors)
         : environment_(environment), errors_(errors) {}
 
     /// `from`: the value that names the file; none for the spec itself.
@@ -56,7 +61,8 @@ private:
     std::uint64_t digest_ = 0;
 };
 
-void IncludeReader::report(const Value* from, const std::string& file, std::string message, bool unreadable) {
+void IncludeReader::report(const Value* from, const std::string& file, std::string message,
+                           bool unreadable) {
     SpecError error = from != nullptr ? error_at(from->at, "include", std::move(message))
                                       : SpecError{file, 0, 0, "", std::move(message), false};
     error.unreadable = unreadable;
@@ -68,17 +74,21 @@ bool IncludeReader::may_read(const std::string& absolute, const Value* from) {
         report(from, absolute, absolute + " includes itself, directly or through others", false);
         return false;
     }
-    if (++files_ <= kMaxFiles) return true;
+    if (++files_ <= kMaxFiles)
+        return true;
     if (files_ == kMaxFiles + 1)
-        report(from, absolute, "more than " + std::to_string(kMaxFiles) + " files in one spec", false);
+        report(from, absolute, "more than " + std::to_string(kMaxFiles) + " files in one spec",
+               false);
     return false;
 }
 
 Value IncludeReader::read(const std::string& file, const Value* from) {
     std::error_code ignored;
     std::string absolute = std::filesystem::weakly_canonical(file, ignored).string();
-    if (absolute.empty()) absolute = file;
-    if (!may_read(absolute, from)) return {};
+    if (absolute.empty())
+        absolute = file;
+    if (!may_read(absolute, from))
+        return {};
     std::string text;
     try {
         text = read_bounded(file);
@@ -91,7 +101,8 @@ Value IncludeReader::read(const std::string& file, const Value* from) {
     Value root = read_yaml(text, file, errors_);
     if (!root.is_mapping()) {
         if (!root.is_null())
-            errors_.push_back(error_at(root.at, "", "a spec is a mapping of sections; found " + describe(root)));
+            errors_.push_back(
+                error_at(root.at, "", "a spec is a mapping of sections; found " + describe(root)));
         return {};
     }
     being_read_.push_back(std::move(absolute));
@@ -103,11 +114,13 @@ Value IncludeReader::read(const std::string& file, const Value* from) {
 Value IncludeReader::merge_includes(Value including, const std::string& file) {
     const auto place = std::find_if(including.entries.begin(), including.entries.end(),
                                     [](const Entry& entry) { return entry.key == "include"; });
-    if (place == including.entries.end()) return including;
+    if (place == including.entries.end())
+        return including;
     Value names = std::move(place->value);
     including.entries.erase(place);
     interpolate(names, environment_, false, "include", errors_);
-    if (names.is_null()) return including;
+    if (names.is_null())
+        return including;
     if (names.is_scalar()) {
         Value list;
         list.kind = Value::Kind::sequence;
@@ -117,14 +130,18 @@ Value IncludeReader::merge_includes(Value including, const std::string& file) {
     Value base;
     base.kind = Value::Kind::mapping;
     if (names.is_mapping())
-        errors_.push_back(error_at(names.at, "include", "expected a file name or a list of them; found a mapping"));
+        errors_.push_back(error_at(names.at, "include",
+                                   "expected a file name or a list of them; found a mapping"));
     for (const auto& name : names.items) {
         if (!name.is_scalar() || name.text.empty() || name.text.find('\0') != std::string::npos) {
-            errors_.push_back(error_at(name.at, "include", "expected a file name; found " + describe(name)));
+            errors_.push_back(
+                error_at(name.at, "include", "expected a file name; found " + describe(name)));
             continue;
         }
-        Value included = read((std::filesystem::path(file).parent_path() / name.text).string(), &name);
-        if (included.is_mapping()) merge_into(base, std::move(included));
+        Value included =
+            read((std::filesystem::path(file).parent_path() / name.text).string(), &name);
+        if (included.is_mapping())
+            merge_into(base, std::move(included));
     }
     merge_into(base, std::move(including));
     return base;
@@ -132,7 +149,8 @@ Value IncludeReader::merge_includes(Value including, const std::string& file) {
 
 }  // namespace
 
-Value read_with_includes(const std::string& file, const std::map<std::string, std::string>& environment,
+Value read_with_includes(const std::string& file,
+                         const std::map<std::string, std::string>& environment,
                          std::vector<SpecError>& errors, std::uint64_t& digest) {
     IncludeReader reader(environment, errors);
     Value root = reader.read(file, nullptr);

@@ -7,13 +7,15 @@
 
 namespace autolaunch::launcher {
 
-/// Replaces ${VAR} and ${VAR:-default} (used when VAR is unset or empty; it may hold ${…} itself) in every scalar of
-/// `value`. $VAR and $$ are left alone, and $${ writes a plain ${, so a shell line keeps its own variables. Keys are
-/// not touched. An unquoted scalar that is one ${…} as a whole takes the type of what replaced it.
+/// Replaces ${VAR} and ${VAR:-default} (used when VAR is unset or empty; it may hold ${…} itself)
+/// in every scalar of `value`. $VAR and $$ are left alone, and $${ writes a plain ${, so a shell
+/// line keeps its own variables. Keys are not touched. An unquoted scalar that is one ${…} as a
+/// whole takes the type of what replaced it.
 ///
-/// With `foreign_allowed`, a ${…} that cannot name a variable, such as ${model.width}, stays as it is: it belongs to
-/// the trainer's own configuration language. `key` is the path of `value`, for messages.
-void interpolate(Value& value, const std::map<std::string, std::string>& environment, bool foreign_allowed,
-                 const std::string& key, std::vector<SpecError>& errors);
+/// With `foreign_allowed`, a ${…} that cannot name a variable, such as ${model.width}, stays as it
+/// is: it belongs to the trainer's own configuration language. `key` is the path of `value`, for
+/// messages.
+void interpolate(Value& value, const std::map<std::string, std::string>& environment,
+                 bool foreign_allowed, const std::string& key, std::vector<SpecError>& errors);
 
 }  // namespace autolaunch::launcher

@@ -8,13 +8,14 @@
 
 namespace autolaunch::launcher {
 
-// What the user asked for: train.yaml, after includes, ${VAR} and command-line overrides. Plain data; a field that was
-// not given keeps the default shown here. One struct a section, named as the section.
+// What the user asked for: train.yaml, after includes, ${VAR} and command-line overrides. Plain
+// data; a field that was not given keeps the default shown here. One struct a section, named as the
+// section.
 
 struct TrainerSpec {
-    std::vector<std::string> command;        ///< argv; a shell line becomes {"/bin/sh", "-c", line}
-    std::string module;                      ///< `python -m module`, with `command` as its arguments
-    std::string workdir;                     ///< empty: where autolaunch was started
+    std::vector<std::string> command;  ///< argv; a shell line becomes {"/bin/sh", "-c", line}
+    std::string module;                ///< `python -m module`, with `command` as its arguments
+    std::string workdir;               ///< empty: where autolaunch was started
     std::map<std::string, std::string> env;  ///< wins over everything autolaunch would set
     std::string mpi = "auto";                ///< auto, none, pmix, pmi1
 };
@@ -36,20 +37,22 @@ struct ModelSizeSpec {
     std::optional<std::int64_t> micro_batches = {};
 };
 
-/// `unset`: one a GPU, or one where there are none. The others are torchrun's auto (one a GPU, or one a CPU where there
-/// are none), cpu, gpu and N.
+/// `unset`: one a GPU, or one where there are none. The others are torchrun's auto (one a GPU, or
+/// one a CPU where there are none), cpu, gpu and N.
 enum class RanksPerNode { unset, automatic, cpu, gpu, fixed };
 
 struct ResourceSpec {
     int nodes = 1;
     std::optional<int> gpus_per_node;
     RanksPerNode ranks_mode = RanksPerNode::unset;
-    int ranks_per_node = 0;               ///< with RanksPerNode::fixed
-    bool ranks_of_each_launcher = false;  ///< the number came from --nproc-per-node: torchrun's, each launcher's own
+    int ranks_per_node = 0;  ///< with RanksPerNode::fixed
+    bool ranks_of_each_launcher =
+        false;  ///< the number came from --nproc-per-node: torchrun's, each launcher's own
     std::optional<std::int64_t> memory_per_gpu_bytes;
     std::optional<int> cpu_cores_per_gpu;
-    std::string binding = "node";           ///< node, exclusive, socket, core-complex, none
-    std::vector<std::string> binding_list;  ///< instead of a word: what each local rank gets; empty: not given
+    std::string binding = "node";  ///< node, exclusive, socket, core-complex, none
+    std::vector<std::string>
+        binding_list;  ///< instead of a word: what each local rank gets; empty: not given
 };
 
 struct NcclSpec {
@@ -75,8 +78,10 @@ struct RendezvousSpec {
     std::string store = "head";  ///< or "node": which store MASTER_ADDR and MASTER_PORT name
 };
 
-struct SlurmSpec {  // what a submission would ask for; a job that runs inside an allocation only checks it
-    std::string job_name, partition, time_limit, account, qos, constraint, gres, reservation, nodelist, exclude;
+struct SlurmSpec {  // what a submission would ask for; a job that runs inside an allocation only
+                    // checks it
+    std::string job_name, partition, time_limit, account, qos, constraint, gres, reservation,
+        nodelist, exclude;
     std::string mail_user, mail_type, output, error, signal;
     std::optional<int> nodes, ntasks_per_node, cpus_per_task, gpus_per_node;
     std::string mem;
@@ -89,7 +94,8 @@ struct CheckpointSpec {
     std::string checkpoint_dir;
     std::optional<std::int64_t> every_steps;
     std::optional<int> keep;
-    std::optional<std::int64_t> memory_limit_bytes;  ///< of copies in memory, a node; nothing: half of its memory
+    std::optional<std::int64_t>
+        memory_limit_bytes;  ///< of copies in memory, a node; nothing: half of its memory
     std::string restore_from, model_save_format;
     std::optional<bool> save_consolidated;
 };
@@ -111,13 +117,14 @@ struct RestartSpec {
 enum class StdStreams : std::uint8_t { none = 0, out = 1, err = 2, all = 3 };
 
 struct LoggingSpec {
-    StdStreams console_default = StdStreams::all;     ///< streams shown on the console
-    std::map<int, StdStreams> console_by_local_rank;  ///< from -t/--tee and -r/--redirects in map form
-    std::vector<int> local_ranks_filter;              ///< console shows only these; empty: all
-    bool fold = true;                                 ///< "ranks 0-7 ×8" for lines that all ranks print alike
-    bool prefix = true;                               ///< [node rank] before each line
-    bool progress = true;                             ///< the bar, when the trainer reports steps to a terminal
-    bool quiet = false;                               ///< no banner
+    StdStreams console_default = StdStreams::all;  ///< streams shown on the console
+    std::map<int, StdStreams>
+        console_by_local_rank;            ///< from -t/--tee and -r/--redirects in map form
+    std::vector<int> local_ranks_filter;  ///< console shows only these; empty: all
+    bool fold = true;                     ///< "ranks 0-7 ×8" for lines that all ranks print alike
+    bool prefix = true;                   ///< [node rank] before each line
+    bool progress = true;                 ///< the bar, when the trainer reports steps to a terminal
+    bool quiet = false;                   ///< no banner
 };
 
 /// The whole spec.
@@ -139,17 +146,19 @@ struct JobSpec {
     std::string run_id;   ///< --rdzv-id; empty: the scheduler's job id, else random
     std::string run_dir;  ///< --log-dir: the run directory itself
     std::string role = "default";
-    std::vector<int> stop_signals;  ///< --signals-to-handle; empty: SIGTERM, SIGINT, SIGHUP, SIGQUIT
+    std::vector<int>
+        stop_signals;  ///< --signals-to-handle; empty: SIGTERM, SIGINT, SIGHUP, SIGQUIT
     std::string local_addr;
     std::optional<int> node_rank;
     bool standalone = false;  ///< this node alone, whatever the scheduler gave
     std::string spec_file;    ///< path of train.yaml, empty without one
-    /// Of what must be equal on all nodes of a job: the bytes of the spec's files (as written: a ${VAR} may differ),
-    /// overrides, and options that concern the whole job.
+    /// Of what must be equal on all nodes of a job: the bytes of the spec's files (as written: a
+    /// ${VAR} may differ), overrides, and options that concern the whole job.
     std::uint64_t source_digest = 0;
 
-    /// JSON text of what the trainer reads untouched: model, dataloader, step_scheduler, optimizer, trainer.config,
-    /// every other section with a _target_, and `distributed` and `checkpoint` as given.
+    /// JSON text of what the trainer reads untouched: model, dataloader, step_scheduler, optimizer,
+    /// trainer.config, every other section with a _target_, and `distributed` and `checkpoint` as
+    /// given.
     std::string trainer_config = "{}";
 };
 

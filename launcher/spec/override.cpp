@@ -17,7 +17,8 @@ constexpr std::size_t kMaxPath = 16;
 /// One line and no positions: an override is its own position.
 void place_all(Value& value, const Origin& at) {
     value.at = at;
-    for (auto& item : value.items) place_all(item, at);
+    for (auto& item : value.items)
+        place_all(item, at);
     for (auto& entry : value.entries) {
         entry.key_at = at;
         place_all(entry.value, at);
@@ -28,7 +29,8 @@ void place_all(Value& value, const Origin& at) {
 Value* step_into(Value& parent, const std::string& name, const Origin& at) {
     if (parent.is_sequence()) {
         long long index = -1;
-        if (!parse_integer(name, index) || index < 0 || index >= static_cast<long long>(parent.items.size()))
+        if (!parse_integer(name, index) || index < 0 ||
+            index >= static_cast<long long>(parent.items.size()))
             return nullptr;
         return &parent.items[static_cast<std::size_t>(index)];
     }
@@ -37,7 +39,8 @@ Value* step_into(Value& parent, const std::string& name, const Origin& at) {
         parent.kind = Value::Kind::mapping;
         parent.at = at;
     }
-    if (!parent.is_mapping()) return nullptr;
+    if (!parent.is_mapping())
+        return nullptr;
     if (Entry* entry = parent.find(name)) {
         entry->key_at = at;
         return &entry->value;
@@ -49,7 +52,8 @@ Value* step_into(Value& parent, const std::string& name, const Origin& at) {
 
 std::string why_no_step(const Value& parent, const std::string& name, const std::string& path) {
     if (parent.is_sequence())
-        return "\"" + name + "\" is no item of " + path + ", a list of " + std::to_string(parent.items.size());
+        return "\"" + name + "\" is no item of " + path + ", a list of " +
+               std::to_string(parent.items.size());
     return path + " is " + describe(parent) + ", so nothing can be set in it";
 }
 
@@ -57,11 +61,14 @@ std::string why_no_step(const Value& parent, const std::string& name, const std:
 
 bool is_override(const std::string& argument) {
     const std::size_t equals = argument.find('=');
-    if (equals == std::string::npos || equals == 0) return false;
+    if (equals == std::string::npos || equals == 0)
+        return false;
     for (const auto& name : split(std::string_view(argument).substr(0, equals), '.')) {
-        if (name.empty()) return false;
+        if (name.empty())
+            return false;
         for (const unsigned char c : name) {
-            if (c >= 128 || (std::isalnum(c) == 0 && c != '_' && c != '-')) return false;
+            if (c >= 128 || (std::isalnum(c) == 0 && c != '_' && c != '-'))
+                return false;
         }
     }
     const auto first = static_cast<unsigned char>(argument[0]);
@@ -77,15 +84,18 @@ void apply_override(Value& root, const std::string& text, std::vector<SpecError>
         error.line = error.column = 0;
         errors.push_back(std::move(error));
     }
-    if (!found.empty()) return;
+    if (!found.empty())
+        return;
     place_all(value, at);
     const auto names = split(text.substr(0, equals), '.');
-    if (names.size() > kMaxPath || names.size() + static_cast<std::size_t>(depth_of(value)) > kMaxDepth) {
+    if (names.size() > kMaxPath ||
+        names.size() + static_cast<std::size_t>(depth_of(value)) > kMaxDepth) {
         errors.push_back(error_at(at, "", "nested too deeply"));
         return;
     }
     if (names[0] == "include") {
-        errors.push_back(error_at(at, "include", "files are included by files; give overrides instead"));
+        errors.push_back(
+            error_at(at, "include", "files are included by files; give overrides instead"));
         return;
     }
     Value* target = &root;

@@ -6,8 +6,9 @@
 
 namespace autolaunch::launcher {
 
-/// Applies `restart.max_restarts=3` to `root`, creating mappings on the way. The value is YAML. A number in the path
-/// picks an item of a list that is there. What cannot be done goes to `errors`, which name the override.
+/// Applies `restart.max_restarts=3` to `root`, creating mappings on the way. The value is YAML. A
+/// number in the path picks an item of a list that is there. What cannot be done goes to `errors`,
+/// which name the override.
 void apply_override(Value& root, const std::string& text, std::vector<SpecError>& errors);
 
 }  // namespace autolaunch::launcher

@@ -20,47 +20,56 @@ const std::vector<std::string> kKeys = {"description", "match",          "set", 
 const std::vector<std::string> kDmiFiles = {"sys_vendor", "product_name", "chassis_asset_tag"};
 
 std::string read_text(const Value& value, const std::string& key, Errors& errors) {
-    if (value.is_scalar() && !value.text.empty()) return value.text;
+    if (value.is_scalar() && !value.text.empty())
+        return value.text;
     errors.push_back(error_at(value.at, key, "expected text; found " + describe(value)));
     return {};
 }
 
 std::vector<std::string> read_texts(const Value& value, const std::string& key, Errors& errors) {
     std::vector<std::string> texts;
-    if (!value.is_sequence()) errors.push_back(error_at(value.at, key, "expected a list; found " + describe(value)));
-    for (const Value& item : value.items) texts.push_back(read_text(item, key, errors));
+    if (!value.is_sequence())
+        errors.push_back(error_at(value.at, key, "expected a list; found " + describe(value)));
+    for (const Value& item : value.items)
+        texts.push_back(read_text(item, key, errors));
     return texts;
 }
 
 bool check_mapping(const Value& value, const std::string& key, Errors& errors) {
-    if (value.is_mapping()) return true;
+    if (value.is_mapping())
+        return true;
     errors.push_back(error_at(value.at, key, "expected a mapping; found " + describe(value)));
     return false;
 }
 
-void refuse_unknown(const Value& value, const std::string& prefix, const std::vector<std::string>& known,
-                    Errors& errors) {
+void refuse_unknown(const Value& value, const std::string& prefix,
+                    const std::vector<std::string>& known, Errors& errors) {
     for (const Entry& entry : value.entries)
         if (std::find(known.begin(), known.end(), entry.key) == known.end())
-            errors.push_back(error_at(entry.key_at, prefix + entry.key, "unknown key; there are " + join(known, ", ")));
+            errors.push_back(error_at(entry.key_at, prefix + entry.key,
+                                      "unknown key; there are " + join(known, ", ")));
 }
 
 std::string field(const Value& value, const std::string& path, const char* name, Errors& errors) {
-    if (const Entry* entry = value.find(name)) return read_text(entry->value, path + "." + name, errors);
+    if (const Entry* entry = value.find(name))
+        return read_text(entry->value, path + "." + name, errors);
     errors.push_back(error_at(value.at, path, std::string("lacks ") + name));
     return {};
 }
 
-std::vector<ProfileFile::Variable> read_variables(const Value& root, const char* section, bool with_value,
-                                                  Errors& errors) {
+std::vector<ProfileFile::Variable> read_variables(const Value& root, const char* section,
+                                                  bool with_value, Errors& errors) {
     std::vector<ProfileFile::Variable> variables;
     const Entry* found = root.find(section);
-    if (found == nullptr || !check_mapping(found->value, section, errors)) return variables;
+    if (found == nullptr || !check_mapping(found->value, section, errors))
+        return variables;
     for (const Entry& entry : found->value.entries) {
         const std::string path = std::string(section) + "." + entry.key;
         if (!entry.key.starts_with("NCCL_"))
-            errors.push_back(error_at(entry.key_at, path, "not a variable of NCCL: its name begins with NCCL_"));
-        if (!check_mapping(entry.value, path, errors)) continue;
+            errors.push_back(
+                error_at(entry.key_at, path, "not a variable of NCCL: its name begins with NCCL_"));
+        if (!check_mapping(entry.value, path, errors))
+            continue;
         ProfileFile::Variable variable;
         variable.name = entry.key;
         std::vector<std::string> known = {"reason", "source"};
@@ -78,7 +87,8 @@ std::vector<ProfileFile::Variable> read_variables(const Value& root, const char*
 
 void read_match(const Value& root, ProfileFile& profile, Errors& errors) {
     const Entry* found = root.find("match");
-    if (found == nullptr || !check_mapping(found->value, "match", errors)) return;
+    if (found == nullptr || !check_mapping(found->value, "match", errors))
+        return;
     refuse_unknown(found->value, "match.", kDmiFiles, errors);
     for (const Entry& entry : found->value.entries)
         profile.match[entry.key] = read_text(entry.value, "match." + entry.key, errors);
@@ -86,7 +96,8 @@ void read_match(const Value& root, ProfileFile& profile, Errors& errors) {
 
 void read_topology_files(const Value& root, ProfileFile& profile, Errors& errors) {
     const Entry* found = root.find("topology_files");
-    if (found == nullptr || !check_mapping(found->value, "topology_files", errors)) return;
+    if (found == nullptr || !check_mapping(found->value, "topology_files", errors))
+        return;
     refuse_unknown(found->value, "topology_files.", {"paths", "reason", "source"}, errors);
     if (const Entry* paths = found->value.find("paths"))
         profile.topology_files.paths = read_texts(paths->value, "topology_files.paths", errors);
@@ -96,8 +107,10 @@ void read_topology_files(const Value& root, ProfileFile& profile, Errors& errors
 
 [[noreturn]] void refuse(const std::string& path, const Errors& errors) {
     std::vector<std::string> lines;
-    for (const SpecError& error : errors) lines.push_back(to_string(error));
-    throw Error(ErrorCode::invalid_argument, join(lines, "\n"), "correct " + path + ", or name another nccl.profile");
+    for (const SpecError& error : errors)
+        lines.push_back(to_string(error));
+    throw Error(ErrorCode::invalid_argument, join(lines, "\n"),
+                "correct " + path + ", or name another nccl.profile");
 }
 
 }  // namespace
@@ -117,9 +130,11 @@ ProfileFile read_profile(const std::string& path) {
         profile.set_with_roce = read_variables(root, "set_with_roce", true, errors);
         profile.leave = read_variables(root, "leave", false, errors);
         read_topology_files(root, profile, errors);
-        if (const Entry* entry = root.find("notes")) profile.notes = read_texts(entry->value, "notes", errors);
+        if (const Entry* entry = root.find("notes"))
+            profile.notes = read_texts(entry->value, "notes", errors);
     }
-    if (!errors.empty()) refuse(path, errors);
+    if (!errors.empty())
+        refuse(path, errors);
     return profile;
 }
 
@@ -127,7 +142,8 @@ std::vector<std::string> profile_names(const std::string& folder) {
     std::vector<std::string> names;
     std::error_code error;
     for (const auto& entry : std::filesystem::directory_iterator(folder, error))
-        if (entry.path().extension() == kExtension) names.push_back(entry.path().stem());
+        if (entry.path().extension() == kExtension)
+            names.push_back(entry.path().stem());
     std::sort(names.begin(), names.end());
     return names;
 }
@@ -135,14 +151,17 @@ std::vector<std::string> profile_names(const std::string& folder) {
 ProfileFile find_profile(const std::string& word, const std::string& folder) {
     const bool is_path = word.find('/') != std::string::npos;
     const std::string path = is_path ? word : folder + "/" + word + kExtension;
-    if (std::filesystem::exists(path)) return read_profile(path);
+    if (std::filesystem::exists(path))
+        return read_profile(path);
     const auto names = profile_names(folder);
-    const std::string there_are = names.empty() ? "there are none in " + folder : "there are " + join(names, ", ");
+    const std::string there_are =
+        names.empty() ? "there are none in " + folder : "there are " + join(names, ", ");
     const std::string meant = is_path ? "" : nearest(word, names);
-    throw Error(
-        ErrorCode::invalid_argument,
-        is_path ? "nccl.profile: there is no file " + word : "nccl.profile: there is no profile " + word,
-        (meant.empty() ? "" : "did you mean " + meant + "? ") + there_are + "; also auto, none, or the path of a file");
+    throw Error(ErrorCode::invalid_argument,
+                is_path ? "nccl.profile: there is no file " + word
+                        : "nccl.profile: there is no profile " + word,
+                (meant.empty() ? "" : "did you mean " + meant + "? ") + there_are +
+                    "; also auto, none, or the path of a file");
 }
 
 }  // namespace autolaunch::launcher

@@ -5,8 +5,8 @@
 
 namespace autolaunch::launcher {
 
-/// A profile: NCCL settings of one kind of cluster, as its file says them (configs/profiles, docs/nccl.md). Every value
-/// has its reason and its source, or the file is refused.
+/// A profile: NCCL settings of one kind of cluster, as its file says them (configs/profiles,
+/// docs/nccl.md). Every value has its reason and its source, or the file is refused.
 struct ProfileFile {
     struct Variable {
         std::string name, value, reason, source;
@@ -19,8 +19,8 @@ struct ProfileFile {
     std::string name;  ///< the file's name without .yaml
     std::string path;
     std::string description;
-    /// What a machine of this kind says of itself: /sys/class/dmi/id's file -> text. All must be equal. Empty: the
-    /// profile is chosen by name only.
+    /// What a machine of this kind says of itself: /sys/class/dmi/id's file -> text. All must be
+    /// equal. Empty: the profile is chosen by name only.
     std::map<std::string, std::string> match;
     std::vector<Variable> set;
     std::vector<Variable> set_with_roce;  ///< only where the compute HCAs are RoCE
@@ -29,13 +29,15 @@ struct ProfileFile {
     std::vector<std::string> notes;  ///< for jobs of several nodes in which none of `leave` is set
 };
 
-/// Reads one file. Throws Error{invalid_argument} naming file, line and key: all that is wrong, at once.
+/// Reads one file. Throws Error{invalid_argument} naming file, line and key: all that is wrong, at
+/// once.
 ProfileFile read_profile(const std::string& path);
 
 /// Names of the profiles in a folder, sorted; empty if it cannot be read.
 std::vector<std::string> profile_names(const std::string& folder);
 
-/// By name, or by path where `word` has a slash. Throws Error{invalid_argument} that lists the profiles there are.
+/// By name, or by path where `word` has a slash. Throws Error{invalid_argument} that lists the
+/// profiles there are.
 ProfileFile find_profile(const std::string& word, const std::string& folder);
 
 }  // namespace autolaunch::launcher

@@ -25,74 +25,98 @@ std::optional<std::string> without_grouping(std::string_view text) {
     for (std::size_t i = 0; i < text.size(); ++i) {
         if (text[i] != '_') {
             digits += text[i];
-        } else if (i == 0 || !is_digit(text[i - 1]) || i + 1 == text.size() || !is_digit(text[i + 1])) {
+        } else if (i == 0 || !is_digit(text[i - 1]) || i + 1 == text.size() ||
+                   !is_digit(text[i + 1])) {
             return std::nullopt;
         }
     }
     return digits;
 }
 
-/// Nothing: not a whole number. A whole number beyond 64 bits becomes infinite, which to_json refuses.
+/// Nothing: not a whole number. A whole number beyond 64 bits becomes infinite, which to_json
+/// refuses.
 std::optional<Scalar> whole_number_from(std::string_view text) {
     const bool negative = text.starts_with('-');
-    if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+    if (text.starts_with('-') || text.starts_with('+'))
+        text.remove_prefix(1);
     int base = 10;
-    if (text.starts_with("0x")) base = 16;
-    if (text.starts_with("0o")) base = 8;
-    if (base != 10) text.remove_prefix(2);
+    if (text.starts_with("0x"))
+        base = 16;
+    if (text.starts_with("0o"))
+        base = 8;
+    if (base != 10)
+        text.remove_prefix(2);
     std::uint64_t magnitude = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), magnitude, base);
-    if (text.empty() || end != text.data() + text.size() || error == std::errc::invalid_argument) return std::nullopt;
+    const auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), magnitude, base);
+    if (text.empty() || end != text.data() + text.size() || error == std::errc::invalid_argument)
+        return std::nullopt;
     const auto limit = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
     if (error == std::errc::result_out_of_range || (negative && magnitude > limit + 1))
         return Scalar(std::numeric_limits<double>::infinity());
-    if (negative) return Scalar(static_cast<std::int64_t>(0 - magnitude));
+    if (negative)
+        return Scalar(static_cast<std::int64_t>(0 - magnitude));
     return magnitude <= limit ? Scalar(static_cast<std::int64_t>(magnitude)) : Scalar(magnitude);
 }
 
 std::optional<Scalar> real_number_from(std::string_view text) {
     constexpr std::array<std::string_view, 3> kInfinity = {".inf", ".Inf", ".INF"};
     constexpr std::array<std::string_view, 3> kNotANumber = {".nan", ".NaN", ".NAN"};
-    if (is_one_of(text, kNotANumber)) return Scalar(std::numeric_limits<double>::quiet_NaN());
+    if (is_one_of(text, kNotANumber))
+        return Scalar(std::numeric_limits<double>::quiet_NaN());
     const bool negative = text.starts_with('-');
-    if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
-    if (is_one_of(text, kInfinity)) return Scalar(std::numeric_limits<double>::infinity());
+    if (text.starts_with('-') || text.starts_with('+'))
+        text.remove_prefix(1);
+    if (is_one_of(text, kInfinity))
+        return Scalar(std::numeric_limits<double>::infinity());
     // from_chars also takes "inf" and "nan", which are words in YAML.
-    if (text.empty() || !(is_digit(text[0]) || (text[0] == '.' && text.size() > 1 && is_digit(text[1]))))
+    if (text.empty() ||
+        !(is_digit(text[0]) || (text[0] == '.' && text.size() > 1 && is_digit(text[1]))))
         return std::nullopt;
     double magnitude = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), magnitude);
-    if (end != text.data() + text.size() || error == std::errc::invalid_argument) return std::nullopt;
+    if (end != text.data() + text.size() || error == std::errc::invalid_argument)
+        return std::nullopt;
     return Scalar(negative ? -magnitude : magnitude);
 }
 
 /// A tag that the file spells out overrides what the text looks like.
 std::optional<Scalar> tagged_scalar(const Value& value) {
     const Scalar found = resolve_scalar(value.text);
-    const bool whole = std::holds_alternative<std::int64_t>(found) || std::holds_alternative<std::uint64_t>(found);
-    if (value.tag == "!!str") return Scalar(ScalarText{});
-    if (value.tag == "!!null") return Scalar();
-    if (value.tag == "!!int" && whole) return found;
-    if (value.tag == "!!bool" && std::holds_alternative<bool>(found)) return found;
-    if (value.tag == "!!float" && std::holds_alternative<double>(found)) return found;
+    const bool whole =
+        std::holds_alternative<std::int64_t>(found) || std::holds_alternative<std::uint64_t>(found);
+    if (value.tag == "!!str")
+        return Scalar(ScalarText{});
+    if (value.tag == "!!null")
+        return Scalar();
+    if (value.tag == "!!int" && whole)
+        return found;
+    if (value.tag == "!!bool" && std::holds_alternative<bool>(found))
+        return found;
+    if (value.tag == "!!float" && std::holds_alternative<double>(found))
+        return found;
     if (value.tag == "!!float" && std::holds_alternative<std::int64_t>(found))
         return Scalar(static_cast<double>(std::get<std::int64_t>(found)));
     return std::nullopt;
 }
 
-nlohmann::ordered_json scalar_to_json(const Value& value, const std::string& key, std::vector<SpecError>& errors) {
+nlohmann::ordered_json scalar_to_json(const Value& value, const std::string& key,
+                                      std::vector<SpecError>& errors) {
     Scalar scalar = value.plain ? resolve_scalar(value.text) : Scalar(ScalarText{});
     if (!value.tag.empty()) {
         const auto tagged = tagged_scalar(value);
         if (!tagged) {
-            errors.push_back(error_at(value.at, key, "the tag " + value.tag + " does not fit " + describe(value)));
+            errors.push_back(error_at(value.at, key,
+                                      "the tag " + value.tag + " does not fit " + describe(value)));
             return nullptr;
         }
         scalar = *tagged;
     }
-    if (const double* number = std::get_if<double>(&scalar); number != nullptr && !std::isfinite(*number)) {
+    if (const double* number = std::get_if<double>(&scalar);
+        number != nullptr && !std::isfinite(*number)) {
         errors.push_back(error_at(value.at, key,
-                                  "the trainer reads this as JSON, which cannot hold the number " + value.text +
+                                  "the trainer reads this as JSON, which cannot hold the number " +
+                                      value.text +
                                       "; put it in quotes and convert it in the trainer"));
         return nullptr;
     }
@@ -112,29 +136,38 @@ nlohmann::ordered_json scalar_to_json(const Value& value, const std::string& key
 }  // namespace
 
 std::optional<bool> boolean_from(std::string_view text) {
-    constexpr std::array<std::string_view, 9> kTrue = {"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"};
+    constexpr std::array<std::string_view, 9> kTrue = {"true", "True", "TRUE", "yes", "Yes",
+                                                       "YES",  "on",   "On",   "ON"};
     constexpr std::array<std::string_view, 9> kFalse = {"false", "False", "FALSE", "no", "No",
                                                         "NO",    "off",   "Off",   "OFF"};
-    if (is_one_of(text, kTrue)) return true;
-    if (is_one_of(text, kFalse)) return false;
+    if (is_one_of(text, kTrue))
+        return true;
+    if (is_one_of(text, kFalse))
+        return false;
     return std::nullopt;
 }
 
 Scalar resolve_scalar(std::string_view text) {
     constexpr std::array<std::string_view, 5> kNull = {"", "~", "null", "Null", "NULL"};
-    if (is_one_of(text, kNull)) return {};
-    if (const auto boolean = boolean_from(text)) return *boolean;
+    if (is_one_of(text, kNull))
+        return {};
+    if (const auto boolean = boolean_from(text))
+        return *boolean;
     if (const auto digits = without_grouping(text)) {
-        if (const auto whole = whole_number_from(*digits)) return *whole;
-        if (const auto real = real_number_from(*digits)) return *real;
+        if (const auto whole = whole_number_from(*digits))
+            return *whole;
+        if (const auto real = real_number_from(*digits))
+            return *real;
     }
     return ScalarText{};
 }
 
-nlohmann::ordered_json to_json(const Value& value, const std::string& key, std::vector<SpecError>& errors) {
+nlohmann::ordered_json to_json(const Value& value, const std::string& key,
+                               std::vector<SpecError>& errors) {
     const bool core_tag = value.tag.empty() || value.tag == "!!map" || value.tag == "!!seq";
     if (!value.is_scalar() && !core_tag)
-        errors.push_back(error_at(value.at, key, "the tag " + value.tag + " is not supported; remove it"));
+        errors.push_back(
+            error_at(value.at, key, "the tag " + value.tag + " is not supported; remove it"));
     switch (value.kind) {
         case Value::Kind::null:
             return nullptr;
@@ -143,14 +176,16 @@ nlohmann::ordered_json to_json(const Value& value, const std::string& key, std::
         case Value::Kind::sequence: {
             auto list = nlohmann::ordered_json::array();
             for (std::size_t i = 0; i < value.items.size(); ++i)
-                list.push_back(to_json(value.items[i], key + '[' + std::to_string(i) + ']', errors));
+                list.push_back(
+                    to_json(value.items[i], key + '[' + std::to_string(i) + ']', errors));
             return list;
         }
         case Value::Kind::mapping: {
-            // Keys are unique already. An ordered object's own insertion searches all keys: too slow for large
-            // mappings.
+            // Keys are unique already. An ordered object's own insertion searches all keys: too
+            // slow for large mappings.
             auto object = nlohmann::ordered_json::object();
-            nlohmann::ordered_json::object_t::Container& fields = object.get_ref<nlohmann::ordered_json::object_t&>();
+            nlohmann::ordered_json::object_t::Container& fields =
+                object.get_ref<nlohmann::ordered_json::object_t&>();
             for (const auto& entry : value.entries) {
                 const std::string path = key.empty() ? entry.key : key + '.' + entry.key;
                 fields.emplace_back(entry.key, to_json(entry.value, path, errors));

@@ -10,16 +10,18 @@
 
 namespace autolaunch::launcher {
 
-/// What an unquoted scalar means: YAML 1.2's core schema, with what Python's users are used to on top (yes, no, on and
-/// off are booleans; digits may be grouped with underscores). monostate: null; string: plain text.
+/// What an unquoted scalar means: YAML 1.2's core schema, with what Python's users are used to on
+/// top (yes, no, on and off are booleans; digits may be grouped with underscores). monostate: null;
+/// string: plain text.
 struct ScalarText {};
 using Scalar = std::variant<std::monostate, bool, std::int64_t, std::uint64_t, double, ScalarText>;
 Scalar resolve_scalar(std::string_view text);
 
 std::optional<bool> boolean_from(std::string_view text);
 
-/// Free-form values as JSON, with their YAML types. Numbers that JSON cannot hold and tags that are not YAML's own are
-/// errors. `key` is the path of `value`, for messages.
-nlohmann::ordered_json to_json(const Value& value, const std::string& key, std::vector<SpecError>& errors);
+/// Free-form values as JSON, with their YAML types. Numbers that JSON cannot hold and tags that are
+/// not YAML's own are errors. `key` is the path of `value`, for messages.
+nlohmann::ordered_json to_json(const Value& value, const std::string& key,
+                               std::vector<SpecError>& errors);
 
 }  // namespace autolaunch::launcher

@@ -12,30 +12,32 @@ namespace {
     [](JobSpec & spec) -> auto& { return spec.member; }
 
 Section trainer_section() {
-    return {
-        "trainer",
-        "The program that every rank runs.",
-        false,
-        false,
-        {{"command", Form::command, FIELD(trainer.command), "",
-          "The program and its arguments: a list of strings, or one line for /bin/sh. A PROGRAM on the command line "
-          "replaces it."},
-         {"module", Form::text, FIELD(trainer.module), "",
-          "A Python module to run as `python -m`; `command` then lists its arguments."},
-         {"workdir", Form::text, FIELD(trainer.workdir), "",
-          "Where ranks start. Without it: where autolaunch was started."},
-         {"env", Form::text_map, FIELD(trainer.env), "",
-          "Environment variables of every rank; they win over all others."},
-         {"mpi",
-          Form::text,
-          FIELD(trainer.mpi),
-          "auto",
-          "How ranks that use MPI find each other: by PMIx (Open MPI), by PMI-1 (MPICH and its relatives) or not at "
-          "all. "
-          "auto takes what the program is linked with; name it for scripts, such as mpi4py's.",
-          {"auto", "none", "pmix", "pmi1"}},
-         {"config", Form::free_form, std::monostate{}, "",
-          "The trainer's own settings. They reach it untouched, in the file named by AUTOLAUNCH_TRAINER_CONFIG."}}};
+    return {"trainer",
+            "The program that every rank runs.",
+            false,
+            false,
+            {{"command", Form::command, FIELD(trainer.command), "",
+              "The program and its arguments: a list of strings, or one line for /bin/sh. A "
+              "PROGRAM on the command line "
+              "replaces it."},
+             {"module", Form::text, FIELD(trainer.module), "",
+              "A Python module to run as `python -m`; `command` then lists its arguments."},
+             {"workdir", Form::text, FIELD(trainer.workdir), "",
+              "Where ranks start. Without it: where autolaunch was started."},
+             {"env", Form::text_map, FIELD(trainer.env), "",
+              "Environment variables of every rank; they win over all others."},
+             {"mpi",
+              Form::text,
+              FIELD(trainer.mpi),
+              "auto",
+              "How ranks that use MPI find each other: by PMIx (Open MPI), by PMI-1 (MPICH and its "
+              "relatives) or not at "
+              "all. "
+              "auto takes what the program is linked with; name it for scripts, such as mpi4py's.",
+              {"auto", "none", "pmix", "pmi1"}},
+             {"config", Form::free_form, std::monostate{}, "",
+              "The trainer's own settings. They reach it untouched, in the file named by "
+              "AUTOLAUNCH_TRAINER_CONFIG."}}};
 }
 
 Section distributed_section() {
@@ -47,49 +49,55 @@ Section distributed_section() {
               Form::text,
               FIELD(distributed.sharding_strategy),
               "",
-              "How parameters, gradients and optimizer state are sharded. Without it: the trainer's own choice.",
+              "How parameters, gradients and optimizer state are sharded. Without it: the "
+              "trainer's own choice.",
               {"full_shard", "shard_grad_op", "shard_optimizer", "no_shard", "hybrid_shard"}},
              {"mixed_precision", Form::text, FIELD(distributed.mixed_precision), "",
               "The trainer's to interpret: no, bf16, fp16, …"},
              {"backend", Form::text, FIELD(distributed.backend), "",
-              "The communication backend: nccl, gloo, mpi, shm, … Without it: the trainer's own choice."}}};
+              "The communication backend: nccl, gloo, mpi, shm, … Without it: the trainer's own "
+              "choice."}}};
 }
 
 Section resource_section() {
-    return {
-        "resource_management",
-        "What the job uses of each machine, and how ranks are placed.",
-        false,
-        false,
-        {{"nodes", Form::whole_number, FIELD(resources.nodes), "1", "Machines.", {}, 1},
-         {"gpus_per_node", Form::whole_number, FIELD(resources.gpus_per_node), "",
-          "GPUs to use of each machine. Without it: all that are granted."},
-         {"ranks_per_node",
-          Form::ranks_per_node,
-          FIELD(resources),
-          "",
-          "Ranks on each machine, as torchrun's --nproc-per-node. gpu: one per GPU; cpu: one per CPU; auto: one per "
-          "GPU, or one per CPU where there are none; or their number. Without it: one per GPU, or one where there are "
-          "none.",
-          {},
-          1},
-         {"memory_per_gpu", Form::size, FIELD(resources.memory_per_gpu_bytes), "", "Memory that a GPU must have."},
-         {"cpu_cores_per_gpu",
-          Form::whole_number,
-          FIELD(resources.cpu_cores_per_gpu),
-          "",
-          "CPU cores for each rank that has a GPU.",
-          {},
-          1},
-         {"binding",
-          Form::binding,
-          FIELD(resources),
-          "node",
-          "CPUs of a rank. node: all of its NUMA node; exclusive: cores of its own; socket: its socket; core-complex: "
-          "its last-level cache's cores; none: as inherited. Or a list with an entry a local rank: CPUs "
-          "(\"0-7,64-71\"), "
-          "NUMA nodes (numa:1) or cores (core:0-3).",
-          {"node", "exclusive", "socket", "core-complex", "none"}}}};
+    return {"resource_management",
+            "What the job uses of each machine, and how ranks are placed.",
+            false,
+            false,
+            {{"nodes", Form::whole_number, FIELD(resources.nodes), "1", "Machines.", {}, 1},
+             {"gpus_per_node", Form::whole_number, FIELD(resources.gpus_per_node), "",
+              "GPUs to use of each machine. Without it: all that are granted."},
+             {"ranks_per_node",
+              Form::ranks_per_node,
+              FIELD(resources),
+              "",
+              "Ranks on each machine, as torchrun's --nproc-per-node. gpu: one per GPU; cpu: one "
+              "per CPU; auto: one per "
+              "GPU, or one per CPU where there are none; or their number. Without it: one per GPU, "
+              "or one where there are "
+              "none.",
+              {},
+              1},
+             {"memory_per_gpu", Form::size, FIELD(resources.memory_per_gpu_bytes), "",
+              "Memory that a GPU must have."},
+             {"cpu_cores_per_gpu",
+              Form::whole_number,
+              FIELD(resources.cpu_cores_per_gpu),
+              "",
+              "CPU cores for each rank that has a GPU.",
+              {},
+              1},
+             {"binding",
+              Form::binding,
+              FIELD(resources),
+              "node",
+              "CPUs of a rank. node: all of its NUMA node; exclusive: cores of its own; socket: "
+              "its socket; core-complex: "
+              "its last-level cache's cores; none: as inherited. Or a list with an entry a local "
+              "rank: CPUs "
+              "(\"0-7,64-71\"), "
+              "NUMA nodes (numa:1) or cores (core:0-3).",
+              {"node", "exclusive", "socket", "core-complex", "none"}}}};
 }
 
 Section nccl_section() {
@@ -97,79 +105,102 @@ Section nccl_section() {
             "NCCL's environment variables.",
             false,
             false,
-            {{"manage", Form::boolean, FIELD(nccl.manage), "true", "Whether autolaunch may set NCCL variables at all."},
+            {{"manage", Form::boolean, FIELD(nccl.manage), "true",
+              "Whether autolaunch may set NCCL variables at all."},
              {"profile", Form::text, FIELD(nccl.profile), "auto",
-              "Settings of one kind of cluster: auto (by what the firmware says), none, a name (aws, azure, coreweave, "
+              "Settings of one kind of cluster: auto (by what the firmware says), none, a name "
+              "(aws, azure, coreweave, "
               "gcp, "
               "generic, oci) or a file's path with a slash."},
-             {"env", Form::nccl_map, FIELD(nccl.env), "", "NCCL_* variables as you want them; they win."}}};
+             {"env", Form::nccl_map, FIELD(nccl.env), "",
+              "NCCL_* variables as you want them; they win."}}};
 }
 
 Section rendezvous_section() {
-    return {
-        "rendezvous",
-        "How ranks find one another.",
-        false,
-        false,
-        {{"timeout", Form::duration, FIELD(rendezvous.timeout), "300s", "How long the start may wait for all nodes."},
-         {"lost_after",
-          Form::duration,
-          FIELD(rendezvous.lost_after),
-          "10s",
-          "How long a node may be silent before it counts as lost. A connection that breaks counts at once.",
-          {},
-          1000},
-         {"secret_file", Form::text, FIELD(rendezvous.secret_file), "", "A file with the job's key, mode 0600."},
-         {"preflight", Form::preflight, FIELD(rendezvous.preflight), "false",
-          "Check the nodes as `autolaunch doctor` does, and start nothing where one is not fit; with warn, start and "
-          "say so."},
-         {"address", Form::text, FIELD(rendezvous.address), "", "Address that ranks connect to, as --master-addr."},
-         {"port",
-          Form::whole_number,
-          FIELD(rendezvous.port),
-          "0",
-          "Port that ranks connect to, as --master-port. 0: a free one.",
-          {},
-          0,
-          65535},
-         {"store",
-          Form::text,
-          FIELD(rendezvous.store),
-          "head",
-          "Which store MASTER_ADDR and MASTER_PORT name: the head's, or for very many nodes each node's own way to it. "
-          "With "
-          "node, scripts that open ports of their own at MASTER_ADDR do not work across nodes.",
-          {"head", "node"}}}};
+    return {"rendezvous",
+            "How ranks find one another.",
+            false,
+            false,
+            {{"timeout", Form::duration, FIELD(rendezvous.timeout), "300s",
+              "How long the start may wait for all nodes."},
+             {"lost_after",
+              Form::duration,
+              FIELD(rendezvous.lost_after),
+              "10s",
+              "How long a node may be silent before it counts as lost. A connection that breaks "
+              "counts at once.",
+              {},
+              1000},
+             {"secret_file", Form::text, FIELD(rendezvous.secret_file), "",
+              "A file with the job's key, mode 0600."},
+             {"preflight", Form::preflight, FIELD(rendezvous.preflight), "false",
+              "Check the nodes as `autolaunch doctor` does, and start nothing where one is not "
+              "fit; with warn, start and "
+              "say so."},
+             {"address", Form::text, FIELD(rendezvous.address), "",
+              "Address that ranks connect to, as --master-addr."},
+             {"port",
+              Form::whole_number,
+              FIELD(rendezvous.port),
+              "0",
+              "Port that ranks connect to, as --master-port. 0: a free one.",
+              {},
+              0,
+              65535},
+             {"store",
+              Form::text,
+              FIELD(rendezvous.store),
+              "head",
+              "Which store MASTER_ADDR and MASTER_PORT name: the head's, or for very many nodes "
+              "each node's own way to it. "
+              "With "
+              "node, scripts that open ports of their own at MASTER_ADDR do not work across nodes.",
+              {"head", "node"}}}};
 }
 
 Section slurm_section() {
-    return {"slurm_config",
-            "What a submission to Slurm asks for. Within an allocation, Slurm has granted it already.",
-            false,
-            false,
-            {{"job_name", Form::text, FIELD(slurm.job_name), "", "The job's name, also shown by autolaunch."},
-             {"partition", Form::text, FIELD(slurm.partition), "", "--partition"},
-             {"time_limit", Form::time_limit, FIELD(slurm.time_limit), "", "--time"},
-             {"account", Form::text, FIELD(slurm.account), "", "--account"},
-             {"qos", Form::text, FIELD(slurm.qos), "", "--qos"},
-             {"constraint", Form::text, FIELD(slurm.constraint), "", "--constraint"},
-             {"gres", Form::text, FIELD(slurm.gres), "", "--gres"},
-             {"reservation", Form::text, FIELD(slurm.reservation), "", "--reservation"},
-             {"nodelist", Form::text, FIELD(slurm.nodelist), "", "--nodelist"},
-             {"exclude", Form::text, FIELD(slurm.exclude), "", "--exclude"},
-             {"nodes", Form::whole_number, FIELD(slurm.nodes), "", "--nodes", {}, 1},
-             {"ntasks_per_node", Form::whole_number, FIELD(slurm.ntasks_per_node), "", "--ntasks-per-node", {}, 1},
-             {"cpus_per_task", Form::whole_number, FIELD(slurm.cpus_per_task), "", "--cpus-per-task", {}, 1},
-             {"gpus_per_node", Form::whole_number, FIELD(slurm.gpus_per_node), "", "--gpus-per-node"},
-             {"mem", Form::text, FIELD(slurm.mem), "", "--mem"},
-             {"exclusive", Form::boolean, FIELD(slurm.exclusive), "", "--exclusive"},
-             {"requeue", Form::boolean, FIELD(slurm.requeue), "", "--requeue or --no-requeue"},
-             {"signal", Form::text, FIELD(slurm.signal), "", "--signal"},
-             {"output", Form::text, FIELD(slurm.output), "", "--output"},
-             {"error", Form::text, FIELD(slurm.error), "", "--error"},
-             {"mail_user", Form::text, FIELD(slurm.mail_user), "", "--mail-user"},
-             {"mail_type", Form::text, FIELD(slurm.mail_type), "", "--mail-type"},
-             {"extra_args", Form::text_list, FIELD(slurm.extra_args), "", "Further options, as one would type them."}}};
+    return {
+        "slurm_config",
+        "What a submission to Slurm asks for. Within an allocation, Slurm has granted it already.",
+        false,
+        false,
+        {{"job_name", Form::text, FIELD(slurm.job_name), "",
+          "The job's name, also shown by autolaunch."},
+         {"partition", Form::text, FIELD(slurm.partition), "", "--partition"},
+         {"time_limit", Form::time_limit, FIELD(slurm.time_limit), "", "--time"},
+         {"account", Form::text, FIELD(slurm.account), "", "--account"},
+         {"qos", Form::text, FIELD(slurm.qos), "", "--qos"},
+         {"constraint", Form::text, FIELD(slurm.constraint), "", "--constraint"},
+         {"gres", Form::text, FIELD(slurm.gres), "", "--gres"},
+         {"reservation", Form::text, FIELD(slurm.reservation), "", "--reservation"},
+         {"nodelist", Form::text, FIELD(slurm.nodelist), "", "--nodelist"},
+         {"exclude", Form::text, FIELD(slurm.exclude), "", "--exclude"},
+         {"nodes", Form::whole_number, FIELD(slurm.nodes), "", "--nodes", {}, 1},
+         {"ntasks_per_node",
+          Form::whole_number,
+          FIELD(slurm.ntasks_per_node),
+          "",
+          "--ntasks-per-node",
+          {},
+          1},
+         {"cpus_per_task",
+          Form::whole_number,
+          FIELD(slurm.cpus_per_task),
+          "",
+          "--cpus-per-task",
+          {},
+          1},
+         {"gpus_per_node", Form::whole_number, FIELD(slurm.gpus_per_node), "", "--gpus-per-node"},
+         {"mem", Form::text, FIELD(slurm.mem), "", "--mem"},
+         {"exclusive", Form::boolean, FIELD(slurm.exclusive), "", "--exclusive"},
+         {"requeue", Form::boolean, FIELD(slurm.requeue), "", "--requeue or --no-requeue"},
+         {"signal", Form::text, FIELD(slurm.signal), "", "--signal"},
+         {"output", Form::text, FIELD(slurm.output), "", "--output"},
+         {"error", Form::text, FIELD(slurm.error), "", "--error"},
+         {"mail_user", Form::text, FIELD(slurm.mail_user), "", "--mail-user"},
+         {"mail_type", Form::text, FIELD(slurm.mail_type), "", "--mail-type"},
+         {"extra_args", Form::text_list, FIELD(slurm.extra_args), "",
+          "Further options, as one would type them."}}};
 }
 
 Section checkpoint_section() {
@@ -178,42 +209,61 @@ Section checkpoint_section() {
         "Saving and loading. It reaches the trainer as given.",
         false,
         true,
-        {{"enabled", Form::boolean, FIELD(checkpoint.enabled), "false", "Whether the trainer saves checkpoints."},
+        {{"enabled", Form::boolean, FIELD(checkpoint.enabled), "false",
+          "Whether the trainer saves checkpoints."},
          {"checkpoint_dir", Form::text, FIELD(checkpoint.checkpoint_dir), "", "Where they are."},
-         {"every_steps", Form::whole_number, FIELD(checkpoint.every_steps), "", "Steps between two of them.", {}, 1},
-         {"keep", Form::whole_number, FIELD(checkpoint.keep), "", "How many of the newest to keep.", {}, 1},
+         {"every_steps",
+          Form::whole_number,
+          FIELD(checkpoint.every_steps),
+          "",
+          "Steps between two of them.",
+          {},
+          1},
+         {"keep",
+          Form::whole_number,
+          FIELD(checkpoint.keep),
+          "",
+          "How many of the newest to keep.",
+          {},
+          1},
          {"memory_limit", Form::size, FIELD(checkpoint.memory_limit_bytes), "",
-          "Memory of a node that may hold copies of its ranks' state; without it, half of what the ranks may use."},
-         {"restore_from", Form::text, FIELD(checkpoint.restore_from), "", "The checkpoint to start from."},
-         {"model_save_format", Form::text, FIELD(checkpoint.model_save_format), "", "safetensors, torch_save, …"},
+          "Memory of a node that may hold copies of its ranks' state; without it, half of what the "
+          "ranks may use."},
+         {"restore_from", Form::text, FIELD(checkpoint.restore_from), "",
+          "The checkpoint to start from."},
+         {"model_save_format", Form::text, FIELD(checkpoint.model_save_format), "",
+          "safetensors, torch_save, …"},
          {"save_consolidated", Form::boolean, FIELD(checkpoint.save_consolidated), "",
           "Whether the model is also saved as a whole."}}};
 }
 
 Section monitoring_section() {
-    return {"monitoring",
-            "Where runs are kept, and what is observed.",
-            false,
-            false,
-            {{"log_path", Form::text, FIELD(monitoring.log_path), "runs", "The folder of the run directories."},
-             {"slurm_integration", Form::boolean, FIELD(monitoring.slurm_integration), "false",
-              "Whether Slurm is asked about the job. Read, without effect in this version."},
-             {"resource_tracking", Form::boolean, FIELD(monitoring.resource_tracking), "false",
-              "Whether GPU and host use is recorded. Read, without effect in this version."},
-             {"interval_seconds", Form::number, FIELD(monitoring.interval_seconds), "60",
-              "Seconds between two looks at where the ranks run; the first comes after 5 s at most."}}};
+    return {
+        "monitoring",
+        "Where runs are kept, and what is observed.",
+        false,
+        false,
+        {{"log_path", Form::text, FIELD(monitoring.log_path), "runs",
+          "The folder of the run directories."},
+         {"slurm_integration", Form::boolean, FIELD(monitoring.slurm_integration), "false",
+          "Whether Slurm is asked about the job. Read, without effect in this version."},
+         {"resource_tracking", Form::boolean, FIELD(monitoring.resource_tracking), "false",
+          "Whether GPU and host use is recorded. Read, without effect in this version."},
+         {"interval_seconds", Form::number, FIELD(monitoring.interval_seconds), "60",
+          "Seconds between two looks at where the ranks run; the first comes after 5 s at most."}}};
 }
 
 Section restart_section() {
-    return {"restart",
-            "What happens when a rank fails.",
-            false,
-            false,
-            {{"max_restarts", Form::whole_number, FIELD(restart.max_restarts), "0",
-              "How often all ranks are started again after a failure."},
-             {"grace_period", Form::duration, FIELD(restart.grace_period), "15s",
-              "How long a rank may take to end after SIGTERM, before SIGKILL."},
-             {"backoff", Form::duration, FIELD(restart.backoff), "0s", "The pause before a restart."}}};
+    return {
+        "restart",
+        "What happens when a rank fails.",
+        false,
+        false,
+        {{"max_restarts", Form::whole_number, FIELD(restart.max_restarts), "0",
+          "How often all ranks are started again after a failure."},
+         {"grace_period", Form::duration, FIELD(restart.grace_period), "15s",
+          "How long a rank may take to end after SIGTERM, before SIGKILL."},
+         {"backoff", Form::duration, FIELD(restart.backoff), "0s", "The pause before a restart."}}};
 }
 
 Section logging_section() {
@@ -221,22 +271,29 @@ Section logging_section() {
             "What the console shows. The run directory always has everything.",
             false,
             false,
-            {{"console", Form::streams, FIELD(logging.console_default), "all", "Which output of ranks is shown."},
+            {{"console", Form::streams, FIELD(logging.console_default), "all",
+              "Which output of ranks is shown."},
              {"local_ranks_filter", Form::number_list, FIELD(logging.local_ranks_filter), "",
               "Show only these local ranks. Without it: all."},
-             {"fold", Form::boolean, FIELD(logging.fold), "true", "Whether a line that all ranks print is shown once."},
-             {"prefix", Form::boolean, FIELD(logging.prefix), "true", "Whether lines begin with the rank."},
-             {"progress", Form::boolean, FIELD(logging.progress), "true", "Whether reported steps are shown as a bar."},
-             {"quiet", Form::boolean, FIELD(logging.quiet), "false", "Whether the lines at the start are left out."}}};
+             {"fold", Form::boolean, FIELD(logging.fold), "true",
+              "Whether a line that all ranks print is shown once."},
+             {"prefix", Form::boolean, FIELD(logging.prefix), "true",
+              "Whether lines begin with the rank."},
+             {"progress", Form::boolean, FIELD(logging.progress), "true",
+              "Whether reported steps are shown as a bar."},
+             {"quiet", Form::boolean, FIELD(logging.quiet), "false",
+              "Whether the lines at the start are left out."}}};
 }
 
 Section model_size_section() {
     return {
         "model_size",
-        "How large the model is. `autolaunch plan` predicts each rank's memory from it; the trainer does not see it.",
+        "How large the model is. `autolaunch plan` predicts each rank's memory from it; the "
+        "trainer does not see it.",
         false,
         false,
-        {{"parameters", Form::count, FIELD(model_size.parameters), "", "Parameters of the whole model."},
+        {{"parameters", Form::count, FIELD(model_size.parameters), "",
+          "Parameters of the whole model."},
          {"layers",
           Form::whole_number,
           FIELD(model_size.layers),
@@ -252,7 +309,13 @@ Section model_size_section() {
           "Width of the embedding, which with vocabulary is a unit of its own.",
           {},
           1},
-         {"vocabulary", Form::whole_number, FIELD(model_size.vocabulary), "", "Rows of the embedding.", {}, 1},
+         {"vocabulary",
+          Form::whole_number,
+          FIELD(model_size.vocabulary),
+          "",
+          "Rows of the embedding.",
+          {},
+          1},
          {"optimizer",
           Form::text,
           FIELD(model_size.optimizer),
@@ -267,7 +330,8 @@ Section model_size_section() {
           Form::whole_number,
           FIELD(model_size.micro_batches),
           "",
-          "Micro-batches of a step, each of which reduces its gradients: deterministic sums of them take memory. "
+          "Micro-batches of a step, each of which reduces its gradients: deterministic sums of "
+          "them take memory. "
           "Without it: one.",
           {},
           1,
@@ -296,15 +360,18 @@ std::vector<Section> make_sections() {
 
 std::string whole_number_expectation(const Key& key) {
     if (key.maximum != Key{}.maximum)
-        return "a whole number from " + std::to_string(key.minimum) + " to " + std::to_string(key.maximum);
+        return "a whole number from " + std::to_string(key.minimum) + " to " +
+               std::to_string(key.maximum);
     return "a whole number >= " + std::to_string(key.minimum);
 }
 
 std::string choice_expectation(const Key& key) {
-    if (key.choices.empty()) return "text";
+    if (key.choices.empty())
+        return "text";
     std::string words;
     for (std::size_t i = 0; i < key.choices.size(); ++i) {
-        if (i > 0) words += i + 1 == key.choices.size() ? " or " : ", ";
+        if (i > 0)
+            words += i + 1 == key.choices.size() ? " or " : ", ";
         words += key.choices[i];
     }
     return words;
@@ -313,13 +380,15 @@ std::string choice_expectation(const Key& key) {
 }  // namespace
 
 const Key* Section::find(std::string_view key) const {
-    const auto found = std::find_if(keys.begin(), keys.end(), [&](const Key& known) { return known.name == key; });
+    const auto found =
+        std::find_if(keys.begin(), keys.end(), [&](const Key& known) { return known.name == key; });
     return found == keys.end() ? nullptr : &*found;
 }
 
 std::vector<std::string> Section::key_names() const {
     std::vector<std::string> names;
-    for (const auto& key : keys) names.emplace_back(key.name);
+    for (const auto& key : keys)
+        names.emplace_back(key.name);
     return names;
 }
 
@@ -330,19 +399,21 @@ std::span<const Section> sections() {
 
 const Section* find_section(std::string_view name) {
     const auto all = sections();
-    const auto found =
-        std::find_if(all.begin(), all.end(), [&](const Section& section) { return section.name == name; });
+    const auto found = std::find_if(all.begin(), all.end(),
+                                    [&](const Section& section) { return section.name == name; });
     return found == all.end() ? nullptr : &*found;
 }
 
 std::vector<std::string> section_names() {
     std::vector<std::string> names;
-    for (const auto& section : sections()) names.emplace_back(section.name);
+    for (const auto& section : sections())
+        names.emplace_back(section.name);
     return names;
 }
 
 std::span<const std::string_view> sections_to_come() {
-    static constexpr std::array<std::string_view, 5> kNames = {"security", "audit", "storage", "submit", "monitor"};
+    static constexpr std::array<std::string_view, 5> kNames = {"security", "audit", "storage",
+                                                               "submit", "monitor"};
     return kNames;
 }
 
@@ -358,7 +429,8 @@ std::string expectation(const Key& key) {
             return "true or false";
         case Form::duration:
             return std::string("a duration such as 15s, 500ms, 2m, 1h, or a number of seconds") +
-                   (key.minimum > 0 ? "; at least " + std::to_string(key.minimum / 1000) + "s" : "");
+                   (key.minimum > 0 ? "; at least " + std::to_string(key.minimum / 1000) + "s"
+                                    : "");
         case Form::size:
             return "a size such as 80GB, 80GiB, or a number of bytes";
         case Form::count:
@@ -378,7 +450,8 @@ std::string expectation(const Key& key) {
         case Form::ranks_per_node:
             return "auto, cpu, gpu or a whole number >= 1";
         case Form::binding:
-            return choice_expectation(key) + ", or a list such as [\"0-7,64-71\", numa:1, core:0-3]";
+            return choice_expectation(key) +
+                   ", or a list such as [\"0-7,64-71\", numa:1, core:0-3]";
         case Form::streams:
             return "all, stdout, stderr or none";
         case Form::preflight:

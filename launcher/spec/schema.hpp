@@ -13,7 +13,8 @@
 
 namespace autolaunch::launcher {
 
-// The one table of all sections and keys. The parser, its messages, the JSON Schema and docs/spec.md come from it.
+// The one table of all sections and keys. The parser, its messages, the JSON Schema and
+// docs/spec.md come from it.
 
 /// How a value is written; the field says where it goes.
 enum class Form {
@@ -40,12 +41,12 @@ enum class Form {
 template <class T>
 using FieldOf = T& (*)(JobSpec&);
 /// Where a value goes; monostate: only into the trainer's configuration.
-using Field =
-    std::variant<std::monostate, FieldOf<std::string>, FieldOf<int>, FieldOf<bool>, FieldOf<std::optional<int>>,
-                 FieldOf<std::optional<bool>>, FieldOf<std::optional<double>>, FieldOf<std::optional<std::int64_t>>,
-                 FieldOf<std::chrono::milliseconds>, FieldOf<std::vector<std::string>>, FieldOf<std::vector<int>>,
-                 FieldOf<std::map<std::string, std::string>>, FieldOf<StdStreams>, FieldOf<Preflight>,
-                 FieldOf<ResourceSpec>>;
+using Field = std::variant<std::monostate, FieldOf<std::string>, FieldOf<int>, FieldOf<bool>,
+                           FieldOf<std::optional<int>>, FieldOf<std::optional<bool>>,
+                           FieldOf<std::optional<double>>, FieldOf<std::optional<std::int64_t>>,
+                           FieldOf<std::chrono::milliseconds>, FieldOf<std::vector<std::string>>,
+                           FieldOf<std::vector<int>>, FieldOf<std::map<std::string, std::string>>,
+                           FieldOf<StdStreams>, FieldOf<Preflight>, FieldOf<ResourceSpec>>;
 
 struct Key {
     std::string_view name;
@@ -54,7 +55,7 @@ struct Key {
     std::string_view default_value;  ///< as one would write it; empty: nothing
     std::string_view description;
     std::vector<std::string_view> choices = {};  ///< of a text, in lower case; empty: any
-    std::int64_t minimum = 0;                    ///< of whole numbers; of durations, whole seconds in ms
+    std::int64_t minimum = 0;  ///< of whole numbers; of durations, whole seconds in ms
     std::int64_t maximum = 2'147'483'647;
 };
 

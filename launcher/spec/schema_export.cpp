@@ -16,12 +16,15 @@ const Json& reference_schema() {
 
 Json any_of(std::initializer_list<Json> alternatives) {
     Json list = Json::array();
-    for (const auto& alternative : alternatives) list.push_back(alternative);
+    for (const auto& alternative : alternatives)
+        list.push_back(alternative);
     list.push_back(reference_schema());
     return {{"anyOf", list}};
 }
 
-Json whole_number(const Key& key) { return {{"type", "integer"}, {"minimum", key.minimum}, {"maximum", key.maximum}}; }
+Json whole_number(const Key& key) {
+    return {{"type", "integer"}, {"minimum", key.minimum}, {"maximum", key.maximum}};
+}
 
 Json scalar_map(std::string_view name_pattern) {
     return {{"type", "object"},
@@ -29,7 +32,9 @@ Json scalar_map(std::string_view name_pattern) {
             {"additionalProperties", {{"type", {"string", "number", "boolean", "null"}}}}};
 }
 
-Json text_list() { return {{"type", "array"}, {"items", {{"type", {"string", "number", "boolean"}}}}}; }
+Json text_list() {
+    return {{"type", "array"}, {"items", {{"type", {"string", "number", "boolean"}}}}};
+}
 
 /// Words are taken in any case, and editors complete the lower one.
 Json choices_schema(const Key& key) {
@@ -38,7 +43,8 @@ Json choices_schema(const Key& key) {
         pattern += pattern.empty() ? "^(" : "|";
         for (const char c : choice) {
             const bool letter = c >= 'a' && c <= 'z';
-            pattern += letter ? std::string{'[', c, static_cast<char>(c - 'a' + 'A'), ']'} : std::string(1, c);
+            pattern += letter ? std::string{'[', c, static_cast<char>(c - 'a' + 'A'), ']'}
+                              : std::string(1, c);
         }
     }
     return any_of({{{"enum", key.choices}}, {{"type", "string"}, {"pattern", pattern + ")$"}}});
@@ -57,17 +63,19 @@ Json form_schema(const Key& key) {
             return any_of({{{"type", "boolean"}}});
         case Form::duration:
             return any_of({{{"type", "number"}, {"minimum", key.minimum / 1000}},
-                           {{"type", "string"}, {"pattern", R"(^([0-9]+(\.[0-9]*)?|([0-9.]+ *(ms|s|m|h|d) *)+)$)"}}});
+                           {{"type", "string"},
+                            {"pattern", R"(^([0-9]+(\.[0-9]*)?|([0-9.]+ *(ms|s|m|h|d) *)+)$)"}}});
         case Form::size:
             return any_of({{{"type", "number"}, {"minimum", 0}},
                            {{"type", "string"}, {"pattern", R"(^[0-9.]+ *([kKMGTP](i?B)?|B)?$)"}}});
         case Form::count:
-            return any_of(
-                {{{"type", "number"}, {"minimum", 1}}, {{"type", "string"}, {"pattern", R"(^[0-9._]+ *[kKMGBT]?$)"}}});
+            return any_of({{{"type", "number"}, {"minimum", 1}},
+                           {{"type", "string"}, {"pattern", R"(^[0-9._]+ *[kKMGBT]?$)"}}});
         case Form::time_limit:
             return any_of(
                 {{{"type", "integer"}, {"minimum", 0}},
-                 {{"type", "string"}, {"pattern", R"(^(UNLIMITED|INFINITE|([0-9]+-)?[0-9]+(:[0-9]+){0,2})$)"}}});
+                 {{"type", "string"},
+                  {"pattern", R"(^(UNLIMITED|INFINITE|([0-9]+-)?[0-9]+(:[0-9]+){0,2})$)"}}});
         case Form::command: {
             Json list = text_list();
             list["minItems"] = 1;
@@ -87,7 +95,8 @@ Json form_schema(const Key& key) {
             Json entries = {{"type", "array"}, {"minItems", 1}};
             entries["items"] =
                 any_of({{{"type", "integer"}, {"minimum", 0}},
-                        {{"type", "string"}, {"pattern", R"(^(numa:|core:)?[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$)"}}});
+                        {{"type", "string"},
+                         {"pattern", R"(^(numa:|core:)?[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$)"}}});
             Json schema = choices_schema(key);
             schema["anyOf"].push_back(entries);
             return schema;
@@ -115,17 +124,22 @@ Json default_of(const Key& key) {
 
 /// null stands for "not given", as in Python's configurations.
 Json key_schema(const Key& key) {
-    Json schema = {{"description", std::string(key.description) + " Expects " + expectation(key) + "."}};
-    if (!key.default_value.empty()) schema["default"] = default_of(key);
-    if (key.form == Form::free_form) return schema;
+    Json schema = {
+        {"description", std::string(key.description) + " Expects " + expectation(key) + "."}};
+    if (!key.default_value.empty())
+        schema["default"] = default_of(key);
+    if (key.form == Form::free_form)
+        return schema;
     schema["anyOf"] = Json::array({form_schema(key), {{"type", "null"}}, target_reference()});
     return schema;
 }
 
-/// In a section with a _target_ other keys are the trainer's own; elsewhere only those whose value has one.
+/// In a section with a _target_ other keys are the trainer's own; elsewhere only those whose value
+/// has one.
 Json section_schema(const Section& section) {
     Json schema = {{"description", section.description}};
-    if (section.free_form) return schema;
+    if (section.free_form)
+        return schema;
     schema["type"] = {"object", "null"};
     Json names = Json::object();
     for (const auto& key : section.keys) {
@@ -146,7 +160,8 @@ Json target_schema() {
 }
 
 std::string cell(std::string text) {
-    for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, 1, '\\');
+    for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2)
+        text.insert(at, 1, '\\');
     return text;
 }
 
@@ -159,12 +174,15 @@ std::string json_schema() {
     schema["definitions"]["target"] = target_schema();
     schema["properties"]["include"] = {
         {"description",
-         "Other files, relative to this one. This file wins over them, and a later one over an earlier."},
-        {"anyOf",
-         Json::array(
-             {{{"type", "string"}}, {{"type", "array"}, {"items", {{"type", "string"}}}}, {{"type", "null"}}})}};
-    for (const auto& section : sections()) schema["properties"][std::string(section.name)] = section_schema(section);
-    for (const auto name : sections_to_come()) schema["properties"][std::string(name)] = Json(false);
+         "Other files, relative to this one. This file wins over them, and a later one over an "
+         "earlier."},
+        {"anyOf", Json::array({{{"type", "string"}},
+                               {{"type", "array"}, {"items", {{"type", "string"}}}},
+                               {{"type", "null"}}})}};
+    for (const auto& section : sections())
+        schema["properties"][std::string(section.name)] = section_schema(section);
+    for (const auto name : sections_to_come())
+        schema["properties"][std::string(name)] = Json(false);
     schema["additionalProperties"] = target_reference();
     return schema.dump(2);
 }
@@ -174,12 +192,14 @@ std::string schema_markdown() {
     for (const auto& section : sections()) {
         text += "### `" + std::string(section.name) + "`\n\n" + std::string(section.description);
         text += section.free_form ? " Any content; it reaches the trainer untouched.\n\n" : "\n\n";
-        if (section.free_form) continue;
+        if (section.free_form)
+            continue;
         text += "| key | expects | default | meaning |\n|---|---|---|---|\n";
         for (const auto& key : section.keys) {
-            const std::string fallback = key.default_value.empty() ? "" : '`' + std::string(key.default_value) + '`';
-            text += "| `" + std::string(key.name) + "` | " + cell(expectation(key)) + " | " + fallback + " | " +
-                    cell(std::string(key.description)) + " |\n";
+            const std::string fallback =
+                key.default_value.empty() ? "" : '`' + std::string(key.default_value) + '`';
+            text += "| `" + std::string(key.name) + "` | " + cell(expectation(key)) + " | " +
+                    fallback + " | " + cell(std::string(key.description)) + " |\n";
         }
         text += '\n';
     }

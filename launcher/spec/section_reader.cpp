@@ -21,16 +21,19 @@ std::string path_of(std::string_view section, std::string_view key) {
 std::string unknown_key_advice(const Section& section, const std::string& key) {
     const auto names = section.key_names();
     const std::string near = nearest(key, names);
-    if (near.empty()) return "; " + std::string(section.name) + " has " + join(names, ", ");
+    if (near.empty())
+        return "; " + std::string(section.name) + " has " + join(names, ", ");
     return "; did you mean \"" + near + "\"? (expects " + expectation(*section.find(near)) + ")";
 }
 
-void read_section(const Section& section, const Value& value, JobSpec& spec, std::vector<SpecError>& errors) {
-    if (section.free_form || value.is_null()) return;
+void read_section(const Section& section, const Value& value, JobSpec& spec,
+                  std::vector<SpecError>& errors) {
+    if (section.free_form || value.is_null())
+        return;
     if (!value.is_mapping()) {
-        errors.push_back(
-            error_at(value.at, std::string(section.name),
-                     "expected a mapping with " + join(section.key_names(), ", ") + "; found " + describe(value)));
+        errors.push_back(error_at(value.at, std::string(section.name),
+                                  "expected a mapping with " + join(section.key_names(), ", ") +
+                                      "; found " + describe(value)));
         return;
     }
     const bool foreign = value.find("_target_") != nullptr;
@@ -41,54 +44,63 @@ void read_section(const Section& section, const Value& value, JobSpec& spec, std
         if (key != nullptr && !has_target)
             read_field(*key, path, entry.value, spec, errors);
         else if (key == nullptr && !foreign && !has_target)
-            errors.push_back(error_at(entry.key_at, path, "unknown key" + unknown_key_advice(section, entry.key)));
+            errors.push_back(error_at(entry.key_at, path,
+                                      "unknown key" + unknown_key_advice(section, entry.key)));
     }
 }
 
 /// What the keys of model_size say together.
-void check_model_size(const Value& root, const ModelSizeSpec& size, std::vector<SpecError>& errors) {
+void check_model_size(const Value& root, const ModelSizeSpec& size,
+                      std::vector<SpecError>& errors) {
     const Entry* section = root.find("model_size");
-    if (section == nullptr || !section->value.is_mapping() || section->value.entries.empty()) return;
+    if (section == nullptr || !section->value.is_mapping() || section->value.entries.empty())
+        return;
     const Entry* parameters = section->value.find("parameters");
     if (parameters == nullptr || parameters->value.is_null()) {
-        errors.push_back(
-            error_at(section->key_at, "model_size", "needs parameters, the number of them in the whole model"));
+        errors.push_back(error_at(section->key_at, "model_size",
+                                  "needs parameters, the number of them in the whole model"));
         return;
     }
-    if (!size.parameters || !size.hidden || !size.vocabulary) return;
+    if (!size.parameters || !size.hidden || !size.vocabulary)
+        return;
     const std::int64_t embedding = *size.hidden * *size.vocabulary;
     if (embedding > *size.parameters)
-        errors.push_back(error_at(parameters->value.at, "model_size.parameters",
-                                  "is less than vocabulary x hidden, the embedding's " + std::to_string(embedding)));
+        errors.push_back(error_at(
+            parameters->value.at, "model_size.parameters",
+            "is less than vocabulary x hidden, the embedding's " + std::to_string(embedding)));
 }
 
 void report_unknown_section(const Entry& entry, std::vector<SpecError>& errors) {
     const auto to_come = sections_to_come();
     if (std::find(to_come.begin(), to_come.end(), entry.key) != to_come.end()) {
         errors.push_back(
-            error_at(entry.key_at, entry.key, "this section is not yet supported; remove it to run with this version"));
+            error_at(entry.key_at, entry.key,
+                     "this section is not yet supported; remove it to run with this version"));
         return;
     }
     const std::string near = nearest(entry.key, section_names());
-    errors.push_back(error_at(
-        entry.key_at, entry.key,
-        "unknown section" +
-            (near.empty() ? "; there are " + join(section_names(), ", ") : "; did you mean \"" + near + "\"?") +
-            " (the trainer's own settings belong in trainer.config, or in a section with a _target_)"));
+    errors.push_back(error_at(entry.key_at, entry.key,
+                              "unknown section" +
+                                  (near.empty() ? "; there are " + join(section_names(), ", ")
+                                                : "; did you mean \"" + near + "\"?") +
+                                  " (the trainer's own settings belong in trainer.config, or in a "
+                                  "section with a _target_)"));
 }
 
 /// A text key's `no` is the word, not the boolean, in what the trainer reads as well.
-nlohmann::ordered_json entry_to_json(const Section* section, const Entry& entry, const std::string& path,
-                                     std::vector<SpecError>& errors) {
+nlohmann::ordered_json entry_to_json(const Section* section, const Entry& entry,
+                                     const std::string& path, std::vector<SpecError>& errors) {
     const Key* key = section == nullptr ? nullptr : section->find(entry.key);
-    if (key != nullptr && key->form == Form::text && entry.value.is_scalar()) return entry.value.text;
+    if (key != nullptr && key->form == Form::text && entry.value.is_scalar())
+        return entry.value.text;
     return to_json(entry.value, path, errors);
 }
 
 /// Whether the trainer gets this entry of one of our sections.
 bool reaches_trainer(const Section& section, const Value& value, const Entry& entry) {
     const Key* key = section.find(entry.key);
-    if (key != nullptr && key->form == Form::free_form) return true;
+    if (key != nullptr && key->form == Form::free_form)
+        return true;
     return section.for_trainer || value.find("_target_") != nullptr || contains_target(entry.value);
 }
 
@@ -103,9 +115,11 @@ std::string trainer_config(const Value& root, std::vector<SpecError>& errors) {
             auto part = nlohmann::ordered_json::object();
             for (const auto& inner : entry.value.entries) {
                 if (reaches_trainer(*section, entry.value, inner))
-                    part[inner.key] = entry_to_json(section, inner, path_of(section->name, inner.key), errors);
+                    part[inner.key] =
+                        entry_to_json(section, inner, path_of(section->name, inner.key), errors);
             }
-            if (!part.empty()) config[entry.key] = std::move(part);
+            if (!part.empty())
+                config[entry.key] = std::move(part);
         }
     }
     return config.dump();
@@ -114,7 +128,8 @@ std::string trainer_config(const Value& root, std::vector<SpecError>& errors) {
 }  // namespace
 
 void read_sections(const Value& root, JobSpec& spec, std::vector<SpecError>& errors) {
-    if (!root.is_mapping()) return;
+    if (!root.is_mapping())
+        return;
     for (const auto& entry : root.entries) {
         if (const Section* section = find_section(entry.key))
             read_section(*section, entry.value, spec, errors);

@@ -6,8 +6,8 @@
 
 namespace autolaunch::launcher {
 
-/// Reads the sections of a whole spec, ${VAR} replaced, into `spec` by the table of schema.hpp; everything that is
-/// unknown or mistyped goes to `errors`. Fills spec.trainer_config too.
+/// Reads the sections of a whole spec, ${VAR} replaced, into `spec` by the table of schema.hpp;
+/// everything that is unknown or mistyped goes to `errors`. Fills spec.trainer_config too.
 void read_sections(const Value& root, JobSpec& spec, std::vector<SpecError>& errors);
 
 }  // namespace autolaunch::launcher

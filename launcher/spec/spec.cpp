@@ -13,19 +13,22 @@ namespace autolaunch::launcher {
 
 namespace {
 
-/// ${…} that cannot name a variable is an error in our keys, and left alone in what is the trainer's.
+/// ${…} that cannot name a variable is an error in our keys, and left alone in what is the
+/// trainer's.
 void interpolate_sections(Value& root, const std::map<std::string, std::string>& environment,
                           std::vector<SpecError>& errors) {
     for (auto& entry : root.entries) {
         const Section* section = find_section(entry.key);
-        const bool foreign = section == nullptr || section->free_form || entry.value.find("_target_") != nullptr;
+        const bool foreign =
+            section == nullptr || section->free_form || entry.value.find("_target_") != nullptr;
         if (foreign || !entry.value.is_mapping()) {
             interpolate(entry.value, environment, foreign, entry.key, errors);
             continue;
         }
         for (auto& inner : entry.value.entries) {
             const Key* key = section->find(inner.key);
-            const bool free_form = (key != nullptr && key->form == Form::free_form) || contains_target(inner.value);
+            const bool free_form =
+                (key != nullptr && key->form == Form::free_form) || contains_target(inner.value);
             interpolate(inner.value, environment, free_form, entry.key + '.' + inner.key, errors);
         }
     }
@@ -33,22 +36,31 @@ void interpolate_sections(Value& root, const std::map<std::string, std::string>&
 
 void check_module(const Value& root, std::vector<SpecError>& errors) {
     const Entry* trainer = root.find("trainer");
-    if (trainer == nullptr) return;
+    if (trainer == nullptr)
+        return;
     const Entry* command = trainer->value.find("command");
     const Entry* module = trainer->value.find("module");
-    if (command == nullptr || module == nullptr || !command->value.is_scalar() || module->value.is_null()) return;
-    errors.push_back(error_at(command->value.at, "trainer.command",
-                              "expected a list of strings, the arguments of trainer.module; found a shell line"));
+    if (command == nullptr || module == nullptr || !command->value.is_scalar() ||
+        module->value.is_null())
+        return;
+    errors.push_back(error_at(
+        command->value.at, "trainer.command",
+        "expected a list of strings, the arguments of trainer.module; found a shell line"));
 }
 
-/// Files in the order in which they first had an error, each from top to bottom; what is said twice is said once.
+/// Files in the order in which they first had an error, each from top to bottom; what is said twice
+/// is said once.
 void order(std::vector<SpecError>& errors) {
     std::map<std::string, std::size_t> file_order;
-    for (const auto& error : errors) file_order.emplace(error.file, file_order.size());
+    for (const auto& error : errors)
+        file_order.emplace(error.file, file_order.size());
     std::stable_sort(errors.begin(), errors.end(), [&](const SpecError& a, const SpecError& b) {
-        return std::tuple(file_order[a.file], a.line, a.column) < std::tuple(file_order[b.file], b.line, b.column);
+        return std::tuple(file_order[a.file], a.line, a.column) <
+               std::tuple(file_order[b.file], b.line, b.column);
     });
-    const auto same = [](const SpecError& a, const SpecError& b) { return to_string(a) == to_string(b); };
+    const auto same = [](const SpecError& a, const SpecError& b) {
+        return to_string(a) == to_string(b);
+    };
     errors.erase(std::unique(errors.begin(), errors.end(), same), errors.end());
 }
 
@@ -57,11 +69,13 @@ void order(std::vector<SpecError>& errors) {
 SpecResult load_spec(const SpecRequest& request) {
     SpecResult result{request.base, {}};
     result.spec.spec_file = request.file;
-    Value root = read_with_includes(request.file, request.environment, result.errors, result.spec.source_digest);
+    Value root = read_with_includes(request.file, request.environment, result.errors,
+                                    result.spec.source_digest);
     const bool whole = root.is_mapping() || result.errors.empty();
     if (whole) {
         root.kind = Value::Kind::mapping;  // an empty file is an empty spec
-        for (const auto& text : request.overrides) apply_override(root, text, result.errors);
+        for (const auto& text : request.overrides)
+            apply_override(root, text, result.errors);
         interpolate_sections(root, request.environment, result.errors);
         check_module(root, result.errors);
         read_sections(root, result.spec, result.errors);

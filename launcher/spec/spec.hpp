@@ -9,8 +9,8 @@
 namespace autolaunch::launcher {
 
 struct SpecRequest {
-    std::string file;                                ///< as the user named it
-    std::vector<std::string> overrides;              ///< KEY=VALUE of the command line; a later one wins
+    std::string file;                    ///< as the user named it
+    std::vector<std::string> overrides;  ///< KEY=VALUE of the command line; a later one wins
     std::map<std::string, std::string> environment;  ///< for ${VAR}
     JobSpec base = {};                               ///< what keys that are not given keep
 };
@@ -20,12 +20,13 @@ struct SpecResult {
     std::vector<SpecError> errors;  ///< all that are wrong, by file and position
 };
 
-/// Reads a spec: the file, what it includes, overrides, then ${VAR}, then the sections. Reads files (bounded in size
-/// and number), does not block otherwise, never throws for what is in them. docs/spec.md says what a spec may hold.
+/// Reads a spec: the file, what it includes, overrides, then ${VAR}, then the sections. Reads files
+/// (bounded in size and number), does not block otherwise, never throws for what is in them.
+/// docs/spec.md says what a spec may hold.
 SpecResult load_spec(const SpecRequest& request);
 
-/// Whether `argument` looks like an override: a dotted path of names, then =. Its section need not exist, so that a
-/// misspelt one is reported as such.
+/// Whether `argument` looks like an override: a dotted path of names, then =. Its section need not
+/// exist, so that a misspelt one is reported as such.
 bool is_override(const std::string& argument);
 
 }  // namespace autolaunch::launcher

@@ -8,28 +8,35 @@ namespace autolaunch::launcher {
 
 std::string to_string(const SpecError& error) {
     std::string text = error.file;
-    if (error.line > 0) text += ':' + std::to_string(error.line) + ':' + std::to_string(error.column);
-    if (!error.key.empty()) text += (text.empty() ? "" : ": ") + error.key;
+    if (error.line > 0)
+        text += ':' + std::to_string(error.line) + ':' + std::to_string(error.column);
+    if (!error.key.empty())
+        text += (text.empty() ? "" : ": ") + error.key;
     return text.empty() ? error.message : text + ": " + error.message;
 }
 
 const Entry* Value::find(std::string_view key) const {
-    const auto found =
-        std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.key == key; });
+    const auto found = std::find_if(entries.begin(), entries.end(),
+                                    [&](const Entry& entry) { return entry.key == key; });
     return found == entries.end() ? nullptr : &*found;
 }
 
-Entry* Value::find(std::string_view key) { return const_cast<Entry*>(std::as_const(*this).find(key)); }
+Entry* Value::find(std::string_view key) {
+    return const_cast<Entry*>(std::as_const(*this).find(key));
+}
 
 int depth_of(const Value& value) {
     int deepest = 0;
-    for (const auto& item : value.items) deepest = std::max(deepest, depth_of(item));
-    for (const auto& entry : value.entries) deepest = std::max(deepest, depth_of(entry.value));
+    for (const auto& item : value.items)
+        deepest = std::max(deepest, depth_of(item));
+    for (const auto& entry : value.entries)
+        deepest = std::max(deepest, depth_of(entry.value));
     return deepest + 1;
 }
 
 bool contains_target(const Value& value) {
-    if (value.find("_target_") != nullptr) return true;
+    if (value.find("_target_") != nullptr)
+        return true;
     return std::any_of(value.items.begin(), value.items.end(), contains_target) ||
            std::any_of(value.entries.begin(), value.entries.end(),
                        [](const Entry& entry) { return contains_target(entry.value); });
@@ -42,7 +49,8 @@ void merge_into(Value& base, Value over) {
     }
     base.at = over.at;
     std::unordered_map<std::string, std::size_t> places;
-    for (std::size_t i = 0; i < base.entries.size(); ++i) places.emplace(base.entries[i].key, i);
+    for (std::size_t i = 0; i < base.entries.size(); ++i)
+        places.emplace(base.entries[i].key, i);
     for (auto& entry : over.entries) {
         const auto place = places.find(entry.key);
         if (place == places.end()) {
@@ -68,18 +76,26 @@ std::string describe(const Value& value) {
             break;
     }
     std::string shown;
-    for (const char c : value.text.substr(0, kShown)) shown += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+    for (const char c : value.text.substr(0, kShown))
+        shown += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
     // Never end within a UTF-8 sequence.
     if (value.text.size() > kShown) {
-        while (!shown.empty() && (static_cast<unsigned char>(shown.back()) & 0xC0) == 0x80) shown.pop_back();
-        if (!shown.empty() && static_cast<unsigned char>(shown.back()) >= 0xC0) shown.pop_back();
+        while (!shown.empty() && (static_cast<unsigned char>(shown.back()) & 0xC0) == 0x80)
+            shown.pop_back();
+        if (!shown.empty() && static_cast<unsigned char>(shown.back()) >= 0xC0)
+            shown.pop_back();
         shown += "…";
     }
     return '"' + shown + '"';
 }
 
 SpecError error_at(const Origin& at, std::string key, std::string message) {
-    return {at.file ? *at.file : std::string(), at.line, at.column, std::move(key), std::move(message), false};
+    return {at.file ? *at.file : std::string(),
+            at.line,
+            at.column,
+            std::move(key),
+            std::move(message),
+            false};
 }
 
 }  // namespace autolaunch::launcher

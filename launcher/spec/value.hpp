@@ -17,7 +17,8 @@ struct Origin {
 
 struct Entry;
 
-/// One node of a spec: a YAML tree without aliases and merge keys, each node with its position. Plain data.
+/// One node of a spec: a YAML tree without aliases and merge keys, each node with its position.
+/// Plain data.
 struct Value {
     enum class Kind { null, scalar, sequence, mapping };
 
@@ -49,7 +50,8 @@ inline constexpr int kMaxDepth = 64;
 
 /// Levels of nesting: 1 for a scalar or an empty collection.
 int depth_of(const Value& value);
-/// Whether a mapping in `value`, at any depth, has the key `_target_`: it is the trainer's own then.
+/// Whether a mapping in `value`, at any depth, has the key `_target_`: it is the trainer's own
+/// then.
 bool contains_target(const Value& value);
 /// `over` wins; mappings merge deeply, everything else is replaced.
 void merge_into(Value& base, Value over);

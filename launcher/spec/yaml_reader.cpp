@@ -23,8 +23,10 @@ struct Unreadable {
 
 std::size_t values_in(const Value& value) {
     std::size_t count = 1;
-    for (const auto& item : value.items) count += values_in(item);
-    for (const auto& entry : value.entries) count += values_in(entry.value);
+    for (const auto& item : value.items)
+        count += values_in(item);
+    for (const auto& entry : value.entries)
+        count += values_in(entry.value);
     return count;
 }
 
@@ -77,7 +79,8 @@ private:
         throw Unreadable{error_at(at, "", std::move(message))};
     }
     void count(std::size_t values, const Origin& at);
-    void open(Value::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor);
+    void open(Value::Kind kind, const YAML::Mark& mark, const std::string& tag,
+              YAML::anchor_t anchor);
     void close();
     void add(Value value, YAML::anchor_t anchor);
     void add_key(Frame& frame, const Value& value);
@@ -95,13 +98,16 @@ private:
 void TreeBuilder::count(std::size_t values, const Origin& at) {
     values_ += values;
     if (values_ > kMaxValues)
-        stop(at, "the file has more than " + std::to_string(kMaxValues) + " values, aliases expanded");
+        stop(at,
+             "the file has more than " + std::to_string(kMaxValues) + " values, aliases expanded");
 }
 
-/// The parser's tags: "?" plain, "!" quoted, else what the file says; "!!int" arrives in its long form.
+/// The parser's tags: "?" plain, "!" quoted, else what the file says; "!!int" arrives in its long
+/// form.
 std::string short_tag(const std::string& tag) {
     constexpr std::string_view kCore = "tag:yaml.org,2002:";
-    if (tag == "?" || tag == "!") return {};
+    if (tag == "?" || tag == "!")
+        return {};
     return tag.starts_with(kCore) ? "!!" + tag.substr(kCore.size()) : tag;
 }
 
@@ -118,7 +124,8 @@ void TreeBuilder::OnScalar(const YAML::Mark& mark, const std::string& tag, YAML:
 
 void TreeBuilder::OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) {
     const auto found = anchored_.find(anchor);
-    if (found == anchored_.end()) stop(origin(mark), "the alias refers to a value that contains it");
+    if (found == anchored_.end())
+        stop(origin(mark), "the alias refers to a value that contains it");
     const auto& value = found->second;
     if (static_cast<int>(open_.size()) + depth_of(value) > kMaxDepth)
         stop(origin(mark), "nested more than " + std::to_string(kMaxDepth) + " levels deep");
@@ -126,7 +133,8 @@ void TreeBuilder::OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) {
     add(Value(value), 0);
 }
 
-void TreeBuilder::open(Value::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+void TreeBuilder::open(Value::Kind kind, const YAML::Mark& mark, const std::string& tag,
+                       YAML::anchor_t anchor) {
     if (static_cast<int>(open_.size()) + 1 >= kMaxDepth)
         stop(origin(mark), "nested more than " + std::to_string(kMaxDepth) + " levels deep");
     Frame frame;
@@ -168,12 +176,14 @@ void TreeBuilder::add(Value value, YAML::anchor_t anchor) {
         else
             errors_.push_back(error_at(key.at, key.text,
                                        "this key was given before, on line " +
-                                           std::to_string(frame.seen.at(key.text).line) + "; remove one of the two"));
+                                           std::to_string(frame.seen.at(key.text).line) +
+                                           "; remove one of the two"));
     }
 }
 
 void TreeBuilder::add_key(Frame& frame, const Value& value) {
-    if (value.is_sequence() || value.is_mapping()) stop(value.at, "a key must be text, found " + describe(value));
+    if (value.is_sequence() || value.is_mapping())
+        stop(value.at, "a key must be text, found " + describe(value));
     frame.key = Key{value.text, value.at, value.plain && value.text == "<<"};
 }
 
@@ -187,7 +197,8 @@ void TreeBuilder::add_merge(Frame& frame, Value value) {
         if (source.is_mapping())
             frame.merged.push_back(std::move(source));
         else
-            errors_.push_back(error_at(source.at, "<<", "expected a mapping to merge, found " + describe(source)));
+            errors_.push_back(error_at(source.at, "<<",
+                                       "expected a mapping to merge, found " + describe(source)));
     }
 }
 
@@ -195,30 +206,40 @@ void TreeBuilder::add_merge(Frame& frame, Value value) {
 void TreeBuilder::apply_merges(Frame& frame) {
     for (auto& source : frame.merged) {
         for (auto& entry : source.entries) {
-            if (frame.seen.emplace(entry.key, entry.key_at).second) frame.value.entries.push_back(std::move(entry));
+            if (frame.seen.emplace(entry.key, entry.key_at).second)
+                frame.value.entries.push_back(std::move(entry));
         }
     }
 }
 
-/// How many bytes the UTF-8 character at the front of `text` has, or 0 when it is malformed or forbidden in YAML.
+/// How many bytes the UTF-8 character at the front of `text` has, or 0 when it is malformed or
+/// forbidden in YAML.
 std::size_t character_length(std::string_view text) {
-    const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+    const auto byte = [&](std::size_t i) {
+        return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+    };
     const unsigned lead = byte(0);
-    if (lead < 0x80) return lead >= 0x20 ? (lead == 0x7F ? 0 : 1) : (lead == '\t' || lead == '\n' || lead == '\r');
+    if (lead < 0x80)
+        return lead >= 0x20 ? (lead == 0x7F ? 0 : 1)
+                            : (lead == '\t' || lead == '\n' || lead == '\r');
     const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-    if (lead < 0xC2 || lead > 0xF4) return 0;
+    if (lead < 0xC2 || lead > 0xF4)
+        return 0;
     for (std::size_t i = 1; i < length; ++i) {
-        if ((byte(i) & 0xC0) != 0x80) return 0;
+        if ((byte(i) & 0xC0) != 0x80)
+            return 0;
     }
     const bool overlong = (lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xF0 && byte(1) < 0x90);
     const bool outside = (lead == 0xED && byte(1) >= 0xA0) || (lead == 0xF4 && byte(1) >= 0x90);
     return overlong || outside ? 0 : length;
 }
 
-Origin origin_of_offset(std::string_view text, std::size_t offset, std::shared_ptr<const std::string> file) {
+Origin origin_of_offset(std::string_view text, std::size_t offset,
+                        std::shared_ptr<const std::string> file) {
     const std::string_view before = text.substr(0, offset);
     const auto line = std::count(before.begin(), before.end(), '\n') + 1;
-    const std::size_t line_start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+    const std::size_t line_start =
+        before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
     return {std::move(file), static_cast<int>(line), static_cast<int>(offset - line_start) + 1};
 }
 
@@ -226,30 +247,37 @@ Origin origin_of_offset(std::string_view text, std::size_t offset, std::shared_p
 std::optional<std::size_t> first_indenting_tab(std::string_view text) {
     for (std::size_t line = 0; line < text.size();) {
         const std::size_t content = text.find_first_not_of(' ', line);
-        if (content != std::string_view::npos && text[content] == '\t') return content;
+        if (content != std::string_view::npos && text[content] == '\t')
+            return content;
         const std::size_t end = text.find('\n', line);
-        if (end == std::string_view::npos) break;
+        if (end == std::string_view::npos)
+            break;
         line = end + 1;
     }
     return std::nullopt;
 }
 
 std::string_view line_of(std::string_view text, int line) {
-    for (; line > 0 && !text.empty(); --line) text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+    for (; line > 0 && !text.empty(); --line)
+        text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
     return text.substr(0, text.find('\n'));
 }
 
 SpecError syntax_error(const YAML::ParserException& exception, std::string_view text,
                        const std::shared_ptr<const std::string>& file) {
     if (const auto tab = first_indenting_tab(text))
-        return error_at(origin_of_offset(text, *tab, file), "", "the line is indented with a tab; YAML wants spaces");
-    const bool has_variable = line_of(text, exception.mark.line).find("${") != std::string_view::npos;
-    return error_at({file, exception.mark.line + 1, exception.mark.column + 1}, "",
-                    "not valid YAML: " + exception.msg +
-                        (has_variable ? "; within { } and [ ], ${VAR} must be in quotes: \"${VAR}\"" : ""));
+        return error_at(origin_of_offset(text, *tab, file), "",
+                        "the line is indented with a tab; YAML wants spaces");
+    const bool has_variable =
+        line_of(text, exception.mark.line).find("${") != std::string_view::npos;
+    return error_at(
+        {file, exception.mark.line + 1, exception.mark.column + 1}, "",
+        "not valid YAML: " + exception.msg +
+            (has_variable ? "; within { } and [ ], ${VAR} must be in quotes: \"${VAR}\"" : ""));
 }
 
-Value parse(std::string_view text, const std::shared_ptr<const std::string>& file, std::vector<SpecError>& errors) {
+Value parse(std::string_view text, const std::shared_ptr<const std::string>& file,
+            std::vector<SpecError>& errors) {
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
     TreeBuilder builder(file, errors);
@@ -260,7 +288,8 @@ Value parse(std::string_view text, const std::shared_ptr<const std::string>& fil
     if (parser.HandleNextDocument(second)) {
         const Value extra = second.take();
         if (!extra.is_null())
-            errors.push_back(error_at(extra.at, "", "a second YAML document begins here; a spec is one document"));
+            errors.push_back(error_at(
+                extra.at, "", "a second YAML document begins here; a spec is one document"));
     }
     return root;
 }
@@ -270,7 +299,8 @@ Value parse(std::string_view text, const std::shared_ptr<const std::string>& fil
 std::size_t first_unprintable(std::string_view text) {
     for (std::size_t offset = 0; offset < text.size();) {
         const std::size_t length = character_length(text.substr(offset, 4));
-        if (length == 0) return offset;
+        if (length == 0)
+            return offset;
         offset += length;
     }
     return std::string_view::npos;
@@ -279,7 +309,8 @@ std::size_t first_unprintable(std::string_view text) {
 Value read_yaml(std::string_view text, const std::string& file, std::vector<SpecError>& errors) {
     constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
     const auto name = std::make_shared<const std::string>(file);
-    if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+    if (text.starts_with(kByteOrderMark))
+        text.remove_prefix(kByteOrderMark.size());
     if (text.size() > kMaxSpecBytes) {
         errors.push_back(error_at({name, 0, 0}, "", "larger than 4 MiB: this is not a job's spec"));
         return {};
@@ -296,7 +327,8 @@ Value read_yaml(std::string_view text, const std::string& file, std::vector<Spec
     } catch (const YAML::ParserException& exception) {
         errors.push_back(syntax_error(exception, text, name));
     } catch (const YAML::Exception& exception) {
-        errors.push_back(error_at({name, 0, 0}, "", std::string("not valid YAML: ") + exception.what()));
+        errors.push_back(
+            error_at({name, 0, 0}, "", std::string("not valid YAML: ") + exception.what()));
     }
     return {};
 }

@@ -11,31 +11,42 @@ namespace autolaunch::launcher {
 namespace {
 
 // Signals that a person sends; the others come from a scheduler that wants its node back.
-bool sent_by_a_person(int signal) { return signal == SIGINT || signal == SIGQUIT || signal == SIGHUP; }
+bool sent_by_a_person(int signal) {
+    return signal == SIGINT || signal == SIGQUIT || signal == SIGHUP;
+}
 
 ExitDecision decide_stopped(const JobOutcome& outcome, int signal) {
     const bool can_go_on = outcome.every_rank_exited_zero && outcome.has_checkpoint;
     const std::string stopped = "stopped by " + signal_name(signal);
-    if (can_go_on && !sent_by_a_person(signal)) return {exit_code::kRequeue, stopped + ", can go on from a checkpoint"};
+    if (can_go_on && !sent_by_a_person(signal))
+        return {exit_code::kRequeue, stopped + ", can go on from a checkpoint"};
     return {exit_code::kSignalBase + signal, stopped};
 }
 
 }  // namespace
 
 ExitDecision decide_exit(const JobOutcome& outcome) {
-    if (outcome.stop_signal) return decide_stopped(outcome, *outcome.stop_signal);
-    if (outcome.cannot_start_code) return {*outcome.cannot_start_code, "failed to start"};
-    if (outcome.lost_node) return {exit_code::kNoHost, "failed: " + *outcome.lost_node + " was lost"};
-    if (outcome.first_failure) return {exit_code_of(*outcome.first_failure), "failed"};
-    if (outcome.keeper_gone) return {exit_code::kSignalBase + SIGKILL, "stopped: autolaunch itself was killed"};
+    if (outcome.stop_signal)
+        return decide_stopped(outcome, *outcome.stop_signal);
+    if (outcome.cannot_start_code)
+        return {*outcome.cannot_start_code, "failed to start"};
+    if (outcome.lost_node)
+        return {exit_code::kNoHost, "failed: " + *outcome.lost_node + " was lost"};
+    if (outcome.first_failure)
+        return {exit_code_of(*outcome.first_failure), "failed"};
+    if (outcome.keeper_gone)
+        return {exit_code::kSignalBase + SIGKILL, "stopped: autolaunch itself was killed"};
     return {exit_code::kSuccess, "succeeded"};
 }
 
 int exit_code_of(const RankExited& exited) {
-    return exited.signal ? exit_code::kSignalBase + *exited.signal : exited.exit_code.value_or(exit_code::kInternal);
+    return exited.signal ? exit_code::kSignalBase + *exited.signal
+                         : exited.exit_code.value_or(exit_code::kInternal);
 }
 
-bool is_failure(const RankExited& exited) { return !exited.asked_to_stop && exit_code_of(exited) != 0; }
+bool is_failure(const RankExited& exited) {
+    return !exited.asked_to_stop && exit_code_of(exited) != 0;
+}
 
 bool looks_stopped_by(const RankExited& exited, int signal) {
     return exited.signal == signal || exited.exit_code == exit_code::kSignalBase + signal;

@@ -1,18 +1,18 @@
 #pragma once
 #include "control/control_message.hpp"
 #include "control/member.hpp"
-#include "rank_services/coordinator.hpp"
 #include "flight_view/rank_recorders.hpp"
 #include "logs/log_follower.hpp"
-#include "plan/launch_plan.hpp"
 #include "placement_watch/gpu_watch.hpp"
 #include "placement_watch/placement_watch.hpp"
+#include "plan/launch_plan.hpp"
+#include "rank_services/coordinator.hpp"
 #include "report/event.hpp"
-#include "tasks/stand_ins.hpp"
 #include "supervise/mpi_ranks.hpp"
 #include "supervise/rank_memory.hpp"
 #include "supervise/rank_process.hpp"
 #include "supervise/rank_table.hpp"
+#include "tasks/stand_ins.hpp"
 
 #include <asio/io_context.hpp>
 
@@ -40,15 +40,16 @@ struct NodeContext {
     Member& member;
     const Roster& roster;
     std::filesystem::path trainer_config;
-    StandIns* stand_ins = nullptr;      ///< tasks of this node that local ranks from 1 up are started in
+    StandIns* stand_ins =
+        nullptr;  ///< tasks of this node that local ranks from 1 up are started in
     GpuInquiry* gpu_inquiry = nullptr;  ///< null: nobody looks where ranks compute
-    RankMemory* memory = nullptr;       ///< for copies of the ranks' state; null: ranks are not answered
+    RankMemory* memory = nullptr;  ///< for copies of the ranks' state; null: ranks are not answered
 };
 
 /// All ranks of this node in one attempt: their processes, their sockets, their log files.
 ///
-/// Owner: NodeSupervisor, which obeys the head; this carries out. Threads: the agent's one. Blocks: start_next(),
-/// until the program runs; finish(), at most some seconds.
+/// Owner: NodeSupervisor, which obeys the head; this carries out. Threads: the agent's one. Blocks:
+/// start_next(), until the program runs; finish(), at most some seconds.
 class Generation {
 public:
     struct Callbacks {
@@ -59,14 +60,16 @@ public:
     /// Opens the sockets. Throws Error.
     Generation(const NodeContext& node, const control::StartGeneration& start, Callbacks callbacks);
 
-    /// Starts the next rank that is still planned; false when there is none. Throws SpawnError or SystemError; what was
-    /// started by then goes on.
+    /// Starts the next rank that is still planned; false when there is none. Throws SpawnError or
+    /// SystemError; what was started by then goes on.
     bool start_next(const Inheritance& inherited);
-    /// Once all are started: from now on it is watched whether they stay where they were put. Returns how many are.
+    /// Once all are started: from now on it is watched whether they stay where they were put.
+    /// Returns how many are.
     int watch_placement();
     /// One event for every rank's table, and what follows from it.
     void apply_to_all(RankEvent event);
-    /// Asks ranks with a session for a checkpoint; forwards the signal to the others that have a handler for it.
+    /// Asks ranks with a session for a checkpoint; forwards the signal to the others that have a
+    /// handler for it.
     void request_checkpoint(int signal);
     /// To every rank that has a handler for it.
     void forward(int signal);
@@ -87,7 +90,8 @@ public:
     /// What its ranks' flight recorders say, those of ended ranks too.
     std::vector<flight::RecordedRank> read_flight() const;
 
-    /// The head is gone: what ranks ask of the store is not answered any more, and they are to know it.
+    /// The head is gone: what ranks ask of the store is not answered any more, and they are to know
+    /// it.
     void close_store() { sockets_.store_relay.reset(); }
     void follow_logs(LineSink& console) { follower_.follow(console); }
     /// After the last rank's end: ends what they left behind, and shows the rest of their output.
@@ -118,7 +122,8 @@ private:
     RankRecorders recorders_;
     std::vector<RankExited> exits_;
     int starting_rank_ = 0;
-    std::vector<std::optional<std::int64_t>> oom_kills_before_;  ///< by local task: each may have its own cgroup
+    std::vector<std::optional<std::int64_t>>
+        oom_kills_before_;  ///< by local task: each may have its own cgroup
     std::optional<std::int64_t> checkpoint_step_;
     std::optional<PlacementWatch> watch_;
     std::optional<GpuWatch> gpu_watch_;

@@ -15,7 +15,8 @@ GenerationTally::GenerationTally(int generation, int node_count, Moment begun)
       open_(nodes_.size()) {}
 
 void GenerationTally::never_started() {
-    for (Node& node : nodes_) node.ended = true;
+    for (Node& node : nodes_)
+        node.ended = true;
     open_ = 0;
 }
 
@@ -28,38 +29,44 @@ void GenerationTally::running(const control::GenerationRunning& node) {
 
 void GenerationTally::failed(control::RankFailed failure, Moment heard) {
     const Moment at = heard - std::chrono::microseconds(failure.age_us);
-    if (first_failure_ && first_failure_->at <= at) return;
+    if (first_failure_ && first_failure_->at <= at)
+        return;
     first_failure_ = Failure{std::move(failure), at};
 }
 
 void GenerationTally::ended(int node, control::RanksEnded report, Moment heard) {
     Node& known = nodes_[static_cast<std::size_t>(node)];
-    if (known.ended) return;
+    if (known.ended)
+        return;
     known.ended = true;
     --open_;
     known.every_rank_exited_zero = report.every_rank_exited_zero;
     known.ends = std::move(report.ends);
     last_end_ = std::max(last_end_, heard - std::chrono::microseconds(report.age_us));
     if (report.checkpoint_step)
-        checkpoint_step_ = std::max(*report.checkpoint_step, checkpoint_step_.value_or(*report.checkpoint_step));
+        checkpoint_step_ =
+            std::max(*report.checkpoint_step, checkpoint_step_.value_or(*report.checkpoint_step));
 }
 
 void GenerationTally::lost(int node) {
     Node& known = nodes_[static_cast<std::size_t>(node)];
-    if (known.ended) return;
+    if (known.ended)
+        return;
     known.ended = true;
     --open_;
 }
 
 bool GenerationTally::every_rank_exited_zero() const {
-    return std::all_of(nodes_.begin(), nodes_.end(), [](const Node& node) { return node.every_rank_exited_zero; });
+    return std::all_of(nodes_.begin(), nodes_.end(),
+                       [](const Node& node) { return node.every_rank_exited_zero; });
 }
 
 std::vector<RankExited> GenerationTally::ends_but(std::optional<int> rank) const {
     std::vector<RankExited> ends;
     for (const Node& node : nodes_)
         for (const control::RankEnd& end : node.ends)
-            if (end.rank != rank) ends.push_back(from_control(end));
+            if (end.rank != rank)
+                ends.push_back(from_control(end));
     return ends;
 }
 

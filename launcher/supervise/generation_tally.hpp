@@ -9,7 +9,8 @@
 
 namespace autolaunch::launcher {
 
-/// What the head knows of one generation: how far each node is, and which rank failed first. Pure: moments are given.
+/// What the head knows of one generation: how far each node is, and which rank failed first. Pure:
+/// moments are given.
 class GenerationTally {
 public:
     using Moment = std::chrono::steady_clock::time_point;

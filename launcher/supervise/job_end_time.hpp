@@ -12,8 +12,9 @@
 
 namespace autolaunch::launcher {
 
-/// Learns when the job's allocation ends: from the plan where the environment said it, else from Slurm, which is asked
-/// once, beside the job. What cannot be learned is left out: no job waits for it, or fails without it.
+/// Learns when the job's allocation ends: from the plan where the environment said it, else from
+/// Slurm, which is asked once, beside the job. What cannot be learned is left out: no job waits for
+/// it, or fails without it.
 ///
 /// Owner: the JobSupervisor. Threads: the one that runs the context. Blocks: as TimeLeftQuery.
 class JobEndTime {
@@ -23,8 +24,8 @@ public:
     /// All must outlive it.
     JobEndTime(asio::io_context& io, const LaunchPlan& plan, Handler on_known);
 
-    /// Calls the handler once, at once or later, or never. Does nothing when called again: a squeue that did not answer
-    /// is not asked again.
+    /// Calls the handler once, at once or later, or never. Does nothing when called again: a squeue
+    /// that did not answer is not asked again.
     void find_out();
     /// Nobody wants to know any more: the handler will not be called, and no squeue is left.
     void stop();

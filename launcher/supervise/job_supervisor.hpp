@@ -1,10 +1,10 @@
 #pragma once
-#include "rank_services/coordinator.hpp"
+#include "flight_view/flight_inquiry.hpp"
 #include "plan/launch_plan.hpp"
+#include "rank_services/coordinator.hpp"
 #include "rendezvous/join.hpp"
 #include "report/reporter.hpp"
 #include "supervise/exit_decision.hpp"
-#include "flight_view/flight_inquiry.hpp"
 #include "supervise/generation_tally.hpp"
 #include "supervise/job_end_time.hpp"
 #include "supervise/job_table.hpp"
@@ -22,16 +22,16 @@
 
 namespace autolaunch::launcher {
 
-/// Decides for the whole job, on the head: turns what nodes report into events of the job table and what the table says
-/// into commands to all nodes, its own included; tells the person what happens. It starts and signals nothing itself:
-/// that is the NodeSupervisor's, on every node.
+/// Decides for the whole job, on the head: turns what nodes report into events of the job table and
+/// what the table says into commands to all nodes, its own included; tells the person what happens.
+/// It starts and signals nothing itself: that is the NodeSupervisor's, on every node.
 ///
 /// Owner: the head's agent. Threads: the main one. Blocks: leave(), some seconds at most.
 class JobSupervisor {
 public:
     /// All must outlive it; `joined` is the head's.
-    JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coordinator& coordinator, const Joined& joined,
-                  Reporter& reporter, int first_generation);
+    JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coordinator& coordinator,
+                  const Joined& joined, Reporter& reporter, int first_generation);
 
     /// Says what job this is, and commands its first generation.
     void start();
@@ -58,7 +58,8 @@ private:
     void on(int node, control::FlightAsked&& asked);
     void on(int node, control::FlightRead&& read);
     void on_node_lost(int node, const std::string& why);
-    void cannot_start(int rank, int exit_code, const std::string& what, const std::string& hint, bool restart_helps);
+    void cannot_start(int rank, int exit_code, const std::string& what, const std::string& hint,
+                      bool restart_helps);
     void end_generation_if_over();
     void report_failure();
     void report_lost();
@@ -71,7 +72,9 @@ private:
     void wait_then(std::chrono::milliseconds time, JobEvent event);
     const std::string& name_of(int node) const;
     bool is_current(int generation) const { return tally_ && tally_->generation() == generation; }
-    bool restart_left() const { return restarts_ < plan_.spec.restart.max_restarts && !outcome_.lost_node; }
+    bool restart_left() const {
+        return restarts_ < plan_.spec.restart.max_restarts && !outcome_.lost_node;
+    }
 
     asio::io_context& io_;
     const LaunchPlan& plan_;

@@ -29,7 +29,8 @@ inline constexpr int kJobEvents = 10;
 
 enum class JobAction {
     none,
-    ask_ranks_to_stop,  ///< as a user stop: ranks that stop by themselves are told, others get SIGTERM; grace begins
+    ask_ranks_to_stop,  ///< as a user stop: ranks that stop by themselves are told, others get
+                        ///< SIGTERM; grace begins
     terminate_ranks,    ///< SIGTERM to all; grace begins
     kill_ranks,
     wait_to_restart,

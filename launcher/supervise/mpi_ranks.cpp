@@ -21,12 +21,14 @@ MpiJob describe(const MpiRanks::Context& context) {
     MpiJob job;
     job.roster = context.roster;
     job.generation = context.generation;
-    job.job_name = "autolaunch-" + hex64(hash64(context.plan.run_id.data(), context.plan.run_id.size()));
+    job.job_name =
+        "autolaunch-" + hex64(hash64(context.plan.run_id.data(), context.plan.run_id.size()));
     job.directory = context.socket_directory / ("mpi-" + number);
     const auto folder = rank_directory(context.plan.run_dir, context.generation, 0).parent_path();
     std::filesystem::create_directories(folder);
     job.log = folder / ("pmixd-" + std::to_string(context.roster.self) + ".log");
-    job.cores = static_cast<int>(std::thread::hardware_concurrency());  // of this process's affinity mask
+    job.cores =
+        static_cast<int>(std::thread::hardware_concurrency());  // of this process's affinity mask
     job.environment = context.environment;
     job.asked_for = context.plan.mpi.asked_for;
     return job;
@@ -43,10 +45,12 @@ MpiRanks::MpiRanks(const Context& context, Deadline deadline, Callbacks callback
       running_(context.plan.ranks.size()),
       service_(start_mpi_service(
           context.io, context.plan.mpi.mode, describe(context), context.member,
-          {.on_rank_failed = [this](int rank, const MpiService::Fault& fault) { on_fault(rank, fault); },
+          {.on_rank_failed = [this](int rank,
+                                    const MpiService::Fault& fault) { on_fault(rank, fault); },
            .on_broken =
                [this](const std::string& why) {
-                   if (over_) return;
+                   if (over_)
+                       return;
                    callbacks_.warn("MPI ranks cannot go on: " + why);
                    callbacks_.kill_all();
                },
@@ -62,22 +66,27 @@ void MpiRanks::prepare(int local_rank, ChildSpec& spec) {
 
 // False when it is known, or of no interest.
 bool MpiRanks::note(int rank, const MpiService::Fault& fault) {
-    if (over_ || !faults_.emplace(rank, fault).second) return false;
+    if (over_ || !faults_.emplace(rank, fault).second)
+        return false;
     callbacks_.warn("rank " + std::to_string(rank) + ' ' + fault.why);
     return true;
 }
 
 void MpiRanks::on_fault(int rank, const MpiService::Fault& fault) {
-    if (!note(rank, fault)) return;
-    if (!fault.ends_by_itself) return callbacks_.kill(rank);
+    if (!note(rank, fault))
+        return;
+    if (!fault.ends_by_itself)
+        return callbacks_.kill(rank);
     asio::steady_timer& timer = patience_.emplace_back(io_, kOwnEndTimeout);
     timer.async_wait([this, rank, alive = std::weak_ptr(alive_)](const std::error_code& error) {
-        if (!error && !alive.expired()) callbacks_.kill(rank);
+        if (!error && !alive.expired())
+            callbacks_.kill(rank);
     });
 }
 
 void MpiRanks::correct(RankExited& end) {
-    if (const auto fault = service_->fault_of(end.local_rank)) note(end.rank, *fault);
+    if (const auto fault = service_->fault_of(end.local_rank))
+        note(end.rank, *fault);
     const auto failed = faults_.find(end.rank);
     if (failed != faults_.end()) {
         if (end.signal == SIGKILL || end.exit_code == 0) {
@@ -86,8 +95,10 @@ void MpiRanks::correct(RankExited& end) {
         }
     } else if (end.exit_code == 0 && !end.asked_to_stop) {
         const MpiService::Departure departure = service_->departure(end.local_rank);
-        if (!departure.why.empty()) callbacks_.warn("rank " + std::to_string(end.rank) + ' ' + departure.why);
-        if (departure.fatal) end.exit_code = kFailed;
+        if (!departure.why.empty())
+            callbacks_.warn("rank " + std::to_string(end.rank) + ' ' + departure.why);
+        if (departure.fatal)
+            end.exit_code = kFailed;
     }
     over_ = over_ || end.exit_code != 0 || --running_ == 0;
 }

@@ -21,8 +21,8 @@
 
 namespace autolaunch::launcher {
 
-/// The MPI side of one generation: gives ranks what their MPI needs to find the others, and corrects what their ends
-/// look like by what MPI knows of them.
+/// The MPI side of one generation: gives ranks what their MPI needs to find the others, and
+/// corrects what their ends look like by what MPI knows of them.
 ///
 /// Owner: Generation. Threads: the agent's one. Blocks: the constructor, until ranks may start.
 class MpiRanks {
@@ -48,7 +48,8 @@ public:
     /// Adds to what the rank is started with.
     void prepare(int local_rank, ChildSpec& spec);
     void was_started(int local_rank) { service_->was_started(local_rank); }
-    /// A rank that called MPI_Abort ends with the code it gave; one that left the others waiting has failed.
+    /// A rank that called MPI_Abort ends with the code it gave; one that left the others waiting
+    /// has failed.
     void correct(RankExited& end);
 
 private:
@@ -61,7 +62,8 @@ private:
     std::list<asio::steady_timer> patience_;   ///< with ranks that should end by themselves
     std::size_t running_;                      ///< ranks that have not ended
     bool over_ = false;  ///< a rank has failed, or all have ended: what else happens means nothing
-    std::shared_ptr<int> alive_ = std::make_shared<int>(0);  ///< a timer that has run out already checks it
+    std::shared_ptr<int> alive_ =
+        std::make_shared<int>(0);  ///< a timer that has run out already checks it
     std::unique_ptr<MpiService> service_;
 };
 

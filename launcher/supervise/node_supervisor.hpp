@@ -1,8 +1,8 @@
 #pragma once
 #include "base/unique_fd.hpp"
 #include "control/member.hpp"
-#include "rank_services/coordinator.hpp"
 #include "plan/launch_plan.hpp"
+#include "rank_services/coordinator.hpp"
 #include "report/console.hpp"
 #include "report/reporter.hpp"
 #include "supervise/generation.hpp"
@@ -26,14 +26,15 @@ struct SupervisorOutput {
     Console& console;
 };
 
-/// Runs one node's part of a job to its end: starts and stops ranks as the head commands, tells it what becomes of
-/// them, and shows their output. Decides by itself only when the head, or whoever waits for this agent, is gone. The
-/// same on the head's own node.
+/// Runs one node's part of a job to its end: starts and stops ranks as the head commands, tells it
+/// what becomes of them, and shows their output. Decides by itself only when the head, or whoever
+/// waits for this agent, is gone. The same on the head's own node.
 ///
 /// Owner: the agent, one per process. Threads: the main one. Blocks: run(), until the job is over.
 class NodeSupervisor {
 public:
-    /// All must outlive it. `keeper_gone` becomes readable when nobody waits for us any more; empty: nobody ever did.
+    /// All must outlive it. `keeper_gone` becomes readable when nobody waits for us any more;
+    /// empty: nobody ever did.
     NodeSupervisor(const NodeContext& node, const std::string& head_name, SupervisorOutput output,
                    UniqueFd keeper_gone);
 
@@ -86,9 +87,10 @@ private:
     control::StartGeneration start_;  ///< the newest
     std::unique_ptr<Generation> generation_;
     std::chrono::steady_clock::time_point begun_at_, failed_at_, last_end_at_;
-    bool starting_ = false;          ///< some ranks of this generation are still to be started
-    bool ended_ = true;              ///< the end of this generation has been handled, or there was none
-    bool failure_seen_ = false;      ///< a rank of this generation failed, here or, by the head's word, elsewhere
+    bool starting_ = false;  ///< some ranks of this generation are still to be started
+    bool ended_ = true;      ///< the end of this generation has been handled, or there was none
+    bool failure_seen_ =
+        false;  ///< a rank of this generation failed, here or, by the head's word, elsewhere
     bool failure_reported_ = false;  ///< in this generation
     bool flight_reported_ = false;   ///< of this generation's failure
     bool in_doubt_ = false;          ///< a rank ended as if by a stop that we have not heard of yet

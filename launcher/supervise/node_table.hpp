@@ -7,7 +7,8 @@ enum class NodeState {
     idle,      ///< no rank is there; the head may start a generation
     running,   ///< ranks are there, whatever they were told
     orphaned,  ///< the head is gone: the ranks are being stopped, then the agent leaves
-    doomed,    ///< nobody waits for the agent any more: ranks are killed, nothing starts, the head may still say Finish
+    doomed,    ///< nobody waits for the agent any more: ranks are killed, nothing starts, the head
+               ///< may still say Finish
     left,
 };
 inline constexpr int kNodeStates = 5;

@@ -30,8 +30,9 @@ enum class MemoryDecision {
 
 /// Which slots a node has memory for, and how much that is. Pure.
 ///
-/// A file is written by ranks of one generation only: whoever is to write in a later one gets a fresh file, so a
-/// process of an earlier generation that is still there somehow writes where nobody looks.
+/// A file is written by ranks of one generation only: whoever is to write in a later one gets a
+/// fresh file, so a process of an earlier generation that is still there somehow writes where
+/// nobody looks.
 class MemoryTable {
 public:
     explicit MemoryTable(std::uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
@@ -52,11 +53,12 @@ private:
     std::map<MemorySlot, File> files_;
 };
 
-/// The memory in which the ranks of this node keep copies of their state (docs/memory-checkpoints.md): memory files
-/// that are ours, so that they outlive a rank and its generation, and are gone with us.
+/// The memory in which the ranks of this node keep copies of their state
+/// (docs/memory-checkpoints.md): memory files that are ours, so that they outlive a rank and its
+/// generation, and are gone with us.
 ///
-/// Owner: the agent, beside the generations. Threads: the agent's one. Blocks: never; nothing is written to a file
-/// here.
+/// Owner: the agent, beside the generations. Threads: the agent's one. Blocks: never; nothing is
+/// written to a file here.
 class RankMemory {
 public:
     /// `limit_of`: where the limit comes from, for people.
@@ -77,7 +79,8 @@ private:
     std::map<MemorySlot, Held> files_;
 };
 
-/// With the limit that the spec gives, else half of what the node's ranks may use (cgroup or machine).
+/// With the limit that the spec gives, else half of what the node's ranks may use (cgroup or
+/// machine).
 RankMemory make_rank_memory(const LaunchPlan& plan);
 
 }  // namespace autolaunch::launcher

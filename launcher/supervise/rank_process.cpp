@@ -29,16 +29,19 @@ RankAction RankProcess::apply(RankEvent event) {
 }
 
 void RankProcess::send(int signal) {
-    if (!alive()) return;
+    if (!alive())
+        return;
     host_.signal_group(signal);
-    if (signal == SIGTERM) host_.signal_group(SIGCONT);
+    if (signal == SIGTERM)
+        host_.signal_group(SIGCONT);
 }
 
 bool RankProcess::catches(int signal) const {
     try {
         const std::string status = read_file("/proc/" + std::to_string(pid_) + "/status");
         const auto at = status.find("\nSigCgt:");
-        if (at == std::string::npos) return false;
+        if (at == std::string::npos)
+            return false;
         const unsigned long long caught = std::strtoull(status.c_str() + at + 8, nullptr, 16);
         return (caught >> (signal - 1) & 1) != 0;
     } catch (const Error&) {
@@ -47,16 +50,17 @@ bool RankProcess::catches(int signal) const {
 }
 
 void RankProcess::on_child_end(const ChildEnd& end) {
-    exited_ = {
-        .rank = plan_.rank,
-        .local_rank = plan_.local_rank,
-        .pid = pid_,
-        .exit_code = end.exit_code,
-        .signal = end.signal,
-        .core_dumped = end.core_dumped,
-        .asked_to_stop = state_ == RankState::finishing || state_ == RankState::stopping || state_ == RankState::killed,
-        .ran = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - started_at_),
-        .last_step = last_step_};
+    exited_ = {.rank = plan_.rank,
+               .local_rank = plan_.local_rank,
+               .pid = pid_,
+               .exit_code = end.exit_code,
+               .signal = end.signal,
+               .core_dumped = end.core_dumped,
+               .asked_to_stop = state_ == RankState::finishing || state_ == RankState::stopping ||
+                                state_ == RankState::killed,
+               .ran = std::chrono::duration_cast<std::chrono::milliseconds>(
+                   std::chrono::steady_clock::now() - started_at_),
+               .last_step = last_step_};
     apply(RankEvent::exited);
     const auto on_end = std::move(on_end_);
     on_end(*this);

@@ -22,8 +22,8 @@ public:
     /// `host` starts the process, and outlives us; null: this process does.
     RankProcess(asio::io_context& io, const RankPlan& plan, ChildHost* host = nullptr);
 
-    /// Throws SpawnError. `on_end` is called from the event loop, once, after the process is reaped and the rest of its
-    /// process group has SIGKILL.
+    /// Throws SpawnError. `on_end` is called from the event loop, once, after the process is reaped
+    /// and the rest of its process group has SIGKILL.
     Child start(const ChildSpec& spec, std::function<void(RankProcess&)> on_end);
     /// Moves on by the rank table; what is to be done is the caller's to do.
     RankAction apply(RankEvent event);

@@ -28,7 +28,8 @@ int next_generation(const fs::path& run_dir) {
     for (const auto& entry : fs::directory_iterator(run_dir)) {
         const std::string name = entry.path().filename().string();
         long long number = 0;
-        if (name.starts_with(kGenerationPrefix) && parse_integer(name.substr(kGenerationPrefix.size()), number))
+        if (name.starts_with(kGenerationPrefix) &&
+            parse_integer(name.substr(kGenerationPrefix.size()), number))
             next = std::max(next, static_cast<int>(number) + 1);
     }
     return next;
@@ -56,17 +57,21 @@ void lock_folder(const UniqueFd& folder, const fs::path& path) {
 void point_latest_at(const fs::path& run_dir) {
     const fs::path link = run_dir.parent_path() / "latest";
     std::error_code ignored;
-    if (fs::exists(fs::symlink_status(link, ignored)) && !fs::is_symlink(fs::symlink_status(link, ignored))) return;
+    if (fs::exists(fs::symlink_status(link, ignored)) &&
+        !fs::is_symlink(fs::symlink_status(link, ignored)))
+        return;
     fs::path temporary = link;
     temporary += "." + std::to_string(::getpid());
     fs::create_symlink(run_dir.filename(), temporary, ignored);
-    if (!ignored) fs::rename(temporary, link, ignored);
+    if (!ignored)
+        fs::rename(temporary, link, ignored);
 }
 
 }  // namespace
 
 RunDirectory::RunDirectory(const LaunchPlan& plan)
-    : path_(plan.run_dir), suffix_(plan.node_rank == 0 ? "" : ".node-" + std::to_string(plan.node_rank)) {
+    : path_(plan.run_dir),
+      suffix_(plan.node_rank == 0 ? "" : ".node-" + std::to_string(plan.node_rank)) {
     try {
         prepare(plan);
     } catch (const Error& error) {
@@ -80,13 +85,15 @@ void RunDirectory::prepare(const LaunchPlan& plan) {
     std::error_code error;
     fs::create_directories(path_, error);
     if (error)
-        throw SystemError(error.value(), "create the run directory " + path_.string(),
-                          "name another one with --log-dir, or start autolaunch where you may write");
+        throw SystemError(
+            error.value(), "create the run directory " + path_.string(),
+            "name another one with --log-dir, or start autolaunch where you may write");
     if (plan.node_rank == 0) {
         lock_ = open_file(path_, O_RDONLY | O_DIRECTORY);
         lock_folder(lock_, path_);
         first_generation_ = next_generation(path_);
-        if (plan.spec.run_dir.empty()) point_latest_at(path_);
+        if (plan.spec.run_dir.empty())
+            point_latest_at(path_);
     }
     write_private_file(path_ / ("plan" + suffix_ + ".json"), plan_json(plan), plan.node_rank);
     write_private_file(trainer_config_path(), plan.spec.trainer_config, plan.node_rank);

@@ -15,21 +15,23 @@ public:
         : ExitError(exit_code::kCannotCreate, code, what, std::move(hint)) {}
 };
 
-/// The folder of one job: plan.json, trainer_config.json, events.jsonl and generation-G/rank-R/ for each rank. It is
-/// made 0755 (less the umask), so that colleagues can read logs; plan.json and trainer_config.json are 0600, for they
-/// may hold keys.
+/// The folder of one job: plan.json, trainer_config.json, events.jsonl and generation-G/rank-R/ for
+/// each rank. It is made 0755 (less the umask), so that colleagues can read logs; plan.json and
+/// trainer_config.json are 0600, for they may hold keys.
 ///
-/// A folder that an earlier attempt left (a requeued job) is gone on with: its generations keep their numbers, ours
-/// follow. A lock keeps a second autolaunch out.
+/// A folder that an earlier attempt left (a requeued job) is gone on with: its generations keep
+/// their numbers, ours follow. A lock keeps a second autolaunch out.
 ///
-/// Every node has the folder, which may be one on a shared file system or one on each. Lock and numbers are the head's
-/// business. The others write under names of their own (plan.node-K.json, events.node-K.jsonl); what all write alike
-/// (trainer_config.json) each puts there whole, by rename.
+/// Every node has the folder, which may be one on a shared file system or one on each. Lock and
+/// numbers are the head's business. The others write under names of their own (plan.node-K.json,
+/// events.node-K.jsonl); what all write alike (trainer_config.json) each puts there whole, by
+/// rename.
 ///
 /// Owner: the agent. Threads: one. Blocks: on the file system.
 class RunDirectory {
 public:
-    /// Makes it, and on the head `latest` beside it when the job did not name its folder. Throws RunDirectoryError.
+    /// Makes it, and on the head `latest` beside it when the job did not name its folder. Throws
+    /// RunDirectoryError.
     explicit RunDirectory(const LaunchPlan& plan);
 
     const std::filesystem::path& path() const { return path_; }

@@ -18,10 +18,12 @@ bool ignored(int signal) {
 
 }  // namespace
 
-SignalInbox::SignalInbox(asio::io_context& io, const std::vector<int>& signals, std::function<void(int)> on_signal)
+SignalInbox::SignalInbox(asio::io_context& io, const std::vector<int>& signals,
+                         std::function<void(int)> on_signal)
     : signals_(io), on_signal_(std::move(on_signal)) {
     for (const int signal : signals) {
-        if (ignored(signal)) continue;
+        if (ignored(signal))
+            continue;
         std::error_code error;
         signals_.add(signal, error);
         if (error)
@@ -34,12 +36,15 @@ SignalInbox::SignalInbox(asio::io_context& io, const std::vector<int>& signals, 
 
 void SignalInbox::wait() {
     signals_.async_wait([this](const std::error_code& error, int signal) {
-        if (error) return;
+        if (error)
+            return;
         const auto now = std::chrono::steady_clock::now();
         const auto last = last_.find(signal);
-        const bool repeated = signal != SIGCHLD && last != last_.end() && now - last->second < kRepetition;
+        const bool repeated =
+            signal != SIGCHLD && last != last_.end() && now - last->second < kRepetition;
         last_[signal] = now;
-        if (!repeated) on_signal_(signal);
+        if (!repeated)
+            on_signal_(signal);
         wait();
     });
 }

@@ -11,16 +11,17 @@ namespace autolaunch::launcher {
 
 /// The agent's signals, as calls from the event loop.
 ///
-/// A scheduler or timeout(1) that signals both autolaunch's process group and its processes makes the same signal
-/// arrive twice within milliseconds: a repetition within kRepetition counts as one. A signal that was ignored when
-/// autolaunch started (nohup) stays ignored.
+/// A scheduler or timeout(1) that signals both autolaunch's process group and its processes makes
+/// the same signal arrive twice within milliseconds: a repetition within kRepetition counts as one.
+/// A signal that was ignored when autolaunch started (nohup) stays ignored.
 ///
 /// Owner: NodeSupervisor. Threads: the agent's one. Blocks: never.
 class SignalInbox {
 public:
     static constexpr std::chrono::milliseconds kRepetition{200};
 
-    SignalInbox(asio::io_context& io, const std::vector<int>& signals, std::function<void(int signal)> on_signal);
+    SignalInbox(asio::io_context& io, const std::vector<int>& signals,
+                std::function<void(int signal)> on_signal);
     void close() { signals_.cancel(); }
 
 private:

@@ -14,10 +14,12 @@ constexpr auto kReleaseTimeout = std::chrono::seconds(30);
 
 void run_until(asio::io_context& io, Deadline deadline, const std::function<bool()>& over) {
     io.restart();
-    while (!over() && !deadline.passed()) io.run_one_until(deadline.at());
+    while (!over() && !deadline.passed())
+        io.run_one_until(deadline.at());
 }
 
-void answer(Member& member, const control::StartGeneration& start, int rank, const Absence& absence) {
+void answer(Member& member, const control::StartGeneration& start, int rank,
+            const Absence& absence) {
     member.report(control::StartFailed{.generation = start.generation,
                                        .rank = rank,
                                        .exit_code = absence.exit_code,
@@ -35,16 +37,20 @@ void answer(Member& member, const control::StartGeneration& start, int rank, con
 
 void stay_out(asio::io_context& io, Joined& joined, const Absence& absence) {
     if (joined.head) {
-        joined.head->command(control::Finish{.exit_code = absence.exit_code, .outcome = "failed to start"});
-        return run_until(io, Deadline::after(kLeaveTimeout), [&] { return joined.head->all_left(); });
+        joined.head->command(
+            control::Finish{.exit_code = absence.exit_code, .outcome = "failed to start"});
+        return run_until(io, Deadline::after(kLeaveTimeout),
+                         [&] { return joined.head->all_left(); });
     }
     bool over = false;
     const int rank = joined.roster.first_rank(joined.roster.self);
     joined.member->set_handlers({.on_command =
                                      [&](const control::Command& command) {
-                                         if (const auto* start = std::get_if<control::StartGeneration>(&command))
+                                         if (const auto* start =
+                                                 std::get_if<control::StartGeneration>(&command))
                                              answer(*joined.member, *start, rank, absence);
-                                         if (std::holds_alternative<control::Finish>(command)) over = true;
+                                         if (std::holds_alternative<control::Finish>(command))
+                                             over = true;
                                      },
                                  .on_head_lost = [&](const std::string&) { over = true; }});
     run_until(io, Deadline::after(kReleaseTimeout), [&] { return over; });

@@ -14,7 +14,8 @@ bool contains(const std::vector<int>& numbers, int number) {
 }  // namespace
 
 std::vector<int> stop_signals(const JobSpec& spec) {
-    return spec.stop_signals.empty() ? std::vector<int>{SIGTERM, SIGINT, SIGHUP, SIGQUIT} : spec.stop_signals;
+    return spec.stop_signals.empty() ? std::vector<int>{SIGTERM, SIGINT, SIGHUP, SIGQUIT}
+                                     : spec.stop_signals;
 }
 
 bool stops_the_job(const JobSpec& spec, int signal) { return contains(stop_signals(spec), signal); }
@@ -22,7 +23,8 @@ bool stops_the_job(const JobSpec& spec, int signal) { return contains(stop_signa
 std::vector<int> handled_signals(const JobSpec& spec) {
     std::vector<int> signals = stop_signals(spec);
     for (const int signal : {SIGUSR1, SIGUSR2, SIGCHLD})
-        if (!contains(signals, signal)) signals.push_back(signal);
+        if (!contains(signals, signal))
+            signals.push_back(signal);
     return signals;
 }
 

@@ -7,7 +7,8 @@
 
 namespace autolaunch::launcher {
 
-int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone, const Inheritance& inherited) {
+int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone,
+              const Inheritance& inherited) {
     GpuInquiry gpu_inquiry(io);
     RankMemory memory = make_rank_memory(job.plan);
     const NodeContext context{io,
@@ -19,14 +20,17 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
                               job.stand_ins,
                               &gpu_inquiry,
                               &memory};
-    NodeSupervisor node(context, job.joined.roster.nodes[0].name, job.output, std::move(keeper_gone));
+    NodeSupervisor node(context, job.joined.roster.nodes[0].name, job.output,
+                        std::move(keeper_gone));
     std::optional<JobSupervisor> head;
     if (job.joined.head) {
-        head.emplace(io, job.plan, job.coordinator, job.joined, job.output.reporter, job.run_dir.first_generation());
+        head.emplace(io, job.plan, job.coordinator, job.joined, job.output.reporter,
+                     job.run_dir.first_generation());
         head->start();
     }
     const int exit_code = node.run(inherited);
-    if (head) head->leave();
+    if (head)
+        head->leave();
     return exit_code;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 #include "base/unique_fd.hpp"
-#include "rank_services/coordinator.hpp"
 #include "plan/launch_plan.hpp"
+#include "rank_services/coordinator.hpp"
 #include "rendezvous/join.hpp"
 #include "supervise/node_supervisor.hpp"
 #include "supervise/run_directory.hpp"
@@ -17,12 +17,15 @@ struct PreparedJob {
     Coordinator& coordinator;
     const Joined& joined;
     SupervisorOutput output;
-    StandIns* stand_ins = nullptr;  ///< the other tasks of this node, if the scheduler started one a rank
+    StandIns* stand_ins =
+        nullptr;  ///< the other tasks of this node, if the scheduler started one a rank
 };
 
-/// Runs the job to its end: a NodeSupervisor on every node, on the head a JobSupervisor too. The job's exit code.
-/// `keeper_gone` becomes readable when nobody waits for us any more; empty: nobody ever did. `inherited` is what
-/// ranks start from. Threads: the main one. Blocks: until the job is over.
-int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone, const Inheritance& inherited);
+/// Runs the job to its end: a NodeSupervisor on every node, on the head a JobSupervisor too. The
+/// job's exit code. `keeper_gone` becomes readable when nobody waits for us any more; empty: nobody
+/// ever did. `inherited` is what ranks start from. Threads: the main one. Blocks: until the job is
+/// over.
+int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone,
+              const Inheritance& inherited);
 
 }  // namespace autolaunch::launcher

@@ -22,7 +22,9 @@ class Writer {
 public:
     template <typename Number>
     requires std::is_arithmetic_v<Number>
-    void operator()(Number value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof value); }
+    void operator()(Number value) {
+        bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+    }
     void operator()(const std::string& text) {
         (*this)(static_cast<std::uint32_t>(text.size()));
         bytes_ += text;
@@ -30,12 +32,14 @@ public:
     template <typename Item>
     void operator()(const std::vector<Item>& items) {
         (*this)(static_cast<std::uint32_t>(items.size()));
-        for (const auto& item : items) (*this)(item);
+        for (const auto& item : items)
+            (*this)(item);
     }
     template <typename Item>
     void operator()(const std::optional<Item>& item) {
         (*this)(item.has_value());
-        if (item) (*this)(*item);
+        if (item)
+            (*this)(*item);
     }
     std::string take() { return std::move(bytes_); }
 
@@ -52,7 +56,8 @@ public:
     void operator()(Number& value) { std::memcpy(&value, take(sizeof value).data(), sizeof value); }
     void operator()(bool& value) {
         const char byte = take(1)[0];
-        if (byte != 0 && byte != 1) corrupt("a truth value that is neither");
+        if (byte != 0 && byte != 1)
+            corrupt("a truth value that is neither");
         value = byte == 1;
     }
     void operator()(std::string& text) {
@@ -65,23 +70,28 @@ public:
     void operator()(std::vector<Item>& items) {
         std::uint32_t count = 0;
         (*this)(count);
-        if (count > bytes_.size()) corrupt("a list longer than its frame");
+        if (count > bytes_.size())
+            corrupt("a list longer than its frame");
         items.resize(count);
-        for (auto& item : items) (*this)(item);
+        for (auto& item : items)
+            (*this)(item);
     }
     template <typename Item>
     void operator()(std::optional<Item>& item) {
         bool is_there = false;
         (*this)(is_there);
-        if (is_there) (*this)(item.emplace());
+        if (is_there)
+            (*this)(item.emplace());
     }
     void expect_end() const {
-        if (!bytes_.empty()) corrupt("a frame longer than its message");
+        if (!bytes_.empty())
+            corrupt("a frame longer than its message");
     }
 
 private:
     std::string_view take(std::size_t count) {
-        if (count > bytes_.size()) corrupt("a frame shorter than its message");
+        if (count > bytes_.size())
+            corrupt("a frame shorter than its message");
         const auto taken = bytes_.substr(0, count);
         bytes_.remove_prefix(count);
         return taken;
@@ -97,23 +107,33 @@ void fields(Archive& archive, M& message) {
     const auto each = [&](auto&... field) { (archive(field), ...); };
     if constexpr (std::is_same_v<T, Hello>)
         each(message.protocol, message.local_task, message.pid, message.environment, message.cpus);
-    if constexpr (std::is_same_v<T, Started>) each(message.pid, message.affinity_error, message.memory_policy_error);
-    if constexpr (std::is_same_v<T, StartFailed>) each(message.stage, message.error_number, message.what, message.hint);
-    if constexpr (std::is_same_v<T, Ended>) each(message.exit_code, message.signal, message.core_dumped);
-    if constexpr (std::is_same_v<T, OffspringEnded>) each(message.all);
-    if constexpr (std::is_same_v<T, Signalled> || std::is_same_v<T, SignalGroup>) each(message.signal);
-    if constexpr (std::is_same_v<T, Refused>) each(message.reason, message.hint);
+    if constexpr (std::is_same_v<T, Started>)
+        each(message.pid, message.affinity_error, message.memory_policy_error);
+    if constexpr (std::is_same_v<T, StartFailed>)
+        each(message.stage, message.error_number, message.what, message.hint);
+    if constexpr (std::is_same_v<T, Ended>)
+        each(message.exit_code, message.signal, message.core_dumped);
+    if constexpr (std::is_same_v<T, OffspringEnded>)
+        each(message.all);
+    if constexpr (std::is_same_v<T, Signalled> || std::is_same_v<T, SignalGroup>)
+        each(message.signal);
+    if constexpr (std::is_same_v<T, Refused>)
+        each(message.reason, message.hint);
     if constexpr (std::is_same_v<T, Start>)
         each(message.spec.argv, message.spec.environment, message.spec.workdir, message.spec.cpus,
-             message.spec.memory_nodes, message.spec.file_limit, message.descriptors, message.inherited_as);
-    if constexpr (std::is_same_v<T, EndOffspring>) each(message.timeout_ms);
-    if constexpr (std::is_same_v<T, Finish>) each(message.exit_code);
+             message.spec.memory_nodes, message.spec.file_limit, message.descriptors,
+             message.inherited_as);
+    if constexpr (std::is_same_v<T, EndOffspring>)
+        each(message.timeout_ms);
+    if constexpr (std::is_same_v<T, Finish>)
+        each(message.exit_code);
 }
 
 template <std::size_t Index = 0>
 Message decode(std::size_t type, Reader& reader) {
     if constexpr (Index < std::variant_size_v<Message>) {
-        if (type != Index) return decode<Index + 1>(type, reader);
+        if (type != Index)
+            return decode<Index + 1>(type, reader);
         std::variant_alternative_t<Index, Message> message;
         fields(reader, message);
         return message;
@@ -135,14 +155,17 @@ std::string encode(const Message& message) {
 }
 
 std::optional<Message> take_message(std::string& bytes) {
-    if (bytes.size() < kHeaderBytes) return std::nullopt;
+    if (bytes.size() < kHeaderBytes)
+        return std::nullopt;
     std::uint32_t length = 0;
     std::uint8_t type = 0;
     Reader header(std::string_view(bytes).substr(0, kHeaderBytes));
     header(length);
     header(type);
-    if (length > kFrameLimit) corrupt("a frame of " + std::to_string(length) + " bytes");
-    if (bytes.size() < kHeaderBytes + length) return std::nullopt;
+    if (length > kFrameLimit)
+        corrupt("a frame of " + std::to_string(length) + " bytes");
+    if (bytes.size() < kHeaderBytes + length)
+        return std::nullopt;
     Reader reader(std::string_view(bytes).substr(kHeaderBytes, length));
     Message message = decode(type, reader);
     reader.expect_end();

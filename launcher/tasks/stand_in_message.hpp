@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-/// What the agent and the stand-ins of its node say to each other; docs/stand-in-protocol.md has the bytes. Plain data
-/// and its codec.
+/// What the agent and the stand-ins of its node say to each other; docs/stand-in-protocol.md has
+/// the bytes. Plain data and its codec.
 namespace autolaunch::launcher::stand_in {
 
 inline constexpr std::uint32_t kProtocolVersion = 1;
@@ -54,8 +54,8 @@ struct Accepted {};
 struct Refused {
     std::string reason, hint;
 };
-/// `spec` without its descriptors. Those that are given travel with the frame, in the order stdin, stdout, stderr,
-/// inherited; bit 0 … 3 of `descriptors` says which.
+/// `spec` without its descriptors. Those that are given travel with the frame, in the order stdin,
+/// stdout, stderr, inherited; bit 0 … 3 of `descriptors` says which.
 struct Start {
     ChildSpec spec;
     std::uint32_t descriptors = 0;
@@ -73,12 +73,13 @@ struct Finish {
     std::int32_t exit_code = 0;
 };
 
-using Message = std::variant<Hello, Started, StartFailed, Ended, OffspringEnded, Signalled, Accepted, Refused, Start,
-                             SignalGroup, EndOffspring, Finish>;
+using Message = std::variant<Hello, Started, StartFailed, Ended, OffspringEnded, Signalled,
+                             Accepted, Refused, Start, SignalGroup, EndOffspring, Finish>;
 
 /// The frame: its length, its type, its fields.
 std::string encode(const Message& message);
-/// Takes one whole frame off the front of `bytes`; nothing when more bytes are needed. Throws Error{corrupt}.
+/// Takes one whole frame off the front of `bytes`; nothing when more bytes are needed. Throws
+/// Error{corrupt}.
 std::optional<Message> take_message(std::string& bytes);
 
 }  // namespace autolaunch::launcher::stand_in

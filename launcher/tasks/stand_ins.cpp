@@ -31,7 +31,8 @@ std::map<std::string, std::string> map_of(const std::vector<std::string>& lines)
     std::map<std::string, std::string> environment;
     for (const auto& line : lines) {
         const std::size_t equals = line.find('=', 1);
-        if (equals != std::string::npos) environment.emplace(line.substr(0, equals), line.substr(equals + 1));
+        if (equals != std::string::npos)
+            environment.emplace(line.substr(0, equals), line.substr(equals + 1));
     }
     return environment;
 }
@@ -40,7 +41,8 @@ std::map<std::string, std::string> map_of(const std::vector<std::string>& lines)
 class Gathering {
 public:
     Gathering(const std::string& address, int task_count)
-        : listener_(listen_for_tasks(address, task_count)), came_(static_cast<std::size_t>(task_count)) {}
+        : listener_(listen_for_tasks(address, task_count)),
+          came_(static_cast<std::size_t>(task_count)) {}
 
     /// By local task; task 0, the agent's own, stays empty.
     std::vector<std::optional<TaskSocket>> run(Deadline deadline, int cancel_fd);
@@ -62,36 +64,45 @@ std::vector<std::optional<TaskSocket>> Gathering::run(Deadline deadline, int can
         wait(deadline, cancel_fd);
         while (strangers_.size() < kMostStrangers) {
             UniqueFd socket = accept_task(listener_.get());
-            if (!socket) break;
+            if (!socket)
+                break;
             strangers_.emplace_back(std::move(socket));
         }
         strangers_.remove_if([this](TaskSocket& stranger) { return hear(stranger); });
     }
-    std::sort(tasks.begin(), tasks.end(), [](const auto& a, const auto& b) { return a.local_task < b.local_task; });
+    std::sort(tasks.begin(), tasks.end(),
+              [](const auto& a, const auto& b) { return a.local_task < b.local_task; });
     return std::move(came_);
 }
 
 std::vector<std::string> Gathering::missing() const {
     std::vector<std::string> missing;
     for (std::size_t task = 1; task < came_.size(); ++task)
-        if (!came_[task]) missing.push_back(std::to_string(task));
+        if (!came_[task])
+            missing.push_back(std::to_string(task));
     return missing;
 }
 
 void Gathering::wait(Deadline deadline, int cancel_fd) {
     const bool has_room = strangers_.size() < kMostStrangers;
-    std::vector<pollfd> polled{{.fd = has_room ? listener_.get() : -1, .events = POLLIN, .revents = 0},
-                               {.fd = cancel_fd, .events = POLLIN, .revents = 0}};
-    for (const auto& stranger : strangers_) polled.push_back({.fd = stranger.fd(), .events = POLLIN, .revents = 0});
+    std::vector<pollfd> polled{
+        {.fd = has_room ? listener_.get() : -1, .events = POLLIN, .revents = 0},
+        {.fd = cancel_fd, .events = POLLIN, .revents = 0}};
+    for (const auto& stranger : strangers_)
+        polled.push_back({.fd = stranger.fd(), .events = POLLIN, .revents = 0});
     const int ready = ::poll(polled.data(), polled.size(), deadline.poll_timeout_ms());
-    if (ready < 0 && errno != EINTR) throw SystemError(errno, "wait for the other tasks of this node");
-    if (polled[1].revents != 0) throw Error(ErrorCode::closed, "autolaunch itself was killed");
-    if (ready != 0 || !deadline.passed()) return;
+    if (ready < 0 && errno != EINTR)
+        throw SystemError(errno, "wait for the other tasks of this node");
+    if (polled[1].revents != 0)
+        throw Error(ErrorCode::closed, "autolaunch itself was killed");
+    if (ready != 0 || !deadline.passed())
+        return;
     const auto names = missing();
-    throw TimeoutError((names.size() == 1 ? "task " : "tasks ") + join(names, ", ") + " of the " +
-                           std::to_string(came_.size()) + " that the scheduler started on this node did not come",
-                       "each is to run the same autolaunch command; to start the ranks from one, use "
-                       "--ntasks-per-node=1");
+    throw TimeoutError(
+        (names.size() == 1 ? "task " : "tasks ") + join(names, ", ") + " of the " +
+            std::to_string(came_.size()) + " that the scheduler started on this node did not come",
+        "each is to run the same autolaunch command; to start the ranks from one, use "
+        "--ntasks-per-node=1");
 }
 
 // True when we are done with it: it is one of ours now, or nobody.
@@ -99,9 +110,11 @@ bool Gathering::hear(TaskSocket& stranger) {
     try {
         const bool open = stranger.receive();
         auto message = stranger.next();
-        if (!message) return !open;
+        if (!message)
+            return !open;
         const auto* hello = std::get_if<stand_in::Hello>(&*message);
-        if (hello == nullptr) return true;
+        if (hello == nullptr)
+            return true;
         if (const auto refused = objection(*hello)) {
             stranger.send(*refused, Deadline::after(kSignalTimeout));
             return true;
@@ -119,15 +132,17 @@ bool Gathering::hear(TaskSocket& stranger) {
 
 std::optional<stand_in::Refused> Gathering::objection(const stand_in::Hello& hello) const {
     const auto refuse = [](const std::string& reason) {
-        return stand_in::Refused{reason, "all tasks must run the same autolaunch, started by one srun or mpirun"};
+        return stand_in::Refused{
+            reason, "all tasks must run the same autolaunch, started by one srun or mpirun"};
     };
     if (hello.protocol != stand_in::kProtocolVersion)
         return refuse("the node's agent is another version of autolaunch");
     if (hello.local_task < 1 || hello.local_task >= static_cast<int>(came_.size()))
-        return refuse("the node's agent knows of tasks 0 to " + std::to_string(came_.size() - 1) + ", not of task " +
-                      std::to_string(hello.local_task));
+        return refuse("the node's agent knows of tasks 0 to " + std::to_string(came_.size() - 1) +
+                      ", not of task " + std::to_string(hello.local_task));
     if (came_[static_cast<std::size_t>(hello.local_task)])
-        return refuse("task " + std::to_string(hello.local_task) + " of this node is there already");
+        return refuse("task " + std::to_string(hello.local_task) +
+                      " of this node is there already");
     return std::nullopt;
 }
 
@@ -169,15 +184,18 @@ private:
 };
 
 Child StandIns::Host::start(const ChildSpec& spec, EndHandler on_end) {
-    if (lost_) throw_lost(spec, "is gone");
+    if (lost_)
+        throw_lost(spec, "is gone");
     stand_in::Start start{.spec = spec};
     // Its own limit, not the agent's, is the rank's.
     start.spec.file_limit.reset();
     start.inherited_as = spec.inherited_fd ? spec.inherited_fd->as : -1;
     std::vector<int> descriptors;
-    const int given[] = {spec.stdin_fd, spec.stdout_fd, spec.stderr_fd, spec.inherited_fd ? spec.inherited_fd->fd : -1};
+    const int given[] = {spec.stdin_fd, spec.stdout_fd, spec.stderr_fd,
+                         spec.inherited_fd ? spec.inherited_fd->fd : -1};
     for (std::size_t i = 0; i < std::size(given); ++i) {
-        if (given[i] < 0) continue;
+        if (given[i] < 0)
+            continue;
         start.descriptors |= 1U << i;
         descriptors.push_back(given[i]);
     }
@@ -192,9 +210,11 @@ Child StandIns::Host::start(const ChildSpec& spec, EndHandler on_end) {
     failure_.reset();
     stopped_ = false;
     if (const auto* failed = std::get_if<stand_in::StartFailed>(&reply))
-        throw SpawnError(static_cast<SpawnStage>(failed->stage), failed->error_number, failed->what, failed->hint);
+        throw SpawnError(static_cast<SpawnStage>(failed->stage), failed->error_number, failed->what,
+                         failed->hint);
     const auto* started = std::get_if<stand_in::Started>(&reply);
-    if (started == nullptr) throw_lost(spec, "makes no sense");
+    if (started == nullptr)
+        throw_lost(spec, "makes no sense");
     on_end_ = std::move(on_end);
     return {.pid = started->pid,
             .pidfd = UniqueFd(),
@@ -205,7 +225,8 @@ Child StandIns::Host::start(const ChildSpec& spec, EndHandler on_end) {
 void StandIns::Host::throw_lost(const ChildSpec& spec, const std::string& how) const {
     throw SpawnError(SpawnStage::stand_in, ESRCH,
                      "cannot start " + (spec.argv.empty() ? "a rank" : spec.argv[0]) + ": task " +
-                         std::to_string(local_task_) + " of this node, which is to start it, " + how,
+                         std::to_string(local_task_) + " of this node, which is to start it, " +
+                         how,
                      "was it killed, or did it run out of memory? The scheduler's log may say so");
 }
 
@@ -213,18 +234,23 @@ void StandIns::Host::throw_lost(const ChildSpec& spec, const std::string& how) c
 stand_in::Message StandIns::Host::answer(Deadline deadline) {
     for (;;) {
         auto message = socket_.wait(deadline);
-        const bool by_itself =
-            std::holds_alternative<stand_in::Signalled>(message) || std::holds_alternative<stand_in::Ended>(message);
-        if (by_itself && readable_) asio::post(readable_->get_executor(), [this, message] { handle(message); });
-        if (by_itself) continue;
-        if (socket_.has_received() && readable_) asio::post(readable_->get_executor(), [this] { take_words(); });
+        const bool by_itself = std::holds_alternative<stand_in::Signalled>(message) ||
+                               std::holds_alternative<stand_in::Ended>(message);
+        if (by_itself && readable_)
+            asio::post(readable_->get_executor(), [this, message] { handle(message); });
+        if (by_itself)
+            continue;
+        if (socket_.has_received() && readable_)
+            asio::post(readable_->get_executor(), [this] { take_words(); });
         return message;
     }
 }
 
 void StandIns::Host::signal_group(int signal) {
-    if (lost_ || !on_end_) return;
-    if (signal == SIGTERM || signal == SIGKILL) stopped_ = true;
+    if (lost_ || !on_end_)
+        return;
+    if (signal == SIGTERM || signal == SIGKILL)
+        stopped_ = true;
     try {
         socket_.send(stand_in::SignalGroup{signal}, Deadline::after(kSignalTimeout));
     } catch (const Error&) {  // it hangs or is gone; the end of the connection tells
@@ -235,22 +261,26 @@ void StandIns::Host::watch(asio::io_context& io, Handlers handlers) {
     handlers_ = std::move(handlers);
     // A descriptor of its own: asio closes what it is given.
     const int fd = ::fcntl(socket_.fd(), F_DUPFD_CLOEXEC, 3);
-    if (fd < 0) throw SystemError(errno, "watch the tasks of this node");
+    if (fd < 0)
+        throw SystemError(errno, "watch the tasks of this node");
     readable_.emplace(io, fd);
     wait_for_words();
 }
 
 void StandIns::Host::wait_for_words() {
-    readable_->async_wait(asio::posix::stream_descriptor::wait_read, [this](const std::error_code& error) {
-        if (!error) hear();
-    });
+    readable_->async_wait(asio::posix::stream_descriptor::wait_read,
+                          [this](const std::error_code& error) {
+                              if (!error)
+                                  hear();
+                          });
 }
 
 void StandIns::Host::hear() {
     try {
         const bool open = socket_.receive();
         take_words();
-        if (!open) return lose();
+        if (!open)
+            return lose();
     } catch (const Error&) {
         return lose();
     }
@@ -258,33 +288,42 @@ void StandIns::Host::hear() {
 }
 
 void StandIns::Host::take_words() {
-    while (const auto message = socket_.next()) handle(*message);
+    while (const auto message = socket_.next())
+        handle(*message);
 }
 
 void StandIns::Host::handle(const stand_in::Message& message) {
     if (const auto* ended = std::get_if<stand_in::Ended>(&message)) {
-        rank_ended({.exit_code = ended->exit_code, .signal = ended->signal, .core_dumped = ended->core_dumped});
+        rank_ended({.exit_code = ended->exit_code,
+                    .signal = ended->signal,
+                    .core_dumped = ended->core_dumped});
     } else if (const auto* signalled = std::get_if<stand_in::Signalled>(&message)) {
-        if (handlers_.on_signal) handlers_.on_signal(local_task_, signalled->signal);
+        if (handlers_.on_signal)
+            handlers_.on_signal(local_task_, signalled->signal);
     }
 }
 
 void StandIns::Host::rank_ended(const ChildEnd& end) {
-    if (!on_end_) return;
-    if (!stopped_ && end.exit_code != 0) failure_ = end;
+    if (!on_end_)
+        return;
+    if (!stopped_ && end.exit_code != 0)
+        failure_ = end;
     const auto on_end = std::exchange(on_end_, nullptr);
     on_end(end);
 }
 
 void StandIns::Host::lose() {
     lost_ = true;
-    if (finished_) return;
-    if (handlers_.on_lost) handlers_.on_lost(local_task_);
+    if (finished_)
+        return;
+    if (handlers_.on_lost)
+        handlers_.on_lost(local_task_);
     rank_ended({.exit_code = {}, .signal = SIGKILL});
 }
 
 void StandIns::Host::ask_to_end_offspring(Deadline deadline) {
-    if (lost_) return;
+    if (lost_)
+        return;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline.remaining());
     try {
         socket_.send(stand_in::EndOffspring{static_cast<std::uint32_t>(left.count())}, deadline);
@@ -294,7 +333,8 @@ void StandIns::Host::ask_to_end_offspring(Deadline deadline) {
 }
 
 bool StandIns::Host::offspring_ended(Deadline deadline) {
-    if (lost_) return true;  // its keeper sees to it
+    if (lost_)
+        return true;  // its keeper sees to it
     try {
         const auto message = answer(deadline);
         const auto* ended = std::get_if<stand_in::OffspringEnded>(&message);
@@ -308,12 +348,15 @@ bool StandIns::Host::offspring_ended(Deadline deadline) {
 }
 
 int StandIns::Host::exit_code(int job_exit_code) const {
-    if (!failure_) return 0;
-    return std::min(failure_->exit_code.value_or(128 + failure_->signal.value_or(0)), job_exit_code);
+    if (!failure_)
+        return 0;
+    return std::min(failure_->exit_code.value_or(128 + failure_->signal.value_or(0)),
+                    job_exit_code);
 }
 
 void StandIns::Host::finish(int job_exit_code) {
-    if (lost_ || std::exchange(finished_, true)) return;
+    if (lost_ || std::exchange(finished_, true))
+        return;
     try {
         socket_.send(stand_in::Finish{exit_code(job_exit_code)}, Deadline::after(kSignalTimeout));
     } catch (const Error&) {  // it is gone already
@@ -331,22 +374,28 @@ StandIns::StandIns(const std::string& address, int task_count, Deadline deadline
 StandIns::~StandIns() { finish(0); }
 
 void StandIns::watch(asio::io_context& io, Handlers handlers) {
-    for (auto& host : hosts_) host->watch(io, handlers);
+    for (auto& host : hosts_)
+        host->watch(io, handlers);
 }
 
-ChildHost& StandIns::host(int local_task) { return *hosts_.at(static_cast<std::size_t>(local_task - 1)); }
+ChildHost& StandIns::host(int local_task) {
+    return *hosts_.at(static_cast<std::size_t>(local_task - 1));
+}
 
 bool StandIns::end_offspring(Deadline deadline) {
-    for (auto& host : hosts_) host->ask_to_end_offspring(deadline);
+    for (auto& host : hosts_)
+        host->ask_to_end_offspring(deadline);
     bool all = true;
     // The tasks use all of the time that they were given, and then answer.
     const Deadline answers(deadline.at() + kSignalTimeout);
-    for (auto& host : hosts_) all = host->offspring_ended(answers) && all;
+    for (auto& host : hosts_)
+        all = host->offspring_ended(answers) && all;
     return all;
 }
 
 void StandIns::finish(int job_exit_code) {
-    for (auto& host : hosts_) host->finish(job_exit_code);
+    for (auto& host : hosts_)
+        host->finish(job_exit_code);
 }
 
 }  // namespace autolaunch::launcher

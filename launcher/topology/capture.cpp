@@ -24,16 +24,19 @@ namespace {
 
 constexpr std::uintmax_t kMostBytes = 32 << 20;
 constexpr const char* kForms =
-    "expected a folder with sys/, hwloc's XML (<topology>), NCCL's XML (<system>) or the output of nvidia-smi topo -m";
+    "expected a folder with sys/, hwloc's XML (<topology>), NCCL's XML (<system>) or the output of "
+    "nvidia-smi topo -m";
 
-// What a process there might use: the CPUs that were online, cut down to the affinity of the shell that copied
-// /proc/self/status, where that was copied too.
+// What a process there might use: the CPUs that were online, cut down to the affinity of the shell
+// that copied /proc/self/status, where that was copied too.
 std::vector<int> allowed_cpus_of(const TopologyOptions& options) {
-    std::vector<int> online = read_list(options.sysfs_root + "/devices/system/cpu/online").value_or(std::vector<int>{});
+    std::vector<int> online =
+        read_list(options.sysfs_root + "/devices/system/cpu/online").value_or(std::vector<int>{});
     const auto status = read_fields(options.proc_root + "/self/status");
     const auto told = status.find("Cpus_allowed_list");
     const auto allowed = told == status.end() ? std::nullopt : parse_list(told->second);
-    if (!allowed || allowed->empty()) return online;
+    if (!allowed || allowed->empty())
+        return online;
     return online.empty() ? *allowed : intersect(online, *allowed);
 }
 
@@ -46,10 +49,12 @@ NodeTopology read_folder(const fs::path& folder) {
     options.details = true;
     options.may_open = exists;  // a copy's permissions are not the machine's
     if (!fs::is_directory(options.sysfs_root))
-        refuse_capture(folder, 0, "the folder has no sys/", "copy /sys of the machine into it: see docs/captures.md");
+        refuse_capture(folder, 0, "the folder has no sys/",
+                       "copy /sys of the machine into it: see docs/captures.md");
     const std::vector<int> allowed = allowed_cpus_of(options);
     if (allowed.empty())
-        refuse_capture(options.sysfs_root + "/devices/system/cpu/online", 0, "it does not tell which CPUs there are",
+        refuse_capture(options.sysfs_root + "/devices/system/cpu/online", 0,
+                       "it does not tell which CPUs there are",
                        "copy /sys/devices/system/cpu of the machine too: see docs/captures.md");
     options.allowed_cpus = allowed;
     NodeTopology topology = read_local_topology(options);
@@ -57,40 +62,52 @@ NodeTopology read_folder(const fs::path& folder) {
     topology.hostname = read_small(options.proc_root + "/sys/kernel/hostname").value_or("");
     topology.identity = read_machine_identity(options.sysfs_root);
     if (!read_list(options.sysfs_root + "/devices/system/node/online")) {
-        for (NumaNode& node : topology.numa_nodes) node.memory_bytes = 0;
+        for (NumaNode& node : topology.numa_nodes)
+            node.memory_bytes = 0;
         topology.notes.push_back("NUMA nodes are not told: all CPUs are shown as one");
     }
     if (!fs::is_directory(options.dev_root))
-        topology.notes.push_back("the folder has no dev/: GPUs whose driver names a device node are left out");
+        topology.notes.push_back(
+            "the folder has no dev/: GPUs whose driver names a device node are left out");
     return topology;
 }
 
 std::string read_capture_file(const std::string& path) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
-    if (!fs::exists(status)) refuse_capture(path, 0, "there is no such file", kForms);
-    if (!fs::is_regular_file(status)) refuse_capture(path, 0, "it is no file and no folder", kForms);
-    if (fs::file_size(path) > kMostBytes) refuse_capture(path, 0, "it is larger than 32 MiB", kForms);
+    if (!fs::exists(status))
+        refuse_capture(path, 0, "there is no such file", kForms);
+    if (!fs::is_regular_file(status))
+        refuse_capture(path, 0, "it is no file and no folder", kForms);
+    if (fs::file_size(path) > kMostBytes)
+        refuse_capture(path, 0, "it is larger than 32 MiB", kForms);
     std::string text;
     try {
         text = read_file(path);
     } catch (const SystemError& cannot) {
         refuse_capture(path, 0, cannot.what());
     }
-    if (trim(text).empty()) refuse_capture(path, 0, "it is empty", kForms);
-    if (text.find('\0') != text.npos) refuse_capture(path, 0, "it is no text", kForms);
+    if (trim(text).empty())
+        refuse_capture(path, 0, "it is empty", kForms);
+    if (text.find('\0') != text.npos)
+        refuse_capture(path, 0, "it is no text", kForms);
     return text;
 }
 
 NodeTopology read_file_capture(const std::string& path) {
     const std::string text = read_capture_file(path);
     std::string_view start = text;
-    if (start.starts_with("\xef\xbb\xbf")) start.remove_prefix(3);  // a byte order mark
-    if (!trim(start).starts_with('<')) return read_smi_topology(text, path);
-    // What comes before the declaration would offend the parser, and lines must count from the file's start.
+    if (start.starts_with("\xef\xbb\xbf"))
+        start.remove_prefix(3);  // a byte order mark
+    if (!trim(start).starts_with('<'))
+        return read_smi_topology(text, path);
+    // What comes before the declaration would offend the parser, and lines must count from the
+    // file's start.
     const XmlElement root = parse_xml(text, path);
-    if (root.name == "system") return read_nccl_topology(root, path);
-    if (root.name == "topology") return read_hwloc_topology(path);
+    if (root.name == "system")
+        return read_nccl_topology(root, path);
+    if (root.name == "topology")
+        return read_hwloc_topology(path);
     refuse_capture(path, root.line, fmt::format("the XML is of <{:.40}>", root.name), kForms);
 }
 

@@ -12,32 +12,38 @@
 
 namespace autolaunch::launcher {
 
-void refuse_capture(const std::string& file, int line, const std::string& what, const std::string& hint) {
+void refuse_capture(const std::string& file, int line, const std::string& what,
+                    const std::string& hint) {
     const std::string where = line > 0 ? fmt::format("{}:{}", file, line) : file;
     throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}", where, what), hint);
 }
 
 std::string sysfs_bdf(std::string_view address) {
     std::string bdf(address);
-    std::transform(bdf.begin(), bdf.end(), bdf.begin(),
-                   [](unsigned char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+    std::transform(bdf.begin(), bdf.end(), bdf.begin(), [](unsigned char c) {
+        return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    });
     const std::size_t colon = bdf.find(':');
-    if (colon == 8 && bdf.starts_with("0000")) bdf.erase(0, 4);
+    if (colon == 8 && bdf.starts_with("0000"))
+        bdf.erase(0, 4);
     return bdf;
 }
 
 void count_cpus_as_cores(NodeTopology& topology) {
     std::map<int, int> node_of_cpu;
     for (const NumaNode& node : topology.numa_nodes)
-        for (const int cpu : node.cpus) node_of_cpu.emplace(cpu, node.index);
+        for (const int cpu : node.cpus)
+            node_of_cpu.emplace(cpu, node.index);
     std::map<int, int> ordinal_of_node;
     for (const NumaNode& node : topology.numa_nodes)
         ordinal_of_node.emplace(node.index, static_cast<int>(ordinal_of_node.size()));
     for (const int cpu : topology.allowed_cpus) {
         Core core;
         core.cpus = {cpu};
-        if (const auto node = node_of_cpu.find(cpu); node != node_of_cpu.end()) core.numa_node = node->second;
-        if (const auto ordinal = ordinal_of_node.find(core.numa_node); ordinal != ordinal_of_node.end())
+        if (const auto node = node_of_cpu.find(cpu); node != node_of_cpu.end())
+            core.numa_node = node->second;
+        if (const auto ordinal = ordinal_of_node.find(core.numa_node);
+            ordinal != ordinal_of_node.end())
             core.package = core.l3 = ordinal->second;
         topology.cores.push_back(std::move(core));
     }
@@ -50,10 +56,12 @@ void count_cpus_as_cores(NodeTopology& topology) {
 void put_in_order(NodeTopology& topology) {
     std::stable_sort(topology.gpus.begin(), topology.gpus.end(),
                      [](const Gpu& a, const Gpu& b) { return a.bdf < b.bdf; });
-    for (std::size_t i = 0; i < topology.gpus.size(); ++i) topology.gpus[i].index = static_cast<int>(i);
+    for (std::size_t i = 0; i < topology.gpus.size(); ++i)
+        topology.gpus[i].index = static_cast<int>(i);
     const auto by_name = [](const auto& a, const auto& b) { return natural_less(a.name, b.name); };
     std::stable_sort(topology.hcas.begin(), topology.hcas.end(), by_name);
-    std::stable_sort(topology.network_interfaces.begin(), topology.network_interfaces.end(), by_name);
+    std::stable_sort(topology.network_interfaces.begin(), topology.network_interfaces.end(),
+                     by_name);
 }
 
 }  // namespace autolaunch::launcher

@@ -13,11 +13,13 @@ namespace autolaunch::launcher {
 [[noreturn]] void refuse_capture(const std::string& file, int line, const std::string& what,
                                  const std::string& hint = {});
 
-/// "0000:0f:00.0" of "00000000:0F:00.0": lower case, with the four digits of a domain that sysfs writes.
+/// "0000:0f:00.0" of "00000000:0F:00.0": lower case, with the four digits of a domain that sysfs
+/// writes.
 std::string sysfs_bdf(std::string_view address);
 
-/// For captures that know CPUs by NUMA node alone: each allowed CPU is a core, each NUMA node a socket and a last-level
-/// cache. Fills cores and package_count from numa_nodes and allowed_cpus, and says so in notes.
+/// For captures that know CPUs by NUMA node alone: each allowed CPU is a core, each NUMA node a
+/// socket and a last-level cache. Fills cores and package_count from numa_nodes and allowed_cpus,
+/// and says so in notes.
 void count_cpus_as_cores(NodeTopology& topology);
 
 /// Sorts GPUs by PCI address and numbers them, HCAs and interfaces by name.

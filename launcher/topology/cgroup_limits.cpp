@@ -1,5 +1,6 @@
-// What a cgroup allows. Time on CPUs: fewer CPUs' worth than there are CPUs means that processes are stopped for the
-// rest of each period, however few of them run at once. Memory: what goes beyond is killed.
+// What a cgroup allows. Time on CPUs: fewer CPUs' worth than there are CPUs means that processes
+// are stopped for the rest of each period, however few of them run at once. Memory: what goes
+// beyond is killed.
 
 #include "base/text.hpp"
 #include "topology/readers.hpp"
@@ -22,8 +23,10 @@ struct Controller {
 
 Limit ratio(std::string_view quota, std::string_view period) {
     long long of_period = 0, whole = 0;  // both in microseconds
-    if (!parse_integer(quota, of_period) || !parse_integer(period, whole)) return std::nullopt;
-    if (of_period <= 0 || whole <= 0) return std::nullopt;  // -1: no limit
+    if (!parse_integer(quota, of_period) || !parse_integer(period, whole))
+        return std::nullopt;
+    if (of_period <= 0 || whole <= 0)
+        return std::nullopt;  // -1: no limit
     const double cpus = static_cast<double>(of_period) / static_cast<double>(whole);
     return std::max(0.01, std::round(cpus * 100) / 100);  // to show as it is
 }
@@ -31,7 +34,8 @@ Limit ratio(std::string_view quota, std::string_view period) {
 // cpu.max is "200000 100000", or "max 100000".
 Limit read_quota_v2(const std::string& folder) {
     const auto text = read_small(folder + "/cpu.max");
-    if (!text) return std::nullopt;
+    if (!text)
+        return std::nullopt;
     const auto fields = split(*text, ' ');
     return fields.size() == 2 ? ratio(fields[0], fields[1]) : std::nullopt;
 }
@@ -46,19 +50,23 @@ Limit read_quota_v1(const std::string& folder) {
 Limit read_bytes(const std::string& file) {
     const auto text = read_small(file);
     long long bytes = 0;
-    if (!text || !parse_integer(*text, bytes) || bytes <= 0 || bytes >= (1LL << 60)) return std::nullopt;
+    if (!text || !parse_integer(*text, bytes) || bytes <= 0 || bytes >= (1LL << 60))
+        return std::nullopt;
     return static_cast<double>(bytes);
 }
 
-// Every level limits those below it. In a container the path is often the host's, and our cgroup the root of what we
-// see: levels that are not there say nothing, and the root is always asked.
+// Every level limits those below it. In a container the path is often the host's, and our cgroup
+// the root of what we see: levels that are not there say nothing, and the root is always asked.
 Limit lowest(const std::string& root, std::string path, const Reader& read) {
     constexpr int kMostLevels = 64;
     Limit least;
     for (int level = 0; level < kMostLevels; ++level) {
-        while (path.ends_with('/')) path.pop_back();
-        if (const Limit here = read(root + path); here && (!least || *here < *least)) least = here;
-        if (path.empty()) break;
+        while (path.ends_with('/'))
+            path.pop_back();
+        if (const Limit here = read(root + path); here && (!least || *here < *least))
+            least = here;
+        if (path.empty())
+            break;
         path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
     }
     return least;
@@ -69,19 +77,23 @@ Limit read_limit(const TopologyOptions& options, const Controller& controller) {
     const std::string root = options.sysfs_root + "/fs/cgroup";
     const std::string own = root + "/" + controller.name;
     const auto text = read_small(options.proc_root + "/self/cgroup");
-    if (!text) return std::nullopt;
+    if (!text)
+        return std::nullopt;
     Limit least;
     for (const std::string& line : split(*text, '\n')) {
         const auto fields = split(line, ':');
-        if (fields.size() < 3) continue;
+        if (fields.size() < 3)
+            continue;
         const std::string path = line.substr(fields[0].size() + fields[1].size() + 2);
         const auto controllers = split(fields[1], ',');
         Limit here;
         if (fields[1].empty())
             here = lowest(root, path, controller.read_v2);
-        else if (std::find(controllers.begin(), controllers.end(), controller.name) != controllers.end())
+        else if (std::find(controllers.begin(), controllers.end(), controller.name) !=
+                 controllers.end())
             here = lowest(exists(own) ? own : root + "/" + fields[1], path, controller.read_v1);
-        if (here && (!least || *here < *least)) least = here;
+        if (here && (!least || *here < *least))
+            least = here;
     }
     return least;
 }
@@ -94,7 +106,9 @@ std::optional<double> read_cpu_quota(const TopologyOptions& options) {
 
 std::optional<std::uint64_t> read_memory_limit(const TopologyOptions& options) {
     const auto v2 = [](const std::string& folder) { return read_bytes(folder + "/memory.max"); };
-    const auto v1 = [](const std::string& folder) { return read_bytes(folder + "/memory.limit_in_bytes"); };
+    const auto v1 = [](const std::string& folder) {
+        return read_bytes(folder + "/memory.limit_in_bytes");
+    };
     const Limit limit = read_limit(options, {"memory", v2, v1});
     return limit ? std::optional(static_cast<std::uint64_t>(*limit)) : std::nullopt;
 }

@@ -6,7 +6,8 @@
 namespace autolaunch::launcher {
 
 bool may_open(const TopologyOptions& options, const std::string& device_node) {
-    if (options.may_open) return options.may_open(device_node);
+    if (options.may_open)
+        return options.may_open(device_node);
     return ::faccessat(AT_FDCWD, device_node.c_str(), R_OK | W_OK, AT_EACCESS) == 0;
 }
 

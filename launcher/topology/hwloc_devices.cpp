@@ -21,18 +21,23 @@ constexpr unsigned kClassEthernet = 0x0200, kClassInfiniBand = 0x0207;
 
 std::string bdf_of(hwloc_obj_t pci) {
     const auto& a = pci->attr->pcidev;
-    return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", static_cast<unsigned>(a.domain), a.bus, a.dev, a.func);
+    return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", static_cast<unsigned>(a.domain), a.bus, a.dev,
+                       a.func);
 }
 
-bool is_host_bridge(hwloc_obj_t bridge) { return bridge->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST; }
+bool is_host_bridge(hwloc_obj_t bridge) {
+    return bridge->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST;
+}
 
 // hwloc has an object for each PCI bridge, as sysfs has a folder: the names are sysfs's.
 std::vector<std::string> pci_path_of(hwloc_obj_t pci) {
     std::vector<std::string> path;
-    for (hwloc_obj_t bridge = pci->parent; bridge && bridge->type == HWLOC_OBJ_BRIDGE; bridge = bridge->parent) {
+    for (hwloc_obj_t bridge = pci->parent; bridge && bridge->type == HWLOC_OBJ_BRIDGE;
+         bridge = bridge->parent) {
         const auto& below = bridge->attr->bridge.downstream.pci;
         path.push_back(is_host_bridge(bridge)
-                           ? fmt::format("pci{:04x}:{:02x}", static_cast<unsigned>(below.domain), below.secondary_bus)
+                           ? fmt::format("pci{:04x}:{:02x}", static_cast<unsigned>(below.domain),
+                                         below.secondary_bus)
                            : bdf_of(bridge));
     }
     std::reverse(path.begin(), path.end());
@@ -42,14 +47,16 @@ std::vector<std::string> pci_path_of(hwloc_obj_t pci) {
 // The PCI device that an operating system's device belongs to.
 hwloc_obj_t pci_of(hwloc_obj_t device) {
     for (hwloc_obj_t object = device->parent; object; object = object->parent)
-        if (object->type == HWLOC_OBJ_PCI_DEVICE) return object;
+        if (object->type == HWLOC_OBJ_PCI_DEVICE)
+            return object;
     return nullptr;
 }
 
 std::vector<hwloc_obj_t> os_devices_of(hwloc_obj_t pci) {
     std::vector<hwloc_obj_t> devices;
     for (hwloc_obj_t child = pci->io_first_child; child; child = child->next_sibling)
-        if (child->type == HWLOC_OBJ_OS_DEVICE && child->name) devices.push_back(child);
+        if (child->type == HWLOC_OBJ_OS_DEVICE && child->name)
+            devices.push_back(child);
     return devices;
 }
 
@@ -58,16 +65,20 @@ bool has_compute_device(hwloc_obj_t pci) {
     const auto devices = os_devices_of(pci);
     return std::any_of(devices.begin(), devices.end(), [](hwloc_obj_t device) {
         const std::string_view name = device->name;
-        return name.starts_with("rsmi") || name.starts_with("opencl") || name.starts_with("renderD");
+        return name.starts_with("rsmi") || name.starts_with("opencl") ||
+               name.starts_with("renderD");
     });
 }
 
 const char* gpu_vendor(hwloc_obj_t pci) {
     const auto& attributes = pci->attr->pcidev;
     const unsigned base_class = attributes.class_id >> 8;
-    if (base_class != kClassDisplay && base_class != kClassAccelerator) return nullptr;
-    if (attributes.vendor_id == kVendorNvidia) return "nvidia";
-    if (attributes.vendor_id != kVendorAmd) return nullptr;
+    if (base_class != kClassDisplay && base_class != kClassAccelerator)
+        return nullptr;
+    if (attributes.vendor_id == kVendorNvidia)
+        return "nvidia";
+    if (attributes.vendor_id != kVendorAmd)
+        return nullptr;
     return attributes.class_id != kClassVga || has_compute_device(pci) ? "amd" : nullptr;
 }
 
@@ -80,21 +91,28 @@ Near near(hwloc_topology_t topology, hwloc_obj_t device, const std::vector<NumaN
     const hwloc_obj_t ancestor = hwloc_get_non_io_ancestor_obj(topology, device);
     Near result{std::nullopt, numbers(ancestor->cpuset)};
     for (const NumaNode& node : nodes)
-        if (!result.cpus.empty() && is_subset(result.cpus, node.cpus)) result.node = node.index;
+        if (!result.cpus.empty() && is_subset(result.cpus, node.cpus))
+            result.node = node.index;
     const hwloc_obj_t root = hwloc_get_root_obj(topology);
-    if (!result.node && hwloc_bitmap_isequal(ancestor->cpuset, root->cpuset)) result.cpus.clear();  // says nothing
+    if (!result.node && hwloc_bitmap_isequal(ancestor->cpuset, root->cpuset))
+        result.cpus.clear();  // says nothing
     return result;
 }
 
 // What the drivers' libraries told hwloc; sizes are in KiB.
 void describe(hwloc_obj_t os_device, Gpu& gpu) {
-    if (const std::string uuid = info(os_device, "NVIDIAUUID"); !uuid.empty()) gpu.uuid = uuid;
+    if (const std::string uuid = info(os_device, "NVIDIAUUID"); !uuid.empty())
+        gpu.uuid = uuid;
     const std::string amd = info(os_device, "AMDUUID");
-    if (amd.find_first_not_of('0') != amd.npos) gpu.uuid = "GPU-" + amd;  // as sysfs's unique_id; zeros: not told
-    if (const std::string model = info(os_device, "GPUModel"); !model.empty()) gpu.model = model;
-    for (const char* name : {"CUDAGlobalMemorySize", "RSMIVRAMSize", "OpenCLGlobalMemorySize", "NVMLMemorySize"}) {
+    if (amd.find_first_not_of('0') != amd.npos)
+        gpu.uuid = "GPU-" + amd;  // as sysfs's unique_id; zeros: not told
+    if (const std::string model = info(os_device, "GPUModel"); !model.empty())
+        gpu.model = model;
+    for (const char* name :
+         {"CUDAGlobalMemorySize", "RSMIVRAMSize", "OpenCLGlobalMemorySize", "NVMLMemorySize"}) {
         long long kib = 0;
-        if (gpu.memory_bytes == 0 && parse_integer(info(os_device, name), kib) && kib > 0 && kib < 1LL << 40)
+        if (gpu.memory_bytes == 0 && parse_integer(info(os_device, name), kib) && kib > 0 &&
+            kib < 1LL << 40)
             gpu.memory_bytes = static_cast<std::uint64_t>(kib) * 1024;
     }
 }
@@ -108,7 +126,8 @@ std::vector<Gpu> partitions_of(hwloc_obj_t pci, const Gpu& whole) {
         if (name.starts_with("rsmi") && parse_integer(name.substr(4), number) && number < 4096)
             partitions.emplace(static_cast<int>(number), device);
     }
-    if (partitions.size() < 2) return {whole};
+    if (partitions.size() < 2)
+        return {whole};
     std::vector<Gpu> gpus;
     std::set<std::string> uuids;
     for (const auto& [number, device] : partitions) {
@@ -122,7 +141,8 @@ std::vector<Gpu> partitions_of(hwloc_obj_t pci, const Gpu& whole) {
     const bool is_of_whole = uuids.size() == 1;  // some versions tell the whole one's UUID for each
     for (Gpu& gpu : gpus) {
         gpu.partition_of = is_of_whole && !gpu.uuid.empty() ? gpu.uuid : gpu.bdf;
-        if (is_of_whole) gpu.uuid.clear();
+        if (is_of_whole)
+            gpu.uuid.clear();
     }
     return gpus;
 }
@@ -130,19 +150,24 @@ std::vector<Gpu> partitions_of(hwloc_obj_t pci, const Gpu& whole) {
 void read_gpus(hwloc_topology_t topology, const std::vector<NumaNode>& all, NodeTopology& result) {
     for (hwloc_obj_t pci = nullptr; (pci = hwloc_get_next_pcidev(topology, pci));) {
         const char* vendor = gpu_vendor(pci);
-        if (!vendor) continue;
+        if (!vendor)
+            continue;
         Gpu gpu;
         gpu.bdf = bdf_of(pci);
         gpu.vendor = vendor;
         gpu.model = info(pci, "PCIDevice");
         gpu.pci_path = pci_path_of(pci);
-        for (const hwloc_obj_t device : os_devices_of(pci)) describe(device, gpu);
+        for (const hwloc_obj_t device : os_devices_of(pci))
+            describe(device, gpu);
         const Near place = near(topology, pci, all);
         gpu.numa_node = place.node;
-        if (!place.cpus.empty()) gpu.numa_source = "hwloc locality";
+        if (!place.cpus.empty())
+            gpu.numa_source = "hwloc locality";
         gpu.local_cpus = intersect(place.cpus, result.allowed_cpus);
-        if (gpu.numa_node) gpu.node_distances = node_distances(topology, *gpu.numa_node, result.numa_nodes);
-        for (Gpu& one : partitions_of(pci, gpu)) result.gpus.push_back(std::move(one));
+        if (gpu.numa_node)
+            gpu.node_distances = node_distances(topology, *gpu.numa_node, result.numa_nodes);
+        for (Gpu& one : partitions_of(pci, gpu))
+            result.gpus.push_back(std::move(one));
     }
 }
 
@@ -150,39 +175,49 @@ void read_gpus(hwloc_topology_t topology, const std::vector<NumaNode>& all, Node
 std::optional<Gid> parse_gid(const std::string& text) {
     const std::vector<std::string> groups = split(text, ':');
     Gid gid;
-    if (groups.size() != 8) return std::nullopt;
+    if (groups.size() != 8)
+        return std::nullopt;
     for (std::size_t i = 0; i < groups.size(); ++i) {
         char* end = nullptr;
         const unsigned long value = std::strtoul(groups[i].c_str(), &end, 16);
-        if (groups[i].empty() || *end != 0 || value > 0xffff) return std::nullopt;
+        if (groups[i].empty() || *end != 0 || value > 0xffff)
+            return std::nullopt;
         gid.bytes[2 * i] = static_cast<std::uint8_t>(value >> 8);
         gid.bytes[2 * i + 1] = static_cast<std::uint8_t>(value & 0xff);
     }
     return gid;
 }
 
-// hwloc tells a port's state, LID and first GID; not its rate. The class of the PCI function tells the link layer.
+// hwloc tells a port's state, LID and first GID; not its rate. The class of the PCI function tells
+// the link layer.
 Hca::Port read_port(hwloc_obj_t object, int number, unsigned pci_class) {
-    const auto field = [&](const char* name) { return info(object, fmt::format("Port{}{}", number, name).c_str()); };
+    const auto field = [&](const char* name) {
+        return info(object, fmt::format("Port{}{}", number, name).c_str());
+    };
     Hca::Port port;
     port.number = number;
     port.active = field("State") == "4";
     port.lid = static_cast<int>(std::strtol(field("LID").c_str(), nullptr, 16));
-    if (pci_class == kClassInfiniBand || port.lid > 0) port.link_layer = "InfiniBand";
-    if (pci_class == kClassEthernet && port.lid == 0) port.link_layer = "Ethernet";
+    if (pci_class == kClassInfiniBand || port.lid > 0)
+        port.link_layer = "InfiniBand";
+    if (pci_class == kClassEthernet && port.lid == 0)
+        port.link_layer = "Ethernet";
     const auto gid = parse_gid(field("GID0"));
-    if (gid && port.link_layer == "InfiniBand") port.gids.push_back(*gid);
+    if (gid && port.link_layer == "InfiniBand")
+        port.gids.push_back(*gid);
     return port;
 }
 
 // Interfaces of the same PCI function; hwloc counts their ports from 1.
 void name_interfaces(hwloc_obj_t pci, Hca& hca) {
     for (const hwloc_obj_t device : os_devices_of(pci)) {
-        if (device->attr->osdev.type != HWLOC_OBJ_OSDEV_NETWORK) continue;
+        if (device->attr->osdev.type != HWLOC_OBJ_OSDEV_NETWORK)
+            continue;
         long long number = 1;
         parse_integer(info(device, "Port"), number);
         for (Hca::Port& port : hca.ports)
-            if (port.number == number && port.netdev.empty()) port.netdev = device->name;
+            if (port.number == number && port.netdev.empty())
+                port.netdev = device->name;
     }
 }
 
@@ -192,22 +227,28 @@ Hca read_hca(hwloc_topology_t topology, hwloc_obj_t object, const std::vector<Nu
     hca.numa_node = near(topology, object, all).node;
     const hwloc_obj_t pci = pci_of(object);
     const unsigned pci_class = pci ? pci->attr->pcidev.class_id : 0;
-    for (int port = 1; port < 255 && !info(object, fmt::format("Port{}State", port).c_str()).empty(); ++port)
+    for (int port = 1;
+         port < 255 && !info(object, fmt::format("Port{}State", port).c_str()).empty(); ++port)
         hca.ports.push_back(read_port(object, port, pci_class));
-    if (!pci) return hca;
+    if (!pci)
+        return hca;
     hca.bdf = bdf_of(pci);
-    hca.pci_id = fmt::format("{:04x}:{:04x}", pci->attr->pcidev.vendor_id, pci->attr->pcidev.device_id);
+    hca.pci_id =
+        fmt::format("{:04x}:{:04x}", pci->attr->pcidev.vendor_id, pci->attr->pcidev.device_id);
     hca.pci_path = pci_path_of(pci);
     name_interfaces(pci, hca);
     return hca;
 }
 
-void read_networks(hwloc_topology_t topology, const std::vector<NumaNode>& all, NodeTopology& result) {
+void read_networks(hwloc_topology_t topology, const std::vector<NumaNode>& all,
+                   NodeTopology& result) {
     for (hwloc_obj_t object = nullptr; (object = hwloc_get_next_osdev(topology, object));) {
-        if (!object->name) continue;
+        if (!object->name)
+            continue;
         if (object->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK) {
             const hwloc_obj_t pci = pci_of(object);
-            result.network_interfaces.push_back({object->name, true, false, 0, {}, pci ? bdf_of(pci) : ""});
+            result.network_interfaces.push_back(
+                {object->name, true, false, 0, {}, pci ? bdf_of(pci) : ""});
         }
         if (object->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS)
             result.hcas.push_back(read_hca(topology, object, all));
@@ -222,9 +263,11 @@ Pair ordered(const std::string& a, const std::string& b) { return a < b ? Pair{a
 void find_xgmi(hwloc_topology_t topology, std::set<Pair>& pairs) {
     std::map<std::string, std::string> bdfs;
     for (hwloc_obj_t object = nullptr; (object = hwloc_get_next_osdev(topology, object));)
-        if (const hwloc_obj_t pci = pci_of(object); pci && object->name) bdfs.emplace(object->name, bdf_of(pci));
+        if (const hwloc_obj_t pci = pci_of(object); pci && object->name)
+            bdfs.emplace(object->name, bdf_of(pci));
     for (hwloc_obj_t object = nullptr; (object = hwloc_get_next_osdev(topology, object));) {
-        if (!object->name || !bdfs.contains(object->name)) continue;
+        if (!object->name || !bdfs.contains(object->name))
+            continue;
         for (const std::string& peer : split(info(object, "XGMIPeers"), ' ')) {
             const auto found = bdfs.find(peer);
             if (found != bdfs.end() && found->second != bdfs[object->name])
@@ -233,23 +276,31 @@ void find_xgmi(hwloc_topology_t topology, std::set<Pair>& pairs) {
     }
 }
 
-// The matrix has GPUs and the ports of NVSwitches: GPUs with a link to a switch reach each other through it.
+// The matrix has GPUs and the ports of NVSwitches: GPUs with a link to a switch reach each other
+// through it.
 void find_nvlink(hwloc_topology_t topology, std::set<Pair>& pairs) {
     unsigned count = 1;
     hwloc_distances_s* raw = nullptr;
-    if (hwloc_distances_get_by_name(topology, "NVLinkBandwidth", &count, &raw, 0) != 0 || count == 0) return;
-    const auto release = [topology](hwloc_distances_s* matrix) { hwloc_distances_release(topology, matrix); };
+    if (hwloc_distances_get_by_name(topology, "NVLinkBandwidth", &count, &raw, 0) != 0 ||
+        count == 0)
+        return;
+    const auto release = [topology](hwloc_distances_s* matrix) {
+        hwloc_distances_release(topology, matrix);
+    };
     const std::unique_ptr<hwloc_distances_s, decltype(release)> matrix(raw, release);
     const auto gpu_of = [](hwloc_obj_t object) -> std::string {
-        const hwloc_obj_t pci = object && object->type == HWLOC_OBJ_OS_DEVICE ? pci_of(object) : object;
+        const hwloc_obj_t pci =
+            object && object->type == HWLOC_OBJ_OS_DEVICE ? pci_of(object) : object;
         return pci && pci->type == HWLOC_OBJ_PCI_DEVICE && gpu_vendor(pci) ? bdf_of(pci) : "";
     };
     std::vector<std::string> gpus;
-    for (unsigned i = 0; i < matrix->nbobjs; ++i) gpus.push_back(gpu_of(matrix->objs[i]));
+    for (unsigned i = 0; i < matrix->nbobjs; ++i)
+        gpus.push_back(gpu_of(matrix->objs[i]));
     std::set<std::string> on_a_switch;
     for (std::size_t i = 0; i < gpus.size(); ++i) {
         for (std::size_t j = 0; j < gpus.size() && !gpus[i].empty(); ++j) {
-            if (matrix->values[i * gpus.size() + j] == 0 || i == j || gpus[i] == gpus[j]) continue;
+            if (matrix->values[i * gpus.size() + j] == 0 || i == j || gpus[i] == gpus[j])
+                continue;
             if (gpus[j].empty())
                 on_a_switch.insert(gpus[i]);
             else
@@ -258,29 +309,35 @@ void find_nvlink(hwloc_topology_t topology, std::set<Pair>& pairs) {
     }
     for (const std::string& a : on_a_switch)
         for (const std::string& b : on_a_switch)
-            if (a < b) pairs.insert({a, b});
+            if (a < b)
+                pairs.insert({a, b});
 }
 
 void add_notes(hwloc_topology_t topology, NodeTopology& result) {
     const auto add = [&](const char* note) { result.notes.emplace_back(note); };
-    if (!hwloc_get_next_pcidev(topology, nullptr)) return add("the file has no PCI devices: no GPUs and HCAs are told");
+    if (!hwloc_get_next_pcidev(topology, nullptr))
+        return add("the file has no PCI devices: no GPUs and HCAs are told");
     bool has_bridges = false;
     for (hwloc_obj_t bridge = nullptr; (bridge = hwloc_get_next_bridge(topology, bridge));)
         has_bridges = has_bridges || !is_host_bridge(bridge);
-    if (!has_bridges) add("the file has no PCI bridges: devices below one switch look as below one host bridge");
-    if (!result.hcas.empty()) add("the rates of HCAs are not told");
+    if (!has_bridges)
+        add("the file has no PCI bridges: devices below one switch look as below one host bridge");
+    if (!result.hcas.empty())
+        add("the rates of HCAs are not told");
 }
 
 }  // namespace
 
-void read_devices(hwloc_topology_t topology, const std::vector<NumaNode>& all, NodeTopology& result) {
+void read_devices(hwloc_topology_t topology, const std::vector<NumaNode>& all,
+                  NodeTopology& result) {
     read_gpus(topology, all, result);
     read_networks(topology, all, result);
     put_in_order(result);
     std::set<Pair> pairs;
     find_xgmi(topology, pairs);
     find_nvlink(topology, pairs);
-    for (const auto& [a, b] : pairs) result.told_paths.push_back({a, b, PathClass::nvlink, 0});
+    for (const auto& [a, b] : pairs)
+        result.told_paths.push_back({a, b, PathClass::nvlink, 0});
     add_notes(topology, result);
 }
 

@@ -28,8 +28,10 @@ namespace from_hwloc {
 
 std::vector<int> numbers(hwloc_const_bitmap_t bitmap) {
     std::vector<int> list;
-    if (!bitmap || hwloc_bitmap_weight(bitmap) < 0) return list;  // infinite: not said
-    for (int i = hwloc_bitmap_first(bitmap); i >= 0; i = hwloc_bitmap_next(bitmap, i)) list.push_back(i);
+    if (!bitmap || hwloc_bitmap_weight(bitmap) < 0)
+        return list;  // infinite: not said
+    for (int i = hwloc_bitmap_first(bitmap); i >= 0; i = hwloc_bitmap_next(bitmap, i))
+        list.push_back(i);
     return list;
 }
 
@@ -38,24 +40,33 @@ std::string info(hwloc_obj_t object, const char* name) {
     return value ? value : "";
 }
 
-std::vector<int> node_distances(hwloc_topology_t topology, int from, const std::vector<NumaNode>& to) {
+std::vector<int> node_distances(hwloc_topology_t topology, int from,
+                                const std::vector<NumaNode>& to) {
     unsigned count = 1;
     hwloc_distances_s* raw = nullptr;
-    constexpr unsigned long kKind = HWLOC_DISTANCES_KIND_FROM_OS | HWLOC_DISTANCES_KIND_MEANS_LATENCY;
-    if (hwloc_distances_get_by_type(topology, HWLOC_OBJ_NUMANODE, &count, &raw, kKind, 0) != 0 || count == 0) return {};
-    const auto release = [topology](hwloc_distances_s* matrix) { hwloc_distances_release(topology, matrix); };
+    constexpr unsigned long kKind =
+        HWLOC_DISTANCES_KIND_FROM_OS | HWLOC_DISTANCES_KIND_MEANS_LATENCY;
+    if (hwloc_distances_get_by_type(topology, HWLOC_OBJ_NUMANODE, &count, &raw, kKind, 0) != 0 ||
+        count == 0)
+        return {};
+    const auto release = [topology](hwloc_distances_s* matrix) {
+        hwloc_distances_release(topology, matrix);
+    };
     const std::unique_ptr<hwloc_distances_s, decltype(release)> matrix(raw, release);
     const auto column_of = [&](int node) -> int {
         for (unsigned i = 0; i < matrix->nbobjs; ++i)
-            if (static_cast<int>(matrix->objs[i]->os_index) == node) return static_cast<int>(i);
+            if (static_cast<int>(matrix->objs[i]->os_index) == node)
+                return static_cast<int>(i);
         return -1;
     };
     const int row = column_of(from);
     std::vector<int> distances;
     for (const NumaNode& node : to) {
         const int column = column_of(node.index);
-        if (row < 0 || column < 0) return {};
-        const std::size_t cell = static_cast<std::size_t>(row) * matrix->nbobjs + static_cast<std::size_t>(column);
+        if (row < 0 || column < 0)
+            return {};
+        const std::size_t cell =
+            static_cast<std::size_t>(row) * matrix->nbobjs + static_cast<std::size_t>(column);
         distances.push_back(static_cast<int>(matrix->values[cell]));
     }
     return distances;
@@ -74,58 +85,74 @@ using Topology = std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destro
 
 Topology load(const std::string& xml_path) {
     hwloc_topology_t raw = nullptr;
-    if (hwloc_topology_init(&raw) != 0) throw Error(ErrorCode::system, "cannot initialise hwloc");
+    if (hwloc_topology_init(&raw) != 0)
+        throw Error(ErrorCode::system, "cannot initialise hwloc");
     Topology topology(raw, &hwloc_topology_destroy);
     hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
     hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_ALL);
     if (hwloc_topology_set_xml(raw, xml_path.c_str()) != 0 || hwloc_topology_load(raw) != 0) {
-        refuse_capture(xml_path, 0, "hwloc cannot read its topology", "save one with: lstopo --whole-system file.xml");
+        refuse_capture(xml_path, 0, "hwloc cannot read its topology",
+                       "save one with: lstopo --whole-system file.xml");
     }
     return topology;
 }
 
-// Memory of GPUs, CXL and MCDRAM also shows as NUMA nodes, with the CPUs of the node beside it: of nodes with the same
-// CPUs the one with the lowest number is the ordinary memory.
+// Memory of GPUs, CXL and MCDRAM also shows as NUMA nodes, with the CPUs of the node beside it: of
+// nodes with the same CPUs the one with the lowest number is the ordinary memory.
 std::vector<NumaNode> all_numa_nodes(hwloc_topology_t topology) {
     std::vector<NumaNode> nodes;
     std::set<std::vector<int>> seen;
-    for (hwloc_obj_t object = nullptr; (object = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, object));) {
+    for (hwloc_obj_t object = nullptr;
+         (object = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, object));) {
         NumaNode node;
         node.index = static_cast<int>(object->os_index);
         node.memory_bytes = object->attr->numanode.local_memory;
         node.cpus = numbers(object->cpuset);
         const bool gpu_memory = object->subtype && std::string_view(object->subtype) == "GPUMemory";
-        if (!gpu_memory && !node.cpus.empty() && node.memory_bytes > 0) nodes.push_back(std::move(node));
+        if (!gpu_memory && !node.cpus.empty() && node.memory_bytes > 0)
+            nodes.push_back(std::move(node));
     }
-    std::sort(nodes.begin(), nodes.end(), [](const NumaNode& a, const NumaNode& b) { return a.index < b.index; });
-    nodes.erase(std::remove_if(nodes.begin(), nodes.end(),
-                               [&](const NumaNode& node) { return !seen.insert(node.cpus).second; }),
-                nodes.end());
+    std::sort(nodes.begin(), nodes.end(),
+              [](const NumaNode& a, const NumaNode& b) { return a.index < b.index; });
+    nodes.erase(
+        std::remove_if(nodes.begin(), nodes.end(),
+                       [&](const NumaNode& node) { return !seen.insert(node.cpus).second; }),
+        nodes.end());
     return nodes;
 }
 
 void read_cores(hwloc_topology_t topology, NodeTopology& result) {
     std::vector<Core>& cores = result.cores;
     std::map<const hwloc_obj*, int> l3_ordinals;
-    for (hwloc_obj_t object = nullptr; (object = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, object));) {
+    for (hwloc_obj_t object = nullptr;
+         (object = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, object));) {
         Core core;
         core.cpus = intersect(numbers(object->cpuset), result.allowed_cpus);
-        if (core.cpus.empty()) continue;
+        if (core.cpus.empty())
+            continue;
         for (const NumaNode& node : result.numa_nodes)
-            if (is_subset(core.cpus, node.cpus)) core.numa_node = node.index;
-        const hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, object);
+            if (is_subset(core.cpus, node.cpus))
+                core.numa_node = node.index;
+        const hwloc_obj_t package =
+            hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, object);
         core.package = package ? static_cast<int>(package->logical_index) : 0;
-        const hwloc_obj* cache = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_L3CACHE, object);
+        const hwloc_obj* cache =
+            hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_L3CACHE, object);
         const std::uint64_t bytes = cache ? cache->attr->cache.size : 0;
-        if (!cache) cache = object->parent;  // without an L3, what the cores hang from
-        const auto [known, is_new] = l3_ordinals.emplace(cache, static_cast<int>(l3_ordinals.size()));
-        if (is_new) result.l3_bytes.push_back(bytes);
+        if (!cache)
+            cache = object->parent;  // without an L3, what the cores hang from
+        const auto [known, is_new] =
+            l3_ordinals.emplace(cache, static_cast<int>(l3_ordinals.size()));
+        if (is_new)
+            result.l3_bytes.push_back(bytes);
         core.l3 = known->second;
         cores.push_back(std::move(core));
     }
-    if (std::all_of(result.l3_bytes.begin(), result.l3_bytes.end(), [](auto bytes) { return bytes == 0; }))
+    if (std::all_of(result.l3_bytes.begin(), result.l3_bytes.end(),
+                    [](auto bytes) { return bytes == 0; }))
         result.l3_bytes.clear();
-    std::sort(cores.begin(), cores.end(), [](const Core& a, const Core& b) { return a.cpus.front() < b.cpus.front(); });
+    std::sort(cores.begin(), cores.end(),
+              [](const Core& a, const Core& b) { return a.cpus.front() < b.cpus.front(); });
 }
 
 NodeTopology convert(const std::string& xml_path) {
@@ -138,7 +165,8 @@ NodeTopology convert(const std::string& xml_path) {
     for (const auto& [key, name] : {std::pair{"sys_vendor", "DMISysVendor"},
                                     {"product_name", "DMIProductName"},
                                     {"chassis_asset_tag", "DMIChassisAssetTag"}})
-        if (std::string text = info(machine, name); !text.empty()) result.identity.emplace(key, std::move(text));
+        if (std::string text = info(machine, name); !text.empty())
+            result.identity.emplace(key, std::move(text));
     result.cpu_model = info(hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0), "CPUModel");
     result.allowed_cpus = numbers(hwloc_topology_get_allowed_cpuset(topology));
 
@@ -146,26 +174,32 @@ NodeTopology convert(const std::string& xml_path) {
     for (NumaNode node : all) {
         node.cpus = intersect(node.cpus, result.allowed_cpus);
         const auto allowed_nodes = hwloc_topology_get_allowed_nodeset(topology);
-        if (!node.cpus.empty() && hwloc_bitmap_isset(allowed_nodes, static_cast<unsigned>(node.index)))
+        if (!node.cpus.empty() &&
+            hwloc_bitmap_isset(allowed_nodes, static_cast<unsigned>(node.index)))
             result.numa_nodes.push_back(std::move(node));
     }
-    for (NumaNode& node : result.numa_nodes) node.distances = node_distances(topology, node.index, result.numa_nodes);
+    for (NumaNode& node : result.numa_nodes)
+        node.distances = node_distances(topology, node.index, result.numa_nodes);
 
     read_cores(topology, result);
     std::set<int> packages;
-    for (const Core& core : result.cores) packages.insert(core.package);
+    for (const Core& core : result.cores)
+        packages.insert(core.package);
     result.package_count = static_cast<int>(packages.size());
     read_devices(topology, all, result);
     return result;
 }
 
-/// hwloc trusts its files: an attribute that is missing can make it read through a null pointer. A child process reads
-/// the file first, and dies in our place; its alarm ends one that takes too long.
+/// hwloc trusts its files: an attribute that is missing can make it read through a null pointer. A
+/// child process reads the file first, and dies in our place; its alarm ends one that takes too
+/// long.
 void try_in_child(const std::string& xml_path) {
     const pid_t child = ::fork();
-    if (child < 0) throw SystemError(errno, "start a process that tries " + xml_path);
+    if (child < 0)
+        throw SystemError(errno, "start a process that tries " + xml_path);
     if (child == 0) {
-        for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGALRM}) ::signal(signal, SIG_DFL);
+        for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGALRM})
+            ::signal(signal, SIG_DFL);
         const rlimit no_core = {0, 0};
         ::setrlimit(RLIMIT_CORE, &no_core);
         const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -183,11 +217,15 @@ void try_in_child(const std::string& xml_path) {
     }
     int status = 0;
     while (::waitpid(child, &status, 0) < 0)
-        if (errno != EINTR) return;  // SIGCHLD is ignored: nothing is known
-    if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == kRefused)) return;
+        if (errno != EINTR)
+            return;  // SIGCHLD is ignored: nothing is known
+    if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == kRefused))
+        return;
     const bool too_long = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
-    refuse_capture(xml_path, 0, too_long ? "hwloc takes too long to read it" : "hwloc crashes on it: it was damaged",
-                   "save it again: lstopo --whole-system file.xml");
+    refuse_capture(
+        xml_path, 0,
+        too_long ? "hwloc takes too long to read it" : "hwloc crashes on it: it was damaged",
+        "save it again: lstopo --whole-system file.xml");
 }
 
 }  // namespace

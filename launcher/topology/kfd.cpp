@@ -1,5 +1,6 @@
-// What the amdgpu driver's compute part (KFD) says. A node there is what ROCm calls an agent: a CPU, a GPU, or a part
-// of a GPU that was cut up (MI300 in TPX or CPX mode: several nodes at one PCI address).
+// What the amdgpu driver's compute part (KFD) says. A node there is what ROCm calls an agent: a
+// CPU, a GPU, or a part of a GPU that was cut up (MI300 in TPX or CPX mode: several nodes at one
+// PCI address).
 
 #include "base/text.hpp"
 #include "topology/readers.hpp"
@@ -24,7 +25,8 @@ std::vector<int> list_numbers(const std::string& folder) {
     std::vector<int> numbers;
     for (const std::string& name : list_directory(folder)) {
         long long number = 0;
-        if (parse_integer(name, number) && number >= 0 && number < 1 << 20) numbers.push_back(static_cast<int>(number));
+        if (parse_integer(name, number) && number >= 0 && number < 1 << 20)
+            numbers.push_back(static_cast<int>(number));
     }
     std::sort(numbers.begin(), numbers.end());
     return numbers;
@@ -35,23 +37,26 @@ std::uint64_t value_of(const std::map<std::string, std::uint64_t>& properties, c
     return found == properties.end() ? 0 : found->second;
 }
 
-// location_id is bus, device and function; a part of a GPU adds its number to the function or to the highest bits.
+// location_id is bus, device and function; a part of a GPU adds its number to the function or to
+// the highest bits.
 std::string to_bdf(const std::map<std::string, std::uint64_t>& properties) {
     const std::uint64_t location = value_of(properties, "location_id");
-    return fmt::format("{:04x}:{:02x}:{:02x}.0", value_of(properties, "domain"), (location >> 8) & 0xff,
-                       (location >> 3) & 0x1f);
+    return fmt::format("{:04x}:{:02x}:{:02x}.0", value_of(properties, "domain"),
+                       (location >> 8) & 0xff, (location >> 3) & 0x1f);
 }
 
 std::uint64_t read_memory_bytes(const std::string& folder) {
     std::uint64_t bytes = 0;
     for (const int bank : list_numbers(folder + "/mem_banks"))
-        bytes += value_of(read_properties(fmt::format("{}/mem_banks/{}/properties", folder, bank)), "size_in_bytes");
+        bytes += value_of(read_properties(fmt::format("{}/mem_banks/{}/properties", folder, bank)),
+                          "size_in_bytes");
     return bytes;
 }
 
 // The lowest bandwidth is one link's, the highest that of all links together.
 int count_links(const std::map<std::string, std::uint64_t>& link) {
-    const std::uint64_t one = value_of(link, "min_bandwidth"), all = value_of(link, "max_bandwidth");
+    const std::uint64_t one = value_of(link, "min_bandwidth"),
+                        all = value_of(link, "max_bandwidth");
     return one == 0 || all < one ? 1 : static_cast<int>(std::min<std::uint64_t>(all / one, 64));
 }
 
@@ -65,7 +70,8 @@ std::vector<KfdNode> read_kfd_gpus(const TopologyOptions& options) {
         const std::string folder = fmt::format("{}/{}", nodes_folder(options), number);
         // The driver refuses to show a GPU that a device cgroup keeps from us.
         const auto properties = read_properties(folder + "/properties");
-        if (value_of(properties, "simd_count") == 0) continue;  // a CPU
+        if (value_of(properties, "simd_count") == 0)
+            continue;  // a CPU
         KfdNode gpu;
         gpu.number = number;
         gpu.runtime_index = static_cast<int>(gpus.size());
@@ -82,7 +88,8 @@ std::vector<ToldPath> read_kfd_links(const TopologyOptions& options) {
     const auto gpus = read_kfd_gpus(options);
     const auto bdf_of = [&](std::uint64_t number) {
         for (const KfdNode& gpu : gpus)
-            if (static_cast<std::uint64_t>(gpu.number) == number) return gpu.bdf;
+            if (static_cast<std::uint64_t>(gpu.number) == number)
+                return gpu.bdf;
         return std::string();
     };
     std::map<std::pair<std::string, std::string>, int> links;  // each pair is told from both ends
@@ -91,13 +98,15 @@ std::vector<ToldPath> read_kfd_links(const TopologyOptions& options) {
         for (const int number : list_numbers(folder)) {
             const auto link = read_properties(fmt::format("{}/{}/properties", folder, number));
             const std::string peer = bdf_of(value_of(link, "node_to"));
-            if (value_of(link, "type") != kXgmi || peer.empty() || peer == gpu.bdf) continue;
+            if (value_of(link, "type") != kXgmi || peer.empty() || peer == gpu.bdf)
+                continue;
             int& count = links[std::minmax(gpu.bdf, peer)];
             count = std::max(count, count_links(link));
         }
     }
     std::vector<ToldPath> paths;
-    for (const auto& [ends, count] : links) paths.push_back({ends.first, ends.second, PathClass::nvlink, count});
+    for (const auto& [ends, count] : links)
+        paths.push_back({ends.first, ends.second, PathClass::nvlink, count});
     return paths;
 }
 

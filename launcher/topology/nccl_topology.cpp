@@ -42,10 +42,11 @@ public:
 
 private:
     [[noreturn]] void refuse(const XmlElement& at, const std::string& what) const {
-        refuse_capture(file_, at.line, what, "compare it with a file that NCCL_TOPO_DUMP_FILE writes");
+        refuse_capture(file_, at.line, what,
+                       "compare it with a file that NCCL_TOPO_DUMP_FILE writes");
     }
-    long long number(const XmlElement& element, const char* attribute, long long low, long long high,
-                     long long missing) const;
+    long long number(const XmlElement& element, const char* attribute, long long low,
+                     long long high, long long missing) const;
     std::vector<int> cpu_mask(const XmlElement& cpu) const;
 
     std::vector<const XmlElement*> cpus_of_one_host(const XmlElement& system);
@@ -72,7 +73,8 @@ std::string text(const XmlElement& element, const char* attribute) {
 }
 
 std::string without_0x(std::string digits) {
-    if (digits.starts_with("0x") || digits.starts_with("0X")) digits.erase(0, 2);
+    if (digits.starts_with("0x") || digits.starts_with("0X"))
+        digits.erase(0, 2);
     return digits;
 }
 
@@ -81,7 +83,8 @@ bool has_child(const XmlElement& element, std::string_view name) {
                        [&](const XmlElement& child) { return child.name == name; });
 }
 
-// A file for NCCL_TOPO_FILE leaves <gpu> and <nic> for NCCL to fill in: there the PCI class says what a device is.
+// A file for NCCL_TOPO_FILE leaves <gpu> and <nic> for NCCL to fill in: there the PCI class says
+// what a device is.
 bool is_gpu_class(const XmlElement& pci) {
     const std::string pci_class = without_0x(text(pci, "class"));
     const std::string vendor = without_0x(text(pci, "vendor"));
@@ -90,41 +93,51 @@ bool is_gpu_class(const XmlElement& pci) {
 }
 
 std::string gpu_vendor(const XmlElement* gpu, const Place& place) {
-    if (place.pci_id.starts_with("1002:")) return "amd";
-    if (place.pci_id.starts_with("10de:")) return "nvidia";
+    if (place.pci_id.starts_with("1002:"))
+        return "amd";
+    if (place.pci_id.starts_with("10de:"))
+        return "nvidia";
     const bool is_amd = place.pci_class == "038000" || place.pci_class.starts_with("12") ||
                         (gpu && (gpu->find("gcn") || has_child(*gpu, "xgmi")));
     return is_amd ? "amd" : "nvidia";
 }
 
-long long NcclReader::number(const XmlElement& element, const char* attribute, long long low, long long high,
-                             long long missing) const {
+long long NcclReader::number(const XmlElement& element, const char* attribute, long long low,
+                             long long high, long long missing) const {
     const std::string value = text(element, attribute);
-    if (value.empty()) return missing;
+    if (value.empty())
+        return missing;
     long long parsed = 0;
     if (!parse_integer(value, parsed) || parsed < low || parsed > high)
-        refuse(element, fmt::format("{} of <{}> is '{:.40}', expected a number from {} to {}", attribute, element.name,
-                                    value, low, high));
+        refuse(element, fmt::format("{} of <{}> is '{:.40}', expected a number from {} to {}",
+                                    attribute, element.name, value, low, high));
     return parsed;
 }
 
-// "0003ff,f0003fff": 32 bits between commas, the highest first; a mask without commas may be of any length.
+// "0003ff,f0003fff": 32 bits between commas, the highest first; a mask without commas may be of any
+// length.
 std::vector<int> NcclReader::cpu_mask(const XmlElement& cpu) const {
     const std::string mask = without_0x(text(cpu, "affinity"));
     const std::vector<std::string> groups = split(mask, ',');
     std::vector<int> cpus;
-    if (mask.empty()) return cpus;
-    if (mask.size() > kMostCpus / 4) refuse(cpu, fmt::format("affinity of <cpu> has more than {} CPUs", kMostCpus));
+    if (mask.empty())
+        return cpus;
+    if (mask.size() > kMostCpus / 4)
+        refuse(cpu, fmt::format("affinity of <cpu> has more than {} CPUs", kMostCpus));
     for (std::size_t i = 0; i < groups.size(); ++i) {
         const std::string& group = groups[i];
-        if ((groups.size() > 1 && group.size() > 8) || group.find_first_not_of("0123456789abcdefABCDEF") != group.npos)
-            refuse(cpu, fmt::format("affinity of <cpu> is '{:.40}', expected groups of 8 hex digits", mask));
+        if ((groups.size() > 1 && group.size() > 8) ||
+            group.find_first_not_of("0123456789abcdefABCDEF") != group.npos)
+            refuse(cpu,
+                   fmt::format("affinity of <cpu> is '{:.40}', expected groups of 8 hex digits",
+                               mask));
         const std::size_t base = 32 * (groups.size() - 1 - i);
         for (std::size_t digit = 0; digit < group.size(); ++digit) {
             const char c = group[group.size() - 1 - digit];
             const int bits = c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
             for (std::size_t bit = 0; bit < 4; ++bit)
-                if (bits >> bit & 1) cpus.push_back(static_cast<int>(base + 4 * digit + bit));
+                if (bits >> bit & 1)
+                    cpus.push_back(static_cast<int>(base + 4 * digit + bit));
         }
     }
     std::sort(cpus.begin(), cpus.end());
@@ -135,7 +148,8 @@ std::vector<int> NcclReader::cpu_mask(const XmlElement& cpu) const {
 std::vector<const XmlElement*> NcclReader::cpus_of_one_host(const XmlElement& system) {
     std::vector<const XmlElement*> cpus;
     for (const XmlElement& child : system.children) {
-        if (child.name != "cpu") continue;
+        if (child.name != "cpu")
+            continue;
         const std::string host = text(child, "host_hash");
         if (cpus.empty() || host == text(*cpus.front(), "host_hash"))
             cpus.push_back(&child);
@@ -149,58 +163,75 @@ void NcclReader::read_cpu(const XmlElement& cpu, bool only_one) {
     Place place;
     const long long numa_id = number(cpu, "numaid", -1, kMostCpus, -1);
     place.cpus = cpu_mask(cpu);
-    if (numa_id >= 0) place.numa_node = static_cast<int>(numa_id);
-    if (numa_id < 0 && only_one) place.numa_node = 0;  // a machine whose firmware tells no NUMA nodes
+    if (numa_id >= 0)
+        place.numa_node = static_cast<int>(numa_id);
+    if (numa_id < 0 && only_one)
+        place.numa_node = 0;  // a machine whose firmware tells no NUMA nodes
     const std::string arch = text(cpu, "arch");
     place.bridge_per_domain = arch == "arm64" || arch == "ppc64";
     if (result_.cpu_model.empty() && cpu.find("vendor"))
-        result_.cpu_model =
-            fmt::format("{} family {} model {}", text(cpu, "vendor"), text(cpu, "familyid"), text(cpu, "modelid"));
+        result_.cpu_model = fmt::format("{} family {} model {}", text(cpu, "vendor"),
+                                        text(cpu, "familyid"), text(cpu, "modelid"));
 
     if (place.numa_node && !place.cpus.empty()) {
-        const auto same = std::find_if(result_.numa_nodes.begin(), result_.numa_nodes.end(),
-                                       [&](const NumaNode& node) { return node.index == *place.numa_node; });
-        if (same == result_.numa_nodes.end()) result_.numa_nodes.push_back({*place.numa_node, 0, place.cpus, {}});
+        const auto same =
+            std::find_if(result_.numa_nodes.begin(), result_.numa_nodes.end(),
+                         [&](const NumaNode& node) { return node.index == *place.numa_node; });
+        if (same == result_.numa_nodes.end())
+            result_.numa_nodes.push_back({*place.numa_node, 0, place.cpus, {}});
     }
     some_cpus_are_missing_ = some_cpus_are_missing_ || place.cpus.empty();
     std::vector<int> all;
-    std::set_union(result_.allowed_cpus.begin(), result_.allowed_cpus.end(), place.cpus.begin(), place.cpus.end(),
-                   std::back_inserter(all));
+    std::set_union(result_.allowed_cpus.begin(), result_.allowed_cpus.end(), place.cpus.begin(),
+                   place.cpus.end(), std::back_inserter(all));
     result_.allowed_cpus = std::move(all);
     for (const XmlElement& child : cpu.children) {
-        if (child.name == "pci") read_pci(child, place);
-        if (child.name == "nic") read_nic(child, place);
-        if (child.name == "net") add_net(child, place);
-        if (child.name == "gpu") add_gpu(&child, place, false);
+        if (child.name == "pci")
+            read_pci(child, place);
+        if (child.name == "nic")
+            read_nic(child, place);
+        if (child.name == "net")
+            add_net(child, place);
+        if (child.name == "gpu")
+            add_gpu(&child, place, false);
     }
 }
 
-// sysfs shows a switch as an upstream port and, between it and each device, a downstream port. NCCL keeps the first
-// alone: the second is put back, so that both count as one switch.
+// sysfs shows a switch as an upstream port and, between it and each device, a downstream port. NCCL
+// keeps the first alone: the second is put back, so that both count as one switch.
 void NcclReader::read_pci(const XmlElement& pci, const Place& above) {
     Place place = above;
     place.bdf = sysfs_bdf(text(pci, "busid"));
-    if (place.bdf.empty()) refuse(pci, "<pci> without busid");
+    if (place.bdf.empty())
+        refuse(pci, "<pci> without busid");
     if (above.bdf.empty()) {
-        const std::string domain = above.bridge_per_domain ? " domain " + place.bdf.substr(0, place.bdf.find(':')) : "";
-        place.pci_path = {above.numa_node ? fmt::format("numa{}{}", *above.numa_node, domain) : "cpu" + domain};
+        const std::string domain =
+            above.bridge_per_domain ? " domain " + place.bdf.substr(0, place.bdf.find(':')) : "";
+        place.pci_path = {above.numa_node ? fmt::format("numa{}{}", *above.numa_node, domain)
+                                          : "cpu" + domain};
     } else {
         place.pci_path.push_back(above.bdf);
         place.pci_path.push_back(above.bdf + ">" + place.bdf);
     }
     place.pci_class = without_0x(text(pci, "class"));
-    const std::string vendor = without_0x(text(pci, "vendor")), device = without_0x(text(pci, "device"));
+    const std::string vendor = without_0x(text(pci, "vendor")),
+                      device = without_0x(text(pci, "device"));
     place.pci_id = vendor.empty() || device.empty() ? std::string() : vendor + ":" + device;
 
     const auto gpus = std::count_if(pci.children.begin(), pci.children.end(),
                                     [](const XmlElement& child) { return child.name == "gpu"; });
     for (const XmlElement& child : pci.children) {
-        if (child.name == "pci") read_pci(child, place);
-        if (child.name == "gpu") add_gpu(&child, place, gpus > 1);
-        if (child.name == "nic") read_nic(child, place);
-        if (child.name == "net") add_net(child, place);
+        if (child.name == "pci")
+            read_pci(child, place);
+        if (child.name == "gpu")
+            add_gpu(&child, place, gpus > 1);
+        if (child.name == "nic")
+            read_nic(child, place);
+        if (child.name == "net")
+            add_net(child, place);
     }
-    if (gpus == 0 && is_gpu_class(pci)) add_gpu(nullptr, place, false);
+    if (gpus == 0 && is_gpu_class(pci))
+        add_gpu(nullptr, place, false);
     if (place.pci_class.starts_with("02") && !has_child(pci, "nic") && !has_child(pci, "net")) {
         Hca& hca = find_or_add_hca(place.bdf, place);
         hca.ports = {{1, true, place.pci_class.starts_with("0207") ? "InfiniBand" : "Ethernet", 0}};
@@ -210,20 +241,24 @@ void NcclReader::read_pci(const XmlElement& pci, const Place& above) {
 
 void NcclReader::add_gpu(const XmlElement* gpu, const Place& place, bool is_partition) {
     if (result_.gpus.size() >= kMostGpus)
-        refuse_capture(file_, gpu ? gpu->line : 0, fmt::format("it has more than {} GPUs", kMostGpus));
+        refuse_capture(file_, gpu ? gpu->line : 0,
+                       fmt::format("it has more than {} GPUs", kMostGpus));
     Gpu found;
     found.bdf = place.bdf;
     found.vendor = gpu_vendor(gpu, place);
     found.model = place.pci_id;
     found.pci_path = place.pci_path;
     found.numa_node = place.numa_node;
-    if (is_partition) found.partition_of = place.bdf;  // the file tells no UUIDs
+    if (is_partition)
+        found.partition_of = place.bdf;  // the file tells no UUIDs
     found.numa_source = place.numa_node ? "NCCL's cpu numaid" : "";
     found.local_cpus = place.cpus;
     result_.gpus.push_back(std::move(found));
-    if (!gpu) return;
+    if (!gpu)
+        return;
     for (const XmlElement& child : gpu->children) {
-        if (child.name != "nvlink" && child.name != "xgmi") continue;
+        if (child.name != "nvlink" && child.name != "xgmi")
+            continue;
         const std::string target_class = without_0x(text(child, "tclass"));
         links_.push_back({place.bdf, sysfs_bdf(text(child, "target")), target_class == "068000",
                           static_cast<int>(number(child, "count", 0, 1024, 1))});
@@ -232,13 +267,16 @@ void NcclReader::add_gpu(const XmlElement* gpu, const Place& place, bool is_part
 
 void NcclReader::read_nic(const XmlElement& nic, const Place& place) {
     for (const XmlElement& child : nic.children)
-        if (child.name == "net") add_net(child, place);
+        if (child.name == "net")
+            add_net(child, place);
 }
 
 Hca& NcclReader::find_or_add_hca(const std::string& name, const Place& place) {
     for (Hca& hca : result_.hcas)
-        if (hca.name == name) return hca;
-    if (result_.hcas.size() >= kMostHcas) refuse_capture(file_, 0, fmt::format("it has more than {} NICs", kMostHcas));
+        if (hca.name == name)
+            return hca;
+    if (result_.hcas.size() >= kMostHcas)
+        refuse_capture(file_, 0, fmt::format("it has more than {} NICs", kMostHcas));
     Hca& hca = result_.hcas.emplace_back();
     hca.name = name;
     hca.bdf = place.bdf;
@@ -248,45 +286,54 @@ Hca& NcclReader::find_or_add_hca(const std::string& name, const Place& place) {
     return hca;
 }
 
-// NCCL lists what it may use: a port that is up. Its sockets have port 0; "mlx5_0+mlx5_1" is two ports that it joined,
-// with the speed of both; "mlx5_0:1" names the port.
+// NCCL lists what it may use: a port that is up. Its sockets have port 0; "mlx5_0+mlx5_1" is two
+// ports that it joined, with the speed of both; "mlx5_0:1" names the port.
 void NcclReader::add_net(const XmlElement& net, const Place& place) {
-    const double gbps = static_cast<double>(std::max(0LL, number(net, "speed", -1, kMostMbps, 0))) / 1000;
-    const long long told_port = number(net, "port", 0, 255, place.pci_class.starts_with("02") ? 1 : 0);
+    const double gbps =
+        static_cast<double>(std::max(0LL, number(net, "speed", -1, kMostMbps, 0))) / 1000;
+    const long long told_port =
+        number(net, "port", 0, 255, place.pci_class.starts_with("02") ? 1 : 0);
     const std::vector<std::string> parts = split(text(net, "name"), '+');
     for (const std::string& part : parts) {
         const std::size_t colon = part.rfind(':');
         long long named_port = 0;
-        const bool names_port = colon != std::string::npos && parse_integer(part.substr(colon + 1), named_port) &&
+        const bool names_port = colon != std::string::npos &&
+                                parse_integer(part.substr(colon + 1), named_port) &&
                                 named_port > 0 && named_port < 256;
         const std::string name = names_port ? part.substr(0, colon) : part;
         const int port = static_cast<int>(names_port ? named_port : told_port);
-        if (name.empty()) refuse(net, "<net> without a name");
+        if (name.empty())
+            refuse(net, "<net> without a name");
         const double rate = gbps / static_cast<double>(parts.size());
         if (port == 0) {
             result_.network_interfaces.push_back({name, true, false, rate, {}, place.bdf});
             continue;
         }
         Hca& hca = find_or_add_hca(name, place);
-        const bool known = std::any_of(hca.ports.begin(), hca.ports.end(),
-                                       [&](const Hca::Port& known_port) { return known_port.number == port; });
+        const bool known =
+            std::any_of(hca.ports.begin(), hca.ports.end(),
+                        [&](const Hca::Port& known_port) { return known_port.number == port; });
         const char* layer = place.pci_class.empty()               ? ""
                             : place.pci_class.starts_with("0207") ? "InfiniBand"
                                                                   : "Ethernet";
-        if (!known) hca.ports.push_back({port, true, layer, rate});
+        if (!known)
+            hca.ports.push_back({port, true, layer, rate});
     }
 }
 
-// Links to NVSwitches (class 0680) join every GPU that has some; links to the CPU, or to GPUs that are not in the file,
-// join no two of ours.
+// Links to NVSwitches (class 0680) join every GPU that has some; links to the CPU, or to GPUs that
+// are not in the file, join no two of ours.
 void NcclReader::tell_links() {
     std::set<std::string> gpus;
-    for (const Gpu& gpu : result_.gpus) gpus.insert(gpu.bdf);
+    for (const Gpu& gpu : result_.gpus)
+        gpus.insert(gpu.bdf);
     std::map<std::string, int> to_switches;
     std::map<std::pair<std::string, std::string>, int> joined, direct;
     for (const Link& link : links_) {
-        if (link.to_switch) to_switches[link.from] += link.count;
-        if (link.from != link.to && gpus.contains(link.to)) joined[{link.from, link.to}] += link.count;
+        if (link.to_switch)
+            to_switches[link.from] += link.count;
+        if (link.from != link.to && gpus.contains(link.to))
+            joined[{link.from, link.to}] += link.count;
     }
     for (const auto& [ends, count] : joined) {  // each end lists it
         int& links = direct[std::minmax(ends.first, ends.second)];
@@ -296,29 +343,37 @@ void NcclReader::tell_links() {
         for (auto other = to_switches.upper_bound(a); other != to_switches.end(); ++other)
             direct[{a, other->first}] += std::min(links_of_a, other->second);
     for (const auto& [ends, links] : direct)
-        if (links > 0) result_.told_paths.push_back({ends.first, ends.second, PathClass::nvlink, links});
+        if (links > 0)
+            result_.told_paths.push_back({ends.first, ends.second, PathClass::nvlink, links});
 }
 
 void NcclReader::add_notes() {
     auto& notes = result_.notes;
     if (!other_hosts_.empty())
         notes.push_back(
-            fmt::format("the file holds {} machines that share NVLink: the first is shown", other_hosts_.size() + 1));
-    if (some_cpus_are_missing_) notes.push_back("the CPUs of some NUMA nodes are not told");
+            fmt::format("the file holds {} machines that share NVLink: the first is shown",
+                        other_hosts_.size() + 1));
+    if (some_cpus_are_missing_)
+        notes.push_back("the CPUs of some NUMA nodes are not told");
     if (some_hcas_have_no_name_)
         notes.push_back(
-            "the file names no network devices: they go by their PCI address, each with one port taken as "
+            "the file names no network devices: they go by their PCI address, each with one port "
+            "taken as "
             "active, of unknown speed");
     notes.push_back(
-        "NUMA memory and distances, GPU models and host bridges are not told: devices of one NUMA node "
+        "NUMA memory and distances, GPU models and host bridges are not told: devices of one NUMA "
+        "node "
         "count as below one host bridge");
 }
 
 NodeTopology NcclReader::read(const XmlElement& system) {
     const auto cpus = cpus_of_one_host(system);
-    if (cpus.empty()) refuse(system, "<system> has no <cpu>");
-    if (cpus.size() > kMostNodes) refuse(*cpus.back(), fmt::format("more than {} <cpu>", kMostNodes));
-    for (const XmlElement* cpu : cpus) read_cpu(*cpu, cpus.size() == 1);
+    if (cpus.empty())
+        refuse(system, "<system> has no <cpu>");
+    if (cpus.size() > kMostNodes)
+        refuse(*cpus.back(), fmt::format("more than {} <cpu>", kMostNodes));
+    for (const XmlElement* cpu : cpus)
+        read_cpu(*cpu, cpus.size() == 1);
     std::sort(result_.numa_nodes.begin(), result_.numa_nodes.end(),
               [](const NumaNode& a, const NumaNode& b) { return a.index < b.index; });
     put_in_order(result_);

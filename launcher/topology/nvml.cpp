@@ -22,26 +22,31 @@ class Library {
 public:
     explicit Library(void* handle) : handle_(handle) {}
     ~Library() {
-        if (handle_) ::dlclose(handle_);
+        if (handle_)
+            ::dlclose(handle_);
     }
     Library(const Library&) = delete;
     Library& operator=(const Library&) = delete;
 
-    /// Calls the first of the functions that this driver has, newest first; kFunctionNotFound when it has none.
+    /// Calls the first of the functions that this driver has, newest first; kFunctionNotFound when
+    /// it has none.
     template <class... Arguments>
     Return call(std::initializer_list<const char*> names, Arguments... arguments) const {
         for (const char* name : names) {
             void* const symbol = ::dlsym(handle_, name);
-            if (!symbol) continue;
+            if (!symbol)
+                continue;
             const Return result = reinterpret_cast<Return (*)(Arguments...)>(symbol)(arguments...);
-            if (result != kFunctionNotFound) return result;
+            if (result != kFunctionNotFound)
+                return result;
         }
         return kFunctionNotFound;
     }
 
     std::string error_text(Return result) const {
         void* const symbol = ::dlsym(handle_, "nvmlErrorString");
-        const char* const text = symbol ? reinterpret_cast<const char* (*)(Return)>(symbol)(result) : nullptr;
+        const char* const text =
+            symbol ? reinterpret_cast<const char* (*)(Return)>(symbol)(result) : nullptr;
         return text ? text : fmt::format("NVML error {}", result);
     }
 
@@ -56,7 +61,8 @@ std::string to_bdf(const PciInfo& pci) {
 std::string to_uuid(const unsigned char (&bytes)[16]) {
     std::string text;
     for (std::size_t i = 0; i < sizeof bytes; ++i) {
-        if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+        if (i == 4 || i == 6 || i == 8 || i == 10)
+            text += '-';
         text += fmt::format("{:02x}", bytes[i]);
     }
     return text;
@@ -65,7 +71,8 @@ std::string to_uuid(const unsigned char (&bytes)[16]) {
 std::uint64_t to_number(const FieldValue& field) {
     switch (field.value_type) {
         case 0:
-            return field.value.as_double > 0 ? static_cast<std::uint64_t>(field.value.as_double) : 0;
+            return field.value.as_double > 0 ? static_cast<std::uint64_t>(field.value.as_double)
+                                             : 0;
         case 1:
             return field.value.as_unsigned;
         case 5:
@@ -87,24 +94,28 @@ public:
     std::string driver_version() const override {
         std::array<char, 80> text = {};
         const unsigned size = text.size();
-        return library_->call({"nvmlSystemGetDriverVersion"}, text.data(), size) == kSuccess ? text.data() : "";
+        return library_->call({"nvmlSystemGetDriverVersion"}, text.data(), size) == kSuccess
+                   ? text.data()
+                   : "";
     }
 
     int cuda_version() const override {
         int version = 0;  // the first asks libcuda, which a container may lack
         Return result = library_->call({"nvmlSystemGetCudaDriverVersion_v2"}, &version);
-        if (result != kSuccess) result = library_->call({"nvmlSystemGetCudaDriverVersion"}, &version);
+        if (result != kSuccess)
+            result = library_->call({"nvmlSystemGetCudaDriverVersion"}, &version);
         return result == kSuccess ? version : 0;
     }
 
     std::vector<NvmlDevice> devices(const Wanted& wanted) override {
         unsigned count = 0;
         std::vector<NvmlDevice> all;
-        if (library_->call({"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"}, &count) != kSuccess) return all;
+        if (library_->call({"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"}, &count) != kSuccess)
+            return all;
         for (unsigned index = 0; index < count; ++index) {
             Device handle = nullptr;
-            const Return result =
-                library_->call({"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"}, index, &handle);
+            const Return result = library_->call(
+                {"nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex"}, index, &handle);
             NvmlDevice device;
             if (result == kSuccess) {
                 device = describe(handle, wanted);
@@ -123,15 +134,20 @@ private:
         NvmlDevice device;
         PciInfo pci = {};
         const Return located = library_->call(
-            {"nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo_v2", "nvmlDeviceGetPciInfo"}, handle, &pci);
-        if (located == kSuccess) device.bdf = to_bdf(pci);
+            {"nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo_v2", "nvmlDeviceGetPciInfo"}, handle,
+            &pci);
+        if (located == kSuccess)
+            device.bdf = to_bdf(pci);
         device.uuid = text_of("nvmlDeviceGetUUID", handle);
         device.name = text_of("nvmlDeviceGetName", handle);
         device.memory_bytes = memory_of(handle);
         read_mig(handle, device, wanted);
-        if (wanted.processes) read_processes(handle, device.compute_processes);
-        if (wanted.health) read_health(handle, device);
-        if (wanted.health || wanted.links) read_links(handle, device, wanted);
+        if (wanted.processes)
+            read_processes(handle, device.compute_processes);
+        if (wanted.health)
+            read_health(handle, device);
+        if (wanted.health || wanted.links)
+            read_links(handle, device, wanted);
         return device;
     }
 
@@ -143,35 +159,48 @@ private:
 
     std::uint64_t memory_of(Device handle) const {
         Memory memory = {};
-        return library_->call({"nvmlDeviceGetMemoryInfo"}, handle, &memory) == kSuccess ? memory.total : 0;
+        return library_->call({"nvmlDeviceGetMemoryInfo"}, handle, &memory) == kSuccess
+                   ? memory.total
+                   : 0;
     }
 
     void read_mig(Device handle, NvmlDevice& device, const Wanted& wanted) const {
         unsigned current = 0, pending = 0, most = 0;
-        if (library_->call({"nvmlDeviceGetMigMode"}, handle, &current, &pending) != kSuccess || current == 0) return;
+        if (library_->call({"nvmlDeviceGetMigMode"}, handle, &current, &pending) != kSuccess ||
+            current == 0)
+            return;
         device.mig_enabled = true;
         library_->call({"nvmlDeviceGetMaxMigDeviceCount"}, handle, &most);
-        for (unsigned index = 0; index < most; ++index) {  // places; those without a device answer with an error
+        for (unsigned index = 0; index < most;
+             ++index) {  // places; those without a device answer with an error
             Device part = nullptr;
-            if (library_->call({"nvmlDeviceGetMigDeviceHandleByIndex"}, handle, index, &part) != kSuccess) continue;
-            device.mig_devices.push_back(
-                {text_of("nvmlDeviceGetUUID", part), text_of("nvmlDeviceGetName", part), memory_of(part)});
-            if (wanted.processes) read_processes(part, device.mig_devices.back().compute_processes);
+            if (library_->call({"nvmlDeviceGetMigDeviceHandleByIndex"}, handle, index, &part) !=
+                kSuccess)
+                continue;
+            device.mig_devices.push_back({text_of("nvmlDeviceGetUUID", part),
+                                          text_of("nvmlDeviceGetName", part), memory_of(part)});
+            if (wanted.processes)
+                read_processes(part, device.mig_devices.back().compute_processes);
         }
     }
 
     void read_processes(Device handle, std::vector<NvmlDevice::Process>& into) const {
         std::vector<Process> processes(64);
         const Return result = read_process_list(
-            {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"}, handle, processes);
-        for (const Process& process : processes) add_process(into, process.pid, process.memory);
-        if (result != kFunctionNotFound) return;
+            {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"},
+            handle, processes);
+        for (const Process& process : processes)
+            add_process(into, process.pid, process.memory);
+        if (result != kFunctionNotFound)
+            return;
         std::vector<ProcessV1> old(64);
         read_process_list({"nvmlDeviceGetComputeRunningProcesses"}, handle, old);
-        for (const ProcessV1& process : old) add_process(into, process.pid, process.memory);
+        for (const ProcessV1& process : old)
+            add_process(into, process.pid, process.memory);
     }
 
-    static void add_process(std::vector<NvmlDevice::Process>& into, unsigned pid, unsigned long long memory) {
+    static void add_process(std::vector<NvmlDevice::Process>& into, unsigned pid,
+                            unsigned long long memory) {
         into.push_back({static_cast<int>(pid), memory == kNotAvailable ? 0 : memory});
     }
 
@@ -183,25 +212,29 @@ private:
         for (int attempt = 0; attempt < 4 && result == kInsufficientSize; ++attempt) {
             unsigned count = static_cast<unsigned>(processes.size());
             result = library_->call(names, handle, &count, processes.data());
-            if (result == kInsufficientSize) processes.resize(std::max<std::size_t>(count, processes.size()) * 2);
-            if (result == kSuccess) processes.resize(std::min<std::size_t>(count, processes.size()));
+            if (result == kInsufficientSize)
+                processes.resize(std::max<std::size_t>(count, processes.size()) * 2);
+            if (result == kSuccess)
+                processes.resize(std::min<std::size_t>(count, processes.size()));
         }
-        if (result != kSuccess) processes.clear();
+        if (result != kSuccess)
+            processes.clear();
         return result;
     }
 
     void read_health(Device handle, NvmlDevice& device) const {
         unsigned correctable = 0, uncorrectable = 0, pending = 0, failed = 0;
-        if (library_->call({"nvmlDeviceGetRemappedRows"}, handle, &correctable, &uncorrectable, &pending, &failed) ==
-            kSuccess) {
+        if (library_->call({"nvmlDeviceGetRemappedRows"}, handle, &correctable, &uncorrectable,
+                           &pending, &failed) == kSuccess) {
             device.row_remap_pending = pending != 0;
             device.row_remap_failed = failed != 0;
         }
         unsigned long long number = 0;
-        if (library_->call({"nvmlDeviceGetTotalEccErrors"}, handle, kUncorrected, kSinceDriverLoad, &number) ==
-            kSuccess)
+        if (library_->call({"nvmlDeviceGetTotalEccErrors"}, handle, kUncorrected, kSinceDriverLoad,
+                           &number) == kSuccess)
             device.uncorrected_ecc_errors = number;
-        if (library_->call({"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"},
+        if (library_->call({"nvmlDeviceGetCurrentClocksEventReasons",
+                            "nvmlDeviceGetCurrentClocksThrottleReasons"},
                            handle, &number) == kSuccess)
             device.clock_event_reasons = number;
         device.pcie_width = number_of("nvmlDeviceGetCurrPcieLinkWidth", handle);
@@ -214,22 +247,28 @@ private:
 
     std::optional<int> number_of(const char* function, Device handle) const {
         unsigned number = 0;
-        if (library_->call({function}, handle, &number) != kSuccess) return std::nullopt;
+        if (library_->call({function}, handle, &number) != kSuccess)
+            return std::nullopt;
         return static_cast<int>(number);
     }
 
-    // A driver refuses a structure newer than itself; the oldest drivers know only the one without a version.
+    // A driver refuses a structure newer than itself; the oldest drivers know only the one without
+    // a version.
     void read_fabric(Device handle, NvmlDevice& device) const {
         for (const unsigned version : {kFabricV3, kFabricV2}) {
             nvml_api::Fabric info = {};
             info.version = version;
-            if (library_->call({"nvmlDeviceGetGpuFabricInfoV"}, handle, &info) != kSuccess) continue;
+            if (library_->call({"nvmlDeviceGetGpuFabricInfoV"}, handle, &info) != kSuccess)
+                continue;
             if (info.state != 0)
-                device.fabric = {info.state, info.status, to_uuid(info.cluster_uuid), info.clique, info.health_mask};
+                device.fabric = {info.state, info.status, to_uuid(info.cluster_uuid), info.clique,
+                                 info.health_mask};
             return;
         }
         FabricV1 info = {};
-        if (library_->call({"nvmlDeviceGetGpuFabricInfo"}, handle, &info) != kSuccess || info.state == 0) return;
+        if (library_->call({"nvmlDeviceGetGpuFabricInfo"}, handle, &info) != kSuccess ||
+            info.state == 0)
+            return;
         device.fabric = {info.state, info.status, to_uuid(info.cluster_uuid), info.clique, 0};
     }
 
@@ -237,20 +276,28 @@ private:
         std::map<std::pair<std::string, bool>, int> counts;
         for (unsigned link = 0; link < kMostLinks; ++link) {
             int is_active = 0;
-            if (library_->call({"nvmlDeviceGetNvLinkState"}, handle, link, &is_active) != kSuccess || !is_active)
+            if (library_->call({"nvmlDeviceGetNvLinkState"}, handle, link, &is_active) !=
+                    kSuccess ||
+                !is_active)
                 continue;
-            if (wanted.health) add_link_errors(handle, link, device);
-            if (!wanted.links) continue;
+            if (wanted.health)
+                add_link_errors(handle, link, device);
+            if (!wanted.links)
+                continue;
             PciInfo pci = {};
             const Return located = library_->call(
-                {"nvmlDeviceGetNvLinkRemotePciInfo_v2", "nvmlDeviceGetNvLinkRemotePciInfo"}, handle, link, &pci);
+                {"nvmlDeviceGetNvLinkRemotePciInfo_v2", "nvmlDeviceGetNvLinkRemotePciInfo"}, handle,
+                link, &pci);
             int type = kRemoteGpu;
-            const Return told = library_->call({"nvmlDeviceGetNvLinkRemoteDeviceType"}, handle, link, &type);
+            const Return told =
+                library_->call({"nvmlDeviceGetNvLinkRemoteDeviceType"}, handle, link, &type);
             const bool is_switch = told == kSuccess && type == kRemoteSwitch;
-            if (located != kSuccess && told != kSuccess) continue;  // nothing is known of its other end
+            if (located != kSuccess && told != kSuccess)
+                continue;  // nothing is known of its other end
             ++counts[{located == kSuccess ? to_bdf(pci) : std::string(), is_switch}];
         }
-        for (const auto& [peer, count] : counts) device.nvlinks.push_back({peer.first, count, peer.second});
+        for (const auto& [peer, count] : counts)
+            device.nvlinks.push_back({peer.first, count, peer.second});
     }
 
     void add_link_errors(Device handle, unsigned link, NvmlDevice& device) const {
@@ -258,7 +305,8 @@ private:
         std::uint64_t errors = 0;
         for (int counter = 0; counter < kLinkCounters; ++counter) {
             unsigned long long value = 0;
-            if (library_->call({"nvmlDeviceGetNvLinkErrorCounter"}, handle, link, counter, &value) != kSuccess)
+            if (library_->call({"nvmlDeviceGetNvLinkErrorCounter"}, handle, link, counter,
+                               &value) != kSuccess)
                 continue;
             known = true;
             errors += value;
@@ -267,16 +315,21 @@ private:
             std::array<FieldValue, 2> fields = {};
             fields[0].field = kFieldReceiveErrors;
             fields[1].field = kFieldRecoveryEvents;
-            for (FieldValue& field : fields) field.scope = link;
+            for (FieldValue& field : fields)
+                field.scope = link;
             const int count = fields.size();
-            if (library_->call({"nvmlDeviceGetFieldValues"}, handle, count, fields.data()) != kSuccess) return;
+            if (library_->call({"nvmlDeviceGetFieldValues"}, handle, count, fields.data()) !=
+                kSuccess)
+                return;
             for (const FieldValue& field : fields) {
-                if (field.result != kSuccess) continue;
+                if (field.result != kSuccess)
+                    continue;
                 known = true;
                 errors += to_number(field);
             }
         }
-        if (known) device.nvlink_errors = device.nvlink_errors.value_or(0) + errors;
+        if (known)
+            device.nvlink_errors = device.nvlink_errors.value_or(0) + errors;
     }
 
     std::unique_ptr<Library> library_;
@@ -284,9 +337,12 @@ private:
 
 // Beside the loader's own places, those where container systems put the driver.
 std::vector<std::string> library_names(const std::string& library) {
-    if (!library.empty()) return {library};
-    if (const char* named = std::getenv("AUTOLAUNCH_NVML_LIBRARY"); named && *named) return {named};
-    return {"libnvidia-ml.so.1", "/usr/local/nvidia/lib64/libnvidia-ml.so.1", "/usr/lib/wsl/lib/libnvidia-ml.so.1"};
+    if (!library.empty())
+        return {library};
+    if (const char* named = std::getenv("AUTOLAUNCH_NVML_LIBRARY"); named && *named)
+        return {named};
+    return {"libnvidia-ml.so.1", "/usr/local/nvidia/lib64/libnvidia-ml.so.1",
+            "/usr/lib/wsl/lib/libnvidia-ml.so.1"};
 }
 
 }  // namespace
@@ -297,14 +353,17 @@ std::unique_ptr<Nvml> Nvml::load(std::string& why, const std::string& library) {
         void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
         if (!handle) {
             const char* const text = ::dlerror();
-            if (why.empty()) why = text ? text : name + " cannot be loaded";
+            if (why.empty())
+                why = text ? text : name + " cannot be loaded";
             continue;
         }
         auto loaded = std::make_unique<Library>(handle);
         const Return result = loaded->call({"nvmlInit_v2", "nvmlInit"});
-        if (result == kSuccess) return std::make_unique<LoadedNvml>(std::move(loaded));
-        why = result == kFunctionNotFound ? name + " has no nvmlInit: it is not NVIDIA's management library"
-                                          : fmt::format("{}: {}", name, loaded->error_text(result));
+        if (result == kSuccess)
+            return std::make_unique<LoadedNvml>(std::move(loaded));
+        why = result == kFunctionNotFound
+                  ? name + " has no nvmlInit: it is not NVIDIA's management library"
+                  : fmt::format("{}: {}", name, loaded->error_text(result));
         return nullptr;
     }
     return nullptr;

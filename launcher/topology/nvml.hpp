@@ -7,10 +7,13 @@
 
 namespace autolaunch::launcher {
 
-/// What NVIDIA's driver says of one GPU. A fact that this driver or this GPU does not tell is nothing.
+/// What NVIDIA's driver says of one GPU. A fact that this driver or this GPU does not tell is
+/// nothing.
 struct NvmlDevice {
-    std::string uuid, bdf, name;  ///< bdf as in Gpu::bdf; empty where the driver cannot reach the GPU
-    std::string trouble = {};     ///< why the driver tells nothing of it ("GPU is lost"); empty: it does
+    std::string uuid, bdf,
+        name;  ///< bdf as in Gpu::bdf; empty where the driver cannot reach the GPU
+    std::string trouble =
+        {};  ///< why the driver tells nothing of it ("GPU is lost"); empty: it does
     std::uint64_t memory_bytes = 0;
     struct Process {
         int pid = 0;                     ///< in the driver's PID namespace: the host's
@@ -21,18 +24,24 @@ struct NvmlDevice {
         std::uint64_t memory_bytes = 0;
         std::vector<Process> compute_processes = {};
     };
-    bool mig_enabled = false;  ///< then CUDA sees only the MIG devices, and none where there are none
+    bool mig_enabled =
+        false;  ///< then CUDA sees only the MIG devices, and none where there are none
     std::vector<MigDevice> mig_devices = {};
-    std::vector<Process> compute_processes = {};  ///< while MIG is enabled, all or none of those of its MIG devices
-    std::optional<bool> row_remap_pending = {}, row_remap_failed = {};  ///< not told while MIG is enabled
-    std::optional<std::uint64_t> uncorrected_ecc_errors = {};           ///< since the driver was loaded
-    std::optional<std::uint64_t> nvlink_errors = {};        ///< CRC, replay and recovery counters of all links
+    std::vector<Process> compute_processes =
+        {};  ///< while MIG is enabled, all or none of those of its MIG devices
+    std::optional<bool> row_remap_pending = {},
+                        row_remap_failed = {};                 ///< not told while MIG is enabled
+    std::optional<std::uint64_t> uncorrected_ecc_errors = {};  ///< since the driver was loaded
+    std::optional<std::uint64_t> nvlink_errors =
+        {};  ///< CRC, replay and recovery counters of all links
     std::optional<std::uint64_t> clock_event_reasons = {};  ///< NVML's bit mask
-    std::optional<int> pcie_width = {}, pcie_max_width = {}, pcie_generation = {}, pcie_max_generation = {};
+    std::optional<int> pcie_width = {}, pcie_max_width = {}, pcie_generation = {},
+                       pcie_max_generation = {};
     std::optional<int> compute_mode = {};  ///< 0 default, 2 prohibited, 3 exclusive process
     struct Fabric {
         int state = 0, status = 0;  ///< NVML's: state 3 is completed; then status 0 is success
-        std::string cluster_uuid;   ///< "00000000-0000-0000-0000-000000000000" outside a multi-node NVLink domain
+        std::string cluster_uuid;   ///< "00000000-0000-0000-0000-000000000000" outside a multi-node
+                                    ///< NVLink domain
         std::uint32_t clique = 0;   ///< GPUs of one cluster and clique reach each other's memory
         std::uint32_t health = 0;   ///< NVML's healthMask; 0: not told
     };
@@ -45,22 +54,25 @@ struct NvmlDevice {
     std::vector<Link> nvlinks = {};  ///< to other GPUs or to switches, by peer
 };
 
-/// NVIDIA's management library, loaded with dlopen when it is asked for; it makes no CUDA context. Loading takes tens
-/// of milliseconds, or seconds without the persistence daemon: never in the way of a launch that does not need it.
+/// NVIDIA's management library, loaded with dlopen when it is asked for; it makes no CUDA context.
+/// Loading takes tens of milliseconds, or seconds without the persistence daemon: never in the way
+/// of a launch that does not need it.
 ///
 /// Threads: one at a time. Blocks: in every call. Errors of single facts leave them empty.
 class Nvml {
 public:
-    /// Nothing where there is no library or no driver: `why` then says so. `library` is for tests; empty:
-    /// libnvidia-ml.so.1 (AUTOLAUNCH_NVML_LIBRARY names another).
+    /// Nothing where there is no library or no driver: `why` then says so. `library` is for tests;
+    /// empty: libnvidia-ml.so.1 (AUTOLAUNCH_NVML_LIBRARY names another).
     static std::unique_ptr<Nvml> load(std::string& why, const std::string& library = {});
     virtual ~Nvml() = default;
     virtual std::string driver_version() const = 0;  ///< "570.86.15"; empty: not told
-    virtual int cuda_version() const = 0;            ///< newest that the driver serves: 12080; 0: not told
-    /// Which groups of facts are wanted: names, UUIDs, addresses, memory and MIG devices are always there.
+    virtual int cuda_version() const = 0;  ///< newest that the driver serves: 12080; 0: not told
+    /// Which groups of facts are wanted: names, UUIDs, addresses, memory and MIG devices are always
+    /// there.
     struct Wanted {
         bool processes = false;
-        bool health = false;  ///< row remaps, ECC, NVLink errors, clocks, PCIe, compute mode, fabric
+        bool health =
+            false;  ///< row remaps, ECC, NVLink errors, clocks, PCIe, compute mode, fabric
         bool links = false;
     };
     /// All GPUs of the machine or the container, by PCI address.

@@ -1,8 +1,9 @@
 #pragma once
 #include <cstddef>
 
-/// The part of NVML's C interface that nvml.cpp calls, declared here so that building needs no NVIDIA header. Layouts,
-/// numbers and names are those of nvml.h, API versions 11 to 13; they are ABI and do not change under one symbol.
+/// The part of NVML's C interface that nvml.cpp calls, declared here so that building needs no
+/// NVIDIA header. Layouts, numbers and names are those of nvml.h, API versions 11 to 13; they are
+/// ABI and do not change under one symbol.
 namespace autolaunch::launcher::nvml_api {
 
 using Return = int;
@@ -10,8 +11,8 @@ constexpr Return kSuccess = 0, kInsufficientSize = 7, kFunctionNotFound = 13;
 
 using Device = struct DeviceHandle*;
 
-/// nvmlPciInfo_t, which the calls ending in _v3 (and NvLinkRemotePciInfo_v2) fill. Older ones fill less than that, but
-/// the same up to `pci_subsystem_id`.
+/// nvmlPciInfo_t, which the calls ending in _v3 (and NvLinkRemotePciInfo_v2) fill. Older ones fill
+/// less than that, but the same up to `pci_subsystem_id`.
 struct PciInfo {
     char legacy_bus_id[16];
     unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
@@ -60,7 +61,8 @@ struct Fabric {
     unsigned health_mask;
     unsigned char health_summary;
 };
-static_assert(sizeof(Fabric) == 40 && offsetof(Fabric, state) == 28 && offsetof(Fabric, health_mask) == 32);
+static_assert(sizeof(Fabric) == 40 && offsetof(Fabric, state) == 28 &&
+              offsetof(Fabric, health_mask) == 32);
 constexpr unsigned kFabricV3 = 40u | (3u << 24), kFabricV2 = 36u | (2u << 24);
 
 /// nvmlFieldValue_t
@@ -79,11 +81,13 @@ struct FieldValue {
     } value;
 };
 static_assert(sizeof(FieldValue) == 40 && offsetof(FieldValue, value) == 32);
-// valueType: 0 double, 1 unsigned, 2 unsigned long, 3 unsigned long long, 4 long long, 5 int, 6 unsigned short
-// NVLink 5 (Blackwell) tells its errors by fields: packets received with errors, and links that went into recovery.
+// valueType: 0 double, 1 unsigned, 2 unsigned long, 3 unsigned long long, 4 long long, 5 int, 6
+// unsigned short NVLink 5 (Blackwell) tells its errors by fields: packets received with errors, and
+// links that went into recovery.
 constexpr unsigned kFieldReceiveErrors = 208, kFieldRecoveryEvents = 215;
 
-constexpr unsigned kMostLinks = 64;  // nvml.h says 36 today; a link that is not there answers with an error
+constexpr unsigned kMostLinks =
+    64;  // nvml.h says 36 today; a link that is not there answers with an error
 constexpr int kRemoteGpu = 0, kRemoteSwitch = 2;
 // nvmlNvLinkErrorCounter_t: 0 replay, 1 recovery, 2 CRC of flits, 3 CRC of data
 constexpr int kLinkCounters = 4;

@@ -19,23 +19,27 @@ struct SystemNumaNode {
 /// All but those that are a GPU's memory (/proc/driver/nvidia/gpus/*/numa_status).
 std::vector<SystemNumaNode> read_system_numa_nodes(const TopologyOptions& options);
 /// Those with memory and CPUs that we may use, their cpus cut down to the allowed ones.
-std::vector<NumaNode> usable_numa_nodes(const std::vector<SystemNumaNode>& all, const std::vector<int>& allowed_cpus,
+std::vector<NumaNode> usable_numa_nodes(const std::vector<SystemNumaNode>& all,
+                                        const std::vector<int>& allowed_cpus,
                                         const std::vector<int>& allowed_memory_nodes);
 /// Distances from the node numbered `from` to `to`, or empty when unknown.
-std::vector<int> distances_between(const std::vector<SystemNumaNode>& all, int from, const std::vector<NumaNode>& to);
+std::vector<int> distances_between(const std::vector<SystemNumaNode>& all, int from,
+                                   const std::vector<NumaNode>& to);
 
-/// Fills `cores` with those that have an allowed CPU, and `l3_bytes`. Every L3 and package is asked once, not once a
-/// CPU. A core of a node that is not usable (no memory) goes to the usable node at the smallest distance.
+/// Fills `cores` with those that have an allowed CPU, and `l3_bytes`. Every L3 and package is asked
+/// once, not once a CPU. A core of a node that is not usable (no memory) goes to the usable node at
+/// the smallest distance.
 void read_cores(const TopologyOptions& options, const std::vector<SystemNumaNode>& system_nodes,
                 NodeTopology& topology);
 /// As NodeTopology::cpu_quota: the least of the cgroup's levels, version 2 or 1, of this process.
 std::optional<double> read_cpu_quota(const TopologyOptions& options);
-/// As NodeTopology::memory_limit_bytes: the least of the cgroup's levels, version 2 or 1, of this process.
+/// As NodeTopology::memory_limit_bytes: the least of the cgroup's levels, version 2 or 1, of this
+/// process.
 std::optional<std::uint64_t> read_memory_limit(const TopologyOptions& options);
 std::string read_cpu_model(const TopologyOptions& options);
 
-/// Where a PCI device is: the first valid of its own numa_node, a parent bridge's, its local_cpulist if that is a
-/// strict subset of the machine, and the machine's only node.
+/// Where a PCI device is: the first valid of its own numa_node, a parent bridge's, its
+/// local_cpulist if that is a strict subset of the machine, and the machine's only node.
 struct Locality {
     std::optional<int> numa_node;
     std::string source;
@@ -44,16 +48,17 @@ struct Locality {
 Locality read_pci_locality(const std::string& sysfs_root, const std::string& bdf,
                            const std::vector<SystemNumaNode>& nodes);
 
-/// Whether a device node may be opened for reading and writing, without opening it. The kernel asks the file's
-/// permissions and the device cgroup (fs/namei.c, inode_permission).
+/// Whether a device node may be opened for reading and writing, without opening it. The kernel asks
+/// the file's permissions and the device cgroup (fs/namei.c, inode_permission).
 bool may_open(const TopologyOptions& options, const std::string& device_node);
 
 /// "0000:17:00.0", in lower case.
 bool is_bdf(std::string_view name);
 /// The last PCI address among a path's parts; empty: none.
 std::string bdf_in_path(const std::string& path);
-std::vector<std::string> read_pci_path(const std::string& sysfs_root, const std::string& bdf);  ///< as Gpu::pci_path
-std::string read_pci_id(const std::string& sysfs_root, const std::string& bdf);                 ///< as Hca::pci_id
+std::vector<std::string> read_pci_path(const std::string& sysfs_root,
+                                       const std::string& bdf);  ///< as Gpu::pci_path
+std::string read_pci_id(const std::string& sysfs_root, const std::string& bdf);  ///< as Hca::pci_id
 
 /// A GPU, or a part of one, as the amdgpu driver shows it to ROCm.
 struct KfdNode {
@@ -67,17 +72,19 @@ bool has_kfd(const TopologyOptions& options);
 std::vector<KfdNode> read_kfd_gpus(const TopologyOptions& options);
 std::vector<ToldPath> read_kfd_links(const TopologyOptions& options);
 
-/// GPUs in PCI order that a driver runs and whose device node is there, without node_distances. Those left out go to
-/// `notes`; those that we may not open are there. Where the PCI bus is not shown (some sandboxes), /dev/nvidiaN stands
-/// for a GPU of unknown locality.
+/// GPUs in PCI order that a driver runs and whose device node is there, without node_distances.
+/// Those left out go to `notes`; those that we may not open are there. Where the PCI bus is not
+/// shown (some sandboxes), /dev/nvidiaN stands for a GPU of unknown locality.
 std::vector<Gpu> read_gpus(const TopologyOptions& options, const std::vector<int>& allowed_cpus,
-                           const std::vector<SystemNumaNode>& nodes, std::vector<std::string>& notes);
-/// Puts MIG devices in the place of the GPUs that are cut up, and adds memory sizes and NVLinks where they are asked
-/// for. Loads NVML only for these.
+                           const std::vector<SystemNumaNode>& nodes,
+                           std::vector<std::string>& notes);
+/// Puts MIG devices in the place of the GPUs that are cut up, and adds memory sizes and NVLinks
+/// where they are asked for. Loads NVML only for these.
 void ask_nvidia_driver(const TopologyOptions& options, NodeTopology& topology);
 /// Whether NVIDIA's module for GPUDirect RDMA is loaded, in any of its three forms, as NCCL asks.
 std::optional<bool> read_peermem(const std::string& sysfs_root);
-std::vector<Hca> read_hcas(const TopologyOptions& options, const std::vector<SystemNumaNode>& nodes);
+std::vector<Hca> read_hcas(const TopologyOptions& options,
+                           const std::vector<SystemNumaNode>& nodes);
 std::vector<NetworkInterface> read_network_interfaces(const TopologyOptions& options);
 
 }  // namespace autolaunch::launcher

@@ -35,10 +35,12 @@ std::string without_escapes(std::string_view line) {
     std::string plain;
     for (std::size_t i = 0; i < line.size(); ++i) {
         if (line[i] == '\x1b' && i + 1 < line.size() && line[i + 1] == '[') {
-            for (i += 2; i < line.size() && !(line[i] >= '@' && line[i] <= '~');) ++i;
+            for (i += 2; i < line.size() && !(line[i] >= '@' && line[i] <= '~');)
+                ++i;
             continue;
         }
-        if (line[i] != '\r') plain += line[i];
+        if (line[i] != '\r')
+            plain += line[i];
     }
     return plain;
 }
@@ -56,35 +58,41 @@ std::vector<std::string> words_of(std::string_view line) {
 // -1: no "GPU7".
 long long gpu_number(std::string_view word) {
     long long number = 0;
-    const bool is_gpu = word.starts_with("GPU") && word.size() > 3 && word[3] >= '0' && word[3] <= '9';
+    const bool is_gpu =
+        word.starts_with("GPU") && word.size() > 3 && word[3] >= '0' && word[3] <= '9';
     return is_gpu && parse_integer(word.substr(3), number) && number < 4096 ? number : -1;
 }
 
 std::optional<Header> parse_header(const std::string& line, int line_number) {
     const std::vector<std::string> words = words_of(line);
-    if (words.size() < 2 || gpu_number(words[0]) < 0) return std::nullopt;
+    if (words.size() < 2 || gpu_number(words[0]) < 0)
+        return std::nullopt;
     Header header;
     header.line = line_number;
     std::size_t i = 0;
     for (; i < words.size(); ++i) {
-        const bool rest = (words[i] == "CPU" || words[i] == "NUMA" || words[i] == "GPU") && i + 1 < words.size();
-        if (rest) break;
+        const bool rest =
+            (words[i] == "CPU" || words[i] == "NUMA" || words[i] == "GPU") && i + 1 < words.size();
+        if (rest)
+            break;
         header.devices.push_back(words[i]);
     }
     const std::string rest = join(std::span(words).subspan(i), " ");
     header.cpu_affinity = rest.find("CPU Affinity") != rest.npos;
     header.numa_affinity = rest.find("NUMA Affinity") != rest.npos;
     header.gpu_numa_id = rest.find("GPU NUMA ID") != rest.npos;
-    // A row may look alike in a table of GPUs alone: only a header has the columns after them or a second device.
-    if (header.devices.size() > 1 && gpu_number(header.devices[1]) < 0 && !header.cpu_affinity) return std::nullopt;
+    // A row may look alike in a table of GPUs alone: only a header has the columns after them or a
+    // second device.
+    if (header.devices.size() > 1 && gpu_number(header.devices[1]) < 0 && !header.cpu_affinity)
+        return std::nullopt;
     return header;
 }
 
 std::optional<PathClass> parse_cell(const std::string& cell, int& links) {
     long long number = 0;
     links = 0;
-    if (cell.starts_with("NV") && parse_integer(std::string_view(cell).substr(2), number) && number > 0 &&
-        number <= 1024) {
+    if (cell.starts_with("NV") && parse_integer(std::string_view(cell).substr(2), number) &&
+        number > 0 && number <= 1024) {
         links = static_cast<int>(number);
         return PathClass::nvlink;
     }
@@ -98,25 +106,32 @@ std::optional<PathClass> parse_cell(const std::string& cell, int& links) {
     return found == kClasses.end() ? std::nullopt : std::optional(found->second);
 }
 
-// With tabs a blank cell is seen. Without, a row that lacks one lacks its CPU affinity: a cpuset can empty that, while
-// the NUMA node is told all the same.
+// With tabs a blank cell is seen. Without, a row that lacks one lacks its CPU affinity: a cpuset
+// can empty that, while the NUMA node is told all the same.
 void take_affinities(const Header& header, const std::string& line, std::size_t words_before,
                      const std::vector<std::string>& words, Row& row) {
     std::vector<std::string> rest;
     if (line.find('\t') != line.npos) {
-        const std::vector<std::string> cells = split(line.substr(line.find_first_not_of(" \t")), '\t');
-        for (std::size_t i = words_before; i < cells.size(); ++i) rest.emplace_back(trim(cells[i]));
+        const std::vector<std::string> cells =
+            split(line.substr(line.find_first_not_of(" \t")), '\t');
+        for (std::size_t i = words_before; i < cells.size(); ++i)
+            rest.emplace_back(trim(cells[i]));
     } else {
-        const std::size_t expected =
-            static_cast<std::size_t>(header.cpu_affinity + header.numa_affinity + header.gpu_numa_id);
+        const std::size_t expected = static_cast<std::size_t>(
+            header.cpu_affinity + header.numa_affinity + header.gpu_numa_id);
         rest.assign(words.begin() + static_cast<std::ptrdiff_t>(words_before), words.end());
-        if (rest.size() + 1 == expected && expected > 1) rest.insert(rest.begin(), "");
+        if (rest.size() + 1 == expected && expected > 1)
+            rest.insert(rest.begin(), "");
     }
     rest.resize(std::max<std::size_t>(rest.size(), 2));
-    if (header.cpu_affinity) row.cpu_affinity = rest[0];
-    if (header.numa_affinity) row.numa_affinity = rest[header.cpu_affinity ? 1 : 0];
-    if (row.cpu_affinity == "N/A") row.cpu_affinity.clear();
-    if (row.numa_affinity == "N/A") row.numa_affinity.clear();
+    if (header.cpu_affinity)
+        row.cpu_affinity = rest[0];
+    if (header.numa_affinity)
+        row.numa_affinity = rest[header.cpu_affinity ? 1 : 0];
+    if (row.cpu_affinity == "N/A")
+        row.cpu_affinity.clear();
+    if (row.numa_affinity == "N/A")
+        row.numa_affinity.clear();
 }
 
 class SmiReader {
@@ -154,50 +169,61 @@ Row SmiReader::parse_row(const std::string& line, int line_number) const {
     row.device = words.front();
     const std::size_t columns = header_.devices.size();
     if (words.size() < 1 + columns)
-        refuse(line_number,
-               fmt::format("the row of {} has {} cells, its header {}", row.device, words.size() - 1, columns));
+        refuse(line_number, fmt::format("the row of {} has {} cells, its header {}", row.device,
+                                        words.size() - 1, columns));
     row.cells.assign(words.begin() + 1, words.begin() + static_cast<std::ptrdiff_t>(1 + columns));
     int ignored = 0;
     for (const std::string& cell : row.cells)
         if (!parse_cell(cell, ignored))
-            refuse(line_number, fmt::format("'{:.40}' is no path; expected X, NV#, PIX, PXB, PHB, NODE or SYS", cell));
+            refuse(line_number,
+                   fmt::format("'{:.40}' is no path; expected X, NV#, PIX, PXB, PHB, NODE or SYS",
+                               cell));
     take_affinities(header_, line, 1 + columns, words, row);
     return row;
 }
 
-// The first table counts. Prose may speak of "GPU0 GPU1" too: a header has the row of its first device below it.
+// The first table counts. Prose may speak of "GPU0 GPU1" too: a header has the row of its first
+// device below it.
 std::size_t SmiReader::find_header(const std::vector<std::string>& lines) {
     for (std::size_t at = 0; at < lines.size(); ++at) {
         auto header = parse_header(lines[at], static_cast<int>(at + 1));
-        if (!header) continue;
-        if (header_.devices.empty()) header_ = *header;
-        const auto below = std::find_if(lines.begin() + static_cast<std::ptrdiff_t>(at) + 1, lines.end(),
-                                        [](const std::string& line) { return !trim(line).empty(); });
+        if (!header)
+            continue;
+        if (header_.devices.empty())
+            header_ = *header;
+        const auto below =
+            std::find_if(lines.begin() + static_cast<std::ptrdiff_t>(at) + 1, lines.end(),
+                         [](const std::string& line) { return !trim(line).empty(); });
         const auto row = below == lines.end() ? std::vector<std::string>{} : words_of(*below);
-        if (row.empty() || row[0] != header->devices[0] || (row.size() > 1 && gpu_number(row[1]) >= 0)) continue;
+        if (row.empty() || row[0] != header->devices[0] ||
+            (row.size() > 1 && gpu_number(row[1]) >= 0))
+            continue;
         header_ = std::move(*header);
         break;
     }
     if (header_.devices.empty())
-        refuse_capture(
-            file_, 0,
-            "it is no topology: expected a folder with sys/, hwloc's XML (<topology>), NCCL's XML (<system>) "
-            "or the output of nvidia-smi topo -m");
+        refuse_capture(file_, 0,
+                       "it is no topology: expected a folder with sys/, hwloc's XML (<topology>), "
+                       "NCCL's XML (<system>) "
+                       "or the output of nvidia-smi topo -m");
     return static_cast<std::size_t>(header_.line);
 }
 
 void SmiReader::find_table(const std::vector<std::string>& lines) {
     std::size_t at = find_header(lines);
     const auto& devices = header_.devices;
-    if (devices.size() > kMostDevices) refuse(header_.line, "the table is too wide");
+    if (devices.size() > kMostDevices)
+        refuse(header_.line, "the table is too wide");
     const auto is_gpu = [](const std::string& device) { return gpu_number(device) >= 0; };
-    const auto gpus =
-        static_cast<std::size_t>(std::find_if_not(devices.begin(), devices.end(), is_gpu) - devices.begin());
+    const auto gpus = static_cast<std::size_t>(
+        std::find_if_not(devices.begin(), devices.end(), is_gpu) - devices.begin());
     if (std::any_of(devices.begin() + static_cast<std::ptrdiff_t>(gpus), devices.end(), is_gpu))
         refuse(header_.line, "a GPU comes after a NIC");
     for (; at < lines.size() && rows_.size() < gpus; ++at) {
-        if (trim(lines[at]).empty()) continue;
-        if (words_of(lines[at]).front() != devices[rows_.size()]) break;
+        if (trim(lines[at]).empty())
+            continue;
+        if (words_of(lines[at]).front() != devices[rows_.size()])
+            break;
         rows_.push_back(parse_row(lines[at], static_cast<int>(at + 1)));
     }
     if (rows_.size() < gpus)
@@ -219,12 +245,16 @@ void SmiReader::add_gpu(const Row& row) {
     gpu.vendor = "nvidia";
     gpu.index = static_cast<int>(gpu_number(row.device));
     const auto cpus = parse_list(row.cpu_affinity);
-    if (!cpus) refuse(row.line, fmt::format("'{:.40}' is no list of CPUs", row.cpu_affinity));
+    if (!cpus)
+        refuse(row.line, fmt::format("'{:.40}' is no list of CPUs", row.cpu_affinity));
     const auto nodes = parse_list(row.numa_affinity);
-    if (!nodes) refuse(row.line, fmt::format("'{:.40}' is no list of NUMA nodes", row.numa_affinity));
+    if (!nodes)
+        refuse(row.line, fmt::format("'{:.40}' is no list of NUMA nodes", row.numa_affinity));
     gpu.local_cpus = *cpus;
-    if (cpus->empty()) some_cpus_are_blank_ = true;
-    if (!cpus->empty() || !nodes->empty()) gpu.numa_source = "nvidia-smi's affinity";
+    if (cpus->empty())
+        some_cpus_are_blank_ = true;
+    if (!cpus->empty() || !nodes->empty())
+        gpu.numa_source = "nvidia-smi's affinity";
     if (nodes->size() == 1) {
         gpu.numa_node = nodes->front();
         std::vector<int>& known = cpus_of_node_[nodes->front()];
@@ -237,7 +267,8 @@ void SmiReader::add_gpu(const Row& row) {
 
 void SmiReader::add_hcas() {
     for (const std::string& device : header_.devices) {
-        if (gpu_number(device) >= 0) continue;
+        if (gpu_number(device) >= 0)
+            continue;
         Hca hca;
         const auto named = legend_.find(device);
         hca.name = named == legend_.end() ? device : named->second;
@@ -259,9 +290,11 @@ void SmiReader::tell_paths(const Row& row) {
         if (!is_gpu) {
             Hca& nic = result_.hcas[hca++];
             const bool near = told.path != PathClass::sys && told.path != PathClass::unknown;
-            if (near && !nic.numa_node) nic.numa_node = result_.gpus[self].numa_node;
+            if (near && !nic.numa_node)
+                nic.numa_node = result_.gpus[self].numa_node;
         }
-        if (told.path != PathClass::unknown && (!is_gpu || i > self)) result_.told_paths.push_back(std::move(told));
+        if (told.path != PathClass::unknown && (!is_gpu || i > self))
+            result_.told_paths.push_back(std::move(told));
     }
 }
 
@@ -274,7 +307,8 @@ void SmiReader::add_numa_nodes() {
     sort_unique(result_.allowed_cpus);
     for (auto& [index, cpus] : cpus_of_node_) {
         sort_unique(cpus);
-        if (!cpus.empty()) result_.numa_nodes.push_back({index, 0, cpus, {}});
+        if (!cpus.empty())
+            result_.numa_nodes.push_back({index, 0, cpus, {}});
     }
     if (result_.numa_nodes.empty() && !result_.allowed_cpus.empty())
         result_.numa_nodes.push_back({0, 0, result_.allowed_cpus, {}});
@@ -282,24 +316,32 @@ void SmiReader::add_numa_nodes() {
 
 void SmiReader::add_notes() {
     auto& notes = result_.notes;
-    if (cpus_of_node_.empty()) notes.push_back("NUMA nodes are not told: all CPUs are shown as one");
+    if (cpus_of_node_.empty())
+        notes.push_back("NUMA nodes are not told: all CPUs are shown as one");
     if (some_cpus_are_blank_)
         notes.push_back(
-            "some GPUs have no CPU affinity: none of the CPUs near them was allowed there, or it was not "
+            "some GPUs have no CPU affinity: none of the CPUs near them was allowed there, or it "
+            "was not "
             "told");
     if (!result_.hcas.empty())
-        notes.push_back("ports of NICs are not told: each is shown with one port taken as active, of unknown speed");
-    notes.push_back("PCI addresses, models, memory, interfaces and CPUs that are near no GPU are not told");
+        notes.push_back(
+            "ports of NICs are not told: each is shown with one port taken as active, of unknown "
+            "speed");
+    notes.push_back(
+        "PCI addresses, models, memory, interfaces and CPUs that are near no GPU are not told");
 }
 
 NodeTopology SmiReader::read(std::string_view text) {
     std::vector<std::string> lines = split(text, '\n');
-    for (std::string& line : lines) line = without_escapes(line);
+    for (std::string& line : lines)
+        line = without_escapes(line);
     find_table(lines);
     find_legend(lines);
-    for (const Row& row : rows_) add_gpu(row);
+    for (const Row& row : rows_)
+        add_gpu(row);
     add_hcas();
-    for (const Row& row : rows_) tell_paths(row);
+    for (const Row& row : rows_)
+        tell_paths(row);
     std::stable_sort(result_.hcas.begin(), result_.hcas.end(),
                      [](const Hca& a, const Hca& b) { return natural_less(a.name, b.name); });
     add_numa_nodes();
@@ -310,6 +352,8 @@ NodeTopology SmiReader::read(std::string_view text) {
 
 }  // namespace
 
-NodeTopology read_smi_topology(std::string_view text, const std::string& file) { return SmiReader(file).read(text); }
+NodeTopology read_smi_topology(std::string_view text, const std::string& file) {
+    return SmiReader(file).read(text);
+}
 
 }  // namespace autolaunch::launcher

@@ -26,7 +26,8 @@ struct Functions {
     ibv_pd* (*alloc_pd)(ibv_context*) = nullptr;
     int (*dealloc_pd)(ibv_pd*) = nullptr;
     /// Null before rdma-core 34, which is to NCCL as if the kernel refused.
-    ibv_mr* (*reg_dmabuf_mr)(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, int) = nullptr;
+    ibv_mr* (*reg_dmabuf_mr)(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int,
+                             int) = nullptr;
 };
 
 template <class Function>
@@ -42,12 +43,14 @@ bool find_all(void* library, Functions& verbs) {
            find(library, "ibv_get_device_name", verbs.get_device_name) &&
            find(library, "ibv_open_device", verbs.open_device) &&
            find(library, "ibv_close_device", verbs.close_device) &&
-           find(library, "ibv_query_device", verbs.query_device) && find(library, "ibv_query_port", verbs.query_port) &&
-           find(library, "ibv_alloc_pd", verbs.alloc_pd) && find(library, "ibv_dealloc_pd", verbs.dealloc_pd);
+           find(library, "ibv_query_device", verbs.query_device) &&
+           find(library, "ibv_query_port", verbs.query_port) &&
+           find(library, "ibv_alloc_pd", verbs.alloc_pd) &&
+           find(library, "ibv_dealloc_pd", verbs.dealloc_pd);
 }
 
-// IBV_MTU_256 is 1, and each next one twice as much. A driver may write a number that the enumeration has not, which
-// only its bytes may be asked for.
+// IBV_MTU_256 is 1, and each next one twice as much. A driver may write a number that the
+// enumeration has not, which only its bytes may be asked for.
 int mtu_bytes(const ibv_mtu& mtu) {
     std::underlying_type_t<ibv_mtu> number;
     static_assert(sizeof number == sizeof mtu);
@@ -58,18 +61,22 @@ int mtu_bytes(const ibv_mtu& mtu) {
 std::vector<VerbsDevice::Port> read_ports(const Functions& verbs, ibv_context* context) {
     std::vector<VerbsDevice::Port> ports;
     ibv_device_attr device = {};
-    if (verbs.query_device(context, &device) != 0) return ports;
+    if (verbs.query_device(context, &device) != 0)
+        return ports;
     for (std::uint8_t number = 1; number != 0 && number <= device.phys_port_cnt; ++number) {
         ibv_port_attr port = {};
-        if (verbs.query_port(context, number, &port) == 0) ports.push_back({number, mtu_bytes(port.active_mtu)});
+        if (verbs.query_port(context, number, &port) == 0)
+            ports.push_back({number, mtu_bytes(port.active_mtu)});
     }
     return ports;
 }
 
 std::optional<bool> probe_dmabuf(const Functions& verbs, ibv_context* context) {
-    if (verbs.reg_dmabuf_mr == nullptr) return false;
+    if (verbs.reg_dmabuf_mr == nullptr)
+        return false;
     ibv_pd* const domain = verbs.alloc_pd(context);
-    if (domain == nullptr) return std::nullopt;
+    if (domain == nullptr)
+        return std::nullopt;
     errno = 0;
     verbs.reg_dmabuf_mr(domain, 0, 0, 0, -1, 0);
     const int error = errno;
@@ -96,7 +103,8 @@ VerbsDevice describe(const Functions& verbs, ibv_device* device) {
 
 std::optional<std::vector<VerbsDevice>> ask_verbs(std::string& why, const std::string& library) {
     const std::string name = library.empty() ? "libibverbs.so.1" : library;
-    const std::unique_ptr<void, int (*)(void*)> loaded(::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL), &::dlclose);
+    const std::unique_ptr<void, int (*)(void*)> loaded(
+        ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL), &::dlclose);
     if (!loaded) {
         const char* const text = ::dlerror();
         why = text != nullptr ? text : name + " cannot be loaded";
@@ -114,7 +122,8 @@ std::optional<std::vector<VerbsDevice>> ask_verbs(std::string& why, const std::s
         return std::nullopt;
     }
     std::vector<VerbsDevice> devices;
-    for (int i = 0; i < count; ++i) devices.push_back(describe(verbs, list[i]));
+    for (int i = 0; i < count; ++i)
+        devices.push_back(describe(verbs, list[i]));
     verbs.free_device_list(list);
     return devices;
 }

@@ -11,13 +11,16 @@ namespace {
 
 int links_between(const NodeTopology& topology, const Gpu& a, const Gpu& b) {
     for (const ToldPath& path : topology.told_paths)
-        if ((path.from == a.bdf && path.to == b.bdf) || (path.from == b.bdf && path.to == a.bdf)) return path.links;
+        if ((path.from == a.bdf && path.to == b.bdf) || (path.from == b.bdf && path.to == a.bdf))
+            return path.links;
     return 0;
 }
 
 std::string cell(const NodeTopology& topology, const Gpu& a, const Gpu& b) {
-    if (&a == &b) return "X";
-    if (!a.bdf.empty() && a.bdf == b.bdf) return "same";  // parts of one GPU
+    if (&a == &b)
+        return "X";
+    if (!a.bdf.empty() && a.bdf == b.bdf)
+        return "same";  // parts of one GPU
     const PathClass path = path_between(topology, a, b);
     const int links = links_between(topology, a, b);
     const std::string name(path_class_name(path));
@@ -25,10 +28,14 @@ std::string cell(const NodeTopology& topology, const Gpu& a, const Gpu& b) {
 }
 
 std::string describe_port(const Hca::Port& port) {
-    std::string text = port.link_layer.empty() ? "port " + std::to_string(port.number) : port.link_layer;
-    if (port.rate_gbps > 0) text += fmt::format(" {:g} Gb/s", port.rate_gbps);
-    if (!port.netdev.empty()) text += " (" + port.netdev + ")";
-    if (!port.active) text += " · down";
+    std::string text =
+        port.link_layer.empty() ? "port " + std::to_string(port.number) : port.link_layer;
+    if (port.rate_gbps > 0)
+        text += fmt::format(" {:g} Gb/s", port.rate_gbps);
+    if (!port.netdev.empty())
+        text += " (" + port.netdev + ")";
+    if (!port.active)
+        text += " · down";
     return text;
 }
 
@@ -38,42 +45,55 @@ std::string gpu_name(const Gpu& gpu) {
     return (gpu.partition_of.empty() ? "GPU " : "part ") + std::to_string(gpu.index);
 }
 
-std::string short_bdf(const std::string& bdf) { return bdf.starts_with("0000:") ? bdf.substr(5) : bdf; }
+std::string short_bdf(const std::string& bdf) {
+    return bdf.starts_with("0000:") ? bdf.substr(5) : bdf;
+}
 
 std::string describe_size(std::uint64_t bytes) {
     constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    if (bytes == 0) return "size unknown";
+    if (bytes == 0)
+        return "size unknown";
     double value = static_cast<double>(bytes);
     std::size_t unit = 0;
-    for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+    for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit)
+        value /= 1024;
     const bool is_small = value < 10 && value != static_cast<int>(value);
     return fmt::format("{:.{}f} {}", value, is_small ? 1 : 0, kUnits[unit]);
 }
 
 std::string describe_gpu(const Gpu& gpu) {
     std::string text = !gpu.model.empty() ? gpu.model : gpu.vendor == "amd" ? "AMD" : "NVIDIA";
-    if (gpu.memory_bytes > 0) text += " · " + describe_size(gpu.memory_bytes);
-    if (!gpu.can_open) text += " · may not be opened";
+    if (gpu.memory_bytes > 0)
+        text += " · " + describe_size(gpu.memory_bytes);
+    if (!gpu.can_open)
+        text += " · may not be opened";
     return text;
 }
 
 std::string describe_hca(const Hca& hca) {
     std::string text;
-    for (const Hca::Port& port : hca.ports) text += (text.empty() ? "" : ", ") + describe_port(port);
-    if (hca.ports.empty()) text = "no port";
-    if (!hca.can_open) text += " · may not be opened";
+    for (const Hca::Port& port : hca.ports)
+        text += (text.empty() ? "" : ", ") + describe_port(port);
+    if (hca.ports.empty())
+        text = "no port";
+    if (!hca.can_open)
+        text += " · may not be opened";
     return text;
 }
 
 PathMatrix path_matrix(const NodeTopology& topology) {
     PathMatrix matrix;
     matrix.gpu_count = topology.gpus.size();
-    for (const Gpu& gpu : topology.gpus) matrix.columns.push_back("GPU" + std::to_string(gpu.index));
-    for (const Hca& hca : topology.hcas) matrix.columns.push_back(hca.name);
+    for (const Gpu& gpu : topology.gpus)
+        matrix.columns.push_back("GPU" + std::to_string(gpu.index));
+    for (const Hca& hca : topology.hcas)
+        matrix.columns.push_back(hca.name);
     for (const Gpu& row : topology.gpus) {
         std::vector<std::string> cells;
-        for (const Gpu& column : topology.gpus) cells.push_back(cell(topology, row, column));
-        for (const Hca& hca : topology.hcas) cells.emplace_back(path_class_name(path_between(topology, row, hca)));
+        for (const Gpu& column : topology.gpus)
+            cells.push_back(cell(topology, row, column));
+        for (const Hca& hca : topology.hcas)
+            cells.emplace_back(path_class_name(path_between(topology, row, hca)));
         matrix.cells.push_back(std::move(cells));
     }
     return matrix;

@@ -43,7 +43,8 @@ struct MachineLayout {
     int core_count = 0, thread_count = 0;
 };
 
-/// Pure. Packages, nodes and devices by number and PCI address; a node of several packages is drawn in its first.
+/// Pure. Packages, nodes and devices by number and PCI address; a node of several packages is drawn
+/// in its first.
 MachineLayout lay_out(const NodeTopology& topology);
 
 }  // namespace autolaunch::launcher

@@ -44,10 +44,13 @@ std::string escape(std::string_view words) {
     return escaped;
 }
 
-std::string rectangle_element(const SvgCanvas::Area& area, std::string_view style, std::string_view tooltip) {
-    const std::string place = fmt::format(R"(x="{:g}" y="{:g}" width="{:g}" height="{:g}" rx="3" class="{}")", area.x,
-                                          area.y, area.width, area.height, style);
-    if (tooltip.empty()) return "<rect " + place + "/>";
+std::string rectangle_element(const SvgCanvas::Area& area, std::string_view style,
+                              std::string_view tooltip) {
+    const std::string place =
+        fmt::format(R"(x="{:g}" y="{:g}" width="{:g}" height="{:g}" rx="3" class="{}")", area.x,
+                    area.y, area.width, area.height, style);
+    if (tooltip.empty())
+        return "<rect " + place + "/>";
     return "<rect " + place + "><title>" + escape(tooltip) + "</title></rect>";
 }
 
@@ -58,7 +61,8 @@ void SvgCanvas::rectangle(const Area& area, std::string_view style, std::string_
 }
 
 void SvgCanvas::text(double x, double y, std::string_view words, std::string_view style) {
-    elements_.push_back(fmt::format(R"(<text x="{:g}" y="{:g}" class="{}">{}</text>)", x, y, style, escape(words)));
+    elements_.push_back(
+        fmt::format(R"(<text x="{:g}" y="{:g}" class="{}">{}</text>)", x, y, style, escape(words)));
 }
 
 std::size_t SvgCanvas::reserve() {
@@ -72,10 +76,13 @@ void SvgCanvas::fill(std::size_t place, const Area& area, std::string_view style
 
 std::string SvgCanvas::document(double width, double height) const {
     std::string text = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:g}\" height=\"{1:g}\" viewBox=\"0 0 {0:g} {1:g}\">\n"
-        "<style>{2}</style>\n<rect x=\"0\" y=\"0\" width=\"{0:g}\" height=\"{1:g}\" class=\"page\"/>\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:g}\" height=\"{1:g}\" viewBox=\"0 0 "
+        "{0:g} {1:g}\">\n"
+        "<style>{2}</style>\n<rect x=\"0\" y=\"0\" width=\"{0:g}\" height=\"{1:g}\" "
+        "class=\"page\"/>\n",
         width, height, kStyle);
-    for (const std::string& element : elements_) text += element + '\n';
+    for (const std::string& element : elements_)
+        text += element + '\n';
     return text + "</svg>\n";
 }
 
@@ -84,10 +91,12 @@ std::string shorten(std::string_view words, double width) {
     std::size_t characters = 0, bytes = 0;
     while (bytes < words.size() && characters + 1 < room) {
         ++bytes;
-        while (bytes < words.size() && (static_cast<unsigned char>(words[bytes]) & 0xC0) == 0x80) ++bytes;
+        while (bytes < words.size() && (static_cast<unsigned char>(words[bytes]) & 0xC0) == 0x80)
+            ++bytes;
         ++characters;
     }
-    if (bytes == words.size()) return std::string(words);
+    if (bytes == words.size())
+        return std::string(words);
     return std::string(words.substr(0, bytes)) + "…";
 }
 

@@ -13,7 +13,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 void set_if_any(Json& json, const char* key, const std::string& value) {
-    if (!value.empty()) json[key] = value;
+    if (!value.empty())
+        json[key] = value;
 }
 
 template <typename T>
@@ -22,13 +23,16 @@ Json optional(const std::optional<T>& value) {
 }
 
 Json to_json(const Gpu& gpu) {
-    Json json = {
-        {"index", gpu.index}, {"vendor", gpu.vendor}, {"bdf", gpu.bdf}, {"numa_node", optional(gpu.numa_node)}};
+    Json json = {{"index", gpu.index},
+                 {"vendor", gpu.vendor},
+                 {"bdf", gpu.bdf},
+                 {"numa_node", optional(gpu.numa_node)}};
     set_if_any(json, "numa_source", gpu.numa_source);
     set_if_any(json, "uuid", gpu.uuid);
     set_if_any(json, "model", gpu.model);
     set_if_any(json, "partition_of", gpu.partition_of);
-    if (gpu.memory_bytes > 0) json["memory_bytes"] = gpu.memory_bytes;
+    if (gpu.memory_bytes > 0)
+        json["memory_bytes"] = gpu.memory_bytes;
     json["can_open"] = gpu.can_open;
     json["local_cpus"] = gpu.local_cpus;
     json["pci_path"] = gpu.pci_path;
@@ -39,14 +43,17 @@ Json to_json(const Hca::Port& port) {
     Json json = {{"number", port.number}, {"active", port.active}};
     set_if_any(json, "link_layer", port.link_layer);
     set_if_any(json, "netdev", port.netdev);
-    if (port.rate_gbps > 0) json["rate_gbps"] = port.rate_gbps;
-    if (port.mtu_bytes > 0) json["mtu_bytes"] = port.mtu_bytes;
+    if (port.rate_gbps > 0)
+        json["rate_gbps"] = port.rate_gbps;
+    if (port.mtu_bytes > 0)
+        json["mtu_bytes"] = port.mtu_bytes;
     json["gids"] = Json::array();
     for (const Gid& gid : port.gids) {
         std::string text;
         for (std::size_t i = 0; i < gid.bytes.size(); ++i)
             text += fmt::format("{}{:02x}", i > 0 && i % 2 == 0 ? ":" : "", gid.bytes[i]);
-        json["gids"].push_back({{"index", gid.index}, {"gid", text}, {"roce_version", gid.roce_version}});
+        json["gids"].push_back(
+            {{"index", gid.index}, {"gid", text}, {"roce_version", gid.roce_version}});
     }
     return json;
 }
@@ -59,7 +66,8 @@ Json to_json(const Hca& hca) {
                  {"pci_path", hca.pci_path}};
     set_if_any(json, "pci_id", hca.pci_id);
     json["ports"] = Json::array();
-    for (const Hca::Port& port : hca.ports) json["ports"].push_back(to_json(port));
+    for (const Hca::Port& port : hca.ports)
+        json["ports"].push_back(to_json(port));
     return json;
 }
 
@@ -68,7 +76,8 @@ Json to_json(const NetworkInterface& interface) {
                  {"running", interface.is_running},
                  {"default_route", interface.has_default_route},
                  {"addresses", interface.addresses}};
-    if (interface.rate_gbps > 0) json["rate_gbps"] = interface.rate_gbps;
+    if (interface.rate_gbps > 0)
+        json["rate_gbps"] = interface.rate_gbps;
     set_if_any(json, "bdf", interface.bdf);
     return json;
 }
@@ -78,23 +87,26 @@ Json paths_json(const NodeTopology& topology) {
     Json paths = Json::object();
     for (std::size_t row = 0; row < matrix.cells.size(); ++row)
         for (std::size_t i = 0; i < matrix.cells[row].size(); ++i)
-            if (i != row) paths[matrix.columns[row]][matrix.columns[i]] = matrix.cells[row][i];
+            if (i != row)
+                paths[matrix.columns[row]][matrix.columns[i]] = matrix.cells[row][i];
     return paths;
 }
 
 template <typename T>
 Json list(const std::vector<T>& items) {
     Json json = Json::array();
-    for (const T& item : items) json.push_back(to_json(item));
+    for (const T& item : items)
+        json.push_back(to_json(item));
     return json;
 }
 
 }  // namespace
 
 std::string topology_json(const NodeTopology& topology) {
-    Json json = {{"hostname", topology.hostname},         {"source", topology.source},
-                 {"cpu_model", topology.cpu_model},       {"packages", topology.package_count},
-                 {"allowed_cpus", topology.allowed_cpus}, {"cpu_quota", optional(topology.cpu_quota)}};
+    Json json = {
+        {"hostname", topology.hostname},         {"source", topology.source},
+        {"cpu_model", topology.cpu_model},       {"packages", topology.package_count},
+        {"allowed_cpus", topology.allowed_cpus}, {"cpu_quota", optional(topology.cpu_quota)}};
     json["numa_nodes"] = Json::array();
     for (const NumaNode& node : topology.numa_nodes)
         json["numa_nodes"].push_back({{"index", node.index},
@@ -103,8 +115,10 @@ std::string topology_json(const NodeTopology& topology) {
                                       {"distances", node.distances}});
     json["cores"] = Json::array();
     for (const Core& core : topology.cores)
-        json["cores"].push_back(
-            {{"cpus", core.cpus}, {"package", core.package}, {"numa_node", core.numa_node}, {"l3", core.l3}});
+        json["cores"].push_back({{"cpus", core.cpus},
+                                 {"package", core.package},
+                                 {"numa_node", core.numa_node},
+                                 {"l3", core.l3}});
     json["l3_bytes"] = topology.l3_bytes;
     json["gpus"] = list(topology.gpus);
     json["hcas"] = list(topology.hcas);

@@ -5,7 +5,8 @@
 
 namespace autolaunch::launcher {
 
-/// All that is known of the machine, for programs (docs/topology-json.md). Ends with a newline. Pure.
+/// All that is known of the machine, for programs (docs/topology-json.md). Ends with a newline.
+/// Pure.
 std::string topology_json(const NodeTopology& topology);
 
 }  // namespace autolaunch::launcher

@@ -25,7 +25,8 @@ double block_width(std::size_t cores) {
 /// Each function draws at (x, y) and returns the height that it took.
 class Picture {
 public:
-    explicit Picture(const NodeTopology& topology) : topology_(topology), layout_(lay_out(topology)) {}
+    explicit Picture(const NodeTopology& topology)
+        : topology_(topology), layout_(lay_out(topology)) {}
 
     std::string draw() {
         const double width = page_width();
@@ -67,7 +68,8 @@ private:
     }
     double cell_width() const {
         std::size_t longest = 5;
-        for (const Hca& hca : topology_.hcas) longest = std::max(longest, hca.name.size());
+        for (const Hca& hca : topology_.hcas)
+            longest = std::max(longest, hca.name.size());
         return static_cast<double>(longest) * 7 + 8;
     }
     double page_width() const {
@@ -76,18 +78,20 @@ private:
         double widest = kLegendWidth;
         for (const auto& row : package_rows()) {
             double width = 0;
-            for (const PackageBox* package : row) width += width_of(*package) + kGap;
+            for (const PackageBox* package : row)
+                width += width_of(*package) + kGap;
             widest = std::max(widest, width);
         }
         return std::max(widest, matrix) + 2 * kGap;
     }
 
     std::string summary() const {
-        return fmt::format("{} packages · {} NUMA nodes · {} cores, {} threads · {} GPUs · {} HCAs · {} · {}",
-                           layout_.packages.size(), topology_.numa_nodes.size(), layout_.core_count,
-                           layout_.thread_count, topology_.gpus.size(), topology_.hcas.size(),
-                           topology_.cpu_model.empty() ? "CPU model unknown" : trim(topology_.cpu_model),
-                           topology_.source);
+        return fmt::format(
+            "{} packages · {} NUMA nodes · {} cores, {} threads · {} GPUs · {} HCAs · {} · {}",
+            layout_.packages.size(), topology_.numa_nodes.size(), layout_.core_count,
+            layout_.thread_count, topology_.gpus.size(), topology_.hcas.size(),
+            topology_.cpu_model.empty() ? "CPU model unknown" : trim(topology_.cpu_model),
+            topology_.source);
     }
 
     double draw_packages(double top) {
@@ -124,8 +128,10 @@ private:
         const std::size_t place = canvas_.reserve();
         const double inside = kNodeWidth - 2 * kGap;
         canvas_.text(x + kGap, y + kLine,
-                     fmt::format("NUMA node {} · {}", node.index, describe_size(node.memory_bytes)), "head");
-        canvas_.text(x + kGap, y + 2 * kLine - 2, shorten("CPU " + format_list(node.cpus), inside), "faint");
+                     fmt::format("NUMA node {} · {}", node.index, describe_size(node.memory_bytes)),
+                     "head");
+        canvas_.text(x + kGap, y + 2 * kLine - 2, shorten("CPU " + format_list(node.cpus), inside),
+                     "faint");
         double bottom = y + 2 * kLine + kGap / 2;
         bottom += draw_caches(node.caches, x + kGap, bottom, inside);
         bottom += draw_groups(node.groups, x + kGap, bottom, inside);
@@ -154,11 +160,14 @@ private:
         canvas_.rectangle({x, y, width, height}, "cache");
         for (std::size_t i = 0; i < cache.cores.size(); ++i) {
             const Core& core = topology_.cores[static_cast<std::size_t>(cache.cores[i])];
-            const double column = static_cast<double>(i % kCoresInRow), row = static_cast<double>(i / kCoresInRow);
-            canvas_.rectangle({x + 4 + column * (kCore + kCoreGap), y + 4 + row * (kCore + kCoreGap), kCore, kCore},
+            const double column = static_cast<double>(i % kCoresInRow),
+                         row = static_cast<double>(i / kCoresInRow);
+            canvas_.rectangle({x + 4 + column * (kCore + kCoreGap),
+                               y + 4 + row * (kCore + kCoreGap), kCore, kCore},
                               "core", "core with CPU " + format_list(core.cpus));
         }
-        canvas_.text(x + 4, y + height - 4, cache.bytes == 0 ? "L3" : describe_size(cache.bytes), "faint");
+        canvas_.text(x + 4, y + height - 4, cache.bytes == 0 ? "L3" : describe_size(cache.bytes),
+                     "faint");
         return height;
     }
 
@@ -166,13 +175,15 @@ private:
         double y = top;
         for (const DeviceGroup& group : groups) {
             const std::size_t place = canvas_.reserve();
-            const std::string name = group.name.empty() ? "place on the PCI bus unknown" : group.name;
+            const std::string name =
+                group.name.empty() ? "place on the PCI bus unknown" : group.name;
             canvas_.text(x + 6, y + 13, (group.is_switch ? "switch below " : "") + name, "faint");
             double bottom = y + kLine + 2;
             const std::size_t count = group.gpus.size() + group.hcas.size();
             for (std::size_t i = 0; i < count; ++i) {
                 const double column = static_cast<double>(i % 2), row = static_cast<double>(i / 2);
-                draw_device(group, i, x + 4 + column * (kDeviceWidth + 4), bottom + row * (kDeviceHeight + 4));
+                draw_device(group, i, x + 4 + column * (kDeviceWidth + 4),
+                            bottom + row * (kDeviceHeight + 4));
             }
             bottom += static_cast<double>((count + 1) / 2) * (kDeviceHeight + 4);
             canvas_.fill(place, {x, y, width, bottom - y}, "group");
@@ -189,9 +200,10 @@ private:
             what = describe_gpu(gpu);
             style = "gpu";
         } else {
-            const Hca& hca = topology_.hcas[static_cast<std::size_t>(group.hcas[i - group.gpus.size()])];
-            const bool is_active =
-                std::any_of(hca.ports.begin(), hca.ports.end(), [](const auto& p) { return p.active; });
+            const Hca& hca =
+                topology_.hcas[static_cast<std::size_t>(group.hcas[i - group.gpus.size()])];
+            const bool is_active = std::any_of(hca.ports.begin(), hca.ports.end(),
+                                               [](const auto& p) { return p.active; });
             name = hca.name + " · " + short_bdf(hca.bdf);
             what = describe_hca(hca);
             style = is_active ? "hca" : "down";
@@ -202,17 +214,23 @@ private:
     }
 
     static std::string_view cell_style(const std::string& cell) {
-        if (cell.starts_with("NV")) return "nv";
-        if (cell == "PIX" || cell == "same") return "pix";
-        if (cell == "PXB") return "pxb";
-        if (cell == "PHB") return "phb";
-        if (cell == "NODE") return "near";
+        if (cell.starts_with("NV"))
+            return "nv";
+        if (cell == "PIX" || cell == "same")
+            return "pix";
+        if (cell == "PXB")
+            return "pxb";
+        if (cell == "PHB")
+            return "phb";
+        if (cell == "NODE")
+            return "near";
         return cell == "SYS" ? "sys" : "none";
     }
 
     double draw_matrix(double top) {
         const PathMatrix matrix = path_matrix(topology_);
-        if (matrix.cells.empty() || matrix.columns.size() < 2) return 0;
+        if (matrix.cells.empty() || matrix.columns.size() < 2)
+            return 0;
         const double cell = cell_width();
         double y = top + kLine;
         for (std::size_t i = 0; i < matrix.columns.size(); ++i)
@@ -228,7 +246,8 @@ private:
         }
         y += kLine + kGap;
         canvas_.text(kGap, y,
-                     "NV# links of NVLink or xGMI · PIX one PCIe switch · PXB several · PHB a host bridge · NODE host "
+                     "NV# links of NVLink or xGMI · PIX one PCIe switch · PXB several · PHB a host "
+                     "bridge · NODE host "
                      "bridges of one NUMA node · SYS between NUMA nodes",
                      "faint");
         return y + kGap - top;

@@ -21,8 +21,10 @@ std::string title(const NodeTopology& topology, const MachineLayout& layout) {
     text += fmt::format("   {} · {} · {}", plural(layout.packages.size(), "package"),
                         plural(topology.numa_nodes.size(), "NUMA node"),
                         plural(static_cast<std::size_t>(layout.core_count), "core"));
-    if (layout.thread_count != layout.core_count) text += fmt::format(", {} threads", layout.thread_count);
-    if (topology.cpu_quota) text += fmt::format(" with {:g} CPUs' worth of time", *topology.cpu_quota);
+    if (layout.thread_count != layout.core_count)
+        text += fmt::format(", {} threads", layout.thread_count);
+    if (topology.cpu_quota)
+        text += fmt::format(" with {:g} CPUs' worth of time", *topology.cpu_quota);
     text += topology.gpus.empty() ? " · no GPUs" : " · " + plural(topology.gpus.size(), "GPU");
     text += topology.hcas.empty() ? " · no HCAs" : " · " + plural(topology.hcas.size(), "HCA");
     return text + "   (" + topology.source + ")\n";
@@ -31,7 +33,8 @@ std::string title(const NodeTopology& topology, const MachineLayout& layout) {
 // "12 x 16 MiB", caches of equal size together.
 std::string describe_caches(const std::vector<CacheBox>& caches) {
     std::map<std::uint64_t, int> counts;
-    for (const CacheBox& cache : caches) ++counts[cache.bytes];
+    for (const CacheBox& cache : caches)
+        ++counts[cache.bytes];
     std::vector<std::string> parts;
     for (const auto& [bytes, count] : counts) {
         const std::string size = describe_size(bytes);
@@ -63,41 +66,50 @@ std::string draw_groups(const NodeTopology& topology, const std::vector<DeviceGr
     for (std::size_t g = 0; g < groups.size(); ++g) {
         const bool last_group = g + 1 == groups.size();
         const DeviceGroup& group = groups[g];
-        text +=
-            fmt::format("{}{} {} {}\n", indent, last_group ? "└" : "├",
-                        group.is_switch ? "switch below" : "host bridge", group.name.empty() ? "unknown" : group.name);
+        text += fmt::format("{}{} {} {}\n", indent, last_group ? "└" : "├",
+                            group.is_switch ? "switch below" : "host bridge",
+                            group.name.empty() ? "unknown" : group.name);
         const auto rows = rows_of(topology, group);
         for (std::size_t i = 0; i < rows.size(); ++i)
             text += fmt::format("{}{}  {} {:<8} {:<7}  {}\n", indent, last_group ? " " : "│",
-                                i + 1 == rows.size() ? "└" : "├", rows[i].name, rows[i].address, rows[i].what);
+                                i + 1 == rows.size() ? "└" : "├", rows[i].name, rows[i].address,
+                                rows[i].what);
     }
     return text;
 }
 
 std::string draw_node(const NodeTopology& topology, const NumaBox& node) {
     std::size_t cores = 0;
-    for (const CacheBox& cache : node.caches) cores += cache.cores.size();
-    std::string text = fmt::format("  NUMA node {}   {}   {}: CPU {}", node.index, describe_size(node.memory_bytes),
-                                   plural(cores, "core"), format_list(node.cpus));
-    if (!node.caches.empty()) text += "   L3 " + describe_caches(node.caches);
+    for (const CacheBox& cache : node.caches)
+        cores += cache.cores.size();
+    std::string text = fmt::format("  NUMA node {}   {}   {}: CPU {}", node.index,
+                                   describe_size(node.memory_bytes), plural(cores, "core"),
+                                   format_list(node.cpus));
+    if (!node.caches.empty())
+        text += "   L3 " + describe_caches(node.caches);
     return text + '\n' + draw_groups(topology, node.groups, "    ");
 }
 
 std::string draw_matrix(const NodeTopology& topology) {
     const PathMatrix matrix = path_matrix(topology);
-    if (matrix.cells.empty() || matrix.columns.size() < 2) return {};
+    if (matrix.cells.empty() || matrix.columns.size() < 2)
+        return {};
     std::size_t width = 4;
-    for (const std::string& column : matrix.columns) width = std::max(width, column.size());
+    for (const std::string& column : matrix.columns)
+        width = std::max(width, column.size());
     std::string text = fmt::format("\n{:<{}}", "", width);
-    for (const std::string& column : matrix.columns) text += fmt::format("  {:>{}}", column, width);
+    for (const std::string& column : matrix.columns)
+        text += fmt::format("  {:>{}}", column, width);
     text += '\n';
     for (std::size_t row = 0; row < matrix.cells.size(); ++row) {
         text += fmt::format("{:<{}}", matrix.columns[row], width);
-        for (const std::string& cell : matrix.cells[row]) text += fmt::format("  {:>{}}", cell, width);
+        for (const std::string& cell : matrix.cells[row])
+            text += fmt::format("  {:>{}}", cell, width);
         text += '\n';
     }
     return text +
-           "NV# links of NVLink or xGMI · PIX one PCIe switch · PXB several · PHB a host bridge · NODE host bridges of "
+           "NV# links of NVLink or xGMI · PIX one PCIe switch · PXB several · PHB a host bridge · "
+           "NODE host bridges of "
            "one "
            "NUMA node · SYS between NUMA nodes · ? unknown\n";
 }
@@ -108,14 +120,18 @@ std::string topology_text(const NodeTopology& topology) {
     const MachineLayout layout = lay_out(topology);
     std::string text = title(topology, layout);
     for (const PackageBox& package : layout.packages) {
-        text += fmt::format("package {}   {}\n", package.package,
-                            topology.cpu_model.empty() ? "CPU model unknown" : trim(topology.cpu_model));
-        for (const NumaBox& node : package.nodes) text += draw_node(topology, node);
+        text += fmt::format(
+            "package {}   {}\n", package.package,
+            topology.cpu_model.empty() ? "CPU model unknown" : trim(topology.cpu_model));
+        for (const NumaBox& node : package.nodes)
+            text += draw_node(topology, node);
     }
     if (!layout.elsewhere.empty())
-        text += "near no NUMA node that may be used here\n" + draw_groups(topology, layout.elsewhere, "    ");
+        text += "near no NUMA node that may be used here\n" +
+                draw_groups(topology, layout.elsewhere, "    ");
     text += draw_matrix(topology);
-    for (const std::string& note : topology.notes) text += "note: " + note + '\n';
+    for (const std::string& note : topology.notes)
+        text += "note: " + note + '\n';
     return text;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The one suite that every communicator backend passes. Inputs are small integers, so that every result is exact in
-// every type; outputs are poisoned before each call.
+// The one suite that every communicator backend passes. Inputs are small integers, so that every
+// result is exact in every type; outputs are poisoned before each call.
 #include <autolaunch/comm/communicator.hpp>
 
 #include <chrono>

@@ -40,14 +40,18 @@ constexpr bool kIsHalf = std::is_same_v<T, bfloat16> || std::is_same_v<T, float1
 
 template <class T>
 T from_double(double value) {
-    if constexpr (kIsHalf<T>) return T(static_cast<float>(value));
-    if constexpr (!kIsHalf<T>) return static_cast<T>(value);
+    if constexpr (kIsHalf<T>)
+        return T(static_cast<float>(value));
+    if constexpr (!kIsHalf<T>)
+        return static_cast<T>(value);
 }
 
 template <class T>
 double to_double(T value) {
-    if constexpr (kIsHalf<T>) return static_cast<float>(value);
-    if constexpr (!kIsHalf<T>) return static_cast<double>(value);
+    if constexpr (kIsHalf<T>)
+        return static_cast<float>(value);
+    if constexpr (!kIsHalf<T>)
+        return static_cast<double>(value);
 }
 
 double combined(ReduceOp::Kind op, double left, double right) {
@@ -68,7 +72,8 @@ double combined(ReduceOp::Kind op, double left, double right) {
 double load(DataType type, const void* buffer, std::size_t index) {
     return with_type(type, [&]<class T>() {
         T value;
-        std::memcpy(&value, static_cast<const std::byte*>(buffer) + index * sizeof(T), sizeof value);
+        std::memcpy(&value, static_cast<const std::byte*>(buffer) + index * sizeof(T),
+                    sizeof value);
         return to_double(value);
     });
 }
@@ -94,14 +99,18 @@ double moved_input(int rank, std::size_t index) {
 
 double reduced_input(ReduceOp::Kind op, int rank, std::size_t index) {
     const auto at = static_cast<std::size_t>(rank);
-    if (op == ReduceOp::Kind::prod) return (at + index) % 8 == 0 ? 2 : 1;
+    if (op == ReduceOp::Kind::prod)
+        return (at + index) % 8 == 0 ? 2 : 1;
     return static_cast<double>(1 + (at * 5 + index) % 3);
 }
 
-double factor_of(DataType type, int rank) { return is_integer(type) ? 1 + rank % 2 : 0.5 * (1 + rank % 3); }
+double factor_of(DataType type, int rank) {
+    return is_integer(type) ? 1 + rank % 2 : 0.5 * (1 + rank % 3);
+}
 
 ReduceOp op_of(ReduceOp::Kind op, DataType type, int rank) {
-    if (op == ReduceOp::Kind::pre_multiplied_sum) return ReduceOp::pre_multiplied_sum(factor_of(type, rank));
+    if (op == ReduceOp::Kind::pre_multiplied_sum)
+        return ReduceOp::pre_multiplied_sum(factor_of(type, rank));
     return ReduceOp(op);
 }
 
@@ -111,10 +120,14 @@ double reduced(ReduceOp::Kind op, DataType type, int size, std::size_t index) {
         return factor * reduced_input(op, rank, index);
     };
     double result = brought(0);
-    for (int rank = 1; rank < size; ++rank) result = combined(op, result, brought(rank));
-    if (op != ReduceOp::Kind::avg) return result;
-    if (type == DataType::f64 || is_integer(type)) return rounded(type, result / size);
-    return rounded(type, static_cast<float>(result) / static_cast<float>(size));  // halves are divided in f32
+    for (int rank = 1; rank < size; ++rank)
+        result = combined(op, result, brought(rank));
+    if (op != ReduceOp::Kind::avg)
+        return result;
+    if (type == DataType::f64 || is_integer(type))
+        return rounded(type, result / size);
+    return rounded(
+        type, static_cast<float>(result) / static_cast<float>(size));  // halves are divided in f32
 }
 
 }  // namespace autolaunch::conformance

@@ -14,7 +14,8 @@ void store(DataType type, void* buffer, std::size_t index, double value);
 double rounded(DataType type, double value);
 bool is_integer(DataType type);
 
-/// What rank `rank` brings as element `index` of a call that only moves: 1 to 101, exact in every type.
+/// What rank `rank` brings as element `index` of a call that only moves: 1 to 101, exact in every
+/// type.
 double moved_input(int rank, std::size_t index);
 /// What it brings to a reduction: small enough that results of 16 ranks are exact in every type.
 double reduced_input(ReduceOp::Kind op, int rank, std::size_t index);

@@ -8,7 +8,8 @@
 namespace autolaunch::conformance {
 
 inline void expect(bool holds, const std::string& what) {
-    if (!holds) throw std::runtime_error("expected: " + what);
+    if (!holds)
+        throw std::runtime_error("expected: " + what);
 }
 
 /// Runs `call`, which must throw an E for which `as_wanted` holds.

@@ -69,7 +69,8 @@ public:
 
 private:
     void ring(Communicator& comm) {
-        if (comm.size() == 1) return comm.barrier();
+        if (comm.size() == 1)
+            return comm.barrier();
         comm.group_start();
         comm.send(send_.data(), send_.size(), f32, (comm.rank() + 1) % comm.size());
         comm.recv(recv_.data(), recv_.size(), f32, (comm.rank() + comm.size() - 1) % comm.size());
@@ -111,7 +112,8 @@ void abort_in_each_kind(Communicator& comm) {
         expect_throws<AbortedError>(
             "an abort ends " + std::string(name_of(kind)),
             [&] {
-                for (;;) call(part, kind);
+                for (;;)
+                    call(part, kind);
             },
             [&](const AbortedError& error) { return mentions(error, reason); });
         expect(Clock::now() - start < kLongAfter, "an abort ends a call long before the timeout");
@@ -123,9 +125,11 @@ void abort_in_each_kind(Communicator& comm) {
 void absent_rank_in_each_kind(Communicator& comm) {
     // More than fits anywhere on the way: nobody gets rid of it alone.
     Caller call(comm.size(), 300'000);
-    // All at once: afterwards ranks come out of a part up to a timeout apart, too late for a split that has the same.
+    // All at once: afterwards ranks come out of a part up to a timeout apart, too late for a split
+    // that has the same.
     std::vector<Communicator> parts;
-    for (std::size_t i = 0; i < std::size(kAllKinds); ++i) parts.push_back(comm.split(0, comm.rank()).value());
+    for (std::size_t i = 0; i < std::size(kAllKinds); ++i)
+        parts.push_back(comm.split(0, comm.rank()).value());
     for (std::size_t i = 0; i < std::size(kAllKinds); ++i) {
         const Kind kind = kAllKinds[i];
         Communicator& part = parts[i];
@@ -140,11 +144,13 @@ void absent_rank_in_each_kind(Communicator& comm) {
         expect_throws<Error>(
             fmt::format("nobody waits in {} for longer than the timeout", name_of(kind)),
             [&] {
-                for (;;) call(part, kind);
+                for (;;)
+                    call(part, kind);
             },
             [&](const Error& error) {
                 return (error.code() == ErrorCode::timeout || error.code() == ErrorCode::aborted) &&
-                       mentions(error, "rank ") && mentions(error, kind == Kind::send ? "send" : name_of(kind));
+                       mentions(error, "rank ") &&
+                       mentions(error, kind == Kind::send ? "send" : name_of(kind));
             });
     }
     comm.abort("done");
@@ -170,25 +176,33 @@ const std::vector<Mismatch>& mismatches() {
     };
     const auto apart = [](void* buffer) { return static_cast<float*>(buffer) + 2048; };
     static const std::vector<Mismatch> kMismatches = {
-        {"kinds", [](C& c, void* p) { c.all_reduce(p, p, 8, f32, ReduceOp::sum); }, [](C& c, void*) { c.barrier(); },
-         "all_reduce (sum) of 8 elements of f32", "barrier"},
+        {"kinds", [](C& c, void* p) { c.all_reduce(p, p, 8, f32, ReduceOp::sum); },
+         [](C& c, void*) { c.barrier(); }, "all_reduce (sum) of 8 elements of f32", "barrier"},
         {"kinds with one size", [](C& c, void* p) { c.broadcast(p, 8, f32, 0); },
-         [](C& c, void* p) { c.all_reduce(p, p, 8, f32, ReduceOp::max); }, "broadcast", "all_reduce (max)"},
+         [](C& c, void* p) { c.all_reduce(p, p, 8, f32, ReduceOp::max); }, "broadcast",
+         "all_reduce (max)"},
         {"operations", [](C& c, void* p) { c.all_reduce(p, p, 8, f32, ReduceOp::sum); },
          [](C& c, void* p) { c.all_reduce(p, p, 8, f32, ReduceOp::prod); }, "(sum)", "(prod)"},
         {"types", [](C& c, void* p) { c.all_reduce(p, p, 8, i32, ReduceOp::sum); },
          [](C& c, void* p) { c.all_reduce(p, p, 8, f32, ReduceOp::sum); }, "of i32", "of f32"},
         {"sizes", [](C& c, void* p) { c.broadcast(p, 999, f32, 0); },
-         [](C& c, void* p) { c.broadcast(p, 1000, f32, 0); }, "999 elements of f32", "1000 elements of f32"},
+         [](C& c, void* p) { c.broadcast(p, 1000, f32, 0); }, "999 elements of f32",
+         "1000 elements of f32"},
         {"sizes of nothing", [](C& c, void* p) { c.all_reduce(p, p, 0, f32, ReduceOp::sum); },
-         [](C& c, void* p) { c.all_reduce(p, p, 1, f32, ReduceOp::sum); }, "0 elements", "1 elements"},
-        {"roots", [](C& c, void* p) { c.broadcast(p, 8, f32, 0); }, [](C& c, void* p) { c.broadcast(p, 8, f32, 1); },
-         "rank 0", "rank 1", true},
+         [](C& c, void* p) { c.all_reduce(p, p, 1, f32, ReduceOp::sum); }, "0 elements",
+         "1 elements"},
+        {"roots", [](C& c, void* p) { c.broadcast(p, 8, f32, 0); },
+         [](C& c, void* p) { c.broadcast(p, 8, f32, 1); }, "rank 0", "rank 1", true},
         {"roots of reduce", [](C& c, void* p) { c.reduce(p, p, 8, f32, ReduceOp::sum, 1); },
-         [](C& c, void* p) { c.reduce(p, p, 8, f32, ReduceOp::sum, 0); }, "to rank 1", "to rank 0", true},
+         [](C& c, void* p) { c.reduce(p, p, 8, f32, ReduceOp::sum, 0); }, "to rank 1", "to rank 0",
+         true},
         {"counts",
-         [first, apart](C& c, void* p) { c.reduce_scatter_v(p, apart(p), first(kAscending, c), f32, ReduceOp::sum); },
-         [first, apart](C& c, void* p) { c.reduce_scatter_v(p, apart(p), first(kDescending, c), f32, ReduceOp::sum); },
+         [first, apart](C& c, void* p) {
+             c.reduce_scatter_v(p, apart(p), first(kAscending, c), f32, ReduceOp::sum);
+         },
+         [first, apart](C& c, void* p) {
+             c.reduce_scatter_v(p, apart(p), first(kDescending, c), f32, ReduceOp::sum);
+         },
          "reduce_scatter", "reduce_scatter"},
     };
     return kMismatches;
@@ -206,14 +220,20 @@ void each_mismatch_is_named(Communicator& comm) {
             fmt::format("different {} are named", mismatch.name),
             [&] {
                 (is_last ? mismatch.last : mismatch.others)(part, data.data());
-                for (int i = 0; i < 100; ++i) part.barrier();
+                for (int i = 0; i < 100; ++i)
+                    part.barrier();
             },
             [&](const Error& error) {
-                if (error.code() != ErrorCode::mismatch && error.code() != ErrorCode::aborted) return false;
+                if (error.code() != ErrorCode::mismatch && error.code() != ErrorCode::aborted)
+                    return false;
                 // Where a root waits for nobody, the next collective shows it.
-                if (mismatch.is_late && mentions(error, "called different collectives some time before")) return true;
-                return mentions(error, mismatch.other_text) && mentions(error, mismatch.last_text) &&
-                       mentions(error, fmt::format("{}", comm.size() - 1)) && mentions(error, "rank");
+                if (mismatch.is_late &&
+                    mentions(error, "called different collectives some time before"))
+                    return true;
+                return mentions(error, mismatch.other_text) &&
+                       mentions(error, mismatch.last_text) &&
+                       mentions(error, fmt::format("{}", comm.size() - 1)) &&
+                       mentions(error, "rank");
             });
     }
     comm.abort("done");
@@ -233,7 +253,8 @@ void killed_rank_in(CollectiveKind kind, Communicator& comm) {
     expect_throws<Error>(
         fmt::format("a rank that dies in {} is named", name_of(kind)),
         [&] {
-            for (;;) call(comm, kind);
+            for (;;)
+                call(comm, kind);
         },
         [&](const Error& error) {
             return (error.code() == ErrorCode::closed || error.code() == ErrorCode::aborted) &&

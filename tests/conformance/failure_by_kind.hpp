@@ -1,6 +1,7 @@
 #pragma once
-// What happens in every kind of collective when a rank aborts, does not come, calls something else or dies. Each kind
-// fails in a part of the group made by split(), so that one group serves them all; at the end the group is aborted.
+// What happens in every kind of collective when a rank aborts, does not come, calls something else
+// or dies. Each kind fails in a part of the group made by split(), so that one group serves them
+// all; at the end the group is aborted.
 #include "comm/call.hpp"
 
 #include <autolaunch/comm/communicator.hpp>

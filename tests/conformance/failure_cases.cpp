@@ -37,7 +37,8 @@ void expect_failing_barriers(Communicator& comm, const std::string& what, const 
     expect_throws<E>(
         what,
         [&] {
-            for (int i = 0; i < 100; ++i) comm.barrier();
+            for (int i = 0; i < 100; ++i)
+                comm.barrier();
         },
         wanted);
 }
@@ -49,7 +50,8 @@ void pause_a_little() { std::this_thread::sleep_for(std::chrono::milliseconds(10
 void abort_ends_everything(Communicator& comm) {
     try {
         comm.barrier();
-    } catch (const AbortedError&) {  // a rank that left the barrier first may have aborted while we were on our way out
+    } catch (const AbortedError&) {  // a rank that left the barrier first may have aborted while we
+                                     // were on our way out
     }
     comm.abort("enough seen");
     comm.abort("a second reason, too late");
@@ -107,7 +109,8 @@ void absent_rank_times_out(Communicator& comm) {
     if (comm.rank() == 0) {
         // Comes only when the others have given up; then it learns why.
         while (comm.status() == CommunicatorStatus::ok) {
-            expect(Clock::now() - start < std::chrono::seconds(50), "the others give up after half a second");
+            expect(Clock::now() - start < std::chrono::seconds(50),
+                   "the others give up after half a second");
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
         }
         expect_throws<AbortedError>(
@@ -117,8 +120,11 @@ void absent_rank_times_out(Communicator& comm) {
     // The first to give up aborts the group, so another may be woken by that instead.
     expect_throws<Error>(
         "nobody waits longer than the timeout", [&] { comm.all_reduce_value(1.0f); },
-        [](const Error& error) { return error.code() == ErrorCode::timeout || error.code() == ErrorCode::aborted; });
-    expect(Clock::now() - start >= std::chrono::milliseconds(450), "nobody gives up before the timeout");
+        [](const Error& error) {
+            return error.code() == ErrorCode::timeout || error.code() == ErrorCode::aborted;
+        });
+    expect(Clock::now() - start >= std::chrono::milliseconds(450),
+           "nobody gives up before the timeout");
     expect_aborted_for_good(comm, "all_reduce");
 }
 
@@ -128,7 +134,8 @@ template <class Call>
 void expect_mismatch(const std::string& what, const Call& call) {
     expect_throws<Error>(what, call, [](const Error& error) {
         // A rank that comes late finds the group aborted for the mismatch that another one saw.
-        return (error.code() == ErrorCode::mismatch || error.code() == ErrorCode::aborted) && mentions(error, "rank");
+        return (error.code() == ErrorCode::mismatch || error.code() == ErrorCode::aborted) &&
+               mentions(error, "rank");
     });
 }
 
@@ -137,7 +144,8 @@ void expect_mismatch(const std::string& what, const Call& call) {
 void different_counts_are_named(Communicator& comm) {
     std::vector<float> data(1000);
     const std::size_t count = comm.rank() == 0 ? 999 : 1000;
-    expect_mismatch("different counts", [&] { comm.all_reduce(data.data(), data.data(), count, f32, ReduceOp::sum); });
+    expect_mismatch("different counts",
+                    [&] { comm.all_reduce(data.data(), data.data(), count, f32, ReduceOp::sum); });
     expect_aborted_for_good(comm, "999 elements of f32");
 }
 
@@ -163,9 +171,11 @@ void different_roots_are_noticed_later(Communicator& comm) {
 
 void wrong_message_is_named(Communicator& comm) {
     std::vector<float> data(10);
-    if (comm.rank() == 0) comm.send(data.data(), 9, f32, 1).wait();
+    if (comm.rank() == 0)
+        comm.send(data.data(), 9, f32, 1).wait();
     if (comm.rank() == 1) {
-        expect_mismatch("a message of another size", [&] { comm.recv(data.data(), 10, f32, 0).wait(); });
+        expect_mismatch("a message of another size",
+                        [&] { comm.recv(data.data(), 10, f32, 0).wait(); });
         expect_aborted_for_good(comm, "expects 40 bytes of f32");
     }
 }
@@ -173,12 +183,15 @@ void wrong_message_is_named(Communicator& comm) {
 void killed_rank_is_named(Communicator& comm) {
     comm.barrier();
     const int victim = comm.size() - 1;
-    if (comm.rank() == victim) ::kill(::getpid(), SIGKILL);
+    if (comm.rank() == victim)
+        ::kill(::getpid(), SIGKILL);
     const auto start = Clock::now();
     expect_failing_barriers<Error>(comm, "a lost rank is named", [&](const Error& error) {
-        return error.code() == ErrorCode::closed && mentions(error, fmt::format("rank {} ", victim));
+        return error.code() == ErrorCode::closed &&
+               mentions(error, fmt::format("rank {} ", victim));
     });
-    expect(Clock::now() - start < std::chrono::seconds(50), "a lost rank is noticed long before the timeout");
+    expect(Clock::now() - start < std::chrono::seconds(50),
+           "a lost rank is noticed long before the timeout");
     expect_aborted_for_good(comm, fmt::format("rank {} ", victim));
 }
 
@@ -196,12 +209,15 @@ void killed_rank_ends_large_all_reduce(Communicator& comm) {
     expect_throws<Error>(
         "a rank lost in the middle is named",
         [&] {
-            for (;;) comm.all_reduce(std::span(data), ReduceOp::max).wait();
+            for (;;)
+                comm.all_reduce(std::span(data), ReduceOp::max).wait();
         },
         [&](const Error& error) {
-            return error.code() == ErrorCode::closed && mentions(error, fmt::format("rank {} ", victim));
+            return error.code() == ErrorCode::closed &&
+                   mentions(error, fmt::format("rank {} ", victim));
         });
-    if (killer.joinable()) killer.join();
+    if (killer.joinable())
+        killer.join();
 }
 
 }  // namespace autolaunch::conformance

@@ -38,7 +38,8 @@ constexpr std::size_t kRecordBytes = 256;  // below PIPE_BUF: written and read w
 bool reap(const std::vector<pid_t>& children, std::vector<int>& statuses) {
     bool all = true;
     for (std::size_t i = 0; i < children.size(); ++i) {
-        if (statuses[i] != -1) continue;
+        if (statuses[i] != -1)
+            continue;
         int status = 0;
         if (::waitpid(children[i], &status, WNOHANG) == children[i]) {
             statuses[i] = status;
@@ -51,12 +52,15 @@ bool reap(const std::vector<pid_t>& children, std::vector<int>& statuses) {
 
 }  // namespace
 
-std::vector<int> run_forked_ranks(int size, const std::function<void(int)>& body, std::chrono::seconds limit) {
+std::vector<int> run_forked_ranks(int size, const std::function<void(int)>& body,
+                                  std::chrono::seconds limit) {
     std::vector<pid_t> children;
     for (int rank = 0; rank < size; ++rank) {
         const pid_t child = ::fork();
-        if (child < 0) throw SystemError(errno, "fork a rank");
-        if (child == 0) run_child(rank, body);
+        if (child < 0)
+            throw SystemError(errno, "fork a rank");
+        if (child == 0)
+            run_child(rank, body);
         children.push_back(child);
     }
     std::vector<int> statuses(children.size(), -1);
@@ -64,7 +68,8 @@ std::vector<int> run_forked_ranks(int size, const std::function<void(int)>& body
     while (!reap(children, statuses)) {
         if (deadline.passed()) {
             for (std::size_t i = 0; i < children.size(); ++i) {
-                if (statuses[i] == -1) ::kill(children[i], SIGKILL);
+                if (statuses[i] == -1)
+                    ::kill(children[i], SIGKILL);
             }
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -74,7 +79,8 @@ std::vector<int> run_forked_ranks(int size, const std::function<void(int)>& body
 
 Broadcast::Broadcast(int readers) : readers_(readers) {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) throw SystemError(errno, "make a pipe");
+    if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+        throw SystemError(errno, "make a pipe");
     read_end_.reset(ends[0]);
     write_end_.reset(ends[1]);
 }
@@ -83,7 +89,8 @@ void Broadcast::publish(const std::string& text) {
     char record[kRecordBytes] = {};
     std::memcpy(record, text.data(), std::min(text.size(), sizeof record - 1));
     for (int i = 0; i < readers_; ++i) {
-        if (::write(write_end_.get(), record, sizeof record) != sizeof record) throw SystemError(errno, "publish");
+        if (::write(write_end_.get(), record, sizeof record) != sizeof record)
+            throw SystemError(errno, "publish");
     }
 }
 
@@ -91,7 +98,8 @@ std::string Broadcast::fetch(std::chrono::milliseconds timeout) {
     const Deadline deadline = Deadline::after(timeout);
     char record[kRecordBytes] = {};
     while (::read(read_end_.get(), record, sizeof record) != sizeof record) {
-        if (deadline.passed()) throw std::runtime_error("nothing was published in time");
+        if (deadline.passed())
+            throw std::runtime_error("nothing was published in time");
         pollfd readable{read_end_.get(), POLLIN, 0};
         ::poll(&readable, 1, deadline.poll_timeout_ms());
     }

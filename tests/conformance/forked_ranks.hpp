@@ -9,8 +9,8 @@
 
 namespace autolaunch::conformance {
 
-/// Forks `size` children that run body(rank), and waits for all; those left after `limit` are killed. Returns their
-/// wait statuses. A body that throws prints why on stderr and exits with 1.
+/// Forks `size` children that run body(rank), and waits for all; those left after `limit` are
+/// killed. Returns their wait statuses. A body that throws prints why on stderr and exits with 1.
 std::vector<int> run_forked_ranks(int size, const std::function<void(int rank)>& body,
                                   std::chrono::seconds limit = std::chrono::seconds(100));
 

@@ -1,5 +1,6 @@
-// The suite on the nccl backend, with a fake CUDA driver and a fake NCCL; every rank is a process of its own. Its calls
-// have no stream, with buffers of the CPU's and of the GPU's memory; integration.nccl has those on streams.
+// The suite on the nccl backend, with a fake CUDA driver and a fake NCCL; every rank is a process
+// of its own. Its calls have no stream, with buffers of the CPU's and of the GPU's memory;
+// integration.nccl has those on streams.
 #include "../integration/nccl_ranks.hpp"
 #include "communicator_suite.hpp"
 #include "expect.hpp"
@@ -18,14 +19,16 @@ namespace {
 void run_suite(const std::string& library, int size, bool blocking) {
     for (const Case& test : cases()) {
         // NCCL compares no calls, and does not name who is lost; integration.nccl kills ranks.
-        if (size < test.min_ranks || test.needs != Needs::nothing) continue;
+        if (size < test.min_ranks || test.needs != Needs::nothing)
+            continue;
         CAPTURE(std::string(test.name));
         const FolderStore store;
         const auto statuses = run_forked_ranks(size, [&](int rank) {
             NcclOptions options = fake_options(library, rank, test.timeout);
             options.blocking = blocking;
             {
-                Communicator comm(NcclBackend::create(store.rendezvous(), "world", rank, size, options));
+                Communicator comm(
+                    NcclBackend::create(store.rendezvous(), "world", rank, size, options));
                 test.run(comm);
             }
             FakeGpuControl& control = fake_control(library);

@@ -12,7 +12,8 @@ using namespace autolaunch;
 TEST_CASE("self passes the suite") {
     int run = 0;
     for (const conformance::Case& test : conformance::cases()) {
-        if (test.min_ranks > 1) continue;
+        if (test.min_ranks > 1)
+            continue;
         CAPTURE(std::string(test.name));
         Communicator comm(std::make_shared<SelfBackend>());
         CHECK_NOTHROW(test.run(comm));

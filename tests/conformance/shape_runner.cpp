@@ -17,21 +17,27 @@ constexpr std::size_t kGuardBytes = 64;
 constexpr auto kGuard = std::byte{0xa5};
 constexpr auto kPoison = std::byte{0xc7};
 
-bool reduces(Kind kind) { return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter; }
+bool reduces(Kind kind) {
+    return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
+}
 
 bool has_blocks(Kind kind) {
-    return kind == Kind::all_gather || kind == Kind::reduce_scatter || kind == Kind::gather || kind == Kind::scatter;
+    return kind == Kind::all_gather || kind == Kind::reduce_scatter || kind == Kind::gather ||
+           kind == Kind::scatter;
 }
 
 int root_of(const Shape& shape, int size) {
-    if (shape.root == RootChoice::first) return 0;
+    if (shape.root == RootChoice::first)
+        return 0;
     return shape.root == RootChoice::last ? size - 1 : size / 2;
 }
 
-/// Whether send and recv are one buffer in this shape; not every kind has both, or an in-place form.
+/// Whether send and recv are one buffer in this shape; not every kind has both, or an in-place
+/// form.
 bool in_place(const Shape& shape) {
-    const bool ever = reduces(shape.kind) || shape.kind == Kind::all_gather || shape.kind == Kind::gather ||
-                      shape.kind == Kind::scatter || (shape.kind == Kind::all_to_all && !shape.ragged);
+    const bool ever = reduces(shape.kind) || shape.kind == Kind::all_gather ||
+                      shape.kind == Kind::gather || shape.kind == Kind::scatter ||
+                      (shape.kind == Kind::all_to_all && !shape.ragged);
     return ever && shape.in_place;
 }
 
@@ -70,12 +76,14 @@ struct ShapeRunner::Blocks {
     }
     // Ragged: 0, a half, one and one and a half counts long.
     static std::size_t length(const Shape& shape, int from, int to) {
-        if (!shape.ragged) return shape.count;
+        if (!shape.ragged)
+            return shape.count;
         const int halves = shape.kind == Kind::all_to_all ? from + 2 * to + 1 : 3 * to + 2;
         return shape.count * static_cast<std::size_t>(halves % 4) / 2;
     }
     static std::size_t sum(const std::vector<std::size_t>& counts, std::size_t before) {
-        return std::accumulate(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(before), std::size_t{0});
+        return std::accumulate(counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(before),
+                               std::size_t{0});
     }
     std::size_t offset(int rank) const { return sum(out, static_cast<std::size_t>(rank)); }
     std::size_t total() const { return sum(out, out.size()); }
@@ -95,10 +103,12 @@ ShapeRunner::ShapeRunner(Communicator& comm, const std::vector<Shape>& shapes) :
     const auto ranks = static_cast<std::size_t>(comm.size());
     for (const Shape& shape : shapes) {
         const std::size_t most =
-            shape.count * (has_blocks(shape.kind) || shape.kind == Kind::all_to_all ? 2 * ranks : 1);
+            shape.count *
+            (has_blocks(shape.kind) || shape.kind == Kind::all_to_all ? 2 * ranks : 1);
         longest_bytes_ = std::max(longest_bytes_, Region::bytes_for(most, shape.type));
     }
-    if (comm.backend() == "nccl") copier_ = comm.split(comm.rank(), 0);
+    if (comm.backend() == "nccl")
+        copier_ = comm.split(comm.rank(), 0);
     own_send_.resize(longest_bytes_);
     own_recv_.resize(longest_bytes_);
     shared_send_ = comm.allocate(longest_bytes_);
@@ -119,8 +129,8 @@ void ShapeRunner::run(const Shape& shape) {
         }
         check(shape, blocks, buffers);
     } catch (const std::exception& error) {
-        throw std::runtime_error(
-            fmt::format("{} (rank {} of {}): {}", describe(shape), comm_.rank(), comm_.size(), error.what()));
+        throw std::runtime_error(fmt::format("{} (rank {} of {}): {}", describe(shape),
+                                             comm_.rank(), comm_.size(), error.what()));
     }
 }
 
@@ -129,7 +139,8 @@ std::byte* ShapeRunner::memory(std::vector<std::byte>& own, const CommunicatorBu
     return shape.allocated && !copier_ ? static_cast<std::byte*>(shared.data()) : own.data();
 }
 
-/// Whether the call is made with copies of its buffers in a GPU's memory, which the CPU cannot fill and look at.
+/// Whether the call is made with copies of its buffers in a GPU's memory, which the CPU cannot fill
+/// and look at.
 bool ShapeRunner::is_on_gpu(const Shape& shape) const {
     const bool copies_itself = shape.kind == Kind::send && comm_.size() == 1;  // see start_ring()
     return shape.allocated && copier_ && !copies_itself;
@@ -146,8 +157,10 @@ ShapeRunner::Buffers ShapeRunner::upload(Buffers buffers) {
         const auto holds = [&](const std::byte* data) {
             return data >= from.data() && data < from.data() + from.size();
         };
-        if (holds(send)) buffers.send = to + (send - from.data());
-        if (holds(recv)) buffers.recv = to + (recv - from.data());
+        if (holds(send))
+            buffers.send = to + (send - from.data());
+        if (holds(recv))
+            buffers.recv = to + (recv - from.data());
     }
     return buffers;
 }
@@ -156,7 +169,8 @@ ShapeRunner::Buffers ShapeRunner::upload(Buffers buffers) {
 void ShapeRunner::download(const Buffers& buffers) {
     for (std::size_t i = 0; i < buffers.regions.size(); ++i) {
         const auto to = buffers.regions[i].with_guards();
-        copier_->all_gather((i == 0 ? shared_send_ : shared_recv_).data(), to.data(), to.size(), u8).wait();
+        copier_->all_gather((i == 0 ? shared_send_ : shared_recv_).data(), to.data(), to.size(), u8)
+            .wait();
     }
 }
 
@@ -190,14 +204,17 @@ ShapeRunner::Buffers ShapeRunner::lay_out(const Shape& shape, const Blocks& bloc
         default:
             break;
     }
-    const auto region = [&](std::vector<std::byte>& own, const CommunicatorBuffer& shared, std::size_t count) {
+    const auto region = [&](std::vector<std::byte>& own, const CommunicatorBuffer& shared,
+                            std::size_t count) {
         buffers.regions.emplace_back(memory(own, shared, shape), count, shape.type, shape.shifted);
         return buffers.regions.back().data();
     };
-    const bool rooted = shape.kind == Kind::gather || shape.kind == Kind::scatter || shape.kind == Kind::reduce;
+    const bool rooted =
+        shape.kind == Kind::gather || shape.kind == Kind::scatter || shape.kind == Kind::reduce;
     if (in_place(shape) && (!rooted || is_root)) {
         std::byte* whole = region(own_send_, shared_send_, std::max(send, recv));
-        const std::size_t own = has_blocks(shape.kind) ? blocks.offset(rank) * size_of(shape.type) : 0;
+        const std::size_t own =
+            has_blocks(shape.kind) ? blocks.offset(rank) * size_of(shape.type) : 0;
         buffers.send = whole + (send < recv ? own : 0);
         buffers.recv = whole + (recv < send ? own : 0);
     } else {
@@ -213,10 +230,12 @@ void ShapeRunner::fill(const Shape& shape, const Blocks&, const Buffers& buffers
     std::byte* data = broadcasts ? buffers.recv : buffers.send;
     const std::size_t count = broadcasts ? buffers.recv_count : buffers.send_count;
     for (std::size_t i = 0; i < count; ++i)
-        store(shape.type, data, i, reduces(shape.kind) ? reduced_input(shape.op, rank, i) : moved_input(rank, i));
+        store(shape.type, data, i,
+              reduces(shape.kind) ? reduced_input(shape.op, rank, i) : moved_input(rank, i));
 }
 
-Work ShapeRunner::start(const Shape& shape, const Blocks& blocks, const Buffers& buffers, Stream stream) {
+Work ShapeRunner::start(const Shape& shape, const Blocks& blocks, const Buffers& buffers,
+                        Stream stream) {
     const void* send = buffers.send;
     void* recv = buffers.recv;
     const DataType type = shape.type;
@@ -227,7 +246,8 @@ Work ShapeRunner::start(const Shape& shape, const Blocks& blocks, const Buffers&
         case Kind::all_reduce:
             return comm_.all_reduce(send, recv, count, type, op, stream);
         case Kind::reduce:
-            return comm_.reduce(send, comm_.rank() == root ? recv : nullptr, count, type, op, root, stream);
+            return comm_.reduce(send, comm_.rank() == root ? recv : nullptr, count, type, op, root,
+                                stream);
         case Kind::broadcast:
             return comm_.broadcast(recv, count, type, root, stream);
         case Kind::all_gather:
@@ -237,14 +257,17 @@ Work ShapeRunner::start(const Shape& shape, const Blocks& blocks, const Buffers&
             return shape.ragged ? comm_.reduce_scatter_v(send, recv, blocks.out, type, op, stream)
                                 : comm_.reduce_scatter(send, recv, count, type, op, stream);
         case Kind::all_to_all:
-            return shape.ragged ? comm_.all_to_all_v(send, blocks.out, recv, blocks.in, type, stream)
-                                : comm_.all_to_all(send, recv, count, type, stream);
+            return shape.ragged
+                       ? comm_.all_to_all_v(send, blocks.out, recv, blocks.in, type, stream)
+                       : comm_.all_to_all(send, recv, count, type, stream);
         case Kind::gather:
-            if (comm_.rank() != root) recv = nullptr;
+            if (comm_.rank() != root)
+                recv = nullptr;
             return shape.ragged ? comm_.gather_v(send, recv, blocks.out, type, root, stream)
                                 : comm_.gather(send, recv, count, type, root, stream);
         case Kind::scatter:
-            if (comm_.rank() != root) send = nullptr;
+            if (comm_.rank() != root)
+                send = nullptr;
             return shape.ragged ? comm_.scatter_v(send, recv, blocks.out, type, root, stream)
                                 : comm_.scatter(send, recv, count, type, root, stream);
         default:
@@ -266,7 +289,8 @@ void ShapeRunner::start_ring(const Shape& shape, const Buffers& buffers, Stream 
 
 void ShapeRunner::call(const Shape& shape, const Blocks& blocks, const Buffers& buffers) {
     constexpr auto kPatience = std::chrono::seconds(100);
-    const bool queued = shape.way == Way::queue && comm_.backend() != "nccl";  // which has streams instead
+    const bool queued =
+        shape.way == Way::queue && comm_.backend() != "nccl";  // which has streams instead
     const Stream stream = queued ? queue_.stream() : Stream();
     if (shape.way != Way::group && shape.kind != Kind::send) {
         Work work = start(shape, blocks, buffers, stream);
@@ -284,16 +308,19 @@ void ShapeRunner::call(const Shape& shape, const Blocks& blocks, const Buffers& 
     }
     Work work = comm_.group_end();
     expect(work.wait_for(kPatience), "the group is over in time");
-    if (size > 1) expect(received == (comm_.rank() + size - 1) % size, "a ring in a group");
+    if (size > 1)
+        expect(received == (comm_.rank() + size - 1) % size, "a ring in a group");
 }
 
-std::vector<double> ShapeRunner::wanted(const Shape& shape, const Blocks& blocks, std::size_t count) const {
+std::vector<double> ShapeRunner::wanted(const Shape& shape, const Blocks& blocks,
+                                        std::size_t count) const {
     const int rank = comm_.rank();
     const int size = comm_.size();
     std::vector<double> values;
     values.reserve(count);
     const auto append = [&](std::size_t elements, const auto& value) {
-        for (std::size_t i = 0; i < elements; ++i) values.push_back(value(i));
+        for (std::size_t i = 0; i < elements; ++i)
+            values.push_back(value(i));
     };
     switch (shape.kind) {
         case Kind::all_reduce:
@@ -309,8 +336,9 @@ std::vector<double> ShapeRunner::wanted(const Shape& shape, const Blocks& blocks
             append(count, [&](std::size_t i) { return moved_input(root_of(shape, size), i); });
             break;
         case Kind::scatter:
-            append(count,
-                   [&, at = blocks.offset(rank)](std::size_t i) { return moved_input(root_of(shape, size), at + i); });
+            append(count, [&, at = blocks.offset(rank)](std::size_t i) {
+                return moved_input(root_of(shape, size), at + i);
+            });
             break;
         case Kind::all_gather:
         case Kind::gather:
@@ -336,16 +364,19 @@ void ShapeRunner::check(const Shape& shape, const Blocks& blocks, const Buffers&
     for (std::size_t i = 0; i < should.size(); ++i) {
         const double is = load(shape.type, buffers.recv, i);
         if (!(is == should[i]))
-            expect(false, fmt::format("recv[{}] of {} is {}, not {}", i, should.size(), should[i], is));
+            expect(false,
+                   fmt::format("recv[{}] of {} is {}, not {}", i, should.size(), should[i], is));
     }
     if (buffers.regions.size() == 2 && shape.kind != Kind::broadcast) {
         for (std::size_t i = 0; i < buffers.send_count; ++i) {
-            const double given =
-                reduces(shape.kind) ? reduced_input(shape.op, comm_.rank(), i) : moved_input(comm_.rank(), i);
-            if (load(shape.type, buffers.send, i) != given) expect(false, fmt::format("send[{}] is untouched", i));
+            const double given = reduces(shape.kind) ? reduced_input(shape.op, comm_.rank(), i)
+                                                     : moved_input(comm_.rank(), i);
+            if (load(shape.type, buffers.send, i) != given)
+                expect(false, fmt::format("send[{}] is untouched", i));
         }
     }
-    for (const Region& region : buffers.regions) region.check_guards();
+    for (const Region& region : buffers.regions)
+        region.check_guards();
 }
 
 }  // namespace autolaunch::conformance

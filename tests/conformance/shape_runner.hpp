@@ -47,7 +47,8 @@ private:
     struct Blocks;
     struct Buffers;
 
-    std::byte* memory(std::vector<std::byte>& own, const CommunicatorBuffer& shared, const Shape& shape) const;
+    std::byte* memory(std::vector<std::byte>& own, const CommunicatorBuffer& shared,
+                      const Shape& shape) const;
     Buffers lay_out(const Shape& shape, const Blocks& blocks);
     bool is_on_gpu(const Shape& shape) const;
     Buffers upload(Buffers buffers);

@@ -26,8 +26,9 @@ namespace {
 std::vector<int> run_case(const Case& test, int size) {
     Broadcast address(size - 1);
     return run_forked_ranks(size, [&](int rank) {
-        const ShmRendezvous rendezvous{[&](const std::string& text) { address.publish(text); },
-                                       [&](std::chrono::milliseconds timeout) { return address.fetch(timeout); }};
+        const ShmRendezvous rendezvous{
+            [&](const std::string& text) { address.publish(text); },
+            [&](std::chrono::milliseconds timeout) { return address.fetch(timeout); }};
         Communicator comm(ShmBackend::create(rendezvous, rank, size, test.timeout));
         test.run(comm);
     });
@@ -51,14 +52,16 @@ bool shows_something(const Case& test, int size) {
 
 void run_suite(int size) {
     for (const Case& test : cases()) {
-        if (!shows_something(test, size)) continue;
+        if (!shows_something(test, size))
+            continue;
         CAPTURE(std::string(test.name));
         check_statuses(test, run_case(test, size));
     }
 }
 
 void run_named(const char* name, int size) {
-    const auto test = std::find_if(cases().begin(), cases().end(), [&](const Case& one) { return one.name == name; });
+    const auto test = std::find_if(cases().begin(), cases().end(),
+                                   [&](const Case& one) { return one.name == name; });
     REQUIRE(test != cases().end());
     CAPTURE(size);
     check_statuses(*test, run_case(*test, size));
@@ -71,18 +74,21 @@ void run_in_threads(const Case& test, int size) {
     std::vector<std::thread> ranks;
     for (int rank = 0; rank < size; ++rank) {
         ranks.emplace_back([&, rank] {
-            const ShmRendezvous rendezvous{[&](const std::string& text) { address.publish(text); },
-                                           [&](std::chrono::milliseconds timeout) { return address.fetch(timeout); }};
+            const ShmRendezvous rendezvous{
+                [&](const std::string& text) { address.publish(text); },
+                [&](std::chrono::milliseconds timeout) { return address.fetch(timeout); }};
             try {
                 Communicator comm(ShmBackend::create(rendezvous, rank, size, test.timeout));
                 test.run(comm);
             } catch (const std::exception& error) {
-                std::fprintf(stderr, "%s: rank %d: %s\n", std::string(test.name).c_str(), rank, error.what());
+                std::fprintf(stderr, "%s: rank %d: %s\n", std::string(test.name).c_str(), rank,
+                             error.what());
                 ++failed;
             }
         });
     }
-    for (std::thread& rank : ranks) rank.join();
+    for (std::thread& rank : ranks)
+        rank.join();
     CHECK(failed == 0);
 }
 
@@ -93,13 +99,16 @@ TEST_CASE("shm with 2 ranks") { run_suite(2); }
 TEST_CASE("shm with 3 ranks") { run_suite(3); }
 TEST_CASE("shm with 5 ranks") { run_suite(5); }
 TEST_CASE("shm with every number of ranks up to 16") {
-    for (const int size : {4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}) run_named("pairs_of_properties", size);
-    for (const int size : {4, 7, 16}) run_named("sums_are_pairwise", size);
+    for (const int size : {4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16})
+        run_named("pairs_of_properties", size);
+    for (const int size : {4, 7, 16})
+        run_named("sums_are_pairwise", size);
 }
 TEST_CASE("shm with threads as ranks") {
     for (const int size : {2, 3}) {
         for (const Case& test : cases()) {
-            if (!shows_something(test, size) || test.needs == Needs::loss_detection) continue;
+            if (!shows_something(test, size) || test.needs == Needs::loss_detection)
+                continue;
             CAPTURE(std::string(test.name));
             run_in_threads(test, size);
         }
@@ -109,14 +118,17 @@ TEST_CASE("shm with threads as ranks") {
 TEST_CASE("a rank that ends before it attaches to a split part is noticed") {
     Broadcast address(2);
     const auto statuses = run_forked_ranks(3, [&](int rank) {
-        const ShmRendezvous rendezvous{[&](const std::string& text) { address.publish(text); },
-                                       [&](std::chrono::milliseconds timeout) { return address.fetch(timeout); }};
+        const ShmRendezvous rendezvous{
+            [&](const std::string& text) { address.publish(text); },
+            [&](std::chrono::milliseconds timeout) { return address.fetch(timeout); }};
         Communicator comm(ShmBackend::create(rendezvous, rank, 3, std::chrono::seconds(60)));
-        if (rank == 2) ::kill(::getpid(), SIGKILL);
+        if (rank == 2)
+            ::kill(::getpid(), SIGKILL);
         try {
             comm.split(0, 0);
         } catch (const Error& error) {
-            if (error.code() == ErrorCode::closed) return;
+            if (error.code() == ErrorCode::closed)
+                return;
             throw;
         }
         throw std::runtime_error("the split succeeded without rank 2");
@@ -130,17 +142,20 @@ TEST_CASE("killing every rank leaves nothing behind in /dev/shm") {
         std::set<std::string> names;
         for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
             const std::string name = entry.path().filename();
-            if (name.find("autolaunch") != std::string::npos) names.insert(name);
+            if (name.find("autolaunch") != std::string::npos)
+                names.insert(name);
         }
         return names;
     };
     const auto before = entries();
     Broadcast address(1);
     const auto statuses = run_forked_ranks(2, [&](int rank) {
-        const ShmRendezvous rendezvous{[&](const std::string& text) { address.publish(text); },
-                                       [&](std::chrono::milliseconds timeout) { return address.fetch(timeout); }};
+        const ShmRendezvous rendezvous{
+            [&](const std::string& text) { address.publish(text); },
+            [&](std::chrono::milliseconds timeout) { return address.fetch(timeout); }};
         // Rank 1 dies before it attaches, rank 0 while it waits for that.
-        if (rank == 1) ::kill(::getpid(), SIGKILL);
+        if (rank == 1)
+            ::kill(::getpid(), SIGKILL);
         std::thread([] {
             std::this_thread::sleep_for(std::chrono::milliseconds(100));
             ::kill(::getpid(), SIGKILL);
@@ -153,8 +168,10 @@ TEST_CASE("killing every rank leaves nothing behind in /dev/shm") {
 }
 
 TEST_CASE("a stale or foreign address is refused") {
-    const ShmRendezvous gone{nullptr, [](std::chrono::milliseconds) { return std::string("1999999999 3 abc"); }};
+    const ShmRendezvous gone{
+        nullptr, [](std::chrono::milliseconds) { return std::string("1999999999 3 abc"); }};
     CHECK_THROWS_AS(ShmBackend::create(gone, 1, 2, std::chrono::seconds(1)), Error);
-    const ShmRendezvous garbled{nullptr, [](std::chrono::milliseconds) { return std::string("hello"); }};
+    const ShmRendezvous garbled{nullptr,
+                                [](std::chrono::milliseconds) { return std::string("hello"); }};
     CHECK_THROWS_AS(ShmBackend::create(garbled, 1, 2, std::chrono::seconds(1)), Error);
 }

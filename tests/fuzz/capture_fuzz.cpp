@@ -1,5 +1,5 @@
-// A file that was saved on another machine, NCCL's XML or nvidia-smi's table: a machine that holds together, or
-// refused.
+// A file that was saved on another machine, NCCL's XML or nvidia-smi's table: a machine that holds
+// together, or refused.
 //
 //     capture_fuzz CORPUS tests/data/topology tests/fuzz/seeds/capture
 

@@ -10,11 +10,12 @@
 
 namespace autolaunch::launcher::control {
 
-/// What must hold for any bytes; aborts when it does not. The fuzzer and the replay of its corpus share it. Returns how
-/// many messages there were.
+/// What must hold for any bytes; aborts when it does not. The fuzzer and the replay of its corpus
+/// share it. Returns how many messages there were.
 inline std::size_t check_control_bytes(std::string_view bytes) {
     const auto require = [](bool holds) {
-        if (!holds) std::abort();
+        if (!holds)
+            std::abort();
     };
     std::size_t count = 0;
     MessageReader reader(std::size_t{1} << 20);

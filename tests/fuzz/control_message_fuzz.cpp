@@ -1,5 +1,5 @@
-// Bytes from a peer: whatever they are, they decode or are refused, and what was decoded encodes to what decodes the
-// same.
+// Bytes from a peer: whatever they are, they decode or are refused, and what was decoded encodes to
+// what decodes the same.
 //
 //     control_message_fuzz CORPUS tests/fuzz/seeds/control_message
 

@@ -11,21 +11,24 @@
 #include <string>
 #include <string_view>
 
-/// A manifest's text is a manifest or refused, and one reads back as it is written. Aborts where that is not so. True
-/// for a complete one.
+/// A manifest's text is a manifest or refused, and one reads back as it is written. Aborts where
+/// that is not so. True for a complete one.
 namespace autolaunch {
 
 /// Every file name stays in the directory, and every piece in its file and its tensor.
 inline void require_inside(const Manifest& manifest) {
     for (const auto& file : manifest.files)
-        if (file.name.empty() || file.name[0] == '.' || file.name.find('/') != std::string::npos) std::abort();
+        if (file.name.empty() || file.name[0] == '.' || file.name.find('/') != std::string::npos)
+            std::abort();
     for (const auto& tensor : manifest.tensors)
         for (const auto& piece : tensor.pieces) {
             const std::uint64_t bytes = manifest.files.at(piece.file_index).bytes;
             const auto wanted = static_cast<std::uint64_t>(piece.count) * size_of(tensor.type);
-            if (piece.count < 1 || piece.offset < 0 || piece.offset > tensor.element_count() - piece.count)
+            if (piece.count < 1 || piece.offset < 0 ||
+                piece.offset > tensor.element_count() - piece.count)
                 std::abort();
-            if (piece.file_offset > bytes || wanted > bytes - piece.file_offset) std::abort();
+            if (piece.file_offset > bytes || wanted > bytes - piece.file_offset)
+                std::abort();
             content_at(manifest, piece.file_index, piece.file_offset, piece.file_offset + 1);
         }
 }
@@ -42,11 +45,13 @@ inline bool check_manifest_bytes(std::string_view bytes) {
     try {
         const Manifest manifest = Manifest::parse(text);
         require_inside(manifest);
-        if (!(Manifest::parse(manifest.to_text()) == manifest)) std::abort();
+        if (!(Manifest::parse(manifest.to_text()) == manifest))
+            std::abort();
         manifest.require_complete();
         return true;
     } catch (const Error& error) {
-        if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::unsupported) std::abort();
+        if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::unsupported)
+            std::abort();
         return false;
     }
 }

@@ -6,8 +6,9 @@
 #include <string>
 #include <string_view>
 
-/// A file's start is a safetensors header or refused; the entries of one are whole, follow each other to the file's
-/// end, and read back as they are written. Aborts where that is not so. True for a valid one.
+/// A file's start is a safetensors header or refused; the entries of one are whole, follow each
+/// other to the file's end, and read back as they are written. Aborts where that is not so. True
+/// for a valid one.
 namespace autolaunch {
 
 inline bool check_safetensors_bytes(std::string_view file) {
@@ -15,16 +16,20 @@ inline bool check_safetensors_bytes(std::string_view file) {
         const auto header = safetensors::parse_header(file, file.size());
         std::uint64_t end = 0;
         for (const auto& entry : header.entries) {
-            if (entry.begin != end || entry.end < entry.begin) std::abort();
+            if (entry.begin != end || entry.end < entry.begin)
+                std::abort();
             end = entry.end;
         }
-        if (header.data_begin + end != file.size()) std::abort();
+        if (header.data_begin + end != file.size())
+            std::abort();
         const std::string written = safetensors::encode_header(header.entries, header.metadata);
         const auto again = safetensors::parse_header(written, written.size() + end);
-        if (again.entries.size() != header.entries.size() || again.metadata != header.metadata) std::abort();
+        if (again.entries.size() != header.entries.size() || again.metadata != header.metadata)
+            std::abort();
         return true;
     } catch (const Error& error) {
-        if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::unsupported) std::abort();
+        if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::unsupported)
+            std::abort();
         return false;
     }
 }

@@ -16,8 +16,9 @@
 #include <string_view>
 #include <utility>
 
-/// Bytes from a node's store relay: the head answers or refuses each item, hangs up on what is none, and keeps no
-/// waiter of a node that is gone. Items that decode encode to the same bytes. Aborts where that is not so.
+/// Bytes from a node's store relay: the head answers or refuses each item, hangs up on what is
+/// none, and keeps no waiter of a node that is gone. Items that decode encode to the same bytes.
+/// Aborts where that is not so.
 namespace autolaunch::launcher::store_relay {
 
 inline store::Limits small_limits() {
@@ -40,7 +41,8 @@ inline void check_items(std::string_view bytes, const store::Limits& limits) {
         } catch (const Error&) {
             continue;
         }
-        if (encoded.substr(8 + 9) != original.body) std::abort();
+        if (encoded.substr(8 + 9) != original.body)
+            std::abort();
     }
 }
 
@@ -54,13 +56,15 @@ inline void check_head(std::string_view bytes, const store::Limits& limits) {
     for (std::size_t at = 0; at < bytes.size(); at += kPiece) {
         std::string message(4, '\0');
         message.append(bytes.substr(at, kPiece));
-        if (at / kPiece % 2 == 0) members[2].relay(control::RelayChannel::store, 0, 0, message);
+        if (at / kPiece % 2 == 0)
+            members[2].relay(control::RelayChannel::store, 0, 0, message);
         members[1].relay(control::RelayChannel::store, 0, 0, std::move(message));
     }
     io.run();
     head.forget(1);
     head.forget(2);
-    if (table->waiter_count() != 0) std::abort();
+    if (table->waiter_count() != 0)
+        std::abort();
 }
 
 inline void check_relay_bytes(std::string_view bytes) {
@@ -68,7 +72,8 @@ inline void check_relay_bytes(std::string_view bytes) {
     try {
         check_items(bytes, limits);
     } catch (const Error& error) {
-        if (error.code() != ErrorCode::corrupt) std::abort();
+        if (error.code() != ErrorCode::corrupt)
+            std::abort();
     }
     check_head(bytes, limits);
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    autolaunch::launcher::store_relay::check_relay_bytes({reinterpret_cast<const char*>(data), size});
+    autolaunch::launcher::store_relay::check_relay_bytes(
+        {reinterpret_cast<const char*>(data), size});
     return 0;
 }

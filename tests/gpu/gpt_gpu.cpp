@@ -1,5 +1,6 @@
-// The CUDA part of examples/gpt on a real GPU: every operation and a whole model against the CPU's layers in double,
-// and the time of a GPT-2-sized pass. `gpt_gpu` checks, `gpt_gpu speed [json]` measures, for bench/gpu.
+// The CUDA part of examples/gpt on a real GPU: every operation and a whole model against the CPU's
+// layers in double, and the time of a GPT-2-sized pass. `gpt_gpu` checks, `gpt_gpu speed [json]`
+// measures, for bench/gpu.
 #include "gpt/cuda/cuda_module.hpp"
 #include "gpt/throughput.hpp"
 #include "no_gpu.hpp"
@@ -26,11 +27,13 @@ struct Compare {
     void operator()(const char* name, const Operation& operation) const {
         ThreadPool pool(1);
         CpuMath<double> precise(pool);
-        const double error = worst_error(operation(math), operation(static_cast<Math<double>&>(precise)));
+        const double error =
+            worst_error(operation(math), operation(static_cast<Math<double>&>(precise)));
         const bool good = error < tolerance;
-        if (!good) ++failures;
-        std::printf("%s: %s, %zu bits: off by %.1e of %.1e\n", good ? "ok" : "FAILED", name, 8 * sizeof(T), error,
-                    tolerance);
+        if (!good)
+            ++failures;
+        std::printf("%s: %s, %zu bits: off by %.1e of %.1e\n", good ? "ok" : "FAILED", name,
+                    8 * sizeof(T), error, tolerance);
     }
 };
 
@@ -38,23 +41,29 @@ template <class T>
 void check_math(Math<T>& math, double tolerance, double model_tolerance) {
     all_operations(Compare<T>{math, tolerance});
     const ModelConfig own = {.layers = 2, .heads = 2, .width = 32, .context = 12};
-    const ModelConfig tied = {.layers = 1, .heads = 3, .width = 21, .context = 9, .vocabulary = 259, .tied_head = true};
+    const ModelConfig tied = {
+        .layers = 1, .heads = 3, .width = 21, .context = 9, .vocabulary = 259, .tied_head = true};
     for (const auto& config : {own, tied}) {
-        Compare<T>{math, model_tolerance}("model",
-                                          [&]<class M>(Math<M>& any) { return model_results(config, 2, any); });
+        Compare<T>{math, model_tolerance}(
+            "model", [&]<class M>(Math<M>& any) { return model_results(config, 2, any); });
     }
     const auto once = model_results(own, 2, math);
     const bool same = once == model_results(own, 2, math);
-    if (!same) ++failures;
+    if (!same)
+        ++failures;
     std::printf("%s: twice the same bits, %zu bits\n", same ? "ok" : "FAILED", 8 * sizeof(T));
 }
 
-/// Tokens a second of forward and backward, without gathering and without an optimizer; the last line is JSON where
-/// that is wanted.
+/// Tokens a second of forward and backward, without gathering and without an optimizer; the last
+/// line is JSON where that is wanted.
 void measure(Math<autolaunch::bfloat16>& math, bool as_json) {
     using clock = std::chrono::steady_clock;
-    const ModelConfig config = {
-        .layers = 12, .heads = 12, .width = 768, .context = 1024, .vocabulary = 50304, .tied_head = true};
+    const ModelConfig config = {.layers = 12,
+                                .heads = 12,
+                                .width = 768,
+                                .context = 1024,
+                                .vocabulary = 50304,
+                                .tied_head = true};
     Arrays<autolaunch::bfloat16> arrays(math);
     PlacedParameters<autolaunch::bfloat16> parameters(config, arrays);
     Model<autolaunch::bfloat16> model(config, math);
@@ -67,13 +76,15 @@ void measure(Math<autolaunch::bfloat16>& math, bool as_json) {
         const auto start = clock::now();
         model.loss_and_gradients(parameters, shape, tokens, tokens, 1e-4f);
         math.wait();
-        if (pass >= 0) seconds += std::chrono::duration<double>(clock::now() - start).count();
+        if (pass >= 0)
+            seconds += std::chrono::duration<double>(clock::now() - start).count();
     }
     const double rate = kPasses * static_cast<double>(shape.rows()) / seconds;
     std::printf("%s: GPT-2 124M, bf16, 16 x 1024: %.0f tokens/s, %.1f%% of %.0f TFLOP/s, %.1f GB\n",
                 math.name().c_str(), rate, 100 * rate * flops_per_token(config) / peak, peak / 1e12,
                 static_cast<double>(math.allocated()) / 1e9);
-    if (as_json) std::printf("{\"tokens\": %.9g}\n", rate);
+    if (as_json)
+        std::printf("{\"tokens\": %.9g}\n", rate);
 }
 
 }  // namespace

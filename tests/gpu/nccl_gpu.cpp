@@ -1,6 +1,7 @@
 // One rank of tests/gpu/nccl.sh: backend nccl as a trainer gets it, through the session.
 //
-//   nccl_gpu CASE     a case of the suite, "streams" (GPU memory on CUDA streams), or "list" (the suite's names)
+//   nccl_gpu CASE     a case of the suite, "streams" (GPU memory on CUDA streams), or "list" (the
+//   suite's names)
 //
 // Prints "passed CASE"; exits with 77 where there is no GPU.
 #include "../conformance/communicator_suite.hpp"
@@ -23,7 +24,8 @@ using namespace autolaunch::conformance;
 
 namespace {
 
-/// A group's timeout is its initialisation's, too, and NCCL's takes seconds where processes share a GPU.
+/// A group's timeout is its initialisation's, too, and NCCL's takes seconds where processes share a
+/// GPU.
 constexpr std::chrono::milliseconds kInitialisation{5000};
 
 bool is_run(const Case& test) { return test.needs == Needs::nothing; }
@@ -65,7 +67,8 @@ void streams(Communicator& comm, int gpu_index) {
     Gpu gpu(gpu_index);
     constexpr std::size_t kCount = 100'003;
     std::vector<float> values(kCount);
-    for (std::size_t i = 0; i < kCount; ++i) values[i] = input(comm.rank(), i);
+    for (std::size_t i = 0; i < kCount; ++i)
+        values[i] = input(comm.rank(), i);
     const auto send = gpu.upload(values);
     const CommunicatorBuffer recv = comm.allocate(kCount * sizeof(float));
     const auto check = [&](ReduceOp op, double factor, const char* what) {
@@ -73,7 +76,8 @@ void streams(Communicator& comm, int gpu_index) {
         const auto got = gpu.download(recv.data(), kCount);
         for (std::size_t i = 0; i < kCount; ++i) {
             float sum = 0;
-            for (int rank = 0; rank < comm.size(); ++rank) sum += input(rank, i);
+            for (int rank = 0; rank < comm.size(); ++rank)
+                sum += input(rank, i);
             expect(got[i] == static_cast<float>(sum * factor), what);
         }
     };
@@ -83,7 +87,8 @@ void streams(Communicator& comm, int gpu_index) {
     const auto average = gpu.download(recv.data(), kCount);
     for (std::size_t i = 0; i < kCount; ++i) {
         float sum = 0;
-        for (int rank = 0; rank < comm.size(); ++rank) sum += input(rank, i);
+        for (int rank = 0; rank < comm.size(); ++rank)
+            sum += input(rank, i);
         expect(average[i] == sum / static_cast<float>(comm.size()), "avg");
     }
 }
@@ -94,12 +99,15 @@ int run(const std::string& what) {
     if (what == "streams") {
         Communicator comm = Communicator::world(session, options);
         const char* mask = std::getenv("CUDA_VISIBLE_DEVICES");
-        streams(comm, mask != nullptr && std::string(mask).find(',') == std::string::npos ? 0 : session.local_rank());
+        streams(comm, mask != nullptr && std::string(mask).find(',') == std::string::npos
+                          ? 0
+                          : session.local_rank());
         std::printf("passed %s\n", what.c_str());
         return 0;
     }
     for (const Case& test : cases()) {
-        if (test.name != what || !is_run(test) || session.world_size() < test.min_ranks) continue;
+        if (test.name != what || !is_run(test) || session.world_size() < test.min_ranks)
+            continue;
         options.timeout = std::max(test.timeout, kInitialisation);
         Communicator comm = Communicator::world(session, options);
         test.run(comm);
@@ -116,7 +124,8 @@ int main(int argc, char** argv) {
     const std::string what = argc > 1 ? argv[1] : "";
     if (what == "list") {
         for (const Case& test : cases())
-            if (is_run(test)) std::printf("%s %d\n", std::string(test.name).c_str(), test.min_ranks);
+            if (is_run(test))
+                std::printf("%s %d\n", std::string(test.name).c_str(), test.min_ranks);
         return 0;
     }
     skip_without_gpu();

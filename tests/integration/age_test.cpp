@@ -1,5 +1,5 @@
-// Files of age, with Debian's `age` as the witness: what we write it opens, and what it writes we open. Also keys from
-// files and commands. Cases that need no witness run everywhere.
+// Files of age, with Debian's `age` as the witness: what we write it opens, and what it writes we
+// open. Also keys from files and commands. Cases that need no witness run everywhere.
 
 #include "../unit/need_crypto.hpp"
 #include "base/file_io.hpp"
@@ -32,51 +32,64 @@ namespace fs = std::filesystem;
 namespace {
 
 struct Folder {
-    Folder() : path(fs::temp_directory_path() / ("autolaunch-age-" + random_hex(8))) { fs::create_directory(path); }
+    Folder() : path(fs::temp_directory_path() / ("autolaunch-age-" + random_hex(8))) {
+        fs::create_directory(path);
+    }
     ~Folder() { fs::remove_all(path); }
     fs::path path;
 };
 
-std::string key_file(const Folder& folder, const Identity& identity, const std::string& name = "key") {
+std::string key_file(const Folder& folder, const Identity& identity,
+                     const std::string& name = "key") {
     const fs::path path = folder.path / name;
     const auto text = identity.to_text();
-    write_file_durably(path, "# made by a test\n\n" + std::string(crypto::as_text(text)) + "\n", 0600);
+    write_file_durably(path, "# made by a test\n\n" + std::string(crypto::as_text(text)) + "\n",
+                       0600);
     return path;
 }
 
 std::string bytes_like_weights(std::size_t bytes) {
     std::mt19937_64 random(bytes);
     std::string text(bytes, '\0');
-    for (char& c : text) c = static_cast<char>(random());
+    for (char& c : text)
+        c = static_cast<char>(random());
     return text;
 }
 
-std::span<const std::byte> span_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> span_of(const std::string& text) {
+    return std::as_bytes(std::span(text));
+}
 std::string text_of(std::span<const std::byte> bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-std::string encrypted(const std::string& plain, std::span<const Recipient> recipients, std::size_t step = 1 << 20) {
+std::string encrypted(const std::string& plain, std::span<const Recipient> recipients,
+                      std::size_t step = 1 << 20) {
     std::string file;
     Encryptor encryptor(recipients, [&](auto bytes) { file += text_of(bytes); });
-    for (std::size_t at = 0; at < plain.size(); at += step) encryptor.write(span_of(plain.substr(at, step)));
+    for (std::size_t at = 0; at < plain.size(); at += step)
+        encryptor.write(span_of(plain.substr(at, step)));
     encryptor.finish();
     return file;
 }
 
-std::string decrypted(const std::string& file, std::span<const Identity> identities, std::size_t step = 1 << 20) {
+std::string decrypted(const std::string& file, std::span<const Identity> identities,
+                      std::size_t step = 1 << 20) {
     std::string plain;
     Decryptor decryptor(identities, [&](auto bytes) { plain += text_of(bytes); });
-    for (std::size_t at = 0; at < file.size(); at += step) decryptor.write(span_of(file.substr(at, step)));
+    for (std::size_t at = 0; at < file.size(); at += step)
+        decryptor.write(span_of(file.substr(at, step)));
     decryptor.finish();
     return plain;
 }
 
 RandomAccess at_random(const std::string& file, std::span<const Identity> identities) {
-    return RandomAccess(identities, file.size(), [&file](std::uint64_t offset, std::span<std::byte> bytes) {
-        REQUIRE(offset + bytes.size() <= file.size());
-        std::copy_n(span_of(file).begin() + static_cast<std::ptrdiff_t>(offset), bytes.size(), bytes.begin());
-    });
+    return RandomAccess(identities, file.size(),
+                        [&file](std::uint64_t offset, std::span<std::byte> bytes) {
+                            REQUIRE(offset + bytes.size() <= file.size());
+                            std::copy_n(span_of(file).begin() + static_cast<std::ptrdiff_t>(offset),
+                                        bytes.size(), bytes.begin());
+                        });
 }
 
 template <class Call>
@@ -94,8 +107,10 @@ void refused(ErrorCode code, const std::string& words, Call call) {
 bool have_age() { return std::system("command -v age age-keygen >/dev/null 2>&1") == 0; }
 
 void need_age() {
-    if (have_age()) return;
-    std::printf("skipped: Debian's age is not installed; nothing else can open and write these files\n");
+    if (have_age())
+        return;
+    std::printf(
+        "skipped: Debian's age is not installed; nothing else can open and write these files\n");
     std::exit(77);
 }
 
@@ -124,10 +139,12 @@ TEST_CASE("a range reads its own chunks alone") {
     const std::string plain = bytes_like_weights(5 * kChunkBytes + 77);
     const std::string file = encrypted(plain, std::span(&identity.recipient(), 1));
     std::size_t reads = 0;
-    RandomAccess access(std::span(&identity, 1), file.size(), [&](std::uint64_t offset, std::span<std::byte> bytes) {
-        ++reads;
-        std::copy_n(span_of(file).begin() + static_cast<std::ptrdiff_t>(offset), bytes.size(), bytes.begin());
-    });
+    RandomAccess access(std::span(&identity, 1), file.size(),
+                        [&](std::uint64_t offset, std::span<std::byte> bytes) {
+                            ++reads;
+                            std::copy_n(span_of(file).begin() + static_cast<std::ptrdiff_t>(offset),
+                                        bytes.size(), bytes.begin());
+                        });
     CHECK(access.size() == plain.size());
     CHECK(reads == 2);
     std::mt19937_64 random(3);
@@ -137,7 +154,8 @@ TEST_CASE("a range reads its own chunks alone") {
         reads = 0;
         part.resize(access.read(offset, std::as_writable_bytes(std::span(part))));
         CHECK(part == (offset < plain.size() ? plain.substr(offset, part.size()) : ""));
-        if (!part.empty()) CHECK(reads == (offset + part.size() - 1) / kChunkBytes - offset / kChunkBytes + 1);
+        if (!part.empty())
+            CHECK(reads == (offset + part.size() - 1) / kChunkBytes - offset / kChunkBytes + 1);
     }
 }
 
@@ -148,14 +166,16 @@ TEST_CASE("a file that was cut, extended, put together or changed anywhere is re
     const std::string plain = bytes_like_weights(2 * kChunkBytes + 100);
     const std::string file = encrypted(plain, recipients);
     const std::size_t start = file.size() - sealed_bytes(plain.size());
-    for (const std::size_t bytes : {std::size_t{0}, std::size_t{10}, start - kNonceBytes, start - 1, start, start + 15,
-                                    start + kSealedChunkBytes, start + 2 * kSealedChunkBytes, file.size() - 1}) {
+    for (const std::size_t bytes :
+         {std::size_t{0}, std::size_t{10}, start - kNonceBytes, start - 1, start, start + 15,
+          start + kSealedChunkBytes, start + 2 * kSealedChunkBytes, file.size() - 1}) {
         INFO(bytes, " of ", file.size());
         refused(ErrorCode::corrupt, "age file", [&] { decrypted(file.substr(0, bytes), mine); });
         refused(ErrorCode::corrupt, "age file", [&] { at_random(file.substr(0, bytes), mine); });
     }
     refused(ErrorCode::corrupt, "age file", [&] { decrypted(file + "x", mine); });
-    refused(ErrorCode::corrupt, "age file", [&] { decrypted(file + std::string(70'000, 'x'), mine); });
+    refused(ErrorCode::corrupt, "age file",
+            [&] { decrypted(file + std::string(70'000, 'x'), mine); });
     std::string swapped = file;
     std::swap_ranges(swapped.begin() + static_cast<std::ptrdiff_t>(start),
                      swapped.begin() + static_cast<std::ptrdiff_t>(start + kSealedChunkBytes),
@@ -178,17 +198,20 @@ TEST_CASE("a file that was cut, extended, put together or changed anywhere is re
 TEST_CASE("for whom a file is not, he is told; a password's file too") {
     const Identity identity = Identity::generate(), other = Identity::generate();
     const std::string file = encrypted("weights", std::span(&identity.recipient(), 1));
-    refused(ErrorCode::mismatch, "not encrypted for any of the 1 keys", [&] { decrypted(file, std::span(&other, 1)); });
+    refused(ErrorCode::mismatch, "not encrypted for any of the 1 keys",
+            [&] { decrypted(file, std::span(&other, 1)); });
     refused(ErrorCode::invalid_argument, "nobody to encrypt for", [&] { start_file({}); });
-    const std::string locked = "age-encryption.org/v1\n-> scrypt bBjlhJVYZeE4aqUdmtRHfw 18\n" + std::string(43, 'A') +
-                               "\n--- " + std::string(43, 'A') + "\n";
-    refused(ErrorCode::unsupported, "with a password", [&] { decrypted(locked, std::span(&identity, 1)); });
+    const std::string locked = "age-encryption.org/v1\n-> scrypt bBjlhJVYZeE4aqUdmtRHfw 18\n" +
+                               std::string(43, 'A') + "\n--- " + std::string(43, 'A') + "\n";
+    refused(ErrorCode::unsupported, "with a password",
+            [&] { decrypted(locked, std::span(&identity, 1)); });
 }
 
 TEST_CASE("a share of low order is refused") {
     const Identity identity = Identity::generate();
-    const std::string file = "age-encryption.org/v1\n-> X25519 " + std::string(43, 'A') + "\n" + std::string(43, 'A') +
-                             "\n--- " + std::string(43, 'A') + "\n" + std::string(64, 'x');
+    const std::string file = "age-encryption.org/v1\n-> X25519 " + std::string(43, 'A') + "\n" +
+                             std::string(43, 'A') + "\n--- " + std::string(43, 'A') + "\n" +
+                             std::string(64, 'x');
     refused(ErrorCode::corrupt, "low order", [&] { decrypted(file, std::span(&identity, 1)); });
 }
 
@@ -201,10 +224,14 @@ TEST_CASE("keys have age's text, and errors never quote them") {
     CHECK(Recipient::parse(identity.recipient().to_text()) == identity.recipient());
     CHECK(identity.recipient().to_text().size() == 62);
     refused(ErrorCode::invalid_argument, "a secret key was given", [&] { Recipient::parse(text); });
-    refused(ErrorCode::invalid_argument, "not a secret key", [&] { Identity::parse(identity.recipient().to_text()); });
-    refused(ErrorCode::invalid_argument, "checksum", [&] { Identity::parse("AGE-SECRET-KEY-1Q" + text.substr(17)); });
-    refused(ErrorCode::invalid_argument, "k.txt, line 2: not a Bech32", [&] { parse_identities("# a\nx\n", "k.txt"); });
-    refused(ErrorCode::invalid_argument, "k.txt has no key in it", [&] { parse_identities("# a\n", "k.txt"); });
+    refused(ErrorCode::invalid_argument, "not a secret key",
+            [&] { Identity::parse(identity.recipient().to_text()); });
+    refused(ErrorCode::invalid_argument, "checksum",
+            [&] { Identity::parse("AGE-SECRET-KEY-1Q" + text.substr(17)); });
+    refused(ErrorCode::invalid_argument, "k.txt, line 2: not a Bech32",
+            [&] { parse_identities("# a\nx\n", "k.txt"); });
+    refused(ErrorCode::invalid_argument, "k.txt has no key in it",
+            [&] { parse_identities("# a\n", "k.txt"); });
 }
 
 TEST_CASE("a key file that others may read is refused") {
@@ -217,7 +244,8 @@ TEST_CASE("a key file that others may read is refused") {
         refused(ErrorCode::invalid_argument, "is open to others", [&] { read_identities(path); });
     }
     REQUIRE(::mkfifo((folder.path / "fifo").c_str(), 0600) == 0);
-    refused(ErrorCode::invalid_argument, "not a regular file", [&] { read_identities(folder.path / "fifo"); });
+    refused(ErrorCode::invalid_argument, "not a regular file",
+            [&] { read_identities(folder.path / "fifo"); });
     refused(ErrorCode::system, "missing", [&] { read_identities(folder.path / "missing"); });
 }
 
@@ -226,20 +254,27 @@ TEST_CASE("a command's output is keys; one that fails, hangs or floods is told b
     const Identity identity = Identity::generate();
     const std::string path = key_file(folder, identity);
     const auto soon = [] { return Deadline::after(10s); };
-    CHECK(identities_of_command("cat '" + path + "'", soon()).at(0).recipient() == identity.recipient());
+    CHECK(identities_of_command("cat '" + path + "'", soon()).at(0).recipient() ==
+          identity.recipient());
     refused(ErrorCode::invalid_argument, "exited with 3",
             [&] { identities_of_command("cat '" + path + "'; exit 3", soon()); });
-    refused(ErrorCode::invalid_argument, "was killed by SIGKILL", [&] { identities_of_command("kill -9 $$", soon()); });
-    refused(ErrorCode::invalid_argument, "has no key in it", [&] { identities_of_command("true", soon()); });
-    refused(ErrorCode::invalid_argument, "too long to be keys", [&] { identities_of_command("yes", soon()); });
-    refused(ErrorCode::timeout, "printed no key in time",
-            [&] { identities_of_command("sleep 1000 & echo $! > '" + path + ".pid'; wait", Deadline::after(200ms)); });
+    refused(ErrorCode::invalid_argument, "was killed by SIGKILL",
+            [&] { identities_of_command("kill -9 $$", soon()); });
+    refused(ErrorCode::invalid_argument, "has no key in it",
+            [&] { identities_of_command("true", soon()); });
+    refused(ErrorCode::invalid_argument, "too long to be keys",
+            [&] { identities_of_command("yes", soon()); });
+    refused(ErrorCode::timeout, "printed no key in time", [&] {
+        identities_of_command("sleep 1000 & echo $! > '" + path + ".pid'; wait",
+                              Deadline::after(200ms));
+    });
     // What it started died with it.
     const int left = std::stoi(read_file(path + ".pid"));
     for (int i = 0; i < 200 && ::kill(left, 0) == 0; ++i) {
         std::error_code error;
         const std::string state = read_file("/proc/" + std::to_string(left) + "/stat");
-        if (state.find(") Z") != std::string::npos) break;
+        if (state.find(") Z") != std::string::npos)
+            break;
         ::usleep(10'000);
     }
     CHECK((::kill(left, 0) != 0 ||
@@ -261,13 +296,17 @@ TEST_CASE("plain age opens our files, with a key of ours and one of age-keygen")
         const std::string plain = bytes_like_weights(size);
         write_file_durably(folder.path / "sealed", encrypted(plain, both));
         for (const std::string& key : {our_key, their_key}) {
-            REQUIRE(std::system(("age -d -i '" + key + "' '" + at + "/sealed' > '" + at + "/opened'").c_str()) == 0);
+            REQUIRE(
+                std::system(("age -d -i '" + key + "' '" + at + "/sealed' > '" + at + "/opened'")
+                                .c_str()) == 0);
             CHECK((read_file(folder.path / "opened") == plain));
         }
     }
 }
 
-TEST_CASE("we open what plain age wrote, whole and in ranges, and it agrees on who a key's recipient is") {
+TEST_CASE(
+    "we open what plain age wrote, whole and in ranges, and it agrees on who a key's recipient "
+    "is") {
     need_age();
     const Folder folder;
     const Identity identity = Identity::generate(), other = Identity::generate();
@@ -279,7 +318,8 @@ TEST_CASE("we open what plain age wrote, whole and in ranges, and it agrees on w
         const std::string plain = bytes_like_weights(size);
         write_file_durably(folder.path / "plain", plain);
         const std::string command = "age -e -r " + other.recipient().to_text() + " -r " +
-                                    identity.recipient().to_text() + " -o '" + at + "/sealed' '" + at + "/plain'";
+                                    identity.recipient().to_text() + " -o '" + at + "/sealed' '" +
+                                    at + "/plain'";
         REQUIRE(std::system(command.c_str()) == 0);
         const std::string file = read_file(folder.path / "sealed");
         CHECK((decrypted(file, std::span(&identity, 1)) == plain));

@@ -1,4 +1,5 @@
-// Checkpoints with a MAC: who has no key can neither write nor change one, whatever he replaces and recomputes.
+// Checkpoints with a MAC: who has no key can neither write nor change one, whatever he replaces and
+// recomputes.
 
 #include "../unit/need_crypto.hpp"
 #include "base/file_io.hpp"
@@ -32,16 +33,23 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::int64_t kCount = 2'500'004;  // of "w", cut over the ranks: two blocks for each of two
+constexpr std::int64_t kCount =
+    2'500'004;  // of "w", cut over the ranks: two blocks for each of two
 
 /// A state whose values tell their place and step.
 struct Sample {
     Sample(Communicator& world, std::int64_t step)
-        : begin(kCount * world.rank() / world.size()), end(kCount * (world.rank() + 1) / world.size()) {
-        for (std::int64_t i = begin; i < end; ++i) cut.push_back(static_cast<float>((i * 7 + step * 13) % 1'000'003));
+        : begin(kCount * world.rank() / world.size()),
+          end(kCount * (world.rank() + 1) / world.size()) {
+        for (std::int64_t i = begin; i < end; ++i)
+            cut.push_back(static_cast<float>((i * 7 + step * 13) % 1'000'003));
     }
     fsdp::State state() {
-        return {{"w", f32, {kCount}, {{begin, end - begin, reinterpret_cast<std::byte*>(cut.data())}}, false}};
+        return {{"w",
+                 f32,
+                 {kCount},
+                 {{begin, end - begin, reinterpret_cast<std::byte*>(cut.data())}},
+                 false}};
     }
 
     std::int64_t begin, end;
@@ -51,9 +59,11 @@ struct Sample {
 /// Keys, and a directory of checkpoints.
 struct Workplace {
     Workplace() : identity(age::Identity::generate()) {
-        write_file_durably(folder.path() / "key", std::string(crypto::as_text(identity.to_text())) + "\n", 0600);
+        write_file_durably(folder.path() / "key",
+                           std::string(crypto::as_text(identity.to_text())) + "\n", 0600);
         for (const std::string name : {"mac", "other-mac"})
-            write_file_durably(folder.path() / name, std::string(crypto::as_text(AuthenticationKeys::new_key_line())),
+            write_file_durably(folder.path() / name,
+                               std::string(crypto::as_text(AuthenticationKeys::new_key_line())),
                                0600);
     }
     CheckpointOptions options(bool encrypted, const std::string& mac = "mac") const {
@@ -64,7 +74,8 @@ struct Workplace {
             options.encryption.recipients = {identity.recipient().to_text()};
             options.encryption.identity_file = folder.path() / "key";
         }
-        if (!mac.empty()) options.encryption.authentication_key_file = folder.path() / mac;
+        if (!mac.empty())
+            options.encryption.authentication_key_file = folder.path() / mac;
         return options;
     }
     fs::path runs() const { return folder.path() / "runs"; }
@@ -79,7 +90,8 @@ void save(const CheckpointOptions& options, std::int64_t step, int ranks, bool a
         Session session = Session::from_environment();
         Checkpointer checkpointer(session, world, options);
         Sample sample(world, step);
-        if (!async) return (void)checkpointer.save(step, sample.state());
+        if (!async)
+            return (void)checkpointer.save(step, sample.state());
         checkpointer.save_async(step, sample.state());
         checkpointer.finish();
     });
@@ -113,7 +125,8 @@ public:
             saved_.emplace_back(entry.path(), read_file(entry.path()));
     }
     ~Tampering() {
-        for (const auto& [path, content] : saved_) write_file_durably(path, content);
+        for (const auto& [path, content] : saved_)
+            write_file_durably(path, content);
     }
     Tampering(const Tampering&) = delete;
 
@@ -132,7 +145,8 @@ public:
             for (std::size_t i = 0; i < file.block_digests.size(); ++i) {
                 const std::uint64_t at = i * Manifest::kBlockBytes;
                 file.block_digests[i] =
-                    hash128(content.data() + at, std::min<std::uint64_t>(Manifest::kBlockBytes, content.size() - at));
+                    hash128(content.data() + at,
+                            std::min<std::uint64_t>(Manifest::kBlockBytes, content.size() - at));
             }
             file.digest = hash128_of(file.block_digests);
         }
@@ -161,14 +175,16 @@ TEST_CASE("checkpoints with a MAC load on any number of ranks, encrypted or not"
         load(options, 2, 1);
         CheckpointOptions by_command = options;
         by_command.encryption.authentication_key_file.clear();
-        by_command.encryption.authentication_key_command = "cat '" + (place.folder.path() / "mac").string() + "'";
+        by_command.encryption.authentication_key_command =
+            "cat '" + (place.folder.path() / "mac").string() + "'";
         load(by_command, 2, 2);
         // Who has no key reads it all the same, as he did before.
         load(place.options(encrypted, ""), 2, 2);
     }
 }
 
-TEST_CASE("what was saved without the key, or with another, is refused; a job does not start anew") {
+TEST_CASE(
+    "what was saved without the key, or with another, is refused; a job does not start anew") {
     const Workplace place;
     save(place.options(true, ""), 1, 2);
     refused(place.options(true), "has no MAC, and an authentication key was given", 2);
@@ -186,7 +202,8 @@ TEST_CASE("what was saved without the key, or with another, is refused; a job do
         expect(found->skipped[0].find("has no MAC") != std::string::npos, found->skipped[0]);
     });
     // Nothing is deleted because a key is wrong.
-    for (const std::int64_t step : {1, 2, 3, 4}) CHECK(fs::exists(place.checkpoint(step)));
+    for (const std::int64_t step : {1, 2, 3, 4})
+        CHECK(fs::exists(place.checkpoint(step)));
 }
 
 TEST_CASE("the MAC goes along to the second place, which is as strict") {
@@ -223,7 +240,8 @@ TEST_CASE("a key that others may read stops a save before it begins") {
         Session session = Session::from_environment();
         Checkpointer checkpointer(session, world, place.options(false));
         Sample sample(world, 1);
-        expect_error(ErrorCode::invalid_argument, "is open to others", [&] { checkpointer.save(1, sample.state()); });
+        expect_error(ErrorCode::invalid_argument, "is open to others",
+                     [&] { checkpointer.save(1, sample.state()); });
     });
     CHECK_FALSE(fs::exists(place.runs()));
 }
@@ -232,7 +250,8 @@ TEST_CASE("a change in any block of any file is found, also with XXH3 made anew"
     for (const bool encrypted : {false, true}) {
         const Workplace place;
         save(place.options(encrypted), 1, 2);
-        const AuthenticationKeys keys = AuthenticationKeys::find(place.options(encrypted).encryption);
+        const AuthenticationKeys keys =
+            AuthenticationKeys::find(place.options(encrypted).encryption);
         const Manifest manifest = Tampering(place.checkpoint(1)).manifest();
         REQUIRE(manifest.files.size() == 2);
         for (const Manifest::File& file : manifest.files) {
@@ -251,10 +270,12 @@ TEST_CASE("a change in any block of any file is found, also with XXH3 made anew"
                     on_ranks(1, [&](Communicator& world) {
                         Session session = Session::from_environment();
                         Sample loaded(world, 999);
-                        Checkpointer(session, world, place.options(false, "")).load_latest(loaded.state());
+                        Checkpointer(session, world, place.options(false, ""))
+                            .load_latest(loaded.state());
                         expect(loaded.cut != Sample(world, 1).cut, "wrong weights were loaded");
                     });
-                // An attacker who could make XXH3 collide needs no other manifest: SHA-256 is what counts then.
+                // An attacker who could make XXH3 collide needs no other manifest: SHA-256 is what
+                // counts then.
                 attack.write(attack.recomputed(), keys);
                 refused(place.options(encrypted), "the file was changed after it was saved");
             }
@@ -286,7 +307,8 @@ TEST_CASE("files of another rank, another step or another save do not take a fil
     replace(second, place.folder.path() / "first-save" / second);
     {
         const Tampering attack(place.checkpoint(2));  // two files change places
-        const std::string one = read_file(attack.path() / first), other = read_file(attack.path() / second);
+        const std::string one = read_file(attack.path() / first),
+                          other = read_file(attack.path() / second);
         write_file_durably(attack.path() / first, other);
         write_file_durably(attack.path() / second, one);
         Manifest changed = manifest;
@@ -296,7 +318,8 @@ TEST_CASE("files of another rank, another step or another save do not take a fil
     }
     {
         const Tampering attack(place.checkpoint(2));  // the manifest of another step
-        write_file_durably(attack.path() / kManifestName, read_file(place.folder.path() / "step-1" / kManifestName));
+        write_file_durably(attack.path() / kManifestName,
+                           read_file(place.folder.path() / "step-1" / kManifestName));
         on_ranks(1, [&](Communicator& world) {
             Session session = Session::from_environment();
             expect(!Checkpointer(session, world, strict).latest(), "it is not of this step");

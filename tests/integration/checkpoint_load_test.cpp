@@ -1,4 +1,5 @@
-// Loading over real processes: each block read once on a node, other cuts and types, opaque state, and damage.
+// Loading over real processes: each block read once on a node, other cuts and types, opaque state,
+// and damage.
 #include "base/file_io.hpp"
 #include "checkpoint/checkpoint_engine.hpp"
 #include "checkpoint/format/read_plan.hpp"
@@ -25,8 +26,11 @@ namespace {
 /// Counts the bytes that are read from a file.
 class CountingFile final : public StorageFile {
 public:
-    CountingFile(std::unique_ptr<StorageFile> file, std::uint64_t& read) : file_(std::move(file)), read_(read) {}
-    void write_at(std::uint64_t offset, std::span<const std::byte> bytes) override { file_->write_at(offset, bytes); }
+    CountingFile(std::unique_ptr<StorageFile> file, std::uint64_t& read)
+        : file_(std::move(file)), read_(read) {}
+    void write_at(std::uint64_t offset, std::span<const std::byte> bytes) override {
+        file_->write_at(offset, bytes);
+    }
     std::size_t read_at(std::uint64_t offset, std::span<std::byte> bytes) override {
         const std::size_t got = file_->read_at(offset, bytes);
         read_ += got;
@@ -58,8 +62,8 @@ float value_at(std::size_t tensor, std::int64_t element) {
 /// Tensors of one type with known values, cut evenly over the ranks of a replica or whole on each.
 class Sample {
 public:
-    Sample(Communicator& world, std::vector<std::vector<std::int64_t>> shapes, bool replicated, DataType type = f32,
-           int replicas = 1)
+    Sample(Communicator& world, std::vector<std::vector<std::int64_t>> shapes, bool replicated,
+           DataType type = f32, int replicas = 1)
         : type_(type), memory_(shapes.size()) {
         const int shards = world.size() / replicas, shard = world.rank() % shards;
         for (std::size_t t = 0; t < shapes.size(); ++t) {
@@ -69,7 +73,8 @@ public:
             const std::int64_t end = replicated ? elements : elements * (shard + 1) / shards;
             memory_[t].resize(static_cast<std::size_t>(end - begin) * size_of(type));
             state.push_back({name, type, shapes[t], {}, replicated, world.rank() / shards});
-            if (end > begin) state.back().pieces = {{begin, end - begin, memory_[t].data()}};
+            if (end > begin)
+                state.back().pieces = {{begin, end - begin, memory_[t].data()}};
         }
     }
     void fill() {
@@ -93,14 +98,19 @@ private:
                 for (std::int64_t i = 0; i < piece.count; ++i) {
                     std::byte* at = piece.data + static_cast<std::size_t>(i) * size_of(type_);
                     float value = 0;
-                    if (type_ == f32) std::memcpy(&value, at, sizeof value);
+                    if (type_ == f32)
+                        std::memcpy(&value, at, sizeof value);
                     bfloat16 half;
-                    if (type_ == bf16) std::memcpy(&half, at, sizeof half);
-                    if (type_ == bf16) value = static_cast<float>(half);
+                    if (type_ == bf16)
+                        std::memcpy(&half, at, sizeof half);
+                    if (type_ == bf16)
+                        value = static_cast<float>(half);
                     value = each(t, piece.offset + i, value);
                     half = bfloat16(value);
-                    if (type_ == f32) std::memcpy(at, &value, sizeof value);
-                    if (type_ == bf16) std::memcpy(at, &half, sizeof half);
+                    if (type_ == f32)
+                        std::memcpy(at, &value, sizeof value);
+                    if (type_ == bf16)
+                        std::memcpy(at, &half, sizeof half);
                 }
     }
     DataType type_;
@@ -115,8 +125,9 @@ CheckpointEngine engine_in(Communicator& world, const fs::path& directory) {
 const std::vector<std::vector<std::int64_t>> kLarge = {{1700, 1700}, {333, 777}, {1000, 1024}, {5}};
 const std::vector<std::vector<std::int64_t>> kSmall = {{40, 30}, {7}, {}};
 
-void save_sample(int ranks, const fs::path& directory, const std::vector<std::vector<std::int64_t>>& shapes,
-                 std::int64_t step = 1, bool replicated = false) {
+void save_sample(int ranks, const fs::path& directory,
+                 const std::vector<std::vector<std::int64_t>>& shapes, std::int64_t step = 1,
+                 bool replicated = false) {
     on_ranks(ranks, [&](Communicator& world) {
         Sample sample(world, shapes, replicated);
         sample.fill();
@@ -132,7 +143,8 @@ TEST_CASE("ranks that all need everything read it once together") {
     save_sample(2, temporary.path(), kLarge);
     std::uint64_t saved_bytes = 0;
     for (const auto& entry : fs::directory_iterator(temporary.path() / "step-00000001"))
-        if (entry.path().extension() == ".safetensors") saved_bytes += entry.file_size();
+        if (entry.path().extension() == ".safetensors")
+            saved_bytes += entry.file_size();
     CHECK(saved_bytes > 16'000'000);
     for (const int ranks : {1, 2, 3}) {
         on_ranks(ranks, [&](Communicator& world) {
@@ -141,14 +153,17 @@ TEST_CASE("ranks that all need everything read it once together") {
             CheckpointEngine engine(storage, world, {.directory = temporary.path()}, {});
             engine.load(*engine.latest(INT64_MAX), sample.state);
             expect(sample.is_filled(), "every element arrived");
-            const auto read = world.all_reduce_value(static_cast<std::int64_t>(storage->bytes_read));
+            const auto read =
+                world.all_reduce_value(static_cast<std::int64_t>(storage->bytes_read));
             expect(read == static_cast<std::int64_t>(saved_bytes),
-                   "all ranks together read " + std::to_string(read) + " of " + std::to_string(saved_bytes));
+                   "all ranks together read " + std::to_string(read) + " of " +
+                       std::to_string(saved_bytes));
         });
     }
 }
 
-TEST_CASE("replicas on one machine read what each of them needs once together, also where that fails") {
+TEST_CASE(
+    "replicas on one machine read what each of them needs once together, also where that fails") {
     const TemporaryDirectory temporary;
     save_sample(2, temporary.path(), kLarge);
     const auto options = [&] { return CheckpointOptions{.directory = temporary.path()}; };
@@ -164,16 +179,19 @@ TEST_CASE("replicas on one machine read what each of them needs once together, a
             std::int64_t needed = 0;
             for (const BlockNeed& need : blocks_needed(plan_loading(manifest, sample.state).parts))
                 needed += static_cast<std::int64_t>(std::min(
-                    Manifest::kBlockBytes, manifest.files[need.file_index].bytes - need.block * Manifest::kBlockBytes));
-            if (sample.state[0].replica != 0) needed = 0;
+                    Manifest::kBlockBytes,
+                    manifest.files[need.file_index].bytes - need.block * Manifest::kBlockBytes));
+            if (sample.state[0].replica != 0)
+                needed = 0;
             needed = world.all_reduce_value(needed);
-            const auto read = world.all_reduce_value(static_cast<std::int64_t>(storage->bytes_read));
-            expect(read == needed, "one copy of the model takes " + std::to_string(needed) + " bytes; read were " +
-                                       std::to_string(read));
+            const auto read =
+                world.all_reduce_value(static_cast<std::int64_t>(storage->bytes_read));
+            expect(read == needed, "one copy of the model takes " + std::to_string(needed) +
+                                       " bytes; read were " + std::to_string(read));
         });
     save_sample(1, temporary.path(), kLarge, 2);
-    autolaunch::testing::flip_byte(temporary.path() / "step-00000002" / "shard-00001-model-00001-of-00001.safetensors",
-                                   5000);
+    autolaunch::testing::flip_byte(
+        temporary.path() / "step-00000002" / "shard-00001-model-00001-of-00001.safetensors", 5000);
     on_ranks(4, [&](Communicator& world) {
         Sample sample(world, kLarge, false, f32, 2);
         CheckpointEngine engine(make_posix_storage(), world, options(), {});
@@ -192,37 +210,44 @@ TEST_CASE("cut ranks read little more than their parts, and replicated ones load
         engine.load(*engine.latest(INT64_MAX), sample.state);
         expect(sample.is_filled(), "every element arrived");
         // A part of four tensors each, with blocks that both need where it was cut.
-        expect(storage->bytes_read < 10'000'000 + 6 * Manifest::kBlockBytes, "not everything is read");
+        expect(storage->bytes_read < 10'000'000 + 6 * Manifest::kBlockBytes,
+               "not everything is read");
     });
 }
 
-TEST_CASE("a damaged block of what all need fails on every rank, and names file, bytes and tensor") {
+TEST_CASE(
+    "a damaged block of what all need fails on every rank, and names file, bytes and tensor") {
     const TemporaryDirectory temporary;
     save_sample(1, temporary.path(), kLarge);
     save_sample(1, temporary.path(), kLarge, 2);
-    autolaunch::testing::flip_byte(temporary.path() / "step-00000002" / "shard-00001-model-00001-of-00001.safetensors",
-                                   2 * Manifest::kBlockBytes + 5);
+    autolaunch::testing::flip_byte(
+        temporary.path() / "step-00000002" / "shard-00001-model-00001-of-00001.safetensors",
+        2 * Manifest::kBlockBytes + 5);
     on_ranks(3, [&](Communicator& world) {
         Sample sample(world, kLarge, true);
         auto engine = engine_in(world, temporary.path());
         const auto found = engine.latest(INT64_MAX);
-        expect_error(ErrorCode::corrupt,
-                     "step-00000002/shard-00001-model-00001-of-00001.safetensors does not hold what was saved: bytes "
-                     "8388608 to 12582912 (tensor t0 from element 2096128, and 1 more) have another digest",
-                     [&] { engine.load(*found, sample.state); });
+        expect_error(
+            ErrorCode::corrupt,
+            "step-00000002/shard-00001-model-00001-of-00001.safetensors does not hold what was "
+            "saved: bytes "
+            "8388608 to 12582912 (tensor t0 from element 2096128, and 1 more) have another digest",
+            [&] { engine.load(*found, sample.state); });
         const auto loaded = engine.load_latest(sample.state);
         expect(loaded && loaded->step == 1, "the one before is loaded");
-        expect(loaded->skipped.size() == 1 && loaded->skipped[0].find("step-00000002: ") == 0, "and it is said");
+        expect(loaded->skipped.size() == 1 && loaded->skipped[0].find("step-00000002: ") == 0,
+               "and it is said");
         expect(sample.is_filled(), "it is whole");
         expect_error(ErrorCode::corrupt, "does not hold what was saved",
                      [&] { engine.load_latest(sample.state, {.fall_back = false}); });
     });
-    autolaunch::testing::flip_byte(temporary.path() / "step-00000001" / "shard-00001-model-00001-of-00001.safetensors",
-                                   5000);
+    autolaunch::testing::flip_byte(
+        temporary.path() / "step-00000001" / "shard-00001-model-00001-of-00001.safetensors", 5000);
     on_ranks(2, [&](Communicator& world) {
         Sample sample(world, kLarge, false);
         auto engine = engine_in(world, temporary.path());
-        expect_error(ErrorCode::corrupt, "step-00000001", [&] { engine.load_latest(sample.state); });
+        expect_error(ErrorCode::corrupt, "step-00000001",
+                     [&] { engine.load_latest(sample.state); });
     });
 }
 
@@ -249,13 +274,16 @@ TEST_CASE("types are cast where that is asked for, and tensors may be missing") 
         auto engine = engine_in(world, temporary.path());
         const auto found = engine.latest(INT64_MAX);
         Sample half(world, kSmall, false, bf16);
-        expect_error(ErrorCode::mismatch, "f32 in the checkpoint", [&] { engine.load(*found, half.state); });
+        expect_error(ErrorCode::mismatch, "f32 in the checkpoint",
+                     [&] { engine.load(*found, half.state); });
         expect(engine.load(*found, half.state, {.cast = true}).empty(), "nothing is missing");
         expect(half.is_filled(), "the values are exact in bf16");
 
         Sample more(world, {{40, 30}, {7}, {}, {9}}, false);
-        expect_error(ErrorCode::mismatch, "no tensor named t3", [&] { engine.load(*found, more.state); });
-        expect(engine.load(*found, more.state, {.allow_missing = true}) == std::vector<std::string>{"t3"},
+        expect_error(ErrorCode::mismatch, "no tensor named t3",
+                     [&] { engine.load(*found, more.state); });
+        expect(engine.load(*found, more.state, {.allow_missing = true}) ==
+                   std::vector<std::string>{"t3"},
                "the missing one is named");
         more.state.pop_back();
         expect(more.is_filled(), "the others are loaded");
@@ -265,10 +293,13 @@ TEST_CASE("types are cast where that is asked for, and tensors may be missing") 
     });
 }
 
-TEST_CASE("opaque state comes back byte for byte, on other numbers of ranks, from save() and save_async()") {
+TEST_CASE(
+    "opaque state comes back byte for byte, on other numbers of ranks, from save() and "
+    "save_async()") {
     const TemporaryDirectory temporary;
     std::string binary;
-    for (int byte = 0; byte < 256; ++byte) binary += static_cast<char>(byte);
+    for (int byte = 0; byte < 256; ++byte)
+        binary += static_cast<char>(byte);
     const auto opaque_of = [&](int rank) {
         return std::vector<OpaqueState>{{"rng", binary + std::to_string(rank), true},
                                         {"loader", "epoch 3 on " + std::to_string(rank), false},
@@ -294,9 +325,13 @@ TEST_CASE("opaque state comes back byte for byte, on other numbers of ranks, fro
                 const auto rng = engine.load_opaque(*found, "rng");
                 expect(rng.size() == 3, "one of each rank that saved");
                 for (int rank = 0; rank < 3; ++rank)
-                    expect(rng[static_cast<std::size_t>(rank)] == binary + std::to_string(rank), "the bytes");
-                expect(engine.load_opaque(*found, "loader") == std::vector<std::string>{"epoch 3 on 0"}, "rank 0's");
-                expect(engine.load_opaque(*found, "none") == std::vector<std::string>(3), "empty ones");
+                    expect(rng[static_cast<std::size_t>(rank)] == binary + std::to_string(rank),
+                           "the bytes");
+                expect(engine.load_opaque(*found, "loader") ==
+                           std::vector<std::string>{"epoch 3 on 0"},
+                       "rank 0's");
+                expect(engine.load_opaque(*found, "none") == std::vector<std::string>(3),
+                       "empty ones");
                 expect(engine.load_opaque(*found, "other").empty(), "nothing under another name");
             }
         });
@@ -306,7 +341,8 @@ TEST_CASE("hybrid_shard, full_shard, shard_grad_op and no_shard load what the ot
     const TemporaryDirectory temporary;
     const auto model_of = [](Communicator& world, ShardingStrategy strategy) {
         ShardedModelOptions options{.strategy = strategy, .precision = {}};
-        if (strategy == ShardingStrategy::hybrid_shard) options.shard_group = 2;
+        if (strategy == ShardingStrategy::hybrid_shard)
+            options.shard_group = 2;
         ShardedModel model(world, options);
         model.add_unit("a", {{"w", {37, 11}}, {"b", {37}}});
         model.add_unit("c", {{"w", {5, 3, 7}}});
@@ -315,10 +351,12 @@ TEST_CASE("hybrid_shard, full_shard, shard_grad_op and no_shard load what the ot
     };
     const auto fill = [](const std::string& name, std::span<const std::int64_t>, std::int64_t at,
                          std::span<float> values) {
-        for (float& value : values) value = value_at(name.size(), at++);
+        for (float& value : values)
+            value = value_at(name.size(), at++);
     };
-    const std::vector<ShardingStrategy> strategies = {ShardingStrategy::hybrid_shard, ShardingStrategy::full_shard,
-                                                      ShardingStrategy::shard_grad_op, ShardingStrategy::no_shard};
+    const std::vector<ShardingStrategy> strategies = {
+        ShardingStrategy::hybrid_shard, ShardingStrategy::full_shard,
+        ShardingStrategy::shard_grad_op, ShardingStrategy::no_shard};
     std::int64_t step = 0;
     for (const ShardingStrategy saving : strategies) {
         ++step;
@@ -336,9 +374,10 @@ TEST_CASE("hybrid_shard, full_shard, shard_grad_op and no_shard load what the ot
                 const State got = model.state(), right = wanted.state();
                 for (std::size_t i = 0; i < got.size(); ++i)
                     for (std::size_t j = 0; j < got[i].pieces.size(); ++j)
-                        expect(std::memcmp(got[i].pieces[j].data, right[i].pieces[j].data,
-                                           static_cast<std::size_t>(got[i].pieces[j].count) * 4) == 0,
-                               "the same bits");
+                        expect(
+                            std::memcmp(got[i].pieces[j].data, right[i].pieces[j].data,
+                                        static_cast<std::size_t>(got[i].pieces[j].count) * 4) == 0,
+                            "the same bits");
             });
     }
 }

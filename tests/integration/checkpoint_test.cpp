@@ -1,4 +1,5 @@
-// Checkpoints of models that are cut over real processes: other numbers of ranks, damage, and ranks that are killed.
+// Checkpoints of models that are cut over real processes: other numbers of ranks, damage, and ranks
+// that are killed.
 #include "../unit/safetensors_rules.hpp"
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
@@ -34,19 +35,21 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A model with its optimizer. Gradients are functions of step and element alone and exact in any sum, so training gives
-// the same bits on any number of ranks, interrupted or not.
+// A model with its optimizer. Gradients are functions of step and element alone and exact in any
+// sum, so training gives the same bits on any number of ranks, interrupted or not.
 struct Trainer {
-    Trainer(Communicator& world, const fs::path& directory, ShardingStrategy strategy = ShardingStrategy::full_shard)
+    Trainer(Communicator& world, const fs::path& directory,
+            ShardingStrategy strategy = ShardingStrategy::full_shard)
         : model(world, {.strategy = strategy, .precision = {}}),
           embedding(model.add_unit("wte", {{"w", {64, 24}}})),
           block(model.add_unit("h.0", {{"w", {31, 24}}, {"b", {31}}, {"scale", {}}})),
           optimizer((model.finalize(), model), {.lr = 1e-2, .decays = {}}),
           checkpoints(make_posix_storage(), world, {directory, 2}, {}) {
-        model.initialize(
-            [](const std::string&, std::span<const std::int64_t>, std::int64_t at, std::span<float> values) {
-                for (float& value : values) value = 0.25f * static_cast<float>(at++ % 17);
-            });
+        model.initialize([](const std::string&, std::span<const std::int64_t>, std::int64_t at,
+                            std::span<float> values) {
+            for (float& value : values)
+                value = 0.25f * static_cast<float>(at++ % 17);
+        });
     }
 
     void train_until(std::int64_t step) {
@@ -65,7 +68,8 @@ struct Trainer {
 
     State state() {
         State all = model.state();
-        for (auto& tensor : optimizer.state()) all.push_back(std::move(tensor));
+        for (auto& tensor : optimizer.state())
+            all.push_back(std::move(tensor));
         return all;
     }
     void save() { checkpoints.save(optimizer.step_count(), state(), {"{\"next\":5}"}); }
@@ -84,7 +88,8 @@ struct Trainer {
         std::string bytes;
         for (const auto& tensor : state())
             for (const auto& piece : tensor.pieces)
-                bytes.append(reinterpret_cast<const char*>(piece.data), static_cast<std::size_t>(piece.count) * 4);
+                bytes.append(reinterpret_cast<const char*>(piece.data),
+                             static_cast<std::size_t>(piece.count) * 4);
         return hash64(bytes.data(), bytes.size());
     }
 
@@ -110,7 +115,9 @@ void kill_myself_after(std::chrono::microseconds delay) {
 
 }  // namespace
 
-TEST_CASE("a model goes from 1 rank to 2, 3, and back, and every bit of the training is as if it never stopped") {
+TEST_CASE(
+    "a model goes from 1 rank to 2, 3, and back, and every bit of the training is as if it never "
+    "stopped") {
     const TemporaryDirectory temporary, uninterrupted;
     on_ranks(1, [&](Communicator& world) {
         Trainer trainer(world, temporary.path());
@@ -130,7 +137,8 @@ TEST_CASE("a model goes from 1 rank to 2, 3, and back, and every bit of the trai
         straight.train_until(11);
         resumed.resume();
         expect(resumed.optimizer.step_count() == 11, "the last save was of step 11");
-        expect(resumed.local_digest() == straight.local_digest(), "parameters and moments are the same bits");
+        expect(resumed.local_digest() == straight.local_digest(),
+               "parameters and moments are the same bits");
     });
 }
 
@@ -168,17 +176,21 @@ TEST_CASE("on disk: valid safetensors shards, a link to the newest, and no more 
     });
     const fs::path directory = temporary.path() / "new" / "folder";
     std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(directory)) names.push_back(entry.path().filename());
+    for (const auto& entry : fs::directory_iterator(directory))
+        names.push_back(entry.path().filename());
     std::sort(names.begin(), names.end());
-    CHECK(names == std::vector<std::string>{"latest", "step-00000002", "step-00000003", "writer.json"});
+    CHECK(names ==
+          std::vector<std::string>{"latest", "step-00000002", "step-00000003", "writer.json"});
     CHECK(fs::read_symlink(directory / "latest") == "step-00000003");
     int shards = 0;
     for (const auto& entry : fs::directory_iterator(directory / "step-00000003")) {
-        if (entry.path().extension() != ".safetensors") continue;
+        if (entry.path().extension() != ".safetensors")
+            continue;
         ++shards;
         CHECK(autolaunch::testing::broken_safetensors_rule(read_file(entry.path())) == "");
     }
-    const Manifest manifest = Manifest::parse(read_file(directory / "step-00000003" / "manifest.json"));
+    const Manifest manifest =
+        Manifest::parse(read_file(directory / "step-00000003" / "manifest.json"));
     CHECK(shards == static_cast<int>(manifest.files.size()));
     CHECK(shards >= 2);
     CHECK(manifest.world_size == 2);
@@ -186,7 +198,9 @@ TEST_CASE("on disk: valid safetensors shards, a link to the newest, and no more 
     REQUIRE(manifest.find("h.0.w.exp_avg_sq"));
 }
 
-TEST_CASE("a damaged byte that only one rank reads fails the load on every rank, and the one before is there") {
+TEST_CASE(
+    "a damaged byte that only one rank reads fails the load on every rank, and the one before is "
+    "there") {
     const TemporaryDirectory temporary;
     on_ranks(2, [&](Communicator& world) {
         Trainer trainer(world, temporary.path());
@@ -195,13 +209,15 @@ TEST_CASE("a damaged byte that only one rank reads fails the load on every rank,
             trainer.save();
         }
     });
-    autolaunch::testing::flip_byte(temporary.path() / "step-00000002" / "shard-00002-model-00001-of-00002.safetensors",
-                                   4096 + 100);
+    autolaunch::testing::flip_byte(
+        temporary.path() / "step-00000002" / "shard-00002-model-00001-of-00002.safetensors",
+        4096 + 100);
     on_ranks(2, [&](Communicator& world) {
         Trainer trainer(world, temporary.path());
         const auto found = trainer.checkpoints.latest(INT64_MAX);
         expect(found && found->step == 2, "sizes do not show it");
-        expect_error(ErrorCode::corrupt, "shard-00002-model-00001-of-00002.safetensors does not hold what was saved",
+        expect_error(ErrorCode::corrupt,
+                     "shard-00002-model-00001-of-00002.safetensors does not hold what was saved",
                      [&] { trainer.load(*found); });
         const auto older = trainer.checkpoints.latest(found->step);
         expect(older && older->step == 1, "the one before is found");
@@ -221,14 +237,16 @@ TEST_CASE("latest() passes over what is not complete, and says what and why") {
     fs::create_directory(temporary.path() / "step-00000009.tmp");
     fs::create_directory(temporary.path() / "step-00000008");
     fs::create_directory(temporary.path() / "step-notes");
-    fs::resize_file(temporary.path() / "step-00000002" / "shard-00001-model-00001-of-00001.safetensors", 5000);
+    fs::resize_file(
+        temporary.path() / "step-00000002" / "shard-00001-model-00001-of-00001.safetensors", 5000);
     on_ranks(2, [&](Communicator& world) {
         Trainer trainer(world, temporary.path());
         const auto found = trainer.checkpoints.latest(INT64_MAX);
         expect(found && found->step == 1, "step 1 is the newest complete one");
         expect(found->skipped.size() == 2, "two were passed over");
         expect(found->skipped[0].find("step-00000008: cannot open") == 0, found->skipped[0]);
-        expect(found->skipped[1].find("has 5000 bytes, not") != std::string::npos, found->skipped[1]);
+        expect(found->skipped[1].find("has 5000 bytes, not") != std::string::npos,
+               found->skipped[1]);
         trainer.load(*found);
         trainer.train_until(10);
         trainer.save();
@@ -244,11 +262,12 @@ TEST_CASE("the manifest says how the model's ranks were arranged") {
         int ranks;
         Mesh mesh;
     };
-    const std::vector<Case> cases = {{ShardingStrategy::full_shard, 3, {{"shard", 3}}},
-                                     {ShardingStrategy::shard_optimizer, 2, {{"shard", 2}}},
-                                     {ShardingStrategy::no_shard, 2, {{"replica", 2}}},
-                                     {ShardingStrategy::no_shard, 1, {{"replica", 1}}},
-                                     {ShardingStrategy::hybrid_shard, 4, {{"replica", 2}, {"shard", 2}}}};
+    const std::vector<Case> cases = {
+        {ShardingStrategy::full_shard, 3, {{"shard", 3}}},
+        {ShardingStrategy::shard_optimizer, 2, {{"shard", 2}}},
+        {ShardingStrategy::no_shard, 2, {{"replica", 2}}},
+        {ShardingStrategy::no_shard, 1, {{"replica", 1}}},
+        {ShardingStrategy::hybrid_shard, 4, {{"replica", 2}, {"shard", 2}}}};
     for (const Case& each : cases) {
         CAPTURE(std::string(name_of(each.strategy)));
         const TemporaryDirectory temporary;
@@ -256,7 +275,8 @@ TEST_CASE("the manifest says how the model's ranks were arranged") {
             Session session = Session::from_environment();
             Checkpointer checkpointer(session, world, {.directory = temporary.path(), .keep = 5});
             ShardedModelOptions options{.strategy = each.strategy, .precision = {}};
-            if (each.strategy == ShardingStrategy::hybrid_shard) options.shard_group = 2;
+            if (each.strategy == ShardingStrategy::hybrid_shard)
+                options.shard_group = 2;
             ShardedModel model(world, options);
             model.add_unit("h", {{"w", {40, 30}}});
             model.finalize();
@@ -277,7 +297,8 @@ TEST_CASE("the manifest says how the model's ranks were arranged") {
             CHECK(manifest_of(step).mesh == each.mesh);
         }
         CHECK(manifest_of("step-00000003").strategy == "mine");
-        CHECK(manifest_of("step-00000003").mesh.empty());  // it is of other ranks than those that save
+        CHECK(manifest_of("step-00000003")
+                  .mesh.empty());  // it is of other ranks than those that save
         CHECK(manifest_of("step-00000004").strategy.empty());
     }
 }
@@ -297,16 +318,22 @@ TEST_CASE("when one rank cannot save, every rank throws and the last checkpoint 
         trainer.train_until(1);
         trainer.save();
         State state = trainer.state();
-        if (world.rank() == 1) state[0].name.clear();
-        expect_error(ErrorCode::invalid_argument, "has no name", [&] { trainer.checkpoints.save(2, state, {}); });
+        if (world.rank() == 1)
+            state[0].name.clear();
+        expect_error(ErrorCode::invalid_argument, "has no name",
+                     [&] { trainer.checkpoints.save(2, state, {}); });
         state = trainer.state();
-        if (world.rank() == 1) state[0].name = "other";
-        expect_error(ErrorCode::mismatch, "the ranks save different", [&] { trainer.checkpoints.save(2, state, {}); });
+        if (world.rank() == 1)
+            state[0].name = "other";
+        expect_error(ErrorCode::mismatch, "the ranks save different",
+                     [&] { trainer.checkpoints.save(2, state, {}); });
         expect_error(ErrorCode::invalid_argument, "not JSON",
                      [&] { trainer.checkpoints.save(2, trainer.state(), {"{"}); });
         state = trainer.state();
-        if (world.rank() == 0) state[0].pieces.clear();
-        expect_error(ErrorCode::corrupt, "wte.w do not cover it", [&] { trainer.checkpoints.save(2, state, {}); });
+        if (world.rank() == 0)
+            state[0].pieces.clear();
+        expect_error(ErrorCode::corrupt, "wte.w do not cover it",
+                     [&] { trainer.checkpoints.save(2, state, {}); });
         trainer.resume();
         expect(trainer.optimizer.step_count() == 1, "step 1 is still the newest");
     });
@@ -327,7 +354,8 @@ TEST_CASE("a checkpoint of another model is refused with both shapes") {
         model.add_unit("wte", {{"w", {65, 24}}});
         model.finalize();
         const auto found = trainer.checkpoints.latest(INT64_MAX);
-        expect_error(ErrorCode::mismatch, "tensor wte.w is [64, 24] f32 in the checkpoint, [65, 24] f32 in the model",
+        expect_error(ErrorCode::mismatch,
+                     "tensor wte.w is [64, 24] f32 in the checkpoint, [65, 24] f32 in the model",
                      [&] { trainer.checkpoints.load(*found, model.state()); });
     });
 }
@@ -375,7 +403,8 @@ TEST_CASE("ranks killed at any moment of saving leave a checkpoint that resumes"
                 // One save is whole; the victim dies within about the time of the next two.
                 const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
                 if (world.rank() == victim && !std::exchange(armed, true))
-                    kill_myself_after(std::chrono::duration_cast<std::chrono::microseconds>(2 * fraction * took));
+                    kill_myself_after(
+                        std::chrono::duration_cast<std::chrono::microseconds>(2 * fraction * took));
             }
         });
         for (int rank = 0; rank < ranks; ++rank) {
@@ -389,7 +418,8 @@ TEST_CASE("ranks killed at any moment of saving leave a checkpoint that resumes"
             Trainer resumed(world, temporary.path()), straight(world, temporary.path());
             resumed.resume();
             straight.train_until(resumed.optimizer.step_count());
-            expect(resumed.local_digest() == straight.local_digest(), "what was found is a whole step");
+            expect(resumed.local_digest() == straight.local_digest(),
+                   "what was found is a whole step");
         });
         CheckpointEngine engine(make_posix_storage(), Communicator(std::make_shared<SelfBackend>()),
                                 {temporary.path(), 2}, {});
@@ -401,7 +431,8 @@ TEST_CASE("ranks killed at any moment of saving leave a checkpoint that resumes"
     CHECK(killed == 12);
 }
 
-TEST_CASE("ranks agree on when to save: by steps, by time, and before the job ends; the best are kept") {
+TEST_CASE(
+    "ranks agree on when to save: by steps, by time, and before the job ends; the best are kept") {
     const TemporaryDirectory temporary;
     on_ranks(2, [&](Communicator& world) {
         ::setenv("SLURM_JOB_END_TIME", std::to_string(::time(nullptr) + 3600).c_str(), 1);
@@ -416,7 +447,8 @@ TEST_CASE("ranks agree on when to save: by steps, by time, and before the job en
             trainer.train_until(step);
             const SaveDecision decision = checkpointer.should_save(step);
             expect(!decision.stop(), "there is an hour left");
-            if (!decision) continue;
+            if (!decision)
+                continue;
             expect(decision.reason == SaveReason::steps, "by steps");
             saved.push_back(step);
             checkpointer.save_async(step, trainer.model, trainer.optimizer,
@@ -428,8 +460,10 @@ TEST_CASE("ranks agree on when to save: by steps, by time, and before the job en
         expect(checkpointer.latest()->step == 8, "the newest is there");
         expect(checkpointer.latest(8)->step == 4, "and the best");
         expect(!checkpointer.latest(4), "and no other");
-        const auto manifest = Manifest::parse(read_file(temporary.path() / "step-00000008" / "manifest.json"));
-        expect(manifest.parent_step == 6 && manifest.metric == 9.0, "the manifest says what came before");
+        const auto manifest =
+            Manifest::parse(read_file(temporary.path() / "step-00000008" / "manifest.json"));
+        expect(manifest.parent_step == 6 && manifest.metric == 9.0,
+               "the manifest says what came before");
 
         // Only rank 0's clock counts.
         options.schedule = {};

@@ -63,7 +63,8 @@ std::string read_available(int fd, int wait_ms = 50) {
     char buffer[4096];
     while (::poll(&entry, 1, wait_ms) == 1) {
         const ssize_t got = ::read(fd, buffer, sizeof buffer);
-        if (got <= 0) break;
+        if (got <= 0)
+            break;
         content.append(buffer, static_cast<std::size_t>(got));
     }
     return content;
@@ -79,14 +80,17 @@ ConsoleOptions options(int out, int err) {
 bool is_nonblocking(int fd) { return (::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0; }
 
 struct TemporaryDirectory {
-    std::filesystem::path path = std::filesystem::temp_directory_path() / ("autolaunch-console-" + random_hex(8));
+    std::filesystem::path path =
+        std::filesystem::temp_directory_path() / ("autolaunch-console-" + random_hex(8));
     TemporaryDirectory() { std::filesystem::create_directory(path); }
     ~TemporaryDirectory() { std::filesystem::remove_all(path); }
 };
 
 }  // namespace
 
-TEST_CASE("stdout of ranks goes to stdout, their stderr and our messages to stderr, without colours on pipes") {
+TEST_CASE(
+    "stdout of ranks goes to stdout, their stderr and our messages to stderr, without colours on "
+    "pipes") {
     Pipe out, err;
     Console console(options(out.writer.get(), err.writer.get()));
     console.write_line(OutputStream::out, "[n 0]", "\x1b[31mred\x1b[0m");
@@ -104,7 +108,8 @@ TEST_CASE("two names of one pipe keep the order of lines") {
     const UniqueFd second(::fcntl(both.writer.get(), F_DUPFD_CLOEXEC, 3));
     Console console(options(both.writer.get(), second.get()));
     for (int i = 0; i < 4; ++i)
-        console.write_line(i % 2 == 0 ? OutputStream::out : OutputStream::err, "", std::to_string(i));
+        console.write_line(i % 2 == 0 ? OutputStream::out : OutputStream::err, "",
+                           std::to_string(i));
     console.pump();
     CHECK(read_available(both.reader.get()) == "0\n1\n2\n3\n");
 }
@@ -121,9 +126,10 @@ TEST_CASE("a reader that stands still holds up nothing, and gets every line when
         console.write_line(OutputStream::out, "", line);
         console.pump();
     }
-    CHECK(std::chrono::steady_clock::now() - begin < 10s);  // it came back at all; a blocked write never would
-    CHECK(console.ready(OutputStream::err));                // the other stream is not held up
-    CHECK_FALSE(is_nonblocking(out.writer.get()));          // and the shared description is as it was
+    CHECK(std::chrono::steady_clock::now() - begin <
+          10s);                               // it came back at all; a blocked write never would
+    CHECK(console.ready(OutputStream::err));  // the other stream is not held up
+    CHECK_FALSE(is_nonblocking(out.writer.get()));  // and the shared description is as it was
     CHECK_FALSE(console.flush(Deadline::after(100ms)));
     std::string got;
     while (got.size() < expected.size()) {
@@ -140,7 +146,8 @@ TEST_CASE("messages for a console that is stuck are bounded, and what is left ou
     Pipe err;
     Console console(options(err.writer.get(), err.writer.get()));
     const std::string message(100'000, 'm');
-    for (int i = 0; i < 30; ++i) console.write_message(message);
+    for (int i = 0; i < 30; ++i)
+        console.write_message(message);
     std::string got;
     for (std::string part = "first"; !part.empty();) {
         console.pump();
@@ -200,7 +207,8 @@ TEST_CASE("on a terminal the status line is below, erased before a line and put 
     CHECK(read_available(terminal.screen.get()).find("\rstep 1\x1b[K") == 0);
     console.write_line(OutputStream::out, "[n 0]", "hello");
     console.pump(start + 20ms);
-    CHECK(read_available(terminal.screen.get()) == "\r\x1b[K\x1b[2m[n 0]\x1b[0m hello\r\n\rstep 1\x1b[K");
+    CHECK(read_available(terminal.screen.get()) ==
+          "\r\x1b[K\x1b[2m[n 0]\x1b[0m hello\r\n\rstep 1\x1b[K");
     CHECK(console.flush(Deadline::after(5s)));
     CHECK(read_available(terminal.screen.get()) == "\r\x1b[K");
 }
@@ -213,7 +221,8 @@ TEST_CASE("the status line is redrawn ten times a second at most, and cut to the
     for (int ms = 0; ms < 1000; ms += 20) {
         console.set_status("step " + std::to_string(ms));
         console.pump(start + std::chrono::milliseconds(ms));
-        if (!read_available(terminal.screen.get(), 0).empty()) ++redraws;
+        if (!read_available(terminal.screen.get(), 0).empty())
+            ++redraws;
     }
     CHECK(redraws >= 5);
     CHECK(redraws <= 10);
@@ -301,15 +310,19 @@ TEST_CASE("the reporter shows a job from its banner to its end, and records ever
     const std::string dir = directory.path;
     CHECK(read_available(err.reader.get()) ==
           "autolaunch 0.1   job 7 gpt   1 node x 1 rank   run dir " + dir +
-              "\n  placed    2/2 ranks as planned in 5 ms · binding node on 1 NUMA node · no GPUs\nstep 1/10\n" +
-              "\n✗ rank 0 (pid 42) exited with code 1, 3.0 s after it started\n    the last lines of its stderr:\n"
+              "\n  placed    2/2 ranks as planned in 5 ms · binding node on 1 NUMA node · no "
+              "GPUs\nstep 1/10\n" +
+              "\n✗ rank 0 (pid 42) exited with code 1, 3.0 s after it started\n    the last lines "
+              "of its stderr:\n"
               "      | loaded\n      | ValueError: bad shard\n    more: less " +
               stderr_path + "\nfailed after 3.0 s · exit code 1 · " + dir + "\n");
     const std::string recorded = read_file(chosen.events_path);
     CHECK(std::count(recorded.begin(), recorded.end(), '\n') == events);
 }
 
-TEST_CASE("quiet leaves out banner and closing line, not warnings and failures; a restart is announced otherwise") {
+TEST_CASE(
+    "quiet leaves out banner and closing line, not warnings and failures; a restart is announced "
+    "otherwise") {
     for (const bool quiet : {false, true}) {
         Pipe err;
         Console console(options(err.writer.get(), err.writer.get()));
@@ -326,10 +339,13 @@ TEST_CASE("quiet leaves out banner and closing line, not warnings and failures; 
         console.pump();
         const std::string shown = read_available(err.reader.get());
         CHECK(shown.find("heed this") != std::string::npos);
-        CHECK(shown.find("✗ rank 0 could not be started: no such program\n    check the path\n") != std::string::npos);
+        CHECK(shown.find("✗ rank 0 could not be started: no such program\n    check the path\n") !=
+              std::string::npos);
         CHECK((shown.find("run dir") == std::string::npos) == quiet);
-        CHECK((shown.find("  restarted 1/1 rank as planned in 80 ms\n") == std::string::npos) == quiet);
-        CHECK((shown.find("failed after 2.0 s · exit code 127 · 1 restart\n") == std::string::npos) == quiet);
+        CHECK((shown.find("  restarted 1/1 rank as planned in 80 ms\n") == std::string::npos) ==
+              quiet);
+        CHECK((shown.find("failed after 2.0 s · exit code 127 · 1 restart\n") ==
+               std::string::npos) == quiet);
     }
 }
 
@@ -346,7 +362,8 @@ TEST_CASE("on other nodes than the head events are recorded, and only the head's
     reporter.handle({{}, 0, HeadLost{"node1", "the head, node1, broke its connection"}});
     reporter.tick(Reporter::Clock::now() + Reporter::kStopNoticeDelay);
     console.pump();
-    CHECK(read_available(err.reader.get()) == "✗ the head was lost: the head, node1, broke its connection\n");
+    CHECK(read_available(err.reader.get()) ==
+          "✗ the head was lost: the head, node1, broke its connection\n");
     const std::string recorded = read_file(chosen.events_path);
     CHECK(std::count(recorded.begin(), recorded.end(), '\n') == 3);
 }
@@ -374,5 +391,6 @@ TEST_CASE("events that cannot be recorded are said once, and the job goes on") {
     reporter.handle({{}, 0, MessageReported{0, "b"}});
     console.pump();
     CHECK(read_available(err.reader.get()) ==
-          "warning: events are no longer recorded: cannot write /dev/full: No space left on device\n");
+          "warning: events are no longer recorded: cannot write /dev/full: No space left on "
+          "device\n");
 }

@@ -32,14 +32,17 @@ ControlConnectionOptions silence_after(std::chrono::milliseconds limit) {
 /// A node in a process of its own, so that it can be stopped and killed.
 class NodeProcess {
 public:
-    explicit NodeProcess(const asio::ip::tcp::endpoint& head, const ControlConnectionOptions& options = {})
+    explicit NodeProcess(const asio::ip::tcp::endpoint& head,
+                         const ControlConnectionOptions& options = {})
         : pid_(::fork()) {
-        if (pid_ != 0) return;
+        if (pid_ != 0)
+            return;
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         asio::io_context io;
         asio::ip::tcp::socket socket(io);
         socket.connect(head);
-        const auto connection = ControlConnection::connect(std::move(socket), node_security(io), options, {});
+        const auto connection =
+            ControlConnection::connect(std::move(socket), node_security(io), options, {});
         io.run_for(60s);
         ::_exit(0);
     }
@@ -55,7 +58,8 @@ private:
 
 std::size_t open_files() {
     std::size_t count = 0;
-    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+        ++count;
     return count;
 }
 
@@ -65,12 +69,18 @@ TEST_CASE("head and node prove the key to each other and talk, over IPv4 and IPv
     for (const char* address : {"127.0.0.1", "::1"}) {
         Meeting meeting(address);
         REQUIRE(meeting.join());
-        for (int i = 0; i < 100; ++i) meeting.node.connection->send(note(std::to_string(i)));
+        for (int i = 0; i < 100; ++i)
+            meeting.node.connection->send(note(std::to_string(i)));
         meeting.head.connection->send(control::Command(control::KillRanks{3}));
-        REQUIRE(meeting.run([&] { return meeting.head.received.size() == 100 && meeting.node.received.size() == 1; }));
-        for (std::size_t i = 0; i < 100; ++i) CHECK(meeting.head.received[i] == note(std::to_string(i)));
-        CHECK(meeting.node.received[0] == control::Message(control::Command(control::KillRanks{3})));
-        CHECK(meeting.head.connection->remote_endpoint() == meeting.node.connection->local_endpoint());
+        REQUIRE(meeting.run([&] {
+            return meeting.head.received.size() == 100 && meeting.node.received.size() == 1;
+        }));
+        for (std::size_t i = 0; i < 100; ++i)
+            CHECK(meeting.head.received[i] == note(std::to_string(i)));
+        CHECK(meeting.node.received[0] ==
+              control::Message(control::Command(control::KillRanks{3})));
+        CHECK(meeting.head.connection->remote_endpoint() ==
+              meeting.node.connection->local_endpoint());
 
         meeting.head.connection->close();
         REQUIRE(meeting.run([&] { return meeting.head.end && meeting.node.end; }));
@@ -94,10 +104,12 @@ TEST_CASE("large messages pass both ways at once, in order") {
     for (Peer* peer : {&meeting.head, &meeting.node}) {
         peer->connection->set_frame_limit(control::kFrameLimit);
         peer->connection->send(note("first"));
-        peer->connection->send(control::Relay{1, 1, 0, 1, std::string(20 << 20, peer == &meeting.head ? 'h' : 'n')});
+        peer->connection->send(
+            control::Relay{1, 1, 0, 1, std::string(20 << 20, peer == &meeting.head ? 'h' : 'n')});
         peer->connection->send(note("last"));
     }
-    REQUIRE(meeting.run([&] { return meeting.head.received.size() == 3 && meeting.node.received.size() == 3; }));
+    REQUIRE(meeting.run(
+        [&] { return meeting.head.received.size() == 3 && meeting.node.received.size() == 3; }));
     CHECK(std::get<control::Relay>(meeting.node.received[1]).bytes == std::string(20 << 20, 'h'));
     CHECK(std::get<control::Relay>(meeting.head.received[1]).bytes == std::string(20 << 20, 'n'));
     CHECK(meeting.node.received[2] == note("last"));
@@ -107,7 +119,8 @@ TEST_CASE("close lets what was sent before arrive, even when the peer is talking
     Meeting meeting;
     REQUIRE(meeting.join());
     meeting.node.connection->set_frame_limit(control::kFrameLimit);
-    for (int i = 0; i < 50; ++i) meeting.node.connection->send(note(std::string(50'000, 'x')));
+    for (int i = 0; i < 50; ++i)
+        meeting.node.connection->send(note(std::string(50'000, 'x')));
     meeting.head.connection->send(control::Relay{1, 1, 0, 1, std::string(4 << 20, 'h')});
     meeting.head.connection->send(control::Refused{"because", ""});
     meeting.head.connection->close();
@@ -145,7 +158,8 @@ TEST_CASE("a stopped peer is silent, a killed one is gone at once") {
     SUBCASE("stopped") {
         process.signal(SIGSTOP);
         REQUIRE(meeting.run([&] { return meeting.head.end.has_value(); }));
-        CHECK_MESSAGE(meeting.head.ended_as(Kind::silent, "it has said nothing for 0.5 s"), meeting.head.how());
+        CHECK_MESSAGE(meeting.head.ended_as(Kind::silent, "it has said nothing for 0.5 s"),
+                      meeting.head.how());
     }
     SUBCASE("killed") {
         process.signal(SIGKILL);
@@ -162,13 +176,15 @@ TEST_CASE("a peer that does not read is dropped at the limit of what may wait") 
     meeting.accept(head_security(), options);
     REQUIRE(meeting.run([&] { return meeting.head.ready; }));
     process.signal(SIGSTOP);
-    const auto frame = std::make_shared<const std::string>(control::encode(note(std::string(60'000, 'x'))));
+    const auto frame =
+        std::make_shared<const std::string>(control::encode(note(std::string(60'000, 'x'))));
     for (int i = 0; i < 1000 && !meeting.head.end; ++i) {
         meeting.head.connection->send_encoded(frame);
         meeting.run_for(1ms);
     }
     REQUIRE(meeting.run([&] { return meeting.head.end.has_value(); }));
-    CHECK_MESSAGE(meeting.head.ended_as(Kind::too_slow, "it does not read: 8 MiB wait to be sent"), meeting.head.how());
+    CHECK_MESSAGE(meeting.head.ended_as(Kind::too_slow, "it does not read: 8 MiB wait to be sent"),
+                  meeting.head.how());
 }
 
 TEST_CASE("close gives up on a peer that does not read after a second") {
@@ -187,11 +203,14 @@ TEST_CASE("a frame over the limit ends the connection, a raised limit lets it pa
     for (const bool raised : {false, true}) {
         Meeting meeting;
         REQUIRE(meeting.join());
-        if (raised) meeting.head.connection->set_frame_limit(1 << 20);
+        if (raised)
+            meeting.head.connection->set_frame_limit(1 << 20);
         meeting.node.connection->send(note(std::string(100'000, 'x')));
         REQUIRE(meeting.run([&] { return meeting.head.end || !meeting.head.received.empty(); }));
         CHECK(meeting.head.received.size() == (raised ? 1 : 0));
-        if (!raised) CHECK_MESSAGE(meeting.head.ended_as(Kind::corrupt, "the most is 65536"), meeting.head.how());
+        if (!raised)
+            CHECK_MESSAGE(meeting.head.ended_as(Kind::corrupt, "the most is 65536"),
+                          meeting.head.how());
     }
 }
 
@@ -209,14 +228,16 @@ TEST_CASE("handlers may replace themselves, send, close and let go of the connec
                                   {}});
         meeting.node.connection->send(note("1"));
         meeting.node.connection->send(note("2"));
-        REQUIRE(meeting.run([&] { return next.received.size() == 1 && meeting.node.received.size() == 1; }));
+        REQUIRE(meeting.run(
+            [&] { return next.received.size() == 1 && meeting.node.received.size() == 1; }));
         CHECK(next.received[0] == note("2"));
         meeting.node.connection->close();
         REQUIRE(meeting.run([&] { return next.end.has_value(); }));
     }
     SUBCASE("let go") {
         int calls = 0;
-        connection->set_handlers({{}, [&](control::Message&&) { ++calls, connection.reset(); }, {}});
+        connection->set_handlers(
+            {{}, [&](control::Message&&) { ++calls, connection.reset(); }, {}});
         meeting.node.connection->send(note("1"));
         meeting.node.connection->send(note("2"));
         REQUIRE(meeting.run([&] { return meeting.node.end.has_value(); }));
@@ -237,18 +258,23 @@ TEST_CASE("a thousand nodes join at once, and nothing is left of them") {
         std::deque<Peer> nodes(kNodes);
         std::size_t i = 0;
         for (Peer& node : nodes) {
-            node.connection = ControlConnection::connect(meeting.dial(), at_node, {}, node.handlers());
+            node.connection =
+                ControlConnection::connect(meeting.dial(), at_node, {}, node.handlers());
             node.connection->send(note(std::to_string(i++)));
         }
         for (Peer& head : heads)
-            head.connection = ControlConnection::accept(meeting.acceptor.accept(), at_head, {}, head.handlers());
+            head.connection =
+                ControlConnection::accept(meeting.acceptor.accept(), at_head, {}, head.handlers());
         const auto all_heard = [&] {
-            return std::all_of(heads.begin(), heads.end(), [](const Peer& head) { return head.received.size() == 1; });
+            return std::all_of(heads.begin(), heads.end(),
+                               [](const Peer& head) { return head.received.size() == 1; });
         };
         REQUIRE(meeting.run(all_heard, 60s));
-        for (Peer& head : heads) head.connection->close();
+        for (Peer& head : heads)
+            head.connection->close();
         const auto all_ended = [](const std::deque<Peer>& peers) {
-            return std::all_of(peers.begin(), peers.end(), [](const Peer& peer) { return peer.end.has_value(); });
+            return std::all_of(peers.begin(), peers.end(),
+                               [](const Peer& peer) { return peer.end.has_value(); });
         };
         REQUIRE(meeting.run([&] { return all_ended(heads) && all_ended(nodes); }, 60s));
     }

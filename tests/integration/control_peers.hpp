@@ -26,8 +26,10 @@ inline JobKey test_key(char letter = 'k', JobKey::Source source = JobKey::Source
     return {source, bytes};
 }
 
-inline std::shared_ptr<ControlSecurity> head_security(char letter = 'k', const std::string& job = "slurm/4711.0") {
-    return ControlSecurity::for_head(test_identity(job), {test_key(letter), {}, {}, "AUTOLAUNCH_JOB_KEY"});
+inline std::shared_ptr<ControlSecurity> head_security(char letter = 'k',
+                                                      const std::string& job = "slurm/4711.0") {
+    return ControlSecurity::for_head(test_identity(job),
+                                     {test_key(letter), {}, {}, "AUTOLAUNCH_JOB_KEY"});
 }
 
 inline std::shared_ptr<ControlSecurity> node_security(asio::io_context& io, char letter = 'k',
@@ -38,7 +40,9 @@ inline std::shared_ptr<ControlSecurity> node_security(asio::io_context& io, char
     return ControlSecurity::for_node(io, test_identity(job), plan);
 }
 
-inline control::Message note(const std::string& text) { return control::Report(control::NodeWarning{text}); }
+inline control::Message note(const std::string& text) {
+    return control::Report(control::NodeWarning{text});
+}
 
 /// One end, and all that its handlers saw.
 struct Peer {
@@ -56,7 +60,8 @@ struct Peer {
         return end && end->kind == kind && end->reason.find(words) != std::string::npos;
     }
     std::string how() const {
-        return end ? "kind " + std::to_string(static_cast<int>(end->kind)) + ": " + end->reason : "no end";
+        return end ? "kind " + std::to_string(static_cast<int>(end->kind)) + ": " + end->reason
+                   : "no end";
     }
 };
 
@@ -70,23 +75,30 @@ struct Meeting {
         socket.connect(acceptor.local_endpoint());
         return socket;
     }
-    void accept(std::shared_ptr<ControlSecurity> security, const ControlConnectionOptions& options = {}) {
-        head.connection = ControlConnection::accept(acceptor.accept(), std::move(security), options, head.handlers());
+    void accept(std::shared_ptr<ControlSecurity> security,
+                const ControlConnectionOptions& options = {}) {
+        head.connection = ControlConnection::accept(acceptor.accept(), std::move(security), options,
+                                                    head.handlers());
     }
-    void connect(std::shared_ptr<ControlSecurity> security, const ControlConnectionOptions& options = {}) {
-        node.connection = ControlConnection::connect(dial(), std::move(security), options, node.handlers());
+    void connect(std::shared_ptr<ControlSecurity> security,
+                 const ControlConnectionOptions& options = {}) {
+        node.connection =
+            ControlConnection::connect(dial(), std::move(security), options, node.handlers());
     }
     /// Head and node, both ready.
-    bool join(const ControlConnectionOptions& head_options = {}, const ControlConnectionOptions& node_options = {}) {
+    bool join(const ControlConnectionOptions& head_options = {},
+              const ControlConnectionOptions& node_options = {}) {
         connect(node_security(io), node_options);
         accept(head_security(), head_options);
         return run([this] { return head.ready && node.ready; });
     }
     /// Runs the loop until the condition holds; false when it does not within the time.
-    bool run(const std::function<bool()>& done, std::chrono::milliseconds within = std::chrono::seconds(20)) {
+    bool run(const std::function<bool()>& done,
+             std::chrono::milliseconds within = std::chrono::seconds(20)) {
         const Deadline deadline = Deadline::after(within);
         while (!done()) {
-            if (deadline.passed()) return false;
+            if (deadline.passed())
+                return false;
             io.restart();
             io.run_one_for(std::chrono::milliseconds(10));
         }

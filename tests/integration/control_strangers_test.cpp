@@ -34,7 +34,8 @@ Preamble node_preamble() {
 }
 
 /// What the head says of somebody who sends these bytes and then waits.
-std::string judged(const std::string& bytes, Kind kind, const ControlConnectionOptions& options = {}) {
+std::string judged(const std::string& bytes, Kind kind,
+                   const ControlConnectionOptions& options = {}) {
     Meeting meeting;
     tcp::socket stranger = meeting.dial();
     meeting.accept(head_security(), options);
@@ -78,7 +79,9 @@ Words meet(const std::shared_ptr<ControlSecurity>& at_head,
 
 class Folder {
 public:
-    Folder() : path_(std::filesystem::temp_directory_path() / ("autolaunch-key-" + std::to_string(::getpid()))) {
+    Folder()
+        : path_(std::filesystem::temp_directory_path() /
+                ("autolaunch-key-" + std::to_string(::getpid()))) {
         std::filesystem::create_directory(path_);
     }
     ~Folder() { std::filesystem::remove_all(path_); }
@@ -93,8 +96,8 @@ std::string record_node_flight(Meeting& meeting, const std::shared_ptr<ControlSe
     tcp::acceptor proxy(meeting.io, tcp::endpoint(asio::ip::make_address("127.0.0.1"), 0));
     tcp::socket to_proxy(meeting.io);
     to_proxy.connect(proxy.local_endpoint());
-    meeting.node.connection =
-        ControlConnection::connect(std::move(to_proxy), node_security(meeting.io), {}, meeting.node.handlers());
+    meeting.node.connection = ControlConnection::connect(
+        std::move(to_proxy), node_security(meeting.io), {}, meeting.node.handlers());
     tcp::socket from_node = proxy.accept();
     tcp::socket to_head = meeting.dial();
     meeting.accept(at_head);
@@ -106,7 +109,8 @@ std::string record_node_flight(Meeting& meeting, const std::shared_ptr<ControlSe
         std::string bytes(65536, '\0');
         asio::error_code none;
         bytes.resize(from.read_some(asio::buffer(bytes), none));
-        if (!bytes.empty()) asio::write(to, asio::buffer(bytes));
+        if (!bytes.empty())
+            asio::write(to, asio::buffer(bytes));
         return bytes;
     };
     REQUIRE(meeting.run([&] {
@@ -120,24 +124,29 @@ std::string record_node_flight(Meeting& meeting, const std::shared_ptr<ControlSe
 }  // namespace
 
 TEST_CASE("the head names who is no autolaunch") {
-    CHECK(judged("GET / HTTP/1.1\r\nHost: x\r\n\r\n", Kind::not_ours) == "it speaks HTTP, not autolaunch");
+    CHECK(judged("GET / HTTP/1.1\r\nHost: x\r\n\r\n", Kind::not_ours) ==
+          "it speaks HTTP, not autolaunch");
     CHECK(judged("SSH-2.0-OpenSSH_9.2\r\n", Kind::not_ours) == "it speaks SSH, not autolaunch");
-    CHECK(judged(std::string("\x16\x03\x01\x02\x00\x01", 6), Kind::not_ours) == "it speaks bare TLS, not autolaunch");
+    CHECK(judged(std::string("\x16\x03\x01\x02\x00\x01", 6), Kind::not_ours) ==
+          "it speaks bare TLS, not autolaunch");
     CHECK(judged("\x01\xFFgarbage", Kind::not_ours) ==
           "it does not speak autolaunch: it began with \"\\x01\\xffgarbage\"");
 }
 
 TEST_CASE("a node names who is no head") {
-    CHECK(judged_by_node("HTTP/1.1 400 Bad Request\r\n\r\n", Kind::not_ours) == "it speaks HTTP, not autolaunch");
+    CHECK(judged_by_node("HTTP/1.1 400 Bad Request\r\n\r\n", Kind::not_ours) ==
+          "it speaks HTTP, not autolaunch");
     CHECK(judged_by_node("", Kind::closed) == "it closed the connection without a word");
-    CHECK(judged_by_node("auto", Kind::closed) == "it closed the connection in the middle of its preamble");
+    CHECK(judged_by_node("auto", Kind::closed) ==
+          "it closed the connection in the middle of its preamble");
     CHECK(judged_by_node(encode_preamble(node_preamble()), Kind::not_ours) ==
           "it is another node of this job, not its head");
 }
 
 TEST_CASE("another job, another version and another key are told apart, at both ends") {
     const Words job = meet(
-        head_security(), [](auto& io) { return node_security(io, 'k', "slurm/4712.0"); }, Kind::not_ours);
+        head_security(), [](auto& io) { return node_security(io, 'k', "slurm/4712.0"); },
+        Kind::not_ours);
     CHECK(job.head == "it belongs to another job");
     CHECK(job.node == "it belongs to another job");
 
@@ -148,8 +157,10 @@ TEST_CASE("another job, another version and another key are told apart, at both 
     Preamble newer = node_preamble();
     newer.protocol = 9;
     const std::string version =
-        "it speaks version 9 of the control protocol, this node version 2: install the same autolaunch on all nodes";
-    CHECK(judged(encode_preamble(newer).substr(0, 11) + "then whatever", Kind::not_ours) == version);
+        "it speaks version 9 of the control protocol, this node version 2: install the same "
+        "autolaunch on all nodes";
+    CHECK(judged(encode_preamble(newer).substr(0, 11) + "then whatever", Kind::not_ours) ==
+          version);
     newer.role = ControlRole::head;
     CHECK(judged_by_node(encode_preamble(newer), Kind::not_ours) == version);
 }
@@ -173,7 +184,8 @@ TEST_CASE("who is silent, slow or stops half-way is dropped by the deadline") {
     const auto soon = handshake_within(300ms);
     CHECK(judged("", Kind::too_slow, soon) == "it said nothing in 0.3 s");
     CHECK(judged("autolnch", Kind::too_slow, soon) == "it did not prove its key in 0.3 s");
-    CHECK(judged(encode_preamble(node_preamble()), Kind::too_slow, soon) == "it did not prove its key in 0.3 s");
+    CHECK(judged(encode_preamble(node_preamble()), Kind::too_slow, soon) ==
+          "it did not prove its key in 0.3 s");
 
     Meeting meeting;  // a byte at a time
     tcp::socket slow = meeting.dial();
@@ -183,7 +195,8 @@ TEST_CASE("who is silent, slow or stops half-way is dropped by the deadline") {
         asio::write(slow, asio::buffer(&byte, 1), gone);
         meeting.run_for(30ms);
     }
-    CHECK_MESSAGE(meeting.head.ended_as(Kind::too_slow, "it did not prove its key"), meeting.head.how());
+    CHECK_MESSAGE(meeting.head.ended_as(Kind::too_slow, "it did not prove its key"),
+                  meeting.head.how());
 }
 
 TEST_CASE("a node does not wait for a head that is silent") {
@@ -191,7 +204,8 @@ TEST_CASE("a node does not wait for a head that is silent") {
     meeting.connect(node_security(meeting.io), handshake_within(300ms));
     const tcp::socket silent = meeting.acceptor.accept();
     REQUIRE(meeting.run([&] { return meeting.node.end.has_value(); }));
-    CHECK_MESSAGE(meeting.node.ended_as(Kind::too_slow, "it said nothing in 0.3 s"), meeting.node.how());
+    CHECK_MESSAGE(meeting.node.ended_as(Kind::too_slow, "it said nothing in 0.3 s"),
+                  meeting.node.how());
 }
 
 TEST_CASE("a stranger cannot make the head hold more than a few KiB") {
@@ -200,8 +214,8 @@ TEST_CASE("a stranger cannot make the head hold more than a few KiB") {
     hello.resize(5 + 0x3FFF, '\0');
     CHECK(judged(encode_preamble(node_preamble()) + hello, Kind::not_ours) ==
           "its TLS handshake failed: too many bytes");
-    CHECK(judged(encode_preamble(node_preamble()) + "no TLS at all", Kind::not_ours).find("its TLS handshake failed") ==
-          0);
+    CHECK(judged(encode_preamble(node_preamble()) + "no TLS at all", Kind::not_ours)
+              .find("its TLS handshake failed") == 0);
 }
 
 TEST_CASE("a recorded conversation is of no use to who plays it back") {
@@ -216,7 +230,8 @@ TEST_CASE("a recorded conversation is of no use to who plays it back") {
     REQUIRE(again.run([&] { return again.head.end.has_value(); }));
     CHECK_FALSE(again.head.ready);
     CHECK(again.head.received.empty());
-    CHECK_MESSAGE(again.head.ended_as(Kind::not_ours, "its TLS handshake failed"), again.head.how());
+    CHECK_MESSAGE(again.head.ended_as(Kind::not_ours, "its TLS handshake failed"),
+                  again.head.how());
 }
 
 TEST_CASE("strangers do not keep a node from joining") {
@@ -226,9 +241,11 @@ TEST_CASE("strangers do not keep a node from joining") {
     std::deque<Peer> seen(50);
     for (Peer& peer : seen) {
         strangers.push_back(meeting.dial());
-        peer.connection = ControlConnection::accept(meeting.acceptor.accept(), at_head, {}, peer.handlers());
+        peer.connection =
+            ControlConnection::accept(meeting.acceptor.accept(), at_head, {}, peer.handlers());
     }
-    for (std::size_t i = 0; i < strangers.size(); i += 2) asio::write(strangers[i], asio::buffer("nonsense", 8));
+    for (std::size_t i = 0; i < strangers.size(); i += 2)
+        asio::write(strangers[i], asio::buffer("nonsense", 8));
     meeting.connect(node_security(meeting.io));
     meeting.accept(at_head);
     CHECK(meeting.run([&] { return meeting.head.ready && meeting.node.ready; }));
@@ -242,7 +259,8 @@ TEST_CASE("a random key goes to the nodes through a file that only its owner rea
         Meeting meeting;
         const JobKey key = test_key('r', JobKey::Source::run_directory);
         meeting.connect(ControlSecurity::for_node(meeting.io, test_identity(), plan));
-        meeting.accept(ControlSecurity::for_head(test_identity(), {key, {}, KeyFile(folder.key_path(), key), "file"}));
+        meeting.accept(ControlSecurity::for_head(
+            test_identity(), {key, {}, KeyFile(folder.key_path(), key), "file"}));
         REQUIRE(meeting.run([&] { return meeting.head.ready && meeting.node.ready; }));
         struct stat status {};
         REQUIRE(::stat(folder.key_path().c_str(), &status) == 0);
@@ -256,8 +274,12 @@ TEST_CASE("the node says what is wrong with the key it should use") {
     KeyPlan plan;
     plan.shared_file = folder.key_path();
     const JobKey key = test_key('r', JobKey::Source::run_directory);
-    const auto at_head = [&] { return ControlSecurity::for_head(test_identity(), {key, {}, {}, "file"}); };
-    const auto at_node = [&](asio::io_context& io) { return ControlSecurity::for_node(io, test_identity(), plan); };
+    const auto at_head = [&] {
+        return ControlSecurity::for_head(test_identity(), {key, {}, {}, "file"});
+    };
+    const auto at_node = [&](asio::io_context& io) {
+        return ControlSecurity::for_node(io, test_identity(), plan);
+    };
     const auto words = [&](const std::string& expected) {
         const std::string said = meet(at_head(), at_node).node;
         CHECK_MESSAGE(said.find(expected) != std::string::npos, said);
@@ -272,7 +294,8 @@ TEST_CASE("the node says what is wrong with the key it should use") {
     words("cannot open");
     plan.given = test_key();
     plan.given_by = "AUTOLAUNCH_JOB_KEY";
-    words("this node has its key from AUTOLAUNCH_JOB_KEY, the head from a file in the run directory");
+    words(
+        "this node has its key from AUTOLAUNCH_JOB_KEY, the head from a file in the run directory");
     CHECK(meet(head_security(), [](auto& io) {
               return ControlSecurity::for_node(io, test_identity(), {});
           }).node.find("this node was given none") != std::string::npos);

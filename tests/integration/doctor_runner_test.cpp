@@ -33,7 +33,8 @@ using Clock = std::chrono::steady_clock;
 /// A process that was killed may take a moment to go.
 bool has_children() {
     for (int i = 0; i < 500; ++i) {
-        if (::waitpid(-1, nullptr, WNOHANG) != 0) return false;
+        if (::waitpid(-1, nullptr, WNOHANG) != 0)
+            return false;
         std::this_thread::sleep_for(10ms);
     }
     return true;
@@ -41,13 +42,15 @@ bool has_children() {
 
 const Finding* finding_of(const NodeReport& report, const std::string& check) {
     for (const Finding& finding : report.findings)
-        if (finding.check == check) return &finding;
+        if (finding.check == check)
+            return &finding;
     return nullptr;
 }
 
 std::string why_unchecked(const NodeReport& report, const std::string& check) {
     for (const Unchecked& entry : report.unchecked)
-        if (entry.check == check) return entry.why;
+        if (entry.check == check)
+            return entry.why;
     return {};
 }
 
@@ -55,7 +58,10 @@ bool is_fine(const NodeReport& report, const std::string& check) {
     return std::find(report.fine.begin(), report.fine.end(), check) != report.fine.end();
 }
 
-int open_files() { return static_cast<int>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {})); }
+int open_files() {
+    return static_cast<int>(
+        std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
+}
 
 }  // namespace
 
@@ -80,11 +86,14 @@ TEST_CASE("limits of a real process") {
     const pid_t child = ::fork();
     if (child == 0) {
         const rlimit memlock = {65536, 65536}, nofile = {512, 512};
-        if (::setrlimit(RLIMIT_MEMLOCK, &memlock) != 0 || ::setrlimit(RLIMIT_NOFILE, &nofile) != 0) ::_exit(2);
-        const NodeReport report = examine_node(sources, {.only = {"memlock", "nofile"}, .skip = {}});
+        if (::setrlimit(RLIMIT_MEMLOCK, &memlock) != 0 || ::setrlimit(RLIMIT_NOFILE, &nofile) != 0)
+            ::_exit(2);
+        const NodeReport report =
+            examine_node(sources, {.only = {"memlock", "nofile"}, .skip = {}});
         const Finding* locked = finding_of(report, "memlock");
         const Finding* files = finding_of(report, "nofile");
-        const bool right = locked != nullptr && locked->what.starts_with("64 KiB, needs unlimited") &&
+        const bool right = locked != nullptr &&
+                           locked->what.starts_with("64 KiB, needs unlimited") &&
                            files != nullptr && files->what.starts_with("at most 512 open files") &&
                            report.facts.at("memlock") == "64 KiB";
         ::_exit(right ? 0 : 1);
@@ -138,7 +147,8 @@ TEST_CASE("an HCA's driver that hangs or crashes costs what libibverbs was asked
 TEST_CASE("a resolver that hangs is a warning, after its time, and holds up nothing else") {
     FakeMachine machine;
     machine.sources.resolve = [](const std::string&) -> ResolvedName {
-        for (;;) ::pause();
+        for (;;)
+            ::pause();
     };
     const auto start = Clock::now();
     const NodeReport report = examine_node(machine.sources, {}, 1s);
@@ -158,8 +168,8 @@ TEST_CASE("a process that is stopped is not waited for, and its last checks have
         return std::nullopt;
     };
     const auto start = Clock::now();
-    const NodeReport report =
-        examine_node(machine.sources, {.only = {"memlock", "nofile", "shm", "storage"}, .skip = {}}, 1s);
+    const NodeReport report = examine_node(
+        machine.sources, {.only = {"memlock", "nofile", "shm", "storage"}, .skip = {}}, 1s);
     CHECK(Clock::now() - start < 5s);
     CHECK(why_unchecked(report, "memlock") == "no answer when the time for all checks was over");
     CHECK(why_unchecked(report, "nofile") == "no time was left for it");
@@ -171,16 +181,19 @@ TEST_CASE("a process that is stopped is not waited for, and its last checks have
 TEST_CASE("a process that is killed by a check leaves that check out and goes on") {
     FakeMachine machine;
     machine.sources.limit = [](int resource) -> std::optional<rlimit> {
-        if (resource == RLIMIT_MEMLOCK) ::raise(SIGKILL);
+        if (resource == RLIMIT_MEMLOCK)
+            ::raise(SIGKILL);
         return rlimit{1 << 20, 1 << 20};
     };
-    const NodeReport report = examine_node(machine.sources, {.only = {"memlock", "nofile"}, .skip = {}});
+    const NodeReport report =
+        examine_node(machine.sources, {.only = {"memlock", "nofile"}, .skip = {}});
     CHECK(why_unchecked(report, "memlock") == "its process ended");
     CHECK(is_fine(report, "nofile"));
 }
 
 // A FUSE file system whose server never answers: whoever looks at it sleeps in the kernel.
-TEST_CASE("a file system that hangs is a failure that names the folder, and the others are looked at") {
+TEST_CASE(
+    "a file system that hangs is a failure that names the folder, and the others are looked at") {
     FakeMachine machine;
     const std::string folder = machine.root / "hangs";
     std::filesystem::create_directory(folder);
@@ -188,16 +201,23 @@ TEST_CASE("a file system that hangs is a failure that names the folder, and the 
     const pid_t child = ::fork();
     if (child == 0) {
         const int fuse = ::open("/dev/fuse", O_RDWR | O_CLOEXEC);
-        if (fuse < 0 || ::unshare(::geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS) != 0) ::_exit(77);
+        if (fuse < 0 ||
+            ::unshare(::geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS) != 0)
+            ::_exit(77);
         ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
-        const std::string options = "fd=" + std::to_string(fuse) + ",rootmode=40000,user_id=0,group_id=0";
-        if (::mount("hangs", folder.c_str(), "fuse", MS_NOSUID | MS_NODEV, options.c_str()) != 0) ::_exit(77);
+        const std::string options =
+            "fd=" + std::to_string(fuse) + ",rootmode=40000,user_id=0,group_id=0";
+        if (::mount("hangs", folder.c_str(), "fuse", MS_NOSUID | MS_NODEV, options.c_str()) != 0)
+            ::_exit(77);
         const auto start = Clock::now();
-        const NodeReport report = examine_node(machine.sources, {.only = {"storage", "memlock"}, .skip = {}}, 1s);
+        const NodeReport report =
+            examine_node(machine.sources, {.only = {"storage", "memlock"}, .skip = {}}, 1s);
         const Finding* storage = finding_of(report, "storage");
-        const bool right = Clock::now() - start < 5s && storage != nullptr && storage->severity == Severity::fail &&
-                           storage->what == folder + ": no answer when the time for all checks was over" &&
-                           report.facts.contains("storage.checkpoints") && is_fine(report, "memlock");
+        const bool right =
+            Clock::now() - start < 5s && storage != nullptr &&
+            storage->severity == Severity::fail &&
+            storage->what == folder + ": no answer when the time for all checks was over" &&
+            report.facts.contains("storage.checkpoints") && is_fine(report, "memlock");
         ::umount2(folder.c_str(), MNT_DETACH);
         ::_exit(right ? 0 : 1);
     }

@@ -1,5 +1,5 @@
-// Draining to a bucket of a real S3 server and to a directory: killed at any moment, over a network that fails, and
-// loaded from there.
+// Draining to a bucket of a real S3 server and to a directory: killed at any moment, over a network
+// that fails, and loaded from there.
 
 #include "../unit/drain_samples.hpp"
 #include "base/file_io.hpp"
@@ -63,7 +63,8 @@ DrainSettings options(const fs::path& near, int keep = 2) {
 }
 
 std::optional<std::int64_t> newest_in(const std::string& prefix) {
-    return newest_sample(s3::make_s3_storage(bucket(prefix), test_credentials()), "s3://weights/" + prefix, kElements);
+    return newest_sample(s3::make_s3_storage(bucket(prefix), test_credentials()),
+                         "s3://weights/" + prefix, kElements);
 }
 
 }  // namespace
@@ -71,24 +72,32 @@ std::optional<std::int64_t> newest_in(const std::string& prefix) {
 TEST_CASE("a directory is a tier too, and its link says which is the newest") {
     const Folder near, far;
     DrainLog log;
-    for (const std::int64_t step : {100, 200}) save_sample(make_posix_storage(), near.path, step, kElements);
+    for (const std::int64_t step : {100, 200})
+        save_sample(make_posix_storage(), near.path, step, kElements);
     Drain drain(make_posix_storage(), make_tier(far.path), options(near.path), log.events());
     CHECK(drain.wait_idle(Deadline::after(60s)));
     CHECK_MESSAGE(log.notes().empty(), log.notes());
     CHECK(newest_sample(make_posix_storage(), far.path, kElements) == 200);
     CHECK(fs::read_symlink(far.path / "latest") == "step-00000200");
-    CHECK(read_file(far.path / "step-00000100/manifest.json") == read_file(near.path / "step-00000100/manifest.json"));
+    CHECK(read_file(far.path / "step-00000100/manifest.json") ==
+          read_file(near.path / "step-00000100/manifest.json"));
 }
 
-// Saves of two ranks with a second place; then the first is lost, and three ranks go on from the second.
+// Saves of two ranks with a second place; then the first is lost, and three ranks go on from the
+// second.
 void train_and_lose(const std::string& place) {
     const Folder near, other;
     constexpr std::int64_t kCount = 3'000'000;
-    const auto piece = [&](Communicator& world, std::vector<float>& values, float value) -> fsdp::State {
+    const auto piece = [&](Communicator& world, std::vector<float>& values,
+                           float value) -> fsdp::State {
         const std::int64_t begin = kCount * world.rank() / world.size();
         const std::int64_t end = kCount * (world.rank() + 1) / world.size();
         values.assign(static_cast<std::size_t>(end - begin), value);
-        return {{"w", f32, {kCount}, {{begin, end - begin, reinterpret_cast<std::byte*>(values.data())}}, false}};
+        return {{"w",
+                 f32,
+                 {kCount},
+                 {{begin, end - begin, reinterpret_cast<std::byte*>(values.data())}},
+                 false}};
     };
     CheckpointOptions options;
     options.directory = near.path;
@@ -115,8 +124,10 @@ void train_and_lose(const std::string& place) {
         std::vector<float> values;
         const fsdp::State state = piece(world, values, -1);
         const auto found = checkpointer.load_latest(state);
-        expect(found && found->step == 4 && found->path == fs::path(place) / "step-00000004", "the second place's");
-        for (const float value : values) expect(value == 4, "each value is what was saved");
+        expect(found && found->step == 4 && found->path == fs::path(place) / "step-00000004",
+               "the second place's");
+        for (const float value : values)
+            expect(value == 4, "each value is what was saved");
         expect(checkpointer.latest(4).has_value(), "the one before is there too");
     });
 }
@@ -128,7 +139,8 @@ TEST_CASE("a job goes on from a shared directory when its own disk is lost") {
 
 TEST_CASE("a job goes on from a bucket when its own disk is lost") {
     bucket("job");
-    ::setenv("AWS_ENDPOINT_URL", ("http://localhost:" + std::to_string(server().port())).c_str(), 1);
+    ::setenv("AWS_ENDPOINT_URL", ("http://localhost:" + std::to_string(server().port())).c_str(),
+             1);
     ::setenv("AWS_ACCESS_KEY_ID", "AKIATEST", 1);
     ::setenv("AWS_SECRET_ACCESS_KEY", "test/secret+with/slashes=", 1);
     train_and_lose("s3://weights/job");
@@ -155,12 +167,14 @@ TEST_CASE("checkpoints go to a bucket and are loaded from there; old ones leave 
           std::vector<std::string>{"step-00000200/", "step-00000300/"});
 }
 
-TEST_CASE("a process that is killed at any moment leaves the last one whole, and the next one goes on") {
+TEST_CASE(
+    "a process that is killed at any moment leaves the last one whole, and the next one goes on") {
     const Folder near;
     save_sample(make_posix_storage(), near.path, 100, kElements);
     {
         DrainLog log;
-        Drain drain(make_posix_storage(), tier_of(bucket("killed")), options(near.path, 1), log.events());
+        Drain drain(make_posix_storage(), tier_of(bucket("killed")), options(near.path, 1),
+                    log.events());
         REQUIRE(drain.wait_idle(Deadline::after(60s)));
     }
     save_sample(make_posix_storage(), near.path, 200, kElements);
@@ -182,7 +196,8 @@ TEST_CASE("a process that is killed at any moment leaves the last one whole, and
     }
     CHECK(old_found > 0);
     DrainLog log;
-    Drain drain(make_posix_storage(), tier_of(bucket("killed")), options(near.path, 1), log.events());
+    Drain drain(make_posix_storage(), tier_of(bucket("killed")), options(near.path, 1),
+                log.events());
     CHECK(drain.wait_idle(Deadline::after(60s)));
     CHECK(newest_in("killed") == 200);
     CHECK(client_of("killed").list("", false, Deadline::after(30s)).prefixes ==
@@ -193,13 +208,15 @@ TEST_CASE("a process that is killed at any moment leaves the last one whole, and
 TEST_CASE("a network that breaks delays a drain, and does no more") {
     const Folder near;
     save_sample(make_posix_storage(), near.path, 100, kElements);
-    const std::vector<Fate> fates = {Fate::cut_answer, Fate::close,      Fate::unavailable, Fate::cut_body,
-                                     Fate::cut_body,   Fate::cut_answer, Fate::cut_body,    Fate::unavailable,
-                                     Fate::cut_body,   Fate::cut_answer, Fate::cut_answer,  Fate::cut_body};
+    const std::vector<Fate> fates = {Fate::cut_answer, Fate::close,       Fate::unavailable,
+                                     Fate::cut_body,   Fate::cut_body,    Fate::cut_answer,
+                                     Fate::cut_body,   Fate::unavailable, Fate::cut_body,
+                                     Fate::cut_answer, Fate::cut_answer,  Fate::cut_body};
     BadNetwork network(server().port(), fates);
     DrainLog log;
     {
-        Drain drain(make_posix_storage(), tier_of(bucket("broken", network.port())), options(near.path), log.events());
+        Drain drain(make_posix_storage(), tier_of(bucket("broken", network.port())),
+                    options(near.path), log.events());
         CHECK_MESSAGE(drain.wait_idle(Deadline::after(90s)), log.notes());
     }
     CHECK(network.connections() > static_cast<int>(fates.size()));
@@ -215,7 +232,8 @@ TEST_CASE("what a bucket refuses is noted without secrets, and tried again") {
     nowhere.bucket = "no-such-bucket";
     Drain drain(make_posix_storage(), tier_of(nowhere), options(near.path), log.events());
     CHECK_FALSE(drain.wait_idle(Deadline::after(300ms)));
-    CHECK_MESSAGE(log.notes().find("404 NoSuchBucket; again in 20 ms") != std::string::npos, log.notes());
+    CHECK_MESSAGE(log.notes().find("404 NoSuchBucket; again in 20 ms") != std::string::npos,
+                  log.notes());
     CHECK(log.notes().find("again in 40 ms") != std::string::npos);
     CHECK(log.notes().find("test/secret") == std::string::npos);
 }
@@ -227,7 +245,8 @@ TEST_CASE("a drain ends soon, even while a server is silent") {
     BadNetwork network(server().port(), std::vector(50, Fate::silence));
     const auto start = std::chrono::steady_clock::now();
     {
-        Drain drain(make_posix_storage(), tier_of(bucket("silent", network.port())), options(near.path), {});
+        Drain drain(make_posix_storage(), tier_of(bucket("silent", network.port())),
+                    options(near.path), {});
         std::this_thread::sleep_for(200ms);
     }
     CHECK(std::chrono::steady_clock::now() - start < 4s);

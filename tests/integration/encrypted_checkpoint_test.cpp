@@ -1,4 +1,5 @@
-// Encrypted checkpoints of several ranks: what is stored, who can load it, and that plain `age` opens it.
+// Encrypted checkpoints of several ranks: what is stored, who can load it, and that plain `age`
+// opens it.
 
 #include "../unit/need_crypto.hpp"
 #include "base/file_io.hpp"
@@ -36,16 +37,27 @@ constexpr std::int64_t kShared = 2'500'001;  // of "r", which all ranks hold
 /// A state whose values tell their place and step.
 struct Sample {
     Sample(Communicator& world, std::int64_t step)
-        : begin(kCount * world.rank() / world.size()), end(kCount * (world.rank() + 1) / world.size()) {
-        for (std::int64_t i = begin; i < end; ++i) cut.push_back(value(i, step));
-        for (std::int64_t i = 0; i < kShared; ++i) shared.push_back(value(i, step + 1));
+        : begin(kCount * world.rank() / world.size()),
+          end(kCount * (world.rank() + 1) / world.size()) {
+        for (std::int64_t i = begin; i < end; ++i)
+            cut.push_back(value(i, step));
+        for (std::int64_t i = 0; i < kShared; ++i)
+            shared.push_back(value(i, step + 1));
     }
     static float value(std::int64_t i, std::int64_t step) {
         return static_cast<float>((i * 7 + step * 13) % 1'000'003);
     }
     fsdp::State state() {
-        return {{"w", f32, {kCount}, {{begin, end - begin, reinterpret_cast<std::byte*>(cut.data())}}, false},
-                {"r", f32, {kShared}, {{0, kShared, reinterpret_cast<std::byte*>(shared.data())}}, true}};
+        return {{"w",
+                 f32,
+                 {kCount},
+                 {{begin, end - begin, reinterpret_cast<std::byte*>(cut.data())}},
+                 false},
+                {"r",
+                 f32,
+                 {kShared},
+                 {{0, kShared, reinterpret_cast<std::byte*>(shared.data())}},
+                 true}};
     }
     bool operator==(const Sample&) const = default;
 
@@ -65,7 +77,8 @@ struct Keys {
     CheckpointOptions options(const fs::path& directory, const std::string& key = "key") const {
         CheckpointOptions options;
         options.directory = directory;
-        options.encryption.recipients = {mine.recipient().to_text(), age::Identity::generate().recipient().to_text()};
+        options.encryption.recipients = {mine.recipient().to_text(),
+                                         age::Identity::generate().recipient().to_text()};
         options.encryption.identity_file = folder.path() / key;
         return options;
     }
@@ -108,7 +121,9 @@ void load_fails(const CheckpointOptions& options, ErrorCode code, const std::str
         try {
             checkpointer.load(checkpointer.latest().value(), loaded.state());
         } catch (const Error& error) {
-            expect(error.code() == code && std::string(error.what()).find(words) != std::string::npos, error.what());
+            expect(
+                error.code() == code && std::string(error.what()).find(words) != std::string::npos,
+                error.what());
             return;
         }
         expect(false, "it was loaded");
@@ -117,7 +132,8 @@ void load_fails(const CheckpointOptions& options, ErrorCode code, const std::str
 
 }  // namespace
 
-TEST_CASE("encrypted checkpoints load on any number of ranks, saved in place and beside the training") {
+TEST_CASE(
+    "encrypted checkpoints load on any number of ranks, saved in place and beside the training") {
     need_crypto();
     const Keys keys;
     const TemporaryDirectory directory;
@@ -160,17 +176,20 @@ TEST_CASE("without the right key nothing is loaded, and damage is found before i
     const TemporaryDirectory directory;
     const CheckpointOptions options = keys.options(directory.path());
     save(options, 1, 2, false);
-    load_fails(keys.options(directory.path(), "other"), ErrorCode::mismatch, "not encrypted for any of the 1 keys");
+    load_fails(keys.options(directory.path(), "other"), ErrorCode::mismatch,
+               "not encrypted for any of the 1 keys");
     CheckpointOptions without = options;
     without.encryption.identity_file.clear();
     load_fails(without, ErrorCode::invalid_argument, "no key was given");
     const fs::path checkpoint = directory.path() / checkpoint_name(1);
     const Manifest manifest = read_manifest(*make_posix_storage(), checkpoint);
-    std::fstream file(checkpoint / manifest.files[0].name, std::ios::in | std::ios::out | std::ios::binary);
+    std::fstream file(checkpoint / manifest.files[0].name,
+                      std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(5 << 20);
     file.put('x').put('y').put('z');
     file.close();
-    load_fails(options, ErrorCode::corrupt, "does not hold what was saved: bytes 4194304 to 8388608");
+    load_fails(options, ErrorCode::corrupt,
+               "does not hold what was saved: bytes 4194304 to 8388608");
 }
 
 TEST_CASE("a recipient that is none is refused before anything is saved") {
@@ -183,7 +202,9 @@ TEST_CASE("a recipient that is none is refused before anything is saved") {
         try {
             Checkpointer checkpointer(session, world, options);
         } catch (const Error& error) {
-            expect(std::string(error.what()).starts_with("encryption.recipients[0]: not a Bech32 key"), error.what());
+            expect(
+                std::string(error.what()).starts_with("encryption.recipients[0]: not a Bech32 key"),
+                error.what());
             return;
         }
         expect(false, "it was accepted");
@@ -206,7 +227,8 @@ TEST_CASE("plain age opens each file, and what comes out is the safetensors file
     for (const Manifest::File& file : manifest.files) {
         const fs::path opened = keys.folder.path() / "opened";
         const std::string command = "age -d -i '" + (keys.folder.path() / "key").string() + "' '" +
-                                    (checkpoint / file.name).string() + "' > '" + opened.string() + "'";
+                                    (checkpoint / file.name).string() + "' > '" + opened.string() +
+                                    "'";
         REQUIRE(std::system(command.c_str()) == 0);
         const std::string name = file.name.substr(0, file.name.size() - 4);
         CHECK((read_file(opened) == read_file(plain_directory.path() / checkpoint_name(1) / name)));

@@ -31,7 +31,8 @@ struct CUgraph_st {
 
 struct CUgraphExec_st {
     std::vector<MakeWork> nodes;
-    std::vector<void*> memory;  // of allocations that are nodes: they have an address of their own for the graph's life
+    std::vector<void*> memory;  // of allocations that are nodes: they have an address of their own
+                                // for the graph's life
 };
 
 struct CUstream_st {
@@ -49,7 +50,8 @@ struct CUstream_st {
             waiting.pop_front();
             lock.unlock();
             if (const int most = fake_gpu::control().jitter_us; most > 0)
-                std::this_thread::sleep_for(std::chrono::microseconds(random() % static_cast<unsigned>(most)));
+                std::this_thread::sleep_for(
+                    std::chrono::microseconds(random() % static_cast<unsigned>(most)));
             work();
             work = nullptr;
             lock.lock();
@@ -92,7 +94,8 @@ Blocks& pinned_memory() {
 bool is_in(const Blocks& blocks, std::uintptr_t address) {
     const std::scoped_lock lock(memory_mutex());
     auto after = blocks.upper_bound(address);
-    if (after == blocks.begin()) return false;
+    if (after == blocks.begin())
+        return false;
     --after;
     return address < after->first + after->second;
 }
@@ -108,7 +111,8 @@ struct FatbinHeader {
 std::string image_of(const void* image) {
     FatbinHeader header;
     std::memcpy(&header, image, sizeof header);
-    if (header.magic != kFatbinMagic) return static_cast<const char*>(image);
+    if (header.magic != kFatbinMagic)
+        return static_cast<const char*>(image);
     return {static_cast<const char*>(image), header.header_bytes + header.bytes};
 }
 
@@ -132,16 +136,26 @@ void run_kernel(const std::string& name, void* data, std::uint64_t count, const 
         std::memcpy(&value, number, sizeof value);
         return value;
     };
-    if (type == "f32") scale<float>(divide, data, count, get(0.0f));
-    if (type == "f64") scale<double>(divide, data, count, get(0.0));
-    if (type == "bf16") scale<bfloat16>(divide, data, count, get(0.0f));
-    if (type == "f16") scale<float16>(divide, data, count, get(0.0f));
-    if (type == "i8") scale<std::int8_t>(divide, data, count, get(std::int64_t{}));
-    if (type == "i32") scale<std::int32_t>(divide, data, count, get(std::int64_t{}));
-    if (type == "i64") scale<std::int64_t>(divide, data, count, get(std::int64_t{}));
-    if (type == "u8") scale<std::uint8_t>(divide, data, count, get(std::uint64_t{}));
-    if (type == "u32") scale<std::uint32_t>(divide, data, count, get(std::uint64_t{}));
-    if (type == "u64") scale<std::uint64_t>(divide, data, count, get(std::uint64_t{}));
+    if (type == "f32")
+        scale<float>(divide, data, count, get(0.0f));
+    if (type == "f64")
+        scale<double>(divide, data, count, get(0.0));
+    if (type == "bf16")
+        scale<bfloat16>(divide, data, count, get(0.0f));
+    if (type == "f16")
+        scale<float16>(divide, data, count, get(0.0f));
+    if (type == "i8")
+        scale<std::int8_t>(divide, data, count, get(std::int64_t{}));
+    if (type == "i32")
+        scale<std::int32_t>(divide, data, count, get(std::int64_t{}));
+    if (type == "i64")
+        scale<std::int64_t>(divide, data, count, get(std::int64_t{}));
+    if (type == "u8")
+        scale<std::uint8_t>(divide, data, count, get(std::uint64_t{}));
+    if (type == "u32")
+        scale<std::uint32_t>(divide, data, count, get(std::uint64_t{}));
+    if (type == "u64")
+        scale<std::uint64_t>(divide, data, count, get(std::uint64_t{}));
 }
 
 }  // namespace
@@ -156,12 +170,14 @@ FakeGpuControl& control() {
 void put_on(CUstream_st* stream, std::function<void()> work) {
     static auto* default_stream = new CUstream_st;
     CUstream_st& target = *(stream == nullptr ? default_stream : stream);
-    if (target.graph) return target.graph->nodes.push_back([work = std::move(work)] { return work; });
+    if (target.graph)
+        return target.graph->nodes.push_back([work = std::move(work)] { return work; });
     target.put(std::move(work));
 }
 
 void put_made_on(CUstream_st* stream, MakeWork make) {
-    if (stream != nullptr && stream->graph) return stream->graph->nodes.push_back(std::move(make));
+    if (stream != nullptr && stream->graph)
+        return stream->graph->nodes.push_back(std::move(make));
     put_on(stream, make());
 }
 
@@ -199,8 +215,9 @@ void fake_gpu_launch(CUstream_st* stream, void (*work)(void*), void* data) {
     fake_gpu::put_on(stream, [=] { work(data); });
 }
 
-#define NEEDS_CONTEXT \
-    if (contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT
+#define NEEDS_CONTEXT     \
+    if (contexts.empty()) \
+    return CUDA_ERROR_INVALID_CONTEXT
 
 CUresult cuInit(unsigned int) { return CUDA_SUCCESS; }
 CUresult cuDeviceGetCount(int* count) {
@@ -222,7 +239,8 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice) {
     return CUDA_SUCCESS;
 }
 CUresult cuCtxPushCurrent(CUcontext context) {
-    if (fake_gpu::control().driver_has_ended) return CUDA_ERROR_DEINITIALIZED;
+    if (fake_gpu::control().driver_has_ended)
+        return CUDA_ERROR_DEINITIALIZED;
     contexts.push_back(context);
     return CUDA_SUCCESS;
 }
@@ -240,17 +258,21 @@ CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned int, int) {
 CUresult cuStreamDestroy(CUstream) { return CUDA_SUCCESS; }  // its thread goes with the process
 CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
     NEEDS_CONTEXT;
-    if (stream == nullptr || stream->graph) return CUDA_ERROR_ILLEGAL_STATE;
+    if (stream == nullptr || stream->graph)
+        return CUDA_ERROR_ILLEGAL_STATE;
     stream->graph = std::make_unique<CUgraph_st>();
-    if (mode != CU_STREAM_CAPTURE_MODE_RELAXED) captures.push_back(stream);
+    if (mode != CU_STREAM_CAPTURE_MODE_RELAXED)
+        captures.push_back(stream);
     return CUDA_SUCCESS;
 }
 CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
     NEEDS_CONTEXT;
-    if (stream == nullptr || !stream->graph) return CUDA_ERROR_ILLEGAL_STATE;
+    if (stream == nullptr || !stream->graph)
+        return CUDA_ERROR_ILLEGAL_STATE;
     std::erase(captures, stream);
     std::unique_ptr<CUgraph_st> made = std::move(stream->graph);
-    if (made->is_invalid) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    if (made->is_invalid)
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     *graph = made.release();
     return CUDA_SUCCESS;
 }
@@ -267,11 +289,13 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec* launchable, CUgraph graph, uns
 }
 CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream) {
     NEEDS_CONTEXT;
-    for (const MakeWork& make : graph->nodes) fake_gpu::put_made_on(stream, make);
+    for (const MakeWork& make : graph->nodes)
+        fake_gpu::put_made_on(stream, make);
     return CUDA_SUCCESS;
 }
 CUresult cuGraphExecDestroy(CUgraphExec graph) {
-    for (void* block : graph->memory) fake_gpu::release(block);
+    for (void* block : graph->memory)
+        fake_gpu::release(block);
     delete graph;
     return CUDA_SUCCESS;
 }
@@ -291,7 +315,8 @@ CUresult cuEventDestroy(CUevent event) {
 CUresult cuEventRecord(CUevent event, CUstream stream) {
     NEEDS_CONTEXT;
     event->captured = stream != nullptr && stream->graph != nullptr;
-    if (event->captured) return CUDA_SUCCESS;
+    if (event->captured)
+        return CUDA_SUCCESS;
     event->reached = std::make_shared<std::atomic<bool>>(false);
     fake_gpu::put_on(stream, [reached = event->reached] {
         *reached = true;
@@ -306,7 +331,8 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int) {
 }
 CUresult cuEventQuery(CUevent event) {
     NEEDS_CONTEXT;
-    if (event->captured) return CUDA_ERROR_CAPTURED_EVENT;
+    if (event->captured)
+        return CUDA_ERROR_CAPTURED_EVENT;
     return *event->reached ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 CUresult cuMemAlloc(CUdeviceptr* pointer, size_t bytes) {
@@ -327,7 +353,8 @@ CUresult cuMemAllocAsync(CUdeviceptr* pointer, size_t bytes, CUstream stream) {
 }
 CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
     NEEDS_CONTEXT;
-    if (stream != nullptr && stream->graph) return CUDA_SUCCESS;  // a node; see CUgraphExec_st
+    if (stream != nullptr && stream->graph)
+        return CUDA_SUCCESS;  // a node; see CUgraphExec_st
     fake_gpu::put_on(stream, [pointer] { fake_gpu::release(reinterpret_cast<void*>(pointer)); });
     return CUDA_SUCCESS;
 }
@@ -336,14 +363,17 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
     NEEDS_CONTEXT;
     if (is_device(from) || is_in(pinned_memory(), from)) {
         fake_gpu::put_on(stream, [=, out = is_device(from) && !is_device(to)] {
-            if (out) std::this_thread::sleep_for(std::chrono::microseconds(fake_gpu::control().copy_out_us));
+            if (out)
+                std::this_thread::sleep_for(
+                    std::chrono::microseconds(fake_gpu::control().copy_out_us));
             std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
         });
         return CUDA_SUCCESS;
     }
     const auto* begin = reinterpret_cast<const std::byte*>(from);
     auto copy = std::make_shared<std::vector<std::byte>>(begin, begin + bytes);
-    fake_gpu::put_on(stream, [=] { std::memcpy(reinterpret_cast<void*>(to), copy->data(), bytes); });
+    fake_gpu::put_on(stream,
+                     [=] { std::memcpy(reinterpret_cast<void*>(to), copy->data(), bytes); });
     return CUDA_SUCCESS;
 }
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
@@ -368,20 +398,24 @@ CUresult cuMemHostAlloc(void** pointer, size_t bytes, unsigned int) {
 CUresult cuMemFreeHost(void* pointer) {
     NEEDS_CONTEXT;
     const std::scoped_lock lock(memory_mutex());
-    if (pinned_memory().erase(reinterpret_cast<std::uintptr_t>(pointer)) == 0) return CUDA_ERROR_INVALID_VALUE;
+    if (pinned_memory().erase(reinterpret_cast<std::uintptr_t>(pointer)) == 0)
+        return CUDA_ERROR_INVALID_VALUE;
     std::free(pointer);
     return CUDA_SUCCESS;
 }
-CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attributes, void** data, CUdeviceptr pointer) {
+CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute* attributes, void** data,
+                                CUdeviceptr pointer) {
     NEEDS_CONTEXT;
-    if (count != 1 || attributes[0] != CU_POINTER_ATTRIBUTE_MEMORY_TYPE) return CUDA_ERROR_INVALID_VALUE;
+    if (count != 1 || attributes[0] != CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
+        return CUDA_ERROR_INVALID_VALUE;
     *static_cast<unsigned int*>(data[0]) = is_device(pointer) ? CU_MEMORYTYPE_DEVICE : 0;
     return CUDA_SUCCESS;
 }
 CUresult cuModuleLoadData(CUmodule* loaded, const void* image) {
     NEEDS_CONTEXT;
     if (!captures.empty() && capture_mode != CU_STREAM_CAPTURE_MODE_RELAXED) {
-        for (const CUstream stream : captures) stream->graph->is_invalid = true;
+        for (const CUstream stream : captures)
+            stream->graph->is_invalid = true;
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
     *loaded = reinterpret_cast<CUmodule>(new std::string(image_of(image)));
@@ -391,14 +425,16 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module_, const char*
     const auto& text = *reinterpret_cast<const std::string*>(module_);
     std::uint32_t magic = 0;
     std::memcpy(&magic, text.data(), std::min(sizeof magic, text.size()));
-    const std::string entry =
-        magic == kFatbinMagic ? std::string(".text.") + name + '\0' : std::string(".entry ") + name + "(";
-    if (text.find(entry) == std::string::npos) return CUDA_ERROR_NOT_FOUND;
+    const std::string entry = magic == kFatbinMagic ? std::string(".text.") + name + '\0'
+                                                    : std::string(".entry ") + name + "(";
+    if (text.find(entry) == std::string::npos)
+        return CUDA_ERROR_NOT_FOUND;
     *function = new CUfunc_st{name};  // a few bytes for each launch of a test
     return CUDA_SUCCESS;
 }
-CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigned int, unsigned int, unsigned int threads,
-                        unsigned int, unsigned int, unsigned int, CUstream stream, void** parameters, void**) {
+CUresult cuLaunchKernel(CUfunction function, unsigned int blocks, unsigned int, unsigned int,
+                        unsigned int threads, unsigned int, unsigned int, unsigned int,
+                        CUstream stream, void** parameters, void**) {
     NEEDS_CONTEXT;
     if (auto launch = fake_gpu::launch_of(function->name, blocks, threads, parameters[0])) {
         fake_gpu::put_on(stream, std::move(launch));

@@ -10,7 +10,8 @@ namespace {
 using namespace autolaunch::fsdp;
 using namespace autolaunch::fsdp::host_kernels;
 
-using Make = std::function<std::function<void()>(unsigned blocks, unsigned threads, const void* parameter)>;
+using Make =
+    std::function<std::function<void()>(unsigned blocks, unsigned threads, const void* parameter)>;
 
 template <class Arguments, class Run>
 Make kernel(Run run) {
@@ -29,13 +30,15 @@ Make threads_of(void (*body)(GridPlace, const Arguments&)) {
 
 template <class Arguments>
 Make once(void (*body)(const Arguments&)) {
-    return kernel<Arguments>([body](unsigned, unsigned, const Arguments& arguments) { body(arguments); });
+    return kernel<Arguments>(
+        [body](unsigned, unsigned, const Arguments& arguments) { body(arguments); });
 }
 
 std::map<std::string, Make> make_kernels() {
     std::map<std::string, Make> kernels;
 #define ADD_UPDATE(algorithm, name, G, g, M, m, P, p) \
-    kernels["update_" #name "_" #g "_" #m "_" #p] = threads_of<UpdateArguments>(update_chunks<algorithm, G, M, P>);
+    kernels["update_" #name "_" #g "_" #m "_" #p] =   \
+        threads_of<UpdateArguments>(update_chunks<algorithm, G, M, P>);
 #define ADD_UPDATES(algorithm, name) AUTOLAUNCH_UPDATE_TYPES(ADD_UPDATE, algorithm, name)
     AUTOLAUNCH_ALGORITHMS(ADD_UPDATES)
 #define ADD_TYPE(T, t)                                               \
@@ -56,10 +59,12 @@ std::map<std::string, Make> make_kernels() {
 
 namespace fake_gpu {
 
-std::function<void()> launch_of(const std::string& name, unsigned blocks, unsigned threads, const void* parameter) {
+std::function<void()> launch_of(const std::string& name, unsigned blocks, unsigned threads,
+                                const void* parameter) {
     static const auto* kernels = new std::map<std::string, Make>(make_kernels());
     const auto found = kernels->find(name);
-    return found == kernels->end() ? std::function<void()>() : found->second(blocks, threads, parameter);
+    return found == kernels->end() ? std::function<void()>()
+                                   : found->second(blocks, threads, parameter);
 }
 
 }  // namespace fake_gpu

@@ -1,5 +1,6 @@
-// See fake_gpu.hpp. Ranks are processes (or threads) that share a segment with a byte stream from each to each; every
-// collective is sends and receives over these, and every rank reduces for itself, in rank order.
+// See fake_gpu.hpp. Ranks are processes (or threads) that share a segment with a byte stream from
+// each to each; every collective is sends and receives over these, and every rank reduces for
+// itself, in rank order.
 #include "fake_gpu.hpp"
 
 #include <autolaunch/comm/types.hpp>
@@ -78,14 +79,17 @@ struct ncclComm {
     std::thread job;
     std::atomic<bool> job_runs{false};
     std::atomic<int> result{ncclSuccess};
-    std::atomic<bool> network_failed{false};  // said for good where nothing else is, as NCCL's proxy does
+    std::atomic<bool> network_failed{
+        false};  // said for good where nothing else is, as NCCL's proxy does
     // Collectives of one communicator run one after the other, whatever streams they are on.
     std::atomic<std::uint64_t> enqueued{0};
     std::atomic<std::uint64_t> finished{0};
 
     void drop() {
-        if (--references != 0) return;
-        if (segment != nullptr) ::munmap(segment, sizeof(Segment));
+        if (--references != 0)
+            return;
+        if (segment != nullptr)
+            ::munmap(segment, sizeof(Segment));
         delete this;
     }
 };
@@ -95,13 +99,16 @@ namespace {
 /// `parent` is what a new communicator is split from; with it stopped, nobody else comes.
 ncclResult_t attach(ncclComm& comm, const ncclComm* parent = nullptr) {
     const int file = ::shm_open(comm.name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-    if (file < 0 || ::ftruncate(file, sizeof(Segment)) != 0) return ncclSystemError;
+    if (file < 0 || ::ftruncate(file, sizeof(Segment)) != 0)
+        return ncclSystemError;
     void* mapped = ::mmap(nullptr, sizeof(Segment), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     ::close(file);
-    if (mapped == MAP_FAILED) return ncclSystemError;
+    if (mapped == MAP_FAILED)
+        return ncclSystemError;
     comm.segment = static_cast<Segment*>(mapped);
     comm.segment->pids[comm.rank] = ::getpid();
-    if (++comm.segment->arrived == comm.size) ::shm_unlink(comm.name.c_str());
+    if (++comm.segment->arrived == comm.size)
+        ::shm_unlink(comm.name.c_str());
     std::this_thread::sleep_for(std::chrono::milliseconds(control().init_delay_ms));
     while (comm.segment->arrived < comm.size) {
         if (comm.stop || (parent != nullptr && parent->stop)) {
@@ -114,8 +121,10 @@ ncclResult_t attach(ncclComm& comm, const ncclComm* parent = nullptr) {
 }
 
 ncclResult_t run_job(ncclComm& comm, const std::function<ncclResult_t()>& work) {
-    if (comm.blocking) return work();
-    if (comm.job.joinable()) comm.job.join();
+    if (comm.blocking)
+        return work();
+    if (comm.job.joinable())
+        comm.job.join();
     comm.job_runs = true;
     comm.job = std::thread([&comm, work] {
         comm.result = work();
@@ -137,7 +146,8 @@ bool move(Pipe& pipe, Transfer& transfer, bool out) {
     const std::size_t room = out ? kPipeBytes - (written - read) : written - read;
     const std::size_t at = (out ? written : read) % kPipeBytes;
     const std::size_t bytes = std::min({room, transfer.left, kPipeBytes - at});
-    if (bytes == 0) return false;
+    if (bytes == 0)
+        return false;
     if (out) {
         std::memcpy(pipe.data + at, transfer.at, bytes);
         pipe.written = written + bytes;
@@ -158,9 +168,10 @@ bool exchange(ncclComm& comm, std::vector<Transfer> sends, std::vector<Transfer>
         const auto progress = [&](std::vector<Transfer>& list, bool out) {
             bool busy[kMostRanks] = {};
             for (Transfer& transfer : list) {
-                if (transfer.left == 0 || busy[transfer.peer]) continue;
-                Pipe& pipe =
-                    out ? comm.segment->pipes[comm.rank][transfer.peer] : comm.segment->pipes[transfer.peer][comm.rank];
+                if (transfer.left == 0 || busy[transfer.peer])
+                    continue;
+                Pipe& pipe = out ? comm.segment->pipes[comm.rank][transfer.peer]
+                                 : comm.segment->pipes[transfer.peer][comm.rank];
                 moved |= move(pipe, transfer, out);
                 busy[transfer.peer] = transfer.left != 0;
             }
@@ -168,9 +179,13 @@ bool exchange(ncclComm& comm, std::vector<Transfer> sends, std::vector<Transfer>
         progress(sends, true);
         progress(recvs, false);
         const auto done = [](const Transfer& transfer) { return transfer.left == 0; };
-        if (std::all_of(sends.begin(), sends.end(), done) && std::all_of(recvs.begin(), recvs.end(), done)) return true;
-        if (comm.stop) return false;
-        if (!moved && is_alone) comm.network_failed = true;
+        if (std::all_of(sends.begin(), sends.end(), done) &&
+            std::all_of(recvs.begin(), recvs.end(), done))
+            return true;
+        if (comm.stop)
+            return false;
+        if (!moved && is_alone)
+            comm.network_failed = true;
         if (moved) {
             idle = 0;
         } else if (++idle < 20) {
@@ -178,18 +193,22 @@ bool exchange(ncclComm& comm, std::vector<Transfer> sends, std::vector<Transfer>
         } else {
             nap();
             // Who ended may have sent before: looked for once more.
-            if (idle % 200 == 0) is_alone = waits_for_the_dead(comm, sends) || waits_for_the_dead(comm, recvs);
+            if (idle % 200 == 0)
+                is_alone = waits_for_the_dead(comm, sends) || waits_for_the_dead(comm, recvs);
         }
     }
 }
 
-/// Every rank's `bytes`, in rank order. In place nothing writes to this rank's own, so others may read them meanwhile.
+/// Every rank's `bytes`, in rank order. In place nothing writes to this rank's own, so others may
+/// read them meanwhile.
 bool gather_all(ncclComm& comm, const void* own, std::size_t bytes, std::byte* all) {
     const bool in_place = own == all + static_cast<std::size_t>(comm.rank) * bytes;
-    std::vector<std::byte> copy(static_cast<const std::byte*>(own), static_cast<const std::byte*>(own) + bytes);
+    std::vector<std::byte> copy(static_cast<const std::byte*>(own),
+                                static_cast<const std::byte*>(own) + bytes);
     std::vector<Transfer> sends, recvs;
     for (int peer = 0; peer < comm.size; ++peer) {
-        if (in_place && peer == comm.rank) continue;
+        if (in_place && peer == comm.rank)
+            continue;
         sends.push_back({peer, copy.data(), bytes});
         recvs.push_back({peer, all + static_cast<std::size_t>(peer) * bytes, bytes});
     }
@@ -211,11 +230,14 @@ struct Wide<float16> {
 
 template <class T>
 T combine(T a, T b, ncclRedOp_t op) {
-    if (op == ncclMin) return std::min(a, b);
-    if (op == ncclMax) return std::max(a, b);
+    if (op == ncclMin)
+        return std::min(a, b);
+    if (op == ncclMax)
+        return std::max(a, b);
     if constexpr (std::is_integral_v<T>) {  // wraps
         using U = std::make_unsigned_t<T>;
-        const auto x = static_cast<std::uint64_t>(static_cast<U>(a)), y = static_cast<std::uint64_t>(static_cast<U>(b));
+        const auto x = static_cast<std::uint64_t>(static_cast<U>(a)),
+                   y = static_cast<std::uint64_t>(static_cast<U>(b));
         return static_cast<T>(op == ncclProd ? x * y : x + y);
     } else {
         return op == ncclProd ? a * b : a + b;
@@ -230,7 +252,8 @@ void reduce(const std::byte* all, void* to, std::size_t count, int ranks, ncclRe
     for (std::size_t i = 0; i < count; ++i) {
         W value = static_cast<W>(elements[i]);
         for (int rank = 1; rank < ranks; ++rank)
-            value = combine(value, static_cast<W>(elements[static_cast<std::size_t>(rank) * count + i]), op);
+            value = combine(
+                value, static_cast<W>(elements[static_cast<std::size_t>(rank) * count + i]), op);
         static_cast<T*>(to)[i] = static_cast<T>(value);
     }
 }
@@ -240,7 +263,8 @@ void multiply(std::byte* data, std::size_t count, double factor) {
     using W = typename Wide<T>::type;
     auto* elements = reinterpret_cast<T*>(data);
     for (std::size_t i = 0; i < count; ++i)
-        elements[i] = static_cast<T>(static_cast<W>(static_cast<W>(elements[i]) * static_cast<W>(factor)));
+        elements[i] =
+            static_cast<T>(static_cast<W>(static_cast<W>(elements[i]) * static_cast<W>(factor)));
 }
 
 /// Calls visit.template operator()<T>().
@@ -278,7 +302,8 @@ std::size_t size_of_type(ncclDataType_t type) {
     return bytes;
 }
 
-/// One call of a group. `body` runs on the stream; sends and receives are one exchange of the whole group.
+/// One call of a group. `body` runs on the stream; sends and receives are one exchange of the whole
+/// group.
 struct Task {
     ncclComm* comm;
     cudaStream_t stream;
@@ -293,25 +318,31 @@ thread_local int group_depth = 0;
 thread_local std::vector<Task> group_tasks;
 
 void run_tasks(ncclComm& comm, const std::vector<Task>& tasks, std::uint64_t ticket) {
-    while (comm.finished != ticket && !comm.stop) nap();
-    while (control().hang && !comm.stop) nap();
+    while (comm.finished != ticket && !comm.stop)
+        nap();
+    while (control().hang && !comm.stop)
+        nap();
     std::vector<Transfer> sends, recvs;
     for (const Task& task : tasks) {
-        if (task.sends) sends.push_back(task.transfer);
-        if (task.receives) recvs.push_back(task.transfer);
+        if (task.sends)
+            sends.push_back(task.transfer);
+        if (task.receives)
+            recvs.push_back(task.transfer);
     }
     bool good = !comm.stop && exchange(comm, std::move(sends), std::move(recvs));
     for (const Task& task : tasks)
-        if (good && task.body) good = task.body();
+        if (good && task.body)
+            good = task.body();
     comm.finished = ticket + 1;
 }
 
-// NCCL wants collectives in one order on all ranks, which two threads do not keep. Programs that say they have one are
-// taken by their word.
+// NCCL wants collectives in one order on all ranks, which two threads do not keep. Programs that
+// say they have one are taken by their word.
 void require_one_thread() {
     static const bool is_said = std::getenv("FAKE_NCCL_ONE_THREAD") != nullptr;
     static const std::thread::id first = std::this_thread::get_id();
-    if (!is_said || std::this_thread::get_id() == first) return;
+    if (!is_said || std::this_thread::get_id() == first)
+        return;
     std::fputs("fake NCCL: a second thread calls a collective\n", stderr);
     std::abort();
 }
@@ -329,9 +360,12 @@ ncclResult_t launch(const std::vector<Task>& tasks) {
         });
         return ncclSuccess;
     };
-    while (control().hang_in_call && !comm.stop) nap();
-    if (comm.stop) return ncclInternalError;
-    if (comm.blocking) return put();
+    while (control().hang_in_call && !comm.stop)
+        nap();
+    if (comm.stop)
+        return ncclInternalError;
+    if (comm.blocking)
+        return put();
     const std::scoped_lock lock(comm.mutex);
     comm.deferred = put;
     comm.polls_left = control().busy_polls;
@@ -342,25 +376,29 @@ ncclResult_t add(Task task) {
     ncclComm& comm = *task.comm;
     {
         const std::scoped_lock lock(comm.mutex);
-        if (!fake_gpu::has_context() || comm.revoked || comm.finalized || comm.deferred || comm.job_runs) {
+        if (!fake_gpu::has_context() || comm.revoked || comm.finalized || comm.deferred ||
+            comm.job_runs) {
             ++control().wrong_uses;  // a call before the one before was taken
             return ncclInvalidUsage;
         }
     }
     group_tasks.push_back(std::move(task));
-    if (group_depth != 0) return ncclSuccess;
+    if (group_depth != 0)
+        return ncclSuccess;
     const std::vector<Task> tasks = std::exchange(group_tasks, {});
     return launch(tasks);
 }
 
-std::byte* bytes_at(void* buffer, std::size_t bytes) { return static_cast<std::byte*>(buffer) + bytes; }
+std::byte* bytes_at(void* buffer, std::size_t bytes) {
+    return static_cast<std::byte*>(buffer) + bytes;
+}
 const std::byte* bytes_at(const void* buffer, std::size_t bytes) {
     return static_cast<const std::byte*>(buffer) + bytes;
 }
 
 /// This rank's elements, multiplied where `op` was made for a factor.
-std::vector<std::byte> prepared(const ncclComm& comm, const void* send, std::size_t count, ncclDataType_t type,
-                                ncclRedOp_t op) {
+std::vector<std::byte> prepared(const ncclComm& comm, const void* send, std::size_t count,
+                                ncclDataType_t type, ncclRedOp_t op) {
     const auto* begin = static_cast<const std::byte*>(send);
     std::vector<std::byte> copy(begin, begin + count * size_of_type(type));
     if (op >= ncclNumOps) {
@@ -371,24 +409,28 @@ std::vector<std::byte> prepared(const ncclComm& comm, const void* send, std::siz
 }
 
 /// Elements [begin, begin + count) of everybody's, reduced to `to` unless it is null.
-bool reduce_part(ncclComm& comm, const std::vector<std::byte>& own, std::size_t begin, std::size_t count, void* to,
-                 ncclDataType_t type, ncclRedOp_t op) {
+bool reduce_part(ncclComm& comm, const std::vector<std::byte>& own, std::size_t begin,
+                 std::size_t count, void* to, ncclDataType_t type, ncclRedOp_t op) {
     const std::size_t bytes = size_of_type(type);
     std::vector<std::byte> all(static_cast<std::size_t>(comm.size) * count * bytes);
-    if (!gather_all(comm, own.data() + begin * bytes, count * bytes, all.data())) return false;
+    if (!gather_all(comm, own.data() + begin * bytes, count * bytes, all.data()))
+        return false;
     const ncclRedOp_t kind = op >= ncclNumOps ? ncclSum : op;
-    if (to != nullptr) for_type(type, [&]<class T>() { reduce<T>(all.data(), to, count, comm.size, kind); });
+    if (to != nullptr)
+        for_type(type, [&]<class T>() { reduce<T>(all.data(), to, count, comm.size, kind); });
     return true;
 }
 
-ncclComm* make_comm(std::string name, int rank, int size, const ncclConfig_t* config, bool parent_blocking) {
+ncclComm* make_comm(std::string name, int rank, int size, const ncclConfig_t* config,
+                    bool parent_blocking) {
     auto* comm = new ncclComm;
     comm->name = std::move(name);
     comm->rank = rank;
     comm->size = size;
     comm->blocking = config == nullptr ? parent_blocking : config->blocking != 0;
     ++control().communicators;
-    if (size == 1 || size > kMostRanks) ++control().wrong_uses;
+    if (size == 1 || size > kMostRanks)
+        ++control().wrong_uses;
     return comm;
 }
 
@@ -397,16 +439,20 @@ void check_outlives(const ncclComm& comm, const void* result) {
     pthread_attr_t attributes;
     void* begin = nullptr;
     std::size_t bytes = 0;
-    if (::pthread_getattr_np(::pthread_self(), &attributes) != 0) return;
+    if (::pthread_getattr_np(::pthread_self(), &attributes) != 0)
+        return;
     ::pthread_attr_getstack(&attributes, &begin, &bytes);
     ::pthread_attr_destroy(&attributes);
     const auto* at = static_cast<const std::byte*>(result);
     const auto* stack = static_cast<const std::byte*>(begin);
-    if (!comm.blocking && at >= stack && at < stack + bytes) ++control().wrong_uses;
+    if (!comm.blocking && at >= stack && at < stack + bytes)
+        ++control().wrong_uses;
 }
 
-ncclResult_t start_comm(ncclComm_t* made, int size, int rank, const ncclUniqueId& id, const ncclConfig_t* config) {
-    if (!fake_gpu::has_context() || config == nullptr || config->magic != 0xcafebeef) ++control().wrong_uses;
+ncclResult_t start_comm(ncclComm_t* made, int size, int rank, const ncclUniqueId& id,
+                        const ncclConfig_t* config) {
+    if (!fake_gpu::has_context() || config == nullptr || config->magic != 0xcafebeef)
+        ++control().wrong_uses;
     ncclComm* comm = make_comm(id.internal, rank, size, config, true);
     *made = comm;
     check_outlives(*comm, made);
@@ -415,18 +461,21 @@ ncclResult_t start_comm(ncclComm_t* made, int size, int rank, const ncclUniqueId
 
 void end_comm(ncclComm* comm) {
     --control().communicators;
-    if (comm->job.joinable()) comm->job.join();
+    if (comm->job.joinable())
+        comm->job.join();
     comm->drop();
 }
 
-/// Collectives are told to end; those that wait on their stream for something else must come to it first.
+/// Collectives are told to end; those that wait on their stream for something else must come to it
+/// first.
 void stop_comm(ncclComm& comm) {
     comm.stop = true;
     const std::scoped_lock lock(comm.mutex);
     comm.deferred = nullptr;
 }
 void await_streams(const ncclComm& comm) {
-    while (comm.references != 1) nap();
+    while (comm.references != 1)
+        nap();
 }
 
 }  // namespace
@@ -439,16 +488,19 @@ ncclResult_t ncclGetVersion(int* version) {
     return ncclSuccess;
 }
 const char* ncclGetErrorString(ncclResult_t result) {
-    return result == ncclRemoteError ? "remote process exited or there was a network error" : "unhandled fake error";
+    return result == ncclRemoteError ? "remote process exited or there was a network error"
+                                     : "unhandled fake error";
 }
 const char* ncclGetLastError(ncclComm_t) { return "last words of the fake"; }
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
     std::memset(id, 0, sizeof *id);
     std::random_device random;
-    std::snprintf(id->internal, sizeof id->internal, "/fake-nccl-%d-%08x%08x", ::getpid(), random(), random());
+    std::snprintf(id->internal, sizeof id->internal, "/fake-nccl-%d-%08x%08x", ::getpid(), random(),
+                  random());
     return ncclSuccess;
 }
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclConfig_t* config) {
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
     control().initialised_with_ids = 1;
     return start_comm(comm, size, rank, id, config);
 }
@@ -459,22 +511,27 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
     }
     const std::scoped_lock lock(comm->mutex);
     *result = comm->job_runs ? ncclInProgress : static_cast<ncclResult_t>(comm->result.load());
-    if (*result == ncclSuccess && comm->network_failed) *result = ncclRemoteError;
+    if (*result == ncclSuccess && comm->network_failed)
+        *result = ncclRemoteError;
     if (comm->deferred && --comm->polls_left <= 0) {
         const ncclResult_t launched = std::exchange(comm->deferred, nullptr)();
-        if (*result == ncclSuccess) *result = launched;
+        if (*result == ncclSuccess)
+            *result = launched;
     } else if (comm->deferred) {
         *result = ncclInProgress;
     }
     return ncclSuccess;
 }
-ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* child, ncclConfig_t* config) {
-    const std::string suffix = "-s" + std::to_string(comm->children++) + "c" + std::to_string(color);
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* child,
+                           ncclConfig_t* config) {
+    const std::string suffix =
+        "-s" + std::to_string(comm->children++) + "c" + std::to_string(color);
     *child = nullptr;
     const bool blocking = config == nullptr ? comm->blocking : config->blocking != 0;
     check_outlives(*comm, child);
     return run_job(*comm, [=] {
-        while (comm->finished != comm->enqueued && !comm->stop) nap();
+        while (comm->finished != comm->enqueued && !comm->stop)
+            nap();
         struct Wish {
             int color, key;
         } own{color, key};
@@ -483,11 +540,13 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* chil
             *child = nullptr;
             return ncclSystemError;
         }
-        if (color == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
+        if (color == NCCL_SPLIT_NOCOLOR)
+            return ncclSuccess;
         int rank = 0, size = 0;
         for (int other = 0; other < comm->size; ++other) {
             const Wish& wish = wishes[static_cast<std::size_t>(other)];
-            if (wish.color != color) continue;
+            if (wish.color != color)
+                continue;
             ++size;
             rank += wish.key < key || (wish.key == key && other < comm->rank) ? 1 : 0;
         }
@@ -504,12 +563,14 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
     }
     comm->finalized = true;
     return run_job(*comm, [comm] {
-        while (comm->finished != comm->enqueued && !comm->stop) nap();
+        while (comm->finished != comm->enqueued && !comm->stop)
+            nap();
         return ncclSuccess;
     });
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-    if (!comm->finalized && !comm->revoked) ++control().wrong_uses;
+    if (!comm->finalized && !comm->revoked)
+        ++control().wrong_uses;
     end_comm(comm);
     return ncclSuccess;
 }
@@ -525,74 +586,86 @@ ncclResult_t ncclGroupStart() {
     return ncclSuccess;
 }
 ncclResult_t ncclGroupEnd() {
-    if (--group_depth != 0 || group_tasks.empty()) return ncclSuccess;
+    if (--group_depth != 0 || group_tasks.empty())
+        return ncclSuccess;
     const std::vector<Task> tasks = std::exchange(group_tasks, {});
     // NCCL sorts and joins collectives of a group: other ranks' groups had to be the same.
     const auto stands_alone = [](const Task& task) { return task.body && !task.is_block; };
-    if (tasks.size() > 1 && std::any_of(tasks.begin(), tasks.end(), stands_alone)) ++control().wrong_uses;
+    if (tasks.size() > 1 && std::any_of(tasks.begin(), tasks.end(), stands_alone))
+        ++control().wrong_uses;
     return launch(tasks);
 }
-ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                           ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
     return add({.comm = comm, .stream = stream, .body = [=] {
-                    return reduce_part(*comm, prepared(*comm, send, count, type, op), 0, count, recv, type, op);
+                    return reduce_part(*comm, prepared(*comm, send, count, type, op), 0, count,
+                                       recv, type, op);
                 }});
 }
-ncclResult_t ncclReduce(const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
-                        ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclReduce(const void* send, void* recv, size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
     return add({.comm = comm, .stream = stream, .is_block = true, .body = [=] {
                     return reduce_part(*comm, prepared(*comm, send, count, type, op), 0, count,
                                        comm->rank == root ? recv : nullptr, type, op);
                 }});
 }
-ncclResult_t ncclReduceScatter(const void* send, void* recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
-                               ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclReduceScatter(const void* send, void* recv, size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
     return add({.comm = comm, .stream = stream, .body = [=] {
                     const auto ranks = static_cast<std::size_t>(comm->size);
                     const auto own = prepared(*comm, send, count * ranks, type, op);
                     for (std::size_t block = 0; block < ranks; ++block) {
                         void* to = block == static_cast<std::size_t>(comm->rank) ? recv : nullptr;
-                        if (!reduce_part(*comm, own, block * count, count, to, type, op)) return false;
+                        if (!reduce_part(*comm, own, block * count, count, to, type, op))
+                            return false;
                     }
                     return true;
                 }});
 }
-ncclResult_t ncclAllGather(const void* send, void* recv, size_t count, ncclDataType_t type, ncclComm_t comm,
-                           cudaStream_t stream) {
+ncclResult_t ncclAllGather(const void* send, void* recv, size_t count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream) {
     return add({.comm = comm, .stream = stream, .body = [=] {
-                    return gather_all(*comm, send, count * size_of_type(type), static_cast<std::byte*>(recv));
+                    return gather_all(*comm, send, count * size_of_type(type),
+                                      static_cast<std::byte*>(recv));
                 }});
 }
-ncclResult_t ncclBroadcast(const void* send, void* recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                           cudaStream_t stream) {
-    return add({.comm = comm, .stream = stream, .is_block = true, .body = [=] {
-                    const std::size_t bytes = count * size_of_type(type);
-                    if (comm->rank != root) return exchange(*comm, {}, {{root, bytes_at(recv, 0), bytes}});
-                    std::vector<Transfer> sends;
-                    for (int peer = 0; peer < comm->size; ++peer)
-                        if (peer != root) sends.push_back({peer, const_cast<std::byte*>(bytes_at(send, 0)), bytes});
-                    if (send != recv) std::memcpy(recv, send, bytes);
-                    return exchange(*comm, std::move(sends), {});
-                }});
+ncclResult_t ncclBroadcast(const void* send, void* recv, size_t count, ncclDataType_t type,
+                           int root, ncclComm_t comm, cudaStream_t stream) {
+    return add(
+        {.comm = comm, .stream = stream, .is_block = true, .body = [=] {
+             const std::size_t bytes = count * size_of_type(type);
+             if (comm->rank != root)
+                 return exchange(*comm, {}, {{root, bytes_at(recv, 0), bytes}});
+             std::vector<Transfer> sends;
+             for (int peer = 0; peer < comm->size; ++peer)
+                 if (peer != root)
+                     sends.push_back({peer, const_cast<std::byte*>(bytes_at(send, 0)), bytes});
+             if (send != recv)
+                 std::memcpy(recv, send, bytes);
+             return exchange(*comm, std::move(sends), {});
+         }});
 }
-ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+    return add(
+        {.comm = comm,
+         .stream = stream,
+         .sends = true,
+         .transfer = {peer, const_cast<std::byte*>(bytes_at(send, 0)), count * size_of_type(type)},
+         .body = {}});
+}
+ncclResult_t ncclRecv(void* recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-    return add({.comm = comm,
-                .stream = stream,
-                .sends = true,
-                .transfer = {peer, const_cast<std::byte*>(bytes_at(send, 0)), count * size_of_type(type)},
-                .body = {}});
-}
-ncclResult_t ncclRecv(void* recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
     return add({.comm = comm,
                 .stream = stream,
                 .receives = true,
                 .transfer = {peer, bytes_at(recv, 0), count * size_of_type(type)},
                 .body = {}});
 }
-ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type, ncclScalarResidence_t where,
-                                      ncclComm_t comm) {
-    if (where != ncclScalarHostImmediate) ++control().wrong_uses;
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
+                                      ncclScalarResidence_t where, ncclComm_t comm) {
+    if (where != ncclScalarHostImmediate)
+        ++control().wrong_uses;
     for_type(type, [&]<class T>() {
         T value;
         std::memcpy(&value, scalar, sizeof value);
@@ -602,7 +675,8 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTyp
     return ncclSuccess;
 }
 ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t) {
-    if (op < ncclNumOps) ++control().wrong_uses;
+    if (op < ncclNumOps)
+        ++control().wrong_uses;
     return ncclSuccess;
 }
 
@@ -627,14 +701,16 @@ ncclResult_t ncclCommDeregister(const ncclComm_t, void*) {
 }
 #endif
 #if FAKE_NCCL_VERSION >= 22800
-ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int size, int rank, int ids, ncclUniqueId* all,
-                                      ncclConfig_t* config) {
+ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int size, int rank, int ids,
+                                      ncclUniqueId* all, ncclConfig_t* config) {
     control().initialised_with_ids = ids;
     return start_comm(comm, size, rank, all[0], config);
 }
-ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, size_t bytes, ncclWindow_t* window, int flags) {
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, size_t bytes,
+                                    ncclWindow_t* window, int flags) {
     check_outlives(*comm, window);
-    if (reinterpret_cast<std::uintptr_t>(memory) % 4096 != 0 || bytes % 4096 != 0 || flags != NCCL_WIN_COLL_SYMMETRIC)
+    if (reinterpret_cast<std::uintptr_t>(memory) % 4096 != 0 || bytes % 4096 != 0 ||
+        flags != NCCL_WIN_COLL_SYMMETRIC)
         ++control().wrong_uses;
     ++control().registrations;
     *window = static_cast<ncclWindow_t>(memory);
@@ -649,7 +725,8 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int) {
         ++control().wrong_uses;
         return ncclInvalidArgument;
     }
-    if (control().revoke_fails) return ncclInternalError;
+    if (control().revoke_fails)
+        return ncclInternalError;
     ++control().revokes;
     comm->revoked = true;
     stop_comm(*comm);
@@ -658,31 +735,38 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int) {
         return ncclSuccess;
     });
 }
-ncclResult_t ncclGather(const void* send, void* recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                        cudaStream_t stream) {
+ncclResult_t ncclGather(const void* send, void* recv, size_t count, ncclDataType_t type, int root,
+                        ncclComm_t comm, cudaStream_t stream) {
     return add({.comm = comm, .stream = stream, .body = [=] {
                     const std::size_t bytes = count * size_of_type(type);
                     auto* own = const_cast<std::byte*>(bytes_at(send, 0));
-                    if (comm->rank != root) return exchange(*comm, {{root, own, bytes}}, {});
+                    if (comm->rank != root)
+                        return exchange(*comm, {{root, own, bytes}}, {});
                     std::vector<Transfer> recvs;
                     for (int peer = 0; peer < comm->size; ++peer) {
                         std::byte* block = bytes_at(recv, static_cast<std::size_t>(peer) * bytes);
-                        if (peer != root) recvs.push_back({peer, block, bytes});
-                        if (peer == root && block != own) std::memcpy(block, own, bytes);
+                        if (peer != root)
+                            recvs.push_back({peer, block, bytes});
+                        if (peer == root && block != own)
+                            std::memcpy(block, own, bytes);
                     }
                     return exchange(*comm, {}, std::move(recvs));
                 }});
 }
-ncclResult_t ncclScatter(const void* send, void* recv, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                         cudaStream_t stream) {
+ncclResult_t ncclScatter(const void* send, void* recv, size_t count, ncclDataType_t type, int root,
+                         ncclComm_t comm, cudaStream_t stream) {
     return add({.comm = comm, .stream = stream, .body = [=] {
                     const std::size_t bytes = count * size_of_type(type);
-                    if (comm->rank != root) return exchange(*comm, {}, {{root, bytes_at(recv, 0), bytes}});
+                    if (comm->rank != root)
+                        return exchange(*comm, {}, {{root, bytes_at(recv, 0), bytes}});
                     std::vector<Transfer> sends;
                     for (int peer = 0; peer < comm->size; ++peer) {
-                        auto* block = const_cast<std::byte*>(bytes_at(send, static_cast<std::size_t>(peer) * bytes));
-                        if (peer != root) sends.push_back({peer, block, bytes});
-                        if (peer == root && block != recv) std::memcpy(recv, block, bytes);
+                        auto* block = const_cast<std::byte*>(
+                            bytes_at(send, static_cast<std::size_t>(peer) * bytes));
+                        if (peer != root)
+                            sends.push_back({peer, block, bytes});
+                        if (peer == root && block != recv)
+                            std::memcpy(recv, block, bytes);
                     }
                     return exchange(*comm, std::move(sends), {});
                 }});

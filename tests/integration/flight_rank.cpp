@@ -1,12 +1,13 @@
-// A rank whose flight recorder is looked at. The ranks gather three times; then all but the last one go into an
-// all_reduce, and that one waits until the file GO is there.
+// A rank whose flight recorder is looked at. The ranks gather three times; then all but the last
+// one go into an all_reduce, and that one waits until the file GO is there.
 //
 //     flight_rank late GO        … and then they are done
 //     flight_rank die GO         … but rank 1 is killed while it is in it
 //     flight_rank timeout GO     … and nobody waits longer than a second
-//     flight_rank pretend GO     … by their recorders alone: no bytes move, so the ranks may be on several nodes
-#include "session/agent_line.hpp"
+//     flight_rank pretend GO     … by their recorders alone: no bytes move, so the ranks may be on
+//     several nodes
 #include "flight/flight_recorder.hpp"
+#include "session/agent_line.hpp"
 
 #include <autolaunch/comm/communicator.hpp>
 #include <autolaunch/error.hpp>
@@ -32,7 +33,8 @@ constexpr auto kLongestLife = 60s;  // a test that fails must not leave us here 
 
 void wait_for(const std::string& file) {
     const auto end = std::chrono::steady_clock::now() + kLongestLife;
-    while (!std::filesystem::exists(file) && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(10ms);
+    while (!std::filesystem::exists(file) && std::chrono::steady_clock::now() < end)
+        std::this_thread::sleep_for(10ms);
 }
 
 void say_ready() { std::fputs("ready\n", stderr); }
@@ -51,7 +53,8 @@ void pretend(const Session& session, const std::string& go) {
     auto entry = ring.enqueue({.kind = flight::Kind::all_gather, .bytes = 64}, true);
     ring.end(entry, false);
     ring.set_label("h.0 gradients");
-    if (info.rank != info.world_size - 1) entry = ring.enqueue({.kind = flight::Kind::all_reduce, .bytes = 1024}, true);
+    if (info.rank != info.world_size - 1)
+        entry = ring.enqueue({.kind = flight::Kind::all_reduce, .bytes = 1024}, true);
     line.announce(session::Message{"recording"});  // it follows the recorder
     wait_for(go);
     ring.end(entry, false);
@@ -59,11 +62,13 @@ void pretend(const Session& session, const std::string& go) {
 
 void meet(Session& session, const std::string& mode, const std::string& go) {
     CommunicatorOptions options;
-    if (mode == "timeout") options.timeout = 1s;
+    if (mode == "timeout")
+        options.timeout = 1s;
     Communicator world = Communicator::world(session, options);
     std::vector<float> values(1 << 18), gathered(static_cast<std::size_t>(world.size()));
     world.set_label("warm-up");
-    for (int i = 0; i < 3; ++i) world.all_gather(values.data(), gathered.data(), 1, f32).wait();
+    for (int i = 0; i < 3; ++i)
+        world.all_gather(values.data(), gathered.data(), 1, f32).wait();
     world.set_label("h.0 gradients");
     std::thread killer;
     if (mode == "die" && session.rank() == 1)
@@ -72,15 +77,18 @@ void meet(Session& session, const std::string& mode, const std::string& go) {
             ::kill(::getpid(), SIGKILL);
         });
     say_ready();
-    if (session.rank() == world.size() - 1) wait_for(go);
+    if (session.rank() == world.size() - 1)
+        wait_for(go);
     world.all_reduce(std::span<float>(values)).wait();
-    if (killer.joinable()) killer.join();
+    if (killer.joinable())
+        killer.join();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-    if (argc != 3) return 2;
+    if (argc != 3)
+        return 2;
     const std::string mode = argv[1];
     try {
         Session session = Session::from_environment();
@@ -90,8 +98,10 @@ int main(int argc, char** argv) {
             meet(session, mode, argv[2]);
         }
     } catch (const Error& error) {
-        // The first that exits has the others ended; who was aborted lets those speak that know why.
-        if (error.code() == ErrorCode::aborted) std::this_thread::sleep_for(5s);
+        // The first that exits has the others ended; who was aborted lets those speak that know
+        // why.
+        if (error.code() == ErrorCode::aborted)
+            std::this_thread::sleep_for(5s);
         std::fprintf(stderr, "%s\n", error.what());
         return 1;
     }

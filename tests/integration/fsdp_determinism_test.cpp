@@ -13,7 +13,9 @@ namespace {
 
 constexpr std::size_t kInputs = 24, kHidden = 40, kParts = 8, kSamples = 3, kSteps = 200;
 
-float pseudo_random(std::size_t number) { return std::sin(static_cast<float>(number * number % 10'007)); }
+float pseudo_random(std::size_t number) {
+    return std::sin(static_cast<float>(number * number % 10'007));
+}
 
 // A perceptron with one hidden layer, whose gradients are no round numbers.
 struct Perceptron {
@@ -22,7 +24,8 @@ struct Perceptron {
           hidden(model.add_unit("hidden", {{"w", {kHidden, kInputs}}, {"b", {kHidden}}})),
           output(model.add_unit("output", {{"w", {kHidden}}})) {
         model.finalize();
-        model.initialize([](const std::string& name, auto, std::int64_t first, std::span<float> values) {
+        model.initialize([](const std::string& name, auto, std::int64_t first,
+                            std::span<float> values) {
             for (float& value : values)
                 value = 0.3f * pseudo_random(static_cast<std::size_t>(first++) * 7 + name.size());
         });
@@ -30,7 +33,8 @@ struct Perceptron {
 
     static std::array<float, kInputs> inputs(std::size_t sample) {
         std::array<float, kInputs> values{};
-        for (std::size_t i = 0; i < kInputs; ++i) values[i] = pseudo_random(sample * 31 + i * 3 + 1);
+        for (std::size_t i = 0; i < kInputs; ++i)
+            values[i] = pseudo_random(sample * 31 + i * 3 + 1);
         return values;
     }
 
@@ -45,7 +49,8 @@ struct Perceptron {
                 const auto x = inputs(part * kSamples + s);
                 for (std::size_t h = 0; h < kHidden; ++h) {
                     float sum = b[h];
-                    for (std::size_t i = 0; i < kInputs; ++i) sum += w[h * kInputs + i] * x[i];
+                    for (std::size_t i = 0; i < kInputs; ++i)
+                        sum += w[h * kInputs + i] * x[i];
                     active[s][h] = std::tanh(sum);
                 }
             }
@@ -58,8 +63,10 @@ struct Perceptron {
             const auto gradient = output.grad("w").as<float>();
             for (std::size_t s = 0; s < kSamples; ++s) {
                 error[s] = -std::sin(pseudo_random(part * kSamples + s));
-                for (std::size_t h = 0; h < kHidden; ++h) error[s] += w[h] * active[s][h];
-                for (std::size_t h = 0; h < kHidden; ++h) gradient[h] += 2 * error[s] * active[s][h];
+                for (std::size_t h = 0; h < kHidden; ++h)
+                    error[s] += w[h] * active[s][h];
+                for (std::size_t h = 0; h < kHidden; ++h)
+                    gradient[h] += 2 * error[s] * active[s][h];
             }
         }
         output.reduce_grads();
@@ -71,13 +78,15 @@ struct Perceptron {
                 for (std::size_t h = 0; h < kHidden; ++h) {
                     const float slope = 2 * error[s] * scale[h] * (1 - active[s][h] * active[s][h]);
                     to_b[h] += slope;
-                    for (std::size_t i = 0; i < kInputs; ++i) to_w[h * kInputs + i] += slope * x[i];
+                    for (std::size_t i = 0; i < kInputs; ++i)
+                        to_w[h * kInputs + i] += slope * x[i];
                 }
             }
         }
         hidden.reduce_grads();
         double loss = 0;
-        for (const float each : error) loss += static_cast<double>(each) * each;
+        for (const float each : error)
+            loss += static_cast<double>(each) * each;
         return loss;
     }
 
@@ -94,11 +103,14 @@ std::vector<double> losses(int ranks, ShardedModelOptions options, std::size_t s
         options.overlap = ranks == 2;
         Perceptron perceptron(world, options);
         AdamW optimizer(perceptron.model, {.lr = 0.01, .decays = {}});
-        const auto rank = static_cast<std::size_t>(world.rank()), count = static_cast<std::size_t>(world.size());
+        const auto rank = static_cast<std::size_t>(world.rank()),
+                   count = static_cast<std::size_t>(world.size());
         for (std::size_t step = 0; step < steps; ++step) {
             for (std::size_t part = rank; part < kParts; part += count)
                 found[step * kParts + part] = perceptron.train(step % 5 * kParts + part);
-            optimizer.step({.lr = {}, .max_grad_norm = 0.5, .micro_batches = static_cast<int>(kParts / count)});
+            optimizer.step({.lr = {},
+                            .max_grad_norm = 0.5,
+                            .micro_batches = static_cast<int>(kParts / count)});
         }
     });
     return found.copy();

@@ -1,4 +1,5 @@
-// Checkpoints of models on (fake) GPUs: saved while training goes on, loaded, and against the same training on the CPU.
+// Checkpoints of models on (fake) GPUs: saved while training goes on, loaded, and against the same
+// training on the CPU.
 #include "checkpoint/checkpoint_engine.hpp"
 #include "fsdp_gpu_ranks.hpp"
 
@@ -13,7 +14,8 @@ using namespace autolaunch::fsdp::testing;
 namespace {
 
 constexpr std::int64_t kSteps = 5;
-using Values = std::vector<std::vector<float>>;  // by step: parameters, as the steps before left them
+using Values =
+    std::vector<std::vector<float>>;  // by step: parameters, as the steps before left them
 
 ShardedModelOptions options_of(DataType param) {
     ShardedModelOptions options = unmerged();
@@ -23,8 +25,8 @@ ShardedModelOptions options_of(DataType param) {
 
 /// A model, its optimizer, and its checkpoints.
 struct Job {
-    Job(Communicator& world, const ShardedModelOptions& options, const std::filesystem::path& directory,
-        const Computation& where)
+    Job(Communicator& world, const ShardedModelOptions& options,
+        const std::filesystem::path& directory, const Computation& where)
         : tiny(world, options, where),
           optimizer(tiny.model, {.lr = 1e-2, .weight_decay = 0.1}),
           engine(make_posix_storage(), world, {directory, static_cast<int>(kSteps) + 1}, {}) {}
@@ -33,8 +35,10 @@ struct Job {
     void step(std::int64_t number) {
         const auto batch = static_cast<std::size_t>(number);
         is_rounded() ? tiny.backward<bfloat16>(batch, 4) : tiny.backward(batch, 4);
-        StepOptions how{.max_grad_norm = 0.5, .on_nonfinite = NonFinite::apply, .measure_norm = false};
-        how.micro_batches = 12 / tiny.model.world().size();  // the same average on any number of ranks
+        StepOptions how{
+            .max_grad_norm = 0.5, .on_nonfinite = NonFinite::apply, .measure_norm = false};
+        how.micro_batches =
+            12 / tiny.model.world().size();  // the same average on any number of ranks
         optimizer.step(how, tiny.computation.stream);
     }
     State state() { return joined(tiny.model.state(), optimizer.state()); }
@@ -48,7 +52,8 @@ struct Job {
     }
     std::vector<float> parameters() {
         std::vector<float> values(TinyModel::kParameters);
-        is_rounded() ? tiny.copy_parameters<bfloat16>(values.data()) : tiny.copy_parameters(values.data());
+        is_rounded() ? tiny.copy_parameters<bfloat16>(values.data())
+                     : tiny.copy_parameters(values.data());
         return values;
     }
 
@@ -64,7 +69,8 @@ Values parameters_on_one_cpu(const ShardedModelOptions& options) {
     on_ranks(1, [&](Communicator& world) {
         Job job(world, options, scratch.path(), {});
         for (std::int64_t step = 0; step <= kSteps; ++step) {
-            if (step > 0) job.step(step);
+            if (step > 0)
+                job.step(step);
             const auto values = job.parameters();
             std::copy(values.begin(), values.end(), all.data() + step * std::ssize(values));
         }
@@ -77,15 +83,19 @@ Values parameters_on_one_cpu(const ShardedModelOptions& options) {
     return values;
 }
 
-/// Every checkpoint is what one CPU had after that many steps, and training goes on from it as if it had not stopped.
-void check_checkpoints(Communicator& world, const ShardedModelOptions& options, const std::filesystem::path& directory,
-                       const Computation& where, const Values& expected) {
+/// Every checkpoint is what one CPU had after that many steps, and training goes on from it as if
+/// it had not stopped.
+void check_checkpoints(Communicator& world, const ShardedModelOptions& options,
+                       const std::filesystem::path& directory, const Computation& where,
+                       const Values& expected) {
     for (std::int64_t saved = 1; saved < kSteps; ++saved) {
         Job job(world, options, directory, where);
         job.load(saved);
         const std::string name = "checkpoint " + std::to_string(saved);
-        expect(same_bits(job.parameters(), expected[static_cast<std::size_t>(saved)]), name + " is of its step");
-        for (std::int64_t step = saved + 1; step <= kSteps; ++step) job.step(step);
+        expect(same_bits(job.parameters(), expected[static_cast<std::size_t>(saved)]),
+               name + " is of its step");
+        for (std::int64_t step = saved + 1; step <= kSteps; ++step)
+            job.step(step);
         expect(same_bits(job.parameters(), expected.back()), "training goes on from " + name);
     }
 }
@@ -96,9 +106,11 @@ void train_and_save(Communicator& world, Trainee& trainee, const ShardedModelOpt
                     const std::filesystem::path& directory, Waiting waiting) {
     Job job(world, options, directory, trainee.computation());
     for (std::int64_t step = 1; step <= kSteps; ++step) {
-        if (waiting == Waiting::until_copied) job.engine.wait_copied();
+        if (waiting == Waiting::until_copied)
+            job.engine.wait_copied();
         job.step(step);
-        if (step == kSteps) break;
+        if (step == kSteps)
+            break;
         job.engine.finish();  // the copies of the save before are read no longer
         job.engine.save_async(step, job.state_to_save(), {});
     }
@@ -107,8 +119,9 @@ void train_and_save(Communicator& world, Trainee& trainee, const ShardedModelOpt
 
 }  // namespace
 
-// A copy that does not wait for the optimizer, a writer that does not wait for the copy, and a step that does not wait
-// for the one before: each saves a mixture of steps, which the delays make sure of.
+// A copy that does not wait for the optimizer, a writer that does not wait for the copy, and a step
+// that does not wait for the one before: each saves a mixture of steps, which the delays make sure
+// of.
 TEST_CASE("a save beside training holds its step, whenever streams get to their work") {
     for (const DataType param : {f32, bf16}) {
         const ShardedModelOptions options = options_of(param);
@@ -125,9 +138,11 @@ TEST_CASE("a save beside training holds its step, whenever streams get to their 
                 });
                 on_gpus(2, [&](Communicator& world, Trainee& trainee) {
                     trainee.control().jitter_us = 300;
-                    check_checkpoints(world, options, directory.path(), trainee.computation(), expected);
+                    check_checkpoints(world, options, directory.path(), trainee.computation(),
+                                      expected);
                 });
-                if (copy_us > 0) continue;
+                if (copy_us > 0)
+                    continue;
                 on_ranks(3, [&](Communicator& world) {  // on other ranks, and of CPUs
                     check_checkpoints(world, options, directory.path(), {}, expected);
                 });
@@ -151,12 +166,14 @@ TEST_CASE("beginning to save does not wait for the GPU") {
         go = true;
         go.notify_all();
         for (const StateTensor& tensor : state)
-            if (tensor.arrival) tensor.arrival->wait();
+            if (tensor.arrival)
+                tensor.arrival->wait();
         trainee.synchronize();
     });
 }
 
-TEST_CASE("a save that is not asynchronous, and one of a model that goes on at once, are whole, too") {
+TEST_CASE(
+    "a save that is not asynchronous, and one of a model that goes on at once, are whole, too") {
     const ShardedModelOptions options = options_of(bf16);
     const Values expected = parameters_on_one_cpu(options);
     const TemporaryDirectory directory;
@@ -165,7 +182,8 @@ TEST_CASE("a save that is not asynchronous, and one of a model that goes on at o
         Job job(world, options, directory.path(), trainee.computation());
         for (std::int64_t step = 1; step <= kSteps; ++step) {
             job.step(step);
-            if (step < kSteps) job.engine.save(step, step % 2 == 0 ? job.state_to_save() : job.state(), {});
+            if (step < kSteps)
+                job.engine.save(step, step % 2 == 0 ? job.state_to_save() : job.state(), {});
         }
         expect(same_bits(job.parameters(), expected.back()), "saving changes nothing");
         check_checkpoints(world, options, directory.path(), trainee.computation(), expected);

@@ -20,8 +20,10 @@ std::vector<float> train_on_gpus(const RandomModel& plan, const Way& way, int ji
 
 }  // namespace
 
-TEST_CASE("a random model on GPUs ends with the bits of one CPU, and from a checkpoint of GPUs or CPUs") {
-    for_random_models(12, [](std::uint64_t number, const RandomModel& plan, const std::vector<float>& expected) {
+TEST_CASE(
+    "a random model on GPUs ends with the bits of one CPU, and from a checkpoint of GPUs or CPUs") {
+    for_random_models(12, [](std::uint64_t number, const RandomModel& plan,
+                             const std::vector<float>& expected) {
         Dice dice(number + 500'000);
         const Way way = Way::random(dice), other = Way::random(dice), on_cpus = Way::random(dice);
         const int jitter_us = dice.one_of({0, 50, 300, 2000});

@@ -32,7 +32,8 @@ public:
         launch_(
             stream_.get(),
             [](void* data) {
-                const std::unique_ptr<std::function<void()>> own(static_cast<std::function<void()>*>(data));
+                const std::unique_ptr<std::function<void()>> own(
+                    static_cast<std::function<void()>*>(data));
                 (*own)();
             },
             new std::function<void()>(std::move(work)));
@@ -42,7 +43,8 @@ public:
         device_->wait(device_->record(stream_.get()), std::chrono::seconds(60));
     }
     Computation computation() const {
-        return {stream(), [this](std::function<void()> work) { run(std::move(work)); }, [this] { synchronize(); }};
+        return {stream(), [this](std::function<void()> work) { run(std::move(work)); },
+                [this] { synchronize(); }};
     }
 
 private:
@@ -56,24 +58,28 @@ private:
 
 /// Forks `size` ranks, each with a GPU; every one must succeed and leave nothing behind.
 inline void on_gpus(int size, const std::function<void(Communicator&, Trainee&)>& body,
-                    const std::string& library = FAKE_GPU, std::chrono::seconds timeout = std::chrono::seconds(60)) {
+                    const std::string& library = FAKE_GPU,
+                    std::chrono::seconds timeout = std::chrono::seconds(60)) {
     const FolderStore store;
     const auto statuses = conformance::run_forked_ranks(size, [&](int rank) {
         Trainee trainee(library, rank);
         FakeGpuControl& control = trainee.control();
         const int before = control.allocations;
         {
-            Communicator world(
-                NcclBackend::create(store.rendezvous(), "world", rank, size, fake_options(library, rank, timeout)));
+            Communicator world(NcclBackend::create(store.rendezvous(), "world", rank, size,
+                                                   fake_options(library, rank, timeout)));
             body(world, trainee);
         }
-        for (int i = 0; i < 1000 && (control.communicators != 0 || control.allocations != before); ++i)
+        for (int i = 0; i < 1000 && (control.communicators != 0 || control.allocations != before);
+             ++i)
             std::this_thread::sleep_for(std::chrono::milliseconds(2));
         expect(control.wrong_uses == 0, "NCCL is used as it wants to be");
-        expect(control.communicators == 0 && control.registrations == 0, "nothing stays registered");
+        expect(control.communicators == 0 && control.registrations == 0,
+               "nothing stays registered");
         expect(control.allocations == before, "no memory of the GPU stays");
     });
-    for (const int status : statuses) CHECK(status == 0);
+    for (const int status : statuses)
+        CHECK(status == 0);
 }
 
 }  // namespace autolaunch::fsdp::testing

@@ -1,6 +1,6 @@
-// What a sharded model and its optimizer really take, beside what plan_memory() says: real processes, every strategy
-// and the engine's own account, item by item; and the heap's count. Communicators and threads take their memory before
-// the count begins.
+// What a sharded model and its optimizer really take, beside what plan_memory() says: real
+// processes, every strategy and the engine's own account, item by item; and the heap's count.
+// Communicators and threads take their memory before the count begins.
 #include "fsdp_ranks.hpp"
 
 #include <autolaunch/fsdp/adamw.hpp>
@@ -37,13 +37,15 @@ std::int64_t heap_bytes() {
 Units model_units() {
     Units units = {{{"wte", {1024, 1031}}}};
     for (int i = 0; i < 6; ++i)
-        units.push_back({{"attn.w", {311, 933}}, {"attn.b", {933}}, {"proj.w", {311, 311}}, {"norm", {311}}});
+        units.push_back(
+            {{"attn.w", {311, 933}}, {"attn.b", {933}}, {"proj.w", {311, 311}}, {"norm", {311}}});
     return units;
 }
 
 // Forward, backward and a step, as a trainer goes through its layers.
 void train_step(ShardedModel& model, AdamW& optimizer) {
-    for (const auto& unit : model.units()) unit->unshard();
+    for (const auto& unit : model.units())
+        unit->unshard();
     for (std::size_t i = model.units().size(); i-- > 0;) {
         Unit& unit = *model.units()[i];
         auto parameters = unit.unshard();
@@ -63,34 +65,43 @@ constexpr bool kOwnHeap = false;
 std::int64_t bytes_of(const State& state) {
     std::int64_t bytes = 0;
     for (const StateTensor& tensor : state)
-        for (const auto& piece : tensor.pieces) bytes += piece.count * static_cast<std::int64_t>(size_of(tensor.type));
+        for (const auto& piece : tensor.pieces)
+            bytes += piece.count * static_cast<std::int64_t>(size_of(tensor.type));
     return bytes;
 }
 
-void expect_planned(int ranks, const MemoryPlanOptions& planned, const ShardedModelOptions& options) {
+void expect_planned(int ranks, const MemoryPlanOptions& planned,
+                    const ShardedModelOptions& options) {
     const Units units = model_units();
     const MemoryPlan plan = plan_memory(units, planned);
     on_ranks(ranks, [&](Communicator& world) {
         world.all_reduce_value(1.0);
         const std::int64_t before = heap_bytes();
         ShardedModel model(world, options);
-        for (std::size_t i = 0; i < units.size(); ++i) model.add_unit("u" + std::to_string(i), units[i]);
+        for (std::size_t i = 0; i < units.size(); ++i)
+            model.add_unit("u" + std::to_string(i), units[i]);
         model.finalize();
         const std::int64_t before_optimizer = heap_bytes();
         AdamW optimizer(model);
-        // The optimizer aligns its memory to large pages; what the heap leaves out for that is never touched.
+        // The optimizer aligns its memory to large pages; what the heap leaves out for that is
+        // never touched.
         const std::int64_t optimizer_heap = heap_bytes() - before_optimizer;
-        for (int step = 0; step < 2; ++step) train_step(model, optimizer);
+        for (int step = 0; step < 2; ++step)
+            train_step(model, optimizer);
         // What ranks share is not on the heap: shards that are gathered and the slots.
         const ModelMemory memory = model.memory();
         const std::size_t shared = memory.parameters + memory.gathered + memory.whole_gradients;
-        const auto used = static_cast<double>(heap_bytes() - before - optimizer_heap + bytes_of(optimizer.state())) +
+        const auto used = static_cast<double>(heap_bytes() - before - optimizer_heap +
+                                              bytes_of(optimizer.state())) +
                           static_cast<double>(shared);
         const auto said = static_cast<double>(plan.total());
-        const std::string text = std::string(name_of(options.strategy)) + " on " + std::to_string(ranks) +
-                                 " ranks: used " + std::to_string(used) + ", planned " + std::to_string(said);
-        if (world.rank() == 0) std::fprintf(stderr, "%s (%+.2f%%)\n", text.c_str(), (used / said - 1) * 100);
-        if (std::abs(used / said - 1) > 0.02) throw std::runtime_error(text);
+        const std::string text = std::string(name_of(options.strategy)) + " on " +
+                                 std::to_string(ranks) + " ranks: used " + std::to_string(used) +
+                                 ", planned " + std::to_string(said);
+        if (world.rank() == 0)
+            std::fprintf(stderr, "%s (%+.2f%%)\n", text.c_str(), (used / said - 1) * 100);
+        if (std::abs(used / said - 1) > 0.02)
+            throw std::runtime_error(text);
     });
 }
 
@@ -100,11 +111,12 @@ struct Mesh {
     int shard_group = 0;
 };
 
-void expect_item(const std::string& where, const char* item, std::size_t used, std::int64_t planned) {
+void expect_item(const std::string& where, const char* item, std::size_t used,
+                 std::int64_t planned) {
     const double difference = std::abs(static_cast<double>(used) - static_cast<double>(planned));
     if (difference > 0.02 * static_cast<double>(planned))
-        throw std::runtime_error(where + " " + item + ": allocated " + std::to_string(used) + ", planned " +
-                                 std::to_string(planned));
+        throw std::runtime_error(where + " " + item + ": allocated " + std::to_string(used) +
+                                 ", planned " + std::to_string(planned));
 }
 
 // The engine's account, item by item. Buffers are whole pages, so the model is large beside one.
@@ -124,23 +136,30 @@ void expect_account(const Mesh& mesh, const Precision& precision, std::int64_t m
         options.shard_group = mesh.shard_group;
         options.merge_below = merge_below;
         ShardedModel model(world, options);
-        for (std::size_t i = 0; i < units.size(); ++i) model.add_unit("u" + std::to_string(i), units[i]);
+        for (std::size_t i = 0; i < units.size(); ++i)
+            model.add_unit("u" + std::to_string(i), units[i]);
         model.finalize();
         AdamW optimizer(model);
-        for (int step = 0; step < 2; ++step) train_step(model, optimizer);
+        for (int step = 0; step < 2; ++step)
+            train_step(model, optimizer);
         const ModelMemory memory = model.memory();
-        const std::string where = std::string(name_of(mesh.strategy)) + " on " + std::to_string(mesh.ranks) +
-                                  " ranks, param " + std::string(name_of(precision.param)) + ", reduce " +
+        const std::string where = std::string(name_of(mesh.strategy)) + " on " +
+                                  std::to_string(mesh.ranks) + " ranks, param " +
+                                  std::string(name_of(precision.param)) + ", reduce " +
                                   std::string(name_of(precision.reduce)) + ", merged below " +
                                   std::to_string(merge_below);
         expect_item(where, "parameters", memory.parameters, plan.parameters);
         expect_item(where, "masters", memory.masters, plan.masters);
-        expect_item(where, "gradients", memory.gradients + memory.whole_gradients, plan.gradients + plan.reduce_slots);
+        expect_item(where, "gradients", memory.gradients + memory.whole_gradients,
+                    plan.gradients + plan.reduce_slots);
         expect_item(where, "gather slots", memory.gathered, plan.gather_slots);
         const auto moments = static_cast<std::size_t>(bytes_of(optimizer.state()));
-        const double used = static_cast<double>(memory.total() + moments), said = static_cast<double>(plan.total());
-        if (world.rank() == 0) std::fprintf(stderr, "%s: %+.2f%%\n", where.c_str(), (used / said - 1) * 100);
-        if (std::abs(used / said - 1) > 0.02) throw std::runtime_error(where + ": the sum is off");
+        const double used = static_cast<double>(memory.total() + moments),
+                     said = static_cast<double>(plan.total());
+        if (world.rank() == 0)
+            std::fprintf(stderr, "%s: %+.2f%%\n", where.c_str(), (used / said - 1) * 100);
+        if (std::abs(used / said - 1) > 0.02)
+            throw std::runtime_error(where + ": the sum is off");
     });
 }
 
@@ -153,18 +172,20 @@ void expect_state(OptimizerKind kind, const Options& options) {
     const MemoryPlan plan = plan_memory(units, planned);
     on_ranks(2, [&](Communicator& world) {
         ShardedModel model(world);
-        for (std::size_t i = 0; i < units.size(); ++i) model.add_unit("u" + std::to_string(i), units[i]);
+        for (std::size_t i = 0; i < units.size(); ++i)
+            model.add_unit("u" + std::to_string(i), units[i]);
         model.finalize();
         Optimizer optimizer(model, options);
-        expect_item(std::string(name_of(kind)), "state", static_cast<std::size_t>(bytes_of(optimizer.state())),
-                    plan.optimizer);
+        expect_item(std::string(name_of(kind)), "state",
+                    static_cast<std::size_t>(bytes_of(optimizer.state())), plan.optimizer);
     });
 }
 
 // Of some units every matrix is frozen; four micro-batches reduce, in deterministic sums or not.
 void expect_variant(ShardingStrategy strategy, bool deterministic) {
     Units units = model_units();
-    for (std::size_t i = 0; i < units.size(); i += 2) units[i][0].trainable = false;
+    for (std::size_t i = 0; i < units.size(); i += 2)
+        units[i][0].trainable = false;
     MemoryPlanOptions planned;
     planned.strategy = strategy;
     planned.ranks = 2;
@@ -178,25 +199,29 @@ void expect_variant(ShardingStrategy strategy, bool deterministic) {
         options.merge_below = 0;
         options.deterministic = deterministic;
         ShardedModel model(world, options);
-        for (std::size_t i = 0; i < units.size(); ++i) model.add_unit("u" + std::to_string(i), units[i]);
+        for (std::size_t i = 0; i < units.size(); ++i)
+            model.add_unit("u" + std::to_string(i), units[i]);
         model.finalize();
         AdamW optimizer(model);
         for (int micro_batch = 0; micro_batch < 4; ++micro_batch) {
             for (const auto& unit : model.units()) {
                 const auto parameters = unit->unshard();
                 for (const ParameterSpec& parameter : unit->parameters())
-                    if (parameter.trainable) unit->grad(parameter.name);
+                    if (parameter.trainable)
+                        unit->grad(parameter.name);
                 unit->reduce_grads();
             }
         }
         optimizer.step();
         const ModelMemory memory = model.memory();
-        const std::string where = std::string(name_of(strategy)) + (deterministic ? ", deterministic," : ",");
+        const std::string where =
+            std::string(name_of(strategy)) + (deterministic ? ", deterministic," : ",");
         expect_item(where, "parameters", memory.parameters, plan.parameters);
         expect_item(where, "gather slots", memory.gathered, plan.gather_slots);
         expect_item(where, "gradients", memory.gradients + memory.whole_gradients,
                     plan.gradients + plan.reduce_slots + plan.gradient_trees);
-        expect_item(where, "moments", static_cast<std::size_t>(bytes_of(optimizer.state())), plan.optimizer);
+        expect_item(where, "moments", static_cast<std::size_t>(bytes_of(optimizer.state())),
+                    plan.optimizer);
     });
 }
 
@@ -220,8 +245,8 @@ TEST_CASE("every strategy and precision allocates what is planned, within 2%") {
                                          {ShardingStrategy::hybrid_shard, 4, 2},
                                          {ShardingStrategy::full_shard, 1}}};
     for (const Mesh& mesh : meshes)
-        for (const Precision& precision :
-             {Precision{}, Precision{.param = bf16, .reduce = bf16}, Precision{.param = bf16, .reduce = f32}})
+        for (const Precision& precision : {Precision{}, Precision{.param = bf16, .reduce = bf16},
+                                           Precision{.param = bf16, .reduce = f32}})
             expect_account(mesh, precision, 1 << 20);
     expect_account({ShardingStrategy::full_shard, 2}, {}, 8 << 20);
     expect_account({ShardingStrategy::full_shard, 2}, {}, 0);
@@ -230,7 +255,8 @@ TEST_CASE("every strategy and precision allocates what is planned, within 2%") {
 TEST_CASE("frozen parameters and deterministic sums take what is planned, within 2%") {
     for (const auto strategy : {ShardingStrategy::full_shard, ShardingStrategy::shard_grad_op,
                                 ShardingStrategy::shard_optimizer, ShardingStrategy::no_shard})
-        for (const bool deterministic : {false, true}) expect_variant(strategy, deterministic);
+        for (const bool deterministic : {false, true})
+            expect_variant(strategy, deterministic);
 }
 
 TEST_CASE("a model's memory is what is planned, within 2%") {
@@ -243,6 +269,8 @@ TEST_CASE("a model's memory is what is planned, within 2%") {
         options.merge_below = 1 << 20;  // some of the layers, which have 1.6 MiB, stay alone
         expect_planned(ranks, {.ranks = ranks, .merge_below_bytes = options.merge_below}, options);
         options.strategy = ShardingStrategy::shard_grad_op;
-        expect_planned(ranks, {.strategy = options.strategy, .ranks = ranks, .merge_below_bytes = 1 << 20}, options);
+        expect_planned(ranks,
+                       {.strategy = options.strategy, .ranks = ranks, .merge_below_bytes = 1 << 20},
+                       options);
     }
 }

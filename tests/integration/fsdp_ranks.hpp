@@ -1,5 +1,6 @@
 #pragma once
-// Models cut over real processes: forked ranks on the shared-memory communicator, and a tiny model for them.
+// Models cut over real processes: forked ranks on the shared-memory communicator, and a tiny model
+// for them.
 #include "../conformance/forked_ranks.hpp"
 #include "base/hash.hpp"
 #include "comm/self/self_backend.hpp"
@@ -28,32 +29,38 @@
 namespace autolaunch::fsdp::testing {
 
 inline void expect(bool holds, const std::string& what) {
-    if (!holds) throw std::runtime_error("expected: " + what);
+    if (!holds)
+        throw std::runtime_error("expected: " + what);
 }
 
 /// Runs `action`, which must throw an Error with this code whose text has these words.
-inline void expect_error(ErrorCode code, const std::string& words, const std::function<void()>& action) {
+inline void expect_error(ErrorCode code, const std::string& words,
+                         const std::function<void()>& action) {
     try {
         action();
     } catch (const Error& error) {
         const std::string text = std::string(error.what()) + " | " + error.hint();
-        expect(error.code() == code && text.find(words) != std::string::npos, words + ", got: " + text);
+        expect(error.code() == code && text.find(words) != std::string::npos,
+               words + ", got: " + text);
         return;
     }
     throw std::runtime_error("expected an error: " + words);
 }
 
-/// Forks `size` ranks that run body with a communicator. How each ended, as run_forked_ranks() has it.
-inline std::vector<int> statuses_of_ranks(int size, const std::function<void(Communicator&)>& body,
-                                          std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
+/// Forks `size` ranks that run body with a communicator. How each ended, as run_forked_ranks() has
+/// it.
+inline std::vector<int> statuses_of_ranks(
+    int size, const std::function<void(Communicator&)>& body,
+    std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
     conformance::Broadcast address(size - 1);
     return conformance::run_forked_ranks(size, [&](int rank) {
         if (size == 1) {
             Communicator world(std::make_shared<SelfBackend>());
             return body(world);
         }
-        const ShmRendezvous rendezvous{[&](const std::string& text) { address.publish(text); },
-                                       [&](std::chrono::milliseconds limit) { return address.fetch(limit); }};
+        const ShmRendezvous rendezvous{
+            [&](const std::string& text) { address.publish(text); },
+            [&](std::chrono::milliseconds limit) { return address.fetch(limit); }};
         Communicator world(ShmBackend::create(rendezvous, rank, size, timeout));
         body(world);
     });
@@ -62,13 +69,16 @@ inline std::vector<int> statuses_of_ranks(int size, const std::function<void(Com
 /// The same, and every one must succeed.
 inline void on_ranks(int size, const std::function<void(Communicator&)>& body,
                      std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
-    for (const int status : statuses_of_ranks(size, body, timeout)) CHECK(status == 0);
+    for (const int status : statuses_of_ranks(size, body, timeout))
+        CHECK(status == 0);
 }
 
 /// A folder for checkpoints, removed at the end.
 class TemporaryDirectory {
 public:
-    TemporaryDirectory() : path_(std::filesystem::temp_directory_path() / ("autolaunch-checkpoint-" + random_hex(8))) {
+    TemporaryDirectory()
+        : path_(std::filesystem::temp_directory_path() /
+                ("autolaunch-checkpoint-" + random_hex(8))) {
         std::filesystem::create_directory(path_);
     }
     ~TemporaryDirectory() {
@@ -87,7 +97,8 @@ template <class T>
 class Shared {
 public:
     explicit Shared(std::size_t count) : count_(count) {
-        void* memory = ::mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        void* memory = ::mmap(nullptr, count * sizeof(T), PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         REQUIRE(memory != MAP_FAILED);
         data_ = static_cast<T*>(memory);
     }
@@ -109,7 +120,8 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 
 /// A model's state and its optimizer's, as one.
 inline State joined(State first, State second) {
-    for (auto& tensor : second) first.push_back(std::move(tensor));
+    for (auto& tensor : second)
+        first.push_back(std::move(tensor));
     return first;
 }
 
@@ -124,12 +136,14 @@ inline ShardedModelOptions unmerged(ShardingStrategy strategy = ShardingStrategy
 /// Where a model's computation runs: at once, or on a GPU's stream.
 struct Computation {
     Stream stream = {};
-    std::function<void(std::function<void()>)> run = [](const std::function<void()>& work) { work(); };
+    std::function<void(std::function<void()>)> run = [](const std::function<void()>& work) {
+        work();
+    };
     std::function<void()> synchronize = [] {};
 };
 
-/// Three layers and a parameter smaller than a shard's quantum: cuts fall inside tensors and ranks hold nothing of
-/// some.
+/// Three layers and a parameter smaller than a shard's quantum: cuts fall inside tensors and ranks
+/// hold nothing of some.
 struct TinyModel {
     TinyModel(Communicator world, const ShardedModelOptions& options, Computation where = {})
         : computation(std::move(where)),
@@ -138,13 +152,15 @@ struct TinyModel {
           second(model.add_unit("second", {{"w", {7, 40}}, {"scale"}})),
           third(model.add_unit("third", {{"w", {9, 50}}})) {
         model.finalize();
-        model.initialize(
-            [](const std::string& name, std::span<const std::int64_t>, std::int64_t at, std::span<float> values) {
-                for (float& value : values) value = std::sin(0.37f * static_cast<float>(at++ + std::ssize(name) * 11));
-            });
+        model.initialize([](const std::string& name, std::span<const std::int64_t>, std::int64_t at,
+                            std::span<float> values) {
+            for (float& value : values)
+                value = std::sin(0.37f * static_cast<float>(at++ + std::ssize(name) * 11));
+        });
     }
 
-    /// A gradient that is a small whole number times 1/64, so that sums over ranks are exact in any order.
+    /// A gradient that is a small whole number times 1/64, so that sums over ranks are exact in any
+    /// order.
     static float gradient(std::size_t sample, std::size_t index, float parameter) {
         const float noise = static_cast<float>((sample * 7919 + index * 104729) % 127) - 63;
         return (noise + std::floor(parameter * 8)) / 64;
@@ -161,8 +177,9 @@ struct TinyModel {
             computation.run([=] {
                 for (std::size_t sample = rank; sample < samples; sample += ranks) {
                     for (std::size_t i = 0; i < values.size(); ++i)
-                        into[i] = Grad(static_cast<float>(into[i]) +
-                                       gradient(step * samples + sample, i, static_cast<float>(values[i])));
+                        into[i] = Grad(
+                            static_cast<float>(into[i]) +
+                            gradient(step * samples + sample, i, static_cast<float>(values[i])));
                 }
             });
         }
@@ -171,10 +188,12 @@ struct TinyModel {
     /// One micro-batch of `samples` samples, spread over the ranks.
     template <class Param = float, class Grad = float>
     void backward(std::size_t step, std::size_t samples, bool reduce = true) {
-        for (Unit* unit : {&first, &second, &third}) unit->unshard(computation.stream);  // the forward pass
+        for (Unit* unit : {&first, &second, &third})
+            unit->unshard(computation.stream);  // the forward pass
         for (Unit* unit : {&third, &second, &first}) {
             add_gradients<Param, Grad>(*unit, step, samples);
-            if (reduce) unit->reduce_grads(computation.stream);
+            if (reduce)
+                unit->reduce_grads(computation.stream);
         }
     }
 

@@ -1,4 +1,5 @@
-// When buckets are gathered and reduced, in which memory, and what happens when ranks or calls go wrong.
+// When buckets are gathered and reduced, in which memory, and what happens when ranks or calls go
+// wrong.
 #include "fsdp/model_engine.hpp"
 #include "fsdp_ranks.hpp"
 
@@ -24,7 +25,8 @@ TEST_CASE("gathered memory is the parameters, starts on a page, and is two slots
             tiny.backward(step, 4);
             optimizer.step();
         }
-        const std::size_t arena = 1536 * sizeof(float);  // of the first unit: 1360 elements and padding
+        const std::size_t arena =
+            1536 * sizeof(float);  // of the first unit: 1360 elements and padding
         expect(tiny.model.memory().gathered == 2 * arena, "two gather slots of the largest unit");
         expect(tiny.model.memory().whole_gradients == 2 * arena, "two reduce slots");
         const std::size_t shards = (768 + 256 + 256) * sizeof(float);
@@ -33,14 +35,17 @@ TEST_CASE("gathered memory is the parameters, starts on a page, and is two slots
         const auto parameters = tiny.first.unshard();
         auto* start = parameters["w"].as<float>().data();
         expect(reinterpret_cast<std::uintptr_t>(start) % 4096 == 0, "the arena starts on a page");
-        expect(parameters["b"].as<float>().data() == start + 1408, "the bias lies in the same arena");
+        expect(parameters["b"].as<float>().data() == start + 1408,
+               "the bias lies in the same arena");
         {
             const auto again = tiny.first.unshard();
             expect(again["w"].as<float>().data() == start, "a second scope sees the same memory");
         }
-        expect(parameters["w"].shape.size() == 2 && parameters["w"].shape[1] == 33, "the shape is the parameter's");
+        expect(parameters["w"].shape.size() == 2 && parameters["w"].shape[1] == 33,
+               "the shape is the parameter's");
         expect_error(ErrorCode::mismatch, "f32, not f64", [&] { parameters["w"].as<double>(); });
-        expect_error(ErrorCode::invalid_argument, "the parameters are w, b", [&] { parameters["v"]; });
+        expect_error(ErrorCode::invalid_argument, "the parameters are w, b",
+                     [&] { parameters["v"]; });
     });
 }
 
@@ -55,13 +60,15 @@ TEST_CASE("no bucket is gathered that is still in its slot, whatever is gathered
             for (std::size_t step = 0; step < 3; ++step) {
                 const std::size_t before = gathers();
                 tiny.backward(step, 4);
-                // Three forward, the first two of them ahead of the step; backward only the first, the last two were
-                // kept.
-                expect(gathers() - before == (overlap && step > 0 ? 2 : 4), "as many gathers as slots make it");
+                // Three forward, the first two of them ahead of the step; backward only the first,
+                // the last two were kept.
+                expect(gathers() - before == (overlap && step > 0 ? 2 : 4),
+                       "as many gathers as slots make it");
                 optimizer.step();
             }
             tiny.first.unshard();
-            expect(gathers() == (overlap ? 14 : 13), "after the step all are gathered anew, the next one ahead");
+            expect(gathers() == (overlap ? 14 : 13),
+                   "after the step all are gathered anew, the next one ahead");
         });
     }
 }
@@ -74,12 +81,14 @@ TEST_CASE("parameters that stay whole are gathered once a step, by strategy or b
             options.overlap = true;
             ShardedModel model(world, options);
             const UnitOptions kept{.reshard_after_forward = !by_unit};
-            for (const char* name : {"a", "b", "c", "d"}) model.add_unit(name, {{"w", {100}}}, kept);
+            for (const char* name : {"a", "b", "c", "d"})
+                model.add_unit(name, {{"w", {100}}}, kept);
             model.finalize();
             AdamW optimizer(model);
             ModelEngine& engine = model.units()[0]->impl().engine();
             for (std::size_t step = 1; step < 4; ++step) {
-                for (const auto& unit : model.units()) unit->unshard();
+                for (const auto& unit : model.units())
+                    unit->unshard();
                 for (std::size_t i = 4; i-- > 0;) {
                     model.units()[i]->unshard();
                     model.units()[i]->grad("w").as<float>()[0] = 1;
@@ -89,7 +98,8 @@ TEST_CASE("parameters that stay whole are gathered once a step, by strategy or b
                 optimizer.step();
             }
             expect(model.memory().gathered == 0, "without slots");
-            expect(model.memory().parameters == std::size_t{4} * 256 * sizeof(float), "all parameters, whole");
+            expect(model.memory().parameters == std::size_t{4} * 256 * sizeof(float),
+                   "all parameters, whole");
         });
     }
 }
@@ -100,7 +110,8 @@ TEST_CASE("whole gradients: none for evaluation, two slots, more where reduction
         AdamW optimizer(tiny.model);
         std::vector<float> parameters(TinyModel::kParameters);
         tiny.copy_parameters(parameters.data());
-        expect(tiny.model.memory().gradients == 0 && tiny.model.memory().whole_gradients == 0, "no gradient memory");
+        expect(tiny.model.memory().gradients == 0 && tiny.model.memory().whole_gradients == 0,
+               "no gradient memory");
         tiny.backward(0, 4, false);
         tiny.backward(1, 4);
         optimizer.step();
@@ -119,11 +130,14 @@ TEST_CASE("one rank reduces in place: backward adds to the gradient itself") {
         AdamW optimizer(tiny.model);
         tiny.backward(0, 4);
         optimizer.step();
-        expect(tiny.model.memory().whole_gradients == 0 && tiny.model.memory().gathered == 0, "no slots");
+        expect(tiny.model.memory().whole_gradients == 0 && tiny.model.memory().gathered == 0,
+               "no slots");
     });
 }
 
-TEST_CASE("a deviation from the first step's order throws on the rank that deviates, and wakes the others") {
+TEST_CASE(
+    "a deviation from the first step's order throws on the rank that deviates, and wakes the "
+    "others") {
     for (const bool overlap : {false, true}) {
         on_ranks(2, [&](Communicator& world) {
             ShardedModelOptions options = unmerged();
@@ -134,10 +148,12 @@ TEST_CASE("a deviation from the first step's order throws on the rank that devia
             optimizer.step();
             world.barrier();  // or the abort meets rank 1 in the step before
             if (world.rank() == 0) {
-                expect_error(ErrorCode::mismatch, "expected unshard of first, got unshard of second",
+                expect_error(ErrorCode::mismatch,
+                             "expected unshard of first, got unshard of second",
                              [&] { tiny.second.unshard(); });
             } else {
-                expect_error(ErrorCode::aborted, "the order of units changed", [&] { tiny.backward(1, 4); });
+                expect_error(ErrorCode::aborted, "the order of units changed",
+                             [&] { tiny.backward(1, 4); });
             }
         });
     }
@@ -153,8 +169,10 @@ TEST_CASE("a step that ends early is a deviation, evaluation is none") {
             const auto scope = tiny.model.evaluation();
             tiny.second.unshard();
             tiny.second.unshard();
-            expect_error(ErrorCode::invalid_argument, "evaluation()", [&] { tiny.first.grad("w"); });
-            expect_error(ErrorCode::invalid_argument, "evaluation()", [&] { tiny.first.reduce_grads(); });
+            expect_error(ErrorCode::invalid_argument, "evaluation()",
+                         [&] { tiny.first.grad("w"); });
+            expect_error(ErrorCode::invalid_argument, "evaluation()",
+                         [&] { tiny.first.reduce_grads(); });
         }
         tiny.backward(1, 4);
         optimizer.step();
@@ -169,7 +187,8 @@ TEST_CASE("ranks that ran the units in different orders are told after the first
     on_ranks(2, [](Communicator& world) {
         TinyModel tiny(world, unmerged(ShardingStrategy::no_shard));
         AdamW optimizer(tiny.model);
-        if (world.rank() == 1) tiny.second.unshard();
+        if (world.rank() == 1)
+            tiny.second.unshard();
         tiny.backward(0, 4);
         expect_error(ErrorCode::mismatch, "different orders", [&] { optimizer.step(); });
     });
@@ -188,7 +207,9 @@ TEST_CASE("ranks with different models or options are told at finalize") {
     });
 }
 
-TEST_CASE("what a reduction beside the computation fails with is thrown by the next call, and names the unit") {
+TEST_CASE(
+    "what a reduction beside the computation fails with is thrown by the next call, and names the "
+    "unit") {
     on_ranks(
         2,
         [](Communicator& world) {
@@ -205,8 +226,10 @@ TEST_CASE("what a reduction beside the computation fails with is thrown by the n
             tiny.second.impl().engine().order = UnitOrder();  // so that this rank may go on alone
             tiny.third.reduce_grads();
             std::this_thread::sleep_for(std::chrono::seconds(3));
-            expect_error(ErrorCode::timeout, "unit third, gradients: ", [&] { tiny.second.grad("w"); });
-            expect_error(ErrorCode::timeout, "unit third, gradients: ", [&] { tiny.second.unshard(); });
+            expect_error(ErrorCode::timeout,
+                         "unit third, gradients: ", [&] { tiny.second.grad("w"); });
+            expect_error(ErrorCode::timeout,
+                         "unit third, gradients: ", [&] { tiny.second.unshard(); });
             expect_error(ErrorCode::timeout, "unit third, gradients: ", [&] { optimizer.step(); });
         },
         std::chrono::seconds(2));
@@ -220,7 +243,8 @@ TEST_CASE("a rank that leaves a step by an exception does not wait for the other
         try {
             TinyModel tiny(world, options);
             tiny.backward(0, 4);
-            if (world.rank() == 1) throw std::runtime_error("a trainer's own");
+            if (world.rank() == 1)
+                throw std::runtime_error("a trainer's own");
             tiny.third.reduce_grads();
             AdamW(tiny.model).step();
             expect(false, "rank 0 goes on");
@@ -230,7 +254,8 @@ TEST_CASE("a rank that leaves a step by an exception does not wait for the other
             expect(error.what() == std::string("a trainer's own"), error.what());
             world.abort("rank 1 left");
         }
-        expect(std::chrono::steady_clock::now() - start < std::chrono::seconds(30), "nobody waited for a deadline");
+        expect(std::chrono::steady_clock::now() - start < std::chrono::seconds(30),
+               "nobody waited for a deadline");
     });
 }
 
@@ -249,8 +274,10 @@ TEST_CASE("a call that failed in between fails every call after it") {
                 std::this_thread::sleep_for(std::chrono::seconds(4));
                 return;
             }
-            expect_error(ErrorCode::timeout, "unit third, gradients: ", [&] { tiny.backward(1, 4); });
-            expect_error(ErrorCode::timeout, "unit third, gradients: ", [&] { tiny.first.unshard(); });
+            expect_error(ErrorCode::timeout,
+                         "unit third, gradients: ", [&] { tiny.backward(1, 4); });
+            expect_error(ErrorCode::timeout,
+                         "unit third, gradients: ", [&] { tiny.first.unshard(); });
             expect_error(ErrorCode::timeout, "unit third, gradients: ", [&] { optimizer.step(); });
         },
         std::chrono::seconds(2));
@@ -263,14 +290,17 @@ std::vector<float> train(Communicator& world, const ShardedModelOptions& options
     TinyModel tiny(world, options);
     AdamW optimizer(tiny.model, {.lr = 1e-2});
     for (std::size_t step = 0; step < 4; ++step) {
-        if (gives_up && step != 2) {  // the first one, in which the order is recorded, and later ones
+        if (gives_up &&
+            step != 2) {  // the first one, in which the order is recorded, and later ones
             tiny.backward(99, 4);
-            if (step == 0) tiny.second.grad("w").as<float>()[0] = 1000;
+            if (step == 0)
+                tiny.second.grad("w").as<float>()[0] = 1000;
             if (step == 1) {
                 tiny.first.unshard();
                 tiny.third.grad("w").as<float>()[3] = 1000;
             }
-            if (step == 3) tiny.backward(98, 4);
+            if (step == 3)
+                tiny.backward(98, 4);
             tiny.model.discard_step();
         }
         tiny.backward(2 * step, 4);
@@ -292,7 +322,8 @@ TEST_CASE("a step that was given up leaves no trace") {
                 ShardedModelOptions options = unmerged(strategy);
                 options.merge_below = 4000;  // the second and the third unit share a bucket
                 options.deterministic = deterministic;
-                expect(same_bits(train(world, options, true), train(world, options, false)), "the same parameters");
+                expect(same_bits(train(world, options, true), train(world, options, false)),
+                       "the same parameters");
             });
         }
     }
@@ -303,11 +334,14 @@ TEST_CASE("ranks give up a step at the same call, and outside scopes") {
         TinyModel tiny(world, unmerged());
         {
             const auto parameters = tiny.first.unshard();
-            expect_error(ErrorCode::invalid_argument, "is unsharded", [&] { tiny.model.discard_step(); });
+            expect_error(ErrorCode::invalid_argument, "is unsharded",
+                         [&] { tiny.model.discard_step(); });
         }
         tiny.first.unshard();
-        if (world.rank() == 0) tiny.first.unshard();
-        expect_error(ErrorCode::mismatch, "discard a step at different calls", [&] { tiny.model.discard_step(); });
+        if (world.rank() == 0)
+            tiny.first.unshard();
+        expect_error(ErrorCode::mismatch, "discard a step at different calls",
+                     [&] { tiny.model.discard_step(); });
     });
 }
 
@@ -319,14 +353,17 @@ TEST_CASE("copies of a model begin alike, whatever each rank fills in") {
             ShardedModel model(world, options);
             auto& unit = model.add_unit("u", {{"w", {300}}, {"frozen", {10}, false}});
             model.finalize();
-            model.initialize([&](const std::string&, std::span<const std::int64_t>, std::int64_t at, auto values) {
-                for (float& value : values) value = static_cast<float>(at++ + 1000 * world.rank());
+            model.initialize([&](const std::string&, std::span<const std::int64_t>, std::int64_t at,
+                                 auto values) {
+                for (float& value : values)
+                    value = static_cast<float>(at++ + 1000 * world.rank());
             });
             const auto parameters = unit.unshard();
             const auto w = parameters["w"].as<float>();
             const bool groups = strategy == ShardingStrategy::hybrid_shard;
             const std::size_t second = 256;  // the second shard's first element
-            expect(w[5] == 5 && w[second] == static_cast<float>(second) + (groups ? 1000.f : 0.f), "the first copy's");
+            expect(w[5] == 5 && w[second] == static_cast<float>(second) + (groups ? 1000.f : 0.f),
+                   "the first copy's");
             expect(parameters["frozen"].as<float>()[3] == 3, "and what is frozen");
         });
     }
@@ -337,7 +374,8 @@ TEST_CASE("ranks whose optimizers differ are told in the first step") {
         TinyModel tiny(world, unmerged());
         AdamW optimizer(tiny.model, {.lr = world.rank() == 0 ? 1e-3 : 1e-4});
         tiny.backward(0, 4);
-        expect_error(ErrorCode::mismatch, "the ranks do not have the same AdamW", [&] { optimizer.step(); });
+        expect_error(ErrorCode::mismatch, "the ranks do not have the same AdamW",
+                     [&] { optimizer.step(); });
     });
 }
 
@@ -355,17 +393,22 @@ TEST_CASE("what makes no sense in a step is refused, and changes nothing") {
         refused("lr is negative or not finite", {.lr = -1e-3});
         refused("lr is negative or not finite", {.lr = nan});
         refused("micro_batches is not positive", {.micro_batches = 0});
-        expect_error(ErrorCode::invalid_argument, "the count is negative", [&] { optimizer.set_step_count(-1); });
-        expect_error(ErrorCode::invalid_argument, "AdamW: lr is negative", [&] { AdamW(tiny.model, {.lr = nan}); });
+        expect_error(ErrorCode::invalid_argument, "the count is negative",
+                     [&] { optimizer.set_step_count(-1); });
+        expect_error(ErrorCode::invalid_argument, "AdamW: lr is negative",
+                     [&] { AdamW(tiny.model, {.lr = nan}); });
         {
             const auto scope = tiny.model.evaluation();
-            expect_error(ErrorCode::invalid_argument, "inside model.evaluation()", [&] { optimizer.step(); });
+            expect_error(ErrorCode::invalid_argument, "inside model.evaluation()",
+                         [&] { optimizer.step(); });
         }
-        expect(optimizer.step().grad_norm > 0 && optimizer.step_count() == 1, "the step is still to be taken");
+        expect(optimizer.step().grad_norm > 0 && optimizer.step_count() == 1,
+               "the step is still to be taken");
         ShardedModel frozen(world);
         frozen.add_unit("u", {{"w", {4}, false}});
         frozen.finalize();
-        expect_error(ErrorCode::invalid_argument, "every parameter of the model is frozen", [&] { AdamW{frozen}; });
+        expect_error(ErrorCode::invalid_argument, "every parameter of the model is frozen",
+                     [&] { AdamW{frozen}; });
     });
 }
 
@@ -376,7 +419,8 @@ TEST_CASE("an optimizer step is refused while parameters or gradients are whole"
         {
             const auto parameters = tiny.first.unshard();
             expect_error(ErrorCode::invalid_argument, "is unsharded", [&] { optimizer.step(); });
-            expect_error(ErrorCode::invalid_argument, "is unsharded", [&] { tiny.model.refresh_parameters(); });
+            expect_error(ErrorCode::invalid_argument, "is unsharded",
+                         [&] { tiny.model.refresh_parameters(); });
         }
         tiny.first.grad("w");
         expect_error(ErrorCode::invalid_argument, "unit first has gradients not yet reduced",
@@ -386,7 +430,8 @@ TEST_CASE("an optimizer step is refused while parameters or gradients are whole"
 
 TEST_CASE("what is not supported is said, with what is") {
     on_ranks(1, [](Communicator& world) {
-        const auto refused = [&](ErrorCode code, const std::string& words, const ShardedModelOptions& options) {
+        const auto refused = [&](ErrorCode code, const std::string& words,
+                                 const ShardedModelOptions& options) {
             expect_error(code, words, [&] { ShardedModel(world, options); });
         };
         ShardedModelOptions options;
@@ -410,7 +455,10 @@ TEST_CASE("what is not supported is said, with what is") {
         });
         expect_error(ErrorCode::invalid_argument, "the units are u", [&] { model.unit("uu"); });
         model.finalize();
-        expect_error(ErrorCode::unsupported, "takes no streams", [&] { unit.unshard(Stream::cuda(0, nullptr)); });
-        expect_error(ErrorCode::invalid_argument, "finalized model", [&] { model.add_unit("v", {{"w", {4}}}); });
+        expect_error(ErrorCode::unsupported, "takes no streams",
+                     [&] { unit.unshard(Stream::cuda(0, nullptr)); });
+        expect_error(ErrorCode::invalid_argument, "finalized model", [&] {
+            model.add_unit("v", {{"w", {4}}});
+        });
     });
 }

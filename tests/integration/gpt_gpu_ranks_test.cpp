@@ -1,6 +1,6 @@
-// examples/gpt's whole path on GPUs, without one: its kernels run in an emulated grid, on the streams of the fake GPUs
-// where the sharded model lives and whose work begins late. Losses, gradients and logits are those of one process on
-// the CPU.
+// examples/gpt's whole path on GPUs, without one: its kernels run in an emulated grid, on the
+// streams of the fake GPUs where the sharded model lives and whose work begins late. Losses,
+// gradients and logits are those of one process on the CPU.
 #include "fsdp_gpu_ranks.hpp"
 #include "gpt_ranks.hpp"
 // CUDA's words for kernels, after the headers of CUDA's that the others include.
@@ -19,7 +19,8 @@ namespace {
 const gpt::ModelConfig kSmall = {.layers = 2, .heads = 2, .width = 16, .context = 10};
 
 template <class T>
-void check_on_gpus(const gpt::ModelConfig& config, ShardingStrategy strategy, DataType type, double tolerance) {
+void check_on_gpus(const gpt::ModelConfig& config, ShardingStrategy strategy, DataType type,
+                   double tolerance) {
     CAPTURE(name_of(strategy));
     const Expected expected = expected_of(config);
     on_gpus(2, [&](Communicator& world, Trainee& trainee) {
@@ -35,7 +36,8 @@ void check_on_gpus(const gpt::ModelConfig& config, ShardingStrategy strategy, Da
 }  // namespace
 
 TEST_CASE("f32, every strategy") {
-    for (const auto strategy : kStrategies) check_on_gpus<float>(kSmall, strategy, autolaunch::f32, 1e-5);
+    for (const auto strategy : kStrategies)
+        check_on_gpus<float>(kSmall, strategy, autolaunch::f32, 1e-5);
 }
 
 TEST_CASE("bf16 parameters and gradients, multiplied in bf16; and a tied head") {

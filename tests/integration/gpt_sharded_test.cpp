@@ -1,5 +1,6 @@
-// examples/gpt on two real processes in every sharding strategy, with its own head and a tied one: gradients are those
-// of one process, and evaluation and sampling between steps need no memory for gradients.
+// examples/gpt on two real processes in every sharding strategy, with its own head and a tied one:
+// gradients are those of one process, and evaluation and sampling between steps need no memory for
+// gradients.
 #include "base/affinity.hpp"
 #include "gpt/sampling.hpp"
 #include "gpt/throughput.hpp"
@@ -40,17 +41,22 @@ TEST_CASE("evaluation and sampling allocate no gradients and one block's activat
                     const auto evaluation = rank.sharded.evaluation();
                     rank.network->loss(batch_of(2));
                     const auto text = gpt::continue_text(
-                        [&](std::span<const std::uint8_t> seen) { return rank.network->next_logits(seen); },
+                        [&](std::span<const std::uint8_t> seen) {
+                            return rank.network->next_logits(seen);
+                        },
                         kOwnHead.context, prompt(), 3, 1, 1);
                     expect(text.size() == 3, "three bytes");
                     const ModelMemory memory = rank.sharded.memory();
-                    expect(memory.whole_gradients == 0 && memory.gradients == 0, "no memory for gradients");
+                    expect(memory.whole_gradients == 0 && memory.gradients == 0,
+                           "no memory for gradients");
                     evaluating = math.allocated();
                 }
                 rank.network->loss_and_gradients(batch_of(2), 1);
                 const ModelMemory memory = rank.sharded.memory();
-                expect(memory.whole_gradients + memory.gradients > 0, "memory for gradients once it trains");
-                expect(math.allocated() > 2 * evaluating, "activations of three blocks once it trains");
+                expect(memory.whole_gradients + memory.gradients > 0,
+                       "memory for gradients once it trains");
+                expect(math.allocated() > 2 * evaluating,
+                       "activations of three blocks once it trains");
             });
         }
     }
@@ -61,19 +67,21 @@ TEST_CASE("the peak of two ranks that share a CPU is that CPU's") {
     const auto may_use = [](const std::vector<int>& list) {
         cpu_set_t set;
         CPU_ZERO(&set);
-        for (const int cpu : list) CPU_SET(cpu, &set);
+        for (const int cpu : list)
+            CPU_SET(cpu, &set);
         REQUIRE(sched_setaffinity(0, sizeof set, &set) == 0);
     };
     may_use({cpus.front()});
     gpt::ThreadPool pool(1);
     gpt::CpuMath<float> math(pool);
-    const double of_cpu = gpt::peak_flops(math).per_second;  // at its best moment, also beside other programs
+    const double of_cpu =
+        gpt::peak_flops(math).per_second;  // at its best moment, also beside other programs
     on_ranks(2, [&](Communicator& world) {
         gpt::ThreadPool own_pool(1);
         gpt::CpuMath<float> own_math(own_pool);
         const double both = gpt::peak_flops(own_math, world).per_second;
-        expect(both > 0 && both < 1.4 * of_cpu,
-               "at most about " + std::to_string(of_cpu / 1e9) + " GFLOP/s, got " + std::to_string(both / 1e9));
+        expect(both > 0 && both < 1.4 * of_cpu, "at most about " + std::to_string(of_cpu / 1e9) +
+                                                    " GFLOP/s, got " + std::to_string(both / 1e9));
     });
     may_use(cpus);
 }

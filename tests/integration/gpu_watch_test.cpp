@@ -1,4 +1,5 @@
-// Real processes and a management library that is told where they compute, that hangs, and that crashes.
+// Real processes and a management library that is told where they compute, that hangs, and that
+// crashes.
 
 #include "placement_watch/gpu_watch.hpp"
 
@@ -43,7 +44,8 @@ public:
                 const pid_t pids[] = {::getppid(), ::getpid()};
                 [[maybe_unused]] const auto written = ::write(ends[1], pids, sizeof pids);
             }
-            for (;;) ::pause();
+            for (;;)
+                ::pause();
         }
         pid_t pids[2] = {};
         REQUIRE(::read(ends[0], pids, sizeof pids) == sizeof pids);
@@ -66,7 +68,8 @@ private:
     /// A process that does not outlive its parent.
     static pid_t fork_mortal() {
         const pid_t pid = ::fork();
-        if (pid == 0) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (pid == 0)
+            ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         return pid;
     }
 
@@ -80,7 +83,8 @@ public:
         ::setenv("FAKE_NVML_MACHINE", (folder_.path() / "driver").c_str(), 1);
         fs::create_directories(proc() / "self/ns");
         for (const Rank& rank : ranks_)
-            for (const pid_t pid : {rank.pid(), rank.child(), rank.grandchild()}) show(pid);
+            for (const pid_t pid : {rank.pid(), rank.child(), rank.grandchild()})
+                show(pid);
         name_space("pid:[4026531836]");
         drives({});
     }
@@ -97,7 +101,8 @@ public:
     void drives(const std::vector<std::vector<pid_t>>& pids, const std::string& more = {}) const {
         std::string text = "driver 570.86.15\n" + more;
         for (std::size_t i = 0; i < 3; ++i) {
-            text += "gpu 0000:0" + std::to_string(i + 1) + ":00.0 GPU-" + std::to_string(i) + " H100\n";
+            text +=
+                "gpu 0000:0" + std::to_string(i + 1) + ":00.0 GPU-" + std::to_string(i) + " H100\n";
             for (const pid_t pid : i < pids.size() ? pids[i] : std::vector<pid_t>{})
                 text += "process " + std::to_string(pid) + " 1024\n";
         }
@@ -112,14 +117,18 @@ public:
         inquiry.emplace(io, options);
         std::vector<GpuWatch::Watched> watched;
         for (int i = 0; i < 3; ++i)
-            watched.push_back({8 + i,
-                               i,
-                               rank(static_cast<std::size_t>(i)),
-                               {i, "0000:0" + std::to_string(i + 1) + ":00.0", "GPU-" + std::to_string(i)}});
+            watched.push_back(
+                {8 + i,
+                 i,
+                 rank(static_cast<std::size_t>(i)),
+                 {i, "0000:0" + std::to_string(i + 1) + ":00.0", "GPU-" + std::to_string(i)}});
         watch.emplace(
             io, *inquiry, std::move(watched), kQuick,
             GpuWatch::Callbacks{
-                .on_drift = [this](const auto& some) { drifts.insert(drifts.end(), some.begin(), some.end()); },
+                .on_drift =
+                    [this](const auto& some) {
+                        drifts.insert(drifts.end(), some.begin(), some.end());
+                    },
                 .on_outcome = [this](const GpuWatch::Outcome& one) { outcomes.push_back(one); }});
     }
     template <class Condition>
@@ -139,7 +148,9 @@ public:
     std::vector<GpuWatch::Outcome> outcomes;
 
 private:
-    void show(pid_t pid) const { fs::create_symlink("/proc/" + std::to_string(pid), proc() / std::to_string(pid)); }
+    void show(pid_t pid) const {
+        fs::create_symlink("/proc/" + std::to_string(pid), proc() / std::to_string(pid));
+    }
 
     TemporaryFolder folder_;
     Rank ranks_[3];
@@ -221,7 +232,8 @@ TEST_CASE("a driver that hangs blocks nobody, its process is ended, and later it
         tick.expires_after(1ms);
         tick.async_wait([&](const std::error_code& error) {
             ++turns;
-            if (!error) beat();
+            if (!error)
+                beat();
         });
     };
     beat();
@@ -245,7 +257,8 @@ TEST_CASE("a driver that crashes is that process's end alone") {
     SUBCASE("half-way") { node.drives({}, "crashes nvmlDeviceGetComputeRunningProcesses_v3\n"); }
     node.start();
     CHECK(node.run_until([&] { return !node.outcomes.empty(); }));
-    CHECK(node.outcomes[0].cannot_tell == "the process that asks NVIDIA's driver ended before it answered");
+    CHECK(node.outcomes[0].cannot_tell ==
+          "the process that asks NVIDIA's driver ended before it answered");
     node.drives({{node.rank(0)}, {node.rank(1)}, {node.rank(2)}});
     CHECK(node.run_until([&] { return node.outcomes.size() == 2; }));
     CHECK(node.outcomes[1].as_planned == 3);

@@ -41,14 +41,18 @@ std::string all_output(HelperProcess& helper) {
 
 bool has_children() { return ::waitpid(-1, nullptr, WNOHANG) == 0; }
 
-int open_files() { return static_cast<int>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {})); }
+int open_files() {
+    return static_cast<int>(
+        std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
+}
 
 }  // namespace
 
 TEST_CASE("what it writes comes back, more than a pipe holds") {
     const int before = open_files();
     {
-        HelperProcess helper([](int output) { write_all(output, std::string(300'000, 'x') + "end", "the pipe"); });
+        HelperProcess helper(
+            [](int output) { write_all(output, std::string(300'000, 'x') + "end", "the pipe"); });
         const std::string text = all_output(helper);
         CHECK(text.size() == 300'003);
         CHECK(text.ends_with("xend"));
@@ -65,8 +69,10 @@ TEST_CASE("it has the pipe and no other descriptor of ours") {
         std::string names;
         for (int fd = 0; fd < 1000; ++fd)
             if (::fcntl(fd, F_GETFD) >= 0)
-                names +=
-                    std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd)).string().substr(0, 5) + ' ';
+                names += std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd))
+                             .string()
+                             .substr(0, 5) +
+                         ' ';
         write_all(output, names, "the pipe");
     });
     CHECK(all_output(helper) == "/dev/ /dev/ /dev/ pipe: ");
@@ -83,8 +89,8 @@ TEST_CASE("signals that we block or ignore end it, and it leaves no core file") 
         ::sigprocmask(SIG_SETMASK, nullptr, &mask);
         rlimit core = {};
         ::getrlimit(RLIMIT_CORE, &core);
-        const bool right =
-            ::sigismember(&mask, SIGUSR1) == 0 && ::signal(SIGTERM, SIG_DFL) == SIG_DFL && core.rlim_cur == 0;
+        const bool right = ::sigismember(&mask, SIGUSR1) == 0 &&
+                           ::signal(SIGTERM, SIG_DFL) == SIG_DFL && core.rlim_cur == 0;
         write_all(output, right ? "right" : "wrong", "the pipe");
     });
     ::signal(SIGTERM, SIG_DFL);
@@ -105,7 +111,8 @@ TEST_CASE("a crash or an exception is the end of the output, and not ours") {
 TEST_CASE("one that hangs is killed and reaped") {
     const auto hang = [](int) {
         ::signal(SIGTERM, SIG_IGN);
-        for (;;) ::pause();
+        for (;;)
+            ::pause();
     };
     HelperProcess helper(hang);
     const pid_t pid = helper.pid();
@@ -115,7 +122,8 @@ TEST_CASE("one that hangs is killed and reaped") {
     helper.kill();
     CHECK(helper.output() == -1);
     const Deadline deadline = Deadline::after(20s);
-    while (!helper.gone() && !deadline.passed()) ::usleep(100);
+    while (!helper.gone() && !deadline.passed())
+        ::usleep(100);
     CHECK(helper.gone());
     CHECK(helper.pid() == -1);
     CHECK(::kill(pid, 0) == -1);
@@ -139,9 +147,11 @@ TEST_CASE("it ends with us") {
     const pid_t parent = ::fork();
     if (parent == 0) {
         HelperProcess helper([](int) {
-            for (;;) ::pause();
+            for (;;)
+                ::pause();
         });
-        write_file_durably("/tmp/autolaunch-helper-" + std::to_string(::getpid()), std::to_string(helper.pid()));
+        write_file_durably("/tmp/autolaunch-helper-" + std::to_string(::getpid()),
+                           std::to_string(helper.pid()));
         ::raise(SIGKILL);
     }
     REQUIRE(::waitpid(parent, nullptr, 0) == parent);
@@ -151,11 +161,13 @@ TEST_CASE("it ends with us") {
     const Deadline deadline = Deadline::after(20s);
     const auto is_zombie_or_gone = [&] {
         try {
-            return read_file("/proc/" + std::to_string(pid) + "/stat").find(") Z") != std::string::npos;
+            return read_file("/proc/" + std::to_string(pid) + "/stat").find(") Z") !=
+                   std::string::npos;
         } catch (const Error&) {
             return true;
         }
     };
-    while (!is_zombie_or_gone() && !deadline.passed()) ::usleep(1000);
+    while (!is_zombie_or_gone() && !deadline.passed())
+        ::usleep(1000);
     CHECK(is_zombie_or_gone());
 }

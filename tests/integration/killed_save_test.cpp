@@ -1,5 +1,5 @@
-// A process that is killed at every system call of a save in turn, on a real file system: what was announced is found,
-// whole. Exits with 77 where processes cannot be traced.
+// A process that is killed at every system call of a save in turn, on a real file system: what was
+// announced is found, whole. Exits with 77 where processes cannot be traced.
 #include "checkpoint/commit/catalog.hpp"
 #include "saved_state.hpp"
 
@@ -35,15 +35,18 @@ struct Way {
 };
 
 // In the child: stops until the parent traces it, saves, announces it and ends.
-[[noreturn]] void save_and_announce(const fs::path& directory, std::int64_t step, const Way& way, int announcement) {
-    if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) ::_exit(77);
+[[noreturn]] void save_and_announce(const fs::path& directory, std::int64_t step, const Way& way,
+                                    int announcement) {
+    if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0)
+        ::_exit(77);
     Communicator world(std::make_shared<SelfBackend>());
     SavedState state(world, kElements);
     state.add_frozen(kElements);
     state.set(step);
     ::raise(SIGSTOP);
     {
-        RecordedEngine engine(world, {.directory = directory, .keep = 1}, {}, make_posix_storage(way.files));
+        RecordedEngine engine(world, {.directory = directory, .keep = 1}, {},
+                              make_posix_storage(way.files));
         if (way.async) {
             engine->save_async(step, state.state(), {});
             engine->wait_copied();
@@ -57,21 +60,25 @@ struct Way {
     ::_exit(told ? 0 : 1);
 }
 
-/// Lets the child go on to its system call number `fatal` (enters and exits are counted, of all its threads) and kills
-/// it there. Returns how many it came to.
+/// Lets the child go on to its system call number `fatal` (enters and exits are counted, of all its
+/// threads) and kills it there. Returns how many it came to.
 int run_until(pid_t child, int fatal) {
     int status = 0;
-    if (::waitpid(child, &status, 0) != child) return -1;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) return -77;
+    if (::waitpid(child, &status, 0) != child)
+        return -1;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        return -77;
     const long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL;
     ::ptrace(PTRACE_SETOPTIONS, child, nullptr, reinterpret_cast<void*>(options));
     ::ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
     int calls = 0;
     for (;;) {
         const pid_t thread = ::waitpid(-1, &status, __WALL);
-        if (thread < 0) return errno == ECHILD ? calls : -1;
+        if (thread < 0)
+            return errno == ECHILD ? calls : -1;
         if (!WIFSTOPPED(status)) {
-            if (thread == child) return calls;
+            if (thread == child)
+                return calls;
             continue;  // another thread ended
         }
         const bool is_call = WSTOPSIG(status) == (SIGTRAP | 0x80);
@@ -79,9 +86,13 @@ int run_until(pid_t child, int fatal) {
             ::kill(child, SIGKILL);
             continue;
         }
-        // Threads start with a SIGSTOP of the tracer's, and events are SIGTRAPs: neither is for the child.
-        const int signal = is_call || WSTOPSIG(status) == SIGSTOP || WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
-        ::ptrace(PTRACE_SYSCALL, thread, nullptr, reinterpret_cast<void*>(static_cast<long>(signal)));
+        // Threads start with a SIGSTOP of the tracer's, and events are SIGTRAPs: neither is for the
+        // child.
+        const int signal = is_call || WSTOPSIG(status) == SIGSTOP || WSTOPSIG(status) == SIGTRAP
+                               ? 0
+                               : WSTOPSIG(status);
+        ::ptrace(PTRACE_SYSCALL, thread, nullptr,
+                 reinterpret_cast<void*>(static_cast<long>(signal)));
     }
 }
 
@@ -97,7 +108,8 @@ Outcome save_killed_at(int fatal, const fs::path& directory, std::int64_t step, 
     UniqueFd writer(ends[1]);
     const pid_t child = ::fork();
     REQUIRE(child >= 0);
-    if (child == 0) save_and_announce(directory, step, way, writer.get());
+    if (child == 0)
+        save_and_announce(directory, step, way, writer.get());
     writer.reset();
     Outcome outcome;
     outcome.calls = run_until(child, fatal);
@@ -113,14 +125,17 @@ Outcome save_killed_at(int fatal, const fs::path& directory, std::int64_t step, 
 /// The inode of the file of what does not change.
 ino_t frozen_file(const fs::path& directory, std::int64_t step) {
     struct stat status = {};
-    const fs::path path = directory / checkpoint_name(step) / "shard-00001-model-00002-of-00002.safetensors";
+    const fs::path path =
+        directory / checkpoint_name(step) / "shard-00001-model-00002-of-00002.safetensors";
     REQUIRE(::stat(path.c_str(), &status) == 0);
     return status.st_ino;
 }
 
 }  // namespace
 
-TEST_CASE("killed at any system call of a save, a process leaves the old checkpoint or the new one, whole") {
+TEST_CASE(
+    "killed at any system call of a save, a process leaves the old checkpoint or the new one, "
+    "whole") {
     const std::vector<Way> ways = {{"in place, io_uring", false, {}},
                                    {"in place, threads", false, {.direct = true, .uring = false}},
                                    {"beside the training", true, {}}};
@@ -147,16 +162,20 @@ TEST_CASE("killed at any system call of a save, a process leaves the old checkpo
             const auto found = engine.newest(state);
             REQUIRE(found);
             CHECK((*found == newest || *found == step));
-            if (announced) CHECK(*found == step);
+            if (announced)
+                CHECK(*found == step);
             ++(*found == step ? new_found : old_found);
             newest = *found;
         }
         CHECK(old_found > whole.calls / 2);
         CHECK(new_found > 0);
-        CHECK(frozen_file(temporary.path(), newest) == frozen);  // and so it was by every save that came so far
-        MESSAGE(way.name, ": ", whole.calls, " stops, ", old_found, " left the old one, ", new_found, " the new one");
+        CHECK(frozen_file(temporary.path(), newest) ==
+              frozen);  // and so it was by every save that came so far
+        MESSAGE(way.name, ": ", whole.calls, " stops, ", old_found, " left the old one, ",
+                new_found, " the new one");
         // And life goes on: the next save clears what is left.
         CHECK(save_killed_at(0, temporary.path(), newest + 1, way).announced);
-        for (const auto& entry : fs::directory_iterator(temporary.path())) CHECK(entry.path().extension() != ".tmp");
+        for (const auto& entry : fs::directory_iterator(temporary.path()))
+            CHECK(entry.path().extension() != ".tmp");
     }
 }

@@ -1,4 +1,5 @@
-// Files that are moved in large blocks: every way to do it gives the same bytes and digests, and failures are told.
+// Files that are moved in large blocks: every way to do it gives the same bytes and digests, and
+// failures are told.
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
 #include "checkpoint/load/block_reader.hpp"
@@ -36,7 +37,8 @@ constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
 std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
     std::vector<std::byte> content(bytes);
     std::uint64_t state = seed * 2654435761ULL + 1;
-    for (std::byte& byte : content) byte = static_cast<std::byte>((state = state * 6364136223846793005ULL + 1) >> 56);
+    for (std::byte& byte : content)
+        byte = static_cast<std::byte>((state = state * 6364136223846793005ULL + 1) >> 56);
     return content;
 }
 
@@ -54,7 +56,8 @@ struct Sample {
     }
     std::string content() const {
         std::string text = planned.header;
-        for (const auto& part : parts) text.append(reinterpret_cast<const char*>(part.data()), part.size());
+        for (const auto& part : parts)
+            text.append(reinterpret_cast<const char*>(part.data()), part.size());
         return text;
     }
     std::vector<std::vector<std::byte>> parts;
@@ -69,7 +72,8 @@ Manifest::File described(const PlannedFile& planned, const BlockDigests& digests
     return file;
 }
 
-const std::vector<LargeFileOptions> kWays = {{true, true}, {true, false}, {false, true}, {false, false}};
+const std::vector<LargeFileOptions> kWays = {
+    {true, true}, {true, false}, {false, true}, {false, false}};
 
 // As a container that forbids io_uring does.
 void refuse_io_uring() {
@@ -103,9 +107,11 @@ TEST_CASE("files of every length are the same bytes whichever way they are writt
         WritePlan plan;
         std::vector<Sample> samples;
         for (std::size_t i = 0; i < shapes.size(); ++i)
-            samples.emplace_back("f" + std::to_string(i) + (way.direct ? "d" : "b") + (way.uring ? "u" : "t"),
-                                 shapes[i]);
-        for (const Sample& sample : samples) plan.files.push_back(sample.planned);
+            samples.emplace_back(
+                "f" + std::to_string(i) + (way.direct ? "d" : "b") + (way.uring ? "u" : "t"),
+                shapes[i]);
+        for (const Sample& sample : samples)
+            plan.files.push_back(sample.planned);
         const auto digests = write_files(*storage, temporary.path(), plan);
         REQUIRE(digests.size() == samples.size());
         for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -114,10 +120,11 @@ TEST_CASE("files of every length are the same bytes whichever way they are writt
             CHECK(read_file(temporary.path() / samples[i].planned.name) == content);
             const Manifest::File file = described(samples[i].planned, digests[i]);
             std::string seen;
-            BlockReader(*storage, temporary.path(), file).read_all([&](std::size_t index, auto block) {
-                CHECK(index == seen.size() / kBlock);
-                seen.append(reinterpret_cast<const char*>(block.data()), block.size());
-            });
+            BlockReader(*storage, temporary.path(), file)
+                .read_all([&](std::size_t index, auto block) {
+                    CHECK(index == seen.size() / kBlock);
+                    seen.append(reinterpret_cast<const char*>(block.data()), block.size());
+                });
             CHECK(seen == content);
         }
     }
@@ -145,17 +152,20 @@ TEST_CASE("some blocks are read in order and nothing else is looked at") {
     CHECK(seen == wanted);
     const std::vector<std::size_t> damaged = {3, 4, 5};
     try {
-        BlockReader(*storage, temporary.path(), file).read(damaged, [](std::size_t index, auto) { CHECK(index == 3); });
+        BlockReader(*storage, temporary.path(), file).read(damaged, [](std::size_t index, auto) {
+            CHECK(index == 3);
+        });
         FAIL("the damage was not seen");
     } catch (const Error& error) {
         CHECK(error.code() == ErrorCode::corrupt);
-        CHECK(std::string(error.what()).find("/a does not hold what was saved: bytes 16777216 to 20971520") !=
+        CHECK(std::string(error.what())
+                  .find("/a does not hold what was saved: bytes 16777216 to 20971520") !=
               std::string::npos);
     }
     // A file that is cut is refused before a byte is read.
     fs::resize_file(temporary.path() / "a", 5000);
-    CHECK_THROWS_WITH_AS(BlockReader(*storage, temporary.path(), file), doctest::Contains("has 5000 bytes, not"),
-                         Error);
+    CHECK_THROWS_WITH_AS(BlockReader(*storage, temporary.path(), file),
+                         doctest::Contains("has 5000 bytes, not"), Error);
 }
 
 TEST_CASE("where io_uring is refused, threads do the same") {
@@ -168,7 +178,8 @@ TEST_CASE("where io_uring is refused, threads do the same") {
         WritePlan plan;
         plan.files = {sample.planned};
         write_files(*make_posix_storage(), temporary.path(), plan);
-        if (read_file(temporary.path() / "a") != sample.content()) problem = 2;
+        if (read_file(temporary.path() / "a") != sample.content())
+            problem = 2;
         ::_exit(problem);
     }
     int status = 0;

@@ -1,4 +1,5 @@
-// Files of frozen tensors become links to those of the checkpoint before, and only where they hold the same bytes.
+// Files of frozen tensors become links to those of the checkpoint before, and only where they hold
+// the same bytes.
 #include "../unit/need_crypto.hpp"
 #include "base/file_io.hpp"
 #include "checkpoint/age/age_keys.hpp"
@@ -42,7 +43,8 @@ std::set<ino_t> inodes(const fs::path& directory, std::int64_t step) {
     for (const auto& entry : fs::directory_iterator(directory / checkpoint_name(step))) {
         struct stat status = {};
         CHECK(::stat(entry.path().c_str(), &status) == 0);
-        if (entry.path().filename() != kManifestName) found.insert(status.st_ino);
+        if (entry.path().filename() != kManifestName)
+            found.insert(status.st_ino);
     }
     return found;
 }
@@ -51,7 +53,8 @@ std::set<ino_t> inodes(const fs::path& directory, std::int64_t step) {
 std::size_t shared_files(const fs::path& directory, std::int64_t one, std::int64_t other) {
     std::size_t count = 0;
     const auto others = inodes(directory, other);
-    for (const ino_t inode : inodes(directory, one)) count += others.contains(inode);
+    for (const ino_t inode : inodes(directory, one))
+        count += others.contains(inode);
     return count;
 }
 
@@ -73,7 +76,8 @@ CheckpointOptions options_for(const fs::path& directory, How how = How::in_place
     CheckpointOptions options;
     options.directory = directory;
     options.keep = 3;
-    if (how == How::async_in_little_memory) options.staging_bytes = 2 * kChunkBytes;
+    if (how == How::async_in_little_memory)
+        options.staging_bytes = 2 * kChunkBytes;
     return options;
 }
 
@@ -93,7 +97,8 @@ public:
     explicit RefusingStorage(bool makes_it) : makes_it_(makes_it) {}
     void link_file(const fs::path& from, const fs::path& to) override {
         ++asked;
-        if (makes_it_) ForwardingStorage::link_file(from, to);
+        if (makes_it_)
+            ForwardingStorage::link_file(from, to);
         throw SystemError(makes_it_ ? EEXIST : EMLINK, "link " + to.string());
     }
     int asked = 0;
@@ -110,11 +115,14 @@ TEST_CASE("what is read before an own file is linked again: its ends, and all of
     CHECK(blocks_to_verify(40, 3) == std::vector<std::size_t>{0, 3, 19, 35, 39});
     std::set<std::size_t> all;
     for (std::uint64_t turn = 7; turn < 7 + 16; ++turn)
-        for (const std::size_t block : blocks_to_verify(100, turn)) all.insert(block);
+        for (const std::size_t block : blocks_to_verify(100, turn))
+            all.insert(block);
     CHECK(all.size() == 100);
 }
 
-TEST_CASE("frozen files are links from save to save, in every way of saving, and stay when their first step goes") {
+TEST_CASE(
+    "frozen files are links from save to save, in every way of saving, and stay when their first "
+    "step goes") {
     for (const How how : {How::in_place, How::async, How::async_in_little_memory}) {
         CAPTURE(static_cast<int>(how));
         const TemporaryDirectory temporary;
@@ -122,7 +130,8 @@ TEST_CASE("frozen files are links from save to save, in every way of saving, and
             SavedState state(world, kElements);
             state.add_frozen(kFrozenElements);
             RecordedEngine engine(world, options_for(temporary.path(), how));
-            for (const std::int64_t step : {1, 2, 3, 3, 4, 5}) save(engine, state, step, how);
+            for (const std::int64_t step : {1, 2, 3, 3, 4, 5})
+                save(engine, state, step, how);
             expect(engine.notes.empty(), engine.notes.empty() ? "" : engine.notes[0]);
         });
         CHECK_FALSE(fs::exists(temporary.path() / checkpoint_name(1)));
@@ -162,13 +171,16 @@ TEST_CASE("what changed all the same is written, wherever it changed, and linked
             state.add_frozen(kFrozenElements);
             RecordedEngine engine(world, options_for(temporary.path(), how));
             std::int64_t step = 0;
-            for (const std::size_t place : {std::size_t{0}, kFrozenElements / 2, kFrozenElements - 1}) {
+            for (const std::size_t place :
+                 {std::size_t{0}, kFrozenElements / 2, kFrozenElements - 1}) {
                 save(engine, state, ++step, how);
                 state.frozen[place] += 1;
                 save(engine, state, ++step, how);
                 save(engine, state, ++step, how);
-                expect(shared_files(temporary.path(), step - 2, step - 1) == 0, "the changed file is written");
-                expect(shared_files(temporary.path(), step - 1, step) == 1, "and the next save links it");
+                expect(shared_files(temporary.path(), step - 2, step - 1) == 0,
+                       "the changed file is written");
+                expect(shared_files(temporary.path(), step - 1, step) == 1,
+                       "and the next save links it");
                 SavedState loaded(world, kElements);
                 loaded.add_frozen(kFrozenElements);
                 engine->load(*engine->latest(INT64_MAX), loaded.state());
@@ -178,7 +190,9 @@ TEST_CASE("what changed all the same is written, wherever it changed, and linked
     }
 }
 
-TEST_CASE("without the option, or without links in the file system, every file is written; and once it is said") {
+TEST_CASE(
+    "without the option, or without links in the file system, every file is written; and once it "
+    "is said") {
     on_ranks(1, [&](Communicator& world) {
         SavedState state(world, kElements);
         state.add_frozen(kFrozenElements);
@@ -186,40 +200,50 @@ TEST_CASE("without the option, or without links in the file system, every file i
         CheckpointOptions options = options_for(without.path());
         options.link_unchanged = false;
         RecordedEngine off(world, options);
-        for (const std::int64_t step : {1, 2}) save(off, state, step);
+        for (const std::int64_t step : {1, 2})
+            save(off, state, step);
         expect(shared_files(without.path(), 1, 2) == 0 && off.notes.empty(), "nothing is linked");
         for (const bool makes_it : {false, true}) {
             const TemporaryDirectory temporary;
             const auto storage = std::make_shared<RefusingStorage>(makes_it);
             RecordedEngine engine(world, options_for(temporary.path()), {}, storage);
-            for (const std::int64_t step : {1, 2, 3}) save(engine, state, step);
+            for (const std::int64_t step : {1, 2, 3})
+                save(engine, state, step);
             expect(storage->asked == 2, "links are tried");
-            expect(shared_files(temporary.path(), 1, 2) + shared_files(temporary.path(), 2, 3) == 0, "none is there");
+            expect(shared_files(temporary.path(), 1, 2) + shared_files(temporary.path(), 2, 3) == 0,
+                   "none is there");
             expect(engine.notes.size() == 1, "one note");
-            expect(engine.notes[0].find("files that did not change are written anew") != std::string::npos,
+            expect(engine.notes[0].find("files that did not change are written anew") !=
+                       std::string::npos,
                    engine.notes[0]);
             for (const std::int64_t before : {4, 3, 2}) {
                 SavedState loaded(world, kElements);
                 loaded.frozen.assign(kFrozenElements, 0);
                 engine->load(*engine->latest(before), loaded.state());
-                expect(loaded.step() == before - 1, "what could not be linked did not harm the parent's file");
+                expect(loaded.step() == before - 1,
+                       "what could not be linked did not harm the parent's file");
             }
         }
     });
 }
 
-TEST_CASE("a damaged parent is not carried on: found by another process at once, by its own within 16 saves") {
+TEST_CASE(
+    "a damaged parent is not carried on: found by another process at once, by its own within 16 "
+    "saves") {
     const TemporaryDirectory temporary;
     const auto damage = [&](std::int64_t step, std::uint64_t at) {
-        autolaunch::testing::flip_byte(
-            temporary.path() / checkpoint_name(step) / "shard-00001-model-00002-of-00002.safetensors", at);
+        autolaunch::testing::flip_byte(temporary.path() / checkpoint_name(step) /
+                                           "shard-00001-model-00002-of-00002.safetensors",
+                                       at);
     };
     on_ranks(1, [&](Communicator& world) {
         SavedState state(world, kElements);
         state.add_frozen(kFrozenElements);
         const auto expect_healed = [&](RecordedEngine& engine, std::int64_t step) {
-            expect(shared_files(temporary.path(), step - 1, step) == 0, "the damaged file is not linked");
-            expect(engine.notes.size() == 1 && engine.notes[0].find("it is written anew") != std::string::npos &&
+            expect(shared_files(temporary.path(), step - 1, step) == 0,
+                   "the damaged file is not linked");
+            expect(engine.notes.size() == 1 &&
+                       engine.notes[0].find("it is written anew") != std::string::npos &&
                        engine.notes[0].find(checkpoint_name(step - 1)) != std::string::npos,
                    "it is said");
             expect_loads(world, temporary.path(), step);
@@ -241,7 +265,8 @@ TEST_CASE("a damaged parent is not carried on: found by another process at once,
         engine.notes.clear();
         damage(3, 3 * Manifest::kBlockBytes + 7);
         std::int64_t step = 3;
-        while (engine.notes.empty() && step < 3 + 17) save(engine, state, ++step);
+        while (engine.notes.empty() && step < 3 + 17)
+            save(engine, state, ++step);
         expect(step <= 3 + 16, "all is read within 16 saves");
         expect_healed(engine, step);
 
@@ -250,7 +275,8 @@ TEST_CASE("a damaged parent is not carried on: found by another process at once,
         RecordedEngine carefully(world, careful);
         save(carefully, state, 30);
         save(carefully, state, 31);
-        expect(shared_files(temporary.path(), 30, 31) == 1 && carefully.notes.empty(), "sound files are linked");
+        expect(shared_files(temporary.path(), 30, 31) == 1 && carefully.notes.empty(),
+               "sound files are linked");
         damage(31, 2 * Manifest::kBlockBytes);
         save(carefully, state, 32);
         expect_healed(carefully, 32);
@@ -258,7 +284,8 @@ TEST_CASE("a damaged parent is not carried on: found by another process at once,
 }
 
 TEST_CASE("encrypted files are linked by the process that wrote them, and written by another") {
-    if (!have_crypto()) return;
+    if (!have_crypto())
+        return;
     const TemporaryDirectory temporary, folder;
     const age::Identity identity = age::Identity::generate();
     const auto text = identity.to_text();
@@ -272,7 +299,8 @@ TEST_CASE("encrypted files are linked by the process that wrote them, and writte
             SavedState state(world, kElements);
             state.add_frozen(kFrozenElements);
             RecordedEngine engine(world, options);
-            for (const std::int64_t step : {first + 1, first + 2}) save(engine, state, step, how);
+            for (const std::int64_t step : {first + 1, first + 2})
+                save(engine, state, step, how);
             expect_loads(world, temporary.path(), first + 2, options);
         });
         CHECK(shared_files(temporary.path(), first + 1, first + 2) == 2);
@@ -304,9 +332,11 @@ TEST_CASE("encrypted files are linked by the process that wrote them, and writte
 }
 
 TEST_CASE("with a MAC files are linked from checkpoints that have one, and keep their SHA-256") {
-    if (!have_crypto()) return;
+    if (!have_crypto())
+        return;
     const TemporaryDirectory temporary, folder;
-    write_file_durably(folder.path() / "mac", std::string(crypto::as_text(AuthenticationKeys::new_key_line())), 0600);
+    write_file_durably(folder.path() / "mac",
+                       std::string(crypto::as_text(AuthenticationKeys::new_key_line())), 0600);
     CheckpointOptions options = options_for(temporary.path());
     options.encryption.authentication_key_file = folder.path() / "mac";
     const auto saved_by_another = [&](std::int64_t step, const CheckpointOptions& its) {
@@ -315,7 +345,8 @@ TEST_CASE("with a MAC files are linked from checkpoints that have one, and keep 
             state.add_frozen(kFrozenElements);
             RecordedEngine engine(world, its);
             save(engine, state, step);
-            if (is_authenticated(its.encryption)) expect_loads(world, temporary.path(), step, its);
+            if (is_authenticated(its.encryption))
+                expect_loads(world, temporary.path(), step, its);
         });
     };
     saved_by_another(1, options_for(temporary.path()));
@@ -325,26 +356,30 @@ TEST_CASE("with a MAC files are linked from checkpoints that have one, and keep 
     CHECK(shared_files(temporary.path(), 2, 3) == 1);
     saved_by_another(4, options_for(temporary.path()));
     CHECK(shared_files(temporary.path(), 3, 4) == 0);
-    for (const auto& file : read_manifest(*make_posix_storage(), temporary.path() / checkpoint_name(4)).files)
+    for (const auto& file :
+         read_manifest(*make_posix_storage(), temporary.path() / checkpoint_name(4)).files)
         CHECK(file.block_sha256.empty());
 }
 
-TEST_CASE("a model's frozen parameters are such files, also where every rank or replica holds them") {
+TEST_CASE(
+    "a model's frozen parameters are such files, also where every rank or replica holds them") {
     using fsdp::ShardingStrategy;
-    for (const auto strategy :
-         {ShardingStrategy::full_shard, ShardingStrategy::no_shard, ShardingStrategy::hybrid_shard}) {
+    for (const auto strategy : {ShardingStrategy::full_shard, ShardingStrategy::no_shard,
+                                ShardingStrategy::hybrid_shard}) {
         CAPTURE(std::string(fsdp::name_of(strategy)));
         const TemporaryDirectory temporary;
         on_ranks(4, [&](Communicator& world) {
             fsdp::ShardedModelOptions how{.strategy = strategy, .precision = {}};
-            if (strategy == ShardingStrategy::hybrid_shard) how.shard_group = 2;
+            if (strategy == ShardingStrategy::hybrid_shard)
+                how.shard_group = 2;
             fsdp::ShardedModel model(world, how);
             model.add_unit("body", {{"w", {700, 300}, false}, {"scale", {300}}});
             model.finalize();
             float offset = 0;
-            const auto fill = [&](const std::string& name, std::span<const std::int64_t>, std::int64_t at,
-                                  std::span<float> values) {
-                for (float& value : values) value = static_cast<float>(at++ % 97) + (name == "body.w" ? 0 : offset);
+            const auto fill = [&](const std::string& name, std::span<const std::int64_t>,
+                                  std::int64_t at, std::span<float> values) {
+                for (float& value : values)
+                    value = static_cast<float>(at++ % 97) + (name == "body.w" ? 0 : offset);
             };
             CheckpointEngine engine(make_posix_storage(), world, options_for(temporary.path()), {});
             for (const std::int64_t step : {1, 2}) {
@@ -353,17 +388,21 @@ TEST_CASE("a model's frozen parameters are such files, also where every rank or 
                 engine.save(step, model.state(), {});
             }
         });
-        const Manifest manifest = read_manifest(*make_posix_storage(), temporary.path() / checkpoint_name(2));
+        const Manifest manifest =
+            read_manifest(*make_posix_storage(), temporary.path() / checkpoint_name(2));
         std::set<std::size_t> frozen, moving;
-        for (const auto& piece : manifest.find("body.w")->pieces) frozen.insert(piece.file_index);
-        for (const auto& piece : manifest.find("body.scale")->pieces) moving.insert(piece.file_index);
+        for (const auto& piece : manifest.find("body.w")->pieces)
+            frozen.insert(piece.file_index);
+        for (const auto& piece : manifest.find("body.scale")->pieces)
+            moving.insert(piece.file_index);
         REQUIRE_FALSE(frozen.empty());
         for (std::size_t i = 0; i < manifest.files.size(); ++i) {
             CHECK(frozen.contains(i) != moving.contains(i));
-            const auto names = fs::hard_link_count(temporary.path() / checkpoint_name(2) / manifest.files[i].name);
+            const auto names =
+                fs::hard_link_count(temporary.path() / checkpoint_name(2) / manifest.files[i].name);
             CHECK(names == (frozen.contains(i) ? 2 : 1));
-            verify_file(*make_posix_storage(), temporary.path() / checkpoint_name(2), manifest.files[i],
-                        SaveVerification::every_block);
+            verify_file(*make_posix_storage(), temporary.path() / checkpoint_name(2),
+                        manifest.files[i], SaveVerification::every_block);
         }
     }
 }

@@ -30,7 +30,8 @@ using namespace std::chrono_literals;
 namespace {
 
 struct TemporaryDirectory {
-    std::filesystem::path path = std::filesystem::temp_directory_path() / ("autolaunch-logs-" + random_hex(8));
+    std::filesystem::path path =
+        std::filesystem::temp_directory_path() / ("autolaunch-logs-" + random_hex(8));
     TemporaryDirectory() { std::filesystem::create_directory(path); }
     ~TemporaryDirectory() { std::filesystem::remove_all(path); }
 };
@@ -46,7 +47,8 @@ struct Sink final : LineSink {
             .push_back(std::string(prefix) + (prefix.empty() ? "" : " ") + std::string(text));
     }
     bool flush(Deadline deadline) override {
-        if (is_ready) return true;
+        if (is_ready)
+            return true;
         std::this_thread::sleep_for(deadline.remaining());
         return false;
     }
@@ -62,7 +64,8 @@ struct Job {
     LogFollower follower;
     Sink sink;
 
-    explicit Job(int ranks, LoggingSpec options = {}, int first_rank = 0) : follower(std::move(options), "node1") {
+    explicit Job(int ranks, LoggingSpec options = {}, int first_rank = 0)
+        : follower(std::move(options), "node1") {
         for (int i = 0; i < ranks; ++i) {
             files.push_back(open_rank_files(run_dir.path, 0, first_rank + i));
             follower.add_rank(first_rank + i, i, files.back());
@@ -98,7 +101,8 @@ TEST_CASE("a rank's files lie in its own folder of the generation and are opened
     }
     const RankFiles again = open_rank_files(run_dir.path, 2, 13);
     CHECK(again.stdout_start == 8);
-    CHECK_FALSE(std::filesystem::exists(again.error_file_path));  // an old one would explain the wrong failure
+    CHECK_FALSE(std::filesystem::exists(
+        again.error_file_path));  // an old one would explain the wrong failure
     LogFollower follower(no_fold(), "n");
     follower.add_rank(13, 0, again);
     write_all(again.out.get(), "now\n", "stdout");
@@ -134,15 +138,16 @@ TEST_CASE("lines come once, whole and prefixed, each on its stream") {
 
 TEST_CASE("what all ranks print is folded, what one prints comes after the window") {
     Job job(4);
-    for (int rank = 0; rank < 4; ++rank) job.print(rank, "hello\nI am " + std::to_string(rank) + "\n");
+    for (int rank = 0; rank < 4; ++rank)
+        job.print(rank, "hello\nI am " + std::to_string(rank) + "\n");
     job.follower.follow(job.sink, kStart);
     job.follower.follow(job.sink, kStart + LineFolder::kWindow);
     auto lines = job.sink.out;
     REQUIRE(lines.size() == 5);
     CHECK(lines[0] == "[ranks 0-3 ×4] hello");
     std::sort(lines.begin(), lines.end());
-    CHECK(lines == Lines{"[node1 0] I am 0", "[node1 1] I am 1", "[node1 2] I am 2", "[node1 3] I am 3",
-                         "[ranks 0-3 ×4] hello"});
+    CHECK(lines == Lines{"[node1 0] I am 0", "[node1 1] I am 1", "[node1 2] I am 2",
+                         "[node1 3] I am 3", "[ranks 0-3 ×4] hello"});
 }
 
 TEST_CASE("only the wanted ranks and streams are shown, and all are in the files") {
@@ -190,19 +195,26 @@ TEST_CASE("a console that takes nothing is given nothing, and later everything")
     CHECK(job.sink.out == expected);
 }
 
-TEST_CASE("a console that is far behind skips to the end and says how much it left out, and where it is") {
+TEST_CASE(
+    "a console that is far behind skips to the end and says how much it left out, and where it "
+    "is") {
     Job job(1, no_fold());
     std::string block;
-    for (int i = 0; i < 1000; ++i) block += "line of thirty bytes, " + std::to_string(1000 + i) + "...\n";
-    for (int i = 0; i < 400; ++i) job.print(0, block);  // 12 MB
+    for (int i = 0; i < 1000; ++i)
+        block += "line of thirty bytes, " + std::to_string(1000 + i) + "...\n";
+    for (int i = 0; i < 400; ++i)
+        job.print(0, block);  // 12 MB
     job.print(0, "the last line\n");
     CHECK(job.follower.drain(job.sink, Deadline::after(10s)));
     REQUIRE(job.sink.out.size() > 100);
-    CHECK(job.sink.out.front() == "[node1 0] … 11.9 MB not shown; see " + job.files[0].stdout_path.string());
-    CHECK(job.sink.out[1].starts_with("[node1 0] line of thirty bytes, "));  // begins with a whole line
+    CHECK(job.sink.out.front() ==
+          "[node1 0] … 11.9 MB not shown; see " + job.files[0].stdout_path.string());
+    CHECK(job.sink.out[1].starts_with(
+        "[node1 0] line of thirty bytes, "));  // begins with a whole line
     CHECK(job.sink.out.back() == "[node1 0] the last line");
     std::size_t shown = 0;
-    for (const auto& line : job.sink.out) shown += line.size();
+    for (const auto& line : job.sink.out)
+        shown += line.size();
     CHECK(shown < 2 * LogFollower::kShownAfterSkipBytes);
 }
 
@@ -211,7 +223,8 @@ TEST_CASE("draining onto a console that is stuck ends at its deadline and says w
     job.print(0, "never shown\n");
     job.sink.is_ready = false;
     CHECK_FALSE(job.follower.drain(job.sink, Deadline::after(50ms)));
-    CHECK(job.sink.out == Lines{"[node1 0] … 12 B not shown; see " + job.files[0].stdout_path.string()});
+    CHECK(job.sink.out ==
+          Lines{"[node1 0] … 12 B not shown; see " + job.files[0].stdout_path.string()});
 }
 
 TEST_CASE("a rank that truncates its log is followed from the new beginning") {
@@ -227,12 +240,14 @@ TEST_CASE("a rank that truncates its log is followed from the new beginning") {
 TEST_CASE("no rank is starved by one that floods") {
     Job job(2, no_fold());
     const std::string line(99, 'x');
-    for (int i = 0; i < 30'000; ++i) job.print(0, line + "\n");  // 3 MB: less than is skipped
+    for (int i = 0; i < 30'000; ++i)
+        job.print(0, line + "\n");  // 3 MB: less than is skipped
     job.print(1, "a quiet word\n");
     job.follower.follow(job.sink, kStart);
     const auto word = std::find(job.sink.out.begin(), job.sink.out.end(), "[node1 1] a quiet word");
     REQUIRE(word != job.sink.out.end());
-    CHECK(word - job.sink.out.begin() <= static_cast<std::ptrdiff_t>(LogFollower::kReadBytes / 100 + 1));
+    CHECK(word - job.sink.out.begin() <=
+          static_cast<std::ptrdiff_t>(LogFollower::kReadBytes / 100 + 1));
 }
 
 namespace {
@@ -243,18 +258,22 @@ constexpr int kLinesEach = 100'000;
 // A process that prints kLinesEach numbered lines as fast as it can.
 pid_t start_writer(int fd, int rank) {
     const pid_t pid = ::fork();
-    if (pid != 0) return pid;
+    if (pid != 0)
+        return pid;
     std::string block;
     for (int i = 0; i < kLinesEach; ++i) {
         block += "rank " + std::to_string(rank) + " line " + std::to_string(i) + "\n";
-        if (block.size() < 8192 && i + 1 < kLinesEach) continue;
-        if (::write(fd, block.data(), block.size()) != static_cast<ssize_t>(block.size())) ::_exit(1);
+        if (block.size() < 8192 && i + 1 < kLinesEach)
+            continue;
+        if (::write(fd, block.data(), block.size()) != static_cast<ssize_t>(block.size()))
+            ::_exit(1);
         block.clear();
     }
     ::_exit(0);
 }
 
-// The numbers of one rank's lines must grow by one, except behind a line that says that some are not shown.
+// The numbers of one rank's lines must grow by one, except behind a line that says that some are
+// not shown.
 void check_order(const Lines& lines) {
     std::map<std::string, int> next;  // by prefix
     std::map<std::string, bool> skipped;
@@ -267,12 +286,14 @@ void check_order(const Lines& lines) {
         }
         const int number = std::stoi(line.substr(line.rfind(' ')));
         const bool follows = number == next[prefix] || (skipped[prefix] && number > next[prefix]);
-        if (!follows) ++wrong;
+        if (!follows)
+            ++wrong;
         next[prefix] = number + 1;
         skipped[prefix] = false;
     }
     CHECK(wrong == 0);
-    for (const auto& entry : next) CHECK_MESSAGE(entry.second == kLinesEach, "the last line of ", entry.first);
+    for (const auto& entry : next)
+        CHECK_MESSAGE(entry.second == kLinesEach, "the last line of ", entry.first);
 }
 
 }  // namespace
@@ -288,7 +309,8 @@ TEST_CASE("eight ranks that flood: the files are complete and the console shows 
         std::this_thread::sleep_for(5ms);
         int status = 0;
         const pid_t pid = ::waitpid(-1, &status, WNOHANG);
-        if (pid <= 0) continue;
+        if (pid <= 0)
+            continue;
         CHECK(status == 0);
         ++ended;
     }
@@ -300,7 +322,9 @@ TEST_CASE("eight ranks that flood: the files are complete and the console shows 
     check_order(job.sink.out);
 }
 
-TEST_CASE("a terminal that nobody reads: follow() does not block, writers finish, their files are complete") {
+TEST_CASE(
+    "a terminal that nobody reads: follow() does not block, writers finish, their files are "
+    "complete") {
     int fds[2];
     REQUIRE(::pipe2(fds, O_CLOEXEC) == 0);
     const UniqueFd reader(fds[0]), writer(fds[1]);

@@ -27,10 +27,13 @@ std::atomic<int> look_ups{0};
 }  // namespace
 
 /// A resolver that never comes back for one name. It stands before libc's.
-extern "C" int getaddrinfo(const char* host, const char* service, const addrinfo* hints, addrinfo** found) {
+extern "C" int getaddrinfo(const char* host, const char* service, const addrinfo* hints,
+                           addrinfo** found) {
     const bool numeric = (hints->ai_flags & AI_NUMERICHOST) != 0;
-    if (!numeric) ++look_ups;
-    while (!numeric && host != nullptr && std::string_view(host) == kSilentHost) std::this_thread::sleep_for(1s);
+    if (!numeric)
+        ++look_ups;
+    while (!numeric && host != nullptr && std::string_view(host) == kSilentHost)
+        std::this_thread::sleep_for(1s);
     const auto next = reinterpret_cast<decltype(&getaddrinfo)>(::dlsym(RTLD_NEXT, "getaddrinfo"));
     return next(host, service, hints, found);
 }
@@ -67,7 +70,8 @@ TEST_CASE("a resolver that does not answer is not waited for without end") {
         FAIL("an address was found");
     } catch (const Error& error) {
         CHECK(error.code() == ErrorCode::invalid_argument);
-        CHECK(std::string(error.what()).find("silent.invalid could not be looked up in time") != std::string::npos);
+        CHECK(std::string(error.what()).find("silent.invalid could not be looked up in time") !=
+              std::string::npos);
         CHECK(error.hint().find("--master-addr") != std::string::npos);
     }
 }

@@ -1,4 +1,5 @@
-// Copies in memory over several nodes: an agent for each, ranks as real processes, and nodes that come back empty.
+// Copies in memory over several nodes: an agent for each, ranks as real processes, and nodes that
+// come back empty.
 #include "base/memory_file.hpp"
 #include "checkpoint/memory/memory_copies.hpp"
 #include "fsdp_ranks.hpp"
@@ -27,7 +28,8 @@ namespace {
 constexpr std::uint64_t kEnough = 1 << 30;
 constexpr std::int64_t kElements = 1'500'000;  // of a rank: two blocks
 
-// The part of a node's agent that ranks ask for memory, in a process of its own. A new one has none.
+// The part of a node's agent that ranks ask for memory, in a process of its own. A new one has
+// none.
 class NodeAgent {
 public:
     NodeAgent(const fs::path& socket, std::uint64_t limit) : socket_(socket) {
@@ -35,7 +37,8 @@ public:
         REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
         process_ = ::fork();
         REQUIRE(process_ >= 0);
-        if (process_ == 0) serve(limit, ends[1]);
+        if (process_ == 0)
+            serve(limit, ends[1]);
         ::close(ends[1]);
         char ready = 0;
         REQUIRE(::read(ends[0], &ready, 1) == 1);
@@ -53,11 +56,13 @@ private:
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         asio::io_context context;
         launcher::RankMemory memory(limit, "checkpoint.memory_limit", "node");
-        const SessionServer server(context, socket_, [&](const SessionPeer& peer, const session::RankMessage& message) {
-            if (const auto* const asked = std::get_if<session::MemoryAsked>(&message))
-                memory.answer(peer.rank, peer.generation, *asked);
-        });
-        if (::write(ready, "r", 1) == 1) context.run();
+        const SessionServer server(
+            context, socket_, [&](const SessionPeer& peer, const session::RankMessage& message) {
+                if (const auto* const asked = std::get_if<session::MemoryAsked>(&message))
+                    memory.answer(peer.rank, peer.generation, *asked);
+            });
+        if (::write(ready, "r", 1) == 1)
+            context.run();
         ::_exit(1);
     }
 
@@ -91,21 +96,25 @@ public:
     explicit Job(std::vector<int> node_of_rank, std::uint64_t limit = kEnough)
         : nodes_(std::move(node_of_rank)), agents_(static_cast<std::size_t>(nodes_.back()) + 1) {
         fs::permissions(directory_.path(), fs::perms::owner_all);
-        for (std::size_t node = 0; node < agents_.size(); ++node) start_agent(static_cast<int>(node), limit);
+        for (std::size_t node = 0; node < agents_.size(); ++node)
+            start_agent(static_cast<int>(node), limit);
     }
     void start_agent(int node, std::uint64_t limit = kEnough) {
         agents_[static_cast<std::size_t>(node)].reset();
         agents_[static_cast<std::size_t>(node)].emplace(socket(node), limit);
     }
-    fs::path socket(int node) const { return directory_.path() / ("agent-" + std::to_string(node)); }
+    fs::path socket(int node) const {
+        return directory_.path() / ("agent-" + std::to_string(node));
+    }
     int size() const { return static_cast<int>(nodes_.size()); }
 
     /// A generation: its ranks, until they end.
     void run(const std::function<void(memory::MemoryCopies& engine, Communicator& world)>& body) {
         const int generation = generation_++;
         on_ranks(size(), [&](Communicator& world) {
-            memory::MemoryCopies engine(files(world.rank(), generation), world,
-                                  {.generation = generation, .node_rank = node_of(world.rank()), .threads = 2});
+            memory::MemoryCopies engine(
+                files(world.rank(), generation), world,
+                {.generation = generation, .node_rank = node_of(world.rank()), .threads = 2});
             body(engine, world);
         });
     }
@@ -119,11 +128,14 @@ public:
     }
     /// What a generation comes back to must be this step's state, on every rank.
     void expect_restore(std::int64_t step) {
-        run([&](memory::MemoryCopies& engine, Communicator& world) { restore(engine, world, step); });
+        run([&](memory::MemoryCopies& engine, Communicator& world) {
+            restore(engine, world, step);
+        });
     }
     static void restore(memory::MemoryCopies& engine, Communicator& world, std::int64_t step) {
         const auto found = engine.latest(INT64_MAX);
-        expect(found && found->step == step && found->in_memory, "a copy of step " + std::to_string(step));
+        expect(found && found->step == step && found->in_memory,
+               "a copy of step " + std::to_string(step));
         expect(found->extra == std::to_string(step), "its extra text");
         RankState now(world.rank(), world.size(), -1);
         engine.load(*found, now.state(), {});
@@ -142,7 +154,8 @@ public:
         const auto there = files(on_rank, 0);
         for (int slot = 0; slot < memory::kSlots; ++slot) {
             const auto file = there->open(shard, slot, 0);
-            if (file.file) SharedMapping(file.file, file.bytes).data()[file.bytes / 2] ^= std::byte{1};
+            if (file.file)
+                SharedMapping(file.file, file.bytes).data()[file.bytes / 2] ^= std::byte{1};
         }
     }
 
@@ -157,9 +170,13 @@ private:
 
 }  // namespace
 
-TEST_CASE("ranks that ended come back from their agents' memory, to the newest step that all had finished") {
+TEST_CASE(
+    "ranks that ended come back from their agents' memory, to the newest step that all had "
+    "finished") {
     Job job({0, 0, 1, 1});
-    job.run([](memory::MemoryCopies& engine, Communicator&) { expect(!engine.latest(INT64_MAX), "nothing at first"); });
+    job.run([](memory::MemoryCopies& engine, Communicator&) {
+        expect(!engine.latest(INT64_MAX), "nothing at first");
+    });
     job.save({10, 20, 30});
     job.expect_restore(30);
     job.run([](memory::MemoryCopies& engine, Communicator&) {
@@ -185,7 +202,9 @@ TEST_CASE("a node that comes back empty gets its shards from the next node, agai
     job.expect_restore(30);
     job.start_agent(0);
     job.start_agent(1);
-    job.run([](memory::MemoryCopies& engine, Communicator&) { expect(!engine.latest(INT64_MAX), "both lost: nothing"); });
+    job.run([](memory::MemoryCopies& engine, Communicator&) {
+        expect(!engine.latest(INT64_MAX), "both lost: nothing");
+    });
 }
 
 TEST_CASE("nodes with different numbers of ranks, and three nodes of which one is lost") {
@@ -199,11 +218,14 @@ TEST_CASE("nodes with different numbers of ranks, and three nodes of which one i
     three.expect_restore(6);
     three.start_agent(1);
     three.start_agent(2);  // what 1 lost was with 2
-    three.run(
-        [](memory::MemoryCopies& engine, Communicator&) { expect(!engine.latest(INT64_MAX), "two in a row: nothing"); });
+    three.run([](memory::MemoryCopies& engine, Communicator&) {
+        expect(!engine.latest(INT64_MAX), "two in a row: nothing");
+    });
 }
 
-TEST_CASE("a damaged copy is replaced by the other node's; where both are damaged the step is not offered") {
+TEST_CASE(
+    "a damaged copy is replaced by the other node's; where both are damaged the step is not "
+    "offered") {
     Job job({0, 1});
     job.save({10, 20});
     job.damage(0, 0);
@@ -211,13 +233,16 @@ TEST_CASE("a damaged copy is replaced by the other node's; where both are damage
     job.damage(1, 0);
     job.expect_restore(20);
     job.damage(1, 1);
-    job.run(
-        [](memory::MemoryCopies& engine, Communicator&) { expect(!engine.latest(INT64_MAX), "nothing that is undamaged"); });
+    job.run([](memory::MemoryCopies& engine, Communicator&) {
+        expect(!engine.latest(INT64_MAX), "nothing that is undamaged");
+    });
     // Whichever slot the newest copy is in.
-    for (const std::vector<std::int64_t>& steps : {std::vector<std::int64_t>{1}, {1, 2}, {1, 2, 3}}) {
+    for (const std::vector<std::int64_t>& steps :
+         {std::vector<std::int64_t>{1}, {1, 2}, {1, 2, 3}}) {
         Job other({0, 0, 1, 1});
         other.save(steps);
-        for (const int rank : {2, 3}) other.damage(rank, rank);
+        for (const int rank : {2, 3})
+            other.damage(rank, rank);
         other.expect_restore(steps.back());
         other.expect_restore(steps.back());
     }
@@ -230,7 +255,8 @@ TEST_CASE("a save that one rank cannot do leaves the one before") {
         Job::restore(engine, world, 20);
         RankState now(world.rank(), world.size(), 30);
         fsdp::State state = now.state();
-        if (world.rank() == 3) state[0].pieces[0].data = nullptr;
+        if (world.rank() == 3)
+            state[0].pieces[0].data = nullptr;
         expect_error(ErrorCode::invalid_argument, "state tensor w has a piece without memory",
                      [&] { engine.save(30, state, {}); });
     });
@@ -239,18 +265,21 @@ TEST_CASE("a save that one rank cannot do leaves the one before") {
     job.expect_restore(40);
 }
 
-TEST_CASE("memory that one node refuses is an error of all ranks, and costs nothing that was whole") {
+TEST_CASE(
+    "memory that one node refuses is an error of all ranks, and costs nothing that was whole") {
     const std::uint64_t one_state = 4 * (kElements + 1000) + 100'000;
     Job job({0, 1});
     job.save({10});
-    // Node 1 comes back with room for its own copies and one more, which is not enough for its neighbour's two.
+    // Node 1 comes back with room for its own copies and one more, which is not enough for its
+    // neighbour's two.
     job.start_agent(1, 3 * one_state);
     job.run([&](memory::MemoryCopies& engine, Communicator& world) {
         Job::restore(engine, world, 10);
         RankState now(world.rank(), world.size(), 20);
         engine.save(20, now.state(), {.extra = "20"});
-        expect_error(ErrorCode::unsupported, "checkpoint.memory_limit allows",
-                     [&] { engine.save(30, RankState(world.rank(), world.size(), 30).state(), {}); });
+        expect_error(ErrorCode::unsupported, "checkpoint.memory_limit allows", [&] {
+            engine.save(30, RankState(world.rank(), world.size(), 30).state(), {});
+        });
     });
     job.expect_restore(20);
 }
@@ -260,43 +289,56 @@ TEST_CASE("a part of the state loads, another state does not, and opaque bytes c
     job.run([&](memory::MemoryCopies& engine, Communicator& world) {
         RankState now(world.rank(), world.size(), 7);
         const std::string mine = "rng" + std::to_string(world.rank());
-        engine.save(7, now.state(), {.extra = "7", .opaque = {{"rng", mine, true}, {"loader", "at 5", false}}});
+        engine.save(7, now.state(),
+                    {.extra = "7", .opaque = {{"rng", mine, true}, {"loader", "at 5", false}}});
     });
     job.start_agent(1);
     job.run([&](memory::MemoryCopies& engine, Communicator& world) {
         const auto found = engine.latest(INT64_MAX);
         expect(found.has_value(), "a copy");
-        expect(engine.load_opaque(*found, "rng") == std::vector<std::string>{"rng0", "rng1", "rng2"}, "each rank's");
-        expect(engine.load_opaque(*found, "loader") == std::vector<std::string>{"at 5"}, "rank 0's");
+        expect(
+            engine.load_opaque(*found, "rng") == std::vector<std::string>{"rng0", "rng1", "rng2"},
+            "each rank's");
+        expect(engine.load_opaque(*found, "loader") == std::vector<std::string>{"at 5"},
+               "rank 0's");
         expect(engine.load_opaque(*found, "other").empty(), "no other");
         RankState now(world.rank(), world.size(), -1);
         fsdp::State part = {now.state()[1]};
         engine.load(*found, part, {});
-        expect(now.whole[0] == 7 && now.cut[0] != static_cast<float>(world.rank() * 100 + 7), "that tensor alone");
+        expect(now.whole[0] == 7 && now.cut[0] != static_cast<float>(world.rank() * 100 + 7),
+               "that tensor alone");
         part[0].name = "unknown";
-        expect_error(ErrorCode::mismatch, "no tensor named unknown", [&] { engine.load(*found, part, {}); });
-        expect(engine.load(*found, part, {.allow_missing = true}) == std::vector<std::string>{"unknown"}, "its name");
+        expect_error(ErrorCode::mismatch, "no tensor named unknown",
+                     [&] { engine.load(*found, part, {}); });
+        expect(engine.load(*found, part, {.allow_missing = true}) ==
+                   std::vector<std::string>{"unknown"},
+               "its name");
         fsdp::State other = now.state();
         other[0].pieces[0].count -= 1;
-        expect_error(ErrorCode::mismatch, "tensor w has another cut", [&] { engine.load(*found, other, {}); });
+        expect_error(ErrorCode::mismatch, "tensor w has another cut",
+                     [&] { engine.load(*found, other, {}); });
     });
 }
 
 TEST_CASE("where copies are kept is said as it is") {
     Job one({0, 0});
     one.run([](memory::MemoryCopies& engine, Communicator&) {
-        expect(engine.describe().find("there is one node only") != std::string::npos, engine.describe());
+        expect(engine.describe().find("there is one node only") != std::string::npos,
+               engine.describe());
     });
     Job two({0, 1});
     two.run([](memory::MemoryCopies& engine, Communicator&) {
-        expect(engine.describe() == "by each node's agent, and a second time on the next node", engine.describe());
+        expect(engine.describe() == "by each node's agent, and a second time on the next node",
+               engine.describe());
     });
     on_ranks(2, [](Communicator& world) {
-        memory::MemoryCopies engine(memory::make_process_slot_files("test"), world, {.node_rank = world.rank()});
+        memory::MemoryCopies engine(memory::make_process_slot_files("test"), world,
+                                    {.node_rank = world.rank()});
         expect(engine.describe().find("end with them") != std::string::npos, engine.describe());
         RankState now(world.rank(), world.size(), 3);
         engine.save(3, now.state(), {.extra = "3"});
-        memory::MemoryCopies again(memory::make_process_slot_files("test"), world, {.generation = 1});
+        memory::MemoryCopies again(memory::make_process_slot_files("test"), world,
+                                   {.generation = 1});
         Job::restore(again, world, 3);
     });
 }

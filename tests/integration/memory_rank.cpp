@@ -1,11 +1,13 @@
-// A rank that trains a small sharded model, keeps copies of it in memory, and says what it came back from.
+// A rank that trains a small sharded model, keeps copies of it in memory, and says what it came
+// back from.
 //   memory_rank STEPS [key=value]...
-// every=K: a copy each K steps (1); copies=N: so many of each, one after the other (1). disk=PATH: a checkpoint on disk
-// each 10 steps there, too. peers=0: no copies for other nodes. floats=N: as many parameters. backend=NAME.
-// die=RANK:STEP: in generation 0 that rank kills itself before that step. hold=PATH: after step 5 of generation 0 it
-// waits until the file is there. chaos=US: every rank kills itself within so many microseconds from its restore on, in
-// all generations but the last, which trains STEPS more; the file "copying-RANK-GENERATION" then says whether it was in
-// a copy. Prints "from STEP memory|disk|nothing" and the saved text, and "digest HEX" at the end.
+// every=K: a copy each K steps (1); copies=N: so many of each, one after the other (1). disk=PATH:
+// a checkpoint on disk each 10 steps there, too. peers=0: no copies for other nodes. floats=N: as
+// many parameters. backend=NAME. die=RANK:STEP: in generation 0 that rank kills itself before that
+// step. hold=PATH: after step 5 of generation 0 it waits until the file is there. chaos=US: every
+// rank kills itself within so many microseconds from its restore on, in all generations but the
+// last, which trains STEPS more; the file "copying-RANK-GENERATION" then says whether it was in a
+// copy. Prints "from STEP memory|disk|nothing" and the saved text, and "digest HEX" at the end.
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
 
@@ -49,12 +51,14 @@ struct Options {
 };
 
 Options read_options(int argc, char** argv) {
-    if (argc < 2) throw std::runtime_error("usage: memory_rank STEPS [key=value]...");
+    if (argc < 2)
+        throw std::runtime_error("usage: memory_rank STEPS [key=value]...");
     Options options{std::stoll(argv[1]), {}};
     for (int i = 2; i < argc; ++i) {
         const std::string text = argv[i];
         const std::size_t equals = text.find('=');
-        options.given[text.substr(0, equals)] = equals == std::string::npos ? "" : text.substr(equals + 1);
+        options.given[text.substr(0, equals)] =
+            equals == std::string::npos ? "" : text.substr(equals + 1);
     }
     return options;
 }
@@ -62,7 +66,8 @@ Options read_options(int argc, char** argv) {
 // The kernel kills this process within that time, wherever it is then.
 void kill_myself_after_at_most(std::chrono::microseconds longest) {
     std::random_device seed;
-    const std::chrono::microseconds delay(std::uniform_int_distribution<std::int64_t>(0, longest.count())(seed));
+    const std::chrono::microseconds delay(
+        std::uniform_int_distribution<std::int64_t>(0, longest.count())(seed));
     sigevent event = {};
     event.sigev_notify = SIGEV_SIGNAL;
     event.sigev_signo = SIGKILL;
@@ -70,7 +75,8 @@ void kill_myself_after_at_most(std::chrono::microseconds longest) {
     itimerspec when = {};
     when.it_value.tv_sec = delay.count() / 1'000'000;
     when.it_value.tv_nsec = delay.count() % 1'000'000 * 1000 + 1;
-    if (::timer_create(CLOCK_MONOTONIC, &event, &timer) != 0 || ::timer_settime(timer, 0, &when, nullptr) != 0)
+    if (::timer_create(CLOCK_MONOTONIC, &event, &timer) != 0 ||
+        ::timer_settime(timer, 0, &when, nullptr) != 0)
         throw std::runtime_error("no timer");
 }
 
@@ -78,13 +84,15 @@ void kill_myself_after_at_most(std::chrono::microseconds longest) {
 class CopyingFlag {
 public:
     explicit CopyingFlag(const al::Session& session) {
-        const std::string name =
-            "copying-" + std::to_string(session.rank()) + "-" + std::to_string(session.info().generation);
+        const std::string name = "copying-" + std::to_string(session.rank()) + "-" +
+                                 std::to_string(session.info().generation);
         const al::UniqueFd file = al::open_file(name, O_RDWR | O_CREAT);
-        void* const memory = ::ftruncate(file.get(), 1) == 0
-                                 ? ::mmap(nullptr, 1, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0)
-                                 : MAP_FAILED;
-        if (memory == MAP_FAILED) throw std::runtime_error("cannot map " + name);
+        void* const memory =
+            ::ftruncate(file.get(), 1) == 0
+                ? ::mmap(nullptr, 1, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0)
+                : MAP_FAILED;
+        if (memory == MAP_FAILED)
+            throw std::runtime_error("cannot map " + name);
         byte_ = static_cast<volatile char*>(memory);
         set('0');
     }
@@ -99,17 +107,20 @@ struct Trainer {
         : model(world, {.strategy = fsdp::ShardingStrategy::full_shard, .precision = {}}),
           unit(model.add_unit("h", {{"w", {floats}}, {"b", {31}}})),
           optimizer((model.finalize(), model), {.lr = 1e-2, .decays = {}}) {
-        model.initialize(
-            [](const std::string&, std::span<const std::int64_t>, std::int64_t at, std::span<float> values) {
-                for (float& value : values) value = 0.25f * static_cast<float>(at++ % 17);
-            });
+        model.initialize([](const std::string&, std::span<const std::int64_t>, std::int64_t at,
+                            std::span<float> values) {
+            for (float& value : values)
+                value = 0.25f * static_cast<float>(at++ % 17);
+        });
     }
 
-    // Gradients are functions of the step and the element alone: the same bits however often it was interrupted.
+    // Gradients are functions of the step and the element alone: the same bits however often it was
+    // interrupted.
     void step() {
         for (const auto& parameter : unit.parameters()) {
             std::int64_t i = optimizer.step_count() * 31;
-            for (float& value : unit.grad(parameter.name).as<float>()) value = static_cast<float>(i++ % 13 - 6);
+            for (float& value : unit.grad(parameter.name).as<float>())
+                value = static_cast<float>(i++ % 13 - 6);
         }
         unit.reduce_grads();
         optimizer.step();
@@ -121,7 +132,8 @@ struct Trainer {
         for (auto state : {model.state(), optimizer.state()})
             for (const auto& tensor : state)
                 for (const auto& piece : tensor.pieces)
-                    all += al::hex64(al::hash64(piece.data, static_cast<std::size_t>(piece.count) * 4));
+                    all += al::hex64(
+                        al::hash64(piece.data, static_cast<std::size_t>(piece.count) * 4));
         return al::hex64(al::hash64(all.data(), all.size()));
     }
 
@@ -131,15 +143,19 @@ struct Trainer {
 };
 
 bool dies_at_random(const Options& options, const al::Session& session) {
-    return options.number("chaos", 0) > 0 && session.info().generation < session.info().max_restarts;
+    return options.number("chaos", 0) > 0 &&
+           session.info().generation < session.info().max_restarts;
 }
 
-std::string rng_state(std::int64_t step, int rank) { return std::to_string(step) + '\0' + std::to_string(rank); }
+std::string rng_state(std::int64_t step, int rank) {
+    return std::to_string(step) + '\0' + std::to_string(rank);
+}
 
 void wait_for(const std::filesystem::path& file) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (!std::filesystem::exists(file)) {
-        if (std::chrono::steady_clock::now() > deadline) throw std::runtime_error("nobody let us go on");
+        if (std::chrono::steady_clock::now() > deadline)
+            throw std::runtime_error("nobody let us go on");
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
 }
@@ -157,7 +173,8 @@ void train(const Options& options) {
     if (dies_at_random(options, session))
         kill_myself_after_at_most(std::chrono::microseconds(options.number("chaos", 0)));
     const auto found = checkpointer.latest();
-    if (found) checkpointer.load(*found, trainer.model, trainer.optimizer);
+    if (found)
+        checkpointer.load(*found, trainer.model, trainer.optimizer);
     std::printf("from %lld %s %s\n", static_cast<long long>(trainer.optimizer.step_count()),
                 !found             ? "nothing"
                 : found->in_memory ? "memory"
@@ -169,30 +186,40 @@ void train(const Options& options) {
     if (found) {
         const auto opaque = checkpointer.load_opaque(*found, "rng");
         if (std::ssize(opaque) != session.world_size() ||
-            opaque[static_cast<std::size_t>(session.rank())] != rng_state(found->step, session.rank()))
+            opaque[static_cast<std::size_t>(session.rank())] !=
+                rng_state(found->step, session.rank()))
             throw std::runtime_error("the opaque state is another's");
     }
 
     std::int64_t steps = options.steps;
     if (options.number("chaos", 0) > 0)
-        steps = dies_at_random(options, session) ? INT64_MAX : trainer.optimizer.step_count() + options.steps;
+        steps = dies_at_random(options, session) ? INT64_MAX
+                                                 : trainer.optimizer.step_count() + options.steps;
     std::optional<CopyingFlag> copying;
-    if (options.number("chaos", 0) > 0) copying.emplace(session);
+    if (options.number("chaos", 0) > 0)
+        copying.emplace(session);
     const std::string die = options.text("die");
     while (trainer.optimizer.step_count() < steps) {
         if (session.info().generation == 0 &&
-            die == std::to_string(session.rank()) + ":" + std::to_string(trainer.optimizer.step_count() + 1))
+            die == std::to_string(session.rank()) + ":" +
+                       std::to_string(trainer.optimizer.step_count() + 1))
             ::kill(::getpid(), SIGKILL);
         trainer.step();
         const std::int64_t step = trainer.optimizer.step_count();
-        session.report_step({.step = step, .total_steps = {}, .loss = {}, .tokens = {}, .seconds = {}});
-        const al::SaveOptions extra{.extra = "{\"step\":" + std::to_string(step) + "}",
-                                    .opaque = {{"rng", rng_state(step, session.rank()), /*per_rank=*/true}}};
-        if (!disk.empty() && step % 10 == 0) checkpointer.save(step, trainer.model, trainer.optimizer, extra);
-        if (copying) copying->set('1');
-        for (std::int64_t i = 0; step % options.number("every", 1) == 0 && i < options.number("copies", 1); ++i)
+        session.report_step(
+            {.step = step, .total_steps = {}, .loss = {}, .tokens = {}, .seconds = {}});
+        const al::SaveOptions extra{
+            .extra = "{\"step\":" + std::to_string(step) + "}",
+            .opaque = {{"rng", rng_state(step, session.rank()), /*per_rank=*/true}}};
+        if (!disk.empty() && step % 10 == 0)
+            checkpointer.save(step, trainer.model, trainer.optimizer, extra);
+        if (copying)
+            copying->set('1');
+        for (std::int64_t i = 0;
+             step % options.number("every", 1) == 0 && i < options.number("copies", 1); ++i)
             checkpointer.save_to_memory(step, trainer.model, trainer.optimizer, extra);
-        if (copying) copying->set('0');
+        if (copying)
+            copying->set('0');
         if (!options.text("hold").empty() && session.info().generation == 0 && step == 5)
             wait_for(options.text("hold"));
     }

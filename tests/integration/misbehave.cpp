@@ -1,6 +1,7 @@
 // A rank that misbehaves as told, for the tests of spawn and supervise.
 //
-//     misbehave STEPS-OF-RANK-0 [STEPS-OF-RANK-1 ...]      the last argument also serves all further ranks
+//     misbehave STEPS-OF-RANK-0 [STEPS-OF-RANK-1 ...]      the last argument also serves all
+//     further ranks
 //
 // STEPS are separated by commas, a step's argument follows a colon: "ignore-term,sleep:0.2,exit:3".
 #include <autolaunch/session.hpp>
@@ -30,12 +31,14 @@ namespace {
 
 using Step = std::function<void(const std::string& argument)>;
 
-constexpr auto kLongestLife = std::chrono::seconds(60);  // a test that fails must not leave us here for ever
+constexpr auto kLongestLife =
+    std::chrono::seconds(60);  // a test that fails must not leave us here for ever
 
 std::vector<std::string> split(const std::string& text, char separator) {
     std::vector<std::string> parts;
     std::istringstream stream(text);
-    for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+    for (std::string part; std::getline(stream, part, separator);)
+        parts.push_back(part);
     return parts;
 }
 
@@ -62,7 +65,8 @@ void crash(const std::string& argument) {
 char g_mark_path[512];
 void mark_signal(int) {
     const int fd = ::open(g_mark_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-    if (fd >= 0) ::close(fd);
+    if (fd >= 0)
+        ::close(fd);
 }
 void mark_on_usr1(const std::string& path) {
     std::snprintf(g_mark_path, sizeof g_mark_path, "%s", path.c_str());
@@ -100,12 +104,14 @@ void leave_daemon(const std::string&) {
 
 void print_binary(const std::string&) {
     std::string bytes;
-    for (int i = 0; i < 4096; ++i) bytes += static_cast<char>(i * 7 % 256);
+    for (int i = 0; i < 4096; ++i)
+        bytes += static_cast<char>(i * 7 % 256);
     std::cout << bytes << std::flush;
 }
 
 void flood(const std::string& lines) {
-    for (long i = 0, n = std::stol(lines); i < n; ++i) std::cout << "line " << i << " of a rank that says too much\n";
+    for (long i = 0, n = std::stol(lines); i < n; ++i)
+        std::cout << "line " << i << " of a rank that says too much\n";
     std::cout << std::flush;
 }
 
@@ -117,7 +123,8 @@ void write_error_file(const std::string& message) {
 std::string status_line(const std::string& name) {
     std::ifstream status("/proc/self/status");
     for (std::string line; std::getline(status, line);)
-        if (line.rfind(name + ":", 0) == 0) return line.substr(line.find_first_not_of(" \t", name.size() + 1));
+        if (line.rfind(name + ":", 0) == 0)
+            return line.substr(line.find_first_not_of(" \t", name.size() + 1));
     return "?";
 }
 
@@ -125,21 +132,25 @@ std::string status_line(const std::string& name) {
 void print_facts(const std::string&) {
     std::cout << "fds";
     for (int fd = 0; fd < 1024; ++fd)
-        if (::fcntl(fd, F_GETFD) >= 0) std::cout << ' ' << fd;
+        if (::fcntl(fd, F_GETFD) >= 0)
+            std::cout << ' ' << fd;
     char folder[4096];
     int death_signal = 0;
     ::prctl(PR_GET_PDEATHSIG, &death_signal);
-    std::cout << "\nblocked " << status_line("SigBlk") << "\nignored " << status_line("SigIgn") << "\ncaught "
-              << status_line("SigCgt") << "\ncpus " << status_line("Cpus_allowed_list") << "\nworkdir "
+    std::cout << "\nblocked " << status_line("SigBlk") << "\nignored " << status_line("SigIgn")
+              << "\ncaught " << status_line("SigCgt") << "\ncpus "
+              << status_line("Cpus_allowed_list") << "\nworkdir "
               << (::getcwd(folder, sizeof folder) != nullptr ? folder : "?") << "\nleads_group "
               << (::getpgrp() == ::getpid()) << "\ndeath_signal " << death_signal << std::endl;
-    for (char** entry = environ; *entry != nullptr; ++entry) std::cout << "env " << *entry << '\n';
+    for (char** entry = environ; *entry != nullptr; ++entry)
+        std::cout << "env " << *entry << '\n';
     std::cout << std::flush;
 }
 
 void fail_before_generation(const std::string& argument) {  // "2:7": exit 7 in generations 0 and 1
     const auto parts = split(argument, ':');
-    if (std::stoi(variable("AUTOLAUNCH_GENERATION")) < std::stoi(parts.at(0))) ::_exit(std::stoi(parts.at(1)));
+    if (std::stoi(variable("AUTOLAUNCH_GENERATION")) < std::stoi(parts.at(0)))
+        ::_exit(std::stoi(parts.at(1)));
 }
 
 // A trainer that stops by itself: looks at every step, saves, exits with the given code.
@@ -148,8 +159,10 @@ void train(const std::string& exit_code) {
     session.stop_requested();
     const auto end = std::chrono::steady_clock::now() + kLongestLife;
     for (std::int64_t step = 1; std::chrono::steady_clock::now() < end; ++step) {
-        session.report_step({.step = step, .total_steps = 100000, .loss = {}, .tokens = {}, .seconds = {}});
-        if (session.checkpoint_requested()) session.report_checkpoint(step, "/checkpoints/asked", 0.001);
+        session.report_step(
+            {.step = step, .total_steps = 100000, .loss = {}, .tokens = {}, .seconds = {}});
+        if (session.checkpoint_requested())
+            session.report_checkpoint(step, "/checkpoints/asked", 0.001);
         if (session.stop_requested()) {
             session.report_checkpoint(step, "/checkpoints/last", 0.001);
             ::_exit(std::stoi(exit_code));
@@ -161,7 +174,8 @@ void train(const std::string& exit_code) {
 void report_steps(const std::string& last) {
     auto session = autolaunch::Session::from_environment();
     for (std::int64_t step = 1; step <= std::stoll(last); ++step)
-        session.report_step({.step = step, .total_steps = {}, .loss = {}, .tokens = {}, .seconds = {}});
+        session.report_step(
+            {.step = step, .total_steps = {}, .loss = {}, .tokens = {}, .seconds = {}});
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
 }
 
@@ -169,7 +183,8 @@ void report_steps(const std::string& last) {
 void meet(const std::string&) {
     auto session = autolaunch::Session::from_environment();
     auto& store = session.store();
-    if (store.add("came", 1) == session.world_size()) store.set("all", "here");
+    if (store.add("came", 1) == session.world_size())
+        store.set("all", "here");
     std::cout << "all " << store.get("all") << std::endl;
 }
 
@@ -190,7 +205,8 @@ const std::map<std::string, Step>& steps() {
         {"say", [](const std::string& text) { std::cerr << text << std::endl; }},
         {"error-file", write_error_file},
         {"facts", print_facts},
-        {"touch", [](const std::string& path) { std::ofstream(path + variable("RANK")) << ::getpid(); }},
+        {"touch",
+         [](const std::string& path) { std::ofstream(path + variable("RANK")) << ::getpid(); }},
         {"fail-before-generation", fail_before_generation},
         {"train", train},
         {"report-steps", report_steps},
@@ -204,7 +220,8 @@ const std::map<std::string, Step>& steps() {
 int main(int argc, char** argv) {
     const std::string rank_text = variable("RANK");
     const int rank = rank_text.empty() ? 0 : std::stoi(rank_text);
-    if (argc < 2) return 2;
+    if (argc < 2)
+        return 2;
     const std::string script = argv[std::min(argc - 1, 1 + rank)];
     for (const auto& step : split(script, ',')) {
         const auto colon = step.find(':');

@@ -25,21 +25,25 @@ void Exchange::fence(int node, const std::string& name, std::vector<int> nodes, 
     gathering.blobs.emplace(node, std::move(blob));
     gathering.handlers.push_back(std::move(on_done));
     const std::size_t wanted = nodes.empty() ? static_cast<std::size_t>(nodes_) : nodes.size();
-    if (gathering.handlers.size() < wanted) return;
+    if (gathering.handlers.size() < wanted)
+        return;
     ++fences_done_;
     auto done = std::move(gathering);
     gatherings_.erase(name);
     std::vector<std::pair<int, std::string>> blobs;
     for (auto& [from, bytes] : done.blobs)
-        if (!bytes.empty()) blobs.emplace_back(from, std::move(bytes));
+        if (!bytes.empty())
+            blobs.emplace_back(from, std::move(bytes));
     for (auto& handler : done.handlers)
-        asio::post(io_, [handler = std::move(handler), blobs]() mutable { handler(std::move(blobs)); });
+        asio::post(io_,
+                   [handler = std::move(handler), blobs]() mutable { handler(std::move(blobs)); });
 }
 
 void Exchange::relay(int source, int destination, std::string bytes) {
     ++relays_done_;
     asio::post(io_, [this, source, destination, bytes = std::move(bytes)] {
-        if (const auto& handler = relays_[static_cast<std::size_t>(destination)]) handler(source, bytes);
+        if (const auto& handler = relays_[static_cast<std::size_t>(destination)])
+            handler(source, bytes);
     });
 }
 
@@ -93,22 +97,26 @@ public:
         : options_(options), exchange_(io_, static_cast<int>(options.ranks_per_node.size())) {
         // Short, in memory, and gone at the end, as the agent's.
         std::string name = "/dev/shm/autolaunch-pmi-test-XXXXXX";
-        if (::mkdtemp(name.data()) == nullptr) throw SystemError(errno, "make a folder in /dev/shm");
+        if (::mkdtemp(name.data()) == nullptr)
+            throw SystemError(errno, "make a folder in /dev/shm");
         sockets_ = name;
-        base_ = {"PATH=" + fs::path(PMIXD_PROGRAM).parent_path().string() + ':' + variable("PATH", "/usr/bin:/bin"),
+        base_ = {"PATH=" + fs::path(PMIXD_PROGRAM).parent_path().string() + ':' +
+                     variable("PATH", "/usr/bin:/bin"),
                  "HOME=" + variable("HOME", "/tmp")};
         base_.insert(base_.end(), options.environment.begin(), options.environment.end());
     }
     ~MpiRun() {
         for (auto& rank : ranks_)
-            if (!rank.ended) ::kill(-rank.child.pid, SIGKILL);
+            if (!rank.ended)
+                ::kill(-rank.child.pid, SIGKILL);
         std::error_code ignored;
         fs::remove_all(sockets_, ignored);
     }
 
     MpiRunResult run() {
         start_services();
-        for (std::size_t node = 0; node < services_.size(); ++node) start_ranks(static_cast<int>(node));
+        for (std::size_t node = 0; node < services_.size(); ++node)
+            start_ranks(static_cast<int>(node));
         wait_for_ranks();
         result_.fences = exchange_.fences();
         result_.relays = exchange_.relays();
@@ -126,7 +134,8 @@ private:
     void start_services() {
         Roster roster;
         for (std::size_t node = 0; node < options_.ranks_per_node.size(); ++node)
-            roster.nodes.push_back({"test-node" + std::to_string(node), options_.ranks_per_node[node]});
+            roster.nodes.push_back(
+                {"test-node" + std::to_string(node), options_.ranks_per_node[node]});
         result_.ranks.resize(static_cast<std::size_t>(roster.world_size()));
         const std::string job_name = "pmi-test-" + random_hex(4);
         for (int node = 0; node < static_cast<int>(roster.nodes.size()); ++node) {
@@ -144,18 +153,22 @@ private:
                 io_, options_.mode, job, member,
                 {.on_rank_failed =
                      [this](int rank, const MpiService::Fault& fault) {
-                         result_.failures.push_back("rank " + std::to_string(rank) + ' ' + fault.why);
+                         result_.failures.push_back("rank " + std::to_string(rank) + ' ' +
+                                                    fault.why);
                          result_.exit_code = fault.exit_code;
-                         fail_at_ = Clock::now() + std::chrono::seconds(fault.ends_by_itself ? 10 : 0);
+                         fail_at_ =
+                             Clock::now() + std::chrono::seconds(fault.ends_by_itself ? 10 : 0);
                      },
                  .on_broken =
                      [this](const std::string& why) {
                          result_.broken.push_back(why);
                          kill_all();
                      },
-                 .on_warning = [this](const std::string& text) { result_.warnings.push_back(text); }}));
+                 .on_warning =
+                     [this](const std::string& text) { result_.warnings.push_back(text); }}));
         }
-        for (auto& service : services_) service->await_ready(Deadline::after(std::chrono::seconds(20)));
+        for (auto& service : services_)
+            service->await_ready(Deadline::after(std::chrono::seconds(20)));
     }
 
     void start_ranks(int node) {
@@ -175,7 +188,8 @@ private:
             set("LOCAL_WORLD_SIZE", local_size);
             set("MPI_EXPECT_SIZE", static_cast<int>(result_.ranks.size()));
             environment = with_mpi(environment, start.environment);
-            if (options_.edit_environment) options_.edit_environment(environment);
+            if (options_.edit_environment)
+                options_.edit_environment(environment);
             RunningRank rank;
             rank.service = &service;
             rank.local_rank = local_rank;
@@ -199,17 +213,22 @@ private:
         while (ended < ranks_.size()) {
             io_.restart();
             io_.run_for(std::chrono::milliseconds(1));
-            if (options_.kill_after && !killed_ && Clock::now() >= ranks_.back().started + *options_.kill_after) {
+            if (options_.kill_after && !killed_ &&
+                Clock::now() >= ranks_.back().started + *options_.kill_after) {
                 killed_ = true;
-                if (!ranks_.back().ended) ::kill(-ranks_.back().child.pid, SIGKILL);
+                if (!ranks_.back().ended)
+                    ::kill(-ranks_.back().child.pid, SIGKILL);
             }
             ended = 0;
             for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-                if (!ranks_[rank].ended) reap(rank);
+                if (!ranks_[rank].ended)
+                    reap(rank);
                 ended += ranks_[rank].ended ? 1 : 0;
             }
-            if (fail_at_ && Clock::now() >= *fail_at_) kill_all();
-            if (Clock::now() >= patience && !std::exchange(result_.hung, true)) kill_all();
+            if (fail_at_ && Clock::now() >= *fail_at_)
+                kill_all();
+            if (Clock::now() >= patience && !std::exchange(result_.hung, true))
+                kill_all();
         }
         io_.restart();
         io_.poll();
@@ -218,21 +237,25 @@ private:
     void reap(std::size_t number) {
         RunningRank& rank = ranks_[number];
         siginfo_t info{};
-        if (::waitid(P_PIDFD, static_cast<id_t>(rank.child.pidfd.get()), &info, WEXITED | WNOHANG) != 0 ||
+        if (::waitid(P_PIDFD, static_cast<id_t>(rank.child.pidfd.get()), &info,
+                     WEXITED | WNOHANG) != 0 ||
             info.si_pid == 0)
             return;
         rank.ended = true;
         RankOutcome& outcome = result_.ranks[number];
         (info.si_code == CLD_EXITED ? outcome.exit_code : outcome.signal) = info.si_status;
         outcome.output = slurp(rank.output);
-        if (outcome.exit_code == 0) outcome.departure = rank.service->departure(rank.local_rank);
-        if (outcome.exit_code != 0 || outcome.departure.fatal) kill_all();
+        if (outcome.exit_code == 0)
+            outcome.departure = rank.service->departure(rank.local_rank);
+        if (outcome.exit_code != 0 || outcome.departure.fatal)
+            kill_all();
     }
 
     void kill_all() {
         fail_at_.reset();
         for (auto& rank : ranks_)
-            if (!rank.ended) ::kill(-rank.child.pid, SIGKILL);
+            if (!rank.ended)
+                ::kill(-rank.child.pid, SIGKILL);
     }
 
     MpiRunOptions options_;
@@ -253,7 +276,8 @@ private:
 
 bool MpiRunResult::all_exited_zero() const {
     for (const auto& rank : ranks)
-        if (rank.exit_code != 0) return false;
+        if (rank.exit_code != 0)
+            return false;
     return !ranks.empty();
 }
 

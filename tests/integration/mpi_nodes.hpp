@@ -1,6 +1,6 @@
 #pragma once
-// Nodes on one machine, for tests of launcher/pmi: each has its own MpiService and its own ranks, real MPI processes;
-// they reach each other through a Member that lives in this process.
+// Nodes on one machine, for tests of launcher/pmi: each has its own MpiService and its own ranks,
+// real MPI processes; they reach each other through a Member that lives in this process.
 #include "base/deadline.hpp"
 #include "control/member.hpp"
 #include "pmi/mpi_service.hpp"
@@ -59,7 +59,8 @@ struct MpiRunOptions {
     std::vector<std::string> environment;  ///< "NAME=value" of every rank, on top of PATH and HOME
     int generation = 0;
     bool asked_for = false;
-    std::optional<std::chrono::microseconds> kill_after;  ///< SIGKILL to the last rank, so long after its start
+    std::optional<std::chrono::microseconds>
+        kill_after;  ///< SIGKILL to the last rank, so long after its start
     std::chrono::seconds patience{60};
     std::function<void(std::vector<std::string>&)> edit_environment;  ///< of each rank, last
 };
@@ -76,7 +77,8 @@ struct MpiRunResult {
     bool all_exited_zero() const;
 };
 
-/// Starts the services and the ranks, waits for their end as an agent would: a failure kills all. Blocks.
+/// Starts the services and the ranks, waits for their end as an agent would: a failure kills all.
+/// Blocks.
 MpiRunResult run_mpi(const MpiRunOptions& options);
 
 }  // namespace autolaunch::testing

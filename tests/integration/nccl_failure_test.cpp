@@ -35,7 +35,8 @@ struct Rank {
     }
 };
 
-std::vector<int> run(int size, const std::function<void(const Rank&)>& body, const std::string& library = FAKE_GPU) {
+std::vector<int> run(int size, const std::function<void(const Rank&)>& body,
+                     const std::string& library = FAKE_GPU) {
     const FolderStore store;
     return run_forked_ranks(size, [&](int rank) {
         FakeGpuControl& control = fake_control(library);
@@ -50,7 +51,8 @@ bool says(const Error& error, std::string_view text) {
 
 /// The watchdog may hold a group for a moment longer.
 void expect_none_left(const Rank& self) {
-    for (int i = 0; i < 1000 && self.control.communicators != 0; ++i) std::this_thread::sleep_for(milliseconds(2));
+    for (int i = 0; i < 1000 && self.control.communicators != 0; ++i)
+        std::this_thread::sleep_for(milliseconds(2));
     expect(self.control.communicators == 0, "no communicator is left");
 }
 
@@ -58,12 +60,14 @@ const std::vector<int> kTwo(2, 0), kThree(3, 0);
 
 /// A collective on a stream of its own, on GPU memory.
 struct Started {
-    explicit Started(Communicator& comm, const Rank& self) : device(CudaDevice::open(self.library, self.rank)) {
+    explicit Started(Communicator& comm, const Rank& self)
+        : device(CudaDevice::open(self.library, self.rank)) {
         const CudaDevice::Current current(*device);
         stream = device->make_stream();
         memory = device->allocate(4000);
         auto* data = static_cast<float*>(memory.get());
-        work = comm.all_reduce(data, data, 1000, f32, ReduceOp::sum, Stream::cuda(self.rank, stream.get()));
+        work = comm.all_reduce(data, data, 1000, f32, ReduceOp::sum,
+                               Stream::cuda(self.rank, stream.get()));
     }
     std::shared_ptr<CudaDevice> device;
     CudaDevice::Stream stream;
@@ -73,12 +77,14 @@ struct Started {
 
 /// A collective of another communicator that begins when the first one's has ended.
 struct StartedBehind {
-    StartedBehind(Communicator& comm, const Started& first, const Rank& self) : device(first.device) {
+    StartedBehind(Communicator& comm, const Started& first, const Rank& self)
+        : device(first.device) {
         const CudaDevice::Current current(*device);
         stream = device->make_stream();
         device->wait(stream.get(), device->record(first.stream.get()));
         auto* data = static_cast<float*>(first.memory.get());
-        work = comm.all_reduce(data, data, 1000, f32, ReduceOp::sum, Stream::cuda(self.rank, stream.get()));
+        work = comm.all_reduce(data, data, 1000, f32, ReduceOp::sum,
+                               Stream::cuda(self.rank, stream.get()));
     }
     /// However it ended.
     void await_end() const {
@@ -95,11 +101,14 @@ struct StartedBehind {
 TEST_CASE("a rank that never comes to the initialisation ends it, by name") {
     for (const bool blocking : {false, true}) {
         const auto statuses = run(3, [&](const Rank& self) {
-            if (self.rank == 2) return;
+            if (self.rank == 2)
+                return;
             const auto start = Clock::now();
             expect_throws<Error>(
                 "the initialisation times out", [&] { self.world(milliseconds(400), blocking); },
-                [](const Error& error) { return error.code() == ErrorCode::timeout && says(error, "initialisation"); });
+                [](const Error& error) {
+                    return error.code() == ErrorCode::timeout && says(error, "initialisation");
+                });
             expect(Clock::now() - start < std::chrono::seconds(20), "in good time");
         });
         CHECK(statuses == kThree);
@@ -116,20 +125,24 @@ TEST_CASE("a split that takes too long is given up while NCCL still works on it"
                 self.control.init_delay_ms = 1500;
                 expect_throws<Error>(
                     "the split times out", [&] { comm.split(0, self.rank); },
-                    [](const Error& error) { return error.code() == ErrorCode::timeout && says(error, "split"); });
+                    [](const Error& error) {
+                        return error.code() == ErrorCode::timeout && says(error, "split");
+                    });
             },
             library);
         CHECK(statuses == kTwo);
     }
 }
 
-TEST_CASE("an asynchronous error of NCCL's is told where one waits, with the call's and NCCL's words") {
+TEST_CASE(
+    "an asynchronous error of NCCL's is told where one waits, with the call's and NCCL's words") {
     const auto statuses = run(2, [](const Rank& self) {
         Communicator comm = self.world(milliseconds(60'000));
         comm.barrier();
         self.control.hang = true;
         Started started(comm, self);
-        if (self.rank == 0) self.control.async_error = ncclSystemError;
+        if (self.rank == 0)
+            self.control.async_error = ncclSystemError;
         expect_throws<Error>(
             "the wait fails", [&] { started.work.wait(); },
             [&](const Error& error) {
@@ -150,13 +163,16 @@ TEST_CASE("a collective that nobody waits for times out by the watchdog, on all 
         self.control.hang = true;
         Started started(comm, self);
         const auto start = Clock::now();
-        while (comm.status() == CommunicatorStatus::ok && Clock::now() - start < std::chrono::seconds(20))
+        while (comm.status() == CommunicatorStatus::ok &&
+               Clock::now() - start < std::chrono::seconds(20))
             std::this_thread::sleep_for(milliseconds(5));
         expect(comm.status() == CommunicatorStatus::aborted, "the watchdog ends the group");
         expect(started.work.is_completed(), "the work is over");
         expect_throws<Error>(
             "and says how", [&] { started.work.wait(); },
-            [](const Error& error) { return says(error, "rank 0 of 2: all_reduce") && says(error, "400 ms"); });
+            [](const Error& error) {
+                return says(error, "rank 0 of 2: all_reduce") && says(error, "400 ms");
+            });
     });
     CHECK(statuses == kTwo);
 }
@@ -173,7 +189,8 @@ TEST_CASE("abort from another thread frees who waits, and stops the GPU") {
                     Started started(comm, self);
                     std::thread other([&] {
                         std::this_thread::sleep_for(milliseconds(50));
-                        if (self.rank == 0) comm.abort("somebody pulled the plug");
+                        if (self.rank == 0)
+                            comm.abort("somebody pulled the plug");
                     });
                     expect_throws<AbortedError>(
                         "the wait ends", [&] { started.work.wait(); },
@@ -228,7 +245,8 @@ TEST_CASE("a communicator can go whose stop waits for another one's collective")
         const auto start = Clock::now();
         world->abort("only this one");
         world = nullptr;
-        expect(Clock::now() - start < std::chrono::seconds(40), "its destructor does not wait for ever");
+        expect(Clock::now() - start < std::chrono::seconds(40),
+               "its destructor does not wait for ever");
         part->abort("and this one");
         second.await_end();
     });
@@ -264,12 +282,14 @@ TEST_CASE("a killed rank ends the others' collectives") {
     const auto statuses = run(3, [](const Rank& self) {
         Communicator comm = self.world(milliseconds(60'000));
         comm.barrier();
-        if (self.rank == 2) ::kill(::getpid(), SIGKILL);
+        if (self.rank == 2)
+            ::kill(::getpid(), SIGKILL);
         const auto start = Clock::now();
         expect_throws<Error>(
             "the collective fails",
             [&] {
-                for (;;) comm.all_reduce_value(1);
+                for (;;)
+                    comm.all_reduce_value(1);
             },
             [](const Error& error) {
                 return (error.code() == ErrorCode::closed || error.code() == ErrorCode::aborted) &&
@@ -291,14 +311,17 @@ TEST_CASE("the survivors of a killed rank go on in a smaller group") {
                 Communicator comm = self.world(milliseconds(60'000));
                 CommunicatorBuffer buffer = comm.allocate(1000);
                 comm.barrier();
-                if (self.rank == 1) ::kill(::getpid(), SIGKILL);
+                if (self.rank == 1)
+                    ::kill(::getpid(), SIGKILL);
                 try {
-                    for (;;) comm.all_reduce_value(1);
+                    for (;;)
+                        comm.all_reduce_value(1);
                 } catch (const Error&) {
                 }
                 const int lost = 1;
                 Communicator rest = comm.shrink(std::span(&lost, 1));
-                expect(rest.size() == 3 && rest.rank() == (self.rank == 0 ? 0 : self.rank - 1), "ordered as before");
+                expect(rest.size() == 3 && rest.rank() == (self.rank == 0 ? 0 : self.rank - 1),
+                       "ordered as before");
                 expect(rest.all_reduce_value(self.rank) == 5, "the survivors work");
                 expect(comm.status() == CommunicatorStatus::aborted, "the old group is gone");
             },
@@ -314,13 +337,15 @@ TEST_CASE("a survivor that saw the network fail and one that did not go the same
     const auto statuses = run(3, [](const Rank& self) {
         Communicator comm = self.world(milliseconds(5'000));
         comm.barrier();
-        if (self.rank == 1) ::kill(::getpid(), SIGKILL);
+        if (self.rank == 1)
+            ::kill(::getpid(), SIGKILL);
         if (self.rank == 0) {
             expect_throws<Error>(
                 "rank 0 is told", [&] { comm.all_reduce_value(1); },
                 [](const Error& error) { return error.code() == ErrorCode::closed; });
         }
-        while (comm.status() == CommunicatorStatus::ok) std::this_thread::sleep_for(milliseconds(2));
+        while (comm.status() == CommunicatorStatus::ok)
+            std::this_thread::sleep_for(milliseconds(2));
         const int lost = 1;
         expect(comm.shrink(std::span(&lost, 1)).all_reduce_value(1) == 2, "they work on");
     });
@@ -333,7 +358,8 @@ TEST_CASE("shrinking to one rank needs no NCCL") {
     const auto statuses = run(2, [](const Rank& self) {
         Communicator comm = self.world(milliseconds(60'000));
         comm.barrier();
-        if (self.rank == 0) return;
+        if (self.rank == 0)
+            return;
         const int lost = 0;
         Communicator rest = comm.shrink(std::span(&lost, 1));
         expect(rest.size() == 1 && rest.all_reduce_value(3) == 3, "alone");
@@ -347,10 +373,12 @@ TEST_CASE("a trainer that fails takes the others with it, and ends") {
         try {
             Communicator comm = self.world(milliseconds(60'000));
             comm.barrier();
-            if (self.rank == 0) throw std::runtime_error("the trainer's own");
+            if (self.rank == 0)
+                throw std::runtime_error("the trainer's own");
             comm.all_reduce_value(1);
         } catch (const AbortedError& error) {
-            expect(self.rank == 1 && says(error, "an exception ended the trainer of rank 0"), "rank 1 is told");
+            expect(self.rank == 1 && says(error, "an exception ended the trainer of rank 0"),
+                   "rank 1 is told");
             return;
         } catch (const std::runtime_error& error) {
             expect(self.rank == 0, error.what());
@@ -379,7 +407,8 @@ TEST_CASE("what lives longer than the driver goes quietly") {
 }
 
 TEST_CASE("a library that is not there, or too old, is said so") {
-    const NcclOptions gone{.cuda_library = FAKE_GPU, .nccl_library = "libnccl-of-another-planet.so"};
+    const NcclOptions gone{.cuda_library = FAKE_GPU,
+                           .nccl_library = "libnccl-of-another-planet.so"};
     try {
         NcclBackend::create({}, "world", 0, 2, gone);
         FAIL("a library that is not there was loaded");

@@ -1,5 +1,6 @@
 #pragma once
-// Ranks of backend nccl in tests: processes that find each other through a folder, on the fake GPUs.
+// Ranks of backend nccl in tests: processes that find each other through a folder, on the fake
+// GPUs.
 #include "base/deadline.hpp"
 #include "base/file_io.hpp"
 #include "comm/nccl/nccl_backend.hpp"
@@ -23,21 +24,27 @@ class FolderStore {
 public:
     FolderStore() {
         char name[] = "/tmp/autolaunch-nccl-XXXXXX";
-        if (::mkdtemp(name) == nullptr) throw SystemError(errno, "make a folder");
+        if (::mkdtemp(name) == nullptr)
+            throw SystemError(errno, "make a folder");
         folder_ = name;
     }
     ~FolderStore() {
-        if (::getpid() == owner_) std::filesystem::remove_all(folder_);
+        if (::getpid() == owner_)
+            std::filesystem::remove_all(folder_);
     }
     FolderStore(const FolderStore&) = delete;
     FolderStore& operator=(const FolderStore&) = delete;
 
     NcclRendezvous rendezvous() const {
         return {
-            [this](const std::string& key, const std::string& value) { write_file_durably(path(key), value); },
+            [this](const std::string& key, const std::string& value) {
+                write_file_durably(path(key), value);
+            },
             [this](const std::string& key, std::chrono::milliseconds timeout) {
-                for (const Deadline deadline = Deadline::after(timeout); !std::filesystem::exists(path(key));) {
-                    if (deadline.passed()) throw TimeoutError("nobody set " + key);
+                for (const Deadline deadline = Deadline::after(timeout);
+                     !std::filesystem::exists(path(key));) {
+                    if (deadline.passed())
+                        throw TimeoutError("nobody set " + key);
                     std::this_thread::sleep_for(std::chrono::milliseconds(1));
                 }
                 return read_file(path(key));
@@ -56,7 +63,8 @@ private:
     std::filesystem::path folder_;
 };
 
-inline NcclOptions fake_options(const std::string& library, int rank, std::chrono::milliseconds timeout) {
+inline NcclOptions fake_options(const std::string& library, int rank,
+                                std::chrono::milliseconds timeout) {
     NcclOptions options;
     options.cuda_library = library;
     options.nccl_library = library;
@@ -69,7 +77,8 @@ inline NcclOptions fake_options(const std::string& library, int rank, std::chron
 inline FakeGpuControl& fake_control(const std::string& library) {
     void* handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     void* found = handle == nullptr ? nullptr : ::dlsym(handle, "fake_gpu_control");
-    if (found == nullptr) throw Error(ErrorCode::system, "there is no fake GPU in " + library);
+    if (found == nullptr)
+        throw Error(ErrorCode::system, "there is no fake GPU in " + library);
     return *reinterpret_cast<FakeGpuControl* (*)()>(found)();
 }
 

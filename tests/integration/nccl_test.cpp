@@ -1,5 +1,5 @@
-// Backend nccl on CUDA streams and GPU memory, with a fake CUDA driver and a fake NCCL, of both kinds: 2.28.9
-// and 2.18.5. Every rank is a process. nccl_failure_test.cpp has what goes wrong.
+// Backend nccl on CUDA streams and GPU memory, with a fake CUDA driver and a fake NCCL, of both
+// kinds: 2.28.9 and 2.18.5. Every rank is a process. nccl_failure_test.cpp has what goes wrong.
 #include "../conformance/expect.hpp"
 #include "../conformance/forked_ranks.hpp"
 #include "nccl_ranks.hpp"
@@ -21,7 +21,8 @@ namespace {
 constexpr std::chrono::seconds kPlenty{60};
 
 /// Runs `body` on `size` ranks with each fake, and sees that nothing is left behind.
-void run_ranks(int size, const std::function<void(Communicator&, CudaDevice&, FakeGpuControl&)>& body) {
+void run_ranks(int size,
+               const std::function<void(Communicator&, CudaDevice&, FakeGpuControl&)>& body) {
     for (const std::string library : {FAKE_GPU, FAKE_GPU_218}) {
         CAPTURE(library);
         const FolderStore store;
@@ -29,21 +30,23 @@ void run_ranks(int size, const std::function<void(Communicator&, CudaDevice&, Fa
             FakeGpuControl& control = fake_control(library);
             {
                 auto device = CudaDevice::open(library, rank);
-                Communicator comm(
-                    NcclBackend::create(store.rendezvous(), "world", rank, size, fake_options(library, rank, kPlenty)));
+                Communicator comm(NcclBackend::create(store.rendezvous(), "world", rank, size,
+                                                      fake_options(library, rank, kPlenty)));
                 body(comm, *device, control);
             }
             for (int i = 0; i < 1000 && control.contexts != 0; ++i)
                 std::this_thread::sleep_for(std::chrono::milliseconds(2));
             expect(control.wrong_uses == 0, "NCCL is used as it wants to be");
-            expect(control.communicators == 0 && control.registrations == 0, "nothing stays registered");
+            expect(control.communicators == 0 && control.registrations == 0,
+                   "nothing stays registered");
         });
         CHECK(statuses == std::vector<int>(static_cast<std::size_t>(size), 0));
     }
 }
 
 void run_ranks(int size, const std::function<void(Communicator&, CudaDevice&)>& body) {
-    run_ranks(size, [&](Communicator& comm, CudaDevice& device, FakeGpuControl&) { body(comm, device); });
+    run_ranks(size,
+              [&](Communicator& comm, CudaDevice& device, FakeGpuControl&) { body(comm, device); });
 }
 
 /// GPU memory of `count` elements, and the way in and out of it.
@@ -57,7 +60,8 @@ public:
     T* data() const { return static_cast<T*>(memory_.get()); }
     // The fake's GPU memory is the CPU's.
     void fill(const std::function<T(std::size_t)>& value) {
-        for (std::size_t i = 0; i < count_; ++i) data()[i] = value(i);
+        for (std::size_t i = 0; i < count_; ++i)
+            data()[i] = value(i);
     }
     std::vector<T> values() const { return {data(), data() + count_}; }
 
@@ -82,7 +86,8 @@ private:
 
 std::vector<std::size_t> ragged_counts(int size) {
     std::vector<std::size_t> counts;
-    for (int rank = 0; rank < size; ++rank) counts.push_back(rank == 1 ? 0 : static_cast<std::size_t>(rank) * 5 + 3);
+    for (int rank = 0; rank < size; ++rank)
+        counts.push_back(rank == 1 ? 0 : static_cast<std::size_t>(rank) * 5 + 3);
     return counts;
 }
 
@@ -96,12 +101,15 @@ TEST_CASE("collectives on a stream return before they are done, and end in order
     run_ranks(3, [](Communicator& comm, CudaDevice& device) {
         const TestStream stream(device);
         GpuArray<float> sum(device, 1000);
-        sum.fill([&](std::size_t i) { return static_cast<float>(i) + static_cast<float>(comm.rank()); });
+        sum.fill(
+            [&](std::size_t i) { return static_cast<float>(i) + static_cast<float>(comm.rank()); });
         std::vector<Work> works;
         for (int i = 0; i < 5; ++i)
-            works.push_back(comm.all_reduce(sum.data(), sum.data(), 1000, f32, ReduceOp::sum, stream));
+            works.push_back(
+                comm.all_reduce(sum.data(), sum.data(), 1000, f32, ReduceOp::sum, stream));
         works.back().wait();
-        for (Work& work : works) expect(work.is_completed(), "what came before is done, too");
+        for (Work& work : works)
+            expect(work.is_completed(), "what came before is done, too");
         expect(sum.values()[7] == (3 * 7 + 3) * 81.0f, "five sums over three ranks");
     });
 }
@@ -137,10 +145,13 @@ TEST_CASE("calls go into a CUDA graph, and happen with its launches") {
         comm.all_reduce(sum.data(), sum.data(), 100, f32, ReduceOp::avg, stream).wait();
         comm.all_gather(sum.data(), all.data(), 100, f32, stream).wait();
         const CudaDevice::Graph graph = device.end_capture(handle);
-        expect(sum.values()[99] == 1.0f + static_cast<float>(comm.rank()), "nothing has happened yet");
-        for (int i = 0; i < 3; ++i) device.launch(graph, handle);
+        expect(sum.values()[99] == 1.0f + static_cast<float>(comm.rank()),
+               "nothing has happened yet");
+        for (int i = 0; i < 3; ++i)
+            device.launch(graph, handle);
         const CudaDevice::Event end = device.record(handle);
-        while (!device.is_over(end)) std::this_thread::yield();
+        while (!device.is_over(end))
+            std::this_thread::yield();
         expect(sum.values()[99] == 1.5f && all.values()[199] == 1.5f, "the mean, and everybody's");
         comm.all_reduce(sum.data(), sum.data(), 100, f32, ReduceOp::sum, stream).wait();
         expect(sum.values()[0] == 3.0f, "calls after it are watched again");
@@ -153,11 +164,15 @@ TEST_CASE("avg divides the sum, in every type") {
         const auto check = [&]<class T>(T low, T wanted) {
             GpuArray<T> data(device, 33), part(device, 11);
             // low, low + 1, low + 1 over the ranks
-            data.fill(
-                [&](std::size_t) { return static_cast<T>(static_cast<double>(low) + (comm.rank() == 0 ? 0 : 1)); });
-            comm.reduce_scatter(data.data(), part.data(), 11, data_type_of<T>, ReduceOp::avg, stream).wait();
+            data.fill([&](std::size_t) {
+                return static_cast<T>(static_cast<double>(low) + (comm.rank() == 0 ? 0 : 1));
+            });
+            comm.reduce_scatter(data.data(), part.data(), 11, data_type_of<T>, ReduceOp::avg,
+                                stream)
+                .wait();
             expect(part.values().back() == wanted, "reduce_scatter's avg");
-            comm.all_reduce(data.data(), data.data(), 33, data_type_of<T>, ReduceOp::avg, stream).wait();
+            comm.all_reduce(data.data(), data.data(), 33, data_type_of<T>, ReduceOp::avg, stream)
+                .wait();
             expect(data.values().back() == wanted, "all_reduce's avg");
         };
         check(1.0f, 5.0f / 3);
@@ -185,7 +200,9 @@ TEST_CASE("pre_multiplied_sum brings every rank's own factor") {
             expect(data.values()[4] == 4 * factors, "the sum of factors times 4");
             GpuArray<std::int32_t> whole(device, 3);
             whole.fill([](std::size_t) { return 7; });
-            comm.all_reduce(whole.data(), whole.data(), 3, i32, ReduceOp::pre_multiplied_sum(2), stream).wait();
+            comm.all_reduce(whole.data(), whole.data(), 3, i32, ReduceOp::pre_multiplied_sum(2),
+                            stream)
+                .wait();
             expect(whole.values()[2] == 14 * comm.size(), "factors of integers");
         });
     }
@@ -198,13 +215,16 @@ TEST_CASE("ragged collectives") {
         const std::size_t total = offset_of(counts, comm.size());
         const std::size_t own = counts[static_cast<std::size_t>(comm.rank())];
         const std::size_t at = offset_of(counts, comm.rank());
-        const auto element = [](std::size_t index) { return static_cast<std::int32_t>(index * 7 + 1); };
+        const auto element = [](std::size_t index) {
+            return static_cast<std::int32_t>(index * 7 + 1);
+        };
 
         GpuArray<std::int32_t> all(device, total), part(device, own), mine(device, own);
         all.fill([](std::size_t) { return -1; });
         mine.fill([&](std::size_t i) { return element(at + i); });
         comm.all_gather_v(mine.data(), all.data(), counts, i32, stream).wait();
-        for (std::size_t i = 0; i < total; ++i) expect(all.values()[i] == element(i), "all_gather_v");
+        for (std::size_t i = 0; i < total; ++i)
+            expect(all.values()[i] == element(i), "all_gather_v");
 
         GpuArray<std::int32_t> in_place(device, total);
         in_place.fill([&](std::size_t i) { return i >= at && i < at + own ? element(i) : -1; });
@@ -212,15 +232,18 @@ TEST_CASE("ragged collectives") {
         expect(in_place.values() == all.values(), "all_gather_v in place");
 
         comm.reduce_scatter_v(all.data(), part.data(), counts, i32, ReduceOp::sum, stream).wait();
-        for (std::size_t i = 0; i < own; ++i) expect(part.values()[i] == 4 * element(at + i), "reduce_scatter_v");
+        for (std::size_t i = 0; i < own; ++i)
+            expect(part.values()[i] == 4 * element(at + i), "reduce_scatter_v");
         comm.reduce_scatter_v(all.data(), part.data(), counts, i32, ReduceOp::avg, stream).wait();
-        for (std::size_t i = 0; i < own; ++i) expect(part.values()[i] == element(at + i), "its average");
+        for (std::size_t i = 0; i < own; ++i)
+            expect(part.values()[i] == element(at + i), "its average");
 
         for (const int root : {0, 3}) {
             GpuArray<std::int32_t> gathered(device, total);
             gathered.fill([](std::size_t) { return -1; });
             comm.gather_v(mine.data(), gathered.data(), counts, i32, root, stream).wait();
-            if (comm.rank() == root) expect(gathered.values() == all.values(), "gather_v");
+            if (comm.rank() == root)
+                expect(gathered.values() == all.values(), "gather_v");
             part.fill([](std::size_t) { return -1; });
             comm.scatter_v(gathered.data(), part.data(), counts, i32, root, stream).wait();
             expect(part.values() == mine.values(), "scatter_v");
@@ -236,19 +259,30 @@ TEST_CASE("gather, scatter, reduce and all_to_all, apart and in place") {
         block.fill([&](std::size_t i) { return static_cast<std::int64_t>(rank * 4 + i); });
         const auto is_whole = [&] {
             for (std::size_t i = 0; i < 12; ++i)
-                if (whole.values()[i] != static_cast<std::int64_t>(i)) return false;
+                if (whole.values()[i] != static_cast<std::int64_t>(i))
+                    return false;
             return true;
         };
         comm.gather(block.data(), whole.data(), 4, i64, 1, stream).wait();
-        if (comm.rank() == 1) expect(is_whole(), "gather");
-        comm.scatter(whole.data(), comm.rank() == 1 ? whole.data() + 4 : block.data(), 4, i64, 1, stream).wait();
-        if (comm.rank() == 1) expect(is_whole(), "scatter in place leaves the root's block");
-        if (comm.rank() != 1) expect(block.values()[3] == static_cast<std::int64_t>(rank * 4 + 3), "scatter");
-        comm.gather(comm.rank() == 1 ? whole.data() + 4 : block.data(), whole.data(), 4, i64, 1, stream).wait();
-        if (comm.rank() == 1) expect(is_whole(), "gather in place at the root");
+        if (comm.rank() == 1)
+            expect(is_whole(), "gather");
+        comm.scatter(whole.data(), comm.rank() == 1 ? whole.data() + 4 : block.data(), 4, i64, 1,
+                     stream)
+            .wait();
+        if (comm.rank() == 1)
+            expect(is_whole(), "scatter in place leaves the root's block");
+        if (comm.rank() != 1)
+            expect(block.values()[3] == static_cast<std::int64_t>(rank * 4 + 3), "scatter");
+        comm.gather(comm.rank() == 1 ? whole.data() + 4 : block.data(), whole.data(), 4, i64, 1,
+                    stream)
+            .wait();
+        if (comm.rank() == 1)
+            expect(is_whole(), "gather in place at the root");
 
         whole.fill([&](std::size_t i) { return static_cast<std::int64_t>(i); });
-        comm.reduce(whole.data(), comm.rank() == 2 ? whole.data() : nullptr, 12, i64, ReduceOp::avg, 2, stream).wait();
+        comm.reduce(whole.data(), comm.rank() == 2 ? whole.data() : nullptr, 12, i64, ReduceOp::avg,
+                    2, stream)
+            .wait();
         expect(is_whole(), "the average of equals, at the root and elsewhere");
 
         GpuArray<std::int64_t> swapped(device, 12);
@@ -256,12 +290,14 @@ TEST_CASE("gather, scatter, reduce and all_to_all, apart and in place") {
         comm.all_to_all(whole.data(), swapped.data(), 4, i64, stream).wait();
         comm.all_to_all(whole.data(), whole.data(), 4, i64, stream).wait();
         for (std::size_t i = 0; i < 12; ++i)
-            expect(swapped.values()[i] == static_cast<std::int64_t>(i / 4 * 100 + rank * 4 + i % 4), "all_to_all");
+            expect(swapped.values()[i] == static_cast<std::int64_t>(i / 4 * 100 + rank * 4 + i % 4),
+                   "all_to_all");
         expect(whole.values() == swapped.values(), "all_to_all in place");
 
         // Rank a sends a + b elements to b.
         std::vector<std::size_t> counts;
-        for (std::size_t peer = 0; peer < 3; ++peer) counts.push_back(rank + peer);
+        for (std::size_t peer = 0; peer < 3; ++peer)
+            counts.push_back(rank + peer);
         const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
         GpuArray<std::int64_t> out(device, total), in(device, total);
         out.fill([&](std::size_t) { return static_cast<std::int64_t>(rank); });
@@ -281,7 +317,8 @@ TEST_CASE("groups: messages side by side, then collectives in order") {
         GpuArray<float> out(device, 50'000), in(device, 50'000), sum(device, 50'000);
         out.fill([&](std::size_t) { return static_cast<float>(comm.rank()); });
         comm.group_start();
-        comm.all_reduce(in.data(), sum.data(), 50'000, f32, ReduceOp::sum, stream);  // of what is received below
+        comm.all_reduce(in.data(), sum.data(), 50'000, f32, ReduceOp::sum,
+                        stream);  // of what is received below
         comm.send(out.data(), 50'000, f32, next);
         comm.recv(in.data(), 50'000, f32, previous);
         comm.group_end().wait();
@@ -323,10 +360,13 @@ TEST_CASE("calls without a stream take host memory, GPU memory, or one of each")
     });
 }
 
-TEST_CASE("a group's messages from host memory take room on the GPU for one a peer, and large ones none") {
+TEST_CASE(
+    "a group's messages from host memory take room on the GPU for one a peer, and large ones "
+    "none") {
     run_ranks(3, [](Communicator& comm, CudaDevice&, FakeGpuControl& control) {
         const auto word = [](int from, int to, std::size_t message) {
-            return static_cast<std::uint32_t>(from * 1000 + to * 100) + static_cast<std::uint32_t>(message);
+            return static_cast<std::uint32_t>(from * 1000 + to * 100) +
+                   static_cast<std::uint32_t>(message);
         };
         const auto exchange = [&](std::size_t messages, std::size_t count) {
             std::vector<std::vector<std::uint32_t>> sent, received;
@@ -338,7 +378,8 @@ TEST_CASE("a group's messages from host memory take room on the GPU for one a pe
             std::uint32_t sum = 1;
             comm.group_start();
             for (int peer = 0; peer < comm.size(); ++peer) {
-                if (peer == comm.rank()) continue;
+                if (peer == comm.rank())
+                    continue;
                 for (std::size_t i = 0; i < messages; ++i) {
                     const std::size_t at = static_cast<std::size_t>(peer) * messages + i;
                     comm.send(sent[at].data(), count, DataType::u32, peer);
@@ -350,7 +391,8 @@ TEST_CASE("a group's messages from host memory take room on the GPU for one a pe
             for (int peer = 0; peer < comm.size(); ++peer)
                 for (std::size_t i = 0; i < messages && peer != comm.rank(); ++i) {
                     const auto& got = received[static_cast<std::size_t>(peer) * messages + i];
-                    expect(got.front() == word(peer, comm.rank(), i) && got.back() == got.front(), "in order");
+                    expect(got.front() == word(peer, comm.rank(), i) && got.back() == got.front(),
+                           "in order");
                 }
             expect(sum == 3, "then the collectives");
         };
@@ -373,13 +415,15 @@ TEST_CASE("buffers are registered, and go before or after the communicator") {
             {
                 CommunicatorBuffer later;
                 {
-                    Communicator comm(
-                        NcclBackend::create(store.rendezvous(), "world", rank, 2, fake_options(which, rank, kPlenty)));
+                    Communicator comm(NcclBackend::create(store.rendezvous(), "world", rank, 2,
+                                                          fake_options(which, rank, kPlenty)));
                     const CommunicatorBuffer soon = comm.allocate(10'000);
                     later = comm.allocate(5);
-                    expect(reinterpret_cast<std::uintptr_t>(soon.data()) % 4096 == 0, "page-aligned");
+                    expect(reinterpret_cast<std::uintptr_t>(soon.data()) % 4096 == 0,
+                           "page-aligned");
                     expect(soon.bytes() == 10'000, "of the size that was asked for");
-                    expect(control.registrations == (registers ? 2 : 0), "registered where NCCL can");
+                    expect(control.registrations == (registers ? 2 : 0),
+                           "registered where NCCL can");
                     comm.all_reduce(soon.as<float>());
                 }
                 expect(control.registrations == (registers ? 1 : 0), "one is left");
@@ -396,8 +440,8 @@ TEST_CASE("a part of one rank has no communicator of NCCL's") {
     const FolderStore store;
     const auto statuses = run_forked_ranks(3, [&](int rank) {
         FakeGpuControl& control = fake_control(FAKE_GPU);
-        Communicator comm(
-            NcclBackend::create(store.rendezvous(), "world", rank, 3, fake_options(FAKE_GPU, rank, kPlenty)));
+        Communicator comm(NcclBackend::create(store.rendezvous(), "world", rank, 3,
+                                              fake_options(FAKE_GPU, rank, kPlenty)));
         auto alone = comm.split(rank, 0);
         expect(control.communicators == 1, "three parts of one rank cost none");
         expect(alone->size() == 1 && alone->all_reduce_value(5) == 5, "and work");
@@ -417,8 +461,8 @@ TEST_CASE("an initialisation that takes its time") {
         FakeGpuControl& control = fake_control(FAKE_GPU);
         control.init_delay_ms = 300;
         control.busy_polls = 50;
-        Communicator comm(
-            NcclBackend::create(store.rendezvous(), "world", rank, 2, fake_options(FAKE_GPU, rank, kPlenty)));
+        Communicator comm(NcclBackend::create(store.rendezvous(), "world", rank, 2,
+                                              fake_options(FAKE_GPU, rank, kPlenty)));
         expect(comm.all_reduce_value(1) == 2, "works in the end");
         expect(control.initialised_with_ids == 1, "from one id");
     });

@@ -1,10 +1,11 @@
-// Nodes with directories of their own: each holds and drains its own ranks' files, a checkpoint loads from all of them
-// together or from the second place, and crashes at any operation leave the newest announced one.
+// Nodes with directories of their own: each holds and drains its own ranks' files, a checkpoint
+// loads from all of them together or from the second place, and crashes at any operation leave the
+// newest announced one.
 
 #include "base/file_io.hpp"
+#include "checkpoint/checkpoint_engine.hpp"
 #include "checkpoint/commit/node_catalog.hpp"
 #include "checkpoint/drain/drain.hpp"
-#include "checkpoint/checkpoint_engine.hpp"
 #include "fsdp_ranks.hpp"
 
 #include <autolaunch/checkpoint/checkpointer.hpp>
@@ -37,7 +38,9 @@ int node_of(int rank) { return rank / 2; }
 
 struct Places {
     Places() { fs::create_directory(far()); }
-    fs::path near(int rank) const { return folder.path() / ("node" + std::to_string(node_of(rank))); }
+    fs::path near(int rank) const {
+        return folder.path() / ("node" + std::to_string(node_of(rank)));
+    }
     fs::path far() const { return folder.path() / "far"; }
     CheckpointOptions options(int rank) const {
         CheckpointOptions options;
@@ -58,12 +61,22 @@ struct Model {
           cut(static_cast<std::size_t>(end - begin), step),
           common(1000, step + 1) {}
     fsdp::State state() {
-        return {{"cut", f32, {kAll}, {{begin, end - begin, reinterpret_cast<std::byte*>(cut.data())}}, false},
-                {"common", f32, {1000}, {{0, 1000, reinterpret_cast<std::byte*>(common.data())}}, true}};
+        return {{"cut",
+                 f32,
+                 {kAll},
+                 {{begin, end - begin, reinterpret_cast<std::byte*>(cut.data())}},
+                 false},
+                {"common",
+                 f32,
+                 {1000},
+                 {{0, 1000, reinterpret_cast<std::byte*>(common.data())}},
+                 true}};
     }
     void expect_step(std::int64_t step) const {
-        for (const float value : cut) expect(value == static_cast<float>(step), "each value is what was saved");
-        for (const float value : common) expect(value == static_cast<float>(step + 1), "and each that all hold");
+        for (const float value : cut)
+            expect(value == static_cast<float>(step), "each value is what was saved");
+        for (const float value : common)
+            expect(value == static_cast<float>(step + 1), "and each that all hold");
     }
 
     static constexpr std::int64_t kAll = 4 * kPerRank;
@@ -71,11 +84,12 @@ struct Model {
     std::vector<float> cut, common;
 };
 
-CheckpointEngine engine_of(const Places& places, Communicator& world, std::shared_ptr<Storage> storage,
-                           CheckpointEvents events = {}) {
+CheckpointEngine engine_of(const Places& places, Communicator& world,
+                           std::shared_ptr<Storage> storage, CheckpointEvents events = {}) {
     const CheckpointOptions options = places.options(world.rank());
     auto leaders = leaders_of_directories(world, *storage, options.directory);
-    return CheckpointEngine(std::move(storage), world, options, std::move(events), {}, std::move(leaders));
+    return CheckpointEngine(std::move(storage), world, options, std::move(events), {},
+                            std::move(leaders));
 }
 
 void save(const Places& places, std::vector<std::int64_t> steps) {
@@ -94,9 +108,12 @@ std::int64_t newest(const Places& places, int ranks) {
         auto engine = engine_of(places, world, make_posix_storage());
         Model model(world, -1);
         const auto found = engine.load_latest(model.state());
-        if (found) model.expect_step(found->step);
-        if (found) expect(found->extra == "{\"next\":7}" || found->extra == "{}", "its extra text");
-        if (world.rank() == 0) step[0] = found ? found->step : -1;
+        if (found)
+            model.expect_step(found->step);
+        if (found)
+            expect(found->extra == "{\"next\":7}" || found->extra == "{}", "its extra text");
+        if (world.rank() == 0)
+            step[0] = found ? found->step : -1;
     });
     return step[0];
 }
@@ -116,7 +133,8 @@ TEST_CASE("each node has its own ranks' files, and all of them together are a ch
     save(places, {100, 200, 300});
     for (const int rank : {0, 2}) {
         const auto near = places.near(rank);
-        CHECK(names_in(near) == std::vector<std::string>{"latest", "step-00000200", "step-00000300", "writer.json"});
+        CHECK(names_in(near) ==
+              std::vector<std::string>{"latest", "step-00000200", "step-00000300", "writer.json"});
         const auto files = names_in(near / "step-00000300");
         CHECK(files.size() == 3);  // the manifest, and two ranks' files
     }
@@ -127,7 +145,9 @@ TEST_CASE("each node has its own ranks' files, and all of them together are a ch
     CHECK(newest(places, 3) == 300);  // cut otherwise: blocks come from the other node
 }
 
-TEST_CASE("a lost node's files are gone; what is in the second place loads, and what is near is not read there") {
+TEST_CASE(
+    "a lost node's files are gone; what is in the second place loads, and what is near is not read "
+    "there") {
     const Places places;
     save(places, {100, 200});
     copy_to_far(places, "step-00000100");
@@ -137,7 +157,8 @@ TEST_CASE("a lost node's files are gone; what is in the second place loads, and 
     for (const auto& name : names_in(places.near(0) / "step-00000100"))
         if (name.ends_with(".safetensors")) {
             std::string content = read_file(places.far() / "step-00000100" / name);
-            content[2 << 20] = static_cast<char>(content[2 << 20] ^ 1);  // of what only its own rank needs
+            content[2 << 20] =
+                static_cast<char>(content[2 << 20] ^ 1);  // of what only its own rank needs
             write_whole(*make_posix_storage(), places.far() / "step-00000100" / name, content);
         }
     CHECK(newest(places, 4) == 100);
@@ -160,7 +181,8 @@ TEST_CASE("a directory that all see is one place") {
     const Places places;
     on_ranks(3, [&](Communicator& world) {
         const auto storage = make_posix_storage();
-        expect(leaders_of_directories(world, *storage, places.near(0)) == std::vector<int>{0, 0, 0}, "one leader");
+        expect(leaders_of_directories(world, *storage, places.near(0)) == std::vector<int>{0, 0, 0},
+               "one leader");
         const auto two = leaders_of_directories(world, *storage, places.near(world.rank()));
         expect(two == std::vector<int>{0, 0, 2}, "a leader of each");
     });
@@ -174,23 +196,32 @@ class DyingStorage final : public Storage {
 public:
     DyingStorage(std::size_t last, const Shared<pid_t>& ranks, std::size_t& count)
         : last_(last), ranks_(ranks), count_(count) {}
-    std::unique_ptr<StorageFile> create(const fs::path& path) override { return next().create(path); }
+    std::unique_ptr<StorageFile> create(const fs::path& path) override {
+        return next().create(path);
+    }
     std::unique_ptr<StorageFile> open(const fs::path& path) override { return inner_->open(path); }
-    std::unique_ptr<StorageFile> create_large(const fs::path& path) override { return next().create_large(path); }
-    std::unique_ptr<StorageFile> open_large(const fs::path& path) override { return next().open_large(path); }
+    std::unique_ptr<StorageFile> create_large(const fs::path& path) override {
+        return next().create_large(path);
+    }
+    std::unique_ptr<StorageFile> open_large(const fs::path& path) override {
+        return next().open_large(path);
+    }
     void create_directories(const fs::path& path) override { next().create_directories(path); }
     std::vector<std::string> list(const fs::path& path) override { return inner_->list(path); }
     void rename(const fs::path& from, const fs::path& to) override { next().rename(from, to); }
     void remove_all(const fs::path& path) override { next().remove_all(path); }
     void sync_directory(const fs::path& path) override { next().sync_directory(path); }
-    void replace_link(const fs::path& path, const std::string& target) override { next().replace_link(path, target); }
+    void replace_link(const fs::path& path, const std::string& target) override {
+        next().replace_link(path, target);
+    }
 
 private:
     Storage& next() {
         if (count_++ == last_) {
             ::usleep(2000);  // the others come as far as they come without it
             for (const pid_t rank : ranks_.copy())
-                if (rank != ::getpid()) ::kill(rank, SIGKILL);
+                if (rank != ::getpid())
+                    ::kill(rank, SIGKILL);
             ::_exit(9);
         }
         return *inner_;
@@ -221,24 +252,35 @@ TEST_CASE("a crash of a node at any operation of a save leaves the newest announ
             };
             const Shared<pid_t> pids(2);
             const Shared<std::int64_t> announced(1), counted(1);
-            const auto run = [&](bool dies, const std::function<void(CheckpointEngine&, std::vector<float>&)>& body) {
-                return [&, dies](Communicator& world) {
-                    pids[static_cast<std::size_t>(world.rank())] = ::getpid();
-                    world.barrier();
-                    std::size_t count = 0;
-                    std::shared_ptr<Storage> storage = make_posix_storage();
-                    if (dies && world.rank() == dying) storage = std::make_shared<DyingStorage>(last, pids, count);
-                    CheckpointEvents events;
-                    if (world.rank() == 0)
-                        events.published = [&](std::int64_t step, auto&&, double) { announced[0] = step; };
-                    CheckpointEngine engine(storage, world, options(world.rank()), events, {}, {0, 1});
-                    std::vector<float> values(100, 0);
-                    body(engine, values);
-                    if (dies && world.rank() == dying) counted[0] = static_cast<std::int64_t>(count);
+            const auto run =
+                [&](bool dies,
+                    const std::function<void(CheckpointEngine&, std::vector<float>&)>& body) {
+                    return [&, dies](Communicator& world) {
+                        pids[static_cast<std::size_t>(world.rank())] = ::getpid();
+                        world.barrier();
+                        std::size_t count = 0;
+                        std::shared_ptr<Storage> storage = make_posix_storage();
+                        if (dies && world.rank() == dying)
+                            storage = std::make_shared<DyingStorage>(last, pids, count);
+                        CheckpointEvents events;
+                        if (world.rank() == 0)
+                            events.published = [&](std::int64_t step, auto&&, double) {
+                                announced[0] = step;
+                            };
+                        CheckpointEngine engine(storage, world, options(world.rank()), events, {},
+                                                {0, 1});
+                        std::vector<float> values(100, 0);
+                        body(engine, values);
+                        if (dies && world.rank() == dying)
+                            counted[0] = static_cast<std::int64_t>(count);
+                    };
                 };
-            };
             const auto state = [](std::vector<float>& values) -> fsdp::State {
-                return {{"w", f32, {100}, {{0, 100, reinterpret_cast<std::byte*>(values.data())}}, true}};
+                return {{"w",
+                         f32,
+                         {100},
+                         {{0, 100, reinterpret_cast<std::byte*>(values.data())}},
+                         true}};
             };
             const auto saves = [&](std::int64_t step) {
                 return [&, step](CheckpointEngine& engine, std::vector<float>& values) {
@@ -248,7 +290,8 @@ TEST_CASE("a crash of a node at any operation of a save leaves the newest announ
             };
             on_ranks(2, run(false, saves(100)));
             statuses_of_ranks(2, run(true, saves(200)));
-            if (counted[0] > 0) operations = 0;  // it was not reached any more
+            if (counted[0] > 0)
+                operations = 0;  // it was not reached any more
             const Shared<std::int64_t> found(1);
             on_ranks(2, run(false, [&](CheckpointEngine& engine, std::vector<float>& values) {
                          const auto info = engine.load_latest(state(values));
@@ -260,7 +303,8 @@ TEST_CASE("a crash of a node at any operation of a save leaves the newest announ
             CHECK((found[0] == 100 || found[0] == 200));
             CHECK(found[0] >= announced[0]);
             ++(found[0] == 200 ? new_found : old_found);
-            if (last % 4 != 0) continue;
+            if (last % 4 != 0)
+                continue;
             on_ranks(2, run(false, saves(300)));  // and what was half is cleared away
             for (const int rank : {0, 1})
                 for (const auto& name : names_in(options(rank).directory)) {
@@ -282,9 +326,11 @@ public:
         texts_[key] = text;
         changed_.notify_all();
     }
-    std::optional<std::string> read(const std::string& key, std::chrono::milliseconds timeout) override {
+    std::optional<std::string> read(const std::string& key,
+                                    std::chrono::milliseconds timeout) override {
         std::unique_lock lock(mutex_);
-        if (!changed_.wait_for(lock, timeout, [&] { return texts_.contains(key); })) return std::nullopt;
+        if (!changed_.wait_for(lock, timeout, [&] { return texts_.contains(key); }))
+            return std::nullopt;
         return texts_[key];
     }
     void remove(const std::string& key) override {
@@ -322,13 +368,15 @@ struct Log {
     std::string notes;
 };
 
-std::unique_ptr<Drain> drain_of(const Places& places, int rank, const std::shared_ptr<MemoryBoard>& board, Log& log,
+std::unique_ptr<Drain> drain_of(const Places& places, int rank,
+                                const std::shared_ptr<MemoryBoard>& board, Log& log,
                                 const fs::path& far) {
     DrainSettings settings;
     settings.directory = places.near(rank);
     settings.first_pause = 20ms;
     settings.crew = std::make_shared<DrainCrew>(board, node_of(rank), 2);
-    return std::make_unique<Drain>(make_posix_storage(), make_directory_tier(make_posix_storage(), far), settings,
+    return std::make_unique<Drain>(make_posix_storage(),
+                                   make_directory_tier(make_posix_storage(), far), settings,
                                    log.events());
 }
 
@@ -364,7 +412,8 @@ TEST_CASE("what a lost node had not copied is never published; what it had copie
     fs::create_directories(places.far() / "step-00000100.tmp");
     for (const auto& name : names_in(places.near(2) / "step-00000100"))
         if (name.ends_with(".safetensors"))
-            fs::copy(places.near(2) / "step-00000100" / name, places.far() / "step-00000100.tmp" / name);
+            fs::copy(places.near(2) / "step-00000100" / name,
+                     places.far() / "step-00000100.tmp" / name);
     fs::remove_all(places.near(2));
     const auto board = std::make_shared<MemoryBoard>();
     Log first_log, other_log;
@@ -374,8 +423,9 @@ TEST_CASE("what a lost node had not copied is never published; what it had copie
         CHECK(first->wait_idle(Deadline::after(60s)));
     }
     CHECK(first_log.drained == std::vector<std::int64_t>{100});
-    CHECK_MESSAGE(first_log.text().find("step 200 is not drained: no node has all of") != std::string::npos,
-                  first_log.text());
+    CHECK_MESSAGE(
+        first_log.text().find("step 200 is not drained: no node has all of") != std::string::npos,
+        first_log.text());
     CHECK(newest(places, 4) == 100);
 }
 
@@ -383,7 +433,8 @@ TEST_CASE("what fails on another node is tried again, and the first one says so"
     const Places places;
     save(places, {100});
     const fs::path blocked = places.folder.path() / "blocked";
-    write_whole(*make_posix_storage(), blocked, "");  // a file where node 1 thinks that the second place is
+    write_whole(*make_posix_storage(), blocked,
+                "");  // a file where node 1 thinks that the second place is
     const auto board = std::make_shared<MemoryBoard>();
     Log first_log, other_log;
     const auto first = drain_of(places, 0, board, first_log, places.far());
@@ -415,13 +466,15 @@ int free_port() {
 // A job of four ranks on two nodes, with a store.
 std::function<void(Communicator&)> as_job(std::function<void(Session&, Communicator&)> body) {
     return [body = std::move(body), port = free_port()](Communicator& world) {
-        const std::map<std::string, std::string> environment = {{"RANK", std::to_string(world.rank())},
-                                                                {"WORLD_SIZE", std::to_string(world.size())},
-                                                                {"LOCAL_RANK", std::to_string(world.rank() % 2)},
-                                                                {"LOCAL_WORLD_SIZE", "2"},
-                                                                {"MASTER_ADDR", "127.0.0.1"},
-                                                                {"MASTER_PORT", std::to_string(port)}};
-        for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+        const std::map<std::string, std::string> environment = {
+            {"RANK", std::to_string(world.rank())},
+            {"WORLD_SIZE", std::to_string(world.size())},
+            {"LOCAL_RANK", std::to_string(world.rank() % 2)},
+            {"LOCAL_WORLD_SIZE", "2"},
+            {"MASTER_ADDR", "127.0.0.1"},
+            {"MASTER_PORT", std::to_string(port)}};
+        for (const auto& [name, value] : environment)
+            ::setenv(name.c_str(), value.c_str(), 1);
         Session session = Session::from_environment();
         body(session, world);
     };
@@ -462,21 +515,23 @@ TEST_CASE("a job that is killed at any moment leaves what was announced, near an
     for (int i = 0; i < 8; ++i) {
         CAPTURE(i);
         const Shared<std::int64_t> announced(1);
-        statuses_of_ranks(4, as_job([&](Session& session, Communicator& world) {
-                              Checkpointer checkpointer(session, world, places.options(world.rank()));
-                              std::thread([i, &announced] {
-                                  // At first, and in every other run after a save, however long that takes here.
-                                  const std::atomic_ref latest(announced[0]);
-                                  while (i % 2 == 1 && latest == 0)
-                                      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-                                  std::this_thread::sleep_for(std::chrono::milliseconds(30 + 40 * i));
-                                  ::kill(::getpid(), SIGKILL);
-                              }).detach();
-                              for (std::int64_t step = from + 1;; ++step) {
-                                  checkpointer.save(step, Model(world, static_cast<float>(step)).state());
-                                  if (world.rank() == 0) std::atomic_ref<std::int64_t>(announced[0]).store(step);
-                              }
-                          }));
+        statuses_of_ranks(
+            4, as_job([&](Session& session, Communicator& world) {
+                Checkpointer checkpointer(session, world, places.options(world.rank()));
+                std::thread([i, &announced] {
+                    // At first, and in every other run after a save, however long that takes here.
+                    const std::atomic_ref latest(announced[0]);
+                    while (i % 2 == 1 && latest == 0)
+                        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                    std::this_thread::sleep_for(std::chrono::milliseconds(30 + 40 * i));
+                    ::kill(::getpid(), SIGKILL);
+                }).detach();
+                for (std::int64_t step = from + 1;; ++step) {
+                    checkpointer.save(step, Model(world, static_cast<float>(step)).state());
+                    if (world.rank() == 0)
+                        std::atomic_ref<std::int64_t>(announced[0]).store(step);
+                }
+            }));
         const std::int64_t found = std::max<std::int64_t>(newest(places, 4), 0);
         CHECK(found >= announced[0]);
         CHECK(found >= from);

@@ -1,4 +1,5 @@
-// Nvml on the fake management library: what each fact becomes, older drivers, and machines without one.
+// Nvml on the fake management library: what each fact becomes, older drivers, and machines without
+// one.
 
 #include "topology/nvml.hpp"
 #include "base/hash.hpp"
@@ -135,7 +136,8 @@ TEST_CASE("health, processes and links") {
 TEST_CASE("MIG devices, and places that have none") {
     const FakeMachine machine(
         "gpu 0000:17:00.0 GPU-a NVIDIA A100\nmig\nremap 0 1\n"
-        "part MIG-1 5100273664 NVIDIA A100 MIG 1g.5gb\npart MIG-2 10200547328 NVIDIA A100 MIG 2g.10gb\n"
+        "part MIG-1 5100273664 NVIDIA A100 MIG 1g.5gb\npart MIG-2 10200547328 NVIDIA A100 MIG "
+        "2g.10gb\n"
         "mig_process 4713 1024\n"
         "gpu 0000:18:00.0 GPU-b NVIDIA A100\nmig\n");
     REQUIRE_MESSAGE(machine.nvml, machine.why);
@@ -159,8 +161,10 @@ TEST_CASE("a driver without the newer functions still tells what it can") {
         INFO(is_old);
         const std::string lacks =
             "lacks nvmlDeviceGetPciInfo_v3\nlacks nvmlDeviceGetComputeRunningProcesses_v3\n"
-            "lacks nvmlDeviceGetCurrentClocksEventReasons\nlacks nvmlDeviceGetNvLinkRemotePciInfo_v2\n"
-            "lacks nvmlDeviceGetNvLinkRemoteDeviceType\nlacks nvmlDeviceGetMigMode\nlacks nvmlDeviceGetRemappedRows\n"
+            "lacks nvmlDeviceGetCurrentClocksEventReasons\nlacks "
+            "nvmlDeviceGetNvLinkRemotePciInfo_v2\n"
+            "lacks nvmlDeviceGetNvLinkRemoteDeviceType\nlacks nvmlDeviceGetMigMode\nlacks "
+            "nvmlDeviceGetRemappedRows\n"
             "lacks nvmlDeviceGetGpuFabricInfoV\nlacks nvmlDeviceGetFieldValues\n";
         const FakeMachine machine(is_old ? kTwoGpus : lacks + kTwoGpus, is_old ? kOld : kNew);
         REQUIRE_MESSAGE(machine.nvml, machine.why);
@@ -182,7 +186,8 @@ TEST_CASE("a driver without the newer functions still tells what it can") {
 
 TEST_CASE("more processes than there was room for") {
     std::string text = "gpu 0000:17:00.0 GPU-a NVIDIA A100\n";
-    for (int pid = 1; pid <= 200; ++pid) text += fmt::format("process {} 1\n", pid);
+    for (int pid = 1; pid <= 200; ++pid)
+        text += fmt::format("process {} 1\n", pid);
     for (const std::string& library : {kNew, kOld}) {
         const FakeMachine machine(text, library);
         REQUIRE_MESSAGE(machine.nvml, machine.why);
@@ -194,7 +199,8 @@ TEST_CASE("more processes than there was room for") {
 }
 
 TEST_CASE("a GPU that fell off the bus is there, with its trouble") {
-    const FakeMachine machine("gpu 0000:17:00.0 GPU-a NVIDIA A100\ngpu 0000:18:00.0 GPU-b NVIDIA A100\nlost 15\n");
+    const FakeMachine machine(
+        "gpu 0000:17:00.0 GPU-a NVIDIA A100\ngpu 0000:18:00.0 GPU-b NVIDIA A100\nlost 15\n");
     REQUIRE_MESSAGE(machine.nvml, machine.why);
     const auto gpus = machine.nvml->devices(kAll);
     REQUIRE(gpus.size() == 2);
@@ -232,7 +238,8 @@ TEST_CASE("this machine's driver, where it has one") {
     }
     CHECK_FALSE(nvml->driver_version().empty());
     for (const NvmlDevice& gpu : nvml->devices(kAll)) {
-        if (!gpu.trouble.empty()) continue;
+        if (!gpu.trouble.empty())
+            continue;
         CHECK(gpu.uuid.starts_with("GPU-"));
         CHECK(gpu.memory_bytes > 0);
     }

@@ -30,7 +30,8 @@ namespace {
 void bind(pid_t thread, const std::vector<int>& cpus) {
     cpu_set_t set;
     CPU_ZERO(&set);
-    for (const int cpu : cpus) CPU_SET(static_cast<std::size_t>(cpu), &set);
+    for (const int cpu : cpus)
+        CPU_SET(static_cast<std::size_t>(cpu), &set);
     ::sched_setaffinity(thread, sizeof set, &set);
 }
 
@@ -38,16 +39,19 @@ void bind(pid_t thread, const std::vector<int>& cpus) {
 class Process {
 public:
     explicit Process(const std::function<void()>& begin = [] {}) : pid_(::fork()) {
-        if (pid_ != 0) return;
+        if (pid_ != 0)
+            return;
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         begin();
-        for (;;) ::pause();
+        for (;;)
+            ::pause();
     }
     Process(const Process&) = delete;
     Process& operator=(const Process&) = delete;
     ~Process() { end(); }
     void end() {
-        if (pid_ <= 0) return;
+        if (pid_ <= 0)
+            return;
         ::kill(pid_, SIGKILL);
         ::waitpid(pid_, nullptr, 0);
         pid_ = -1;
@@ -69,14 +73,16 @@ TEST_CASE("the kernel's account of threads") {
         std::thread([] {
             ::prctl(PR_SET_NAME, "wanderer");
             bind(0, {own_cpus().back()});
-            for (;;) ::pause();
+            for (;;)
+                ::pause();
         }).detach();
     });
     std::vector<ThreadPlacement> threads;
     const auto deadline = autolaunch::Deadline::after(20s);
     while (!deadline.passed()) {
         threads = threads_of(process.pid());
-        if (threads.size() == 2 && threads[1].cpus.size() == 1 && threads[1].name == "wanderer") break;
+        if (threads.size() == 2 && threads[1].cpus.size() == 1 && threads[1].name == "wanderer")
+            break;
         std::this_thread::sleep_for(1ms);
     }
     REQUIRE(threads.size() == 2);
@@ -112,13 +118,15 @@ TEST_CASE("leaving the planned CPUs is told once") {
     const int first = own_cpus()[0], second = own_cpus()[1];
     Process stays([&] { bind(0, {first}); }), leaves([&] { bind(0, {second}); });
     const auto deadline = autolaunch::Deadline::after(20s);
-    while ((affinity_of(stays.pid())->size() != 1 || affinity_of(leaves.pid())->size() != 1) && !deadline.passed())
+    while ((affinity_of(stays.pid())->size() != 1 || affinity_of(leaves.pid())->size() != 1) &&
+           !deadline.passed())
         std::this_thread::sleep_for(1ms);
 
     asio::io_context io;
     std::vector<PlacementWatch::Drift> told;
-    PlacementWatch watch(io, {{4, 0, stays.pid(), {{first}, {}}}, {5, 1, leaves.pid(), {{second}, {}}}}, kQuick,
-                         [&](const std::vector<PlacementWatch::Drift>& drifts) {
+    PlacementWatch watch(io,
+                         {{4, 0, stays.pid(), {{first}, {}}}, {5, 1, leaves.pid(), {{second}, {}}}},
+                         kQuick, [&](const std::vector<PlacementWatch::Drift>& drifts) {
                              told.insert(told.end(), drifts.begin(), drifts.end());
                          });
     CHECK(watch.count_bound() == 2);
@@ -138,24 +146,29 @@ TEST_CASE("memory on a node that was not planned is told") {
         return;
     }
     const Process process([] {
-        void* memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        for (std::size_t i = 0; i < kBytes; i += 4096) static_cast<char*>(memory)[i] = 1;
+        void* memory =
+            ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        for (std::size_t i = 0; i < kBytes; i += 4096)
+            static_cast<char*>(memory)[i] = 1;
     });
     const auto all_written = [&] {
         NumaMapsReader reader(process.pid());
         while (!reader.read_some()) {
         }
-        return std::accumulate(reader.bytes().begin(), reader.bytes().end(), std::uint64_t{0},
-                               [](std::uint64_t sum, const auto& node) { return sum + node.second; }) >= kBytes;
+        return std::accumulate(
+                   reader.bytes().begin(), reader.bytes().end(), std::uint64_t{0},
+                   [](std::uint64_t sum, const auto& node) { return sum + node.second; }) >= kBytes;
     };
     const auto deadline = autolaunch::Deadline::after(60s);
-    while (!all_written() && !deadline.passed()) std::this_thread::sleep_for(10ms);
+    while (!all_written() && !deadline.passed())
+        std::this_thread::sleep_for(10ms);
 
     asio::io_context io;
     std::vector<PlacementWatch::Drift> told;
     constexpr int kNoSuchNode = 4711;
-    PlacementWatch watch(io, {{2, 0, process.pid(), {{}, {kNoSuchNode}}}}, kQuick,
-                         [&](const auto& drifts) { told.insert(told.end(), drifts.begin(), drifts.end()); });
+    PlacementWatch watch(
+        io, {{2, 0, process.pid(), {{}, {kNoSuchNode}}}}, kQuick,
+        [&](const auto& drifts) { told.insert(told.end(), drifts.begin(), drifts.end()); });
     io.run_for(1s);
     REQUIRE(told.size() == 1);
     CHECK_MESSAGE(told[0].what.find("has 100 % of its memory") == 0, told[0].what);

@@ -1,5 +1,6 @@
-// Ranks that are killed at the worst moments, a hundred generations each: while they connect to their server, and in
-// the middle of their work. Nothing may hang, and nothing may be left: no file, no process, no shared memory.
+// Ranks that are killed at the worst moments, a hundred generations each: while they connect to
+// their server, and in the middle of their work. Nothing may hang, and nothing may be left: no
+// file, no process, no shared memory.
 
 #include "base/hash.hpp"
 #include "mpi_nodes.hpp"
@@ -47,10 +48,12 @@ void kill_in_each_generation(const std::string& what, int from_us, int to_us) {
     std::uniform_int_distribution<int> after_us(from_us, to_us);
     MpiRunOptions options = options_for(mark, what);
     for (options.generation = 0; options.generation < kGenerations; ++options.generation) {
-        if (to_us > 0) options.kill_after = std::chrono::microseconds(after_us(random));
+        if (to_us > 0)
+            options.kill_after = std::chrono::microseconds(after_us(random));
         const auto result = run_mpi(options);
         INFO("generation ", options.generation, ", killed after ",
-             options.kill_after.value_or(std::chrono::microseconds(0)).count(), " us: ", result.helper_output);
+             options.kill_after.value_or(std::chrono::microseconds(0)).count(),
+             " us: ", result.helper_output);
         REQUIRE_FALSE(result.hung);
         REQUIRE(result.left_behind.empty());
         REQUIRE(result.broken.empty());

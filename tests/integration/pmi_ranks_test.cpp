@@ -1,5 +1,5 @@
-// Real MPI ranks without mpirun: Open MPI through autolaunch-pmixd, MPICH through PMI-1, on one simulated node and on
-// several; and what is seen of ranks that abort, are killed or leave early.
+// Real MPI ranks without mpirun: Open MPI through autolaunch-pmixd, MPICH through PMI-1, on one
+// simulated node and on several; and what is seen of ranks that abort, are killed or leave early.
 
 #include "base/text.hpp"
 #include "mpi_nodes.hpp"
@@ -28,12 +28,13 @@ std::string everything(const MpiRunResult& result) {
     std::string text = result.hung ? "HUNG\n" : "";
     for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
         const RankOutcome& outcome = result.ranks[rank];
-        text += "rank " + std::to_string(rank) + " exit " + std::to_string(outcome.exit_code.value_or(-1)) +
-                " signal " + std::to_string(outcome.signal.value_or(0)) + ' ' + outcome.departure.why + ": " +
+        text += "rank " + std::to_string(rank) + " exit " +
+                std::to_string(outcome.exit_code.value_or(-1)) + " signal " +
+                std::to_string(outcome.signal.value_or(0)) + ' ' + outcome.departure.why + ": " +
                 outcome.output + '\n';
     }
-    return text + join(result.failures, "; ") + join(result.warnings, "; ") + join(result.broken, "; ") +
-           result.helper_output;
+    return text + join(result.failures, "; ") + join(result.warnings, "; ") +
+           join(result.broken, "; ") + result.helper_output;
 }
 
 void check_clean(const MpiRunResult& result) {
@@ -48,7 +49,8 @@ TEST_CASE("ranks of one node find each other") {
         const auto result = run_mpi(options_for({ranks}, "ok"));
         INFO(everything(result));
         CHECK(result.all_exited_zero());
-        for (const auto& rank : result.ranks) CHECK(rank.departure.why.empty());
+        for (const auto& rank : result.ranks)
+            CHECK(rank.departure.why.empty());
         CHECK(result.failures.empty());
         CHECK(result.warnings.empty());
         check_clean(result);
@@ -66,9 +68,11 @@ TEST_CASE("ranks of several nodes find each other, however many each has") {
 }
 
 TEST_CASE("what ranks publish is fetched on demand when fences carry no data") {
-    if (!is_pmix()) return;
-    // One rank a node: with these settings Open MPI 4.1 does not wait for ranks beside it, and fails now and then with
-    // "PML add procs failed: Not found", under mpirun as well (12 of 187 runs of 4 ranks).
+    if (!is_pmix())
+        return;
+    // One rank a node: with these settings Open MPI 4.1 does not wait for ranks beside it, and
+    // fails now and then with "PML add procs failed: Not found", under mpirun as well (12 of 187
+    // runs of 4 ranks).
     MpiRunOptions options = options_for({1, 1, 1, 1}, "ok");
     options.environment = {"OMPI_MCA_pmix_base_collect_data=0", "OMPI_MCA_pmix_base_async_modex=1"};
     const auto result = run_mpi(options);
@@ -83,10 +87,13 @@ TEST_CASE("MPI_Abort is known as such, with its code") {
         INFO(everything(result));
         const int last = static_cast<int>(result.ranks.size()) - 1;
         CHECK(result.exit_code == 42);
-        if (is_pmix()) CHECK(result.ranks.back().exit_code == 42);
+        if (is_pmix())
+            CHECK(result.ranks.back().exit_code == 42);
         CHECK(result.ranks.front().signal == SIGKILL);
-        const std::string said = "rank " + std::to_string(last) + " called MPI_Abort with error code 42";
-        CHECK(std::find(result.failures.begin(), result.failures.end(), said) != result.failures.end());
+        const std::string said =
+            "rank " + std::to_string(last) + " called MPI_Abort with error code 42";
+        CHECK(std::find(result.failures.begin(), result.failures.end(), said) !=
+              result.failures.end());
         check_clean(result);
     }
 }
@@ -138,8 +145,9 @@ TEST_CASE("an MPI program that does not see its server is caught") {
     options.asked_for = true;
     options.edit_environment = [](std::vector<std::string>& environment) {
         std::erase_if(environment, [](const std::string& line) {
-            return line.starts_with("PMIX_") || line.starts_with("PMI_") || line.starts_with("JSM_") ||
-                   line.starts_with("MPI_EXPECT_SIZE") || line.starts_with("RANK=") || line.starts_with("LOCAL_WORLD");
+            return line.starts_with("PMIX_") || line.starts_with("PMI_") ||
+                   line.starts_with("JSM_") || line.starts_with("MPI_EXPECT_SIZE") ||
+                   line.starts_with("RANK=") || line.starts_with("LOCAL_WORLD");
         });
     };
     const auto result = run_mpi(options);
@@ -158,7 +166,8 @@ TEST_CASE("the next generation of a job runs beside what is left of the last") {
 }
 
 TEST_CASE("what is no PMI-1 fails the rank that sent it, and no other") {
-    if (is_pmix()) return;
+    if (is_pmix())
+        return;
     const std::vector<std::pair<std::string, std::string>> cases = {
         {"echo garbage >&3", "rank 1 sent what is no PMI-1: \"garbage\""},
         {"echo cmd=barrier_in >&3", "rank 1 sent \"cmd=barrier_in\" before PMI-1's init"},

@@ -1,6 +1,7 @@
 #pragma once
-// Members of a job in one process, for tests of what speaks through them: what one relays, the event loop hands to the
-// other. A double of the transport and of nothing else; it drops what is of another generation, as the real one does.
+// Members of a job in one process, for tests of what speaks through them: what one relays, the
+// event loop hands to the other. A double of the transport and of nothing else; it drops what is of
+// another generation, as the real one does.
 #include "control/member.hpp"
 
 #include <asio/io_context.hpp>
@@ -19,7 +20,8 @@ namespace autolaunch::testing {
 class PostedMembers {
 public:
     PostedMembers(asio::io_context& io, int nodes) : io_(io) {
-        for (int node = 0; node < nodes; ++node) members_.push_back(std::make_unique<One>(*this, node));
+        for (int node = 0; node < nodes; ++node)
+            members_.push_back(std::make_unique<One>(*this, node));
     }
 
     launcher::Member& operator[](int node) { return *members_.at(static_cast<std::size_t>(node)); }
@@ -39,46 +41,58 @@ private:
         int node_rank() const override { return node_; }
         int node_count() const override { return static_cast<int>(all_.members_.size()); }
         void report(const launcher::control::Report&) override { no_part_of_this(); }
-        void fence(int, const std::string&, const std::vector<int>&, std::string, FenceHandler) override {
+        void fence(int, const std::string&, const std::vector<int>&, std::string,
+                   FenceHandler) override {
             no_part_of_this();
         }
         void relay(launcher::control::RelayChannel channel, int generation, int destination,
                    std::string bytes) override {
             all_.post(node_, destination, channel, generation, std::move(bytes));
         }
-        void on_relay(launcher::control::RelayChannel channel, int generation, RelayHandler handler) override {
+        void on_relay(launcher::control::RelayChannel channel, int generation,
+                      RelayHandler handler) override {
             handlers_[{channel, generation}] = std::move(handler);
         }
         void begin_generation(int generation) override {
-            std::erase_if(handlers_, [generation](const auto& entry) { return entry.first.second < generation; });
+            std::erase_if(handlers_, [generation](const auto& entry) {
+                return entry.first.second < generation;
+            });
         }
-        void deliver(launcher::control::RelayChannel channel, int generation, int source, const std::string& bytes) {
+        void deliver(launcher::control::RelayChannel channel, int generation, int source,
+                     const std::string& bytes) {
             const auto found = handlers_.find({channel, generation});
-            if (found == handlers_.end() || !found->second) return;
+            if (found == handlers_.end() || !found->second)
+                return;
             const RelayHandler handler = found->second;  // may replace itself
             handler(source, bytes);
         }
 
     private:
-        static void no_part_of_this() { throw std::logic_error("PostedMembers relays, and does nothing else"); }
+        static void no_part_of_this() {
+            throw std::logic_error("PostedMembers relays, and does nothing else");
+        }
 
         PostedMembers& all_;
         int node_;
         std::map<std::pair<launcher::control::RelayChannel, int>, RelayHandler> handlers_;
     };
 
-    void post(int source, int destination, launcher::control::RelayChannel channel, int generation, std::string bytes) {
+    void post(int source, int destination, launcher::control::RelayChannel channel, int generation,
+              std::string bytes) {
         Traffic& traffic = traffic_[{source, destination}];
         ++traffic.messages;
         traffic.bytes += bytes.size();
-        asio::post(io_, [this, source, destination, channel, generation, message = std::move(bytes)] {
-            members_.at(static_cast<std::size_t>(destination))->deliver(channel, generation, source, message);
-        });
+        asio::post(io_,
+                   [this, source, destination, channel, generation, message = std::move(bytes)] {
+                       members_.at(static_cast<std::size_t>(destination))
+                           ->deliver(channel, generation, source, message);
+                   });
     }
     Traffic sum(int std::pair<int, int>::*end, int node) const {
         Traffic all;
         for (const auto& [ends, traffic] : traffic_) {
-            if (ends.*end != node) continue;
+            if (ends.*end != node)
+                continue;
             all.messages += traffic.messages;
             all.bytes += traffic.bytes;
         }

@@ -1,5 +1,6 @@
 #pragma once
-// What the tests of spawn and supervise share: finding the processes a test started, waiting for something to happen.
+// What the tests of spawn and supervise share: finding the processes a test started, waiting for
+// something to happen.
 #include <sys/types.h>
 
 #include <unistd.h>
@@ -19,7 +20,8 @@ namespace autolaunch::testing {
 class TemporaryFolder {
 public:
     TemporaryFolder() {
-        std::string name = (std::filesystem::temp_directory_path() / "autolaunch-test-XXXXXX").string();
+        std::string name =
+            (std::filesystem::temp_directory_path() / "autolaunch-test-XXXXXX").string();
         path_ = ::mkdtemp(name.data());
     }
     TemporaryFolder(const TemporaryFolder&) = delete;
@@ -46,19 +48,23 @@ inline std::vector<pid_t> processes_with(const std::string& variable) {
     for (std::filesystem::directory_iterator entry("/proc", error), end; !error && entry != end;
          entry.increment(error)) {
         const std::string name = entry->path().filename().string();
-        if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+        if (name.find_first_not_of("0123456789") != std::string::npos)
+            continue;
         const std::string environment = '\0' + slurp(entry->path() / "environ");
         const bool is_self = name == std::to_string(::getpid());
-        if (!is_self && environment.find('\0' + variable + '\0') != std::string::npos) pids.push_back(std::stoi(name));
+        if (!is_self && environment.find('\0' + variable + '\0') != std::string::npos)
+            pids.push_back(std::stoi(name));
     }
     return pids;
 }
 
-/// Polls until `condition` holds; false after 20 s, which is for broken code, not for slow machines.
+/// Polls until `condition` holds; false after 20 s, which is for broken code, not for slow
+/// machines.
 template <typename Condition>
 bool eventually(Condition condition) {
     for (int i = 0; i < 2000; ++i) {
-        if (condition()) return true;
+        if (condition())
+            return true;
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     return condition();

@@ -1,6 +1,6 @@
 #pragma once
-// Models nobody would write, made of random numbers, and ways to train them: for tests that every way ends with the
-// same bits.
+// Models nobody would write, made of random numbers, and ways to train them: for tests that every
+// way ends with the same bits.
 #include "checkpoint/checkpoint_engine.hpp"
 #include "fsdp_ranks.hpp"
 
@@ -49,7 +49,8 @@ struct RandomModel {
             for (int i = dice.below(4); i >= 0; --i) {
                 std::vector<std::int64_t> shape;
                 for (int left = dice.below(4), most = 3000; left > 0; --left) {
-                    const int extent = std::min(dice.one_of({1, 2, 3, 7, 16, 33, 127, 128, 129, 500}), most);
+                    const int extent =
+                        std::min(dice.one_of({1, 2, 3, 7, 16, 33, 127, 128, 129, 500}), most);
                     shape.push_back(extent);
                     most = std::max(1, most / extent);
                 }
@@ -63,13 +64,15 @@ struct RandomModel {
         param = dice.one_of({f32, f32, bf16, f16});
         master = param == bf16 && dice.chance(50) ? bf16 : f32;
         optimizer = dice.below(3);
-        if (dice.chance(60)) max_grad_norm = 0.5;
+        if (dice.chance(60))
+            max_grad_norm = 0.5;
         micro_batches = 1 + dice.below(2);
     }
     std::size_t element_count() const {
         std::int64_t count = 0;
         for (const auto& unit : units)
-            for (const auto& parameter : unit.parameters) count += parameter.element_count();
+            for (const auto& parameter : unit.parameters)
+                count += parameter.element_count();
         return static_cast<std::size_t>(count);
     }
 
@@ -94,7 +97,8 @@ struct Way {
         way.ranks = dice.one_of({1, 2, 2, 3, 4, 6});
         auto& options = way.options;
         options.strategy = static_cast<ShardingStrategy>(dice.below(5));
-        do options.shard_group = 1 + dice.below(way.ranks);
+        do
+            options.shard_group = 1 + dice.below(way.ranks);
         while (way.ranks % options.shard_group != 0);
         options.merge_below = dice.one_of<std::int64_t>({0, 2'000, 20'000, 8 << 20});
         options.merge_cap = dice.one_of<std::int64_t>({1'000, 30'000, 256 << 20});
@@ -111,10 +115,11 @@ struct Way {
     }
     std::string text() const {
         std::ostringstream out;
-        out << ranks << " ranks, " << name_of(options.strategy) << ", group " << options.shard_group << ", merge "
-            << options.merge_below << "/" << options.merge_cap << ", slots " << options.gather_slots << "/"
-            << options.reduce_slots << ", overlap " << *options.overlap << ", each " << reduce_each_micro_batch
-            << ", offload " << options.offload_optimizer << ", evaluates " << evaluate_between << ", norm "
+        out << ranks << " ranks, " << name_of(options.strategy) << ", group " << options.shard_group
+            << ", merge " << options.merge_below << "/" << options.merge_cap << ", slots "
+            << options.gather_slots << "/" << options.reduce_slots << ", overlap "
+            << *options.overlap << ", each " << reduce_each_micro_batch << ", offload "
+            << options.offload_optimizer << ", evaluates " << evaluate_between << ", norm "
             << measure_norm << ", async " << save_async;
         return out.str();
     }
@@ -123,11 +128,15 @@ struct Way {
 template <class Each>
 void visit_floats(const TensorView& tensor, Each each) {
     const auto visit = [&](auto values) {
-        for (std::size_t i = 0; i < values.size(); ++i) each(i, values[i]);
+        for (std::size_t i = 0; i < values.size(); ++i)
+            each(i, values[i]);
     };
-    if (tensor.type == f32) visit(tensor.as<float>());
-    if (tensor.type == bf16) visit(tensor.as<bfloat16>());
-    if (tensor.type == f16) visit(tensor.as<float16>());
+    if (tensor.type == f32)
+        visit(tensor.as<float>());
+    if (tensor.type == bf16)
+        visit(tensor.as<bfloat16>());
+    if (tensor.type == f16)
+        visit(tensor.as<float16>());
 }
 
 class Training {
@@ -135,22 +144,27 @@ public:
     Training(Communicator& world, const RandomModel& plan, const Way& way, Computation where)
         : plan_(plan), way_(way), where_(std::move(where)), model_(world, options()) {
         for (const auto& unit : plan.units)
-            model_.add_unit("u" + std::to_string(model_.units().size()), unit.parameters, unit.options);
+            model_.add_unit("u" + std::to_string(model_.units().size()), unit.parameters,
+                            unit.options);
         model_.finalize();
-        model_.initialize(
-            [](const std::string& name, std::span<const std::int64_t>, std::int64_t at, std::span<float> values) {
-                for (float& value : values)
-                    value = std::sin(0.37f * static_cast<float>(at++ + 31 * name.back() + 7 * name[1]));
-            });
-        if (plan.optimizer == 0) optimizer_ = std::make_unique<AdamW>(model_, AdamWOptions{.lr = 0.01});
-        if (plan.optimizer == 1) optimizer_ = std::make_unique<Lion>(model_, LionOptions{.lr = 0.01});
-        if (plan.optimizer == 2) optimizer_ = std::make_unique<SGD>(model_, SGDOptions{.lr = 0.01, .momentum = 0.9});
+        model_.initialize([](const std::string& name, std::span<const std::int64_t>,
+                             std::int64_t at, std::span<float> values) {
+            for (float& value : values)
+                value = std::sin(0.37f * static_cast<float>(at++ + 31 * name.back() + 7 * name[1]));
+        });
+        if (plan.optimizer == 0)
+            optimizer_ = std::make_unique<AdamW>(model_, AdamWOptions{.lr = 0.01});
+        if (plan.optimizer == 1)
+            optimizer_ = std::make_unique<Lion>(model_, LionOptions{.lr = 0.01});
+        if (plan.optimizer == 2)
+            optimizer_ = std::make_unique<SGD>(model_, SGDOptions{.lr = 0.01, .momentum = 0.9});
     }
 
     void step(std::int64_t number, const std::function<void()>& before_update) {
         for (int micro = 0; micro < plan_.micro_batches; ++micro) {
             forward();
-            if (way_.evaluate_between && micro == 0) evaluate([](const TensorView&) {});
+            if (way_.evaluate_between && micro == 0)
+                evaluate([](const TensorView&) {});
             const bool reduce = way_.reduce_each_micro_batch || micro + 1 == plan_.micro_batches;
             backward(number * plan_.micro_batches + micro, reduce);
         }
@@ -158,13 +172,16 @@ public:
         StepOptions how{.lr = {}, .max_grad_norm = plan_.max_grad_norm};
         how.micro_batches = kSamples * plan_.micro_batches / way_.ranks;
         how.measure_norm = way_.measure_norm;
-        if (!how.measure_norm) how.on_nonfinite = NonFinite::apply;
+        if (!how.measure_norm)
+            how.on_nonfinite = NonFinite::apply;
         optimizer_->step(how, where_.stream);
     }
     std::vector<float> parameters() {
         std::vector<float> all;
         evaluate([&](const TensorView& tensor) {
-            visit_floats(tensor, [&](std::size_t, auto& value) { all.push_back(static_cast<float>(value)); });
+            visit_floats(tensor, [&](std::size_t, auto& value) {
+                all.push_back(static_cast<float>(value));
+            });
         });
         where_.synchronize();
         return all;
@@ -179,32 +196,40 @@ public:
 private:
     ShardedModelOptions options() const {
         ShardedModelOptions all = way_.options;
-        all.precision = {.param = plan_.param, .reduce = f32, .accumulate = f32, .master = plan_.master};
+        all.precision = {
+            .param = plan_.param, .reduce = f32, .accumulate = f32, .master = plan_.master};
         return all;
     }
     Unit& unit(std::size_t index) { return *model_.units()[index]; }
     void forward() {
         for (std::size_t u = 0; u < plan_.units.size(); ++u)
-            if (plan_.units[u].used_in_training) unit(u).unshard(where_.stream);
+            if (plan_.units[u].used_in_training)
+                unit(u).unshard(where_.stream);
     }
     void backward(std::int64_t batch, bool reduce) {
         std::optional<UnshardedParameters> tied;
-        if (plan_.units.front().tied) tied = unit(0).unshard(where_.stream);
+        if (plan_.units.front().tied)
+            tied = unit(0).unshard(where_.stream);
         for (std::size_t u = plan_.units.size(); u-- > 0;) {
-            if (!plan_.units[u].used_in_training) continue;
+            if (!plan_.units[u].used_in_training)
+                continue;
             {
                 const auto parameters = unit(u).unshard(where_.stream);
                 add_gradients(unit(u), parameters, batch);
-                if (tied) add_gradients(unit(0), *tied, batch + 1000);
+                if (tied)
+                    add_gradients(unit(0), *tied, batch + 1000);
             }
-            if (u == 0) tied.reset();
-            if (reduce) unit(u).reduce_grads(where_.stream);
+            if (u == 0)
+                tied.reset();
+            if (reduce)
+                unit(u).reduce_grads(where_.stream);
         }
     }
     // Small whole numbers times 1/64, so that sums over samples are exact in any order.
     void add_gradients(Unit& to, const UnshardedParameters& parameters, std::int64_t batch) {
         for (const ParameterSpec& parameter : to.parameters()) {
-            if (!parameter.trainable) continue;
+            if (!parameter.trainable)
+                continue;
             const auto into = to.grad(parameter.name).as<float>();
             const TensorView values = parameters[parameter.name];
             const int rank = model_.world().rank(), ranks = way_.ranks;
@@ -235,9 +260,11 @@ private:
     std::unique_ptr<Optimizer> optimizer_;
 };
 
-/// One rank: from the start, or from the checkpoint in the directory, to the end; rank 0 writes the parameters there.
+/// One rank: from the start, or from the checkpoint in the directory, to the end; rank 0 writes the
+/// parameters there.
 inline void train_on_rank(Communicator& world, const RandomModel& plan, const Way& way,
-                          const std::filesystem::path& directory, bool resume, Computation where, float* result) {
+                          const std::filesystem::path& directory, bool resume, Computation where,
+                          float* result) {
     Training training(world, plan, way, std::move(where));
     CheckpointEngine engine(make_posix_storage(), world, {.directory = directory}, {});
     std::int64_t step = 0;
@@ -249,7 +276,8 @@ inline void train_on_rank(Communicator& world, const RandomModel& plan, const Wa
     }
     while (step < kSteps) {
         training.step(step++, [&] { engine.wait_copied(); });
-        if (resume || step != kSavedAfter) continue;
+        if (resume || step != kSavedAfter)
+            continue;
         if (way.save_async)
             engine.save_async(step, training.state_to_save(), {});
         else
@@ -258,22 +286,24 @@ inline void train_on_rank(Communicator& world, const RandomModel& plan, const Wa
     engine.finish();
     const auto all = training.parameters();
     expect(all.size() == plan.element_count(), "every parameter is there");
-    if (world.rank() == 0) std::copy(all.begin(), all.end(), result);
+    if (world.rank() == 0)
+        std::copy(all.begin(), all.end(), result);
 }
 
-inline std::vector<float> train_on_cpus(const RandomModel& plan, const Way& way, const std::filesystem::path& directory,
-                                        bool resume) {
+inline std::vector<float> train_on_cpus(const RandomModel& plan, const Way& way,
+                                        const std::filesystem::path& directory, bool resume) {
     Shared<float> result(plan.element_count());
-    on_ranks(way.ranks,
-             [&](Communicator& world) { train_on_rank(world, plan, way, directory, resume, {}, result.data()); });
+    on_ranks(way.ranks, [&](Communicator& world) {
+        train_on_rank(world, plan, way, directory, resume, {}, result.data());
+    });
     return result.copy();
 }
 
-/// Calls `check(number, model, expected)` for some models, with the parameters that one rank ends with.
-/// AUTOLAUNCH_RANDOM_MODELS=FIRST:COUNT chooses others.
-inline void for_random_models(
-    std::uint64_t count,
-    const std::function<void(std::uint64_t, const RandomModel&, const std::vector<float>&)>& check) {
+/// Calls `check(number, model, expected)` for some models, with the parameters that one rank ends
+/// with. AUTOLAUNCH_RANDOM_MODELS=FIRST:COUNT chooses others.
+inline void for_random_models(std::uint64_t count,
+                              const std::function<void(std::uint64_t, const RandomModel&,
+                                                       const std::vector<float>&)>& check) {
     std::uint64_t first = 1;
     if (const char* chosen = std::getenv("AUTOLAUNCH_RANDOM_MODELS")) {
         char colon = 0;

@@ -20,7 +20,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A node in a process of its own. It writes a line when it has joined, and one when it loses another.
+/// A node in a process of its own. It writes a line when it has joined, and one when it loses
+/// another.
 class NodeProcess {
 public:
     explicit NodeProcess(TestNode& node) {
@@ -30,7 +31,8 @@ public:
         UniqueFd in(ends[1]);
         pid_ = ::fork();
         REQUIRE(pid_ >= 0);
-        if (pid_ > 0) return;
+        if (pid_ > 0)
+            return;
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         live(node, in.get());
         ::_exit(0);
@@ -48,7 +50,8 @@ public:
         std::string text;
         pollfd ready{out_.get(), POLLIN, 0};
         char byte = 0;
-        while (::poll(&ready, 1, deadline.poll_timeout_ms()) > 0 && ::read(out_.get(), &byte, 1) == 1 && byte != '\n')
+        while (::poll(&ready, 1, deadline.poll_timeout_ms()) > 0 &&
+               ::read(out_.get(), &byte, 1) == 1 && byte != '\n')
             text += byte;
         return text;
     }
@@ -56,16 +59,19 @@ public:
 private:
     static void say(int out, const std::string& text) {
         const std::string whole = text + "\n";
-        if (::write(out, whole.data(), whole.size()) < 0) ::_exit(1);
+        if (::write(out, whole.data(), whole.size()) < 0)
+            ::_exit(1);
     }
     static void live(TestNode& node, int out) {
         node.join();
-        if (node.exit_code != 0) return say(out, node.what);
+        if (node.exit_code != 0)
+            return say(out, node.what);
         if (node.joined.head)
-            node.joined.head->set_handlers(
-                {.on_report = [](int, control::Report&&) {},
-                 .on_node_lost = [out](int lost,
-                                       const std::string& why) { say(out, std::to_string(lost) + ": " + why); }});
+            node.joined.head->set_handlers({.on_report = [](int, control::Report&&) {},
+                                            .on_node_lost =
+                                                [out](int lost, const std::string& why) {
+                                                    say(out, std::to_string(lost) + ": " + why);
+                                                }});
         node.joined.member->set_handlers(
             {.on_command = {}, .on_head_lost = [out](const std::string& why) { say(out, why); }});
         say(out, "joined");
@@ -79,9 +85,12 @@ private:
 /// Three processes that have joined; the first is the head.
 struct ThreeProcesses {
     explicit ThreeProcesses(std::chrono::milliseconds lost_after) {
-        for (auto& node : job.nodes) node.spec.rendezvous.lost_after = lost_after;
-        for (auto& node : job.nodes) processes.push_back(std::make_unique<NodeProcess>(node));
-        for (auto& process : processes) REQUIRE(process->line() == "joined");
+        for (auto& node : job.nodes)
+            node.spec.rendezvous.lost_after = lost_after;
+        for (auto& node : job.nodes)
+            processes.push_back(std::make_unique<NodeProcess>(node));
+        for (auto& process : processes)
+            REQUIRE(process->line() == "joined");
     }
     TestJob job{3};
     std::vector<std::unique_ptr<NodeProcess>> processes;
@@ -92,13 +101,15 @@ struct ThreeProcesses {
 TEST_CASE("a node's agent that is killed is missed at once") {
     ThreeProcesses three(1h);  // nothing but the broken connection can tell
     three.processes[1]->signal(SIGKILL);
-    CHECK(three.processes[0]->line() == "1: node1 (127.0.0.1) broke its connection: it closed the connection");
+    CHECK(three.processes[0]->line() ==
+          "1: node1 (127.0.0.1) broke its connection: it closed the connection");
 }
 
 TEST_CASE("a node's agent that hangs is missed after rendezvous.lost_after") {
     ThreeProcesses three(1s);
     three.processes[2]->signal(SIGSTOP);
-    CHECK(three.processes[0]->line() == "2: node2 (127.0.0.1) has fallen silent: it has said nothing for 1 s");
+    CHECK(three.processes[0]->line() ==
+          "2: node2 (127.0.0.1) has fallen silent: it has said nothing for 1 s");
 }
 
 TEST_CASE("a head that is killed is missed by all at once") {

@@ -1,5 +1,6 @@
 #pragma once
-// Nodes of one job in one process: each has its own event loop and calls join_job, over real sockets on the loopback.
+// Nodes of one job in one process: each has its own event loop and calls join_job, over real
+// sockets on the loopback.
 #include "rendezvous/join.hpp"
 
 #include <autolaunch/error.hpp>
@@ -45,7 +46,8 @@ struct TestNode {
             exit_code = -1;
             what = error.what();
         }
-        took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
+        took = std::chrono::duration_cast<std::chrono::milliseconds>(
+            std::chrono::steady_clock::now() - start);
     }
     /// Everything that is ready now.
     void poll() {
@@ -59,9 +61,11 @@ class TestJob {
 public:
     explicit TestJob(int node_count) : nodes(static_cast<std::size_t>(node_count)) {
         static std::atomic<int> jobs{0};
-        const std::string job_id = "test-" + std::to_string(::getpid()) + "-" + std::to_string(++jobs);
+        const std::string job_id =
+            "test-" + std::to_string(::getpid()) + "-" + std::to_string(++jobs);
         std::vector<std::string> names;
-        for (int i = 0; i < node_count; ++i) names.push_back("node" + std::to_string(i));
+        for (int i = 0; i < node_count; ++i)
+            names.push_back("node" + std::to_string(i));
         for (std::size_t i = 0; i < nodes.size(); ++i) {
             TestNode& node = nodes[i];
             node.spec.rendezvous.timeout = std::chrono::seconds(60);
@@ -72,7 +76,8 @@ public:
             node.allocation.node_names = names;
             node.allocation.node_rank = static_cast<int>(i);
             node.allocation.head_address = "127.0.0.1";
-            node.environment = {{"AUTOLAUNCH_JOB_KEY", "only for tests: 0123456789"}, {"PATH", "/bin"}};
+            node.environment = {{"AUTOLAUNCH_JOB_KEY", "only for tests: 0123456789"},
+                                {"PATH", "/bin"}};
             node.request.version = "0.1.0";
             node.request.hostname = names[i];
             node.request.node_count = node_count;
@@ -90,24 +95,30 @@ public:
         threads_.emplace_back([this, node] { nodes[node].join(); });
     }
     void wait() {
-        for (auto& thread : threads_) thread.join();
+        for (auto& thread : threads_)
+            thread.join();
         threads_.clear();
     }
     void join_all() {
-        for (std::size_t i = nodes.size(); i > 0; --i) start(i - 1);
+        for (std::size_t i = nodes.size(); i > 0; --i)
+            start(i - 1);
         wait();
     }
     bool all_joined() const {
         for (const auto& node : nodes)
-            if (node.exit_code != 0 || node.joined.member == nullptr) return false;
+            if (node.exit_code != 0 || node.joined.member == nullptr)
+                return false;
         return true;
     }
     /// Runs all event loops until `condition` holds; false after `limit`.
-    bool run_until(const std::function<bool()>& condition, std::chrono::milliseconds limit = std::chrono::seconds(60)) {
+    bool run_until(const std::function<bool()>& condition,
+                   std::chrono::milliseconds limit = std::chrono::seconds(60)) {
         const auto end = std::chrono::steady_clock::now() + limit;
         while (!condition()) {
-            if (std::chrono::steady_clock::now() > end) return false;
-            for (auto& node : nodes) node.poll();
+            if (std::chrono::steady_clock::now() > end)
+                return false;
+            for (auto& node : nodes)
+                node.poll();
             std::this_thread::sleep_for(std::chrono::microseconds(200));
         }
         return true;

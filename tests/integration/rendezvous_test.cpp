@@ -26,7 +26,9 @@ using Blobs = std::vector<std::pair<int, std::string>>;
 
 namespace {
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
 
 /// A peer that connects to the head's first port and says `bytes`.
 UniqueFd stranger(const TestNode& head, const std::string& bytes) {
@@ -36,10 +38,13 @@ UniqueFd stranger(const TestNode& head, const std::string& bytes) {
     address.sin_port = htons(job_identity(head.allocation, head.spec).ports.front());
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     for (int i = 0; i < 2000; ++i) {
-        if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) break;
+        if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) ==
+            0)
+            break;
         std::this_thread::sleep_for(1ms);
     }
-    if (!bytes.empty()) CHECK(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0);
+    if (!bytes.empty())
+        CHECK(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0);
     return socket;
 }
 
@@ -67,11 +72,12 @@ TEST_CASE("one node joins at once, and its head and member talk") {
                                    },
                                .on_node_lost = [&](int, const std::string&) { FAIL("lost"); }});
     joined.head->command(control::StopRanks{0, true, "SIGTERM"});  // before the member listens
-    joined.member->set_handlers({.on_command =
-                                     [&](const control::Command& command) {
-                                         seen.push_back("command " + std::get<control::StopRanks>(command).reason);
-                                     },
-                                 .on_head_lost = [&](const std::string&) { FAIL("head lost"); }});
+    joined.member->set_handlers(
+        {.on_command =
+             [&](const control::Command& command) {
+                 seen.push_back("command " + std::get<control::StopRanks>(command).reason);
+             },
+         .on_head_lost = [&](const std::string&) { FAIL("head lost"); }});
     joined.member->report(control::StopAsked{15});
     joined.member->fence(0, "f", {}, "blob", [&](Blobs&& blobs) {
         REQUIRE(blobs.size() == 1);
@@ -79,17 +85,20 @@ TEST_CASE("one node joins at once, and its head and member talk") {
     });
     joined.member->relay(control::RelayChannel::pmix, 0, 0, "hello");
     joined.member->relay(control::RelayChannel::pmix, 1, 0, "of the next generation");
-    joined.member->on_relay(control::RelayChannel::pmix, 0,
-                            [&](int, std::string_view bytes) { seen.push_back("relay " + std::string(bytes)); });
+    joined.member->on_relay(control::RelayChannel::pmix, 0, [&](int, std::string_view bytes) {
+        seen.push_back("relay " + std::string(bytes));
+    });
     CHECK(seen.empty());  // nothing from within the calls
     io.run();
-    CHECK(seen == std::vector<std::string>{"command SIGTERM", "report of 0", "fence blob", "relay hello"});
+    CHECK(seen ==
+          std::vector<std::string>{"command SIGTERM", "report of 0", "fence blob", "relay hello"});
     seen.clear();
 
     joined.member->begin_generation(1);
     joined.member->relay(control::RelayChannel::pmix, 0, 0, "too late");
-    joined.member->on_relay(control::RelayChannel::pmix, 1,
-                            [&](int, std::string_view bytes) { seen.push_back(std::string(bytes)); });
+    joined.member->on_relay(control::RelayChannel::pmix, 1, [&](int, std::string_view bytes) {
+        seen.push_back(std::string(bytes));
+    });
     io.restart();
     io.run();
     CHECK(seen == std::vector<std::string>{"of the next generation"});
@@ -103,7 +112,8 @@ TEST_CASE("nodes join, whatever their number") {
         for (std::size_t i = 0; i < job.nodes.size(); ++i)
             job.nodes[i].request.ranks_here = 1 + static_cast<int>(i) % 3;
         job.join_all();
-        for (const auto& node : job.nodes) REQUIRE_MESSAGE(node.exit_code == 0, node.what, "\n", node.hint);
+        for (const auto& node : job.nodes)
+            REQUIRE_MESSAGE(node.exit_code == 0, node.what, "\n", node.hint);
         REQUIRE(job.all_joined());
         const Roster& first = job.nodes[0].joined.roster;
         for (std::size_t i = 0; i < job.nodes.size(); ++i) {
@@ -129,7 +139,8 @@ TEST_CASE("nodes join, whatever their number") {
 TEST_CASE("the topology of the network orders the nodes") {
     TestJob job(4);
     const char* addresses[] = {"s0.s1.node0", "s0.s2.node1", "s0.s1.node2", "s0.s2.node3"};
-    for (std::size_t i = 0; i < 4; ++i) job.nodes[i].allocation.topology_address = addresses[i];
+    for (std::size_t i = 0; i < 4; ++i)
+        job.nodes[i].allocation.topology_address = addresses[i];
     job.join_all();
     REQUIRE(job.all_joined());
     CHECK(job.nodes[2].joined.member->node_rank() == 1);
@@ -142,25 +153,27 @@ TEST_CASE("commands reach all, reports reach the head, fences and relays reach w
     job.join_all();
     REQUIRE(job.all_joined());
     std::vector<std::string> reports;
-    job.nodes[0].joined.head->set_handlers({.on_report =
-                                                [&](int node, control::Report&& report) {
-                                                    reports.push_back(std::to_string(node) + " " +
-                                                                      std::get<control::NodeWarning>(report).text);
-                                                },
-                                            .on_node_lost = [&](int, const std::string& why) { FAIL(why); }});
+    job.nodes[0].joined.head->set_handlers(
+        {.on_report =
+             [&](int node, control::Report&& report) {
+                 reports.push_back(std::to_string(node) + " " +
+                                   std::get<control::NodeWarning>(report).text);
+             },
+         .on_node_lost = [&](int, const std::string& why) { FAIL(why); }});
     int commands = 0;
     job.nodes[0].joined.head->command(control::StartGeneration{1, "10.0.0.1", 29500});
     CHECK(job.run_until([&] { return true; }));
     std::this_thread::sleep_for(20ms);
-    for (auto& node : job.nodes) node.poll();  // the command is there before anybody listens
+    for (auto& node : job.nodes)
+        node.poll();  // the command is there before anybody listens
     for (auto& node : job.nodes) {
-        node.joined.member->set_handlers({.on_command =
-                                              [&](const control::Command& command) {
-                                                  CHECK(std::get<control::StartGeneration>(command).master_port ==
-                                                        29500);
-                                                  ++commands;
-                                              },
-                                          .on_head_lost = [&](const std::string& why) { FAIL(why); }});
+        node.joined.member->set_handlers(
+            {.on_command =
+                 [&](const control::Command& command) {
+                     CHECK(std::get<control::StartGeneration>(command).master_port == 29500);
+                     ++commands;
+                 },
+             .on_head_lost = [&](const std::string& why) { FAIL(why); }});
     }
     CHECK(job.run_until([&] { return commands == 3; }));
     for (int i = 0; i < 3; ++i) {
@@ -173,25 +186,31 @@ TEST_CASE("commands reach all, reports reach the head, fences and relays reach w
 
     SUBCASE("fences over all, over some, empty, and large ones in parts") {
         std::vector<Blobs> done;
-        const auto fence = [&](std::size_t node, const std::string& name, const std::vector<int>& nodes,
-                               std::string blob) {
-            job.nodes[node].joined.member->fence(1, name, nodes, std::move(blob),
-                                                 [&](Blobs&& blobs) { done.push_back(std::move(blobs)); });
+        const auto fence = [&](std::size_t node, const std::string& name,
+                               const std::vector<int>& nodes, std::string blob) {
+            job.nodes[node].joined.member->fence(
+                1, name, nodes, std::move(blob),
+                [&](Blobs&& blobs) { done.push_back(std::move(blobs)); });
         };
-        for (std::size_t i = 0; i < 3; ++i) fence(i, "all", {}, "blob" + std::to_string(i));
+        for (std::size_t i = 0; i < 3; ++i)
+            fence(i, "all", {}, "blob" + std::to_string(i));
         REQUIRE(job.run_until([&] { return done.size() == 3; }));
-        for (const auto& blobs : done) CHECK(blobs == Blobs{{0, "blob0"}, {1, "blob1"}, {2, "blob2"}});
+        for (const auto& blobs : done)
+            CHECK(blobs == Blobs{{0, "blob0"}, {1, "blob1"}, {2, "blob2"}});
         done.clear();
         fence(1, "some", {2, 1}, "x");
         fence(2, "some", {1, 2}, "");
         REQUIRE(job.run_until([&] { return done.size() == 2; }));
-        for (const auto& blobs : done) CHECK(blobs == Blobs{{1, "x"}});
+        for (const auto& blobs : done)
+            CHECK(blobs == Blobs{{1, "x"}});
         done.clear();
-        for (std::size_t i = 0; i < 3; ++i) fence(i, "barrier", {}, "");
+        for (std::size_t i = 0; i < 3; ++i)
+            fence(i, "barrier", {}, "");
         REQUIRE(job.run_until([&] { return done.size() == 3; }));
         CHECK(done[0].empty());
         done.clear();
-        for (std::size_t i = 0; i < 3; ++i) fence(i, "large", {}, std::string(30U << 20, static_cast<char>('a' + i)));
+        for (std::size_t i = 0; i < 3; ++i)
+            fence(i, "large", {}, std::string(30U << 20, static_cast<char>('a' + i)));
         REQUIRE(job.run_until([&] { return done.size() == 3; }));
         for (const auto& blobs : done) {
             REQUIRE(blobs.size() == 3);
@@ -212,11 +231,13 @@ TEST_CASE("commands reach all, reports reach the head, fences and relays reach w
         for (int to = 0; to < 3; ++to)
             job.nodes[static_cast<std::size_t>(to)].joined.member->on_relay(
                 pmix, 1, [&seen, to](int source, std::string_view bytes) {
-                    seen.push_back(std::to_string(source) + ">" + std::to_string(to) + " " + std::string(bytes));
+                    seen.push_back(std::to_string(source) + ">" + std::to_string(to) + " " +
+                                   std::string(bytes));
                 });
         for (int from = 0; from < 3; ++from)
             for (int to = 0; to < 3; ++to)
-                job.nodes[static_cast<std::size_t>(from)].joined.member->relay(pmix, 1, to, "hello");
+                job.nodes[static_cast<std::size_t>(from)].joined.member->relay(pmix, 1, to,
+                                                                               "hello");
         job.nodes[1].joined.member->relay(control::RelayChannel::store, 1, 2, "for nobody yet");
         CHECK(job.run_until([&] { return seen.size() == 9; }));
         CHECK(std::set<std::string>(seen.begin(), seen.end()).size() == 9);
@@ -227,10 +248,12 @@ TEST_CASE("commands reach all, reports reach the head, fences and relays reach w
         job.nodes[1].joined.member->fence(1, "f", {}, "", [&](Blobs&&) { ++done; });
         job.nodes[0].joined.head->command(control::StartGeneration{2, "", 29500});
         CHECK(job.run_until([&] { return commands == 6; }));
-        for (auto& node : job.nodes) node.joined.member->begin_generation(2);
+        for (auto& node : job.nodes)
+            node.joined.member->begin_generation(2);
         job.nodes[0].joined.member->fence(1, "f", {}, "", [&](Blobs&&) { ++done; });
         job.nodes[2].joined.member->fence(1, "f", {}, "", [&](Blobs&&) { ++done; });
-        for (auto& node : job.nodes) node.joined.member->fence(2, "f", {}, "", [&](Blobs&&) { done += 10; });
+        for (auto& node : job.nodes)
+            node.joined.member->fence(2, "f", {}, "", [&](Blobs&&) { done += 10; });
         CHECK(job.run_until([&] { return done >= 30; }));
         CHECK(done == 30);
     }
@@ -242,16 +265,18 @@ TEST_CASE("after Finish the nodes leave, and nobody is lost") {
     REQUIRE(job.all_joined());
     std::vector<std::string> lost;
     int finished = 0;
-    job.nodes[0].joined.head->set_handlers({.on_report = [](int, control::Report&&) {},
-                                            .on_node_lost = [&](int, const std::string& why) { lost.push_back(why); }});
+    job.nodes[0].joined.head->set_handlers(
+        {.on_report = [](int, control::Report&&) {},
+         .on_node_lost = [&](int, const std::string& why) { lost.push_back(why); }});
     for (auto& node : job.nodes)
-        node.joined.member->set_handlers({.on_command =
-                                              [&](const control::Command& command) {
-                                                  CHECK(std::get<control::Finish>(command).exit_code == 3);
-                                                  ++finished;
-                                                  node.joined.member.reset();
-                                              },
-                                          .on_head_lost = [&](const std::string& why) { lost.push_back(why); }});
+        node.joined.member->set_handlers(
+            {.on_command =
+                 [&](const control::Command& command) {
+                     CHECK(std::get<control::Finish>(command).exit_code == 3);
+                     ++finished;
+                     node.joined.member.reset();
+                 },
+             .on_head_lost = [&](const std::string& why) { lost.push_back(why); }});
     CHECK_FALSE(job.nodes[0].joined.head->all_left());
     job.nodes[0].joined.head->command(control::Finish{3, "failed"});
     CHECK(job.run_until([&] { return job.nodes[0].joined.head->all_left(); }));
@@ -269,9 +294,12 @@ TEST_CASE("a node whose connection breaks is named at once, and a head that goes
         {.on_command = {}, .on_head_lost = [&](const std::string& why) { head_lost = why; }});
     job.nodes[1].joined.member.reset();
     job.run_until([] { return false; }, 50ms);  // before the head's owner listens
-    job.nodes[0].joined.head->set_handlers(
-        {.on_report = [](int, control::Report&&) {},
-         .on_node_lost = [&](int node, const std::string& why) { lost.push_back(std::to_string(node) + " " + why); }});
+    job.nodes[0].joined.head->set_handlers({.on_report = [](int, control::Report&&) {},
+                                            .on_node_lost =
+                                                [&](int node, const std::string& why) {
+                                                    lost.push_back(std::to_string(node) + " " +
+                                                                   why);
+                                                }});
     CHECK(job.run_until([&] { return lost.size() == 1; }));
     CHECK(lost.at(0) == "1 node1 (127.0.0.1) broke its connection: it closed the connection");
     CHECK(head_lost.empty());
@@ -279,7 +307,8 @@ TEST_CASE("a node whose connection breaks is named at once, and a head that goes
     job.nodes[0].joined.member.reset();
     job.nodes[0].joined.head.reset();
     CHECK(job.run_until([&] { return !head_lost.empty(); }));
-    CHECK(head_lost == "the head, node0 (127.0.0.1), broke its connection: it closed the connection");
+    CHECK(head_lost ==
+          "the head, node0 (127.0.0.1), broke its connection: it closed the connection");
 }
 
 TEST_CASE("a head or a node that starts late") {
@@ -297,7 +326,8 @@ TEST_CASE("a head or a node that starts late") {
 
 TEST_CASE("a node that never comes is named, to all, by the deadline") {
     TestJob job(4);
-    for (auto& node : job.nodes) node.spec.rendezvous.timeout = 700ms;
+    for (auto& node : job.nodes)
+        node.spec.rendezvous.timeout = 700ms;
     job.start(0);
     job.start(2);
     job.wait();
@@ -331,7 +361,8 @@ TEST_CASE("a node that finds no head says what it tried") {
     job.start(1);
     job.wait();
     CHECK(contains(job.nodes[1].what, "no-such-host.invalid, was not reached"));
-    CHECK((contains(job.nodes[1].hint, "does not resolve") || contains(job.nodes[1].hint, "has not answered")));
+    CHECK((contains(job.nodes[1].hint, "does not resolve") ||
+           contains(job.nodes[1].hint, "has not answered")));
     CHECK(contains(job.nodes[1].hint, "getent hosts no-such-host.invalid"));
 }
 
@@ -366,9 +397,12 @@ TEST_CASE("three jobs that are given the same ports") {
             options.search.ports = ports;
             options.node_count = 3;
             options.join.node_name = "node" + std::to_string(i);
-            options.join.version = std::to_string(number);  // whoever met another job's head would be refused
-            members.push_back(std::make_shared<MemberJoin>(io, ControlSecurity::for_node(io, identity, plan), options));
-            members.back()->start([&](MemberJoin::Outcome&& outcome) { joined.push_back(std::move(outcome)); });
+            options.join.version =
+                std::to_string(number);  // whoever met another job's head would be refused
+            members.push_back(std::make_shared<MemberJoin>(
+                io, ControlSecurity::for_node(io, identity, plan), options));
+            members.back()->start(
+                [&](MemberJoin::Outcome&& outcome) { joined.push_back(std::move(outcome)); });
         }
         HeadJoin::Options options;
         options.ports = ports;
@@ -377,26 +411,34 @@ TEST_CASE("three jobs that are given the same ports") {
         options.expectation.head.node_name = "node0";
         options.expectation.head.version = std::to_string(number);
         options.environment = describe_environment({});
-        const auto security = ControlSecurity::for_head(identity, make_head_key(plan, identity, Deadline::after(60s)));
+        const auto security = ControlSecurity::for_head(
+            identity, make_head_key(plan, identity, Deadline::after(60s)));
         heads.push_back(std::make_shared<HeadJoin>(io, security, options));
-        heads.back()->start([&](HeadJoin::Outcome&& outcome) { welcomed.push_back(std::move(outcome)); });
+        heads.back()->start(
+            [&](HeadJoin::Outcome&& outcome) { welcomed.push_back(std::move(outcome)); });
     }
     CHECK(heads[2]->port() != heads[0]->port());
     const Deadline deadline = Deadline::after(60s);
-    while ((welcomed.size() < 3 || joined.size() < 6) && !deadline.passed()) io.run_one_for(100ms);
+    while ((welcomed.size() < 3 || joined.size() < 6) && !deadline.passed())
+        io.run_one_for(100ms);
     CHECK(welcomed.size() == 3);
     CHECK(joined.size() == 6);
-    for (const auto& outcome : welcomed) CHECK_FALSE(outcome.error);
-    for (const auto& outcome : joined) CHECK_FALSE(outcome.error);
+    for (const auto& outcome : welcomed)
+        CHECK_FALSE(outcome.error);
+    for (const auto& outcome : joined)
+        CHECK_FALSE(outcome.error);
 }
 
 TEST_CASE("strangers do not get in and do not hold up the others") {
     TestJob job(3);
     job.start(0);
     std::vector<UniqueFd> strangers;
-    for (int i = 0; i < 600; ++i) strangers.push_back(stranger(job.nodes[0], ""));  // silent, and more than the places
-    for (int i = 0; i < 50; ++i) strangers.push_back(stranger(job.nodes[0], "GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
-    for (int i = 0; i < 50; ++i) strangers.push_back(stranger(job.nodes[0], std::string(9000, '\xff')));
+    for (int i = 0; i < 600; ++i)
+        strangers.push_back(stranger(job.nodes[0], ""));  // silent, and more than the places
+    for (int i = 0; i < 50; ++i)
+        strangers.push_back(stranger(job.nodes[0], "GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+    for (int i = 0; i < 50; ++i)
+        strangers.push_back(stranger(job.nodes[0], std::string(9000, '\xff')));
     job.start(1);
     job.start(2);
     job.wait();
@@ -409,7 +451,8 @@ TEST_CASE("two agents for one node, and one that is none of the job's") {
     SUBCASE("twice") {
         job.nodes[2].allocation.node_rank = 1;
         job.join_all();
-        CHECK(job.nodes[0].what == "node rank 1 joined twice: from node1 (127.0.0.1) and node1 (127.0.0.1)");
+        CHECK(job.nodes[0].what ==
+              "node rank 1 joined twice: from node1 (127.0.0.1) and node1 (127.0.0.1)");
     }
     SUBCASE("stranger") {
         job.nodes[2].allocation.node_names[2] = "login";
@@ -439,14 +482,17 @@ TEST_CASE("a spec or program that differs is refused with all nodes it differs o
 
 TEST_CASE("environments that differ are a warning with the variables' names") {
     TestJob job(5);
-    for (std::size_t i = 0; i < 5; ++i) job.nodes[i].environment["SLURM_PROCID"] = std::to_string(i);
-    for (const std::size_t i : {1U, 2U, 4U}) job.nodes[i].environment["NCCL_DEBUG"] = "secret-value";
+    for (std::size_t i = 0; i < 5; ++i)
+        job.nodes[i].environment["SLURM_PROCID"] = std::to_string(i);
+    for (const std::size_t i : {1U, 2U, 4U})
+        job.nodes[i].environment["NCCL_DEBUG"] = "secret-value";
     job.nodes[3].environment.erase("PATH");
     job.join_all();
     REQUIRE(job.all_joined());
-    CHECK(job.nodes[0].joined.summary.warnings ==
-          std::vector<std::string>{"the environment of node[1-2,4] is not that of node0: NCCL_DEBUG",
-                                   "the environment of node3 is not that of node0: PATH"});
+    CHECK(
+        job.nodes[0].joined.summary.warnings ==
+        std::vector<std::string>{"the environment of node[1-2,4] is not that of node0: NCCL_DEBUG",
+                                 "the environment of node3 is not that of node0: PATH"});
     CHECK(job.nodes[1].joined.summary.warnings.empty());
 }
 
@@ -455,7 +501,8 @@ TEST_CASE("over IPv6 alone") {
     sockaddr_in6 loopback{};
     loopback.sin6_family = AF_INET6;
     loopback.sin6_addr = in6addr_loopback;
-    if (!probe || ::bind(probe.get(), reinterpret_cast<const sockaddr*>(&loopback), sizeof loopback) != 0) {
+    if (!probe ||
+        ::bind(probe.get(), reinterpret_cast<const sockaddr*>(&loopback), sizeof loopback) != 0) {
         MESSAGE("skipped: this machine has no IPv6 loopback");
         return;
     }
@@ -464,7 +511,8 @@ TEST_CASE("over IPv6 alone") {
     job.join_all();
     REQUIRE(job.all_joined());
     CHECK(job.nodes[0].joined.summary.head_address == "::1");
-    for (const auto& node : job.nodes) CHECK(node.joined.summary.local_address == "::1");
+    for (const auto& node : job.nodes)
+        CHECK(node.joined.summary.local_address == "::1");
 }
 
 TEST_CASE("who waits for the job may give up") {

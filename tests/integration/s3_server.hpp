@@ -36,20 +36,24 @@ inline UniqueFd listen_on_free_port(int& port) {
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t length = sizeof address;
-    if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || ::listen(fd.get(), 64) != 0 ||
+    if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+        ::listen(fd.get(), 64) != 0 ||
         ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0)
         throw SystemError(errno, "find a free port");
     port = ntohs(address.sin_port);
     return fd;
 }
 
-/// s3_server.sh with its own folder and ports: a real S3 server. It ends with this process, however that ends.
+/// s3_server.sh with its own folder and ports: a real S3 server. It ends with this process, however
+/// that ends.
 class S3Server {
 public:
-    S3Server() : folder_(std::filesystem::temp_directory_path() / ("autolaunch-s3-" + random_hex(8))) {
+    S3Server()
+        : folder_(std::filesystem::temp_directory_path() / ("autolaunch-s3-" + random_hex(8))) {
         int monitor_port = 0;
         {
-            const UniqueFd first = listen_on_free_port(port_), second = listen_on_free_port(monitor_port),
+            const UniqueFd first = listen_on_free_port(port_),
+                           second = listen_on_free_port(monitor_port),
                            third = listen_on_free_port(tls_port_);
         }
         std::array<int, 2> in = {-1, -1}, out = {-1, -1};
@@ -69,17 +73,21 @@ public:
                                           std::to_string(monitor_port),
                                           std::to_string(tls_port_)};
         std::vector<char*> arguments;
-        for (std::string& word : words) arguments.push_back(word.data());
+        for (std::string& word : words)
+            arguments.push_back(word.data());
         arguments.push_back(nullptr);
-        const int error = ::posix_spawn(&pid_, "/bin/bash", &actions, nullptr, arguments.data(), environ);
+        const int error =
+            ::posix_spawn(&pid_, "/bin/bash", &actions, nullptr, arguments.data(), environ);
         ::posix_spawn_file_actions_destroy(&actions);
-        if (error != 0) throw SystemError(error, "start the S3 server");
+        if (error != 0)
+            throw SystemError(error, "start the S3 server");
     }
     S3Server(const S3Server&) = delete;
     S3Server& operator=(const S3Server&) = delete;
     ~S3Server() {
         input_.reset();
-        if (pid_ > 0) ::waitpid(pid_, nullptr, 0);
+        if (pid_ > 0)
+            ::waitpid(pid_, nullptr, 0);
         std::error_code ignored;
         std::filesystem::remove_all(folder_, ignored);
     }
@@ -93,7 +101,9 @@ public:
                 throw TimeoutError("the S3 server did not start");
             char buffer[256];
             const ssize_t got = ::read(output_.get(), buffer, sizeof buffer);
-            if (got <= 0) throw Error(ErrorCode::closed, "the S3 server ended; see " + folder_.string() + ": " + said);
+            if (got <= 0)
+                throw Error(ErrorCode::closed,
+                            "the S3 server ended; see " + folder_.string() + ": " + said);
             said.append(buffer, static_cast<std::size_t>(got));
         }
     }
@@ -120,10 +130,11 @@ inline void need_s3_server() {
         std::printf("skipped: %s\n", error.what());
         std::exit(77);
     }
-    for (const char* program :
-         {"radosgw", "radosgw-admin", "ceph-mon", "ceph-osd", "ceph", "ceph-authtool", "monmaptool"})
+    for (const char* program : {"radosgw", "radosgw-admin", "ceph-mon", "ceph-osd", "ceph",
+                                "ceph-authtool", "monmaptool"})
         if (std::system((std::string("command -v ") + program + " >/dev/null 2>&1").c_str()) != 0) {
-            std::printf("skipped: %s is not installed (Debian: radosgw, ceph-mon, ceph-osd)\n", program);
+            std::printf("skipped: %s is not installed (Debian: radosgw, ceph-mon, ceph-osd)\n",
+                        program);
             std::exit(77);
         }
 }
@@ -142,10 +153,12 @@ inline Credentials test_credentials() {
 }
 
 inline Location location_at(int port, const std::string& bucket, const std::string& prefix = "") {
-    return locate("s3://" + bucket + '/' + prefix, {{"AWS_ENDPOINT_URL", "http://localhost:" + std::to_string(port)}});
+    return locate("s3://" + bucket + '/' + prefix,
+                  {{"AWS_ENDPOINT_URL", "http://localhost:" + std::to_string(port)}});
 }
 
-/// Between a client and the server: each new connection gets the next fate, and after the last one all are forwarded.
+/// Between a client and the server: each new connection gets the next fate, and after the last one
+/// all are forwarded.
 class BadNetwork {
 public:
     enum class Fate {
@@ -159,7 +172,8 @@ public:
         other_region     ///< 301, as AWS says where a bucket is
     };
 
-    BadNetwork(int server_port, std::vector<Fate> fates) : server_port_(server_port), fates_(std::move(fates)) {
+    BadNetwork(int server_port, std::vector<Fate> fates)
+        : server_port_(server_port), fates_(std::move(fates)) {
         listening_ = listen_on_free_port(port_);
         accepting_ = std::jthread([this](const std::stop_token& stop) { accept(stop); });
     }
@@ -177,18 +191,21 @@ private:
     void accept(const std::stop_token& stop) {
         while (!stop.stop_requested()) {
             pollfd readable = {listening_.get(), POLLIN, 0};
-            if (::poll(&readable, 1, 20) <= 0) continue;
+            if (::poll(&readable, 1, 20) <= 0)
+                continue;
             UniqueFd client(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
             const auto number = static_cast<std::size_t>(count_++);
             const Fate fate = number < fates_.size() ? fates_[number] : Fate::forward;
-            connections_.emplace_back([this, fate, fd = std::move(client)]() mutable { serve(std::move(fd), fate); });
+            connections_.emplace_back(
+                [this, fate, fd = std::move(client)]() mutable { serve(std::move(fd), fate); });
         }
     }
 
     static void send_all(int fd, std::string_view text) {
         while (!text.empty()) {
             const ssize_t sent = ::send(fd, text.data(), text.size(), MSG_NOSIGNAL);
-            if (sent <= 0) return;
+            if (sent <= 0)
+                return;
             text.remove_prefix(static_cast<std::size_t>(sent));
         }
     }
@@ -204,25 +221,30 @@ private:
 
     void serve(UniqueFd client, Fate fate) {
         char buffer[65536];
-        if (fate == Fate::close) return;
+        if (fate == Fate::close)
+            return;
         if (fate == Fate::silence)
-            while (!over_) ::usleep(10'000);
+            while (!over_)
+                ::usleep(10'000);
         if (fate == Fate::other_region) {
             ::recv(client.get(), buffer, sizeof buffer, 0);
-            return answer(client.get(), "301 Moved Permanently\r\nx-amz-bucket-region: eu-central-1",
+            return answer(client.get(),
+                          "301 Moved Permanently\r\nx-amz-bucket-region: eu-central-1",
                           "<Error><Code>PermanentRedirect</Code></Error>");
         }
         if (fate == Fate::unavailable || fate == Fate::repeat_secrets) {
             const ssize_t got = ::recv(client.get(), buffer, sizeof buffer, 0);
             if (fate == Fate::unavailable)
-                return answer(client.get(), "503 Slow Down", "<Error><Code>SlowDown</Code></Error>");
+                return answer(client.get(), "503 Slow Down",
+                              "<Error><Code>SlowDown</Code></Error>");
             std::string all(buffer, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
             all = all.substr(std::min(all.find("authorization"), all.size()), 150);
-            return answer(
-                client.get(), "403 Forbidden",
-                "<Error><Code>AccessDenied</Code><Message>test/secret+with/slashes= " + all + "</Message></Error>");
+            return answer(client.get(), "403 Forbidden",
+                          "<Error><Code>AccessDenied</Code><Message>test/secret+with/slashes= " +
+                              all + "</Message></Error>");
         }
-        if (!over_) forward(client.get(), fate);
+        if (!over_)
+            forward(client.get(), fate);
     }
 
     void forward(int client, Fate fate) {
@@ -231,18 +253,24 @@ private:
         address.sin_family = AF_INET;
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         address.sin_port = htons(static_cast<std::uint16_t>(server_port_));
-        if (::connect(upstream.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return;
+        if (::connect(upstream.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+            return;
         std::vector<char> buffer(1 << 20);
         std::size_t requested = 0;
         std::array<pollfd, 2> ends = {pollfd{client, POLLIN, 0}, pollfd{upstream.get(), POLLIN, 0}};
         while (!over_) {
-            if (::poll(ends.data(), ends.size(), 20) <= 0) continue;
+            if (::poll(ends.data(), ends.size(), 20) <= 0)
+                continue;
             for (std::size_t i = 0; i < 2; ++i) {
-                if (ends[i].revents == 0) continue;
+                if (ends[i].revents == 0)
+                    continue;
                 const ssize_t got = ::recv(ends[i].fd, buffer.data(), buffer.size(), 0);
-                if (got <= 0 || (fate == Fate::cut_answer && i == 1)) return;
-                if (i == 0) requested += static_cast<std::size_t>(got);
-                if (fate == Fate::cut_body && requested > std::size_t{3} << 20) return;
+                if (got <= 0 || (fate == Fate::cut_answer && i == 1))
+                    return;
+                if (i == 0)
+                    requested += static_cast<std::size_t>(got);
+                if (fate == Fate::cut_body && requested > std::size_t{3} << 20)
+                    return;
                 send_all(ends[1 - i].fd, {buffer.data(), static_cast<std::size_t>(got)});
             }
         }

@@ -1,5 +1,5 @@
-// The S3 client against a real server, Debian's radosgw, also through a network that fails. Skipped where it is
-// missing.
+// The S3 client against a real server, Debian's radosgw, also through a network that fails. Skipped
+// where it is missing.
 
 #include "checkpoint/crypto/crypto.hpp"
 #include "checkpoint/s3/s3_storage.hpp"
@@ -28,7 +28,8 @@ S3Client client_of(const std::string& prefix, int port = 0) {
     static const bool made = [] {
         need_s3_server();
         Location location = location_at(server().port(), "weights");
-        // Making a bucket is no part of the client: an object with an empty name is the bucket itself.
+        // Making a bucket is no part of the client: an object with an empty name is the bucket
+        // itself.
         S3Client(location, test_credentials()).put("", {}, false, soon());
         return true;
     }();
@@ -36,7 +37,9 @@ S3Client client_of(const std::string& prefix, int port = 0) {
     return {location_at(port == 0 ? server().port() : port, "weights", prefix), test_credentials()};
 }
 
-std::span<const std::byte> span_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> span_of(const std::string& text) {
+    return std::as_bytes(std::span(text));
+}
 
 std::string content_of(S3Client& client, const std::string& key) {
     std::string text(client.find(key, soon()).value(), '\0');
@@ -70,7 +73,9 @@ Error refusal(Call call) {
     return {ErrorCode::aborted, "it was accepted"};
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
 
 }  // namespace
 
@@ -94,7 +99,8 @@ TEST_CASE("what is put is there, in whole and in ranges, and what is removed is 
     CHECK(get(1000).empty());
     const Listing deep = client.list("dir/", true, soon());
     CHECK(deep.objects.size() == 3);
-    CHECK(std::count(deep.objects.begin(), deep.objects.end(), Object{"dir/b c+d%20&é=~", 10}) == 1);
+    CHECK(std::count(deep.objects.begin(), deep.objects.end(), Object{"dir/b c+d%20&é=~", 10}) ==
+          1);
     const Listing top = client.list("", false, soon());
     CHECK(top.objects == std::vector<Object>{{"a", 10}});
     CHECK(top.prefixes == std::vector<std::string>{"dir/"});
@@ -108,7 +114,8 @@ TEST_CASE("an empty object, and a listing of several pages") {
     S3Client client = client_of("many");
     client.put("empty", {}, false, soon());
     CHECK(client.find("empty", soon()) == 0);
-    for (int i = 0; i < 1005; ++i) client.put("n/" + std::to_string(i), span_of("x"), false, soon());
+    for (int i = 0; i < 1005; ++i)
+        client.put("n/" + std::to_string(i), span_of("x"), false, soon());
     CHECK(client.list("n/", true, soon()).objects.size() == 1005);
 }
 
@@ -133,7 +140,8 @@ TEST_CASE("with the bucket in the host's name") {
 TEST_CASE("a large object goes in parts, side by side, and is whole") {
     S3Client client = client_of("large");
     const std::string text = random_text((23 << 20) + 5);
-    client.upload("big", text.size(), reader_of(text), {.part_bytes = 5 << 20, .parallel = 3}, soon());
+    client.upload("big", text.size(), reader_of(text), {.part_bytes = 5 << 20, .parallel = 3},
+                  soon());
     CHECK(client.find("big", soon()) == text.size());
     CHECK((content_of(client, "big") == text));
     client.upload("small", 5, reader_of(text), {}, soon());
@@ -146,11 +154,13 @@ TEST_CASE("an upload that fails leaves nothing behind; one that died is taken ba
     S3Client client = client_of("failed");
     const std::string text = random_text(12 << 20);
     const auto fails = [&](std::uint64_t offset, std::span<std::byte> bytes) {
-        if (offset > 0) throw Error(ErrorCode::corrupt, "the source is damaged");
+        if (offset > 0)
+            throw Error(ErrorCode::corrupt, "the source is damaged");
         reader_of(text)(offset, bytes);
     };
-    const Error error =
-        refusal([&] { client.upload("big", text.size(), fails, {.part_bytes = 5 << 20, .parallel = 2}, soon()); });
+    const Error error = refusal([&] {
+        client.upload("big", text.size(), fails, {.part_bytes = 5 << 20, .parallel = 2}, soon());
+    });
     CHECK(error.code() == ErrorCode::corrupt);
     CHECK(std::string(error.what()) == "the source is damaged");
     CHECK_FALSE(client.find("big", soon()).has_value());
@@ -162,7 +172,8 @@ TEST_CASE("an upload that fails leaves nothing behind; one that died is taken ba
             mine.upload(
                 "dead", text.size(),
                 [&](std::uint64_t offset, auto) {
-                    if (offset > 0) ::_exit(0);
+                    if (offset > 0)
+                        ::_exit(0);
                 },
                 {.part_bytes = 5 << 20, .parallel = 1}, soon());
         } catch (...) {
@@ -188,7 +199,8 @@ TEST_CASE("a network that fails is asked again, until the deadline") {
         CHECK(network.connections() == 4);
     }
     {
-        // The server had it, and only its answer was lost: the second attempt meets the first's object.
+        // The server had it, and only its answer was lost: the second attempt meets the first's
+        // object.
         BadNetwork network(server().port(), {Fate::cut_answer});
         S3Client client = client_of("retry", network.port());
         CHECK(client.put("lost", span_of("mine"), true, soon()) == S3Client::Put::exists);
@@ -209,7 +221,8 @@ TEST_CASE("a network that fails is asked again, until the deadline") {
         BadNetwork network(server().port(), {Fate::silence});
         S3Client client = client_of("retry", network.port());
         const auto start = std::chrono::steady_clock::now();
-        CHECK(refusal([&] { client.find("k", Deadline::after(700ms)); }).code() == ErrorCode::timeout);
+        CHECK(refusal([&] { client.find("k", Deadline::after(700ms)); }).code() ==
+              ErrorCode::timeout);
         CHECK(std::chrono::steady_clock::now() - start < 2s);
     }
 }
@@ -218,16 +231,19 @@ TEST_CASE("parts are sent again too, and an upload that cannot end in time is ta
     const std::string text = random_text(11 << 20);
     client_of("parts");
     {
-        BadNetwork network(server().port(), {Fate::forward, Fate::close, Fate::unavailable, Fate::cut_answer});
+        BadNetwork network(server().port(),
+                           {Fate::forward, Fate::close, Fate::unavailable, Fate::cut_answer});
         S3Client client = client_of("parts", network.port());
-        client.upload("big", text.size(), reader_of(text), {.part_bytes = 5 << 20, .parallel = 2}, soon());
+        client.upload("big", text.size(), reader_of(text), {.part_bytes = 5 << 20, .parallel = 2},
+                      soon());
         CHECK((content_of(client, "big") == text));
     }
     S3Client client = client_of("parts");
     BadNetwork network(server().port(), {Fate::forward, Fate::silence, Fate::silence});
     S3Client late = client_of("parts", network.port());
     const Error error = refusal([&] {
-        late.upload("late", text.size(), reader_of(text), {.part_bytes = 5 << 20, .parallel = 2}, Deadline::after(1s));
+        late.upload("late", text.size(), reader_of(text), {.part_bytes = 5 << 20, .parallel = 2},
+                    Deadline::after(1s));
     });
     CHECK(error.code() == ErrorCode::timeout);
     CHECK_FALSE(client.find("late", soon()).has_value());
@@ -269,20 +285,25 @@ TEST_CASE("over TLS the server's certificate is checked, at once and clearly") {
         return;
     }
     const auto over_tls = [&](const std::string& host, const std::string& ca_file) {
-        Location location = locate("s3://weights/tls",
-                                   {{"AWS_ENDPOINT_URL", "https://" + host + ':' + std::to_string(server().tls_port())},
-                                    {"AWS_CA_BUNDLE", ca_file}});
+        Location location = locate(
+            "s3://weights/tls",
+            {{"AWS_ENDPOINT_URL", "https://" + host + ':' + std::to_string(server().tls_port())},
+             {"AWS_CA_BUNDLE", ca_file}});
         return S3Client(location, test_credentials());
     };
     S3Client client = over_tls("localhost", server().ca_file());
     const std::string text = random_text(11 << 20);
-    client.upload("big", text.size(), reader_of(text), {.part_bytes = 5 << 20, .parallel = 2}, soon());
+    client.upload("big", text.size(), reader_of(text), {.part_bytes = 5 << 20, .parallel = 2},
+                  soon());
     CHECK((content_of(client, "big") == text));
     const auto start = std::chrono::steady_clock::now();
     Error error = refusal([&] { over_tls("localhost", "").find("big", soon()); });
-    CHECK_MESSAGE(has(error.what(), "certificate is not trusted by the system's certificates"), error.what());
+    CHECK_MESSAGE(has(error.what(), "certificate is not trusted by the system's certificates"),
+                  error.what());
     CHECK(has(error.hint(), "AWS_CA_BUNDLE"));
-    error = refusal([&] { over_tls("127.0.0.1", server().ca_file()).find("big", soon()); });  // not the name in it
+    error = refusal([&] {
+        over_tls("127.0.0.1", server().ca_file()).find("big", soon());
+    });  // not the name in it
     CHECK_MESSAGE(has(error.what(), "certificate is not trusted"), error.what());
     error = refusal([&] { over_tls("localhost", "/nonexistent/ca.pem").find("big", soon()); });
     CHECK_MESSAGE(has(error.what(), "/nonexistent/ca.pem cannot be read"), error.what());
@@ -299,7 +320,8 @@ TEST_CASE("a bucket of another region is named with its region, and not asked fo
         client_of("region", other.port()).list("", true, soon());
     });
     CHECK_MESSAGE(has(listing.what(), "301 PermanentRedirect"), listing.what());
-    CHECK_MESSAGE(has(error.hint(), "the bucket is in eu-central-1: set AWS_REGION=eu-central-1"), error.hint());
+    CHECK_MESSAGE(has(error.hint(), "the bucket is in eu-central-1: set AWS_REGION=eu-central-1"),
+                  error.hint());
     CHECK(network.connections() == 1);
 }
 
@@ -308,10 +330,12 @@ TEST_CASE("a bucket is read as storage, and never written as one") {
     client.put("step-00000001/data", span_of("0123456789"), false, soon());
     client.put("step-00000001/manifest.json", span_of("{}"), false, soon());
     client.put("top", span_of("x"), false, soon());
-    const auto storage = make_s3_storage(location_at(server().port(), "weights", "store"), test_credentials());
+    const auto storage =
+        make_s3_storage(location_at(server().port(), "weights", "store"), test_credentials());
     const std::filesystem::path place = "s3://weights/store";
     CHECK(storage->list(place) == std::vector<std::string>{"step-00000001", "top"});
-    CHECK(storage->list(place / "step-00000001") == std::vector<std::string>{"data", "manifest.json"});
+    CHECK(storage->list(place / "step-00000001") ==
+          std::vector<std::string>{"data", "manifest.json"});
     CHECK(storage->list(place / "none").empty());
     CHECK(read_whole(*storage, place / "step-00000001/data", 100) == "0123456789");
     const auto file = storage->open(place / "step-00000001/data");

@@ -1,11 +1,12 @@
-// A rank's Session and the agent's SessionServer over a real socket; and the store among real processes.
+// A rank's Session and the agent's SessionServer over a real socket; and the store among real
+// processes.
 #include "base/deadline.hpp"
 #include "base/memory_file.hpp"
 #include "base/unique_fd.hpp"
-#include "session/agent_line.hpp"
-#include "rank_services/session_server.hpp"
 #include "flight/flight_reader.hpp"
 #include "flight/flight_recorder.hpp"
+#include "rank_services/session_server.hpp"
+#include "session/agent_line.hpp"
 #include "session/memory_request.hpp"
 
 #include <autolaunch/error.hpp>
@@ -49,7 +50,8 @@ constexpr auto kLong = 60s;
 class TemporaryDirectory {
 public:
     TemporaryDirectory() {
-        std::string name = (std::filesystem::temp_directory_path() / "autolaunch-session-XXXXXX").string();
+        std::string name =
+            (std::filesystem::temp_directory_path() / "autolaunch-session-XXXXXX").string();
         REQUIRE(::mkdtemp(name.data()) != nullptr);
         path_ = name;
     }
@@ -74,7 +76,8 @@ struct Received {
 class Agent {
 public:
     explicit Agent(const std::filesystem::path& path)
-        : server_(context_, path, [this](const auto& peer, const auto& message) { hear(peer, message); }),
+        : server_(context_, path,
+                  [this](const auto& peer, const auto& message) { hear(peer, message); }),
           thread_([this] { context_.run(); }) {}
     ~Agent() {
         context_.stop();
@@ -112,9 +115,11 @@ private:
 
 /// Session::from_environment() with these variables set for the call.
 Session make_session(const std::map<std::string, std::string>& environment) {
-    for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+    for (const auto& [name, value] : environment)
+        ::setenv(name.c_str(), value.c_str(), 1);
     const auto unset = [&] {
-        for (const auto& [name, value] : environment) ::unsetenv(name.c_str());
+        for (const auto& [name, value] : environment)
+            ::unsetenv(name.c_str());
     };
     try {
         Session made = Session::from_environment();
@@ -168,14 +173,16 @@ bool is_closed_by_peer(const UniqueFd& socket) {
     const auto deadline = Deadline::after(kLong);
     pollfd waiting{socket.get(), POLLIN, 0};
     char byte = 0;
-    return ::poll(&waiting, 1, deadline.poll_timeout_ms()) > 0 && ::recv(socket.get(), &byte, 1, 0) <= 0;
+    return ::poll(&waiting, 1, deadline.poll_timeout_ms()) > 0 &&
+           ::recv(socket.get(), &byte, 1, 0) <= 0;
 }
 
 template <typename Condition>
 bool becomes_true(Condition condition) {
     const auto deadline = Deadline::after(kLong);
     while (!deadline.passed()) {
-        if (condition()) return true;
+        if (condition())
+            return true;
         std::this_thread::sleep_for(2ms);
     }
     return false;
@@ -186,7 +193,8 @@ bool becomes_true(Condition condition) {
 /// What a rank's communicators do: Session hands its recorder to Communicator alone.
 Received recorder_of(Agent& agent, std::size_t messages) {
     for (auto& received : agent.wait_for(messages))
-        if (std::holds_alternative<session::Recorder>(received.message)) return received;
+        if (std::holds_alternative<session::Recorder>(received.message))
+            return received;
     return {};
 }
 
@@ -221,10 +229,12 @@ TEST_CASE("a flight recorder waits with its line for an agent that is slow") {
     std::optional<session::AgentLine> line;
     asio::io_context context;
     std::vector<session::RankMessage> heard;
-    SessionServer server(context, path, [&](const auto&, const auto& message) { heard.push_back(message); });
+    SessionServer server(context, path,
+                         [&](const auto&, const auto& message) { heard.push_back(message); });
     line.emplace(path, session::Hello{.rank = 3}, 10s);
     int sent = 1;
-    for (; sent < 4000; ++sent) line->report(session::Message{std::string(1000, 'x')});  // more than fits
+    for (; sent < 4000; ++sent)
+        line->report(session::Message{std::string(1000, 'x')});  // more than fits
     auto recorder = FlightRecorder::create(3, 0);
     line->announce(session::Recorder{1}, UniqueFd(::dup(recorder->file().get())));
     const auto is_there = [&] {
@@ -243,40 +253,53 @@ TEST_CASE("descriptors that nobody asked for are closed") {
     Agent agent(directory.path() / "agent");
     const auto count_fds = [] {
         std::size_t count = 0;
-        for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+        for ([[maybe_unused]] const auto& entry :
+             std::filesystem::directory_iterator("/proc/self/fd"))
+            ++count;
         return count;
     };
     const std::size_t before = count_fds();
     {
         const UniqueFd peer = raw_peer(directory.path() / "agent");
         for (int i = 0; i < 50; ++i)
-            send_with_descriptors(peer, i == 0 ? session::format(session::Hello{}) : "{\"type\":\"new\"}\n");
+            send_with_descriptors(
+                peer, i == 0 ? session::format(session::Hello{}) : "{\"type\":\"new\"}\n");
         agent.wait_for(1);
-        send_with_descriptors(peer, session::format(session::RankMessage(session::Message{"done"})));
+        send_with_descriptors(peer,
+                              session::format(session::RankMessage(session::Message{"done"})));
         agent.wait_for(2);
         CHECK(count_fds() <= before + 4);  // both ends, and the last one that came
     }
     CHECK(becomes_true([&] { return count_fds() <= before; }));
 }
 
-TEST_CASE("a request for memory is answered with the file, with nothing, with a refusal, or by hanging up") {
+TEST_CASE(
+    "a request for memory is answered with the file, with nothing, with a refusal, or by hanging "
+    "up") {
     const TemporaryDirectory directory;
     const auto path = directory.path() / "agent";
     const UniqueFd file = create_memory_file("autolaunch-test", 8192);
     REQUIRE(file);
     asio::io_context context;
-    const SessionServer server(context, path, [&](const SessionPeer& peer, const session::RankMessage& message) {
-        const auto* const asked = std::get_if<session::MemoryAsked>(&message);
-        if (asked == nullptr) return;
-        if (asked->shard == 0) asked->answer({8192, {}, {}}, file.get());
-        if (asked->shard == 1) asked->answer({0, {}, {}}, -1);
-        if (asked->shard == 2) asked->answer({0, "rank " + std::to_string(peer.rank) + " has enough", "less"}, -1);
-        if (asked->shard == 3) asked->answer({4096, {}, {}}, file.get());  // not what it says
-        // 4: an agent that knows no such request
-    });
+    const SessionServer server(
+        context, path, [&](const SessionPeer& peer, const session::RankMessage& message) {
+            const auto* const asked = std::get_if<session::MemoryAsked>(&message);
+            if (asked == nullptr)
+                return;
+            if (asked->shard == 0)
+                asked->answer({8192, {}, {}}, file.get());
+            if (asked->shard == 1)
+                asked->answer({0, {}, {}}, -1);
+            if (asked->shard == 2)
+                asked->answer({0, "rank " + std::to_string(peer.rank) + " has enough", "less"}, -1);
+            if (asked->shard == 3)
+                asked->answer({4096, {}, {}}, file.get());  // not what it says
+            // 4: an agent that knows no such request
+        });
     std::jthread agent([&] { context.run(); });
     const auto ask = [&](int shard) {
-        return session::ask_for_memory(path, {.rank = 7}, {"g", shard, 0, 8192, {}}, Deadline::after(kLong));
+        return session::ask_for_memory(path, {.rank = 7}, {"g", shard, 0, 8192, {}},
+                                       Deadline::after(kLong));
     };
     const auto granted = ask(0);
     CHECK(granted.bytes == 8192);
@@ -289,7 +312,8 @@ TEST_CASE("a request for memory is answered with the file, with nothing, with a 
     CHECK_THROWS_WITH_AS(ask(4), "this node's agent hung up when it was asked for memory", Error);
     context.stop();
     agent.join();
-    CHECK_THROWS_AS(session::ask_for_memory(directory.path() / "none", {}, {}, Deadline::after(kLong)), Error);
+    CHECK_THROWS_AS(
+        session::ask_for_memory(directory.path() / "none", {}, {}, Deadline::after(kLong)), Error);
 }
 
 TEST_CASE("reports reach the agent in order, and say who sent them") {
@@ -324,7 +348,8 @@ TEST_CASE("the agent's requests reach the rank they are for") {
     CHECK_FALSE(rank.stop_requested());
     CHECK_FALSE(rank.stop_deadline());
     CHECK(std::holds_alternative<session::HandlesStop>(agent.wait_for(3)[2].message));
-    CHECK(agent.on_thread([](auto& server) { return server.send_checkpoint(1) && server.send_checkpoint(1); }));
+    CHECK(agent.on_thread(
+        [](auto& server) { return server.send_checkpoint(1) && server.send_checkpoint(1); }));
     CHECK(agent.on_thread([](auto& server) { return server.send_stop(1, {"time limit", 30.0}); }));
     CHECK_FALSE(agent.on_thread([](auto& server) { return server.send_stop(3, {"nobody", 1.0}); }));
     CHECK(becomes_true([&] { return rank.stop_requested(); }));
@@ -347,16 +372,19 @@ TEST_CASE("an agent that does not read slows nobody and gets no half lines") {
     Session rank = rank_session(path);
     constexpr int kReports = 20'000;
     const std::string text(500, 'x');
-    for (int i = 0; i < kReports; ++i) rank.report_message(text);
+    for (int i = 0; i < kReports; ++i)
+        rank.report_message(text);
     const auto deadline = Deadline::after(kLong);
-    while (!deadline.passed() && context.poll() + context.run_for(20ms) > 0) rank.stop_requested();
+    while (!deadline.passed() && context.poll() + context.run_for(20ms) > 0)
+        rank.stop_requested();
     // Dropped lines are gone whole: the server would have hung up on a broken one.
     CHECK(heard > 100);
     CHECK(heard < kReports);
     CHECK(server.connection_count() == 1);
     rank.report_message("after");
     const std::size_t before = heard;
-    while (!deadline.passed() && heard == before) context.run_for(10ms);
+    while (!deadline.passed() && heard == before)
+        context.run_for(10ms);
     CHECK(heard == before + 1);
 }
 
@@ -374,7 +402,8 @@ TEST_CASE("without an agent, and with one that goes away, reports go nowhere") {
     CHECK(agent->on_thread([](auto& server) { return server.send_stop(1, {"bye", 1.0}); }));
     agent.reset();
     CHECK_FALSE(std::filesystem::exists(directory.path() / "socket"));
-    for (int i = 0; i < 100; ++i) left.report_message("still here");
+    for (int i = 0; i < 100; ++i)
+        left.report_message("still here");
     CHECK(left.stop_requested());  // the last words were heard
 }
 
@@ -383,8 +412,9 @@ TEST_CASE("garbage, endless lines and early reports cost one connection") {
     const auto path = directory.path() / "socket";
     Agent agent(path);
     Session rank = rank_session(path);
-    for (const std::string& bytes : {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(100'000, 'x'),
-                                     std::string("{\"type\":\"step\",\"step\":1}\n")}) {
+    for (const std::string& bytes :
+         {std::string("GET / HTTP/1.1\r\n\r\n"), std::string(100'000, 'x'),
+          std::string("{\"type\":\"step\",\"step\":1}\n")}) {
         const UniqueFd peer = raw_peer(path);
         ::send(peer.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
         CHECK(is_closed_by_peer(peer));
@@ -408,7 +438,8 @@ TEST_CASE("the socket is ours alone, in a directory that is ours alone, however 
     }
     REQUIRE(::chmod(deep.c_str(), 0755) == 0);
     asio::io_context context;
-    CHECK_THROWS_AS(SessionServer(context, deep / "socket", [](const auto&, const auto&) {}), Error);
+    CHECK_THROWS_AS(SessionServer(context, deep / "socket", [](const auto&, const auto&) {}),
+                    Error);
 }
 
 TEST_CASE("the ranks of a bare srun step on one node share a store that rank 0 serves") {

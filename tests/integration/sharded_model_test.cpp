@@ -1,4 +1,5 @@
-// One training, whatever the strategy, the number of ranks and the buckets: real processes, equal bits.
+// One training, whatever the strategy, the number of ranks and the buckets: real processes, equal
+// bits.
 #include "fsdp_ranks.hpp"
 
 #include <autolaunch/fsdp/adamw.hpp>
@@ -21,7 +22,8 @@ struct Recipe {
     bool reduce_each = true;  // each of the two micro-batches, or both at once
 };
 
-// Eight steps with two micro-batches each of 12 samples, which divide evenly over 1, 2, 3 and 4 ranks.
+// Eight steps with two micro-batches each of 12 samples, which divide evenly over 1, 2, 3 and 4
+// ranks.
 Training train(int ranks, const ShardedModelOptions& options, const Recipe& recipe = {}) {
     constexpr std::size_t kSteps = 8;
     Shared<float> parameters(TinyModel::kParameters), norms(kSteps);
@@ -32,21 +34,27 @@ Training train(int ranks, const ShardedModelOptions& options, const Recipe& reci
             tiny.backward(2 * step, 12, recipe.reduce_each);
             tiny.backward(2 * step + 1, 12);
             // As if the sample count were the same on one rank: the mean over all 24 samples.
-            const StepOptions how{.lr = {}, .max_grad_norm = recipe.max_grad_norm, .micro_batches = 24 / world.size()};
+            const StepOptions how{.lr = {},
+                                  .max_grad_norm = recipe.max_grad_norm,
+                                  .micro_batches = 24 / world.size()};
             const double norm = optimizer.step(how).grad_norm;
-            if (world.rank() == 0) norms[step] = static_cast<float>(norm);
+            if (world.rank() == 0)
+                norms[step] = static_cast<float>(norm);
         }
-        expect(optimizer.step_count() == static_cast<std::int64_t>(kSteps), "eight steps were counted");
+        expect(optimizer.step_count() == static_cast<std::int64_t>(kSteps),
+               "eight steps were counted");
         std::vector<float> whole(TinyModel::kParameters);
         tiny.copy_parameters(whole.data());
-        if (world.rank() == 0) std::copy(whole.begin(), whole.end(), parameters.data());
+        if (world.rank() == 0)
+            std::copy(whole.begin(), whole.end(), parameters.data());
     });
     return {parameters.copy(), norms.copy()};
 }
 
 void check_close(const std::vector<float>& a, const std::vector<float>& b, float tolerance) {
     REQUIRE(a.size() == b.size());
-    for (std::size_t i = 0; i < a.size(); ++i) CHECK(std::abs(a[i] - b[i]) <= tolerance * (1 + std::abs(b[i])));
+    for (std::size_t i = 0; i < a.size(); ++i)
+        CHECK(std::abs(a[i] - b[i]) <= tolerance * (1 + std::abs(b[i])));
 }
 
 const ShardingStrategy kPlain[] = {ShardingStrategy::full_shard, ShardingStrategy::shard_grad_op,
@@ -71,8 +79,10 @@ TEST_CASE("every strategy on 2, 3 and 4 ranks gives the same bits as one rank, m
             CAPTURE(ranks);
             CAPTURE(name_of(strategy));
             ShardedModelOptions options = unmerged(strategy);
-            if (ranks == 3) options.merge_below = 4000;  // the second and the third unit share a bucket
-            if (ranks == 4) options.overlap = false;
+            if (ranks == 3)
+                options.merge_below = 4000;  // the second and the third unit share a bucket
+            if (ranks == 4)
+                options.overlap = false;
             check_equal(train(ranks, options));
         }
     }
@@ -129,11 +139,13 @@ TEST_CASE("a unit without a gradient keeps its parameters, in a bucket of its ow
             }
             tiny.copy_parameters(after.data());
             const std::size_t scale = TinyModel::kFirst + TinyModel::kSecond - 1;
-            expect(std::equal(before.begin(), before.begin() + TinyModel::kFirst, after.begin()), "first is untouched");
+            expect(std::equal(before.begin(), before.begin() + TinyModel::kFirst, after.begin()),
+                   "first is untouched");
             expect(std::equal(before.begin() + static_cast<std::ptrdiff_t>(scale) + 1, before.end(),
                               after.begin() + static_cast<std::ptrdiff_t>(scale) + 1),
                    "third is untouched");
-            expect(std::abs(before[scale] - 0.2f - after[scale]) < 1e-5f, "the scale moved by lr, twice");
+            expect(std::abs(before[scale] - 0.2f - after[scale]) < 1e-5f,
+                   "the scale moved by lr, twice");
         });
     }
 }
@@ -141,11 +153,13 @@ TEST_CASE("a unit without a gradient keeps its parameters, in a bucket of its ow
 TEST_CASE("frozen parameters have no gradient and no optimizer state, and do not move") {
     on_ranks(2, [](Communicator& world) {
         ShardedModel model(world, unmerged());
-        Unit& unit = model.add_unit("u", {{"w", {300}, false}, {"adapter", {20}}, {"b", {500}, false}});
+        Unit& unit =
+            model.add_unit("u", {{"w", {300}, false}, {"adapter", {20}}, {"b", {500}, false}});
         Unit& frozen = model.add_unit("f", {{"w", {40}, false}});
         model.finalize();
         model.initialize([](const std::string&, auto, std::int64_t at, std::span<float> values) {
-            for (float& value : values) value = static_cast<float>(at++);
+            for (float& value : values)
+                value = static_cast<float>(at++);
         });
         AdamW optimizer(model, {.lr = 0.1, .decays = {}});
         for (int step = 0; step < 2; ++step) {
@@ -160,7 +174,8 @@ TEST_CASE("frozen parameters have no gradient and no optimizer state, and do not
         const auto evaluation = model.evaluation();
         const auto now = unit.unshard();
         for (std::size_t i = 0; i < 500; ++i)
-            expect(now["b"].as<float>()[i] == static_cast<float>(i), "a frozen parameter is as before");
+            expect(now["b"].as<float>()[i] == static_cast<float>(i),
+                   "a frozen parameter is as before");
         expect(now["adapter"].as<float>()[3] < 3, "a trainable one has moved");
         expect(model.memory().gradients == 128 * sizeof(float), "only the adapter has a gradient");
         expect(optimizer.state().size() == 2, "only the adapter has moments");
@@ -178,7 +193,8 @@ TEST_CASE("tied parameters: several scopes at once, and gradients from another u
                 for (Unit* unit : {&tiny.second, &tiny.third}) {
                     const auto own = unit->unshard();
                     const auto again = tiny.first.unshard();
-                    expect(again["b"].as<float>().data() == (*tied)["b"].as<float>().data(), "one memory");
+                    expect(again["b"].as<float>().data() == (*tied)["b"].as<float>().data(),
+                           "one memory");
                     unit->grad("w").as<float>()[0] += 1;
                     tiny.first.grad("b").as<float>()[0] += 1;
                     unit->reduce_grads();

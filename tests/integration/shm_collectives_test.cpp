@@ -1,5 +1,6 @@
-// Every collective of the shm backend, uniform and ragged, against results computed from all ranks' inputs; with ranks
-// as threads and as processes, and buffers from allocate(), from elsewhere, and both in one call.
+// Every collective of the shm backend, uniform and ragged, against results computed from all ranks'
+// inputs; with ranks as threads and as processes, and buffers from allocate(), from elsewhere, and
+// both in one call.
 #include "shm_ranks.hpp"
 
 #include "../conformance/expect.hpp"
@@ -32,14 +33,16 @@ std::int32_t input(int rank, std::size_t i) {
 
 std::vector<std::int32_t> inputs(int rank, std::size_t begin, std::size_t count) {
     std::vector<std::int32_t> values(count);
-    for (std::size_t i = 0; i < count; ++i) values[i] = input(rank, begin + i);
+    for (std::size_t i = 0; i < count; ++i)
+        values[i] = input(rank, begin + i);
     return values;
 }
 
 std::vector<std::int32_t> sums(int size, std::size_t begin, std::size_t count) {
     std::vector<std::int32_t> values(count);
     for (int rank = 0; rank < size; ++rank)
-        for (std::size_t i = 0; i < count; ++i) values[i] += input(rank, begin + i);
+        for (std::size_t i = 0; i < count; ++i)
+            values[i] += input(rank, begin + i);
     return values;
 }
 
@@ -51,9 +54,11 @@ class Arena {
 public:
     Arena(Communicator& comm, Place place) {
         constexpr std::size_t kBytes = 120 << 20;
-        if (place != Place::heap) shared_ = comm.allocate(kBytes);
+        if (place != Place::heap)
+            shared_ = comm.allocate(kBytes);
         // One rank alone has its buffers elsewhere, so that all must find out.
-        if (place == Place::allocated || (place == Place::mixed && comm.rank() != comm.size() - 1)) {
+        if (place == Place::allocated ||
+            (place == Place::mixed && comm.rank() != comm.size() - 1)) {
             memory_ = shared_.as<std::int32_t>();
         } else {
             heap_ = std::make_unique_for_overwrite<std::int32_t[]>(kBytes / 4);
@@ -78,7 +83,8 @@ private:
 /// A buffer in an arena.
 class Data {
 public:
-    Data(Arena& arena, const std::vector<std::int32_t>& values) : count_(values.size()), begin_(arena.take(count_)) {
+    Data(Arena& arena, const std::vector<std::int32_t>& values)
+        : count_(values.size()), begin_(arena.take(count_)) {
         std::copy(values.begin(), values.end(), begin_);
     }
     Data(Arena& arena, std::size_t count) : Data(arena, std::vector<std::int32_t>(count)) {}
@@ -87,7 +93,9 @@ public:
     std::vector<std::int32_t> part(std::size_t begin, std::size_t count) const {
         return {begin_ + begin, begin_ + begin + count};
     }
-    bool operator==(const std::vector<std::int32_t>& values) const { return part(0, count_) == values; }
+    bool operator==(const std::vector<std::int32_t>& values) const {
+        return part(0, count_) == values;
+    }
 
 private:
     std::size_t count_;
@@ -118,10 +126,13 @@ void check_rooted(Communicator& comm, Arena& arena, std::size_t count) {
         arena.reset();
         Data send(arena, inputs(rank, 0, count)), recv(arena, rank == root ? count : 0);
         comm.reduce(send.data(), recv.data(), count, i32, ReduceOp::sum, root);
-        if (rank == root) expect(recv == sums(size, 0, count), "reduce, " + what);
+        if (rank == root)
+            expect(recv == sums(size, 0, count), "reduce, " + what);
         expect(send == inputs(rank, 0, count), "reduce's send is as it was, " + what);
-        comm.reduce(send.data(), rank == root ? send.data() : nullptr, count, i32, ReduceOp::sum, root);
-        if (rank == root) expect(send == sums(size, 0, count), "reduce in place, " + what);
+        comm.reduce(send.data(), rank == root ? send.data() : nullptr, count, i32, ReduceOp::sum,
+                    root);
+        if (rank == root)
+            expect(send == sums(size, 0, count), "reduce in place, " + what);
 
         Data data(arena, rank == root ? inputs(root, 0, count) : std::vector<std::int32_t>(count));
         comm.broadcast(data.data(), count, i32, root);
@@ -129,15 +140,18 @@ void check_rooted(Communicator& comm, Arena& arena, std::size_t count) {
     }
 }
 
-void check_rooted_blocks(Communicator& comm, Arena& arena, const std::vector<std::size_t>& counts, int root) {
+void check_rooted_blocks(Communicator& comm, Arena& arena, const std::vector<std::size_t>& counts,
+                         int root) {
     const int size = comm.size(), rank = comm.rank();
     const auto begins = offsets(counts);
     const std::string what = fmt::format("together {} root {} rank {}", begins.back(), root, rank);
     arena.reset();
-    Data all(arena, rank == root ? begins.back() : 0), own(arena, inputs(rank, 0, counts[index(rank)]));
+    Data all(arena, rank == root ? begins.back() : 0),
+        own(arena, inputs(rank, 0, counts[index(rank)]));
     comm.gather_v(own.data(), all.data(), counts, i32, root);
     for (int peer = 0; peer < size && rank == root; ++peer) {
-        expect(all.part(begins[index(peer)], counts[index(peer)]) == inputs(peer, 0, counts[index(peer)]),
+        expect(all.part(begins[index(peer)], counts[index(peer)]) ==
+                   inputs(peer, 0, counts[index(peer)]),
                "gather_v, " + what);
     }
     own.clear();
@@ -176,14 +190,16 @@ void check_blocks(Communicator& comm, Arena& arena, const std::vector<std::size_
     Data send(arena, inputs(rank, 0, total)), block(arena, mine);
     comm.reduce_scatter_v(send.data(), block.data(), counts, i32, ReduceOp::sum);
     expect(block == sums(size, begins[index(rank)], mine), "reduce_scatter_v, " + what);
-    comm.reduce_scatter_v(send.data(), send.data() + begins[index(rank)], counts, i32, ReduceOp::sum);
+    comm.reduce_scatter_v(send.data(), send.data() + begins[index(rank)], counts, i32,
+                          ReduceOp::sum);
     expect(send.part(begins[index(rank)], mine) == sums(size, begins[index(rank)], mine),
            "reduce_scatter_v in place, " + what);
 }
 
 /// What `from` sends to `to`: nothing on the diagonal's neighbours, more the further apart.
 std::size_t between(int from, int to, std::size_t scale) {
-    if (to == from + 1) return 0;
+    if (to == from + 1)
+        return 0;
     return scale / static_cast<std::size_t>(1 + from + 2 * to) + static_cast<std::size_t>(from);
 }
 
@@ -210,7 +226,8 @@ void check_all_to_all(Communicator& comm, Arena& arena, std::size_t scale) {
     comm.all_to_all(both.data(), both.data(), each, i32);
     for (int peer = 0; peer < size; ++peer) {
         const auto block = inputs(peer, each * index(rank), each);
-        expect(both.part(each * index(peer), each) == block, fmt::format("all_to_all in place, rank {}", rank));
+        expect(both.part(each * index(peer), each) == block,
+               fmt::format("all_to_all in place, rank {}", rank));
     }
 }
 
@@ -231,16 +248,19 @@ void check_factors(Communicator& comm, std::size_t count) {
     std::vector<float> data(count, 1.0f);
     comm.all_reduce(std::span(data), ReduceOp::pre_multiplied_sum(comm.rank() + 1));
     const float wanted = static_cast<float>(comm.size() * (comm.size() + 1) / 2);
-    expect(data == std::vector<float>(count, wanted), fmt::format("each rank's own factor, count {}", count));
+    expect(data == std::vector<float>(count, wanted),
+           fmt::format("each rank's own factor, count {}", count));
     std::vector<float> blocks(count * index(comm.size()), 2.0f), block(count);
-    comm.reduce_scatter(blocks.data(), block.data(), count, f32, ReduceOp::pre_multiplied_sum(comm.rank() + 1));
+    comm.reduce_scatter(blocks.data(), block.data(), count, f32,
+                        ReduceOp::pre_multiplied_sum(comm.rank() + 1));
     expect(block == std::vector<float>(count, 2 * wanted), "factors in a reduce_scatter");
     comm.all_reduce(block.data(), data.data(), count, f32, ReduceOp::avg);
     expect(data == std::vector<float>(count, 2 * wanted), "the average of equal values");
 }
 
 void check_ring(Communicator& comm, Arena& arena, std::size_t count) {
-    const int next = (comm.rank() + 1) % comm.size(), previous = (comm.rank() + comm.size() - 1) % comm.size();
+    const int next = (comm.rank() + 1) % comm.size(),
+              previous = (comm.rank() + comm.size() - 1) % comm.size();
     const auto out = inputs(comm.rank(), 0, count);
     arena.reset();
     Data in(arena, count), sum(arena, count), second(arena, 3);
@@ -252,7 +272,8 @@ void check_ring(Communicator& comm, Arena& arena, std::size_t count) {
     comm.recv(in.data(), count, i32, previous);
     comm.recv(second.data(), 3, i32, previous);
     comm.group_end();
-    expect(in == inputs(previous, 0, count) && second == inputs(previous, 5, 3), "a ring that all send into first");
+    expect(in == inputs(previous, 0, count) && second == inputs(previous, 5, 3),
+           "a ring that all send into first");
     expect(sum == sums(comm.size(), 0, count), "a collective in a group");
 }
 
@@ -268,12 +289,14 @@ void check_everything(Communicator& comm, Place place) {
         check_blocks(comm, arena, std::vector<std::size_t>(index(comm.size()), count));
         check_blocks(comm, arena, ragged(comm.size(), count));
         for (int root = 0; root < comm.size(); ++root) {
-            check_rooted_blocks(comm, arena, std::vector<std::size_t>(index(comm.size()), count), root);
+            check_rooted_blocks(comm, arena, std::vector<std::size_t>(index(comm.size()), count),
+                                root);
             check_rooted_blocks(comm, arena, ragged(comm.size(), count), root);
         }
         check_all_to_all(comm, arena, count);
         check_factors(comm, count);
-        if (comm.size() > 1) check_ring(comm, arena, count);
+        if (comm.size() > 1)
+            check_ring(comm, arena, count);
         comm.barrier();
     }
 }
@@ -292,21 +315,24 @@ TEST_CASE("every collective gives what its definition says, with ranks as proces
         for (const int size : {2, 3, 5}) {
             CAPTURE(size);
             CAPTURE(static_cast<int>(place));
-            const auto statuses =
-                test::run_process_ranks(size, [&](Communicator& comm) { check_everything(comm, place); });
+            const auto statuses = test::run_process_ranks(
+                size, [&](Communicator& comm) { check_everything(comm, place); });
             CHECK(statuses == std::vector<int>(index(size)));
         }
     }
 }
 
-TEST_CASE("an all_to_all of long blocks reaches ranks that have only short ones, and the other way round") {
+TEST_CASE(
+    "an all_to_all of long blocks reaches ranks that have only short ones, and the other way "
+    "round") {
     const auto statuses = test::run_process_ranks(3, [](Communicator& comm) {
         const auto count_between = [](int a, int b) {
             return a == 0 || b == 0 ? std::size_t(5) : std::size_t(200'000);
         };
         const auto value = [](int from, int to, std::size_t i) { return input(from * 3 + to, i); };
         std::vector<std::size_t> counts;
-        for (int peer = 0; peer < comm.size(); ++peer) counts.push_back(count_between(comm.rank(), peer));
+        for (int peer = 0; peer < comm.size(); ++peer)
+            counts.push_back(count_between(comm.rank(), peer));
         const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t(0));
         for (const Place place : {Place::heap, Place::allocated, Place::mixed}) {
             Arena arena(comm, place);
@@ -323,7 +349,8 @@ TEST_CASE("an all_to_all of long blocks reaches ranks that have only short ones,
             for (int round = 0; round < 20; ++round) {
                 std::fill(recv, recv + total, -1);
                 comm.all_to_all_v(send, counts, recv, counts, i32);
-                expect(std::equal(expected.begin(), expected.end(), recv), "every block is where it belongs");
+                expect(std::equal(expected.begin(), expected.end(), recv),
+                       "every block is where it belongs");
             }
         }
     });
@@ -334,7 +361,8 @@ TEST_CASE("allocated memory is there, and in the page tables of all, when alloca
 #if defined(__SANITIZE_THREAD__)
     MESSAGE("skipped: ThreadSanitizer's shadow of the memory takes page faults of its own");
 #else
-    void* const page = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* const page =
+        ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     constexpr int kPopulateWrite = 23;
     const bool known = ::madvise(page, 4096, kPopulateWrite) == 0;
     ::munmap(page, 4096);
@@ -354,31 +382,37 @@ TEST_CASE("allocated memory is there, and in the page tables of all, when alloca
         ::getrusage(RUSAGE_SELF, &after);
         expect(floats.back() == 2.0f, "sum in allocated memory");
         // Some are taken by AddressSanitizer's shadow.
-        expect(after.ru_minflt - before.ru_minflt < long(kPages / 4), "no page fault for every page");
+        expect(after.ru_minflt - before.ru_minflt < long(kPages / 4),
+               "no page fault for every page");
     });
     CHECK(statuses == std::vector<int>(2));
 #endif
 }
 
-TEST_CASE("allocated memory is freed when the last rank lets it go, and others' calls go on meanwhile") {
+TEST_CASE(
+    "allocated memory is freed when the last rank lets it go, and others' calls go on meanwhile") {
     const auto statuses = test::run_process_ranks(2, [](Communicator& comm) {
         constexpr std::size_t kBytes = 8 << 20;
         const auto mapped = [] {
             std::ifstream maps("/proc/self/maps");
             std::string line;
             bool found = false;
-            while (std::getline(maps, line)) found |= line.find("memfd:autolaunch-buffers") != std::string::npos;
+            while (std::getline(maps, line))
+                found |= line.find("memfd:autolaunch-buffers") != std::string::npos;
             return found;
         };
         std::optional<CommunicatorBuffer> buffer(comm.allocate(kBytes));
-        expect(buffer->bytes() == kBytes && reinterpret_cast<std::uintptr_t>(buffer->data()) % 4096 == 0, "a page");
+        expect(buffer->bytes() == kBytes &&
+                   reinterpret_cast<std::uintptr_t>(buffer->data()) % 4096 == 0,
+               "a page");
         expect(mapped(), "it is mapped");
         auto floats = buffer->as<float>();
         std::fill(floats.begin(), floats.end(), 1.0f);
         std::vector<float> heap(floats.size(), 1.0f);
         comm.all_reduce(floats);
         expect(floats.back() == 2.0f, "sum in allocated memory");
-        if (comm.rank() == 0) buffer.reset();
+        if (comm.rank() == 0)
+            buffer.reset();
         // Rank 0 calls with other memory now; rank 1 still with the allocated.
         comm.all_reduce(comm.rank() == 0 ? std::span(heap) : floats);
         comm.barrier();

@@ -21,14 +21,16 @@ std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
 }  // namespace
 
-TEST_CASE("different sizes in allocate are named, and memory that nobody has is refused everywhere") {
+TEST_CASE(
+    "different sizes in allocate are named, and memory that nobody has is refused everywhere") {
     run_thread_ranks(2, [](Communicator& comm) {
         expect_throws<Error>(
             "too much", [&] { comm.allocate(std::size_t(1) << 60); },
             [](const Error& error) { return error.code() == ErrorCode::system; });
         comm.barrier();
         expect_throws<Error>(
-            "different sizes", [&] { comm.allocate(comm.rank() == 0 ? 4096 : 8192), comm.barrier(); },
+            "different sizes",
+            [&] { comm.allocate(comm.rank() == 0 ? 4096 : 8192), comm.barrier(); },
             [](const Error& error) {
                 const std::string text = error.what();
                 return text.find("allocate of 4096 bytes") != std::string::npos ||
@@ -40,7 +42,8 @@ TEST_CASE("different sizes in allocate are named, and memory that nobody has is 
 TEST_CASE("all_to_all_v names the two ranks whose counts do not meet") {
     run_thread_ranks(3, [](Communicator& comm) {
         std::vector<std::size_t> sends(3, 4), receives(3, 4);
-        if (comm.rank() == 2) receives[0] = 5;
+        if (comm.rank() == 2)
+            receives[0] = 5;
         std::vector<float> send(12), recv(13);
         expect_throws<Error>(
             "a pair of counts that differ",
@@ -49,19 +52,23 @@ TEST_CASE("all_to_all_v names the two ranks whose counts do not meet") {
                 comm.barrier();
             },
             [](const Error& error) {
-                return std::string(error.what()).find("rank 0 sends 4 elements of f32 to rank 2, which expects 5") !=
+                return std::string(error.what())
+                           .find("rank 0 sends 4 elements of f32 to rank 2, which expects 5") !=
                        std::string::npos;
             });
     });
 }
 
 TEST_CASE("a difference in ragged counts, in the operation or in the root is named") {
-    const auto differs = [](const std::string& text, const std::function<void(Communicator&)>& call) {
+    const auto differs = [](const std::string& text,
+                            const std::function<void(Communicator&)>& call) {
         CAPTURE(text);
         run_thread_ranks(2, [&](Communicator& comm) {
             expect_throws<Error>(
                 text, [&] { call(comm), comm.barrier(); },
-                [&](const Error& error) { return std::string(error.what()).find(text) != std::string::npos; });
+                [&](const Error& error) {
+                    return std::string(error.what()).find(text) != std::string::npos;
+                });
         });
     };
     std::vector<std::vector<float>> memory(2, std::vector<float>(100));
@@ -74,19 +81,22 @@ TEST_CASE("a difference in ragged counts, in the operation or in the root is nam
     });
     differs("reduce (max) to rank 0", [&](Communicator& comm) {
         std::vector<float> out(50);
-        comm.reduce(data(comm), out.data(), 50, f32, comm.rank() == 0 ? ReduceOp::max : ReduceOp::min, 0);
+        comm.reduce(data(comm), out.data(), 50, f32,
+                    comm.rank() == 0 ? ReduceOp::max : ReduceOp::min, 0);
     });
     differs("gather to rank 1 of 5 elements", [&](Communicator& comm) {
         std::vector<float> out(10);
         comm.gather(data(comm), out.data(), 5, f32, comm.rank());
     });
-    differs("broadcast from rank 1", [&](Communicator& comm) { comm.broadcast(data(comm), 5, f32, 1 - comm.rank()); });
+    differs("broadcast from rank 1",
+            [&](Communicator& comm) { comm.broadcast(data(comm), 5, f32, 1 - comm.rank()); });
 }
 
 TEST_CASE("an abort wakes a rank that waits for messages") {
     run_thread_ranks(2, [](Communicator& comm) {
         float value = 0;
-        if (comm.rank() == 1) return comm.abort("no message will come");
+        if (comm.rank() == 1)
+            return comm.abort("no message will come");
         expect_throws<AbortedError>(
             "a receive is woken", [&] { comm.recv(&value, 1, f32, 1); },
             [](const AbortedError& error) {

@@ -16,7 +16,8 @@
 
 namespace autolaunch::test {
 
-/// Runs body(communicator) as rank 0 … size - 1, one thread each, and rethrows what the first rank threw.
+/// Runs body(communicator) as rank 0 … size - 1, one thread each, and rethrows what the first rank
+/// threw.
 inline void run_thread_ranks(int size, const std::function<void(Communicator&)>& body,
                              std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
     std::promise<std::string> address;
@@ -26,8 +27,9 @@ inline void run_thread_ranks(int size, const std::function<void(Communicator&)>&
     for (int rank = 0; rank < size; ++rank) {
         threads.emplace_back([&, rank] {
             try {
-                const ShmRendezvous rendezvous{[&](const std::string& text) { address.set_value(text); },
-                                               [&](std::chrono::milliseconds) { return published.get(); }};
+                const ShmRendezvous rendezvous{
+                    [&](const std::string& text) { address.set_value(text); },
+                    [&](std::chrono::milliseconds) { return published.get(); }};
                 Communicator comm(ShmBackend::create(rendezvous, rank, size, timeout));
                 body(comm);
             } catch (...) {
@@ -35,19 +37,23 @@ inline void run_thread_ranks(int size, const std::function<void(Communicator&)>&
             }
         });
     }
-    for (std::thread& thread : threads) thread.join();
+    for (std::thread& thread : threads)
+        thread.join();
     for (const std::exception_ptr& error : errors) {
-        if (error) std::rethrow_exception(error);
+        if (error)
+            std::rethrow_exception(error);
     }
 }
 
 /// The same with processes; their wait statuses.
-inline std::vector<int> run_process_ranks(int size, const std::function<void(Communicator&)>& body,
-                                          std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
+inline std::vector<int> run_process_ranks(
+    int size, const std::function<void(Communicator&)>& body,
+    std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
     conformance::Broadcast address(size - 1);
     return conformance::run_forked_ranks(size, [&](int rank) {
-        const ShmRendezvous rendezvous{[&](const std::string& text) { address.publish(text); },
-                                       [&](std::chrono::milliseconds longest) { return address.fetch(longest); }};
+        const ShmRendezvous rendezvous{
+            [&](const std::string& text) { address.publish(text); },
+            [&](std::chrono::milliseconds longest) { return address.fetch(longest); }};
         Communicator comm(ShmBackend::create(rendezvous, rank, size, timeout));
         body(comm);
     });

@@ -29,11 +29,14 @@ void lose(Communicator& comm, int victim) {
         "a lost rank is noticed",
         [&] {
             for (int round = 0;; ++round) {
-                if (comm.rank() == victim && round == 3) ::kill(::getpid(), SIGKILL);
+                if (comm.rank() == victim && round == 3)
+                    ::kill(::getpid(), SIGKILL);
                 comm.all_reduce(std::span(data), ReduceOp::max);
             }
         },
-        [](const Error& error) { return error.code() == ErrorCode::closed || error.code() == ErrorCode::aborted; });
+        [](const Error& error) {
+            return error.code() == ErrorCode::closed || error.code() == ErrorCode::aborted;
+        });
 }
 
 void expect_whole(Communicator& comm, int rank, int size) {
@@ -62,13 +65,15 @@ TEST_CASE("survivors of a killed rank go on without it, again and again") {
     for (const std::size_t victim : {0u, 2u}) {
         CHECK((WIFSIGNALED(statuses[victim]) && WTERMSIG(statuses[victim]) == SIGKILL));
     }
-    for (const std::size_t survivor : {1u, 3u, 4u}) CHECK(statuses[survivor] == 0);
+    for (const std::size_t survivor : {1u, 3u, 4u})
+        CHECK(statuses[survivor] == 0);
 }
 
 TEST_CASE("a rank that is lost during shrink is named, and the next shrink goes without it") {
     const auto statuses = run_process_ranks(4, [](Communicator& comm) {
         lose(comm, 3);
-        if (comm.rank() == 0) ::kill(::getpid(), SIGKILL);
+        if (comm.rank() == 0)
+            ::kill(::getpid(), SIGKILL);
         expect_throws<Error>(
             "the first survivor is lost", [&] { comm.shrink(std::array{3}); },
             [](const Error& error) {
@@ -87,7 +92,8 @@ TEST_CASE("a group that is whole can shrink too, and survivors who disagree are 
         if (comm.rank() == 2) {
             // Told to go: it leaves when the group is aborted.
             expect_throws<AbortedError>(
-                "the group is aborted", [&] { comm.barrier(); }, [](const AbortedError&) { return true; });
+                "the group is aborted", [&] { comm.barrier(); },
+                [](const AbortedError&) { return true; });
             return;
         }
         Communicator two = comm.shrink(std::array{2});
@@ -99,7 +105,8 @@ TEST_CASE("a group that is whole can shrink too, and survivors who disagree are 
                 "other survivors", [&] { comm.shrink(std::array{2}); },
                 [](const Error& error) {
                     return error.code() == ErrorCode::mismatch &&
-                           std::string(error.what()).find("without ranks 2, rank 1 without 0, 2") != std::string::npos;
+                           std::string(error.what()).find("without ranks 2, rank 1 without 0, 2") !=
+                               std::string::npos;
                 });
         } else if (comm.rank() == 1) {
             Communicator alone = comm.shrink(std::array{0, 2});

@@ -52,7 +52,8 @@ std::map<std::string, std::string> facts_of(ChildSpec spec) {
     std::istringstream lines(slurp(folder.path() / "out"));
     for (std::string line; std::getline(lines, line);) {
         const auto separator = line.starts_with("env ") ? line.find('=') : line.find(' ');
-        facts[line.substr(0, separator)] = separator == std::string::npos ? "" : line.substr(separator + 1);
+        facts[line.substr(0, separator)] =
+            separator == std::string::npos ? "" : line.substr(separator + 1);
     }
     return facts;
 }
@@ -75,7 +76,8 @@ void write_program(const std::filesystem::path& path, const std::string& text, m
 }  // namespace
 
 TEST_CASE("a child starts with clean signals and only the standard descriptors, in its own group") {
-    const int leaked = ::open("/dev/null", O_RDONLY);  // no CLOEXEC, as a careless parent of ours would leave it
+    const int leaked =
+        ::open("/dev/null", O_RDONLY);  // no CLOEXEC, as a careless parent of ours would leave it
     REQUIRE(leaked > 2);
     ::signal(SIGPIPE, SIG_IGN);
     sigset_t blocked, before;
@@ -103,7 +105,8 @@ TEST_CASE("a child gets its environment, folder and CPUs, and nothing else") {
     cpu_set_t allowed;
     REQUIRE(::sched_getaffinity(0, sizeof allowed, &allowed) == 0);
     int last_cpu = CPU_SETSIZE - 1;
-    while (!CPU_ISSET(last_cpu, &allowed)) --last_cpu;
+    while (!CPU_ISSET(last_cpu, &allowed))
+        --last_cpu;
 
     ChildSpec spec = misbehave("facts");
     spec.environment.emplace_back("THEIRS=a=b c");
@@ -130,7 +133,8 @@ TEST_CASE("standard streams may be given crosswise") {
     const TemporaryFolder folder;
     const UniqueFd out = open_file(folder.path() / "out", O_WRONLY | O_CREAT);
     const UniqueFd err = open_file(folder.path() / "err", O_WRONLY | O_CREAT);
-    const UniqueFd saved_out(::fcntl(1, F_DUPFD_CLOEXEC, 3)), saved_err(::fcntl(2, F_DUPFD_CLOEXEC, 3));
+    const UniqueFd saved_out(::fcntl(1, F_DUPFD_CLOEXEC, 3)),
+        saved_err(::fcntl(2, F_DUPFD_CLOEXEC, 3));
     ::dup2(err.get(), 1);
     ::dup2(out.get(), 2);
     ChildSpec spec;
@@ -228,7 +232,8 @@ TEST_CASE("what cannot be started says why, and what to try") {
     CHECK(list_children().empty());  // a failed start leaves no zombie
 }
 
-TEST_CASE("the later folder of PATH wins when the earlier one holds a file that cannot be executed") {
+TEST_CASE(
+    "the later folder of PATH wins when the earlier one holds a file that cannot be executed") {
     const TemporaryFolder folder;
     std::filesystem::create_directories(folder.path() / "a");
     std::filesystem::create_directories(folder.path() / "b");
@@ -260,7 +265,8 @@ template <typename Agent>
 pid_t start_kept(Agent agent) {
     std::fflush(nullptr);
     const pid_t pid = ::fork();
-    if (pid != 0) return pid;
+    if (pid != 0)
+        return pid;
     const UniqueFd keeper_gone = start_keeper({});
     ::_exit(agent(keeper_gone.get()));
 }
@@ -309,14 +315,16 @@ TEST_CASE("the keeper of a scheduler's task stops the agent when its parent is g
     if (parent == 0) {
         // The kernel's notice comes for the starting thread's end already.
         std::thread([&] {
-            if (::fork() != 0) return;
+            if (::fork() != 0)
+                return;
             const UniqueFd keeper_gone = start_keeper({.scratch = {}, .end_with_parent = true});
             ::signal(SIGTERM, [](int) { ::_exit(0); });
             write_file_durably(pid_path, std::to_string(::getpid()));
             ::pause();
             ::_exit(1);
         }).join();
-        while (!std::filesystem::exists(leave)) ::usleep(1000);
+        while (!std::filesystem::exists(leave))
+            ::usleep(1000);
         ::_exit(0);
     }
     REQUIRE(eventually([&] { return !slurp(pid_path).empty(); }));
@@ -334,11 +342,13 @@ TEST_CASE("kill -9 of the agent or of the keeper leaves nothing") {
     const pid_t keeper = start_kept([&](int keeper_gone) {
         return agent_with_offspring(mark, pid_path, [&] {
             char byte;
-            if (::read(keeper_gone, &byte, 1) < 0) return 1;
+            if (::read(keeper_gone, &byte, 1) < 0)
+                return 1;
             return end_children({}, Deadline::after(std::chrono::seconds(20))) ? 0 : 1;
         });
     });
-    REQUIRE(eventually([&] { return !slurp(pid_path).empty() && processes_with(mark).size() == 3; }));
+    REQUIRE(
+        eventually([&] { return !slurp(pid_path).empty() && processes_with(mark).size() == 3; }));
     const pid_t agent = std::stoi(slurp(pid_path));
     SUBCASE("the agent") {
         ::kill(agent, SIGKILL);

@@ -1,4 +1,5 @@
-// Tasks that stand in for the agent: real processes, one for each task of a node, as srun would start them.
+// Tasks that stand in for the agent: real processes, one for each task of a node, as srun would
+// start them.
 
 #include "tasks/stand_in.hpp"
 
@@ -54,7 +55,8 @@ pid_t start_process(const std::function<int()>& body) {
     std::fflush(nullptr);
     const pid_t pid = ::fork();
     REQUIRE(pid >= 0);
-    if (pid == 0) ::_exit(body());
+    if (pid == 0)
+        ::_exit(body());
     return pid;
 }
 
@@ -65,7 +67,8 @@ public:
     Node(const Node&) = delete;
     Node& operator=(const Node&) = delete;
     ~Node() {
-        for (const auto& [task, pid] : pids_) ::kill(pid, SIGKILL);
+        for (const auto& [task, pid] : pids_)
+            ::kill(pid, SIGKILL);
     }
 
     const std::string& address() const { return address_; }
@@ -76,15 +79,17 @@ public:
                     const std::function<void()>& prepare = nullptr) {
         pids_[task] = start_process([&] {
             ::setpgid(0, 0);
-            if (prepare) prepare();
+            if (prepare)
+                prepare();
             ::setenv("STAND_IN_TEST", mark_.c_str(), 1);
             const UniqueFd keeper_gone = start_keeper({.scratch = {}, .role = "stand-in"});
-            StandInOptions options{.address = address_,
-                                   .local_task = task,
-                                   .environment = {"PATH=/usr/bin:/bin", "SLURM_PROCID=" + std::to_string(task)},
-                                   .cpus = {task},
-                                   .agent_timeout = agent_timeout,
-                                   .keeper_gone = keeper_gone.get()};
+            StandInOptions options{
+                .address = address_,
+                .local_task = task,
+                .environment = {"PATH=/usr/bin:/bin", "SLURM_PROCID=" + std::to_string(task)},
+                .cpus = {task},
+                .agent_timeout = agent_timeout,
+                .keeper_gone = keeper_gone.get()};
             try {
                 return run_stand_in(options);
             } catch (const Error& error) {
@@ -94,13 +99,16 @@ public:
         });
     }
     void start_tasks() {
-        for (int task = 1; task < task_count_; ++task) start_task(task);
+        for (int task = 1; task < task_count_; ++task)
+            start_task(task);
     }
 
     StandIns& gather(std::chrono::milliseconds timeout = 20s) {
-        stand_ins_ = std::make_unique<StandIns>(address_, task_count_, Deadline::after(timeout), -1);
-        stand_ins_->watch(io_, {.on_signal = [this](int task, int signal) { signals.emplace(task, signal); },
-                                .on_lost = [this](int task) { lost.insert(task); }});
+        stand_ins_ =
+            std::make_unique<StandIns>(address_, task_count_, Deadline::after(timeout), -1);
+        stand_ins_->watch(
+            io_, {.on_signal = [this](int task, int signal) { signals.emplace(task, signal); },
+                  .on_lost = [this](int task) { lost.insert(task); }});
         return *stand_ins_;
     }
     StandIns& stand_ins() { return *stand_ins_; }
@@ -108,7 +116,9 @@ public:
 
     /// The process that the scheduler knows.
     pid_t keeper(int task) const { return pids_.at(task); }
-    pid_t stand_in(int task) const { return stand_ins_->tasks()[static_cast<std::size_t>(task - 1)].pid; }
+    pid_t stand_in(int task) const {
+        return stand_ins_->tasks()[static_cast<std::size_t>(task - 1)].pid;
+    }
 
     int wait_for_task(int task) {
         const pid_t pid = std::exchange(pids_.at(task), -1);
@@ -125,7 +135,8 @@ public:
     std::string mark_variable() const { return "STAND_IN_RANK=" + mark_; }
 
     Child start(int task, const ChildSpec& spec) {
-        return stand_ins_->host(task).start(spec, [this, task](const ChildEnd& end) { ends[task] = end; });
+        return stand_ins_->host(task).start(
+            spec, [this, task](const ChildEnd& end) { ends[task] = end; });
     }
     template <typename Condition>
     bool run_until(Condition condition) {
@@ -158,7 +169,8 @@ std::map<std::string, std::string> facts_in(const std::filesystem::path& path) {
     std::istringstream lines(slurp(path));
     for (std::string line; std::getline(lines, line);) {
         const auto separator = line.starts_with("env ") ? line.find('=') : line.find(' ');
-        facts[line.substr(0, separator)] = separator == std::string::npos ? "" : line.substr(separator + 1);
+        facts[line.substr(0, separator)] =
+            separator == std::string::npos ? "" : line.substr(separator + 1);
     }
     return facts;
 }
@@ -191,10 +203,12 @@ TEST_CASE("tasks come with their environment and CPUs, in any order") {
         CHECK(found.local_task == task);
         CHECK(found.cpus == std::vector{task});
         CHECK(found.environment ==
-              std::map<std::string, std::string>{{"PATH", "/usr/bin:/bin"}, {"SLURM_PROCID", std::to_string(task)}});
+              std::map<std::string, std::string>{{"PATH", "/usr/bin:/bin"},
+                                                 {"SLURM_PROCID", std::to_string(task)}});
     }
     node.stand_ins().finish(0);
-    for (int task = 1; task < 4; ++task) CHECK(node.wait_for_task(task) == 0);
+    for (int task = 1; task < 4; ++task)
+        CHECK(node.wait_for_task(task) == 0);
 }
 
 TEST_CASE("a rank starts in its task as it would here") {
@@ -203,7 +217,8 @@ TEST_CASE("a rank starts in its task as it would here") {
     cpu_set_t allowed;
     REQUIRE(::sched_getaffinity(0, sizeof allowed, &allowed) == 0);
     int cpu = CPU_SETSIZE - 1;
-    while (!CPU_ISSET(cpu, &allowed)) --cpu;
+    while (!CPU_ISSET(cpu, &allowed))
+        --cpu;
     node.start_task(1, 20s, [] {
         const rlimit limit{123, 123};  // its task's limits are the rank's
         ::setrlimit(RLIMIT_NOFILE, &limit);
@@ -214,8 +229,9 @@ TEST_CASE("a rank starts in its task as it would here") {
     const UniqueFd err = open_file(folder.path() / "err", O_WRONLY | O_CREAT | O_APPEND);
     const UniqueFd extra = open_file(folder.path() / "extra", O_WRONLY | O_CREAT | O_APPEND);
     ChildSpec spec;
-    spec.argv = {"/bin/sh", "-c",
-                 "ulimit -n; echo to-err >&2; echo to-extra >&7; exec " + kMisbehave + " facts,exit:5"};
+    spec.argv = {
+        "/bin/sh", "-c",
+        "ulimit -n; echo to-err >&2; echo to-extra >&7; exec " + kMisbehave + " facts,exit:5"};
     spec.environment = {"PATH=/usr/bin:/bin", "THEIRS=a=b c", "BIG=" + std::string(120'000, 'x')};
     spec.workdir = folder.path();
     spec.cpus = {cpu};
@@ -302,7 +318,9 @@ TEST_CASE("a signal from the agent reaches the rank's process group") {
     REQUIRE(eventually([&] { return processes_with(node.mark_variable()).size() == 2; }));
     node.stand_ins().host(1).signal_group(SIGTERM);
     CHECK(node.end_of(1).signal == SIGTERM);
-    CHECK(eventually([&] { return processes_with(node.mark_variable()).empty(); }));  // what does not heed it, too
+    CHECK(eventually([&] {
+        return processes_with(node.mark_variable()).empty();
+    }));  // what does not heed it, too
 }
 
 TEST_CASE("a signal that reaches only a stand-in is told to the agent and not passed to the rank") {
@@ -328,8 +346,10 @@ TEST_CASE("what a rank leaves behind is ended at the end of the generation") {
     Node node(3);
     node.start_tasks();
     node.gather();
-    for (int task = 1; task < 3; ++task) node.start(task, node.misbehave("daemon,daemon,sleep:0.3,exit:0"));
-    for (int task = 1; task < 3; ++task) CHECK(node.end_of(task).exit_code == 0);
+    for (int task = 1; task < 3; ++task)
+        node.start(task, node.misbehave("daemon,daemon,sleep:0.3,exit:0"));
+    for (int task = 1; task < 3; ++task)
+        CHECK(node.end_of(task).exit_code == 0);
     CHECK(processes_with(node.mark_variable()).size() == 4);
     CHECK(node.stand_ins().end_offspring(Deadline::after(20s)));
     CHECK(processes_with(node.mark_variable()).empty());
@@ -343,7 +363,8 @@ TEST_CASE("a task exits with what keeps the highest exit code the job's") {
     node.start(2, node.misbehave("crash:11"));
     node.start(3, node.misbehave("hang"));
     node.start(4, node.misbehave("exit:0"));
-    for (const int task : {1, 2, 4}) node.end_of(task);
+    for (const int task : {1, 2, 4})
+        node.end_of(task);
     node.stand_ins().host(3).signal_group(SIGTERM);
     node.end_of(3);
     node.stand_ins().finish(3);
@@ -392,7 +413,8 @@ TEST_CASE("kill -9 of a stand-in or of its keeper ends its rank, and the agent k
     Node node(3);
     node.start_tasks();
     node.gather();
-    for (int task = 1; task < 3; ++task) node.start(task, node.misbehave("daemon,stubborn-child,ignore-term,hang"));
+    for (int task = 1; task < 3; ++task)
+        node.start(task, node.misbehave("daemon,stubborn-child,ignore-term,hang"));
     REQUIRE(eventually([&] { return processes_with(node.mark_variable()).size() == 6; }));
     int status = 0;
     SUBCASE("the stand-in") {
@@ -405,7 +427,8 @@ TEST_CASE("kill -9 of a stand-in or of its keeper ends its rank, and the agent k
     }
     CHECK(node.end_of(1).signal == SIGKILL);
     CHECK(node.wait_for_task(1) == status);
-    CHECK(eventually([&] { return processes_with(node.mark_variable()).size() == 3; }));  // those of task 2
+    CHECK(eventually(
+        [&] { return processes_with(node.mark_variable()).size() == 3; }));  // those of task 2
     CHECK(node.run_until([&] { return node.lost == std::set{1}; }));
     CHECK(node.ends.count(2) == 0);
 
@@ -432,16 +455,19 @@ TEST_CASE("kill -9 of the agent ends the ranks of all tasks and what they left")
     const std::string ready = folder.path() / "ready";
     const pid_t agent = start_process([&] {
         node.gather();
-        for (int task = 1; task < 3; ++task) node.start(task, node.misbehave("daemon,stubborn-child,ignore-term,hang"));
+        for (int task = 1; task < 3; ++task)
+            node.start(task, node.misbehave("daemon,stubborn-child,ignore-term,hang"));
         write_file_durably(ready, "");
         ::pause();
         return 0;
     });
-    REQUIRE(
-        eventually([&] { return std::filesystem::exists(ready) && processes_with(node.mark_variable()).size() == 6; }));
+    REQUIRE(eventually([&] {
+        return std::filesystem::exists(ready) && processes_with(node.mark_variable()).size() == 6;
+    }));
     ::kill(agent, SIGKILL);
     CHECK(exit_status_of(agent) == -SIGKILL);
-    for (int task = 1; task < 3; ++task) CHECK(node.wait_for_task(task) == 128 + SIGKILL);
+    for (int task = 1; task < 3; ++task)
+        CHECK(node.wait_for_task(task) == 128 + SIGKILL);
     CHECK(processes_with(node.mark_variable()).empty());
 }
 
@@ -451,7 +477,8 @@ TEST_CASE("the scheduler's daemon is gone: its tasks end") {
     const std::string ready = folder.path() / "ready";
     const pid_t daemon = start_process([&] {  // slurmstepd with one task
         const pid_t task = start_process([&] {
-            const UniqueFd keeper_gone = start_keeper({.scratch = {}, .end_with_parent = true, .role = "stand-in"});
+            const UniqueFd keeper_gone =
+                start_keeper({.scratch = {}, .end_with_parent = true, .role = "stand-in"});
             return run_stand_in({.address = node.address(),
                                  .local_task = 1,
                                  .environment = {},
@@ -470,7 +497,8 @@ TEST_CASE("the scheduler's daemon is gone: its tasks end") {
     CHECK(node.run_until([&] { return node.signals.count({1, SIGTERM}) == 1; }));
     const pid_t keeper = std::stoi(slurp(ready));
     node.stand_ins().finish(143);
-    CHECK(eventually([&] { return ::kill(keeper, 0) != 0 || end_children({}, Deadline::after(0s)); }));
+    CHECK(eventually(
+        [&] { return ::kill(keeper, 0) != 0 || end_children({}, Deadline::after(0s)); }));
 }
 
 TEST_CASE("who does not come is named") {
@@ -500,8 +528,10 @@ TEST_CASE("who does not belong is refused") {
     node.start_task(7);  // of a larger step
     UniqueFd silent, garbage;
     const pid_t guests = start_process([&] {
-        while (!silent) silent = connect_to_agent(node.address());
-        while (!garbage) garbage = connect_to_agent(node.address());
+        while (!silent)
+            silent = connect_to_agent(node.address());
+        while (!garbage)
+            garbage = connect_to_agent(node.address());
         write_all(garbage.get(), std::string(4096, '\xff'), "garbage");
         char byte = 0;
         wait_readable(garbage.get(), Deadline::after(20s));
@@ -534,7 +564,8 @@ TEST_CASE("processes of other users") {
     Node node(2);
     SUBCASE("get no agent, and an agent no word of theirs") {
         node.start_task(1, 20s, [] {
-            if (::setuid(kSomebody) != 0) ::_exit(1);
+            if (::setuid(kSomebody) != 0)
+                ::_exit(1);
         });
         CHECK(message_of([&] { node.gather(500ms); }).find("task 1 of the 2") != std::string::npos);
         CHECK(node.wait_for_task(1) == 69);
@@ -544,14 +575,16 @@ TEST_CASE("processes of other users") {
         REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
         const UniqueFd ready(ends[0]), tell(ends[1]);
         const pid_t squatter = start_process([&] {
-            if (::setuid(kSomebody) != 0) return 1;
+            if (::setuid(kSomebody) != 0)
+                return 1;
             const UniqueFd listener = listen_for_tasks(node.address(), 8);
             write_all(tell.get(), "x", "a pipe");
             ::pause();
             return 0;
         });
         REQUIRE(wait_readable(ready.get(), Deadline::after(20s)));
-        const std::string owner = "process " + std::to_string(squatter) + " of user " + std::to_string(kSomebody);
+        const std::string owner =
+            "process " + std::to_string(squatter) + " of user " + std::to_string(kSomebody);
         CHECK(message_of([&] { node.gather(); }).find(owner) != std::string::npos);
         node.start_task(1);
         CHECK(node.wait_for_task(1) == 69);
@@ -576,7 +609,8 @@ TEST_CASE("addresses tell users, steps and nodes apart, and fit") {
     std::set<std::string> addresses;
     for (const auto* step : {"slurm/4711.0", "slurm/4711.1", "slurm/471.1"})
         for (const auto* name : {"node1", "node11"})
-            for (const uid_t uid : {1000U, 1001U}) addresses.insert(task_address(uid, step, name));
+            for (const uid_t uid : {1000U, 1001U})
+                addresses.insert(task_address(uid, step, name));
     CHECK(addresses.size() == 12);
     const std::string longest = task_address(1000, std::string(300, 'j'), "node1");
     CHECK(longest.size() < 107);

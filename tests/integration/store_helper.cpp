@@ -1,6 +1,6 @@
-// For store_torch_test.sh. `store_helper serve NODES` serves a store with a relay for each further node, prints the
-// port of each node's and ends with its standard input. `store_helper client PORT` talks to a store that somebody else
-// serves, and to the Python process beside it.
+// For store_torch_test.sh. `store_helper serve NODES` serves a store with a relay for each further
+// node, prints the port of each node's and ends with its standard input. `store_helper client PORT`
+// talks to a store that somebody else serves, and to the Python process beside it.
 #include "store_nodes.hpp"
 
 #include <autolaunch/error.hpp>
@@ -21,7 +21,8 @@ namespace {
 
 int serve(int count) {
     testing::StoreNodes nodes(count);
-    for (int node = 0; node < count; ++node) std::printf("%d\n", int{nodes.port(node)});
+    for (int node = 0; node < count; ++node)
+        std::printf("%d\n", int{nodes.port(node)});
     std::fflush(stdout);
     char byte = 0;
     while (::read(STDIN_FILENO, &byte, 1) > 0) {
@@ -32,7 +33,8 @@ int serve(int count) {
 int failures = 0;
 
 void expect(bool good, const char* what) {
-    if (good) return;
+    if (good)
+        return;
     ++failures;
     std::fprintf(stderr, "store_helper: not so: %s\n", what);
 }
@@ -57,7 +59,8 @@ int client(const char* port) {
     expect(store.get("n") == "-2", "a number is kept in decimal");
     expect(times_out(store), "a wait times out");
     expect(store.check(keys), "check, after a wait was taken back");
-    expect(store.compare_set("c", "", "x") == "x" && store.compare_set("c", "y", "z") == "x", "compare_set");
+    expect(store.compare_set("c", "", "x") == "x" && store.compare_set("c", "y", "z") == "x",
+           "compare_set");
     expect(store.delete_key("c") && !store.delete_key("c"), "delete_key");
     expect(store.get("from_python") == "hello", "what Python set");
     try {
@@ -78,8 +81,10 @@ int client(const char* port) {
 
 int main(int argc, char** argv) try {
     const std::string_view mode = argc > 1 ? argv[1] : "";
-    if (mode == "serve" && argc > 2) return serve(std::atoi(argv[2]));
-    if (mode == "client" && argc > 2) return client(argv[2]);
+    if (mode == "serve" && argc > 2)
+        return serve(std::atoi(argv[2]));
+    if (mode == "client" && argc > 2)
+        return client(argv[2]);
     std::fprintf(stderr, "usage: store_helper serve NODES | client PORT\n");
     return 2;
 } catch (const autolaunch::Error& error) {

@@ -1,9 +1,9 @@
 #pragma once
-// The store of a job on several nodes, in one process: the head's server and a relay for each other node, on an event
-// loop in a thread of its own.
+// The store of a job on several nodes, in one process: the head's server and a relay for each other
+// node, on an event loop in a thread of its own.
+#include "posted_members.hpp"
 #include "rank_services/store_relay.hpp"
 #include "rank_services/store_relay_head.hpp"
-#include "posted_members.hpp"
 #include "store/store_server.hpp"
 
 #include <asio/executor_work_guard.hpp>
@@ -46,7 +46,9 @@ public:
         return on_loop([&] { return node == 0 ? head_->port() : relay(node)->port(); });
     }
     std::size_t connection_count(int node) {
-        return on_loop([&] { return node == 0 ? head_->connection_count() : relay(node)->connection_count(); });
+        return on_loop([&] {
+            return node == 0 ? head_->connection_count() : relay(node)->connection_count();
+        });
     }
     /// Everybody who could be woken: clients of the head's server, and what relays wait for.
     std::size_t waiter_count() {
@@ -67,8 +69,9 @@ public:
     /// What the head sends to a node whose relay has ended.
     void take_raw(int node, std::string& into) {
         on_loop([&] {
-            members_[node].on_relay(launcher::control::RelayChannel::store, generation_,
-                                    [&into](int, std::string_view bytes) { into.append(bytes.substr(4)); });
+            members_[node].on_relay(
+                launcher::control::RelayChannel::store, generation_,
+                [&into](int, std::string_view bytes) { into.append(bytes.substr(4)); });
             return 0;
         });
     }
@@ -120,13 +123,17 @@ public:
     }
 
 private:
-    std::unique_ptr<launcher::StoreRelay>& relay(int node) { return relays_.at(static_cast<std::size_t>(node) - 1); }
+    std::unique_ptr<launcher::StoreRelay>& relay(int node) {
+        return relays_.at(static_cast<std::size_t>(node) - 1);
+    }
     void open(int generation) {
         generation_ = generation;
         head_ = std::make_unique<StoreServer>(io_, options_);
-        desk_ = std::make_unique<launcher::StoreRelayHead>(io_, members_[0], generation, head_->table());
+        desk_ = std::make_unique<launcher::StoreRelayHead>(io_, members_[0], generation,
+                                                           head_->table());
         for (int node = 1; node < members_[0].node_count(); ++node)
-            relays_.push_back(std::make_unique<launcher::StoreRelay>(io_, members_[node], generation, options_));
+            relays_.push_back(
+                std::make_unique<launcher::StoreRelay>(io_, members_[node], generation, options_));
     }
 
     asio::io_context io_{1};

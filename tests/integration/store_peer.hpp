@@ -19,18 +19,21 @@ namespace autolaunch::testing {
 inline UniqueFd raw_peer(std::uint16_t port, int receive_buffer_bytes = 0) {
     UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (receive_buffer_bytes > 0) {
-        ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes, sizeof receive_buffer_bytes);
+        ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer_bytes,
+                     sizeof receive_buffer_bytes);
     }
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    REQUIRE(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+    REQUIRE(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) ==
+            0);
     return socket;
 }
 
 inline void raw_send(const UniqueFd& socket, const std::string& bytes) {
-    REQUIRE(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
+    REQUIRE(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+            static_cast<ssize_t>(bytes.size()));
 }
 
 /// Exactly so many bytes; fewer when the peer closed the connection or said nothing for so long.
@@ -42,7 +45,8 @@ inline std::string raw_receive(const UniqueFd& socket, std::size_t bytes,
     while (got.size() < bytes && ::poll(&waiting, 1, deadline.poll_timeout_ms()) > 0) {
         std::string part(bytes - got.size(), '\0');
         const ssize_t count = ::recv(socket.get(), part.data(), part.size(), 0);
-        if (count <= 0) break;
+        if (count <= 0)
+            break;
         got.append(part, 0, static_cast<std::size_t>(count));
     }
     return got;
@@ -54,7 +58,8 @@ inline bool is_closed_by_peer(const UniqueFd& socket) {
     pollfd waiting{socket.get(), POLLIN, 0};
     while (::poll(&waiting, 1, deadline.poll_timeout_ms()) > 0) {
         char byte = 0;
-        if (::recv(socket.get(), &byte, 1, 0) <= 0) return true;
+        if (::recv(socket.get(), &byte, 1, 0) <= 0)
+            return true;
     }
     return false;
 }
@@ -85,7 +90,8 @@ public:
     }
     /// Whoever answers has read everything before.
     void sync() { REQUIRE(ask(request_bytes(store::Command::ping, {}, {}, 7), 4).size() == 4); }
-    std::string receive(std::size_t bytes, std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
+    std::string receive(std::size_t bytes,
+                        std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
         return raw_receive(socket_, bytes, timeout);
     }
     bool is_closed() { return is_closed_by_peer(socket_); }

@@ -1,5 +1,5 @@
-// Clients of the store on several nodes: some at the head, some at relays, with the real protocol on real sockets. The
-// way between the nodes is a double that counts, and at the end the real one.
+// Clients of the store on several nodes: some at the head, some at relays, with the real protocol
+// on real sockets. The way between the nodes is a double that counts, and at the end the real one.
 #include "rank_services/store_relay_protocol.hpp"
 #include "rendezvous_nodes.hpp"
 #include "secured_members.hpp"
@@ -50,7 +50,8 @@ void wait_until(const std::function<bool()>& reached) {
 
 std::string pattern(std::size_t bytes) {
     std::string value(bytes, '\0');
-    for (std::size_t i = 0; i < bytes; ++i) value[i] = static_cast<char>(i * 2654435761U >> 13);
+    for (std::size_t i = 0; i < bytes; ++i)
+        value[i] = static_cast<char>(i * 2654435761U >> 13);
     return value;
 }
 
@@ -113,13 +114,15 @@ TEST_CASE("PyTorch's older dialects are understood by a relay") {
     StoreNodes nodes(2);
     Store store = connect(nodes, 0);
     const UniqueFd torch2_0 = raw_peer(nodes.port(1));
-    std::string bytes(1, static_cast<char>(store::command_code(store::Dialect::torch2_0, Command::append)));
+    std::string bytes(
+        1, static_cast<char>(store::command_code(store::Dialect::torch2_0, Command::append)));
     store::append_bytes(bytes, "/k");
     store::append_bytes(bytes, "v");
     raw_send(torch2_0, bytes);
     CHECK(store.get("k") == "v");
     const UniqueFd torch1 = raw_peer(nodes.port(1));
-    bytes.assign(1, static_cast<char>(store::command_code(store::Dialect::torch1, Command::delete_key)));
+    bytes.assign(
+        1, static_cast<char>(store::command_code(store::Dialect::torch1, Command::delete_key)));
     store::append_bytes(bytes, "/k");
     raw_send(torch1, bytes);
     CHECK(raw_receive(torch1, 8) == std::string("\1\0\0\0\0\0\0\0", 8));
@@ -138,7 +141,8 @@ TEST_CASE("a wait is woken from anywhere") {
             setting.send(request_bytes(Command::set, {key}, {"v"}));
             setting.send(request_bytes(Command::append, {key + "/more"}, {"v"}));
             CHECK(waiting.receive(1) == kReady);
-            CHECK(waiting.ask(request_bytes(Command::wait, {key}), 1) == kReady);  // it exists already
+            CHECK(waiting.ask(request_bytes(Command::wait, {key}), 1) ==
+                  kReady);  // it exists already
         }
     }
 }
@@ -149,29 +153,37 @@ TEST_CASE("what a node's clients wait for costs the head one message, however ma
     StoreNodes nodes(1 + kNodes);
     std::vector<std::unique_ptr<RawClient>> clients;
     for (int node = 1; node <= kNodes; ++node)
-        for (int i = 0; i < kClients; ++i) clients.push_back(std::make_unique<RawClient>(nodes.port(node)));
-    for (const auto& client : clients) client->sync();
+        for (int i = 0; i < kClients; ++i)
+            clients.push_back(std::make_unique<RawClient>(nodes.port(node)));
+    for (const auto& client : clients)
+        client->sync();
     const auto before = nodes.to_head();
-    for (const auto& client : clients) client->send(request_bytes(Command::wait, {"k"}));
-    for (const auto& client : clients) client->sync();
+    for (const auto& client : clients)
+        client->send(request_bytes(Command::wait, {"k"}));
+    for (const auto& client : clients)
+        client->sync();
     wait_until([&] { return nodes.waiter_count() >= kNodes; });
     CHECK(nodes.to_head().messages - before.messages == kNodes);
     CHECK(nodes.waiter_count() == kNodes);
     const auto told = nodes.from_head();
     RawClient setting(nodes.port(0));
     setting.send(request_bytes(Command::set, {"k"}, {std::string(128, 'u')}));
-    for (const auto& client : clients) CHECK(client->receive(1) == kReady);
+    for (const auto& client : clients)
+        CHECK(client->receive(1) == kReady);
     CHECK(nodes.from_head().messages - told.messages == kNodes);
     CHECK(nodes.to_head().messages - before.messages == kNodes);
 
     const auto asked = nodes.to_head();
     nodes.while_stopped([&] {
-        for (const auto& client : clients) client->send(request_bytes(Command::get, {"k"}));
+        for (const auto& client : clients)
+            client->send(request_bytes(Command::get, {"k"}));
     });
-    for (const auto& client : clients) CHECK(client->receive(8 + 128).substr(8) == std::string(128, 'u'));
+    for (const auto& client : clients)
+        CHECK(client->receive(8 + 128).substr(8) == std::string(128, 'u'));
     const auto gets = nodes.to_head().messages - asked.messages;
     CHECK(gets >= kNodes);
-    CHECK(gets <= 3 * kNodes);  // the first of a node, and one for those that came meanwhile, once or twice
+    CHECK(gets <=
+          3 * kNodes);  // the first of a node, and one for those that came meanwhile, once or twice
 }
 
 TEST_CASE("ranks meet by adding, waiting and 128 binary bytes") {
@@ -188,12 +200,15 @@ TEST_CASE("ranks meet by adding, waiting and 128 binary bytes") {
                 const std::string name = "round" + std::to_string(round);
                 std::string unique = pattern(128);
                 unique[0] = static_cast<char>(round);
-                if (store.add(name, 1) == kRanks) store.set(name + "/id", unique);
-                if (store.get(name + "/id") == unique) ++right;
+                if (store.add(name, 1) == kRanks)
+                    store.set(name + "/id", unique);
+                if (store.get(name + "/id") == unique)
+                    ++right;
             }
         });
     }
-    for (auto& thread : threads) thread.join();
+    for (auto& thread : threads)
+        thread.join();
     CHECK(right == kRanks * kRounds);
     CHECK(connect(nodes, 1).add("round0", 0) == kRanks);
 }
@@ -207,9 +222,11 @@ TEST_CASE("every ADD gets its own sum") {
     for (int rank = 0; rank < kRanks; ++rank)
         threads.emplace_back([&, rank] {
             Store store = connect(nodes, rank % 3);
-            for (int i = 0; i < kEach; ++i) sums[static_cast<std::size_t>(rank)].push_back(store.add("n", 1));
+            for (int i = 0; i < kEach; ++i)
+                sums[static_cast<std::size_t>(rank)].push_back(store.add("n", 1));
         });
-    for (auto& thread : threads) thread.join();
+    for (auto& thread : threads)
+        thread.join();
     std::set<std::int64_t> all;
     for (const auto& mine : sums) {
         CHECK(std::is_sorted(mine.begin(), mine.end()));
@@ -233,12 +250,14 @@ TEST_CASE("one push wakes one waiter, wherever they are") {
         pushing.send(request_bytes(Command::queue_push, {"q"}, {"e"}));
         std::size_t woken = 0;
         wait_until([&] {
-            std::erase_if(waiting, [&](const auto& client) { return client->receive(1, 0ms) == kReady; });
+            std::erase_if(waiting,
+                          [&](const auto& client) { return client->receive(1, 0ms) == kReady; });
             woken = 6 - waiting.size();
             return woken >= pushed;
         });
         pushing.sync();
-        for (const auto& client : waiting) CHECK(client->receive(1, 2ms).empty());
+        for (const auto& client : waiting)
+            CHECK(client->receive(1, 2ms).empty());
         CHECK(woken == pushed);
     }
 }
@@ -256,10 +275,12 @@ TEST_CASE("no element is lost or served twice when waiters give up meanwhile") {
                 client.send(request_bytes(Command::wait, {"q"}));
                 if (client.receive(1, std::chrono::milliseconds(1 + i % 4)).empty()) {
                     client.send(request_bytes(Command::cancel_wait));
-                    if (client.receive(1) == kCanceled) continue;
+                    if (client.receive(1) == kCanceled)
+                        continue;
                     client.receive(1);
                 }
-                if (client.ask_number(request_bytes(Command::queue_pop, {"q"})) == 0) continue;
+                if (client.ask_number(request_bytes(Command::queue_pop, {"q"})) == 0)
+                    continue;
                 client.receive(8 + 1);
                 ++popped;
             }
@@ -267,9 +288,11 @@ TEST_CASE("no element is lost or served twice when waiters give up meanwhile") {
     RawClient pushing(nodes.port(1));
     for (int i = 0; i < kElements; ++i) {
         pushing.send(request_bytes(Command::queue_push, {"q"}, {"e"}));
-        if (i % 10 == 0) std::this_thread::sleep_for(3ms);
+        if (i % 10 == 0)
+            std::this_thread::sleep_for(3ms);
     }
-    for (auto& thread : threads) thread.join();
+    for (auto& thread : threads)
+        thread.join();
     CHECK(popped == kElements);
 }
 
@@ -311,7 +334,8 @@ TEST_CASE("a bad request costs its own connection, at the relay and at the head"
     speller.send(request_bytes(Command::add, {"word"}, {}, 1));
     CHECK(speller.is_closed());
     RawClient greedy(nodes.port(1));
-    greedy.send(request_bytes(Command::set, {"large"}, {std::string(1U << 20, 'x')}));  // has no reply of its own
+    greedy.send(request_bytes(Command::set, {"large"},
+                              {std::string(1U << 20, 'x')}));  // has no reply of its own
     CHECK(greedy.is_closed());
     RawClient unknown(nodes.port(1));
     unknown.send("\x63");
@@ -346,7 +370,8 @@ TEST_CASE("who asks and never reads holds up nobody, and is not served further")
     RawClient deaf(nodes.port(1), 4096);
     const std::string one = request_bytes(Command::get, {"/large"});
     std::string flood;
-    for (int i = 0; i < 500; ++i) flood += one;  // 2 GB of replies, were they made
+    for (int i = 0; i < 500; ++i)
+        flood += one;  // 2 GB of replies, were they made
     deaf.send(flood);
     CHECK(same_node.get("large").size() == 4U << 20);
     CHECK(other_node.get("large").size() == 4U << 20);
@@ -363,7 +388,8 @@ TEST_CASE("a bad item costs that item; a bad stream costs that node's clients, a
     std::string items;  // of a kind that is none, and a good one
     store::append_u64(items, 9);
     items.append(1, '\x7f').append(8, '\x11');
-    launcher::store_relay::append(items, launcher::store_relay::Ask{5, {Command::key_count, {}, {}, 0}});
+    launcher::store_relay::append(items,
+                                  launcher::store_relay::Ask{5, {Command::key_count, {}, {}, 0}});
     nodes.send_raw(3, no_credit + items);
     std::string expected;
     launcher::store_relay::append(expected, launcher::store_relay::Refused{0x1111111111111111});
@@ -441,9 +467,11 @@ TEST_CASE("Session::store() goes through the node's relay") {
         {"MASTER_ADDR", "127.0.0.1"},
         {"MASTER_PORT", "1"},  // nobody is there
         {"AUTOLAUNCH_STORE", "127.0.0.1:" + std::to_string(nodes.port(1))}};
-    for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+    for (const auto& [name, value] : environment)
+        ::setenv(name.c_str(), value.c_str(), 1);
     Session session = Session::from_environment();
-    for (const auto& [name, value] : environment) ::unsetenv(name.c_str());
+    for (const auto& [name, value] : environment)
+        ::unsetenv(name.c_str());
     session.store().set("k", "v");
     CHECK(connect(nodes, 0).get("autolaunch/job7/3/k") == "v");
     CHECK(nodes.connection_count(1) == 1);
@@ -459,13 +487,18 @@ TEST_CASE("relays work over the encrypted control plane, large values included")
     for (int rank = 0; rank < kRanks; ++rank) {
         threads.emplace_back([&, rank] {
             Store store = connect(nodes, rank % kNodes);
-            if (store.add("here", 1) == kRanks) store.set("all", std::string(128, '\0'));
-            if (store.get("all") == std::string(128, '\0')) ++right;
-            if (rank == 4) store.set("large", large);  // node 1
-            if (store.get("large") == large) ++right;
+            if (store.add("here", 1) == kRanks)
+                store.set("all", std::string(128, '\0'));
+            if (store.get("all") == std::string(128, '\0'))
+                ++right;
+            if (rank == 4)
+                store.set("large", large);  // node 1
+            if (store.get("large") == large)
+                ++right;
         });
     }
-    for (auto& thread : threads) thread.join();
+    for (auto& thread : threads)
+        thread.join();
     CHECK(right == 2 * kRanks);
     RawClient waiting(nodes.port(2));
     waiting.send(request_bytes(Command::wait, {"never"}));
@@ -482,16 +515,16 @@ TEST_CASE("ranks of nodes that joined share the head's table, and know when it i
     job.join_all();
     REQUIRE(job.all_joined());
     auto head = std::make_unique<StoreServer>(*job.nodes[0].io, StoreServerOptions{});
-    auto desk =
-        std::make_unique<launcher::StoreRelayHead>(*job.nodes[0].io, *job.nodes[0].joined.member, 0, head->table());
+    auto desk = std::make_unique<launcher::StoreRelayHead>(
+        *job.nodes[0].io, *job.nodes[0].joined.member, 0, head->table());
     std::vector<std::uint16_t> ports = {head->port()};
     std::vector<std::unique_ptr<launcher::StoreRelay>> relays;
     for (std::size_t node = 1; node < kNodes; ++node) {
         auto& here = job.nodes[node];
         const int rank = here.joined.member->node_rank();
         CHECK(rank == static_cast<int>(node));
-        relays.push_back(
-            std::make_unique<launcher::StoreRelay>(*here.io, *here.joined.member, 0, StoreServerOptions{}));
+        relays.push_back(std::make_unique<launcher::StoreRelay>(*here.io, *here.joined.member, 0,
+                                                                StoreServerOptions{}));
         ports.push_back(relays.back()->port());
     }
     std::atomic<int> right{0};
@@ -503,23 +536,28 @@ TEST_CASE("ranks of nodes that joined share the head's table, and know when it i
             options.port = ports[rank % kNodes];
             options.timeout = 60s;
             Store store = Store::connect(options);
-            if (store.add("here", 1) == 2 * kNodes) store.set("all", std::string(128, '\0'));
-            if (store.get("all") == std::string(128, '\0')) ++right;
+            if (store.add("here", 1) == 2 * kNodes)
+                store.set("all", std::string(128, '\0'));
+            if (store.get("all") == std::string(128, '\0'))
+                ++right;
             ++ended;
         });
     }
     CHECK(job.run_until([&] { return ended == 2 * kNodes; }));
-    for (auto& rank : ranks) rank.join();
+    for (auto& rank : ranks)
+        rank.join();
     CHECK(right == 2 * kNodes);
 
     bool lost = false;
-    job.nodes[1].joined.member->set_handlers({{}, [&](const std::string&) {
-                                                  lost = true;
-                                                  relays[0].reset();  // as the node's supervisor does
-                                              }});
+    job.nodes[1].joined.member->set_handlers(
+        {{}, [&](const std::string&) {
+             lost = true;
+             relays[0].reset();  // as the node's supervisor does
+         }});
     RawClient waiting(ports[1]);
     waiting.send(request_bytes(Command::wait, {"never"}));
-    CHECK(job.run_until([&] { return relays[0]->connection_count() == 1 && head->table()->waiter_count() == 1; }));
+    CHECK(job.run_until(
+        [&] { return relays[0]->connection_count() == 1 && head->table()->waiter_count() == 1; }));
     desk.reset();
     head.reset();
     job.nodes[0].joined = {};

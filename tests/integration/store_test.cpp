@@ -36,9 +36,11 @@ std::atomic<bool> resolver_may_end{false};
 }  // namespace
 
 /// A resolver that never comes back for one name. It stands before libc's.
-extern "C" int getaddrinfo(const char* host, const char* service, const addrinfo* hints, addrinfo** found) {
+extern "C" int getaddrinfo(const char* host, const char* service, const addrinfo* hints,
+                           addrinfo** found) {
     const bool numeric = (hints->ai_flags & AI_NUMERICHOST) != 0;
-    while (!numeric && host != nullptr && std::string_view(host) == kSilentHost && !resolver_may_end)
+    while (!numeric && host != nullptr && std::string_view(host) == kSilentHost &&
+           !resolver_may_end)
         std::this_thread::sleep_for(1ms);
     const auto next = reinterpret_cast<decltype(&getaddrinfo)>(::dlsym(RTLD_NEXT, "getaddrinfo"));
     return next(host, service, hints, found);
@@ -99,13 +101,15 @@ TEST_CASE("many clients wait for one another without polling") {
             Store store = connect(server);
             for (int round = 0; round < kRounds; ++round) {
                 const std::string name = "round" + std::to_string(round);
-                if (store.add(name, 1) == kClients) store.set(name + "/done", std::to_string(rank));
+                if (store.add(name, 1) == kClients)
+                    store.set(name + "/done", std::to_string(rank));
                 store.get(name + "/done");
             }
             ++finished;
         });
     }
-    for (auto& thread : threads) thread.join();
+    for (auto& thread : threads)
+        thread.join();
     CHECK(finished == kClients);
     CHECK(connect(server).key_count() == 2 * kRounds);
 }
@@ -128,7 +132,8 @@ TEST_CASE("large values pass, and values above the limit cost the connection") {
     const HostedStore server(options);
     Store store = connect(server);
     std::string value(32U << 20, '\0');
-    for (std::size_t i = 0; i < value.size(); ++i) value[i] = static_cast<char>(i * 2654435761U >> 13);
+    for (std::size_t i = 0; i < value.size(); ++i)
+        value[i] = static_cast<char>(i * 2654435761U >> 13);
     store.set("large", value);
     CHECK(store.get("large") == value);
     Store greedy = connect(server);
@@ -157,7 +162,8 @@ TEST_CASE("garbage and half-open peers cost only their own connection") {
     CHECK(is_closed_by_peer(unknown));
     const UniqueFd adder = raw_peer(server.port());
     store.set("word", "seven");
-    CHECK(store.get("word") == "seven");  // SET has no reply: without this the other connection's ADD might come first
+    CHECK(store.get("word") ==
+          "seven");  // SET has no reply: without this the other connection's ADD might come first
     std::string add = validated(store::Command::add);
     store::append_bytes(add, "/word");
     store::append_u64(add, 1);
@@ -189,7 +195,8 @@ TEST_CASE("who asks and never reads is not served further, and the others are") 
     std::string flood = validated(store::Command::get);
     store::append_bytes(flood, "/large");
     const std::string one = flood.substr(5);
-    for (int i = 0; i < 500; ++i) flood += one;  // 2 GB of replies, were they made
+    for (int i = 0; i < 500; ++i)
+        flood += one;  // 2 GB of replies, were they made
     raw_send(deaf, flood);
     CHECK(store.get("large").size() == 4U << 20);
     CHECK(store.add("n", 1) == 1);
@@ -247,7 +254,8 @@ TEST_CASE("one server is reached over IPv4, IPv6 and by name") {
     options.timeout = kLong;
     int sum = 0;
     std::vector<std::string> hosts = {"127.0.0.1", "localhost"};
-    if (everywhere.address == "::") hosts.emplace_back("::1");
+    if (everywhere.address == "::")
+        hosts.emplace_back("::1");
     for (const std::string& host : hosts) {
         options.host = host;
         CHECK(Store::connect(options).add("n", 1) == ++sum);
@@ -274,7 +282,8 @@ TEST_CASE("no socket of the server reaches a program that is executed") {
     for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
         const int fd = std::stoi(entry.path().filename().string());
         struct stat status {};
-        if (::fstat(fd, &status) != 0 || !S_ISSOCK(status.st_mode) || fd <= 2) continue;
+        if (::fstat(fd, &status) != 0 || !S_ISSOCK(status.st_mode) || fd <= 2)
+            continue;
         ++sockets;
         CHECK((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
     }

@@ -1,4 +1,5 @@
-// Jobs of several nodes: as many agents, real processes that join over loopback, and ranks that misbehave.
+// Jobs of several nodes: as many agents, real processes that join over loopback, and ranks that
+// misbehave.
 
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
@@ -34,21 +35,25 @@ public:
     Nodes(int node_count, int ranks_per_node, Words steps)
         : mark_("SUPERVISE_NODES_TEST=" + random_hex(8)), steps_(std::move(steps)) {
         nodes_.resize(static_cast<std::size_t>(node_count));
-        for (Node& node : nodes_) node.ranks = ranks_per_node;
+        for (Node& node : nodes_)
+            node.ranks = ranks_per_node;
         std::filesystem::create_directory(path("runtime"));
         std::filesystem::permissions(path("runtime"), std::filesystem::perms::owner_all);
     }
     ~Nodes() {
         for (const Node& node : nodes_)
-            if (node.keeper > 0) ::kill(node.keeper, SIGKILL);
-        for (const pid_t pid : processes_with(mark_)) ::kill(pid, SIGKILL);
+            if (node.keeper > 0)
+                ::kill(node.keeper, SIGKILL);
+        for (const pid_t pid : processes_with(mark_))
+            ::kill(pid, SIGKILL);
     }
 
     std::filesystem::path path(const std::string& name) const { return folder_.path() / name; }
     Words options;  ///< of all nodes
     std::string program = MISBEHAVE_PROGRAM;
-    std::string spec;          ///< train.yaml; empty: none
-    bool own_folders = false;  ///< each node has a run directory of its own, as without a shared file system
+    std::string spec;  ///< train.yaml; empty: none
+    bool own_folders =
+        false;  ///< each node has a run directory of its own, as without a shared file system
     void set_steps(Words steps) { steps_ = std::move(steps); }
     void set_ranks(int node, int ranks) { nodes_.at(static_cast<std::size_t>(node)).ranks = ranks; }
     void set_log_dir(int node, const std::string& log_dir) {
@@ -56,8 +61,10 @@ public:
     }
 
     void start() {
-        if (!spec.empty()) write_file_durably(path("train.yaml"), spec);
-        for (int node = 0; node < size(); ++node) start(node);
+        if (!spec.empty())
+            write_file_durably(path("train.yaml"), spec);
+        for (int node = 0; node < size(); ++node)
+            start(node);
     }
 
     /// Exit codes by node; killed by a signal: minus its number.
@@ -78,30 +85,34 @@ public:
 
     pid_t keeper(int node) const { return nodes_.at(static_cast<std::size_t>(node)).keeper; }
     pid_t agent(int node) const {
-        const std::string children =
-            slurp("/proc/" + std::to_string(keeper(node)) + "/task/" + std::to_string(keeper(node)) + "/children");
+        const std::string children = slurp("/proc/" + std::to_string(keeper(node)) + "/task/" +
+                                           std::to_string(keeper(node)) + "/children");
         REQUIRE_FALSE(children.empty());
         return std::stoi(children);
     }
 
     std::string run_dir(int node) const {
         const std::string& named = nodes_.at(static_cast<std::size_t>(node)).log_dir;
-        return !named.empty() ? named : path(own_folders ? "run-" + std::to_string(node) : "run").string();
+        return !named.empty() ? named
+                              : path(own_folders ? "run-" + std::to_string(node) : "run").string();
     }
     std::vector<json> events(int node, const std::string& name) const {
-        const std::string file = node == 0 ? "/events.jsonl" : "/events.node-" + std::to_string(node) + ".jsonl";
+        const std::string file =
+            node == 0 ? "/events.jsonl" : "/events.node-" + std::to_string(node) + ".jsonl";
         std::vector<json> found;
         for (const auto& line : split(slurp(run_dir(node) + file), '\n')) {
             json event = json::parse(line, nullptr, false);
-            if (!event.is_discarded() && event.at("event") == name) found.push_back(event);
+            if (!event.is_discarded() && event.at("event") == name)
+                found.push_back(event);
         }
         return found;
     }
     /// What the node's agent printed.
     std::string shown(int node) const { return slurp(path("err-" + std::to_string(node))); }
-    std::string output(int node, int rank, int generation = 0, const std::string& stream = "stdout") const {
-        return slurp(run_dir(node) + "/generation-" + std::to_string(generation) + "/rank-" + std::to_string(rank) +
-                     "/" + stream);
+    std::string output(int node, int rank, int generation = 0,
+                       const std::string& stream = "stdout") const {
+        return slurp(run_dir(node) + "/generation-" + std::to_string(generation) + "/rank-" +
+                     std::to_string(rank) + "/" + stream);
     }
     /// All ranks have said "ready" to stderr.
     bool wait_until_ready() const {
@@ -109,7 +120,8 @@ public:
             int rank = 0;
             for (int node = 0; node < size(); ++node)
                 for (int local = 0; local < nodes_[static_cast<std::size_t>(node)].ranks; ++local)
-                    if (output(node, rank++, 0, "stderr") != "ready\n") return false;
+                    if (output(node, rank++, 0, "stderr") != "ready\n")
+                        return false;
             return true;
         });
     }
@@ -117,14 +129,17 @@ public:
     bool wait_until_recorded() const {
         return eventually([&] {
             for (int node = 0; node < size(); ++node) {
-                const std::size_t ranks = static_cast<std::size_t>(nodes_[static_cast<std::size_t>(node)].ranks);
-                if (events(node, "message").size() < ranks) return false;
+                const std::size_t ranks =
+                    static_cast<std::size_t>(nodes_[static_cast<std::size_t>(node)].ranks);
+                if (events(node, "message").size() < ranks)
+                    return false;
             }
             return true;
         });
     }
     bool nothing_left() const {
-        return eventually([&] { return processes_with(mark_).empty(); }) && std::filesystem::is_empty(path("runtime"));
+        return eventually([&] { return processes_with(mark_).empty(); }) &&
+               std::filesystem::is_empty(path("runtime"));
     }
     int size() const { return static_cast<int>(nodes_.size()); }
 
@@ -137,11 +152,13 @@ private:
 
     Words command(int node) const {
         Words words{AUTOLAUNCH_PROGRAM};
-        if (!spec.empty()) words.insert(words.end(), {"-c", path("train.yaml")});
-        words.insert(words.end(),
-                     {"--nnodes", std::to_string(size()), "--node-rank", std::to_string(node), "--master-addr",
-                      "127.0.0.1", "--rdzv-id", mark_.substr(mark_.find('=') + 1), "--nproc-per-node",
-                      std::to_string(nodes_[static_cast<std::size_t>(node)].ranks), "--log-dir", run_dir(node)});
+        if (!spec.empty())
+            words.insert(words.end(), {"-c", path("train.yaml")});
+        words.insert(words.end(), {"--nnodes", std::to_string(size()), "--node-rank",
+                                   std::to_string(node), "--master-addr", "127.0.0.1", "--rdzv-id",
+                                   mark_.substr(mark_.find('=') + 1), "--nproc-per-node",
+                                   std::to_string(nodes_[static_cast<std::size_t>(node)].ranks),
+                                   "--log-dir", run_dir(node)});
         words.insert(words.end(), options.begin(), options.end());
         words.insert(words.end(), {"--", program});
         words.insert(words.end(), steps_.begin(), steps_.end());
@@ -156,13 +173,17 @@ private:
         const pid_t pid = ::fork();
         REQUIRE(pid >= 0);
         if (pid == 0) {
-            const int out = ::open(path("out-" + std::to_string(node)).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-            const int err = ::open(path("err-" + std::to_string(node)).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+            const int out = ::open(path("out-" + std::to_string(node)).c_str(),
+                                   O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+            const int err = ::open(path("err-" + std::to_string(node)).c_str(),
+                                   O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
             ::dup2(out, 1);
             ::dup2(err, 2);
             std::vector<char*> argv, envp;
-            for (const auto& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-            for (const auto& entry : environment) envp.push_back(const_cast<char*>(entry.c_str()));
+            for (const auto& word : words)
+                argv.push_back(const_cast<char*>(word.c_str()));
+            for (const auto& entry : environment)
+                envp.push_back(const_cast<char*>(entry.c_str()));
             argv.push_back(nullptr);
             envp.push_back(nullptr);
             ::execve(argv[0], argv.data(), envp.data());
@@ -180,13 +201,18 @@ private:
 std::map<std::string, std::string> environment_in(const std::string& facts) {
     std::map<std::string, std::string> found;
     for (const auto& line : split(facts, '\n'))
-        if (line.starts_with("env ")) found[line.substr(4, line.find('=') - 4)] = line.substr(line.find('=') + 1);
+        if (line.starts_with("env "))
+            found[line.substr(4, line.find('=') - 4)] = line.substr(line.find('=') + 1);
     return found;
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
 
-std::vector<int> all(int count, int code) { return std::vector<int>(static_cast<std::size_t>(count), code); }
+std::vector<int> all(int count, int code) {
+    return std::vector<int>(static_cast<std::size_t>(count), code);
+}
 
 }  // namespace
 
@@ -229,7 +255,9 @@ TEST_CASE("nodes may have different numbers of ranks") {
 }
 
 TEST_CASE("a rank that fails on another node is shown on the head, with its last words") {
-    Nodes nodes(3, 2, {"hang", "hang", "hang", "error-file:it broke,say:last words,sleep:0.3,exit:7", "hang"});
+    Nodes nodes(
+        3, 2,
+        {"hang", "hang", "hang", "error-file:it broke,say:last words,sleep:0.3,exit:7", "hang"});
     SUBCASE("run directory on a shared file system") {}
     SUBCASE("a run directory on each node") { nodes.own_folders = true; }
     CHECK(nodes.run_to_end() == all(3, 7));
@@ -250,15 +278,17 @@ TEST_CASE("a rank that fails on another node is shown on the head, with its last
 
 TEST_CASE("after a failure all nodes start again, at a fresh store") {
     Nodes nodes(3, 2,
-                {"facts,meet,exit:0", "facts,meet,exit:0", "facts,meet,fail-before-generation:2:9,exit:0",
-                 "facts,meet,sleep:0.2,exit:0"});
+                {"facts,meet,exit:0", "facts,meet,exit:0",
+                 "facts,meet,fail-before-generation:2:9,exit:0", "facts,meet,sleep:0.2,exit:0"});
     nodes.options = {"--max-restarts", "3"};
     CHECK(nodes.run_to_end() == all(3, 0));
     for (int generation = 0; generation < 3; ++generation) {
         for (int rank = 0; rank < 6; ++rank) {
             const std::string output = nodes.output(rank / 2, rank, generation);
-            if (generation == 2) CHECK(has(output, "all here\n"));  // before, the failure may come first
-            CHECK(environment_in(output).at("TORCHELASTIC_RESTART_COUNT") == std::to_string(generation));
+            if (generation == 2)
+                CHECK(has(output, "all here\n"));  // before, the failure may come first
+            CHECK(environment_in(output).at("TORCHELASTIC_RESTART_COUNT") ==
+                  std::to_string(generation));
         }
     }
     CHECK(has(nodes.shown(0), "restart 2 of 3"));
@@ -273,7 +303,8 @@ TEST_CASE("a stop signal that reaches any agent stops the job on all nodes") {
     SUBCASE("of the head") { ::kill(nodes.keeper(0), SIGTERM); }
     SUBCASE("of another node") { ::kill(nodes.keeper(2), SIGTERM); }
     SUBCASE("of all, as a scheduler sends it") {
-        for (int node = 0; node < 3; ++node) ::kill(nodes.keeper(node), SIGTERM);
+        for (int node = 0; node < 3; ++node)
+            ::kill(nodes.keeper(node), SIGTERM);
     }
     CHECK(nodes.wait() == all(3, 143));
     for (int node = 0; node < 3; ++node) {
@@ -295,12 +326,15 @@ TEST_CASE("SIGUSR2 at any agent shows where the ranks of all nodes are, and the 
     SUBCASE("at the head's") { ::kill(nodes.keeper(0), SIGUSR2); }
     SUBCASE("at another one") { ::kill(nodes.keeper(2), SIGUSR2); }
     SUBCASE("at all, as a scheduler sends it") {
-        for (int node = 0; node < 3; ++node) ::kill(nodes.keeper(node), SIGUSR2);
+        for (int node = 0; node < 3; ++node)
+            ::kill(nodes.keeper(node), SIGUSR2);
     }
     REQUIRE(eventually([&] { return !nodes.events(0, "flight").empty(); }));
     const json flight = nodes.events(0, "flight")[0];
-    CHECK(has(flight.at("lines").at(0), "ranks 0-4 wait in all_reduce #2 (1 KiB, h.0 gradients) for "));
-    CHECK(has(flight.at("lines").at(1), "rank 5 has not entered it: it was last in all_gather #1 (64 B), until "));
+    CHECK(has(flight.at("lines").at(0),
+              "ranks 0-4 wait in all_reduce #2 (1 KiB, h.0 gradients) for "));
+    CHECK(has(flight.at("lines").at(1),
+              "rank 5 has not entered it: it was last in all_gather #1 (64 B), until "));
     const json file = json::parse(slurp(flight.at("path")));
     CHECK(file.at("groups").at(0).at("members").size() == 6);
     CHECK(file.at("groups").at(0).at("behind") == json::array({5}));
@@ -341,10 +375,14 @@ TEST_CASE("a node that is lost: where the ranks of the others were") {
     CHECK(nodes.nothing_left());
 }
 
-TEST_CASE("ranks that ignore SIGTERM are killed on every node after the grace period, or by a second signal") {
+TEST_CASE(
+    "ranks that ignore SIGTERM are killed on every node after the grace period, or by a second "
+    "signal") {
     Nodes nodes(2, 1, {"ignore-term,say:ready,hang"});
     bool again = false;
-    SUBCASE("the grace period") { nodes.spec = "trainer: {command: [x]}\nrestart: {grace_period: 1s}\n"; }
+    SUBCASE("the grace period") {
+        nodes.spec = "trainer: {command: [x]}\nrestart: {grace_period: 1s}\n";
+    }
     SUBCASE("a second signal to the same agent") { again = true; }
     nodes.start();
     REQUIRE(nodes.wait_until_ready());
@@ -358,7 +396,8 @@ TEST_CASE("ranks that ignore SIGTERM are killed on every node after the grace pe
     CHECK(nodes.wait() == all(2, 130));
     for (int node = 0; node < 2; ++node) {
         std::vector<int> signals;
-        for (const auto& event : nodes.events(node, "rank_signalled")) signals.push_back(event.at("signal"));
+        for (const auto& event : nodes.events(node, "rank_signalled"))
+            signals.push_back(event.at("signal"));
         CHECK(signals == std::vector{SIGTERM, SIGKILL});
     }
     CHECK(nodes.nothing_left());
@@ -397,7 +436,9 @@ TEST_CASE("a node that falls silent is lost, and ends its ranks when it comes ba
 }
 
 TEST_CASE("nodes whose head is killed end their ranks by themselves, and say so") {
-    Nodes nodes(3, 1, {"daemon,ignore-term,say:ready,hang", "say:ready,hang", "ignore-term,say:ready,hang"});
+    Nodes nodes(
+        3, 1,
+        {"daemon,ignore-term,say:ready,hang", "say:ready,hang", "ignore-term,say:ready,hang"});
     nodes.spec = "trainer: {command: [x]}\nrestart: {grace_period: 1s}\n";
     nodes.start();
     REQUIRE(nodes.wait_until_ready());
@@ -467,13 +508,16 @@ TEST_CASE("failures on two nodes: the earlier one is the first, the other is tol
 TEST_CASE("trainers on all nodes stop by themselves, and ask to be requeued") {
     Nodes nodes(2, 2, {"train:0"});
     nodes.start();
-    REQUIRE(eventually([&] {  // a rank that has reported a step has said before that it stops by itself
-        std::set<int> ranks;
-        for (int node = 0; node < 2; ++node)
-            for (const auto& step : nodes.events(node, "step")) ranks.insert(step.at("rank").get<int>());
-        return ranks.size() == 4;
-    }));
-    for (int node = 0; node < 2; ++node) ::kill(nodes.keeper(node), SIGTERM);
+    REQUIRE(
+        eventually([&] {  // a rank that has reported a step has said before that it stops by itself
+            std::set<int> ranks;
+            for (int node = 0; node < 2; ++node)
+                for (const auto& step : nodes.events(node, "step"))
+                    ranks.insert(step.at("rank").get<int>());
+            return ranks.size() == 4;
+        }));
+    for (int node = 0; node < 2; ++node)
+        ::kill(nodes.keeper(node), SIGTERM);
     CHECK(nodes.wait() == all(2, 75));
     CHECK(nodes.events(1, "rank_signalled").empty());
     CHECK(nodes.nothing_left());

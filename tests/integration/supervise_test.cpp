@@ -1,13 +1,14 @@
-// Jobs from their first rank to their exit code: real ranks that misbehave, real signals, the events that are recorded.
+// Jobs from their first rank to their exit code: real ranks that misbehave, real signals, the
+// events that are recorded.
 
 #include "supervise/supervise.hpp"
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
 #include "base/text.hpp"
-#include "rank_services/coordinator.hpp"
-#include "rank_services/socket_directory.hpp"
 #include "fake_squeue.hpp"
 #include "processes.hpp"
+#include "rank_services/coordinator.hpp"
+#include "rank_services/socket_directory.hpp"
 #include "rendezvous/join.hpp"
 #include "report/console.hpp"
 #include "report/reporter.hpp"
@@ -35,7 +36,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-LaunchPlan plan_of(int rank_count, const std::vector<std::string>& steps, const std::filesystem::path& run_dir) {
+LaunchPlan plan_of(int rank_count, const std::vector<std::string>& steps,
+                   const std::filesystem::path& run_dir) {
     LaunchPlan plan;
     plan.job_name = plan.run_id = "test";
     plan.run_dir = plan.spec.run_dir = run_dir;
@@ -63,9 +65,11 @@ LaunchPlan plan_of(int rank_count, const std::vector<std::string>& steps, const 
 class Job {
 public:
     Job(int rank_count, const std::vector<std::string>& steps)
-        : mark_("SUPERVISE_TEST=" + random_hex(8)), plan_(plan_of(rank_count, steps, folder_.path() / "run")) {}
+        : mark_("SUPERVISE_TEST=" + random_hex(8)),
+          plan_(plan_of(rank_count, steps, folder_.path() / "run")) {}
     ~Job() {
-        if (pid_ > 0) ::kill(pid_, SIGKILL);
+        if (pid_ > 0)
+            ::kill(pid_, SIGKILL);
     }
 
     LaunchPlan& plan() { return plan_; }
@@ -76,13 +80,15 @@ public:
         std::fflush(nullptr);
         pid_ = ::fork();
         REQUIRE(pid_ >= 0);
-        if (pid_ == 0) ::_exit(run());
+        if (pid_ == 0)
+            ::_exit(run());
     }
 
     /// The ranks end well as soon as the file is there.
     void run_until(const std::filesystem::path& file) {
         const std::string script = "until [ -e " + file.string() + " ]; do sleep 0.02; done";
-        for (RankPlan& rank : plan_.ranks) rank.argv = {"/bin/sh", "-c", script};
+        for (RankPlan& rank : plan_.ranks)
+            rank.argv = {"/bin/sh", "-c", script};
     }
 
     void signal(int number) const { REQUIRE(::kill(pid_, number) == 0); }
@@ -102,9 +108,11 @@ public:
     std::vector<json> events(const std::string& name) const {
         std::vector<json> found;
         for (const auto& line : split(slurp(path("run/events.jsonl")), '\n')) {
-            if (line.empty()) continue;
+            if (line.empty())
+                continue;
             json event = json::parse(line, nullptr, false);
-            if (!event.is_discarded() && (name.empty() || event.at("event") == name)) found.push_back(event);
+            if (!event.is_discarded() && (name.empty() || event.at("event") == name))
+                found.push_back(event);
         }
         return found;
     }
@@ -120,8 +128,8 @@ public:
     }
 
     std::string output(int generation, int rank, const std::string& stream = "stdout") const {
-        return slurp(
-            path("run/generation-" + std::to_string(generation) + "/rank-" + std::to_string(rank) + "/" + stream));
+        return slurp(path("run/generation-" + std::to_string(generation) + "/rank-" +
+                          std::to_string(rank) + "/" + stream));
     }
 
     std::vector<pid_t> processes() const {
@@ -140,15 +148,18 @@ private:
             asio::io_context io{1};
             JoinRequest request;
             request.ranks_here = plan_.world_size;
-            const Joined joined = join_job(io, plan_.spec, read_allocation({}, "node1"), {}, request);
+            const Joined joined =
+                join_job(io, plan_.spec, read_allocation({}, "node1"), {}, request);
             const RunDirectory run_dir(plan_);
             const UniqueFd nowhere = open_file("/dev/null", O_RDWR);
             Console console({.stdout_fd = nowhere.get(), .stderr_fd = nowhere.get()});
             Reporter reporter({.version = "test", .events_path = run_dir.events_path()}, console);
             Coordinator coordinator(plan_, sockets.path(), "");
             const auto separator = mark_.find('=');
-            return supervise(io, {plan_, run_dir, coordinator, joined, {reporter, console}}, std::move(keeper_gone),
-                             {{{"PATH", "/usr/bin:/bin"}, {mark_.substr(0, separator), mark_.substr(separator + 1)}},
+            return supervise(io, {plan_, run_dir, coordinator, joined, {reporter, console}},
+                             std::move(keeper_gone),
+                             {{{"PATH", "/usr/bin:/bin"},
+                               {mark_.substr(0, separator), mark_.substr(separator + 1)}},
                               raise_file_limit()});
         } catch (const Error& error) {
             write_file_durably(path("error"), error.what());
@@ -165,7 +176,8 @@ private:
 std::map<std::string, std::string> environment_in(const std::string& facts) {
     std::map<std::string, std::string> found;
     for (const auto& line : split(facts, '\n'))
-        if (line.starts_with("env ")) found[line.substr(4, line.find('=') - 4)] = line.substr(line.find('=') + 1);
+        if (line.starts_with("env "))
+            found[line.substr(4, line.find('=') - 4)] = line.substr(line.find('=') + 1);
     return found;
 }
 
@@ -202,7 +214,8 @@ TEST_CASE("a rank that crashes is named by its signal") {
     const json failed = job.only("generation_failed");
     CHECK(failed.at("first").at("signal") == SIGSEGV);
     CHECK(slurp(failed.at("stderr_path").get<std::string>()) == "last words\n");
-    CHECK(slurp(failed.at("error_file_path").get<std::string>()).find("it broke") != std::string::npos);
+    CHECK(slurp(failed.at("error_file_path").get<std::string>()).find("it broke") !=
+          std::string::npos);
 }
 
 TEST_CASE("SIGTERM comes first, SIGKILL after the grace period") {
@@ -211,7 +224,8 @@ TEST_CASE("SIGTERM comes first, SIGKILL after the grace period") {
     job.spec().restart.grace_period = milliseconds(400);
     CHECK(job.run_to_end() == 1);
     std::vector<int> signals;
-    for (const auto& event : job.events("rank_signalled")) signals.push_back(event.at("signal"));
+    for (const auto& event : job.events("rank_signalled"))
+        signals.push_back(event.at("signal"));
     CHECK(signals == std::vector{SIGTERM, SIGKILL});
     CHECK(job.only("generation_failed").at("stopped_others_in_seconds").get<double>() >= 0.4);
 }
@@ -258,8 +272,8 @@ TEST_CASE("a run directory is used by one job at a time") {
     Job job(1, {"hang"});
     job.start();
     REQUIRE(job.wait_for_ranks(1));
-    CHECK_THROWS_WITH_AS(RunDirectory{job.plan()}, doctest::Contains("cannot use the run directory"),
-                         RunDirectoryError);
+    CHECK_THROWS_WITH_AS(RunDirectory{job.plan()},
+                         doctest::Contains("cannot use the run directory"), RunDirectoryError);
 }
 
 TEST_CASE("a stop by signal ends with 128 + N and is not restarted") {
@@ -282,8 +296,9 @@ TEST_CASE("a second Ctrl-C kills at once") {
     Job job(2, {"ignore-term,say:ready,hang"});
     job.spec().restart.grace_period = std::chrono::minutes(10);
     job.start();
-    REQUIRE(
-        eventually([&] { return job.output(0, 0, "stderr") == "ready\n" && job.output(0, 1, "stderr") == "ready\n"; }));
+    REQUIRE(eventually([&] {
+        return job.output(0, 0, "stderr") == "ready\n" && job.output(0, 1, "stderr") == "ready\n";
+    }));
     job.signal(SIGINT);
     REQUIRE(eventually([&] { return job.events("rank_signalled").size() == 2; }));
     std::this_thread::sleep_for(2 * SignalInbox::kRepetition);
@@ -300,7 +315,8 @@ TEST_CASE("a signal that arrives twice within milliseconds counts once") {
     ::kill(job.agent(), SIGTERM);
     job.signal(SIGTERM);
     CHECK(job.wait() == 143);
-    for (const auto& event : job.events("rank_signalled")) CHECK(event.at("signal") == SIGTERM);
+    for (const auto& event : job.events("rank_signalled"))
+        CHECK(event.at("signal") == SIGTERM);
 }
 
 TEST_CASE("SIGTERM from a scheduler to ranks and agent is a stop, whoever gets it first") {
@@ -308,7 +324,8 @@ TEST_CASE("SIGTERM from a scheduler to ranks and agent is a stop, whoever gets i
     job.spec().restart.max_restarts = 1;
     job.start();
     REQUIRE(job.wait_for_ranks(2));
-    for (const auto& rank : job.events("rank_started")) ::kill(rank.at("pid").get<int>(), SIGTERM);
+    for (const auto& rank : job.events("rank_started"))
+        ::kill(rank.at("pid").get<int>(), SIGTERM);
     REQUIRE(eventually([&] { return !job.events("rank_exited").empty(); }));
     job.signal(SIGTERM);
     CHECK(job.wait() == 143);
@@ -324,7 +341,8 @@ TEST_CASE("a rank that somebody killed with SIGTERM alone is a failure") {
 
 TEST_CASE("SIGUSR1 reaches the ranks that handle it and harms no other") {
     Job job(2, {"hang"});
-    job.plan().ranks[0].argv = {MISBEHAVE_PROGRAM, "mark-on-usr1:" + job.path("marked").string() + ",say:ready,hang"};
+    job.plan().ranks[0].argv = {MISBEHAVE_PROGRAM,
+                                "mark-on-usr1:" + job.path("marked").string() + ",say:ready,hang"};
     job.start();
     REQUIRE(eventually([&] { return job.output(0, 0, "stderr") == "ready\n"; }));
     job.signal(SIGUSR1);
@@ -362,8 +380,9 @@ TEST_CASE("a rank's own children are ended when it ends, not only at the end of 
 TEST_CASE("kill -9 of autolaunch leaves nothing of the job") {
     Job job(2, {"daemon,stubborn-child,ignore-term,say:ready,hang"});
     job.start();
-    REQUIRE(
-        eventually([&] { return job.output(0, 0, "stderr") == "ready\n" && job.output(0, 1, "stderr") == "ready\n"; }));
+    REQUIRE(eventually([&] {
+        return job.output(0, 0, "stderr") == "ready\n" && job.output(0, 1, "stderr") == "ready\n";
+    }));
     REQUIRE(eventually([&] { return job.processes().size() == 6; }));
     SUBCASE("of the agent") {
         ::kill(job.agent(), SIGKILL);
@@ -403,13 +422,15 @@ TEST_CASE("a master port that is taken is said, with what to do") {
     Job job(1, {"exit:0"});
     job.spec().rendezvous.port = taken.port();
     CHECK(job.run_to_end() == 69);
-    CHECK(job.only("spawn_failed").at("hint").get<std::string>().find("--master-port") != std::string::npos);
+    CHECK(job.only("spawn_failed").at("hint").get<std::string>().find("--master-port") !=
+          std::string::npos);
 }
 
 TEST_CASE("more ranks than cores, and ranks that print too much, in every way") {
     Job job(12, {"binary,flood:2000,close-stdout,exit:0"});
     CHECK(job.run_to_end() == 0);
-    for (int rank = 0; rank < 12; ++rank) CHECK(job.output(0, rank).size() > 4096 + 2000 * 30);
+    for (int rank = 0; rank < 12; ++rank)
+        CHECK(job.output(0, rank).size() > 4096 + 2000 * 30);
 }
 
 TEST_CASE("files that may hold keys are private, logs are not") {
@@ -417,7 +438,9 @@ TEST_CASE("files that may hold keys are private, logs are not") {
     job.spec().trainer_config = R"({"token": "secret"})";
     CHECK(job.run_to_end() == 0);
     using std::filesystem::perms;
-    const auto mode = [&](const char* name) { return std::filesystem::status(job.path(name)).permissions(); };
+    const auto mode = [&](const char* name) {
+        return std::filesystem::status(job.path(name)).permissions();
+    };
     CHECK(mode("run/trainer_config.json") == perms(0600));
     CHECK(mode("run/plan.json") == perms(0600));
     CHECK((mode("run/generation-0/rank-0/stdout") & perms::owner_read) != perms::none);
@@ -428,7 +451,8 @@ TEST_CASE("ranks meet at the store of their generation") {
     Job job(4, {"meet,fail-before-generation:1:3,exit:0"});
     job.spec().restart.max_restarts = 1;
     CHECK(job.run_to_end() == 0);
-    for (int rank = 0; rank < 4; ++rank) CHECK(job.output(1, rank) == "all here\n");
+    for (int rank = 0; rank < 4; ++rank)
+        CHECK(job.output(1, rank) == "all here\n");
 }
 
 TEST_CASE("a rank that stops by itself is told, and gets no SIGTERM") {
@@ -563,12 +587,15 @@ public:
     /// The first two compute on their GPUs, the last one on the first's.
     void begin_to_compute() const {
         std::map<int, int> pids;
-        for (const json& event : events("rank_started")) pids[event.at("rank")] = event.at("pid");
+        for (const json& event : events("rank_started"))
+            pids[event.at("rank")] = event.at("pid");
         std::string text;
         for (const int rank : {0, 1, 2}) {
             text += "gpu " + bdf(rank) + " GPU-x H100\n";
-            if (rank < 2) text += "process " + std::to_string(pids[rank]) + " 1024\n";
-            if (rank == 0) text += "process " + std::to_string(pids[2]) + " 1024\n";
+            if (rank < 2)
+                text += "process " + std::to_string(pids[rank]) + " 1024\n";
+            if (rank == 0)
+                text += "process " + std::to_string(pids[2]) + " 1024\n";
         }
         write_machine(text);
     }
@@ -591,9 +618,11 @@ TEST_CASE("a rank on a GPU that was not planned is an event and a warning") {
     CHECK(eventually([&] { return !job.events("gpu_placement").empty(); }));
     CHECK(job.end() == 0);
     CHECK(job.only("placement_drift").at("rank") == 2);
-    CHECK(job.only("placement_drift").at("what") == "computes on GPU 0 (0000:01:00.0), planned was GPU 2");
+    CHECK(job.only("placement_drift").at("what") ==
+          "computes on GPU 0 (0000:01:00.0), planned was GPU 2");
     CHECK(job.only("warning").at("text") ==
-          "rank 2 computes on GPU 0 (0000:01:00.0), planned was GPU 2. Does the program take the device of its "
+          "rank 2 computes on GPU 0 (0000:01:00.0), planned was GPU 2. Does the program take the "
+          "device of its "
           "LOCAL_RANK?");
     CHECK(job.only("gpu_placement").at("as_planned") == 2);
     CHECK(job.only("gpu_placement").at("elsewhere") == 1);

@@ -1,8 +1,10 @@
-// A rank that trains a little, saves to one place and drains to another, and says what it came back from.
+// A rank that trains a little, saves to one place and drains to another, and says what it came back
+// from.
 //   tier_rank DIRECTORY PLACE STEPS [key=value]...
-// every=K: a checkpoint each K steps (5). pause=MS: so long a step takes (20). end=MS: how long it waits for the second
-// place at its end (60000). local=1: the directory is each node's own. Prints "from STEP PATH", "stopped at STEP, S s
-// left" where it was asked to stop, and "digest HEX" at the end.
+// every=K: a checkpoint each K steps (5). pause=MS: so long a step takes (20). end=MS: how long it
+// waits for the second place at its end (60000). local=1: the directory is each node's own. Prints
+// "from STEP PATH", "stopped at STEP, S s left" where it was asked to stop, and "digest HEX" at the
+// end.
 #include "base/hash.hpp"
 
 #include <autolaunch/autolaunch.hpp>
@@ -33,7 +35,8 @@ struct Options {
 };
 
 Options read_options(int argc, char** argv) {
-    if (argc < 4) throw std::runtime_error("usage: tier_rank DIRECTORY PLACE STEPS [key=value]...");
+    if (argc < 4)
+        throw std::runtime_error("usage: tier_rank DIRECTORY PLACE STEPS [key=value]...");
     Options options{argv[1], argv[2], std::stoll(argv[3]), {}};
     for (int i = 4; i < argc; ++i) {
         const std::string text = argv[i];
@@ -56,13 +59,16 @@ struct State {
         }
     }
     al::fsdp::State tensors() {
-        const auto bytes = [](std::vector<float>& values) { return reinterpret_cast<std::byte*>(values.data()); };
+        const auto bytes = [](std::vector<float>& values) {
+            return reinterpret_cast<std::byte*>(values.data());
+        };
         constexpr auto kAll = static_cast<std::int64_t>(kCount);
         return {{"mine", al::f32, {kAll * ranks}, {{kAll * rank, kAll, bytes(mine)}}, false},
                 {"common", al::f32, {kAll}, {{0, kAll, bytes(common)}}, true}};
     }
     std::uint64_t digest() const {
-        return al::hash64(mine.data(), mine.size() * 4) ^ al::hash64(common.data(), common.size() * 4);
+        return al::hash64(mine.data(), mine.size() * 4) ^
+               al::hash64(common.data(), common.size() * 4);
     }
 
     static constexpr std::size_t kCount = 1'500'000;  // more than a block of digests
@@ -86,12 +92,15 @@ void train(const Options& options) {
     saving.schedule.every_steps = options.number("every", 5);
     saving.memory = false;
     saving.node_local = options.number("local", 0) != 0;
-    if (options.place != "-") saving.drain = {.place = options.place, .keep = 2};
+    if (options.place != "-")
+        saving.drain = {.place = options.place, .keep = 2};
     saving.drain.wait_at_end = std::chrono::milliseconds(options.number("end", 60'000));
     al::Checkpointer checkpointer(session, world, saving);
     const auto found = checkpointer.load_latest(state.tensors());
-    if (found) state.count = found->step;
-    std::printf("from %lld %s\n", static_cast<long long>(state.count), found ? found->path.c_str() : "nothing");
+    if (found)
+        state.count = found->step;
+    std::printf("from %lld %s\n", static_cast<long long>(state.count),
+                found ? found->path.c_str() : "nothing");
     bool stop = false;
     while (!stop && state.count < options.steps) {
         std::this_thread::sleep_for(std::chrono::milliseconds(options.number("pause", 20)));
@@ -102,11 +111,13 @@ void train(const Options& options) {
         report.total_steps = options.steps;
         session.report_step(report);
         const al::SaveDecision decision = checkpointer.should_save(state.count);
-        if (decision || state.count == options.steps) checkpointer.save_async(state.count, state.tensors());
+        if (decision || state.count == options.steps)
+            checkpointer.save_async(state.count, state.tensors());
         stop = decision.stop();
     }
     checkpointer.finish();
-    if (stop) say_how_it_stopped(session, state.count);
+    if (stop)
+        say_how_it_stopped(session, state.count);
     std::printf("digest %016llx\n", static_cast<unsigned long long>(state.digest()));
     std::fflush(stdout);
 }

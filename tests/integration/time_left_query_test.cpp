@@ -36,7 +36,8 @@ std::optional<seconds> ask(const std::string& script) {
 
 TEST_CASE("squeue is asked for the one job, and its answer is read") {
     const FakeSqueue squeue(
-        "echo \"$@\" >$(dirname $SQUEUE_TEST)/arguments; cat; echo noise >&2; echo 4711 1-02:03:04");
+        "echo \"$@\" >$(dirname $SQUEUE_TEST)/arguments; cat; echo noise >&2; echo 4711 "
+        "1-02:03:04");
     TimeLeftQuery query("4711");
     CHECK(query.fd() >= 0);
     CHECK(query.wait(Deadline::after(kPatience)) == seconds(86'400 + 2 * 3600 + 3 * 60 + 4));

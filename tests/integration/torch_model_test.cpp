@@ -26,9 +26,9 @@ namespace {
 
 constexpr std::int64_t kCharacters = 13, kWidth = 24, kLength = 6, kBatch = 8, kLayers = 3;
 constexpr std::size_t kSteps = 6;
-// Of losses and parameters, in f32: sums over ranks and samples differ in their order, so gradients do by some 1e-7 of
-// their size, and AdamW divides by sqrt(v) + kEpsilon: an element whose gradient is noise moves by less than
-// lr * 1e-7 / kEpsilon a step.
+// Of losses and parameters, in f32: sums over ranks and samples differ in their order, so gradients
+// do by some 1e-7 of their size, and AdamW divides by sqrt(v) + kEpsilon: an element whose gradient
+// is noise moves by less than lr * 1e-7 / kEpsilon a step.
 constexpr double kRate = 1e-2, kEpsilon = 1e-3, kDecay = 0.1, kTolerance = 2e-5;
 
 struct BlockImpl : nn::Module {
@@ -37,12 +37,14 @@ struct BlockImpl : nn::Module {
         register_module("qkv", qkv);
         register_module("out", out);
         mlp = register_module(
-            "mlp", nn::Sequential(nn::LayerNorm(nn::LayerNormOptions({kWidth})), nn::Linear(kWidth, 2 * kWidth),
-                                  nn::GELU(), nn::Dropout(dropout), nn::Linear(2 * kWidth, kWidth)));
+            "mlp", nn::Sequential(nn::LayerNorm(nn::LayerNormOptions({kWidth})),
+                                  nn::Linear(kWidth, 2 * kWidth), nn::GELU(), nn::Dropout(dropout),
+                                  nn::Linear(2 * kWidth, kWidth)));
     }
     torch::Tensor forward(torch::Tensor x) {
         const auto parts = qkv(norm(x)).chunk(3, -1);
-        const auto scores = torch::matmul(parts[0], parts[1].transpose(1, 2)) / std::sqrt(double(kWidth));
+        const auto scores =
+            torch::matmul(parts[0], parts[1].transpose(1, 2)) / std::sqrt(double(kWidth));
         const auto mask = torch::ones({x.size(1), x.size(1)}, torch::kBool).triu(1);
         x = x + out(torch::matmul(scores.masked_fill(mask, -1e9).softmax(-1), parts[2]));
         return x + mlp->forward(x);
@@ -53,7 +55,8 @@ struct BlockImpl : nn::Module {
 };
 TORCH_MODULE(Block);
 
-// A block whose activations are computed again in backward: a pass forward and a backward within one.
+// A block whose activations are computed again in backward: a pass forward and a backward within
+// one.
 struct Recomputed : torch::autograd::Function<Recomputed> {
     static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x,
                                  std::int64_t block) {
@@ -61,11 +64,14 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
         context->saved_data["block"] = block;
         return reinterpret_cast<BlockImpl*>(block)->forward(x);
     }
-    static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                   const torch::autograd::variable_list& gradients) {
+    static torch::autograd::variable_list backward(
+        torch::autograd::AutogradContext* context,
+        const torch::autograd::variable_list& gradients) {
         const auto x = context->get_saved_variables()[0].detach().requires_grad_();
         const torch::AutoGradMode with_graph(true);
-        reinterpret_cast<BlockImpl*>(context->saved_data["block"].toInt())->forward(x).backward(gradients[0]);
+        reinterpret_cast<BlockImpl*>(context->saved_data["block"].toInt())
+            ->forward(x)
+            .backward(gradients[0]);
         return {x.grad(), torch::Tensor()};
     }
 };
@@ -76,17 +82,20 @@ struct NetImpl : nn::Module {
         register_module("embedding", embedding);
         place = register_parameter("place", torch::randn({kLength, kWidth}));
         register_module("blocks", blocks);
-        for (std::int64_t i = 0; i < kLayers; ++i) blocks->push_back(Block(0.0));
+        for (std::int64_t i = 0; i < kLayers; ++i)
+            blocks->push_back(Block(0.0));
         register_module("norm", norm);
         head = register_parameter("head", embedding->weight);
         seen = register_buffer("seen", torch::zeros({1}, torch::kLong));
     }
     torch::Tensor forward(const torch::Tensor& characters) {
-        if (is_training()) seen += characters.size(0);
+        if (is_training())
+            seen += characters.size(0);
         torch::Tensor x = embedding(characters) + place;
         for (const auto& each : *blocks) {
             auto* block = each->as<Block>();
-            x = recomputes ? Recomputed::apply(x, reinterpret_cast<std::int64_t>(block)) : block->forward(x);
+            x = recomputes ? Recomputed::apply(x, reinterpret_cast<std::int64_t>(block))
+                           : block->forward(x);
         }
         return torch::linear(norm(x), head);
     }
@@ -105,14 +114,16 @@ std::shared_ptr<NetImpl> make_net() {
 
 torch::Tensor loss_of(NetImpl& net, const torch::Tensor& text) {
     const auto logits = net.forward(text.narrow(1, 0, kLength));
-    return nn::functional::cross_entropy(logits.to(torch::kFloat).flatten(0, 1), text.narrow(1, 1, kLength).flatten());
+    return nn::functional::cross_entropy(logits.to(torch::kFloat).flatten(0, 1),
+                                         text.narrow(1, 1, kLength).flatten());
 }
 
 // Rank r's part of a step's text; the same text on any number of ranks.
 torch::Tensor text_of(std::size_t step, int rank, int ranks) {
     torch::Tensor text = torch::empty({kBatch, kLength + 1}, torch::kLong);
     for (std::int64_t i = 0; i < text.numel(); ++i)
-        text.data_ptr<std::int64_t>()[i] = (i * i + 5 * i + static_cast<std::int64_t>(step) * 3) % kCharacters;
+        text.data_ptr<std::int64_t>()[i] =
+            (i * i + 5 * i + static_cast<std::int64_t>(step) * 3) % kCharacters;
     return text.narrow(0, rank * kBatch / ranks, kBatch / ranks);
 }
 
@@ -126,40 +137,50 @@ struct Recipe {
 
 void freeze(NetImpl& net) {
     net.embedding->weight.set_requires_grad(false);
-    for (auto& parameter : net.blocks[0]->parameters()) parameter.set_requires_grad(false);
+    for (auto& parameter : net.blocks[0]->parameters())
+        parameter.set_requires_grad(false);
 }
 
-// Losses of the steps, and then the parameters: from a process of its own, for a fork does not survive torch's threads.
+// Losses of the steps, and then the parameters: from a process of its own, for a fork does not
+// survive torch's threads.
 using Result = std::vector<float>;
-constexpr std::size_t kParameters = kCharacters * kWidth + kLength * kWidth + 2 * kWidth +
-                                    kLayers * (4 * kWidth + 3 * kWidth * (kWidth + 1) + kWidth * (kWidth + 1) +
-                                               2 * kWidth * (kWidth + 1) + kWidth * (2 * kWidth + 1));
+constexpr std::size_t kParameters =
+    kCharacters * kWidth + kLength * kWidth + 2 * kWidth +
+    kLayers * (4 * kWidth + 3 * kWidth * (kWidth + 1) + kWidth * (kWidth + 1) +
+               2 * kWidth * (kWidth + 1) + kWidth * (2 * kWidth + 1));
 
 void copy_parameters(NetImpl& net, float* to) {
     const torch::NoGradGuard no_grad;
     for (const auto& item : net.named_parameters()) {
-        if (item.key() == "head") continue;
+        if (item.key() == "head")
+            continue;
         const auto values = item.value().to(torch::kFloat).clone();
-        std::memcpy(to, values.data_ptr(), static_cast<std::size_t>(values.numel()) * sizeof(float));
+        std::memcpy(to, values.data_ptr(),
+                    static_cast<std::size_t>(values.numel()) * sizeof(float));
         to += values.numel();
     }
 }
 
 void by_torch(const Recipe& recipe, float* result) {
     const auto net = make_net();
-    if (recipe.frozen) freeze(*net);
+    if (recipe.frozen)
+        freeze(*net);
     std::vector<torch::Tensor> parameters;
     for (const auto& item : net->named_parameters())
-        if (item.key() != "head" && item.value().requires_grad()) parameters.push_back(item.value());
-    torch::optim::AdamW optimizer(parameters, torch::optim::AdamWOptions(kRate).weight_decay(kDecay).eps(kEpsilon));
+        if (item.key() != "head" && item.value().requires_grad())
+            parameters.push_back(item.value());
+    torch::optim::AdamW optimizer(
+        parameters, torch::optim::AdamWOptions(kRate).weight_decay(kDecay).eps(kEpsilon));
     for (std::size_t step = 0; step < kSteps; ++step) {
         optimizer.zero_grad();
         for (int micro = 0; micro < recipe.micro_batches; ++micro) {
-            const auto loss = loss_of(*net, text_of(step, micro, recipe.micro_batches)) / recipe.micro_batches;
+            const auto loss =
+                loss_of(*net, text_of(step, micro, recipe.micro_batches)) / recipe.micro_batches;
             loss.backward();
             result[step] += loss.item<float>();
         }
-        if (recipe.max_grad_norm) nn::utils::clip_grad_norm_(parameters, *recipe.max_grad_norm);
+        if (recipe.max_grad_norm)
+            nn::utils::clip_grad_norm_(parameters, *recipe.max_grad_norm);
         optimizer.step();
     }
     copy_parameters(*net, result + kSteps);
@@ -175,9 +196,11 @@ AdamWOptions adamw() {
     return options;
 }
 
-void by_ranks(Communicator& world, const ShardedModelOptions& sharding, const Recipe& recipe, float* result) {
+void by_ranks(Communicator& world, const ShardedModelOptions& sharding, const Recipe& recipe,
+              float* result) {
     const auto net = make_net();
-    if (recipe.frozen) freeze(*net);
+    if (recipe.frozen)
+        freeze(*net);
     net->recomputes = recipe.recomputes;
     TorchModel model(world, net, {.sharding = sharding});
     AdamW optimizer(model.sharded(), adamw());
@@ -186,8 +209,10 @@ void by_ranks(Communicator& world, const ShardedModelOptions& sharding, const Re
         float loss = 0;
         for (int micro = 0; micro < recipe.micro_batches; ++micro) {
             std::optional<TorchModel::NoSync> no_sync;
-            if (recipe.no_sync && micro + 1 < recipe.micro_batches) no_sync.emplace(model.no_sync());
-            const auto part = loss_of(*net, text_of(step, micro * world.size() + world.rank(), parts));
+            if (recipe.no_sync && micro + 1 < recipe.micro_batches)
+                no_sync.emplace(model.no_sync());
+            const auto part =
+                loss_of(*net, text_of(step, micro * world.size() + world.rank(), parts));
             part.backward();
             loss += part.item<float>();
         }
@@ -196,10 +221,12 @@ void by_ranks(Communicator& world, const ShardedModelOptions& sharding, const Re
         how.micro_batches = recipe.micro_batches;
         optimizer.step(how);
         loss = world.all_reduce_value(loss) / static_cast<float>(parts);
-        if (world.rank() == 0) result[step] = loss;
+        if (world.rank() == 0)
+            result[step] = loss;
     }
     const auto whole = model.whole();
-    if (world.rank() == 0) copy_parameters(*net, result + kSteps);
+    if (world.rank() == 0)
+        copy_parameters(*net, result + kSteps);
 }
 
 Result train(int ranks, const ShardedModelOptions& sharding, const Recipe& recipe = {}) {
@@ -217,7 +244,8 @@ Result train_by_torch(const Recipe& recipe = {}) {
 
 double difference(const Result& a, const Result& b) {
     double most = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(double(a[i]) - double(b[i])));
+    for (std::size_t i = 0; i < a.size(); ++i)
+        most = std::max(most, std::abs(double(a[i]) - double(b[i])));
     return most;
 }
 
@@ -227,12 +255,13 @@ void on_one_rank(const std::function<void(Communicator&)>& body) { on_ranks(1, b
 
 TEST_CASE("every strategy on 1, 2 and 4 ranks trains as torch does, with tied weights") {
     const Result torch_alone = train_by_torch();
-    for (const auto strategy :
-         {ShardingStrategy::full_shard, ShardingStrategy::shard_grad_op, ShardingStrategy::shard_optimizer,
-          ShardingStrategy::no_shard, ShardingStrategy::hybrid_shard}) {
+    for (const auto strategy : {ShardingStrategy::full_shard, ShardingStrategy::shard_grad_op,
+                                ShardingStrategy::shard_optimizer, ShardingStrategy::no_shard,
+                                ShardingStrategy::hybrid_shard}) {
         for (const int ranks : {1, 2, 4}) {
             ShardedModelOptions options = unmerged(strategy);
-            if (strategy == ShardingStrategy::hybrid_shard) options.shard_group = ranks == 4 ? 2 : ranks;
+            if (strategy == ShardingStrategy::hybrid_shard)
+                options.shard_group = ranks == 4 ? 2 : ranks;
             CAPTURE(name_of(strategy));
             CAPTURE(ranks);
             const double most = difference(train(ranks, options), torch_alone);
@@ -242,7 +271,9 @@ TEST_CASE("every strategy on 1, 2 and 4 ranks trains as torch does, with tied we
     }
 }
 
-TEST_CASE("merged units, recomputed blocks, frozen parameters, clipping and micro-batches train as torch does") {
+TEST_CASE(
+    "merged units, recomputed blocks, frozen parameters, clipping and micro-batches train as torch "
+    "does") {
     ShardedModelOptions merged;
     merged.merge_below = 20'000;
     CHECK(difference(train(2, merged), train_by_torch()) < kTolerance);
@@ -256,7 +287,8 @@ TEST_CASE("merged units, recomputed blocks, frozen parameters, clipping and micr
     CHECK(difference(train(2, unmerged(), micro), torch_alone) < kTolerance);
     micro.no_sync = true;
     CHECK(difference(train(2, unmerged(), micro), torch_alone) < kTolerance);
-    CHECK(difference(train(2, unmerged(ShardingStrategy::no_shard), micro), torch_alone) < kTolerance);
+    CHECK(difference(train(2, unmerged(ShardingStrategy::no_shard), micro), torch_alone) <
+          kTolerance);
 }
 
 namespace {
@@ -279,7 +311,9 @@ struct ReadyMadeImpl : nn::Module {
     nn::BatchNorm1d norm{8};
     nn::LSTM lstm{nn::LSTMOptions(8, 8).num_layers(2)};
     nn::TransformerEncoder encoder{
-        nn::TransformerEncoderLayer(nn::TransformerEncoderLayerOptions(8, 2).dim_feedforward(16).dropout(0)), 2};
+        nn::TransformerEncoderLayer(
+            nn::TransformerEncoderLayerOptions(8, 2).dim_feedforward(16).dropout(0)),
+        2};
     nn::MultiheadAttention attention{8, 2};
 };
 
@@ -303,9 +337,11 @@ TEST_CASE("what a trainer drops in the middle of a step is gone") {
                 model.discard_step();
             }
             {
-                const auto waits = model.no_sync();  // a micro-batch that is worth nothing, or worse
+                const auto waits =
+                    model.no_sync();  // a micro-batch that is worth nothing, or worse
                 backward(step, drops ? std::numeric_limits<float>::quiet_NaN() : 0.0f);
-                for (auto& parameter : net->parameters()) parameter.mutable_grad().reset();
+                for (auto& parameter : net->parameters())
+                    parameter.mutable_grad().reset();
             }
             backward(step);
             optimizer.step();
@@ -330,8 +366,9 @@ TEST_CASE("libtorch's own modules train as without sharding") {
         const auto plain = make(), sharded = make();
         torch::manual_seed(4);
         const auto x = torch::randn({5, 4, 9}), y = torch::randn({5, 8});  // the same on both ranks
-        torch::optim::AdamW reference(plain->parameters(),
-                                      torch::optim::AdamWOptions(kRate).weight_decay(kDecay).eps(kEpsilon));
+        torch::optim::AdamW reference(
+            plain->parameters(),
+            torch::optim::AdamWOptions(kRate).weight_decay(kDecay).eps(kEpsilon));
         TorchModel model(world, sharded, {.sharding = unmerged()});
         AdamW optimizer(model.sharded(), adamw());
         for (int step = 0; step < 4; ++step) {
@@ -343,10 +380,12 @@ TEST_CASE("libtorch's own modules train as without sharding") {
         }
         const auto whole = model.whole();
         for (const auto& item : plain->named_parameters()) {
-            const auto most = (item.value() - sharded->named_parameters()[item.key()]).abs().max().item<float>();
+            const auto most =
+                (item.value() - sharded->named_parameters()[item.key()]).abs().max().item<float>();
             expect(most < kTolerance, item.key() + " differs by " + std::to_string(most));
         }
-        expect(at::allclose(plain->norm->running_mean, sharded->norm->running_mean), "buffers are as without");
+        expect(at::allclose(plain->norm->running_mean, sharded->norm->running_mean),
+               "buffers are as without");
     });
 }
 
@@ -355,20 +394,25 @@ TEST_CASE("units are the layers, and names are torch's") {
         const auto names_of = [&](const TorchModelOptions& options) {
             TorchModel model(world, make_net(), options);
             std::string names;
-            for (const auto& unit : model.sharded().units()) names += unit->name() + " ";
+            for (const auto& unit : model.sharded().units())
+                names += unit->name() + " ";
             return names;
         };
         expect(names_of({}) == "root blocks.0 blocks.1 blocks.2 norm ", "got " + names_of({}));
-        expect(names_of({.units = {"blocks.*.mlp"}}) == "root blocks blocks.0.mlp blocks.1.mlp blocks.2.mlp norm ",
+        expect(names_of({.units = {"blocks.*.mlp"}}) ==
+                   "root blocks blocks.0.mlp blocks.1.mlp blocks.2.mlp norm ",
                "got " + names_of({.units = {"blocks.*.mlp"}}));
-        expect_error(ErrorCode::invalid_argument, "did you mean blocks.2?", [&] { names_of({.units = {"block.2"}}); });
+        expect_error(ErrorCode::invalid_argument, "did you mean blocks.2?",
+                     [&] { names_of({.units = {"block.2"}}); });
 
         TorchModel model(world, make_net());
         const State state = model.state();
         const auto has = [&](const std::string& name) {
-            return std::any_of(state.begin(), state.end(), [&](const auto& tensor) { return tensor.name == name; });
+            return std::any_of(state.begin(), state.end(),
+                               [&](const auto& tensor) { return tensor.name == name; });
         };
-        expect(has("blocks.1.mlp.4.bias") && has("root.head") && has("root.place") && has("seen"), "names");
+        expect(has("blocks.1.mlp.4.bias") && has("root.head") && has("root.place") && has("seen"),
+               "names");
         expect(!has("embedding.weight"), "a tied parameter is there once");
     });
 }
@@ -378,7 +422,9 @@ TEST_CASE("memory is that of two units, and parameters lie in it") {
         const auto net = make_net();
         TorchModel model(world, net, {.sharding = unmerged()});
         AdamW optimizer(model.sharded(), adamw());
-        const auto data = [&] { return net->blocks[1]->as<Block>()->qkv->weight.storage().data_ptr().get(); };
+        const auto data = [&] {
+            return net->blocks[1]->as<Block>()->qkv->weight.storage().data_ptr().get();
+        };
         for (std::size_t step = 0; step < 3; ++step) {
             expect(data() == nullptr, "no memory before forward");
             const auto loss = loss_of(*net, text_of(step, world.rank(), world.size()));
@@ -388,13 +434,16 @@ TEST_CASE("memory is that of two units, and parameters lie in it") {
                 expect(!parameter.grad().defined(), "gradients are given back");
             optimizer.step();
         }
-        // Shards are cut, and parameters start, on multiples of 128 elements; buffers are of whole pages.
+        // Shards are cut, and parameters start, on multiples of 128 elements; buffers are of whole
+        // pages.
         std::size_t largest = 0;
         for (const auto& unit : model.sharded().units())
             largest = std::max(
-                largest, sizeof(float) * static_cast<std::size_t>(ShardLayout(unit->parameters(), 2).arena_elements()));
+                largest, sizeof(float) * static_cast<std::size_t>(
+                                             ShardLayout(unit->parameters(), 2).arena_elements()));
         const ModelMemory memory = model.sharded().memory();
-        expect(memory.gathered <= 2 * (largest + 4096), "two units are gathered: " + std::to_string(memory.gathered));
+        expect(memory.gathered <= 2 * (largest + 4096),
+               "two units are gathered: " + std::to_string(memory.gathered));
         expect(memory.whole_gradients <= 2 * (largest + 4096),
                "two units' gradients are whole: " + std::to_string(memory.whole_gradients));
 
@@ -439,7 +488,8 @@ TEST_CASE("evaluation anywhere, and a module saved by torch") {
         torch::load(loaded, file);
         const torch::NoGradGuard no_grad;
         loaded->head = loaded->embedding->weight;
-        expect(std::abs(loss_of(*loaded, text_of(99, 0, 1)).item<float>() - last) < 1e-6f, "the same loss");
+        expect(std::abs(loss_of(*loaded, text_of(99, 0, 1)).item<float>() - last) < 1e-6f,
+               "the same loss");
     });
 }
 
@@ -458,7 +508,8 @@ TEST_CASE("parameters in bf16, masters in f32") {
             optimizer.step();
             (step == 0 ? first : last) = world.all_reduce_value(loss.item<float>()) / 2;
         }
-        expect(last < 0.8f * first, "it learns: " + std::to_string(first) + " to " + std::to_string(last));
+        expect(last < 0.8f * first,
+               "it learns: " + std::to_string(first) + " to " + std::to_string(last));
     });
 }
 
@@ -489,7 +540,8 @@ TEST_CASE("a checkpoint of two ranks goes on, on one") {
         }
         const float loss = train_step(2);
         checkpoint.finish();
-        if (world.rank() == 0) losses[resume] = loss;
+        if (world.rank() == 0)
+            losses[resume] = loss;
     };
     on_ranks(2, [&](Communicator& world) { run(world, false); });
     on_ranks(1, [&](Communicator& world) { run(world, true); });
@@ -506,7 +558,9 @@ public:
     int rank() const noexcept override { return 0; }
     int size() const noexcept override { return 1; }
     DeviceType device_type() const noexcept override { return DeviceType::cuda; }
-    Work start(const CollectiveCall&, Stream) override { throw std::logic_error("nothing may reach it"); }
+    Work start(const CollectiveCall&, Stream) override {
+        throw std::logic_error("nothing may reach it");
+    }
     Work start_group(std::span<const CollectiveCall>, Stream) override { return start({}, {}); }
     void barrier() override { start({}, {}); }
     std::shared_ptr<CommunicatorBackend> split(int, int) override { return nullptr; }
@@ -519,10 +573,12 @@ public:
 TEST_CASE("what is not in the CPU's memory is refused before anything is sent") {
     on_one_rank([](Communicator& world) {
         Communicator gpus(std::make_shared<GpuRank>());
-        expect_error(ErrorCode::unsupported, "the communicator is of GPUs", [&] { TorchModel(gpus, make_net()); });
+        expect_error(ErrorCode::unsupported, "the communicator is of GPUs",
+                     [&] { TorchModel(gpus, make_net()); });
         const auto elsewhere = make_net();
         elsewhere->register_parameter("far", torch::empty({kWidth}, torch::kMeta));
-        expect_error(ErrorCode::unsupported, "parameter far is on meta", [&] { TorchModel(world, elsewhere); });
+        expect_error(ErrorCode::unsupported, "parameter far is on meta",
+                     [&] { TorchModel(world, elsewhere); });
     });
 }
 
@@ -553,11 +609,13 @@ TEST_CASE("what goes wrong is thrown where it happens") {
         world.barrier();  // or the abort meets rank 0 in the step before
         const bool deviates = world.rank() == 1;
         const auto step = [&] {
-            if (deviates) net->blocks[2]->as<Block>()->qkv->weight.sum();
+            if (deviates)
+                net->blocks[2]->as<Block>()->qkv->weight.sum();
             loss_of(*net, text).backward();
         };
         if (deviates) {
-            expect_error(ErrorCode::mismatch, "expected unshard of root, got unshard of blocks.2", step);
+            expect_error(ErrorCode::mismatch, "expected unshard of root, got unshard of blocks.2",
+                         step);
         } else {
             expect_error(ErrorCode::aborted, "rank 1", step);
         }

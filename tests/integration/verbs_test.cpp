@@ -36,10 +36,13 @@ private:
 }  // namespace
 
 TEST_CASE("ports with their MTU, and whether the device takes DMA-BUF memory") {
-    const FakeHcas hcas("device mlx5_0\nport 5\ndevice mlx5_1\nport 1\nport 4\ndmabuf 95\ndevice mlx5_2\ndmabuf 93\n");
+    const FakeHcas hcas(
+        "device mlx5_0\nport 5\ndevice mlx5_1\nport 1\nport 4\ndmabuf 95\ndevice mlx5_2\ndmabuf "
+        "93\n");
     REQUIRE_MESSAGE(hcas.devices, hcas.why);
     REQUIRE(hcas.devices->size() == 3);
-    const VerbsDevice &first = hcas.devices->at(0), &second = hcas.devices->at(1), &third = hcas.devices->at(2);
+    const VerbsDevice &first = hcas.devices->at(0), &second = hcas.devices->at(1),
+                      &third = hcas.devices->at(2);
     CHECK(first.name == "mlx5_0");
     CHECK(first.trouble.empty());
     REQUIRE(first.ports.size() == 1);
@@ -99,7 +102,8 @@ TEST_CASE("this machine's libibverbs, where it has one") {
         MESSAGE("skipped: libibverbs of this machine: ", why);
         return;
     }
-    for (const VerbsDevice& device : *devices) CHECK_FALSE(device.name.empty());
+    for (const VerbsDevice& device : *devices)
+        CHECK_FALSE(device.name.empty());
 }
 
 #else

@@ -34,7 +34,8 @@ std::vector<float> numbers(std::istream& in, std::size_t count, const std::strin
     in >> found;
     REQUIRE(found == label);
     std::vector<float> values(count);
-    for (float& value : values) value = static_cast<float>(number(in));
+    for (float& value : values)
+        value = static_cast<float>(number(in));
     return values;
 }
 
@@ -46,13 +47,14 @@ std::vector<GoldenCase> read_golden() {
         REQUIRE(word == "case");
         GoldenCase golden;
         in >> golden.name;
-        for (double* field :
-             {&golden.lr, &golden.beta1, &golden.beta2, &golden.eps, &golden.weight_decay, &golden.max_grad_norm})
+        for (double* field : {&golden.lr, &golden.beta1, &golden.beta2, &golden.eps,
+                              &golden.weight_decay, &golden.max_grad_norm})
             *field = number(in);
         std::size_t steps = 0, count = 0;
         in >> steps >> count;
         golden.parameter = numbers(in, count, "p");
-        for (std::size_t i = 0; i < steps; ++i) golden.gradients.push_back(numbers(in, count, "g"));
+        for (std::size_t i = 0; i < steps; ++i)
+            golden.gradients.push_back(numbers(in, count, "g"));
         golden.expected_parameter = numbers(in, count, "p");
         golden.expected_exp_avg = numbers(in, count, "m");
         golden.expected_exp_avg_sq = numbers(in, count, "v");
@@ -62,7 +64,8 @@ std::vector<GoldenCase> read_golden() {
 }
 
 // Within rounding: a few units in the last place, and of the summands where they nearly cancel.
-void check_near(const std::vector<float>& got, const std::vector<float>& expected, float cancelled) {
+void check_near(const std::vector<float>& got, const std::vector<float>& expected,
+                float cancelled) {
     REQUIRE(got.size() == expected.size());
     for (std::size_t i = 0; i < got.size(); ++i)
         CHECK(std::abs(got[i] - expected[i]) <= 4e-7f * std::abs(expected[i]) + cancelled);
@@ -70,7 +73,8 @@ void check_near(const std::vector<float>& got, const std::vector<float>& expecte
 
 double norm_of(const std::vector<float>& gradient) {
     double sum = 0;
-    for (const float value : gradient) sum += static_cast<double>(value) * value;
+    for (const float value : gradient)
+        sum += static_cast<double>(value) * value;
     return std::sqrt(sum);
 }
 
@@ -86,11 +90,12 @@ TEST_CASE("the AdamW kernel does what torch.optim.AdamW does") {
         std::int64_t step = 0;
         for (const auto& gradient : golden.gradients) {
             double clip = 1;
-            if (golden.max_grad_norm > 0) clip = std::min(1.0, golden.max_grad_norm / (norm_of(gradient) + 1e-6));
-            const auto factors =
-                adamw_factors(golden.lr, golden.beta1, golden.beta2, golden.eps, golden.weight_decay, ++step, clip);
-            optimizer_kernels().adamw(
-                factors, {gradient.data(), parameter.data(), exp_avg.data(), exp_avg_sq.data(), parameter.size()});
+            if (golden.max_grad_norm > 0)
+                clip = std::min(1.0, golden.max_grad_norm / (norm_of(gradient) + 1e-6));
+            const auto factors = adamw_factors(golden.lr, golden.beta1, golden.beta2, golden.eps,
+                                               golden.weight_decay, ++step, clip);
+            optimizer_kernels().adamw(factors, {gradient.data(), parameter.data(), exp_avg.data(),
+                                                exp_avg_sq.data(), parameter.size()});
         }
         check_near(parameter, golden.expected_parameter, 2e-8f);
         check_near(exp_avg, golden.expected_exp_avg, 1e-8f);
@@ -100,7 +105,8 @@ TEST_CASE("the AdamW kernel does what torch.optim.AdamW does") {
 
 TEST_CASE("the first step's order is recorded and every later step must repeat it") {
     UnitOrder order;
-    const UnitEvent gather0{UnitAction::gather, 0}, reduce0{UnitAction::reduce, 0}, step{UnitAction::step, 0};
+    const UnitEvent gather0{UnitAction::gather, 0}, reduce0{UnitAction::reduce, 0},
+        step{UnitAction::step, 0};
     for (int i = 0; i < 3; ++i) {
         CHECK_FALSE(order.observe(gather0));
         CHECK_FALSE(order.observe(reduce0));

@@ -19,7 +19,8 @@ namespace {
 
 std::string repeated(const std::string& text, std::size_t times) {
     std::string all;
-    for (std::size_t i = 0; i < times; ++i) all += text;
+    for (std::size_t i = 0; i < times; ++i)
+        all += text;
     return all;
 }
 
@@ -42,22 +43,24 @@ const std::string kMac = "--- " + std::string(42, 'D') + "A\n";
 }  // namespace
 
 TEST_CASE("Bech32's own examples are accepted and refused") {
-    for (const char* good : {"A12UEL5L", "a12uel5l", "abcdef1qpzry9x8gf2tvdw0s3jn54khce6mua7lmqqqxw",
-                             "split1checkupstagehandshakeupstreamerranterredcaperred2y9e3w", "?1ezyfcl"}) {
+    for (const char* good :
+         {"A12UEL5L", "a12uel5l", "abcdef1qpzry9x8gf2tvdw0s3jn54khce6mua7lmqqqxw",
+          "split1checkupstagehandshakeupstreamerranterredcaperred2y9e3w", "?1ezyfcl"}) {
         const Bech32 decoded = decode_bech32(good);
         CHECK(crypto::as_text(encode_bech32(decoded.prefix, decoded.data)) == good);
     }
     for (const char* bad : {"\x20"
                             "1nwldj5",
-                            "pzry9x0s0muk", "1pzry9x0s0muk", "x1b4n0q5v", "li1dgmt3", "A1G7SGD8", "10a06t8", "1qzzfhee",
-                            "A12uEL5L", "split1cheo2y9e2w", "", "1", "age"})
+                            "pzry9x0s0muk", "1pzry9x0s0muk", "x1b4n0q5v", "li1dgmt3", "A1G7SGD8",
+                            "10a06t8", "1qzzfhee", "A12uEL5L", "split1cheo2y9e2w", "", "1", "age"})
         CHECK_THROWS_AS(decode_bech32(bad), Error);
 }
 
 TEST_CASE("Bech32 survives any length, and notices any changed character") {
     for (std::size_t bytes = 0; bytes < 70; ++bytes) {
         std::vector<std::uint8_t> data(bytes);
-        for (std::size_t i = 0; i < bytes; ++i) data[i] = static_cast<std::uint8_t>(37 * i + bytes);
+        for (std::size_t i = 0; i < bytes; ++i)
+            data[i] = static_cast<std::uint8_t>(37 * i + bytes);
         std::string text(crypto::as_text(encode_bech32("age", data)));
         const Bech32 decoded = decode_bech32(text);
         CHECK(std::vector<std::uint8_t>(decoded.data.begin(), decoded.data.end()) == data);
@@ -80,11 +83,13 @@ TEST_CASE("Base64 has one form for any bytes") {
 }
 
 TEST_CASE("a header is read, and written as it was") {
-    const std::string text = kVersion + kShare + kBody + "-> other a b\n" + std::string(64, 'x') + "\n\n" + kMac;
+    const std::string text =
+        kVersion + kShare + kBody + "-> other a b\n" + std::string(64, 'x') + "\n\n" + kMac;
     const ParsedHeader parsed = parse_header(text + "payload\n");
     CHECK(parsed.bytes == text.size());
     REQUIRE(parsed.header.stanzas.size() == 2);
-    CHECK(parsed.header.stanzas[0].arguments == std::vector<std::string>{"X25519", std::string(42, 'B') + "A"});
+    CHECK(parsed.header.stanzas[0].arguments ==
+          std::vector<std::string>{"X25519", std::string(42, 'B') + "A"});
     CHECK(parsed.header.stanzas[1].body.size() == 48);
     CHECK(format(parsed.header) == text);
     CHECK(authenticated_text(parsed.header.stanzas) + kMac.substr(3) == text);
@@ -97,13 +102,15 @@ TEST_CASE("what is no header says why") {
     refused(kVersion, "cut off");
     refused(kVersion + kShare + kBody, "cut off");
     refused(kVersion + kMac, "no recipient");
-    refused(kVersion + kShare + kBody + "--- " + std::string(10, 'D') + "\n", "line 4 of its header has no MAC");
+    refused(kVersion + kShare + kBody + "--- " + std::string(10, 'D') + "\n",
+            "line 4 of its header has no MAC");
     refused(kVersion + kShare + kBody + "---\n", "no MAC");
     refused(kVersion + kShare + kBody + "hello\n", "line 4 of its header starts neither");
     refused(kVersion + "-> \n" + kBody + kMac, "line 2 of its header has an empty argument");
     refused(kVersion + "-> X25519  a\n" + kBody + kMac, "empty argument");
     refused(kVersion + "-> X25519 \x01\n" + kBody + kMac, "line 2 of its header has a character");
-    refused(kVersion + kShare + std::string(65, 'A') + "\n" + kMac, "line 3 of its header is too long");
+    refused(kVersion + kShare + std::string(65, 'A') + "\n" + kMac,
+            "line 3 of its header is too long");
     refused(kVersion + kShare + std::string(64, 'A') + "\n" + kMac, "not Base64");
     refused(kVersion + kShare + "AB\n" + kMac, "not Base64");
     refused(kVersion + kShare + "AA\r\n" + kMac, "not Base64");
@@ -113,8 +120,8 @@ TEST_CASE("what is no header says why") {
 
 TEST_CASE("the seeds are headers, and with any bit flipped they are still headers or refused") {
     std::size_t files = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(AUTOLAUNCH_SOURCE_DIR) /
-                                                                 "tests/fuzz/seeds/age_header")) {
+    for (const auto& entry : std::filesystem::directory_iterator(
+             std::filesystem::path(AUTOLAUNCH_SOURCE_DIR) / "tests/fuzz/seeds/age_header")) {
         std::string bytes = read_file(entry.path());
         INFO(entry.path().string());
         CHECK(check_header_bytes(bytes));

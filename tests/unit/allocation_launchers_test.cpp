@@ -1,5 +1,5 @@
-// What starts autolaunch beside Slurm: mpirun, Kubernetes, PBS, LSF. mpirun's environments are captured (Open MPI 4.1);
-// the others follow the schedulers' manuals.
+// What starts autolaunch beside Slurm: mpirun, Kubernetes, PBS, LSF. mpirun's environments are
+// captured (Open MPI 4.1); the others follow the schedulers' manuals.
 
 #include "captured_environment.hpp"
 
@@ -18,23 +18,26 @@ namespace {
 // The only file there is.
 FileReader file(const std::string& name, const std::string& text) {
     return [=](const std::string& path) {
-        if (path != name) throw SystemError(2, "open " + path);
+        if (path != name)
+            throw SystemError(2, "open " + path);
         return text;
     };
 }
 
-std::string fault(const EnvironmentMap& environment, const std::string& hostname, const NodeOptions& options = {},
-                  const FileReader& read_text = file("", "")) {
+std::string fault(const EnvironmentMap& environment, const std::string& hostname,
+                  const NodeOptions& options = {}, const FileReader& read_text = file("", "")) {
     return error_of([&] { read_allocation(environment, hostname, options, read_text); });
 }
 
-EnvironmentMap prrte(long long rank, long long size, long long local_rank, long long local_size, long long daemon) {
+EnvironmentMap prrte(long long rank, long long size, long long local_rank, long long local_size,
+                     long long daemon) {
     return {{"OMPI_COMM_WORLD_RANK", std::to_string(rank)},
             {"OMPI_COMM_WORLD_SIZE", std::to_string(size)},
             {"OMPI_COMM_WORLD_LOCAL_RANK", std::to_string(local_rank)},
             {"OMPI_COMM_WORLD_LOCAL_SIZE", std::to_string(local_size)},
             {"PMIX_NAMESPACE", "prterun-login-a-4711@1"},
-            {"PMIX_SERVER_URI41", "prterun-login-a-4711@0." + std::to_string(daemon) + ";tcp4://127.0.0.1:5"}};
+            {"PMIX_SERVER_URI41",
+             "prterun-login-a-4711@0." + std::to_string(daemon) + ";tcp4://127.0.0.1:5"}};
 }
 
 EnvironmentMap hydra(int rank, int size, int local_rank, int local_size) {
@@ -44,9 +47,11 @@ EnvironmentMap hydra(int rank, int size, int local_rank, int local_size) {
             {"MPI_LOCALNRANKS", std::to_string(local_size)}};
 }
 
-const EnvironmentMap kPod = {{"JOB_COMPLETION_INDEX", "2"}, {"KUBERNETES_SERVICE_HOST", "10.96.0.1"}};
-const FileReader kPodHosts =
-    file("/etc/hosts", "127.0.0.1 localhost\n10.1.0.7\tset-w-0-2.set.ns.svc.cluster.local\tset-w-0-2 # kubelet\n");
+const EnvironmentMap kPod = {{"JOB_COMPLETION_INDEX", "2"},
+                             {"KUBERNETES_SERVICE_HOST", "10.96.0.1"}};
+const FileReader kPodHosts = file(
+    "/etc/hosts",
+    "127.0.0.1 localhost\n10.1.0.7\tset-w-0-2.set.ns.svc.cluster.local\tset-w-0-2 # kubelet\n");
 
 }  // namespace
 
@@ -84,14 +89,15 @@ TEST_CASE("mpirun in a Slurm job: the step is that of its daemons, not ours") {
 }
 
 TEST_CASE("mpirun without a scheduler knows no names, but numbers and its own address") {
-    const auto plain = without(captured("mpirun-slurm-last"), {"SLURM_JOB_ID", "SLURM_JOB_NODELIST"});
+    const auto plain =
+        without(captured("mpirun-slurm-last"), {"SLURM_JOB_ID", "SLURM_JOB_NODELIST"});
     const Allocation allocation = read_allocation(plain, "c");
     CHECK(allocation.node_names == Names{"10.231.0.11", "node-rank-1", "c"});
     CHECK(allocation.node_rank == 2);
     CHECK(allocation.head_address == "10.231.0.11");
     CHECK(allocation.keeps_node_order);
-    const auto two =
-        with(plain, {{"OMPI_MCA_orte_hnp_uri", "7.0;tcp://127.0.0.1,10.0.0.4,10.1.0.4:53;tcp6://[fd::4]:5"}});
+    const auto two = with(plain, {{"OMPI_MCA_orte_hnp_uri",
+                                   "7.0;tcp://127.0.0.1,10.0.0.4,10.1.0.4:53;tcp6://[fd::4]:5"}});
     CHECK(read_allocation(two, "c").head_address == "10.0.0.4");
     const auto v6 = with(plain, {{"OMPI_MCA_orte_hnp_uri", "7.0;tcp6://[fd00::4]:5"}});
     CHECK(read_allocation(v6, "c").head_address == "fd00::4");
@@ -100,15 +106,18 @@ TEST_CASE("mpirun without a scheduler knows no names, but numbers and its own ad
 TEST_CASE("mpirun that does not tell enough is refused, with what helps") {
     // mpirun's own node has no rank; the two of this node cannot know where the first are.
     CHECK(fault(captured("mpirun-from-outside"), "node3") ==
-          "mpirun started this process, but does not tell which of the nodes this one is (start one a node, with "
+          "mpirun started this process, but does not tell which of the nodes this one is (start "
+          "one a node, with "
           "`mpirun --map-by ppr:1:node autolaunch …`)");
-    CHECK(fault(captured("mpirun-partial"), "node2").find("does not tell which of the nodes") != std::string::npos);
+    CHECK(fault(captured("mpirun-partial"), "node2").find("does not tell which of the nodes") !=
+          std::string::npos);
     const auto one_a_node =
-        with(captured("mpirun-from-outside"), {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}});
-    CHECK(
-        fault(one_a_node, "node3") ==
-        "mpirun started this process, but does not tell where the first node is (give --master-addr=HOST, the node of "
-        "rank 0, or start with srun)");
+        with(captured("mpirun-from-outside"),
+             {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}});
+    CHECK(fault(one_a_node, "node3") ==
+          "mpirun started this process, but does not tell where the first node is (give "
+          "--master-addr=HOST, the node of "
+          "rank 0, or start with srun)");
     const Allocation told = read_allocation(one_a_node, "node3", {.head_address = "node2"});
     CHECK(told.node_rank == 1);
     CHECK(told.head_address == "node2");
@@ -125,13 +134,14 @@ TEST_CASE("PRRTE, Open MPI 5's mpirun") {
     CHECK(one.job_id == "prterun-login-a-4711.1");
     CHECK(read_allocation(prrte(5, 6, 1, 2, 2), "c").node_rank == 2);  // by slot
     CHECK(read_allocation(prrte(5, 6, 1, 2, 2), "c").local_task == 1);
-    CHECK(read_allocation(prrte(4, 6, 1, 2, 1), "b").node_rank == 1);                              // by node
-    CHECK(fault(prrte(1, 2, 0, 1, 2), "c").find("where the first node is") != std::string::npos);  // not on mpirun's
+    CHECK(read_allocation(prrte(4, 6, 1, 2, 1), "b").node_rank == 1);  // by node
+    CHECK(fault(prrte(1, 2, 0, 1, 2), "c").find("where the first node is") !=
+          std::string::npos);  // not on mpirun's
     CHECK(fault(prrte(2, 4, 0, 2, 2), "c").find("which of the nodes") != std::string::npos);
-    CHECK(
-        fault(prrte(2, 5, 0, 2, 1), "c") ==
-        "mpirun started this process, but its 5 processes are spread unevenly, 2 of them here, so the number of nodes "
-        "is not known (start one a node, with `mpirun --map-by ppr:1:node autolaunch …`)");
+    CHECK(fault(prrte(2, 5, 0, 2, 1), "c") ==
+          "mpirun started this process, but its 5 processes are spread unevenly, 2 of them here, "
+          "so the number of nodes "
+          "is not known (start one a node, with `mpirun --map-by ppr:1:node autolaunch …`)");
 }
 
 TEST_CASE("MPICH's mpiexec tells numbers only") {
@@ -149,8 +159,8 @@ TEST_CASE("MPICH's mpiexec tells numbers only") {
 }
 
 TEST_CASE("srun's own PMIx is not mpirun") {
-    auto environment =
-        with(captured("slurm-one-task-a-node"), {{"PMIX_NAMESPACE", "slurm.pmix.1.0"}, {"PMIX_RANK", "3"}});
+    auto environment = with(captured("slurm-one-task-a-node"),
+                            {{"PMIX_NAMESPACE", "slurm.pmix.1.0"}, {"PMIX_RANK", "3"}});
     environment["OMPI_COMM_WORLD_RANK"] = "3";
     CHECK(read_allocation(environment, "x").source == "slurm");
 }
@@ -162,21 +172,26 @@ TEST_CASE("a pod of an indexed Job or a JobSet") {
     CHECK(allocation.node_rank == 2);
     CHECK(allocation.head_address == "set-w-0-0.set.ns.svc.cluster.local");
     CHECK(allocation.job_id.empty());
-    CHECK(read_allocation(kPod, "set-w-0-2", {}, kPodHosts).node_names == Names{"set-w-0-2"});  // each works alone
-    CHECK(read_allocation(with(kPod, {{"MASTER_ADDR", "m"}}), "set-w-0-2", {.nodes = 4}, file("", "")).head_address ==
-          "m");
-    CHECK(read_allocation(kPod, "gpu-host-7", {.nodes = 4, .head_address = "h"}, kPodHosts).node_names ==
-          Names{"h", "node-rank-1", "gpu-host-7", "node-rank-3"});
+    CHECK(read_allocation(kPod, "set-w-0-2", {}, kPodHosts).node_names ==
+          Names{"set-w-0-2"});  // each works alone
+    CHECK(
+        read_allocation(with(kPod, {{"MASTER_ADDR", "m"}}), "set-w-0-2", {.nodes = 4}, file("", ""))
+            .head_address == "m");
+    CHECK(read_allocation(kPod, "gpu-host-7", {.nodes = 4, .head_address = "h"}, kPodHosts)
+              .node_names == Names{"h", "node-rank-1", "gpu-host-7", "node-rank-3"});
     CHECK(fault(kPod, "set-w-0-2", {.nodes = 2}, kPodHosts) ==
-          "JOB_COMPLETION_INDEX=2, but the job has 2 nodes (give --nnodes the number of pods that work together: the "
+          "JOB_COMPLETION_INDEX=2, but the job has 2 nodes (give --nnodes the number of pods that "
+          "work together: the "
           "Job's `completions`)");
     CHECK(fault(kPod, "set-w-0-2", {.nodes = 4}, file("/etc/hosts", "10.1.0.7 set-w-0-2\n")) ==
-          "this pod, set-w-0-2, has no domain in /etc/hosts, so other pods cannot be found by name (make a headless "
-          "Service and name it as `subdomain` in the Job's pod template (a JobSet does both), or give "
+          "this pod, set-w-0-2, has no domain in /etc/hosts, so other pods cannot be found by name "
+          "(make a headless "
+          "Service and name it as `subdomain` in the Job's pod template (a JobSet does both), or "
+          "give "
           "--master-addr=HOST, where pod 0 can be reached, on every pod)");
-    CHECK(
-        fault(kPod, "gpu-host-7", {.nodes = 4}, kPodHosts)
-            .starts_with("this pod's host name, gpu-host-7, is not that of an indexed Job, so pod 0 cannot be named"));
+    CHECK(fault(kPod, "gpu-host-7", {.nodes = 4}, kPodHosts)
+              .starts_with("this pod's host name, gpu-host-7, is not that of an indexed Job, so "
+                           "pod 0 cannot be named"));
 }
 
 TEST_CASE("a pod of Kubeflow's PyTorchJob") {
@@ -190,14 +205,19 @@ TEST_CASE("a pod of Kubeflow's PyTorchJob") {
     CHECK(allocation.node_names.size() == 3);
     CHECK(allocation.node_rank == 1);
     CHECK(allocation.head_address == "pt-master-0");
-    CHECK(read_allocation(pod, "pt-worker-0", {.nodes = 2}).node_names.size() == 2);  // WORLD_SIZE counts ranks there
-    CHECK(read_allocation(with(pod, {{"LOCAL_RANK", "0"}}), "x").source == "local");  // a rank, not a pod
-    CHECK(fault(with(pod, {{"WORLD_SIZE", "99999999"}}), "x").find("99999999 nodes") != std::string::npos);
+    CHECK(read_allocation(pod, "pt-worker-0", {.nodes = 2}).node_names.size() ==
+          2);  // WORLD_SIZE counts ranks there
+    CHECK(read_allocation(with(pod, {{"LOCAL_RANK", "0"}}), "x").source ==
+          "local");  // a rank, not a pod
+    CHECK(fault(with(pod, {{"WORLD_SIZE", "99999999"}}), "x").find("99999999 nodes") !=
+          std::string::npos);
 }
 
 TEST_CASE("PBS") {
-    const EnvironmentMap task = {{"PBS_JOBID", "4711.server"}, {"PBS_NODEFILE", "/aux/4711"}, {"PBS_TASKNUM", "3"}};
-    const FileReader nodes = file("/aux/4711", "b.cluster\nb.cluster\na.cluster\n\nc.cluster\na.cluster\n");
+    const EnvironmentMap task = {
+        {"PBS_JOBID", "4711.server"}, {"PBS_NODEFILE", "/aux/4711"}, {"PBS_TASKNUM", "3"}};
+    const FileReader nodes =
+        file("/aux/4711", "b.cluster\nb.cluster\na.cluster\n\nc.cluster\na.cluster\n");
     const Allocation allocation = read_allocation(task, "a", {}, nodes);
     CHECK(allocation.source == "pbs");
     CHECK(allocation.node_names == Names{"b.cluster", "a.cluster", "c.cluster"});
@@ -205,19 +225,23 @@ TEST_CASE("PBS") {
     CHECK(allocation.job_id == "4711");
     CHECK(allocation.on_every_node);
     CHECK_FALSE(allocation.tasks_on_node);
-    CHECK(read_allocation(with(task, {{"PBS_JOBID", "4711[3].server"}}), "a", {}, nodes).job_id == "4711_3");
+    CHECK(read_allocation(with(task, {{"PBS_JOBID", "4711[3].server"}}), "a", {}, nodes).job_id ==
+          "4711_3");
     const Allocation script = read_allocation(with(task, {{"PBS_TASKNUM", "1"}}), "b", {}, nodes);
-    CHECK(error_of([&] { check_runs_on_every_node(script); }).find("mpirun --map-by ppr:1:node") != std::string::npos);
-    CHECK(
-        fault(task, "d", {}, nodes) ==
-        "this machine, d, is not one of the 3 hosts that PBS_NODEFILE names (start autolaunch on these hosts, or give "
-        "--nnodes, --node-rank and --master-addr)");
+    CHECK(error_of([&] { check_runs_on_every_node(script); }).find("mpirun --map-by ppr:1:node") !=
+          std::string::npos);
+    CHECK(fault(task, "d", {}, nodes) ==
+          "this machine, d, is not one of the 3 hosts that PBS_NODEFILE names (start autolaunch on "
+          "these hosts, or give "
+          "--nnodes, --node-rank and --master-addr)");
     CHECK(fault(task, "a").starts_with("PBS_NODEFILE=/aux/4711: cannot open /aux/4711"));
-    CHECK(fault(without(task, {"PBS_NODEFILE"}), "a").starts_with("PBS_JOBID is set, but PBS_NODEFILE is not"));
+    CHECK(fault(without(task, {"PBS_NODEFILE"}), "a")
+              .starts_with("PBS_JOBID is set, but PBS_NODEFILE is not"));
 }
 
 TEST_CASE("LSF") {
-    const EnvironmentMap task = {{"LSB_JOBID", "88"}, {"LSB_JOBINDEX", "0"}, {"LSB_MCPU_HOSTS", "b 8 a 8 "}};
+    const EnvironmentMap task = {
+        {"LSB_JOBID", "88"}, {"LSB_JOBINDEX", "0"}, {"LSB_MCPU_HOSTS", "b 8 a 8 "}};
     const Allocation allocation = read_allocation(task, "a.cluster");
     CHECK(allocation.source == "lsf");
     CHECK(allocation.node_names == Names{"b", "a"});
@@ -228,18 +252,21 @@ TEST_CASE("LSF") {
     CHECK(read_allocation(by_file, "c", {}, file("/h", "b\nb\nc\n")).node_names == Names{"b", "c"});
     CHECK(fault(with(task, {{"LSB_MCPU_HOSTS", "b 8 a"}}), "a")
               .starts_with("LSB_MCPU_HOSTS: no number of slots after 'a'"));
-    CHECK(
-        fault(without(task, {"LSB_MCPU_HOSTS"}), "a").starts_with("LSB_JOBID is set, but neither LSB_MCPU_HOSTS nor"));
+    CHECK(fault(without(task, {"LSB_MCPU_HOSTS"}), "a")
+              .starts_with("LSB_JOBID is set, but neither LSB_MCPU_HOSTS nor"));
 }
 
 TEST_CASE("who is asked first") {
     auto all = captured("slurm-one-task-a-node");
-    for (const auto& [name, value] :
-         EnvironmentMap{{"JOB_COMPLETION_INDEX", "0"}, {"PBS_JOBID", "1"}, {"PBS_NODEFILE", "/f"}, {"LSB_JOBID", "1"}})
+    for (const auto& [name, value] : EnvironmentMap{{"JOB_COMPLETION_INDEX", "0"},
+                                                    {"PBS_JOBID", "1"},
+                                                    {"PBS_NODEFILE", "/f"},
+                                                    {"LSB_JOBID", "1"}})
         all[name] = value;
     const FileReader hosts = file("/f", "x\n");
     CHECK(read_allocation(all, "x", {}, hosts).source == "slurm");
-    CHECK(read_allocation(all, "x", {.nodes = 2, .node_rank = 1, .head_address = "h"}, hosts).source == "static");
+    CHECK(read_allocation(all, "x", {.nodes = 2, .node_rank = 1, .head_address = "h"}, hosts)
+              .source == "static");
     CHECK(read_allocation(with(all, prrte(0, 1, 0, 1, 0)), "x", {}, hosts).source == "mpirun");
     all.erase("SLURM_JOB_ID");
     CHECK(read_allocation(all, "x", {}, hosts).source == "kubernetes");

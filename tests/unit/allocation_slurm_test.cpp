@@ -66,7 +66,8 @@ TEST_CASE("a batch script and its steps") {
     CHECK_FALSE(script.on_every_node);
     CHECK(script.granted_gpus == Names{"0", "1", "2", "3"});
     CHECK(error_of([&] { check_runs_on_every_node(script); }) ==
-          "the job has 4 nodes, but only this one, node1, runs autolaunch: this is its batch script or a shell (start "
+          "the job has 4 nodes, but only this one, node1, runs autolaunch: this is its batch "
+          "script or a shell (start "
           "with `srun autolaunch …`, or use this node alone with --standalone)");
     const Allocation step = read("slurm-batch-step");
     CHECK(step.node_rank == 2);
@@ -93,7 +94,8 @@ TEST_CASE("a step without GPUs in a job that has some") {
     const Allocation allocation = read("slurm-step-without-gpus");
     REQUIRE(allocation.granted_gpus);
     CHECK(allocation.granted_gpus->empty());
-    const auto asked_for_one = with(captured("slurm-step-without-gpus"), {{"CUDA_VISIBLE_DEVICES", "2"}});
+    const auto asked_for_one =
+        with(captured("slurm-step-without-gpus"), {{"CUDA_VISIBLE_DEVICES", "2"}});
     CHECK(read_allocation(asked_for_one, "x").granted_gpus == Names{"2"});
 }
 
@@ -114,10 +116,13 @@ TEST_CASE("a requeued job") {
 
 TEST_CASE("salloc") {
     CHECK(error_of([] { read_allocation(captured("slurm-salloc"), "login1"); }) ==
-          "this machine, login1, is not one of the job's nodes (SLURM_JOB_NODELIST=node[1-2]) (start with `srun "
+          "this machine, login1, is not one of the job's nodes (SLURM_JOB_NODELIST=node[1-2]) "
+          "(start with `srun "
           "autolaunch …`; to ignore the job, unset SLURM_JOB_ID)");
-    CHECK(read_allocation(captured("slurm-salloc"), "login1", {.standalone = true}).node_names == Names{"login1"});
-    const Allocation interactive = read("slurm-interactive");  // its "step" is on one node, the job on two
+    CHECK(read_allocation(captured("slurm-salloc"), "login1", {.standalone = true}).node_names ==
+          Names{"login1"});
+    const Allocation interactive =
+        read("slurm-interactive");  // its "step" is on one node, the job on two
     CHECK(interactive.node_names == Names{"node1", "node2"});
     CHECK(interactive.job_id == "10");
     CHECK_FALSE(interactive.on_every_node);
@@ -140,7 +145,8 @@ TEST_CASE("heterogeneous jobs: a step over components counts nodes component by 
     CHECK(step.node_names == Names{"node1", "node2", "node3"});
     CHECK(step.node_rank == 2);
     CHECK(step.granted_gpus == Names{"0", "1"});
-    const Allocation unsorted = read("slurm-het-unsorted");  // Slurm's list is node[1-3], with tasks 3,1(x2)
+    const Allocation unsorted =
+        read("slurm-het-unsorted");  // Slurm's list is node[1-3], with tasks 3,1(x2)
     CHECK(unsorted.node_names == Names{"node3", "node1", "node2"});
     CHECK(unsorted.node_rank == 0);
     CHECK(unsorted.tasks_on_node == 1);
@@ -152,13 +158,16 @@ TEST_CASE("heterogeneous jobs: a step over components counts nodes component by 
 }
 
 TEST_CASE("heterogeneous jobs: what the components do not explain stays in the list's order") {
-    const auto changed = with(captured("slurm-het-unsorted"), {{"SLURM_JOB_NODELIST_HET_GROUP_0", "node9"}});
+    const auto changed =
+        with(captured("slurm-het-unsorted"), {{"SLURM_JOB_NODELIST_HET_GROUP_0", "node9"}});
     CHECK(read_allocation(changed, "x").node_names == Names{"node1", "node2", "node3"});
-    const auto shared = with(captured("slurm-het-unsorted"), {{"SLURM_STEP_NODELIST", "node3,node3"}});
-    CHECK(error_of([&] {
-              read_allocation(shared, "x");
-          }).starts_with("node3 is in SLURM_STEP_NODELIST twice: components of the job share it (let each node be"));
-    CHECK_NOTHROW(read_allocation(with(captured("slurm-het-step"), {{"SLURM_HET_SIZE", "999999999"}}), "x"));
+    const auto shared =
+        with(captured("slurm-het-unsorted"), {{"SLURM_STEP_NODELIST", "node3,node3"}});
+    CHECK(error_of([&] { read_allocation(shared, "x"); })
+              .starts_with("node3 is in SLURM_STEP_NODELIST twice: components of the job share it "
+                           "(let each node be"));
+    CHECK_NOTHROW(
+        read_allocation(with(captured("slurm-het-step"), {{"SLURM_HET_SIZE", "999999999"}}), "x"));
 }
 
 TEST_CASE("a job that was submitted from inside a step is not in that step") {
@@ -173,7 +182,8 @@ TEST_CASE("the switches above a node") {
     CHECK(allocation.topology_address == "spine.leaf2.node4");
     CHECK(allocation.node_names == Names{"node2", "node4"});
     const auto address = [](const char* text, const char* pattern) {
-        const EnvironmentMap changes = {{"SLURM_TOPOLOGY_ADDR", text}, {"SLURM_TOPOLOGY_ADDR_PATTERN", pattern}};
+        const EnvironmentMap changes = {{"SLURM_TOPOLOGY_ADDR", text},
+                                        {"SLURM_TOPOLOGY_ADDR_PATTERN", pattern}};
         return read_allocation(with(captured("slurm-topology"), changes), "x").topology_address;
     };
     CHECK(address("b8.tux1", "block.node") == "b8.tux1");
@@ -187,7 +197,8 @@ TEST_CASE("the switches above a node") {
 
 TEST_CASE("the end of the job") {
     const auto end = [](const char* text, const char* start = "1790000000") {
-        const EnvironmentMap times = {{"SLURM_JOB_START_TIME", start}, {"SLURM_JOB_END_TIME", text}};
+        const EnvironmentMap times = {{"SLURM_JOB_START_TIME", start},
+                                      {"SLURM_JOB_END_TIME", text}};
         return read_allocation(with(captured("slurm-uneven"), times), "x").ends_at;
     };
     CHECK(std::chrono::system_clock::to_time_t(*end("1800000000")) == 1'800'000'000);

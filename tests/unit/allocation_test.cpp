@@ -34,12 +34,14 @@ const EnvironmentMap kSbatchStep = {
 };
 
 EnvironmentMap with(EnvironmentMap environment, const EnvironmentMap& changes) {
-    for (const auto& [name, value] : changes) environment[name] = value;
+    for (const auto& [name, value] : changes)
+        environment[name] = value;
     return environment;
 }
 
 EnvironmentMap without(EnvironmentMap environment, const Names& names) {
-    for (const auto& name : names) environment.erase(name);
+    for (const auto& name : names)
+        environment.erase(name);
     return environment;
 }
 
@@ -83,8 +85,9 @@ TEST_CASE("CUDA_VISIBLE_DEVICES is read as CUDA reads it") {
     CHECK(read_allocation({{"ROCR_VISIBLE_DEVICES", "2"}}, "h").gpus_are_masked);
     CHECK(*read_allocation({{"HIP_VISIBLE_DEVICES", "2"}}, "h").granted_gpus == Names{"2"});
     // HIP counts what ROCr leaves it; what is beyond that is not there.
-    CHECK(*read_allocation({{"ROCR_VISIBLE_DEVICES", "2,5,7"}, {"HIP_VISIBLE_DEVICES", "2,0,3"}}, "h").granted_gpus ==
-          Names{"7", "2"});
+    CHECK(
+        *read_allocation({{"ROCR_VISIBLE_DEVICES", "2,5,7"}, {"HIP_VISIBLE_DEVICES", "2,0,3"}}, "h")
+             .granted_gpus == Names{"7", "2"});
 }
 
 TEST_CASE("a Slurm step on four nodes") {
@@ -101,7 +104,8 @@ TEST_CASE("a Slurm step on four nodes") {
 }
 
 TEST_CASE("the step's node list wins over the job's") {
-    const auto step = with(kSbatchStep, {{"SLURM_STEP_NODELIST", "node[2-3]"}, {"SLURM_STEP_TASKS_PER_NODE", "1,3"}});
+    const auto step = with(
+        kSbatchStep, {{"SLURM_STEP_NODELIST", "node[2-3]"}, {"SLURM_STEP_TASKS_PER_NODE", "1,3"}});
     const Allocation allocation = read_allocation(step, "node3");
     CHECK(allocation.node_names == Names{"node2", "node3"});
     CHECK(allocation.node_rank == 0);
@@ -115,9 +119,10 @@ TEST_CASE("a step list inherited from the job that submitted this one is not our
 }
 
 TEST_CASE("a batch script runs once on its node, whatever the job asked for") {
-    auto batch = without(kSbatchStep, {"SLURM_STEP_ID", "SLURM_STEP_NODELIST", "SLURM_STEP_GPUS", "SLURM_STEPID",
-                                       "SLURM_STEP_TASKS_PER_NODE"});
-    const Allocation allocation = read_allocation(with(batch, {{"SLURM_JOB_NODELIST", "node2"}}), "node2.cluster");
+    auto batch = without(kSbatchStep, {"SLURM_STEP_ID", "SLURM_STEP_NODELIST", "SLURM_STEP_GPUS",
+                                       "SLURM_STEPID", "SLURM_STEP_TASKS_PER_NODE"});
+    const Allocation allocation =
+        read_allocation(with(batch, {{"SLURM_JOB_NODELIST", "node2"}}), "node2.cluster");
     CHECK(allocation.node_names == Names{"node2"});
     CHECK(allocation.job_id == "2");
     CHECK(allocation.tasks_on_node == 1);
@@ -131,8 +136,9 @@ TEST_CASE("a domain name does not hide the node") {
 }
 
 TEST_CASE("restart count and end time") {
-    const auto later =
-        read_allocation(with(kSbatchStep, {{"SLURM_RESTART_COUNT", "2"}, {"SLURM_JOB_END_TIME", "1700000000"}}), "x");
+    const auto later = read_allocation(
+        with(kSbatchStep, {{"SLURM_RESTART_COUNT", "2"}, {"SLURM_JOB_END_TIME", "1700000000"}}),
+        "x");
     CHECK(later.restart_count == 2);
     CHECK(std::chrono::system_clock::to_time_t(*later.ends_at) == 1'700'000'000);
     CHECK(message_of(with(kSbatchStep, {{"SLURM_RESTART_COUNT", "two"}}), "x") ==
@@ -143,22 +149,27 @@ TEST_CASE("a shell of salloc on the login node is told to use srun") {
     const EnvironmentMap login = {{"SLURM_JOB_ID", "12"}, {"SLURM_JOB_NODELIST", "node[1-4]"}};
     CHECK(message_of(login, "login1") ==
           "this machine, login1, is not one of the job's nodes (SLURM_JOB_NODELIST=node[1-4])");
-    CHECK(message_of({{"SLURM_JOB_ID", "12"}}, "login1") == "SLURM_JOB_ID is set, but SLURM_JOB_NODELIST is not");
-    CHECK(message_of({{"SLURM_JOB_ID", "12"}, {"SLURM_JOB_NODELIST", "n["}}, "n").starts_with("SLURM_JOB_NODELIST: "));
+    CHECK(message_of({{"SLURM_JOB_ID", "12"}}, "login1") ==
+          "SLURM_JOB_ID is set, but SLURM_JOB_NODELIST is not");
+    CHECK(message_of({{"SLURM_JOB_ID", "12"}, {"SLURM_JOB_NODELIST", "n["}}, "n")
+              .starts_with("SLURM_JOB_NODELIST: "));
 }
 
 TEST_CASE("a mask inside a job is translated to the machine's numbers") {
     const auto gpus = [](const char* of_job, const char* mask) {
-        return read_allocation(with(kSbatchStep, {{"SLURM_STEP_GPUS", of_job}, {"CUDA_VISIBLE_DEVICES", mask}}), "x");
+        return read_allocation(
+            with(kSbatchStep, {{"SLURM_STEP_GPUS", of_job}, {"CUDA_VISIBLE_DEVICES", mask}}), "x");
     };
     CHECK(*gpus("4,5", "4,5").granted_gpus == Names{"4", "5"});  // devices are not confined
-    CHECK(*gpus("4,5", "0,1").granted_gpus == Names{"4", "5"});  // confined by cgroup: counted from 0
+    CHECK(*gpus("4,5", "0,1").granted_gpus ==
+          Names{"4", "5"});  // confined by cgroup: counted from 0
     CHECK(gpus("4,5", "0,1").granted_gpus_from == "SLURM_STEP_GPUS");
     CHECK(*gpus("4,5", "1").granted_gpus == Names{"5"});  // narrowed by the user
     CHECK(gpus("4,5", "1").granted_gpus_from == "CUDA_VISIBLE_DEVICES");
     CHECK(gpus("4,5", "").granted_gpus->empty());
     CHECK(*gpus("0-3", "0,1,2,3").granted_gpus == Names{"0", "1", "2", "3"});
-    const auto unmasked = without(with(kSbatchStep, {{"SLURM_STEP_GPUS", "2,3"}}), {"CUDA_VISIBLE_DEVICES"});
+    const auto unmasked =
+        without(with(kSbatchStep, {{"SLURM_STEP_GPUS", "2,3"}}), {"CUDA_VISIBLE_DEVICES"});
     CHECK(*read_allocation(unmasked, "x").granted_gpus == Names{"2", "3"});  // --gpu-bind=none
     CHECK_FALSE(read_allocation(unmasked, "x").gpus_are_masked);
     CHECK(gpus("4,5", "0,1").gpus_are_masked);
@@ -172,14 +183,18 @@ TEST_CASE("a person numbers the nodes, as with torchrun") {
     CHECK(allocation.node_rank == 2);
     CHECK(allocation.head_address == "10.0.0.7");
     CHECK(allocation.keeps_node_order);
-    CHECK(allocation.job_id.empty());  // one Slurm job may run several such jobs: address and port tell them apart
+    CHECK(
+        allocation.job_id
+            .empty());  // one Slurm job may run several such jobs: address and port tell them apart
     CHECK_NOTHROW(check_runs_on_every_node(allocation));
     CHECK(read_allocation({}, "c", {.nodes = 2, .node_rank = 0, .head_address = "a"}).node_names ==
           Names{"c", "node-rank-1"});
-    CHECK(message_of({}, "c", {.nodes = 2, .node_rank = 2, .head_address = "a"}) == "node rank 2 of 2 nodes");
+    CHECK(message_of({}, "c", {.nodes = 2, .node_rank = 2, .head_address = "a"}) ==
+          "node rank 2 of 2 nodes");
     CHECK(message_of({}, "c", {.nodes = 1, .node_rank = 1}) == "node rank 1 of 1 nodes");
     CHECK(read_allocation(kSbatchStep, "c", {.nodes = 1, .node_rank = 0}).source == "slurm");
-    CHECK(message_of({}, "c", {.nodes = 2, .node_rank = 1}) == "node 1 of 2 is not told where node 0 is");
+    CHECK(message_of({}, "c", {.nodes = 2, .node_rank = 1}) ==
+          "node 1 of 2 is not told where node 0 is");
 }
 
 TEST_CASE("several nodes, and nothing says which this is: to be planned, not to be run") {
@@ -201,14 +216,17 @@ TEST_CASE("--standalone is this node alone, whatever surrounds it") {
 namespace {
 
 // Tasks of one node that differ in what `change` adds to each.
-std::vector<TaskGrant> tasks_of(const std::vector<EnvironmentMap>& changes, const EnvironmentMap& base = kSbatchStep) {
+std::vector<TaskGrant> tasks_of(const std::vector<EnvironmentMap>& changes,
+                                const EnvironmentMap& base = kSbatchStep) {
     std::vector<TaskGrant> tasks;
-    for (const auto& change : changes) tasks.push_back({with(base, change), {0, 1}});
+    for (const auto& change : changes)
+        tasks.push_back({with(base, change), {0, 1}});
     return tasks;
 }
 
 Names gpus_of(const std::vector<TaskGrant>& tasks) {
-    return merge_tasks(read_allocation(tasks.front().environment, "node2"), tasks).granted_gpus.value_or(Names{"none"});
+    return merge_tasks(read_allocation(tasks.front().environment, "node2"), tasks)
+        .granted_gpus.value_or(Names{"none"});
 }
 
 }  // namespace
@@ -223,7 +241,9 @@ TEST_CASE("tasks of a node that were all given the same are as one") {
 }
 
 TEST_CASE("a GPU for each task: in the order of tasks") {
-    const auto visible = [](const char* gpus) { return EnvironmentMap{{"CUDA_VISIBLE_DEVICES", gpus}}; };
+    const auto visible = [](const char* gpus) {
+        return EnvironmentMap{{"CUDA_VISIBLE_DEVICES", gpus}};
+    };
     CHECK(gpus_of(tasks_of({visible("3"), visible("0"), visible("5")})) == Names{"3", "0", "5"});
     CHECK(gpus_of(tasks_of({visible("0,1"), visible("2,3")})) == Names{"0", "1", "2", "3"});
     CHECK(gpus_of(tasks_of({visible("0,1"), visible("1,2")})) == Names{"0", "1", "2"});
@@ -231,15 +251,19 @@ TEST_CASE("a GPU for each task: in the order of tasks") {
 }
 
 TEST_CASE("tasks that each see their own GPU as number 0") {
-    const EnvironmentMap confined = with(kSbatchStep, {{"CUDA_VISIBLE_DEVICES", "0"}, {"SLURM_STEP_GPUS", "2,4,6"}});
+    const EnvironmentMap confined =
+        with(kSbatchStep, {{"CUDA_VISIBLE_DEVICES", "0"}, {"SLURM_STEP_GPUS", "2,4,6"}});
     CHECK(gpus_of(tasks_of({{}, {}, {}}, confined)) == Names{"2", "4", "6"});
-    CHECK(gpus_of(tasks_of({{}, {}}, confined)).size() == 1);  // three GPUs for two tasks: nobody knows
-    const EnvironmentMap shared = with(confined, {{"CUDA_VISIBLE_DEVICES", "4"}});  // somebody chose it for all
+    CHECK(gpus_of(tasks_of({{}, {}}, confined)).size() ==
+          1);  // three GPUs for two tasks: nobody knows
+    const EnvironmentMap shared =
+        with(confined, {{"CUDA_VISIBLE_DEVICES", "4"}});  // somebody chose it for all
     CHECK(gpus_of(tasks_of({{}, {}, {}}, shared)) == Names{"4"});
 }
 
 TEST_CASE("tasks without GPUs, and with CPUs of their own") {
-    const EnvironmentMap bare = without(kSbatchStep, {"CUDA_VISIBLE_DEVICES", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS"});
+    const EnvironmentMap bare =
+        without(kSbatchStep, {"CUDA_VISIBLE_DEVICES", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS"});
     std::vector<TaskGrant> tasks = {{bare, {0, 1}}, {bare, {2, 3}}, {bare, {2, 3}}};
     const Allocation merged = merge_tasks(read_allocation(bare, "node2"), tasks);
     CHECK_FALSE(merged.granted_gpus.has_value());

@@ -29,7 +29,9 @@ const std::string kMacKey = "12b396b7218352b0a20e222a7bd8f317af2cb10b12a92a13896
 const std::string kMacStart = "\",\n\"manifest_hmac_sha256\":\"";
 constexpr std::size_t kMacAt = 22 + 32 + 27;  // of its digits
 
-AuthenticationKeys key_of(const std::string& text) { return AuthenticationKeys::parse(text, "the test"); }
+AuthenticationKeys key_of(const std::string& text) {
+    return AuthenticationKeys::parse(text, "the test");
+}
 
 Digest256 sha256_like(std::uint8_t seed) {
     Digest256 digest;
@@ -42,14 +44,15 @@ Manifest example() {
     Manifest manifest = autolaunch::testing::example();
     manifest.metric = 2.5;
     const auto first = manifest.files[0].block_digests, second = manifest.files[1].block_digests;
-    manifest.files = {{"shard-1.safetensors.age",
-                       0,
-                       Manifest::kBlockBytes + 5,
-                       hash128_of(first),
-                       first,
-                       4'194'000,
-                       {sha256_like(1), sha256_like(2)}},
-                      {"shard-2.safetensors.age", 1, 8000, hash128_of(second), second, 7800, {sha256_like(3)}}};
+    manifest.files = {
+        {"shard-1.safetensors.age",
+         0,
+         Manifest::kBlockBytes + 5,
+         hash128_of(first),
+         first,
+         4'194'000,
+         {sha256_like(1), sha256_like(2)}},
+        {"shard-2.safetensors.age", 1, 8000, hash128_of(second), second, 7800, {sha256_like(3)}}};
     return manifest;
 }
 
@@ -92,7 +95,8 @@ void change(ordered_json& value) {
     else if (value.is_number())
         value = value.get<std::int64_t>() + 1;
     else if (value.is_string() && value.get<std::string>().size() >= 32)
-        value = (value.get<std::string>()[0] == '5' ? "6" : "5") + value.get<std::string>().substr(1);
+        value =
+            (value.get<std::string>()[0] == '5' ? "6" : "5") + value.get<std::string>().substr(1);
     else
         value = value.get<std::string>() + "x";
 }
@@ -116,7 +120,8 @@ TEST_CASE("the MAC is HMAC-SHA-256 of what follows it, with a key by HKDF") {
     REQUIRE(text.substr(22 + 32, 27) == kMacStart);
     std::vector<std::uint8_t> mac_key(32);
     REQUIRE(parse_hex(kMacKey, mac_key));
-    CHECK(text.substr(kMacAt, 64) == hex(crypto::hmac_sha256(mac_key, crypto::bytes_of(text).subspan(kMacAt + 64))));
+    CHECK(text.substr(kMacAt, 64) ==
+          hex(crypto::hmac_sha256(mac_key, crypto::bytes_of(text).subspan(kMacAt + 64))));
     CHECK(Manifest::parse(text) == example());
     CHECK(is_accepted(text, key_of(kKey)));
     CHECK(AuthenticationKeys().to_text(example()) == example().to_text());
@@ -134,12 +139,14 @@ TEST_CASE("a manifest without a MAC, or with another key's, is refused before it
     for (std::size_t length = 0; length < text.size(); ++length)
         REQUIRE_FALSE(is_accepted(text.substr(0, length), mine));
     std::string capitals = text;
-    for (std::size_t i = kMacAt; i < kMacAt + 64; ++i) capitals[i] = static_cast<char>(std::toupper(capitals[i]));
+    for (std::size_t i = kMacAt; i < kMacAt + 64; ++i)
+        capitals[i] = static_cast<char>(std::toupper(capitals[i]));
     CHECK_FALSE(is_accepted(capitals, mine));
     Manifest older = example();
     older.step = 1100;
     const std::string before = mine.to_text(older);
-    CHECK_FALSE(is_accepted(with_digest(kMacStart + before.substr(kMacAt, 64) + text.substr(kMacAt + 64)), mine));
+    CHECK_FALSE(is_accepted(
+        with_digest(kMacStart + before.substr(kMacAt, 64) + text.substr(kMacAt + 64)), mine));
 }
 
 TEST_CASE("every byte of the text is covered") {
@@ -151,7 +158,8 @@ TEST_CASE("every byte of the text is covered") {
             changed[at] = static_cast<char>(changed[at] ^ (1 << bit));
             // What stands before the MAC is fixed, or the digest, which the reader compares.
             REQUIRE_FALSE((is_accepted(changed, mine) && is_believed_without_a_key(changed)));
-            if (at >= kMacAt) REQUIRE_FALSE(is_accepted(changed, mine));
+            if (at >= kMacAt)
+                REQUIRE_FALSE(is_accepted(changed, mine));
         }
 }
 
@@ -166,7 +174,8 @@ TEST_CASE("no field can be changed, taken out or added, with the digest made ane
         const std::string forgery = forged(text, changed);
         CHECK_FALSE(is_accepted(forgery, mine));
         ++tried;
-        if (is_believed_without_a_key(forgery)) ++believed;
+        if (is_believed_without_a_key(forgery))
+            ++believed;
     };
     const ordered_json flat = fields.flatten();
     for (const auto& [pointer, value] : flat.items()) {
@@ -185,7 +194,8 @@ TEST_CASE("no field can be changed, taken out or added, with the digest made ane
     std::swap(swapped["files"][0]["sha256"][0], swapped["files"][0]["sha256"][1]);
     attempt(swapped, "two blocks change places");
     ordered_json more = fields;
-    more["tensors"].push_back({{"name", "new"}, {"dtype", "U8"}, {"shape", {0}}, {"pieces", ordered_json::array()}});
+    more["tensors"].push_back(
+        {{"name", "new"}, {"dtype", "U8"}, {"shape", {0}}, {"pieces", ordered_json::array()}});
     attempt(more, "a tensor more");
     ordered_json unknown = fields;
     unknown["unknown"] = 1;
@@ -210,7 +220,8 @@ TEST_CASE("a key that is none is refused without being quoted") {
     CHECK(message_of(kKey + "00") == "the test, line 1: not an authentication key");
     CHECK(message_of("ABCD" + kKey.substr(4)) == "the test, line 1: not an authentication key");
     CHECK(message_of(kKey + "\nAGE-SECRET-KEY-1") == "the test, line 2: not an authentication key");
-    const auto line = AuthenticationKeys::new_key_line(), another = AuthenticationKeys::new_key_line();
+    const auto line = AuthenticationKeys::new_key_line(),
+               another = AuthenticationKeys::new_key_line();
     CHECK(crypto::as_text(line).size() == 65);
     CHECK(line != another);
     CHECK(is_accepted(key_of(std::string(crypto::as_text(line))).to_text(example()),

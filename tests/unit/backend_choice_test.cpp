@@ -82,7 +82,8 @@ TEST_CASE("a named backend must be able to serve the ranks") {
 TEST_CASE("an unknown backend is refused with the valid names and the one that was meant") {
     const Error error = refusal("smh", kOneNode, true);
     CHECK(error.code() == ErrorCode::invalid_argument);
-    CHECK(std::string(error.what()).find("auto, cpu, self, shm, mpi, shm+mpi, nccl") != std::string::npos);
+    CHECK(std::string(error.what()).find("auto, cpu, self, shm, mpi, shm+mpi, nccl") !=
+          std::string::npos);
     CHECK(error.hint().find("'shm'") != std::string::npos);
 }
 
@@ -91,14 +92,17 @@ TEST_CASE("auto takes nccl where it is built in and every rank has a GPU, and cp
     CHECK(choose_backend("auto", kOneNode, true, both) == BackendChoice::nccl);
     CHECK(choose_backend("auto", kAlone, true, both) == BackendChoice::nccl);
     CHECK(choose_backend("auto", kTwoNodes, false, both) == BackendChoice::nccl);
-    CHECK(choose_backend("auto", kOneNode, true, {.built_in = true, .has_own_gpu = false}) == BackendChoice::shm);
-    CHECK(choose_backend("auto", kOneNode, true, {.built_in = false, .has_own_gpu = true}) == BackendChoice::shm);
+    CHECK(choose_backend("auto", kOneNode, true, {.built_in = true, .has_own_gpu = false}) ==
+          BackendChoice::shm);
+    CHECK(choose_backend("auto", kOneNode, true, {.built_in = false, .has_own_gpu = true}) ==
+          BackendChoice::shm);
     CHECK(choose_backend("cpu", kOneNode, true, both) == BackendChoice::shm);
     CHECK(choose_backend("cpu", kAlone, true, both) == BackendChoice::self);
 }
 
 TEST_CASE("nccl by name needs no more than that it is built in") {
-    CHECK(choose_backend("nccl", kOneNode, true, {.built_in = true, .has_own_gpu = false}) == BackendChoice::nccl);
+    CHECK(choose_backend("nccl", kOneNode, true, {.built_in = true, .has_own_gpu = false}) ==
+          BackendChoice::nccl);
     const Error error = refusal("nccl", kOneNode, true);
     CHECK(error.code() == ErrorCode::unsupported);
     CHECK(error.hint().find("AUTOLAUNCH_WITH_NCCL") != std::string::npos);

@@ -67,21 +67,26 @@ TEST_CASE("open_file names the path and the reason, and sets close-on-exec") {
         FAIL("no exception");
     } catch (const SystemError& error) {
         CHECK(error.error_number() == ENOENT);
-        CHECK(std::string(error.what()) == "cannot open /nonexistent/x for writing: No such file or directory");
+        CHECK(std::string(error.what()) ==
+              "cannot open /nonexistent/x for writing: No such file or directory");
     }
     const UniqueFd fd = open_file("/dev/null", O_RDONLY);
     CHECK((::fcntl(fd.get(), F_GETFD) & FD_CLOEXEC) != 0);
 }
 
-TEST_CASE("hash128 is XXH3-128 with its published value for the empty input, and reads back from its digits") {
+TEST_CASE(
+    "hash128 is XXH3-128 with its published value for the empty input, and reads back from its "
+    "digits") {
     CHECK(hex128(hash128("", 0)) == "99aa06d3014798d86001c324468d497f");
     CHECK(parse_hex128("99aa06d3014798d86001c324468d497f") == hash128("", 0));
     CHECK_FALSE(parse_hex128("99aa06d3014798d86001c324468d497"));
     CHECK_FALSE(parse_hex128("99aa06d3014798d86001c324468d497g"));
     CHECK_FALSE(parse_hex128("99AA06d3014798d86001c324468d497f"));
-    const Digest128 parts[] = {{0x0102030405060708, 0x090a0b0c0d0e0f10}, {0x1112131415161718, 0x191a1b1c1d1e1f20}};
+    const Digest128 parts[] = {{0x0102030405060708, 0x090a0b0c0d0e0f10},
+                               {0x1112131415161718, 0x191a1b1c1d1e1f20}};
     std::string bytes;
-    for (char byte = 1; byte <= 32; ++byte) bytes += byte;
+    for (char byte = 1; byte <= 32; ++byte)
+        bytes += byte;
     CHECK(hash128_of(parts) == hash128(bytes.data(), bytes.size()));
     CHECK(hash128_of({}) == hash128("", 0));
 }
@@ -105,19 +110,22 @@ TEST_CASE("a library is loaded when it is needed, and an error says by whom") {
         FAIL("no library of this name");
     } catch (const Error& error) {
         CHECK(error.code() == ErrorCode::unsupported);
-        CHECK(std::string(error.what()).starts_with("telling the time needs libc: cannot load libnone.so.1: libnone"));
+        CHECK(std::string(error.what())
+                  .starts_with("telling the time needs libc: cannot load libnone.so.1: libnone"));
         CHECK(error.hint() == "install it");
     }
     void (*missing)() = nullptr;
     CHECK_THROWS_WITH_AS(SharedLibrary("libc.so.6", need).find(missing, "no_such_function"),
-                         "telling the time needs libc: libc.so.6 has no function no_such_function", Error);
+                         "telling the time needs libc: libc.so.6 has no function no_such_function",
+                         Error);
     CHECK_THROWS_WITH_AS(SharedLibrary("libc.so.6").find(missing, "no_such_function"),
                          "libc.so.6 has no function no_such_function", Error);
 }
 
 TEST_CASE("bytes that are streamed arrive, from any place to any place") {
     std::vector<std::byte> from(1000), to(1100);
-    for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 7);
+    for (std::size_t i = 0; i < from.size(); ++i)
+        from[i] = static_cast<std::byte>(i * 7);
     for (const std::size_t shift : {0u, 1u, 17u, 64u}) {
         for (const std::size_t bytes : {0u, 1u, 63u, 64u, 200u, 900u}) {
             std::fill(to.begin(), to.end(), std::byte{0xee});

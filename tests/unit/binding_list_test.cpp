@@ -25,7 +25,8 @@ const NodeTopology kMachine = make_machine({.cores_per_l3 = 4, .gpus = 2});
 BindingPlan bind(const Entries& list, int ranks, const NodeTopology& topology = kMachine,
                  const std::vector<Cpus>& inherited = {}) {
     std::vector<int> gpus;
-    for (std::size_t gpu = 0; gpu < topology.gpus.size(); ++gpu) gpus.push_back(static_cast<int>(gpu));
+    for (std::size_t gpu = 0; gpu < topology.gpus.size(); ++gpu)
+        gpus.push_back(static_cast<int>(gpu));
     return bind_ranks(topology, gpus, ranks, BindingMode::list, inherited, list);
 }
 
@@ -58,10 +59,11 @@ TEST_CASE("CPUs, NUMA nodes and cores, applied in order") {
 TEST_CASE("a list names what stays idle, and what is far from its GPU") {
     const BindingPlan plan = bind({"core:4", "core:1"}, 2);
     CHECK(plan.ranks[0].reason ==
-          "resource_management.binding[0] says core:4; remote: GPU 0 is on NUMA node 0 (sysfs numa_node)");
+          "resource_management.binding[0] says core:4; remote: GPU 0 is on NUMA node 0 (sysfs "
+          "numa_node)");
     CHECK(plan.notes ==
-          std::vector<std::string>{
-              "CPUs 0,2-3,5-8,10-11,13-15 stay idle: resource_management.binding names them for no rank"});
+          std::vector<std::string>{"CPUs 0,2-3,5-8,10-11,13-15 stay idle: "
+                                   "resource_management.binding names them for no rank"});
 }
 
 TEST_CASE("a node with fewer ranks uses the first entries") {
@@ -78,14 +80,17 @@ TEST_CASE("cores are counted among those that may be used") {
 
 TEST_CASE("errors name the key, the entry and the fix") {
     CHECK(refusal({"0-3"}, 2) ==
-          "resource_management.binding has 1 entry, but 2 ranks start on synthetic | give one entry a local rank, or "
+          "resource_management.binding has 1 entry, but 2 ranks start on synthetic | give one "
+          "entry a local rank, or "
           "start fewer ranks (resource_management.ranks_per_node)");
     for (const char* odd : {"", "a", "3-1", "numa:", "core:x", "0-3;", "-1", "gpu:0", "0-99999"})
-        CHECK(refusal({"0", odd}, 2) == "resource_management.binding[1] \"" + std::string(odd) +
-                                            "\" cannot be read | write CPUs (0-7,64-71), NUMA nodes (numa:1) or cores "
-                                            "(core:0-3)");
+        CHECK(refusal({"0", odd}, 2) ==
+              "resource_management.binding[1] \"" + std::string(odd) +
+                  "\" cannot be read | write CPUs (0-7,64-71), NUMA nodes (numa:1) or cores "
+                  "(core:0-3)");
     CHECK(refusal({"0-20"}, 1) ==
-          "resource_management.binding[0] \"0-20\": CPUs 16-20 may not be used | allowed are 0-15; name some of these, "
+          "resource_management.binding[0] \"0-20\": CPUs 16-20 may not be used | allowed are 0-15; "
+          "name some of these, "
           "or ask the scheduler for more");
     CHECK(refusal({"numa:0-2"}, 1) ==
           "resource_management.binding[0] \"numa:0-2\": NUMA node 2 is not there, or may "
@@ -100,6 +105,7 @@ TEST_CASE("never beyond the mask of the rank's task") {
     CHECK(bind({"0-1", "4"}, 2, kMachine, tasks).ranks[1].cpus == Cpus{4});
     CHECK(bind({"0-2", "4"}, 2, kMachine, tasks).ranks[0].cpus.empty());  // that is what it has
     CHECK(refusal({"0-1", "numa:1"}, 2, kMachine, tasks) ==
-          "resource_management.binding[1] \"numa:1\": CPUs 6-7,12-15 may not be used by this rank's task | allowed are "
+          "resource_management.binding[1] \"numa:1\": CPUs 6-7,12-15 may not be used by this "
+          "rank's task | allowed are "
           "4-5; name some of these, or ask the scheduler for more");
 }

@@ -24,8 +24,8 @@ using Cpus = std::vector<int>;
 namespace {
 
 constexpr int kMachines = 400;
-const BindingMode kModes[] = {BindingMode::node, BindingMode::exclusive, BindingMode::socket, BindingMode::core_complex,
-                              BindingMode::none};
+const BindingMode kModes[] = {BindingMode::node, BindingMode::exclusive, BindingMode::socket,
+                              BindingMode::core_complex, BindingMode::none};
 
 class Dice {
 public:
@@ -35,7 +35,8 @@ public:
     template <class List>
     void shuffle(List& list) {
         for (std::size_t left = list.size(); left > 1; --left)
-            std::swap(list[left - 1], list[static_cast<std::size_t>(below(static_cast<int>(left)))]);
+            std::swap(list[left - 1],
+                      list[static_cast<std::size_t>(below(static_cast<int>(left)))]);
     }
 
 private:
@@ -45,7 +46,8 @@ private:
 void add_hcas(Dice& dice, NodeTopology& topology) {
     const int count = dice.below(6);
     for (int i = 0; i < count; ++i) {
-        const auto node = static_cast<std::size_t>(dice.below(static_cast<int>(topology.numa_nodes.size())));
+        const auto node =
+            static_cast<std::size_t>(dice.below(static_cast<int>(topology.numa_nodes.size())));
         Hca hca{"mlx5_" + std::to_string(i),
                 fmt::format("0000:{:02x}:00.0", 0xa0 + i),
                 topology.numa_nodes[node].index,
@@ -54,7 +56,8 @@ void add_hcas(Dice& dice, NodeTopology& topology) {
     }
 }
 
-// Odd core counts, GPUs of unknown place and at an L3 only, cpusets that cut through cores and nodes.
+// Odd core counts, GPUs of unknown place and at an L3 only, cpusets that cut through cores and
+// nodes.
 NodeTopology random_machine(Dice& dice) {
     auto topology = make_machine({.packages = 1 + dice.below(3),
                                   .numa_per_package = 1 << dice.below(3),
@@ -72,13 +75,16 @@ NodeTopology random_machine(Dice& dice) {
             gpu.local_cpus.clear();
             gpu.node_distances.clear();
         }
-        if (dice.one_in(10)) gpu.vendor = "amd", gpu.model = "AMD INSTINCT MI250X";
+        if (dice.one_in(10))
+            gpu.vendor = "amd", gpu.model = "AMD INSTINCT MI250X";
     }
     if (dice.one_in(2)) {
         Cpus kept;
         for (const int cpu : topology.allowed_cpus)
-            if (!dice.one_in(3)) kept.push_back(cpu);
-        if (!kept.empty()) topology = confine(topology, kept);
+            if (!dice.one_in(3))
+                kept.push_back(cpu);
+        if (!kept.empty())
+            topology = confine(topology, kept);
     }
     return topology;
 }
@@ -95,12 +101,14 @@ Case random_case(Dice& dice) {
     random.gpus.resize(random.topology.gpus.size());
     std::iota(random.gpus.begin(), random.gpus.end(), 0);
     dice.shuffle(random.gpus);
-    if (dice.one_in(3)) random.gpus.resize(random.gpus.size() / 2);
+    if (dice.one_in(3))
+        random.gpus.resize(random.gpus.size() / 2);
     if (dice.one_in(4))
         for (int rank = 0; rank < random.ranks; ++rank) {
             Cpus mask;
             for (const int cpu : random.topology.allowed_cpus)
-                if (dice.one_in(2)) mask.push_back(cpu);
+                if (dice.one_in(2))
+                    mask.push_back(cpu);
             random.inherited.push_back(mask.empty() ? random.topology.allowed_cpus : mask);
         }
     return random;
@@ -120,8 +128,9 @@ const Cpus& set_of(const Case& random, const BindingPlan& plan, std::size_t rank
 }
 
 bool has(const std::vector<std::string>& sentences, const std::string& words) {
-    return std::any_of(sentences.begin(), sentences.end(),
-                       [&](const std::string& sentence) { return sentence.find(words) != std::string::npos; });
+    return std::any_of(sentences.begin(), sentences.end(), [&](const std::string& sentence) {
+        return sentence.find(words) != std::string::npos;
+    });
 }
 
 void check_sets(const Case& random, const BindingPlan& plan) {
@@ -136,8 +145,9 @@ void check_sets(const Case& random, const BindingPlan& plan) {
         CHECK_FALSE(plan.ranks[rank].reason.empty());
         used.insert(set.begin(), set.end());
     }
-    CHECK_MESSAGE((used.size() == random.topology.allowed_cpus.size() || has(plan.notes, "stay idle")),
-                  "CPUs are idle, and nothing says why");
+    CHECK_MESSAGE(
+        (used.size() == random.topology.allowed_cpus.size() || has(plan.notes, "stay idle")),
+        "CPUs are idle, and nothing says why");
     CHECK((used.size() < random.topology.allowed_cpus.size() || !has(plan.notes, "stay idle")));
 }
 
@@ -152,12 +162,14 @@ void check_memory(const Case& random, const BindingPlan& plan) {
     }
 }
 
-// Each core counts as a whole for the ranks that share it, together: no core has two OpenMP threads on its account.
+// Each core counts as a whole for the ranks that share it, together: no core has two OpenMP threads
+// on its account.
 void check_core_counts(const Case& random, const BindingPlan& plan) {
     for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
         double share = 0;
         for (const Core& core : random.topology.cores) {
-            if (intersect(core.cpus, set_of(random, plan, rank)).empty()) continue;
+            if (intersect(core.cpus, set_of(random, plan, rank)).empty())
+                continue;
             int users = 0;
             for (std::size_t other = 0; other < plan.ranks.size(); ++other)
                 users += !intersect(core.cpus, set_of(random, plan, other)).empty();
@@ -168,7 +180,8 @@ void check_core_counts(const Case& random, const BindingPlan& plan) {
 }
 
 void check_exclusive(const Case& random, const BindingPlan& plan) {
-    if (!plan.warnings.empty() || !random.inherited.empty()) return;  // shared, or unknown: and it said so
+    if (!plan.warnings.empty() || !random.inherited.empty())
+        return;  // shared, or unknown: and it said so
     std::vector<int> users(random.topology.cores.size());
     for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank)
         for (std::size_t core = 0; core < random.topology.cores.size(); ++core) {
@@ -182,7 +195,8 @@ void check_exclusive(const Case& random, const BindingPlan& plan) {
 
 template <class Rename>
 void rename_all(Cpus& cpus, Rename&& rename) {
-    for (int& cpu : cpus) cpu = rename(cpu);
+    for (int& cpu : cpus)
+        cpu = rename(cpu);
     std::sort(cpus.begin(), cpus.end());
 }
 
@@ -191,21 +205,29 @@ Case renamed(Case random, Rename&& rename) {
     NodeTopology& topology = random.topology;
     rename_all(topology.allowed_cpus, rename);
     for (Core& core : topology.cores)
-        for (int& cpu : core.cpus) cpu = rename(cpu);
-    for (NumaNode& node : topology.numa_nodes) rename_all(node.cpus, rename);
-    for (Gpu& gpu : topology.gpus) rename_all(gpu.local_cpus, rename);
-    for (Cpus& mask : random.inherited) rename_all(mask, rename);
+        for (int& cpu : core.cpus)
+            cpu = rename(cpu);
+    for (NumaNode& node : topology.numa_nodes)
+        rename_all(node.cpus, rename);
+    for (Gpu& gpu : topology.gpus)
+        rename_all(gpu.local_cpus, rename);
+    for (Cpus& mask : random.inherited)
+        rename_all(mask, rename);
     return random;
 }
 
-// Firmware may number the threads of a core side by side, and leave gaps: the same cores go to the same ranks.
+// Firmware may number the threads of a core side by side, and leave gaps: the same cores go to the
+// same ranks.
 void check_renumbering(const Case& random, BindingMode mode) {
     std::map<int, int> new_number;
     int next = 3;
-    std::vector<Core> cores = random.topology.cores;  // which are ordered by the first CPU that may be used
-    std::sort(cores.begin(), cores.end(), [](const Core& a, const Core& b) { return a.cpus.front() < b.cpus.front(); });
+    std::vector<Core> cores =
+        random.topology.cores;  // which are ordered by the first CPU that may be used
+    std::sort(cores.begin(), cores.end(),
+              [](const Core& a, const Core& b) { return a.cpus.front() < b.cpus.front(); });
     for (const Core& core : cores) {
-        for (const int cpu : core.cpus) new_number[cpu] = next++;
+        for (const int cpu : core.cpus)
+            new_number[cpu] = next++;
         ++next;
     }
     const auto rename = [&](int cpu) { return new_number.at(cpu); };
@@ -231,19 +253,23 @@ void check_order(const Case& random, BindingMode mode, Dice& dice) {
     dice.shuffle(order);
     const auto reordered = [&](const auto& list) {
         auto result = list;
-        for (std::size_t i = 0; i < list.size(); ++i) result[i] = list[order[i]];
+        for (std::size_t i = 0; i < list.size(); ++i)
+            result[i] = list[order[i]];
         return result;
     };
     topology.numa_nodes = reordered(random.topology.numa_nodes);
-    for (NumaNode& node : topology.numa_nodes) node.distances = reordered(node.distances);
-    for (Gpu& gpu : topology.gpus) gpu.node_distances = reordered(gpu.node_distances);
+    for (NumaNode& node : topology.numa_nodes)
+        node.distances = reordered(node.distances);
+    for (Gpu& gpu : topology.gpus)
+        gpu.node_distances = reordered(gpu.node_distances);
     std::vector<int> places(topology.gpus.size());  // where each GPU is now
     std::iota(places.begin(), places.end(), 0);
     dice.shuffle(places);
     std::vector<Gpu> gpus = topology.gpus;
     for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu)
         topology.gpus[static_cast<std::size_t>(places[gpu])] = gpus[gpu];
-    for (int& gpu : shuffled.gpus) gpu = places[static_cast<std::size_t>(gpu)];
+    for (int& gpu : shuffled.gpus)
+        gpu = places[static_cast<std::size_t>(gpu)];
 
     const BindingPlan plan = bind(random, mode), other = bind(shuffled, mode);
     CHECK(plan.warnings == other.warnings);
@@ -260,10 +286,12 @@ void check_order(const Case& random, BindingMode mode, Dice& dice) {
         seekers.push_back({position(random.gpus), set_of(random, plan, rank)});
         other_seekers.push_back({position(shuffled.gpus), set_of(random, plan, rank)});
     }
-    const auto pairs = pair_hcas(random.topology, seekers), other_pairs = pair_hcas(topology, other_seekers);
+    const auto pairs = pair_hcas(random.topology, seekers),
+               other_pairs = pair_hcas(topology, other_seekers);
     for (std::size_t rank = 0; rank < pairs.size(); ++rank) {
         REQUIRE(pairs[rank].has_value() == other_pairs[rank].has_value());
-        if (!pairs[rank]) continue;
+        if (!pairs[rank])
+            continue;
         CHECK(random.topology.hcas[static_cast<std::size_t>(pairs[rank]->hca)].name ==
               topology.hcas[static_cast<std::size_t>(other_pairs[rank]->hca)].name);
     }
@@ -282,7 +310,8 @@ TEST_CASE("what holds for every plan") {
             check_sets(random, plan);
             check_memory(random, plan);
             check_core_counts(random, plan);
-            if (mode == BindingMode::exclusive) check_exclusive(random, plan);
+            if (mode == BindingMode::exclusive)
+                check_exclusive(random, plan);
             check_renumbering(random, mode);
             check_order(random, mode, dice);
         }

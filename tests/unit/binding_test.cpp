@@ -1,4 +1,5 @@
-// Binding on machines made up here, and its promises on those and on saved topologies of real machines.
+// Binding on machines made up here, and its promises on those and on saved topologies of real
+// machines.
 
 #include "binding/binding.hpp"
 
@@ -27,8 +28,8 @@ using Cpus = std::vector<int>;
 
 namespace {
 
-const BindingMode kModes[] = {BindingMode::node, BindingMode::exclusive, BindingMode::socket, BindingMode::core_complex,
-                              BindingMode::none};
+const BindingMode kModes[] = {BindingMode::node, BindingMode::exclusive, BindingMode::socket,
+                              BindingMode::core_complex, BindingMode::none};
 
 std::vector<int> all_gpus(const NodeTopology& topology) {
     std::vector<int> gpus(topology.gpus.size());
@@ -49,7 +50,8 @@ Cpus plus(Cpus a, const Cpus& b) {
 
 std::vector<int> core_counts(const std::vector<std::vector<Core>>& parts) {
     std::vector<int> counts;
-    for (const auto& part : parts) counts.push_back(static_cast<int>(part.size()));
+    for (const auto& part : parts)
+        counts.push_back(static_cast<int>(part.size()));
     return counts;
 }
 
@@ -58,13 +60,15 @@ NodeTopology one_node(int l3_groups, int cores_per_l3) {
 }
 
 // What must hold whatever the machine, the ranks and the mode.
-void check_promises(const NodeTopology& topology, const std::vector<int>& gpus, int ranks, BindingMode mode) {
+void check_promises(const NodeTopology& topology, const std::vector<int>& gpus, int ranks,
+                    BindingMode mode) {
     const BindingPlan plan = bind_ranks(topology, gpus, ranks, mode);
     CAPTURE(ranks);
     CAPTURE(binding_mode_name(mode));
     REQUIRE(plan.ranks.size() == static_cast<std::size_t>(ranks));
     std::set<int> usable_nodes;
-    for (const NumaNode& node : topology.numa_nodes) usable_nodes.insert(node.index);
+    for (const NumaNode& node : topology.numa_nodes)
+        usable_nodes.insert(node.index);
     for (int i = 0; i < ranks; ++i) {
         const RankBinding& rank = plan.ranks[static_cast<std::size_t>(i)];
         CHECK(rank.local_rank == i);
@@ -73,12 +77,15 @@ void check_promises(const NodeTopology& topology, const std::vector<int>& gpus, 
         CHECK(rank.physical_cores <= std::max<int>(1, static_cast<int>(topology.cores.size())));
         CHECK_FALSE(rank.reason.empty());
         CHECK((rank.gpu ? *rank.gpu == i : i >= static_cast<int>(gpus.size())));
-        for (const int node : rank.memory_nodes) CHECK(usable_nodes.contains(node));
-        if (mode == BindingMode::none) CHECK(rank.cpus.empty());
+        for (const int node : rank.memory_nodes)
+            CHECK(usable_nodes.contains(node));
+        if (mode == BindingMode::none)
+            CHECK(rank.cpus.empty());
     }
     const BindingPlan again = bind_ranks(topology, gpus, ranks, mode);
     for (int i = 0; i < ranks; ++i)
-        CHECK(again.ranks[static_cast<std::size_t>(i)].cpus == plan.ranks[static_cast<std::size_t>(i)].cpus);
+        CHECK(again.ranks[static_cast<std::size_t>(i)].cpus ==
+              plan.ranks[static_cast<std::size_t>(i)].cpus);
     CHECK(again.warnings == plan.warnings);
 }
 
@@ -86,7 +93,8 @@ void check_promises(const NodeTopology& topology, const std::vector<int>& gpus, 
 void check_exclusive(const NodeTopology& topology, const std::vector<int>& gpus, int ranks) {
     const BindingPlan near = bind_ranks(topology, gpus, ranks, BindingMode::node);
     const BindingPlan plan = bind_ranks(topology, gpus, ranks, BindingMode::exclusive);
-    if (!plan.warnings.empty()) return;  // shared or unknown, and it said so
+    if (!plan.warnings.empty())
+        return;  // shared or unknown, and it said so
     CAPTURE(ranks);
     Cpus exclusive, nearby;
     for (std::size_t i = 0; i < plan.ranks.size(); ++i) {
@@ -118,7 +126,8 @@ TEST_CASE("apportion deals by largest remainder, the lower index first") {
 }
 
 TEST_CASE("the words of the modes") {
-    for (const BindingMode mode : kModes) CHECK(binding_mode_from(binding_mode_name(mode)) == mode);
+    for (const BindingMode mode : kModes)
+        CHECK(binding_mode_from(binding_mode_name(mode)) == mode);
     CHECK_FALSE(binding_mode_from("Node"));
 }
 
@@ -129,7 +138,8 @@ TEST_CASE("node: all allowed CPUs of the GPU's NUMA node, and its memory") {
     CHECK(plan.ranks[3].cpus == plus(range(8, 15), range(24, 31)));
     CHECK(plan.ranks[3].memory_nodes == Cpus{1});
     CHECK(plan.ranks[0].physical_cores == 4);  // 8 cores, two ranks
-    CHECK(plan.ranks[0].reason == "GPU 0 is on NUMA node 0 (sysfs numa_node): all allowed CPUs there");
+    CHECK(plan.ranks[0].reason ==
+          "GPU 0 is on NUMA node 0 (sysfs numa_node): all allowed CPUs there");
     CHECK(plan.warnings.empty());
 }
 
@@ -138,12 +148,14 @@ TEST_CASE("a saved machine that tells no CPUs: nothing is bound, and a warning")
     topology.allowed_cpus.clear();
     topology.cores.clear();
     topology.numa_nodes.clear();
-    for (Gpu& gpu : topology.gpus) gpu.local_cpus.clear();
+    for (Gpu& gpu : topology.gpus)
+        gpu.local_cpus.clear();
     for (const BindingMode mode : kModes)
         for (const auto& gpus : {all_gpus(topology), std::vector<int>{}}) {
             const BindingPlan plan = bind_ranks(topology, gpus, 3, mode);
             REQUIRE(plan.ranks.size() == 3);
-            CHECK(plan.warnings == std::vector<std::string>{"this machine's CPUs are not told: ranks are not bound"});
+            CHECK(plan.warnings == std::vector<std::string>{
+                                       "this machine's CPUs are not told: ranks are not bound"});
             CHECK(plan.ranks[1].gpu == (gpus.empty() ? std::nullopt : std::optional(1)));
             CHECK(plan.ranks[2].gpu == std::nullopt);
             for (const RankBinding& rank : plan.ranks) {
@@ -173,14 +185,18 @@ TEST_CASE("exclusive: whole cores with their siblings, the remainder to the lowe
 
 TEST_CASE("exclusive cuts on L3 boundaries unless that would be unfair") {
     CHECK(core_counts(split_cores(one_node(12, 8).cores, 4)) == Cpus{24, 24, 24, 24});
-    CHECK(core_counts(split_cores(one_node(12, 8).cores, 5)) == Cpus{24, 24, 16, 16, 16});  // whole L3s
-    CHECK(core_counts(split_cores(one_node(3, 8).cores, 6)) == Cpus{4, 4, 4, 4, 4, 4});     // two ranks an L3
-    CHECK(core_counts(split_cores(one_node(3, 4).cores, 2)) == Cpus{6, 6});                 // 8 and 4 would be unfair
+    CHECK(core_counts(split_cores(one_node(12, 8).cores, 5)) ==
+          Cpus{24, 24, 16, 16, 16});  // whole L3s
+    CHECK(core_counts(split_cores(one_node(3, 8).cores, 6)) ==
+          Cpus{4, 4, 4, 4, 4, 4});  // two ranks an L3
+    CHECK(core_counts(split_cores(one_node(3, 4).cores, 2)) ==
+          Cpus{6, 6});  // 8 and 4 would be unfair
     CHECK(core_counts(split_cores(one_node(2, 8).cores, 3)) == Cpus{6, 5, 5});
     CHECK(core_counts(split_cores(one_node(1, 18).cores, 2)) == Cpus{9, 9});
 }
 
-TEST_CASE("exclusive gives ranks of one locality their parts in PCI order, whatever order they see") {
+TEST_CASE(
+    "exclusive gives ranks of one locality their parts in PCI order, whatever order they see") {
     const auto topology = make_machine({.packages = 1, .cores_per_l3 = 4, .threads = 1, .gpus = 2});
     const BindingPlan plan = bind_ranks(topology, {1, 0}, 2, BindingMode::exclusive);
     CHECK(plan.ranks[0].cpus == Cpus{2, 3});  // the GPU with the higher PCI address
@@ -197,13 +213,18 @@ TEST_CASE("below one core a rank they share, and are told so") {
 }
 
 TEST_CASE("socket and core-complex") {
-    const auto topology = make_machine(
-        {.packages = 2, .numa_per_package = 2, .l3_per_numa = 2, .cores_per_l3 = 2, .threads = 1, .gpus = 8});
+    const auto topology = make_machine({.packages = 2,
+                                        .numa_per_package = 2,
+                                        .l3_per_numa = 2,
+                                        .cores_per_l3 = 2,
+                                        .threads = 1,
+                                        .gpus = 8});
     const BindingPlan socket = bind_ranks(topology, all_gpus(topology), 8, BindingMode::socket);
     CHECK(socket.ranks[0].cpus == range(0, 7));
     CHECK(socket.ranks[7].cpus == range(8, 15));
     CHECK(socket.ranks[7].memory_nodes == Cpus{2, 3});
-    const BindingPlan complex = bind_ranks(topology, all_gpus(topology), 8, BindingMode::core_complex);
+    const BindingPlan complex =
+        bind_ranks(topology, all_gpus(topology), 8, BindingMode::core_complex);
     CHECK(complex.ranks[0].cpus == Cpus{0, 1});
     CHECK(complex.ranks[1].cpus == Cpus{2, 3});
     CHECK(complex.ranks[2].cpus == Cpus{4, 5});
@@ -233,14 +254,16 @@ TEST_CASE("ranks beyond the GPUs are placed round them and get none of their own
 }
 
 TEST_CASE("a GPU none of whose CPUs is allowed: the nearest node, and a warning") {
-    auto machine = make_machine({.packages = 2, .numa_per_package = 2, .cores_per_l3 = 2, .threads = 1, .gpus = 4});
+    auto machine = make_machine(
+        {.packages = 2, .numa_per_package = 2, .cores_per_l3 = 2, .threads = 1, .gpus = 4});
     const auto topology = confine(machine, {0, 1, 4, 5});  // NUMA nodes 0 and 2 of 0..3
     const BindingPlan plan = bind_ranks(topology, all_gpus(topology), 4, BindingMode::node);
     CHECK(plan.ranks[1].cpus == Cpus{0, 1});
     CHECK(plan.ranks[3].cpus == Cpus{4, 5});  // in the same socket
     REQUIRE(plan.warnings.size() == 2);
     CHECK(plan.warnings[1] ==
-          "GPU 3 is remote: none of the CPUs of NUMA node 3 is allowed; its rank runs on NUMA node 2");
+          "GPU 3 is remote: none of the CPUs of NUMA node 3 is allowed; its rank runs on NUMA node "
+          "2");
 }
 
 TEST_CASE("a GPU of unknown place is bound nowhere on a machine with several NUMA nodes") {
@@ -251,8 +274,8 @@ TEST_CASE("a GPU of unknown place is bound nowhere on a machine with several NUM
     CHECK_FALSE(plan.ranks[0].cpus.empty());
     CHECK(plan.ranks[1].cpus.empty());
     CHECK(plan.ranks[1].reason == "no source says which NUMA node GPU 1 is on: not bound");
-    CHECK(plan.warnings ==
-          std::vector<std::string>{"the NUMA node of some GPUs is unknown: their ranks are not bound"});
+    CHECK(plan.warnings == std::vector<std::string>{
+                               "the NUMA node of some GPUs is unknown: their ranks are not bound"});
 }
 
 TEST_CASE("exclusive says so when the places of GPUs overlap without being the same") {
@@ -264,14 +287,16 @@ TEST_CASE("exclusive says so when the places of GPUs overlap without being the s
 }
 
 TEST_CASE("a mask cut down inside a core is not widened to the core") {
-    const auto topology = confine(make_machine({.cores_per_l3 = 4, .gpus = 2}), {0, 1, 9, 4, 12, 13});
+    const auto topology =
+        confine(make_machine({.cores_per_l3 = 4, .gpus = 2}), {0, 1, 9, 4, 12, 13});
     const BindingPlan plan = bind_ranks(topology, all_gpus(topology), 2, BindingMode::exclusive);
     CHECK(plan.ranks[0].cpus == Cpus{0, 1, 9});
     CHECK(plan.ranks[1].cpus == Cpus{4, 12, 13});
 }
 
 TEST_CASE("a rank whose task has CPUs of its own gets none beyond them") {
-    const auto topology = make_machine({.cores_per_l3 = 4, .gpus = 2});  // node 0: 0-3 8-11, node 1: 4-7 12-15
+    const auto topology =
+        make_machine({.cores_per_l3 = 4, .gpus = 2});  // node 0: 0-3 8-11, node 1: 4-7 12-15
     const auto bind = [&](const std::vector<Cpus>& inherited) {
         return bind_ranks(topology, all_gpus(topology), 2, BindingMode::node, inherited);
     };
@@ -292,11 +317,12 @@ TEST_CASE("a rank whose task has CPUs of its own gets none beyond them") {
         const BindingPlan plan = bind({{4, 5}, {0, 1}});
         CHECK(plan.ranks[0].cpus.empty());
         REQUIRE(plan.warnings.size() == 2);
-        CHECK(plan.warnings[0].starts_with("rank 0 of this node runs on CPUs 4-5, to which its task is confined"));
+        CHECK(plan.warnings[0].starts_with(
+            "rank 0 of this node runs on CPUs 4-5, to which its task is confined"));
     }
     SUBCASE("mode none") {
-        const BindingPlan plan =
-            bind_ranks(topology, all_gpus(topology), 2, BindingMode::none, {{0, 1, 8, 9}, {4, 5, 6, 7}});
+        const BindingPlan plan = bind_ranks(topology, all_gpus(topology), 2, BindingMode::none,
+                                            {{0, 1, 8, 9}, {4, 5, 6, 7}});
         CHECK(plan.ranks[0].cpus.empty());
         CHECK(plan.ranks[0].physical_cores == 2);
         CHECK(plan.ranks[1].physical_cores == 4);
@@ -305,7 +331,9 @@ TEST_CASE("a rank whose task has CPUs of its own gets none beyond them") {
 
 TEST_CASE("promises on random machines and masks") {
     std::mt19937 random(20240229);
-    const auto below = [&](int bound) { return static_cast<int>(random() % static_cast<unsigned>(bound)); };
+    const auto below = [&](int bound) {
+        return static_cast<int>(random() % static_cast<unsigned>(bound));
+    };
     for (int round = 0; round < 150; ++round) {
         CAPTURE(round);
         auto topology = make_machine({.packages = 1 + below(2),
@@ -317,25 +345,31 @@ TEST_CASE("promises on random machines and masks") {
         if (below(2) == 0) {
             Cpus kept;
             for (const int cpu : topology.allowed_cpus)
-                if (below(3) > 0) kept.push_back(cpu);
-            if (!kept.empty()) topology = confine(topology, kept);
+                if (below(3) > 0)
+                    kept.push_back(cpu);
+            if (!kept.empty())
+                topology = confine(topology, kept);
         }
         const int ranks = 1 + below(12);
-        for (const BindingMode mode : kModes) check_promises(topology, all_gpus(topology), ranks, mode);
+        for (const BindingMode mode : kModes)
+            check_promises(topology, all_gpus(topology), ranks, mode);
         check_exclusive(topology, all_gpus(topology), ranks);
     }
 }
 
 TEST_CASE("promises on saved topologies of real machines") {
     const auto folder = testing::captures_folder("binding on real machines");
-    if (!folder) return;
+    if (!folder)
+        return;
     for (const auto& entry : std::filesystem::directory_iterator(*folder / "hwloc-xml")) {
-        if (entry.path().extension() != ".xml") continue;
+        if (entry.path().extension() != ".xml")
+            continue;
         INFO(entry.path().filename().string());
         const NodeTopology topology = read_hwloc_topology(entry.path());
         const auto gpus = all_gpus(topology);
         for (const int ranks : {1, 2, std::max(1, static_cast<int>(gpus.size())), 24}) {
-            for (const BindingMode mode : kModes) check_promises(topology, gpus, ranks, mode);
+            for (const BindingMode mode : kModes)
+                check_promises(topology, gpus, ranks, mode);
             check_exclusive(topology, gpus, ranks);
         }
     }
@@ -343,15 +377,19 @@ TEST_CASE("promises on saved topologies of real machines") {
 
 TEST_CASE("saved topologies: exclusive shares known from their machines") {
     const auto folder = testing::captures_folder("exclusive cores on real machines");
-    if (!folder) return;
+    if (!folder)
+        return;
     const auto cores_each = [&](const char* name, int ranks) {
-        const NodeTopology topology = read_hwloc_topology(*folder / "hwloc-xml" / (std::string(name) + ".xml"));
+        const NodeTopology topology =
+            read_hwloc_topology(*folder / "hwloc-xml" / (std::string(name) + ".xml"));
         std::set<int> counts;
-        for (const auto& rank : bind_ranks(topology, all_gpus(topology), ranks, BindingMode::exclusive).ranks)
+        for (const auto& rank :
+             bind_ranks(topology, all_gpus(topology), ranks, BindingMode::exclusive).ranks)
             counts.insert(rank.physical_cores);
         return counts;
     };
-    CHECK(cores_each("mpibind-cts1-pascal", 2) == std::set<int>{9});    // both GPUs on socket 0
-    CHECK(cores_each("flux-core-tuo.SPX", 4) == std::set<int>{24});     // one APU a rank
-    CHECK(cores_each("mpibind-coral-lassen", 4) == std::set<int>{10});  // 20 cores a socket, two GPUs
+    CHECK(cores_each("mpibind-cts1-pascal", 2) == std::set<int>{9});  // both GPUs on socket 0
+    CHECK(cores_each("flux-core-tuo.SPX", 4) == std::set<int>{24});   // one APU a rank
+    CHECK(cores_each("mpibind-coral-lassen", 4) ==
+          std::set<int>{10});  // 20 cores a socket, two GPUs
 }

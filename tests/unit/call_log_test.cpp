@@ -27,7 +27,8 @@ class DeviceWork final : public Work::State {
 public:
     bool is_completed() const override { return done; }
     void wait() override {
-        if (failed) throw TimeoutError("the device is silent");
+        if (failed)
+            throw TimeoutError("the device is silent");
         done = true;
     }
     bool wait_for(std::chrono::nanoseconds) override { return done; }
@@ -55,15 +56,18 @@ public:
 
 private:
     Work act() {
-        while (closed) std::this_thread::sleep_for(1ms);
-        if (throws) throws();
+        while (closed)
+            std::this_thread::sleep_for(1ms);
+        if (throws)
+            throws();
         return type_ == DeviceType::cpu ? Work() : Work(device_work);
     }
     DeviceType type_;
 };
 
 struct Fixture {
-    explicit Fixture(DeviceType type = DeviceType::cpu) : backend(std::make_shared<StubBackend>(type)) {}
+    explicit Fixture(DeviceType type = DeviceType::cpu)
+        : backend(std::make_shared<StubBackend>(type)) {}
 
     std::shared_ptr<FlightRecorder> recorder = FlightRecorder::create(1, 0);
     std::shared_ptr<StubBackend> backend;
@@ -73,7 +77,10 @@ struct Fixture {
         return read_contents(memory_source(recorder->memory())).value().groups.at(0).calls;
     }
     static CollectiveCall all_reduce(std::size_t count) {
-        return {.kind = CollectiveKind::all_reduce, .count = count, .type = DataType::f64, .op = ReduceOp::max};
+        return {.kind = CollectiveKind::all_reduce,
+                .count = count,
+                .type = DataType::f64,
+                .op = ReduceOp::max};
     }
 };
 
@@ -98,7 +105,8 @@ TEST_CASE_FIXTURE(Fixture, "a call is recorded with what it is and how it ended"
     calls.set_label("h.0 gradients");
     calls.submit(all_reduce(512), {});
     calls.barrier();
-    const CollectiveCall gather{.kind = CollectiveKind::gather, .blocks = BlockCounts::uniform(4, 3), .root = 2};
+    const CollectiveCall gather{
+        .kind = CollectiveKind::gather, .blocks = BlockCounts::uniform(4, 3), .root = 2};
     calls.submit(gather, {});
     const auto all = seen();
     REQUIRE(all.size() == 3);
@@ -111,23 +119,25 @@ TEST_CASE_FIXTURE(Fixture, "a call is recorded with what it is and how it ended"
     CHECK(all[1].sequence == 2);
     CHECK(all[2].root == 2);
     CHECK(all[2].bytes == 12);
-    for (const auto& call : all) CHECK(call.state == State::finished);
+    for (const auto& call : all)
+        CHECK(call.state == State::finished);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a failure is recorded, and a timeout names the last calls") {
     calls.submit(all_reduce(1), {});
     backend->throws = [] { throw TimeoutError("rank 2 did not come"); };
     const std::string said = error_of([&] { calls.submit(all_reduce(512), {}); });
-    CHECK(
-        said.starts_with("rank 2 did not come; this rank's last calls in world, newest first: all_reduce #2 (4 KiB) "
-                         "failed after "));
+    CHECK(said.starts_with(
+        "rank 2 did not come; this rank's last calls in world, newest first: all_reduce #2 (4 KiB) "
+        "failed after "));
     CHECK(said.find(", all_reduce #1 (8 B) finished ") != std::string::npos);
     CHECK_THROWS_AS(calls.barrier(), TimeoutError);
     backend->throws = [] { throw Error(ErrorCode::closed, "rank 2 went away"); };
     CHECK(error_of([&] { calls.barrier(); }) == "rank 2 went away");
     const auto all = seen();
     CHECK(all[0].state == State::finished);
-    for (std::size_t i = 1; i < 4; ++i) CHECK(all[i].state == State::failed);
+    for (std::size_t i = 1; i < 4; ++i)
+        CHECK(all[i].state == State::failed);
 }
 
 TEST_CASE_FIXTURE(Fixture, "a queued call waits, begins and ends") {
@@ -135,7 +145,8 @@ TEST_CASE_FIXTURE(Fixture, "a queued call waits, begins and ends") {
     backend->closed = true;
     Work first = calls.submit(all_reduce(1), queue.stream());
     Work second = calls.submit(all_reduce(2), queue.stream());
-    while (seen().at(0).state != State::started) std::this_thread::sleep_for(1ms);
+    while (seen().at(0).state != State::started)
+        std::this_thread::sleep_for(1ms);
     CHECK(seen().at(1).state == State::enqueued);
     backend->closed = false;
     second.wait();
@@ -144,7 +155,8 @@ TEST_CASE_FIXTURE(Fixture, "a queued call waits, begins and ends") {
     CHECK(seen().at(1).enqueued_ago >= seen().at(1).started_ago);
     backend->throws = [] { throw Error(ErrorCode::mismatch, "rank 0 calls barrier"); };
     Work third = calls.submit(all_reduce(3), queue.stream());
-    CHECK(error_of([&] { third.wait(); }).find("; this rank's last calls in world") != std::string::npos);
+    CHECK(error_of([&] { third.wait(); }).find("; this rank's last calls in world") !=
+          std::string::npos);
     CHECK(seen().at(2).state == State::failed);
 }
 
@@ -153,7 +165,8 @@ TEST_CASE_FIXTURE(Fixture, "a call without a queue is seen while it waits for a 
     backend->closed = true;
     calls.submit(all_reduce(1), queue.stream());
     std::thread caller([&] { calls.barrier(); });
-    while (seen().size() < 2) std::this_thread::sleep_for(1ms);
+    while (seen().size() < 2)
+        std::this_thread::sleep_for(1ms);
     CHECK(seen().at(1).kind == Kind::barrier);
     CHECK(seen().at(1).state == State::enqueued);
     backend->closed = false;
@@ -161,7 +174,8 @@ TEST_CASE_FIXTURE(Fixture, "a call without a queue is seen while it waits for a 
     CHECK(seen().at(1).state == State::finished);
 }
 
-TEST_CASE_FIXTURE(Fixture, "each call of a group is recorded, messages and collectives by themselves") {
+TEST_CASE_FIXTURE(Fixture,
+                  "each call of a group is recorded, messages and collectives by themselves") {
     calls.group_start();
     calls.submit({.kind = CollectiveKind::send, .count = 1, .root = 0}, {});
     calls.submit({.kind = CollectiveKind::recv, .count = 1, .root = 0}, {});
@@ -172,7 +186,8 @@ TEST_CASE_FIXTURE(Fixture, "each call of a group is recorded, messages and colle
     REQUIRE(all.size() == 3);
     CHECK(all[1].sequence == 2);
     CHECK(all[2].sequence == 1);
-    for (const auto& call : all) CHECK(call.state == State::finished);
+    for (const auto& call : all)
+        CHECK(call.state == State::finished);
 }
 
 TEST_CASE_FIXTURE(OnDevice, "a device's call is over when the trainer has seen it") {
@@ -189,7 +204,9 @@ TEST_CASE_FIXTURE(OnDevice, "a device's call is over when the trainer has seen i
     CHECK(seen().at(1).state == State::finished);
     Work other = calls.submit(all_reduce(1), stream);
     backend->device_work->failed = true;
-    CHECK(error_of([&] { other.wait(); }).starts_with("the device is silent; this rank's last calls"));
+    CHECK(error_of([&] {
+              other.wait();
+          }).starts_with("the device is silent; this rank's last calls"));
     CHECK(seen().at(2).state == State::failed);
 }
 

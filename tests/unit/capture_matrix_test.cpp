@@ -1,6 +1,7 @@
-// Every saved topology of a real machine is read and compared with facts.json, which a second implementation drew from
-// the same files. What differs is listed with its reason in tests/data/topology_disagreements.json: a difference that
-// is not listed fails, and so does a listed one that is no more.
+// Every saved topology of a real machine is read and compared with facts.json, which a second
+// implementation drew from the same files. What differs is listed with its reason in
+// tests/data/topology_disagreements.json: a difference that is not listed fails, and so does a
+// listed one that is no more.
 
 #include "base/file_io.hpp"
 #include "base/text.hpp"
@@ -34,7 +35,9 @@ namespace {
 using Difference = std::tuple<std::string, std::string, std::string, std::string, std::string>;
 using Names = std::set<std::string>;
 
-std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : std::string(); }
+std::string text_of(const Json& value) {
+    return value.is_string() ? value.get<std::string>() : std::string();
+}
 
 std::string numa_text(const std::optional<int>& node) { return node ? std::to_string(*node) : ""; }
 
@@ -44,11 +47,14 @@ std::string list_text(const Names& names) {
 }
 
 // "@0000:10:1b.0" is a NIC that the file does not name.
-std::string without_at(const std::string& name) { return name.starts_with('@') ? name.substr(1) : name; }
+std::string without_at(const std::string& name) {
+    return name.starts_with('@') ? name.substr(1) : name;
+}
 
 Names names_in(const Json& list) {
     Names names;
-    for (const Json& name : list) names.insert(without_at(name));
+    for (const Json& name : list)
+        names.insert(without_at(name));
     return names;
 }
 
@@ -59,22 +65,30 @@ struct Tally {
 
 class Comparison {
 public:
-    Comparison(std::string capture, const NodeTopology& topology, std::set<Difference>& differences, Tally& tally)
-        : capture_(std::move(capture)), topology_(topology), differences_(differences), tally_(tally) {}
+    Comparison(std::string capture, const NodeTopology& topology, std::set<Difference>& differences,
+               Tally& tally)
+        : capture_(std::move(capture)),
+          topology_(topology),
+          differences_(differences),
+          tally_(tally) {}
 
     void compare(const Json& fact) {
         ++tally_.captures;
         std::size_t expected_gpus = 0;
-        for (const Json& gpu : fact["gpus"]) expected_gpus += compare_gpu(gpu);
-        differ("all", "GPU count", std::to_string(topology_.gpus.size()), std::to_string(expected_gpus));
+        for (const Json& gpu : fact["gpus"])
+            expected_gpus += compare_gpu(gpu);
+        differ("all", "GPU count", std::to_string(topology_.gpus.size()),
+               std::to_string(expected_gpus));
         if (fact.contains("nics"))
-            for (const Json& nic : fact["nics"]) compare_nic(nic);
+            for (const Json& nic : fact["nics"])
+                compare_nic(nic);
     }
 
 private:
     void differ(const std::string& device, const std::string& what, const std::string& ours,
                 const std::string& theirs) {
-        if (ours != theirs) differences_.insert({capture_, device, what, ours, theirs});
+        if (ours != theirs)
+            differences_.insert({capture_, device, what, ours, theirs});
     }
 
     // How many GPUs of ours the entry stands for: partitions share an address.
@@ -82,36 +96,45 @@ private:
         const std::string name = fact.contains("pci") ? text_of(fact["pci"]) : text_of(fact["gpu"]);
         std::size_t found = 0;
         for (const Gpu& gpu : topology_.gpus) {
-            if ((gpu.bdf.empty() ? "GPU" + std::to_string(gpu.index) : gpu.bdf) != name) continue;
+            if ((gpu.bdf.empty() ? "GPU" + std::to_string(gpu.index) : gpu.bdf) != name)
+                continue;
             ++found;
             ++tally_.gpus;
             differ(name, "NUMA node", numa_text(gpu.numa_node), text_of(fact["numa"]));
             const auto cpus = parse_list(text_of(fact["cpus"]));
-            differ(name, "CPUs", format_list(gpu.local_cpus), cpus ? format_list(*cpus) : "malformed");
+            differ(name, "CPUs", format_list(gpu.local_cpus),
+                   cpus ? format_list(*cpus) : "malformed");
             compare_paths(name, gpu, fact);
         }
         const std::string names = text_of(fact["gpu"]);
-        const auto expected = 1 + static_cast<std::size_t>(std::count(names.begin(), names.end(), '/'));
-        if (names.starts_with("rsmi")) differ(name, "partitions", std::to_string(found), std::to_string(expected));
-        if (found == 0) differ(name, "GPU", "missing", "present");
+        const auto expected =
+            1 + static_cast<std::size_t>(std::count(names.begin(), names.end(), '/'));
+        if (names.starts_with("rsmi"))
+            differ(name, "partitions", std::to_string(found), std::to_string(expected));
+        if (found == 0)
+            differ(name, "GPU", "missing", "present");
         return names.starts_with("rsmi") ? expected : 1;
     }
 
-    // The nearest NICs and how near. Interfaces that are no HCAs have no path of ours; where they are the nearest of
-    // theirs, there is nothing to compare.
+    // The nearest NICs and how near. Interfaces that are no HCAs have no path of ours; where they
+    // are the nearest of theirs, there is nothing to compare.
     void compare_paths(const std::string& name, const Gpu& gpu, const Json& fact) {
         PathClass nearest = PathClass::unknown;
         Names ours;
         for (const Hca& hca : topology_.hcas) {
             const PathClass path = path_between(topology_, gpu, hca);
-            if (path < nearest) ours.clear();
+            if (path < nearest)
+                ours.clear();
             nearest = std::min(nearest, path);
-            if (path == nearest) ours.insert(hca.name);
+            if (path == nearest)
+                ours.insert(hca.name);
         }
         const Names theirs = names_in(fact["nic"]);
-        const bool are_interfaces = !theirs.empty() && std::all_of(theirs.begin(), theirs.end(),
-                                                                   [&](const auto& nic) { return is_interface(nic); });
-        if (are_interfaces && ours.empty()) return;
+        const bool are_interfaces =
+            !theirs.empty() && std::all_of(theirs.begin(), theirs.end(),
+                                           [&](const auto& nic) { return is_interface(nic); });
+        if (are_interfaces && ours.empty())
+            return;
         ++tally_.paths;
         differ(name, "nearest NICs", list_text(ours), list_text(theirs));
         const std::string path = ours.empty() ? "" : std::string(path_class_name(nearest));
@@ -124,9 +147,11 @@ private:
             const std::string name = without_at(names[i]);
             const std::string bdf = text_of(fact["pci"]) == "(cpu)" ? "" : text_of(fact["pci"]);
             const Json& speeds = fact["speed"];
-            const std::string speed = speeds.is_array() && i < speeds.size() ? text_of(speeds[i]) : "";
+            const std::string speed =
+                speeds.is_array() && i < speeds.size() ? text_of(speeds[i]) : "";
             ++tally_.nics;
-            if (!speed.empty()) ++tally_.speeds;
+            if (!speed.empty())
+                ++tally_.speeds;
             if (const Hca* hca = find(topology_.hcas, name)) {
                 differ(name, "NUMA node", numa_text(hca->numa_node), text_of(fact["numa"]));
                 differ(name, "address", hca->bdf, bdf);
@@ -146,12 +171,14 @@ private:
 
     template <class Device>
     static const Device* find(const std::vector<Device>& devices, const std::string& name) {
-        const auto found =
-            std::find_if(devices.begin(), devices.end(), [&](const Device& device) { return device.name == name; });
+        const auto found = std::find_if(devices.begin(), devices.end(),
+                                        [&](const Device& device) { return device.name == name; });
         return found == devices.end() ? nullptr : &*found;
     }
 
-    bool is_interface(const std::string& name) const { return find(topology_.network_interfaces, name) != nullptr; }
+    bool is_interface(const std::string& name) const {
+        return find(topology_.network_interfaces, name) != nullptr;
+    }
 
     std::string capture_;
     const NodeTopology& topology_;
@@ -167,14 +194,16 @@ std::string sentence(const Difference& difference) {
 /// An entry speaks of one device or of several.
 std::set<Difference> listed_differences() {
     std::set<Difference> listed;
-    const Json file =
-        Json::parse(read_file(fs::path(AUTOLAUNCH_SOURCE_DIR) / "tests/data/topology_disagreements.json"));
+    const Json file = Json::parse(
+        read_file(fs::path(AUTOLAUNCH_SOURCE_DIR) / "tests/data/topology_disagreements.json"));
     for (const Json& entry : file) {
         CHECK_MESSAGE(!text_of(entry["why"]).empty(), entry.dump());
-        CHECK_MESSAGE((entry["right"] == "ours" || entry["right"] == "theirs" || entry["right"] == "both"),
-                      entry.dump());
+        CHECK_MESSAGE(
+            (entry["right"] == "ours" || entry["right"] == "theirs" || entry["right"] == "both"),
+            entry.dump());
         for (const Json& device : entry["devices"])
-            listed.insert({entry["capture"], device, entry["what"], entry["ours"], entry["theirs"]});
+            listed.insert(
+                {entry["capture"], device, entry["what"], entry["ours"], entry["theirs"]});
     }
     return listed;
 }
@@ -183,7 +212,8 @@ std::set<Difference> listed_differences() {
 
 TEST_CASE("the comparison finds each kind of difference") {
     const std::string name = "nccl.xml";
-    const NodeTopology topology = read_capture(fs::path(AUTOLAUNCH_SOURCE_DIR) / "tests/data/topology" / name);
+    const NodeTopology topology =
+        read_capture(fs::path(AUTOLAUNCH_SOURCE_DIR) / "tests/data/topology" / name);
     const Json right = Json::parse(R"({
         "gpus": [
             {"gpu": "GPU0", "pci": "0000:0a:00.0", "numa": "0", "cpus": "0-3,8-11", "nic": ["mlx5_0", "mlx5_1"], "path": "PHB"},
@@ -197,8 +227,9 @@ TEST_CASE("the comparison finds each kind of difference") {
         return found.size();
     };
     CHECK(differences(right) == 0);
-    for (const char* pointer : {"/gpus/0/numa", "/gpus/1/cpus", "/gpus/1/nic/0", "/gpus/2/path", "/nics/0/nic/0",
-                                "/nics/0/pci", "/nics/0/numa", "/nics/0/speed/0"}) {
+    for (const char* pointer :
+         {"/gpus/0/numa", "/gpus/1/cpus", "/gpus/1/nic/0", "/gpus/2/path", "/nics/0/nic/0",
+          "/nics/0/pci", "/nics/0/numa", "/nics/0/speed/0"}) {
         INFO(pointer);
         Json wrong = right;
         wrong[Json::json_pointer(pointer)] = "7";
@@ -209,9 +240,12 @@ TEST_CASE("the comparison finds each kind of difference") {
     CHECK(differences(fewer) == 1);
 }
 
-TEST_CASE("saved topologies: what we read is what a second implementation read, or the difference is explained") {
+TEST_CASE(
+    "saved topologies: what we read is what a second implementation read, or the difference is "
+    "explained") {
     const auto folder = testing::captures_folder("captures of real machines");
-    if (!folder) return;
+    if (!folder)
+        return;
     const Json facts = Json::parse(read_file(*folder / "facts.json"));
     std::set<Difference> found;
     Tally tally;
@@ -226,7 +260,8 @@ TEST_CASE("saved topologies: what we read is what a second implementation read, 
     for (const Difference& difference : listed)
         CHECK_MESSAGE(found.contains(difference), "listed, but no more: " << sentence(difference));
     std::printf(
-        "compared %d captures: %d GPUs, %d GPU-NIC paths, %d NICs, %d speeds; %zu differences, all listed: %s\n",
+        "compared %d captures: %d GPUs, %d GPU-NIC paths, %d NICs, %d speeds; %zu differences, all "
+        "listed: %s\n",
         tally.captures, tally.gpus, tally.paths, tally.nics, tally.speeds, found.size(),
         found == listed ? "yes" : "no");
     CHECK(tally.captures >= 43);
@@ -237,7 +272,8 @@ TEST_CASE("saved topologies: what we read is what a second implementation read, 
 
 TEST_CASE("saved topologies: what hwloc's files tell beyond locality") {
     const auto folder = testing::captures_folder("details of hwloc's files");
-    if (!folder) return;
+    if (!folder)
+        return;
     const NodeTopology corona = read_capture(*folder / "hwloc-xml/flux-core-corona.xml");
     REQUIRE(corona.gpus.size() == 8);
     CHECK(corona.gpus[0].memory_bytes == 33538048ULL * 1024);
@@ -254,16 +290,19 @@ TEST_CASE("saved topologies: what hwloc's files tell beyond locality") {
 
     const NodeTopology cpx = read_capture(*folder / "hwloc-xml/flux-core-tuo.CPX.xml");
     REQUIRE(cpx.gpus.size() == 24);
-    for (const Gpu& gpu : cpx.gpus) CHECK(gpu.partition_of == gpu.bdf);
+    for (const Gpu& gpu : cpx.gpus)
+        CHECK(gpu.partition_of == gpu.bdf);
     CHECK(path_between(cpx, cpx.gpus[0], cpx.gpus[23]) == PathClass::nvlink);
     CHECK(path_between(cpx, cpx.gpus[0], cpx.gpus[1]) == PathClass::pix);
 
     const NodeTopology dgx2 = read_capture(*folder / "hwloc-xml/hwloc-nvidiaDGX2.xml");
     REQUIRE(dgx2.gpus.size() == 16);
     for (const Gpu& gpu : dgx2.gpus)
-        if (gpu.index > 0) CHECK(path_between(dgx2, dgx2.gpus[0], gpu) == PathClass::nvlink);
+        if (gpu.index > 0)
+            CHECK(path_between(dgx2, dgx2.gpus[0], gpu) == PathClass::nvlink);
 
-    const NodeTopology without_devices = read_capture(*folder / "hwloc-xml/uliege-nvidia-gh-200.xml");
+    const NodeTopology without_devices =
+        read_capture(*folder / "hwloc-xml/uliege-nvidia-gh-200.xml");
     CHECK(without_devices.gpus.empty());
     REQUIRE(without_devices.notes.size() == 1);
     CHECK(without_devices.notes[0].starts_with("the file has no PCI devices"));

@@ -75,8 +75,8 @@ std::string refusal_of(const std::string& content, const std::string& name = "x"
 }
 
 const Hca& hca_named(const NodeTopology& topology, const std::string& name) {
-    const auto found =
-        std::find_if(topology.hcas.begin(), topology.hcas.end(), [&](const Hca& hca) { return hca.name == name; });
+    const auto found = std::find_if(topology.hcas.begin(), topology.hcas.end(),
+                                    [&](const Hca& hca) { return hca.name == name; });
     REQUIRE(found != topology.hcas.end());
     return *found;
 }
@@ -134,7 +134,9 @@ TEST_CASE("NCCL's XML: HCAs, joined ports and sockets") {
     CHECK(topology.network_interfaces[1].rate_gbps == 0);
 }
 
-TEST_CASE("NCCL's XML: a <pci> in a <pci> is a switch, and NVSwitches join those that have links to them") {
+TEST_CASE(
+    "NCCL's XML: a <pci> in a <pci> is a switch, and NVSwitches join those that have links to "
+    "them") {
     const NodeTopology topology = read_data("nccl.xml");
     const Hca& near = hca_named(topology, "mlx5_0");
     const Hca& far = hca_named(topology, "mlx5_1");
@@ -176,12 +178,12 @@ TEST_CASE("RCCL's XML: xGMI, partitions, and no NUMA nodes") {
 
 TEST_CASE("NCCL's XML: on ARM each PCI domain has a host bridge of its own") {
     const Scratch scratch;
-    const NodeTopology topology = read_capture(
-        scratch.file("grace.xml",
-                     "<system><cpu numaid='0' affinity='ff' arch='arm64'>"
-                     "<pci busid='0009:01:00.0' class='0x030200'><gpu dev='0'/></pci>"
-                     "<pci busid='0002:03:00.0' class='0x020700'><nic><net name='mlx5_0' port='1'/></nic></pci>"
-                     "</cpu></system>"));
+    const NodeTopology topology = read_capture(scratch.file(
+        "grace.xml",
+        "<system><cpu numaid='0' affinity='ff' arch='arm64'>"
+        "<pci busid='0009:01:00.0' class='0x030200'><gpu dev='0'/></pci>"
+        "<pci busid='0002:03:00.0' class='0x020700'><nic><net name='mlx5_0' port='1'/></nic></pci>"
+        "</cpu></system>"));
     REQUIRE(topology.gpus.size() == 1);
     CHECK(path_between(topology, topology.gpus[0], topology.hcas[0]) == PathClass::node);
 }
@@ -200,9 +202,12 @@ TEST_CASE("nvidia-smi topo -m: what the table says") {
     REQUIRE(topology.hcas.size() == 2);
     CHECK(hca_named(topology, "mlx5_0").numa_node == 0);
     CHECK(hca_named(topology, "mlx5_bond_0").numa_node == 1);
-    CHECK(path_between(topology, topology.gpus[0], hca_named(topology, "mlx5_0")) == PathClass::pix);
-    CHECK(path_between(topology, topology.gpus[1], hca_named(topology, "mlx5_0")) == PathClass::sys);
-    CHECK(path_between(topology, topology.gpus[1], hca_named(topology, "mlx5_bond_0")) == PathClass::node);
+    CHECK(path_between(topology, topology.gpus[0], hca_named(topology, "mlx5_0")) ==
+          PathClass::pix);
+    CHECK(path_between(topology, topology.gpus[1], hca_named(topology, "mlx5_0")) ==
+          PathClass::sys);
+    CHECK(path_between(topology, topology.gpus[1], hca_named(topology, "mlx5_bond_0")) ==
+          PathClass::node);
     CHECK(path_between(topology, topology.gpus[1], topology.gpus[0]) == PathClass::nvlink);
     CHECK(is_noted(topology, "some GPUs have no CPU affinity"));
     CHECK(is_noted(topology, "PCI addresses, models, memory"));
@@ -211,7 +216,8 @@ TEST_CASE("nvidia-smi topo -m: what the table says") {
 TEST_CASE("nvidia-smi topo -m: pasted with blanks it says the same") {
     std::string text = read_file(fs::path(AUTOLAUNCH_SOURCE_DIR) / "tests/data/topology/smi.txt");
     std::string pasted;
-    for (const char c : text) pasted += c == '\t' ? std::string("    ") : std::string(1, c);
+    for (const char c : text)
+        pasted += c == '\t' ? std::string("    ") : std::string(1, c);
     const Scratch scratch;
     const NodeTopology with_tabs = read_data("smi.txt");
     const NodeTopology with_blanks = read_capture(scratch.file("pasted.txt", pasted));
@@ -248,7 +254,8 @@ TEST_CASE("hwloc's XML: caches, GPUs, partitions and what is above them") {
     CHECK(topology.cores.size() == 4);
     REQUIRE(topology.gpus.size() == 3);
     const Gpu& whole = topology.gpus[0];
-    CHECK(whole.pci_path == std::vector<std::string>{"pci0000:10", "0000:10:01.0", "0000:11:00.0", "0000:12:00.0"});
+    CHECK(whole.pci_path ==
+          std::vector<std::string>{"pci0000:10", "0000:10:01.0", "0000:11:00.0", "0000:12:00.0"});
     CHECK(whole.uuid == "GPU-1");
     CHECK(whole.model == "Made up");
     CHECK(whole.memory_bytes == 1ULL << 30);
@@ -359,8 +366,8 @@ TEST_CASE("what is no capture is refused, with what would be one") {
         }
         return {};
     };
-    CHECK(refusal(scratch.root() / "none").find("there is no such file | expected a folder with sys/") !=
-          std::string::npos);
+    CHECK(refusal(scratch.root() / "none")
+              .find("there is no such file | expected a folder with sys/") != std::string::npos);
     CHECK(refusal(scratch.root()).find("the folder has no sys/") != std::string::npos);
     CHECK(refusal("/dev/zero").find("it is no file and no folder") != std::string::npos);
     scratch.file("sys/x", "");
@@ -368,26 +375,35 @@ TEST_CASE("what is no capture is refused, with what would be one") {
     CHECK(refusal_of("") == ": it is empty");
     CHECK(refusal_of(" \n\t\n") == ": it is empty");
     CHECK(refusal_of(std::string("<system>\0</system>", 18)) == ": it is no text");
-    CHECK(refusal_of("hello\nworld\n").starts_with(": it is no topology: expected a folder with sys/"));
+    CHECK(refusal_of("hello\nworld\n")
+              .starts_with(": it is no topology: expected a folder with sys/"));
     CHECK(refusal_of("<html>\n</html>") == ":1: the XML is of <html>");
 }
 
 TEST_CASE("broken XML names the line") {
     CHECK(refusal_of("<system>\n<cpu>\n").starts_with(":3: the XML is broken: no element found"));
-    CHECK(refusal_of("<system>\n<cpu></system>").starts_with(":2: the XML is broken: mismatched tag"));
-    CHECK(refusal_of("<system>\n  <cpu numaid=0/>").starts_with(":2: the XML is broken: not well-formed"));
+    CHECK(refusal_of("<system>\n<cpu></system>")
+              .starts_with(":2: the XML is broken: mismatched tag"));
+    CHECK(refusal_of("<system>\n  <cpu numaid=0/>")
+              .starts_with(":2: the XML is broken: not well-formed"));
     CHECK(refusal_of("<topology>\n<object>").starts_with(":2: the XML is broken"));
     CHECK(refusal_of("<system>\n\xff\xfe</system>").starts_with(":2: the XML is broken"));
     std::string deep;
-    for (int i = 0; i < 100000; ++i) deep += "<pci>\n";
-    CHECK(refusal_of("<system>\n" + deep).starts_with(":257: the XML is broken: elements nest deeper than 256"));
-    CHECK(refusal_of("<!DOCTYPE x [<!ENTITY a \"&b;\"><!ENTITY b \"&a;\">]>\n<system>\n&a;</system>")
-              .starts_with(":3: the XML is broken: recursive entity"));
-    CHECK_FALSE(refusal_of("<!DOCTYPE x [<!ENTITY a SYSTEM \"file:///etc/passwd\">]>\n<system>&a;</system>").empty());
+    for (int i = 0; i < 100000; ++i)
+        deep += "<pci>\n";
+    CHECK(refusal_of("<system>\n" + deep)
+              .starts_with(":257: the XML is broken: elements nest deeper than 256"));
+    CHECK(
+        refusal_of("<!DOCTYPE x [<!ENTITY a \"&b;\"><!ENTITY b \"&a;\">]>\n<system>\n&a;</system>")
+            .starts_with(":3: the XML is broken: recursive entity"));
+    CHECK_FALSE(
+        refusal_of("<!DOCTYPE x [<!ENTITY a SYSTEM \"file:///etc/passwd\">]>\n<system>&a;</system>")
+            .empty());
 }
 
 TEST_CASE("hwloc's XML that hwloc would crash on is refused") {
-    std::string text = read_file(fs::path(AUTOLAUNCH_SOURCE_DIR) / "tests/data/topology/hwloc2.xml");
+    std::string text =
+        read_file(fs::path(AUTOLAUNCH_SOURCE_DIR) / "tests/data/topology/hwloc2.xml");
     const std::size_t at = text.find("complete_nodeset");
     REQUIRE(at != text.npos);
     text.replace(at, 16, "complede_nodeset");
@@ -404,15 +420,21 @@ TEST_CASE("NCCL's XML that makes no sense names the line") {
     CHECK(refusal_of("<system>\n</system>") == ":1: <system> has no <cpu>");
     CHECK(cpu("numaid='x'") == ":2: numaid of <cpu> is 'x', expected a number from -1 to 16384");
     CHECK(cpu("numaid='99999999999999999999'").starts_with(":2: numaid of <cpu> is '9999"));
-    CHECK(cpu("affinity='xyz'") == ":2: affinity of <cpu> is 'xyz', expected groups of 8 hex digits");
+    CHECK(cpu("affinity='xyz'") ==
+          ":2: affinity of <cpu> is 'xyz', expected groups of 8 hex digits");
     CHECK(cpu("affinity='1,123456789'").starts_with(":2: affinity of <cpu> is "));
-    CHECK(cpu("affinity='" + std::string(100000, 'f') + "'") == ":2: affinity of <cpu> has more than 16384 CPUs");
+    CHECK(cpu("affinity='" + std::string(100000, 'f') + "'") ==
+          ":2: affinity of <cpu> has more than 16384 CPUs");
     CHECK(cpu("numaid='0'", "<pci class='0x030200'/>") == ":3: <pci> without busid");
-    CHECK(cpu("numaid='0'", "<pci busid='1'><nic>\n<net port='1'/></nic></pci>") == ":4: <net> without a name");
-    CHECK(cpu("numaid='0'", "<nic><net name='a' speed='1e99'/></nic>").starts_with(":3: speed of <net> is '1e99'"));
-    CHECK(cpu("numaid='0'", "<nic><net name='a' port='-7'/></nic>").starts_with(":3: port of <net> is '-7'"));
+    CHECK(cpu("numaid='0'", "<pci busid='1'><nic>\n<net port='1'/></nic></pci>") ==
+          ":4: <net> without a name");
+    CHECK(cpu("numaid='0'", "<nic><net name='a' speed='1e99'/></nic>")
+              .starts_with(":3: speed of <net> is '1e99'"));
+    CHECK(cpu("numaid='0'", "<nic><net name='a' port='-7'/></nic>")
+              .starts_with(":3: port of <net> is '-7'"));
     std::string many;
-    for (int i = 0; i < 600; ++i) many += fmt::format("<pci busid='{}' class='0x030200'/>", i);
+    for (int i = 0; i < 600; ++i)
+        many += fmt::format("<pci busid='{}' class='0x030200'/>", i);
     CHECK(cpu("numaid='0'", many) == ": it has more than 512 GPUs");
     // A mask may be missing, and unknown things are passed over.
     CHECK(cpu("", "<quantum qubits='7'/><pci busid='1' class='zebra'/>").empty());
@@ -423,19 +445,25 @@ TEST_CASE("a broken table of nvidia-smi names the line") {
     CHECK(refusal_of(header + "GPU0\t X \tNV4\t0-3\t0\n") == ":3: expected the row of GPU1");
     CHECK(refusal_of(header) == ":2: expected the row of GPU0");
     CHECK(refusal_of(header + "GPU0\t X \n") == ":2: the row of GPU0 has 1 cells, its header 2");
-    CHECK(refusal_of(header + "GPU0\t X \tNV9999\t0\t0\n").starts_with(":2: 'NV9999' is no path; expected X, NV#"));
-    CHECK(refusal_of(header + "GPU0\t X \tNV4\t3-0\t0\nGPU1\tNV4\t X \t0\t0\n") == ":2: '3-0' is no list of CPUs");
+    CHECK(refusal_of(header + "GPU0\t X \tNV9999\t0\t0\n")
+              .starts_with(":2: 'NV9999' is no path; expected X, NV#"));
+    CHECK(refusal_of(header + "GPU0\t X \tNV4\t3-0\t0\nGPU1\tNV4\t X \t0\t0\n") ==
+          ":2: '3-0' is no list of CPUs");
     CHECK(refusal_of(header + "GPU0\t X \tNV4\t0-99999999999\t0\nGPU1\tNV4\t X \t0\t0\n")
               .starts_with(":2: '0-99999999999' is no list of CPUs"));
-    CHECK(refusal_of(header + "GPU0\t X \tNV4\t0\tx\nGPU1\tNV4\t X \t0\t0\n") == ":2: 'x' is no list of NUMA nodes");
-    CHECK(refusal_of("\tGPU0\tNIC0\tGPU1\tCPU Affinity\nGPU0\t X \tSYS\tSYS\t0\n") == ":1: a GPU comes after a NIC");
+    CHECK(refusal_of(header + "GPU0\t X \tNV4\t0\tx\nGPU1\tNV4\t X \t0\t0\n") ==
+          ":2: 'x' is no list of NUMA nodes");
+    CHECK(refusal_of("\tGPU0\tNIC0\tGPU1\tCPU Affinity\nGPU0\t X \tSYS\tSYS\t0\n") ==
+          ":1: a GPU comes after a NIC");
 }
 
 TEST_CASE("every capture of ours, cut short or with a byte changed, is read or refused") {
     const Scratch scratch;
-    for (const char* name : {"nccl.xml", "nccl-topo-file.xml", "rccl.xml", "hwloc2.xml", "smi.txt"}) {
+    for (const char* name :
+         {"nccl.xml", "nccl-topo-file.xml", "rccl.xml", "hwloc2.xml", "smi.txt"}) {
         INFO(name);
-        const std::string whole = read_file(fs::path(AUTOLAUNCH_SOURCE_DIR) / "tests/data/topology" / name);
+        const std::string whole =
+            read_file(fs::path(AUTOLAUNCH_SOURCE_DIR) / "tests/data/topology" / name);
         for (std::size_t i = 0; i < whole.size(); i += 1 + whole.size() / 40) {
             std::string changed = whole;
             changed[i] = static_cast<char>(changed[i] ^ (1 << i % 8));

@@ -1,6 +1,6 @@
 #pragma once
-// Environments that real tasks saw: tests/data/allocation/NAME.env, "NAME=value" lines after a comment that says what
-// was started.
+// Environments that real tasks saw: tests/data/allocation/NAME.env, "NAME=value" lines after a
+// comment that says what was started.
 
 #include "allocation/allocation.hpp"
 #include "base/file_io.hpp"
@@ -14,7 +14,8 @@ namespace autolaunch::launcher::testing {
 
 inline EnvironmentMap captured(const std::string& name) {
     EnvironmentMap environment;
-    for (const auto& line : split(read_file(AUTOLAUNCH_SOURCE_DIR "/tests/data/allocation/" + name + ".env"), '\n')) {
+    for (const auto& line :
+         split(read_file(AUTOLAUNCH_SOURCE_DIR "/tests/data/allocation/" + name + ".env"), '\n')) {
         const auto equals = line.find('=');
         if (!line.starts_with('#') && equals != std::string::npos)
             environment[line.substr(0, equals)] = line.substr(equals + 1);
@@ -23,12 +24,14 @@ inline EnvironmentMap captured(const std::string& name) {
 }
 
 inline EnvironmentMap with(EnvironmentMap environment, const EnvironmentMap& changes) {
-    for (const auto& [name, value] : changes) environment[name] = value;
+    for (const auto& [name, value] : changes)
+        environment[name] = value;
     return environment;
 }
 
 inline EnvironmentMap without(EnvironmentMap environment, const std::vector<std::string>& names) {
-    for (const auto& name : names) environment.erase(name);
+    for (const auto& name : names)
+        environment.erase(name);
     return environment;
 }
 

@@ -1,4 +1,5 @@
-// The commit protocol under crashes: whatever operation is the last, what is found afterwards is whole.
+// The commit protocol under crashes: whatever operation is the last, what is found afterwards is
+// whole.
 #include "checkpoint/checkpoint_engine.hpp"
 #include "comm/self/self_backend.hpp"
 #include "crashing_storage.hpp"
@@ -23,20 +24,32 @@ const std::filesystem::path kDirectory = "/runs/a/checkpoints";
 
 constexpr float kFixed = 0.5f;
 
-// A state whose values say which save they are of; but for a frozen tensor, which is the same in all.
+// A state whose values say which save they are of; but for a frozen tensor, which is the same in
+// all.
 struct Sample {
     explicit Sample(float value)
-        : weights(3000, value), counter{static_cast<std::int64_t>(value)}, fixed(2000, value < 0 ? value : kFixed) {}
+        : weights(3000, value),
+          counter{static_cast<std::int64_t>(value)},
+          fixed(2000, value < 0 ? value : kFixed) {}
     fsdp::State state() {
-        return {{"w", f32, {3, 1000}, {{0, 3000, reinterpret_cast<std::byte*>(weights.data())}}, false},
-                {"n", i64, {}, {{0, 1, reinterpret_cast<std::byte*>(&counter)}}, false},
-                {"f", f32, {2000}, {{0, 2000, reinterpret_cast<std::byte*>(fixed.data())}}, false, 0, true}};
+        return {
+            {"w", f32, {3, 1000}, {{0, 3000, reinterpret_cast<std::byte*>(weights.data())}}, false},
+            {"n", i64, {}, {{0, 1, reinterpret_cast<std::byte*>(&counter)}}, false},
+            {"f",
+             f32,
+             {2000},
+             {{0, 2000, reinterpret_cast<std::byte*>(fixed.data())}},
+             false,
+             0,
+             true}};
     }
     bool is(float value) const {
         for (const float each : fixed)
-            if (each != kFixed) return false;
+            if (each != kFixed)
+                return false;
         for (const float weight : weights)
-            if (weight != value) return false;
+            if (weight != value)
+                return false;
         return counter == static_cast<std::int64_t>(value);
     }
     std::vector<float> weights;
@@ -45,12 +58,14 @@ struct Sample {
 };
 
 CheckpointEngine engine_on(std::shared_ptr<Storage> storage, int keep = 2) {
-    return CheckpointEngine(std::move(storage), Communicator(std::make_shared<SelfBackend>()), {kDirectory, keep}, {});
+    return CheckpointEngine(std::move(storage), Communicator(std::make_shared<SelfBackend>()),
+                            {kDirectory, keep}, {});
 }
 
 enum class How { sync, async };
 
-void save(std::shared_ptr<CrashingStorage> storage, std::int64_t step, float value, int keep = 2, How how = How::sync) {
+void save(std::shared_ptr<CrashingStorage> storage, std::int64_t step, float value, int keep = 2,
+          How how = How::sync) {
     Sample sample(value);
     auto engine = engine_on(std::move(storage), keep);
     const SaveOptions options{"{\"v\":" + std::to_string(value) + "}"};
@@ -64,11 +79,13 @@ void save(std::shared_ptr<CrashingStorage> storage, std::int64_t step, float val
     engine.finish();
 }
 
-// Loads the newest checkpoint, which must be whole; returns the value it was saved with, or nothing without one.
+// Loads the newest checkpoint, which must be whole; returns the value it was saved with, or nothing
+// without one.
 std::optional<float> newest_value(std::shared_ptr<CrashingStorage> storage) {
     auto engine = engine_on(std::move(storage));
     const auto found = engine.latest(INT64_MAX);
-    if (!found) return std::nullopt;
+    if (!found)
+        return std::nullopt;
     Sample sample(-1);
     engine.load(*found, sample.state());
     const auto value = static_cast<float>(sample.counter);
@@ -86,7 +103,8 @@ struct Scenario {
 
 std::shared_ptr<CrashingStorage> prepared(const Scenario& scenario) {
     auto storage = std::make_shared<CrashingStorage>();
-    for (const auto& [step, value] : scenario.before) save(storage, step, value, scenario.keep);
+    for (const auto& [step, value] : scenario.before)
+        save(storage, step, value, scenario.keep);
     storage->count_from_zero();
     return storage;
 }
@@ -101,7 +119,8 @@ const std::vector<Scenario> kScenarios = {
 std::vector<std::pair<Scenario, How>> every_way() {
     std::vector<std::pair<Scenario, How>> ways;
     for (const Scenario& scenario : kScenarios)
-        for (const How how : {How::sync, How::async}) ways.emplace_back(scenario, how);
+        for (const How how : {How::sync, How::async})
+            ways.emplace_back(scenario, how);
     return ways;
 }
 
@@ -129,18 +148,22 @@ TEST_CASE("a crash at any operation leaves the old checkpoint or the new one, wh
                 } catch (const Error&) {
                     reported = false;
                 }
-                const auto survives = seed == 0 ? Survives::nothing : seed == 1 ? Survives::names_only : Survives::some;
+                const auto survives = seed == 0   ? Survives::nothing
+                                      : seed == 1 ? Survives::names_only
+                                                  : Survives::some;
                 const auto disk = storage->after_crash(survives, seed);
                 const auto value = newest_value(disk);
                 const bool is_new = value == scenario.last.second;
                 CHECK((is_new || value == old));
-                if (reported) CHECK(is_new);  // save() returned: nothing may undo it
+                if (reported)
+                    CHECK(is_new);  // save() returned: nothing may undo it
                 ++(is_new ? new_found : old_found);
                 // And life goes on: the next save clears what the crash left and is found.
                 save(disk, 900, 9, scenario.keep);
                 CHECK(newest_value(disk) == 9.0f);
                 CHECK(disk->links() == (value ? 1 : 0));
-                for (const auto& name : disk->list(kDirectory)) CHECK_FALSE(name.ends_with(".tmp"));
+                for (const auto& name : disk->list(kDirectory))
+                    CHECK_FALSE(name.ends_with(".tmp"));
             }
         }
         CHECK(old_found > 0);
@@ -170,7 +193,8 @@ TEST_CASE("any single operation may fail: save throws or succeeds, and what is f
             failed_saves += thrown;
             const auto value = newest_value(storage);
             const bool is_new = value == scenario.last.second;
-            const bool is_old = scenario.before.empty() ? !value : value == scenario.before.back().second;
+            const bool is_old =
+                scenario.before.empty() ? !value : value == scenario.before.back().second;
             CHECK((is_new || (thrown && is_old)));
             save(storage, 900, 9, scenario.keep);
             CHECK(newest_value(storage) == 9.0f);

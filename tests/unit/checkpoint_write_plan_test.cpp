@@ -22,7 +22,8 @@ using Shape = std::vector<std::int64_t>;
 
 std::int64_t product(const Shape& shape) {
     std::int64_t elements = 1;
-    for (const std::int64_t extent : shape) elements *= extent;
+    for (const std::int64_t extent : shape)
+        elements *= extent;
     return elements;
 }
 
@@ -55,9 +56,11 @@ std::string content_of(const PlannedFile& file) {
 }  // namespace
 
 TEST_CASE("a run is the end of a row, whole rows and the start of a row") {
-    CHECK(boxes_of_run(Shape{4, 5}, 3, 12) == std::vector<RunBox>{{{0, 3}, {1, 2}, 3, 2}, {{1, 0}, {2, 5}, 5, 10}});
-    CHECK(boxes_of_run(Shape{4, 5}, 3, 14) ==
-          std::vector<RunBox>{{{0, 3}, {1, 2}, 3, 2}, {{1, 0}, {2, 5}, 5, 10}, {{3, 0}, {1, 2}, 15, 2}});
+    CHECK(boxes_of_run(Shape{4, 5}, 3, 12) ==
+          std::vector<RunBox>{{{0, 3}, {1, 2}, 3, 2}, {{1, 0}, {2, 5}, 5, 10}});
+    CHECK(boxes_of_run(Shape{4, 5}, 3, 14) == std::vector<RunBox>{{{0, 3}, {1, 2}, 3, 2},
+                                                                  {{1, 0}, {2, 5}, 5, 10},
+                                                                  {{3, 0}, {1, 2}, 15, 2}});
     CHECK(boxes_of_run(Shape{4, 5}, 6, 3) == std::vector<RunBox>{{{1, 1}, {1, 3}, 6, 3}});
     CHECK(boxes_of_run(Shape{4, 5}, 0, 20) == std::vector<RunBox>{{{0, 0}, {4, 5}, 0, 20}});
     CHECK(boxes_of_run(Shape{7}, 2, 3) == std::vector<RunBox>{{{2}, {3}, 2, 3}});
@@ -68,7 +71,8 @@ TEST_CASE("the boxes of any run are its elements in order, and at most 2k - 1") 
     std::mt19937 random(3);
     for (int round = 0; round < 3000; ++round) {
         Shape shape(1 + random() % 4);
-        for (auto& extent : shape) extent = 1 + static_cast<std::int64_t>(random() % 5);
+        for (auto& extent : shape)
+            extent = 1 + static_cast<std::int64_t>(random() % 5);
         const std::int64_t elements = product(shape);
         const std::int64_t offset = static_cast<std::int64_t>(random()) % elements;
         const std::int64_t count = 1 + static_cast<std::int64_t>(random()) % (elements - offset);
@@ -78,24 +82,30 @@ TEST_CASE("the boxes of any run are its elements in order, and at most 2k - 1") 
         for (const RunBox& box : boxes) {
             REQUIRE(box.offset == next);
             REQUIRE(box.count == product(box.shape));
-            for (const std::int64_t element : elements_of(box, shape)) REQUIRE(element == next++);
+            for (const std::int64_t element : elements_of(box, shape))
+                REQUIRE(element == next++);
         }
         REQUIRE(next == offset + count);
     }
 }
 
-TEST_CASE("a rank's files: one box of a tensor in each, the largest in the first, DCP's offsets in the header") {
+TEST_CASE(
+    "a rank's files: one box of a tensor in each, the largest in the first, DCP's offsets in the "
+    "header") {
     std::vector<float> weights(20);
     std::vector<std::int64_t> counter = {7};
-    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(i);
-    const fsdp::State state = {{"w", f32, {4, 5}, {{3, 14, reinterpret_cast<std::byte*>(weights.data() + 3)}}, false},
-                               {"n", i64, {}, {{0, 1, reinterpret_cast<std::byte*>(counter.data())}}, false},
-                               {"elsewhere", f32, {3}, {}, false}};
+    for (std::size_t i = 0; i < weights.size(); ++i)
+        weights[i] = static_cast<float>(i);
+    const fsdp::State state = {
+        {"w", f32, {4, 5}, {{3, 14, reinterpret_cast<std::byte*>(weights.data() + 3)}}, false},
+        {"n", i64, {}, {{0, 1, reinterpret_cast<std::byte*>(counter.data())}}, false},
+        {"elsewhere", f32, {3}, {}, false}};
     const WritePlan plan = plan_shards(state, 12, 1, 4);
     REQUIRE(plan.files.size() == 3);
     CHECK(plan.files[0].name == "shard-00002-model-00001-of-00003.safetensors");
     CHECK(plan.files[2].name == "shard-00002-model-00003-of-00003.safetensors");
-    for (const PlannedFile& file : plan.files) CHECK(testing::broken_safetensors_rule(content_of(file)) == "");
+    for (const PlannedFile& file : plan.files)
+        CHECK(testing::broken_safetensors_rule(content_of(file)) == "");
 
     const std::string first = content_of(plan.files[0]);
     const auto header = safetensors::parse_header(first, first.size());
@@ -104,8 +114,10 @@ TEST_CASE("a rank's files: one box of a tensor in each, the largest in the first
     CHECK(header.entries[1].name == "w");
     CHECK(header.entries[1].shape == Shape{2, 5});
     const auto sharding = nlohmann::json::parse(header.metadata.at("DCP_SHARDING_INFO"));
-    CHECK(sharding ==
-          nlohmann::json::parse(R"({"n":{"saved_offsets":[],"shape":[]},"w":{"saved_offsets":[1,0],"shape":[4,5]}})"));
+    CHECK(
+        sharding ==
+        nlohmann::json::parse(
+            R"({"n":{"saved_offsets":[],"shape":[]},"w":{"saved_offsets":[1,0],"shape":[4,5]}})"));
     CHECK(header.metadata.at("format") == "pt");
     CHECK(header.metadata.at("autolaunch_step") == "12");
 
@@ -132,14 +144,16 @@ TEST_CASE("replicated tensors are written once, by the rank that has the least t
     const auto tensors_of = [&](int rank) {
         std::set<std::string> names;
         for (const auto& tensor : plan_shards(state, 0, rank, 2).fragment.tensors)
-            if (!tensor.pieces.empty()) names.insert(tensor.name);
+            if (!tensor.pieces.empty())
+                names.insert(tensor.name);
         return names;
     };
     CHECK(tensors_of(0) == std::set<std::string>{"t100"});
     CHECK(tensors_of(1) == std::set<std::string>{"t60", "t30", "t10"});
 }
 
-TEST_CASE("frozen tensors have files of their own, the same at every step, and are shared out apart") {
+TEST_CASE(
+    "frozen tensors have files of their own, the same at every step, and are shared out apart") {
     std::vector<float> memory(100);
     auto* data = reinterpret_cast<std::byte*>(memory.data());
     fsdp::State state = {{"moves", f32, {4, 5}, {{3, 14, data}}, false},
@@ -149,32 +163,42 @@ TEST_CASE("frozen tensors have files of their own, the same at every step, and a
     REQUIRE(plan.files.size() == 6);
     for (std::size_t i = 0; i < 6; ++i) {
         CHECK(plan.files[i].frozen == (i >= 3));
-        CHECK(plan.files[i].name == "shard-00001-model-0000" + std::to_string(i + 1) + "-of-00006.safetensors");
+        CHECK(plan.files[i].name ==
+              "shard-00001-model-0000" + std::to_string(i + 1) + "-of-00006.safetensors");
         CHECK((content_of(plan.files[i]) == content_of(later.files[i])) == (i >= 3));
         CHECK(testing::broken_safetensors_rule(content_of(plan.files[i])) == "");
         const std::string content = content_of(plan.files[i]);
         const auto header = safetensors::parse_header(content, content.size());
         CHECK(header.metadata.contains("autolaunch_step") == (i < 3));
-        for (const auto& entry : header.entries) CHECK((entry.name == "moves") == (i < 3));
+        for (const auto& entry : header.entries)
+            CHECK((entry.name == "moves") == (i < 3));
     }
 
     state.clear();
     for (const std::int64_t count : {100, 60, 30, 10})
         for (const bool frozen : {false, true})
-            state.push_back(
-                {(frozen ? "f" : "t") + std::to_string(count), f32, {count}, {{0, count, data}}, true, 0, frozen});
+            state.push_back({(frozen ? "f" : "t") + std::to_string(count),
+                             f32,
+                             {count},
+                             {{0, count, data}},
+                             true,
+                             0,
+                             frozen});
     for (const int rank : {0, 1}) {
         std::set<std::string> names;
         for (const auto& tensor : plan_shards(state, 0, rank, 2).fragment.tensors)
-            if (!tensor.pieces.empty()) names.insert(tensor.name);
-        CHECK(names == (rank == 0 ? std::set<std::string>{"t100", "f100"}
-                                  : std::set<std::string>{"t60", "t30", "t10", "f60", "f30", "f10"}));
+            if (!tensor.pieces.empty())
+                names.insert(tensor.name);
+        CHECK(names == (rank == 0
+                            ? std::set<std::string>{"t100", "f100"}
+                            : std::set<std::string>{"t60", "t30", "t10", "f60", "f30", "f10"}));
     }
 }
 
 TEST_CASE("a rank that holds nothing, or a later replica's copy, writes no file") {
     std::vector<float> memory(4);
-    fsdp::StateTensor tensor{"t", f32, {4}, {{0, 4, reinterpret_cast<std::byte*>(memory.data())}}, false, 1};
+    fsdp::StateTensor tensor{"t",   f32, {4}, {{0, 4, reinterpret_cast<std::byte*>(memory.data())}},
+                             false, 1};
     CHECK(plan_shards({tensor}, 0, 1, 2).files.empty());
     tensor.replica = 0;
     CHECK(plan_shards({tensor}, 0, 1, 2).files.size() == 1);
@@ -183,10 +207,12 @@ TEST_CASE("a rank that holds nothing, or a later replica's copy, writes no file"
 TEST_CASE("opaque state is U8 tensors: one for all ranks, or one of each, also of no bytes") {
     std::vector<Manifest> fragments;
     for (int rank = 0; rank < 3; ++rank) {
-        const std::vector<OpaqueState> opaque = {{"rng", std::string(static_cast<std::size_t>(rank) * 10, 'x'), true},
-                                                 {"loader", "at " + std::to_string(rank), false}};
+        const std::vector<OpaqueState> opaque = {
+            {"rng", std::string(static_cast<std::size_t>(rank) * 10, 'x'), true},
+            {"loader", "at " + std::to_string(rank), false}};
         const WritePlan plan = plan_shards({}, 5, rank, 3, opaque);
-        for (const PlannedFile& file : plan.files) CHECK(testing::broken_safetensors_rule(content_of(file)) == "");
+        for (const PlannedFile& file : plan.files)
+            CHECK(testing::broken_safetensors_rule(content_of(file)) == "");
         CHECK(plan.files.size() == 1);
         fragments.push_back(plan.fragment);
     }
@@ -210,9 +236,11 @@ TEST_CASE("fragments merge into one complete manifest, however ragged the cut") 
         std::int64_t at = 0;
         for (int rank = 0; rank < ranks; ++rank) {
             const std::int64_t left = elements - at;
-            const std::int64_t count = rank == ranks - 1 ? left : static_cast<std::int64_t>(random()) % (left + 1);
+            const std::int64_t count =
+                rank == ranks - 1 ? left : static_cast<std::int64_t>(random()) % (left + 1);
             fsdp::StateTensor tensor{"t", f32, {6, 7, 3}, {}, false};
-            if (count > 0) tensor.pieces = {{at, count, reinterpret_cast<std::byte*>(memory.data() + at)}};
+            if (count > 0)
+                tensor.pieces = {{at, count, reinterpret_cast<std::byte*>(memory.data() + at)}};
             at += count;
             const WritePlan plan = plan_shards({tensor}, 5, rank, ranks);
             std::vector<BlockDigests> digests(plan.files.size(), {{{1, 2}}});

@@ -1,4 +1,5 @@
-// What a command line means: torchrun's options and their defaults, overrides, and where PROGRAM begins.
+// What a command line means: torchrun's options and their defaults, overrides, and where PROGRAM
+// begins.
 
 #include "cli/job_options.hpp"
 #include "cli/options.hpp"
@@ -28,7 +29,8 @@ CommandLine parse(const Words& words, const Environment& environment = {}) {
 
 /// The job of a command line without a spec; "x" is its program unless it names one.
 JobRequest job_of(Words words, const Environment& environment = {}) {
-    if (words.empty() || words.back() != "x") words.push_back("x");
+    if (words.empty() || words.back() != "x")
+        words.push_back("x");
     return job_request(parse(words, environment), environment);
 }
 
@@ -42,7 +44,9 @@ std::string usage_error_of(const Words& words, const Environment& environment = 
     return {};
 }
 
-bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, std::string_view part) {
+    return text.find(part) != std::string::npos;
+}
 
 }  // namespace
 
@@ -53,12 +57,14 @@ TEST_CASE("dashes and underscores, = and a separate word, long and short") {
         CHECK(spec.resources.ranks_mode == RanksPerNode::fixed);
         CHECK(spec.resources.ranks_per_node == 4);
     }
-    for (const Words& words : {Words{"-r", "3"}, Words{"-r3"}, Words{"-r=3"}, Words{"--redirects", "3"}})
+    for (const Words& words :
+         {Words{"-r", "3"}, Words{"-r3"}, Words{"-r=3"}, Words{"--redirects", "3"}})
         CHECK(job_of(words).spec.logging.console_default == StdStreams::none);
 }
 
 TEST_CASE("what follows PROGRAM is the program's, untouched") {
-    const auto line = parse({"--nnodes", "1", "prog", "--nnodes=7", "-c", "x", "--", "a=b", "--help"});
+    const auto line =
+        parse({"--nnodes", "1", "prog", "--nnodes=7", "-c", "x", "--", "a=b", "--help"});
     CHECK(line.program == Words{"prog", "--nnodes=7", "-c", "x", "--", "a=b", "--help"});
     CHECK(line.options.nnodes == "1");
     CHECK(parse({"--", "-odd", "a"}).program == Words{"-odd", "a"});
@@ -67,10 +73,12 @@ TEST_CASE("what follows PROGRAM is the program's, untouched") {
 }
 
 TEST_CASE("overrides count only after -c") {
-    const auto line = parse({"-c", "f.yaml", "restart.max_restarts=3", "--role", "r", "model=x", "train.py", "a=1"});
+    const auto line = parse(
+        {"-c", "f.yaml", "restart.max_restarts=3", "--role", "r", "model=x", "train.py", "a=1"});
     CHECK(line.overrides == Words{"restart.max_restarts=3", "model=x"});
     CHECK(line.program == Words{"train.py", "a=1"});
-    CHECK(contains(usage_error_of({"restart.max_restarts=3", "-c", "f.yaml"}), "give -c FILE before it"));
+    CHECK(contains(usage_error_of({"restart.max_restarts=3", "-c", "f.yaml"}),
+                   "give -c FILE before it"));
     CHECK(parse({"--", "a=b"}).program == Words{"a=b"});
 }
 
@@ -83,8 +91,8 @@ TEST_CASE("subcommands") {
     CHECK(parse({"validate", "f.yaml", "a.b=1"}).spec_file == "f.yaml");
     CHECK(parse({"validate", "-c", "f.yaml", "a.b=1"}).overrides == Words{"a.b=1"});
     CHECK(parse({"--version"}).command == Command::version);
-    for (const Words& words :
-         {Words{"--help"}, Words{"plan", "-h"}, Words{"validate", "--help"}, Words{"schema", "-h"}}) {
+    for (const Words& words : {Words{"--help"}, Words{"plan", "-h"}, Words{"validate", "--help"},
+                               Words{"schema", "-h"}}) {
         const auto line = parse(words);
         CHECK(line.command == Command::help);
         CHECK(contains(line.help, "Examples:"));
@@ -112,10 +120,11 @@ TEST_CASE("unknown options name the nearest one; values must be there") {
 }
 
 TEST_CASE("torchrun's options reach the job") {
-    const JobSpec spec = job_of({"--nnodes=1", "--nproc-per-node=gpu", "--max-restarts=3", "--role=trainer",
-                                 "--numa-binding=exclusive", "--log-dir=/l", "--local-ranks-filter=0,2",
-                                 "--signals-to-handle=SIGTERM,SIGUSR1", "--rdzv-id=77", "--rdzv-conf=timeout=30",
-                                 "--rdzv-endpoint=h:123", "--local-addr=10.0.0.2", "--node-rank=0", "--mpi=pmi1", "-q"})
+    const JobSpec spec = job_of({"--nnodes=1", "--nproc-per-node=gpu", "--max-restarts=3",
+                                 "--role=trainer", "--numa-binding=exclusive", "--log-dir=/l",
+                                 "--local-ranks-filter=0,2", "--signals-to-handle=SIGTERM,SIGUSR1",
+                                 "--rdzv-id=77", "--rdzv-conf=timeout=30", "--rdzv-endpoint=h:123",
+                                 "--local-addr=10.0.0.2", "--node-rank=0", "--mpi=pmi1", "-q"})
                              .spec;
     CHECK(spec.resources.ranks_mode == RanksPerNode::gpu);
     CHECK(spec.restart.max_restarts == 3);
@@ -143,12 +152,15 @@ TEST_CASE("mpirun's -n, and lines as the ranks wrote them") {
 }
 
 TEST_CASE("binding by a word or by a list") {
-    const auto resources = [](const std::string& text) { return job_of({"--numa-binding", text}).spec.resources; };
+    const auto resources = [](const std::string& text) {
+        return job_of({"--numa-binding", text}).spec.resources;
+    };
     CHECK(resources("none").binding == "none");
     CHECK(resources("none").binding_list.empty());
     CHECK(resources("0-7,64-71;numa:1").binding_list == Words{"0-7,64-71", "numa:1"});
     CHECK(resources("core:0").binding_list == Words{"core:0"});
-    CHECK(contains(usage_error_of({"--numa-binding=0;near", "x"}), "--numa-binding 0;near: \"near\": expected node"));
+    CHECK(contains(usage_error_of({"--numa-binding=0;near", "x"}),
+                   "--numa-binding 0;near: \"near\": expected node"));
     CHECK(contains(usage_error_of({"--numa-binding=0;", "x"}), "\"\": expected"));
 }
 
@@ -159,7 +171,9 @@ TEST_CASE("nodes, ranks and endpoints in all their forms") {
     CHECK(contains(elastic.notes.at(0), "does not grow"));
     CHECK(job_of({"--nproc-per-node=auto"}).spec.resources.ranks_mode == RanksPerNode::automatic);
     CHECK(job_of({"--nproc-per-node=cpu"}).spec.resources.ranks_mode == RanksPerNode::cpu);
-    const auto endpoint = [](const std::string& text) { return job_of({"--rdzv-endpoint=" + text}).spec.rendezvous; };
+    const auto endpoint = [](const std::string& text) {
+        return job_of({"--rdzv-endpoint=" + text}).spec.rendezvous;
+    };
     CHECK(endpoint("[::1]:99").address == "::1");
     CHECK(endpoint("[::1]:99").port == 99);
     CHECK(endpoint("fe80::1").address == "fe80::1");
@@ -168,9 +182,10 @@ TEST_CASE("nodes, ranks and endpoints in all their forms") {
     CHECK(alone.resources.nodes == 1);
     CHECK(alone.rendezvous.address.empty());
     for (const char* bad :
-         {"--nnodes=0", "--nnodes=4:1", "--nnodes=1:2:3", "--nproc-per-node=0", "--nproc-per-node=many",
-          "--max-restarts=-1", "--rdzv-endpoint=h:p", "--rdzv-endpoint=:1", "--rdzv-endpoint=[::1]9",
-          "--master-port=70000", "--rdzv-conf=timeout", "--rdzv-conf=timeout=x", "--numa-binding=near", "--mpi=openmpi",
+         {"--nnodes=0", "--nnodes=4:1", "--nnodes=1:2:3", "--nproc-per-node=0",
+          "--nproc-per-node=many", "--max-restarts=-1", "--rdzv-endpoint=h:p", "--rdzv-endpoint=:1",
+          "--rdzv-endpoint=[::1]9", "--master-port=70000", "--rdzv-conf=timeout",
+          "--rdzv-conf=timeout=x", "--numa-binding=near", "--mpi=openmpi",
           "--signals-to-handle=SIGKILL", "--local-ranks-filter=a", "-r4", "-t0:9", "-t0:1:2"})
         CHECK_MESSAGE(!usage_error_of({bad, "x"}).empty(), bad);
 }
@@ -186,16 +201,20 @@ TEST_CASE("a redirected stream is off the console unless it is teed") {
     CHECK(map.console_by_local_rank == std::map<int, StdStreams>{{0, StdStreams::all}});
     const auto two = logging({"--redirects", "0:1,1:2"});
     CHECK(two.console_default == StdStreams::all);
-    CHECK(two.console_by_local_rank == std::map<int, StdStreams>{{0, StdStreams::err}, {1, StdStreams::out}});
+    CHECK(two.console_by_local_rank ==
+          std::map<int, StdStreams>{{0, StdStreams::err}, {1, StdStreams::out}});
 }
 
 TEST_CASE("scripts, modules and executables") {
     const Environment plain;
     CHECK(job_request(parse({"train.py", "--lr", "3"}), plain).spec.trainer.command ==
           Words{"python3", "-u", "train.py", "--lr", "3"});
-    CHECK(job_request(parse({"./train", "a"}), plain).spec.trainer.command == Words{"./train", "a"});
-    CHECK(job_request(parse({"--no-python", "train.py"}), plain).spec.trainer.command == Words{"train.py"});
-    CHECK(job_request(parse({"--run-path", "train"}), plain).spec.trainer.command == Words{"python3", "-u", "train"});
+    CHECK(job_request(parse({"./train", "a"}), plain).spec.trainer.command ==
+          Words{"./train", "a"});
+    CHECK(job_request(parse({"--no-python", "train.py"}), plain).spec.trainer.command ==
+          Words{"train.py"});
+    CHECK(job_request(parse({"--run-path", "train"}), plain).spec.trainer.command ==
+          Words{"python3", "-u", "train"});
     CHECK(job_request(parse({"-m", "pkg.train", "a"}), plain).spec.trainer.command ==
           Words{"python3", "-u", "-m", "pkg.train", "a"});
     CHECK(python_interpreter({{"VIRTUAL_ENV", "/v"}}) == "/v/bin/python");
@@ -214,14 +233,15 @@ TEST_CASE("PET_* are defaults: weaker than the spec, which is weaker than option
     CHECK(job_of({}, environment).spec.resources.ranks_per_node == 2);
     CHECK(job_of({"--nproc-per-node=3"}, environment).spec.resources.ranks_per_node == 3);
     const SpecFiles files;
-    const std::string file = files.write("t.yaml", "restart: {max_restarts: 1}\ntrainer: {command: [spec]}\n");
+    const std::string file =
+        files.write("t.yaml", "restart: {max_restarts: 1}\ntrainer: {command: [spec]}\n");
     const auto request = job_request(parse({"-c", file}, environment), environment);
     REQUIRE(request.errors.empty());
     CHECK(request.spec.restart.max_restarts == 1);
     CHECK(request.spec.role == "r");
     CHECK(request.spec.resources.ranks_per_node == 2);
-    CHECK(job_request(parse({"-c", file, "--max-restarts=9"}, environment), environment).spec.restart.max_restarts ==
-          9);
+    CHECK(job_request(parse({"-c", file, "--max-restarts=9"}, environment), environment)
+              .spec.restart.max_restarts == 9);
     CHECK(contains(usage_error_of({"x"}, {{"PET_STANDALONE", "maybe"}}), "PET_"));
     CHECK(parse({"x"}, environment).defaults.standalone == true);
     CHECK(parse({"x"}, {{"PET_STANDALONE", "0"}}).defaults.standalone == false);
@@ -232,13 +252,14 @@ TEST_CASE("PET_* are defaults: weaker than the spec, which is weaker than option
 
 TEST_CASE("a program on the command line beats the spec's") {
     const SpecFiles files;
-    const std::string file =
-        files.write("t.yaml", "trainer: {module: pkg.m, command: [--a]}\nslurm_config: {job_name: j}\n");
+    const std::string file = files.write(
+        "t.yaml", "trainer: {module: pkg.m, command: [--a]}\nslurm_config: {job_name: j}\n");
     const auto own = job_request(parse({"-c", file}), {});
     CHECK(own.spec.trainer.command == Words{"python3", "-u", "-m", "pkg.m", "--a"});
     CHECK(own.spec.trainer.module.empty());
     CHECK(own.spec.name == "j");
-    const auto other = job_request(parse({"-c", file, "restart.backoff=2s", "--", "other", "b=1"}), {});
+    const auto other =
+        job_request(parse({"-c", file, "restart.backoff=2s", "--", "other", "b=1"}), {});
     CHECK(other.spec.trainer.command == Words{"other", "b=1"});
     CHECK(other.spec.trainer.module.empty());
     CHECK(other.spec.restart.backoff == 2s);
@@ -247,9 +268,11 @@ TEST_CASE("a program on the command line beats the spec's") {
 }
 
 TEST_CASE("options without effect say so once") {
-    const auto line = parse({"--monitor-interval=1", "--monitor-interval=2", "--rdzv_backend", "c10d", "prog"});
+    const auto line =
+        parse({"--monitor-interval=1", "--monitor-interval=2", "--rdzv_backend", "c10d", "prog"});
     REQUIRE(line.notes.size() == 2);
     CHECK(contains(line.notes[0] + line.notes[1], "--monitor-interval has no effect: "));
     CHECK(contains(line.notes[0] + line.notes[1], "--rdzv-backend has no effect: "));
-    CHECK(contains(job_of({"--rdzv-conf=timeout=3,read_timeout=5"}).notes.at(0), "read_timeout has no effect"));
+    CHECK(contains(job_of({"--rdzv-conf=timeout=3,read_timeout=5"}).notes.at(0),
+                   "read_timeout has no effect"));
 }

@@ -1,4 +1,5 @@
-// What lies between Communicator's functions and a backend: the calls as data, their checks, groups and queues.
+// What lies between Communicator's functions and a backend: the calls as data, their checks, groups
+// and queues.
 #include "comm/backend.hpp"
 #include "comm/call.hpp"
 
@@ -33,11 +34,13 @@ public:
 
     Work start(const CollectiveCall& call, Stream) override {
         CHECK_FALSE(running.exchange(true));  // one at a time
-        while (closed) std::this_thread::sleep_for(1ms);
+        while (closed)
+            std::this_thread::sleep_for(1ms);
         const std::scoped_lock lock(mutex);
         seen.push_back(describe(call));
         running = false;
-        if (fail) throw Error(ErrorCode::closed, "rank 2 went away");
+        if (fail)
+            throw Error(ErrorCode::closed, "rank 2 went away");
         return {};
     }
     Work start_group(std::span<const CollectiveCall> calls, Stream) override {
@@ -81,18 +84,21 @@ TEST_CASE("ragged blocks know where each begins, and equal ones are uniform") {
 
 TEST_CASE_FIXTURE(Fixture, "what no backend could do is refused before it is asked") {
     const auto refused = [](const auto& call) { CHECK_THROWS_AS(call(), Error); };
-    refused([&] { comm.all_gather_v(a.data(), b.data(), std::array<std::size_t, 2>{1, 2}, f32); });  // two counts
-    refused([&] { comm.gather(a.data(), nullptr, 1, f32, 1); });                                     // we are the root
+    refused([&] {
+        comm.all_gather_v(a.data(), b.data(), std::array<std::size_t, 2>{1, 2}, f32);
+    });                                                           // two counts
+    refused([&] { comm.gather(a.data(), nullptr, 1, f32, 1); });  // we are the root
     refused([&] { comm.scatter(nullptr, b.data(), 1, f32, 1); });
     refused([&] { comm.reduce(a.data(), nullptr, 1, f32, ReduceOp::sum, 1); });
     refused([&] { comm.reduce(a.data(), b.data(), 1, f32, ReduceOp::sum, 3); });
     refused([&] {
-        comm.reduce_scatter_v(a.data(), a.data(), std::array<std::size_t, 3>{1, 2, 3}, f32, ReduceOp::sum);
+        comm.reduce_scatter_v(a.data(), a.data(), std::array<std::size_t, 3>{1, 2, 3}, f32,
+                              ReduceOp::sum);
     });
     refused([&] { comm.all_gather(a.data(), b.data(), SIZE_MAX / 8, f32); });
     refused([&] {
-        comm.all_to_all_v(a.data(), std::array<std::size_t, 3>{1, 2, 3}, a.data(), std::array<std::size_t, 3>{3, 2, 1},
-                          f32);
+        comm.all_to_all_v(a.data(), std::array<std::size_t, 3>{1, 2, 3}, a.data(),
+                          std::array<std::size_t, 3>{3, 2, 1}, f32);
     });
     refused([&] { comm.send(a.data(), 1, f32, 1); });
     refused([&] { comm.shrink(std::array{1}); });
@@ -103,11 +109,13 @@ TEST_CASE_FIXTURE(Fixture, "what no backend could do is refused before it is ask
     comm.scatter(nullptr, b.data(), 1, f32, 0);
     comm.reduce(a.data(), nullptr, 1, f32, ReduceOp::sum, 2);
     // In place: the second block of three ragged ones.
-    comm.reduce_scatter_v(a.data(), a.data() + 1, std::array<std::size_t, 3>{1, 2, 3}, f32, ReduceOp::avg);
+    comm.reduce_scatter_v(a.data(), a.data() + 1, std::array<std::size_t, 3>{1, 2, 3}, f32,
+                          ReduceOp::avg);
     CHECK(backend->seen ==
-          std::vector<std::string>{"gather to rank 0 of 1 elements of f32", "scatter from rank 0 of 1 elements of f32",
-                                   "reduce (sum) to rank 2 of 1 elements of f32",
-                                   "reduce_scatter (avg) of ragged blocks, together 6 elements of f32"});
+          std::vector<std::string>{
+              "gather to rank 0 of 1 elements of f32", "scatter from rank 0 of 1 elements of f32",
+              "reduce (sum) to rank 2 of 1 elements of f32",
+              "reduce_scatter (avg) of ragged blocks, together 6 elements of f32"});
 }
 
 TEST_CASE_FIXTURE(Fixture, "a group reaches the backend as one, and an empty one not at all") {
@@ -139,7 +147,8 @@ TEST_CASE_FIXTURE(Fixture, "calls on queues and without one keep their order") {
                                                     "broadcast from rank 0 of 3 elements of f32"});
 }
 
-TEST_CASE_FIXTURE(Fixture, "what a queued call failed with is thrown by its Work, and by the next call") {
+TEST_CASE_FIXTURE(Fixture,
+                  "what a queued call failed with is thrown by its Work, and by the next call") {
     CpuQueue queue;
     backend->fail = true;
     Work work = comm.broadcast(a.data(), 1, f32, 0, queue.stream());
@@ -152,11 +161,13 @@ TEST_CASE("a queue runs its work in order, and ends when all is done") {
     std::vector<int> order;
     {
         CpuQueue queue;
-        for (int i = 0; i < 100; ++i) queue.run([&order, i] { order.push_back(i); });
+        for (int i = 0; i < 100; ++i)
+            queue.run([&order, i] { order.push_back(i); });
         queue.synchronize();
         CHECK(order.size() == 100);
         queue.run([&order] { order.push_back(100); });
     }
     REQUIRE(order.size() == 101);
-    for (int i = 0; i <= 100; ++i) CHECK(order[static_cast<std::size_t>(i)] == i);
+    for (int i = 0; i <= 100; ++i)
+        CHECK(order[static_cast<std::size_t>(i)] == i);
 }

@@ -32,7 +32,8 @@ TEST_CASE("bf16 rounds to nearest, ties to even") {
 
 TEST_CASE("a bf16 NaN stays NaN, whatever bits it had") {
     CHECK(std::isnan(static_cast<float>(bfloat16(std::numeric_limits<float>::quiet_NaN()))));
-    CHECK(std::isnan(static_cast<float>(bfloat16(std::bit_cast<float>(0x7f800001u)))));  // only low bits set
+    CHECK(std::isnan(
+        static_cast<float>(bfloat16(std::bit_cast<float>(0x7f800001u)))));  // only low bits set
     CHECK(std::isnan(static_cast<float>(bfloat16(std::bit_cast<float>(0xffffffffu)))));
 }
 
@@ -41,7 +42,8 @@ TEST_CASE("every bf16 survives the way to float and back") {
         bfloat16 value;
         value.bits = static_cast<std::uint16_t>(bits);
         const float wide = static_cast<float>(value);
-        if (std::isnan(wide)) continue;
+        if (std::isnan(wide))
+            continue;
         REQUIRE(bfloat16(wide).bits == bits);
     }
 }
@@ -88,18 +90,21 @@ TEST_CASE("every f16 survives the way to float and back") {
         float16 value;
         value.bits = static_cast<std::uint16_t>(bits);
         const float wide = static_cast<float>(value);
-        if (std::isnan(wide)) continue;
+        if (std::isnan(wide))
+            continue;
         REQUIRE(float16(wide).bits == bits);
     }
 }
 
 TEST_CASE("reduce_elements goes pairwise and may write over an input") {
     // Over a block's length, and not a multiple of a vector's.
-    std::vector<float> a(2501, 1e8f), b(2501, 1.0f), c(2501, -1e8f), d(2501, 1.0f), e(2501, 3.0f), other(2501);
+    std::vector<float> a(2501, 1e8f), b(2501, 1.0f), c(2501, -1e8f), d(2501, 1.0f), e(2501, 3.0f),
+        other(2501);
     const std::array<const void*, 5> inputs = {a.data(), b.data(), c.data(), d.data(), e.data()};
     const std::array<void*, 2> outputs = {b.data(), other.data()};
     reduce_elements({.inputs = inputs, .outputs = outputs}, a.size(), f32, ReduceOp::sum);
-    CHECK(b == std::vector<float>(2501, 3.0f));  // (1e8 + 1) + (-1e8 + 1) is 0; from left to right it would be 4
+    CHECK(b == std::vector<float>(
+                   2501, 3.0f));  // (1e8 + 1) + (-1e8 + 1) is 0; from left to right it would be 4
     CHECK(other == b);
 }
 
@@ -131,7 +136,8 @@ TEST_CASE("reduce_elements of one input copies it, in every type") {
     const void* input = in.data();
     void* output = out.data();
     reduce_elements({.inputs = {&input, 1}, .outputs = {&output, 1}}, 3, bf16, ReduceOp::prod);
-    for (const bfloat16 value : out) CHECK(static_cast<float>(value) == 2.5f);
+    for (const bfloat16 value : out)
+        CHECK(static_cast<float>(value) == 2.5f);
 }
 
 TEST_CASE("u8 and i64 reductions wrap, and compare as what they are") {
@@ -176,4 +182,6 @@ TEST_CASE("a Work is complete without a state, and throws what its state throws"
     CHECK_THROWS_AS(failed.wait(), Error);
 }
 
-TEST_CASE("a Communicator without a backend is refused") { CHECK_THROWS_AS(Communicator(nullptr), Error); }
+TEST_CASE("a Communicator without a backend is refused") {
+    CHECK_THROWS_AS(Communicator(nullptr), Error);
+}

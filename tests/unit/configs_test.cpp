@@ -13,16 +13,19 @@ using namespace autolaunch::launcher;
 namespace fs = std::filesystem;
 
 TEST_CASE("every configs/*.yaml is a valid spec with a program") {
-    const std::map<std::string, std::string> environment = {{"HOME", "/home/user"},       {"USER", "user"},
-                                                            {"SLURM_JOB_ID", "4711"},     {"SLURM_NNODES", "2"},
-                                                            {"SLURM_JOB_NUM_NODES", "2"}, {"SLURM_JOB_NAME", "job"}};
+    const std::map<std::string, std::string> environment = {
+        {"HOME", "/home/user"},       {"USER", "user"},
+        {"SLURM_JOB_ID", "4711"},     {"SLURM_NNODES", "2"},
+        {"SLURM_JOB_NUM_NODES", "2"}, {"SLURM_JOB_NAME", "job"}};
     std::vector<fs::path> files;
     for (const auto& entry : fs::directory_iterator(fs::path(AUTOLAUNCH_SOURCE_DIR) / "configs"))
-        if (entry.path().extension() == ".yaml") files.push_back(entry.path());
+        if (entry.path().extension() == ".yaml")
+            files.push_back(entry.path());
     REQUIRE_FALSE(files.empty());
     for (const auto& file : files) {
         const SpecResult result = load_spec({file.string(), {}, environment});
-        for (const auto& error : result.errors) FAIL_CHECK(to_string(error));
+        for (const auto& error : result.errors)
+            FAIL_CHECK(to_string(error));
         CHECK_MESSAGE(!result.spec.trainer.command.empty(), file.string());
         CHECK(nlohmann::json::parse(result.spec.trainer_config).is_object());
     }

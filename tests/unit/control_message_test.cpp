@@ -30,23 +30,27 @@ std::optional<Message> decode(std::string_view bytes, std::size_t limit = kFrame
 
 std::string framed(const std::string& body) {
     std::string frame(4, '\0');
-    for (std::size_t i = 0; i < 4; ++i) frame[i] = static_cast<char>(body.size() >> (8 * i) & 0xFF);
+    for (std::size_t i = 0; i < 4; ++i)
+        frame[i] = static_cast<char>(body.size() >> (8 * i) & 0xFF);
     return frame + body;
 }
 
 std::string u32(std::uint32_t value) {
     std::string bytes;
-    for (int shift = 0; shift < 32; shift += 8) bytes.push_back(static_cast<char>(value >> shift & 0xFF));
+    for (int shift = 0; shift < 32; shift += 8)
+        bytes.push_back(static_cast<char>(value >> shift & 0xFF));
     return bytes;
 }
 
-void check_corrupt(std::string_view bytes, const std::string& expected, std::size_t limit = kFrameLimit) {
+void check_corrupt(std::string_view bytes, const std::string& expected,
+                   std::size_t limit = kFrameLimit) {
     try {
         const auto message = decode(bytes, limit);
         FAIL("expected an error, got ", message ? "a message" : "nothing yet");
     } catch (const Error& error) {
         CHECK(error.code() == ErrorCode::corrupt);
-        CHECK_MESSAGE(std::string(error.what()).find(expected) != std::string::npos, std::string(error.what()));
+        CHECK_MESSAGE(std::string(error.what()).find(expected) != std::string::npos,
+                      std::string(error.what()));
     }
 }
 
@@ -61,7 +65,8 @@ TEST_CASE("every message comes back as it was") {
 
 TEST_CASE("no two messages share a type") {
     std::set<char> types;
-    for (const auto& [name, message] : sample_messages()) types.insert(encode(message)[4]);
+    for (const auto& [name, message] : sample_messages())
+        types.insert(encode(message)[4]);
     CHECK(types.size() == sample_messages().size());
 }
 
@@ -73,13 +78,15 @@ TEST_CASE("the bytes are those of docs/control-protocol.md") {
 
 TEST_CASE("messages arrive in any pieces, and several at once") {
     std::string stream;
-    for (const auto& [name, message] : sample_messages()) stream += encode(message);
+    for (const auto& [name, message] : sample_messages())
+        stream += encode(message);
     for (const std::size_t step : {std::size_t{1}, std::size_t{7}, stream.size()}) {
         MessageReader reader(kFrameLimit);
         std::size_t got = 0;
         for (std::size_t at = 0; at < stream.size(); at += step) {
             reader.feed(std::string_view(stream).substr(at, step));
-            while (const auto message = reader.next()) CHECK(*message == sample_messages()[got++].second);
+            while (const auto message = reader.next())
+                CHECK(*message == sample_messages()[got++].second);
         }
         CHECK(got == sample_messages().size());
     }
@@ -91,7 +98,8 @@ TEST_CASE("a message that lacks its last bytes waits, and one that ends too earl
         const std::string frame = encode(sample.second);
         for (std::size_t cut = 0; cut < frame.size(); ++cut) {
             CHECK_FALSE(decode(std::string_view(frame).substr(0, cut)).has_value());
-            if (cut > kHeaderBytes) CHECK_THROWS_AS(decode(framed(frame.substr(4, cut - 4))), Error);
+            if (cut > kHeaderBytes)
+                CHECK_THROWS_AS(decode(framed(frame.substr(4, cut - 4))), Error);
         }
         check_corrupt(framed(frame.substr(4) + "x"), "1 bytes after type");
     }
@@ -137,18 +145,20 @@ TEST_CASE("lists have a limit on the way out, too") {
 TEST_CASE("the fuzzing seeds are the sample messages") {
     const fs::path folder = fs::path(AUTOLAUNCH_SOURCE_DIR) / "tests/fuzz/seeds/control_message";
     for (const auto& sample : sample_messages()) {
-        if (std::getenv("AUTOLAUNCH_WRITE_SEEDS")) write_file_durably(folder / sample.first, encode(sample.second));
+        if (std::getenv("AUTOLAUNCH_WRITE_SEEDS"))
+            write_file_durably(folder / sample.first, encode(sample.second));
         INFO(sample.first);
         CHECK(read_file(folder / sample.first) == encode(sample.second));
     }
 }
 
-TEST_CASE("the fuzzer's check holds for its seeds, for each with a bit flipped and for two in a row") {
+TEST_CASE(
+    "the fuzzer's check holds for its seeds, for each with a bit flipped and for two in a row") {
     std::size_t files = 0;
     std::size_t messages = 0;
     std::string all;
-    for (const auto& entry :
-         fs::directory_iterator(fs::path(AUTOLAUNCH_SOURCE_DIR) / "tests/fuzz/seeds/control_message")) {
+    for (const auto& entry : fs::directory_iterator(fs::path(AUTOLAUNCH_SOURCE_DIR) /
+                                                    "tests/fuzz/seeds/control_message")) {
         std::string bytes = read_file(entry.path());
         all += bytes;
         ++files;

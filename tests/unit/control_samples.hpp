@@ -5,7 +5,8 @@
 #include <utility>
 #include <vector>
 
-/// One message of every type, small and with every field away from its default: for round trips and as fuzzing seeds.
+/// One message of every type, small and with every field away from its default: for round trips and
+/// as fuzzing seeds.
 namespace autolaunch::launcher::control {
 
 inline RankEnd sample_end() { return {13, 5, 8123, 1, std::nullopt, true, true, 192'000, 1243}; }
@@ -26,15 +27,18 @@ inline RankFailed sample_failure() {
 }
 
 inline flight::RecordedRank sample_recorded() {
-    const flight::RecordedCall call{412, 3, 2, 1, 4, true, -1, 4096, 31'000'000, -1, 5, "h.0 gradients"};
+    const flight::RecordedCall call{412, 3,    2,          1,  4, true,
+                                    -1,  4096, 31'000'000, -1, 5, "h.0 gradients"};
     return {13, true, "x", {{~std::uint64_t{0}, "world", "shm", 8, 5, true, 412, 1, 2, {call}}}};
 }
 
 inline std::vector<std::pair<std::string, Message>> sample_messages() {
     return {
-        {"join", Join{7, "0.1", "node1", "node1.cluster", 8, 1, "s0.s3.node1", 1, std::uint64_t{1} << 63, 3}},
+        {"join", Join{7, "0.1", "node1", "node1.cluster", 8, 1, "s0.s3.node1", 1,
+                      std::uint64_t{1} << 63, 3}},
         {"ask_environment", AskEnvironment{}},
-        {"environment_table", EnvironmentTable{{{"HOME", 17}, {"PATH", ~std::uint64_t{0}}, {"", 0}}}},
+        {"environment_table",
+         EnvironmentTable{{{"HOME", 17}, {"PATH", ~std::uint64_t{0}}, {"", 0}}}},
         {"refused", Refused{"another program", "install the same one on all nodes"}},
         {"welcome", Welcome{3, "runs/4711", "gpu[08-10],login", "8(x3),4"}},
         {"start_generation", Command(StartGeneration{1, "10.0.0.1", 29500})},
@@ -43,13 +47,15 @@ inline std::vector<std::pair<std::string, Message>> sample_messages() {
         {"finish", Command(Finish{139, "rank 13 failed"})},
         {"ask_flight", Command(AskFlight{1, 7})},
         {"generation_running", Report(GenerationRunning{1, 12'345'678'901, 8, 2, 8})},
-        {"start_failed", Report(StartFailed{1, 13, 127, true, "no such program", "check the path"})},
+        {"start_failed",
+         Report(StartFailed{1, 13, 127, true, "no such program", "check the path"})},
         {"rank_failed", Report(sample_failure())},
         {"ranks_ended", Report(RanksEnded{1, true, {sample_end(), sample_failure().end}, -1, 5})},
         {"stop_asked", Report(StopAsked{15})},
         {"node_warning", Report(NodeWarning{"NCCL_IB_DISABLE=1"})},
         {"flight_asked", Report(FlightAsked{})},
-        {"flight_read", Report(FlightRead{1, 7, true, {sample_recorded(), {14, false, "no communicator", {}}}})},
+        {"flight_read",
+         Report(FlightRead{1, 7, true, {sample_recorded(), {14, false, "no communicator", {}}}})},
         {"fence", Fence{1, "pmix.3", {0, 2, 3}, std::string("\0\xFF", 2)}},
         {"fence_done", FenceDone{1, "pmix.3", false, {{0, "a"}, {3, std::string(100, 'b')}}}},
         {"relay", Relay{1, 1, 2, -3, "bytes"}},

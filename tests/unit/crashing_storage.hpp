@@ -1,5 +1,6 @@
 #pragma once
-// A storage in memory that can crash: it forgets what was not synced, as a machine that loses power does.
+// A storage in memory that can crash: it forgets what was not synced, as a machine that loses power
+// does.
 #include "checkpoint/storage/storage.hpp"
 
 #include <cstddef>
@@ -13,20 +14,24 @@
 
 namespace autolaunch::testing {
 
-/// What is left of the unsynced part after a crash. Synced files and synced directories always survive.
+/// What is left of the unsynced part after a crash. Synced files and synced directories always
+/// survive.
 enum class Survives {
     nothing,     ///< neither unsynced bytes nor unsynced names
     names_only,  ///< all names, no unsynced bytes: renames reached the disk before the data did
-    some,        ///< of every directory the first few changes, of every file some of its unsynced bytes; by the seed
+    some,  ///< of every directory the first few changes, of every file some of its unsynced bytes;
+           ///< by the seed
 };
 
-/// Directories are lists of changes (a name comes, goes, or moves within the directory, each atomically); a sync makes
-/// all earlier changes of that directory durable. Files have a durable content, that of the last sync, and a live one.
+/// Directories are lists of changes (a name comes, goes, or moves within the directory, each
+/// atomically); a sync makes all earlier changes of that directory durable. Files have a durable
+/// content, that of the last sync, and a live one.
 class CrashingStorage final : public Storage {
 public:
     CrashingStorage();
 
-    /// The operation with this number (from 0) and all later ones throw; writes are then half done. Nothing: none does.
+    /// The operation with this number (from 0) and all later ones throw; writes are then half done.
+    /// Nothing: none does.
     void crash_at(std::optional<std::size_t> operation) { crash_at_ = operation; }
     /// Only that operation throws, without effect, like a full disk.
     void fail_at(std::optional<std::size_t> operation) { fail_at_ = operation; }

@@ -32,7 +32,8 @@ NodeReport node(int number) {
 
 std::vector<NodeReport> nodes(int count) {
     std::vector<NodeReport> reports;
-    for (int i = 1; i <= count; ++i) reports.push_back(node(i));
+    for (int i = 1; i <= count; ++i)
+        reports.push_back(node(i));
     return reports;
 }
 
@@ -59,7 +60,8 @@ TEST_CASE("the odd node is named with its value and that of the others") {
 
 TEST_CASE("odd nodes with one value are one finding, with several values several") {
     auto reports = nodes(16);
-    for (const std::size_t i : {2U, 3U, 4U}) reports[i].facts["kernel"] = "5.15.0";
+    for (const std::size_t i : {2U, 3U, 4U})
+        reports[i].facts["kernel"] = "5.15.0";
     reports[9].facts["kernel"] = "6.8.0";
     const auto findings = compare_nodes(reports);
     REQUIRE(findings.size() == 2);
@@ -91,10 +93,12 @@ TEST_CASE("a node that does not know a fact is not counted") {
 TEST_CASE("clocks count as far as the round trip can tell") {
     const auto reports = nodes(4);
     using Readings = std::vector<std::optional<ClockReading>>;
-    CHECK(compare_clocks(reports, Readings{{}, ClockReading{99ms, 0us}, ClockReading{-99ms, 0us}, {}}).empty());
+    CHECK(
+        compare_clocks(reports, Readings{{}, ClockReading{99ms, 0us}, ClockReading{-99ms, 0us}, {}})
+            .empty());
     CHECK(compare_clocks(reports, Readings{{}, ClockReading{300ms, 250ms}}).empty());
-    const auto findings =
-        compare_clocks(reports, Readings{{}, ClockReading{120s, 1ms}, ClockReading{-400ms, 1ms}, ClockReading{}});
+    const auto findings = compare_clocks(
+        reports, Readings{{}, ClockReading{120s, 1ms}, ClockReading{-400ms, 1ms}, ClockReading{}});
     REQUIRE(findings.size() == 2);
     CHECK(findings[0].nodes == std::vector<std::string>{"node02"});
     CHECK(findings[0].finding.what == "its clock is 120 s ahead of the head's");
@@ -103,7 +107,8 @@ TEST_CASE("clocks count as far as the round trip can tell") {
 
 TEST_CASE("thousands of nodes are compared in linear time, and named in a line") {
     auto reports = nodes(8192);
-    for (std::size_t i = 0; i < reports.size(); i += 3) reports[i].facts["kernel"] = "5.15.0";
+    for (std::size_t i = 0; i < reports.size(); i += 3)
+        reports[i].facts["kernel"] = "5.15.0";
     reports[4000].facts["gpu.count"] = "7";
     const auto start = std::chrono::steady_clock::now();
     const auto findings = compare_nodes(reports);
@@ -117,8 +122,10 @@ TEST_CASE("thousands of nodes are compared in linear time, and named in a line")
 TEST_CASE("one finding of many nodes is one line, worst first") {
     auto reports = nodes(4);
     for (std::size_t i = 1; i < 4; ++i)
-        reports[i].findings.push_back({"nofile", Severity::warn, "at most 4096 open files", "raise it"});
-    reports[2].findings.push_back({"memlock", Severity::fail, "8 MiB, needs unlimited", "raise it"});
+        reports[i].findings.push_back(
+            {"nofile", Severity::warn, "at most 4096 open files", "raise it"});
+    reports[2].findings.push_back(
+        {"memlock", Severity::fail, "8 MiB, needs unlimited", "raise it"});
     reports[0].unchecked.push_back({"xid", "the kernel's log is not readable for this user"});
     const Verdict verdict = judge(reports);
     const std::string screen = verdict_screen(verdict, {});
@@ -136,7 +143,8 @@ TEST_CASE("the line for Slurm is short, plain and one") {
     CHECK(health_line(judge({report}), Severity::fail).empty());
     report.findings.push_back({"nofile", Severity::warn, "at most 4096 open files", "raise it"});
     CHECK(health_line(judge({report}), Severity::fail).empty());
-    CHECK(health_line(judge({report}), Severity::warn) == "[node_problem] nofile: at most 4096 open files");
+    CHECK(health_line(judge({report}), Severity::warn) ==
+          "[node_problem] nofile: at most 4096 open files");
     report.findings.push_back({"storage", Severity::fail, "/scratch \"x\" → `id`\n$(id)", "fix"});
     const std::string line = health_line(judge({report}), Severity::warn);
     CHECK(line == "[node_problem] storage: /scratch _x_ ___ _id___(id) (+1 more)");
@@ -151,21 +159,23 @@ TEST_CASE("a report goes over the wire as it is, and nonsense is refused") {
     report.idle.push_back({"ports", "no HCA"});
     report.unchecked.push_back({"xid", "no"});
     CHECK(decode_report(encode_report(report)) == report);
-    for (const char* text :
-         {"", "{", "[]", "{\"node\":1}",
-          R"({"node":"a","facts":{},"findings":[["c",9,"w","f"]],"fine":[],"idle":[],"unchecked":[]})"})
+    for (
+        const char* text :
+        {"", "{", "[]", "{\"node\":1}",
+         R"({"node":"a","facts":{},"findings":[["c",9,"w","f"]],"fine":[],"idle":[],"unchecked":[]})"})
         CHECK_THROWS_AS(decode_report(text), Error);
 }
 
 TEST_CASE("every compared fact is known once, and has a sentence") {
     for (const ComparedFact& fact : compared_facts()) {
         auto reports = nodes(3);
-        for (NodeReport& report : reports) report.facts[std::string(fact.key)] = "a";
+        for (NodeReport& report : reports)
+            report.facts[std::string(fact.key)] = "a";
         reports[1].facts[std::string(fact.key)] = "b";
         const auto findings = compare_nodes(reports);
         REQUIRE(findings.size() == 1);
-        CHECK(findings[0].finding.what ==
-              fmt::format("{}{}b where 2 others have a", fact.label, fact.label.empty() ? "" : " "));
+        CHECK(findings[0].finding.what == fmt::format("{}{}b where 2 others have a", fact.label,
+                                                      fact.label.empty() ? "" : " "));
         CHECK(findings[0].finding.severity == fact.severity);
     }
 }
@@ -174,8 +184,8 @@ TEST_CASE("rails of neighbours are asked for, rail by rail and across") {
     auto reports = nodes(3);
     for (std::size_t i = 0; i < 3; ++i) {
         const std::string host = std::to_string(i + 1);
-        reports[i].facts["rails"] =
-            rails_text(std::vector<Rail>{{"mlx5_0", "eth2", "10.1.0." + host}, {"mlx5_1", "eth3", "10.2.0." + host}});
+        reports[i].facts["rails"] = rails_text(std::vector<Rail>{
+            {"mlx5_0", "eth2", "10.1.0." + host}, {"mlx5_1", "eth3", "10.2.0." + host}});
     }
     const auto targets = rail_targets(reports, 2);
     REQUIRE(targets.size() == 4);
@@ -195,7 +205,8 @@ TEST_CASE("rails of neighbours are asked for, rail by rail and across") {
     const NodeReport down = judge_rails(targets, std::vector{reached, reached, silent, silent});
     REQUIRE(down.findings.size() == 1);
     CHECK(down.findings[0].what == "eth3 does not reach mlx5_1 of node01 (10.2.0.1)");
-    const NodeReport unasked = judge_rails(targets, std::vector{cannot_ask, cannot_ask, cannot_ask, cannot_ask});
+    const NodeReport unasked =
+        judge_rails(targets, std::vector{cannot_ask, cannot_ask, cannot_ask, cannot_ask});
     CHECK(unasked.findings.empty());
     CHECK(unasked.fine.empty());
     CHECK(unasked.unchecked.size() == 1);

@@ -1,5 +1,5 @@
-// Draining to a directory on a disk that crashes or fails at any operation: the newest checkpoint found there
-// afterwards is whole, what was announced stays, and the next drain finishes the work.
+// Draining to a directory on a disk that crashes or fails at any operation: the newest checkpoint
+// found there afterwards is whole, what was announced stays, and the next drain finishes the work.
 #include "crashing_storage.hpp"
 #include "drain_samples.hpp"
 
@@ -18,7 +18,8 @@ const std::filesystem::path kNear = "/local/checkpoints", kFar = "/shared/checkp
 
 std::shared_ptr<CrashingStorage> near_with(std::vector<std::int64_t> steps) {
     auto storage = std::make_shared<CrashingStorage>();
-    for (const std::int64_t step : steps) save_sample(storage, kNear, step);
+    for (const std::int64_t step : steps)
+        save_sample(storage, kNear, step);
     return storage;
 }
 
@@ -31,15 +32,18 @@ DrainSettings options(int keep = 1) {
 }
 
 // Until it is idle, or has failed once.
-void drain(std::shared_ptr<Storage> near, std::shared_ptr<Storage> far, DrainLog& log, int keep = 1) {
-    Drain draining(std::move(near), make_directory_tier(std::move(far), kFar), options(keep), log.events());
+void drain(std::shared_ptr<Storage> near, std::shared_ptr<Storage> far, DrainLog& log,
+           int keep = 1) {
+    Drain draining(std::move(near), make_directory_tier(std::move(far), kFar), options(keep),
+                   log.events());
     while (!draining.wait_idle(Deadline::after(1ms)) && log.notes().empty()) {
     }
 }
 
 }  // namespace
 
-TEST_CASE("a crash of the far disk at any operation leaves the old checkpoint or the new one, whole") {
+TEST_CASE(
+    "a crash of the far disk at any operation leaves the old checkpoint or the new one, whole") {
     const auto near = near_with({100, 200});
     const auto old_far = [&] {
         auto storage = std::make_shared<CrashingStorage>();
@@ -67,25 +71,30 @@ TEST_CASE("a crash of the far disk at any operation leaves the old checkpoint or
             storage->crash_at(crash);
             DrainLog crashed;
             drain(near, storage, crashed);
-            const auto survives = seed == 0 ? Survives::nothing : seed == 1 ? Survives::names_only : Survives::some;
+            const auto survives = seed == 0   ? Survives::nothing
+                                  : seed == 1 ? Survives::names_only
+                                              : Survives::some;
             const auto disk = storage->after_crash(survives, seed);
             const auto found = newest_sample(disk, kFar);
             CHECK((found == 100 || found == 200));
-            if (!crashed.drained().empty()) CHECK(found == 200);
+            if (!crashed.drained().empty())
+                CHECK(found == 200);
             ++(found == 200 ? new_found : old_found);
 
             DrainLog next;
             drain(near, disk, next);
             CHECK(next.notes() == "");
             CHECK(newest_sample(disk, kFar) == 200);
-            for (const auto& name : disk->list(kFar)) CHECK_FALSE(name.ends_with(".tmp"));
+            for (const auto& name : disk->list(kFar))
+                CHECK_FALSE(name.ends_with(".tmp"));
         }
     }
     CHECK(old_found > 0);
     CHECK(new_found > 0);
 }
 
-TEST_CASE("an operation that fails, like on a full disk, is noted, and nothing that was there is lost") {
+TEST_CASE(
+    "an operation that fails, like on a full disk, is noted, and nothing that was there is lost") {
     const auto near = near_with({100, 200});
     for (std::size_t fail = 0; fail < 25; ++fail) {
         CAPTURE(fail);
@@ -106,7 +115,8 @@ TEST_CASE("an operation that fails, like on a full disk, is noted, and nothing t
 TEST_CASE("a damaged checkpoint is left alone, and the one before it goes") {
     const auto near = near_with({100, 200});
     for (const std::string& name : near->list(kNear / "step-00000200")) {
-        if (name.ends_with(".json")) continue;
+        if (name.ends_with(".json"))
+            continue;
         std::string content = read_whole(*near, kNear / "step-00000200" / name, 1 << 20);
         content.back() = static_cast<char>(content.back() ^ 1);
         write_whole(*near, kNear / "step-00000200" / name, content);
@@ -117,11 +127,14 @@ TEST_CASE("a damaged checkpoint is left alone, and the one before it goes") {
         Drain draining(near, make_directory_tier(far, kFar), options(), log.events());
         CHECK(draining.wait_idle(Deadline::after(10s)));
     }
-    CHECK_MESSAGE(log.notes().find("step 200 is not drained, it is damaged") != std::string::npos, log.notes());
+    CHECK_MESSAGE(log.notes().find("step 200 is not drained, it is damaged") != std::string::npos,
+                  log.notes());
     CHECK(newest_sample(far, kFar) == 100);
 }
 
-TEST_CASE("files of an attempt before count when they are whole, and are copied again when they are not") {
+TEST_CASE(
+    "files of an attempt before count when they are whole, and are copied again when they are "
+    "not") {
     const auto near = near_with({100});
     auto far = std::make_shared<CrashingStorage>();
     far->create_directories(kFar / "step-00000100.tmp");

@@ -15,22 +15,27 @@ using namespace autolaunch;
 
 namespace {
 
-std::vector<FarCheckpoint> far(std::vector<std::int64_t> complete, std::vector<std::int64_t> unfinished = {}) {
+std::vector<FarCheckpoint> far(std::vector<std::int64_t> complete,
+                               std::vector<std::int64_t> unfinished = {}) {
     std::vector<FarCheckpoint> all;
-    for (const std::int64_t step : complete) all.push_back({checkpoint_name(step), step, true, true});
-    for (const std::int64_t step : unfinished) all.push_back({checkpoint_name(step), step, false, false});
+    for (const std::int64_t step : complete)
+        all.push_back({checkpoint_name(step), step, true, true});
+    for (const std::int64_t step : unfinished)
+        all.push_back({checkpoint_name(step), step, false, false});
     return all;
 }
 
 std::vector<NearCheckpoint> near(std::vector<std::int64_t> steps) {
     std::vector<NearCheckpoint> all;
-    for (const std::int64_t step : steps) all.push_back({step});
+    for (const std::int64_t step : steps)
+        all.push_back({step});
     return all;
 }
 
 std::set<std::int64_t> removed(const DrainDecision& decision) {
     std::set<std::int64_t> steps;
-    for (const FarCheckpoint& checkpoint : decision.remove) steps.insert(checkpoint.step);
+    for (const FarCheckpoint& checkpoint : decision.remove)
+        steps.insert(checkpoint.step);
     return steps;
 }
 
@@ -43,7 +48,9 @@ TEST_CASE("the newest goes first, and only what will stay goes at all") {
     CHECK(decide_drain(near({100, 200, 300}), {}, {.keep = 2}).copy == 300);
     CHECK(decide_drain(near({100, 200, 300}), far({300}), {.keep = 2}).copy == 200);
     CHECK(decide_drain(near({100, 200, 300}), far({200, 300}), {.keep = 2}).copy == std::nullopt);
-    CHECK(decide_drain(near({100, 200, 300}), far({200, 300}), {.keep = 2, .keep_every = 100}).copy == 100);
+    CHECK(
+        decide_drain(near({100, 200, 300}), far({200, 300}), {.keep = 2, .keep_every = 100}).copy ==
+        100);
     CHECK(decide_drain(near({400}), far({200, 300}), {.keep = 1}).copy == 400);
     CHECK(decide_drain(near({150}), far({200, 300}), {.keep = 2}).copy == std::nullopt);
 }
@@ -56,28 +63,37 @@ TEST_CASE("one that was begun is finished, if it is still wanted") {
 
 TEST_CASE("what need not stay leaves once there is nothing to copy") {
     CHECK(removed(decide_drain(near({400}), far({100, 200, 300}), {.keep = 2})).empty());
-    CHECK(removed(decide_drain(near({400}), far({100, 200, 300, 400}), {.keep = 2})) == Steps{100, 200});
-    CHECK(removed(decide_drain(near({400}), far({100, 200, 300, 400}), {.keep = 2, .keep_every = 200})) == Steps{100});
+    CHECK(removed(decide_drain(near({400}), far({100, 200, 300, 400}), {.keep = 2})) ==
+          Steps{100, 200});
+    CHECK(removed(decide_drain(near({400}), far({100, 200, 300, 400}),
+                               {.keep = 2, .keep_every = 200})) == Steps{100});
     CHECK(removed(decide_drain(near({}), far({}, {100}), {.keep = 1})).empty());
 }
 
 TEST_CASE("the best by their metric go and stay, besides the newest") {
     auto there = far({100, 200, 300, 400});
-    for (std::size_t i = 0; i < 3; ++i) there[i].metric = std::vector{0.5, 0.3, 0.9}[i];
+    for (std::size_t i = 0; i < 3; ++i)
+        there[i].metric = std::vector{0.5, 0.3, 0.9}[i];
     CHECK(removed(decide_drain({}, there, {.keep = 1, .keep_best = 1})) == Steps{100, 300});
     CHECK(removed(decide_drain({}, there, {.keep = 1, .keep_best = 2})) == Steps{300});
-    CHECK(removed(decide_drain({}, there, {.keep = 1, .keep_best = 1, .lower_is_better = false})) == Steps{100, 200});
-    CHECK(removed(decide_drain({}, there, {.keep = 1, .keep_every = 200, .keep_best = 1})) == Steps{300});
+    CHECK(removed(decide_drain({}, there, {.keep = 1, .keep_best = 1, .lower_is_better = false})) ==
+          Steps{100, 200});
+    CHECK(removed(decide_drain({}, there, {.keep = 1, .keep_every = 200, .keep_best = 1})) ==
+          Steps{300});
     there[0].metric = 0.3;
-    CHECK(removed(decide_drain({}, there, {.keep = 1, .keep_best = 1})) == Steps{100, 300});  // the newer of equals
+    CHECK(removed(decide_drain({}, there, {.keep = 1, .keep_best = 1})) ==
+          Steps{100, 300});  // the newer of equals
     there[1].metric = std::nan("");
     CHECK(removed(decide_drain({}, there, {.keep = 1, .keep_best = 4})) ==
           Steps{200});  // without a metric none is best
     // A better one here is copied after the newest; a worse one is not.
-    CHECK(decide_drain({{150, 0.1}, {350, 0.8}, {500, 2.0}}, there, {.keep = 1, .keep_best = 1}).copy == 500);
+    CHECK(decide_drain({{150, 0.1}, {350, 0.8}, {500, 2.0}}, there, {.keep = 1, .keep_best = 1})
+              .copy == 500);
     there.push_back(far({500})[0]);
-    CHECK(decide_drain({{150, 0.1}, {350, 0.8}, {500, 2.0}}, there, {.keep = 1, .keep_best = 1}).copy == 150);
-    CHECK(decide_drain({{350, 0.8}, {500, 2.0}}, there, {.keep = 1, .keep_best = 1}).copy == std::nullopt);
+    CHECK(decide_drain({{150, 0.1}, {350, 0.8}, {500, 2.0}}, there, {.keep = 1, .keep_best = 1})
+              .copy == 150);
+    CHECK(decide_drain({{350, 0.8}, {500, 2.0}}, there, {.keep = 1, .keep_best = 1}).copy ==
+          std::nullopt);
 }
 
 TEST_CASE("whatever there is, the newest complete one stays, and a drain comes to its end") {
@@ -85,35 +101,42 @@ TEST_CASE("whatever there is, the newest complete one stays, and a drain comes t
     const auto some = [&] {
         std::vector<std::int64_t> steps;
         for (std::int64_t step = 1; step <= 12; ++step)
-            if (random() % 3 == 0) steps.push_back(step);
+            if (random() % 3 == 0)
+                steps.push_back(step);
         return steps;
     };
     for (int i = 0; i < 20'000; ++i) {
         const auto here = some(), complete = some();
         std::vector<std::int64_t> unfinished;
         for (const std::int64_t step : some())
-            if (std::find(complete.begin(), complete.end(), step) == complete.end()) unfinished.push_back(step);
+            if (std::find(complete.begin(), complete.end(), step) == complete.end())
+                unfinished.push_back(step);
         auto there = far(complete, unfinished);
         const DrainRetention retention{.keep = 1 + static_cast<int>(random() % 3),
                                        .keep_every = static_cast<std::int64_t>(random() % 4),
                                        .keep_best = static_cast<int>(random() % 3)};
         for (FarCheckpoint& checkpoint : there)
-            if (random() % 2 == 0) checkpoint.metric = static_cast<double>(random() % 5);
+            if (random() % 2 == 0)
+                checkpoint.metric = static_cast<double>(random() % 5);
         for (int turns = 0;; ++turns) {
             REQUIRE(turns < 20);
             const DrainDecision decision = decide_drain(near(here), there, retention);
             std::int64_t newest = 0;
             for (const auto& checkpoint : there)
-                if (checkpoint.complete) newest = std::max(newest, checkpoint.step);
+                if (checkpoint.complete)
+                    newest = std::max(newest, checkpoint.step);
             for (const FarCheckpoint& checkpoint : decision.remove) {
                 REQUIRE(newest > 0);
                 REQUIRE((!checkpoint.complete || checkpoint.step < newest));
             }
-            if (!decision.copy && decision.remove.empty()) break;
+            if (!decision.copy && decision.remove.empty())
+                break;
             std::erase_if(there, [&](const FarCheckpoint& checkpoint) {
-                return removed(decision).contains(checkpoint.step) || checkpoint.step == decision.copy;
+                return removed(decision).contains(checkpoint.step) ||
+                       checkpoint.step == decision.copy;
             });
-            if (decision.copy) there.push_back({checkpoint_name(*decision.copy), *decision.copy, true, true});
+            if (decision.copy)
+                there.push_back({checkpoint_name(*decision.copy), *decision.copy, true, true});
         }
     }
 }

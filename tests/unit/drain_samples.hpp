@@ -1,8 +1,8 @@
 #pragma once
 // Checkpoints of one rank to drain, and what is found of them.
+#include "checkpoint/checkpoint_engine.hpp"
 #include "checkpoint/commit/catalog.hpp"
 #include "checkpoint/drain/drain.hpp"
-#include "checkpoint/checkpoint_engine.hpp"
 #include "comm/self/self_backend.hpp"
 
 #include <autolaunch/error.hpp>
@@ -21,34 +21,42 @@ struct DrainSample {
     DrainSample(float value, std::size_t elements) : weights(elements, value) {}
     fsdp::State state() {
         const auto count = static_cast<std::int64_t>(weights.size());
-        return {{"w", f32, {count}, {{0, count, reinterpret_cast<std::byte*>(weights.data())}}, false}};
+        return {
+            {"w", f32, {count}, {{0, count, reinterpret_cast<std::byte*>(weights.data())}}, false}};
     }
     std::vector<float> weights;
 };
 
-inline CheckpointEngine drain_engine(std::shared_ptr<Storage> storage, const std::filesystem::path& directory,
-                                     int keep) {
+inline CheckpointEngine drain_engine(std::shared_ptr<Storage> storage,
+                                     const std::filesystem::path& directory, int keep) {
     CheckpointOptions options;
     options.directory = directory;
     options.keep = keep;
-    return CheckpointEngine(std::move(storage), Communicator(std::make_shared<SelfBackend>()), options, {});
+    return CheckpointEngine(std::move(storage), Communicator(std::make_shared<SelfBackend>()),
+                            options, {});
 }
 
-inline void save_sample(std::shared_ptr<Storage> storage, const std::filesystem::path& directory, std::int64_t step,
-                        std::size_t elements = 3000, int keep = 9, std::optional<double> metric = {}) {
+inline void save_sample(std::shared_ptr<Storage> storage, const std::filesystem::path& directory,
+                        std::int64_t step, std::size_t elements = 3000, int keep = 9,
+                        std::optional<double> metric = {}) {
     DrainSample sample(static_cast<float>(step), elements);
-    drain_engine(std::move(storage), directory, keep).save(step, sample.state(), {.metric = metric});
+    drain_engine(std::move(storage), directory, keep)
+        .save(step, sample.state(), {.metric = metric});
 }
 
-/// The newest in a directory or tier, loaded and compared; nothing without one. -1: it is not what was saved.
+/// The newest in a directory or tier, loaded and compared; nothing without one. -1: it is not what
+/// was saved.
 inline std::optional<std::int64_t> newest_sample(std::shared_ptr<Storage> storage,
-                                                 const std::filesystem::path& directory, std::size_t elements = 3000) {
+                                                 const std::filesystem::path& directory,
+                                                 std::size_t elements = 3000) {
     const auto found = find_newest(*storage, directory, INT64_MAX);
-    if (!found) return std::nullopt;
+    if (!found)
+        return std::nullopt;
     DrainSample sample(-1, elements);
     drain_engine(std::move(storage), directory, 9).load(*found, sample.state());
     for (const float weight : sample.weights)
-        if (weight != static_cast<float>(found->step)) return -1;
+        if (weight != static_cast<float>(found->step))
+            return -1;
     return found->step;
 }
 

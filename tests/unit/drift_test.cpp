@@ -38,9 +38,11 @@ TEST_CASE("threads outside are counted, the first is named") {
     const PlannedPlacement planned{{0, 1, 2, 3}, {}};
     CHECK(find_cpu_drift({{1, "python3", {0, 1}}, {2, "loader", {0, 1, 2, 3, 4, 5}}}, planned) ==
           "may run on CPUs 0-5, planned were 0-3 (thread loader)");
-    CHECK(find_cpu_drift({{1, "python3", {8}}, {2, "b", {1}}, {3, "c", {9}}, {4, "d", {9}}}, planned) ==
+    CHECK(find_cpu_drift({{1, "python3", {8}}, {2, "b", {1}}, {3, "c", {9}}, {4, "d", {9}}},
+                         planned) ==
           "may run on CPU 8, planned were 0-3 (thread python3, and 2 more)");
-    CHECK(find_cpu_drift({{1, "x", {0, 1}}}, {{1}, {}}) == "may run on CPUs 0-1, planned was 1 (thread x)");
+    CHECK(find_cpu_drift({{1, "x", {0, 1}}}, {{1}, {}}) ==
+          "may run on CPUs 0-1, planned was 1 (thread x)");
 }
 
 TEST_CASE("numa_maps: what the process itself has written, by node") {
@@ -48,7 +50,8 @@ TEST_CASE("numa_maps: what the process itself has written, by node") {
         "55d8c0 default file=/usr/bin/python3 anon=4 dirty=4 N0=4 kernelpagesize_kB=4\n"
         "7f2c40 prefer:0 anon=8192 dirty=8192 N0=8000 N1=192 kernelpagesize_kB=4\n"
         "7f2d00 prefer:0 anon=3 dirty=3 N1=3 kernelpagesize_kB=2048\n"
-        "7f2e00 default file=/dev/zero\\040(deleted) dirty=100 mapped=100 N3=100 kernelpagesize_kB=4\n"
+        "7f2e00 default file=/dev/zero\\040(deleted) dirty=100 mapped=100 N3=100 "
+        "kernelpagesize_kB=4\n"
         "7f2f00 prefer:0 huge anon=2 dirty=2 N0=2 kernelpagesize_kB=1048576\n"
         "7f3000 default\n"
         "7ffd00 default stack anon=9 dirty=9 active=1 N12=9 kernelpagesize_kB=4\n");
@@ -59,8 +62,9 @@ TEST_CASE("numa_maps: what the process itself has written, by node") {
 
 TEST_CASE("lines that are no numa_maps say nothing") {
     MemoryPlacement bytes;
-    for (const char* line : {"", " ", "anon=", "anon=1 N=1", "anon=1 Nx=1", "anon=1 N0=", "anon=1 N0=-5",
-                             "anon=1 N-1=5", "anon=1 N99999999999=5", "anon=1 N0=99999999999999999999", "N0=5"})
+    for (const char* line :
+         {"", " ", "anon=", "anon=1 N=1", "anon=1 Nx=1", "anon=1 N0=", "anon=1 N0=-5",
+          "anon=1 N-1=5", "anon=1 N99999999999=5", "anon=1 N0=99999999999999999999", "N0=5"})
         add_numa_maps_line(line, bytes);
     CHECK(bytes.empty());
     add_numa_maps_line("x anon=1 N0=1 kernelpagesize_kB=0", bytes);

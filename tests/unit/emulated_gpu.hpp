@@ -1,5 +1,6 @@
 #pragma once
-// A Gpu for gpt::DeviceMath whose memory is the CPU's: kernels run in an emulated::Grid, and products are plain loops.
+// A Gpu for gpt::DeviceMath whose memory is the CPU's: kernels run in an emulated::Grid, and
+// products are plain loops.
 #include "emulated_grid.hpp"
 // What compiles with CUDA's words comes after them.
 #include "gpt/cuda/device_math.hpp"
@@ -13,7 +14,9 @@ namespace gpt {
 
 /// Where the work runs: at once, or in the order of a stream.
 struct EmulatedQueue {
-    std::function<void(std::function<void()>)> run = [](const std::function<void()>& work) { work(); };
+    std::function<void(std::function<void()>)> run = [](const std::function<void()>& work) {
+        work();
+    };
     std::function<void()> synchronize = [] {};
     autolaunch::Stream stream = {};
 };
@@ -24,7 +27,8 @@ public:
         : turns_(turns), queue_(std::move(queue)) {}
     ~EmulatedGpu() {
         queue_.synchronize();
-        for (void* memory : allocated_) ::operator delete(memory, kAlignment);
+        for (void* memory : allocated_)
+            ::operator delete(memory, kAlignment);
     }
     EmulatedGpu(const EmulatedGpu&) = delete;
     EmulatedGpu& operator=(const EmulatedGpu&) = delete;
@@ -43,7 +47,8 @@ public:
     void upload(const void* from, void* to, std::size_t bytes) {
         const auto* first = static_cast<const unsigned char*>(from);
         queue_.run([copy = std::vector<unsigned char>(first, first + bytes), to] {
-            if (!copy.empty()) std::memcpy(to, copy.data(), copy.size());
+            if (!copy.empty())
+                std::memcpy(to, copy.data(), copy.size());
         });
     }
     void download(const void* from, void* to, std::size_t bytes) {
@@ -52,7 +57,8 @@ public:
     }
     void clear(void* memory, std::size_t bytes) {
         queue_.run([=] {
-            if (bytes > 0) std::memset(memory, 0, bytes);
+            if (bytes > 0)
+                std::memset(memory, 0, bytes);
         });
     }
     void wait() { queue_.synchronize(); }
@@ -66,8 +72,11 @@ public:
     template <class... Parameters, class... Arguments>
     void launch(void (*kernel)(Parameters...), const Geometry& geometry, Arguments... arguments) {
         queue_.run([=, turns = turns_] {
-            const auto dim = [](const Extent3& extent) { return emulated::Dim3{extent.x, extent.y, extent.z}; };
-            emulated::Grid grid(dim(geometry.blocks), dim(geometry.threads), geometry.shared_bytes, turns);
+            const auto dim = [](const Extent3& extent) {
+                return emulated::Dim3{extent.x, extent.y, extent.z};
+            };
+            emulated::Grid grid(dim(geometry.blocks), dim(geometry.threads), geometry.shared_bytes,
+                                turns);
             grid.run([&] { kernel(arguments...); });
         });
     }

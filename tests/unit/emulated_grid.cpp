@@ -32,9 +32,11 @@ std::uint64_t mixed(std::uint64_t value) {
 std::vector<unsigned> order_of(unsigned count, Turns turns, std::uint64_t& draws) {
     std::vector<unsigned> order(count);
     std::iota(order.begin(), order.end(), 0u);
-    if (turns == Turns::backward) std::reverse(order.begin(), order.end());
+    if (turns == Turns::backward)
+        std::reverse(order.begin(), order.end());
     if (turns == Turns::shuffled) {
-        for (unsigned i = count; i > 1; --i) std::swap(order[i - 1], order[mixed(draws++) % i]);
+        for (unsigned i = count; i > 1; --i)
+            std::swap(order[i - 1], order[mixed(draws++) % i]);
     }
     return order;
 }
@@ -43,7 +45,8 @@ std::vector<unsigned> order_of(unsigned count, Turns turns, std::uint64_t& draws
 
 struct Grid::Fiber {
     ucontext_t context{};
-    std::unique_ptr<unsigned char[]> stack = std::make_unique_for_overwrite<unsigned char[]>(kStackBytes);
+    std::unique_ptr<unsigned char[]> stack =
+        std::make_unique_for_overwrite<unsigned char[]>(kStackBytes);
     State state = State::ready;
     unsigned index = 0;
     unsigned exchanges = 0;
@@ -68,7 +71,8 @@ void after_switch(void* fake, bool from_scheduler) {
     const void* bottom = nullptr;
     std::size_t size = 0;
     __sanitizer_finish_switch_fiber(fake, &bottom, &size);
-    if (from_scheduler) scheduler_stack = {bottom, size};
+    if (from_scheduler)
+        scheduler_stack = {bottom, size};
 }
 #endif
 
@@ -78,22 +82,28 @@ Grid::Grid(Dim3 blocks, Dim3 threads, std::size_t shared_bytes, Turns turns)
     : blocks_(blocks), threads_(threads), shared_bytes_(shared_bytes), turns_(turns) {
     const unsigned count = threads.count();
     if (count == 0 || count % kLanes != 0 || count > 1024)
-        throw std::invalid_argument("a block of " + std::to_string(count) + " threads is no whole number of warps");
-    // The launch's bytes are the memory's last, so that the address sanitizer sees what goes beyond them.
+        throw std::invalid_argument("a block of " + std::to_string(count) +
+                                    " threads is no whole number of warps");
+    // The launch's bytes are the memory's last, so that the address sanitizer sees what goes beyond
+    // them.
     shared_memory_.resize((shared_bytes + 15) / 16 * 16 + 16);
-    const auto address = reinterpret_cast<std::uintptr_t>(shared_memory_.data() + shared_memory_.size() - shared_bytes);
+    const auto address = reinterpret_cast<std::uintptr_t>(shared_memory_.data() +
+                                                          shared_memory_.size() - shared_bytes);
     shared_ = shared_memory_.data() + shared_memory_.size() - shared_bytes - address % 16;
     exchanged_.resize(count / kLanes * 2 * kLanes * kSlotBytes);
-    for (unsigned i = 0; i < count; ++i) fibers_.push_back(idle_fiber(i));
+    for (unsigned i = 0; i < count; ++i)
+        fibers_.push_back(idle_fiber(i));
     the_grid = this;
 }
 
 Grid::~Grid() {
     the_grid = nullptr;
-    for (auto& fiber : fibers_) idle_fibers().push_back(std::move(fiber));
+    for (auto& fiber : fibers_)
+        idle_fibers().push_back(std::move(fiber));
 }
 
-// Stacks are used again by the next grid: fresh memory for each would be most of a small kernel's time.
+// Stacks are used again by the next grid: fresh memory for each would be most of a small kernel's
+// time.
 std::vector<std::unique_ptr<Grid::Fiber>>& Grid::idle_fibers() {
     static std::vector<std::unique_ptr<Fiber>> idle;
     return idle;
@@ -101,7 +111,8 @@ std::vector<std::unique_ptr<Grid::Fiber>>& Grid::idle_fibers() {
 
 std::unique_ptr<Grid::Fiber> Grid::idle_fiber(unsigned index) {
     auto& idle = idle_fibers();
-    if (idle.empty()) idle.push_back(std::make_unique<Fiber>());
+    if (idle.empty())
+        idle.push_back(std::make_unique<Fiber>());
     auto fiber = std::move(idle.back());
     idle.pop_back();
     fiber->index = index;
@@ -114,13 +125,15 @@ Grid& Grid::current() { return *the_grid; }
 void Grid::run(const std::function<void()>& kernel) {
     kernel_ = &kernel;
     for (const unsigned index : order_of(blocks_.count(), turns_, draws_)) {
-        block_ = {index % blocks_.x, index / blocks_.x % blocks_.y, index / (blocks_.x * blocks_.y)};
+        block_ = {index % blocks_.x, index / blocks_.x % blocks_.y,
+                  index / (blocks_.x * blocks_.y)};
         run_block();
     }
 }
 
 void Grid::run_block() {
-    std::fill_n(shared_, shared_bytes_, static_cast<unsigned char>(0xff));  // NaN in every type of float
+    std::fill_n(shared_, shared_bytes_,
+                static_cast<unsigned char>(0xff));  // NaN in every type of float
     start_fibers();
     while (run_ready_fibers()) {
     }
@@ -130,10 +143,12 @@ void Grid::run_block() {
 }
 
 void Grid::start_fibers() {
-    for (auto& fiber : fibers_) start(*fiber);
+    for (auto& fiber : fibers_)
+        start(*fiber);
 }
 
-// getcontext() could return twice for all that a compiler knows, so nothing is live across it but its argument.
+// getcontext() could return twice for all that a compiler knows, so nothing is live across it but
+// its argument.
 void Grid::start(Fiber& fiber) {
     fiber.state = State::ready;
     getcontext(&fiber.context);
@@ -150,7 +165,8 @@ bool Grid::run_ready_fibers() {
         order_ = order_of(static_cast<unsigned>(fibers_.size()), turns_, draws_);
     for (const unsigned index : order_) {
         running_ = fibers_[index].get();
-        if (running_->state != State::ready) continue;
+        if (running_->state != State::ready)
+            continue;
         any = true;
 #if defined(__SANITIZE_THREAD__)
         void* const scheduler = __tsan_get_current_fiber();
@@ -181,15 +197,19 @@ void Grid::enter() {
 void Grid::yield(State state) {
     Fiber* const fiber = running_;
     fiber->state = state;
-    if (state == State::at_block) release(state, 0, static_cast<unsigned>(fibers_.size()));
-    if (state == State::at_warp) release(state, fiber->index / kLanes * kLanes, kLanes);
-    if (fiber->state == State::ready) return;  // it came last: all go on
+    if (state == State::at_block)
+        release(state, 0, static_cast<unsigned>(fibers_.size()));
+    if (state == State::at_warp)
+        release(state, fiber->index / kLanes * kLanes, kLanes);
+    if (fiber->state == State::ready)
+        return;  // it came last: all go on
 #if defined(__SANITIZE_THREAD__)
     __tsan_switch_to_fiber(tsan_scheduler_, 0);
 #endif
 #if defined(__SANITIZE_ADDRESS__)
     void* fake = nullptr;
-    before_switch(state == State::done ? nullptr : &fake, scheduler_stack.bottom, scheduler_stack.size);
+    before_switch(state == State::done ? nullptr : &fake, scheduler_stack.bottom,
+                  scheduler_stack.size);
 #endif
     swapcontext(&fiber->context, &scheduler_);
 #if defined(__SANITIZE_ADDRESS__)
@@ -200,9 +220,11 @@ void Grid::yield(State state) {
 /// Once all of them wait for one another, they are ready.
 void Grid::release(State waiting, unsigned first, unsigned count) {
     for (unsigned i = first; i < first + count; ++i) {
-        if (fibers_[i]->state != waiting) return;
+        if (fibers_[i]->state != waiting)
+            return;
     }
-    for (unsigned i = first; i < first + count; ++i) fibers_[i]->state = State::ready;
+    for (unsigned i = first; i < first + count; ++i)
+        fibers_[i]->state = State::ready;
 }
 
 void Grid::wait_for_block() { yield(State::at_block); }
@@ -214,7 +236,8 @@ Dim3 Grid::thread() const {
 }
 
 const unsigned char* Grid::exchange(const void* value, std::size_t bytes) {
-    if (bytes > kSlotBytes) throw std::invalid_argument("an exchange of more than 32 bytes");
+    if (bytes > kSlotBytes)
+        throw std::invalid_argument("an exchange of more than 32 bytes");
     Fiber& fiber = *running_;
     const unsigned set = fiber.index / kLanes * 2 + fiber.exchanges++ % 2;
     unsigned char* const slots = exchanged_.data() + set * kLanes * kSlotBytes;
@@ -249,7 +272,8 @@ void multiply_tile_bf16(float (&c)[4], const std::uint32_t (&a)[4], const std::u
         float sum = c[i];
         for (int k = 0; k < 16; ++k) {
             const int holder = k % 8 / 2;  // lane % 4 of those that hold this k
-            const auto left = of_lane(row % 8 * 4 + holder).a[(row >= 8 ? 1 : 0) + (k >= 8 ? 2 : 0)];
+            const auto left =
+                of_lane(row % 8 * 4 + holder).a[(row >= 8 ? 1 : 0) + (k >= 8 ? 2 : 0)];
             const auto right = of_lane(column * 4 + holder).b[k >= 8 ? 1 : 0];
             sum += value(left, k) * value(right, k);
         }

@@ -1,10 +1,12 @@
 #pragma once
-// CUDA's words for kernels, on the CPU, so that tests run the kernels' very source: include this before their headers.
+// CUDA's words for kernels, on the CPU, so that tests run the kernels' very source: include this
+// before their headers.
 //
-// A block's threads are fibers that run one after the other, each up to the next barrier; blocks run one after the
-// other. Nothing depends on time, and mistakes that a GPU forgives show: the order of threads and blocks is the test's
-// choice (where a barrier is missing, another order gives other bits), shared memory starts as NaNs and ends where the
-// launch said, and threads that wait at different barriers throw instead of hanging.
+// A block's threads are fibers that run one after the other, each up to the next barrier; blocks
+// run one after the other. Nothing depends on time, and mistakes that a GPU forgives show: the
+// order of threads and blocks is the test's choice (where a barrier is missing, another order gives
+// other bits), shared memory starts as NaNs and ends where the launch said, and threads that wait
+// at different barriers throw instead of hanging.
 #include <ucontext.h>
 
 #include <cmath>
@@ -33,7 +35,8 @@ public:
     Grid(const Grid&) = delete;
     Grid& operator=(const Grid&) = delete;
     ~Grid();
-    /// Calls `kernel` once in each thread of each block. Throws std::runtime_error when threads wait for one another.
+    /// Calls `kernel` once in each thread of each block. Throws std::runtime_error when threads
+    /// wait for one another.
     void run(const std::function<void()>& kernel);
 
     // For the words below: of the thread that runs.
@@ -45,7 +48,8 @@ public:
     unsigned char* shared() { return shared_; }
     void wait_for_block();
     void wait_for_warp();
-    /// Leaves `bytes` for the warp's other lanes and returns where all lanes' are, 32 bytes apart, until the next call.
+    /// Leaves `bytes` for the warp's other lanes and returns where all lanes' are, 32 bytes apart,
+    /// until the next call.
     const unsigned char* exchange(const void* value, std::size_t bytes);
 
 private:
@@ -67,7 +71,8 @@ private:
     std::vector<unsigned char> shared_memory_;
     unsigned char* shared_;  ///< its end is that of shared_memory_
     std::vector<std::unique_ptr<Fiber>> fibers_;
-    std::vector<unsigned char> exchanged_;  ///< [warps][2][lanes][32]: two, so that one barrier an exchange is enough
+    std::vector<unsigned char>
+        exchanged_;  ///< [warps][2][lanes][32]: two, so that one barrier an exchange is enough
     const std::function<void()>* kernel_ = nullptr;
     Fiber* running_ = nullptr;
     ucontext_t scheduler_;
@@ -95,7 +100,8 @@ inline void __syncwarp() { emulated::grid().wait_for_warp(); }
 template <class V>
 V __shfl_xor_sync(unsigned, V value, int distance) {
     const unsigned lane =
-        (emulated::grid().thread().x + emulated::grid().threads().x * emulated::grid().thread().y) % 32;
+        (emulated::grid().thread().x + emulated::grid().threads().x * emulated::grid().thread().y) %
+        32;
     const auto* all = emulated::grid().exchange(&value, sizeof value);
     std::memcpy(&value, all + 32 * (lane ^ static_cast<unsigned>(distance)), sizeof value);
     return value;
@@ -103,7 +109,8 @@ V __shfl_xor_sync(unsigned, V value, int distance) {
 inline std::uint32_t __ballot_sync(unsigned, bool vote) {
     const auto* all = emulated::grid().exchange(&vote, sizeof vote);
     std::uint32_t votes = 0;
-    for (unsigned lane = 0; lane < 32; ++lane) votes |= static_cast<std::uint32_t>(all[32 * lane] != 0) << lane;
+    for (unsigned lane = 0; lane < 32; ++lane)
+        votes |= static_cast<std::uint32_t>(all[32 * lane] != 0) << lane;
     return votes;
 }
 inline int __ffs(int value) { return __builtin_ffs(value); }

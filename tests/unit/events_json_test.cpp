@@ -32,8 +32,9 @@ TEST_CASE("a line begins with time, generation and event, and has no unknown fie
     step.rank = 3;
     step.step = 10;
     step.loss = 2.5;
-    CHECK(to_json_line(event(step)) ==
-          R"({"time":"2023-11-14T22:13:20.042Z","generation":2,"event":"step","rank":3,"step":10,"loss":2.5})");
+    CHECK(
+        to_json_line(event(step)) ==
+        R"({"time":"2023-11-14T22:13:20.042Z","generation":2,"event":"step","rank":3,"step":10,"loss":2.5})");
 }
 
 TEST_CASE("a loss that is not a number is null: JSON has no NaN") {
@@ -101,7 +102,8 @@ TEST_CASE("every event has its own name") {
     CHECK(parsed(MessageReported{})["event"] == "message");
     CHECK(parsed(StopRequested{"SIGTERM"})["reason"] == "SIGTERM");
     CHECK(parsed(RankSignalled{4, 15})["event"] == "rank_signalled");
-    CHECK(parsed(NodeLost{.node = "node2", .ranks = {8, 9}, .why = "w"})["ranks"] == std::vector{8, 9});
+    CHECK(parsed(NodeLost{.node = "node2", .ranks = {8, 9}, .why = "w"})["ranks"] ==
+          std::vector{8, 9});
     CHECK(parsed(HeadLost{"node1", "w"})["node"] == "node1");
     CHECK(parsed(SpawnFailed{1, "what", "hint"})["hint"] == "hint");
     CHECK(parsed(WarningRaised{"w"})["event"] == "warning");

@@ -13,7 +13,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-RankExited ended(int rank, std::optional<int> code, std::optional<int> signal, std::chrono::milliseconds ran) {
+RankExited ended(int rank, std::optional<int> code, std::optional<int> signal,
+                 std::chrono::milliseconds ran) {
     RankExited exit;
     exit.rank = rank;
     exit.pid = 8000 + rank;
@@ -41,7 +42,8 @@ GenerationFailed crash() {
     failure.gpu = 5;
     failure.others.push_back(ended(21, 1, {}, 192'400ms));
     for (int rank = 0; rank < 32; ++rank)
-        if (rank != 13 && rank != 21) failure.others.push_back(stopped(rank));
+        if (rank != 13 && rank != 21)
+            failure.others.push_back(stopped(rank));
     failure.stopped_others_in = 8ms;
     failure.restart_number = 1;
     failure.max_restarts = 3;
@@ -55,14 +57,16 @@ FailureEvidence evidence(std::vector<std::string> lines) {
     return found;
 }
 
-std::string screen_of(GenerationFailed failure, FailureEvidence found, const TextStyle& style = {}) {
+std::string screen_of(GenerationFailed failure, FailureEvidence found,
+                      const TextStyle& style = {}) {
     failure.evidence = std::move(found);
     return failure_screen(failure, style);
 }
 
 }  // namespace
 
-TEST_CASE("the screen says who, where, how, when, what it printed, the others and what comes next") {
+TEST_CASE(
+    "the screen says who, where, how, when, what it printed, the others and what comes next") {
     CHECK(screen_of(crash(), evidence({"loader: shard 00071 is truncated"})) == R"(
 ✗ rank 13 (node2, GPU 5, pid 8013) was killed by SIGSEGV (core dumped) at step 1243, 3 min 12 s after it started
     the last lines of its stderr:
@@ -86,12 +90,14 @@ TEST_CASE("stdout stands in when stderr is empty, and says so") {
     FailureEvidence found = evidence({"bye"});
     found.from_stdout = true;
     const std::string screen = screen_of(crash(), found);
-    CHECK(screen.find("it wrote nothing to stderr; the last lines of its stdout:\n      | bye\n") != std::string::npos);
+    CHECK(screen.find("it wrote nothing to stderr; the last lines of its stdout:\n      | bye\n") !=
+          std::string::npos);
     CHECK(screen.find("more: less runs/4711/generation-0/rank-13/stdout\n") != std::string::npos);
 }
 
 TEST_CASE("the rank's text can do nothing to the terminal, and long lines are cut") {
-    const std::string screen = screen_of(crash(), evidence({"\x1b[2Jcleared\x07", std::string(5000, 'x')}));
+    const std::string screen =
+        screen_of(crash(), evidence({"\x1b[2Jcleared\x07", std::string(5000, 'x')}));
     CHECK(screen.find("      | cleared\\x07\n") != std::string::npos);
     CHECK(screen.find('\x1b') == std::string::npos);
     CHECK(screen.find(std::string(400, 'x') + "…\n") != std::string::npos);
@@ -105,14 +111,16 @@ TEST_CASE("the error file is shown when it says more than stderr") {
     found.last_lines = {"Aborted"};
     found.callstack = {"  File \"train.py\", line 3", "ValueError: bad shard"};
     const std::string screen = screen_of(crash(), found);
-    CHECK(screen.find("    its error file says: ValueError: bad shard\n    the end of its call stack:\n") !=
+    CHECK(screen.find(
+              "    its error file says: ValueError: bad shard\n    the end of its call stack:\n") !=
           std::string::npos);
     CHECK(screen.find("      |   File \"train.py\", line 3\n") != std::string::npos);
 }
 
 TEST_CASE("colours only where they are wanted") {
     CHECK(screen_of(crash(), {}).find('\x1b') == std::string::npos);
-    CHECK(screen_of(crash(), {}, TextStyle{true, 80}).find("\x1b[1;31m✗ rank 13\x1b[0m") != std::string::npos);
+    CHECK(screen_of(crash(), {}, TextStyle{true, 80}).find("\x1b[1;31m✗ rank 13\x1b[0m") !=
+          std::string::npos);
 }
 
 TEST_CASE("an end is described by its code or its signal") {
@@ -124,11 +132,13 @@ TEST_CASE("an end is described by its code or its signal") {
 TEST_CASE("hints follow what is known") {
     const RankExited killed = ended(0, {}, SIGKILL, 0ms);
     CHECK(exit_hint(killed, {}).starts_with("perhaps out of memory"));
-    CHECK(exit_hint(killed, 2) == "out of memory: the kernel killed 2 processes of this job's cgroup");
+    CHECK(exit_hint(killed, 2) ==
+          "out of memory: the kernel killed 2 processes of this job's cgroup");
     CHECK(exit_hint(killed, 0).starts_with("not by this cgroup's out-of-memory killer"));
     CHECK(exit_hint(ended(0, {}, SIGBUS, 0ms), {}).find("/dev/shm") != std::string::npos);
     CHECK(exit_hint(ended(0, 127, {}, 0ms), {}).find("not found") != std::string::npos);
-    CHECK(exit_hint(ended(0, 137, {}, 0ms), {}) == "137 from a shell: its command was killed by SIGKILL");
+    CHECK(exit_hint(ended(0, 137, {}, 0ms), {}) ==
+          "137 from a shell: its command was killed by SIGKILL");
     CHECK(exit_hint(ended(0, 1, {}, 0ms), {}).empty());
     CHECK(exit_hint(ended(0, 255, {}, 0ms), {}).empty());
     CHECK(exit_hint(ended(0, {}, SIGSEGV, 0ms), {}).empty());
@@ -142,7 +152,8 @@ TEST_CASE("the others are counted by what became of them") {
     failure.stopped_others_in = 1s;
     CHECK(describe_others(failure) == "1 other rank was stopped in 1.0 s · ranks 2-3 had finished");
     failure.others.clear();
-    for (int rank = 1; rank <= 5; ++rank) failure.others.push_back(ended(rank, 1, {}, 10s + rank * 10ms));
+    for (int rank = 1; rank <= 5; ++rank)
+        failure.others.push_back(ended(rank, 1, {}, 10s + rank * 10ms));
     CHECK(describe_others(failure) ==
           "rank 1 exited with code 1 10 ms later · rank 2 exited with code 1 20 ms later · "
           "rank 3 exited with code 1 30 ms later · 2 more failed after that");
@@ -184,21 +195,26 @@ TEST_CASE("torchelastic's error file in both its forms, and in none") {
     const auto brief = parse_error_file(R"({"message": "died"})");
     REQUIRE(brief);
     CHECK(brief->message == "died");
-    for (const char* broken : {"", "{", "[]", "{}", R"({"message": 3})", R"({"message": {"message": []}})"})
+    for (const char* broken :
+         {"", "{", "[]", "{}", R"({"message": 3})", R"({"message": {"message": []}})"})
         CHECK_FALSE(parse_error_file(broken).has_value());
     CHECK(parse_error_file(R"({"message": {"message": "m", "extraInfo": 3}})")->callstack.empty());
 }
 
-TEST_CASE("where the ranks were comes before what is next, and its labels cannot write to the terminal") {
+TEST_CASE(
+    "where the ranks were comes before what is next, and its labels cannot write to the terminal") {
     GenerationFailed failure = crash();
-    failure.flight = {"ranks 0-12 wait in all_reduce #4 (\x1b[2J) for 31 s", "rank 13 has not entered it"};
+    failure.flight = {"ranks 0-12 wait in all_reduce #4 (\x1b[2J) for 31 s",
+                      "rank 13 has not entered it"};
     failure.flight_path = "runs/4711/generation-0/flight-0.json";
     const std::string screen = screen_of(failure, {});
-    const auto where = screen.find("    where the ranks were:\n      ranks 0-12 wait in all_reduce #4 (");
+    const auto where =
+        screen.find("    where the ranks were:\n      ranks 0-12 wait in all_reduce #4 (");
     CHECK(where != std::string::npos);
     CHECK(where < screen.find("restart 1 of 3"));
     CHECK(screen.find('\x1b') == std::string::npos);
-    CHECK(screen.find("      all of it: runs/4711/generation-0/flight-0.json\n") != std::string::npos);
+    CHECK(screen.find("      all of it: runs/4711/generation-0/flight-0.json\n") !=
+          std::string::npos);
     CHECK(screen_of(crash(), {}).find("where the ranks") == std::string::npos);
     NodeLost lost{.node = "node2", .ranks = {8}, .why = "w"};
     lost.flight = {"rank 0 waits"};
@@ -232,15 +248,18 @@ TEST_CASE("the first and the last line of a job") {
     started.numa_nodes = 8;
     started.gpus = 30;
     CHECK(placement_line(job, started, false) ==
-          "  placed    30/30 ranks as planned in 0.2 s · binding exclusive on 8 NUMA nodes · 30 GPUs");
+          "  placed    30/30 ranks as planned in 0.2 s · binding exclusive on 8 NUMA nodes · 30 "
+          "GPUs");
     CHECK(placement_line(job, started, true) == "  restarted 30/30 ranks as planned in 0.2 s");
     started.ranks_bound = 29;
     CHECK(placement_line(job, started, true) ==
-          "  restarted 29/30 ranks as planned in 0.2 s · `autolaunch plan` shows where the others belong");
+          "  restarted 29/30 ranks as planned in 0.2 s · `autolaunch plan` shows where the others "
+          "belong");
     job.world_size = 1;
     CHECK(placement_line(job, {0, 4ms, 1, 1, 0}, false) ==
           "  placed    1/1 rank as planned in 4 ms · binding exclusive on 1 NUMA node · no GPUs");
-    CHECK(closing_line({0, "succeeded", 1, 63s}, "runs/4711", TextStyle{}) == "done in 63 s · 1 restart · runs/4711\n");
+    CHECK(closing_line({0, "succeeded", 1, 63s}, "runs/4711", TextStyle{}) ==
+          "done in 63 s · 1 restart · runs/4711\n");
     CHECK(closing_line({139, "failed", 0, 63s}, "runs/4711", TextStyle{}) ==
           "failed after 63 s · exit code 139 · runs/4711\n");
 }

@@ -1,5 +1,6 @@
 #pragma once
-// A machine on which every check is content, as files of a temporary folder, to be broken one thing at a time.
+// A machine on which every check is content, as files of a temporary folder, to be broken one thing
+// at a time.
 #include "doctor/check.hpp"
 #include "doctor/examination.hpp"
 
@@ -13,14 +14,17 @@
 
 namespace autolaunch::launcher::testing {
 
-/// Two sockets with four cores each; two H100 and two ConnectX-7, one pair below one switch of each socket.
+/// Two sockets with four cores each; two H100 and two ConnectX-7, one pair below one switch of each
+/// socket.
 class FakeMachine {
 public:
     FakeMachine() {
         char pattern[] = "/tmp/autolaunch-doctor-XXXXXX";
         root = ::mkdtemp(pattern);
-        for (int cpu = 0; cpu < 8; ++cpu) add_cpu(cpu);
-        for (int node = 0; node < 2; ++node) add_numa_node(node);
+        for (int cpu = 0; cpu < 8; ++cpu)
+            add_cpu(cpu);
+        for (int node = 0; node < 2; ++node)
+            add_numa_node(node);
         for (int i = 0; i < 2; ++i) {
             add_gpu(i);
             add_hca(i);
@@ -56,10 +60,13 @@ public:
     std::string gpu_bdf(int i) const { return i == 0 ? "0000:17:00.0" : "0000:97:00.0"; }
     std::string hca_bdf(int i) const { return i == 0 ? "0000:18:00.0" : "0000:98:00.0"; }
     std::string hca_device(int i) const {
-        return "sys/devices/" + std::string(i == 0 ? "pci0000:16/0000:16:01.0/" : "pci0000:96/0000:96:01.0/") +
+        return "sys/devices/" +
+               std::string(i == 0 ? "pci0000:16/0000:16:01.0/" : "pci0000:96/0000:96:01.0/") +
                hca_bdf(i);
     }
-    std::string port(int i) const { return "sys/class/infiniband/mlx5_" + std::to_string(i) + "/ports/1"; }
+    std::string port(int i) const {
+        return "sys/class/infiniband/mlx5_" + std::to_string(i) + "/ports/1";
+    }
 
     /// All checks, one after the other in this process.
     NodeReport examine(const CheckChoice& choice = {}) const {
@@ -67,7 +74,8 @@ public:
         NodeReport report;
         report.node = sources.hostname;
         for (const Check& check : checks())
-            for (std::size_t part = 0; check.look && choice.has(check.name) && part < parts_of(check, sources); ++part)
+            for (std::size_t part = 0;
+                 check.look && choice.has(check.name) && part < parts_of(check, sources); ++part)
                 report.merge(run_check(check, state, part));
         return report;
     }
@@ -75,10 +83,12 @@ public:
     /// What the driver tells of the GPUs: tests/integration/fake_nvml.c has the form.
     static constexpr const char* kDriver =
         "driver 550.54.15\ncuda 12040\n"
-        "gpu 0000:17:00.0 GPU-00000000 NVIDIA H100 80GB HBM3\nmemory 85520809984\nremap 0 0\necc 0\nclocks 1\n"
+        "gpu 0000:17:00.0 GPU-00000000 NVIDIA H100 80GB HBM3\nmemory 85520809984\nremap 0 0\necc "
+        "0\nclocks 1\n"
         "pcie 16 16 5 5\ncompute_mode 0\nfabric 3 0 00112233445566778899aabbccddeeff 7 0\n"
         "link 0000:97:00.0 gpu 0\nlink 0000:97:00.0 gpu 0\n"
-        "gpu 0000:97:00.0 GPU-00000001 NVIDIA H100 80GB HBM3\nmemory 85520809984\nremap 0 0\necc 0\nclocks 1\n"
+        "gpu 0000:97:00.0 GPU-00000001 NVIDIA H100 80GB HBM3\nmemory 85520809984\nremap 0 0\necc "
+        "0\nclocks 1\n"
         "pcie 16 16 5 5\ncompute_mode 0\nfabric 3 0 00112233445566778899aabbccddeeff 7 0\n"
         "link 0000:17:00.0 gpu 0\nlink 0000:17:00.0 gpu 0\n";
     /// The driver says something else, where it said `was` first.
@@ -88,7 +98,8 @@ public:
         write("driver", text);
     }
 
-    /// What libibverbs tells of the HCAs, where this build asks it: tests/integration/fake_verbs.c has the form.
+    /// What libibverbs tells of the HCAs, where this build asks it: tests/integration/fake_verbs.c
+    /// has the form.
     static constexpr const char* kVerbs = "device mlx5_0\nport 5\ndevice mlx5_1\nport 5\n";
 #ifdef FAKE_VERBS
     static constexpr bool kHasVerbs = true;
@@ -116,10 +127,12 @@ private:
         const std::string folder = "sys/devices/system/node/node" + std::to_string(node);
         write("sys/devices/system/node/online", "0-1\n");
         write(folder + "/cpulist", node == 0 ? "0-3\n" : "4-7\n");
-        write(folder + "/meminfo", "Node " + std::to_string(node) + " MemTotal:       268435456 kB\n");
+        write(folder + "/meminfo",
+              "Node " + std::to_string(node) + " MemTotal:       268435456 kB\n");
         write(folder + "/distance", node == 0 ? "10 21\n" : "21 10\n");
     }
-    void add_pci(const std::string& device, const std::string& bdf, int node, const std::string& kind) const {
+    void add_pci(const std::string& device, const std::string& bdf, int node,
+                 const std::string& kind) const {
         write(device + "/vendor", kind == "gpu" ? "0x10de\n" : "0x15b3\n");
         write(device + "/device", kind == "gpu" ? "0x2330\n" : "0x1021\n");
         write(device + "/class", kind == "gpu" ? "0x030200\n" : "0x020700\n");
@@ -129,7 +142,8 @@ private:
             write(device + "/" + which + "_link_speed", "32.0 GT/s PCIe\n");
         }
         write("sys/kernel/iommu_groups/" + std::to_string(10 + node) + "/type", "identity\n");
-        link(device + "/iommu_group", (root / "sys/kernel/iommu_groups" / std::to_string(10 + node)).string());
+        link(device + "/iommu_group",
+             (root / "sys/kernel/iommu_groups" / std::to_string(10 + node)).string());
         link("sys/bus/pci/devices/" + bdf, (root / device).string());
     }
     void add_gpu(int i) const {
@@ -161,7 +175,8 @@ private:
         write("proc/sys/kernel/osrelease", "6.1.0-18-amd64\n");
         write("proc/sys/kernel/numa_balancing", "0\n");
         write("proc/meminfo", "MemTotal:       528000000 kB\n");
-        write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15\n");
+        write("proc/driver/nvidia/version",
+              "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15\n");
         write("dev/kmsg", "6,1,100,-;Linux version 6.1.0\n");
         write("dev/nvidia-caps-imex-channels/channel0", "");
         write("dev/shm/.keep", "");
@@ -183,7 +198,9 @@ private:
             const rlim_t value = resource == RLIMIT_MEMLOCK ? memlock : nofile;
             return std::optional(rlimit{value, value});
         };
-        sources.resolve = [](const std::string&) { return ResolvedName{.ipv4 = true, .ipv6 = true}; };
+        sources.resolve = [](const std::string&) {
+            return ResolvedName{.ipv4 = true, .ipv6 = true};
+        };
         sources.pause = [] {};
     }
 };

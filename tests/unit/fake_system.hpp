@@ -16,7 +16,9 @@ namespace autolaunch::launcher::testing {
 /// A folder with sys/, proc/ and dev/, removed at the end.
 class FakeSystem {
 public:
-    FakeSystem() : root_(std::filesystem::temp_directory_path() / ("autolaunch-topology-" + random_hex(8))) {}
+    FakeSystem()
+        : root_(std::filesystem::temp_directory_path() / ("autolaunch-topology-" + random_hex(8))) {
+    }
     ~FakeSystem() {
         std::error_code ignored;
         std::filesystem::remove_all(root_, ignored);
@@ -29,28 +31,31 @@ public:
         std::ofstream(root_ / path) << content << '\n';
     }
 
-    void cpu(int cpu, const std::string& siblings, const std::string& l3, const std::string& package) {
+    void cpu(int cpu, const std::string& siblings, const std::string& l3,
+             const std::string& package) {
         const std::string folder = fmt::format("sys/devices/system/cpu/cpu{}/", cpu);
         file(folder + "topology/core_cpus_list", siblings);
         file(folder + "topology/core_siblings_list", package);
         file(folder + "cache/index0/level", "1");
         file(folder + "cache/index0/shared_cpu_list", siblings);
-        if (l3.empty()) return;
+        if (l3.empty())
+            return;
         file(folder + "cache/index1/level", "3");
         file(folder + "cache/index1/shared_cpu_list", l3);
     }
 
-    void node(int index, const std::string& cpus, long long memory_kib, const std::string& distance) {
+    void node(int index, const std::string& cpus, long long memory_kib,
+              const std::string& distance) {
         const std::string folder = fmt::format("sys/devices/system/node/node{}/", index);
         file(folder + "cpulist", cpus);
-        file(folder + "meminfo",
-             fmt::format("Node {} MemTotal:       {} kB\nNode {} MemFree: 1 kB", index, memory_kib, index));
+        file(folder + "meminfo", fmt::format("Node {} MemTotal:       {} kB\nNode {} MemFree: 1 kB",
+                                             index, memory_kib, index));
         file(folder + "distance", distance);
     }
 
     /// A device under a chain of bridges, as sysfs links it.
-    void pci(const std::string& path, const std::string& vendor, const std::string& pci_class, int numa_node,
-             const std::string& driver, const std::string& local_cpulist = "0-7") {
+    void pci(const std::string& path, const std::string& vendor, const std::string& pci_class,
+             int numa_node, const std::string& driver, const std::string& local_cpulist = "0-7") {
         const std::string bdf = std::filesystem::path(path).filename();
         const std::string folder = "sys/devices/" + path + "/";
         file(folder + "vendor", vendor);
@@ -58,7 +63,8 @@ public:
         file(folder + "numa_node", std::to_string(numa_node));
         file(folder + "local_cpulist", local_cpulist);
         link("sys/bus/pci/devices/" + bdf, "sys/devices/" + path);
-        if (!driver.empty()) link("sys/bus/pci/drivers/" + driver + "/" + bdf, "sys/devices/" + path);
+        if (!driver.empty())
+            link("sys/bus/pci/drivers/" + driver + "/" + bdf, "sys/devices/" + path);
     }
 
     void link(const std::string& path, const std::string& target) {

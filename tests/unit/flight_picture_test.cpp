@@ -1,9 +1,10 @@
-// What is concluded from many ranks' flight recorders: made-up rings, and what a person is told of them.
+// What is concluded from many ranks' flight recorders: made-up rings, and what a person is told of
+// them.
 #include "flight_view/flight_picture.hpp"
+#include "flight/flight_recorder.hpp"
 #include "flight_view/flight_json.hpp"
 #include "flight_view/flight_lines.hpp"
 #include "flight_view/rank_recorders.hpp"
-#include "flight/flight_recorder.hpp"
 
 #include <doctest/doctest.h>
 
@@ -22,7 +23,8 @@ namespace {
 constexpr std::int64_t kSecond = 1'000'000;
 
 flight::RecordedCall call(Kind kind, std::uint64_t sequence, State state, std::int64_t seconds_ago,
-                  std::uint64_t bytes = 4 << 20, const std::string& label = "h.0 gradients") {
+                          std::uint64_t bytes = 4 << 20,
+                          const std::string& label = "h.0 gradients") {
     flight::RecordedCall made;
     made.sequence = sequence;
     made.kind = static_cast<std::uint8_t>(kind);
@@ -30,13 +32,15 @@ flight::RecordedCall call(Kind kind, std::uint64_t sequence, State state, std::i
     made.bytes = bytes;
     made.label = label;
     made.enqueued_us = seconds_ago * kSecond;
-    if (state != State::enqueued) made.started_us = seconds_ago * kSecond;
-    if (state == State::finished || state == State::failed) made.finished_us = seconds_ago * kSecond - kSecond / 2;
+    if (state != State::enqueued)
+        made.started_us = seconds_ago * kSecond;
+    if (state == State::finished || state == State::failed)
+        made.finished_us = seconds_ago * kSecond - kSecond / 2;
     return made;
 }
 
-flight::RecordedGroup group(int place, int size, std::vector<flight::RecordedCall> calls, const std::string& name = "world",
-                    std::uint64_t id = 7) {
+flight::RecordedGroup group(int place, int size, std::vector<flight::RecordedCall> calls,
+                            const std::string& name = "world", std::uint64_t id = 7) {
     flight::RecordedGroup made;
     made.id = id;
     made.name = name;
@@ -45,22 +49,26 @@ flight::RecordedGroup group(int place, int size, std::vector<flight::RecordedCal
     made.place = place;
     made.in_use = true;
     for (const auto& one : calls)
-        if (!flight::is_message(static_cast<Kind>(one.kind))) made.collectives = one.sequence;
+        if (!flight::is_message(static_cast<Kind>(one.kind)))
+            made.collectives = one.sequence;
     made.calls = std::move(calls);
     return made;
 }
 
-flight::RecordedRank rank_in(int rank, std::vector<flight::RecordedGroup> groups, bool ended = false) {
+flight::RecordedRank rank_in(int rank, std::vector<flight::RecordedGroup> groups,
+                             bool ended = false) {
     return {.rank = rank, .ended = ended, .no_groups = {}, .groups = std::move(groups)};
 }
 
-const flight::RecordedCall kGather = call(Kind::all_gather, 411, State::finished, 32, 1 << 20, "h.0 parameters");
+const flight::RecordedCall kGather =
+    call(Kind::all_gather, 411, State::finished, 32, 1 << 20, "h.0 parameters");
 const flight::RecordedCall kWaiting = call(Kind::all_reduce, 412, State::started, 31);
 
 /// `size` ranks of world that wait in #412; the test makes one different.
 std::vector<flight::RecordedRank> waiting_ranks(int size) {
     std::vector<flight::RecordedRank> ranks;
-    for (int rank = 0; rank < size; ++rank) ranks.push_back(rank_in(rank, {group(rank, size, {kGather, kWaiting})}));
+    for (int rank = 0; rank < size; ++rank)
+        ranks.push_back(rank_in(rank, {group(rank, size, {kGather, kWaiting})}));
     return ranks;
 }
 
@@ -84,7 +92,8 @@ TEST_CASE("a rank that has not entered what the others wait in") {
     CHECK(members_behind(world)[0]->rank == 3);
     CHECK(flight_lines(picture, 6) ==
           Lines{"ranks 0-2,4-7 wait in all_reduce #412 (4 MiB, h.0 gradients) for 31 s",
-                "rank 3 has not entered it: it was last in all_gather #411 (1 MiB, h.0 parameters), until 31 s ago"});
+                "rank 3 has not entered it: it was last in all_gather #411 (1 MiB, h.0 "
+                "parameters), until 31 s ago"});
 }
 
 TEST_CASE("the order in which ranks are heard of does not matter") {
@@ -98,45 +107,50 @@ TEST_CASE("the order in which ranks are heard of does not matter") {
 TEST_CASE("a rank that was killed is told from one that waits") {
     auto ranks = waiting_ranks(4);
     ranks[2].ended = true;
-    CHECK(lines_of(ranks) == Lines{"ranks 0-1,3 wait in all_reduce #412 (4 MiB, h.0 gradients) for 31 s, rank 2 ended "
-                                   "within it"});
+    CHECK(lines_of(ranks) ==
+          Lines{"ranks 0-1,3 wait in all_reduce #412 (4 MiB, h.0 gradients) for 31 s, rank 2 ended "
+                "within it"});
     ranks[2] = rank_in(2, {group(2, 4, {})}, true);
-    CHECK(lines_of(ranks)[1] == "rank 2, which ended, has not entered it: it had entered none before");
+    CHECK(lines_of(ranks)[1] ==
+          "rank 2, which ended, has not entered it: it had entered none before");
 }
 
 TEST_CASE("a failure in it is no waiting") {
     auto ranks = waiting_ranks(2);
     ranks[1] = rank_in(1, {group(1, 2, {kGather, call(Kind::all_reduce, 412, State::failed, 31)})});
-    CHECK(lines_of(ranks) ==
-          Lines{"rank 0 waits in all_reduce #412 (4 MiB, h.0 gradients) for 31 s, rank 1 failed in it after 500 ms"});
+    CHECK(lines_of(ranks) == Lines{"rank 0 waits in all_reduce #412 (4 MiB, h.0 gradients) for 31 "
+                                   "s, rank 1 failed in it after 500 ms"});
 }
 
 TEST_CASE("a failure that the group survived is of the past") {
     auto ranks = waiting_ranks(2);
     for (int rank : {0, 1})
-        ranks[static_cast<std::size_t>(rank)] =
-            rank_in(rank, {group(rank, 2, {call(Kind::all_reduce, 1, State::failed, 40), kGather})});
-    CHECK(lines_of(ranks) ==
-          Lines{"no rank is in a collective; the last was all_gather #411 (1 MiB, h.0 parameters) of "
-                "world, until 31 s ago"});
+        ranks[static_cast<std::size_t>(rank)] = rank_in(
+            rank, {group(rank, 2, {call(Kind::all_reduce, 1, State::failed, 40), kGather})});
+    CHECK(
+        lines_of(ranks) ==
+        Lines{"no rank is in a collective; the last was all_gather #411 (1 MiB, h.0 parameters) of "
+              "world, until 31 s ago"});
 }
 
 TEST_CASE("ranks that call different collectives are a desync, named by who does what") {
     auto ranks = waiting_ranks(8);
-    ranks[3] = rank_in(
-        3, {group(3, 8, {kGather, call(Kind::all_gather, 412, State::started, 30, 1 << 20, "h.1 parameters")})});
+    ranks[3] = rank_in(3, {group(3, 8,
+                                 {kGather, call(Kind::all_gather, 412, State::started, 30, 1 << 20,
+                                                "h.1 parameters")})});
     const FlightPicture picture = draw_flight_picture(ranks);
     CHECK(picture.groups[0].differs_at == 412);
-    CHECK(flight_lines(picture, 6) ==
-          Lines{"ranks 0-2,4-7 call all_reduce #412 (4 MiB, f32, sum, h.0 gradients), but rank 3 calls all_gather #412 "
-                "(1 MiB, f32, h.1 parameters)"});
+    CHECK(flight_lines(picture, 6) == Lines{"ranks 0-2,4-7 call all_reduce #412 (4 MiB, f32, sum, "
+                                            "h.0 gradients), but rank 3 calls all_gather #412 "
+                                            "(1 MiB, f32, h.1 parameters)"});
 }
 
 TEST_CASE("a desync is in bytes, type, operation or root too, where the kind has them") {
     const auto differs = [](flight::RecordedCall other, Kind kind) {
         const flight::RecordedCall here = call(kind, 1, State::started, 1);
         other.kind = here.kind;
-        const std::vector<flight::RecordedRank> ranks = {rank_in(0, {group(0, 2, {here})}), rank_in(1, {group(1, 2, {other})})};
+        const std::vector<flight::RecordedRank> ranks = {rank_in(0, {group(0, 2, {here})}),
+                                                         rank_in(1, {group(1, 2, {other})})};
         return draw_flight_picture(ranks).groups[0].differs_at == 1;
     };
     flight::RecordedCall other = call(Kind::all_reduce, 1, State::started, 1);
@@ -177,7 +191,8 @@ TEST_CASE("a rank that is behind because it waits elsewhere says so") {
     const Lines lines = lines_of(ranks);
     CHECK(lines ==
           Lines{"world/1.1: rank 3 waits in broadcast #9 (8 B) for 33 s",
-                "world/1.1: rank 2 has not entered it: it is in all_reduce #412 (4 MiB, h.0 gradients) of world "
+                "world/1.1: rank 2 has not entered it: it is in all_reduce #412 (4 MiB, h.0 "
+                "gradients) of world "
                 "for 31 s",
                 "ranks 0-2 wait in all_reduce #412 (4 MiB, h.0 gradients) for 31 s",
                 "rank 3 has not entered it: it is in broadcast #9 (8 B) of world/1.1 for 33 s"});
@@ -185,18 +200,23 @@ TEST_CASE("a rank that is behind because it waits elsewhere says so") {
 
 TEST_CASE("who has left already, and who has only queued it") {
     auto ranks = waiting_ranks(3);
-    ranks[0] = rank_in(0, {group(0, 3, {kGather, call(Kind::all_reduce, 412, State::finished, 31)})});
+    ranks[0] =
+        rank_in(0, {group(0, 3, {kGather, call(Kind::all_reduce, 412, State::finished, 31)})});
     ranks[1].groups[0].calls[1] = call(Kind::all_reduce, 412, State::enqueued, 20);
-    CHECK(lines_of(ranks) ==
-          Lines{"rank 2 waits in all_reduce #412 (4 MiB, h.0 gradients) for 31 s, rank 1 has queued it",
-                "rank 0 is past it"});
+    CHECK(
+        lines_of(ranks) ==
+        Lines{
+            "rank 2 waits in all_reduce #412 (4 MiB, h.0 gradients) for 31 s, rank 1 has queued it",
+            "rank 0 is past it"});
     const auto past = [](State state) {
         const flight::RecordedCall over = call(Kind::all_reduce, 412, State::finished, 31);
-        return std::vector<flight::RecordedCall>{kGather, over, call(Kind::all_gather, 413, state, 30, 64, "")};
+        return std::vector<flight::RecordedCall>{kGather, over,
+                                                 call(Kind::all_gather, 413, state, 30, 64, "")};
     };
     ranks = waiting_ranks(4);
     for (int rank : {0, 2})
-        ranks[static_cast<std::size_t>(rank)] = rank_in(rank, {group(rank, 4, past(State::started))});
+        ranks[static_cast<std::size_t>(rank)] =
+            rank_in(rank, {group(rank, 4, past(State::started))});
     CHECK(lines_of(ranks)[1] == "ranks 0,2 are past it, in all_gather #413 (64 B) for 30 s");
     ranks[0] = rank_in(0, {group(0, 4, past(State::finished))});
     CHECK(lines_of(ranks)[1] == "ranks 0,2 are past it, one in all_gather #413 (64 B) for 30 s");
@@ -215,8 +235,10 @@ TEST_CASE("a device's later end tells of the earlier ones") {
 
 TEST_CASE("sends and receives are between two ranks, and no collectives") {
     auto ranks = waiting_ranks(2);
-    for (auto& rank : ranks) rank.groups[0].calls.pop_back();
-    for (auto& rank : ranks) rank.groups[0].collectives = 411;
+    for (auto& rank : ranks)
+        rank.groups[0].calls.pop_back();
+    for (auto& rank : ranks)
+        rank.groups[0].collectives = 411;
     flight::RecordedCall recv = call(Kind::recv, 412, State::started, 5, 64, "");
     recv.root = 0;
     ranks[1].groups[0].calls.push_back(recv);
@@ -225,14 +247,19 @@ TEST_CASE("sends and receives are between two ranks, and no collectives") {
 
 TEST_CASE("ranks of which nothing is known") {
     auto ranks = waiting_ranks(4);
-    ranks[2] = {.rank = 2, .ended = false, .no_groups = "it has no communicator of autolaunch", .groups = {}};
+    ranks[2] = {.rank = 2,
+                .ended = false,
+                .no_groups = "it has no communicator of autolaunch",
+                .groups = {}};
     const FlightPicture picture = draw_flight_picture(ranks);
     CHECK(picture.groups[0].unknown_places == std::vector<int>{2});
     CHECK(picture.groups[0].all_finished == 0);
-    CHECK(flight_lines(picture, 6) == Lines{"ranks 0-1,3 wait in all_reduce #412 (4 MiB, h.0 gradients) for 31 s",
-                                            "rank 2 has no recorder",
-                                            "nothing is known of rank 2: it has no communicator of autolaunch"});
-    CHECK(lines_of({ranks[2]}) == Lines{"nothing is known of rank 2: it has no communicator of autolaunch"});
+    CHECK(flight_lines(picture, 6) ==
+          Lines{"ranks 0-1,3 wait in all_reduce #412 (4 MiB, h.0 gradients) for 31 s",
+                "rank 2 has no recorder",
+                "nothing is known of rank 2: it has no communicator of autolaunch"});
+    CHECK(lines_of({ranks[2]}) ==
+          Lines{"nothing is known of rank 2: it has no communicator of autolaunch"});
     CHECK(lines_of({}).empty());
 }
 
@@ -264,7 +291,8 @@ TEST_CASE("a ring that came round, with torn entries, says what it still knows")
 TEST_CASE("of a long queue both ends are told") {
     const auto recorder = FlightRecorder::create(1, 0);
     FlightRing ring(recorder, "world", 1, 2, "shm");
-    for (int i = 0; i < 200; ++i) ring.enqueue({.kind = Kind::all_reduce, .bytes = 8}, false);
+    for (int i = 0; i < 200; ++i)
+        ring.enqueue({.kind = Kind::all_reduce, .bytes = 8}, false);
     const auto contents = flight::read_contents(flight::memory_source(recorder->memory()));
     const flight::RecordedRank read = summarize(1, false, contents.value());
     const auto& calls = read.groups.at(0).calls;
@@ -280,21 +308,25 @@ TEST_CASE("a thousand ranks: few lines, short ones") {
     const FlightPicture picture = draw_flight_picture(ranks);
     const Lines lines = flight_lines(picture, 6);
     REQUIRE(lines.size() == 2);
-    for (const auto& line : lines) CHECK(line.size() < 200);
+    for (const auto& line : lines)
+        CHECK(line.size() < 200);
     CHECK(lines[0].starts_with("ranks 1,3,5,"));
     CHECK(lines[0].find(",… (500 ranks) wait in") != std::string::npos);
-    CHECK(lines[1].find("have not entered it: e.g. rank 0 was last in all_gather #411") != std::string::npos);
+    CHECK(lines[1].find("have not entered it: e.g. rank 0 was last in all_gather #411") !=
+          std::string::npos);
     const auto json = nlohmann::json::parse(flight_json(picture, lines, 2, "SIGUSR2", {}));
     CHECK(json.at("groups").at(0).at("members").size() == 1000);
     CHECK(json.at("groups").at(0).at("behind").size() == 500);
 }
 
-TEST_CASE("tens of thousands of ranks: the file has the newest calls of each, and what they are in") {
+TEST_CASE(
+    "tens of thousands of ranks: the file has the newest calls of each, and what they are in") {
     std::vector<flight::RecordedCall> calls = {kWaiting};
     for (std::uint64_t sequence = 413; sequence < 440; ++sequence)
         calls.push_back(call(Kind::all_gather, sequence, State::enqueued, 30));
     std::vector<flight::RecordedRank> ranks;
-    for (int rank = 0; rank < 20'000; ++rank) ranks.push_back(rank_in(rank, {group(rank, 20'000, calls)}));
+    for (int rank = 0; rank < 20'000; ++rank)
+        ranks.push_back(rank_in(rank, {group(rank, 20'000, calls)}));
     const FlightPicture picture = draw_flight_picture(ranks);
     const Lines lines = flight_lines(picture, 6);
     CHECK(lines == Lines{"ranks 0-19999 wait in all_reduce #412 (4 MiB, h.0 gradients) for 31 s"});
@@ -309,7 +341,8 @@ TEST_CASE("the file says what the lines say, and all else") {
     auto ranks = waiting_ranks(2);
     ranks[1].groups[0].calls[1].label = "\xff";
     const FlightPicture picture = draw_flight_picture(ranks);
-    const auto json = nlohmann::json::parse(flight_json(picture, {"a line"}, 2, "rank 1 failed", {}));
+    const auto json =
+        nlohmann::json::parse(flight_json(picture, {"a line"}, 2, "rank 1 failed", {}));
     CHECK(json.at("format") == "autolaunch flight 1");
     CHECK(json.at("generation") == 2);
     CHECK(json.at("reason") == "rank 1 failed");

@@ -1,4 +1,5 @@
-// A rank's flight recorder: what is written down, and what is read of it whatever the rank does meanwhile.
+// A rank's flight recorder: what is written down, and what is read of it whatever the rank does
+// meanwhile.
 #include "flight/flight_recorder.hpp"
 #include "flight/flight_reader.hpp"
 
@@ -36,14 +37,17 @@ struct Fixture {
 
     ReadGroup group() const { return contents_of(*recorder).groups.at(0); }
     Word* words() const { return const_cast<Word*>(recorder->memory()); }
-    Word* entry(std::size_t slot) const { return words() + kHeaderBytes / 8 + kBlockWords * (1 + slot); }
+    Word* entry(std::size_t slot) const {
+        return words() + kHeaderBytes / 8 + kBlockWords * (1 + slot);
+    }
 };
 
 }  // namespace
 
 TEST_CASE_FIXTURE(Fixture, "a call goes from enqueued to started to finished") {
     ring.set_label("h.0 gradients");
-    auto entry = ring.enqueue({.kind = Kind::reduce, .op = 2, .type = 6, .root = 5, .bytes = 4096}, false);
+    auto entry =
+        ring.enqueue({.kind = Kind::reduce, .op = 2, .type = 6, .root = 5, .bytes = 4096}, false);
     ReadCall call = group().calls.at(0);
     CHECK(call.state == State::enqueued);
     CHECK(call.started_ago == -1);
@@ -95,33 +99,40 @@ TEST_CASE_FIXTURE(Fixture, "the newest calls are kept when the ring comes round"
     CHECK(read.torn == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a call that is not over keeps its place, and those that find none are counted") {
+TEST_CASE_FIXTURE(Fixture,
+                  "a call that is not over keeps its place, and those that find none are counted") {
     auto stuck = ring.enqueue(kAllReduce, true);
     std::vector<FlightRing::Entry> queued;
-    for (std::size_t i = 0; i < kEntries + 10; ++i) queued.push_back(ring.enqueue(kAllReduce, false));
+    for (std::size_t i = 0; i < kEntries + 10; ++i)
+        queued.push_back(ring.enqueue(kAllReduce, false));
     ReadGroup read = group();
     CHECK(read.calls.front().sequence == 1);
     CHECK(read.calls.front().state == State::started);
     CHECK(read.lost == 11);
     CHECK(read.collectives == kEntries + 11);
     ring.end(stuck, false);
-    for (auto& entry : queued) ring.end(entry, false);
+    for (auto& entry : queued)
+        ring.end(entry, false);
     ring.enqueue(kAllReduce, true);
     read = group();
     CHECK(read.calls.back().sequence == kEntries + 12);
     CHECK(read.calls.size() == kEntries);
 }
 
-TEST_CASE_FIXTURE(Fixture, "calls that a device has not been asked for give way, and their late end changes nothing") {
+TEST_CASE_FIXTURE(
+    Fixture,
+    "calls that a device has not been asked for give way, and their late end changes nothing") {
     const FlightCall on_device{.kind = Kind::all_gather, .flags = kOnDevice, .bytes = 8};
     auto first = ring.enqueue(on_device, true);
-    for (std::size_t i = 0; i < kEntries; ++i) ring.enqueue(on_device, true);
+    for (std::size_t i = 0; i < kEntries; ++i)
+        ring.enqueue(on_device, true);
     ring.end(first, false);
     const ReadGroup read = group();
     CHECK(read.calls.size() == kEntries);
     CHECK(read.calls.back().sequence == kEntries + 1);
     CHECK(read.lost == 0);
-    for (const auto& call : read.calls) CHECK(call.state == State::started);
+    for (const auto& call : read.calls)
+        CHECK(call.state == State::started);
 }
 
 TEST_CASE_FIXTURE(Fixture, "messages between two ranks have a sequence of their own") {
@@ -154,7 +165,8 @@ TEST_CASE("a group that ended leaves its ring readable until others need it") {
     const auto recorder = FlightRecorder::create(0, 0);
     { FlightRing ended(recorder, "first", 0, 1, "self"); }
     std::vector<FlightRing> rings;
-    for (std::size_t i = 0; i < kRings - 1; ++i) rings.emplace_back(recorder, "g" + std::to_string(i), 0, 1, "self");
+    for (std::size_t i = 0; i < kRings - 1; ++i)
+        rings.emplace_back(recorder, "g" + std::to_string(i), 0, 1, "self");
     CHECK(contents_of(*recorder).groups.at(0).name == "first");
     CHECK_FALSE(contents_of(*recorder).groups.at(0).in_use);
     rings.emplace_back(recorder, "last", 0, 1, "self");
@@ -189,7 +201,8 @@ TEST_CASE_FIXTURE(Fixture, "an entry that is being written is counted, not read"
 }
 
 TEST_CASE_FIXTURE(Fixture, "whatever a rank writes there, reading it ends well") {
-    for (int i = 0; i < 300; ++i) ring.enqueue({.kind = Kind::all_gather, .flags = kOnDevice, .bytes = 8}, true);
+    for (int i = 0; i < 300; ++i)
+        ring.enqueue({.kind = Kind::all_gather, .flags = kOnDevice, .bytes = 8}, true);
     std::mt19937_64 random(1);
     for (int round = 0; round < 300; ++round) {
         const std::size_t words_there = kMemoryBytes / 8;
@@ -202,7 +215,8 @@ TEST_CASE_FIXTURE(Fixture, "whatever a rank writes there, reading it ends well")
         words()[kHeaderClock] = static_cast<Word>(round % 3);
         const auto contents = read_contents(memory_source(recorder->memory()));
         CHECK(contents.has_value() == (round % 3 < 2));
-        if (!contents) continue;
+        if (!contents)
+            continue;
         for (const auto& group : contents->groups) {
             CHECK(group.rank < group.size);
             for (const auto& call : group.calls) {
@@ -251,10 +265,12 @@ TEST_CASE("a rank that is killed while it writes leaves a ring that can be read"
         REQUIRE(::waitpid(child, nullptr, 0) == child);
         const auto contents = read_contents(file_source(recorder->file().get()));
         REQUIRE(contents);
-        if (contents->groups.empty()) continue;  // it had no turn yet
+        if (contents->groups.empty())
+            continue;  // it had no turn yet
         const ReadGroup& group = contents->groups[0];
         CHECK(group.torn <= 1);
-        if (group.collectives > kEntries) CHECK(group.calls.size() + group.torn == kEntries);
+        if (group.collectives > kEntries)
+            CHECK(group.calls.size() + group.torn == kEntries);
         for (std::size_t i = 1; i < group.calls.size(); ++i)
             CHECK(group.calls[i].sequence == group.calls[i - 1].sequence + 1);
     }
@@ -303,7 +319,8 @@ TEST_CASE("groups on several threads come, call and go, beside a reader") {
                 CHECK(call.bytes == call.sequence);
                 ++seen;
             }
-    for (auto& thread : threads) thread.join();
+    for (auto& thread : threads)
+        thread.join();
     for (const auto& group : contents_of(*recorder).groups) {
         CHECK_FALSE(group.in_use);
         CHECK(group.collectives == 300);

@@ -26,7 +26,8 @@ std::string text_of(const std::vector<BucketPlan>& buckets) {
     std::string text;
     for (const auto& bucket : buckets) {
         text += (text.empty() ? "" : " ") + std::string(bucket.trainable ? "t:" : "f:");
-        for (const auto& member : bucket.members) text += std::to_string(member.unit_index) + ",";
+        for (const auto& member : bucket.members)
+            text += std::to_string(member.unit_index) + ",";
         text.pop_back();
     }
     return text;
@@ -37,7 +38,8 @@ std::vector<float> sum_in_tree(const std::vector<std::vector<float>>& parts) {
     const Stream stream = device->stream_for({});
     GradientTree tree;
     std::vector<float> result(parts[0].size());
-    for (const auto& part : parts) tree.add(*device, result.data(), part.data(), part.size(), stream);
+    for (const auto& part : parts)
+        tree.add(*device, result.data(), part.data(), part.size(), stream);
     tree.finish(*device, result.data(), result.size(), stream);
     return result;
 }
@@ -46,19 +48,24 @@ std::vector<float> sum_in_tree(const std::vector<std::vector<float>>& parts) {
 
 TEST_CASE("consecutive small units share a bucket, by trainability and by how they are resharded") {
     const std::vector<ParameterSpec> small = {{"w", {10}}}, large = {{"w", {100}}};
-    const std::vector<ParameterSpec> both = {{"w", {10}}, {"frozen", {10}, false}}, frozen = {{"w", {10}, false}};
+    const std::vector<ParameterSpec> both = {{"w", {10}}, {"frozen", {10}, false}},
+                                     frozen = {{"w", {10}, false}};
     const BucketLimits limits{100, 1000, 4};
-    const auto plan = [&](const std::vector<UnitToPlan>& units) { return text_of(plan_buckets(units, limits)); };
+    const auto plan = [&](const std::vector<UnitToPlan>& units) {
+        return text_of(plan_buckets(units, limits));
+    };
     CHECK(plan({{"a", small}, {"b", small}, {"c", small}, {"d", small}}) == "t:0,1,2,3");
     CHECK(plan({{"a", large}, {"b", large}}) == "t:0 t:1");
     CHECK(plan({{"a", both}, {"b", both}}) == "t:0,1 f:0,1");
     CHECK(plan({{"a", small}, {"b", frozen}, {"c", small}}) == "t:0 t:2 f:1");
     CHECK(plan({{"a", small}, {"b", small, false}, {"c", small, false}}) == "t:0 t:1,2");
-    CHECK(text_of(plan_buckets(std::vector<UnitToPlan>{{"a", small}, {"b", small}}, {0, 1000, 4})) == "t:0 t:1");
+    CHECK(text_of(plan_buckets(std::vector<UnitToPlan>{{"a", small}, {"b", small}},
+                               {0, 1000, 4})) == "t:0 t:1");
 }
 
 TEST_CASE("a bucket's arena has its units' parameters by full name, each on its own block") {
-    const std::vector<ParameterSpec> first = {{"w", {130}}, {"frozen", {5}, false}}, second = {{"w", {3}}};
+    const std::vector<ParameterSpec> first = {{"w", {130}}, {"frozen", {5}, false}},
+                                     second = {{"w", {3}}};
     const std::vector<UnitToPlan> units = {{"a", first}, {"b", second}};
     const auto buckets = plan_buckets(units, {1 << 20, 1 << 20, 4});
     REQUIRE(buckets.size() == 2);
@@ -72,8 +79,9 @@ TEST_CASE("a bucket's arena has its units' parameters by full name, each on its 
 
 TEST_CASE("slots keep the buckets used last; one that is in use keeps its memory") {
     std::array<std::byte, 2> memory{};
-    GatherSlots slots({&memory[0], &memory[1]}, 1,
-                      [](std::size_t bytes) { return CommunicatorBuffer(std::make_shared<std::byte>(), bytes); });
+    GatherSlots slots({&memory[0], &memory[1]}, 1, [](std::size_t bytes) {
+        return CommunicatorBuffer(std::make_shared<std::byte>(), bytes);
+    });
     CHECK(slots.keep(0));
     CHECK(slots.keep(1));
     CHECK_FALSE(slots.keep(0));  // 1 is the oldest now
@@ -113,7 +121,8 @@ TEST_CASE("groups of ranks by number and by node") {
     CHECK(groups(ShardingStrategy::hybrid_shard, 2, 3) == std::array{3, 2, 1, 1});
     CHECK(groups(ShardingStrategy::hybrid_shard, 0, 4) == std::array{2, 3, 0, 2});
     CHECK(groups(ShardingStrategy::hybrid_shard, 0, 2) == std::array{2, 3, 1, 0});
-    CHECK_THROWS_WITH_AS(groups(ShardingStrategy::hybrid_shard, 4, 0), "shard_group 4 does not divide 6 ranks", Error);
+    CHECK_THROWS_WITH_AS(groups(ShardingStrategy::hybrid_shard, 4, 0),
+                         "shard_group 4 does not divide 6 ranks", Error);
     ShardedModelOptions by_node;
     by_node.strategy = ShardingStrategy::hybrid_shard;
     const std::vector<std::uint64_t> uneven = {7, 7, 9};
@@ -122,7 +131,8 @@ TEST_CASE("groups of ranks by number and by node") {
 }
 
 TEST_CASE("what the ranks' mesh is called") {
-    const auto called = [](ShardingStrategy strategy, int replicas, int shards, ShardMesh::Order order) {
+    const auto called = [](ShardingStrategy strategy, int replicas, int shards,
+                           ShardMesh::Order order) {
         ShardMesh mesh;
         mesh.replica_count = replicas;
         mesh.shard_count = shards;
@@ -134,10 +144,14 @@ TEST_CASE("what the ranks' mesh is called") {
         return text;
     };
     using Order = ShardMesh::Order;
-    CHECK(called(ShardingStrategy::full_shard, 1, 4, Order::replicas_slowest) == "full_shard shard 4");
-    CHECK(called(ShardingStrategy::no_shard, 4, 1, Order::replicas_slowest) == "no_shard replica 4");
-    CHECK(called(ShardingStrategy::hybrid_shard, 2, 4, Order::replicas_slowest) == "hybrid_shard replica 2 shard 4");
-    CHECK(called(ShardingStrategy::hybrid_shard, 2, 4, Order::shards_slowest) == "hybrid_shard shard 4 replica 2");
+    CHECK(called(ShardingStrategy::full_shard, 1, 4, Order::replicas_slowest) ==
+          "full_shard shard 4");
+    CHECK(called(ShardingStrategy::no_shard, 4, 1, Order::replicas_slowest) ==
+          "no_shard replica 4");
+    CHECK(called(ShardingStrategy::hybrid_shard, 2, 4, Order::replicas_slowest) ==
+          "hybrid_shard replica 2 shard 4");
+    CHECK(called(ShardingStrategy::hybrid_shard, 2, 4, Order::shards_slowest) ==
+          "hybrid_shard shard 4 replica 2");
     CHECK(called(ShardingStrategy::hybrid_shard, 2, 4, Order::other) == "hybrid_shard");
 }
 
@@ -147,15 +161,19 @@ TEST_CASE("the tree of sums is the same however its leaves are spread over ranks
         std::vector<std::vector<float>> parts(leaves, std::vector<float>(3));
         for (std::size_t leaf = 0; leaf < leaves; ++leaf)
             for (std::size_t i = 0; i < 3; ++i)
-                parts[leaf][i] = std::sin(static_cast<float>(leaf * 3 + i)) * std::exp2(static_cast<float>(leaf % 7));
+                parts[leaf][i] = std::sin(static_cast<float>(leaf * 3 + i)) *
+                                 std::exp2(static_cast<float>(leaf % 7));
         const auto one_rank = sum_in_tree(parts);
         for (const std::size_t ranks : {2u, 4u, 8u}) {
-            if (leaves % ranks != 0) continue;
-            // Each micro-batch is summed over ranks pairwise, as the communicator does it, then over micro-batches.
+            if (leaves % ranks != 0)
+                continue;
+            // Each micro-batch is summed over ranks pairwise, as the communicator does it, then
+            // over micro-batches.
             std::vector<std::vector<float>> sums;
             for (std::size_t first = 0; first < leaves; first += ranks)
-                sums.push_back(sum_in_tree({parts.begin() + static_cast<std::ptrdiff_t>(first),
-                                            parts.begin() + static_cast<std::ptrdiff_t>(first + ranks)}));
+                sums.push_back(
+                    sum_in_tree({parts.begin() + static_cast<std::ptrdiff_t>(first),
+                                 parts.begin() + static_cast<std::ptrdiff_t>(first + ranks)}));
             CHECK(sum_in_tree(sums) == one_rank);
         }
     }
@@ -163,7 +181,8 @@ TEST_CASE("the tree of sums is the same however its leaves are spread over ranks
 
 TEST_CASE("the frozen order says what comes next") {
     UnitOrder order;
-    const std::vector<UnitEvent> step = {{UnitAction::gather, 0}, {UnitAction::reduce, 0}, {UnitAction::step, 0}};
+    const std::vector<UnitEvent> step = {
+        {UnitAction::gather, 0}, {UnitAction::reduce, 0}, {UnitAction::step, 0}};
     for (const auto& event : step) {
         CHECK(order.upcoming().empty());
         CHECK_FALSE(order.observe(event));

@@ -22,8 +22,8 @@ namespace {
 template <class Check>
 std::size_t check_seeds(const std::string& folder, Check check) {
     std::size_t files = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(AUTOLAUNCH_SOURCE_DIR) /
-                                                                 "tests/fuzz/seeds" / folder)) {
+    for (const auto& entry : std::filesystem::directory_iterator(
+             std::filesystem::path(AUTOLAUNCH_SOURCE_DIR) / "tests/fuzz/seeds" / folder)) {
         std::string bytes = read_file(entry.path());
         INFO(entry.path().string());
         check(bytes);
@@ -53,15 +53,17 @@ TEST_CASE("a flight recorder's memory is a picture or refused, with any bit flip
 
 TEST_CASE("a checkpoint's manifest is whole or refused, with any bit flipped") {
     std::size_t complete = 0;
-    CHECK(check_seeds("manifest", [&](const std::string& bytes) { complete += check_manifest_bytes(bytes) ? 1 : 0; }) >=
-          5);
+    CHECK(check_seeds("manifest", [&](const std::string& bytes) {
+              complete += check_manifest_bytes(bytes) ? 1 : 0;
+          }) >= 5);
     CHECK(complete > 32 * 8);  // the digest's own bits, at least
 }
 
 TEST_CASE("a safetensors file is valid or refused, with any bit flipped") {
     std::size_t valid = 0;
-    CHECK(check_seeds("safetensors",
-                      [&](const std::string& bytes) { valid += check_safetensors_bytes(bytes) ? 1 : 0; }) >= 7);
+    CHECK(check_seeds("safetensors", [&](const std::string& bytes) {
+              valid += check_safetensors_bytes(bytes) ? 1 : 0;
+          }) >= 7);
     CHECK(valid > 8 * 22);  // the data's bits, at least
 }
 
@@ -69,10 +71,11 @@ TEST_CASE("a session's lines are messages or refused, with any bit flipped") {
     CHECK(check_seeds("session_line", session::check_session_bytes) >= 7);
 }
 
-TEST_CASE("every seed of the store's fuzzer is whole requests, and stays consistent with a bit flipped") {
+TEST_CASE(
+    "every seed of the store's fuzzer is whole requests, and stays consistent with a bit flipped") {
     std::size_t files = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(AUTOLAUNCH_SOURCE_DIR) /
-                                                                 "tests/fuzz/seeds/store_request")) {
+    for (const auto& entry : std::filesystem::directory_iterator(
+             std::filesystem::path(AUTOLAUNCH_SOURCE_DIR) / "tests/fuzz/seeds/store_request")) {
         std::string bytes = read_file(entry.path());
         INFO(entry.path().string());
         CHECK(store::check_request_bytes(bytes) > 0);
@@ -86,14 +89,16 @@ TEST_CASE("every seed of the store's fuzzer is whole requests, and stays consist
     CHECK(files >= 4);
 }
 
-TEST_CASE("a saved machine's file is a machine or refused, with any byte changed or the rest cut off") {
+TEST_CASE(
+    "a saved machine's file is a machine or refused, with any byte changed or the rest cut off") {
     std::size_t machines = 0;
     for (const char* folder : {"tests/data/topology", "tests/fuzz/seeds/capture"})
-        for (const auto& entry :
-             std::filesystem::directory_iterator(std::filesystem::path(AUTOLAUNCH_SOURCE_DIR) / folder)) {
+        for (const auto& entry : std::filesystem::directory_iterator(
+                 std::filesystem::path(AUTOLAUNCH_SOURCE_DIR) / folder)) {
             const std::string bytes = read_file(entry.path());
             INFO(entry.path().string());
-            if (!launcher::capture::check_capture_bytes(bytes)) continue;  // hwloc's, and the README
+            if (!launcher::capture::check_capture_bytes(bytes))
+                continue;  // hwloc's, and the README
             ++machines;
             for (std::size_t at = 0; at < bytes.size(); ++at) {
                 std::string changed = bytes;

@@ -34,7 +34,8 @@ TEST_CASE("nothing given: the defaults, no checkpoints, no fault") {
     CHECK_FALSE(config.checkpoint.enabled);
     CHECK_FALSE(config.fail);
     CHECK(config.device == ComputeDevice::automatic);
-    CHECK(parse_trainer_config(R"({"trainer": {"config": {"device": "cpu"}}})").device == ComputeDevice::cpu);
+    CHECK(parse_trainer_config(R"({"trainer": {"config": {"device": "cpu"}}})").device ==
+          ComputeDevice::cpu);
 }
 
 TEST_CASE("every key is read") {
@@ -90,7 +91,8 @@ TEST_CASE("the newer keys: vocabulary, tied head, micro-batches, evaluation, dev
     CHECK(config.precision.reduce == autolaunch::f32);
     CHECK(config.precision.accumulate == autolaunch::f32);
     CHECK(config.precision.master == autolaunch::f16);
-    CHECK(error_of(R"({"model": {"vocabulary": 255}})") == "configuration: model.vocabulary must be at least 256");
+    CHECK(error_of(R"({"model": {"vocabulary": 255}})") ==
+          "configuration: model.vocabulary must be at least 256");
     CHECK(error_of(R"({"trainer": {"config": {"device": "tpu"}}})") ==
           "configuration: trainer.config.device must be auto, cpu or cuda, not tpu");
     CHECK(error_of(R"({"trainer": {"config": {"precision": {"param": "f64"}}}})") ==
@@ -102,7 +104,8 @@ namespace {
 std::int64_t parameter_count(const ModelConfig& config) {
     std::int64_t count = 0;
     for (const auto& unit : unit_shapes(config)) {
-        for (const auto& tensor : unit.tensors) count += tensor.element_count();
+        for (const auto& tensor : unit.tensors)
+            count += tensor.element_count();
     }
     return count;
 }
@@ -128,7 +131,8 @@ TEST_CASE("presets: their sizes, and what the configuration says beside them cou
 TEST_CASE("arithmetic a token: PaLM's formula, by hand for GPT-2's size") {
     // 12 layers of 12 x 768² multiplied weights and the head's 768 x 50304; attention 12 L H Q T.
     const double multiplied = 12.0 * 12 * 768 * 768 + 768.0 * 50304;
-    CHECK(flops_per_token(find_preset("gpt2-124m")->model) == doctest::Approx(6 * multiplied + 12.0 * 12 * 768 * 1024));
+    CHECK(flops_per_token(find_preset("gpt2-124m")->model) ==
+          doctest::Approx(6 * multiplied + 12.0 * 12 * 768 * 1024));
     ThreadPool pool(1);
     CpuMath<float> math(pool);
     const Peak peak = peak_flops(math);
@@ -136,7 +140,8 @@ TEST_CASE("arithmetic a token: PaLM's formula, by hand for GPT-2's size") {
     CHECK(peak.per_second > 1e8);
 }
 
-TEST_CASE("checkpoint.every_steps wins over the scheduler's; enabled may turn a given section off") {
+TEST_CASE(
+    "checkpoint.every_steps wins over the scheduler's; enabled may turn a given section off") {
     const auto config = parse_trainer_config(
         R"({"step_scheduler": {"checkpoint_every": 7}, "checkpoint": {"enabled": false, "every_steps": 3}})");
     CHECK(config.step_scheduler.checkpoint_every == 3);
@@ -145,25 +150,35 @@ TEST_CASE("checkpoint.every_steps wins over the scheduler's; enabled may turn a 
 
 TEST_CASE("an unknown key is named with what there is instead") {
     CHECK(error_of(R"({"model": {"layer": 2}})") ==
-          "configuration: model.layer is not known; model may have preset, layers, heads, width, context, "
+          "configuration: model.layer is not known; model may have preset, layers, heads, width, "
+          "context, "
           "vocabulary, tied_head");
     CHECK(error_of(R"({"optimiser": {}})").find("configuration: optimiser is no section") == 0);
-    CHECK(error_of(R"({"trainer": {"config": {"sede": 1}}})").find("trainer.config.sede") != std::string::npos);
-    CHECK(error_of(R"({"trainer": {"config": {"fail": {"ranks": 1}}}})").find("fail.ranks") != std::string::npos);
+    CHECK(error_of(R"({"trainer": {"config": {"sede": 1}}})").find("trainer.config.sede") !=
+          std::string::npos);
+    CHECK(error_of(R"({"trainer": {"config": {"fail": {"ranks": 1}}}})").find("fail.ranks") !=
+          std::string::npos);
 }
 
 TEST_CASE("a value of the wrong type or out of range is named") {
-    CHECK(error_of(R"({"model": {"layers": "two"}})") == "configuration: model.layers must be a whole number");
-    CHECK(error_of(R"({"model": {"layers": 0}})") == "configuration: model.layers must be at least 1");
-    CHECK(error_of(R"({"model": {"layers": 2.5}})") == "configuration: model.layers must be a whole number");
-    CHECK(error_of(R"({"model": {"width": 10}})") == "configuration: model.width must be a multiple of model.heads");
+    CHECK(error_of(R"({"model": {"layers": "two"}})") ==
+          "configuration: model.layers must be a whole number");
+    CHECK(error_of(R"({"model": {"layers": 0}})") ==
+          "configuration: model.layers must be at least 1");
+    CHECK(error_of(R"({"model": {"layers": 2.5}})") ==
+          "configuration: model.layers must be a whole number");
+    CHECK(error_of(R"({"model": {"width": 10}})") ==
+          "configuration: model.width must be a multiple of model.heads");
     CHECK(error_of(R"({"model": 3})") == "configuration: model must be a mapping");
     CHECK(error_of(R"({"checkpoint": {"enabled": "yes"}})") ==
           "configuration: checkpoint.enabled must be true or false");
-    CHECK(error_of(R"({"distributed": {"sharding_strategy": "zero"}})").find("not zero") != std::string::npos);
-    CHECK(error_of(R"({"distributed": {"mixed_precision": "fp8"}})").find("mixed_precision") != std::string::npos);
-    CHECK(error_of(R"({"trainer": {"config": {"fail": {"signal": "SIGX"}}}})").find("fail.signal") !=
+    CHECK(error_of(R"({"distributed": {"sharding_strategy": "zero"}})").find("not zero") !=
           std::string::npos);
+    CHECK(error_of(R"({"distributed": {"mixed_precision": "fp8"}})").find("mixed_precision") !=
+          std::string::npos);
+    CHECK(
+        error_of(R"({"trainer": {"config": {"fail": {"signal": "SIGX"}}}})").find("fail.signal") !=
+        std::string::npos);
     CHECK(error_of("[]") == "configuration: must be a JSON object");
     CHECK(error_of("{").find("configuration: not JSON") == 0);
 }
@@ -176,6 +191,7 @@ TEST_CASE("learning rate: linear warm-up, then half a cosine to min_lr") {
     CHECK(learning_rate(config, 60) == doctest::Approx(0.6));
     CHECK(learning_rate(config, 110) == doctest::Approx(0.2));
     CHECK(learning_rate(config, 500) == doctest::Approx(0.2));
-    const auto without = parse_trainer_config(R"({"step_scheduler": {"max_steps": 5, "warmup_steps": 0}})");
+    const auto without =
+        parse_trainer_config(R"({"step_scheduler": {"max_steps": 5, "warmup_steps": 0}})");
     CHECK(std::isfinite(learning_rate(without, 1)));
 }

@@ -1,5 +1,5 @@
-// The CUDA kernels of examples/gpt, run on the CPU by emulated_grid.hpp, against the CPU's layers in double: every
-// operation alone, and a whole model's loss and gradients.
+// The CUDA kernels of examples/gpt, run on the CPU by emulated_grid.hpp, against the CPU's layers
+// in double: every operation alone, and a whole model's loss and gradients.
 #include "emulated_gpu.hpp"
 #include "gpt/cuda/data_sheets.hpp"
 #include "gpt_math_cases.hpp"
@@ -20,8 +20,8 @@ constexpr double kTolerance = 1e-5;
 template <>
 constexpr double kTolerance<bfloat16> = 1.5e-2;  // 8 bits, a few roundings
 
-/// Runs an operation on the emulated GPU with threads in every order, which must give the same bits, and on the CPU in
-/// double.
+/// Runs an operation on the emulated GPU with threads in every order, which must give the same
+/// bits, and on the CPU in double.
 template <class T>
 struct Compare {
     std::vector<Turns> orders = {Turns::forward, Turns::backward, Turns::shuffled};
@@ -39,7 +39,8 @@ struct Compare {
             DeviceMath<T, EmulatedGpu> math(gpu);
             const Results got = operation(static_cast<Math<T>&>(math));
             CHECK(worst_error(got, expected) < kTolerance<T>);
-            if (first.empty()) first = got;
+            if (first.empty())
+                first = got;
             CHECK(got == first);
         }
     }
@@ -66,7 +67,8 @@ TEST_CASE("a GPU's data sheet is its own") {
     CHECK(data_sheet_of("NVIDIA L40S").bf16_flops == 362e12);
     CHECK(data_sheet_of("NVIDIA L40").bf16_flops == 181e12);
     CHECK(data_sheet_of("NVIDIA L4").bf16_flops == 121e12);
-    for (const char* none : {"NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA L40G", "NVIDIA GeForce RTX 4090", ""})
+    for (const char* none :
+         {"NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA L40G", "NVIDIA GeForce RTX 4090", ""})
         CHECK(data_sheet_of(none).bf16_flops == 0);
 }
 
@@ -74,24 +76,36 @@ TEST_CASE("attention refuses heads that are too wide") {
     EmulatedGpu gpu;
     DeviceMath<float, EmulatedGpu> math(gpu);
     std::vector<float> qkv(3 * 129), y(129), state(1);
-    CHECK_THROWS_WITH_AS(math.attention({1, 1}, 1, qkv, state, y), doctest::Contains("129"), std::invalid_argument);
+    CHECK_THROWS_WITH_AS(math.attention({1, 1}, 1, qkv, state, y), doctest::Contains("129"),
+                         std::invalid_argument);
 }
 
 TEST_CASE("the whole model: loss and every gradient, with a head of its own and a tied one") {
     ModelConfig config = {.layers = 2, .heads = 2, .width = 32, .context = 12};
     SUBCASE("a head of its own") {}
     SUBCASE("tied, a larger vocabulary, an odd width") {
-        config = {.layers = 1, .heads = 3, .width = 21, .context = 9, .vocabulary = 259, .tied_head = true};
+        config = {.layers = 1,
+                  .heads = 3,
+                  .width = 21,
+                  .context = 9,
+                  .vocabulary = 259,
+                  .tied_head = true};
     }
     const Compare<float> compare{{Turns::shuffled}};
     compare("model", [&]<class M>(Math<M>& math) { return model_results(config, 2, math); });
 }
 
-TEST_CASE("the whole model in bf16 is near the one in double, with a head of its own and a tied one") {
+TEST_CASE(
+    "the whole model in bf16 is near the one in double, with a head of its own and a tied one") {
     ModelConfig config = {.layers = 2, .heads = 2, .width = 32, .context = 12};
     SUBCASE("a head of its own") {}
     SUBCASE("tied, a larger vocabulary, an odd width") {
-        config = {.layers = 1, .heads = 3, .width = 21, .context = 9, .vocabulary = 259, .tied_head = true};
+        config = {.layers = 1,
+                  .heads = 3,
+                  .width = 21,
+                  .context = 9,
+                  .vocabulary = 259,
+                  .tied_head = true};
     }
     ThreadPool pool(1);
     CpuMath<double> precise(pool);
@@ -106,7 +120,8 @@ TEST_CASE("the whole model in bf16 is near the one in double, with a head of its
 namespace {
 
 __global__ void one_thread_does_not_come(float*) {
-    if (threadIdx.x != 3) __syncthreads();
+    if (threadIdx.x != 3)
+        __syncthreads();
 }
 
 /// Reads a neighbour's value without the barrier that it needs.

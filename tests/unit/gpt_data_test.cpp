@@ -31,7 +31,9 @@ public:
     TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
     ~TemporaryDirectory() { fs::remove_all(path_); }
     const fs::path& path() const { return path_; }
-    void write(const std::string& name, const std::string& text) const { std::ofstream(path_ / name) << text; }
+    void write(const std::string& name, const std::string& text) const {
+        std::ofstream(path_ / name) << text;
+    }
 
 private:
     fs::path path_;
@@ -43,7 +45,8 @@ std::vector<std::uint8_t> bytes_of(const std::string& text) { return {text.begin
 
 }  // namespace
 
-TEST_CASE("a directory is read in the order of real paths, each file once, the last tenth held out") {
+TEST_CASE(
+    "a directory is read in the order of real paths, each file once, the last tenth held out") {
     const TemporaryDirectory dir;
     dir.write("b", std::string(18, 'b') + "BB");
     dir.write("c", std::string(9, 'c') + "C");
@@ -60,8 +63,10 @@ TEST_CASE("a directory is read in the order of real paths, each file once, the l
 TEST_CASE("a missing or short text is refused, naming it") {
     const TemporaryDirectory dir;
     dir.write("short", std::string(40, 'x'));
-    CHECK_THROWS_WITH_AS(load_text(dir.path() / "gone", 1), doctest::Contains("gone"), std::runtime_error);
-    CHECK_THROWS_WITH_AS(load_text(dir.path(), 4), doctest::Contains("4 held out"), std::runtime_error);
+    CHECK_THROWS_WITH_AS(load_text(dir.path() / "gone", 1), doctest::Contains("gone"),
+                         std::runtime_error);
+    CHECK_THROWS_WITH_AS(load_text(dir.path(), 4), doctest::Contains("4 held out"),
+                         std::runtime_error);
     CHECK(load_text(dir.path(), 3).validation.size() == 4);
 }
 
@@ -81,9 +86,11 @@ TEST_CASE("ranks share a global batch without gap or overlap") {
     }
 }
 
-TEST_CASE("a step's samples are the same however ranks share them, and differ between steps and seeds") {
+TEST_CASE(
+    "a step's samples are the same however ranks share them, and differ between steps and seeds") {
     std::vector<std::uint8_t> text(5000);
-    for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<std::uint8_t>(mixed(i));
+    for (std::size_t i = 0; i < text.size(); ++i)
+        text[i] = static_cast<std::uint8_t>(mixed(i));
     const Batch whole = training_batch(text, 3, 17, {0, 8}, 16);
     CHECK(whole.shape.sequences == 8);
     std::vector<std::uint8_t> parts;
@@ -94,16 +101,18 @@ TEST_CASE("a step's samples are the same however ranks share them, and differ be
     CHECK(parts == whole.tokens);
     CHECK(training_batch(text, 3, 18, {0, 8}, 16).tokens != whole.tokens);
     CHECK(training_batch(text, 4, 17, {0, 8}, 16).tokens != whole.tokens);
-    for (std::size_t i = 0; i + 1 < 16; ++i) CHECK(whole.targets[i] == whole.tokens[i + 1]);
+    for (std::size_t i = 0; i + 1 < 16; ++i)
+        CHECK(whole.targets[i] == whole.tokens[i + 1]);
 }
 
 TEST_CASE("sample starts cover the text evenly, both ends included") {
     std::vector<int> hits(10);
     for (std::int64_t sample = 0; sample < 10'000; ++sample)
         ++hits[static_cast<std::size_t>(sample_start(1, 1, sample, 10))];
-    // Each is binomial with mean 1000 and deviation 30: five deviations are never seen by chance, and the draw is
-    // fixed.
-    for (const int count : hits) CHECK(std::abs(count - 1000) < 150);
+    // Each is binomial with mean 1000 and deviation 30: five deviations are never seen by chance,
+    // and the draw is fixed.
+    for (const int count : hits)
+        CHECK(std::abs(count - 1000) < 150);
 }
 
 TEST_CASE("windows lie side by side and end before the last byte") {
@@ -119,14 +128,17 @@ TEST_CASE("unigram entropy: a fair coin, four equal bytes, one byte") {
     CHECK(unigram_entropy(bytes_of("abab")) == doctest::Approx(std::log(2.0)));
     CHECK(unigram_entropy(bytes_of("abcd")) == doctest::Approx(std::log(4.0)));
     CHECK(unigram_entropy(bytes_of("aaaa")) == 0);
-    CHECK(unigram_entropy(bytes_of("aab")) == doctest::Approx(std::log(3.0) - 2.0 / 3 * std::log(2.0)));
+    CHECK(unigram_entropy(bytes_of("aab")) ==
+          doctest::Approx(std::log(3.0) - 2.0 / 3 * std::log(2.0)));
 }
 
 TEST_CASE("printable keeps text and line feeds, and escapes the rest") {
     CHECK(printable(bytes_of("a b\n\\\x1b\xff")) == "a b\n\\\\\\x1b\\xff");
 }
 
-TEST_CASE("initial values: any cut gives the same tensor; norms are one, biases zero, deviations as promised") {
+TEST_CASE(
+    "initial values: any cut gives the same tensor; norms are one, biases zero, deviations as "
+    "promised") {
     const ModelConfig config;
     std::vector<float> whole(128 * 512);
     initial_values(config, 7, "h.0.mlp.weight", 0, whole);
@@ -168,9 +180,12 @@ TEST_CASE("every tensor name in the model is unique") {
     CHECK(names.size() == count);
 }
 
-TEST_CASE("continue_text follows the distribution: temperature 0 takes the likeliest byte, else chances count") {
-    std::vector<float> logits(300, -100.0f);  // a vocabulary beyond the bytes, whose likeliest class is none
-    logits['x'] = std::log(3.0f);             // three times as likely as 'y'
+TEST_CASE(
+    "continue_text follows the distribution: temperature 0 takes the likeliest byte, else chances "
+    "count") {
+    std::vector<float> logits(
+        300, -100.0f);             // a vocabulary beyond the bytes, whose likeliest class is none
+    logits['x'] = std::log(3.0f);  // three times as likely as 'y'
     logits['y'] = 0;
     logits[280] = 50;
     std::size_t longest = 0;

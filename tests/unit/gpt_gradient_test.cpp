@@ -1,5 +1,5 @@
-// Every backward function of examples/gpt against central finite differences, in double: an error in any term of any
-// gradient is orders of magnitude above the tolerance.
+// Every backward function of examples/gpt against central finite differences, in double: an error
+// in any term of any gradient is orders of magnitude above the tolerance.
 #include "gpt/cpu_math.hpp"
 #include "gpt/layers.hpp"
 #include "gpt/model.hpp"
@@ -24,25 +24,29 @@ using Vector = std::vector<double>;
 
 Vector random_vector(std::size_t count, std::uint64_t seed, double mean = 0, double deviation = 1) {
     Vector values(count);
-    for (std::size_t i = 0; i < count; ++i) values[i] = mean + deviation * normal(random_bits({seed, i}));
+    for (std::size_t i = 0; i < count; ++i)
+        values[i] = mean + deviation * normal(random_bits({seed, i}));
     return values;
 }
 
 std::vector<std::uint8_t> random_bytes(std::size_t count, std::uint64_t seed) {
     std::vector<std::uint8_t> bytes(count);
-    for (std::size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::uint8_t>(random_bits({seed, i}) >> 56);
+    for (std::size_t i = 0; i < count; ++i)
+        bytes[i] = static_cast<std::uint8_t>(random_bits({seed, i}) >> 56);
     return bytes;
 }
 
 double dot(std::span<const double> a, std::span<const double> b) {
     double sum = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+    for (std::size_t i = 0; i < a.size(); ++i)
+        sum += a[i] * b[i];
     return sum;
 }
 
-/// Largest difference between `gradient` and the slope of `value` in each element of `at`, relative where the slope is
-/// above one.
-double worst_error(Vector& at, std::span<const double> gradient, const std::function<double()>& value) {
+/// Largest difference between `gradient` and the slope of `value` in each element of `at`, relative
+/// where the slope is above one.
+double worst_error(Vector& at, std::span<const double> gradient,
+                   const std::function<double()>& value) {
     constexpr double kStep = 1e-5;
     double worst = 0;
     for (std::size_t i = 0; i < at.size(); ++i) {
@@ -54,12 +58,14 @@ double worst_error(Vector& at, std::span<const double> gradient, const std::func
         at[i] = saved;
         const double slope = (above - below) / (2 * kStep);
         const double error = std::abs(slope - gradient[i]) / std::max(1.0, std::abs(slope));
-        if (!(error <= worst)) worst = error;  // not-a-number counts as worst
+        if (!(error <= worst))
+            worst = error;  // not-a-number counts as worst
     }
     return worst;
 }
 
-// Rounding of sums of a few hundred terms near 1, divided by the step; the steps' own error is smaller.
+// Rounding of sums of a few hundred terms near 1, divided by the step; the steps' own error is
+// smaller.
 constexpr double kTolerance = 1e-8;
 
 double norm(std::span<const double> values) { return std::sqrt(dot(values, values)); }
@@ -89,7 +95,8 @@ TEST_CASE("linear: gradients of input, weight and bias") {
     SUBCASE("weight and bias gradients are added to") {
         const Vector once = dweight;
         linear_backward<double>(pool, rows, x, weight, dy, dx, dweight, dbias);
-        for (std::size_t i = 0; i < once.size(); ++i) CHECK(dweight[i] == doctest::Approx(2 * once[i]));
+        for (std::size_t i = 0; i < once.size(); ++i)
+            CHECK(dweight[i] == doctest::Approx(2 * once[i]));
     }
 }
 
@@ -113,7 +120,8 @@ TEST_CASE("layer_norm: gradients of input, weight and bias") {
     Vector dweight(weight.size());
     Vector dbias(bias.size());
     layer_norm_backward<double>(pool, rows, x, weight, mean, inverse, dy, dx, dweight, dbias);
-    for (std::size_t i = 0; i < dx.size(); ++i) dx[i] -= residual[i];
+    for (std::size_t i = 0; i < dx.size(); ++i)
+        dx[i] -= residual[i];
     CHECK(worst_error(x, dx, value) < kTolerance);
     CHECK(worst_error(weight, dweight, value) < kTolerance);
     CHECK(worst_error(bias, dbias, value) < kTolerance);
@@ -161,7 +169,8 @@ TEST_CASE("attention: gradients of queries, keys and values") {
         CHECK(norm(dqkv) > 0.1);
         CHECK(worst_error(qkv, dqkv, value) < kTolerance);
         // The first position attends to itself alone, so its output is its value.
-        for (std::size_t j = 0; j < width; ++j) CHECK(y[j] == doctest::Approx(qkv[2 * width + j]));
+        for (std::size_t j = 0; j < width; ++j)
+            CHECK(y[j] == doctest::Approx(qkv[2 * width + j]));
     }
 }
 
@@ -171,7 +180,8 @@ TEST_CASE("embedding: gradients of both tables") {
     const std::size_t width = 5;
     const std::vector<std::uint8_t> tokens = {7, 7, 255, 0, 1, 7, 3, 3, 0, 0, 9, 255};
     Vector token_table = random_vector(256 * width, 1);
-    Vector position_table = random_vector(6 * width, 2);  // the context is longer than the sequences
+    Vector position_table =
+        random_vector(6 * width, 2);  // the context is longer than the sequences
     const Vector dx = random_vector(12 * width, 3);
     Vector x(dx.size());
     const auto value = [&] {
@@ -199,7 +209,8 @@ TEST_CASE("cross_entropy: loss, scaled gradient, and the value for equal logits"
     CHECK(worst_error(logits, gradient, value) < kTolerance);
 
     Vector equal(3 * 256, -2.0);
-    CHECK(cross_entropy<double>(pool, rows, targets, 1, equal) == doctest::Approx(3 * std::log(256.0)));
+    CHECK(cross_entropy<double>(pool, rows, targets, 1, equal) ==
+          doctest::Approx(3 * std::log(256.0)));
 }
 
 namespace {
@@ -214,8 +225,8 @@ LocalParameters<T> random_parameters(const ModelConfig& config) {
     for (std::size_t unit = 0; unit < shapes.size(); ++unit) {
         for (std::size_t tensor = 0; tensor < shapes[unit].tensors.size(); ++tensor) {
             auto& values = parameters.values(unit, tensor);
-            const auto random =
-                random_vector(values.size(), number_of(shapes[unit].tensors[tensor].name) + unit, 0, 0.4);
+            const auto random = random_vector(
+                values.size(), number_of(shapes[unit].tensors[tensor].name) + unit, 0, 0.4);
             std::copy(random.begin(), random.end(), values.begin());
         }
     }
@@ -224,7 +235,9 @@ LocalParameters<T> random_parameters(const ModelConfig& config) {
 
 }  // namespace
 
-TEST_CASE("the whole model: every element of every parameter, with a head of its own and with a tied one") {
+TEST_CASE(
+    "the whole model: every element of every parameter, with a head of its own and with a tied "
+    "one") {
     ModelConfig config = kTiny;
     SUBCASE("a head of its own") {}
     SUBCASE("tied, and a vocabulary beyond the bytes") {
@@ -271,12 +284,16 @@ TEST_CASE("a later token changes no earlier logit, and changes its own") {
                           before.begin() + static_cast<long>(row * 256 + 256),
                           after.begin() + static_cast<long>(row * 256));
     };
-    for (const std::size_t row : {0u, 1u, 2u}) CHECK(row_equal(row));
-    for (const std::size_t row : {3u, 4u, 5u}) CHECK_FALSE(row_equal(row));
-    for (const std::size_t row : {6u, 7u, 8u, 9u, 10u, 11u}) CHECK(row_equal(row));  // the other sequence
+    for (const std::size_t row : {0u, 1u, 2u})
+        CHECK(row_equal(row));
+    for (const std::size_t row : {3u, 4u, 5u})
+        CHECK_FALSE(row_equal(row));
+    for (const std::size_t row : {6u, 7u, 8u, 9u, 10u, 11u})
+        CHECK(row_equal(row));  // the other sequence
 }
 
-TEST_CASE("a pass without gradients gives the loss of one with them, and the last logits those of all") {
+TEST_CASE(
+    "a pass without gradients gives the loss of one with them, and the last logits those of all") {
     ThreadPool pool(1);
     CpuMath<double> math(pool);
     const ModelConfig config = {.layers = 3, .heads = 2, .width = 8, .context = 6};
@@ -306,7 +323,8 @@ TEST_CASE("float agrees with double") {
     const BatchShape shape{3, 6};
     const auto tokens = random_bytes(18, 1);
     const auto targets = random_bytes(18, 2);
-    const double precise_loss = precise.loss_and_gradients(precise_parameters, shape, tokens, targets, 1);
+    const double precise_loss =
+        precise.loss_and_gradients(precise_parameters, shape, tokens, targets, 1);
     const double fast_loss = fast.loss_and_gradients(fast_parameters, shape, tokens, targets, 1);
     CHECK(fast_loss == doctest::Approx(precise_loss).epsilon(1e-5));
     const auto shapes = unit_shapes(kTiny);
@@ -315,7 +333,8 @@ TEST_CASE("float agrees with double") {
             const Vector& expected = precise_parameters.gradients(unit, tensor);
             const auto& got = fast_parameters.gradients(unit, tensor);
             double error = 0;
-            for (std::size_t i = 0; i < got.size(); ++i) error = std::max(error, std::abs(got[i] - expected[i]));
+            for (std::size_t i = 0; i < got.size(); ++i)
+                error = std::max(error, std::abs(got[i] - expected[i]));
             INFO(shapes[unit].name << "." << shapes[unit].tensors[tensor].name);
             CHECK(error < 1e-4 * norm(expected));
         }
@@ -353,7 +372,9 @@ TEST_CASE("a sequence beyond the context and heads that do not divide the width 
     Model<float> model(kTiny, math);
     auto parameters = random_parameters<float>(kTiny);
     CHECK_THROWS_AS(model.forward(parameters, {1, 7}, random_bytes(7, 1)), std::invalid_argument);
-    CHECK_THROWS_AS(Model<float>({.layers = 1, .heads = 3, .width = 8, .context = 4}, math), std::invalid_argument);
-    CHECK_THROWS_AS(Model<float>({.layers = 1, .heads = 1, .width = 8, .context = 4, .vocabulary = 255}, math),
+    CHECK_THROWS_AS(Model<float>({.layers = 1, .heads = 3, .width = 8, .context = 4}, math),
                     std::invalid_argument);
+    CHECK_THROWS_AS(
+        Model<float>({.layers = 1, .heads = 1, .width = 8, .context = 4, .vocabulary = 255}, math),
+        std::invalid_argument);
 }

@@ -1,6 +1,7 @@
 #pragma once
-// What every gpt::Math must do as the CPU's layers in double do it: each operation alone, with extents around those
-// that implementations cut work at, and a whole model. Shared by unit.gpt_cuda_math and tests/gpu.
+// What every gpt::Math must do as the CPU's layers in double do it: each operation alone, with
+// extents around those that implementations cut work at, and a whole model. Shared by
+// unit.gpt_cuda_math and tests/gpu.
 #include "gpt/cpu_math.hpp"
 #include "gpt/model.hpp"
 #include "gpt/random.hpp"
@@ -19,7 +20,8 @@ using Vector = std::vector<double>;
 using Results = std::vector<Vector>;
 
 /// Random values that bf16 holds exactly, so that every type computes with the same ones.
-inline Vector random_vector(std::int64_t count, std::uint64_t seed, double mean = 0, double deviation = 1) {
+inline Vector random_vector(std::int64_t count, std::uint64_t seed, double mean = 0,
+                            double deviation = 1) {
     Vector values(static_cast<std::size_t>(count));
     for (std::size_t i = 0; i < values.size(); ++i) {
         const auto value = static_cast<float>(mean + deviation * normal(random_bits({seed, i})));
@@ -28,17 +30,20 @@ inline Vector random_vector(std::int64_t count, std::uint64_t seed, double mean 
     return values;
 }
 
-inline std::vector<std::uint8_t> random_bytes(std::int64_t count, std::uint64_t seed, int most = 255) {
+inline std::vector<std::uint8_t> random_bytes(std::int64_t count, std::uint64_t seed,
+                                              int most = 255) {
     std::vector<std::uint8_t> bytes(static_cast<std::size_t>(count));
     for (std::size_t i = 0; i < bytes.size(); ++i)
-        bytes[i] = static_cast<std::uint8_t>(random_bits({seed, i}) % static_cast<unsigned>(most + 1));
+        bytes[i] =
+            static_cast<std::uint8_t>(random_bits({seed, i}) % static_cast<unsigned>(most + 1));
     return bytes;
 }
 
 template <class T>
 std::vector<T> as(const Vector& values) {
     std::vector<T> converted;
-    for (const double value : values) converted.push_back(static_cast<T>(static_cast<float>(value)));
+    for (const double value : values)
+        converted.push_back(static_cast<T>(static_cast<float>(value)));
     return converted;
 }
 template <>
@@ -56,21 +61,25 @@ public:
     std::span<E> put(const std::vector<E>& values) {
         auto& array = list<E>().emplace_back(*math_);
         const std::span<E> memory = array.resize(values.size());
-        if (!values.empty()) math_->upload(values.data(), memory.data(), memory.size_bytes());
+        if (!values.empty())
+            math_->upload(values.data(), memory.data(), memory.size_bytes());
         return memory;
     }
-    std::span<M> random(std::int64_t count, std::uint64_t seed, double mean = 0, double deviation = 1) {
+    std::span<M> random(std::int64_t count, std::uint64_t seed, double mean = 0,
+                        double deviation = 1) {
         return put(as<M>(random_vector(count, seed, mean, deviation)));
     }
     /// For results: not-a-number, so that an element that is not written shows.
     template <class E = M>
     std::span<E> nothing(std::int64_t count) {
-        return put(as<E>(Vector(static_cast<std::size_t>(count), std::numeric_limits<double>::quiet_NaN())));
+        return put(as<E>(
+            Vector(static_cast<std::size_t>(count), std::numeric_limits<double>::quiet_NaN())));
     }
     template <class E>
     Vector get(std::span<E> memory) {
         std::vector<std::remove_const_t<E>> values(memory.size());
-        if (!values.empty()) math_->download(memory.data(), values.data(), memory.size_bytes());
+        if (!values.empty())
+            math_->download(memory.data(), values.data(), memory.size_bytes());
         Vector converted;
         for (const auto value : values) {
             if constexpr (std::is_same_v<E, double>) {
@@ -112,16 +121,20 @@ private:
     std::list<DeviceArray<autolaunch::float16>> f16s_;
 };
 
-/// Largest difference of any element, relative to the largest expected one of its array; not-a-number for one.
+/// Largest difference of any element, relative to the largest expected one of its array;
+/// not-a-number for one.
 inline double worst_error(const Results& got, const Results& expected) {
     double worst = got.size() == expected.size() ? 0 : std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < std::min(got.size(), expected.size()); ++i) {
-        if (got[i].size() != expected[i].size()) return std::numeric_limits<double>::infinity();
+        if (got[i].size() != expected[i].size())
+            return std::numeric_limits<double>::infinity();
         double largest = 1e-30;
-        for (const double value : expected[i]) largest = std::max(largest, std::abs(value));
+        for (const double value : expected[i])
+            largest = std::max(largest, std::abs(value));
         for (std::size_t j = 0; j < got[i].size(); ++j) {
             const double error = std::abs(got[i][j] - expected[i][j]) / largest;
-            if (!(error <= worst)) worst = error;
+            if (!(error <= worst))
+                worst = error;
         }
     }
     return worst;
@@ -136,8 +149,8 @@ public:
         for (const auto& shape : unit_shapes(config)) {
             auto& unit = units_.emplace_back();
             for (const auto& tensor : shape.tensors) {
-                const auto values =
-                    arrays.random(tensor.element_count(), number_of(tensor.name) + units_.size(), 0, 0.3);
+                const auto values = arrays.random(tensor.element_count(),
+                                                  number_of(tensor.name) + units_.size(), 0, 0.3);
                 unit.values.emplace_back(values);
                 unit.gradients.push_back(arrays.put(std::vector<M>(values.size())));
             }
@@ -149,13 +162,15 @@ public:
     void backward(std::size_t unit, const typename ParameterSource<M>::Backward& use) override {
         use(units_[unit].values, units_[unit].gradients);
     }
-    void backward_part(std::size_t unit, const typename ParameterSource<M>::Backward& use) override {
+    void backward_part(std::size_t unit,
+                       const typename ParameterSource<M>::Backward& use) override {
         backward(unit, use);
     }
     template <class Use>
     void for_each_gradient(const Use& use) {
         for (auto& unit : units_) {
-            for (auto& gradient : unit.gradients) use(gradient);
+            for (auto& gradient : unit.gradients)
+                use(gradient);
         }
     }
 
@@ -177,13 +192,16 @@ Results model_results(const ModelConfig& config, std::int64_t sequences, Math<M>
     const auto tokens = random_bytes(shape.rows(), 1);
     const auto targets = random_bytes(shape.rows(), 2);
     Results results;
-    results.push_back({model.loss_and_gradients(parameters, shape, tokens, targets, Statistic<M>(0.1))});
-    parameters.for_each_gradient([&](std::span<M> gradient) { results.push_back(arrays.get(gradient)); });
+    results.push_back(
+        {model.loss_and_gradients(parameters, shape, tokens, targets, Statistic<M>(0.1))});
+    parameters.for_each_gradient(
+        [&](std::span<M> gradient) { results.push_back(arrays.get(gradient)); });
     results.push_back({model.loss(parameters, shape, tokens, targets)});
     return results;
 }
 
-// Below, `check(name, operation)` is called with each case; the operation takes a Math<M>& and returns Results.
+// Below, `check(name, operation)` is called with each case; the operation takes a Math<M>& and
+// returns Results.
 
 template <class Check>
 void linear_cases(const Check& check) {
@@ -243,7 +261,8 @@ void layer_norm_cases(const Check& check) {
                 const auto mean = a.template nothing<Statistic<M>>(e.rows);
                 const auto inverse = a.template nothing<Statistic<M>>(e.rows);
                 math.add_layer_norm(e.rows, x, branch, weight, bias, sum, y, mean, inverse);
-                math.layer_norm_backward(e.rows, has_branch ? sum : x, weight, mean, inverse, dy, dx, dweight, dbias);
+                math.layer_norm_backward(e.rows, has_branch ? sum : x, weight, mean, inverse, dy,
+                                         dx, dweight, dbias);
                 return Results{a.get(sum), a.get(y),       a.get(mean), a.get(inverse),
                                a.get(dx),  a.get(dweight), a.get(dbias)};
             });
@@ -285,9 +304,10 @@ void attention_cases(const Check& check) {
     struct Extents {
         std::int64_t sequences, heads, length, head_width;
     };
-    // Lengths around a tile of 64, head widths around 64 and 128 columns, and some that are not read 16 bytes at a
-    // time.
-    for (const Extents e : {Extents{2, 2, 7, 13}, {1, 2, 64, 64}, {1, 1, 150, 32}, {2, 1, 65, 80}, {1, 2, 1, 8}}) {
+    // Lengths around a tile of 64, head widths around 64 and 128 columns, and some that are not
+    // read 16 bytes at a time.
+    for (const Extents e :
+         {Extents{2, 2, 7, 13}, {1, 2, 64, 64}, {1, 1, 150, 32}, {2, 1, 65, 80}, {1, 2, 1, 8}}) {
         check("attention", [e]<class M>(Math<M>& math) {
             Arrays<M> a(math);
             const BatchShape shape{e.sequences, e.length};
@@ -296,7 +316,8 @@ void attention_cases(const Check& check) {
             const auto dy = a.random(shape.rows() * width, 2);
             const auto y = a.nothing(shape.rows() * width);
             const auto dqkv = a.nothing(shape.rows() * 3 * width);
-            const auto count = static_cast<std::int64_t>(math.attention_state_count(shape, e.heads));
+            const auto count =
+                static_cast<std::int64_t>(math.attention_state_count(shape, e.heads));
             const auto state = a.template nothing<Statistic<M>>(count);
             math.attention(shape, e.heads, qkv, state, y);
             math.attention_backward(shape, e.heads, qkv, y, state, dy, dqkv);

@@ -1,5 +1,5 @@
-// configs/quickstart.yaml and gpt2_124m.yaml reach examples/gpt as the launcher passes them on, and every key of them
-// is one the trainer reads.
+// configs/quickstart.yaml and gpt2_124m.yaml reach examples/gpt as the launcher passes them on, and
+// every key of them is one the trainer reads.
 #include "gpt/trainer_config.hpp"
 #include "spec/spec.hpp"
 
@@ -23,7 +23,8 @@ SpecResult load(const std::string& name, const std::vector<std::string>& overrid
 
 TEST_CASE("quickstart.yaml is understood by the launcher and by the trainer") {
     const auto result = load("quickstart.yaml", {});
-    for (const auto& error : result.errors) FAIL_CHECK(to_string(error));
+    for (const auto& error : result.errors)
+        FAIL_CHECK(to_string(error));
     CHECK(result.spec.resources.ranks_per_node == 2);
     CHECK(result.spec.trainer.command == std::vector<std::string>{"gpt"});
     const auto config = gpt::parse_trainer_config(result.spec.trainer_config);
@@ -36,10 +37,12 @@ TEST_CASE("quickstart.yaml is understood by the launcher and by the trainer") {
 }
 
 TEST_CASE("overrides on the command line reach the trainer with their types") {
-    const auto result = load("quickstart.yaml", {"trainer.config.fail.rank=1", "trainer.config.fail.step=450",
-                                                 "distributed.sharding_strategy=no_shard",
-                                                 "distributed.mixed_precision=no", "step_scheduler.max_steps=20"});
-    for (const auto& error : result.errors) FAIL_CHECK(to_string(error));
+    const auto result =
+        load("quickstart.yaml", {"trainer.config.fail.rank=1", "trainer.config.fail.step=450",
+                                 "distributed.sharding_strategy=no_shard",
+                                 "distributed.mixed_precision=no", "step_scheduler.max_steps=20"});
+    for (const auto& error : result.errors)
+        FAIL_CHECK(to_string(error));
     const auto config = gpt::parse_trainer_config(result.spec.trainer_config);
     REQUIRE(config.fail);
     CHECK(config.fail->rank == 1);
@@ -50,7 +53,8 @@ TEST_CASE("overrides on the command line reach the trainer with their types") {
 
 TEST_CASE("gpt2_124m.yaml is understood by both, and names the preset and the GPU") {
     const auto result = load("gpt2_124m.yaml", {});
-    for (const auto& error : result.errors) FAIL_CHECK(to_string(error));
+    for (const auto& error : result.errors)
+        FAIL_CHECK(to_string(error));
     const auto config = gpt::parse_trainer_config(result.spec.trainer_config);
     CHECK(config.model.layers == 12);
     CHECK(config.model.vocabulary == 50304);

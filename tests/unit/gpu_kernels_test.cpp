@@ -1,4 +1,5 @@
-// The kernels of GPUs without a GPU: compiled for the CPU, they give the bits of the CPU's plain kernels.
+// The kernels of GPUs without a GPU: compiled for the CPU, they give the bits of the CPU's plain
+// kernels.
 #include "../integration/host_kernels.hpp"
 #include "base/hash.hpp"
 #include "comm/reduce.hpp"
@@ -34,7 +35,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr std::uint64_t kSeed = 7;
 constexpr unsigned kThreads = 64;
 
-// Lengths that fill no group, no block of squares and no chunk; one parameter begins in the middle of the shard.
+// Lengths that fill no group, no block of squares and no chunk; one parameter begins in the middle
+// of the shard.
 std::vector<ParameterSpec> parameters() {
     return {{"one", {1}}, {"odd", {3, 333}}, {"chunks", {kChunkElements * 2 + 77}}, {"five", {5}}};
 }
@@ -44,9 +46,12 @@ float value_at(const std::string& name, std::int64_t i, unsigned salt) {
     std::minstd_rand random(static_cast<unsigned>(i * 31 + std::ssize(name) * 7) + salt);
     random();
     const auto word = random();
-    if (word % 97 == 0) return word % 2 == 0 ? 0.0f : -0.0f;
-    if (word % 89 == 0) return std::numeric_limits<float>::denorm_min() * static_cast<float>(word % 1000);
-    return std::ldexp(static_cast<float>(word % 20001) - 10000, static_cast<int>(random() % 30) - 28);
+    if (word % 97 == 0)
+        return word % 2 == 0 ? 0.0f : -0.0f;
+    if (word % 89 == 0)
+        return std::numeric_limits<float>::denorm_min() * static_cast<float>(word % 1000);
+    return std::ldexp(static_cast<float>(word % 20001) - 10000,
+                      static_cast<int>(random() % 30) - 28);
 }
 
 /// A shard with states, updated by a kernel.
@@ -54,7 +59,8 @@ class KernelUpdate {
 public:
     KernelUpdate(TestShard& shard, Algorithm& algorithm, int blocks)
         : shard_(shard), algorithm_(algorithm), blocks_(static_cast<unsigned>(blocks)) {
-        for (std::size_t k = 0; k < algorithm.states().size(); ++k) states_.emplace_back(shard.shard.elements);
+        for (std::size_t k = 0; k < algorithm.states().size(); ++k)
+            states_.emplace_back(shard.shard.elements);
         for (const auto& run : shard.shard.runs) {
             name_hashes_.push_back(hash64(run.full_name.data(), run.full_name.size()));
             for (std::int64_t done = 0; done < run.count; done += kChunkElements) {
@@ -62,7 +68,8 @@ public:
                 chunk.shard_offset = static_cast<std::uint64_t>(run.shard_offset + done);
                 chunk.parameter_offset = static_cast<std::uint64_t>(run.parameter_offset + done);
                 chunk.run = static_cast<std::uint32_t>(name_hashes_.size() - 1);
-                chunk.count = static_cast<std::uint32_t>(std::min<std::int64_t>(kChunkElements, run.count - done));
+                chunk.count = static_cast<std::uint32_t>(
+                    std::min<std::int64_t>(kChunkElements, run.count - done));
                 chunks_.push_back(chunk);
             }
         }
@@ -73,8 +80,10 @@ public:
         entry.gradient = shard_.shard.gradient;
         entry.master = shard_.shard.master;
         entry.param = shard_.shard.param;
-        if (!states_.empty()) entry.first_state = states_[0].data();
-        if (states_.size() > 1) entry.second_state = states_[1].data();
+        if (!states_.empty())
+            entry.first_state = states_[0].data();
+        if (states_.size() > 1)
+            entry.second_state = states_[1].data();
         entry.has_gradient = 1;
         entry.is_first = first ? 1 : 0;
         return entry;
@@ -83,11 +92,13 @@ public:
     template <class Kernel, class Gradient, class Master, class Param>
     void run(std::int64_t step, float gradient_scale, bool first) {
         std::vector<RoundingKey> keys;
-        for (const auto hash : name_hashes_) keys.push_back(rounding_key(kSeed, step, hash));
+        for (const auto hash : name_hashes_)
+            keys.push_back(rounding_key(kSeed, step, hash));
         const StepScale scale{0, gradient_scale, 1};
         const UpdateShard shard = entry(first);
-        const UpdateArguments arguments{
-            chunks_.data(), chunks_.size(), &shard, algorithm_.kernel_factors().bytes.data(), keys.data(), &scale};
+        const UpdateArguments arguments{chunks_.data(), chunks_.size(),
+                                        &shard,         algorithm_.kernel_factors().bytes.data(),
+                                        keys.data(),    &scale};
         host::run_threads(blocks_, kThreads, [&](host::GridPlace place) {
             host::update_chunks<Kernel, Gradient, Master, Param>(place, arguments);
         });
@@ -116,26 +127,30 @@ private:
 std::vector<float> all_of(const TestShard& shard, bool param) {
     std::vector<float> values;
     for (const auto& run : shard.shard.runs)
-        param ? shard.append_param(run.full_name, values) : shard.append_master(run.full_name, values);
+        param ? shard.append_param(run.full_name, values)
+              : shard.append_master(run.full_name, values);
     return values;
 }
 
 std::vector<std::uint32_t> bits(const std::vector<float>& values) {
     std::vector<std::uint32_t> words;
-    for (const float value : values) words.push_back(std::bit_cast<std::uint32_t>(value));
+    for (const float value : values)
+        words.push_back(std::bit_cast<std::uint32_t>(value));
     return words;
 }
 
 using MakeAlgorithm = std::function<std::unique_ptr<Algorithm>()>;
 
-const ParameterSettings kSettings{.weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .momentum = 0.9};
+const ParameterSettings kSettings{
+    .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .momentum = 0.9};
 
 /// Three steps on both; every bit of masters, parameters and states must be the same.
 template <class Kernel, class Gradient, class Master, class Param>
 void compare(const MakeAlgorithm& make, const ShardTypes& types, int blocks) {
     TestShard expected(parameters(), 1, 2, types), got(parameters(), 1, 2, types);
     for (TestShard* shard : {&expected, &got})
-        shard->fill_master([](const std::string& name, std::int64_t i) { return value_at(name, i, 1); });
+        shard->fill_master(
+            [](const std::string& name, std::int64_t i) { return value_at(name, i, 1); });
     ShardUpdates updates({&expected.shard}, make(),
                          {kSettings, [](const ParameterSpec&) { return true; }, {}, 1, kSeed});
     updates.use_kernels(plain_optimizer_kernels());
@@ -143,21 +158,25 @@ void compare(const MakeAlgorithm& make, const ShardTypes& types, int blocks) {
     KernelUpdate kernel(got, *algorithm, blocks);
     for (unsigned step = 1; step < 4; ++step) {
         for (TestShard* shard : {&expected, &got})
-            shard->fill_gradient([&](const std::string& name, std::int64_t i) { return value_at(name, i, 10 * step); });
+            shard->fill_gradient([&](const std::string& name, std::int64_t i) {
+                return value_at(name, i, 10 * step);
+            });
         const StepNumbers numbers{step, 0.01, 0.37};
         updates.update(numbers);
         algorithm->begin(numbers, {kSettings});
         kernel.run<Kernel, Gradient, Master, Param>(step, 0.37f, step == 1);
     }
     CHECK(bits(all_of(got, false)) == bits(all_of(expected, false)));
-    if (types.has_param) CHECK(bits(all_of(got, true)) == bits(all_of(expected, true)));
+    if (types.has_param)
+        CHECK(bits(all_of(got, true)) == bits(all_of(expected, true)));
     State state;
     updates.append_state(state);
     std::vector<float> expected_state, got_state;
     for (const StateTensor& tensor : state)
         for (const auto& piece : tensor.pieces)
             if (tensor.type == DataType::f32)
-                expected_state.insert(expected_state.end(), reinterpret_cast<const float*>(piece.data),
+                expected_state.insert(expected_state.end(),
+                                      reinterpret_cast<const float*>(piece.data),
                                       reinterpret_cast<const float*>(piece.data) + piece.count);
     for (const auto& values : kernel.states())
         for (const auto& run : got.shard.runs)
@@ -168,14 +187,17 @@ void compare(const MakeAlgorithm& make, const ShardTypes& types, int blocks) {
 
 template <class Kernel>
 void compare_types(const MakeAlgorithm& make) {
-    const auto type_of = [](const std::string& name) { return name == "f32" ? f32 : name == "bf16" ? bf16 : f16; };
+    const auto type_of = [](const std::string& name) {
+        return name == "f32" ? f32 : name == "bf16" ? bf16 : f16;
+    };
     int blocks = 1;
-#define COMPARE(algorithm, name, G, g, M, m, P, p)                                                           \
-    {                                                                                                        \
-        CAPTURE(#g " " #m " " #p);                                                                           \
-        constexpr bool has_param = host::ChunkUpdate<Kernel, host::G, host::M, host::P>::kHasParam;          \
-        compare<Kernel, host::G, host::M, host::P>(make, {type_of(#g), type_of(#m), has_param, type_of(#p)}, \
-                                                   blocks++ % 4 + 1);                                        \
+#define COMPARE(algorithm, name, G, g, M, m, P, p)                                       \
+    {                                                                                    \
+        CAPTURE(#g " " #m " " #p);                                                       \
+        constexpr bool has_param =                                                       \
+            host::ChunkUpdate<Kernel, host::G, host::M, host::P>::kHasParam;             \
+        compare<Kernel, host::G, host::M, host::P>(                                      \
+            make, {type_of(#g), type_of(#m), has_param, type_of(#p)}, blocks++ % 4 + 1); \
     }
     AUTOLAUNCH_UPDATE_TYPES(COMPARE, , )
 #undef COMPARE
@@ -186,14 +208,17 @@ void compare_types(const MakeAlgorithm& make) {
 TEST_CASE("kernels update with the bits of the CPU's plain ones, in every type") {
     compare_types<host::AdamWKernel>([] { return adamw_algorithm(); });
     compare_types<host::SGDKernel>([] { return sgd_algorithm({}); });
-    compare_types<host::SGDMomentumKernel>([] { return sgd_algorithm({.momentum = 0.9, .dampening = 0.25}); });
-    compare_types<host::SGDMomentumKernel>([] { return sgd_algorithm({.momentum = 0.9, .nesterov = true}); });
+    compare_types<host::SGDMomentumKernel>(
+        [] { return sgd_algorithm({.momentum = 0.9, .dampening = 0.25}); });
+    compare_types<host::SGDMomentumKernel>(
+        [] { return sgd_algorithm({.momentum = 0.9, .nesterov = true}); });
     compare_types<host::LionKernel>([] { return lion_algorithm(); });
 }
 
 TEST_CASE("rounding at random goes by the index, also beyond 2^32") {
     TestShard shard({{"w", {20}}}, 0, 1, {.master = bf16});
-    shard.fill_master([](const std::string&, std::int64_t i) { return 1.0f + static_cast<float>(i) / 128; });
+    shard.fill_master(
+        [](const std::string&, std::int64_t i) { return 1.0f + static_cast<float>(i) / 128; });
     shard.fill_gradient([](const std::string&, std::int64_t) { return 1.0f; });
     const auto algorithm = sgd_algorithm({});
     algorithm->begin({1, 0.001, 1}, {ParameterSettings{}});
@@ -214,14 +239,16 @@ TEST_CASE("rounding at random goes by the index, also beyond 2^32") {
     }
     kernel.run<host::SGDKernel, host::F32Memory, host::Bf16Memory, host::NoMemory>(1, 1.0f, true);
     const auto got = all_of(shard, false);
-    for (std::size_t i = 0; i < 20; ++i) CHECK(got[i] == static_cast<float>(expected[i]));
+    for (std::size_t i = 0; i < 20; ++i)
+        CHECK(got[i] == static_cast<float>(expected[i]));
 }
 
 TEST_CASE("the norm's kernels sum exactly what the CPU sums, and clip as it does") {
     for (const DataType type : {f32, bf16, f16}) {
         CAPTURE(name_of(type));
         TestShard shard(parameters(), 0, 2, {.gradient = type});
-        shard.fill_gradient([](const std::string& name, std::int64_t i) { return value_at(name, i, 3); });
+        shard.fill_gradient(
+            [](const std::string& name, std::int64_t i) { return value_at(name, i, 3); });
         ShardUpdates updates({&shard.shard}, adamw_algorithm(), {kSettings, {}, {}, 1, 0});
         updates.use_kernels(plain_optimizer_kernels());
         const auto algorithm = adamw_algorithm();
@@ -245,12 +272,15 @@ TEST_CASE("the norm's kernels sum exactly what the CPU sums, and clip as it does
     }
 }
 
-TEST_CASE("a gradient that is not finite stops the step where it shall, and is not hidden where it shall not") {
+TEST_CASE(
+    "a gradient that is not finite stops the step where it shall, and is not hidden where it shall "
+    "not") {
     for (const float bad : {kInfinity, -kInfinity, std::nanf("")}) {
         CAPTURE(bad);
         TestShard shard(parameters(), 0, 1, {});
-        shard.fill_gradient(
-            [&](const std::string& name, std::int64_t i) { return name == "u.five" && i == 4 ? bad : 1; });
+        shard.fill_gradient([&](const std::string& name, std::int64_t i) {
+            return name == "u.five" && i == 4 ? bad : 1;
+        });
         const auto algorithm = adamw_algorithm();
         KernelUpdate kernel(shard, *algorithm, 1);
         auto words = kernel.squares<host::F32Memory>();
@@ -286,7 +316,8 @@ TEST_CASE("a step that is stopped, and a shard without a gradient, are left alon
                                         nullptr,
                                         &scale};
         host::run_threads(2, kThreads, [&](host::GridPlace place) {
-            host::update_chunks<host::SGDKernel, host::F32Memory, host::F32Memory, host::NoMemory>(place, arguments);
+            host::update_chunks<host::SGDKernel, host::F32Memory, host::F32Memory, host::NoMemory>(
+                place, arguments);
         });
         return bits(all_of(shard, false));
     };
@@ -299,29 +330,32 @@ TEST_CASE("casts and sums of arrays are the CPU's, and what is not finite is fou
     constexpr std::size_t kMost = 8 * 200 + 5;
     alignas(16) static float wide[kMost];
     for (const std::size_t count : {std::size_t{3}, std::size_t{8 * 64}, kMost}) {
-        for (std::size_t i = 0; i < count; ++i) wide[i] = value_at("x", static_cast<std::int64_t>(i), 5);
-#define COMPARE(To, to, From, from)                                                                   \
-    for (const bool adds : {false, true}) {                                                           \
-        CAPTURE(#to " from " #from);                                                                  \
-        alignas(16) static float input[kMost], got[kMost], expected[kMost];                           \
-        cast(input, from, wide, f32, count);                                                          \
-        cast(got, to, wide, f32, count);                                                              \
-        cast(expected, to, wide, f32, count);                                                         \
-        adds ? accumulate(expected, to, input, from, count) : cast(expected, to, input, from, count); \
-        const CastArguments arguments{got, input, count};                                             \
-        host::run_threads(3, kThreads, [&](host::GridPlace place) {                                   \
-            adds ? host::cast_all<host::To, host::From, true>(place, arguments)                       \
-                 : host::cast_all<host::To, host::From, false>(place, arguments);                     \
-        });                                                                                           \
-        CHECK(std::memcmp(got, expected, count* size_of(to)) == 0);                                   \
+        for (std::size_t i = 0; i < count; ++i)
+            wide[i] = value_at("x", static_cast<std::int64_t>(i), 5);
+#define COMPARE(To, to, From, from)                                               \
+    for (const bool adds : {false, true}) {                                       \
+        CAPTURE(#to " from " #from);                                              \
+        alignas(16) static float input[kMost], got[kMost], expected[kMost];       \
+        cast(input, from, wide, f32, count);                                      \
+        cast(got, to, wide, f32, count);                                          \
+        cast(expected, to, wide, f32, count);                                     \
+        adds ? accumulate(expected, to, input, from, count)                       \
+             : cast(expected, to, input, from, count);                            \
+        const CastArguments arguments{got, input, count};                         \
+        host::run_threads(3, kThreads, [&](host::GridPlace place) {               \
+            adds ? host::cast_all<host::To, host::From, true>(place, arguments)   \
+                 : host::cast_all<host::To, host::From, false>(place, arguments); \
+        });                                                                       \
+        CHECK(std::memcmp(got, expected, count* size_of(to)) == 0);               \
     }
         AUTOLAUNCH_TYPE_PAIRS(COMPARE)
 #undef COMPARE
         const auto find = [&] {
             std::uint64_t first = kNoIndex;
             const FindArguments arguments{wide, count, &first};
-            host::run_threads(2, kThreads,
-                              [&](host::GridPlace place) { host::find_nonfinite<host::F32Memory>(place, arguments); });
+            host::run_threads(2, kThreads, [&](host::GridPlace place) {
+                host::find_nonfinite<host::F32Memory>(place, arguments);
+            });
             return first;
         };
         CHECK(find() == kNoIndex);
@@ -333,16 +367,19 @@ TEST_CASE("casts and sums of arrays are the CPU's, and what is not finite is fou
 }
 
 TEST_CASE("parts of ranks are added in the order of the CPU's communicators") {
-    for (const std::size_t ranks : {1u, 2u, 3u, 4u, 7u, 8u, 9u, 12u, 16u, 21u, 28u, 40u, 64u, 127u}) {
+    for (const std::size_t ranks :
+         {1u, 2u, 3u, 4u, 7u, 8u, 9u, 12u, 16u, 21u, 28u, 40u, 64u, 127u}) {
         CAPTURE(ranks);
         constexpr std::size_t kCount = 8 * kThreads * 2 + 8 * 5 + 3, kStride = kCount + 1;
         static_assert(kStride % 4 == 0);
         std::vector<std::vector<float>> parts(ranks, std::vector<float>(kCount));
         for (std::size_t rank = 0; rank < ranks; ++rank)
             for (std::size_t i = 0; i < kCount; ++i)
-                parts[rank][i] = value_at("w", static_cast<std::int64_t>(i), static_cast<unsigned>(100 + rank));
+                parts[rank][i] =
+                    value_at("w", static_cast<std::int64_t>(i), static_cast<unsigned>(100 + rank));
         std::vector<const void*> inputs(parts.size());
-        std::transform(parts.begin(), parts.end(), inputs.begin(), [](const auto& part) { return part.data(); });
+        std::transform(parts.begin(), parts.end(), inputs.begin(),
+                       [](const auto& part) { return part.data(); });
         std::vector<float> expected(kCount);
         void* output = expected.data();
         reduce_elements({.inputs = inputs, .outputs = {&output, 1}}, kCount, f32, ReduceOp::sum);
@@ -352,10 +389,16 @@ TEST_CASE("parts of ranks are added in the order of the CPU's communicators") {
             std::copy(parts[own].begin(), parts[own].end(), sum);
             sum[kCount] = -1;
             for (std::size_t rank = 0, at = 0; rank < ranks; ++rank)
-                if (rank != own) std::copy(parts[rank].begin(), parts[rank].end(), memory + kStride * at++);
-            const SumArguments arguments{
-                sum, memory, kStride, kCount, static_cast<std::uint32_t>(ranks), static_cast<std::uint32_t>(own)};
-            host::run_threads(2, kThreads, [&](host::GridPlace place) { host::add_parts(place, arguments); });
+                if (rank != own)
+                    std::copy(parts[rank].begin(), parts[rank].end(), memory + kStride * at++);
+            const SumArguments arguments{sum,
+                                         memory,
+                                         kStride,
+                                         kCount,
+                                         static_cast<std::uint32_t>(ranks),
+                                         static_cast<std::uint32_t>(own)};
+            host::run_threads(2, kThreads,
+                              [&](host::GridPlace place) { host::add_parts(place, arguments); });
             CHECK(bits({sum, sum + kCount}) == bits(expected));
             CHECK(sum[kCount] == -1);
         }

@@ -23,7 +23,8 @@ std::string region(const std::string& file, const std::string& name) {
     const std::string text = read_file(kRoot / file);
     const std::string begin = "// [" + name + "]\n", end = "// [/" + name + "]\n";
     const std::size_t from = text.find(begin), to = text.find(end);
-    if (from == std::string::npos || to == std::string::npos) return "no region " + name + " in " + file;
+    if (from == std::string::npos || to == std::string::npos)
+        return "no region " + name + " in " + file;
     return text.substr(from + begin.size(), to - from - begin.size());
 }
 
@@ -33,15 +34,18 @@ int check_blocks(const fs::path& guide) {
     const auto lines = split(read_file(guide), '\n');
     int blocks = 0;
     for (std::size_t i = 0; i < lines.size(); ++i) {
-        if (lines[i] != "```cpp") continue;
+        if (lines[i] != "```cpp")
+            continue;
         ++blocks;
         INFO(guide.filename().string(), ":", i + 1);
         std::smatch place;
         const bool named = i > 0 && std::regex_match(lines[i - 1], place, kPlace);
         CHECK_MESSAGE(named, "a block without <!-- FILE [region] --> before it");
         std::string block;
-        for (++i; i < lines.size() && lines[i] != "```"; ++i) block += lines[i] + "\n";
-        if (named) CHECK(block == region(place[1], place[2]));
+        for (++i; i < lines.size() && lines[i] != "```"; ++i)
+            block += lines[i] + "\n";
+        if (named)
+            CHECK(block == region(place[1], place[2]));
     }
     return blocks;
 }
@@ -51,6 +55,7 @@ int check_blocks(const fs::path& guide) {
 TEST_CASE("code in the guides is the examples' code") {
     int blocks = 0;
     for (const auto& entry : fs::directory_iterator(kRoot / "docs/guides"))
-        if (entry.path().extension() == ".md") blocks += check_blocks(entry.path());
+        if (entry.path().extension() == ".md")
+            blocks += check_blocks(entry.path());
     CHECK(blocks >= 5);
 }

@@ -25,22 +25,26 @@ Hca make_hca(const std::string& name, const std::string& bdf, int numa, double r
 
 std::vector<HcaSeeker> each_gpu(const NodeTopology& topology) {
     std::vector<HcaSeeker> seekers;
-    for (std::size_t gpu = 0; gpu < topology.gpus.size(); ++gpu) seekers.push_back({static_cast<int>(gpu), {}});
+    for (std::size_t gpu = 0; gpu < topology.gpus.size(); ++gpu)
+        seekers.push_back({static_cast<int>(gpu), {}});
     return seekers;
 }
 
-Names names(const NodeTopology& topology, const std::vector<HcaSeeker>& seekers, const Names& compute = {}) {
+Names names(const NodeTopology& topology, const std::vector<HcaSeeker>& seekers,
+            const Names& compute = {}) {
     Names found;
     for (const auto& pairing : pair_hcas(topology, seekers, compute))
         found.push_back(pairing ? topology.hcas[static_cast<std::size_t>(pairing->hca)].name : "-");
     return found;
 }
 
-// Switches of two GPUs and `hcas_each` HCAs: socket, root port, the switch's upstream port, a port a device.
+// Switches of two GPUs and `hcas_each` HCAs: socket, root port, the switch's upstream port, a port
+// a device.
 NodeTopology with_switches(int hcas_each) {
     auto topology = make_machine({.cores_per_l3 = 8, .gpus = 8});
     for (int s = 0; s < 4; ++s) {
-        const std::string root = fmt::format("pci0000:{:02x}", s * 16), up = fmt::format("0000:{:02x}:01.0", s * 16);
+        const std::string root = fmt::format("pci0000:{:02x}", s * 16),
+                          up = fmt::format("0000:{:02x}:01.0", s * 16);
         const std::string upstream = fmt::format("0000:{:02x}:00.0", s * 16 + 1);
         const auto port = [&](int k) { return fmt::format("0000:{:02x}:{:02x}.0", s * 16 + 2, k); };
         for (int g = 0; g < 2; ++g) {
@@ -92,11 +96,13 @@ TEST_CASE("of HCAs of one class the nearer NUMA node, then the faster, then PCI 
     topology.hcas = {make_hca("far", "0000:01:00.0", 2), make_hca("near", "0000:02:00.0", 1)};
     CHECK(names(topology, {{0, {}}}) == Names{"near"});
     CHECK(pair_hcas(topology, {{0, {}}}).at(0)->path == PathClass::sys);
-    topology.hcas = {make_hca("slow", "0000:01:00.0", 0, 100), make_hca("fast", "0000:02:00.0", 0, 400),
+    topology.hcas = {make_hca("slow", "0000:01:00.0", 0, 100),
+                     make_hca("fast", "0000:02:00.0", 0, 400),
                      make_hca("remote", "0000:03:00.0", 3, 800)};
     CHECK(names(topology, {{0, {}}}) == Names{"fast"});
     CHECK(names(topology, {{3, {}}}) == Names{"remote"});
-    CHECK(pair_hcas(topology, {{0, {}}}).at(0)->reason == "its GPU and this HCA are on one NUMA node");
+    CHECK(pair_hcas(topology, {{0, {}}}).at(0)->reason ==
+          "its GPU and this HCA are on one NUMA node");
 }
 
 TEST_CASE("a GPU that has one near HCA keeps it, though another GPU could take it too") {
@@ -115,7 +121,8 @@ TEST_CASE("MIG devices take the HCA of their GPU") {
     part.partition_of = topology.gpus[0].uuid;
     topology.gpus[0] = part;
     topology.gpus.insert(topology.gpus.begin(), {part, part});
-    CHECK(names(topology, {{0, {}}, {1, {}}, {2, {}}, {3, {}}}) == Names{"mlx5_0", "mlx5_0", "mlx5_0", "mlx5_1"});
+    CHECK(names(topology, {{0, {}}, {1, {}}, {2, {}}, {3, {}}}) ==
+          Names{"mlx5_0", "mlx5_0", "mlx5_0", "mlx5_1"});
 }
 
 TEST_CASE("only the compute HCAs, where some are named") {
@@ -127,7 +134,8 @@ TEST_CASE("ranks without a GPU take turns at the HCAs of their NUMA node") {
     auto topology = make_machine({.packages = 2, .cores_per_l3 = 4, .threads = 1});
     topology.hcas = {make_hca("a", "0000:01:00.0", 0), make_hca("b", "0000:02:00.0", 1),
                      make_hca("c", "0000:03:00.0", 1)};
-    const std::vector<HcaSeeker> seekers = {{{}, {0, 1}}, {{}, {4, 5}}, {{}, {6, 7}}, {{}, {0, 1, 2, 3, 4, 5, 6, 7}}};
+    const std::vector<HcaSeeker> seekers = {
+        {{}, {0, 1}}, {{}, {4, 5}}, {{}, {6, 7}}, {{}, {0, 1, 2, 3, 4, 5, 6, 7}}};
     CHECK(names(topology, seekers) == Names{"a", "b", "c", "a"});
     CHECK(pair_hcas(topology, seekers).at(1)->path == PathClass::node);
 }
@@ -136,7 +144,8 @@ TEST_CASE("where nothing says how near, the fastest, and the reason says so") {
     auto topology = make_machine({.packages = 2, .gpus = 1});
     topology.gpus[0].numa_node.reset();
     topology.gpus[0].node_distances.clear();
-    topology.hcas = {make_hca("mlx5_0", "0000:01:00.0", 0, 100), make_hca("mlx5_1", "0000:02:00.0", 1, 200)};
+    topology.hcas = {make_hca("mlx5_0", "0000:01:00.0", 0, 100),
+                     make_hca("mlx5_1", "0000:02:00.0", 1, 200)};
     const auto pairing = pair_hcas(topology, each_gpu(topology)).at(0);
     CHECK(pairing->hca == 1);
     CHECK(pairing->path == PathClass::unknown);

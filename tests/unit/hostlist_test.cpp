@@ -25,7 +25,8 @@ std::string fault_of(std::string_view text) {
     return "no error";
 }
 
-// A name as sites have them: words, digits with and without leading zeros, separators, in any order.
+// A name as sites have them: words, digits with and without leading zeros, separators, in any
+// order.
 std::string random_name(std::mt19937& random) {
     const auto below = [&](unsigned n) { return static_cast<unsigned>(random() % n); };
     const Names words = {"n", "node", "gpu-", "r", ".cluster", "-ib", "x1y", ":", "1-3", "é"};
@@ -35,8 +36,10 @@ std::string random_name(std::mt19937& random) {
             name += words[below(static_cast<unsigned>(words.size()))];
         } else {
             std::string digits = std::to_string(below(3) == 0 ? below(1'000'000) : below(120));
-            if (below(3) == 0) digits.insert(0, below(3), '0');
-            if (below(200) == 0) digits.insert(0, 20, '7');
+            if (below(3) == 0)
+                digits.insert(0, below(3), '0');
+            if (below(200) == 0)
+                digits.insert(0, 20, '7');
             name += digits;
         }
     }
@@ -47,17 +50,22 @@ std::string random_name(std::mt19937& random) {
 Names random_roster(std::mt19937& random) {
     Names names;
     for (unsigned runs = static_cast<unsigned>(random() % 6) + 1; runs > 0; --runs) {
-        const std::string head = random_name(random), tail = random() % 3 == 0 ? random_name(random) : "";
-        const unsigned low = static_cast<unsigned>(random() % 1200), length = static_cast<unsigned>(random() % 40);
+        const std::string head = random_name(random),
+                          tail = random() % 3 == 0 ? random_name(random) : "";
+        const unsigned low = static_cast<unsigned>(random() % 1200),
+                       length = static_cast<unsigned>(random() % 40);
         const std::size_t width = random() % 3 == 0 ? 1 + random() % 5 : 1;
         for (unsigned i = 0; i < length; ++i) {
             std::string digits = std::to_string(low + i);
-            if (digits.size() < width) digits.insert(0, width - digits.size(), '0');
+            if (digits.size() < width)
+                digits.insert(0, width - digits.size(), '0');
             names.push_back(head + digits + tail);
-            if (random() % 9 == 0) names.push_back(random() % 2 == 0 ? names.back() : random_name(random));
+            if (random() % 9 == 0)
+                names.push_back(random() % 2 == 0 ? names.back() : random_name(random));
         }
     }
-    if (names.empty()) names.push_back(random_name(random));
+    if (names.empty())
+        names.push_back(random_name(random));
     return names;
 }
 
@@ -110,8 +118,9 @@ TEST_CASE("brackets nest") {
 
 TEST_CASE("malformed lists are refused, with the place") {
     for (const char* text :
-         {"",      "a,",      ",a",       "a,,b",     "n[",    "n[1-2", "n]",      "n[]",      "n[3-1]", "n[1-2]]",
-          "n[1,]", "n[1-2:]", "n[1-2:0]", "n[1-2::]", "n[1-]", "n[-1]", "n[1--2]", "n[1-2-3]", "n[1:2]", "n[:]"}) {
+         {"",      "a,",     ",a",      "a,,b",     "n[",      "n[1-2",    "n]",
+          "n[]",   "n[3-1]", "n[1-2]]", "n[1,]",    "n[1-2:]", "n[1-2:0]", "n[1-2::]",
+          "n[1-]", "n[-1]",  "n[1--2]", "n[1-2-3]", "n[1:2]",  "n[:]"}) {
         INFO(text);
         CHECK_THROWS_AS(expand_hostlist(text), Error);
     }
@@ -124,24 +133,29 @@ TEST_CASE("malformed lists are refused, with the place") {
 
 TEST_CASE("a list is bounded before it is built") {
     CHECK(expand_hostlist("n[1-1048576]").size() == kMaxHosts);
-    CHECK(fault_of("n[0-999999999999]") == "host list 'n[0-999999999999]': more than 1048576 hosts at character 3");
+    CHECK(fault_of("n[0-999999999999]") ==
+          "host list 'n[0-999999999999]': more than 1048576 hosts at character 3");
     for (const char* text :
-         {"n[1-1048577]", "n[0-999999999999999999]", "n[0-9999999999999999999999]", "a[1-999]b[1-999]c[1-999]",
-          "a[1-600000],b[1-600000]", "n[[1-1000000],[1-1000000]]",
-          "[1-2][1-2][1-2][1-2][1-2][1-2][1-2][1-2][1-2][1-2][1-2][1-2][1-2][1-2][1-2][1-2][1-2][1-2]"
+         {"n[1-1048577]", "n[0-999999999999999999]", "n[0-9999999999999999999999]",
+          "a[1-999]b[1-999]c[1-999]", "a[1-600000],b[1-600000]", "n[[1-1000000],[1-1000000]]",
+          "[1-2][1-2][1-2][1-2][1-2][1-2][1-2][1-2][1-2][1-2][1-2][1-2][1-2][1-2][1-2][1-2][1-2][1-"
+          "2]"
           "[1-2][1-2][1-2]"}) {
         INFO(text);
         CHECK_THROWS_AS(expand_hostlist(text), Error);
     }
-    CHECK(fault_of(std::string(256, 'n')).find("a name longer than 255 bytes") != std::string::npos);
+    CHECK(fault_of(std::string(256, 'n')).find("a name longer than 255 bytes") !=
+          std::string::npos);
     CHECK(expand_hostlist(std::string(255, 'n')).size() == 1);
     CHECK_THROWS_AS(expand_hostlist(std::string(200, 'n') + "[1-1000000]"), Error);  // 200 MB
     std::string greedy = "1";
-    for (int i = 0; i < 7; ++i) greedy = "x[1-1000000," + greedy + "]";
+    for (int i = 0; i < 7; ++i)
+        greedy = "x[1-1000000," + greedy + "]";
     CHECK_THROWS_AS(expand_hostlist(greedy), Error);
     CHECK_THROWS_AS(expand_hostlist(std::string(1'000'000, '[')), Error);
     std::string ones;
-    for (int i = 0; i < 300; ++i) ones += "[1]";
+    for (int i = 0; i < 300; ++i)
+        ones += "[1]";
     CHECK_THROWS_AS(expand_hostlist(ones + "[1-1000000]"), Error);
 }
 
@@ -151,7 +165,8 @@ TEST_CASE("a million hosts") {
     CHECK(names.back() == "n0999999");
     CHECK(compress_hostlist(names) == "n[0000000-0999999]");
     std::string flat;
-    for (const auto& name : names) flat += (flat.empty() ? "" : ",") + name;
+    for (const auto& name : names)
+        flat += (flat.empty() ? "" : ",") + name;
     CHECK(expand_hostlist(flat) == names);
 }
 
@@ -182,9 +197,11 @@ TEST_CASE("expanding what was compressed gives the same names in the same order"
         const std::string text = compress_hostlist(names);
         REQUIRE_MESSAGE(expand_hostlist(text) == names, text);
         std::size_t bytes = names.size() - 1;
-        for (const auto& name : names) bytes += name.size();
+        for (const auto& name : names)
+            bytes += name.size();
         REQUIRE(text.size() <= bytes + names.size());
-        if (text.size() < bytes) ++shorter;
+        if (text.size() < bytes)
+            ++shorter;
     }
     CHECK(shorter > 4000);
 }
@@ -195,7 +212,8 @@ TEST_CASE("any text is expanded or refused, and never crashes") {
     std::size_t accepted = 0;
     for (int round = 0; round < 200'000; ++round) {
         std::string text;
-        for (auto length = random() % 24; length > 0; --length) text += alphabet[random() % alphabet.size()];
+        for (auto length = random() % 24; length > 0; --length)
+            text += alphabet[random() % alphabet.size()];
         try {
             const Names names = expand_hostlist(text);
             ++accepted;
@@ -211,11 +229,12 @@ TEST_CASE("counts repeat") {
     CHECK(expand_counts("8(x4)") == std::vector<int>{8, 8, 8, 8});
     CHECK(expand_counts("2(x3),1") == std::vector<int>{2, 2, 2, 1});
     CHECK(expand_counts("4") == std::vector<int>{4});
-    for (const char* text : {"", "x", "2(x", "2(x0)", "2(x3", "-1", "1(x2000000)", "1(x99999999999999999999)", "1,",
-                             "+1", "2()", "2(x+3)", "2(x3)4"}) {
+    for (const char* text : {"", "x", "2(x", "2(x0)", "2(x3", "-1", "1(x2000000)",
+                             "1(x99999999999999999999)", "1,", "+1", "2()", "2(x+3)", "2(x3)4"}) {
         INFO(text);
         CHECK_THROWS_AS(expand_counts(text), Error);
     }
-    CHECK_THROWS_WITH(expand_counts("2(x3),x"), "'2(x3),x' is not a list like 8(x4),2 at character 7");
+    CHECK_THROWS_WITH(expand_counts("2(x3),x"),
+                      "'2(x3),x' is not a list like 8(x4),2 at character 7");
     CHECK(expand_counts("8(x1000000),4").size() == 1'000'001);
 }

@@ -63,7 +63,8 @@ void check_refused(const JobSpec& spec, const EnvironmentMap& environment, const
         FAIL("expected a refusal");
     } catch (const RendezvousError& error) {
         CHECK(error.exit_code() == 77);
-        CHECK_MESSAGE(std::string(error.what()).find(what) != std::string::npos, std::string(error.what()));
+        CHECK_MESSAGE(std::string(error.what()).find(what) != std::string::npos,
+                      std::string(error.what()));
         CHECK_MESSAGE(error.hint().find(hint) != std::string::npos, error.hint());
     }
 }
@@ -98,17 +99,20 @@ TEST_CASE("the identity is that of the step, and another after a requeue") {
     CHECK(job_identity(list, spec).name == "static/10.0.0.1:29500");
 }
 
-TEST_CASE("sixteen ports below the ephemeral range, the same on all nodes, others for another job") {
+TEST_CASE(
+    "sixteen ports below the ephemeral range, the same on all nodes, others for another job") {
     const auto ports = job_identity(slurm("4711.0"), {}).ports;
     CHECK(ports.size() == 16);
     CHECK(std::set<int>(ports.begin(), ports.end()).size() == 16);
-    CHECK(std::all_of(ports.begin(), ports.end(), [](int port) { return port >= 20'000 && port < 32'768; }));
+    CHECK(std::all_of(ports.begin(), ports.end(),
+                      [](int port) { return port >= 20'000 && port < 32'768; }));
     CHECK(ports == job_identity(slurm("4711.0"), {}).ports);
     CHECK(ports != job_identity(slurm("4711.1"), {}).ports);
     JobSpec spec;
     spec.rendezvous.port = ports[0];
     const auto others = job_identity(slurm("4711.0"), spec).ports;
-    CHECK(std::find(others.begin(), others.end(), ports[0]) == others.end());  // that is where the ranks meet
+    CHECK(std::find(others.begin(), others.end(), ports[0]) ==
+          others.end());  // that is where the ranks meet
 }
 
 TEST_CASE("a given secret makes another key for every job, and never itself") {
@@ -117,31 +121,39 @@ TEST_CASE("a given secret makes another key for every job, and never itself") {
     CHECK(given_bytes({}, environment) == given_bytes({}, environment));
     CHECK(given_bytes({}, environment) != given_bytes({}, environment, {"slurm/4712.0", {}}));
     CHECK(given_bytes({}, environment) != given_bytes({}, {{"AUTOLAUNCH_JOB_KEY", secret + "s"}}));
-    // HKDF-SHA256 of RFC 5869 with salt "autolaunch job key v1" and the identity as info: from another implementation.
-    const JobKey::Bytes expected = {0xe1, 0x44, 0x49, 0x95, 0xa1, 0xe1, 0x21, 0xbb, 0xff, 0xa8, 0xed,
-                                    0xdc, 0xc3, 0x17, 0xbb, 0x5d, 0xe9, 0xe7, 0x65, 0x93, 0x15, 0x04,
-                                    0x43, 0x89, 0x18, 0x87, 0x70, 0x58, 0xb2, 0xec, 0x2e, 0x2e};
+    // HKDF-SHA256 of RFC 5869 with salt "autolaunch job key v1" and the identity as info: from
+    // another implementation.
+    const JobKey::Bytes expected = {0xe1, 0x44, 0x49, 0x95, 0xa1, 0xe1, 0x21, 0xbb,
+                                    0xff, 0xa8, 0xed, 0xdc, 0xc3, 0x17, 0xbb, 0x5d,
+                                    0xe9, 0xe7, 0x65, 0x93, 0x15, 0x04, 0x43, 0x89,
+                                    0x18, 0x87, 0x70, 0x58, 0xb2, 0xec, 0x2e, 0x2e};
     CHECK(given_bytes({}, environment) == expected);
 }
 
 TEST_CASE("the secret file wins over the environment, and its last line end does not count") {
     const EnvironmentMap environment = {{"AUTOLAUNCH_JOB_KEY", std::string(16, 'e')}};
     const SecretFile file(std::string(16, 's') + "\n", 0600);
-    CHECK(given_bytes(file.spec(), environment) == given_bytes({}, {{"AUTOLAUNCH_JOB_KEY", std::string(16, 's')}}));
-    CHECK(plan_job_key(file.spec(), {}, kIdentity, "").described(JobKey::Source::given) == "the file " + file.path());
-    CHECK(plan_job_key({}, environment, kIdentity, "").described(JobKey::Source::given) == "AUTOLAUNCH_JOB_KEY");
+    CHECK(given_bytes(file.spec(), environment) ==
+          given_bytes({}, {{"AUTOLAUNCH_JOB_KEY", std::string(16, 's')}}));
+    CHECK(plan_job_key(file.spec(), {}, kIdentity, "").described(JobKey::Source::given) ==
+          "the file " + file.path());
+    CHECK(plan_job_key({}, environment, kIdentity, "").described(JobKey::Source::given) ==
+          "AUTOLAUNCH_JOB_KEY");
 }
 
 TEST_CASE("a secret that others may know is refused, and it is said how to mend that") {
     for (const mode_t mode : {0644, 0640, 0602, 0604, 0660}) {
         const SecretFile file(std::string(16, 's'), mode);
-        check_refused(file.spec(), {}, "may be read or written by others", "chmod 600 " + file.path());
+        check_refused(file.spec(), {}, "may be read or written by others",
+                      "chmod 600 " + file.path());
     }
     const SecretFile strict(std::string(16, 's'), 0400);
     CHECK(plan_job_key(strict.spec(), {}, kIdentity, "").given.has_value());
     const SecretFile brief("short\n", 0600);
-    check_refused(brief.spec(), {}, "has 5 bytes; a job key needs at least 16", "head -c 32 /dev/urandom");
-    check_refused({}, {{"AUTOLAUNCH_JOB_KEY", "short"}}, "AUTOLAUNCH_JOB_KEY has 5 bytes", "urandom");
+    check_refused(brief.spec(), {}, "has 5 bytes; a job key needs at least 16",
+                  "head -c 32 /dev/urandom");
+    check_refused({}, {{"AUTOLAUNCH_JOB_KEY", "short"}}, "AUTOLAUNCH_JOB_KEY has 5 bytes",
+                  "urandom");
     JobSpec spec;
     spec.rendezvous.secret_file = "/nonexistent/key";
     check_refused(spec, {}, "cannot open /nonexistent/key", "on every node");
@@ -159,18 +171,20 @@ TEST_CASE("without any key the job is refused, with what to do") {
             FAIL("expected a refusal");
         } catch (const RendezvousError& error) {
             CHECK(error.exit_code() == 77);
-            for (const char* words : {"MUNGE: ", "a file in the run directory: ", "AUTOLAUNCH_JOB_KEY", "secret_file"})
+            for (const char* words :
+                 {"MUNGE: ", "a file in the run directory: ", "AUTOLAUNCH_JOB_KEY", "secret_file"})
                 CHECK_MESSAGE(error.hint().find(words) != std::string::npos, error.hint());
         }
     }
 }
 
 TEST_CASE("preambles of head and node welcome each other, at the last byte and not before") {
-    for (const auto& [from, to] :
-         {std::pair(ControlRole::head, ControlRole::node), {ControlRole::node, ControlRole::head}}) {
+    for (const auto& [from, to] : {std::pair(ControlRole::head, ControlRole::node),
+                                   {ControlRole::node, ControlRole::head}}) {
         const std::string bytes = encode_preamble(preamble(from));
         for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
-            const auto verdict = judge_preamble(std::string_view(bytes).substr(0, cut), preamble(to));
+            const auto verdict =
+                judge_preamble(std::string_view(bytes).substr(0, cut), preamble(to));
             CHECK(verdict.kind == PreambleVerdict::Kind::incomplete);
             CHECK(verdict.wanted > cut);
             CHECK(verdict.wanted <= bytes.size());
@@ -189,14 +203,17 @@ TEST_CASE("no bytes of a preamble do harm: each is read, waited for or refused")
             std::string bytes = good;
             bytes[at] = static_cast<char>(value);
             const auto verdict = judge_preamble(bytes, preamble(ControlRole::node));
-            if (verdict.kind == PreambleVerdict::Kind::refused) CHECK_FALSE(verdict.reason.empty());
-            if (verdict.kind == PreambleVerdict::Kind::incomplete) CHECK(verdict.wanted <= 22 + kCredentialLimit);
+            if (verdict.kind == PreambleVerdict::Kind::refused)
+                CHECK_FALSE(verdict.reason.empty());
+            if (verdict.kind == PreambleVerdict::Kind::incomplete)
+                CHECK(verdict.wanted <= 22 + kCredentialLimit);
         }
 }
 
 TEST_CASE("the preamble's bytes are those of docs/control-protocol.md") {
     CHECK(encode_preamble(preamble(ControlRole::node)) ==
           std::string("autolnch\x01\0\x01\0\x88\x77\x66\x55\x44\x33\x22\x11\0\0", 22));
-    CHECK(encode_preamble(preamble(ControlRole::head)) ==
-          std::string("autolnch\x01\0\x02\x02\x88\x77\x66\x55\x44\x33\x22\x11\x0A\0MUNGE:xyz:", 32));
+    CHECK(
+        encode_preamble(preamble(ControlRole::head)) ==
+        std::string("autolnch\x01\0\x02\x02\x88\x77\x66\x55\x44\x33\x22\x11\x0A\0MUNGE:xyz:", 32));
 }

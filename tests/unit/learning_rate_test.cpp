@@ -19,7 +19,8 @@ TEST_CASE("linear, cosine and one minus the root reach their end, and stay") {
         CHECK(lr(0) == 1.0);
         CHECK(lr(100) == Approx(0.2));
         CHECK(lr(5000) == Approx(0.2));
-        for (std::int64_t step = 1; step <= 100; ++step) CHECK(lr(step) < lr(step - 1));
+        for (std::int64_t step = 1; step <= 100; ++step)
+            CHECK(lr(step) < lr(step - 1));
     }
     CHECK(schedule::linear(1.0, 0.2, 100)(25) == Approx(0.8));
     CHECK(schedule::cosine(1.0, 0.2, 100)(50) == Approx(0.6));
@@ -31,7 +32,8 @@ TEST_CASE("linear, cosine and one minus the root reach their end, and stay") {
 TEST_CASE("constant, and steps as torch's StepLR") {
     CHECK(schedule::constant(0.5)(1) == 0.5);
     CHECK(schedule::constant(0.5)(1'000'000) == 0.5);
-    const LearningRate lr = schedule::step_decay(0.05, 0.1, 30);  // the example of torch's documentation
+    const LearningRate lr =
+        schedule::step_decay(0.05, 0.1, 30);  // the example of torch's documentation
     CHECK(lr(1) == Approx(0.05));
     CHECK(lr(30) == Approx(0.05));
     CHECK(lr(31) == Approx(0.005));
@@ -57,22 +59,25 @@ TEST_CASE("warm-up, stable, decay") {
                                                             .decay_steps = 20,
                                                             .decay = schedule::linear});
     CHECK(lr(5) == Approx(0.5));
-    for (const std::int64_t step : {10, 11, 50, 80}) CHECK(lr(step) == 1.0);
+    for (const std::int64_t step : {10, 11, 50, 80})
+        CHECK(lr(step) == 1.0);
     CHECK(lr(90) == Approx(0.55));
     CHECK(lr(100) == Approx(0.1));
     CHECK(lr(101) == Approx(0.1));
-    const LearningRate root =
-        schedule::warm_up_stable_decay({.lr = 1.0, .warm_up_steps = 0, .stable_steps = 10, .decay_steps = 16});
+    const LearningRate root = schedule::warm_up_stable_decay(
+        {.lr = 1.0, .warm_up_steps = 0, .stable_steps = 10, .decay_steps = 16});
     CHECK(root(1) == 1.0);
     CHECK(root(14) == Approx(0.5));
 }
 
 TEST_CASE("parts follow one another, each counting from 1") {
-    const LearningRate lr = schedule::sequence(
-        {{schedule::constant(3.0), 2}, {schedule::linear(2.0, 1.0, 4), 4}, {schedule::constant(9.0), 0}},
-        schedule::step_decay(0.5, 0.5, 1));
+    const LearningRate lr = schedule::sequence({{schedule::constant(3.0), 2},
+                                                {schedule::linear(2.0, 1.0, 4), 4},
+                                                {schedule::constant(9.0), 0}},
+                                               schedule::step_decay(0.5, 0.5, 1));
     const std::vector<double> expected = {3, 3, 1.75, 1.5, 1.25, 1, 0.5, 0.25};
-    for (std::size_t i = 0; i < expected.size(); ++i) CHECK(lr(static_cast<std::int64_t>(i) + 1) == expected[i]);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+        CHECK(lr(static_cast<std::int64_t>(i) + 1) == expected[i]);
 }
 
 TEST_CASE("schedules of negative numbers are refused") {

@@ -20,13 +20,17 @@ struct Folding {
     std::vector<FoldedLine> folded;
 
     explicit Folding(int ranks) {
-        for (int rank = 0; rank < ranks; ++rank) folder.add_rank(rank);
+        for (int rank = 0; rank < ranks; ++rank)
+            folder.add_rank(rank);
     }
-    void add(int rank, const std::string& text, LineFolder::Time at = kStart) { folder.add(rank, text, at, folded); }
+    void add(int rank, const std::string& text, LineFolder::Time at = kStart) {
+        folder.add(rank, text, at, folded);
+    }
     std::vector<std::string> take(LineFolder::Time at = kStart) {
         folder.give(at, folded);
         std::vector<std::string> texts;
-        for (const auto& line : folded) texts.push_back(fold_prefix(line.ranks, "n") + " " + line.text);
+        for (const auto& line : folded)
+            texts.push_back(fold_prefix(line.ranks, "n") + " " + line.text);
         folded.clear();
         return texts;
     }
@@ -38,7 +42,8 @@ using Texts = std::vector<std::string>;
 
 TEST_CASE("a line that all ranks print is given once, as soon as the last one has printed it") {
     Folding folding(4);
-    for (const int rank : {2, 0, 3}) folding.add(rank, "hello");
+    for (const int rank : {2, 0, 3})
+        folding.add(rank, "hello");
     CHECK(folding.take().empty());
     folding.add(1, "hello");
     CHECK(folding.take() == Texts{"[ranks 0-3 ×4] hello"});
@@ -46,7 +51,8 @@ TEST_CASE("a line that all ranks print is given once, as soon as the last one ha
 
 TEST_CASE("a line that some print is given after the window, with their ranks") {
     Folding folding(8);
-    for (const int rank : {5, 0, 1, 2, 3}) folding.add(rank, "warning", kStart);
+    for (const int rank : {5, 0, 1, 2, 3})
+        folding.add(rank, "warning", kStart);
     CHECK(folding.take(kStart + LineFolder::kWindow - 1ms).empty());
     CHECK(folding.take(kStart + LineFolder::kWindow) == Texts{"[ranks 0-3,5 ×5] warning"});
 }
@@ -76,16 +82,18 @@ TEST_CASE("ranks that have ended are not waited for") {
 TEST_CASE("lines that differ stay between those that are alike") {
     Folding folding(2);
     for (const int rank : {0, 1})
-        for (const std::string& text : {std::string("Traceback"), "rank " + std::to_string(rank), std::string("Error")})
+        for (const std::string& text :
+             {std::string("Traceback"), "rank " + std::to_string(rank), std::string("Error")})
             folding.add(rank, text);
-    CHECK(folding.take(kStart + 1s) ==
-          Texts{"[ranks 0-1 ×2] Traceback", "[n 0] rank 0", "[n 0] Error", "[n 1] rank 1", "[n 1] Error"});
+    CHECK(folding.take(kStart + 1s) == Texts{"[ranks 0-1 ×2] Traceback", "[n 0] rank 0",
+                                             "[n 0] Error", "[n 1] rank 1", "[n 1] Error"});
 }
 
 TEST_CASE("a line that a rank repeats is counted, not swallowed") {
     Folding folding(2);
     for (int i = 0; i < 2; ++i)
-        for (const int rank : {0, 1}) folding.add(rank, "again");
+        for (const int rank : {0, 1})
+            folding.add(rank, "again");
     CHECK(folding.take() == Texts{"[ranks 0-1 ×2] again", "[ranks 0-1 ×2] again"});
 }
 
@@ -102,11 +110,13 @@ TEST_CASE("no rank's lines are reordered, lost or doubled, whatever the interlea
             printed[rank].push_back(text);
             folding.add(rank, text, now);
             now += std::chrono::milliseconds(random() % 3);
-            if (random() % 8 == 0) folding.folder.give(now, folding.folded);
+            if (random() % 8 == 0)
+                folding.folder.give(now, folding.folded);
         }
         folding.folder.finish(folding.folded);
         for (const auto& line : folding.folded)
-            for (const int rank : line.ranks) given[rank].push_back(line.text);
+            for (const int rank : line.ranks)
+                given[rank].push_back(line.text);
         REQUIRE(given == printed);
         CHECK(folding.folded.size() < 2000 * 3 / 4);  // and it does fold
     }
@@ -114,6 +124,7 @@ TEST_CASE("no rank's lines are reordered, lost or doubled, whatever the interlea
 
 TEST_CASE("a flood of one rank is bounded") {
     Folding folding(2);
-    for (std::size_t i = 0; i < 10 * LineFolder::kMaxGroups; ++i) folding.add(0, std::to_string(i));
+    for (std::size_t i = 0; i < 10 * LineFolder::kMaxGroups; ++i)
+        folding.add(0, std::to_string(i));
     CHECK(folding.folded.size() == 9 * LineFolder::kMaxGroups);
 }

@@ -17,12 +17,15 @@ struct Splitting {
     LineSplitter splitter;
     std::vector<LogLine> lines;
 
-    void feed(std::string_view bytes, LineSplitter::Time at = kStart) { splitter.feed(bytes, at, lines); }
+    void feed(std::string_view bytes, LineSplitter::Time at = kStart) {
+        splitter.feed(bytes, at, lines);
+    }
     void idle(LineSplitter::Time at) { splitter.idle(at, lines); }
     // What was given since the last call; a continuation begins with "+".
     std::vector<std::string> take() {
         std::vector<std::string> texts;
-        for (const auto& line : lines) texts.push_back((line.continues ? "+" : "") + line.text);
+        for (const auto& line : lines)
+            texts.push_back((line.continues ? "+" : "") + line.text);
         lines.clear();
         return texts;
     }
@@ -34,7 +37,8 @@ using Texts = std::vector<std::string>;
 
 TEST_CASE("lines are whole, however the bytes come") {
     Splitting splitting;
-    for (const char byte : std::string("one\n\nthree\nfour")) splitting.feed({&byte, 1});
+    for (const char byte : std::string("one\n\nthree\nfour"))
+        splitting.feed({&byte, 1});
     CHECK(splitting.take() == Texts{"one", "", "three"});
     splitting.splitter.finish(splitting.lines);
     CHECK(splitting.take() == Texts{"four"});
@@ -101,7 +105,8 @@ TEST_CASE("CR LF ends a line and overwrites nothing, also when it comes in two p
 TEST_CASE("a very long line comes in pieces that lose nothing and cut no character") {
     Splitting splitting;
     std::string line;
-    while (line.size() < 3 * LineSplitter::kLongLineBytes) line += "€uro";
+    while (line.size() < 3 * LineSplitter::kLongLineBytes)
+        line += "€uro";
     splitting.feed(line + "\nnext\n");
     auto texts = splitting.take();
     REQUIRE(texts.size() == 5);

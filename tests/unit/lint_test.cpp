@@ -1,5 +1,5 @@
-// `autolaunch lint`: every rule finds its sample at its line and nothing else there, good files give nothing, and no
-// bytes at all make it fail or wait.
+// `autolaunch lint`: every rule finds its sample at its line and nothing else there, good files
+// give nothing, and no bytes at all make it fail or wait.
 
 #include "lint/lint.hpp"
 #include "base/file_io.hpp"
@@ -38,7 +38,8 @@ LintRequest request_for(const fs::path& file, std::string text) {
 
 std::vector<fs::path> files_in(const char* folder) {
     std::vector<fs::path> files;
-    for (const auto& entry : fs::directory_iterator(kSamples / folder)) files.push_back(entry.path());
+    for (const auto& entry : fs::directory_iterator(kSamples / folder))
+        files.push_back(entry.path());
     std::sort(files.begin(), files.end());
     return files;
 }
@@ -53,7 +54,8 @@ std::vector<LintFinding> lint_text(const std::string& text, FileKind kind = File
 
 bool finds(const std::string& text, const std::string& rule) {
     const auto found = lint_text(text);
-    return std::any_of(found.begin(), found.end(), [&](const LintFinding& finding) { return finding.rule == rule; });
+    return std::any_of(found.begin(), found.end(),
+                       [&](const LintFinding& finding) { return finding.rule == rule; });
 }
 
 /// The lines after "lint-expect: ", in a comment.
@@ -61,9 +63,11 @@ std::set<int> expected_lines(const std::string& text) {
     const std::string mark = "lint-expect: ";
     const std::size_t at = text.find(mark);
     REQUIRE(at != std::string::npos);
-    const std::string list = text.substr(at + mark.size(), text.find_first_of("\r\n", at) - at - mark.size());
+    const std::string list =
+        text.substr(at + mark.size(), text.find_first_of("\r\n", at) - at - mark.size());
     std::set<int> lines;
-    for (const auto& number : split(list, ',')) lines.insert(std::stoi(number));
+    for (const auto& number : split(list, ','))
+        lines.insert(std::stoi(number));
     return lines;
 }
 
@@ -72,18 +76,21 @@ std::set<int> expected_lines(const std::string& text) {
 TEST_CASE("what autolaunch gives out as examples has no mistakes") {
     std::vector<fs::path> files;
     for (const char* folder : {"configs", "examples"})
-        for (const auto& entry : fs::recursive_directory_iterator(fs::path(AUTOLAUNCH_SOURCE_DIR) / folder)) {
+        for (const auto& entry :
+             fs::recursive_directory_iterator(fs::path(AUTOLAUNCH_SOURCE_DIR) / folder)) {
             const fs::path& file = entry.path();
             const bool is_profile = file.parent_path().filename() == "profiles";
             for (const char* extension : {".yaml", ".yml", ".sh", ".sbatch", ".slurm", ".conf"})
-                if (file.extension() == extension && !is_profile) files.push_back(file);
+                if (file.extension() == extension && !is_profile)
+                    files.push_back(file);
         }
     CHECK(files.size() >= 5);
     for (const auto& file : files) {
         LintRequest request;
         request.file = file;
         request.text = read_file(file);
-        request.environment = {{"HOME", "/home/user"}, {"USER", "user"}, {"SLURM_NNODES", "2"}, {"SLURM_JOB_ID", "7"}};
+        request.environment = {
+            {"HOME", "/home/user"}, {"USER", "user"}, {"SLURM_NNODES", "2"}, {"SLURM_JOB_ID", "7"}};
         const auto found = lint(request);
         CHECK_MESSAGE(!has_mistakes(found), findings_text(found));
     }
@@ -116,7 +123,8 @@ TEST_CASE("the batch scripts of the guides give nothing") {
     const std::string guide = read_file(fs::path(AUTOLAUNCH_SOURCE_DIR) / "docs/guides/slurm.md");
     std::string script;
     for (const auto& line : split(guide.substr(guide.find("    #!/bin/bash")), '\n')) {
-        if (!line.starts_with("    ")) break;
+        if (!line.starts_with("    "))
+            break;
         script += line.substr(4) + '\n';
     }
     REQUIRE(script.find("#SBATCH") != std::string::npos);
@@ -126,7 +134,8 @@ TEST_CASE("the batch scripts of the guides give nothing") {
 
 TEST_CASE("the repository's own specs are read outside of a job, without errors") {
     for (const auto& entry : fs::directory_iterator(fs::path(AUTOLAUNCH_SOURCE_DIR) / "configs")) {
-        if (!entry.is_regular_file()) continue;  // profiles
+        if (!entry.is_regular_file())
+            continue;  // profiles
         for (const auto& finding : lint(request_for(entry.path(), read_file(entry.path()))))
             CHECK_MESSAGE(finding.severity != LintSeverity::error, findings_text({finding}));
     }
@@ -134,7 +143,8 @@ TEST_CASE("the repository's own specs are read outside of a job, without errors"
 
 TEST_CASE("each rule has a name of its own, words, and a sample") {
     std::set<std::string> samples, names;
-    for (const auto& file : files_in("bad")) samples.insert(file.stem());
+    for (const auto& file : files_in("bad"))
+        samples.insert(file.stem());
     const auto rules = all_rules();
     CHECK(rules.size() >= 30);
     for (const auto& rule : rules) {
@@ -159,11 +169,16 @@ TEST_CASE("a comment silences a rule on its line and the next, and no other") {
     const std::string head = "#!/bin/bash\n#SBATCH --nodes=1\n";
     const std::string setting = "export NCCL_IB_DISABLE=1";
     CHECK(finds(head + setting + '\n', "nccl-ib-disable"));
-    CHECK_FALSE(finds(head + setting + " # autolaunch-lint: ignore=nccl-ib-disable\n", "nccl-ib-disable"));
-    CHECK_FALSE(finds(head + "# autolaunch-lint: ignore=x,nccl-ib-disable why\n" + setting + '\n', "nccl-ib-disable"));
-    CHECK(finds(head + "# autolaunch-lint: ignore=nccl-ib-disable\n\n" + setting + '\n', "nccl-ib-disable"));
-    CHECK(finds(head + "# autolaunch-lint: ignore=nccl-debug\n" + setting + '\n', "nccl-ib-disable"));
-    CHECK(finds(head + setting + "; echo autolaunch-lint: ignore=nccl-ib-disable\n", "nccl-ib-disable"));
+    CHECK_FALSE(
+        finds(head + setting + " # autolaunch-lint: ignore=nccl-ib-disable\n", "nccl-ib-disable"));
+    CHECK_FALSE(finds(head + "# autolaunch-lint: ignore=x,nccl-ib-disable why\n" + setting + '\n',
+                      "nccl-ib-disable"));
+    CHECK(finds(head + "# autolaunch-lint: ignore=nccl-ib-disable\n\n" + setting + '\n',
+                "nccl-ib-disable"));
+    CHECK(
+        finds(head + "# autolaunch-lint: ignore=nccl-debug\n" + setting + '\n', "nccl-ib-disable"));
+    CHECK(finds(head + setting + "; echo autolaunch-lint: ignore=nccl-ib-disable\n",
+                "nccl-ib-disable"));
 }
 
 TEST_CASE("the kind of a file follows from its content, and then from its name") {
@@ -189,9 +204,10 @@ TEST_CASE("the shell is taken apart as a shell would") {
         "f() { in_f; }\n"
         "case $v in p|q) in_case;; esac\n");
     std::vector<std::string> commands;
-    for (const auto& command : script.commands) commands.push_back(command.words[0].value);
-    CHECK(commands ==
-          std::vector<std::string>{"cmd", "inner", "other", "run", "cat", "test", "in_if", "in_f", "in_case"});
+    for (const auto& command : script.commands)
+        commands.push_back(command.words[0].value);
+    CHECK(commands == std::vector<std::string>{"cmd", "inner", "other", "run", "cat", "test",
+                                               "in_if", "in_f", "in_case"});
     const ShellCommand& first = script.commands[0];
     CHECK(first.prefix.size() == 2);
     CHECK(first.prefix[1].value.value == "x y");
@@ -213,8 +229,9 @@ TEST_CASE("the shell is taken apart as a shell would") {
     CHECK(script.commands[6].depth == 1);
     CHECK(script.commands[7].in_function);
     REQUIRE(script.assignments.size() >= 3);
-    const auto list = std::find_if(script.assignments.begin(), script.assignments.end(),
-                                   [](const auto& assignment) { return assignment.name == "LIST"; });
+    const auto list =
+        std::find_if(script.assignments.begin(), script.assignments.end(),
+                     [](const auto& assignment) { return assignment.name == "LIST"; });
     REQUIRE(list != script.assignments.end());
     REQUIRE(list->value.elements.size() == 3);
     CHECK(list->value.elements[1].value == "b c");
@@ -225,7 +242,8 @@ TEST_CASE("options are read as getopt_long reads them") {
         return parse_slurm_options(parse_shell(line).commands.at(0).words, program);
     };
     const auto srun =
-        parse("-N4 -n 8 --mpi pmix -lu -K --gres=gpu:2 --cpus-per-t 3 --exclusive ./program -N9", SlurmProgram::srun);
+        parse("-N4 -n 8 --mpi pmix -lu -K --gres=gpu:2 --cpus-per-t 3 --exclusive ./program -N9",
+              SlurmProgram::srun);
     CHECK(srun.unknown.empty());
     CHECK(srun.rest == 11);
     REQUIRE(srun.options.size() == 9);
@@ -247,24 +265,30 @@ TEST_CASE("every option of this machine's sbatch and srun is known") {
     const std::set<std::string> kStale = {"--slurmd_debug", "--ctrl-comm-ifhn", "--mpi-combine"};
     for (const char* name : {"sbatch", "srun"}) {
         // `--usage` wants a slurm.conf, and no cluster that answers.
-        FILE* pipe = ::popen(
-            ("SLURM_CONF='" + (kSamples / "slurm.conf").string() + "' " + name + " --usage 2>/dev/null").c_str(), "re");
+        FILE* pipe = ::popen(("SLURM_CONF='" + (kSamples / "slurm.conf").string() + "' " + name +
+                              " --usage 2>/dev/null")
+                                 .c_str(),
+                             "re");
         REQUIRE(pipe != nullptr);
         std::string usage;
-        for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) usage += static_cast<char>(c);
+        for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe))
+            usage += static_cast<char>(c);
         ::pclose(pipe);
         if (usage.empty()) {
             MESSAGE("skipped: ", name, " is not installed");
             continue;
         }
-        for (std::size_t at = usage.find("--"); at != std::string::npos; at = usage.find("--", at + 2)) {
-            const std::size_t end = usage.find_first_not_of("abcdefghijklmnopqrstuvwxyz-_0123456789", at);
+        for (std::size_t at = usage.find("--"); at != std::string::npos;
+             at = usage.find("--", at + 2)) {
+            const std::size_t end =
+                usage.find_first_not_of("abcdefghijklmnopqrstuvwxyz-_0123456789", at);
             Word word;
             word.raw = word.value = usage.substr(at, end - at);
-            if (word.value.size() < 4 || kStale.contains(word.value)) continue;
+            if (word.value.size() < 4 || kStale.contains(word.value))
+                continue;
             const std::vector<Word> words = {word};
-            const auto parsed =
-                parse_slurm_options(words, std::string(name) == "srun" ? SlurmProgram::srun : SlurmProgram::sbatch);
+            const auto parsed = parse_slurm_options(
+                words, std::string(name) == "srun" ? SlurmProgram::srun : SlurmProgram::sbatch);
             CHECK_MESSAGE(parsed.unknown.empty(), name, " ", word.value);
         }
     }
@@ -272,38 +296,51 @@ TEST_CASE("every option of this machine's sbatch and srun is known") {
 
 TEST_CASE("arithmetic is the shell's") {
     const VariableLookup lookup = [](const std::string& name) -> std::optional<long long> {
-        if (name == "i") return 7;
-        if (name == "#L") return 3;
+        if (name == "i")
+            return 7;
+        if (name == "#L")
+            return 3;
         return std::nullopt;
     };
     CHECK(evaluate_arithmetic("i % 3 + 2 * (i - 1)", lookup) == 13);
     CHECK(evaluate_arithmetic("$((${i} / ${#L[@]}))", lookup) == 2);
     CHECK(evaluate_arithmetic("-i + 10", lookup) == 3);
-    for (const char* bad : {"", "i /0", "j", "i +", "(i", "i ? 1 : 2", "010", "9223372036854775807 + 1", "i i"})
+    for (const char* bad :
+         {"", "i /0", "j", "i +", "(i", "i ? 1 : 2", "010", "9223372036854775807 + 1", "i i"})
         CHECK_FALSE(evaluate_arithmetic(bad, lookup));
     CHECK_FALSE(evaluate_arithmetic(std::string(100'000, '('), lookup));
 }
 
 TEST_CASE("what is near a mistake and is none") {
-    const std::string two = "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=8 --gpus-per-node=8\n";
+    const std::string two =
+        "#!/bin/bash\n#SBATCH --nodes=2 --ntasks-per-node=8 --gpus-per-node=8\n";
     // autolaunch takes each task for a rank, so the same number is right.
     CHECK_FALSE(finds(two + "srun autolaunch --nproc-per-node 8 train.py\n", "too-many-processes"));
     CHECK(finds(two + "srun torchrun --nproc-per-node gpu train.py\n", "too-many-processes"));
-    CHECK(finds(two + "srun bash -c \"torchrun --nproc-per-node 4 train.py\"\n", "too-many-processes"));
-    CHECK_FALSE(finds(two + "srun --ntasks-per-node=1 torchrun --nproc-per-node 8 train.py\n", "too-many-processes"));
-    CHECK(finds(two + "srun bash -c \"python train.py --rank $SLURM_PROCID\"\n", "per-task-variable"));
-    CHECK_FALSE(finds(two + "srun bash -c \"python train.py --rank \\$SLURM_PROCID\"\n", "per-task-variable"));
-    CHECK_FALSE(finds(two + "export SLURM_KILL_BAD_EXIT=1\nsrun python train.py\n", "kill-on-bad-exit"));
+    CHECK(finds(two + "srun bash -c \"torchrun --nproc-per-node 4 train.py\"\n",
+                "too-many-processes"));
+    CHECK_FALSE(finds(two + "srun --ntasks-per-node=1 torchrun --nproc-per-node 8 train.py\n",
+                      "too-many-processes"));
+    CHECK(finds(two + "srun bash -c \"python train.py --rank $SLURM_PROCID\"\n",
+                "per-task-variable"));
+    CHECK_FALSE(finds(two + "srun bash -c \"python train.py --rank \\$SLURM_PROCID\"\n",
+                      "per-task-variable"));
+    CHECK_FALSE(
+        finds(two + "export SLURM_KILL_BAD_EXIT=1\nsrun python train.py\n", "kill-on-bad-exit"));
     CHECK_FALSE(finds(two + "srun autolaunch train.py\n", "kill-on-bad-exit"));
     CHECK_FALSE(finds(two + "set -e\nsrun python train.py\necho done\n", "status-lost"));
     CHECK_FALSE(finds(two + "srun python train.py || exit 1\necho done\n", "status-lost"));
     CHECK(finds(two + "srun python train.py\nexit 0\n", "status-lost"));
-    CHECK_FALSE(finds("#!/bin/bash\n#SBATCH -N2 --exclusive\nexport MASTER_PORT=29500\nsrun a\n", "fixed-port"));
-    CHECK(finds("#!/bin/bash\n#SBATCH -N2 --exclusive=user\nexport MASTER_PORT=29500\nsrun a\n", "fixed-port"));
+    CHECK_FALSE(finds("#!/bin/bash\n#SBATCH -N2 --exclusive\nexport MASTER_PORT=29500\nsrun a\n",
+                      "fixed-port"));
+    CHECK(finds("#!/bin/bash\n#SBATCH -N2 --exclusive=user\nexport MASTER_PORT=29500\nsrun a\n",
+                "fixed-port"));
     CHECK_FALSE(
-        finds("#!/bin/bash\n#SBATCH --array=0-2\nL=($(ls))\necho ${L[$SLURM_ARRAY_TASK_ID]}\n", "array-misses-cases"));
+        finds("#!/bin/bash\n#SBATCH --array=0-2\nL=($(ls))\necho ${L[$SLURM_ARRAY_TASK_ID]}\n",
+              "array-misses-cases"));
     CHECK_FALSE(
-        finds("#!/bin/bash\n#SBATCH --array=0-1\nL=({1..9})\necho ${L[$SLURM_ARRAY_TASK_ID]}\n", "array-misses-cases"));
+        finds("#!/bin/bash\n#SBATCH --array=0-1\nL=({1..9})\necho ${L[$SLURM_ARRAY_TASK_ID]}\n",
+              "array-misses-cases"));
 }
 
 TEST_CASE("JSON holds what the text says, also of bytes that are no text") {
@@ -320,7 +357,8 @@ TEST_CASE("any bytes at all end quickly") {
     std::mt19937 random(4711);
     std::vector<std::pair<fs::path, std::string>> samples;
     for (const char* folder : {"bad", "good"})
-        for (const auto& file : files_in(folder)) samples.emplace_back(file, read_file(file));
+        for (const auto& file : files_in(folder))
+            samples.emplace_back(file, read_file(file));
     const std::string marks =
         "\"'`$(){}[]<>|&;#\\\n \t=,-*/%\0\xff"
         "09";
@@ -349,10 +387,12 @@ TEST_CASE("any bytes at all end quickly") {
         findings += lint(request_for(file, text)).size();
     }
     CHECK(findings > 1000);
-    for (const std::string piece : {"$(", "${", "(", "`", "\"$(", "$((", "{ ", "if ", "case a in ", "a=(", "<<E\n",
-                                    "${a[", "bash -c \"", "L=$L$L;", "$\"", "<(", "srun $L ", "x=$y;"}) {
+    for (const std::string piece :
+         {"$(", "${", "(", "`", "\"$(", "$((", "{ ", "if ", "case a in ", "a=(", "<<E\n", "${a[",
+          "bash -c \"", "L=$L$L;", "$\"", "<(", "srun $L ", "x=$y;"}) {
         std::string text = "#!/bin/bash\n#SBATCH --array=0-9999\n";
-        while (text.size() < 200'000) text += piece;
+        while (text.size() < 200'000)
+            text += piece;
         const auto before = std::chrono::steady_clock::now();
         lint_text(text);
         lint_text(text, FileKind::gres_conf);
@@ -360,7 +400,8 @@ TEST_CASE("any bytes at all end quickly") {
         const std::chrono::duration<double> took = std::chrono::steady_clock::now() - before;
         CHECK(took.count() < 10);
     }
-    const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const auto seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     MESSAGE("mutations and deep nesting took ", seconds, " s");
     CHECK(seconds < 60);
 }

@@ -22,7 +22,8 @@ inline Manifest example() {
     manifest.saved_unix_ms = 1790000000123;
     const std::vector<Digest128> first = {{0, 1}, {0xfedcba9876543210, 5}}, second = {{7, 0}};
     manifest.files = {
-        {"shard-00001-model-00001-of-00001.safetensors", 0, Manifest::kBlockBytes + 5, hash128_of(first), first},
+        {"shard-00001-model-00001-of-00001.safetensors", 0, Manifest::kBlockBytes + 5,
+         hash128_of(first), first},
         {"shard-00002-model-00001-of-00001.safetensors", 1, 4096 + 40, hash128_of(second), second}};
     manifest.tensors = {{"h.0.w", f32, {4, 5}, {{1, 4096, 10, 10}, {0, 4096, 0, 10}}},
                         {"h.0.s", f64, {}, {{0, 5000, 0, 1}}}};

@@ -53,7 +53,8 @@ TEST_CASE("a manifest reads back as it was written") {
 
 TEST_CASE("any change to the text is noticed") {
     const std::string text = example().to_text();
-    for (std::size_t length = 0; length < text.size(); ++length) REQUIRE(parse_error(text.substr(0, length)) != "none");
+    for (std::size_t length = 0; length < text.size(); ++length)
+        REQUIRE(parse_error(text.substr(0, length)) != "none");
     std::mt19937 random(9);
     for (int round = 0; round < 2000; ++round) {
         std::string damaged = text;
@@ -66,8 +67,10 @@ TEST_CASE("any change to the text is noticed") {
 
 TEST_CASE("a wrong manifest with a right digest is refused with the field that is wrong") {
     CHECK(parse_error(forged("1200", "1200")) == "none");
-    CHECK(parse_error(forged("\"step\":1200", "\"step\":-1")).find("manifest.step is not a whole number") == 0);
-    CHECK(parse_error(forged("\"step\":1200", "\"step\":1.5")).find("manifest.step is not a whole number") == 0);
+    CHECK(parse_error(forged("\"step\":1200", "\"step\":-1"))
+              .find("manifest.step is not a whole number") == 0);
+    CHECK(parse_error(forged("\"step\":1200", "\"step\":1.5"))
+              .find("manifest.step is not a whole number") == 0);
     CHECK(parse_error(forged("\"step\"", "\"stop\"")) == "manifest has no \"step\"");
     CHECK(parse_error(forged("\"version\":2", "\"version\":1")) ==
           "manifest is of version 1; this build reads version 2");
@@ -84,18 +87,25 @@ TEST_CASE("a wrong manifest with a right digest is refused with the field that i
           "the pieces of tensor h.0.w do not cover it exactly once");
     CHECK(parse_error(forged("\"step\":1200", "\"step\":9223372036854775808"))
               .find("manifest.step is not a whole number") == 0);
-    CHECK(parse_error(forged("[4,5]", "[4294967296,4294967296]")) == "tensor h.0.w has an impossible shape");
-    CHECK(parse_error(forged("[4,5]", "[9223372036854775807,5]")) == "tensor h.0.w has an impossible shape");
-    CHECK(parse_error(forged("[4,5]", "[0,5]")) == "manifest.tensors[0].pieces[0] is not inside its tensor");
-    CHECK(parse_error(forged("[4,5]", "[-4,5]")).find("manifest.tensors[0].shape[0] is not a whole number") == 0);
+    CHECK(parse_error(forged("[4,5]", "[4294967296,4294967296]")) ==
+          "tensor h.0.w has an impossible shape");
+    CHECK(parse_error(forged("[4,5]", "[9223372036854775807,5]")) ==
+          "tensor h.0.w has an impossible shape");
+    CHECK(parse_error(forged("[4,5]", "[0,5]")) ==
+          "manifest.tensors[0].pieces[0] is not inside its tensor");
+    CHECK(parse_error(forged("[4,5]", "[-4,5]"))
+              .find("manifest.tensors[0].shape[0] is not a whole number") == 0);
     CHECK(parse_error(forged("[1,4096,10,10]", "[1,4094,10,10]")) ==
           "manifest.tensors[0].pieces[0] does not start on a multiple of its element's size");
     CHECK(parse_error(forged("[1,4096,10,10]", "[1,9223372036854775804,10,10]")) ==
           "manifest.tensors[0].pieces[0] is not inside its file");
     CHECK(parse_error(forged("[0,5000,0,1]", "[0,4104,0,1]")) ==
-          "pieces of h.0.w and h.0.s overlap in the file shard-00001-model-00001-of-00001.safetensors");
-    CHECK(parse_error(forged("[\"shard\",2]", "[\"shard\",3]")) == "manifest.mesh does not have world_size ranks");
-    CHECK(parse_error(forged("\"rank\":1", "\"rank\":2")) == "manifest.files[1] is of a rank that is not there");
+          "pieces of h.0.w and h.0.s overlap in the file "
+          "shard-00001-model-00001-of-00001.safetensors");
+    CHECK(parse_error(forged("[\"shard\",2]", "[\"shard\",3]")) ==
+          "manifest.mesh does not have world_size ranks");
+    CHECK(parse_error(forged("\"rank\":1", "\"rank\":2")) ==
+          "manifest.files[1] is of a rank that is not there");
     CHECK(parse_error(forged("shard-00002-model", "shard-00001-model")) ==
           "manifest.files[1] has a name that is taken");
     CHECK(parse_error(forged("h.0.s", "h.0.w")) == "manifest.tensors[1] has a name that is taken");
@@ -108,11 +118,12 @@ TEST_CASE("a wrong manifest with a right digest is refused with the field that i
 }
 
 TEST_CASE("pieces that leave a hole, overlap or repeat are refused") {
-    for (const auto& pieces : std::vector<std::vector<Manifest::Piece>>{{},
-                                                                        {{0, 4096, 0, 10}},
-                                                                        {{0, 4096, 10, 10}},
-                                                                        {{0, 4096, 0, 20}, {0, 4096, 0, 20}},
-                                                                        {{0, 4096, 0, 12}, {0, 4096, 10, 10}}}) {
+    for (const auto& pieces :
+         std::vector<std::vector<Manifest::Piece>>{{},
+                                                   {{0, 4096, 0, 10}},
+                                                   {{0, 4096, 10, 10}},
+                                                   {{0, 4096, 0, 20}, {0, 4096, 0, 20}},
+                                                   {{0, 4096, 0, 12}, {0, 4096, 10, 10}}}) {
         Manifest manifest = example();
         manifest.tensors[0].pieces = pieces;
         CHECK(error_of([&] { manifest.require_complete(); }) ==
@@ -127,7 +138,8 @@ TEST_CASE("random bytes after a right digest never crash the parser") {
     for (int round = 0; round < 3000; ++round) {
         std::string damaged = text;
         for (int i = 0; i < 1 + round % 4; ++i)
-            damaged[digest_at + 32 + random() % (text.size() - digest_at - 32)] = static_cast<char>(random());
+            damaged[digest_at + 32 + random() % (text.size() - digest_at - 32)] =
+                static_cast<char>(random());
         const std::string body = damaged.substr(digest_at + 32);
         damaged.replace(digest_at, 32, hex128(hash128(body.data(), body.size())));
         parse_error(damaged);  // any Error will do; nothing else may escape

@@ -30,7 +30,8 @@ NodeTopology gpu_machine(std::uint64_t gpu_bytes) {
 
 NodeTopology cpu_machine() {
     NodeTopology topology = make_machine({.packages = 1, .cores_per_l3 = 4, .threads = 2});
-    for (NumaNode& node : topology.numa_nodes) node.memory_bytes = 64 * kGi;
+    for (NumaNode& node : topology.numa_nodes)
+        node.memory_bytes = 64 * kGi;
     return topology;
 }
 
@@ -58,15 +59,18 @@ JobSpec large_model(const std::string& strategy) {
 
 LaunchPlan plan_of(const JobSpec& spec, const NodeTopology& topology, int nodes = 1) {
     Allocation allocation;
-    for (int i = 0; i < nodes; ++i) allocation.node_names.push_back("node" + std::to_string(i + 1));
+    for (int i = 0; i < nodes; ++i)
+        allocation.node_names.push_back("node" + std::to_string(i + 1));
     const JobShape shape = decide_shape(spec, allocation, topology);
-    return make_plan(spec, allocation, topology, assume_alike(allocation, shape.ranks_here, "run"), {}, "/home/me");
+    return make_plan(spec, allocation, topology, assume_alike(allocation, shape.ranks_here, "run"),
+                     {}, "/home/me");
 }
 
 std::string memory_part(const LaunchPlan& plan) {
     const std::string table = plan_table(plan);
     const std::size_t begin = table.find("memory of a rank");
-    if (begin == std::string::npos) return "none";
+    if (begin == std::string::npos)
+        return "none";
     return table.substr(begin, table.find("\n\n", begin) + 1 - begin);
 }
 
@@ -107,7 +111,8 @@ TEST_CASE("the cgroup's limit counts where it is less than the node's memory") {
     const LaunchPlan plan = plan_of(small_model(), topology);
     CHECK(plan.memory->limit.bytes == kGi);
     CHECK(plan.warnings.back() ==
-          "the model takes 1.5 GiB a rank before any activation, and there are 1.0 GiB (2 ranks in the cgroup's 2.0 "
+          "the model takes 1.5 GiB a rank before any activation, and there are 1.0 GiB (2 ranks in "
+          "the cgroup's 2.0 "
           "GiB): full_shard on 8 ranks would fit");
     topology.memory_limit_bytes = 100 * kGi;
     CHECK(plan_of(small_model(), topology).memory->limit.bytes == 32 * kGi);
@@ -119,11 +124,13 @@ TEST_CASE("a large model on GPUs: what does not fit is said, with what would") {
     REQUIRE(whole.memory);
     CHECK(whole.memory->limit.of == "GPU 0, NVIDIA H100 80GB HBM3");
     CHECK(whole.warnings.back() ==
-          "the model takes 149.6 GiB a rank before any activation, and there are 80.0 GiB (GPU 0, NVIDIA H100 80GB "
+          "the model takes 149.6 GiB a rank before any activation, and there are 80.0 GiB (GPU 0, "
+          "NVIDIA H100 80GB "
           "HBM3): shard_optimizer would fit");
     CHECK(whole.memory->assumptions == Lines{"no model_size.optimizer: AdamW's two f32 moments"});
     const LaunchPlan sharded = plan_of(large_model("full_shard"), topology);
-    CHECK(plan_table(sharded).find("\n  assumed  no model_size.optimizer: AdamW's two f32 moments\n") !=
+    CHECK(plan_table(sharded).find(
+              "\n  assumed  no model_size.optimizer: AdamW's two f32 moments\n") !=
           std::string::npos);
     CHECK(sharded.memory->warning.empty());
     CHECK(sharded.memory->plan.masters == 4 * (sharded.memory->plan.parameters / 2));
@@ -142,7 +149,8 @@ TEST_CASE("a unit that is too large for any number of ranks") {
     spec.model_size.hidden.reset();
     const LaunchPlan plan = plan_of(spec, gpu_machine(24 * kGi));
     CHECK(plan.warnings.back().ends_with("cut the model into smaller layers, or use bf16"));
-    CHECK(plan.memory->assumptions.front() == "no model_size.layers: the whole model is gathered at once");
+    CHECK(plan.memory->assumptions.front() ==
+          "no model_size.layers: the whole model is gathered at once");
 }
 
 TEST_CASE("hybrid_shard cuts over a node's ranks") {
@@ -163,22 +171,27 @@ TEST_CASE("an optimizer in the CPU's memory is counted beside the sum, and again
     CHECK(plan.memory->plan.optimizer == 0);
     CHECK(plan.memory->plan.total() == kept.plan.total() - kept.plan.masters - kept.plan.optimizer);
     // A gradient in f32 and a parameter in bf16 travel, 6 bytes for the masters' 4.
-    CHECK(plan.memory->plan.on_host == kept.plan.masters + kept.plan.optimizer + kept.plan.masters / 4 * 6);
-    CHECK(memory_part(plan).find("\n  on the host   16.8 GiB  masters, the optimizer's state and copies") !=
+    CHECK(plan.memory->plan.on_host ==
+          kept.plan.masters + kept.plan.optimizer + kept.plan.masters / 4 * 6);
+    CHECK(memory_part(plan).find(
+              "\n  on the host   16.8 GiB  masters, the optimizer's state and copies") !=
           std::string::npos);
     CHECK(nlohmann::json::parse(plan_json(plan))["memory"]["on_host"] == plan.memory->plan.on_host);
     topology.memory_limit_bytes = 64 * kGi;
     CHECK(plan_of(spec, topology).warnings.back() ==
-          "offload_optimizer takes 16.8 GiB of the CPU's memory a rank, and there are 8.0 GiB (8 ranks in the cgroup's "
+          "offload_optimizer takes 16.8 GiB of the CPU's memory a rank, and there are 8.0 GiB (8 "
+          "ranks in the cgroup's "
           "64.0 GiB): more nodes would share it");
     JobSpec on_cpus = small_model();
     on_cpus.model_size.offload_optimizer = true;
-    CHECK(plan_of(on_cpus, cpu_machine()).memory->plan == plan_of(small_model(), cpu_machine()).memory->plan);
+    CHECK(plan_of(on_cpus, cpu_machine()).memory->plan ==
+          plan_of(small_model(), cpu_machine()).memory->plan);
     CHECK(plan_of(on_cpus, cpu_machine()).memory->assumptions ==
           Lines{"ranks have no GPU: offload_optimizer changes nothing"});
 }
 
-TEST_CASE("deterministic sums keep one more shard of gradients for each doubling of the micro-batches") {
+TEST_CASE(
+    "deterministic sums keep one more shard of gradients for each doubling of the micro-batches") {
     JobSpec spec = small_model();
     const auto plain = plan_of(spec, cpu_machine()).memory->plan;
     spec.model_size.deterministic = true;
@@ -187,9 +200,11 @@ TEST_CASE("deterministic sums keep one more shard of gradients for each doubling
     const LaunchPlan plan = plan_of(spec, cpu_machine());
     CHECK(plan.memory->plan.gradient_trees == 3 * plain.gradients);
     CHECK(plan.memory->plan.total() == plain.total() + 3 * plain.gradients);
-    CHECK(memory_part(plan).find("\n  gradient trees  712.1 MiB  sums of micro-batches in one order\n") !=
+    CHECK(memory_part(plan).find(
+              "\n  gradient trees  712.1 MiB  sums of micro-batches in one order\n") !=
           std::string::npos);
-    CHECK(nlohmann::json::parse(plan_json(plan))["memory"]["gradient_trees"] == 3 * plain.gradients);
+    CHECK(nlohmann::json::parse(plan_json(plan))["memory"]["gradient_trees"] ==
+          3 * plain.gradients);
     JobSpec on_gpus = large_model("full_shard");
     on_gpus.model_size.deterministic = true;
     const LaunchPlan exchanging = plan_of(on_gpus, gpu_machine(80 * kGi));
@@ -203,8 +218,10 @@ TEST_CASE("words for precision that trainers use") {
         spec.distributed.mixed_precision = word;
         return size_of(plan_of(spec, cpu_machine()).memory->options.precision.param);
     };
-    for (const char* word : {"bf16", "BF16", "bfloat16", "fp16", "float16", "fp8"}) CHECK(bytes(word) == 2);
-    for (const char* word : {"", "no", "fp32", "int4"}) CHECK(bytes(word) == 4);
+    for (const char* word : {"bf16", "BF16", "bfloat16", "fp16", "float16", "fp8"})
+        CHECK(bytes(word) == 2);
+    for (const char* word : {"", "no", "fp32", "int4"})
+        CHECK(bytes(word) == 4);
     JobSpec spec = small_model();
     spec.distributed.mixed_precision = "int4";
     CHECK(plan_of(spec, cpu_machine()).memory->assumptions ==

@@ -19,7 +19,8 @@ constexpr std::int64_t kMi = 1 << 20;
 // Four layers of 3 Mi elements and an embedding of 8 Mi: no padding for up to 8 ranks.
 Units layered() {
     Units units = {{{"wte", {8 * kMi}}}};
-    for (int i = 0; i < 4; ++i) units.push_back({{"a", {2, kMi}}, {"b", {kMi}}});
+    for (int i = 0; i < 4; ++i)
+        units.push_back({{"a", {2, kMi}}, {"b", {kMi}}});
     return units;
 }
 constexpr std::int64_t kP = 20 * kMi;  // of layered()
@@ -42,8 +43,8 @@ std::string refusal(const MemoryPlanOptions& asked, const Units& units = layered
 }  // namespace
 
 TEST_CASE("the table's strategies in bf16, with f32 masters and AdamW") {
-    const MemoryPlan none =
-        plan_memory(layered(), options(ShardingStrategy::no_shard, 8, {.param = bf16, .reduce = f32}));
+    const MemoryPlan none = plan_memory(
+        layered(), options(ShardingStrategy::no_shard, 8, {.param = bf16, .reduce = f32}));
     CHECK(none.total() == (14 + 4) * kP);
     CHECK(none.masters == 4 * kP);
     CHECK(none.optimizer == 8 * kP);
@@ -51,7 +52,8 @@ TEST_CASE("the table's strategies in bf16, with f32 masters and AdamW") {
     // Whole bf16 gradients stay, and the f32 sums of this rank's part.
     const MemoryPlan zero1 = plan_memory(layered(), options(ShardingStrategy::shard_optimizer, 8));
     CHECK(zero1.total() == (2 + 2) * kP + 12 * kP / 8 + 4 * kP / 8);
-    const auto in_place = options(ShardingStrategy::shard_optimizer, 8, {.param = bf16, .reduce = f32});
+    const auto in_place =
+        options(ShardingStrategy::shard_optimizer, 8, {.param = bf16, .reduce = f32});
     CHECK(plan_memory(layered(), in_place).total() == (2 + 4) * kP + 12 * kP / 8);
 
     const MemoryPlan zero2 = plan_memory(layered(), options(ShardingStrategy::shard_grad_op, 8));
@@ -70,7 +72,8 @@ TEST_CASE("f32 alone: the master is what ranks gather") {
     CHECK(sharded.masters == 0);
     CHECK(sharded.parameters == kP);  // 4 bytes, a quarter each
     CHECK(sharded.total() == 16 * kP / 4 + 2 * 4 * kU + 2 * 4 * kU);
-    const MemoryPlan replicated = plan_memory(layered(), options(ShardingStrategy::no_shard, 4, {}));
+    const MemoryPlan replicated =
+        plan_memory(layered(), options(ShardingStrategy::no_shard, 4, {}));
     CHECK(replicated.total() == 16 * kP);
 }
 
@@ -83,18 +86,21 @@ TEST_CASE("one rank holds everything once, whatever the strategy") {
 TEST_CASE("a hybrid mesh is a full shard of its group") {
     auto hybrid = options(ShardingStrategy::hybrid_shard, 32);
     hybrid.shard_group = 8;
-    CHECK(plan_memory(layered(), hybrid) == plan_memory(layered(), options(ShardingStrategy::full_shard, 8)));
+    CHECK(plan_memory(layered(), hybrid) ==
+          plan_memory(layered(), options(ShardingStrategy::full_shard, 8)));
     hybrid.shard_group = 5;
     CHECK(refusal(hybrid) == "a shard group of 5 does not divide 32 ranks");
-    CHECK(refusal(options(ShardingStrategy::hybrid_shard, 8)) == "a shard group of 0 does not divide 8 ranks");
+    CHECK(refusal(options(ShardingStrategy::hybrid_shard, 8)) ==
+          "a shard group of 0 does not divide 8 ranks");
     CHECK(refusal(options(ShardingStrategy::full_shard, 0)) == "0 ranks");
     CHECK(refusal(options(ShardingStrategy::full_shard, 2), {}) == "the model has no units");
 }
 
 TEST_CASE("optimizers by what they keep") {
     auto asked = options(ShardingStrategy::full_shard, 8);
-    for (const auto& [kind, bytes] : {std::pair{OptimizerKind::adamw, 8}, std::pair{OptimizerKind::lion, 4},
-                                      std::pair{OptimizerKind::sgd_momentum, 4}, std::pair{OptimizerKind::none, 0}}) {
+    for (const auto& [kind, bytes] :
+         {std::pair{OptimizerKind::adamw, 8}, std::pair{OptimizerKind::lion, 4},
+          std::pair{OptimizerKind::sgd_momentum, 4}, std::pair{OptimizerKind::none, 0}}) {
         asked.optimizer = kind;
         CHECK(plan_memory(layered(), asked).optimizer == bytes * kP / 8);
     }
@@ -114,7 +120,8 @@ TEST_CASE("padding is ShardLayout's, and is counted in the items") {
     const ShardLayout layout(odd[0], 3);
     const MemoryPlan plan = plan_memory(odd, options(ShardingStrategy::full_shard, 3, {}));
     const std::int64_t shard = layout.shard_elements(), arena = layout.arena_elements();
-    CHECK(plan.total() == 16 * shard + 4 * arena + 4 * arena);  // one unit needs one slot of each kind
+    CHECK(plan.total() ==
+          16 * shard + 4 * arena + 4 * arena);  // one unit needs one slot of each kind
     CHECK(plan.padding == 16 * (shard - 335) + 8 * (arena - 1003));
 }
 
@@ -140,8 +147,9 @@ TEST_CASE("small units merge up to the cap, large ones stay") {
 
 TEST_CASE("the rough form is the exact one of equal layers") {
     for (const int ranks : {1, 2, 8})
-        for (const auto strategy : {ShardingStrategy::full_shard, ShardingStrategy::shard_grad_op,
-                                    ShardingStrategy::shard_optimizer, ShardingStrategy::no_shard}) {
+        for (const auto strategy :
+             {ShardingStrategy::full_shard, ShardingStrategy::shard_grad_op,
+              ShardingStrategy::shard_optimizer, ShardingStrategy::no_shard}) {
             const MemoryPlan rough = plan_memory(ModelSize{kP, 4, kU}, options(strategy, ranks));
             CHECK(rough == plan_memory(layered(), options(strategy, ranks)));
         }
@@ -151,8 +159,8 @@ TEST_CASE("the rough form is the exact one of equal layers") {
 }
 
 TEST_CASE("figures of the ZeRO paper") {
-    // Figure 1: 7.5B parameters on 64 ranks, 2 + 2 + 12 bytes: 120, 31.4, 16.6 and 1.9 GB. The paper counts fp16
-    // gradient shards and no slots.
+    // Figure 1: 7.5B parameters on 64 ranks, 2 + 2 + 12 bytes: 120, 31.4, 16.6 and 1.9 GB. The
+    // paper counts fp16 gradient shards and no slots.
     const ModelSize model = {7'500'000'000, 36, 0};
     const auto gigabytes = [&](ShardingStrategy strategy) {
         const auto asked = options(strategy, 64, {.param = f16, .reduce = f16, .accumulate = f16});
@@ -166,17 +174,18 @@ TEST_CASE("figures of the ZeRO paper") {
 }
 
 TEST_CASE("strategies have their names") {
-    for (const auto strategy :
-         {ShardingStrategy::full_shard, ShardingStrategy::shard_grad_op, ShardingStrategy::shard_optimizer,
-          ShardingStrategy::no_shard, ShardingStrategy::hybrid_shard})
+    for (const auto strategy : {ShardingStrategy::full_shard, ShardingStrategy::shard_grad_op,
+                                ShardingStrategy::shard_optimizer, ShardingStrategy::no_shard,
+                                ShardingStrategy::hybrid_shard})
         CHECK(sharding_strategy_from(name_of(strategy)) == strategy);
     CHECK(name_of(ShardingStrategy::shard_grad_op) == "shard_grad_op");
     CHECK_FALSE(sharding_strategy_from("FULL_SHARD"));
 }
 
 TEST_CASE("frozen parameters are gathered, in slots of their own, and have nothing else") {
-    const std::vector<std::vector<ParameterSpec>> units = {{{"w", {128 * 40}, false}, {"adapter", {128 * 8}}},
-                                                           {{"w", {128 * 30}, false}, {"adapter", {128 * 4}}}};
+    const std::vector<std::vector<ParameterSpec>> units = {
+        {{"w", {128 * 40}, false}, {"adapter", {128 * 8}}},
+        {{"w", {128 * 30}, false}, {"adapter", {128 * 4}}}};
     MemoryPlanOptions options;
     options.precision = {.param = bf16};
     options.ranks = 2;
@@ -203,7 +212,8 @@ TEST_CASE("deterministic sums cost a shard for each doubling of what is summed")
     CHECK(plan_memory(units, options) == plain);
     for (const auto& [reductions, sums] : {std::pair{2, 1}, {3, 1}, {4, 2}, {9, 3}}) {
         options.reductions = reductions;
-        CHECK(plan_memory(units, options).total() == plain.total() + std::int64_t{4} * 64 * 40 * sums);
+        CHECK(plan_memory(units, options).total() ==
+              plain.total() + std::int64_t{4} * 64 * 40 * sums);
     }
     options.reductions = 1;
     options.on_gpus = true;  // one rank's part of a shard is on its way
@@ -217,13 +227,15 @@ TEST_CASE("deterministic sums cost a shard for each doubling of what is summed")
     options.ranks = 2;
     options.on_gpus = false;
     options.strategy = ShardingStrategy::shard_optimizer;
-    CHECK(plan_memory(units, options).gradients == 4 * 128 * 40 + 4 * 64 * 40);  // whole ones, and the sum's shard
+    CHECK(plan_memory(units, options).gradients ==
+          4 * 128 * 40 + 4 * 64 * 40);  // whole ones, and the sum's shard
     options.reductions = 0;
     CHECK_THROWS_AS(plan_memory(units, options), Error);
 }
 
 TEST_CASE("an optimizer that is offloaded takes the host's memory") {
-    const std::vector<std::vector<ParameterSpec>> units = {{{"w", {128 * 40}}, {"frozen", {128}, false}}};
+    const std::vector<std::vector<ParameterSpec>> units = {
+        {{"w", {128 * 40}}, {"frozen", {128}, false}}};
     MemoryPlanOptions options;
     options.ranks = 2;
     options.precision = {.param = bf16};

@@ -21,7 +21,8 @@ constexpr std::uint64_t kData = kBlockBytes + 70'001;  // two blocks, no whole n
 
 std::vector<std::byte> pattern(std::uint64_t seed) {
     std::vector<std::byte> bytes(kData);
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>((i * 31 + seed) % 251);
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+        bytes[i] = static_cast<std::byte>((i * 31 + seed) % 251);
     return bytes;
 }
 
@@ -35,7 +36,8 @@ struct Fixture {
     void write(std::int64_t step) {
         const auto data = pattern(static_cast<std::uint64_t>(step));
         slot.begin(plan_of(step));
-        const Run runs[] = {{data.data(), 1000}, {data.data() + 1000, 7}, {data.data() + 1007, kData - 1007}};
+        const Run runs[] = {
+            {data.data(), 1000}, {data.data() + 1000, 7}, {data.data() + 1007, kData - 1007}};
         slot.copy(runs, static_cast<int>(step % 3) + 1);
         slot.finish();
     }
@@ -79,7 +81,9 @@ TEST_CASE("from begin on the old copy is gone, at every point of the next") {
     CHECK(f.slot.verify_data(*f.slot.header()));
 }
 
-TEST_CASE("every byte of header, digests and text that changes hides the copy; of the data, verify_data() sees it") {
+TEST_CASE(
+    "every byte of header, digests and text that changes hides the copy; of the data, "
+    "verify_data() sees it") {
     Fixture f;
     f.write(7);
     f.slot.commit();
@@ -91,16 +95,21 @@ TEST_CASE("every byte of header, digests and text that changes hides the copy; o
         f.bytes()[at] ^= std::byte{0x10};
         return !good;
     };
-    for (std::uint64_t at = 0; at < 8; ++at) CHECK(damaged(at));
-    for (std::uint64_t at = kHeaderOffset; at < kHeaderOffset + sizeof(Header); ++at) CHECK(damaged(at));
-    for (std::uint64_t at = kTableOffset; at < kTableOffset + 32 + 10; ++at) CHECK(damaged(at));
-    for (std::uint64_t at = header.data_offset; at < header.used_bytes; at += 65'537) CHECK(damaged(at));
+    for (std::uint64_t at = 0; at < 8; ++at)
+        CHECK(damaged(at));
+    for (std::uint64_t at = kHeaderOffset; at < kHeaderOffset + sizeof(Header); ++at)
+        CHECK(damaged(at));
+    for (std::uint64_t at = kTableOffset; at < kTableOffset + 32 + 10; ++at)
+        CHECK(damaged(at));
+    for (std::uint64_t at = header.data_offset; at < header.used_bytes; at += 65'537)
+        CHECK(damaged(at));
     CHECK(damaged(header.used_bytes - 1));
     CHECK(f.slot.verify_data(*f.slot.header()));
 }
 
 TEST_CASE("a header with sizes that cannot be is no header, also where its digests are right") {
-    for (const std::uint64_t size : {UINT64_MAX, std::uint64_t{1} << 63, UINT64_MAX - kPage, std::uint64_t{1} << 40}) {
+    for (const std::uint64_t size :
+         {UINT64_MAX, std::uint64_t{1} << 63, UINT64_MAX - kPage, std::uint64_t{1} << 40}) {
         Fixture f;
         f.write(7);
         Header header;

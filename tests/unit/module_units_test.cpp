@@ -15,14 +15,17 @@ using namespace autolaunch::fsdp;
 namespace {
 
 // "blocks." is a container, "blocks.0" is not; parameters have a shape of one.
-ModuleTree tree_of(const std::vector<std::string>& modules, const std::vector<std::string>& parameters) {
+ModuleTree tree_of(const std::vector<std::string>& modules,
+                   const std::vector<std::string>& parameters) {
     ModuleTree tree;
     tree.modules.push_back({});
     for (const std::string& path : modules) {
         const bool is_container = path.back() == '.';
-        tree.modules.push_back({is_container ? path.substr(0, path.size() - 1) : path, is_container});
+        tree.modules.push_back(
+            {is_container ? path.substr(0, path.size() - 1) : path, is_container});
     }
-    for (const std::string& path : parameters) tree.parameters.push_back({path, {1}});
+    for (const std::string& path : parameters)
+        tree.parameters.push_back({path, {1}});
     return tree;
 }
 
@@ -35,15 +38,17 @@ std::string units(const ModuleTree& tree, const std::vector<std::string>& patter
     std::vector<std::string> texts;
     for (const ModuleUnit& unit : units_of(tree, choose_units(tree, patterns))) {
         texts.push_back(unit.name + ":");
-        for (const auto& parameter : unit.parameters) texts.back() += " " + parameter.name;
+        for (const auto& parameter : unit.parameters)
+            texts.back() += " " + parameter.name;
     }
     return join(texts, "; ");
 }
 
 const ModuleTree kTransformer = tree_of(
-    {"embedding", "blocks.", "blocks.0", "blocks.0.mlp.", "blocks.0.mlp.0", "blocks.0.mlp.1", "blocks.1",
-     "blocks.1.mlp.", "blocks.1.mlp.0", "blocks.1.mlp.1", "norm"},
-    {"place", "embedding.weight", "blocks.0.w", "blocks.0.mlp.0.w", "blocks.1.w", "blocks.1.mlp.0.w", "norm.w"});
+    {"embedding", "blocks.", "blocks.0", "blocks.0.mlp.", "blocks.0.mlp.0", "blocks.0.mlp.1",
+     "blocks.1", "blocks.1.mlp.", "blocks.1.mlp.0", "blocks.1.mlp.1", "norm"},
+    {"place", "embedding.weight", "blocks.0.w", "blocks.0.mlp.0.w", "blocks.1.w",
+     "blocks.1.mlp.0.w", "norm.w"});
 
 }  // namespace
 
@@ -55,9 +60,10 @@ TEST_CASE("by default a layer is a unit: what lies in the outermost containers")
     sequential.modules[0].is_container = true;
     CHECK(chosen(sequential) == "0 1.0 2");
     // Containers deep in plain modules.
-    CHECK(chosen(tree_of(
-              {"encoder", "encoder.layers.", "encoder.layers.0", "decoder", "decoder.layers.", "decoder.layers.0"},
-              {"encoder.layers.0.w", "decoder.layers.0.w"})) == "encoder.layers.0 decoder.layers.0");
+    CHECK(chosen(tree_of({"encoder", "encoder.layers.", "encoder.layers.0", "decoder",
+                          "decoder.layers.", "decoder.layers.0"},
+                         {"encoder.layers.0.w", "decoder.layers.0.w"})) ==
+          "encoder.layers.0 decoder.layers.0");
     CHECK(chosen(tree_of({"a", "b"}, {"a.w", "b.w"})).empty());
 }
 
@@ -76,15 +82,18 @@ TEST_CASE("patterns name units by paths") {
 }
 
 TEST_CASE("each parameter is in one unit, under its own name") {
-    CHECK(units(kTransformer) == "root: place; embedding: weight; blocks.0: w mlp.0.w; blocks.1: w mlp.0.w; norm: w");
+    CHECK(units(kTransformer) ==
+          "root: place; embedding: weight; blocks.0: w mlp.0.w; blocks.1: w mlp.0.w; norm: w");
     CHECK(units(kTransformer, {"blocks.*", "blocks.1.mlp"}) ==
-          "root: place; embedding: weight; blocks.0: w mlp.0.w; blocks.1: w; blocks.1.mlp: 0.w; norm: w");
+          "root: place; embedding: weight; blocks.0: w mlp.0.w; blocks.1: w; blocks.1.mlp: 0.w; "
+          "norm: w");
     // A name that begins like another.
     CHECK(units(tree_of({"h.", "h.1", "h.10"}, {"h.1.w", "h.10.w"})) == "h.1: w; h.10: w");
 }
 
 TEST_CASE("tied parameters are there once, frozen ones stay frozen") {
-    ModuleTree tree = tree_of({"embedding", "head"}, {"embedding.weight", "head.bias", "head.weight"});
+    ModuleTree tree =
+        tree_of({"embedding", "head"}, {"embedding.weight", "head.bias", "head.weight"});
     tree.parameters[0].identity = tree.parameters[2].identity = &tree;
     tree.parameters[0].trainable = false;
     CHECK(units(tree) == "embedding: weight; head: bias");

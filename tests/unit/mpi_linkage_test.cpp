@@ -1,4 +1,5 @@
-// Which MPI a program is linked with, and which interface follows: ELF files good and bad, and the rules.
+// Which MPI a program is linked with, and which interface follows: ELF files good and bad, and the
+// rules.
 
 #include "pmi/mpi_linkage.hpp"
 #include "base/file_io.hpp"
@@ -17,10 +18,14 @@ using namespace autolaunch::launcher;
 
 namespace {
 
-std::string bytes_of(const void* data, std::size_t size) { return {static_cast<const char*>(data), size}; }
+std::string bytes_of(const void* data, std::size_t size) {
+    return {static_cast<const char*>(data), size};
+}
 
-/// A small program by hand: one segment with all of it, a dynamic section and, if asked, libautolaunch's note.
-std::string make_elf(const std::vector<std::string>& needed, const std::string& runpath, bool with_note) {
+/// A small program by hand: one segment with all of it, a dynamic section and, if asked,
+/// libautolaunch's note.
+std::string make_elf(const std::vector<std::string>& needed, const std::string& runpath,
+                     bool with_note) {
     std::string strings(1, '\0');
     std::vector<Elf64_Dyn> dynamic;
     const auto add = [&](Elf64_Sxword tag, Elf64_Xword value) {
@@ -34,8 +39,10 @@ std::string make_elf(const std::vector<std::string>& needed, const std::string& 
         strings += word + '\0';
         return index;
     };
-    for (const auto& name : needed) add(DT_NEEDED, text(name));
-    if (!runpath.empty()) add(DT_RUNPATH, text(runpath));
+    for (const auto& name : needed)
+        add(DT_NEEDED, text(name));
+    if (!runpath.empty())
+        add(DT_RUNPATH, text(runpath));
     std::string note;
     if (with_note) {
         const Elf64_Nhdr header{11, 4, 1};
@@ -69,13 +76,15 @@ std::string make_elf(const std::vector<std::string>& needed, const std::string& 
     };
     std::string elf = bytes_of(&header, sizeof header) + segment(PT_LOAD, 0, size) +
                       segment(PT_DYNAMIC, dynamic_at, dynamic.size() * sizeof(Elf64_Dyn));
-    if (with_note) elf += segment(PT_NOTE, note_at, note.size());
+    if (with_note)
+        elf += segment(PT_NOTE, note_at, note.size());
     return elf + strings + note + bytes_of(dynamic.data(), dynamic.size() * sizeof(Elf64_Dyn));
 }
 
 std::optional<ElfFile> parse(const std::string& bytes, std::size_t* asked = nullptr) {
     return parse_elf([&](std::uint64_t offset, std::size_t size) {
-        if (asked != nullptr) *asked += size;
+        if (asked != nullptr)
+            *asked += size;
         return offset >= bytes.size() ? std::string() : bytes.substr(offset, size);
     });
 }
@@ -83,7 +92,8 @@ std::optional<ElfFile> parse(const std::string& bytes, std::size_t* asked = null
 class Folder {
 public:
     Folder() {
-        std::string name = (std::filesystem::temp_directory_path() / "autolaunch-elf-XXXXXX").string();
+        std::string name =
+            (std::filesystem::temp_directory_path() / "autolaunch-elf-XXXXXX").string();
         path_ = ::mkdtemp(name.data());
     }
     ~Folder() { std::filesystem::remove_all(path_); }
@@ -123,7 +133,8 @@ TEST_CASE("what is no such file says nothing") {
 
 TEST_CASE("no file, however broken, is believed") {
     const std::string good = make_elf({"libmpi.so.40", "libfoo.so", "libc.so.6"}, "/opt/lib", true);
-    for (std::size_t size = 0; size < good.size(); ++size) parse(good.substr(0, size));
+    for (std::size_t size = 0; size < good.size(); ++size)
+        parse(good.substr(0, size));
     std::mt19937 random(7);
     for (int round = 0; round < 20'000; ++round) {
         std::string bad = good;
@@ -146,7 +157,8 @@ TEST_CASE("MPI libraries are known by their names") {
     CHECK(mode_of_library("libmpi.so.20") == MpiMode::pmix);
     CHECK(mode_of_library("libmpi.so.12") == MpiMode::pmi1);
     CHECK(mode_of_library("libmpich.so.12") == MpiMode::pmi1);
-    for (const char* name : {"libmpi.so", "libmpi_cxx.so.40", "libmpi.so.x", "libmpix.so.40", "libc.so.6", ""})
+    for (const char* name :
+         {"libmpi.so", "libmpi_cxx.so.40", "libmpi.so.x", "libmpix.so.40", "libc.so.6", ""})
         CHECK(mode_of_library(name) == MpiMode::none);
 }
 
@@ -154,16 +166,20 @@ TEST_CASE("MPI is found through the libraries of a program") {
     const Folder folder;
     folder.add("lib/libmiddle.so", make_elf({"libouter.so"}, "", false));
     folder.add("other/libouter.so", make_elf({"libmpi.so.40"}, "", false));
-    const std::string program = folder.add("bin/program", make_elf({"libmiddle.so"}, "$ORIGIN/../lib", false));
-    CHECK(find_mpi_linkage(program, {"LD_LIBRARY_PATH=" + folder.at("other")}).mode == MpiMode::pmix);
-    CHECK(find_mpi_linkage(program, {}).mode == MpiMode::none);  // libouter.so is not found, as the loader would not
+    const std::string program =
+        folder.add("bin/program", make_elf({"libmiddle.so"}, "$ORIGIN/../lib", false));
+    CHECK(find_mpi_linkage(program, {"LD_LIBRARY_PATH=" + folder.at("other")}).mode ==
+          MpiMode::pmix);
+    CHECK(find_mpi_linkage(program, {}).mode ==
+          MpiMode::none);  // libouter.so is not found, as the loader would not
 
     const std::string direct = folder.add("bin/direct", make_elf({"libmpich.so.12"}, "", false));
     const MpiLinkage linkage = find_mpi_linkage(direct, {});
     CHECK(linkage.mode == MpiMode::pmi1);
     CHECK(linkage.library == "libmpich.so.12");
     CHECK_FALSE(linkage.through_libautolaunch);
-    CHECK(find_mpi_linkage(folder.add("bin/script", "#!/bin/sh\nexec mpi\n"), {}).mode == MpiMode::none);
+    CHECK(find_mpi_linkage(folder.add("bin/script", "#!/bin/sh\nexec mpi\n"), {}).mode ==
+          MpiMode::none);
 
     // Two libraries that need each other.
     folder.add("loop/liba.so", make_elf({"libb.so"}, "$ORIGIN", false));
@@ -177,14 +193,17 @@ TEST_CASE("MPI that only libautolaunch needs is told apart") {
     CHECK(find_mpi_linkage(trainer, {}).through_libautolaunch);
     folder.add("libautolaunch_comm.so", make_elf({"libmpi.so.40"}, "", true));
     folder.add("libown.so", make_elf({"libmpi.so.40"}, "", false));
-    const std::string indirect = folder.add("indirect", make_elf({"libautolaunch_comm.so"}, "$ORIGIN", false));
+    const std::string indirect =
+        folder.add("indirect", make_elf({"libautolaunch_comm.so"}, "$ORIGIN", false));
     CHECK(find_mpi_linkage(indirect, {}).through_libautolaunch);
-    const std::string both = folder.add("both", make_elf({"libautolaunch_comm.so", "libown.so"}, "$ORIGIN", false));
+    const std::string both =
+        folder.add("both", make_elf({"libautolaunch_comm.so", "libown.so"}, "$ORIGIN", false));
     CHECK_FALSE(find_mpi_linkage(both, {}).through_libautolaunch);
 }
 
 TEST_CASE("the mode is what was asked for, else what the program needs") {
-    const MpiLinkage open_mpi{MpiMode::pmix, "libmpi.so.40", false}, mpich{MpiMode::pmi1, "libmpich.so.12", false};
+    const MpiLinkage open_mpi{MpiMode::pmix, "libmpi.so.40", false},
+        mpich{MpiMode::pmi1, "libmpich.so.12", false};
     CHECK(choose_mpi({.setting = "none", .linkage = open_mpi}).mode == MpiMode::none);
     CHECK(choose_mpi({.setting = "pmi1", .linkage = open_mpi}).mode == MpiMode::pmi1);
     CHECK(choose_mpi({.setting = "pmix"}).asked_for);
@@ -200,5 +219,6 @@ TEST_CASE("libautolaunch gets MPI where it would use it") {
     CHECK(choose_mpi({.linkage = ours}).mode == MpiMode::none);
     CHECK(choose_mpi({.several_nodes = true, .linkage = ours}).mode == MpiMode::pmix);
     CHECK(choose_mpi({.backend = "mpi", .linkage = ours}).mode == MpiMode::pmix);
-    CHECK(choose_mpi({.several_nodes = true, .has_pmixd = false, .linkage = ours}).mode == MpiMode::none);
+    CHECK(choose_mpi({.several_nodes = true, .has_pmixd = false, .linkage = ours}).mode ==
+          MpiMode::none);
 }

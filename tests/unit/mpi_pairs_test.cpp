@@ -15,23 +15,27 @@ namespace {
 /// ((0+1)+(2+3))+4, as reduce_elements() takes them.
 std::string pairwise_sum(int ranks) {
     std::vector<std::string> sums;
-    for (int rank = 0; rank < ranks; ++rank) sums.push_back(std::to_string(rank));
+    for (int rank = 0; rank < ranks; ++rank)
+        sums.push_back(std::to_string(rank));
     while (sums.size() > 1) {
         std::vector<std::string> next;
         for (std::size_t i = 0; i < sums.size(); i += 2)
-            next.push_back(i + 1 < sums.size() ? fmt::format("({}+{})", sums[i], sums[i + 1]) : sums[i]);
+            next.push_back(i + 1 < sums.size() ? fmt::format("({}+{})", sums[i], sums[i + 1])
+                                               : sums[i]);
         sums = std::move(next);
     }
     return sums.front();
 }
 
 std::string added(const Pair& pair, const std::string& own, const std::string& other) {
-    return pair.own_is_lower ? fmt::format("({}+{})", own, other) : fmt::format("({}+{})", other, own);
+    return pair.own_is_lower ? fmt::format("({}+{})", own, other)
+                             : fmt::format("({}+{})", other, own);
 }
 
 std::vector<std::string> own_numbers(int ranks) {
     std::vector<std::string> sums;
-    for (int rank = 0; rank < ranks; ++rank) sums.push_back(std::to_string(rank));
+    for (int rank = 0; rank < ranks; ++rank)
+        sums.push_back(std::to_string(rank));
     return sums;
 }
 
@@ -45,14 +49,16 @@ TEST_CASE("recursive doubling gives every rank the pairwise sum") {
             std::map<std::pair<int, int>, std::string> messages;  // from, to
             for (int rank = 0; rank < ranks; ++rank) {
                 const auto pair = pair_of(rank, width, ranks);
-                if (!pair) continue;
+                if (!pair)
+                    continue;
                 const Doubling step(*pair, rank);
                 for (int peer = step.send_first; peer < step.send_end; peer += step.send_stride)
                     messages[{rank, peer}] = sums[static_cast<std::size_t>(rank)];
             }
             for (int rank = 0; rank < ranks; ++rank) {
                 const auto pair = pair_of(rank, width, ranks);
-                if (!pair) continue;
+                if (!pair)
+                    continue;
                 const auto message = messages.find({Doubling(*pair, rank).receive_from, rank});
                 REQUIRE(message != messages.end());
                 auto& sum = sums[static_cast<std::size_t>(rank)];
@@ -61,7 +67,8 @@ TEST_CASE("recursive doubling gives every rank the pairwise sum") {
             }
             CHECK(messages.empty());  // nobody sends what nobody receives
         }
-        for (const auto& sum : sums) CHECK(sum == pairwise_sum(ranks));
+        for (const auto& sum : sums)
+            CHECK(sum == pairwise_sum(ranks));
     }
 }
 
@@ -75,12 +82,15 @@ TEST_CASE("the tree gives its root the pairwise sum") {
                 for (int first = 0; first < ranks; first += 2 * width) {
                     const int left = leader_of(first, width, root);
                     const auto pair = pair_of(left, width, ranks);
-                    if (!pair) continue;
+                    if (!pair)
+                        continue;
                     CHECK(pair->own_is_lower);
                     const int right = leader_of(pair->other_first, pair->other_count, root);
                     const int both = leader_of(first, pair->own_count + pair->other_count, root);
                     REQUIRE((both == left || both == right));
-                    const auto at = [&](int rank) -> std::string& { return sums[static_cast<std::size_t>(rank)]; };
+                    const auto at = [&](int rank) -> std::string& {
+                        return sums[static_cast<std::size_t>(rank)];
+                    };
                     at(both) = added(*pair, at(left), at(right));
                 }
             }

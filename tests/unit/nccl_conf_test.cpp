@@ -49,8 +49,9 @@ TEST_CASE("names, values and where they stand") {
 }
 
 TEST_CASE("what NCCL takes literally is kept literally, with a warning") {
-    for (const auto* text : {"NCCL_DEBUG = WARN", " NCCL_DEBUG=WARN", "export NCCL_DEBUG=WARN", "NCCL_DEBUG=WARN\r",
-                             "NCCL_DEBUG=WARN ", "NCCL_DEBUG=\"WARN\"", "NCCL_DEBUG WARN"}) {
+    for (const auto* text :
+         {"NCCL_DEBUG = WARN", " NCCL_DEBUG=WARN", "export NCCL_DEBUG=WARN", "NCCL_DEBUG=WARN\r",
+          "NCCL_DEBUG=WARN ", "NCCL_DEBUG=\"WARN\"", "NCCL_DEBUG WARN"}) {
         INFO(text);
         CHECK(parse(text).warnings.size() == 1);
     }
@@ -66,7 +67,8 @@ TEST_CASE("the first to name a variable wins") {
     REQUIRE(conf.settings.size() == 1);
     CHECK(conf.settings[0].value == "WARN");
     REQUIRE(conf.warnings.size() == 1);
-    CHECK(conf.warnings[0] == "/etc/nccl.conf:2: NCCL_DEBUG=INFO has no effect: /etc/nccl.conf:1 came first with WARN");
+    CHECK(conf.warnings[0] ==
+          "/etc/nccl.conf:2: NCCL_DEBUG=INFO has no effect: /etc/nccl.conf:1 came first with WARN");
 }
 
 TEST_CASE("files in NCCL's order") {

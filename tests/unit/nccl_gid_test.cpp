@@ -29,7 +29,8 @@ int chosen(const Hca::Port& port, const EnvironmentMap& settings = {}) {
 
 std::string range_of(const std::vector<Hca::Port>& ports, const EnvironmentMap& settings = {}) {
     std::vector<const Hca::Port*> pointers;
-    for (const auto& port : ports) pointers.push_back(&port);
+    for (const auto& port : ports)
+        pointers.push_back(&port);
     return choose_address_range(pointers, read_gid_rules(settings));
 }
 
@@ -94,12 +95,15 @@ TEST_CASE("InfiniBand: index 0, or the FLID index where that GID has a FLID") {
 
 TEST_CASE("addresses in several subnets: the range that NCCL's own choice lies in") {
     CHECK(range_of({roce(roce_gids({"10.1.0.5"}))}).empty());
-    CHECK(range_of({roce(roce_gids({"10.1.0.5", "192.168.7.5"})), roce(roce_gids({"10.1.1.5", "192.168.8.5"}))}) ==
+    CHECK(range_of({roce(roce_gids({"10.1.0.5", "192.168.7.5"})),
+                    roce(roce_gids({"10.1.1.5", "192.168.8.5"}))}) == "10.0.0.0/8");
+    CHECK(range_of({roce(roce_gids({"10.1.0.5", "10.2.0.5"})), roce(roce_gids({"10.1.1.5"}))}) ==
+          "10.1.0.0/16");
+    CHECK(range_of({roce(roce_gids({"192.168.7.5", "10.1.0.5"})), roce(roce_gids({"10.1.1.5"}))}) ==
           "10.0.0.0/8");
-    CHECK(range_of({roce(roce_gids({"10.1.0.5", "10.2.0.5"})), roce(roce_gids({"10.1.1.5"}))}) == "10.1.0.0/16");
-    CHECK(range_of({roce(roce_gids({"192.168.7.5", "10.1.0.5"})), roce(roce_gids({"10.1.1.5"}))}) == "10.0.0.0/8");
     CHECK(range_of({roce(roce_gids({"10.1.0.5", "10.1.0.6"}))}).empty());  // one subnet
-    CHECK(range_of({roce(roce_gids({"10.1.0.5", "10.2.0.5"})), roce(roce_gids({"172.16.0.1"}))}).empty());
+    CHECK(range_of({roce(roce_gids({"10.1.0.5", "10.2.0.5"})), roce(roce_gids({"172.16.0.1"}))})
+              .empty());
     CHECK(range_of({roce({})}).empty());
 }
 
@@ -111,7 +115,8 @@ TEST_CASE("IPv6: a range where a port has addresses in several networks") {
         return roce(roce_gids(addresses));
     };
     CHECK(range_of({rail(1), rail(2)}, ipv6).empty());
-    CHECK(range_of({rail(1, {"2001:db8:0:1::6"})}, ipv6).empty());  // as hosts with temporary addresses have them
+    CHECK(range_of({rail(1, {"2001:db8:0:1::6"})}, ipv6)
+              .empty());  // as hosts with temporary addresses have them
     CHECK(range_of({rail(1, {"fd00:7::5"}), rail(2, {"fd00:8::5"})}, ipv6) == "2001::/16");
     CHECK(range_of({rail(1, {"2001:db8:7::5"}), rail(2)}, ipv6) == "2001:db8::/48");
     CHECK(range_of({rail(1, {"2001:db8:0:2::5"}), rail(1)}, ipv6) == "2001:db8:0:1::/64");
@@ -119,13 +124,16 @@ TEST_CASE("IPv6: a range where a port has addresses in several networks") {
     CHECK(range_of({rail(1, {"fd00:7::5"})}).empty());  // NCCL takes IPv4 here
     // What comes out is what NCCL then goes by.
     const auto port = rail(1, {"fd00:7::5"});
-    for (const auto& [range, index] : {std::pair("2001::/16", 3), {"fd00::/16", 5}, {"fd00:7::/64", 5}, {"::/0", 3}})
-        CHECK(chosen(port, {{"NCCL_IB_ADDR_FAMILY", "AF_INET6"}, {"NCCL_IB_ADDR_RANGE", range}}) == index);
+    for (const auto& [range, index] :
+         {std::pair("2001::/16", 3), {"fd00::/16", 5}, {"fd00:7::/64", 5}, {"::/0", 3}})
+        CHECK(chosen(port, {{"NCCL_IB_ADDR_FAMILY", "AF_INET6"}, {"NCCL_IB_ADDR_RANGE", range}}) ==
+              index);
 }
 
 TEST_CASE("a table longer than 16 entries: NCCL looks at all of it, and so do the rules") {
     Names addresses;
-    for (int i = 0; i < 8; ++i) addresses.push_back(fmt::format("2001:db8:0:1::{}", i + 1));
+    for (int i = 0; i < 8; ++i)
+        addresses.push_back(fmt::format("2001:db8:0:1::{}", i + 1));
     addresses.push_back("10.1.0.5");
     const auto port = roce(roce_gids(addresses));
     CHECK(port.gids.back().index == 19);
@@ -137,7 +145,8 @@ TEST_CASE("a table longer than 16 entries: NCCL looks at all of it, and so do th
 TEST_CASE("an index is given only where NCCL would go wrong and one is good everywhere") {
     const auto good = roce(roce_gids({"10.1.0.5"}));
     CHECK_FALSE(repair_gid_index({&good}, {}));
-    auto wrong = roce({make_gid(0, "fe80::1", 1), make_gid(1, "10.1.0.5", 1), make_gid(2, "2001:db8::5", 2)});
+    auto wrong = roce(
+        {make_gid(0, "fe80::1", 1), make_gid(1, "10.1.0.5", 1), make_gid(2, "2001:db8::5", 2)});
     const auto repair = repair_gid_index({&wrong}, {});
     REQUIRE(repair);
     CHECK(repair->index == 2);

@@ -17,25 +17,29 @@ namespace {
 
 Names names(const ComputeHcas& chosen) {
     Names list;
-    for (const Hca* hca : chosen.hcas) list.push_back(hca->name);
+    for (const Hca* hca : chosen.hcas)
+        list.push_back(hca->name);
     return list;
 }
 
 Names excluded(const ComputeHcas& chosen) {
     Names list;
-    for (const auto& choice : chosen.excluded) list.push_back(choice.name);
+    for (const auto& choice : chosen.excluded)
+        list.push_back(choice.name);
     return list;
 }
 
 std::string reason_of(const ComputeHcas& chosen, const std::string& name) {
     for (const auto& choice : chosen.excluded)
-        if (choice.name == name) return choice.reason;
+        if (choice.name == name)
+            return choice.reason;
     return {};
 }
 
 void check_disjoint(const ComputeHcas& chosen) {
     const Names in = names(chosen);
-    for (const std::string& name : excluded(chosen)) CHECK(std::count(in.begin(), in.end(), name) == 0);
+    for (const std::string& name : excluded(chosen))
+        CHECK(std::count(in.begin(), in.end(), name) == 0);
 }
 
 }  // namespace
@@ -45,10 +49,13 @@ TEST_CASE("DGX A100: eight compute HCAs, two ports for storage") {
     const std::set<int> storage = {4, 5, 10, 11};
     for (int i = 0, near = 0; i < 12; ++i) {
         const bool far = storage.contains(i);
-        hcas.push_back({fmt::format("mlx5_{}", i), far ? fmt::format("root{}", i) : fmt::format("sw{}", near / 2)});
-        if (!far) ++near;
+        hcas.push_back({fmt::format("mlx5_{}", i),
+                        far ? fmt::format("root{}", i) : fmt::format("sw{}", near / 2)});
+        if (!far)
+            ++near;
         hcas.back().link_layer = far ? "Ethernet" : "InfiniBand";
-        if (far) hcas.back().netdev = fmt::format("enp{}s0", i);
+        if (far)
+            hcas.back().netdev = fmt::format("enp{}s0", i);
     }
     const NodeTopology machine = machine_with(8, 2, hcas);
     const ComputeHcas chosen = choose_compute_hcas(machine);
@@ -65,8 +72,9 @@ TEST_CASE("DGX H100: one HCA a GPU, storage and BlueField elsewhere") {
     for (int i = 0; i < 12; ++i) {
         const auto found = std::find(compute.begin(), compute.end(), i);
         const bool far = found == compute.end();
-        hcas.push_back({fmt::format("mlx5_{}", i),
-                        far ? fmt::format("root{}", i) : fmt::format("sw{}", found - compute.begin()), 400});
+        hcas.push_back(
+            {fmt::format("mlx5_{}", i),
+             far ? fmt::format("root{}", i) : fmt::format("sw{}", found - compute.begin()), 400});
     }
     CHECK(choose_compute_hcas(machine_with(8, 1, hcas)).nccl_list ==
           "=mlx5_0,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_9,mlx5_10,mlx5_11");
@@ -74,7 +82,8 @@ TEST_CASE("DGX H100: one HCA a GPU, storage and BlueField elsewhere") {
 
 TEST_CASE("B200: nothing to leave out, nothing to set") {
     std::vector<HcaShape> hcas;
-    for (int i = 0; i < 8; ++i) hcas.push_back({fmt::format("mlx5_{}", i), fmt::format("sw{}", i), 400});
+    for (int i = 0; i < 8; ++i)
+        hcas.push_back({fmt::format("mlx5_{}", i), fmt::format("sw{}", i), 400});
     const NodeTopology machine = machine_with(8, 1, hcas);
     const ComputeHcas chosen = choose_compute_hcas(machine);
     CHECK(chosen.nccl_list.empty());
@@ -85,23 +94,29 @@ TEST_CASE("B200: nothing to leave out, nothing to set") {
 TEST_CASE("GB200: a host bridge for each device, so the BlueFields go by their kind") {
     std::vector<HcaShape> hcas;
     for (int i = 0; i < 4; ++i)
-        hcas.push_back({fmt::format("mlx5_{}", i), fmt::format("root{}", i), 400, "InfiniBand", "15b3:1021"});
+        hcas.push_back(
+            {fmt::format("mlx5_{}", i), fmt::format("root{}", i), 400, "InfiniBand", "15b3:1021"});
     for (int i = 4; i < 8; ++i)
-        hcas.push_back({fmt::format("mlx5_{}", i), fmt::format("root{}", i), 400, "InfiniBand", "15b3:a2dc"});
+        hcas.push_back(
+            {fmt::format("mlx5_{}", i), fmt::format("root{}", i), 400, "InfiniBand", "15b3:a2dc"});
     NodeTopology machine = machine_with(4, 1, hcas);
-    for (Gpu& gpu : machine.gpus) gpu.pci_path = {"pci-gpu", "gpu:port"};
+    for (Gpu& gpu : machine.gpus)
+        gpu.pci_path = {"pci-gpu", "gpu:port"};
     const ComputeHcas chosen = choose_compute_hcas(machine);
     CHECK(chosen.nccl_list == "=mlx5_0,mlx5_1,mlx5_2,mlx5_3");
     CHECK(reason_of(chosen, "mlx5_4") == "a BlueField DPU, and there are other HCAs");
     // Ports of management at a lower speed go first, whatever they are.
-    for (std::size_t i = 4; i < 8; ++i) machine.hcas[i].ports[0].rate_gbps = 200;
-    CHECK(reason_of(choose_compute_hcas(machine), "mlx5_4") == "slower than others: 200 of 400 Gb/s");
+    for (std::size_t i = 4; i < 8; ++i)
+        machine.hcas[i].ports[0].rate_gbps = 200;
+    CHECK(reason_of(choose_compute_hcas(machine), "mlx5_4") ==
+          "slower than others: 200 of 400 Gb/s");
 }
 
 TEST_CASE("BlueField SuperNICs stay where they are what there is most of") {
     std::vector<HcaShape> hcas;
     for (int i = 0; i < 8; ++i)
-        hcas.push_back({fmt::format("rocep{}", i), fmt::format("root{}", i), 400, "Ethernet", "15b3:a2dc", "eth"});
+        hcas.push_back({fmt::format("rocep{}", i), fmt::format("root{}", i), 400, "Ethernet",
+                        "15b3:a2dc", "eth"});
     hcas.push_back({"mlx5_s", "root9", 400, "Ethernet", "15b3:1021", "sto"});
     CHECK(choose_compute_hcas(machine_with(8, 1, hcas)).excluded.size() == 1);
 }
@@ -109,13 +124,16 @@ TEST_CASE("BlueField SuperNICs stay where they are what there is most of") {
 TEST_CASE("Azure: a flat machine, the Ethernet function of the host is slower") {
     std::vector<HcaShape> hcas = {{"mlx5_an0", "root99", 100, "Ethernet", "15b3:101a", "eth1"}};
     for (int i = 0; i < 8; ++i)
-        hcas.push_back({fmt::format("mlx5_ib{}", i), fmt::format("root{}", i), 400, "InfiniBand", "15b3:101e"});
+        hcas.push_back({fmt::format("mlx5_ib{}", i), fmt::format("root{}", i), 400, "InfiniBand",
+                        "15b3:101e"});
     NodeTopology machine = machine_with(8, 1, hcas);
-    for (Gpu& gpu : machine.gpus) gpu.pci_path = {fmt::format("pci-vm{}", gpu.index)};
+    for (Gpu& gpu : machine.gpus)
+        gpu.pci_path = {fmt::format("pci-vm{}", gpu.index)};
     machine.network_interfaces = {{.name = "eth1", .has_default_route = true}};
     const ComputeHcas chosen = choose_compute_hcas(machine);
     CHECK(excluded(chosen) == Names{"mlx5_an0"});
-    CHECK(reason_of(chosen, "mlx5_an0") == "on the default route, and slower than others: 100 of 400 Gb/s");
+    CHECK(reason_of(chosen, "mlx5_an0") ==
+          "on the default route, and slower than others: 100 of 400 Gb/s");
     CHECK(chosen.nccl_list.starts_with("=mlx5_ib0,"));
 }
 
@@ -123,19 +141,23 @@ TEST_CASE("OCI: sixteen RoCE ports near GPUs, two that are not") {
     std::vector<HcaShape> hcas;
     for (int i = 0, near = 0; i < 18; ++i) {
         const bool far = i == 2 || i == 11;
-        hcas.push_back({fmt::format("mlx5_{}", i), far ? fmt::format("root{}", i) : fmt::format("sw{}", near++ / 2),
-                        200, "Ethernet", "15b3:1021", fmt::format("rdma{}", i)});
+        hcas.push_back({fmt::format("mlx5_{}", i),
+                        far ? fmt::format("root{}", i) : fmt::format("sw{}", near++ / 2), 200,
+                        "Ethernet", "15b3:1021", fmt::format("rdma{}", i)});
     }
     CHECK(choose_compute_hcas(machine_with(8, 1, hcas)).nccl_list ==
-          "=mlx5_0,mlx5_1,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_7,mlx5_8,mlx5_9,mlx5_10,mlx5_12,mlx5_13,mlx5_14,mlx5_15,"
+          "=mlx5_0,mlx5_1,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_7,mlx5_8,mlx5_9,mlx5_10,mlx5_12,mlx5_13,"
+          "mlx5_14,mlx5_15,"
           "mlx5_16,mlx5_17");
 }
 
 TEST_CASE("AWS: adapters that NCCL's own transport does not speak") {
-    const NodeTopology machine = machine_with(8, 2, {{"rdmap79s0", "sw0", 100, "Unspecified", "1d0f:efa1"}});
+    const NodeTopology machine =
+        machine_with(8, 2, {{"rdmap79s0", "sw0", 100, "Unspecified", "1d0f:efa1"}});
     const ComputeHcas chosen = choose_compute_hcas(machine);
     CHECK(names(chosen).empty());
-    CHECK(reason_of(chosen, "rdmap79s0") == "NCCL's own transport does not speak its link layer (Unspecified)");
+    CHECK(reason_of(chosen, "rdmap79s0") ==
+          "NCCL's own transport does not speak its link layer (Unspecified)");
     CHECK(chosen.nccl_list.empty());
     CHECK(chosen.warnings.empty());
 }
@@ -149,7 +171,8 @@ TEST_CASE("no HCAs: nothing to say") {
 }
 
 TEST_CASE("what NCCL skips by itself is told, but sets nothing") {
-    NodeTopology machine = machine_with(1, 1, {{"mlx5_0", "sw0"}, {"mlx5_1", "sw0"}, {"mlx5_2", "sw0"}});
+    NodeTopology machine =
+        machine_with(1, 1, {{"mlx5_0", "sw0"}, {"mlx5_1", "sw0"}, {"mlx5_2", "sw0"}});
     machine.hcas[1].ports[0].active = false;
     machine.hcas[2].can_open = false;
     const ComputeHcas chosen = choose_compute_hcas(machine);
@@ -160,7 +183,8 @@ TEST_CASE("what NCCL skips by itself is told, but sets nothing") {
 
 TEST_CASE("dual-port HCAs: both ports stay; one that does not is named by number") {
     NodeTopology machine = machine_with(2, 1, {{"mlx5_0", "root0"}, {"mlx5_1", "root1"}});
-    for (Hca& hca : machine.hcas) hca.ports.push_back(hca.ports[0]), hca.ports[1].number = 2;
+    for (Hca& hca : machine.hcas)
+        hca.ports.push_back(hca.ports[0]), hca.ports[1].number = 2;
     CHECK(choose_compute_hcas(machine).nccl_list.empty());
     CHECK(choose_compute_hcas(machine).ports.size() == 4);
 
@@ -177,11 +201,12 @@ TEST_CASE("dual-port HCAs: both ports stay; one that does not is named by number
 }
 
 TEST_CASE("RoCE needs its interface in our network namespace") {
-    NodeTopology machine = machine_with(
-        1, 1,
-        {{"mlx5_0", "sw0", 200, "Ethernet", "15b3:1021", "eth0"}, {"mlx5_1", "sw0", 200, "Ethernet", "15b3:1021", ""}});
+    NodeTopology machine = machine_with(1, 1,
+                                        {{"mlx5_0", "sw0", 200, "Ethernet", "15b3:1021", "eth0"},
+                                         {"mlx5_1", "sw0", 200, "Ethernet", "15b3:1021", ""}});
     CHECK(choose_compute_hcas(machine).nccl_list == "=mlx5_0");
-    CHECK(choose_compute_hcas(machine).excluded[0].reason == "its network interface is in another network namespace");
+    CHECK(choose_compute_hcas(machine).excluded[0].reason ==
+          "its network interface is in another network namespace");
     machine.hcas[0].ports[0].netdev.clear();  // no interface known at all: nothing is concluded
     CHECK(choose_compute_hcas(machine).hcas.size() == 2);
     machine.hcas[0].ports[0].gids = testing::roce_gids({});
@@ -193,10 +218,12 @@ TEST_CASE("RoCE needs its interface in our network namespace") {
 
 TEST_CASE("more ports than NCCL takes") {
     std::vector<HcaShape> hcas;
-    for (int i = 0; i < 33; ++i) hcas.push_back({fmt::format("mlx5_{}", i), "sw0"});
+    for (int i = 0; i < 33; ++i)
+        hcas.push_back({fmt::format("mlx5_{}", i), "sw0"});
     NodeTopology machine = machine_with(1, 1, hcas);
     REQUIRE(choose_compute_hcas(machine).warnings.size() == 1);
-    CHECK(choose_compute_hcas(machine).warnings[0].starts_with("33 ports of HCAs are for computing and NCCL takes 32"));
+    CHECK(choose_compute_hcas(machine).warnings[0].starts_with(
+        "33 ports of HCAs are for computing and NCCL takes 32"));
     machine.hcas.pop_back();
     CHECK(choose_compute_hcas(machine).warnings.empty());
 }

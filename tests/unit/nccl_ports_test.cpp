@@ -1,4 +1,5 @@
-// What is told about the ports for computing: addresses, partition keys, traffic classes, and GPUDirect RDMA's drivers.
+// What is told about the ports for computing: addresses, partition keys, traffic classes, and
+// GPUDirect RDMA's drivers.
 
 #include "nccl_env/port_checks.hpp"
 
@@ -48,13 +49,15 @@ Lines said(const NodeTopology& machine, const EnvironmentMap& settings = {}) {
     return check_compute_ports(choose_compute_hcas(machine), settings);
 }
 
-NcclEnvironment decide(const NodeTopology& machine, const EnvironmentMap& found = {}, bool manage = true) {
+NcclEnvironment decide(const NodeTopology& machine, const EnvironmentMap& found = {},
+                       bool manage = true) {
     return decide_nccl_environment({.topology = machine, .found = found, .manage = manage});
 }
 
 const VariableChoice* find(const std::vector<VariableChoice>& list, const std::string& name) {
     for (const auto& choice : list)
-        if (choice.name == name) return &choice;
+        if (choice.name == name)
+            return &choice;
     return nullptr;
 }
 
@@ -65,17 +68,22 @@ TEST_CASE("partition keys: a full member's is good, an empty and a limited one i
     CHECK(said(partitions({0x8001}, {0x8001})).empty());
     CHECK(said(partitions({}, {})).empty());  // not known
     CHECK(said(partitions({0xffff, 0x8001}, {0, 0x8001})) ==
-          Lines{"the partition key that NCCL takes on mlx5_1, index 0, is empty: NCCL cannot connect; set "
+          Lines{"the partition key that NCCL takes on mlx5_1, index 0, is empty: NCCL cannot "
+                "connect; set "
                 "NCCL_IB_PKEY=1, whose key 0x8001 is a full member's"});
     CHECK(said(partitions({0x7fff, 0}, {0x7fff, 0})) ==
-          Lines{"the partition key that NCCL takes on mlx5_0, index 0, is a limited member's (0x7fff): such nodes do "
+          Lines{"the partition key that NCCL takes on mlx5_0, index 0, is a limited member's "
+                "(0x7fff): such nodes do "
                 "not hear each other; ask for full membership of a partition"});
     CHECK(said(partitions({0x7fff, 0x8001}, {0x7fff, 0x8001}), {{"NCCL_IB_PKEY", "1"}}).empty());
     CHECK(said(partitions({0xffff, 0}, {0xffff, 0}), {{"NCCL_IB_PKEY", "1"}}).size() == 1);
-    CHECK(said(partitions({0xffff, 0}, {0xffff, 0}), {{"NCCL_IB_PKEY", "9"}}).empty());  // nobody has looked there
+    CHECK(said(partitions({0xffff, 0}, {0xffff, 0}), {{"NCCL_IB_PKEY", "9"}})
+              .empty());  // nobody has looked there
     CHECK(said(partitions({0xffff, 0x8001}, {0xffff, 0x8001}), {{"NCCL_IB_PKEY", "0x8001"}}) ==
-          Lines{"NCCL_IB_PKEY=0x8001: NCCL takes an index into the port's table here, not a key; write 1"});
-    CHECK(said(partitions({0xffff}, {0xffff}), {{"NCCL_IB_PKEY", "0x8001"}})[0].ends_with("not a key; unset it"));
+          Lines{"NCCL_IB_PKEY=0x8001: NCCL takes an index into the port's table here, not a key; "
+                "write 1"});
+    CHECK(said(partitions({0xffff}, {0xffff}), {{"NCCL_IB_PKEY", "0x8001"}})[0].ends_with(
+        "not a key; unset it"));
 }
 
 TEST_CASE("traffic classes: the same on all ports, and what NCCL asks for too") {
@@ -83,13 +91,16 @@ TEST_CASE("traffic classes: the same on all ports, and what NCCL asks for too") 
     CHECK(said(classes(-1, -1), {{"NCCL_IB_TC", "106"}}).empty());
     CHECK(said(classes(106, 106), {{"NCCL_IB_TC", "106"}}).empty());
     CHECK(said(classes(106, {}), {{"NCCL_IB_TC", "0x6a"}}).empty());
-    CHECK(said(classes(106, 106)) == Lines{"the driver forces traffic class 106 upon RoCE, but not upon what GPUs send "
-                                           "by themselves: set NCCL_IB_TC=106, best in /etc/nccl.conf"});
+    CHECK(said(classes(106, 106)) ==
+          Lines{"the driver forces traffic class 106 upon RoCE, but not upon what GPUs send "
+                "by themselves: set NCCL_IB_TC=106, best in /etc/nccl.conf"});
     CHECK(said(classes(106, 106), {{"NCCL_IB_TC", "41"}}) ==
-          Lines{"NCCL_IB_TC=41: the driver forces traffic class 106 upon RoCE, and NCCL's stays without effect; make "
+          Lines{"NCCL_IB_TC=41: the driver forces traffic class 106 upon RoCE, and NCCL's stays "
+                "without effect; make "
                 "them one"});
     CHECK(said(classes(106, -1), {{"NCCL_IB_TC", "106"}}) ==
-          Lines{"drivers force different traffic classes upon RoCE ports: none on mlx5_1, 106 on mlx5_0; write one to "
+          Lines{"drivers force different traffic classes upon RoCE ports: none on mlx5_1, 106 on "
+                "mlx5_0; write one to "
                 "/sys/class/infiniband/*/tc/1/traffic_class"});
     CHECK(said(classes(106, 160)).size() == 1);
 }
@@ -100,7 +111,8 @@ TEST_CASE("a profile's traffic class counts") {
     NcclProfile profile;
     profile.name = "site";
     profile.set = {{"NCCL_IB_TC", "41", "lossless", "profile site"}};
-    const auto decided = decide_nccl_environment({.topology = machine, .found = found, .profile = profile});
+    const auto decided =
+        decide_nccl_environment({.topology = machine, .found = found, .profile = profile});
     REQUIRE(decided.warnings.size() == 1);
     CHECK(decided.warnings[0].starts_with("NCCL_IB_TC=41: the driver forces"));
 }
@@ -116,45 +128,54 @@ TEST_CASE("ports that are not for computing have no say") {
 
 TEST_CASE("a GID that cannot work, where no rule of ours mends it") {
     CHECK(said(roce_machine({"10.1.0.5"})).empty());
-    CHECK(said(roce_machine({})) ==
-          Lines{"NCCL will take GID 0 of mlx5_0, which is link-local; give eth1 an address that other nodes reach"});
+    CHECK(said(roce_machine({})) == Lines{"NCCL will take GID 0 of mlx5_0, which is link-local; "
+                                          "give eth1 an address that other nodes reach"});
     CHECK(said(roce_machine({"10.1.0.5"}), {{"NCCL_IB_ADDR_RANGE", "172.16.0.0/12"}}) ==
           Lines{"NCCL will take GID 0 of mlx5_0, which is link-local; none of its addresses is in "
                 "NCCL_IB_ADDR_RANGE=172.16.0.0/12: write one that is, or unset it"});
     CHECK(said(roce_machine({"10.1.0.5"}), {{"NCCL_IB_ADDR_FAMILY", "AF_INET6"}}) ==
-          Lines{"NCCL will take GID 0 of mlx5_0, which is link-local; set NCCL_IB_ADDR_FAMILY=AF_INET"});
-    CHECK(said(roce_machine({"10.1.0.5"}), {{"NCCL_IB_ROCE_VERSION_NUM", "1"}}).empty());  // as the user wants it
+          Lines{"NCCL will take GID 0 of mlx5_0, which is link-local; set "
+                "NCCL_IB_ADDR_FAMILY=AF_INET"});
+    CHECK(said(roce_machine({"10.1.0.5"}), {{"NCCL_IB_ROCE_VERSION_NUM", "1"}})
+              .empty());  // as the user wants it
     auto unknown = roce_machine({});
-    for (auto& hca : unknown.hcas) hca.ports[0].gids = {};
+    for (auto& hca : unknown.hcas)
+        hca.ports[0].gids = {};
     CHECK(said(unknown).empty());
 }
 
-TEST_CASE("what we set is looked at as well, and with nccl.manage false what we would have set is missing") {
+TEST_CASE(
+    "what we set is looked at as well, and with nccl.manage false what we would have set is "
+    "missing") {
     const auto machine = roce_machine({"2001:db8::5"});
     CHECK(decide(machine).warnings.empty());
     const auto alone = decide(machine, {}, false);
     CHECK(alone.set.empty());
     CHECK(alone.left.empty());
-    CHECK(alone.warnings ==
-          Lines{"NCCL will take GID 0 of mlx5_0, which is link-local; set NCCL_IB_ADDR_FAMILY=AF_INET6"});
+    CHECK(alone.warnings == Lines{"NCCL will take GID 0 of mlx5_0, which is link-local; set "
+                                  "NCCL_IB_ADDR_FAMILY=AF_INET6"});
 }
 
 TEST_CASE("families and ranges that NCCL does not understand") {
     const auto machine = roce_machine({"10.1.0.5"});
-    CHECK(said(machine, {{"NCCL_IB_ADDR_FAMILY", "ipv6"}}) ==
-          Lines{"NCCL_IB_ADDR_FAMILY=ipv6: NCCL takes that for AF_INET; write AF_INET or AF_INET6"});
+    CHECK(
+        said(machine, {{"NCCL_IB_ADDR_FAMILY", "ipv6"}}) ==
+        Lines{"NCCL_IB_ADDR_FAMILY=ipv6: NCCL takes that for AF_INET; write AF_INET or AF_INET6"});
     for (const char* odd : {"10.0.0.0", "fd00::/8", "10.0.0.0/40", "eth0"})
         CHECK(said(machine, {{"NCCL_IB_ADDR_RANGE", odd}}) ==
               Lines{std::string("NCCL_IB_ADDR_RANGE=") + odd +
                     ": NCCL ignores it; write an IPv4 address and a length, such as 10.0.0.0/8"});
-    CHECK(
-        said(roce_machine({"fd00::5"}), {{"NCCL_IB_ADDR_FAMILY", "AF_INET6"}, {"NCCL_IB_ADDR_RANGE", "10.0.0.0/8"}}) ==
-        Lines{"NCCL_IB_ADDR_RANGE=10.0.0.0/8: NCCL ignores it; write an IPv6 address and a length, such as fd00::/8"});
-    CHECK(said(roce_machine({"fd00::5"}), {{"NCCL_IB_ADDR_FAMILY", "AF_INET6"}, {"NCCL_IB_ADDR_RANGE", "fd00::/8"}})
+    CHECK(said(roce_machine({"fd00::5"}),
+               {{"NCCL_IB_ADDR_FAMILY", "AF_INET6"}, {"NCCL_IB_ADDR_RANGE", "10.0.0.0/8"}}) ==
+          Lines{"NCCL_IB_ADDR_RANGE=10.0.0.0/8: NCCL ignores it; write an IPv6 address and a "
+                "length, such as fd00::/8"});
+    CHECK(said(roce_machine({"fd00::5"}),
+               {{"NCCL_IB_ADDR_FAMILY", "AF_INET6"}, {"NCCL_IB_ADDR_RANGE", "fd00::/8"}})
               .empty());
 }
 
-TEST_CASE("IPv6 in several networks: the family and the range are set, and NCCL then takes a good GID") {
+TEST_CASE(
+    "IPv6 in several networks: the family and the range are set, and NCCL then takes a good GID") {
     const auto decided = decide(roce_machine({"2001:db8::5", "fd00::5"}));
     REQUIRE(find(decided.set, "NCCL_IB_ADDR_FAMILY") != nullptr);
     REQUIRE(find(decided.set, "NCCL_IB_ADDR_RANGE") != nullptr);
@@ -186,5 +207,6 @@ TEST_CASE("dma-buf is turned off only where all that counts is known") {
     CHECK(decide(machine, {{"NCCL_DMABUF_ENABLE", "0"}}).warnings.empty());
     machine.peermem = false;
     CHECK(decide(machine, {{"NCCL_DMABUF_ENABLE", "0"}}).warnings ==
-          Lines{"NCCL_DMABUF_ENABLE=0 while nvidia-peermem is not loaded: HCAs cannot reach GPUs' memory; unset it"});
+          Lines{"NCCL_DMABUF_ENABLE=0 while nvidia-peermem is not loaded: HCAs cannot reach GPUs' "
+                "memory; unset it"});
 }

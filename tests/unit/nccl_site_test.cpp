@@ -27,7 +27,8 @@ NodeTopology with_interfaces(const std::vector<NetworkInterface>& interfaces) {
 
 std::vector<ProfileFile> all_profiles() {
     std::vector<ProfileFile> profiles;
-    for (const auto& name : profile_names(kFolder)) profiles.push_back(find_profile(name, kFolder));
+    for (const auto& name : profile_names(kFolder))
+        profiles.push_back(find_profile(name, kFolder));
     return profiles;
 }
 
@@ -40,11 +41,12 @@ std::string chosen(const std::map<std::string, std::string>& identity) {
 }  // namespace
 
 TEST_CASE("the interface of an address") {
-    const auto topology = with_interfaces({{.name = "eth0", .addresses = {"10.0.0.1", "fe80::1"}},
-                                           {.name = "ib0", .addresses = {"10.1.0.1"}},
-                                           {.name = "down", .is_running = false, .addresses = {"10.2.0.1"}},
-                                           {.name = "v6", .addresses = {"2001:db8::1", "fe80::2"}},
-                                           {.name = "up", .addresses = {"10.2.0.1"}}});
+    const auto topology =
+        with_interfaces({{.name = "eth0", .addresses = {"10.0.0.1", "fe80::1"}},
+                         {.name = "ib0", .addresses = {"10.1.0.1"}},
+                         {.name = "down", .is_running = false, .addresses = {"10.2.0.1"}},
+                         {.name = "v6", .addresses = {"2001:db8::1", "fe80::2"}},
+                         {.name = "up", .addresses = {"10.2.0.1"}}});
     CHECK(interface_with_address(topology, "10.1.0.1") == "ib0");
     CHECK(interface_with_address(topology, "10.2.0.1") == "up");
     CHECK(interface_with_address(topology, "fe80::9%eth7") == "eth7");
@@ -61,7 +63,8 @@ TEST_CASE("profiles are chosen by what the firmware says") {
     CHECK(chosen({{"sys_vendor", "Google"}, {"product_name", "Google Compute Engine"}}) == "gcp");
     CHECK(chosen({{"sys_vendor", "Microsoft Corporation"},
                   {"chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77"}}) == "azure");
-    CHECK(chosen({{"sys_vendor", "Microsoft Corporation"}, {"product_name", "Virtual Machine"}}).empty());  // Hyper-V
+    CHECK(chosen({{"sys_vendor", "Microsoft Corporation"}, {"product_name", "Virtual Machine"}})
+              .empty());  // Hyper-V
     CHECK(chosen({{"chassis_asset_tag", "OracleCloud.com"}, {"sys_vendor", "Dell Inc."}}) == "oci");
     CHECK(chosen({{"sys_vendor", "Supermicro"}}).empty());
     CHECK(chosen({}).empty());
@@ -74,7 +77,8 @@ TEST_CASE("the firmware's words are read from sysfs") {
     std::filesystem::create_directories(root + "/class/dmi/id");
     std::ofstream(root + "/class/dmi/id/sys_vendor") << "Amazon EC2\n";
     std::ofstream(root + "/class/dmi/id/product_name") << "\n";
-    CHECK(read_machine_identity(root) == std::map<std::string, std::string>{{"sys_vendor", "Amazon EC2"}});
+    CHECK(read_machine_identity(root) ==
+          std::map<std::string, std::string>{{"sys_vendor", "Amazon EC2"}});
     std::filesystem::remove_all(root);
 }
 
@@ -90,7 +94,8 @@ TEST_CASE("a topology file counts only if all its devices are here; bridges are 
     CHECK(topology_file_fits("<system>" + bridge + gpu + nic + "</pci></system>", topology));
     CHECK(topology_file_fits(gpu, topology));
     CHECK_FALSE(topology_file_fits(one + nic, topology));  // of a smaller machine
-    CHECK_FALSE(topology_file_fits(gpu + R"(<pci busid="0102:00:00.0" class="0x020700"/>)", topology));
+    CHECK_FALSE(
+        topology_file_fits(gpu + R"(<pci busid="0102:00:00.0" class="0x020700"/>)", topology));
     CHECK_FALSE(topology_file_fits(gpu + R"(<pci class="0x020700"/>)", topology));
     CHECK_FALSE(topology_file_fits(bridge, topology));
     CHECK_FALSE(topology_file_fits("", topology));
@@ -113,11 +118,13 @@ TEST_CASE("Google Cloud: what its script sets is left, and people are told about
     const auto machine = machine_with(1, 1, {{"mlx5_0", "sw0"}, {"mlx5_1", "root1"}});
     const auto gcp = to_nccl_profile(find_profile("gcp", kFolder), machine, "");
     const auto decide = [&](const EnvironmentMap& found, int nodes) {
-        return decide_nccl_environment({.topology = machine, .found = found, .profile = gcp, .node_count = nodes});
+        return decide_nccl_environment(
+            {.topology = machine, .found = found, .profile = gcp, .node_count = nodes});
     };
     CHECK(decide({}, 2).warnings.size() == 1);
     CHECK(decide({}, 1).warnings.empty());
     CHECK(decide({{"NCCL_NET", "gIB"}}, 2).warnings.empty());
-    for (const auto& choice : decide({}, 2).set) CHECK(choice.name != "NCCL_IB_HCA");
+    for (const auto& choice : decide({}, 2).set)
+        CHECK(choice.name != "NCCL_IB_HCA");
     CHECK(decide({}, 2).profile == "gcp");
 }

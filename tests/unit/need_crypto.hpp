@@ -14,7 +14,8 @@ inline bool have_crypto() {
         crypto::sha256({});
         return true;
     } catch (const Error& error) {
-        if (error.code() != ErrorCode::unsupported) throw;
+        if (error.code() != ErrorCode::unsupported)
+            throw;
         std::printf("skipped: %s\n", error.what());
         return false;
     }
@@ -22,7 +23,8 @@ inline bool have_crypto() {
 
 /// Exits with 77 where there is none.
 inline void need_crypto() {
-    if (!have_crypto()) std::exit(77);
+    if (!have_crypto())
+        std::exit(77);
 }
 
 }  // namespace autolaunch::testing

@@ -17,7 +17,9 @@ std::vector<RankPlace> filled(const std::vector<int>& ranks_per_node) {
     return places;
 }
 
-bool mentions(const NodePlan& plan, const char* text) { return plan.obstacle.find(text) != std::string::npos; }
+bool mentions(const NodePlan& plan, const char* text) {
+    return plan.obstacle.find(text) != std::string::npos;
+}
 
 }  // namespace
 
@@ -43,7 +45,8 @@ TEST_CASE("uneven nodes are named") {
 TEST_CASE("ranks that take turns on the nodes are named") {
     const std::vector<RankPlace> round_robin = {{0, 0, 2}, {1, 0, 2}, {0, 1, 2}, {1, 1, 2}};
     CHECK(mentions(plan_nodes(round_robin, false), "rank 1 is local rank 0 of node 1"));
-    // What a launcher leads us to assume of a round robin: local ranks and counts are right, nodes are guessed.
+    // What a launcher leads us to assume of a round robin: local ranks and counts are right, nodes
+    // are guessed.
     const std::vector<RankPlace> guessed = {{0, 0, 2}, {0, 0, 2}, {0, 1, 2}, {1, 1, 2}};
     CHECK_FALSE(plan_nodes(guessed, false).possible());
     const std::vector<RankPlace> one_number = {{0, 0, 2}, {0, 1, 2}, {0, 0, 2}, {0, 1, 2}};

@@ -20,7 +20,9 @@ struct Roots {
         fs::create_directories((root / file).parent_path());
         write_file_durably(root / file, text);
     }
-    std::optional<std::int64_t> read() const { return read_oom_kills("self", root / "proc", root / "cgroup"); }
+    std::optional<std::int64_t> read() const {
+        return read_oom_kills("self", root / "proc", root / "cgroup");
+    }
 };
 
 }  // namespace
@@ -28,13 +30,15 @@ struct Roots {
 TEST_CASE("cgroup v2 counts in memory.events of our own cgroup") {
     Roots roots("0::/slurm/job_7/step_0\n");
     CHECK_FALSE(roots.read());
-    roots.put("cgroup/slurm/job_7/step_0/memory.events", "low 0\nhigh 0\nmax 9\noom 3\noom_kill 2\noom_group_kill 0\n");
+    roots.put("cgroup/slurm/job_7/step_0/memory.events",
+              "low 0\nhigh 0\nmax 9\noom 3\noom_kill 2\noom_group_kill 0\n");
     CHECK(roots.read() == 2);
 }
 
 TEST_CASE("cgroup v1 counts in memory.oom_control, whatever else is mounted") {
     Roots roots("9:name=systemd:/\n4:memory:/jobs/a:b\n0::/\n");
-    roots.put("cgroup/memory/jobs/a:b/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n");
+    roots.put("cgroup/memory/jobs/a:b/memory.oom_control",
+              "oom_kill_disable 0\nunder_oom 0\noom_kill 5\n");
     CHECK(roots.read() == 5);
 }
 

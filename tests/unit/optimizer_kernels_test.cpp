@@ -1,4 +1,5 @@
-// The element loops of the optimizers: every set gives the bits of plain C++, and plain C++ the right ones.
+// The element loops of the optimizers: every set gives the bits of plain C++, and plain C++ the
+// right ones.
 #include "fsdp/optimizer/algorithms.hpp"
 #include "fsdp/optimizer/exact_sum.hpp"
 #include "fsdp/optimizer/kernels.hpp"
@@ -30,7 +31,8 @@ std::vector<float> random_floats(std::size_t count, float scale, unsigned seed) 
     std::mt19937 random(seed);
     std::normal_distribution<float> normal(0, scale);
     std::vector<float> values(count);
-    for (float& value : values) value = normal(random);
+    for (float& value : values)
+        value = normal(random);
     return values;
 }
 
@@ -40,8 +42,11 @@ std::vector<float> any_floats(std::size_t count, unsigned seed) {
     std::vector<float> values(count);
     for (float& value : values) {
         value = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
-        if (std::isnan(value)) value = random() % 2 ? 0.0f : -0.0f;
-        if (random() % 5 == 0) value = std::ldexp(static_cast<float>(random() % 4096), -30);  // f16's subnormal numbers
+        if (std::isnan(value))
+            value = random() % 2 ? 0.0f : -0.0f;
+        if (random() % 5 == 0)
+            value =
+                std::ldexp(static_cast<float>(random() % 4096), -30);  // f16's subnormal numbers
     }
     return values;
 }
@@ -54,7 +59,8 @@ struct Arrays {
           master(random_floats(count, 1, 2)),
           first(random_floats(count, 1e-3f, 3)),
           second(random_floats(count, 1e-3f, 4)) {
-        for (float& value : second) value *= value;
+        for (float& value : second)
+            value *= value;
     }
     ElementRange range(std::size_t begin, std::size_t count) {
         return {.gradient = gradient.data() + begin,
@@ -90,10 +96,11 @@ void check_same_for_all_sets(const Update& update) {
     }
 }
 
-/// What stochastic rounding makes of the values: SGD, with a rate of 1, takes their negatives from masters of 0.
-std::vector<bfloat16> rounded_at_random(const OptimizerKernels& set, RoundingKey key, std::uint64_t index,
-                                        const std::vector<float>& values, std::size_t begin = 0,
-                                        std::size_t end = SIZE_MAX) {
+/// What stochastic rounding makes of the values: SGD, with a rate of 1, takes their negatives from
+/// masters of 0.
+std::vector<bfloat16> rounded_at_random(const OptimizerKernels& set, RoundingKey key,
+                                        std::uint64_t index, const std::vector<float>& values,
+                                        std::size_t begin = 0, std::size_t end = SIZE_MAX) {
     end = std::min(end, values.size());
     std::vector<float> gradient;
     std::vector<bfloat16> master;
@@ -112,24 +119,32 @@ std::vector<bfloat16> rounded_at_random(const OptimizerKernels& set, RoundingKey
 
 std::vector<std::uint16_t> bits_of(const std::vector<bfloat16>& values) {
     std::vector<std::uint16_t> bits;
-    for (const bfloat16 one : values) bits.push_back(one.bits);
+    for (const bfloat16 one : values)
+        bits.push_back(one.bits);
     return bits;
 }
 
 /// Memory of one type, filled from floats.
 class Numbers {
 public:
-    Numbers(DataType type, const std::vector<float>& values) : type_(type), bytes_(values.size() * size_of(type)) {
-        if (type == f32) std::memcpy(bytes_.data(), values.data(), bytes_.size());
-        if (type == bf16) plain_optimizer_kernels().narrow_bf16(values.data(), brains(), values.size());
-        if (type == f16) plain_optimizer_kernels().narrow_f16(values.data(), halves(), values.size());
+    Numbers(DataType type, const std::vector<float>& values)
+        : type_(type), bytes_(values.size() * size_of(type)) {
+        if (type == f32)
+            std::memcpy(bytes_.data(), values.data(), bytes_.size());
+        if (type == bf16)
+            plain_optimizer_kernels().narrow_bf16(values.data(), brains(), values.size());
+        if (type == f16)
+            plain_optimizer_kernels().narrow_f16(values.data(), halves(), values.size());
     }
     void* at(std::size_t element) { return bytes_.data() + element * size_of(type_); }
     std::vector<float> floats() {
         std::vector<float> values(bytes_.size() / size_of(type_));
-        if (type_ == f32) std::memcpy(values.data(), bytes_.data(), bytes_.size());
-        if (type_ == bf16) plain_optimizer_kernels().widen_bf16(brains(), values.data(), values.size());
-        if (type_ == f16) plain_optimizer_kernels().widen_f16(halves(), values.data(), values.size());
+        if (type_ == f32)
+            std::memcpy(values.data(), bytes_.data(), bytes_.size());
+        if (type_ == bf16)
+            plain_optimizer_kernels().widen_bf16(brains(), values.data(), values.size());
+        if (type_ == f16)
+            plain_optimizer_kernels().widen_f16(halves(), values.data(), values.size());
         return values;
     }
     bool operator==(const Numbers&) const = default;
@@ -143,7 +158,8 @@ private:
 };
 
 bfloat16 nearest_below(float value) {
-    return std::bit_cast<bfloat16>(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
+    return std::bit_cast<bfloat16>(
+        static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
 }
 
 }  // namespace
@@ -159,10 +175,12 @@ TEST_CASE("every instruction set updates with the same bits, for every length an
                          .direct = 1,
                          .through_buffer = 0.9f,
                          .lr = 0.03f};
-    check_same_for_all_sets(
-        [&](const OptimizerKernels& kernels, const ElementRange& range) { kernels.sgd(sgd, range); });
-    check_same_for_all_sets(
-        [&](const OptimizerKernels& kernels, const ElementRange& range) { kernels.sgd_momentum(sgd, range); });
+    check_same_for_all_sets([&](const OptimizerKernels& kernels, const ElementRange& range) {
+        kernels.sgd(sgd, range);
+    });
+    check_same_for_all_sets([&](const OptimizerKernels& kernels, const ElementRange& range) {
+        kernels.sgd_momentum(sgd, range);
+    });
     const LionFactors lion{.gradient_scale = 0.37f,
                            .decay = 0.999f,
                            .beta1 = 0.9f,
@@ -170,19 +188,23 @@ TEST_CASE("every instruction set updates with the same bits, for every length an
                            .beta2 = 0.99f,
                            .one_minus_beta2 = 0.01f,
                            .lr = 1e-3f};
-    check_same_for_all_sets(
-        [&](const OptimizerKernels& kernels, const ElementRange& range) { kernels.lion(lion, range); });
+    check_same_for_all_sets([&](const OptimizerKernels& kernels, const ElementRange& range) {
+        kernels.lion(lion, range);
+    });
 }
 
-TEST_CASE("an update of other types is that of f32, widened before and rounded after, whatever the cut") {
+TEST_CASE(
+    "an update of other types is that of f32, widened before and rounded after, whatever the cut") {
     constexpr std::size_t kCount = 1000;
     const AdamWFactors factors = adamw_factors(1e-3, 0.9, 0.999, 1e-8, 0.1, 3, 0.37);
     const Arrays start(kCount);
     int checked = 0;
     for (const DataType gradient_type : {f32, bf16, f16}) {
         for (const DataType master_type : {f32, bf16, f16}) {
-            for (const std::optional<DataType> param_type : {std::optional<DataType>(), {f32}, {bf16}, {f16}}) {
-                if (!can_update(gradient_type, master_type, param_type)) continue;
+            for (const std::optional<DataType> param_type :
+                 {std::optional<DataType>(), {f32}, {bf16}, {f16}}) {
+                if (!can_update(gradient_type, master_type, param_type))
+                    continue;
                 ++checked;
                 CAPTURE(name_of(gradient_type));
                 CAPTURE(name_of(master_type));
@@ -195,7 +217,8 @@ TEST_CASE("an update of other types is that of f32, widened before and rounded a
                 for (auto set = all.rbegin(); set != all.rend(); ++set) {
                     CAPTURE(std::string((*set)->name));
                     Arrays got = start;
-                    Numbers gradient(gradient_type, start.gradient), master(master_type, start.master);
+                    Numbers gradient(gradient_type, start.gradient),
+                        master(master_type, start.master);
                     Numbers param(param_type.value_or(f32), start.first);
                     for (const auto& [begin, end] : {std::pair{0ul, 333ul}, {333ul, kCount}}) {
                         ElementRange range = got.range(begin, end - begin);
@@ -203,7 +226,8 @@ TEST_CASE("an update of other types is that of f32, widened before and rounded a
                         range.gradient = gradient.at(begin);
                         range.master_type = master_type;
                         range.master = master.at(begin);
-                        if (param_type) range.param = param.at(begin);
+                        if (param_type)
+                            range.param = param.at(begin);
                         range.param_type = param_type.value_or(f32);
                         range.key = {4, 5};
                         range.index = 77 + begin;
@@ -211,15 +235,19 @@ TEST_CASE("an update of other types is that of f32, widened before and rounded a
                     }
                     CHECK(got.first == expected.first);
                     CHECK(got.second == expected.second);
-                    if (master_type == f32) CHECK(master == Numbers(f32, expected.master));
-                    if (master_type == bf16) CHECK(master == random.value_or(master));
+                    if (master_type == f32)
+                        CHECK(master == Numbers(f32, expected.master));
+                    if (master_type == bf16)
+                        CHECK(master == random.value_or(master));
                     if (master_type == bf16) {
                         const auto values = master.floats();
                         for (std::size_t i = 0; i < kCount; ++i)  // a neighbour
-                            CHECK(std::abs(values[i] - expected.master[i]) < std::abs(expected.master[i]) / 128);
+                            CHECK(std::abs(values[i] - expected.master[i]) <
+                                  std::abs(expected.master[i]) / 128);
                         random = master;
                     }
-                    if (param_type) CHECK(param == Numbers(*param_type, master.floats()));
+                    if (param_type)
+                        CHECK(param == Numbers(*param_type, master.floats()));
                 }
             }
         }
@@ -240,8 +268,10 @@ TEST_CASE("every instruction set converts as the types do") {
         set->widen_f16(half.data(), from_half.data(), values.size());
         std::size_t wrong = 0;
         for (std::size_t i = 0; i < values.size(); ++i) {
-            wrong += brain[i].bits != bfloat16(values[i]).bits || half[i].bits != float16(values[i]).bits;
-            wrong += from_brain[i] != static_cast<float>(brain[i]) || from_half[i] != static_cast<float>(half[i]);
+            wrong += brain[i].bits != bfloat16(values[i]).bits ||
+                     half[i].bits != float16(values[i]).bits;
+            wrong += from_brain[i] != static_cast<float>(brain[i]) ||
+                     from_half[i] != static_cast<float>(half[i]);
         }
         CHECK(wrong == 0);
         const float nan = std::numeric_limits<float>::quiet_NaN();
@@ -268,7 +298,8 @@ TEST_CASE("stochastic rounding has the value as its mean, and goes to a neighbou
             sum += (result - below) / step;
         }
         CHECK(strangers == 0);
-        // Four standard deviations of a mean of kCount draws, and the 16 bits that the fraction is compared in.
+        // Four standard deviations of a mean of kCount draws, and the 16 bits that the fraction is
+        // compared in.
         const double tolerance = 4 * std::sqrt(fraction * (1 - fraction) / kCount) + 1.0 / 65536;
         CHECK(std::abs(sum / kCount - fraction) <= tolerance);
     }
@@ -276,7 +307,8 @@ TEST_CASE("stochastic rounding has the value as its mean, and goes to a neighbou
 
 TEST_CASE("stochastic rounding is the same for every set and cut, and other for other keys") {
     const auto values = random_floats(5000, 1, 8);
-    const auto rounded = [&](const OptimizerKernels& set, RoundingKey key, std::uint64_t first, std::size_t cut) {
+    const auto rounded = [&](const OptimizerKernels& set, RoundingKey key, std::uint64_t first,
+                             std::size_t cut) {
         auto result = bits_of(rounded_at_random(set, key, first, values, 0, cut));
         const auto rest = bits_of(rounded_at_random(set, key, first, values, cut));
         result.insert(result.end(), rest.begin(), rest.end());
@@ -294,11 +326,13 @@ TEST_CASE("stochastic rounding is the same for every set and cut, and other for 
         CHECK(rounded(plain_optimizer_kernels(), {2, 2}, first, 0) != expected);
         CHECK(rounded(plain_optimizer_kernels(), {1, 3}, first, 0) != expected);
     }
-    CHECK(rounded(plain_optimizer_kernels(), {1, 2}, 0, 0) != rounded(plain_optimizer_kernels(), {1, 2}, far, 0));
+    CHECK(rounded(plain_optimizer_kernels(), {1, 2}, 0, 0) !=
+          rounded(plain_optimizer_kernels(), {1, 2}, far, 0));
 }
 
 TEST_CASE(
-    "what stochastic rounding does to an element says nothing of its neighbour, the next step or another parameter") {
+    "what stochastic rounding does to an element says nothing of its neighbour, the next step or "
+    "another parameter") {
     constexpr std::size_t kCount = 1 << 18;
     const std::vector<float> halfway(kCount, 1 + 0.5f / 128);
     const auto goes_up = [&](RoundingKey key) {
@@ -307,9 +341,11 @@ TEST_CASE(
             up.push_back(static_cast<float>(one) > 1 ? 1 : -1);
         return up;
     };
-    const auto same = [&](const std::vector<int>& a, const std::vector<int>& b, std::size_t distance) {
+    const auto same = [&](const std::vector<int>& a, const std::vector<int>& b,
+                          std::size_t distance) {
         double sum = 0;
-        for (std::size_t i = distance; i < kCount; ++i) sum += a[i] * b[i - distance];
+        for (std::size_t i = distance; i < kCount; ++i)
+            sum += a[i] * b[i - distance];
         return std::abs(sum);
     };
     const double four_deviations = 4 * std::sqrt(kCount);
@@ -317,7 +353,8 @@ TEST_CASE(
     for (const std::size_t distance : {1ul, 2ul, 8ul, 15ul, 16ul, 32ul, 1024ul})
         CHECK(same(up, up, distance) <= four_deviations);
     // Keys are hashes; those that differ in one bit are harder.
-    for (const RoundingKey key : {RoundingKey{6, 9}, RoundingKey{7, 8}, RoundingKey{0x80000007u, 9}})
+    for (const RoundingKey key :
+         {RoundingKey{6, 9}, RoundingKey{7, 8}, RoundingKey{0x80000007u, 9}})
         CHECK(same(up, goes_up(key), 0) <= four_deviations);
 }
 
@@ -335,7 +372,8 @@ TEST_CASE("stochastic rounding keeps what bf16 can hold, infinities and NaN") {
     for (const OptimizerKernels* set : optimizer_kernel_sets()) {
         for (std::uint32_t key = 0; key < 50; ++key) {
             const auto rounded = rounded_at_random(*set, {key, key}, 0, values);
-            for (std::size_t i = 0; i < 6; ++i) CHECK(rounded[i].bits == nearest_below(values[i]).bits);
+            for (std::size_t i = 0; i < 6; ++i)
+                CHECK(rounded[i].bits == nearest_below(values[i]).bits);
             CHECK((std::isnan(float(rounded[6])) && std::isnan(float(rounded[7]))));
         }
     }
@@ -346,8 +384,10 @@ TEST_CASE("block sums are the same for every set, also of a short last block") {
     std::vector<double> expected(10);
     plain_optimizer_kernels().block_sums(values.data(), expected.data(), values.size());
     double total = 0, reference = 0;
-    for (const double sum : expected) total += sum;
-    for (const float value : values) reference += static_cast<double>(value) * value;
+    for (const double sum : expected)
+        total += sum;
+    for (const float value : values)
+        reference += static_cast<double>(value) * value;
     CHECK(total == doctest::Approx(reference).epsilon(1e-14));
     for (const OptimizerKernels* set : optimizer_kernel_sets()) {
         std::vector<double> got(10);
@@ -360,30 +400,37 @@ TEST_CASE("an exact sum does not depend on the order, and loses nothing") {
     std::mt19937_64 random(11);
     std::vector<double> values;
     for (int i = 0; i < 20000; ++i)
-        values.push_back(std::ldexp(static_cast<double>(random() >> 11), static_cast<int>(random() % 500) - 330));
+        values.push_back(std::ldexp(static_cast<double>(random() >> 11),
+                                    static_cast<int>(random() % 500) - 330));
     const auto sum_of = [&](std::size_t ranks) {
         std::array<double, ExactSum::kWords> words{};
         for (std::size_t rank = 0; rank < ranks; ++rank) {
             ExactSum part;
-            for (std::size_t i = rank; i < values.size(); i += ranks) part.add(values[i]);
+            for (std::size_t i = rank; i < values.size(); i += ranks)
+                part.add(values[i]);
             part.carry();
             const auto mine = part.words();
-            for (std::size_t i = 0; i < words.size(); ++i) words[i] += mine[i];
+            for (std::size_t i = 0; i < words.size(); ++i)
+                words[i] += mine[i];
         }
         return ExactSum::from_words(words).value();
     };
     const double one = sum_of(1);
-    for (const std::size_t ranks : {2ul, 3ul, 8ul}) CHECK(sum_of(ranks) == one);
+    for (const std::size_t ranks : {2ul, 3ul, 8ul})
+        CHECK(sum_of(ranks) == one);
 
     ExactSum small_ones;  // f64 would lose each of them
     small_ones.add(0x1p100);
-    for (int i = 0; i < 1024; ++i) small_ones.add(0x1p40);
+    for (int i = 0; i < 1024; ++i)
+        small_ones.add(0x1p40);
     CHECK(small_ones.value() == 0x1p100 + 0x1p50);
     ExactSum ends;
-    const double smallest = std::numeric_limits<float>::denorm_min(), largest = std::numeric_limits<float>::max();
+    const double smallest = std::numeric_limits<float>::denorm_min(),
+                 largest = std::numeric_limits<float>::max();
     ends.add(smallest * smallest);
     CHECK(ends.value() == smallest * smallest);
-    for (int i = 0; i < 64; ++i) ends.add(64 * largest * largest);
+    for (int i = 0; i < 64; ++i)
+        ends.add(64 * largest * largest);
     CHECK(ends.value() == 4096 * largest * largest);
     CHECK(ExactSum().value() == 0);
 }

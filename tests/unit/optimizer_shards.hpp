@@ -20,15 +20,21 @@ struct ShardTypes {
     DataType param = DataType::f32;
 };
 
-inline void write_as(DataType type, std::vector<std::byte>& memory, std::size_t index, float value) {
-    if (type == DataType::f32) reinterpret_cast<float*>(memory.data())[index] = value;
-    if (type == DataType::bf16) reinterpret_cast<bfloat16*>(memory.data())[index] = bfloat16(value);
-    if (type == DataType::f16) reinterpret_cast<float16*>(memory.data())[index] = float16(value);
+inline void write_as(DataType type, std::vector<std::byte>& memory, std::size_t index,
+                     float value) {
+    if (type == DataType::f32)
+        reinterpret_cast<float*>(memory.data())[index] = value;
+    if (type == DataType::bf16)
+        reinterpret_cast<bfloat16*>(memory.data())[index] = bfloat16(value);
+    if (type == DataType::f16)
+        reinterpret_cast<float16*>(memory.data())[index] = float16(value);
 }
 
 inline float read_as(DataType type, const std::vector<std::byte>& memory, std::size_t index) {
-    if (type == DataType::bf16) return static_cast<float>(reinterpret_cast<const bfloat16*>(memory.data())[index]);
-    if (type == DataType::f16) return static_cast<float>(reinterpret_cast<const float16*>(memory.data())[index]);
+    if (type == DataType::bf16)
+        return static_cast<float>(reinterpret_cast<const bfloat16*>(memory.data())[index]);
+    if (type == DataType::f16)
+        return static_cast<float>(reinterpret_cast<const float16*>(memory.data())[index]);
     return reinterpret_cast<const float*>(memory.data())[index];
 }
 
@@ -46,16 +52,21 @@ public:
         shard.master_type = types.master;
         shard.master = master_.data();
         shard.param_type = types.param;
-        if (types.has_param) shard.param = param_.data();
+        if (types.has_param)
+            shard.param = param_.data();
         shard.gradient_type = types.gradient;
         shard.gradient = gradient_.data();
         for (const auto& placement : layout_.placements())
-            shard.tensors.push_back(
-                {"u." + placement.parameter.name, DataType::f32, placement.parameter.shape, {}, false});
+            shard.tensors.push_back({"u." + placement.parameter.name,
+                                     DataType::f32,
+                                     placement.parameter.shape,
+                                     {},
+                                     false});
         for (const auto& interval : layout_.intervals(rank)) {
-            const ParameterSpec& parameter = layout_.placements()[interval.parameter_index].parameter;
-            shard.runs.push_back(
-                {&parameter, "u." + parameter.name, interval.parameter_offset, interval.shard_offset, interval.count});
+            const ParameterSpec& parameter =
+                layout_.placements()[interval.parameter_index].parameter;
+            shard.runs.push_back({&parameter, "u." + parameter.name, interval.parameter_offset,
+                                  interval.shard_offset, interval.count});
         }
     }
     TestShard(const TestShard&) = delete;
@@ -71,8 +82,8 @@ public:
         shard.has_gradient = true;
     }
 
-    /// Appends what this rank holds of a parameter, in order: as every cut's shards hold a parameter from its start to
-    /// its end, the ranks' vectors joined are the parameter.
+    /// Appends what this rank holds of a parameter, in order: as every cut's shards hold a
+    /// parameter from its start to its end, the ranks' vectors joined are the parameter.
     void append_master(const std::string& full_name, std::vector<float>& to) const {
         append(types_.master, master_, full_name, to);
     }
@@ -94,7 +105,8 @@ private:
     void append(DataType type, const std::vector<std::byte>& memory, const std::string& full_name,
                 std::vector<float>& to) const {
         for (const auto& run : shard.runs) {
-            if (run.full_name != full_name) continue;
+            if (run.full_name != full_name)
+                continue;
             for (std::int64_t i = 0; i < run.count; ++i)
                 to.push_back(read_as(type, memory, static_cast<std::size_t>(run.shard_offset + i)));
         }

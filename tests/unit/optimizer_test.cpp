@@ -1,4 +1,5 @@
-// Optimizers on shards, without an engine: against references, in all types, whatever the cut, threads and CPU.
+// Optimizers on shards, without an engine: against references, in all types, whatever the cut,
+// threads and CPU.
 #include "fsdp/optimizer/algorithms.hpp"
 #include "fsdp/optimizer/shard_updates.hpp"
 #include "optimizer_shards.hpp"
@@ -38,7 +39,8 @@ std::vector<float> numbers(std::istream& in, std::size_t count, const std::strin
     in >> found;
     REQUIRE(found == label);
     std::vector<float> values(count);
-    for (float& value : values) value = static_cast<float>(number(in));
+    for (float& value : values)
+        value = static_cast<float>(number(in));
     return values;
 }
 
@@ -53,7 +55,8 @@ void check_error(ErrorCode code, const std::string& words, const std::function<v
         action();
     } catch (const Error& error) {
         const std::string text = std::string(error.what()) + " | " + error.hint();
-        CHECK_MESSAGE((error.code() == code && text.find(words) != std::string::npos), words, ", got: ", text);
+        CHECK_MESSAGE((error.code() == code && text.find(words) != std::string::npos), words,
+                      ", got: ", text);
         return;
     }
     FAIL_CHECK("expected an error: ", words);
@@ -62,15 +65,19 @@ void check_error(ErrorCode code, const std::string& words, const std::function<v
 /// One shard of one vector, an optimizer on it, and the values after each step.
 class OneVector {
 public:
-    OneVector(const std::vector<float>& start, std::unique_ptr<Algorithm> algorithm, const ParameterSettings& settings)
+    OneVector(const std::vector<float>& start, std::unique_ptr<Algorithm> algorithm,
+              const ParameterSettings& settings)
         : shard_({{"w", {static_cast<std::int64_t>(start.size())}}}, 0, 1, {}) {
-        shard_.fill_master([&](const std::string&, std::int64_t i) { return start[static_cast<std::size_t>(i)]; });
+        shard_.fill_master(
+            [&](const std::string&, std::int64_t i) { return start[static_cast<std::size_t>(i)]; });
         updates_ = std::make_unique<ShardUpdates>(
             std::vector{&shard_.shard}, std::move(algorithm),
             UpdateOptions{settings, [](const ParameterSpec&) { return true; }, {}, 1, 0});
     }
     void step(const std::vector<float>& gradient, double lr, std::int64_t step) {
-        shard_.fill_gradient([&](const std::string&, std::int64_t i) { return gradient[static_cast<std::size_t>(i)]; });
+        shard_.fill_gradient([&](const std::string&, std::int64_t i) {
+            return gradient[static_cast<std::size_t>(i)];
+        });
         updates_->update({step, lr, 1.0});
     }
     std::vector<float> values() const {
@@ -82,7 +89,9 @@ public:
     std::vector<float> state() const {
         State state;
         updates_->append_state(state);
-        std::erase_if(state, [](const StateTensor& tensor) { return tensor.name.ends_with(".state_written"); });
+        std::erase_if(state, [](const StateTensor& tensor) {
+            return tensor.name.ends_with(".state_written");
+        });
         REQUIRE(state.size() == 1);
         const auto& piece = state[0].pieces.at(0);
         const auto* data = reinterpret_cast<const float*>(piece.data);
@@ -107,7 +116,8 @@ struct Outcome {
 
     bool operator==(const Outcome& other) const {
         const auto same = [](const std::vector<float>& a, const std::vector<float>& b) {
-            return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+            return a.size() == b.size() &&
+                   std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
         };
         return same(master, other.master) && same(param, other.param) && squares == other.squares;
     }
@@ -121,16 +131,19 @@ struct Run {
 };
 
 /// Three steps of a model of 300,000 parameters, cut as `run` says.
-Outcome train(const ShardTypes& types, const Run& run, const std::function<std::unique_ptr<Algorithm>()>& algorithm) {
+Outcome train(const ShardTypes& types, const Run& run,
+              const std::function<std::unique_ptr<Algorithm>()>& algorithm) {
     const std::vector<ParameterSpec> parameters = {{"w", {550, 545}}, {"b", {333}}};
     std::vector<std::unique_ptr<TestShard>> shards;
     std::vector<std::unique_ptr<ShardUpdates>> updates;
-    const ParameterSettings settings{.weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .momentum = 0.9};
+    const ParameterSettings settings{
+        .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .momentum = 0.9};
     for (int rank = 0; rank < run.ranks; ++rank) {
         shards.push_back(std::make_unique<TestShard>(parameters, rank, run.ranks, types));
         shards.back()->fill_master(some_master);
-        updates.push_back(std::make_unique<ShardUpdates>(std::vector{&shards.back()->shard}, algorithm(),
-                                                         UpdateOptions{settings, {}, {}, run.threads, run.seed}));
+        updates.push_back(
+            std::make_unique<ShardUpdates>(std::vector{&shards.back()->shard}, algorithm(),
+                                           UpdateOptions{settings, {}, {}, run.threads, run.seed}));
         updates.back()->use_kernels(*run.kernels);
     }
     Outcome outcome;
@@ -153,7 +166,8 @@ Outcome train(const ShardTypes& types, const Run& run, const std::function<std::
 }
 
 const std::function<std::unique_ptr<Algorithm>()> kAlgorithms[] = {
-    adamw_algorithm, lion_algorithm, [] { return sgd_algorithm({.momentum = 0.9}); }, [] { return sgd_algorithm({}); }};
+    adamw_algorithm, lion_algorithm, [] { return sgd_algorithm({.momentum = 0.9}); },
+    [] { return sgd_algorithm({}); }};
 
 }  // namespace
 
@@ -176,9 +190,11 @@ TEST_CASE("SGD does what torch.optim.SGD does: momentum, dampening, Nesterov, we
         in >> options.nesterov >> steps >> count;
         OneVector vector(numbers(in, count, "p"), sgd_algorithm(options),
                          {.weight_decay = options.weight_decay, .momentum = options.momentum});
-        for (std::int64_t step = 1; step <= steps; ++step) vector.step(numbers(in, count, "g"), options.lr, step);
+        for (std::int64_t step = 1; step <= steps; ++step)
+            vector.step(numbers(in, count, "g"), options.lr, step);
         check_near(vector.values(), numbers(in, count, "p"));
-        if (options.momentum > 0) check_near(vector.state(), numbers(in, count, "b"));
+        if (options.momentum > 0)
+            check_near(vector.state(), numbers(in, count, "b"));
     }
     CHECK(cases == 5);
 }
@@ -188,13 +204,16 @@ TEST_CASE("Lion does what the paper's algorithm 2 does") {
     const double lr = 0.01, beta1 = 0.9, beta2 = 0.99, decay = 0.3;
     const std::size_t count = 37;
     std::vector<float> start(count);
-    for (std::size_t i = 0; i < count; ++i) start[i] = some_master("w", static_cast<std::int64_t>(i));
+    for (std::size_t i = 0; i < count; ++i)
+        start[i] = some_master("w", static_cast<std::int64_t>(i));
     std::vector<double> theta(start.begin(), start.end()), m(count);
-    OneVector vector(start, lion_algorithm(), {.weight_decay = decay, .beta1 = beta1, .beta2 = beta2});
+    OneVector vector(start, lion_algorithm(),
+                     {.weight_decay = decay, .beta1 = beta1, .beta2 = beta2});
     for (std::int64_t step = 1; step <= 6; ++step) {
         std::vector<float> gradient(count);
         for (std::size_t i = 0; i < count; ++i) {
-            gradient[i] = i == 5 ? 0 : some_gradient("w", static_cast<std::int64_t>(i) + 100 * step);
+            gradient[i] =
+                i == 5 ? 0 : some_gradient("w", static_cast<std::int64_t>(i) + 100 * step);
             const double c = beta1 * m[i] + (1 - beta1) * static_cast<double>(gradient[i]);
             const double sign = c > 0 ? 1 : c < 0 ? -1 : 0;
             theta[i] -= lr * (sign + decay * theta[i]);
@@ -212,7 +231,8 @@ TEST_CASE("Lion does what the paper's algorithm 2 does") {
 
 TEST_CASE("ranks, threads and kind of CPU change no bit, in any type") {
     const ShardTypes f32s, mixed{DataType::bf16, DataType::f32, true, DataType::bf16},
-        half{DataType::f16, DataType::f32, true, DataType::f16}, brain{DataType::bf16, DataType::bf16};
+        half{DataType::f16, DataType::f32, true, DataType::f16},
+        brain{DataType::bf16, DataType::bf16};
     for (const auto& algorithm : kAlgorithms) {
         CAPTURE(std::string(algorithm()->name()));
         for (const ShardTypes& types : {f32s, mixed, half, brain}) {
@@ -229,13 +249,16 @@ TEST_CASE("ranks, threads and kind of CPU change no bit, in any type") {
 
 TEST_CASE("what ranks gather is the master, rounded to nearest") {
     for (const DataType type : {DataType::f32, DataType::bf16, DataType::f16}) {
-        const Outcome outcome = train({DataType::f32, DataType::f32, true, type}, {}, adamw_algorithm);
+        const Outcome outcome =
+            train({DataType::f32, DataType::f32, true, type}, {}, adamw_algorithm);
         CHECK(outcome.master == train({}, {}, adamw_algorithm).master);
         std::size_t wrong = 0;
         for (std::size_t i = 0; i < outcome.master.size(); ++i) {
             float expected = outcome.master[i];
-            if (type == DataType::bf16) expected = static_cast<float>(bfloat16(expected));
-            if (type == DataType::f16) expected = static_cast<float>(float16(expected));
+            if (type == DataType::bf16)
+                expected = static_cast<float>(bfloat16(expected));
+            if (type == DataType::f16)
+                expected = static_cast<float>(float16(expected));
             wrong += outcome.param[i] != expected;
         }
         CHECK(wrong == 0);
@@ -244,7 +267,8 @@ TEST_CASE("what ranks gather is the master, rounded to nearest") {
 
 TEST_CASE("masters in bf16 follow those in f32 on average, and another seed rounds otherwise") {
     const ShardTypes brain{DataType::f32, DataType::bf16};
-    const Outcome rounded = train(brain, {}, adamw_algorithm), exact = train({}, {}, adamw_algorithm);
+    const Outcome rounded = train(brain, {}, adamw_algorithm),
+                  exact = train({}, {}, adamw_algorithm);
     CHECK_FALSE(rounded == train(brain, {.seed = 2}, adamw_algorithm));
     double drift = 0, distance = 0;
     for (std::size_t i = 0; i < exact.master.size(); ++i) {
@@ -252,7 +276,8 @@ TEST_CASE("masters in bf16 follow those in f32 on average, and another seed roun
         drift += difference;
         distance += std::abs(difference);
     }
-    // The start is rounded to nearest, each of the three steps at random: errors of 300,000 elements cancel.
+    // The start is rounded to nearest, each of the three steps at random: errors of 300,000
+    // elements cancel.
     CHECK(std::abs(drift) < 0.01 * distance);
     CHECK(distance / static_cast<double>(exact.master.size()) < 0.01);
 }
@@ -261,10 +286,14 @@ TEST_CASE("the first group that a parameter is in counts") {
     TestShard shard({{"w", {4, 4}}, {"b", {4}}, {"norm", {4}}}, 0, 1, {});
     shard.fill_master([](const std::string&, std::int64_t) { return 1.0f; });
     shard.fill_gradient([](const std::string&, std::int64_t) { return 1.0f; });
-    const auto is_short = [](const ParameterSpec& parameter) { return parameter.shape.size() == 1; };
-    const std::vector<ParameterGroup> groups = {{.pattern = "*.b", .lr_scale = 2},
-                                                {.matches = is_short, .lr_scale = 3, .weight_decay = 0.5}};
-    ShardUpdates updates({&shard.shard}, sgd_algorithm({}), {{.weight_decay = 0.25}, {}, groups, 1, 0});
+    const auto is_short = [](const ParameterSpec& parameter) {
+        return parameter.shape.size() == 1;
+    };
+    const std::vector<ParameterGroup> groups = {
+        {.pattern = "*.b", .lr_scale = 2},
+        {.matches = is_short, .lr_scale = 3, .weight_decay = 0.5}};
+    ShardUpdates updates({&shard.shard}, sgd_algorithm({}),
+                         {{.weight_decay = 0.25}, {}, groups, 1, 0});
     updates.update({1, 0.125, 1.0});
     const auto first_of = [&](const char* name) {
         std::vector<float> values;
@@ -281,7 +310,8 @@ TEST_CASE("what decays may be said by full names") {
     shard.fill_master([](const std::string&, std::int64_t) { return 1.0f; });
     shard.fill_gradient([](const std::string&, std::int64_t) { return 0.0f; });
     const auto decays = [](const ParameterSpec& parameter) { return parameter.name == "u.b"; };
-    ShardUpdates updates({&shard.shard}, sgd_algorithm({}), {{.weight_decay = 0.25}, decays, {}, 1, 0});
+    ShardUpdates updates({&shard.shard}, sgd_algorithm({}),
+                         {{.weight_decay = 0.25}, decays, {}, 1, 0});
     updates.update({1, 0.125, 1.0});
     std::vector<float> w, b;
     shard.append_master("u.w", w);
@@ -295,19 +325,24 @@ TEST_CASE("groups that make no sense are refused") {
     const auto make = [&](ParameterGroup group) {
         ShardUpdates({&shard.shard}, sgd_algorithm({}), {{}, {}, {std::move(group)}, 1, 0});
     };
-    check_error(ErrorCode::invalid_argument, "group \"u.biass\" has no parameters | did you mean u.bias?",
+    check_error(ErrorCode::invalid_argument,
+                "group \"u.biass\" has no parameters | did you mean u.bias?",
                 [&] { make({.pattern = "u.biass"}); });
-    check_error(ErrorCode::invalid_argument, "such as u.attention.weight", [&] { make({.pattern = "*.zzzzzzzzz"}); });
+    check_error(ErrorCode::invalid_argument, "such as u.attention.weight",
+                [&] { make({.pattern = "*.zzzzzzzzz"}); });
     check_error(ErrorCode::invalid_argument, "parameter group 0 has no parameters",
                 [&] { make({.matches = [](const ParameterSpec&) { return false; }}); });
     check_error(ErrorCode::invalid_argument, "either a pattern or a predicate", [&] { make({}); });
     check_error(ErrorCode::invalid_argument, "SGD: parameter group \"*\" sets beta1, which",
                 [&] { make({.pattern = "*", .beta1 = 0.5}); });
-    check_error(ErrorCode::invalid_argument, "negative lr_scale", [&] { make({.pattern = "*", .lr_scale = -1}); });
+    check_error(ErrorCode::invalid_argument, "negative lr_scale",
+                [&] { make({.pattern = "*", .lr_scale = -1}); });
     check_error(ErrorCode::invalid_argument, "AdamW: beta2 is not in [0, 1)", [&] {
-        ShardUpdates({&shard.shard}, adamw_algorithm(), {{}, {}, {{.pattern = "u.bias", .beta2 = 1.0}}, 1, 0});
+        ShardUpdates({&shard.shard}, adamw_algorithm(),
+                     {{}, {}, {{.pattern = "u.bias", .beta2 = 1.0}}, 1, 0});
     });
-    check_error(ErrorCode::invalid_argument, "nesterov needs", [&] { sgd_algorithm({.nesterov = true}); });
+    check_error(ErrorCode::invalid_argument, "nesterov needs",
+                [&] { sgd_algorithm({.nesterov = true}); });
 }
 
 TEST_CASE("patterns: * is any text, ? one character") {
@@ -331,7 +366,8 @@ TEST_CASE("the first gradient that is not finite is found by parameter and eleme
         CHECK_FALSE(updates.find_non_finite());
         CHECK(updates.sum_of_squares().finite());
         shard.fill_gradient([](const std::string& name, std::int64_t i) {
-            if (name == "u.b" && i == 69) return -std::numeric_limits<float>::infinity();
+            if (name == "u.b" && i == 69)
+                return -std::numeric_limits<float>::infinity();
             return name == "u.b" && i == 66 ? std::numeric_limits<float>::quiet_NaN() : 1.0f;
         });
         const auto found = updates.find_non_finite();
@@ -361,10 +397,12 @@ TEST_CASE("a pool does every item once, round after round") {
         std::vector<std::atomic<int>> done(1000);
         for (int round = 1; round <= 20; ++round) {
             pool.run(done.size(), [&](std::size_t thread, std::size_t item) {
-                if (thread < static_cast<std::size_t>(threads)) ++done[item];
+                if (thread < static_cast<std::size_t>(threads))
+                    ++done[item];
             });
             std::size_t wrong = 0;
-            for (const auto& count : done) wrong += count != round;
+            for (const auto& count : done)
+                wrong += count != round;
             CHECK(wrong == 0);
         }
         pool.run(0, [](std::size_t, std::size_t) {});
@@ -376,7 +414,8 @@ TEST_CASE("an optimizer takes the threads that its rank has") {
     CHECK(choose_optimizer_threads(0, "8", "2", 16, 16) == 8);  // OMP_NUM_THREADS
     CHECK(choose_optimizer_threads(0, "8,2", "", 4, 16) == 4);  // but not more than it may run on
     CHECK(choose_optimizer_threads(0, "", "2", 4, 16) == 4);    // bound: the CPUs are its own
-    CHECK(choose_optimizer_threads(0, "", "4", 16, 16) == 4);   // not bound: shared with three others
+    CHECK(choose_optimizer_threads(0, "", "4", 16, 16) ==
+          4);  // not bound: shared with three others
     CHECK(choose_optimizer_threads(0, "x", "", 16, 16) == 16);
     CHECK(choose_optimizer_threads(0, "", "64", 16, 16) == 1);
 }

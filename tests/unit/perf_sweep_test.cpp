@@ -1,4 +1,5 @@
-// The collective benches see wrong results, say what an option does not change, and refuse what they cannot do.
+// The collective benches see wrong results, say what an option does not change, and refuse what
+// they cannot do.
 #include "../../bench/perf_sweep.hpp"
 
 #include <doctest/doctest.h>
@@ -30,7 +31,8 @@ public:
     std::string allocation_name() const override { return "a test"; }
     void start(const std::vector<CollectiveCall>& calls) override {
         for (const CollectiveCall& call : calls) {
-            if (call.send != nullptr && call.send != call.recv) std::memcpy(call.recv, call.send, bytes_of(call));
+            if (call.send != nullptr && call.send != call.recv)
+                std::memcpy(call.recv, call.send, bytes_of(call));
             spoil(call);
             ++started;
         }
@@ -57,7 +59,8 @@ struct Outcome {
 Outcome sweep(SpoilingGroup& group, const char* collective, std::vector<std::string> words) {
     words.insert(words.begin(), "bench");
     std::vector<char*> argv;
-    for (auto& word : words) argv.push_back(word.data());
+    for (auto& word : words)
+        argv.push_back(word.data());
     argv.push_back(nullptr);
     const PerfOptions options = parse_options(static_cast<int>(words.size()), argv.data());
     // Closed and freed also where the sweep refuses.
@@ -80,7 +83,9 @@ Outcome sweep(SpoilingGroup& group, const char* collective, std::vector<std::str
     return outcome;
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
 
 std::string refusal_of(const char* collective, const std::vector<std::string>& words) {
     SpoilingGroup group;
@@ -99,10 +104,12 @@ TEST_CASE("a right result passes, a wrong element is counted in its column and i
     const Outcome right = sweep(group, "all_reduce", {"-b", "4K", "-e", "4K", "-n", "3"});
     CHECK(right.status == 0);
     CHECK(has(right.printed, "# Out of bounds values : 0 OK\n"));
-    CHECK(group.started == 2 * (1 + 3 + 1));  // warm-up, timed and checked, out of place and in place
+    CHECK(group.started ==
+          2 * (1 + 3 + 1));  // warm-up, timed and checked, out of place and in place
 
     group.spoil = [](const CollectiveCall& call) {
-        if (call.send != call.recv) static_cast<float*>(call.recv)[7] += 1;
+        if (call.send != call.recv)
+            static_cast<float*>(call.recv)[7] += 1;
     };
     const Outcome wrong = sweep(group, "all_reduce", {"-b", "4K", "-e", "4K", "-n", "3"});
     CHECK(wrong.status == 1);
@@ -120,7 +127,8 @@ TEST_CASE("a call that does nothing is seen, by every bench") {
             continue;  // one rank: none
         SpoilingGroup group;
         group.spoil = [](const CollectiveCall& call) {
-            if (call.send != call.recv) std::memset(call.recv, 0xff, bytes_of(call));
+            if (call.send != call.recv)
+                std::memset(call.recv, 0xff, bytes_of(call));
         };
         INFO(spec.name);
         CHECK(sweep(group, std::string(spec.name).c_str(), {"-b", "4K", "-e", "4K"}).status == 1);
@@ -135,14 +143,17 @@ TEST_CASE("options that change nothing say so, those that cannot be are refused"
     };
     CHECK(has(said({"-o", "max"}), "# -o: all_gather has no operation\n"));
     CHECK(has(said({"-r", "0"}), "# -r: all_gather has no root\n"));
-    CHECK(has(said({"-z", "2"}), "# -z 2 changes nothing: calls of backend spoiling return when they are done\n"));
+    CHECK(has(said({"-z", "2"}),
+              "# -z 2 changes nothing: calls of backend spoiling return when they are done\n"));
     CHECK(has(said({"-C", "1"}), "# -C 1 changes nothing"));
     CHECK(has(said({"-R", "2"}), "# -R 2: buffers of a test\n"));
     CHECK(has(said({"-t", "1", "-g", "1", "-p", "0"}), "# Avg bus bandwidth"));
 
     CHECK(has(refusal_of("all_reduce", {"-G", "1"}), "-G: backend spoiling works on CPUs"));
-    CHECK(has(refusal_of("all_reduce", {"-g", "2"}), "-g 2 is not possible: a rank has one GPU here"));
-    CHECK(has(refusal_of("all_reduce", {"--nthreads", "2"}), "-t 2 is not possible: a rank is a process here"));
+    CHECK(has(refusal_of("all_reduce", {"-g", "2"}),
+              "-g 2 is not possible: a rank has one GPU here"));
+    CHECK(has(refusal_of("all_reduce", {"--nthreads", "2"}),
+              "-t 2 is not possible: a rank is a process here"));
     CHECK(has(refusal_of("broadcast", {"-r", "1"}), "-r 1: there are ranks 0 to 0"));
     CHECK(has(refusal_of("hypercube", {"-m", "2"}), "-m cannot"));
     CHECK(has(refusal_of("all_reduce", {"-m", "2", "-z", "1"}), "-m makes one operation"));
@@ -164,7 +175,9 @@ TEST_CASE("sizes, groups, cycles and roots") {
     const std::string printed =
         sweep(group, "reduce", {"-b", "8", "-e", "32", "-f", "2", "-N", "2", "-r", "all"}).printed;
     std::size_t rows = 0;
-    for (std::size_t at = 0; (at = printed.find("     float     sum       0", at)) != std::string::npos; ++at) ++rows;
+    for (std::size_t at = 0;
+         (at = printed.find("     float     sum       0", at)) != std::string::npos; ++at)
+        ++rows;
     CHECK(rows == 6);
 }
 
@@ -174,8 +187,10 @@ TEST_CASE("bandwidths are nccl-tests'") {
         return spec.bus_factor(ranks) * spec.moved_share(ranks);
     };
     CHECK(factors("all_reduce", 8) == doctest::Approx(1.75));
-    for (const char* name : {"all_gather", "reduce_scatter", "alltoall", "gather", "scatter", "hypercube"})
+    for (const char* name :
+         {"all_gather", "reduce_scatter", "alltoall", "gather", "scatter", "hypercube"})
         CHECK(factors(name, 8) == doctest::Approx(0.875));
-    for (const char* name : {"broadcast", "reduce", "sendrecv"}) CHECK(factors(name, 8) == 1);
+    for (const char* name : {"broadcast", "reduce", "sendrecv"})
+        CHECK(factors(name, 8) == 1);
     CHECK_THROWS_AS(collective_named("all_to_one"), std::invalid_argument);
 }

@@ -1,5 +1,5 @@
-// The inputs of the collective benches: whatever order they are reduced in, the result is the one that is expected, and
-// a result that is wrong is seen.
+// The inputs of the collective benches: whatever order they are reduced in, the result is the one
+// that is expected, and a result that is wrong is seen.
 #include "../../bench/perf_values.hpp"
 
 #include "comm/reduce.hpp"
@@ -24,22 +24,26 @@ const std::array kOps = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min,
 
 using Bytes = std::vector<std::byte>;
 
-Bytes input(const PerfValues& values, DataType type, int rank, std::size_t first, std::size_t count) {
+Bytes input(const PerfValues& values, DataType type, int rank, std::size_t first,
+            std::size_t count) {
     Bytes bytes(count * size_of(type));
     values.write(bytes.data(), {Origin::From::input, rank, first, count});
     return bytes;
 }
 
-Bytes reduce(const std::vector<Bytes>& inputs, const std::vector<double>& factors, DataType type, ReduceOp op) {
+Bytes reduce(const std::vector<Bytes>& inputs, const std::vector<double>& factors, DataType type,
+             ReduceOp op) {
     Bytes result(inputs[0].size());
     std::vector<const void*> in;
-    for (const auto& one : inputs) in.push_back(one.data());
+    for (const auto& one : inputs)
+        in.push_back(one.data());
     const std::array<void*, 1> out = {result.data()};
     const bool scaled = op.kind() == ReduceOp::Kind::pre_multiplied_sum;
-    reduce_elements({.inputs = in,
-                     .factors = scaled ? std::span<const double>(factors) : std::span<const double>(),
-                     .outputs = out},
-                    result.size() / size_of(type), type, op);
+    reduce_elements(
+        {.inputs = in,
+         .factors = scaled ? std::span<const double>(factors) : std::span<const double>(),
+         .outputs = out},
+        result.size() / size_of(type), type, op);
     return result;
 }
 
@@ -81,7 +85,9 @@ TEST_CASE("partial results rounded to the type at every step are exact, too") {
         }
 }
 
-TEST_CASE("what is wrong is counted: an element, a shift, a block of another rank, an older call's result") {
+TEST_CASE(
+    "what is wrong is counted: an element, a shift, a block of another rank, an older call's "
+    "result") {
     for (const DataType type : kTypes)
         for (const ReduceOp op : kOps) {
             INFO(name_of(type), " ", name_of(op));
@@ -97,7 +103,8 @@ TEST_CASE("what is wrong is counted: an element, a shift, a block of another ran
                 CHECK(values.count_wrong(bytes.data(), expected) == 1);
             }
             for (const std::size_t shift : {1, 64, 1024})
-                CHECK(values.count_wrong(right.data() + shift * width, {Origin::From::reduction, 0, 0, 1000}) > 100);
+                CHECK(values.count_wrong(right.data() + shift * width,
+                                         {Origin::From::reduction, 0, 0, 1000}) > 100);
             const PerfValues older(type, op, true, 8, 0);
             CHECK(older.count_wrong(right.data(), expected) > 100);
             const PerfValues moved(type, op, false, 8, 1);

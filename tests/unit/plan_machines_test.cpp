@@ -1,6 +1,6 @@
-// Plans for small machines of many kinds: tests/data/plan/*/ has a machine (make_machines.py writes it), a sentence
-// with what matters about it, and the plan. Set AUTOLAUNCH_UPDATE_GOLDEN=1 to write the plans anew, and read the
-// difference.
+// Plans for small machines of many kinds: tests/data/plan/*/ has a machine (make_machines.py writes
+// it), a sentence with what matters about it, and the plan. Set AUTOLAUNCH_UPDATE_GOLDEN=1 to write
+// the plans anew, and read the difference.
 
 #include "base/file_io.hpp"
 #include "base/text.hpp"
@@ -27,8 +27,8 @@ namespace {
 
 const fs::path kFolder = fs::path(AUTOLAUNCH_SOURCE_DIR) / "tests/data/plan";
 
-/// about.txt: a sentence, then "key: value" lines. options: of `autolaunch plan`; partitions: each GPU is cut into so
-/// many, which hwloc cannot tell; json: the ranks are compared as JSON too.
+/// about.txt: a sentence, then "key: value" lines. options: of `autolaunch plan`; partitions: each
+/// GPU is cut into so many, which hwloc cannot tell; json: the ranks are compared as JSON too.
 struct About {
     std::string sentence;
     std::map<std::string, std::string> settings;
@@ -54,7 +54,8 @@ void cut_gpus(NodeTopology& topology, int parts) {
         for (int part = 0; part < parts; ++part) {
             Gpu gpu = whole;
             gpu.partition_of = fmt::format("GPU-{:08x}", whole.index);
-            gpu.uuid = fmt::format("{}-{:08x}{:04x}", whole.vendor == "nvidia" ? "MIG" : "GPU", whole.index, part);
+            gpu.uuid = fmt::format("{}-{:08x}{:04x}", whole.vendor == "nvidia" ? "MIG" : "GPU",
+                                   whole.index, part);
             gpu.index = static_cast<int>(cut.size());
             cut.push_back(gpu);
         }
@@ -65,7 +66,8 @@ LaunchPlan plan_on(const fs::path& folder, const About& about) {
     NodeTopology topology = read_capture(folder / "machine.xml");
     std::vector<std::string> words = {"plan", "--topology", "machine.xml"};
     if (const auto options = about.settings.find("options"); options != about.settings.end())
-        for (const std::string& word : split(options->second, ' ')) words.push_back(word);
+        for (const std::string& word : split(options->second, ' '))
+            words.push_back(word);
     words.insert(words.end(), {"--", "train"});
     if (const auto parts = about.settings.find("partitions"); parts != about.settings.end())
         cut_gpus(topology, std::stoi(parts->second));
@@ -80,7 +82,8 @@ std::string placement_of(const LaunchPlan& plan) {
     std::string text = plan_table(plan);
     const std::size_t begin = text.find("\nenvironment,");
     std::size_t end = text.find("\nnotes\n");
-    if (end == std::string::npos) end = text.find("\nwarnings\n");
+    if (end == std::string::npos)
+        end = text.find("\nwarnings\n");
     text.erase(begin, end == std::string::npos ? end : end - begin);
     std::string kept;
     for (const std::string& line : split(text, '\n'))
@@ -106,7 +109,8 @@ std::string ranks_as_json(const LaunchPlan& plan) {
 
 void compare(const fs::path& file, const std::string& text) {
     INFO(file.string());
-    if (std::getenv("AUTOLAUNCH_UPDATE_GOLDEN") != nullptr) write_file_durably(file, text);
+    if (std::getenv("AUTOLAUNCH_UPDATE_GOLDEN") != nullptr)
+        write_file_durably(file, text);
     CHECK(text == read_file(file));
 }
 
@@ -115,14 +119,16 @@ void compare(const fs::path& file, const std::string& text) {
 TEST_CASE("every machine has its plan") {
     int machines = 0;
     for (const auto& entry : fs::directory_iterator(kFolder)) {
-        if (!entry.is_directory()) continue;
+        if (!entry.is_directory())
+            continue;
         ++machines;
         CAPTURE(entry.path().filename().string());
         const About about = read_about(entry.path());
         CHECK(about.sentence.ends_with("."));
         const LaunchPlan plan = plan_on(entry.path(), about);
         compare(entry.path() / "plan.txt", about.sentence + "\n\n" + placement_of(plan));
-        if (about.settings.contains("json")) compare(entry.path() / "ranks.json", ranks_as_json(plan));
+        if (about.settings.contains("json"))
+            compare(entry.path() / "ranks.json", ranks_as_json(plan));
     }
     CHECK(machines >= 16);
 }

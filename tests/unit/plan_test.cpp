@@ -1,9 +1,9 @@
 #include "plan/launch_plan.hpp"
 
+#include "allocation/roster.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 #include "plan/job_shape.hpp"
-#include "allocation/roster.hpp"
 #include "synthetic_topology.hpp"
 
 #include <autolaunch/error.hpp>
@@ -53,7 +53,8 @@ Allocation granted(const Lines& gpus) {
 Allocation slurm(int nodes) {
     Allocation allocation;
     allocation.source = "slurm";
-    for (int i = 1; i <= nodes; ++i) allocation.node_names.push_back("node" + std::to_string(i));
+    for (int i = 1; i <= nodes; ++i)
+        allocation.node_names.push_back("node" + std::to_string(i));
     allocation.node_rank = nodes - 1;
     allocation.job_id = "4711.0";
     allocation.tasks_on_node = 1;
@@ -64,7 +65,8 @@ const NodeTopology kCpuMachine = make_machine({.packages = 1, .cores_per_l3 = 4,
 const NodeTopology kGpuMachine = make_machine({.cores_per_l3 = 32, .gpus = 8});
 
 LaunchPlan plan_of(const JobSpec& spec, const Allocation& allocation = local(),
-                   const NodeTopology& topology = kCpuMachine, const EnvironmentMap& environment = {}) {
+                   const NodeTopology& topology = kCpuMachine,
+                   const EnvironmentMap& environment = {}) {
     const JobShape shape = decide_shape(spec, allocation, topology);
     const Roster roster = assume_alike(allocation, shape.ranks_here, "20260102-030405");
     return make_plan(spec, allocation, topology, roster, environment, "/home/me/job");
@@ -78,7 +80,8 @@ std::map<std::string, std::string> as_map(const Lines& lines) {
     std::map<std::string, std::string> environment;
     for (const std::string& line : lines) {
         const std::size_t equals = line.find('=');
-        CHECK(environment.emplace(line.substr(0, equals), line.substr(equals + 1)).second);  // no name twice
+        CHECK(environment.emplace(line.substr(0, equals), line.substr(equals + 1))
+                  .second);  // no name twice
     }
     return environment;
 }
@@ -95,7 +98,8 @@ std::string refusal(F&& make, ErrorCode code = ErrorCode::invalid_argument) {
     return "no error";
 }
 
-const GenerationFacts kFacts = {1, "127.0.0.1", 29512, "/tmp/s/agent.sock", "/runs/x/trainer.json", "/runs/x"};
+const GenerationFacts kFacts = {
+    1, "127.0.0.1", 29512, "/tmp/s/agent.sock", "/runs/x/trainer.json", "/runs/x"};
 
 }  // namespace
 
@@ -103,7 +107,8 @@ TEST_CASE("ranks a node: GPUs if there are any, else one") {
     CHECK(rank_count(trainer(), kCpuMachine) == 1);
     CHECK(rank_count(trainer(), kGpuMachine) == 8);
     CHECK(rank_count(with_ranks(RanksPerNode::automatic), kGpuMachine) == 8);
-    CHECK(rank_count(with_ranks(RanksPerNode::automatic), kCpuMachine) == 8);  // torchrun's: one a CPU
+    CHECK(rank_count(with_ranks(RanksPerNode::automatic), kCpuMachine) ==
+          8);  // torchrun's: one a CPU
     CHECK(rank_count(with_ranks(RanksPerNode::cpu), kCpuMachine) == 8);
     CHECK(rank_count(with_ranks(RanksPerNode::gpu), kGpuMachine) == 8);
     CHECK(rank_count(with_ranks(RanksPerNode::fixed, 3), kGpuMachine) == 3);
@@ -123,7 +128,8 @@ TEST_CASE("the GPUs that may be used") {
     CHECK(plan_of(trainer(), granted({}), kGpuMachine).gpu_count == 0);
     const auto unseen = plan_of(trainer(), granted({"0", "9"}), kGpuMachine);
     CHECK(unseen.gpu_count == 1);
-    CHECK(unseen.warnings == Lines{"CUDA_VISIBLE_DEVICES names GPU 9, but this machine shows 8 GPUs: left out"});
+    CHECK(unseen.warnings ==
+          Lines{"CUDA_VISIBLE_DEVICES names GPU 9, but this machine shows 8 GPUs: left out"});
 }
 
 TEST_CASE("a grant that no variable enforces becomes a mask by UUID") {
@@ -140,7 +146,8 @@ TEST_CASE("a grant that no variable enforces becomes a mask by UUID") {
     nameless.gpus[4].uuid.clear();
     const auto warned = plan_of(trainer(), allocation, nameless);
     CHECK(mask_of(warned) == "not set");
-    CHECK(warned.warnings == Lines{"SLURM_STEP_GPUS grants 2 of 8 GPUs, but nothing hides the others from the ranks"});
+    CHECK(warned.warnings ==
+          Lines{"SLURM_STEP_GPUS grants 2 of 8 GPUs, but nothing hides the others from the ranks"});
     allocation.gpus_are_masked = true;
     CHECK(mask_of(plan_of(trainer(), allocation, kGpuMachine)) == "not set");
     CHECK(mask_of(plan_of(trainer(), granted({"1"}), kGpuMachine)) == "not set");
@@ -244,8 +251,8 @@ TEST_CASE("one rank's environment is torchrun's, and what an outer launch left i
     CHECK(as_map(rank_environment(plan, plan.ranks[1], kFacts, inherited)) == expected);
     GenerationFacts with_store = kFacts;
     with_store.store_address = "127.0.0.1:40001";
-    CHECK(as_map(rank_environment(plan, plan.ranks[1], with_store, inherited)).at("AUTOLAUNCH_STORE") ==
-          "127.0.0.1:40001");
+    CHECK(as_map(rank_environment(plan, plan.ranks[1], with_store, inherited))
+              .at("AUTOLAUNCH_STORE") == "127.0.0.1:40001");
 }
 
 TEST_CASE("what the user sets wins") {
@@ -262,8 +269,10 @@ TEST_CASE("what the user sets wins") {
     CHECK(environment.at("OMP_PROC_BIND") == "true");
     CHECK(environment.at("MASTER_ADDR") == "elsewhere");
     CHECK(environment.at("NCCL_NTHREADS") == "128");
-    CHECK(plan.warnings == Lines{"trainer.env sets MASTER_ADDR, which the launcher sets for every rank: ranks may not "
-                                 "find each other"});
+    CHECK(
+        plan.warnings ==
+        Lines{"trainer.env sets MASTER_ADDR, which the launcher sets for every rank: ranks may not "
+              "find each other"});
     REQUIRE(plan.nccl.kept.size() == 2);
     CHECK(plan.nccl.kept[0].reason == "from your environment");
     CHECK(plan.nccl.kept[1].reason == "from nccl.env");
@@ -310,9 +319,8 @@ TEST_CASE("NCCL's settings from outside the machine: interface, nccl.conf and pr
     CHECK(table.find("in /etc/nccl.conf (/etc/nccl.conf:4)") != std::string::npos);
     CHECK(table.find("lossless (profile oci)") != std::string::npos);
     CHECK(table.find("at start                the interface") == std::string::npos);
-    CHECK(
-        plan_table(make_plan(spec, slurm(2), topology, roster, {}, "/")).find("the interface that reaches the head") !=
-        std::string::npos);
+    CHECK(plan_table(make_plan(spec, slurm(2), topology, roster, {}, "/"))
+              .find("the interface that reaches the head") != std::string::npos);
 
     spec.nccl.manage = false;
     const auto unmanaged = make_plan(spec, slurm(2), topology, roster, {}, "/", site);
@@ -341,11 +349,13 @@ TEST_CASE("several nodes count their ranks one after another") {
     CHECK(plan.ranks.front().local_rank == 0);
     JobSpec spec = trainer();
     spec.resources.nodes = 2;
-    const Allocation second = read_allocation({}, "b", {.nodes = 2, .node_rank = 1, .head_address = "a"});
+    const Allocation second =
+        read_allocation({}, "b", {.nodes = 2, .node_rank = 1, .head_address = "a"});
     CHECK(plan_of(spec, second).world_size == 2);
     CHECK(plan_of(spec, second).ranks[0].rank == 1);
     CHECK(plan_of(spec, second).node_names == Lines{"a", "b"});
-    CHECK(refusal([&] { plan_of(spec, slurm(1)); }) == "2 nodes are asked for, but the slurm allocation has 1");
+    CHECK(refusal([&] { plan_of(spec, slurm(1)); }) ==
+          "2 nodes are asked for, but the slurm allocation has 1");
 }
 
 TEST_CASE("nodes may differ in their ranks") {
@@ -370,7 +380,9 @@ TEST_CASE("nodes may differ in their ranks") {
 TEST_CASE("several tasks on a node are one a rank") {
     Allocation tasks = slurm(1);
     tasks.tasks_on_node = 8;
-    const auto ranks = [&](const JobSpec& spec) { return decide_shape(spec, tasks, kGpuMachine).ranks_here; };
+    const auto ranks = [&](const JobSpec& spec) {
+        return decide_shape(spec, tasks, kGpuMachine).ranks_here;
+    };
     const auto each = [](int count) {
         JobSpec spec = with_ranks(RanksPerNode::fixed, count);
         spec.resources.ranks_of_each_launcher = true;
@@ -382,7 +394,8 @@ TEST_CASE("several tasks on a node are one a rank") {
     CHECK(ranks(with_ranks(RanksPerNode::gpu)) == 8);
     CHECK(ranks(each(1)) == 8);
     CHECK(refusal([&] { ranks(each(8)); }) ==
-          "srun started 8 tasks on this node and --nproc-per-node 8 asks each for 8 ranks: 64 processes");
+          "srun started 8 tasks on this node and --nproc-per-node 8 asks each for 8 ranks: 64 "
+          "processes");
     CHECK(refusal([&] { ranks(with_ranks(RanksPerNode::fixed, 4)); }) ==
           "srun started 8 tasks on this node, and the spec asks for 4 ranks a node");
     tasks.tasks_on_node = 1;
@@ -409,7 +422,8 @@ TEST_CASE("a cgroup that allows less time than there are CPUs") {
     const auto threads = [&](const JobSpec& spec, const EnvironmentMap& environment = {}) {
         const LaunchPlan plan = plan_of(spec, local(), topology, environment);
         for (const VariableChoice& choice : plan.ranks[0].environment)
-            if (choice.name == "OMP_NUM_THREADS") return choice.value + ": " + choice.reason;
+            if (choice.name == "OMP_NUM_THREADS")
+                return choice.value + ": " + choice.reason;
         return std::string("(none)");
     };
     CHECK(threads(trainer()) == "8: physical cores of the rank");
@@ -419,11 +433,14 @@ TEST_CASE("a cgroup that allows less time than there are CPUs") {
         CHECK(threads(trainer()) == "8: physical cores of the rank");
     }
     topology.cpu_quota = 12.5;
-    CHECK(plan_of(trainer(), local(), topology).warnings ==
-          Lines{"the cgroup allows 12.5 CPUs' worth of time on 128 CPUs: ranks that use more are stopped for part of "
-                "every period; ask for 128 CPUs, or for no limit (cpu.max, Kubernetes' limits.cpu)"});
+    CHECK(
+        plan_of(trainer(), local(), topology).warnings ==
+        Lines{"the cgroup allows 12.5 CPUs' worth of time on 128 CPUs: ranks that use more are "
+              "stopped for part of "
+              "every period; ask for 128 CPUs, or for no limit (cpu.max, Kubernetes' limits.cpu)"});
     CHECK(threads(trainer()) == "1: its share of 12.5 CPUs' worth of time");
-    CHECK(threads(with_ranks(RanksPerNode::fixed, 2)) == "6: its share of 12.5 CPUs' worth of time");
+    CHECK(threads(with_ranks(RanksPerNode::fixed, 2)) ==
+          "6: its share of 12.5 CPUs' worth of time");
     CHECK(threads(trainer(), {{"OMP_NUM_THREADS", "32"}}) == "32: kept from your environment");
     topology.cpu_quota = 0.5;
     CHECK(threads(trainer()) == "1: its share of 0.5 CPUs' worth of time");
@@ -434,14 +451,16 @@ TEST_CASE("a cgroup that allows less time than there are CPUs") {
 TEST_CASE("ranks may use the memory of the NUMA nodes, or the cgroup's limit where that is less") {
     NodeTopology topology = kGpuMachine;
     std::uint64_t all = 0;
-    for (const NumaNode& node : topology.numa_nodes) all += node.memory_bytes;
+    for (const NumaNode& node : topology.numa_nodes)
+        all += node.memory_bytes;
     REQUIRE(all > 4096);
     CHECK(plan_of(trainer(), local(), topology).node_memory_bytes == all);
     topology.memory_limit_bytes = all + 1;
     CHECK(plan_of(trainer(), local(), topology).node_memory_bytes == all);
     topology.memory_limit_bytes = 4096;
     CHECK(plan_of(trainer(), local(), topology).node_memory_bytes == 4096);
-    for (NumaNode& node : topology.numa_nodes) node.memory_bytes = 0;
+    for (NumaNode& node : topology.numa_nodes)
+        node.memory_bytes = 0;
     CHECK(plan_of(trainer(), local(), topology).node_memory_bytes == 4096);
 }
 
@@ -452,8 +471,8 @@ TEST_CASE("one line for the banner") {
           "8 of 16 ranks here · mode node · 2 NUMA nodes · 8 GPUs");
 }
 
-// tests/data/plan holds what `autolaunch plan` prints for two sockets with eight GPUs. To renew it after a wanted
-// change: AUTOLAUNCH_UPDATE_GOLDEN=1 unit_plan_test, and read the difference.
+// tests/data/plan holds what `autolaunch plan` prints for two sockets with eight GPUs. To renew it
+// after a wanted change: AUTOLAUNCH_UPDATE_GOLDEN=1 unit_plan_test, and read the difference.
 TEST_CASE("the table and the JSON of a machine with two sockets and eight GPUs") {
     JobSpec spec = trainer({"python3", "train.py"});
     spec.resources.binding = "exclusive";
@@ -461,7 +480,8 @@ TEST_CASE("the table and the JSON of a machine with two sockets and eight GPUs")
     spec.nccl.env = {{"NCCL_ALGO", "Ring"}};
     NodeTopology topology = kGpuMachine;
     topology.hcas.push_back({"mlx5_0", "0000:20:00.0", 0, {{1, true, "InfiniBand", 400}}});
-    auto plan = plan_of(spec, slurm(1), topology, {{"NCCL_IB_DISABLE", "1"}, {"OMP_NUM_THREADS", "4"}});
+    auto plan =
+        plan_of(spec, slurm(1), topology, {{"NCCL_IB_DISABLE", "1"}, {"OMP_NUM_THREADS", "4"}});
     plan.mpi.reason = "the program is linked with no MPI";
     const std::string folder = std::string(AUTOLAUNCH_SOURCE_DIR) + "/tests/data/plan/";
     const std::map<std::string, std::string> outputs = {{"two_sockets.txt", plan_table(plan)},
@@ -469,7 +489,8 @@ TEST_CASE("the table and the JSON of a machine with two sockets and eight GPUs")
     for (const auto& entry : outputs) {
         const std::string &name = entry.first, &output = entry.second;
         INFO(name);
-        if (std::getenv("AUTOLAUNCH_UPDATE_GOLDEN") != nullptr) write_file_durably(folder + name, output);
+        if (std::getenv("AUTOLAUNCH_UPDATE_GOLDEN") != nullptr)
+            write_file_durably(folder + name, output);
         CHECK(output == read_file(folder + name));
     }
     const auto json = nlohmann::json::parse(outputs.at("two_sockets.json"));
@@ -487,6 +508,7 @@ TEST_CASE("settings that nothing acts on yet are named") {
     JobSpec spec = trainer();
     spec.resources.memory_per_gpu_bytes = 80'000'000'000;
     spec.monitoring.resource_tracking = true;
-    CHECK(plan_of(spec).warnings == Lines{"no effect in this version: resource_management.memory_per_gpu, "
-                                          "monitoring.resource_tracking"});
+    CHECK(plan_of(spec).warnings ==
+          Lines{"no effect in this version: resource_management.memory_per_gpu, "
+                "monitoring.resource_tracking"});
 }

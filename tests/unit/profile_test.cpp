@@ -79,16 +79,22 @@ notes: [read this]
 }
 
 TEST_CASE("whatever is wrong is named with its line and key, all at once") {
-    CHECK(refusal("sett: {}\n").starts_with("F:1:1: sett: unknown key; there are description, match, set,"));
-    CHECK(refusal("set: {NCCL_IB_SL: {value: 1, source: us}}") == "F:1:19: set.NCCL_IB_SL: lacks reason");
-    CHECK(refusal("set: {NCCL_IB_SL: {value: 1, reason: r}}") == "F:1:19: set.NCCL_IB_SL: lacks source");
-    CHECK(refusal("leave: {NCCL_X: {value: 1, reason: r, source: s}}").find("leave.NCCL_X.value: unknown key") !=
+    CHECK(refusal("sett: {}\n")
+              .starts_with("F:1:1: sett: unknown key; there are description, match, set,"));
+    CHECK(refusal("set: {NCCL_IB_SL: {value: 1, source: us}}") ==
+          "F:1:19: set.NCCL_IB_SL: lacks reason");
+    CHECK(refusal("set: {NCCL_IB_SL: {value: 1, reason: r}}") ==
+          "F:1:19: set.NCCL_IB_SL: lacks source");
+    CHECK(refusal("leave: {NCCL_X: {value: 1, reason: r, source: s}}")
+              .find("leave.NCCL_X.value: unknown key") != std::string::npos);
+    CHECK(refusal("set: {PATH: {value: 1, reason: r, source: s}}").find("begins with NCCL_") !=
           std::string::npos);
-    CHECK(refusal("set: {PATH: {value: 1, reason: r, source: s}}").find("begins with NCCL_") != std::string::npos);
-    CHECK(refusal("match: {board: x}").find("match.board: unknown key; there are sys_vendor") != std::string::npos);
+    CHECK(refusal("match: {board: x}").find("match.board: unknown key; there are sys_vendor") !=
+          std::string::npos);
     CHECK(refusal("set: [1]").find("expected a mapping") != std::string::npos);
     CHECK(refusal("notes: x").find("expected a list") != std::string::npos);
-    CHECK(refusal("set: {NCCL_IB_SL: {value: [1], reason: r, source: s}}").find("expected text") != std::string::npos);
+    CHECK(refusal("set: {NCCL_IB_SL: {value: [1], reason: r, source: s}}").find("expected text") !=
+          std::string::npos);
     const std::string two = refusal("a: 1\nb: 2\n");
     CHECK(two.find("F:1:1: a") != std::string::npos);
     CHECK(two.find("F:2:1: b") != std::string::npos);
@@ -105,8 +111,10 @@ TEST_CASE("the profiles that come with autolaunch") {
         CHECK(profile.name == name);
         CHECK_FALSE(profile.description.empty());
         for (const auto* list : {&profile.set, &profile.set_with_roce, &profile.leave})
-            for (const auto& variable : *list) CHECK(variable.source.starts_with("https://"));
-        if (!profile.match.empty()) CHECK(matches.insert(profile.match).second);
+            for (const auto& variable : *list)
+                CHECK(variable.source.starts_with("https://"));
+        if (!profile.match.empty())
+            CHECK(matches.insert(profile.match).second);
     }
     CHECK(find_profile("aws", kFolder).set.empty());
     CHECK(find_profile("generic", kFolder).set.empty());
@@ -124,7 +132,8 @@ TEST_CASE("a profile that is missing: which there are") {
         return std::string("nothing was thrown");
     };
     CHECK(hint_of("azur", kFolder) ==
-          "did you mean azure? there are aws, azure, coreweave, gcp, generic, oci; also auto, none, or the path of a "
+          "did you mean azure? there are aws, azure, coreweave, gcp, generic, oci; also auto, "
+          "none, or the path of a "
           "file");
     CHECK(hint_of("./none.yaml", kFolder).starts_with("there are aws, azure"));
     CHECK(hint_of("aws", "/no/such").starts_with("there are none in /no/such"));

@@ -25,7 +25,9 @@ StepReported report(int rank, std::int64_t step) {
     return reported;
 }
 
-CheckpointPublished checkpoint(int rank, std::int64_t step, double stall) { return {rank, step, "c", stall}; }
+CheckpointPublished checkpoint(int rank, std::int64_t step, double stall) {
+    return {rank, step, "c", stall};
+}
 
 }  // namespace
 
@@ -36,21 +38,25 @@ TEST_CASE("the line says step, bar, loss, rate, checkpoint and time left") {
     bar.add(checkpoint(0, 1200, 0.015));
     bar.add(checkpoint(3, 1200, 0.02));  // the slowest rank's stall counts
     CHECK(bar.line(100) ==
-          "step 1250/5000 ━━━━─────────────  loss 2.713 · 412k tok/s · saved @1200 (0.02 s stall) · 31 min left");
-    CHECK(bar.plain() == "step 1250/5000  loss 2.713 · 412k tok/s · saved @1200 (0.02 s stall) · 31 min left");
+          "step 1250/5000 ━━━━─────────────  loss 2.713 · 412k tok/s · saved @1200 (0.02 s stall) "
+          "· 31 min left");
+    CHECK(bar.plain() ==
+          "step 1250/5000  loss 2.713 · 412k tok/s · saved @1200 (0.02 s stall) · 31 min left");
 }
 
 TEST_CASE("the line fits its width, and the bar gives way first") {
     ProgressBar bar;
     bar.add(report(0, 1250), kStart);
-    for (int columns = 1; columns <= 200; ++columns) CHECK(display_width(bar.line(columns)) <= columns);
+    for (int columns = 1; columns <= 200; ++columns)
+        CHECK(display_width(bar.line(columns)) <= columns);
     CHECK(bar.line(60) == "step 1250/5000  loss 2.713 · 412k tok/s · 31 min left");
     CHECK(bar.line(20) == "step 1250/5000  los…");
 }
 
 TEST_CASE("the job's numbers are those of its lowest rank, not a sum") {
     ProgressBar bar;
-    for (const int rank : {3, 0, 1, 2}) bar.add(report(rank, 10 + rank), kStart);
+    for (const int rank : {3, 0, 1, 2})
+        bar.add(report(rank, 10 + rank), kStart);
     CHECK(bar.plain() == "step 10/5000  loss 2.713 · 412k tok/s · 42 min left");
 }
 

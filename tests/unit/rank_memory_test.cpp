@@ -25,7 +25,8 @@ Given ask(RankMemory& memory, int generation, int shard, int slot, std::int64_t 
     asked.answer = [&](const session::MemoryAnswer& answer, int file) {
         given.answer = answer;
         struct stat found {};
-        if (file >= 0 && ::fstat(file, &found) == 0) given.inode = found.st_ino;
+        if (file >= 0 && ::fstat(file, &found) == 0)
+            given.inode = found.st_ino;
     };
     memory.answer(5, generation, asked);
     return given;
@@ -43,7 +44,8 @@ TEST_CASE("state of a slot x request -> what is done") {
     CHECK(table.ask(slot, 0, 300) == D::what_is);
     CHECK(table.ask(slot, 0, 500) == D::fresh);  // the state has grown
     CHECK(table.held_bytes() == 500);
-    CHECK(table.ask(slot, 1, 0) == D::what_is);  // the next generation reads what the last one wrote …
+    CHECK(table.ask(slot, 1, 0) ==
+          D::what_is);  // the next generation reads what the last one wrote …
     CHECK(table.ask(slot, 1, 0) == D::what_is);
     CHECK(table.ask(slot, 1, 500) == D::fresh);  // … and writes elsewhere
     CHECK(table.ask(slot, 1, 500) == D::what_is);
@@ -89,7 +91,8 @@ TEST_CASE("files stay over generations, and are replaced where a later one write
     CHECK(ask(memory, 1, 0, 0, 4096).inode == fresh.inode);
 }
 
-TEST_CASE("a refusal says who asked for how much, what is held, what sets the limit, and what to do") {
+TEST_CASE(
+    "a refusal says who asked for how much, what is held, what sets the limit, and what to do") {
     RankMemory memory(10'000, "checkpoint.memory_limit", "node1");
     ask(memory, 0, 0, 0, 8192);
     const Given refused = ask(memory, 0, 0, 1, 8192);
@@ -110,5 +113,6 @@ TEST_CASE("without a limit in the spec it is half of what the node's ranks may u
     CHECK(ask(half, 0, 1, 0, 4096).answer.refused.find("half of the memory") != std::string::npos);
     plan.spec.checkpoint.memory_limit_bytes = 0;
     RankMemory none = make_rank_memory(plan);
-    CHECK(ask(none, 0, 0, 0, 4096).answer.refused.find("checkpoint.memory_limit allows 0 B") != std::string::npos);
+    CHECK(ask(none, 0, 0, 0, 4096).answer.refused.find("checkpoint.memory_limit allows 0 B") !=
+          std::string::npos);
 }

@@ -1,4 +1,5 @@
-// Reductions on the CPU: every set of kernels gives the bits of plain C++, and plain C++ gives the right ones.
+// Reductions on the CPU: every set of kernels gives the bits of plain C++, and plain C++ gives the
+// right ones.
 #include "comm/reduce_kernels.hpp"
 
 #include <autolaunch/comm/types.hpp>
@@ -19,15 +20,21 @@ using namespace autolaunch;
 
 namespace {
 
-constexpr std::array<ReduceOp, 6> kOps = {ReduceOp::sum, ReduceOp::avg,  ReduceOp::min,
-                                          ReduceOp::max, ReduceOp::prod, ReduceOp::pre_multiplied_sum(1)};
+constexpr std::array<ReduceOp, 6> kOps = {ReduceOp::sum,  ReduceOp::avg,
+                                          ReduceOp::min,  ReduceOp::max,
+                                          ReduceOp::prod, ReduceOp::pre_multiplied_sum(1)};
 
 bool is_nan(DataType type, const std::byte* element) {
-    if (type == f16) return std::isnan(float(std::bit_cast<float16>(*reinterpret_cast<const std::uint16_t*>(element))));
+    if (type == f16)
+        return std::isnan(
+            float(std::bit_cast<float16>(*reinterpret_cast<const std::uint16_t*>(element))));
     if (type == bf16)
-        return std::isnan(float(std::bit_cast<bfloat16>(*reinterpret_cast<const std::uint16_t*>(element))));
-    if (type == f32) return std::isnan(*reinterpret_cast<const float*>(element));
-    if (type == f64) return std::isnan(*reinterpret_cast<const double*>(element));
+        return std::isnan(
+            float(std::bit_cast<bfloat16>(*reinterpret_cast<const std::uint16_t*>(element))));
+    if (type == f32)
+        return std::isnan(*reinterpret_cast<const float*>(element));
+    if (type == f64)
+        return std::isnan(*reinterpret_cast<const double*>(element));
     return false;
 }
 
@@ -40,7 +47,8 @@ std::vector<std::byte> any_bits(DataType type, std::size_t count, std::mt19937_6
     }
     for (std::size_t i = 0; i < count; ++i) {
         std::byte* element = bytes.data() + i * size_of(type);
-        if (i % 11 == 3) std::memset(element, 0, size_of(type));
+        if (i % 11 == 3)
+            std::memset(element, 0, size_of(type));
     }
     return bytes;
 }
@@ -51,7 +59,8 @@ struct Case {
 };
 
 /// What one set makes of random inputs, which the seed tells.
-std::vector<std::vector<std::byte>> outputs_of(const ReduceKernelSet& set, DataType type, ReduceOp op, const Case& c) {
+std::vector<std::vector<std::byte>> outputs_of(const ReduceKernelSet& set, DataType type,
+                                               ReduceOp op, const Case& c) {
     std::mt19937_64 random(c.inputs * 1000 + c.count);
     std::vector<std::vector<std::byte>> inputs, outputs;
     std::vector<const void*> from;
@@ -61,18 +70,22 @@ std::vector<std::vector<std::byte>> outputs_of(const ReduceKernelSet& set, DataT
         inputs.push_back(any_bits(type, c.count + c.shift, random));
         factors.push_back(0.75 + static_cast<double>(k));
     }
-    for (auto& input : inputs) from.push_back(input.data() + c.shift * size_of(type));
-    for (std::size_t k = 0; k < c.outputs; ++k) outputs.emplace_back((c.count + c.shift + 2) * size_of(type) + 64);
+    for (auto& input : inputs)
+        from.push_back(input.data() + c.shift * size_of(type));
+    for (std::size_t k = 0; k < c.outputs; ++k)
+        outputs.emplace_back((c.count + c.shift + 2) * size_of(type) + 64);
     for (auto& output : outputs) {
         // Where streaming can begin depends on the address, so all sets must see the same.
         const auto skip = (64 - reinterpret_cast<std::uintptr_t>(output.data()) % 64) % 64;
         to.push_back(output.data() + skip + c.shift * size_of(type));
     }
-    if (c.in_place) to[0] = inputs[c.inputs - 1].data() + c.shift * size_of(type);
+    if (c.in_place)
+        to[0] = inputs[c.inputs - 1].data() + c.shift * size_of(type);
     reduce_with(set,
                 {.inputs = from,
-                 .factors = op.kind() == ReduceOp::Kind::pre_multiplied_sum ? std::span<const double>(factors)
-                                                                            : std::span<const double>(),
+                 .factors = op.kind() == ReduceOp::Kind::pre_multiplied_sum
+                                ? std::span<const double>(factors)
+                                : std::span<const double>(),
                  .outputs = to,
                  .ranks = c.inputs + 3,
                  .stream = c.stream},
@@ -83,11 +96,13 @@ std::vector<std::vector<std::byte>> outputs_of(const ReduceKernelSet& set, DataT
         results.emplace_back(begin, begin + c.count * size_of(type));
         // Which of two NaNs goes on, the processor decides.
         for (std::size_t i = 0; i < results.back().size(); i += size_of(type))
-            if (is_nan(type, &results.back()[i])) std::memset(&results.back()[i], 0xff, size_of(type));
+            if (is_nan(type, &results.back()[i]))
+                std::memset(&results.back()[i], 0xff, size_of(type));
     }
     for (std::size_t k = c.in_place ? 1 : 0; k < c.outputs; ++k) {
         const auto* end = static_cast<const std::byte*>(to[k]) + c.count * size_of(type);
-        results.back().insert(results.back().end(), end, end + 2);  // nothing behind the last element
+        results.back().insert(results.back().end(), end,
+                              end + 2);  // nothing behind the last element
     }
     return results;
 }
@@ -108,10 +123,12 @@ std::vector<Case> all_cases() {
 template <class T>
 T one(std::vector<T> values, ReduceOp op, std::vector<double> factors = {}) {
     std::vector<const void*> inputs;
-    for (const T& value : values) inputs.push_back(&value);
+    for (const T& value : values)
+        inputs.push_back(&value);
     T result{};
     void* output = &result;
-    reduce_elements({.inputs = inputs, .factors = factors, .outputs = {&output, 1}}, 1, data_type_of<T>, op);
+    reduce_elements({.inputs = inputs, .factors = factors, .outputs = {&output, 1}}, 1,
+                    data_type_of<T>, op);
     return result;
 }
 
@@ -120,16 +137,20 @@ T one(std::vector<T> values, ReduceOp op, std::vector<double> factors = {}) {
 TEST_CASE("every set of kernels that this CPU has gives the bits of plain C++") {
     const auto sets = reduce_kernel_sets();
     REQUIRE(sets.back() == &plain_reduce_kernels());
-    if (sets.size() == 1) MESSAGE("skipped: this CPU has no other set than plain C++");
+    if (sets.size() == 1)
+        MESSAGE("skipped: this CPU has no other set than plain C++");
     const std::vector<Case> cases = all_cases();
     for (int type = 0; type < kDataTypes; ++type) {
         for (const ReduceOp op : kOps) {
             for (const Case& c : cases) {
-                const auto wanted = outputs_of(plain_reduce_kernels(), static_cast<DataType>(type), op, c);
+                const auto wanted =
+                    outputs_of(plain_reduce_kernels(), static_cast<DataType>(type), op, c);
                 for (const ReduceKernelSet* set : sets.first(sets.size() - 1)) {
-                    if (outputs_of(*set, static_cast<DataType>(type), op, c) == wanted) continue;
-                    FAIL_CHECK(set->name << " differs: " << name_of(static_cast<DataType>(type)) << " " << name_of(op)
-                                         << " of " << c.inputs << " inputs, " << c.outputs << " outputs, " << c.count
+                    if (outputs_of(*set, static_cast<DataType>(type), op, c) == wanted)
+                        continue;
+                    FAIL_CHECK(set->name << " differs: " << name_of(static_cast<DataType>(type))
+                                         << " " << name_of(op) << " of " << c.inputs << " inputs, "
+                                         << c.outputs << " outputs, " << c.count
                                          << " elements, shift " << c.shift);
                 }
             }
@@ -148,15 +169,16 @@ TEST_CASE("sums are pairwise, whatever the number of inputs") {
 
 TEST_CASE("averages divide in a type that holds the number of ranks") {
     std::vector<std::uint8_t> many(512, 1);
-    CHECK(one(many, ReduceOp::avg) == 0);                                            // 512 wraps to 0
-    CHECK(one<std::int8_t>(std::vector<std::int8_t>(200, -1), ReduceOp::avg) == 0);  // -200 wraps to 56, over 200
+    CHECK(one(many, ReduceOp::avg) == 0);  // 512 wraps to 0
+    CHECK(one<std::int8_t>(std::vector<std::int8_t>(200, -1), ReduceOp::avg) ==
+          0);  // -200 wraps to 56, over 200
     CHECK(one<std::int32_t>({-7, 0}, ReduceOp::avg) == -3);
     CHECK(one<float>({1, 2}, ReduceOp::avg) == 1.5f);
 }
 
 TEST_CASE("halves are summed in f32 and rounded once; factors are each input's own") {
-    CHECK(float(one<bfloat16>({bfloat16(1.0f), bfloat16(1 / 256.0f), bfloat16(1 / 256.0f)}, ReduceOp::sum)) ==
-          1 + 1 / 128.0f);
+    CHECK(float(one<bfloat16>({bfloat16(1.0f), bfloat16(1 / 256.0f), bfloat16(1 / 256.0f)},
+                              ReduceOp::sum)) == 1 + 1 / 128.0f);
     CHECK(float(one<float16>({float16(65504.0f), float16(65504.0f)}, ReduceOp::avg)) == 65504.0f);
     CHECK(one<double>({1, 1}, ReduceOp::pre_multiplied_sum(1), {0.5, 3}) == 3.5);
 }

@@ -24,7 +24,9 @@ namespace {
 
 using Order = std::vector<int>;
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
 
 control::Join node(const std::string& name, const std::string& topology_address = {}) {
     control::Join join;
@@ -50,7 +52,8 @@ Expectation four_nodes() {
 
 std::vector<std::string> names_of(const Roster& roster) {
     std::vector<std::string> names;
-    for (const auto& entry : roster.nodes) names.push_back(entry.name);
+    for (const auto& entry : roster.nodes)
+        names.push_back(entry.name);
     return names;
 }
 
@@ -63,9 +66,12 @@ TEST_CASE("nodes under the same switches become neighbours, and the head stays f
     // Two leaves, interleaved; the head is under s2.
     CHECK(order_nodes({"s0.s2.n3", "s0.s1.n1", "s0.s2.n4", "s0.s1.n2"}) == Order{0, 2, 1, 3});
     // Three levels: s0.b is nearer to s0.a than s9.a is.
-    CHECK(order_nodes({"s0.a.n1", "s9.a.n2", "s0.b.n3", "s9.a.n4", "s0.a.n5", "s0.b.n6"}) == Order{0, 4, 2, 5, 1, 3});
-    // Different depths, a node without an address, the same switch name at two places, two agents at one address.
-    CHECK(order_nodes({"s0.s1.n1", "s0.n2", "s0.s1.n3", "", "s1.n4", "s0.n2"}) == Order{0, 2, 1, 5, 3, 4});
+    CHECK(order_nodes({"s0.a.n1", "s9.a.n2", "s0.b.n3", "s9.a.n4", "s0.a.n5", "s0.b.n6"}) ==
+          Order{0, 4, 2, 5, 1, 3});
+    // Different depths, a node without an address, the same switch name at two places, two agents
+    // at one address.
+    CHECK(order_nodes({"s0.s1.n1", "s0.n2", "s0.s1.n3", "", "s1.n4", "s0.n2"}) ==
+          Order{0, 2, 1, 5, 3, 4});
 }
 
 TEST_CASE("what is in order stays in order") {
@@ -108,12 +114,14 @@ TEST_CASE("the network's topology orders the nodes, unless a person did") {
     };
     RollCall roll(expectation);
     enter_all(roll);
-    CHECK(names_of(roll.start().roster) == std::vector<std::string>{"node1", "node3", "node2", "node4"});
+    CHECK(names_of(roll.start().roster) ==
+          std::vector<std::string>{"node1", "node3", "node2", "node4"});
     CHECK(roll.start().visitors == std::vector<RollCall::Visitor>{0, 3, 2, 4});
     expectation.keeps_node_order = true;
     RollCall kept(expectation);
     enter_all(kept);
-    CHECK(names_of(kept.start().roster) == std::vector<std::string>{"node1", "node2", "node3", "node4"});
+    CHECK(names_of(kept.start().roster) ==
+          std::vector<std::string>{"node1", "node2", "node3", "node4"});
 }
 
 TEST_CASE("node ranks that a person chose, and nodes that nobody listed") {
@@ -162,17 +170,20 @@ TEST_CASE("what differs is named with all nodes it differs on") {
     newer.program_digest = 9;
     roll.enter(3, "10.0.0.2", newer);
     std::vector<std::string> sentences;
-    for (const auto& objection : roll.objections()) sentences.push_back(objection.what);
-    CHECK(sentences == std::vector<std::string>{"another version of autolaunch runs on node2",
-                                                "another build of autolaunch 0.1.0 runs on node4",
-                                                "train.yaml differs on each of node[3-4] from node1"});
+    for (const auto& objection : roll.objections())
+        sentences.push_back(objection.what);
+    CHECK(sentences ==
+          std::vector<std::string>{"another version of autolaunch runs on node2",
+                                   "another build of autolaunch 0.1.0 runs on node4",
+                                   "train.yaml differs on each of node[3-4] from node1"});
 }
 
 TEST_CASE("two agents for one node, and nodes that are not the job's") {
     RollCall roll(four_nodes());
     roll.enter(1, "10.0.0.2", node("node2"));
     roll.enter(2, "10.0.0.12", node("node2"));
-    CHECK(roll.objections().at(0).what == "node rank 1 joined twice: from node2 (10.0.0.2) and node2 (10.0.0.12)");
+    CHECK(roll.objections().at(0).what ==
+          "node rank 1 joined twice: from node2 (10.0.0.2) and node2 (10.0.0.12)");
     RollCall second_head(four_nodes());
     second_head.enter(1, "10.0.0.9", node("node1"));
     CHECK(second_head.objections().at(0).what ==
@@ -195,7 +206,8 @@ TEST_CASE("two agents for one node, and nodes that are not the job's") {
 
 TEST_CASE("a welcome carries the roster in few bytes") {
     Roster roster;
-    for (int i = 0; i < 16384; ++i) roster.nodes.push_back({"node" + std::to_string(i), i == 0 ? 4 : 8});
+    for (int i = 0; i < 16384; ++i)
+        roster.nodes.push_back({"node" + std::to_string(i), i == 0 ? 4 : 8});
     roster.run_name = "run-1";
     auto welcome = make_welcome(roster);
     CHECK(welcome.nodes.size() + welcome.ranks.size() < 64);
@@ -213,9 +225,10 @@ TEST_CASE("a welcome carries the roster in few bytes") {
 }
 
 TEST_CASE("environments: what differs by nature does not count, values never leave") {
-    const EnvironmentMap environment = {
-        {"SLURM_PROCID", "3"},     {"SLURMD_NODENAME", "n"}, {"OMPI_COMM_WORLD_RANK", "1"}, {"TOKEN", "hunter2"},
-        {"LD_LIBRARY_PATH", "/a"}, {"HOSTNAME", "n"},        {"CUDA_VISIBLE_DEVICES", "0"}};
+    const EnvironmentMap environment = {{"SLURM_PROCID", "3"},         {"SLURMD_NODENAME", "n"},
+                                        {"OMPI_COMM_WORLD_RANK", "1"}, {"TOKEN", "hunter2"},
+                                        {"LD_LIBRARY_PATH", "/a"},     {"HOSTNAME", "n"},
+                                        {"CUDA_VISIBLE_DEVICES", "0"}};
     const auto table = describe_environment(environment);
     REQUIRE(table.variables.size() == 2);
     CHECK(table.variables[0].first == "LD_LIBRARY_PATH");
@@ -247,14 +260,16 @@ TEST_CASE("environments: one table speaks for all nodes of its digest") {
     CHECK(comparison.outstanding() == 0);
     CHECK(comparison.warnings("node1") ==
           std::vector<std::string>{"the environment of node[3-4] is not that of node1: B"});
-    for (int i = 0; i < 200; ++i) comparison.must_ask("x", static_cast<std::uint64_t>(i));
+    for (int i = 0; i < 200; ++i)
+        comparison.must_ask("x", static_cast<std::uint64_t>(i));
     CHECK(comparison.outstanding() == EnvironmentComparison::kMaxAsked - 1);
 }
 
 TEST_CASE("fences count every node of their set once") {
     FenceTable fences(4);
     const control::Fence all{1, "all", {}, "x"};
-    for (int i = 3; i > 0; --i) CHECK_FALSE(fences.contribute(i, control::Fence(all)));
+    for (int i = 3; i > 0; --i)
+        CHECK_FALSE(fences.contribute(i, control::Fence(all)));
     CHECK_THROWS_AS(fences.contribute(2, control::Fence(all)), Error);
     const auto done = fences.contribute(0, {1, "all", {}, ""});
     REQUIRE(done);
@@ -305,7 +320,8 @@ TEST_CASE("what comes early waits for who asks, what comes late is dropped") {
     inbox.begin_generation(3);
     inbox.deliver(control::FenceDone{2, "g", false, {}});
     CHECK(blobs == 2);
-    for (int i = 0; i < 80; ++i) relay(4, std::string(1 << 20, 'x'));
+    for (int i = 0; i < 80; ++i)
+        relay(4, std::string(1 << 20, 'x'));
     inbox.begin_generation(4);
     seen.clear();
     inbox.listen(pmix, 4, note);
@@ -313,7 +329,8 @@ TEST_CASE("what comes early waits for who asks, what comes late is dropped") {
 }
 
 TEST_CASE("scontrol's words are read") {
-    CHECK(read_node_address("NodeName=n1 Arch=x86_64 NodeAddr=10.1.2.3 NodeHostName=n1 Port=1\n") == "10.1.2.3");
+    CHECK(read_node_address("NodeName=n1 Arch=x86_64 NodeAddr=10.1.2.3 NodeHostName=n1 Port=1\n") ==
+          "10.1.2.3");
     CHECK(read_node_address("NodeName=n1 NodeAddr=n1.ib\n") == "n1.ib");
     CHECK(read_node_address("Node n1 not found\n").empty());
 }
@@ -329,7 +346,9 @@ TEST_CASE("a node that finds no head says what it tried") {
     record.timeout = 300s;
     record.lookups = {{{"node1", "the first node of the job", true}, {"10.0.0.1", "fd00::1"}, ""},
                       {{"10.9.9.9", "where srun runs", false}, {"10.9.9.9"}, ""}};
-    record.dials = {{"10.0.0.1", "eth0, 10.0.0.5", {{61000, "refused"}, {61001, "refused"}, {61002, "timed out"}}},
+    record.dials = {{"10.0.0.1",
+                     "eth0, 10.0.0.5",
+                     {{61000, "refused"}, {61001, "refused"}, {61002, "timed out"}}},
                     {"fd00::1", "", {{61000, "its network is unreachable"}}}};
     const auto diagnosis = diagnose(record);
     CHECK(diagnosis.what == "the head, node1, was not reached within 300 s");
@@ -340,7 +359,8 @@ TEST_CASE("a node that finds no head says what it tried") {
           "10.0.0.1 (through eth0, 10.0.0.5), port 61002: timed out\n"
           "fd00::1 (no way leads there), port 61000: its network is unreachable\n"
           "what does not answer is mostly a firewall: let these ports through between the nodes\n"
-          "where a connection is refused nobody listens: was the agent started on node1, and what did it print?\n"
+          "where a connection is refused nobody listens: was the agent started on node1, and what "
+          "did it print?\n"
           "if the head only starts late, raise rendezvous.timeout (300 s)");
 }
 
@@ -348,10 +368,13 @@ TEST_CASE("a name that does not resolve, and a head that went away") {
     SearchRecord record;
     record.head_name = "node1";
     record.timeout = 1500ms;
-    record.lookups = {{{"node1", "the first node of the job", true}, {}, "Name or service not known"}};
+    record.lookups = {
+        {{"node1", "the first node of the job", true}, {}, "Name or service not known"}};
     auto diagnosis = diagnose(record);
     CHECK(contains(diagnosis.what, "within 1.5 s"));
-    CHECK(contains(diagnosis.hint, "node1 (the first node of the job) does not resolve: Name or service not known\n"));
+    CHECK(contains(
+        diagnosis.hint,
+        "node1 (the first node of the job) does not resolve: Name or service not known\n"));
     CHECK(contains(diagnosis.hint, "getent hosts node1"));
     CHECK_FALSE(contains(diagnosis.hint, "firewall"));
     record.lookups.clear();
@@ -377,10 +400,12 @@ TEST_CASE("the head says who is missing and who was turned away") {
     CHECK(diagnosis.what == "2 of 4 nodes did not join within 30 s: node[3-4]");
     CHECK(diagnosis.hint ==
           "10.0.0.9 was turned away, 3 times: it is of another job\n"
-          "the head, node1, listened on IPv4 and IPv6 port 61001, at 10.0.0.1 (eth0), fd00::1 (eth0)\n"
+          "the head, node1, listened on IPv4 and IPv6 port 61001, at 10.0.0.1 (eth0), fd00::1 "
+          "(eth0)\n"
           "look at what the agents of node[3-4] print: each says what it tried\n"
           "if a firewall is between the nodes, let TCP ports 61000, 61001 through\n"
           "if nodes only start late, raise rendezvous.timeout (30 s)");
-    for (int i = 0; i < 20; ++i) record.strangers["10.0.1." + std::to_string(i)] = {"sent nonsense", 1};
+    for (int i = 0; i < 20; ++i)
+        record.strangers["10.0.1." + std::to_string(i)] = {"sent nonsense", 1};
     CHECK(contains(diagnose(record).hint, "and 13 more addresses\n"));
 }

@@ -1,4 +1,5 @@
-// What is pure of S3: signatures against AWS's published examples, places, credentials, answers, and when to try again.
+// What is pure of S3: signatures against AWS's published examples, places, credentials, answers,
+// and when to try again.
 
 #include "base/hash.hpp"
 #include "checkpoint/crypto/crypto.hpp"
@@ -35,7 +36,8 @@ std::string signature_of(RequestToSign request) {
     sign(request, example_credentials(), "us-east-1", kExampleTime);
     const std::string& text = request.headers["authorization"];
     CHECK(text.starts_with(
-        "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request,SignedHeaders="));
+        "AWS4-HMAC-SHA256 "
+        "Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request,SignedHeaders="));
     return text.substr(text.rfind('=') + 1);
 }
 
@@ -49,7 +51,9 @@ std::string refusal(Call call) {
     }
 }
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
 
 }  // namespace
 
@@ -67,37 +71,49 @@ TEST_CASE("a place is a bucket and a prefix, at AWS or at a server of one's own"
     CHECK(aws.bucket == "weights");
     CHECK(aws.prefix == "runs/7/");
     CHECK_FALSE(aws.path_style);
-    const Location own = locate("s3://weights", {{"AWS_ENDPOINT_URL", "http://node1:7480/"}, {"AWS_CA_BUNDLE", "/ca"}});
+    const Location own = locate(
+        "s3://weights", {{"AWS_ENDPOINT_URL", "http://node1:7480/"}, {"AWS_CA_BUNDLE", "/ca"}});
     CHECK(own.scheme == "http");
     CHECK(own.host == "node1:7480");
     CHECK(own.prefix.empty());
     CHECK(own.path_style);
     CHECK(own.ca_file == "/ca");
-    CHECK_FALSE(
-        locate("s3://weights", {{"AWS_ENDPOINT_URL_S3", "https://a"}, {"AUTOLAUNCH_S3_STYLE", "host"}}).path_style);
+    CHECK_FALSE(locate("s3://weights",
+                       {{"AWS_ENDPOINT_URL_S3", "https://a"}, {"AUTOLAUNCH_S3_STYLE", "host"}})
+                    .path_style);
     CHECK(locate("s3://my.weights", {}).path_style);
     CHECK(is_s3_url("s3://a"));
     CHECK_FALSE(is_s3_url("/s3://a"));
-    for (const char* url : {"s3://", "s3:///a", "s3://UPPER", "s3://a", "s3://we ights", "s3://we..ights",
-                            "s3://weights//x", "http://weights", "s3://../.."})
+    for (const char* url : {"s3://", "s3:///a", "s3://UPPER", "s3://a", "s3://we ights",
+                            "s3://we..ights", "s3://weights//x", "http://weights", "s3://../.."})
         CHECK_MESSAGE(refusal([&] { locate(url, {}); }) != "it was accepted", url);
-    for (const char* endpoint :
-         {"node1", "ftp://node1", "https://", "https://user@node1", "https://node1/path", "https://a?b"})
+    for (const char* endpoint : {"node1", "ftp://node1", "https://", "https://user@node1",
+                                 "https://node1/path", "https://a?b"})
         CHECK_MESSAGE(refusal([&] {
                           locate("s3://weights", {{"AWS_ENDPOINT_URL", endpoint}});
                       }) != "it was accepted",
                       endpoint);
-    CHECK(has(refusal([] { locate("s3://weights", {{"AUTOLAUNCH_S3_STYLE", "x"}}); }), "neither path nor host"));
+    CHECK(has(refusal([] {
+                  locate("s3://weights", {{"AUTOLAUNCH_S3_STYLE", "x"}});
+              }),
+              "neither path nor host"));
 }
 
 TEST_CASE("credentials come from variables or a profile, and are never quoted") {
-    const Credentials given = find_credentials(
-        {{"AWS_ACCESS_KEY_ID", "AK"}, {"AWS_SECRET_ACCESS_KEY", "secret"}, {"AWS_SESSION_TOKEN", "token"}});
+    const Credentials given = find_credentials({{"AWS_ACCESS_KEY_ID", "AK"},
+                                                {"AWS_SECRET_ACCESS_KEY", "secret"},
+                                                {"AWS_SESSION_TOKEN", "token"}});
     CHECK(given.key_id == "AK");
     CHECK(crypto::as_text(given.secret) == "secret");
     CHECK(crypto::as_text(given.session_token) == "token");
-    CHECK(has(refusal([] { find_credentials({{"AWS_ACCESS_KEY_ID", "AK"}}); }), "AWS_SECRET_ACCESS_KEY is not"));
-    CHECK(has(refusal([] { find_credentials({{"HOME", "/nonexistent"}}); }), "/nonexistent/.aws/credentials"));
+    CHECK(has(refusal([] {
+                  find_credentials({{"AWS_ACCESS_KEY_ID", "AK"}});
+              }),
+              "AWS_SECRET_ACCESS_KEY is not"));
+    CHECK(has(refusal([] {
+                  find_credentials({{"HOME", "/nonexistent"}});
+              }),
+              "/nonexistent/.aws/credentials"));
 
     const std::string file =
         "# mine\n[default]\naws_access_key_id = A1\r\naws_secret_access_key=s3cret\n\n"
@@ -113,36 +129,41 @@ TEST_CASE("credentials come from variables or a profile, and are never quoted") 
 }
 
 TEST_CASE("listings are read, and what is none is refused") {
-    const std::string head = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><ListBucketResult xmlns=\"http://x\">";
-    const ListPage page =
-        parse_list(head +
-                   "<IsTruncated>true</IsTruncated><Contents><Key>a%2Fb+c&amp;d</Key><Size>12</Size>"
-                   "</Contents><Contents><Size>0</Size><Key>e</Key></Contents><CommonPrefixes><Prefix>"
-                   "step-1%2F</Prefix></CommonPrefixes><NextContinuationToken>1&lt;</"
-                   "NextContinuationToken></ListBucketResult>");
+    const std::string head =
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?><ListBucketResult xmlns=\"http://x\">";
+    const ListPage page = parse_list(
+        head +
+        "<IsTruncated>true</IsTruncated><Contents><Key>a%2Fb+c&amp;d</Key><Size>12</Size>"
+        "</Contents><Contents><Size>0</Size><Key>e</Key></Contents><CommonPrefixes><Prefix>"
+        "step-1%2F</Prefix></CommonPrefixes><NextContinuationToken>1&lt;</"
+        "NextContinuationToken></ListBucketResult>");
     CHECK(page.objects == std::vector<Object>{{"a/b c&d", 12}, {"e", 0}});
     CHECK(page.prefixes == std::vector<std::string>{"step-1/"});
     CHECK(page.next == "1<");
     CHECK(parse_list(head + "</ListBucketResult>").objects.empty());
-    for (const char* bad : {"<Contents><Key>a</Key></Contents>", "<Contents><Key>a</Key><Size>-1</Size></Contents>",
-                            "<Contents><Size>1</Size></Contents>", "<Contents><Key>a</Key><Size>1</Size>",
-                            "<Contents><Key>%4</Key><Size>1</Size></Contents>",
-                            "<Contents><Key>%zz</Key><Size>1</Size></Contents>", "<IsTruncated>true</IsTruncated>"})
+    for (const char* bad :
+         {"<Contents><Key>a</Key></Contents>", "<Contents><Key>a</Key><Size>-1</Size></Contents>",
+          "<Contents><Size>1</Size></Contents>", "<Contents><Key>a</Key><Size>1</Size>",
+          "<Contents><Key>%4</Key><Size>1</Size></Contents>",
+          "<Contents><Key>%zz</Key><Size>1</Size></Contents>", "<IsTruncated>true</IsTruncated>"})
         CHECK_MESSAGE(refusal([&] { parse_list(head + bad); }) != "it was accepted", bad);
     CHECK(refusal([] { parse_list("<html>welcome</html>"); }) != "it was accepted");
-    CHECK(parse_uploads("<ListMultipartUploadsResult><Upload><Key>k</Key><UploadId>2~x</UploadId></Upload>"
-                        "</ListMultipartUploadsResult>") == std::vector<UnfinishedUpload>{{"k", "2~x"}});
+    CHECK(parse_uploads(
+              "<ListMultipartUploadsResult><Upload><Key>k</Key><UploadId>2~x</UploadId></Upload>"
+              "</ListMultipartUploadsResult>") == std::vector<UnfinishedUpload>{{"k", "2~x"}});
     CHECK(parse_upload_id("<a><UploadId>2~x</UploadId></a>") == "2~x");
     CHECK(refusal([] { parse_upload_id("<a/>"); }) != "it was accepted");
 }
 
 TEST_CASE("a server's refusal is one printable line, with advice") {
-    const Problem problem = parse_problem("<Error><Code>AccessDenied</Code><Message>no\n\x1b[2J&lt;</Message></Error>");
+    const Problem problem =
+        parse_problem("<Error><Code>AccessDenied</Code><Message>no\n\x1b[2J&lt;</Message></Error>");
     CHECK(problem.code == "AccessDenied");
     CHECK(problem.message == "no  [2J<");
     CHECK(parse_problem("<html>").code.empty());
     CHECK(parse_problem("<Error><Code>half").code == "unreadable");
-    CHECK(parse_problem("<Error><Message>" + std::string(10'000, 'x') + "</Message></Error>").message.size() == 200);
+    CHECK(parse_problem("<Error><Message>" + std::string(10'000, 'x') + "</Message></Error>")
+              .message.size() == 200);
     CHECK(has(advice(404, "NoSuchBucket"), "make the bucket"));
     CHECK(has(advice(301, ""), "AWS_REGION"));
     CHECK(advice(404, "NoSuchKey").empty());
@@ -163,7 +184,8 @@ TEST_CASE("parts are large enough to be few") {
 }
 
 TEST_CASE("what may pass is tried again, later each time; what will not is not") {
-    for (const int status : {0, 408, 429, 500, 502, 503, 504}) CHECK_MESSAGE(is_worth_retrying(status, ""), status);
+    for (const int status : {0, 408, 429, 500, 502, 503, 504})
+        CHECK_MESSAGE(is_worth_retrying(status, ""), status);
     for (const int status : {301, 400, 403, 404, 409, 412, 501})
         CHECK_FALSE_MESSAGE(is_worth_retrying(status, ""), status);
     CHECK(is_worth_retrying(200, "InternalError"));
@@ -183,21 +205,27 @@ TEST_CASE("signatures are those of AWS's examples") {
         std::printf("skipped: %s\n", error.what());
         std::exit(77);
     }
-    RequestToSign get{
-        .path = "/test.txt", .query = {}, .headers = {{"range", "bytes=0-9"}}, .payload_sha256 = kEmptySha256};
+    RequestToSign get{.path = "/test.txt",
+                      .query = {},
+                      .headers = {{"range", "bytes=0-9"}},
+                      .payload_sha256 = kEmptySha256};
     CHECK(signature_of(get) == "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41");
     const std::string body = "Welcome to Amazon S3.";
     const auto digest = crypto::sha256(crypto::bytes_of(body));
-    RequestToSign put{
-        .method = "PUT",
-        .path = "/test$file.text",
-        .query = {},
-        .headers = {{"date", "Fri, 24 May 2013 00:00:00 GMT"}, {"x-amz-storage-class", "REDUCED_REDUNDANCY"}},
-        .payload_sha256 = hex(digest)};
+    RequestToSign put{.method = "PUT",
+                      .path = "/test$file.text",
+                      .query = {},
+                      .headers = {{"date", "Fri, 24 May 2013 00:00:00 GMT"},
+                                  {"x-amz-storage-class", "REDUCED_REDUNDANCY"}},
+                      .payload_sha256 = hex(digest)};
     CHECK(signature_of(put) == "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd");
-    RequestToSign lifecycle{.query = {{"lifecycle", ""}}, .headers = {}, .payload_sha256 = kEmptySha256};
-    CHECK(signature_of(lifecycle) == "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543");
-    RequestToSign list{.query = {{"prefix", "J"}, {"max-keys", "2"}}, .headers = {}, .payload_sha256 = kEmptySha256};
+    RequestToSign lifecycle{
+        .query = {{"lifecycle", ""}}, .headers = {}, .payload_sha256 = kEmptySha256};
+    CHECK(signature_of(lifecycle) ==
+          "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543");
+    RequestToSign list{.query = {{"prefix", "J"}, {"max-keys", "2"}},
+                       .headers = {},
+                       .payload_sha256 = kEmptySha256};
     CHECK(signature_of(list) == "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7");
 }
 

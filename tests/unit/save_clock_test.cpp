@@ -16,8 +16,9 @@ using namespace autolaunch;
 
 namespace {
 
-// Expected share of the time that is lost when a job saves for `cost` every `interval` seconds and failures come as a
-// Poisson process: Daly's exact model without the restart: M (e^((interval + cost)/M) - 1) / interval.
+// Expected share of the time that is lost when a job saves for `cost` every `interval` seconds and
+// failures come as a Poisson process: Daly's exact model without the restart: M (e^((interval +
+// cost)/M) - 1) / interval.
 double time_lost(double interval, double cost, double mean) {
     return mean * std::expm1((interval + cost) / mean) / interval;
 }
@@ -30,12 +31,14 @@ TEST_CASE("the optimal interval loses less than any other") {
             CAPTURE(mean);
             CAPTURE(cost);
             const double best = optimal_save_interval(cost, mean);
-            if (cost > mean / 10) continue;  // the formula is a series in cost / mean
+            if (cost > mean / 10)
+                continue;  // the formula is a series in cost / mean
             for (const double factor : {0.5, 0.8, 1.25, 2.0})
                 CHECK(time_lost(best, cost, mean) < time_lost(best * factor, cost, mean));
         }
     }
-    CHECK(optimal_save_interval(5, 86400) == doctest::Approx(926.1).epsilon(0.001));  // sqrt(2dM) is 929.5
+    CHECK(optimal_save_interval(5, 86400) ==
+          doctest::Approx(926.1).epsilon(0.001));  // sqrt(2dM) is 929.5
     CHECK(optimal_save_interval(500, 200) == 200);
 }
 
@@ -51,7 +54,8 @@ TEST_CASE("steps, seconds, and the sooner of the two") {
     SaveClock seconds(schedule, 1, std::nullopt, 1000);
     CHECK(seconds.due(1, 1010) == SaveReason::none);
     CHECK(seconds.due(2, 1030) == SaveReason::none);
-    CHECK(seconds.due(3, 1052) == SaveReason::seconds);  // 8 s early, and the next step would end 14 s late
+    CHECK(seconds.due(3, 1052) ==
+          SaveReason::seconds);  // 8 s early, and the next step would end 14 s late
     seconds.began(1061);
     CHECK(seconds.due(4, 1070) == SaveReason::none);
     CHECK(seconds.due(5, 1125) == SaveReason::seconds);
@@ -85,7 +89,8 @@ TEST_CASE("before the end there is time for another step and a save, or it is no
     double now = 0;
     std::int64_t step = 0;
     SaveReason reason = SaveReason::none;
-    while ((reason = clock.due(++step, now += 7)) == SaveReason::none) REQUIRE(now < 1000);
+    while ((reason = clock.due(++step, now += 7)) == SaveReason::none)
+        REQUIRE(now < 1000);
     CHECK(reason == SaveReason::deadline);
     CHECK(now + 20 < 1000);  // the save still fits
     CHECK(now > 1000 - 60);  // and not much was given away
@@ -101,38 +106,45 @@ TEST_CASE("before the end there is time for another step and a save, or it is no
     stopped.cost(1, 20);
     CHECK(stopped.expected_save().value() >= 20);
     CHECK_FALSE(SaveClock({}, 1, std::nullopt, 0).seconds_left(1));
-    for (const char* text : {"", "0", "x", "4294967295", "-5"}) CHECK_FALSE(slurm_deadline(text));
+    for (const char* text : {"", "0", "x", "4294967295", "-5"})
+        CHECK_FALSE(slurm_deadline(text));
 }
 
 TEST_CASE("schedules that make no sense are refused by name") {
     SaveSchedule schedule;
     schedule.every_steps = 0;
-    CHECK_THROWS_WITH_AS(SaveClock(schedule, 1, std::nullopt, 0), doctest::Contains("every_steps"), Error);
+    CHECK_THROWS_WITH_AS(SaveClock(schedule, 1, std::nullopt, 0), doctest::Contains("every_steps"),
+                         Error);
     schedule = {};
     schedule.every_seconds = -1;
-    CHECK_THROWS_WITH_AS(SaveClock(schedule, 1, std::nullopt, 0), doctest::Contains("every_seconds"), Error);
+    CHECK_THROWS_WITH_AS(SaveClock(schedule, 1, std::nullopt, 0),
+                         doctest::Contains("every_seconds"), Error);
     schedule = {};
     schedule.seconds_between_failures = std::nan("");
-    CHECK_THROWS_WITH_AS(SaveClock(schedule, 1, std::nullopt, 0), doctest::Contains("seconds_between"), Error);
+    CHECK_THROWS_WITH_AS(SaveClock(schedule, 1, std::nullopt, 0),
+                         doctest::Contains("seconds_between"), Error);
     CHECK(name_of(SaveReason::deadline) == "deadline");
 }
 
 namespace {
 
 struct Shelf {
-    // Steps newest first, with metrics; a NaN stands for "has none", and steps in `broken` are not complete.
+    // Steps newest first, with metrics; a NaN stands for "has none", and steps in `broken` are not
+    // complete.
     std::map<std::int64_t, double, std::greater<>> metrics;
     std::vector<std::int64_t> broken = {};
 
     std::vector<std::string> going(const CheckpointOptions& options, std::int64_t just_saved) {
         std::vector<KeptCheckpoint> checkpoints;
-        for (const auto& [step, metric] : metrics) checkpoints.push_back({step, std::to_string(step)});
+        for (const auto& [step, metric] : metrics)
+            checkpoints.push_back({step, std::to_string(step)});
         return no_longer_kept(checkpoints, options, just_saved,
                               [&](const std::string& name) -> std::optional<CompleteCheckpoint> {
                                   ++looked;
                                   const std::int64_t step = std::stoll(name);
                                   for (const std::int64_t one : broken)
-                                      if (one == step) return std::nullopt;
+                                      if (one == step)
+                                          return std::nullopt;
                                   return CompleteCheckpoint{metrics.at(step)};
                               });
     }
@@ -160,7 +172,14 @@ TEST_CASE("the newest are kept, and what is not complete does not count") {
 
 TEST_CASE("every n-th and the best stay besides") {
     const double none = std::nan("");
-    Shelf shelf{{{900, 0.5}, {800, 0.3}, {700, 0.3}, {600, none}, {500, 0.9}, {400, 0.2}, {300, 0.1}, {250, 0.7}}};
+    Shelf shelf{{{900, 0.5},
+                 {800, 0.3},
+                 {700, 0.3},
+                 {600, none},
+                 {500, 0.9},
+                 {400, 0.2},
+                 {300, 0.1},
+                 {250, 0.7}}};
     CheckpointOptions options;
     options.keep = 1;
     options.keep_every = 500;

@@ -44,9 +44,12 @@ std::string complaint(const std::string& text) {
     return {};
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
 
-void check(const RankInfo& info, LaunchedBy by, int rank, int world, int local, int local_world, int node, int nodes) {
+void check(const RankInfo& info, LaunchedBy by, int rank, int world, int local, int local_world,
+           int node, int nodes) {
     CHECK(info.launched_by == by);
     CHECK(info.rank == rank);
     CHECK(info.world_size == world);
@@ -58,29 +61,40 @@ void check(const RankInfo& info, LaunchedBy by, int rank, int world, int local, 
 
 // sbatch, Slurm 22.05, 4 nodes x 8 tasks x 8 GPUs, rank 13.
 const char kSrunTask[] =
-    "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 SLURMD_NODENAME=node2 SLURM_CLUSTER_NAME=box SLURM_CPUS_ON_NODE=64 "
+    "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 SLURMD_NODENAME=node2 SLURM_CLUSTER_NAME=box "
+    "SLURM_CPUS_ON_NODE=64 "
     "SLURM_CPUS_PER_TASK=8 SLURM_DISTRIBUTION=block SLURM_GPUS_ON_NODE=8 SLURM_GPUS_PER_NODE=8 "
-    "SLURM_GTIDS=8,9,10,11,12,13,14,15 SLURM_JOBID=2 SLURM_JOB_CPUS_PER_NODE=64(x4) SLURM_JOB_GPUS=0,1,2,3,4,5,6,7 "
-    "SLURM_JOB_ID=2 SLURM_JOB_NODELIST=node[1-4] SLURM_JOB_NUM_NODES=4 SLURM_LAUNCH_NODE_IPADDR=10.213.0.11 "
-    "SLURM_LOCALID=5 SLURM_NNODES=4 SLURM_NODEID=1 SLURM_NPROCS=32 SLURM_NTASKS=32 SLURM_NTASKS_PER_NODE=8 "
+    "SLURM_GTIDS=8,9,10,11,12,13,14,15 SLURM_JOBID=2 SLURM_JOB_CPUS_PER_NODE=64(x4) "
+    "SLURM_JOB_GPUS=0,1,2,3,4,5,6,7 "
+    "SLURM_JOB_ID=2 SLURM_JOB_NODELIST=node[1-4] SLURM_JOB_NUM_NODES=4 "
+    "SLURM_LAUNCH_NODE_IPADDR=10.213.0.11 "
+    "SLURM_LOCALID=5 SLURM_NNODES=4 SLURM_NODEID=1 SLURM_NPROCS=32 SLURM_NTASKS=32 "
+    "SLURM_NTASKS_PER_NODE=8 "
     "SLURM_PROCID=13 SLURM_SRUN_COMM_HOST=10.213.0.11 SLURM_SRUN_COMM_PORT=46359 SLURM_STEPID=0 "
-    "SLURM_STEP_GPUS=0,1,2,3,4,5,6,7 SLURM_STEP_ID=0 SLURM_STEP_LAUNCHER_PORT=46359 SLURM_STEP_NODELIST=node[1-4] "
-    "SLURM_STEP_NUM_NODES=4 SLURM_STEP_NUM_TASKS=32 SLURM_STEP_TASKS_PER_NODE=8(x4) SLURM_TASKS_PER_NODE=8(x4) "
+    "SLURM_STEP_GPUS=0,1,2,3,4,5,6,7 SLURM_STEP_ID=0 SLURM_STEP_LAUNCHER_PORT=46359 "
+    "SLURM_STEP_NODELIST=node[1-4] "
+    "SLURM_STEP_NUM_NODES=4 SLURM_STEP_NUM_TASKS=32 SLURM_STEP_TASKS_PER_NODE=8(x4) "
+    "SLURM_TASKS_PER_NODE=8(x4) "
     "SLURM_TOPOLOGY_ADDR=node2 SLURM_TOPOLOGY_ADDR_PATTERN=node ";
 
 // The same job's batch script: no step id.
 const char kBatchScript[] =
-    "SLURMD_NODENAME=node1 SLURM_JOBID=2 SLURM_JOB_ID=2 SLURM_LOCALID=0 SLURM_NNODES=4 SLURM_NODEID=0 SLURM_NPROCS=32 "
+    "SLURMD_NODENAME=node1 SLURM_JOBID=2 SLURM_JOB_ID=2 SLURM_LOCALID=0 SLURM_NNODES=4 "
+    "SLURM_NODEID=0 SLURM_NPROCS=32 "
     "SLURM_NTASKS=32 SLURM_PROCID=0 SLURM_TASKS_PER_NODE=8(x4) SLURM_GTIDS=0 ";
 
 // mpirun 4.1.4, two processes on one machine, rank 1.
 const char kMpirun[] =
-    "OMPI_APP_CTX_NUM_PROCS=2 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=2 OMPI_COMM_WORLD_NODE_RANK=1 "
-    "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_UNIVERSE_SIZE=2 PMIX_NAMESPACE=1914568705 PMIX_RANK=1 ";
+    "OMPI_APP_CTX_NUM_PROCS=2 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=2 "
+    "OMPI_COMM_WORLD_NODE_RANK=1 "
+    "OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_UNIVERSE_SIZE=2 PMIX_NAMESPACE=1914568705 "
+    "PMIX_RANK=1 ";
 
 const char kTorchrun[] =
-    "RANK=5 LOCAL_RANK=1 WORLD_SIZE=8 LOCAL_WORLD_SIZE=4 GROUP_RANK=1 GROUP_WORLD_SIZE=2 ROLE_RANK=5 ROLE_NAME=default "
-    "ROLE_WORLD_SIZE=8 MASTER_ADDR=node1 MASTER_PORT=29400 TORCHELASTIC_RESTART_COUNT=2 TORCHELASTIC_MAX_RESTARTS=3 "
+    "RANK=5 LOCAL_RANK=1 WORLD_SIZE=8 LOCAL_WORLD_SIZE=4 GROUP_RANK=1 GROUP_WORLD_SIZE=2 "
+    "ROLE_RANK=5 ROLE_NAME=default "
+    "ROLE_WORLD_SIZE=8 MASTER_ADDR=node1 MASTER_PORT=29400 TORCHELASTIC_RESTART_COUNT=2 "
+    "TORCHELASTIC_MAX_RESTARTS=3 "
     "TORCHELASTIC_RUN_ID=job7 TORCHELASTIC_USE_AGENT_STORE=True OMP_NUM_THREADS=1 ";
 
 }  // namespace
@@ -99,7 +113,8 @@ TEST_CASE("a bare srun task") {
 }
 
 TEST_CASE("nodes with different numbers of tasks") {
-    const std::string uneven = std::string(kSrunTask) + "SLURM_STEP_TASKS_PER_NODE=8(x3),4 SLURM_STEP_NUM_TASKS=28 ";
+    const std::string uneven =
+        std::string(kSrunTask) + "SLURM_STEP_TASKS_PER_NODE=8(x3),4 SLURM_STEP_NUM_TASKS=28 ";
     CHECK(read(uneven).local_world_size == 8);
     const RankInfo last = read(uneven + "SLURM_NODEID=3 SLURM_PROCID=27 SLURM_LOCALID=3");
     check(last, LaunchedBy::slurm, 27, 28, 3, 4, 3, 4);
@@ -108,8 +123,10 @@ TEST_CASE("nodes with different numbers of tasks") {
 
 TEST_CASE("a batch script, salloc's shell and the interactive step are no tasks") {
     check(read(kBatchScript), LaunchedBy::nobody, 0, 1, 0, 1, 0, 1);
-    check(read("SLURM_JOB_ID=2 SLURM_NTASKS=32 SLURM_NNODES=4"), LaunchedBy::nobody, 0, 1, 0, 1, 0, 1);
-    const std::string interactive = std::string(kSrunTask) + "SLURM_STEP_ID=4294967290 SLURM_STEPID=4294967290";
+    check(read("SLURM_JOB_ID=2 SLURM_NTASKS=32 SLURM_NNODES=4"), LaunchedBy::nobody, 0, 1, 0, 1, 0,
+          1);
+    const std::string interactive =
+        std::string(kSrunTask) + "SLURM_STEP_ID=4294967290 SLURM_STEPID=4294967290";
     check(read(interactive), LaunchedBy::nobody, 0, 1, 0, 1, 0, 1);
 }
 
@@ -119,13 +136,16 @@ TEST_CASE("Open MPI's mpirun, also from inside a Slurm job") {
     CHECK(info.run_id == "1914568705");
     check(read(std::string(kBatchScript) + kMpirun), LaunchedBy::mpi, 1, 2, 1, 2, 0, 1);
     const std::string two_nodes =
-        "OMPI_COMM_WORLD_RANK=6 OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_LOCAL_RANK=2 OMPI_COMM_WORLD_LOCAL_SIZE=4";
+        "OMPI_COMM_WORLD_RANK=6 OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_LOCAL_RANK=2 "
+        "OMPI_COMM_WORLD_LOCAL_SIZE=4";
     check(read(two_nodes), LaunchedBy::mpi, 6, 8, 2, 4, 1, 2);
 }
 
 TEST_CASE("MPICH's mpiexec, and srun --mpi=pmi2, which only looks like it") {
-    check(read("PMI_RANK=3 PMI_SIZE=4 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2"), LaunchedBy::mpi, 3, 4, 1, 2, 1, 2);
-    check(read(std::string(kSrunTask) + "PMI_RANK=13 PMI_SIZE=32 PMI_FD=9"), LaunchedBy::slurm, 13, 32, 5, 8, 1, 4);
+    check(read("PMI_RANK=3 PMI_SIZE=4 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2"), LaunchedBy::mpi, 3, 4,
+          1, 2, 1, 2);
+    check(read(std::string(kSrunTask) + "PMI_RANK=13 PMI_SIZE=32 PMI_FD=9"), LaunchedBy::slurm, 13,
+          32, 5, 8, 1, 4);
     CHECK(contains(complaint("PMI_RANK=3"), "PMI_SIZE is not set"));
 }
 
@@ -135,14 +155,18 @@ TEST_CASE("torchrun, and autolaunch before everything else") {
     CHECK(info.generation == 2);
     CHECK(info.max_restarts == 3);
     CHECK(info.run_id == "job7");
-    const RankInfo ours = read(std::string(kTorchrun) + "AUTOLAUNCH_GENERATION=4 AUTOLAUNCH_SOCKET=/run/s");
+    const RankInfo ours =
+        read(std::string(kTorchrun) + "AUTOLAUNCH_GENERATION=4 AUTOLAUNCH_SOCKET=/run/s");
     check(ours, LaunchedBy::autolaunch, 5, 8, 1, 4, 1, 2);
     CHECK(ours.generation == 4);
 }
 
-TEST_CASE("a script that sets only what env:// needs, and one that sets the size for Slurm's tasks") {
-    check(read("RANK=3 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=1"), LaunchedBy::torchrun, 3, 4, 0, 1, 3, 4);
-    check(read(std::string(kSrunTask) + "WORLD_SIZE=32 MASTER_ADDR=node1"), LaunchedBy::slurm, 13, 32, 5, 8, 1, 4);
+TEST_CASE(
+    "a script that sets only what env:// needs, and one that sets the size for Slurm's tasks") {
+    check(read("RANK=3 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=1"), LaunchedBy::torchrun, 3, 4, 0, 1,
+          3, 4);
+    check(read(std::string(kSrunTask) + "WORLD_SIZE=32 MASTER_ADDR=node1"), LaunchedBy::slurm, 13,
+          32, 5, 8, 1, 4);
 }
 
 TEST_CASE("contradictions name the variable and the value") {
@@ -154,12 +178,13 @@ TEST_CASE("contradictions name the variable and the value") {
     CHECK(contains(complaint("RANK=0 WORLD_SIZE=0"), "WORLD_SIZE=0"));
     CHECK(contains(complaint("AUTOLAUNCH_SOCKET=/run/s"), "RANK is not set"));
     CHECK(contains(complaint("TORCHELASTIC_RUN_ID=x"), "RANK is not set"));
-    CHECK(
-        contains(complaint(std::string(kTorchrun) + "LOCAL_RANK=4"), "LOCAL_RANK=4 must be below LOCAL_WORLD_SIZE=4"));
+    CHECK(contains(complaint(std::string(kTorchrun) + "LOCAL_RANK=4"),
+                   "LOCAL_RANK=4 must be below LOCAL_WORLD_SIZE=4"));
     CHECK(contains(complaint(std::string(kTorchrun) + "GROUP_RANK=2"), "GROUP_RANK=2"));
     CHECK(contains(complaint(std::string(kSrunTask) + "SLURM_PROCID=32"), "SLURM_PROCID=32"));
     CHECK(contains(complaint(std::string(kSrunTask) + "SLURM_NODEID=4"), "SLURM_NODEID=4"));
-    CHECK(contains(complaint(std::string(kMpirun) + "OMPI_COMM_WORLD_SIZE=1"), "OMPI_COMM_WORLD_RANK=1"));
+    CHECK(contains(complaint(std::string(kMpirun) + "OMPI_COMM_WORLD_SIZE=1"),
+                   "OMPI_COMM_WORLD_RANK=1"));
 }
 
 TEST_CASE("Slurm's counts of tasks") {
@@ -167,7 +192,8 @@ TEST_CASE("Slurm's counts of tasks") {
     CHECK(tasks_on_node("V", "8(x3),4", 3) == 4);
     CHECK(tasks_on_node("V", "1", 0) == 1);
     CHECK_THROWS_AS(tasks_on_node("V", "8(x3),4", 4), Error);
-    for (const char* wrong : {"", "x", "8(", "8()", "8(x)", "8(x3", "8(y3)", "0", "-1", "8(x-3)", "8,,4(", "8(x3))"}) {
+    for (const char* wrong :
+         {"", "x", "8(", "8()", "8(x)", "8(x3", "8(y3)", "0", "-1", "8(x-3)", "8,,4(", "8(x3))"}) {
         CHECK_THROWS_AS(tasks_on_node("V", wrong, 1), Error);
     }
 }
@@ -178,7 +204,8 @@ TEST_CASE("session lines survive the way there and back") {
     step.step = 7;
     step.loss = std::nan("");
     step.seconds = 0.25;
-    std::string buffer = format(RankMessage(step)) + format(RankMessage(Message{"two\nlines \xff"}));
+    std::string buffer =
+        format(RankMessage(step)) + format(RankMessage(Message{"two\nlines \xff"}));
     std::string line;
     REQUIRE(take_line(buffer, line));
     const auto back = std::get<Step>(*parse_rank_line(line));
@@ -189,7 +216,8 @@ TEST_CASE("session lines survive the way there and back") {
     REQUIRE(take_line(buffer, line));
     CHECK(std::get<Message>(*parse_rank_line(line)).text == "two\nlines \xef\xbf\xbd");
     CHECK_FALSE(take_line(buffer, line));
-    const auto stop = std::get<Stop>(*parse_agent_line("{\"type\":\"stop\",\"reason\":\"r\",\"grace_seconds\":30}"));
+    const auto stop = std::get<Stop>(
+        *parse_agent_line("{\"type\":\"stop\",\"reason\":\"r\",\"grace_seconds\":30}"));
     CHECK(stop.grace_seconds == 30);
     CHECK(stop.until == 0);
     line = format(AgentMessage(Stop{"r", 30, 1234.5}));
@@ -219,20 +247,26 @@ TEST_CASE("no line is longer than the limit, and none that is gets in") {
 TEST_CASE("lines that are no messages are refused") {
     using namespace autolaunch::session;
     for (const char* wrong :
-         {"", "x", "[]", "7", "{}", "{\"type\":1}", "{\"type\":\"step\"}", "{\"type\":\"step\",\"step\":1.5}",
-          "{\"type\":\"step\",\"step\":18446744073709551615}", "{\"type\":\"step\",\"step\":1,\"loss\":\"low\"}",
-          "{\"type\":\"step\",\"step\":1,\"loss\":[]}", "{\"type\":\"message\",\"text\":3}", "{\"type\":\"hello\"}",
-          "{\"type\":\"hello\",\"protocol\":1,\"rank\":-1,\"local_rank\":0,\"generation\":0,\"pid\":1}"}) {
+         {"", "x", "[]", "7", "{}", "{\"type\":1}", "{\"type\":\"step\"}",
+          "{\"type\":\"step\",\"step\":1.5}", "{\"type\":\"step\",\"step\":18446744073709551615}",
+          "{\"type\":\"step\",\"step\":1,\"loss\":\"low\"}",
+          "{\"type\":\"step\",\"step\":1,\"loss\":[]}", "{\"type\":\"message\",\"text\":3}",
+          "{\"type\":\"hello\"}",
+          "{\"type\":\"hello\",\"protocol\":1,\"rank\":-1,\"local_rank\":0,\"generation\":0,"
+          "\"pid\":1}"}) {
         CHECK_THROWS_AS(parse_rank_line(wrong), Error);
     }
 }
 
 TEST_CASE("where the job's store is") {
     using Server = session::StorePlace::Server;
-    const auto place = [](const std::string& text) { return session::store_place(read(text), captured(text)); };
+    const auto place = [](const std::string& text) {
+        return session::store_place(read(text), captured(text));
+    };
     const std::string master = "MASTER_ADDR=node1 MASTER_PORT=29400 ";
     const std::string two_ranks = "RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 " + master;
-    const std::string ours = two_ranks + "TORCHELASTIC_USE_AGENT_STORE=True AUTOLAUNCH_GENERATION=0 ";
+    const std::string ours =
+        two_ranks + "TORCHELASTIC_USE_AGENT_STORE=True AUTOLAUNCH_GENERATION=0 ";
     const auto relay = place(ours + "AUTOLAUNCH_STORE=127.0.0.1:40001");
     CHECK(relay.server == Server::agent);
     CHECK(relay.host == "127.0.0.1");
@@ -246,8 +280,9 @@ TEST_CASE("where the job's store is") {
     CHECK(place(two_ranks + "AUTOLAUNCH_STORE=left:1").host == "node1");  // of an outer launch
     CHECK(place("").server == Server::self);
     CHECK(place(master).server == Server::self);
-    for (const char* wrong : {"AUTOLAUNCH_STORE=40001", "AUTOLAUNCH_STORE=:1", "AUTOLAUNCH_STORE=a:",
-                              "AUTOLAUNCH_STORE=a:0", "AUTOLAUNCH_STORE=a:65536", "AUTOLAUNCH_STORE=a:1x"})
+    for (const char* wrong : {"AUTOLAUNCH_STORE=40001", "AUTOLAUNCH_STORE=:1",
+                              "AUTOLAUNCH_STORE=a:", "AUTOLAUNCH_STORE=a:0",
+                              "AUTOLAUNCH_STORE=a:65536", "AUTOLAUNCH_STORE=a:1x"})
         CHECK_THROWS_AS(place(ours + wrong), Error);
     CHECK_THROWS_AS(place("RANK=1 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=http"), Error);
 }

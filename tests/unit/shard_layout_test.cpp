@@ -30,7 +30,8 @@ std::vector<ParameterSpec> random_parameters(std::mt19937& random) {
     std::vector<ParameterSpec> parameters(static_cast<std::size_t>(how_many(random)));
     for (std::size_t i = 0; i < parameters.size(); ++i) {
         parameters[i].name = "p" + std::to_string(i);
-        for (int d = dimensions(random); d > 0; --d) parameters[i].shape.push_back(extent(random));
+        for (int d = dimensions(random); d > 0; --d)
+            parameters[i].shape.push_back(extent(random));
     }
     return parameters;
 }
@@ -51,11 +52,13 @@ void check_cover(const ShardLayout& layout) {
             REQUIRE(rank * layout.shard_elements() + interval.shard_offset ==
                     placement.offset + interval.parameter_offset);
             for (std::int64_t i = 0; i < interval.count; ++i)
-                ++owners[interval.parameter_index].at(static_cast<std::size_t>(interval.parameter_offset + i));
+                ++owners[interval.parameter_index].at(
+                    static_cast<std::size_t>(interval.parameter_offset + i));
         }
     }
     for (const auto& parameter : owners)
-        for (const int count : parameter) REQUIRE(count == 1);
+        for (const int count : parameter)
+            REQUIRE(count == 1);
 }
 
 }  // namespace
@@ -68,7 +71,8 @@ TEST_CASE("intervals cover every element once for random models and world sizes 
             const ShardLayout layout(parameters, world_size);
             CHECK(layout.arena_elements() == world_size * layout.shard_elements());
             CHECK(layout.shard_elements() % 128 == 0);
-            for (const auto& placement : layout.placements()) CHECK(placement.offset % ShardLayout::kQuantum == 0);
+            for (const auto& placement : layout.placements())
+                CHECK(placement.offset % ShardLayout::kQuantum == 0);
             check_cover(layout);
         }
     }
@@ -79,10 +83,12 @@ TEST_CASE("padding is smaller than one quantum a rank plus one alignment a param
     for (int round = 0; round < 40; ++round) {
         const auto parameters = random_parameters(random);
         std::int64_t elements = 0;
-        for (const auto& parameter : parameters) elements += parameter.element_count();
+        for (const auto& parameter : parameters)
+            elements += parameter.element_count();
         for (int world_size = 1; world_size <= 9; ++world_size) {
             const ShardLayout layout(parameters, world_size);
-            const auto bound = 128 * world_size + world_size + 128 * static_cast<std::int64_t>(parameters.size());
+            const auto bound =
+                128 * world_size + world_size + 128 * static_cast<std::int64_t>(parameters.size());
             CHECK(layout.arena_elements() - elements < bound);
         }
     }
@@ -114,8 +120,10 @@ TEST_CASE("names are unique, and a wrong one is answered with the nearest") {
           }) == "two parameters have the name w | ");
     const std::vector<ParameterSpec> parameters = {{"attn.w", {2}}, {"attn.b", {2}}};
     const ShardLayout layout(parameters, 2);
-    CHECK(thrown_by([&] { layout.placement("atn.w"); }) == "no parameter is named atn.w | did you mean attn.w?");
-    CHECK(thrown_by([&] { layout.placement("x"); }) == "no parameter is named x | the parameters are attn.w, attn.b");
+    CHECK(thrown_by([&] { layout.placement("atn.w"); }) ==
+          "no parameter is named atn.w | did you mean attn.w?");
+    CHECK(thrown_by([&] { layout.placement("x"); }) ==
+          "no parameter is named x | the parameters are attn.w, attn.b");
 }
 
 TEST_CASE("shapes and worlds that make no sense are refused") {
@@ -125,7 +133,9 @@ TEST_CASE("shapes and worlds that make no sense are refused") {
     CHECK(thrown_by([] {
               ShardLayout(std::vector<ParameterSpec>{{"w", {-1}}}, 1);
           }) == "parameter w has an extent of -1 | ");
-    CHECK(thrown_by([] { ShardLayout(std::vector<ParameterSpec>{{"", {2}}}, 1); }) == "a parameter has no name | ");
+    CHECK(thrown_by([] {
+              ShardLayout(std::vector<ParameterSpec>{{"", {2}}}, 1);
+          }) == "a parameter has no name | ");
     CHECK(thrown_by([] {
               ShardLayout(std::vector<ParameterSpec>{{"w", {2}}}, 0);
           }) == "world size 0 is not positive | ");
@@ -133,7 +143,9 @@ TEST_CASE("shapes and worlds that make no sense are refused") {
     CHECK(thrown_by([&] {
               ShardLayout(std::vector<ParameterSpec>{{"w", {huge, huge}}}, 1);
           }) == "parameter w has more elements than 63 bits can count | ");
-    CHECK_FALSE(thrown_by([] { ShardLayout(std::vector<ParameterSpec>{{"w", {INT64_MAX}}}, 3); }).empty());
+    CHECK_FALSE(thrown_by([] {
+                    ShardLayout(std::vector<ParameterSpec>{{"w", {INT64_MAX}}}, 3);
+                }).empty());
     const ShardLayout layout(std::vector<ParameterSpec>{{"w", {2}}}, 2);
     CHECK(thrown_by([&] { layout.intervals(2); }) == "rank 2 is not in a world of 2 | ");
 }

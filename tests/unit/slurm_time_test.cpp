@@ -22,9 +22,10 @@ TEST_CASE("Slurm's forms of a length of time") {
 }
 
 TEST_CASE("no limit, no answer, no time") {
-    for (const char* text : {"UNLIMITED", "INFINITE", "NOT_SET", "INVALID", "N/A", "",        " ",
-                             "-1",        "-1:00",    "1-",      "1:",      ":1",  "1:2:3:4", "1-2:3:4:5",
-                             "1--2",      "+5",       "5 6",     "5m",      "1.5", "0x10",    "99999999999"}) {
+    for (const char* text :
+         {"UNLIMITED", "INFINITE", "NOT_SET", "INVALID", "N/A", "",        " ",
+          "-1",        "-1:00",    "1-",      "1:",      ":1",  "1:2:3:4", "1-2:3:4:5",
+          "1--2",      "+5",       "5 6",     "5m",      "1.5", "0x10",    "99999999999"}) {
         INFO(text);
         CHECK_FALSE(parse_slurm_time(text));
     }

@@ -57,7 +57,8 @@ TEST_CASE("a socket directory is its user's alone, and gone with its owner") {
 TEST_CASE("what a killed autolaunch left is removed by the next one, and nothing else") {
     const RuntimeFolder runtime;
     const std::string prefix = "autolaunch-" + std::to_string(::getuid()) + "-";
-    const fs::path abandoned = runtime.path / (prefix + "killed"), young = runtime.path / (prefix + "newborn"),
+    const fs::path abandoned = runtime.path / (prefix + "killed"),
+                   young = runtime.path / (prefix + "newborn"),
                    other = runtime.path / "autolaunch-of-another-kind";
     for (const auto& folder : {abandoned, young, other}) {
         fs::create_directory(folder);

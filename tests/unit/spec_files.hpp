@@ -19,8 +19,10 @@
 class SpecFiles {
 public:
     SpecFiles() {
-        std::string pattern = (std::filesystem::temp_directory_path() / "autolaunch-spec-XXXXXX").string();
-        if (::mkdtemp(pattern.data()) == nullptr) throw autolaunch::SystemError(errno, "make a folder for a test");
+        std::string pattern =
+            (std::filesystem::temp_directory_path() / "autolaunch-spec-XXXXXX").string();
+        if (::mkdtemp(pattern.data()) == nullptr)
+            throw autolaunch::SystemError(errno, "make a folder for a test");
         folder_ = pattern;
     }
     SpecFiles(const SpecFiles&) = delete;
@@ -39,9 +41,11 @@ public:
         return path(name);
     }
 
-    autolaunch::launcher::SpecResult load(const std::string& name, std::vector<std::string> overrides = {},
-                                          std::map<std::string, std::string> environment = {}) const {
-        return autolaunch::launcher::load_spec({path(name), std::move(overrides), std::move(environment)});
+    autolaunch::launcher::SpecResult load(
+        const std::string& name, std::vector<std::string> overrides = {},
+        std::map<std::string, std::string> environment = {}) const {
+        return autolaunch::launcher::load_spec(
+            {path(name), std::move(overrides), std::move(environment)});
     }
 
 private:
@@ -49,8 +53,9 @@ private:
 };
 
 /// Reads `text` as t.yaml.
-inline autolaunch::launcher::SpecResult load_text(std::string_view text, std::vector<std::string> overrides = {},
-                                                  std::map<std::string, std::string> environment = {}) {
+inline autolaunch::launcher::SpecResult load_text(
+    std::string_view text, std::vector<std::string> overrides = {},
+    std::map<std::string, std::string> environment = {}) {
     const SpecFiles files;
     files.write("t.yaml", text);
     return files.load("t.yaml", std::move(overrides), std::move(environment));
@@ -60,7 +65,8 @@ inline autolaunch::launcher::SpecResult load_text(std::string_view text, std::ve
 inline std::vector<std::string> lines_of(const autolaunch::launcher::SpecResult& result) {
     std::vector<std::string> lines;
     for (auto error : result.errors) {
-        if (error.file.starts_with('/')) error.file = std::filesystem::path(error.file).filename().string();
+        if (error.file.starts_with('/'))
+            error.file = std::filesystem::path(error.file).filename().string();
         lines.push_back(to_string(error));
     }
     return lines;

@@ -27,7 +27,8 @@ TEST_CASE("the JSON Schema has every section and key, with what they expect") {
             CHECK(description.find(expectation(key)) != std::string::npos);
         }
     }
-    for (const auto name : sections_to_come()) CHECK(schema["properties"][std::string(name)] == false);
+    for (const auto name : sections_to_come())
+        CHECK(schema["properties"][std::string(name)] == false);
 }
 
 TEST_CASE("names in the table are unique and every key is described") {

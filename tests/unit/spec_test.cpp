@@ -1,4 +1,5 @@
-// What a spec means: sections, types, ${VAR}, includes, overrides, and the errors with their positions.
+// What a spec means: sections, types, ${VAR}, includes, overrides, and the errors with their
+// positions.
 
 #include "spec/spec.hpp"
 
@@ -22,7 +23,9 @@ namespace {
 
 json config_of(const SpecResult& result) { return json::parse(result.spec.trainer_config); }
 
-bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, std::string_view part) {
+    return text.find(part) != std::string::npos;
+}
 
 }  // namespace
 
@@ -53,7 +56,8 @@ logging: {console: stderr, local_ranks_filter: [0, 3], fold: false, quiet: true}
     const JobSpec& spec = result.spec;
     CHECK(spec.trainer.command == std::vector<std::string>{"python", "train.py", "--steps", "100"});
     CHECK(spec.trainer.workdir == "/data");
-    CHECK(spec.trainer.env == std::map<std::string, std::string>{{"DEBUG", "true"}, {"EMPTY", ""}, {"N", "3"}});
+    CHECK(spec.trainer.env ==
+          std::map<std::string, std::string>{{"DEBUG", "true"}, {"EMPTY", ""}, {"N", "3"}});
     CHECK(spec.distributed.sharding_strategy == "full_shard");
     CHECK(spec.distributed.mixed_precision == "no");
     CHECK(spec.resources.nodes == 2);
@@ -86,17 +90,19 @@ logging: {console: stderr, local_ranks_filter: [0, 3], fold: false, quiet: true}
 }
 
 TEST_CASE("a shell line, a module and a number of ranks") {
-    const auto line =
-        load_text("trainer: {command: 'python train.py | tee x'}\nresource_management: {ranks_per_node: 4}");
+    const auto line = load_text(
+        "trainer: {command: 'python train.py | tee x'}\nresource_management: {ranks_per_node: 4}");
     REQUIRE(line.errors.empty());
-    CHECK(line.spec.trainer.command == std::vector<std::string>{"/bin/sh", "-c", "python train.py | tee x"});
+    CHECK(line.spec.trainer.command ==
+          std::vector<std::string>{"/bin/sh", "-c", "python train.py | tee x"});
     CHECK(line.spec.resources.ranks_mode == RanksPerNode::fixed);
     CHECK(line.spec.resources.ranks_per_node == 4);
     const auto module = load_text("trainer: {module: pkg.train, command: [--lr, 1e-4]}");
     REQUIRE(module.errors.empty());
     CHECK(module.spec.trainer.module == "pkg.train");
     CHECK(module.spec.trainer.command == std::vector<std::string>{"--lr", "1e-4"});
-    CHECK(contains(only_line(load_text("trainer: {module: a, command: --lr 1}")), "arguments of trainer.module"));
+    CHECK(contains(only_line(load_text("trainer: {module: a, command: --lr 1}")),
+                   "arguments of trainer.module"));
 }
 
 TEST_CASE("the defaults of the table are those of JobSpec") {
@@ -132,7 +138,8 @@ TEST_CASE("the defaults of the table are those of JobSpec") {
     CHECK(read.logging.quiet == fresh.logging.quiet);
 }
 
-TEST_CASE("unknown and mistyped keys are all reported, with position, nearest key and expectation") {
+TEST_CASE(
+    "unknown and mistyped keys are all reported, with position, nearest key and expectation") {
     const auto result = load_text(
         "restart:\n"
         "  max_restart: 3\n"
@@ -145,22 +152,26 @@ TEST_CASE("unknown and mistyped keys are all reported, with position, nearest ke
         "nccl: [1]\n"
         "trainer:\n"
         "  command: []\n");
-    CHECK(
-        lines_of(result) ==
-        std::vector<std::string>{
-            "t.yaml:2:3: restart.max_restart: unknown key; did you mean \"max_restarts\"? "
-            "(expects a whole number >= 0)",
-            "t.yaml:3:17: restart.grace_period: expected a duration such as 15s, 500ms, 2m, 1h, or a number of "
-            "seconds; found \"soon\"",
-            "t.yaml:5:10: resource_management.nodes: expected a whole number >= 1; found \"0\"",
-            "t.yaml:6:19: resource_management.ranks_per_node: expected auto, cpu, gpu or a whole number >= 1; found "
-            "\"4\" in quotes",
-            "t.yaml:7:3: resource_management.colour: unknown key; resource_management has nodes, gpus_per_node, "
-            "ranks_per_node, memory_per_gpu, cpu_cores_per_gpu, binding",
-            "t.yaml:8:1: resource_managment: unknown section; did you mean \"resource_management\"? (the trainer's own "
-            "settings belong in trainer.config, or in a section with a _target_)",
-            "t.yaml:9:7: nccl: expected a mapping with manage, profile, env; found a list",
-            "t.yaml:11:12: trainer.command: names no program; expected a list of strings, or one shell line"});
+    CHECK(lines_of(result) ==
+          std::vector<std::string>{
+              "t.yaml:2:3: restart.max_restart: unknown key; did you mean \"max_restarts\"? "
+              "(expects a whole number >= 0)",
+              "t.yaml:3:17: restart.grace_period: expected a duration such as 15s, 500ms, 2m, 1h, "
+              "or a number of "
+              "seconds; found \"soon\"",
+              "t.yaml:5:10: resource_management.nodes: expected a whole number >= 1; found \"0\"",
+              "t.yaml:6:19: resource_management.ranks_per_node: expected auto, cpu, gpu or a whole "
+              "number >= 1; found "
+              "\"4\" in quotes",
+              "t.yaml:7:3: resource_management.colour: unknown key; resource_management has nodes, "
+              "gpus_per_node, "
+              "ranks_per_node, memory_per_gpu, cpu_cores_per_gpu, binding",
+              "t.yaml:8:1: resource_managment: unknown section; did you mean "
+              "\"resource_management\"? (the trainer's own "
+              "settings belong in trainer.config, or in a section with a _target_)",
+              "t.yaml:9:7: nccl: expected a mapping with manage, profile, env; found a list",
+              "t.yaml:11:12: trainer.command: names no program; expected a list of strings, or one "
+              "shell line"});
 }
 
 TEST_CASE("preflight is a boolean, or warn") {
@@ -171,14 +182,16 @@ TEST_CASE("preflight is a boolean, or warn") {
     CHECK(read("'warn'") == Preflight::warn);
     CHECK(read("false") == Preflight::off);
     CHECK(read("true") == Preflight::stop);
-    CHECK(load_text("rendezvous: {preflight: true}", {"rendezvous.preflight=warn"}).spec.rendezvous.preflight ==
-          Preflight::warn);
-    CHECK(contains(only_line(load_text("rendezvous: {preflight: warm}")), "expected true, false or warn; found"));
+    CHECK(load_text("rendezvous: {preflight: true}", {"rendezvous.preflight=warn"})
+              .spec.rendezvous.preflight == Preflight::warn);
+    CHECK(contains(only_line(load_text("rendezvous: {preflight: warm}")),
+                   "expected true, false or warn; found"));
 }
 
 TEST_CASE("the size of a model") {
     const auto sized = load_text(
-        "model_size: {parameters: 124M, layers: 12, hidden: 768, vocabulary: 50_257, optimizer: Lion,\n"
+        "model_size: {parameters: 124M, layers: 12, hidden: 768, vocabulary: 50_257, optimizer: "
+        "Lion,\n"
         "  offload_optimizer: true, deterministic: yes, micro_batches: 8}\n"
         "model: {layers: [a, b]}\n");
     REQUIRE(lines_of(sized) == std::vector<std::string>{});
@@ -190,34 +203,44 @@ TEST_CASE("the size of a model") {
     CHECK(sized.spec.model_size.offload_optimizer);
     CHECK(sized.spec.model_size.deterministic);
     CHECK(sized.spec.model_size.micro_batches == 8);
-    CHECK(contains(only_line(load_text("model_size: {parameters: 1M, micro_batches: 0}")), "model_size.micro_batches"));
-    CHECK(contains(only_line(load_text("model_size: {parameters: 1M, offload: true}")), "offload_optimizer"));
+    CHECK(contains(only_line(load_text("model_size: {parameters: 1M, micro_batches: 0}")),
+                   "model_size.micro_batches"));
+    CHECK(contains(only_line(load_text("model_size: {parameters: 1M, offload: true}")),
+                   "offload_optimizer"));
     CHECK_FALSE(config_of(sized).contains("model_size"));
     CHECK(lines_of(load_text("model_size:\n")) == std::vector<std::string>{});
     CHECK(only_line(load_text("model_size: {layers: 2}")) ==
           "t.yaml:1:1: model_size: needs parameters, the number of them in the whole model");
     CHECK(only_line(load_text("model_size: {parameters: 124Q}")) ==
-          "t.yaml:1:26: model_size.parameters: expected a number such as 124M, 7B or 6_738_415_616; found \"124Q\"");
+          "t.yaml:1:26: model_size.parameters: expected a number such as 124M, 7B or "
+          "6_738_415_616; found \"124Q\"");
     CHECK(only_line(load_text("model_size: {parameters: 1M, hidden: 2000, vocabulary: 1000}")) ==
-          "t.yaml:1:26: model_size.parameters: is less than vocabulary x hidden, the embedding's 2000000");
-    CHECK(contains(only_line(load_text("model_size: {parameters: 1M, optimizer: adam}")), "adamw, lion, sgd or none"));
+          "t.yaml:1:26: model_size.parameters: is less than vocabulary x hidden, the embedding's "
+          "2000000");
+    CHECK(contains(only_line(load_text("model_size: {parameters: 1M, optimizer: adam}")),
+                   "adamw, lion, sgd or none"));
 }
 
 TEST_CASE("binding is a word, or a list with an entry a local rank") {
     const auto list = [](const std::string& value) {
-        return load_text("resource_management: {binding: " + value + "}").spec.resources.binding_list;
+        return load_text("resource_management: {binding: " + value + "}")
+            .spec.resources.binding_list;
     };
     CHECK(list("node").empty());
     CHECK(list("[\"0-7,64-71\", numa:1, core:0-3, 5]") ==
           std::vector<std::string>{"0-7,64-71", "numa:1", "core:0-3", "5"});
-    const auto result = load_text("resource_management:\n  binding: [0-3, near, 'numa:', 7-, {a: 1}]\n");
+    const auto result =
+        load_text("resource_management:\n  binding: [0-3, near, 'numa:', 7-, {a: 1}]\n");
     REQUIRE(result.errors.size() == 4);
     CHECK(lines_of(result)[0] ==
-          "t.yaml:2:18: resource_management.binding[1]: expected CPUs (\"0-7,64-71\"), NUMA nodes (numa:1) or cores "
+          "t.yaml:2:18: resource_management.binding[1]: expected CPUs (\"0-7,64-71\"), NUMA nodes "
+          "(numa:1) or cores "
           "(core:0-3); found \"near\"");
-    CHECK(contains(only_line(load_text("resource_management: {binding: []}")), "or a list such as"));
-    const auto overridden =
-        load_text("resource_management: {binding: [numa:0]}", {"resource_management.binding=exclusive"}).spec.resources;
+    CHECK(
+        contains(only_line(load_text("resource_management: {binding: []}")), "or a list such as"));
+    const auto overridden = load_text("resource_management: {binding: [numa:0]}",
+                                      {"resource_management.binding=exclusive"})
+                                .spec.resources;
     CHECK(overridden.binding == "exclusive");
     CHECK(overridden.binding_list.empty());
 }
@@ -285,16 +308,20 @@ TEST_CASE("a _target_ frees its mapping from our table, and known keys are still
     REQUIRE(lines_of(result) == std::vector<std::string>{});
     CHECK(result.spec.distributed.backend == "gloo");
     CHECK(result.spec.restart.max_restarts == 2);
-    CHECK(config_of(result) == json::parse(R"({"distributed": {"_target_": "pkg.FSDP", "backend": "gloo", "tp_size": 2},
+    CHECK(config_of(result) ==
+          json::parse(R"({"distributed": {"_target_": "pkg.FSDP", "backend": "gloo", "tp_size": 2},
                                                "restart": {"policy": {"_target_": "pkg.Policy"}}})"));
     CHECK(contains(only_line(load_text("distributed: {_target_: x, backend: [a]}")),
                    "distributed.backend: expected text"));
-    CHECK(contains(only_line(load_text("trainer: {comand: [a], config: {_target_: x}}")), "did you mean \"command\"?"));
+    CHECK(contains(only_line(load_text("trainer: {comand: [a], config: {_target_: x}}")),
+                   "did you mean \"command\"?"));
 }
 
 TEST_CASE("numbers and tags that JSON cannot hold are errors") {
-    CHECK(contains(only_line(load_text("model: {x: .inf}")), "t.yaml:1:12: model.x: the trainer reads this as JSON"));
-    CHECK(contains(only_line(load_text("model: {x: 99999999999999999999999}")), "put it in quotes"));
+    CHECK(contains(only_line(load_text("model: {x: .inf}")),
+                   "t.yaml:1:12: model.x: the trainer reads this as JSON"));
+    CHECK(
+        contains(only_line(load_text("model: {x: 99999999999999999999999}")), "put it in quotes"));
     CHECK(contains(only_line(load_text("model: {x: !custom 3}")), "the tag !custom"));
     CHECK(contains(only_line(load_text("model: !custom {x: 3}")), "the tag !custom"));
 }
@@ -318,11 +345,13 @@ TEST_CASE("anchors, aliases and merge keys") {
 TEST_CASE("duplicate keys are errors with both positions") {
     CHECK(only_line(load_text("restart:\n  max_restarts: 1\n  backoff: 0\n  max_restarts: 2\n")) ==
           "t.yaml:4:3: max_restarts: this key was given before, on line 2; remove one of the two");
-    CHECK(contains(only_line(load_text("model: {a: 1, a: 2}")), "t.yaml:1:15: a: this key was given before"));
+    CHECK(contains(only_line(load_text("model: {a: 1, a: 2}")),
+                   "t.yaml:1:15: a: this key was given before"));
 }
 
 TEST_CASE("${VAR} in values") {
-    const std::map<std::string, std::string> environment = {{"N", "4"}, {"EMPTY", ""}, {"DIR", "/data"}, {"T", "yes"}};
+    const std::map<std::string, std::string> environment = {
+        {"N", "4"}, {"EMPTY", ""}, {"DIR", "/data"}, {"T", "yes"}};
     const auto result = load_text(R"(
 resource_management: {nodes: "${N}", gpus_per_node: '${GPUS:-8}'}
 restart: {grace_period: "${N}s"}
@@ -344,39 +373,48 @@ model:
     CHECK(result.spec.resources.gpus_per_node == 8);
     CHECK(result.spec.restart.grace_period == 4s);
     CHECK(result.spec.trainer.command[2] == "cd /data && echo $HOME $$ ${HOME} /data/x none .");
-    CHECK(config_of(result)["model"] ==
-          json::parse(R"({"n": 4, "quoted": "4", "mixed": "40", "flag": true, "none": null, "width": "${model.n}",
+    CHECK(
+        config_of(result)["model"] ==
+        json::parse(
+            R"({"n": 4, "quoted": "4", "mixed": "40", "flag": true, "none": null, "width": "${model.n}",
                           "other": "${oc.env:X}"})"));
 }
 
 TEST_CASE("errors of ${VAR} have a position and a remedy") {
     CHECK(only_line(load_text("trainer:\n  workdir: ${NOWHERE}/x\n")) ==
-          "t.yaml:2:12: trainer.workdir: the variable NOWHERE is not set; set it, or write ${NOWHERE:-default}; "
+          "t.yaml:2:12: trainer.workdir: the variable NOWHERE is not set; set it, or write "
+          "${NOWHERE:-default}; "
           "$${NOWHERE} stays a plain ${NOWHERE}");
     CHECK(contains(only_line(load_text("trainer: {workdir: \"${A\"}")), "without a closing }"));
     CHECK(contains(only_line(load_text("trainer: {workdir: \"${a.b}\"}")), "names no variable"));
     CHECK(contains(only_line(load_text("trainer: {workdir: \"${}\"}")), "names no variable"));
-    CHECK(contains(only_line(load_text("model: {x: '${V}'}", {}, {{"V", "\xff"}})), "is not UTF-8"));
+    CHECK(
+        contains(only_line(load_text("model: {x: '${V}'}", {}, {{"V", "\xff"}})), "is not UTF-8"));
     CHECK(contains(only_line(load_text("model: {x: ${V}}")), "must be in quotes: \"${VAR}\""));
     std::string deep = "x";
-    for (int i = 0; i < 2000; ++i) deep = "${UNSET:-" + deep + "}";
+    for (int i = 0; i < 2000; ++i)
+        deep = "${UNSET:-" + deep + "}";
     CHECK(contains(only_line(load_text("model: {x: '" + deep + "'}")), "nested too deeply"));
 }
 
 TEST_CASE("includes: the including file wins, and errors name the right file") {
     const SpecFiles files;
     files.write("sub/base.yaml",
-                "include: ../common.yaml\nrestart: {max_restarts: 1, backoff: 5}\nmodel: {a: 1, sub: {x: 1, y: 2}}\n");
-    files.write("common.yaml", "restart: {max_restarts: 9, grace_period: 7}\nmodel: {list: [1, 2, 3]}\n");
+                "include: ../common.yaml\nrestart: {max_restarts: 1, backoff: 5}\nmodel: {a: 1, "
+                "sub: {x: 1, y: 2}}\n");
+    files.write("common.yaml",
+                "restart: {max_restarts: 9, grace_period: 7}\nmodel: {list: [1, 2, 3]}\n");
     files.write("late.yaml", "model: {a: 5}\n");
     files.write("t.yaml",
-                "include: [sub/base.yaml, '${LATE}']\nrestart: {backoff: 2}\nmodel: {list: [4], sub: {y: 3}}\n");
+                "include: [sub/base.yaml, '${LATE}']\nrestart: {backoff: 2}\nmodel: {list: [4], "
+                "sub: {y: 3}}\n");
     const auto result = files.load("t.yaml", {}, {{"LATE", "late.yaml"}});
     REQUIRE(lines_of(result) == std::vector<std::string>{});
     CHECK(result.spec.restart.max_restarts == 1);
     CHECK(result.spec.restart.backoff == 2s);
     CHECK(result.spec.restart.grace_period == 7s);
-    CHECK(config_of(result)["model"] == json::parse(R"({"list": [4], "a": 5, "sub": {"x": 1, "y": 3}})"));
+    CHECK(config_of(result)["model"] ==
+          json::parse(R"({"list": [4], "a": 5, "sub": {"x": 1, "y": 3}})"));
 
     files.write("common.yaml", "restart: {max_restart: 9}\n");
     files.write("t.yaml", "include: sub/base.yaml\nrestart: {backof: 2}\n");
@@ -396,7 +434,8 @@ TEST_CASE("includes that cannot work are errors, not hangs") {
     const auto missing = files.load("missing.yaml");
     CHECK(contains(only_line(missing), "missing.yaml:1:10: include: cannot open"));
     CHECK(missing.errors[0].unreadable);
-    CHECK(contains(only_line(load_text("include: {a: b}")), "expected a file name or a list of them"));
+    CHECK(contains(only_line(load_text("include: {a: b}")),
+                   "expected a file name or a list of them"));
     for (int i = 0; i < 10; ++i) {
         const std::string next = "n" + std::to_string(i + 1) + ".yaml";
         files.write("n" + std::to_string(i) + ".yaml", "include: [" + next + ", " + next + "]\n");
@@ -407,29 +446,37 @@ TEST_CASE("includes that cannot work are errors, not hangs") {
 
 TEST_CASE("overrides of the command line") {
     const std::string text =
-        "restart: {max_restarts: 1}\nmodel: {layers: [{dim: 1}, {dim: 2}]}\ntrainer: {command: [a]}\n";
-    const auto result = load_text(
-        text,
-        {"restart.max_restarts=3", "model.layers.1.dim=7", "model.new.deep=1e-3", "trainer.command=[python, x.py]",
-         "slurm_config.job_name=${JOB}", "slurm_config.time_limit=2-00:00:00", "restart.max_restarts=4"},
-        {{"JOB", "gpt"}});
+        "restart: {max_restarts: 1}\nmodel: {layers: [{dim: 1}, {dim: 2}]}\ntrainer: {command: "
+        "[a]}\n";
+    const auto result =
+        load_text(text,
+                  {"restart.max_restarts=3", "model.layers.1.dim=7", "model.new.deep=1e-3",
+                   "trainer.command=[python, x.py]", "slurm_config.job_name=${JOB}",
+                   "slurm_config.time_limit=2-00:00:00", "restart.max_restarts=4"},
+                  {{"JOB", "gpt"}});
     REQUIRE(lines_of(result) == std::vector<std::string>{});
     CHECK(result.spec.restart.max_restarts == 4);
     CHECK(result.spec.trainer.command == std::vector<std::string>{"python", "x.py"});
     CHECK(result.spec.slurm.job_name == "gpt");
     CHECK(result.spec.slurm.time_limit == "2-00:00:00");
-    CHECK(config_of(result)["model"] == json::parse(R"({"layers": [{"dim": 1}, {"dim": 7}], "new": {"deep": 0.001}})"));
+    CHECK(config_of(result)["model"] ==
+          json::parse(R"({"layers": [{"dim": 1}, {"dim": 7}], "new": {"deep": 0.001}})"));
 
     CHECK(only_line(load_text(text, {"restart.max_restart=3"})) ==
-          "override restart.max_restart=3: restart.max_restart: unknown key; did you mean \"max_restarts\"? "
+          "override restart.max_restart=3: restart.max_restart: unknown key; did you mean "
+          "\"max_restarts\"? "
           "(expects a whole number >= 0)");
-    CHECK(contains(only_line(load_text(text, {"restart.max_restarts=x"})), "override restart.max_restarts=x: "));
+    CHECK(contains(only_line(load_text(text, {"restart.max_restarts=x"})),
+                   "override restart.max_restarts=x: "));
     CHECK(contains(only_line(load_text(text, {"model.layers.2.dim=x"})),
                    "\"2\" is no item of model.layers, a list of 2"));
-    CHECK(contains(only_line(load_text(text, {"restart.max_restarts.x=1"})), "is \"1\", so nothing can be set in it"));
-    CHECK(contains(only_line(load_text(text, {"model.x=[1"})), "override model.x=[1: not valid YAML"));
+    CHECK(contains(only_line(load_text(text, {"restart.max_restarts.x=1"})),
+                   "is \"1\", so nothing can be set in it"));
+    CHECK(contains(only_line(load_text(text, {"model.x=[1"})),
+                   "override model.x=[1: not valid YAML"));
     CHECK(contains(only_line(load_text(text, {"include=x.yaml"})), "give overrides instead"));
-    CHECK(contains(only_line(load_text(text, {"restrat.x=1"})), "override restrat.x=1: restrat: unknown section"));
+    CHECK(contains(only_line(load_text(text, {"restrat.x=1"})),
+                   "override restrat.x=1: restrat: unknown section"));
 }
 
 TEST_CASE("what looks like an override") {
@@ -447,14 +494,18 @@ TEST_CASE("files that are no spec get one clear error each") {
     CHECK(load_text("").errors.empty());
     CHECK(load_text("# only a comment\n").errors.empty());
     CHECK(load_text("---\n").errors.empty());
-    CHECK(load_text("\xEF\xBB\xBFrestart:\r\n  max_restarts: 2\r\n").spec.restart.max_restarts == 2);
-    CHECK(only_line(load_text("\xEF\xBB\xBFrestart:\r\n  x: 2\r\n")).starts_with("t.yaml:2:3: restart.x: unknown key"));
+    CHECK(load_text("\xEF\xBB\xBFrestart:\r\n  max_restarts: 2\r\n").spec.restart.max_restarts ==
+          2);
+    CHECK(only_line(load_text("\xEF\xBB\xBFrestart:\r\n  x: 2\r\n"))
+              .starts_with("t.yaml:2:3: restart.x: unknown key"));
     CHECK(load_text("trainer:\r\n  workdir: /a\r\n").spec.trainer.workdir == "/a");
     CHECK(only_line(load_text("restart:\n\tmax_restarts: 2\n")) ==
           "t.yaml:2:1: the line is indented with a tab; YAML wants spaces");
-    CHECK(only_line(load_text("- a\n")) == "t.yaml:1:1: a spec is a mapping of sections; found a list");
+    CHECK(only_line(load_text("- a\n")) ==
+          "t.yaml:1:1: a spec is a mapping of sections; found a list");
     CHECK(contains(only_line(load_text("just text")), "found \"just text\""));
-    CHECK(contains(only_line(load_text("restart: {}\n---\nmodel: {}\n")), "t.yaml:3:1: a second YAML document"));
+    CHECK(contains(only_line(load_text("restart: {}\n---\nmodel: {}\n")),
+                   "t.yaml:3:1: a second YAML document"));
     CHECK(contains(only_line(load_text("restart: {max_restarts: 1\n")), "not valid YAML"));
     CHECK(contains(only_line(load_text("model: 1\na\x01: 2\n")), "t.yaml:2:2: not text"));
     CHECK(contains(only_line(load_text("model: 1\nb: \x04 2\n")), "t.yaml:2:4: not text"));
@@ -467,22 +518,26 @@ TEST_CASE("files that are no spec get one clear error each") {
 }
 
 TEST_CASE("files that are too large, too deep or too many values are refused in bounded time") {
-    CHECK(contains(only_line(load_text("model: [" + std::string(10 << 20, 'x') + "]")), "larger than 4 MiB"));
+    CHECK(contains(only_line(load_text("model: [" + std::string(10 << 20, 'x') + "]")),
+                   "larger than 4 MiB"));
     CHECK(contains(only_line(load_text("model: " + std::string(100'000, '['))), "levels deep"));
     std::string nested;
-    for (int i = 0; i < 200; ++i) nested += std::string(static_cast<std::size_t>(i), ' ') + "a:\n";
+    for (int i = 0; i < 200; ++i)
+        nested += std::string(static_cast<std::size_t>(i), ' ') + "a:\n";
     CHECK(contains(only_line(load_text(nested)), "levels deep"));
     std::string bomb = "model:\n  a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
     for (int i = 1; i < 12; ++i) {
         const std::string before = "*a" + std::to_string(i - 1);
         bomb += "  a" + std::to_string(i) + ": &a" + std::to_string(i) + " [";
-        for (int j = 0; j < 10; ++j) bomb += before + ", ";
+        for (int j = 0; j < 10; ++j)
+            bomb += before + ", ";
         bomb += "]\n";
     }
     CHECK(contains(only_line(load_text(bomb)), "more than 200000 values"));
     std::string ladder = "model:\n  a0: &a0 [x]\n";
     for (int i = 1; i < 200; ++i) {
-        ladder += "  a" + std::to_string(i) + ": &a" + std::to_string(i) + " [*a" + std::to_string(i - 1) + "]\n";
+        ladder += "  a" + std::to_string(i) + ": &a" + std::to_string(i) + " [*a" +
+                  std::to_string(i - 1) + "]\n";
     }
     CHECK(contains(only_line(load_text(ladder)), "levels deep"));
 }
@@ -523,7 +578,8 @@ TEST_CASE("units") {
     CHECK(count_from("6_738_415_616") == 6'738'415'616);
     for (const char* bad : {"", "M", "-1", "0", "0.4", "1MB", "1e9", "9999999999T", "seven"})
         CHECK_MESSAGE(!count_from(bad).has_value(), bad);
-    for (const char* good : {"30", "30:00", "4:00:00", "2-12", "2-12:30", "2-12:30:15", "UNLIMITED"})
+    for (const char* good :
+         {"30", "30:00", "4:00:00", "2-12", "2-12:30", "2-12:30:15", "UNLIMITED"})
         CHECK_MESSAGE(is_slurm_time_limit(good), good);
     for (const char* bad : {"", "soon", "1:2:3:4", "1-", "-1", "1:", "1h"})
         CHECK_MESSAGE(!is_slurm_time_limit(bad), bad);

@@ -23,16 +23,19 @@ constexpr std::size_t kChunks = 6;
 
 struct Sample {
     Sample() : content(kChunks * kChunkBytes - 100) {
-        for (std::size_t i = 0; i < content.size(); ++i) content[i] = static_cast<std::byte>(i * 2654435761U >> 13);
+        for (std::size_t i = 0; i < content.size(); ++i)
+            content[i] = static_cast<std::byte>(i * 2654435761U >> 13);
         PlannedFile file;
         file.name = "f";
-        file.segments = {{content.data(), 1000, 0}, {content.data() + 1000, content.size() - 1000, 1000}};
+        file.segments = {{content.data(), 1000, 0},
+                         {content.data() + 1000, content.size() - 1000, 1000}};
         file.bytes = content.size();
         files.push_back(file);
     }
     bool is_chunk(std::size_t index, const std::byte* memory) const {
         const std::size_t at = index * kChunkBytes;
-        return std::memcmp(memory, content.data() + at, std::min(kChunkBytes, content.size() - at)) == 0;
+        return std::memcmp(memory, content.data() + at,
+                           std::min(kChunkBytes, content.size() - at)) == 0;
     }
     std::vector<std::byte> content;
     std::vector<PlannedFile> files;
@@ -60,7 +63,8 @@ TEST_CASE("with memory for all of it, the state may change before anything is wr
     CHECK(copy.is_copied());
     CHECK_FALSE(copy.copy_next());
     std::fill(sample.content.begin(), sample.content.end(), std::byte{0});
-    for (std::size_t i = 0; i < kChunks; ++i) CHECK(before.is_chunk(i, copy.take(i)));
+    for (std::size_t i = 0; i < kChunks; ++i)
+        CHECK(before.is_chunk(i, copy.take(i)));
 }
 
 TEST_CASE("with less memory, copying waits for the writer, and no more is held than was given") {
@@ -69,8 +73,8 @@ TEST_CASE("with less memory, copying waits for the writer, and no more is held t
     StagedCopy copy(sample.files, memory);
     CHECK(copy.copy_next());
     CHECK(copy.copy_next());
-    CHECK_THROWS_WITH_AS(copy.wait_copied(Deadline::after(10ms)), doctest::Contains("gave no memory back in time"),
-                         TimeoutError);
+    CHECK_THROWS_WITH_AS(copy.wait_copied(Deadline::after(10ms)),
+                         doctest::Contains("gave no memory back in time"), TimeoutError);
     std::byte* const first = copy.take(0);
     CHECK(sample.is_chunk(0, first));
     std::byte* const second = copy.take(1);
@@ -103,10 +107,13 @@ TEST_CASE("several copy at once, each chunk once") {
     std::vector<std::thread> copiers;
     for (int i = 0; i < 3; ++i)
         copiers.emplace_back([&] {
-            while (copy.copy_next()) ++copied;
+            while (copy.copy_next())
+                ++copied;
         });
-    for (std::size_t i = 0; i < kChunks; ++i) CHECK(sample.is_chunk(i, copy.take(i)));
-    for (auto& copier : copiers) copier.join();
+    for (std::size_t i = 0; i < kChunks; ++i)
+        CHECK(sample.is_chunk(i, copy.take(i)));
+    for (auto& copier : copiers)
+        copier.join();
     CHECK(copied == kChunks);
 }
 
@@ -119,7 +126,8 @@ TEST_CASE("where all of it has room, the writer begins when it is copied") {
         copy.take(0);
         began = true;
     });
-    for (std::size_t i = 0; i + 1 < kChunks; ++i) CHECK(copy.copy_next());
+    for (std::size_t i = 0; i + 1 < kChunks; ++i)
+        CHECK(copy.copy_next());
     std::this_thread::sleep_for(30ms);
     CHECK_FALSE(began);
     CHECK(copy.copy_next());
@@ -159,7 +167,8 @@ TEST_CASE("bytes that are on their way are waited for before they are copied") {
     AlignedMemory memory(kChunks * kChunkBytes);
     StagedCopy copy(sample.files, memory);
     copy.wait_copied(soon());
-    for (std::size_t i = 0; i < kChunks; ++i) CHECK(whole.is_chunk(i, copy.take(i)));
+    for (std::size_t i = 0; i < kChunks; ++i)
+        CHECK(whole.is_chunk(i, copy.take(i)));
 }
 
 TEST_CASE("bytes that never come are the failure of the copy and of the writer") {

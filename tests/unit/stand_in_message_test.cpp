@@ -24,26 +24,28 @@ std::vector<stand_in::Message> samples() {
     start.spec.file_limit = 1024;
     start.descriptors = 0b1111;
     start.inherited_as = 7;
-    return {stand_in::Hello{.local_task = 3, .pid = 4, .environment = {"A=1", "B="}, .cpus = {0, 2}},
-            stand_in::Started{.pid = 12, .affinity_error = 22, .memory_policy_error = 1},
-            stand_in::StartFailed{.stage = 7, .error_number = 2, .what = "cannot", .hint = "try"},
-            stand_in::Ended{.exit_code = 3, .signal = {}, .core_dumped = false},
-            stand_in::Ended{.exit_code = {}, .signal = 11, .core_dumped = true},
-            stand_in::OffspringEnded{true},
-            stand_in::Signalled{15},
-            stand_in::Accepted{},
-            stand_in::Refused{"no", "because"},
-            start,
-            stand_in::SignalGroup{9},
-            stand_in::EndOffspring{5000},
-            stand_in::Finish{75}};
+    return {
+        stand_in::Hello{.local_task = 3, .pid = 4, .environment = {"A=1", "B="}, .cpus = {0, 2}},
+        stand_in::Started{.pid = 12, .affinity_error = 22, .memory_policy_error = 1},
+        stand_in::StartFailed{.stage = 7, .error_number = 2, .what = "cannot", .hint = "try"},
+        stand_in::Ended{.exit_code = 3, .signal = {}, .core_dumped = false},
+        stand_in::Ended{.exit_code = {}, .signal = 11, .core_dumped = true},
+        stand_in::OffspringEnded{true},
+        stand_in::Signalled{15},
+        stand_in::Accepted{},
+        stand_in::Refused{"no", "because"},
+        start,
+        stand_in::SignalGroup{9},
+        stand_in::EndOffspring{5000},
+        stand_in::Finish{75}};
 }
 
 }  // namespace
 
 TEST_CASE("every message comes back as it went, byte by byte") {
     std::string stream;
-    for (const auto& message : samples()) stream += stand_in::encode(message);
+    for (const auto& message : samples())
+        stream += stand_in::encode(message);
     std::string received;
     std::size_t count = 0;
     const auto expected = samples();
@@ -77,11 +79,12 @@ TEST_CASE("what is no message is refused") {
     const std::string finish = stand_in::encode(stand_in::Finish{1});
     CHECK_FALSE(take("").has_value());
     CHECK_FALSE(take(finish.substr(0, finish.size() - 1)).has_value());
-    CHECK_THROWS_AS(take(std::string("\xff\xff\xff\x7f\0", 5)), Error);                // 2 GiB to come
-    CHECK_THROWS_AS(take(std::string("\0\0\0\0\x63", 5)), Error);                      // no such type
-    CHECK_THROWS_AS(take(std::string("\5\0\0\0\xb_____", 10)), Error);                 // a longer Finish
-    CHECK_THROWS_AS(take(std::string("\3\0\0\0\xb___", 8)), Error);                    // a shorter one
-    CHECK_THROWS_AS(take(std::string("\x8\0\0\0\7\xff\xff\xff\x7f____", 13)), Error);  // a string beyond its frame
+    CHECK_THROWS_AS(take(std::string("\xff\xff\xff\x7f\0", 5)), Error);  // 2 GiB to come
+    CHECK_THROWS_AS(take(std::string("\0\0\0\0\x63", 5)), Error);        // no such type
+    CHECK_THROWS_AS(take(std::string("\5\0\0\0\xb_____", 10)), Error);   // a longer Finish
+    CHECK_THROWS_AS(take(std::string("\3\0\0\0\xb___", 8)), Error);      // a shorter one
+    CHECK_THROWS_AS(take(std::string("\x8\0\0\0\7\xff\xff\xff\x7f____", 13)),
+                    Error);  // a string beyond its frame
 }
 
 TEST_CASE("noise never makes it throw anything but Error, or take more than came") {

@@ -19,8 +19,8 @@ using store::Request;
 
 namespace {
 
-Request request_of(Command command, std::vector<std::string> keys = {}, std::vector<std::string> values = {},
-                   std::int64_t number = 0) {
+Request request_of(Command command, std::vector<std::string> keys = {},
+                   std::vector<std::string> values = {}, std::int64_t number = 0) {
     return {command, std::move(keys), std::move(values), number};
 }
 
@@ -35,7 +35,8 @@ std::vector<Item> cut(const std::string& bytes, std::size_t piece, std::size_t l
     std::vector<Item> items;
     for (std::size_t at = 0; at < bytes.size(); at += piece) {
         reader.feed(std::string_view(bytes).substr(at, piece));
-        while (auto item = reader.next()) items.push_back(std::move(*item));
+        while (auto item = reader.next())
+            items.push_back(std::move(*item));
     }
     return items;
 }
@@ -48,7 +49,8 @@ struct Recorder final : RequestMerger::Outlet {
     }
     void drop(RequestMerger::Client client) override {
         dropped.push_back(client);
-        if (merger != nullptr) merger->leave(client);
+        if (merger != nullptr)
+            merger->leave(client);
     }
 
     /// The oldest question that was not looked at.
@@ -74,10 +76,12 @@ struct Relay {
 
     explicit Relay(int count) {
         says.merger = &merger;
-        for (int i = 0; i < count; ++i) clients.push_back(merger.join());
+        for (int i = 0; i < count; ++i)
+            clients.push_back(merger.join());
     }
     void ask_all(const Request& request) {
-        for (const auto client : clients) merger.request(client, Request(request));
+        for (const auto client : clients)
+            merger.request(client, Request(request));
     }
 };
 
@@ -99,7 +103,8 @@ TEST_CASE("questions and answers survive their encoding, in pieces of any size")
         const auto watch = std::get<Watch>(parse_question(std::move(items[1]), {}));
         CHECK(watch.after == 99);
         CHECK(watch.key == "key");
-        CHECK(std::get<Unwatch>(parse_question(std::move(items[2]), {})).ticket == std::uint64_t{1} << 63);
+        CHECK(std::get<Unwatch>(parse_question(std::move(items[2]), {})).ticket == std::uint64_t{1}
+                                                                                       << 63);
     }
     bytes.clear();
     append(bytes, Reply{1, "bytes"});
@@ -130,9 +135,11 @@ TEST_CASE("a bad item is refused, a bad length ends the stream") {
     CHECK_THROWS_AS(parse_answer(Item{1, 1, "x"}), Error);
     CHECK_THROWS_AS(parse_answer(Item{2, 1, "x"}), Error);
     CHECK_THROWS_AS(parse_answer(Item{4, 0, ""}), Error);
-    CHECK_THROWS_AS(cut(number_bytes(8) + std::string(8, 'x'), 4), Error);           // no room for kind and ticket
-    CHECK_THROWS_AS(cut(number_bytes(std::uint64_t{1} << 63), 8), Error);            // refused by its length
-    CHECK_THROWS_AS(cut(number_bytes(9 + 11) + std::string(9, 'x'), 4, 10), Error);  // over the limit
+    CHECK_THROWS_AS(cut(number_bytes(8) + std::string(8, 'x'), 4),
+                    Error);  // no room for kind and ticket
+    CHECK_THROWS_AS(cut(number_bytes(std::uint64_t{1} << 63), 8), Error);  // refused by its length
+    CHECK_THROWS_AS(cut(number_bytes(9 + 11) + std::string(9, 'x'), 4, 10),
+                    Error);  // over the limit
     CHECK(cut(number_bytes(9 + 10) + std::string(9 + 10, 'x'), 4, 10).size() == 1);
 }
 
@@ -142,12 +149,14 @@ TEST_CASE("a stream sends a window, and goes on as it is taken") {
     std::deque<std::string> back;
     CreditedStream receiver([&](std::string message) { back.push_back(std::move(message)); });
     std::string data(3 * CreditedStream::kWindowBytes + 12345, '\0');
-    for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 2654435761U >> 11);
+    for (std::size_t i = 0; i < data.size(); ++i)
+        data[i] = static_cast<char>(i * 2654435761U >> 11);
     sender.output() = data;
     sender.flush();
     CHECK(sender.backlog_bytes() == data.size() - CreditedStream::kWindowBytes);
     sender.flush();
-    CHECK(sender.backlog_bytes() == data.size() - CreditedStream::kWindowBytes);  // nothing was taken yet
+    CHECK(sender.backlog_bytes() ==
+          data.size() - CreditedStream::kWindowBytes);  // nothing was taken yet
     std::string got;
     while (!wire.empty()) {
         CHECK(wire.front().size() <= CreditedStream::kMessageBytes + 4);
@@ -156,7 +165,8 @@ TEST_CASE("a stream sends a window, and goes on as it is taken") {
         receiver.taken(part.size());
         wire.pop_front();
         receiver.flush();
-        for (; !back.empty(); back.pop_front()) CHECK(sender.receive(back.front()).empty());
+        for (; !back.empty(); back.pop_front())
+            CHECK(sender.receive(back.front()).empty());
         sender.flush();
     }
     CHECK(got == data);
@@ -166,7 +176,8 @@ TEST_CASE("a stream sends a window, and goes on as it is taken") {
 TEST_CASE("a peer that breaks the rules of the stream is noticed") {
     CreditedStream stream([](std::string) {});
     CHECK_THROWS_AS(stream.receive("abc"), Error);
-    CHECK_THROWS_AS(stream.receive(std::string("\1\0\0\0", 4)), Error);  // nothing was sent that it could have taken
+    CHECK_THROWS_AS(stream.receive(std::string("\1\0\0\0", 4)),
+                    Error);  // nothing was sent that it could have taken
     CreditedStream other([](std::string) {});
     CHECK_NOTHROW(other.receive(std::string(4 + CreditedStream::kWindowBytes, '\0')));
     CHECK_THROWS_AS(other.receive(std::string(5, '\0')), Error);  // the window is full
@@ -206,7 +217,8 @@ TEST_CASE("who cancels, waits anew or leaves is not woken; the last one takes th
     relay.ask_all(request_of(Command::wait, {"k"}));
     const auto watch = relay.says.next<Watch>();
     relay.merger.request(relay.clients[0], request_of(Command::cancel_wait));
-    CHECK(relay.says.replies == decltype(relay.says.replies){{relay.clients[0], std::string(1, '\1')}});
+    CHECK(relay.says.replies ==
+          decltype(relay.says.replies){{relay.clients[0], std::string(1, '\1')}});
     relay.merger.request(relay.clients[1], request_of(Command::wait, {"other"}));
     CHECK(relay.says.next<Watch>().key == "other");
     relay.merger.leave(relay.clients[2]);
@@ -226,7 +238,8 @@ TEST_CASE("one push wakes one client, and the others wait for the next") {
     CHECK(relay.says.next<Watch>().key == "more");
     CHECK(first.after == 0);
     relay.merger.take(Appeared{first.ticket, 41});
-    CHECK(relay.says.replies == decltype(relay.says.replies){{relay.clients[1], kReady}});  // not who waits for more
+    CHECK(relay.says.replies ==
+          decltype(relay.says.replies){{relay.clients[1], kReady}});  // not who waits for more
     const auto second = relay.says.next<Watch>();
     CHECK(second.after == 41);
     relay.merger.take(Appeared{second.ticket, 42});
@@ -242,7 +255,8 @@ TEST_CASE("equal reads go up one at a time, and what comes meanwhile goes togeth
     relay.ask_all(request_of(Command::get, {"k"}));
     const auto first = relay.says.next<Ask>();
     CHECK(relay.says.asked.empty());
-    for (const auto client : relay.clients) CHECK(relay.merger.busy(client));
+    for (const auto client : relay.clients)
+        CHECK(relay.merger.busy(client));
     relay.merger.take(Reply{first.ticket, "old"});
     CHECK(relay.says.replies == decltype(relay.says.replies){{relay.clients[0], "old"}});
     const auto second = relay.says.next<Ask>();
@@ -271,7 +285,8 @@ TEST_CASE("reads whose clients have all left are not sent again") {
 TEST_CASE("ADDs are summed up, and each client gets its own sum") {
     Relay relay(4);
     for (int i = 0; i < 4; ++i)
-        relay.merger.request(relay.clients[i], request_of(Command::add, {"n"}, {}, i == 3 ? -10 : i + 1));
+        relay.merger.request(relay.clients[i],
+                             request_of(Command::add, {"n"}, {}, i == 3 ? -10 : i + 1));
     const auto first = relay.says.next<Ask>();
     CHECK(first.request.number == 1);
     relay.merger.leave(relay.clients[1]);  // what it added stays added
@@ -294,7 +309,8 @@ TEST_CASE("of several ADDs that are refused, each is tried alone") {
         CHECK(ask.request.number == INT64_MAX);
         relay.merger.take(Refused{ask.ticket});
     }
-    CHECK(relay.says.dropped == std::vector<RequestMerger::Client>(relay.clients.begin() + 1, relay.clients.end()));
+    CHECK(relay.says.dropped ==
+          std::vector<RequestMerger::Client>(relay.clients.begin() + 1, relay.clients.end()));
     Relay small(3);
     small.ask_all(request_of(Command::add, {"n"}, {}, 1));
     small.merger.take(Reply{small.says.next<Ask>().ticket, number_bytes(1)});
@@ -317,7 +333,8 @@ TEST_CASE("what cannot be merged goes alone, in the order of its client") {
     const auto second = relay.says.next<Ask>();
     relay.merger.take(Reply{second.ticket, "2"});
     relay.merger.take(Reply{first.ticket, "1"});
-    CHECK(relay.says.replies == decltype(relay.says.replies){{relay.clients[1], "2"}, {relay.clients[0], "1"}});
+    CHECK(relay.says.replies ==
+          decltype(relay.says.replies){{relay.clients[1], "2"}, {relay.clients[0], "1"}});
     relay.merger.request(relay.clients[0], request_of(Command::multi_get));
     relay.merger.take(Reply{relay.says.next<Ask>().ticket, ""});  // of no keys: no bytes
     CHECK_FALSE(relay.merger.busy(relay.clients[0]));

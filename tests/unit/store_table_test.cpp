@@ -38,7 +38,8 @@ std::vector<Request> parse(const std::string& bytes, std::size_t piece, const Li
     Request request;
     for (std::size_t at = 0; at < bytes.size(); at += piece) {
         parser.feed(std::string_view(bytes).substr(at, piece));
-        while (parser.next(request)) requests.push_back(request);
+        while (parser.next(request))
+            requests.push_back(request);
     }
     return requests;
 }
@@ -145,12 +146,14 @@ TEST_CASE("requests come out the same however the bytes are cut") {
     std::string bytes = validation() + set_message("key", std::string(300, 'v'));
     bytes += message(Command::multi_set);
     append_u64(bytes, 2);
-    for (const char* text : {"a", "1", "b", ""}) append_bytes(bytes, text);
+    for (const char* text : {"a", "1", "b", ""})
+        append_bytes(bytes, text);
     bytes += message(Command::key_count);
     bytes += message(Command::add);
     append_bytes(bytes, "n");
     append_u64(bytes, static_cast<std::uint64_t>(-2));
-    for (const std::size_t piece : {std::size_t{1}, std::size_t{3}, std::size_t{64}, bytes.size()}) {
+    for (const std::size_t piece :
+         {std::size_t{1}, std::size_t{3}, std::size_t{64}, bytes.size()}) {
         const auto requests = parse(bytes, piece);
         REQUIRE(requests.size() == 5);
         CHECK(requests[1].keys == std::vector<std::string>{"key"});
@@ -218,7 +221,8 @@ TEST_CASE("garbage and excess are refused before memory is spent on them") {
     CHECK_THROWS_AS(parse(many_keys, 64), Error);
     Limits tight;
     tight.request_bytes = 100;
-    CHECK_THROWS_AS(parse(validation() + set_message("key", std::string(98, 'v')), 64, tight), Error);
+    CHECK_THROWS_AS(parse(validation() + set_message("key", std::string(98, 'v')), 64, tight),
+                    Error);
     CHECK(parse(validation() + set_message("key", std::string(97, 'v')), 64, tight).size() == 2);
 }
 
@@ -259,6 +263,7 @@ TEST_CASE("every request survives its encoding, and only whole ones are taken") 
         append_request(again, read);
         CHECK(again == bytes);
         CHECK_THROWS_AS(parse_request(bytes + "x", {}), Error);
-        CHECK_THROWS_AS(parse_request(std::string_view(bytes).substr(0, bytes.size() - 1), {}), Error);
+        CHECK_THROWS_AS(parse_request(std::string_view(bytes).substr(0, bytes.size() - 1), {}),
+                        Error);
     }
 }

@@ -1,4 +1,5 @@
-// Every cell of the three tables of supervise, written out a second time, as words, and what is decided beside them.
+// Every cell of the three tables of supervise, written out a second time, as words, and what is
+// decided beside them.
 
 #include "exit_codes/exit_codes.hpp"
 #include "supervise/exit_decision.hpp"
@@ -30,12 +31,14 @@ const std::vector<std::string> kJobStateNames{"starting", "running", "stopping",
 const std::vector<std::string> kNodeStateNames{"idle", "running", "orphaned", "doomed", "left"};
 const std::vector<std::string> kNodeActionNames{"-",    "start", "ask",  "term", "orphan",
                                                 "kill", "await", "tell", "name", "leave"};
-const std::vector<std::string> kJobActionNames{"-", "ask", "term", "kill", "wait", "start", "finish"};
+const std::vector<std::string> kJobActionNames{"-",    "ask",   "term",  "kill",
+                                               "wait", "start", "finish"};
 
 std::vector<std::string> words(const std::string& line) {
     std::istringstream stream(line);
     std::vector<std::string> result;
-    for (std::string word; stream >> word;) result.push_back(word);
+    for (std::string word; stream >> word;)
+        result.push_back(word);
     return result;
 }
 
@@ -50,24 +53,34 @@ Enum value_of(const std::vector<std::string>& names, const std::string& name) {
 template <typename Transition, typename State, typename Action>
 Transition expected(const std::string& cell, State state, const std::vector<std::string>& states,
                     const std::vector<std::string>& actions) {
-    if (cell == ".") return {state, Action::none};
+    if (cell == ".")
+        return {state, Action::none};
     const auto slash = cell.find('/');
     const auto next = value_of<State>(states, cell.substr(0, slash));
-    return {next, slash == std::string::npos ? Action::none : value_of<Action>(actions, cell.substr(slash + 1))};
+    return {next, slash == std::string::npos ? Action::none
+                                             : value_of<Action>(actions, cell.substr(slash + 1))};
 }
 
 }  // namespace
 
 TEST_CASE("the rank table, cell by cell") {
-    //  state        started  start_failed cooperative  user_stop          peer_failed    kill         exited
+    //  state        started  start_failed cooperative  user_stop          peer_failed    kill
+    //  exited
     const std::array<std::string, kRankStates> rows{
-        "planned      running  ended        .            ended              ended          ended        .",
-        "running      .        .            cooperative  stopping/term      stopping/term  killed/kill  ended",
-        "cooperative  .        .            .            finishing/message  stopping/term  killed/kill  ended",
-        "finishing    .        .            .            .                  stopping/term  killed/kill  ended",
-        "stopping     .        .            .            .                  .              killed/kill  ended",
-        "killed       .        .            .            .                  .              .            ended",
-        "ended        .        .            .            .                  .              .            ."};
+        "planned      running  ended        .            ended              ended          ended   "
+        "     .",
+        "running      .        .            cooperative  stopping/term      stopping/term  "
+        "killed/kill  ended",
+        "cooperative  .        .            .            finishing/message  stopping/term  "
+        "killed/kill  ended",
+        "finishing    .        .            .            .                  stopping/term  "
+        "killed/kill  ended",
+        "stopping     .        .            .            .                  .              "
+        "killed/kill  ended",
+        "killed       .        .            .            .                  .              .       "
+        "     ended",
+        "ended        .        .            .            .                  .              .       "
+        "     ."};
     for (const auto& row : rows) {
         const auto cells = words(row);
         REQUIRE(cells.size() == 1 + kRankEvents);
@@ -75,32 +88,40 @@ TEST_CASE("the rank table, cell by cell") {
         for (int event = 0; event < kRankEvents; ++event) {
             INFO(cells[0], " x event ", event);
             CHECK(transition(state, static_cast<RankEvent>(event)) ==
-                  expected<RankTransition, RankState, RankAction>(cells[1 + event], state, kRankStateNames,
-                                                                  kRankActionNames));
+                  expected<RankTransition, RankState, RankAction>(
+                      cells[1 + event], state, kRankStateNames, kRankActionNames));
         }
     }
 }
 
 TEST_CASE("the job table, cell by cell") {
-    //  state       started  failed           failed_for_good  stop          again          keeper_gone    grace_over
+    //  state       started  failed           failed_for_good  stop          again keeper_gone
+    //  grace_over
     //              all_ended  wait_over  node_lost
     const std::array<std::string, kJobStates> rows{
-        "starting   running  restarting/term  failing/term     stopping/ask  stopping/kill  stopping/kill  . "
+        "starting   running  restarting/term  failing/term     stopping/ask  stopping/kill  "
+        "stopping/kill  . "
         "           finished/finish  .      failing/term",
-        "running    .        restarting/term  failing/term     stopping/ask  stopping/kill  stopping/kill  . "
+        "running    .        restarting/term  failing/term     stopping/ask  stopping/kill  "
+        "stopping/kill  . "
         "           finished/finish  .      failing/term",
-        "stopping   .        .                .                .             stopping/kill  stopping/kill  "
+        "stopping   .        .                .                .             stopping/kill  "
+        "stopping/kill  "
         "stopping/kill "
         "           finished/finish  .      .",
-        "restarting .        .                failing          stopping      stopping/kill  stopping/kill  "
+        "restarting .        .                failing          stopping      stopping/kill  "
+        "stopping/kill  "
         "restarting/kill "
         "           waiting/wait     .      failing",
-        "failing    .        .                .                .             failing/kill   failing/kill   "
+        "failing    .        .                .                .             failing/kill   "
+        "failing/kill   "
         "failing/kill "
         "           finished/finish  .      .",
-        "waiting    .        .                .          finished/finish  finished/finish  finished/finish  . "
+        "waiting    .        .                .          finished/finish  finished/finish  "
+        "finished/finish  . "
         "           .                starting/start      finished/finish",
-        "finished   .        .                .                .             .              .              . "
+        "finished   .        .                .                .             .              .      "
+        "        . "
         "           .                .      ."};
     for (const auto& row : rows) {
         const auto cells = words(row);
@@ -108,9 +129,9 @@ TEST_CASE("the job table, cell by cell") {
         const auto state = value_of<JobState>(kJobStateNames, cells[0]);
         for (int event = 0; event < kJobEvents; ++event) {
             INFO(cells[0], " x event ", event);
-            CHECK(
-                transition(state, static_cast<JobEvent>(event)) ==
-                expected<JobTransition, JobState, JobAction>(cells[1 + event], state, kJobStateNames, kJobActionNames));
+            CHECK(transition(state, static_cast<JobEvent>(event)) ==
+                  expected<JobTransition, JobState, JobAction>(cells[1 + event], state,
+                                                               kJobStateNames, kJobActionNames));
         }
     }
 }
@@ -136,8 +157,8 @@ TEST_CASE("the node table, cell by cell") {
         for (int event = 0; event < kNodeEvents; ++event) {
             INFO(cells[0], " x event ", event);
             CHECK(transition(state, static_cast<NodeEvent>(event)) ==
-                  expected<NodeTransition, NodeState, NodeAction>(cells[1 + event], state, kNodeStateNames,
-                                                                  kNodeActionNames));
+                  expected<NodeTransition, NodeState, NodeAction>(
+                      cells[1 + event], state, kNodeStateNames, kNodeActionNames));
         }
     }
 }
@@ -183,7 +204,8 @@ TEST_CASE("the exit code is the first failing rank's") {
     CHECK(decide_exit(outcome).code == 143);
 }
 
-TEST_CASE("a stopped job asks to be requeued only when it can go on, and when a scheduler stopped it") {
+TEST_CASE(
+    "a stopped job asks to be requeued only when it can go on, and when a scheduler stopped it") {
     CHECK(decide_exit(stopped(SIGTERM, true, true)).code == exit_code::kRequeue);
     CHECK(decide_exit(stopped(SIGUSR1, true, true)).code == exit_code::kRequeue);
     CHECK(decide_exit(stopped(SIGTERM, true, false)).code == 143);
@@ -272,7 +294,8 @@ TEST_CASE("a generation runs when all nodes do, and is over when all have ended 
     CHECK(tally.last_end() == at(95));
     CHECK_FALSE(tally.every_rank_exited_zero());  // nobody knows of node 2
     std::vector<int> ranks;
-    for (const auto& end : tally.ends_but(3)) ranks.push_back(end.rank);
+    for (const auto& end : tally.ends_but(3))
+        ranks.push_back(end.rank);
     CHECK(ranks == std::vector{1, 0, 2});
 }
 
@@ -299,13 +322,15 @@ TEST_CASE("equal warnings of nodes are one line, and what was said is not said a
     }
     warnings.add("n2", "few cores");
     warnings.add("n2", "no swap");
-    CHECK(warnings.take() == std::vector<std::string>{"n1, n2, n3 and 2 more: few cores", "n2: no swap"});
+    CHECK(warnings.take() ==
+          std::vector<std::string>{"n1, n2, n3 and 2 more: few cores", "n2: no swap"});
     CHECK(warnings.take().empty());
 }
 
 TEST_CASE("what a rank said fits its message, and comes back") {
     FailureEvidence evidence;
-    for (int line = 0; line < 20; ++line) evidence.last_lines.push_back(std::string(3000, 'x') + std::to_string(line));
+    for (int line = 0; line < 20; ++line)
+        evidence.last_lines.push_back(std::string(3000, 'x') + std::to_string(line));
     evidence.last_lines.back() = "the last";
     evidence.error_message = "ValueError: bad\nsecond line";
     evidence.callstack = {"  File \"train.py\"", "ValueError: bad"};
@@ -320,7 +345,8 @@ TEST_CASE("what a rank said fits its message, and comes back") {
     CHECK(back.error_message == "ValueError: bad");
     CHECK(back.callstack == evidence.callstack);
     failed = {};
-    put_evidence({.last_lines = {"bye"}, .from_stdout = true, .error_message = {}, .callstack = {}}, failed);
+    put_evidence({.last_lines = {"bye"}, .from_stdout = true, .error_message = {}, .callstack = {}},
+                 failed);
     back = evidence_of(failed);
     CHECK(back.from_stdout);
     CHECK(back.last_lines == std::vector<std::string>{"bye"});

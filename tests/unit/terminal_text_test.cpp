@@ -7,7 +7,9 @@
 using namespace autolaunch::launcher;
 
 TEST_CASE("what could do something to a terminal becomes visible or is dropped") {
-    const auto strip = [](std::string_view text) { return escape_for_terminal(text, Colours::strip); };
+    const auto strip = [](std::string_view text) {
+        return escape_for_terminal(text, Colours::strip);
+    };
     CHECK(strip("tab\tand text") == "tab\tand text");
     CHECK(strip(std::string_view("a\0b\x07\x08\x7f", 6)) == "a\\x00b\\x07\\x08\\x7f");
     CHECK(strip("\x1b[2J\x1b[1;1Hgone\x1b[A") == "gone");           // clear, move
@@ -22,7 +24,9 @@ TEST_CASE("what could do something to a terminal becomes visible or is dropped")
 }
 
 TEST_CASE("bytes that are not UTF-8 are shown as what they are") {
-    const auto strip = [](std::string_view text) { return escape_for_terminal(text, Colours::strip); };
+    const auto strip = [](std::string_view text) {
+        return escape_for_terminal(text, Colours::strip);
+    };
     CHECK(strip("grün €uro 😀") == "grün €uro 😀");
     CHECK(strip("latin1 \xfc.") == "latin1 \\xfc.");
     CHECK(strip("overlong \xc0\xaf") == "overlong \\xc0\\xaf");

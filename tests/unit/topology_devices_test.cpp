@@ -1,5 +1,5 @@
-// The live reader's devices on trees made here: paths on the PCI bus, HCAs and their GIDs, network interfaces, MIG and
-// AMD partitions, NUMA nodes that are none, and files with nonsense in them.
+// The live reader's devices on trees made here: paths on the PCI bus, HCAs and their GIDs, network
+// interfaces, MIG and AMD partitions, NUMA nodes that are none, and files with nonsense in them.
 
 #include "fake_system.hpp"
 #include "topology/path_class.hpp"
@@ -32,7 +32,8 @@ const Cpus kAll = {0, 1, 2, 3, 4, 5, 6, 7};
 const std::string kZeroGid = "0000:0000:0000:0000:0000:0000:0000:0000";
 
 /// An adapter's function with its verbs device; ports come apart.
-void add_hca(FakeSystem& system, const std::string& name, const std::string& path, int verbs, int numa_node = 0) {
+void add_hca(FakeSystem& system, const std::string& name, const std::string& path, int verbs,
+             int numa_node = 0) {
     system.pci(path, "0x15b3", "0x020700", numa_node, "mlx5_core");
     system.file("sys/devices/" + path + "/device", "0x1021");
     system.link("sys/class/infiniband/" + name + "/device", "sys/devices/" + path);
@@ -40,7 +41,8 @@ void add_hca(FakeSystem& system, const std::string& name, const std::string& pat
     system.file(fmt::format("dev/infiniband/uverbs{}", verbs), "");
 }
 
-std::string add_port(FakeSystem& system, const std::string& hca, int number, const std::string& link_layer) {
+std::string add_port(FakeSystem& system, const std::string& hca, int number,
+                     const std::string& link_layer) {
     const std::string port = fmt::format("sys/class/infiniband/{}/ports/{}/", hca, number);
     system.file(port + "state", "4: ACTIVE");
     system.file(port + "rate", "400 Gb/sec (4X NDR)");
@@ -49,18 +51,20 @@ std::string add_port(FakeSystem& system, const std::string& hca, int number, con
     return port;
 }
 
-void add_gid(FakeSystem& system, const std::string& port, int index, const std::string& gid, const std::string& type,
-             const std::string& netdev) {
+void add_gid(FakeSystem& system, const std::string& port, int index, const std::string& gid,
+             const std::string& type, const std::string& netdev) {
     system.file(fmt::format("{}gids/{}", port, index), gid);
-    if (type.empty()) return;
+    if (type.empty())
+        return;
     system.file(fmt::format("{}gid_attrs/types/{}", port, index), type);
     system.file(fmt::format("{}gid_attrs/ndevs/{}", port, index), netdev);
 }
 
 /// An interface of the PCI function at `path`, as sysfs links it from both sides.
-void add_interface(FakeSystem& system, const std::string& name, const std::string& path, const std::string& speed,
-                   int dev_port = 0) {
-    const std::string folder = path.empty() ? "devices/virtual/net/" + name : "devices/" + path + "/net/" + name;
+void add_interface(FakeSystem& system, const std::string& name, const std::string& path,
+                   const std::string& speed, int dev_port = 0) {
+    const std::string folder =
+        path.empty() ? "devices/virtual/net/" + name : "devices/" + path + "/net/" + name;
     system.file("sys/" + folder + "/operstate", "up");
     system.file("sys/" + folder + "/flags", "0x1003");
     system.file("sys/" + folder + "/mtu", "9000");
@@ -69,23 +73,29 @@ void add_interface(FakeSystem& system, const std::string& name, const std::strin
     system.link("sys/class/net/" + name, "sys/" + folder);
 }
 
-void add_kfd_node(FakeSystem& system, int number, int simd_count, int location_id, const std::string& unique_id) {
+void add_kfd_node(FakeSystem& system, int number, int simd_count, int location_id,
+                  const std::string& unique_id) {
     const std::string folder = fmt::format("sys/class/kfd/kfd/topology/nodes/{}/", number);
-    system.file(folder + "properties",
-                fmt::format("cpu_cores_count {}\nsimd_count {}\nlocation_id {}\ndomain 0\nunique_id {}",
-                            simd_count == 0 ? 64 : 0, simd_count, location_id, unique_id));
-    if (simd_count > 0) system.file(folder + "mem_banks/0/properties", "heap_type 1\nsize_in_bytes 68702699520");
+    system.file(
+        folder + "properties",
+        fmt::format("cpu_cores_count {}\nsimd_count {}\nlocation_id {}\ndomain 0\nunique_id {}",
+                    simd_count == 0 ? 64 : 0, simd_count, location_id, unique_id));
+    if (simd_count > 0)
+        system.file(folder + "mem_banks/0/properties", "heap_type 1\nsize_in_bytes 68702699520");
 }
 
-void add_io_link(FakeSystem& system, int from, int index, int to, int type, int lowest, int highest) {
-    system.file(fmt::format("sys/class/kfd/kfd/topology/nodes/{}/io_links/{}/properties", from, index),
-                fmt::format("type {}\nnode_from {}\nnode_to {}\nmin_bandwidth {}\nmax_bandwidth {}", type, from, to,
-                            lowest, highest));
+void add_io_link(FakeSystem& system, int from, int index, int to, int type, int lowest,
+                 int highest) {
+    system.file(
+        fmt::format("sys/class/kfd/kfd/topology/nodes/{}/io_links/{}/properties", from, index),
+        fmt::format("type {}\nnode_from {}\nnode_to {}\nmin_bandwidth {}\nmax_bandwidth {}", type,
+                    from, to, lowest, highest));
 }
 
 const NetworkInterface* find_interface(const NodeTopology& topology, const std::string& name) {
     for (const NetworkInterface& interface : topology.network_interfaces)
-        if (interface.name == name) return &interface;
+        if (interface.name == name)
+            return &interface;
     return nullptr;
 }
 
@@ -117,7 +127,8 @@ TEST_CASE("what is above a GPU and an HCA on the PCI bus") {
     add_hca(system, "mlx5_1", "pci0000:80/0000:80:01.0/0000:81:00.0", 1, 1);
     const NodeTopology topology = read_local_topology(system.options(kAll));
     REQUIRE(topology.gpus.size() == 1);
-    CHECK(topology.gpus[0].pci_path == Names{"pci0000:16", "0000:16:01.0", "0000:17:00.0", "0000:18:00.0"});
+    CHECK(topology.gpus[0].pci_path ==
+          Names{"pci0000:16", "0000:16:01.0", "0000:17:00.0", "0000:18:00.0"});
     REQUIRE(topology.hcas.size() == 2);
     CHECK(topology.hcas[0].bdf == "0000:1a:00.0");
     CHECK(topology.hcas[0].pci_id == "15b3:1021");
@@ -134,7 +145,8 @@ TEST_CASE("an HCA that may not be opened, and one of a part of a function") {
     system.remove("dev/infiniband/uverbs1");
     system.remove("sys/class/infiniband_verbs/uverbs2");
     system.file("sys/devices/pci0000:10/0000:11:00.0/mlx5_core.sf.4/sfnum", "88");
-    system.link("sys/class/infiniband/mlx5_3/device", "sys/devices/pci0000:10/0000:11:00.0/mlx5_core.sf.4");
+    system.link("sys/class/infiniband/mlx5_3/device",
+                "sys/devices/pci0000:10/0000:11:00.0/mlx5_core.sf.4");
     const NodeTopology topology = read_local_topology(system.options(kAll));
     REQUIRE(topology.hcas.size() == 4);
     CHECK(topology.hcas[0].can_open);
@@ -177,12 +189,15 @@ TEST_CASE("partition keys of InfiniBand: the first eight of the table, or all of
     two_sockets(system);
     add_hca(system, "mlx5_0", "pci0000:10/0000:11:00.0", 0);
     const std::string port = add_port(system, "mlx5_0", 1, "InfiniBand");
-    const auto keys = [&] { return read_local_topology(system.options(kAll)).hcas.at(0).ports.at(0).pkeys; };
+    const auto keys = [&] {
+        return read_local_topology(system.options(kAll)).hcas.at(0).ports.at(0).pkeys;
+    };
     CHECK(keys().empty());
     system.file(port + "pkeys/0", "0x7fff");
     system.file(port + "pkeys/1", "0x8001");
     CHECK(keys() == std::vector<std::uint16_t>{0x7fff, 0x8001});
-    for (int index = 2; index < 20; ++index) system.file(fmt::format("{}pkeys/{}", port, index), "0x0000");
+    for (int index = 2; index < 20; ++index)
+        system.file(fmt::format("{}pkeys/{}", port, index), "0x0000");
     CHECK(keys().size() == 8);
     CHECK(read_local_topology(with_details(system)).hcas[0].ports[0].pkeys.size() == 20);
     for (const char* odd : {"", "-1", "0x12345", "key"}) {
@@ -205,7 +220,8 @@ TEST_CASE("traffic classes that a driver forces upon RoCE") {
     CHECK(forced("src_ip=10.0.0.1,dst_ip=10.0.0.2/32,tclass=12") == -1);
     CHECK(forced("Global tclass=106") == 106);
     CHECK(forced("Global tclass=160\nsrc_ip=10.0.0.1,dst_ip=10.0.0.2/32,tclass=12") == 160);
-    for (const char* odd : {"Global tclass=", "Global tclass=256", "Global tclass=-7", "Global tclass=x"})
+    for (const char* odd :
+         {"Global tclass=", "Global tclass=256", "Global tclass=-7", "Global tclass=x"})
         CHECK(forced(odd) == std::nullopt);
 }
 
@@ -216,13 +232,15 @@ TEST_CASE("GID tables that go on behind 16 entries are read on, up to where they
     const std::string port = add_port(system, "mlx5_0", 1, "Ethernet");
     for (int index = 0; index < 256; ++index)
         add_gid(system, port, index,
-                index < 19 ? fmt::format("0000:0000:0000:0000:0000:ffff:0a00:{:04x}", index + 1) : kZeroGid,
+                index < 19 ? fmt::format("0000:0000:0000:0000:0000:ffff:0a00:{:04x}", index + 1)
+                           : kZeroGid,
                 index < 19 ? "RoCE v2" : "", "eth4");
     const auto found = read_local_topology(system.options(kAll)).hcas.at(0).ports.at(0);
     CHECK(found.gids.size() == 19);
     CHECK(found.gids_read == 32);
     CHECK(read_local_topology(with_details(system)).hcas[0].ports[0].gids_read == 256);
-    for (int index = 12; index < 19; ++index) system.file(fmt::format("{}gids/{}", port, index), kZeroGid);
+    for (int index = 12; index < 19; ++index)
+        system.file(fmt::format("{}gids/{}", port, index), kZeroGid);
     CHECK(read_local_topology(system.options(kAll)).hcas[0].ports[0].gids_read == 16);
 }
 
@@ -233,8 +251,8 @@ TEST_CASE("nvidia-peermem in its forms, asked for only where there are HCAs") {
     CHECK(read_local_topology(system.options(kAll)).peermem == std::nullopt);
     add_hca(system, "mlx5_0", "pci0000:10/0000:11:00.0", 0);
     CHECK(read_local_topology(system.options(kAll)).peermem == false);
-    for (const char* file :
-         {"module/nvidia_peermem", "kernel/mm/memory_peers/nv_mem", "kernel/mm/memory_peers/nv_mem_nc"}) {
+    for (const char* file : {"module/nvidia_peermem", "kernel/mm/memory_peers/nv_mem",
+                             "kernel/mm/memory_peers/nv_mem_nc"}) {
         system.file(fmt::format("sys/{}/version", file), "1");
         CHECK(read_local_topology(system.options(kAll)).peermem == true);
         system.remove(fmt::format("sys/{}", file));
@@ -257,7 +275,8 @@ TEST_CASE("a RoCE port: GIDs with holes, versions, MTU; two ports of one functio
     add_gid(system, first, 1, "fe80:0000:0000:0000:0e42:a1ff:fe33:4455", "RoCE v2", "eth4");
     add_gid(system, first, 2, kZeroGid, "", "");
     add_gid(system, first, 3, "0000:0000:0000:0000:0000:ffff:0a00:0001", "RoCE v2", "eth4");
-    add_gid(system, first, 4, "0000:0000:0000:0000:0000:ffff:0a00:0002", "", "");  // its type cannot be read
+    add_gid(system, first, 4, "0000:0000:0000:0000:0000:ffff:0a00:0002", "",
+            "");  // its type cannot be read
     add_gid(system, first, 20, "0000:0000:0000:0000:0000:ffff:0a00:0003", "RoCE v2", "eth4");
     const auto ports = read_local_topology(system.options(kAll)).hcas.at(0).ports;
     REQUIRE(ports.size() == 2);
@@ -277,14 +296,17 @@ TEST_CASE("a RoCE port: GIDs with holes, versions, MTU; two ports of one functio
     CHECK(whole[3].index == 20);
 }
 
-TEST_CASE("a RoCE port's interface: of another namespace, a bond's, and not a switch's virtual port") {
+TEST_CASE(
+    "a RoCE port's interface: of another namespace, a bond's, and not a switch's virtual port") {
     FakeSystem system;
     two_sockets(system);
     const std::string path = "pci0000:10/0000:11:00.0";
     add_hca(system, "mlx5_0", path, 0);
     const std::string port = add_port(system, "mlx5_0", 1, "Ethernet");
     add_gid(system, port, 0, "0000:0000:0000:0000:0000:ffff:0a00:0001", "RoCE v2", "bond0");
-    const auto netdev = [&] { return read_local_topology(system.options(kAll)).hcas.at(0).ports.at(0).netdev; };
+    const auto netdev = [&] {
+        return read_local_topology(system.options(kAll)).hcas.at(0).ports.at(0).netdev;
+    };
     add_interface(system, "bond0", "", "200000");  // of the same name, but not above the port's own
     CHECK(netdev().empty());
     add_interface(system, "eth7", path, "100000");
@@ -311,16 +333,17 @@ TEST_CASE("network interfaces: running, rate, address on the bus, default route"
     system.file("sys/class/net/eth2/operstate", "down");
     system.file("sys/class/net/veth1/flags", "0x1002");
     system.file("sys/class/net/bonding_masters", "bond0");
-    system.file("proc/net/route",
-                "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
-                "bond0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
-                "eth1\t0000000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0");
-    const std::string zeros(32, '0');
     system.file(
-        "proc/net/ipv6_route",
-        fmt::format("{0} 00 {0} 00 fe800000000000000000000000000001 00000400 00000001 00000000 00450003     eth0\n"
-                    "{0} 00 {0} 00 {0} ffffffff 00000001 00000000 00200200       lo",
-                    zeros));
+        "proc/net/route",
+        "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
+        "bond0\t00000000\t0100000A\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
+        "eth1\t0000000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0");
+    const std::string zeros(32, '0');
+    system.file("proc/net/ipv6_route",
+                fmt::format("{0} 00 {0} 00 fe800000000000000000000000000001 00000400 00000001 "
+                            "00000000 00450003     eth0\n"
+                            "{0} 00 {0} 00 {0} ffffffff 00000001 00000000 00200200       lo",
+                            zeros));
     const NodeTopology topology = read_local_topology(system.options(kAll));
     CHECK(topology.network_interfaces.size() == 6);
     CHECK_FALSE(find_interface(topology, "bonding_masters"));
@@ -352,7 +375,8 @@ TEST_CASE("L3 sizes, where every L3 tells its own") {
     FakeSystem system;
     two_sockets(system);
     for (int cpu = 0; cpu < 8; ++cpu)
-        system.file(fmt::format("sys/devices/system/cpu/cpu{}/cache/index1/size", cpu), cpu % 4 < 2 ? "32768K" : "16M");
+        system.file(fmt::format("sys/devices/system/cpu/cpu{}/cache/index1/size", cpu),
+                    cpu % 4 < 2 ? "32768K" : "16M");
     const NodeTopology topology = read_local_topology(system.options(kAll));
     CHECK(topology.l3_bytes == std::vector<std::uint64_t>{32u << 20, 16u << 20});
     system.file("sys/devices/system/cpu/cpu2/cache/index1/size", "many");
@@ -423,14 +447,15 @@ TEST_CASE("MIG devices stand in the place of their GPU") {
     CHECK(topology.gpus[2].uuid == "MIG-b");
     CHECK(topology.gpus[2].index == 2);
     REQUIRE(topology.notes.size() == 1);
-    CHECK(
-        topology.notes[0].starts_with("GPU 0000:13:00.0 is left out: MIG is enabled on it, but it has no MIG device"));
+    CHECK(topology.notes[0].starts_with(
+        "GPU 0000:13:00.0 is left out: MIG is enabled on it, but it has no MIG device"));
 
     const NodeTopology unasked = read_with_driver(system, "init 9");
     CHECK(unasked.gpus.size() == 3);
     REQUIRE(unasked.notes.size() == 1);
     CHECK(unasked.notes[0].find("Driver Not Loaded") != std::string::npos);
-    CHECK(read_local_topology(system.options(kAll)).gpus.size() == 3);  // a saved tree has no driver to ask
+    CHECK(read_local_topology(system.options(kAll)).gpus.size() ==
+          3);  // a saved tree has no driver to ask
 }
 
 TEST_CASE("NVLinks that the driver tells, straight and through switches") {
@@ -440,21 +465,23 @@ TEST_CASE("NVLinks that the driver tells, straight and through switches") {
         system.pci(std::string("pci0000:10/") + bdf, "0x10de", "0x030200", 0, "nvidia");
         system.nvidia(bdf, bdf[6] - '1');
     }
-    const NodeTopology straight = read_with_driver(system,
-                                                   "gpu 0000:11:00.0 GPU-0 A100\nmemory 5\nlink 0000:12:00.0 gpu 0\n"
-                                                   "link 0000:12:00.0 gpu 0\ngpu 0000:12:00.0 GPU-1 A100\n"
-                                                   "link 0000:11:00.0 gpu 0\ngpu 0000:13:00.0 GPU-2 A100\n",
-                                                   true);
+    const NodeTopology straight =
+        read_with_driver(system,
+                         "gpu 0000:11:00.0 GPU-0 A100\nmemory 5\nlink 0000:12:00.0 gpu 0\n"
+                         "link 0000:12:00.0 gpu 0\ngpu 0000:12:00.0 GPU-1 A100\n"
+                         "link 0000:11:00.0 gpu 0\ngpu 0000:13:00.0 GPU-2 A100\n",
+                         true);
     REQUIRE(straight.told_paths.size() == 1);
     CHECK(straight.told_paths[0].links == 2);
     CHECK(straight.gpus[0].memory_bytes == 5);
     CHECK(path_between(straight, straight.gpus[0], straight.gpus[1]) == PathClass::nvlink);
     CHECK(path_between(straight, straight.gpus[0], straight.gpus[2]) == PathClass::phb);
-    const NodeTopology switched = read_with_driver(system,
-                                                   "gpu 0000:11:00.0 GPU-0 H100\nlink 0000:05:00.0 switch 0\n"
-                                                   "link 0000:06:00.0 switch 0\ngpu 0000:12:00.0 GPU-1 H100\n"
-                                                   "link - switch 0\nlink - switch 0\ngpu 0000:13:00.0 GPU-2 H100\n",
-                                                   true);
+    const NodeTopology switched =
+        read_with_driver(system,
+                         "gpu 0000:11:00.0 GPU-0 H100\nlink 0000:05:00.0 switch 0\n"
+                         "link 0000:06:00.0 switch 0\ngpu 0000:12:00.0 GPU-1 H100\n"
+                         "link - switch 0\nlink - switch 0\ngpu 0000:13:00.0 GPU-2 H100\n",
+                         true);
     REQUIRE(switched.told_paths.size() == 1);
     CHECK(switched.told_paths[0].from == "0000:11:00.0");
     CHECK(switched.told_paths[0].to == "0000:12:00.0");
@@ -472,7 +499,8 @@ TEST_CASE("AMD GPUs: ROCm's order, memory, xGMI; a GPU that a device cgroup hide
     add_kfd_node(system, 0, 0, 0, "0");
     add_kfd_node(system, 2, 440, 0x3100, "81985529216486895");
     add_kfd_node(system, 10, 440, 0x2100, "1798110443029405185");
-    system.file("sys/class/kfd/kfd/topology/nodes/11/properties", "");  // not ours: reading fails, or is empty
+    system.file("sys/class/kfd/kfd/topology/nodes/11/properties",
+                "");  // not ours: reading fails, or is empty
     add_io_link(system, 2, 0, 0, 2, 312, 16000);
     add_io_link(system, 2, 1, 10, 11, 50000, 100000);
     add_io_link(system, 10, 0, 2, 11, 50000, 100000);
@@ -503,7 +531,8 @@ TEST_CASE("parts of an AMD GPU are GPUs of their own at one address") {
         system.file("sys/devices/pci0000:20/0000:21:00.0/product_name", "AMD Instinct MI300X");
         system.file("sys/devices/pci0000:20/0000:21:00.0/current_compute_partition", "TPX");
         add_kfd_node(system, 0, 0, 0, "0");
-        for (int part = 0; part < 3; ++part)  // older drivers add the part to the function, newer ones to the top bits
+        for (int part = 0; part < 3;
+             ++part)  // older drivers add the part to the function, newer ones to the top bits
             add_kfd_node(system, 1 + part, 152, distinct ? 0x2100 | part << 28 : 0x2100 + part,
                          distinct ? std::to_string(0xaa + part) : "170");
         const NodeTopology topology = read_local_topology(system.options(kAll));
@@ -521,8 +550,8 @@ TEST_CASE("parts of an AMD GPU are GPUs of their own at one address") {
     }
 }
 
-// One file after another is spoilt, each time in another way: whatever is there, the reader comes back with every
-// allowed CPU in one core, and with nothing that is not of this machine.
+// One file after another is spoilt, each time in another way: whatever is there, the reader comes
+// back with every allowed CPU in one core, and with nothing that is not of this machine.
 TEST_CASE("files with nonsense in them make facts unknown, and nothing worse") {
     FakeSystem system;
     two_sockets(system);
@@ -543,7 +572,8 @@ TEST_CASE("files with nonsense in them make facts unknown, and nothing worse") {
     const std::regex kAlike("/cpu[1-46-7]/");  // two CPUs stand for all
     std::vector<fs::path> files;
     for (const auto& entry : fs::recursive_directory_iterator(system.root()))
-        if (entry.is_regular_file() && !entry.is_symlink() && !std::regex_search(entry.path().string(), kAlike))
+        if (entry.is_regular_file() && !entry.is_symlink() &&
+            !std::regex_search(entry.path().string(), kAlike))
             files.push_back(entry.path());
     std::sort(files.begin(), files.end());
     REQUIRE(files.size() > 50);
@@ -562,12 +592,15 @@ TEST_CASE("files with nonsense in them make facts unknown, and nothing worse") {
     const auto check = [&] {
         const NodeTopology topology = read_local_topology(with_details(system));
         Cpus cpus;
-        for (const Core& core : topology.cores) cpus.insert(cpus.end(), core.cpus.begin(), core.cpus.end());
+        for (const Core& core : topology.cores)
+            cpus.insert(cpus.end(), core.cpus.begin(), core.cpus.end());
         std::sort(cpus.begin(), cpus.end());
         CHECK(cpus == kAll);
         CHECK_FALSE(topology.numa_nodes.empty());
-        for (const Gpu& gpu : topology.gpus) CHECK(is_subset(gpu.local_cpus, kAll));
-        for (const Core& core : topology.cores) CHECK((core.l3 >= 0 && core.l3 < 8));
+        for (const Gpu& gpu : topology.gpus)
+            CHECK(is_subset(gpu.local_cpus, kAll));
+        for (const Core& core : topology.cores)
+            CHECK((core.l3 >= 0 && core.l3 < 8));
     };
     check();
     for (const fs::path& file : files) {
@@ -580,10 +613,12 @@ TEST_CASE("files with nonsense in them make facts unknown, and nothing worse") {
         };
         spoil(nonsense[random() % nonsense.size()]);
         std::string bytes;
-        for (int i = 0; i < 40; ++i) bytes += static_cast<char>(random() & 0xff);
+        for (int i = 0; i < 40; ++i)
+            bytes += static_cast<char>(random() & 0xff);
         spoil(bytes);
         std::string cut = before.substr(0, random() % (before.size() + 1));
-        if (!cut.empty()) cut[random() % cut.size()] ^= static_cast<char>(1 + random() % 255);
+        if (!cut.empty())
+            cut[random() % cut.size()] ^= static_cast<char>(1 + random() % 255);
         spoil(cut);
         fs::remove(file);
         check();

@@ -1,4 +1,5 @@
-// The sysfs reader on trees made here and on this machine, and the hwloc reader on saved topologies.
+// The sysfs reader on trees made here and on this machine, and the hwloc reader on saved
+// topologies.
 
 #include "base/file_io.hpp"
 #include "base/text.hpp"
@@ -70,7 +71,8 @@ TEST_CASE("what the mask leaves out is not there") {
     CHECK(topology.cores[1].cpus == Cpus{4});
 }
 
-TEST_CASE("memory without CPUs, CPUs without memory, and memory outside the cpuset are no NUMA nodes") {
+TEST_CASE(
+    "memory without CPUs, CPUs without memory, and memory outside the cpuset are no NUMA nodes") {
     FakeSystem system;
     two_sockets(system);
     system.file("sys/devices/system/node/online", "0-3,252");
@@ -98,7 +100,8 @@ TEST_CASE("without an L3 the NUMA node stands in for it") {
     flat.file("sys/devices/system/node/online", "0-1");
     flat.node(0, "0-1", 1000, "10 20");
     flat.node(1, "2-3", 1000, "20 10");
-    for (int cpu = 0; cpu < 4; ++cpu) flat.cpu(cpu, std::to_string(cpu), "", "0-3");
+    for (int cpu = 0; cpu < 4; ++cpu)
+        flat.cpu(cpu, std::to_string(cpu), "", "0-3");
     const NodeTopology topology = read_local_topology(flat.options({0, 1, 2, 3}));
     CHECK(topology.cores[0].l3 == topology.cores[1].l3);
     CHECK(topology.cores[2].l3 == 1);
@@ -110,9 +113,10 @@ TEST_CASE("GPUs are found in PCI order with what the driver knows of them") {
     two_sockets(system);
     system.pci("pci0000:80/0000:80:01.0/0000:81:00.0", "0x10de", "0x030200", 1, "nvidia");
     system.pci("pci0000:10/0000:10:01.0/0000:17:00.0", "0x10de", "0x030200", 0, "nvidia");
-    system.pci("pci0000:10/0000:10:01.0/0000:17:00.1", "0x10de", "0x040300", 0, "nvidia");  // its sound function
-    system.pci("pci0000:00/0000:00:02.0", "0x1a03", "0x030000", 0, "ast");                  // the board's VGA
-    system.pci("pci0000:90/0000:91:00.0", "0x10de", "0x030200", 1, "vfio-pci");             // lent to a guest
+    system.pci("pci0000:10/0000:10:01.0/0000:17:00.1", "0x10de", "0x040300", 0,
+               "nvidia");                                                   // its sound function
+    system.pci("pci0000:00/0000:00:02.0", "0x1a03", "0x030000", 0, "ast");  // the board's VGA
+    system.pci("pci0000:90/0000:91:00.0", "0x10de", "0x030200", 1, "vfio-pci");  // lent to a guest
     system.nvidia("0000:17:00.0", 0);
     system.nvidia("0000:81:00.0", 1);
     const NodeTopology topology = read_local_topology(system.options(kAll));
@@ -131,7 +135,8 @@ TEST_CASE("where a GPU is: its own word, a bridge's, its CPU list, or unknown") 
     FakeSystem system;
     two_sockets(system);
     system.file("sys/devices/pci0000:20/0000:20:01.0/numa_node", "1");
-    system.pci("pci0000:20/0000:20:01.0/0000:21:00.0/0000:22:00.0", "0x1002", "0x120000", -1, "amdgpu");
+    system.pci("pci0000:20/0000:20:01.0/0000:21:00.0/0000:22:00.0", "0x1002", "0x120000", -1,
+               "amdgpu");
     system.pci("pci0000:30/0000:31:00.0", "0x1002", "0x038000", -1, "amdgpu", "2-3");
     system.pci("pci0000:40/0000:41:00.0", "0x1002", "0x038000", -1, "amdgpu", "0-7");
     system.pci("pci0000:50/0000:51:00.0", "0x1002", "0x038000", -1, "amdgpu", "1-2");
@@ -200,7 +205,8 @@ TEST_CASE("this machine: every allowed CPU is in one core and one NUMA node") {
     CHECK(topology.allowed_cpus == read_affinity());
     CHECK_FALSE(topology.allowed_cpus.empty());
     Cpus of_cores, of_nodes;
-    for (const Core& core : topology.cores) of_cores.insert(of_cores.end(), core.cpus.begin(), core.cpus.end());
+    for (const Core& core : topology.cores)
+        of_cores.insert(of_cores.end(), core.cpus.begin(), core.cpus.end());
     for (const NumaNode& node : topology.numa_nodes)
         of_nodes.insert(of_nodes.end(), node.cpus.begin(), node.cpus.end());
     std::sort(of_cores.begin(), of_cores.end());
@@ -212,21 +218,25 @@ TEST_CASE("this machine: every allowed CPU is in one core and one NUMA node") {
 
 TEST_CASE("saved topologies: every GPU is where its machine's owners say") {
     const auto folder = testing::captures_folder("GPU locality of real machines");
-    if (!folder) return;
+    if (!folder)
+        return;
     const auto facts = nlohmann::json::parse(read_file(*folder / "facts.json"));
     int machines = 0;
     for (const auto& item : facts.items()) {
         const std::string& name = item.key();
         const auto& fact = item.value();
-        if (!name.starts_with("hwloc-xml/")) continue;
+        if (!name.starts_with("hwloc-xml/"))
+            continue;
         INFO(name);
         ++machines;
         const NodeTopology topology = read_hwloc_topology(*folder / name);
         CHECK_FALSE(topology.cores.empty());
         std::map<std::string, const Gpu*> gpus;
-        for (const Gpu& gpu : topology.gpus) gpus[gpu.bdf] = &gpu;
+        for (const Gpu& gpu : topology.gpus)
+            gpus[gpu.bdf] = &gpu;
         CHECK(gpus.size() == (fact.contains("gpus") ? fact["gpus"].size() : 0));
-        if (!fact.contains("gpus")) continue;
+        if (!fact.contains("gpus"))
+            continue;
         for (const auto& expected : fact["gpus"]) {
             const std::string bdf = expected["pci"];
             INFO(bdf);
@@ -241,7 +251,8 @@ TEST_CASE("saved topologies: every GPU is where its machine's owners say") {
 
 TEST_CASE("saved topologies: GPU memory is no NUMA node") {
     const auto folder = testing::captures_folder("NUMA nodes of real machines");
-    if (!folder) return;
+    if (!folder)
+        return;
     const std::map<std::string, Cpus> expected = {
         {"flux-core-sierra", {0, 8}},
         {"hwloc-derived-p9-gpunumanodes-kept", {0, 8}},
@@ -255,7 +266,8 @@ TEST_CASE("saved topologies: GPU memory is no NUMA node") {
         const std::string& name = entry.first;
         INFO(name);
         Cpus found;
-        for (const NumaNode& node : read_hwloc_topology(*folder / "hwloc-xml" / (name + ".xml")).numa_nodes)
+        for (const NumaNode& node :
+             read_hwloc_topology(*folder / "hwloc-xml" / (name + ".xml")).numa_nodes)
             found.push_back(node.index);
         CHECK(found == entry.second);
     }

@@ -1,9 +1,9 @@
 // The pictures of a machine: what is in them, whatever the machine is like.
 
+#include "synthetic_topology.hpp"
 #include "topology_view/topology_json.hpp"
 #include "topology_view/topology_svg.hpp"
 #include "topology_view/topology_text.hpp"
-#include "synthetic_topology.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -29,15 +29,18 @@ Hca hca(const char* name, const char* bdf, int numa_node, std::vector<std::strin
 
 /// Two sockets, a GPU and an HCA at one switch of each.
 NodeTopology server() {
-    NodeTopology machine = make_machine({.packages = 2, .l3_per_numa = 2, .cores_per_l3 = 4, .gpus = 2});
+    NodeTopology machine =
+        make_machine({.packages = 2, .l3_per_numa = 2, .cores_per_l3 = 4, .gpus = 2});
     machine.hostname = "node17";
     machine.cpu_model = "AMD EPYC 9654";
     machine.l3_bytes = {32 << 20, 32 << 20, 32 << 20, 32 << 20};
     machine.gpus[0].memory_bytes = std::uint64_t{80} << 30;
     machine.gpus[0].pci_path = {"pci0000:00", "0000:00:01.0", "0000:01:00.0", "0000:02:00.0"};
     machine.gpus[1].pci_path = {"pci0000:80", "0000:80:01.0", "0000:81:00.0", "0000:82:00.0"};
-    machine.hcas = {hca("mlx5_0", "0000:11:00.0", 0, {"pci0000:00", "0000:00:01.0", "0000:01:00.0", "0000:02:01.0"}),
-                    hca("mlx5_1", "0000:22:00.0", 1, {"pci0000:80", "0000:80:01.0", "0000:81:00.0", "0000:82:01.0"})};
+    machine.hcas = {hca("mlx5_0", "0000:11:00.0", 0,
+                        {"pci0000:00", "0000:00:01.0", "0000:01:00.0", "0000:02:01.0"}),
+                    hca("mlx5_1", "0000:22:00.0", 1,
+                        {"pci0000:80", "0000:80:01.0", "0000:81:00.0", "0000:82:01.0"})};
     machine.told_paths = {{machine.gpus[0].bdf, machine.gpus[1].bdf, PathClass::nvlink, 18}};
     machine.notes = {"GPU 0000:99:00.0 is left out: it has no driver"};
     return machine;
@@ -45,7 +48,8 @@ NodeTopology server() {
 
 std::size_t count(const std::string& text, std::string_view what) {
     std::size_t found = 0;
-    for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += what.size()) ++found;
+    for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += what.size())
+        ++found;
     return found;
 }
 
@@ -72,7 +76,9 @@ TEST_CASE("what may not be used is told: GPUs, HCAs, time") {
 
 TEST_CASE("text: packages, nodes, devices by switch, paths, notes") {
     const std::string text = topology_text(server());
-    check_has(text, "node17   2 packages · 2 NUMA nodes · 16 cores, 32 threads · 2 GPUs · 2 HCAs   (this machine)\n");
+    check_has(text,
+              "node17   2 packages · 2 NUMA nodes · 16 cores, 32 threads · 2 GPUs · 2 HCAs   (this "
+              "machine)\n");
     check_has(text, "package 1   AMD EPYC 9654\n");
     check_has(text, "  NUMA node 1   64 GiB   8 cores: CPU 8-15,24-31   L3 2 x 32 MiB\n");
     check_has(text, "└ switch below 0000:00:01.0\n");
@@ -89,7 +95,8 @@ TEST_CASE("text: a machine without devices has no matrix, an unknown place is sa
 
     NodeTopology lost = make_machine({.gpus = 2});
     lost.gpus[1].numa_node.reset();
-    check_has(topology_text(lost), "near no NUMA node that may be used here\n    └ host bridge unknown\n");
+    check_has(topology_text(lost),
+              "near no NUMA node that may be used here\n    └ host bridge unknown\n");
     CHECK_FALSE(topology_text({}).empty());
 }
 
@@ -132,7 +139,8 @@ TEST_CASE("json: what is unknown is null or left out") {
     CHECK(json["gpus"][0]["numa_node"] == 0);
     CHECK(json["gpus"][1]["numa_node"].is_null());
     CHECK_FALSE(json["gpus"][1].contains("memory_bytes"));
-    CHECK(json["hcas"][0]["ports"][0]["gids"][0]["gid"] == "fe80:0000:0000:0000:0000:0000:0000:0000");
+    CHECK(json["hcas"][0]["ports"][0]["gids"][0]["gid"] ==
+          "fe80:0000:0000:0000:0000:0000:0000:0000");
     CHECK(json["paths"]["GPU0"]["GPU1"] == "NV18");
     CHECK(json["paths"]["GPU0"]["mlx5_0"] == "PIX");
     CHECK(json["cores"].size() == 16);

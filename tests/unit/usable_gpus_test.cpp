@@ -1,9 +1,9 @@
-// Which GPUs a grant means, in which order, and which mask the ranks need: every way that CUDA, ROCm and Slurm name
-// them.
+// Which GPUs a grant means, in which order, and which mask the ranks need: every way that CUDA,
+// ROCm and Slurm name them.
 
 #include "plan/usable_gpus.hpp"
-#include "plan/launch_plan.hpp"
 #include "allocation/roster.hpp"
+#include "plan/launch_plan.hpp"
 #include "synthetic_topology.hpp"
 
 #include <autolaunch/error.hpp>
@@ -40,8 +40,8 @@ NodeTopology make_mig_machine() {
     NodeTopology topology = testing::make_machine({.gpus = 3});
     const Gpu second = topology.gpus[1], third = topology.gpus[2];
     topology.gpus.resize(1);
-    for (const auto& [gpu, uuid] :
-         {std::pair{second, "MIG-1aaa"}, std::pair{second, "MIG-1bbb"}, std::pair{third, "MIG-2ccc"}}) {
+    for (const auto& [gpu, uuid] : {std::pair{second, "MIG-1aaa"}, std::pair{second, "MIG-1bbb"},
+                                    std::pair{third, "MIG-2ccc"}}) {
         Gpu part = gpu;
         part.partition_of = gpu.uuid;
         part.uuid = uuid;
@@ -71,7 +71,8 @@ TEST_CASE("numbers, UUIDs and beginnings of UUIDs, in the order of the grant") {
     CHECK(choose(kPlain, grant({"3", "0", "2"})).positions == Positions{3, 0, 2});
     CHECK(choose(kPlain, grant({"GPU-0000a002", "GPU-0000a000"})).positions == Positions{2, 0});
     CHECK(choose(kPlain, grant({"GPU-0000a002", "1"})).positions == Positions{2, 1});
-    CHECK(choose(kPlain, grant({"1", "GPU-0000a001"})).positions == Positions{1});  // the same one twice
+    CHECK(choose(kPlain, grant({"1", "GPU-0000a001"})).positions ==
+          Positions{1});  // the same one twice
     NodeTopology two = kPlain;
     two.gpus[1].uuid = "GPU-b1";
     CHECK(choose(two, grant({"GPU-b"})).positions == Positions{1});
@@ -82,7 +83,8 @@ TEST_CASE("a beginning that is several GPUs' names none, as in CUDA") {
     const UsableGpus usable = choose(kPlain, grant({"GPU-0000a00", "2"}));
     CHECK(usable.positions == Positions{2});
     REQUIRE(usable.warnings.size() == 1);
-    CHECK(usable.warnings[0] == "CUDA_VISIBLE_DEVICES names GPU GPU-0000a00, but this machine shows 4 GPUs: left out");
+    CHECK(usable.warnings[0] ==
+          "CUDA_VISIBLE_DEVICES names GPU GPU-0000a00, but this machine shows 4 GPUs: left out");
     CHECK(choose(kPlain, grant({"-1", "99", "GPU-ffff"})).positions.empty());
 }
 
@@ -93,7 +95,8 @@ TEST_CASE("GPUs that may not be opened: CUDA does not count them, Slurm does") {
     none.node_names = {"node1"};
     CHECK(choose(shared, none).positions == Positions{2, 3});
     CHECK(choose(shared, none).warnings ==
-          Names{"2 of 4 GPUs may not be opened here and are left out: see the permissions of their files in /dev and "
+          Names{"2 of 4 GPUs may not be opened here and are left out: see the permissions of their "
+                "files in /dev and "
                 "the device cgroup"});
     CHECK(choose(shared, grant({"0", "1"})).positions == Positions{2, 3});
     CHECK(choose(shared, grant({"1"})).positions == Positions{3});
@@ -106,15 +109,18 @@ TEST_CASE("GPUs that may not be opened: CUDA does not count them, Slurm does") {
     CHECK(of_slurm.mask.empty());  // nothing needs to be hidden
     const UsableGpus wrong = choose(shared, grant({"1", "2"}, "SLURM_STEP_GPUS"));
     CHECK(wrong.positions == Positions{2});
-    CHECK(wrong.warnings == Names{"SLURM_STEP_GPUS names GPU 1, which may not be opened here: left out"});
+    CHECK(wrong.warnings ==
+          Names{"SLURM_STEP_GPUS names GPU 1, which may not be opened here: left out"});
 
-    Allocation masked = grant({"3", "2"});  // a mask that was brought to Slurm's numbers, and one that was not
+    Allocation masked =
+        grant({"3", "2"});  // a mask that was brought to Slurm's numbers, and one that was not
     masked.source = "slurm";
     CHECK(choose(shared, masked).positions == Positions{3, 2});
     masked.granted_gpus = {"1", "0"};
     CHECK(choose(shared, masked).positions == Positions{3, 2});
 
-    for (Gpu& gpu : shared.gpus) gpu.can_open = false;
+    for (Gpu& gpu : shared.gpus)
+        gpu.can_open = false;
     CHECK(choose(shared, none).positions.empty());
     shared = kMig;
     shared.gpus[1].can_open = shared.gpus[2].can_open = false;  // both parts of the second
@@ -130,7 +136,8 @@ TEST_CASE("MIG devices by UUID, by their GPU's number and by its UUID") {
     CHECK(choose(kMig, grant({"2", "0"})).positions == Positions{3, 0});
     CHECK(choose(kMig, grant({"3"})).positions.empty());
     CHECK(choose(kMig, grant({"GPU-0000a001"})).positions == Positions{1, 2});
-    CHECK(choose(kMig, grant({"3"}, "SLURM_STEP_GPUS")).positions == Positions{3});  // Slurm counts parts
+    CHECK(choose(kMig, grant({"3"}, "SLURM_STEP_GPUS")).positions ==
+          Positions{3});  // Slurm counts parts
 }
 
 TEST_CASE("each rank on MIG devices is shown its own alone") {
@@ -146,15 +153,18 @@ TEST_CASE("each rank on MIG devices is shown its own alone") {
     JobSpec spec;
     spec.trainer.command = {"train"};
     const Allocation allocation = grant({"MIG-2ccc", "MIG-1aaa"});
-    const std::map<std::string, std::string> inherited = {{"CUDA_VISIBLE_DEVICES", "MIG-2ccc,MIG-1aaa"}};
+    const std::map<std::string, std::string> inherited = {
+        {"CUDA_VISIBLE_DEVICES", "MIG-2ccc,MIG-1aaa"}};
     const LaunchPlan plan =
-        make_plan(spec, allocation, kMig, assume_alike(allocation, 2, "20260102-030405"), inherited, "/home/me");
+        make_plan(spec, allocation, kMig, assume_alike(allocation, 2, "20260102-030405"), inherited,
+                  "/home/me");
     REQUIRE(plan.ranks.size() == 2);
     for (const RankPlan& rank : plan.ranks) {
         REQUIRE(rank.gpu);
         std::string mask;
         for (const VariableChoice& choice : rank.environment)
-            if (choice.name == "CUDA_VISIBLE_DEVICES") mask = choice.value;
+            if (choice.name == "CUDA_VISIBLE_DEVICES")
+                mask = choice.value;
         CHECK(mask == rank.gpu->uuid);
     }
     CHECK(plan.ranks[0].gpu->uuid == "MIG-2ccc");
@@ -173,8 +183,10 @@ TEST_CASE("AMD GPUs are counted as ROCm counts them, and masked with its variabl
     CHECK(by_slurm.mask == "GPU-0000a002,GPU-0000a001");
 
     NodeTopology parts = kAmd;  // of drivers that give all parts the GPU's UUID
-    for (Gpu& gpu : parts.gpus) gpu.uuid.clear();
-    for (Gpu& gpu : parts.gpus) gpu.partition_of = "GPU-00aa";
+    for (Gpu& gpu : parts.gpus)
+        gpu.uuid.clear();
+    for (Gpu& gpu : parts.gpus)
+        gpu.partition_of = "GPU-00aa";
     CHECK(choose(parts, grant({"1", "2"}, "SLURM_STEP_GPUS")).mask == "1,2");
     CHECK(choose(parts, grant({"2"}, "HIP_VISIBLE_DEVICES")).positions == Positions{1});
     CHECK_FALSE(choose(parts, all).mask_each);
@@ -184,10 +196,11 @@ TEST_CASE("the mask of an AMD machine reaches the ranks") {
     JobSpec spec;
     spec.trainer.command = {"train"};
     const Allocation allocation = grant({"1", "2"}, "SLURM_STEP_GPUS");
-    const LaunchPlan plan =
-        make_plan(spec, allocation, kAmd, assume_alike(allocation, 2, "20260102-030405"), {}, "/home/me");
+    const LaunchPlan plan = make_plan(
+        spec, allocation, kAmd, assume_alike(allocation, 2, "20260102-030405"), {}, "/home/me");
     std::map<std::string, std::string> environment;
-    for (const VariableChoice& choice : plan.ranks.at(0).environment) environment[choice.name] = choice.value;
+    for (const VariableChoice& choice : plan.ranks.at(0).environment)
+        environment[choice.name] = choice.value;
     CHECK(environment["ROCR_VISIBLE_DEVICES"] == "GPU-0000a002,GPU-0000a001");
     CHECK_FALSE(environment.contains("CUDA_VISIBLE_DEVICES"));
 }

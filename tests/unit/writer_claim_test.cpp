@@ -23,7 +23,9 @@ struct Directory {
     WriterFence fence(std::string run_id, std::int64_t generation) {
         return WriterFence(storage, kDirectory, {std::move(run_id), generation});
     }
-    WriterClaim claim() { return WriterClaim::parse(read_whole(storage, kDirectory / kClaimName, 10'000)); }
+    WriterClaim claim() {
+        return WriterClaim::parse(read_whole(storage, kDirectory / kClaimName, 10'000));
+    }
     CrashingStorage storage;
 };
 
@@ -49,7 +51,8 @@ TEST_CASE("the last one to take a directory over is its writer") {
     CHECK(directory.claim().epoch == 2);
     CHECK(directory.claim().writer.run_id == "job.2");
     second.require_held();
-    check_lost(first, "/d is written by run job.2, generation 0 now; this is run job.1, generation 0");
+    check_lost(first,
+               "/d is written by run job.2, generation 0 now; this is run job.1, generation 0");
     check_lost(first, "run job.2", true);  // and it does not take it back
     second.require_held();
 }
@@ -73,7 +76,9 @@ TEST_CASE("a generation takes over from earlier ones of its run, and never from 
     check_lost(nobody, "a process without a launcher");
 }
 
-TEST_CASE("a writer deletes its own leftovers and those of writers before it, never those of one after it") {
+TEST_CASE(
+    "a writer deletes its own leftovers and those of writers before it, never those of one after "
+    "it") {
     Directory directory;
     auto first = directory.fence("a", 0), second = directory.fence("b", 0);
     first.take();
@@ -82,12 +87,15 @@ TEST_CASE("a writer deletes its own leftovers and those of writers before it, ne
     const std::string of_second = second.unfinished_name(checkpoint_name(7));
     CHECK(of_first.starts_with("step-00000007.1-"));
     CHECK(of_first != of_second);
-    for (const std::string& name : {of_first, of_second}) directory.storage.create_directories(kDirectory / name);
+    for (const std::string& name : {of_first, of_second})
+        directory.storage.create_directories(kDirectory / name);
     CHECK(first.may_delete(of_first));
     CHECK_FALSE(first.may_delete(of_second));
-    CHECK_FALSE(first.may_delete("step-00000007.1-ffff.tmp"));  // took over at the same time, and one of the two lost
+    CHECK_FALSE(first.may_delete(
+        "step-00000007.1-ffff.tmp"));  // took over at the same time, and one of the two lost
     CHECK(second.may_delete(of_first));
-    for (const char* name : {"step-00000003.tmp", "step-00000003.replaced.tmp"}) CHECK(first.may_delete(name));
+    for (const char* name : {"step-00000003.tmp", "step-00000003.replaced.tmp"})
+        CHECK(first.may_delete(name));
     for (const char* name : {"step-00000003", "latest.tmp", "notes.tmp", "step-00000003.replaced"})
         CHECK_FALSE(second.may_delete(name));
     remove_leftovers(directory.storage, kDirectory, first);
@@ -99,7 +107,8 @@ TEST_CASE("a writer deletes its own leftovers and those of writers before it, ne
 TEST_CASE("a claim that cannot be read is nobody's, and epochs still grow") {
     Directory directory;
     directory.storage.create_directories(kDirectory / "step-00000007.41-abc.tmp");
-    for (const std::string text : {"", "{", "[]", "{\"format\":\"autolaunch-writer\",\"epoch\":-1}"}) {
+    for (const std::string text :
+         {"", "{", "[]", "{\"format\":\"autolaunch-writer\",\"epoch\":-1}"}) {
         write_whole(directory.storage, kDirectory / kClaimName, text);
         CHECK_THROWS_AS(directory.claim(), Error);
         auto fence = directory.fence("a", 0);

@@ -1,12 +1,13 @@
 #pragma once
-// Causal attention without a table of all scores: tiles of queries and keys meet in shared memory, and the softmax is
-// carried along (Dao et al., "FlashAttention", 2022, and Dao, "FlashAttention-2", 2023, whose split of the work over
-// warps this follows). Backward makes the scores again from the rows' logarithmic sums; it has one kernel for keys and
-// values and one for queries, so nothing is added atomically and the same input gives the same bits.
+// Causal attention without a table of all scores: tiles of queries and keys meet in shared memory,
+// and the softmax is carried along (Dao et al., "FlashAttention", 2022, and Dao,
+// "FlashAttention-2", 2023, whose split of the work over warps this follows). Backward makes the
+// scores again from the rows' logarithmic sums; it has one kernel for keys and values and one for
+// queries, so nothing is added atomically and the same input gives the same bits.
 //
-// A block has kAttentionWarps warps of 16 rows each. A warp holds a tile of 16 x N as mma.m16n8k16 leaves it (see
-// multiply_tile_bf16): c[n / 8][4] a lane. bf16 is multiplied by tensor cores, f32 by ordinary arithmetic in the same
-// places.
+// A block has kAttentionWarps warps of 16 rows each. A warp holds a tile of 16 x N as mma.m16n8k16
+// leaves it (see multiply_tile_bf16): c[n / 8][4] a lane. bf16 is multiplied by tensor cores, f32
+// by ordinary arithmetic in the same places.
 #include "gpt/cuda/device_language.hpp"
 
 #include <cstddef>
@@ -17,18 +18,22 @@ inline constexpr int kAttentionWarps = 4;
 inline constexpr int kAttentionThreads = kAttentionWarps * kWarp;
 inline constexpr int kTile = kAttentionWarps * 16;  ///< rows of queries, or of keys and values
 
-/// Rows in shared memory are 16 bytes longer than what they hold, so that neighbours lie in different banks.
+/// Rows in shared memory are 16 bytes longer than what they hold, so that neighbours lie in
+/// different banks.
 template <class T, int kColumns>
 inline constexpr int kPadded = kColumns + kWideCount<T>;
-/// Bytes of shared memory for so many tiles of rows x head width, one of scores, and `statistics` numbers a row.
+/// Bytes of shared memory for so many tiles of rows x head width, one of scores, and `statistics`
+/// numbers a row.
 template <class T>
 constexpr std::size_t attention_shared_bytes(int tiles, int head_width, int statistics) {
     return static_cast<std::size_t>(kTile) *
-           (static_cast<std::size_t>(tiles * (head_width + kWideCount<T>)+kPadded<T, kTile>) * sizeof(T) +
+           (static_cast<std::size_t>(tiles * (head_width + kWideCount<T>)+kPadded<T, kTile>) *
+                sizeof(T) +
             static_cast<std::size_t>(statistics) * sizeof(float));
 }
 
-/// Where one head of one sequence lies: rows[length], `stride` elements apart, of which head_width are this head's.
+/// Where one head of one sequence lies: rows[length], `stride` elements apart, of which head_width
+/// are this head's.
 template <class T>
 struct HeadRows {
     T* first;
@@ -37,12 +42,14 @@ struct HeadRows {
     int head_width;
 };
 
-/// Copies rows [first_row, first_row + kTile) to shared memory; zero beyond the sequence and the head.
+/// Copies rows [first_row, first_row + kTile) to shared memory; zero beyond the sequence and the
+/// head.
 template <int kWidth, class T>
 GPT_DEVICE void load_tile(const HeadRows<const T>& rows, int first_row, T* tile) {
     constexpr int kCount = kWideCount<T>;
     const bool wide = rows.head_width % kCount == 0;
-    for (int i = static_cast<int>(threadIdx.x); i < kTile * kWidth / kCount; i += kAttentionThreads) {
+    for (int i = static_cast<int>(threadIdx.x); i < kTile * kWidth / kCount;
+         i += kAttentionThreads) {
         const int row = i / (kWidth / kCount);
         const int column = i % (kWidth / kCount) * kCount;
         Chunk<T, kCount> chunk;
@@ -52,13 +59,15 @@ GPT_DEVICE void load_tile(const HeadRows<const T>& rows, int first_row, T* tile)
             chunk = load_chunk<kCount>(from);
         } else {
             for (int k = 0; k < kCount; ++k)
-                chunk.values[k] = inside && column + k < rows.head_width ? from[k] : from_float<T>(0);
+                chunk.values[k] =
+                    inside && column + k < rows.head_width ? from[k] : from_float<T>(0);
         }
         store_chunk(tile + row * kPadded<T, kWidth> + column, chunk);
     }
 }
 
-/// Where a lane's part of a warp's tile lies: rows group and group + 8, columns pair and pair + 1 of each 8.
+/// Where a lane's part of a warp's tile lies: rows group and group + 8, columns pair and pair + 1
+/// of each 8.
 struct LanePlace {
     int warp, group, pair;
 };
@@ -67,7 +76,9 @@ GPT_DEVICE LanePlace lane_place() {
     return {static_cast<int>(threadIdx.x) / kWarp, lane / 4, lane % 4 * 2};
 }
 GPT_DEVICE int row_of(const LanePlace& place, int i) { return place.group + (i >= 2 ? 8 : 0); }
-GPT_DEVICE int column_of(const LanePlace& place, int n8, int i) { return n8 * 8 + place.pair + (i & 1); }
+GPT_DEVICE int column_of(const LanePlace& place, int n8, int i) {
+    return n8 * 8 + place.pair + (i & 1);
+}
 
 GPT_DEVICE std::uint32_t two(const autolaunch::bfloat16* low, const autolaunch::bfloat16* high) {
     return static_cast<std::uint32_t>(low->bits) | static_cast<std::uint32_t>(high->bits) << 16;
@@ -88,7 +99,8 @@ GPT_DEVICE void multiply_warp(float (&c)[kN / 8][4], const autolaunch::bfloat16*
     for (int k = 0; k < kDepth; k += 16) {
         const auto* left = a + place.group * a_stride + k + place.pair;
         const std::uint32_t parts[4] = {two_neighbours(left), two_neighbours(left + 8 * a_stride),
-                                        two_neighbours(left + 8), two_neighbours(left + 8 * a_stride + 8)};
+                                        two_neighbours(left + 8),
+                                        two_neighbours(left + 8 * a_stride + 8)};
         GPT_UNROLL
         for (int n8 = 0; n8 < kN / 8; ++n8) {
             if constexpr (kOrder == Order::columns) {
@@ -105,7 +117,8 @@ GPT_DEVICE void multiply_warp(float (&c)[kN / 8][4], const autolaunch::bfloat16*
     }
 }
 template <int kN, int kDepth, Order kOrder>
-GPT_DEVICE void multiply_warp(float (&c)[kN / 8][4], const float* a, int a_stride, const float* b, int b_stride) {
+GPT_DEVICE void multiply_warp(float (&c)[kN / 8][4], const float* a, int a_stride, const float* b,
+                              int b_stride) {
     const LanePlace place = lane_place();
     const float* upper = a + place.group * a_stride;
     const float* lower = upper + 8 * a_stride;
@@ -115,10 +128,12 @@ GPT_DEVICE void multiply_warp(float (&c)[kN / 8][4], const float* a, int a_strid
         for (int n8 = 0; n8 < kN / 8; ++n8) {
             const int column = n8 * 8 + place.pair;
             const bool columns = kOrder == Order::columns;
-            const float right[2] = {columns ? b[column * b_stride + k] : b[k * b_stride + column],
-                                    columns ? b[(column + 1) * b_stride + k] : b[k * b_stride + column + 1]};
+            const float right[2] = {
+                columns ? b[column * b_stride + k] : b[k * b_stride + column],
+                columns ? b[(column + 1) * b_stride + k] : b[k * b_stride + column + 1]};
             GPT_UNROLL
-            for (int i = 0; i < 4; ++i) c[n8][i] += left[i / 2] * right[i % 2];
+            for (int i = 0; i < 4; ++i)
+                c[n8][i] += left[i / 2] * right[i % 2];
         }
     }
 }
@@ -132,15 +147,16 @@ GPT_DEVICE void store_warp_tile(const float (&c)[kN / 8][4], T* tile) {
     for (int n8 = 0; n8 < kN / 8; ++n8) {
         GPT_UNROLL
         for (int i = 0; i < 4; ++i)
-            tile[row_of(place, i) * kPadded<T, kN> + column_of(place, n8, i)] = from_float<T>(c[n8][i]);
+            tile[row_of(place, i) * kPadded<T, kN> + column_of(place, n8, i)] =
+                from_float<T>(c[n8][i]);
     }
     __syncwarp();
 }
 
 /// Writes a warp's 16 rows, times a factor for the upper and one for the lower 8, to global memory.
 template <int kWidth, class T>
-GPT_DEVICE void store_rows(const float (&c)[kWidth / 8][4], const float (&factors)[2], int first_row,
-                           const HeadRows<T>& rows) {
+GPT_DEVICE void store_rows(const float (&c)[kWidth / 8][4], const float (&factors)[2],
+                           int first_row, const HeadRows<T>& rows) {
     const LanePlace place = lane_place();
     GPT_UNROLL
     for (int n8 = 0; n8 < kWidth / 8; ++n8) {
@@ -171,12 +187,13 @@ struct AttentionShape {
     int head_width;
     float scale;  ///< of scores
 };
-/// Queries (0), keys (1) or values (2) of this block's head and sequence (blockIdx.y and .z), in qkv or its gradient.
+/// Queries (0), keys (1) or values (2) of this block's head and sequence (blockIdx.y and .z), in
+/// qkv or its gradient.
 template <class T>
 GPT_DEVICE HeadRows<T> part_of(const AttentionShape& shape, T* qkv, int which) {
     const std::int64_t width = static_cast<std::int64_t>(shape.heads) * shape.head_width;
-    T* first = qkv + static_cast<std::int64_t>(blockIdx.z) * shape.length * 3 * width + which * width +
-               static_cast<std::int64_t>(blockIdx.y) * shape.head_width;
+    T* first = qkv + static_cast<std::int64_t>(blockIdx.z) * shape.length * 3 * width +
+               which * width + static_cast<std::int64_t>(blockIdx.y) * shape.head_width;
     return {first, 3 * width, shape.length, shape.head_width};
 }
 /// The same rows of y[rows][width] or its gradient.
@@ -195,8 +212,8 @@ GPT_DEVICE E* statistics_of(const AttentionShape& shape, E* all) {
 
 inline constexpr float kMasked = -3e38f;  // finite, so that two of them differ by 0
 
-// One tile of queries against the keys up to its last one; the longest tiles come first. kWidth: the head's, rounded
-// up to 64 or 128.
+// One tile of queries against the keys up to its last one; the longest tiles come first. kWidth:
+// the head's, rounded up to 64 or 128.
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kAttentionThreads)
     attention_kernel(AttentionShape shape, const T* qkv, float* log_sums, T* y) {
@@ -205,7 +222,8 @@ __global__ void __launch_bounds__(kAttentionThreads)
     T* keys = queries + kTile * kStride;
     T* values = keys + kTile * kStride;
     const LanePlace place = lane_place();
-    T* weights = values + kTile * kStride + place.warp * 16 * kPadded<T, kTile>;  // the warp's own rows
+    T* weights =
+        values + kTile * kStride + place.warp * 16 * kPadded<T, kTile>;  // the warp's own rows
     const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * kTile;
     const int first_row = first_query + place.warp * 16;
     load_tile<kWidth>(part_of(shape, qkv, 0), first_query, queries);
@@ -218,14 +236,15 @@ __global__ void __launch_bounds__(kAttentionThreads)
         load_tile<kWidth>(part_of(shape, qkv, 2), first_key, values);
         __syncthreads();
         float scores[kTile / 8][4] = {};
-        multiply_warp<kTile, kWidth, Order::columns>(scores, queries + place.warp * 16 * kStride, kStride, keys,
-                                                     kStride);
+        multiply_warp<kTile, kWidth, Order::columns>(scores, queries + place.warp * 16 * kStride,
+                                                     kStride, keys, kStride);
         float top[2] = {largest[0], largest[1]};
         GPT_UNROLL
         for (int n8 = 0; n8 < kTile / 8; ++n8) {
             GPT_UNROLL
             for (int i = 0; i < 4; ++i) {
-                const bool seen = first_key + column_of(place, n8, i) <= first_row + row_of(place, i);
+                const bool seen =
+                    first_key + column_of(place, n8, i) <= first_row + row_of(place, i);
                 scores[n8][i] = seen ? scores[n8][i] * shape.scale : kMasked;
                 top[i / 2] = fmaxf(top[i / 2], scores[n8][i]);
             }
@@ -249,7 +268,8 @@ __global__ void __launch_bounds__(kAttentionThreads)
         GPT_UNROLL
         for (int n8 = 0; n8 < kWidth / 8; ++n8) {
             GPT_UNROLL
-            for (int i = 0; i < 4; ++i) out[n8][i] *= factors[i / 2];
+            for (int i = 0; i < 4; ++i)
+                out[n8][i] *= factors[i / 2];
         }
         multiply_warp<kWidth, kTile, Order::rows>(out, weights, kPadded<T, kTile>, values, kStride);
     }
@@ -264,9 +284,11 @@ __global__ void __launch_bounds__(kAttentionThreads)
 
 // sum over a head of y * dy, a warp for each row and head: what softmax's backward subtracts.
 template <class T>
-__global__ void attention_delta_kernel(AttentionShape shape, std::int64_t rows, const T* y, const T* dy, float* delta) {
+__global__ void attention_delta_kernel(AttentionShape shape, std::int64_t rows, const T* y,
+                                       const T* dy, float* delta) {
     const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
-    if (index >= rows * shape.heads) return;
+    if (index >= rows * shape.heads)
+        return;
     const std::int64_t row = index / shape.heads;
     const std::int64_t head = index % shape.heads;
     const std::int64_t start = index * shape.head_width;
@@ -274,14 +296,15 @@ __global__ void attention_delta_kernel(AttentionShape shape, std::int64_t rows, 
     for (int j = static_cast<int>(threadIdx.x); j < shape.head_width; j += kWarp)
         sum += to_float(y[start + j]) * to_float(dy[start + j]);
     sum = warp_sum(sum);
-    if (threadIdx.x == 0) delta[(row / shape.length * shape.heads + head) * shape.length + row % shape.length] = sum;
+    if (threadIdx.x == 0)
+        delta[(row / shape.length * shape.heads + head) * shape.length + row % shape.length] = sum;
 }
 
 // Gradients of one tile of keys and values, a warp for 16 of them, from the queries that see them.
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kAttentionThreads)
-    attention_key_gradient_kernel(AttentionShape shape, const T* qkv, const T* dy, const float* log_sums,
-                                  const float* delta, T* dqkv) {
+    attention_key_gradient_kernel(AttentionShape shape, const T* qkv, const T* dy,
+                                  const float* log_sums, const float* delta, T* dqkv) {
     constexpr int kStride = kPadded<T, kWidth>;
     T* keys = reinterpret_cast<T*>(shared_memory());
     T* values = keys + kTile * kStride;
@@ -309,31 +332,35 @@ __global__ void __launch_bounds__(kAttentionThreads)
         }
         __syncthreads();
         float scores[kTile / 8][4] = {};  // of 16 keys (rows) with the queries (columns)
-        multiply_warp<kTile, kWidth, Order::columns>(scores, keys + place.warp * 16 * kStride, kStride, queries,
-                                                     kStride);
+        multiply_warp<kTile, kWidth, Order::columns>(scores, keys + place.warp * 16 * kStride,
+                                                     kStride, queries, kStride);
         GPT_UNROLL
         for (int n8 = 0; n8 < kTile / 8; ++n8) {
             GPT_UNROLL
             for (int i = 0; i < 4; ++i) {
                 const int query = first_query + column_of(place, n8, i);
                 const bool seen = first_row + row_of(place, i) <= query && query < shape.length;
-                const float exponent = scores[n8][i] * shape.scale - log_sum[column_of(place, n8, i)];
+                const float exponent =
+                    scores[n8][i] * shape.scale - log_sum[column_of(place, n8, i)];
                 scores[n8][i] = seen ? exponential_of(exponent) : 0.0f;
             }
         }
         store_warp_tile<kTile>(scores, weights);
-        multiply_warp<kWidth, kTile, Order::rows>(dvalues, weights, kPadded<T, kTile>, uppers, kStride);
+        multiply_warp<kWidth, kTile, Order::rows>(dvalues, weights, kPadded<T, kTile>, uppers,
+                                                  kStride);
         float dweights[kTile / 8][4] = {};
-        multiply_warp<kTile, kWidth, Order::columns>(dweights, values + place.warp * 16 * kStride, kStride, uppers,
-                                                     kStride);
+        multiply_warp<kTile, kWidth, Order::columns>(dweights, values + place.warp * 16 * kStride,
+                                                     kStride, uppers, kStride);
         GPT_UNROLL
         for (int n8 = 0; n8 < kTile / 8; ++n8) {
             GPT_UNROLL
             for (int i = 0; i < 4; ++i)
-                scores[n8][i] *= (dweights[n8][i] - subtracted[column_of(place, n8, i)]) * shape.scale;
+                scores[n8][i] *=
+                    (dweights[n8][i] - subtracted[column_of(place, n8, i)]) * shape.scale;
         }
         store_warp_tile<kTile>(scores, weights);
-        multiply_warp<kWidth, kTile, Order::rows>(dkeys, weights, kPadded<T, kTile>, queries, kStride);
+        multiply_warp<kWidth, kTile, Order::rows>(dkeys, weights, kPadded<T, kTile>, queries,
+                                                  kStride);
     }
     store_rows<kWidth>(dkeys, {1.0f, 1.0f}, first_row, part_of(shape, dqkv, 1));
     store_rows<kWidth>(dvalues, {1.0f, 1.0f}, first_row, part_of(shape, dqkv, 2));
@@ -342,8 +369,8 @@ __global__ void __launch_bounds__(kAttentionThreads)
 // Gradients of one tile of queries, a warp for 16 of them.
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kAttentionThreads)
-    attention_query_gradient_kernel(AttentionShape shape, const T* qkv, const T* dy, const float* log_sums,
-                                    const float* delta, T* dqkv) {
+    attention_query_gradient_kernel(AttentionShape shape, const T* qkv, const T* dy,
+                                    const float* log_sums, const float* delta, T* dqkv) {
     constexpr int kStride = kPadded<T, kWidth>;
     T* queries = reinterpret_cast<T*>(shared_memory());
     T* uppers = queries + kTile * kStride;
@@ -370,10 +397,10 @@ __global__ void __launch_bounds__(kAttentionThreads)
         __syncthreads();
         float scores[kTile / 8][4] = {};
         float dweights[kTile / 8][4] = {};
-        multiply_warp<kTile, kWidth, Order::columns>(scores, queries + place.warp * 16 * kStride, kStride, keys,
-                                                     kStride);
-        multiply_warp<kTile, kWidth, Order::columns>(dweights, uppers + place.warp * 16 * kStride, kStride, values,
-                                                     kStride);
+        multiply_warp<kTile, kWidth, Order::columns>(scores, queries + place.warp * 16 * kStride,
+                                                     kStride, keys, kStride);
+        multiply_warp<kTile, kWidth, Order::columns>(dweights, uppers + place.warp * 16 * kStride,
+                                                     kStride, values, kStride);
         GPT_UNROLL
         for (int n8 = 0; n8 < kTile / 8; ++n8) {
             GPT_UNROLL
@@ -381,11 +408,13 @@ __global__ void __launch_bounds__(kAttentionThreads)
                 const int row = first_row + row_of(place, i);
                 const bool seen = first_key + column_of(place, n8, i) <= row && row < shape.length;
                 const float weight = exponential_of(scores[n8][i] * shape.scale - log_sum[i / 2]);
-                scores[n8][i] = seen ? weight * (dweights[n8][i] - subtracted[i / 2]) * shape.scale : 0.0f;
+                scores[n8][i] =
+                    seen ? weight * (dweights[n8][i] - subtracted[i / 2]) * shape.scale : 0.0f;
             }
         }
         store_warp_tile<kTile>(scores, weights);
-        multiply_warp<kWidth, kTile, Order::rows>(dqueries, weights, kPadded<T, kTile>, keys, kStride);
+        multiply_warp<kWidth, kTile, Order::rows>(dqueries, weights, kPadded<T, kTile>, keys,
+                                                  kStride);
     }
     store_rows<kWidth>(dqueries, {1.0f, 1.0f}, first_row, part_of(shape, dqkv, 0));
 }

@@ -20,7 +20,8 @@ private:
 }  // namespace
 }  // namespace gpt
 
-extern "C" __attribute__((visibility("default"))) gpt::CudaCompute* gpt_make_cuda_compute(int device) {
+extern "C" __attribute__((visibility("default"))) gpt::CudaCompute* gpt_make_cuda_compute(
+    int device) {
     return new gpt::CudaComputeOf(device);
 }
 

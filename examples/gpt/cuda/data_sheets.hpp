@@ -4,8 +4,8 @@
 
 namespace gpt {
 
-/// Arithmetic a second that a GPU's data sheet promises, without sparsity: bf16 on tensor cores, f32 on ordinary ones
-/// (products in f32 do not use TF32 here).
+/// Arithmetic a second that a GPU's data sheet promises, without sparsity: bf16 on tensor cores,
+/// f32 on ordinary ones (products in f32 do not use TF32 here).
 struct DataSheet {
     std::string_view name = {};  ///< a part of the device's
     double bf16_flops = 0;
@@ -26,12 +26,15 @@ inline constexpr DataSheet kDataSheets[] = {
 
 /// Zeros where there is none, and for a part of a GPU (MIG), which does not have the whole one's.
 inline DataSheet data_sheet_of(std::string_view device) {
-    if (device.find("MIG") != std::string_view::npos) return {};
+    if (device.find("MIG") != std::string_view::npos)
+        return {};
     for (const auto& sheet : kDataSheets) {
         const auto at = device.find(sheet.name);
-        if (at == std::string_view::npos) continue;
+        if (at == std::string_view::npos)
+            continue;
         const auto rest = device.substr(at + sheet.name.size());
-        if (rest.empty() || !std::isalnum(static_cast<unsigned char>(rest.front()))) return sheet;
+        if (rest.empty() || !std::isalnum(static_cast<unsigned char>(rest.front())))
+            return sheet;
     }
     return {};
 }

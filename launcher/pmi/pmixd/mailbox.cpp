@@ -12,7 +12,8 @@
 namespace autolaunch::launcher {
 
 Mailbox::Mailbox() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    if (!wake_) throw SystemError(errno, "make an eventfd");
+    if (!wake_)
+        throw SystemError(errno, "make an eventfd");
 }
 
 void Mailbox::post(std::function<void()> work) {
@@ -21,7 +22,8 @@ void Mailbox::post(std::function<void()> work) {
         waiting_.push_back(std::move(work));
     }
     const std::uint64_t one = 1;
-    [[maybe_unused]] const auto written = ::write(wake_.get(), &one, sizeof one);  // can only fail when it is readable
+    [[maybe_unused]] const auto written =
+        ::write(wake_.get(), &one, sizeof one);  // can only fail when it is readable
 }
 
 void Mailbox::work_off() {
@@ -32,7 +34,8 @@ void Mailbox::work_off() {
         const std::lock_guard lock(mutex_);
         taken.swap(waiting_);
     }
-    for (const auto& work : taken) work();
+    for (const auto& work : taken)
+        work();
 }
 
 }  // namespace autolaunch::launcher

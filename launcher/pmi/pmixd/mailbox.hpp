@@ -7,7 +7,8 @@
 
 namespace autolaunch::launcher {
 
-/// Work that one thread leaves for another. autolaunch-pmixd moves what PMIx calls on its own thread to the main one.
+/// Work that one thread leaves for another. autolaunch-pmixd moves what PMIx calls on its own
+/// thread to the main one.
 ///
 /// Owner: the receiving thread's. Threads: post() any, the rest the receiver's. Blocks: never.
 class Mailbox {

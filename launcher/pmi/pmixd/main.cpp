@@ -1,8 +1,10 @@
-// autolaunch-pmixd: serves PMIx to the ranks of one node and one generation, so that MPI programs need no mpirun.
+// autolaunch-pmixd: serves PMIx to the ranks of one node and one generation, so that MPI programs
+// need no mpirun.
 //
-// A process of its own, because a rank that is killed while it connects can leave the PMIx library's server in a state
-// in which it hangs: here that ends with the generation (docs/adr/0010-mpi-without-mpirun.md). The agent starts it,
-// talks to it over descriptor 0 (docs/pmi-protocol.md) and kills it.
+// A process of its own, because a rank that is killed while it connects can leave the PMIx
+// library's server in a state in which it hangs: here that ends with the generation
+// (docs/adr/0010-mpi-without-mpirun.md). The agent starts it, talks to it over descriptor 0
+// (docs/pmi-protocol.md) and kills it.
 #include "base/file_io.hpp"
 #include "base/unique_fd.hpp"
 #include "pmi/pmixd/mailbox.hpp"
@@ -31,7 +33,8 @@ namespace {
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 
-/// What the agent has not read yet. It reads slowly while it starts ranks; more than this means that it hangs.
+/// What the agent has not read yet. It reads slowly while it starts ranks; more than this means
+/// that it hangs.
 constexpr std::size_t kUnreadLimit = 4 * pmixd::kFrameLimit;
 
 /// The socket to the agent. Blocks: never, but for run()'s poll.
@@ -43,15 +46,19 @@ public:
     bool has_unsent() const { return !unsent_.empty(); }
     void send(const pmixd::Message& message) {
         unsent_ += pmixd::encode(message);
-        if (unsent_.size() > kUnreadLimit) throw Error(ErrorCode::closed, "the agent does not read");
+        if (unsent_.size() > kUnreadLimit)
+            throw Error(ErrorCode::closed, "the agent does not read");
         flush();
     }
     void flush() {
         while (!unsent_.empty()) {
             const ssize_t sent = ::send(fd_, unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
-            if (sent < 0 && errno == EINTR) continue;
-            if (sent < 0 && errno == EAGAIN) return;
-            if (sent < 0) throw SystemError(errno, "write to the agent");
+            if (sent < 0 && errno == EINTR)
+                continue;
+            if (sent < 0 && errno == EAGAIN)
+                return;
+            if (sent < 0)
+                throw SystemError(errno, "write to the agent");
             unsent_.erase(0, static_cast<std::size_t>(sent));
         }
     }
@@ -60,10 +67,13 @@ public:
     bool receive(Handler handle) {
         std::array<char, 65536> bytes;
         const ssize_t count = ::recv(fd_, bytes.data(), bytes.size(), 0);
-        if (count < 0 && (errno == EINTR || errno == EAGAIN)) return true;
-        if (count <= 0) return false;
+        if (count < 0 && (errno == EINTR || errno == EAGAIN))
+            return true;
+        if (count <= 0)
+            return false;
         reader_.feed({bytes.data(), static_cast<std::size_t>(count)});
-        while (auto message = reader_.next()) handle(*message);
+        while (auto message = reader_.next())
+            handle(*message);
         return true;
     }
 
@@ -75,17 +85,24 @@ private:
 
 class Daemon {
 public:
-    explicit Daemon(int agent_fd) : agent_(agent_fd), server_(mailbox_, [this](auto&& message) { tell(message); }) {}
+    explicit Daemon(int agent_fd)
+        : agent_(agent_fd), server_(mailbox_, [this](auto&& message) { tell(message); }) {}
 
     /// Until the agent is gone.
     void run() {
         for (;;) {
             std::array<pollfd, 2> waited = {{{mailbox_.fd(), POLLIN, 0}, {agent_.fd(), POLLIN, 0}}};
-            if (agent_.has_unsent()) waited[1].events |= POLLOUT;
-            if (::poll(waited.data(), waited.size(), -1) < 0 && errno != EINTR) throw SystemError(errno, "poll");
-            if (waited[0].revents != 0) mailbox_.work_off();
-            if ((waited[1].revents & POLLOUT) != 0) agent_.flush();
-            if ((waited[1].revents & ~POLLOUT) != 0 && !agent_.receive([this](auto& message) { on(message); })) break;
+            if (agent_.has_unsent())
+                waited[1].events |= POLLOUT;
+            if (::poll(waited.data(), waited.size(), -1) < 0 && errno != EINTR)
+                throw SystemError(errno, "poll");
+            if (waited[0].revents != 0)
+                mailbox_.work_off();
+            if ((waited[1].revents & POLLOUT) != 0)
+                agent_.flush();
+            if ((waited[1].revents & ~POLLOUT) != 0 &&
+                !agent_.receive([this](auto& message) { on(message); }))
+                break;
         }
         server_.answer_all();
     }
@@ -102,7 +119,8 @@ private:
         try {
             agent_.send(message);
         } catch (const Error& error) {
-            if (error.code() != ErrorCode::invalid_argument) throw;
+            if (error.code() != ErrorCode::invalid_argument)
+                throw;
             agent_.send(pmixd::Log{error.what()});
             if (const auto* fence = std::get_if<pmixd::Fence>(&message))
                 server_.on(pmixd::FenceDone{fence->call, false, {}});
@@ -128,7 +146,8 @@ private:
     PmixServer server_;
 };
 
-// PMIx's thread inherits the mask: no signal ever interrupts it, and no end of a child is its business.
+// PMIx's thread inherits the mask: no signal ever interrupts it, and no end of a child is its
+// business.
 void settle_signals() {
     sigset_t child_ends;
     ::sigemptyset(&child_ends);
@@ -137,18 +156,21 @@ void settle_signals() {
     ::signal(SIGPIPE, SIG_IGN);
 }
 
-// PMIx looks at the machine through hwloc, whose plugin for displays tries ten X servers: each may ask DNS for
-// "localhost", and then wait. What plugins find (displays, OpenCL, CUDA) is of no use to PMIx.
+// PMIx looks at the machine through hwloc, whose plugin for displays tries ten X servers: each may
+// ask DNS for "localhost", and then wait. What plugins find (displays, OpenCL, CUDA) is of no use
+// to PMIx.
 void leave_out_plugins() { ::setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 0); }
 
 // Descriptor 0 is the agent's socket, and nothing else may read or inherit it.
 int take_socket() {
     int type = 0;
     socklen_t size = sizeof type;
-    if (::getsockopt(0, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_STREAM) return -1;
+    if (::getsockopt(0, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_STREAM)
+        return -1;
     const int fd = ::fcntl(0, F_DUPFD_CLOEXEC, 3);
     const UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    if (nothing) ::dup2(nothing.get(), 0);
+    if (nothing)
+        ::dup2(nothing.get(), 0);
     return fd;
 }
 
@@ -159,7 +181,9 @@ int main() {
     leave_out_plugins();
     const int agent_fd = take_socket();
     if (agent_fd < 0) {
-        std::fputs("autolaunch-pmixd is started by autolaunch, for MPI ranks; it is of no use by itself\n", stderr);
+        std::fputs(
+            "autolaunch-pmixd is started by autolaunch, for MPI ranks; it is of no use by itself\n",
+            stderr);
         return 64;
     }
     Daemon daemon(agent_fd);

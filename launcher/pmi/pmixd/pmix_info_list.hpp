@@ -16,10 +16,13 @@ public:
     PmixInfoList(const PmixInfoList&) = delete;
     PmixInfoList& operator=(const PmixInfoList&) = delete;
     ~PmixInfoList() {
-        for (pmix_info_t& info : infos_) PMIX_INFO_DESTRUCT(&info);
+        for (pmix_info_t& info : infos_)
+            PMIX_INFO_DESTRUCT(&info);
     }
 
-    void add_text(const char* key, const std::string& text) { load(key, text.c_str(), PMIX_STRING); }
+    void add_text(const char* key, const std::string& text) {
+        load(key, text.c_str(), PMIX_STRING);
+    }
     void add_regex(const char* key, const char* regex) { load(key, regex, PMIX_REGEX); }
     void add_u16(const char* key, std::uint16_t value) { load(key, &value, PMIX_UINT16); }
     void add_u32(const char* key, std::uint32_t value) { load(key, &value, PMIX_UINT32); }

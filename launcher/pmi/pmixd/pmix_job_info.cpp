@@ -13,12 +13,13 @@ namespace {
 /// What a PMIx function allocated.
 using MallocText = std::unique_ptr<char, decltype(&std::free)>;
 
-MallocText encode_map(pmix_status_t (*encode)(const char*, char**), const std::string& text, const char* what) {
+MallocText encode_map(pmix_status_t (*encode)(const char*, char**), const std::string& text,
+                      const char* what) {
     char* encoded = nullptr;
     const pmix_status_t status = encode(text.c_str(), &encoded);
     if (status != PMIX_SUCCESS)
-        throw Error(ErrorCode::system,
-                    std::string("PMIx cannot encode the map of ") + what + ": " + PMIx_Error_string(status));
+        throw Error(ErrorCode::system, std::string("PMIx cannot encode the map of ") + what + ": " +
+                                           PMIx_Error_string(status));
     return {encoded, &std::free};
 }
 
@@ -27,7 +28,8 @@ std::string rank_map(const pmixd::Start& job) {
     const JobRanks ranks(job);
     std::string map;
     for (std::size_t node = 0; node < job.nodes.size(); ++node) {
-        if (node > 0) map += ';';
+        if (node > 0)
+            map += ';';
         const int first = ranks.first(static_cast<int>(node));
         for (int rank = first; rank < ranks.first(static_cast<int>(node) + 1); ++rank)
             map += (rank > first ? "," : "") + std::to_string(rank);
@@ -37,11 +39,13 @@ std::string rank_map(const pmixd::Start& job) {
 
 std::string node_map(const pmixd::Start& job) {
     std::string map;
-    for (const auto& [name, ranks] : job.nodes) map += (map.empty() ? "" : ",") + name;
+    for (const auto& [name, ranks] : job.nodes)
+        map += (map.empty() ? "" : ",") + name;
     return map;
 }
 
-void describe_rank(const pmixd::Start& job, int node, int rank, int local_rank, PmixInfoList& info) {
+void describe_rank(const pmixd::Start& job, int node, int rank, int local_rank,
+                   PmixInfoList& info) {
     info.add_rank(PMIX_RANK, static_cast<pmix_rank_t>(rank));
     info.add_rank(PMIX_GLOBAL_RANK, static_cast<pmix_rank_t>(rank));
     info.add_rank(PMIX_APP_RANK, static_cast<pmix_rank_t>(rank));
@@ -50,13 +54,15 @@ void describe_rank(const pmixd::Start& job, int node, int rank, int local_rank, 
     info.add_u16(PMIX_NODE_RANK, static_cast<std::uint16_t>(local_rank));
     info.add_u32(PMIX_NODEID, static_cast<std::uint32_t>(node));
     info.add_text(PMIX_HOSTNAME, job.nodes[static_cast<std::size_t>(node)].first);
-    if (node == job.node_rank) info.add_text(PMIX_PROCDIR, job_directory(job) + '/' + std::to_string(rank));
+    if (node == job.node_rank)
+        info.add_text(PMIX_PROCDIR, job_directory(job) + '/' + std::to_string(rank));
 }
 
 }  // namespace
 
 JobRanks::JobRanks(const pmixd::Start& job) : first_{0} {
-    for (const auto& [name, ranks] : job.nodes) first_.push_back(first_.back() + ranks);
+    for (const auto& [name, ranks] : job.nodes)
+        first_.push_back(first_.back() + ranks);
 }
 
 std::string job_directory(const pmixd::Start& job) { return job.directory + "/job"; }

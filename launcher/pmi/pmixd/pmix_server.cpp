@@ -19,15 +19,19 @@ namespace {
 
 constexpr auto kPmixTimeout = std::chrono::seconds(5);
 
-// PMIx hands most upcalls no pointer of ours, so they need one place to find the server. Set once, before PMIx starts.
+// PMIx hands most upcalls no pointer of ours, so they need one place to find the server. Set once,
+// before PMIx starts.
 PmixServer* the_server = nullptr;
 
 void check(pmix_status_t status, const char* what) {
-    if (status == PMIX_SUCCESS || status == PMIX_OPERATION_SUCCEEDED) return;
-    throw Error(ErrorCode::system, std::string("PMIx cannot ") + what + ": " + PMIx_Error_string(status));
+    if (status == PMIX_SUCCESS || status == PMIX_OPERATION_SUCCEEDED)
+        return;
+    throw Error(ErrorCode::system,
+                std::string("PMIx cannot ") + what + ": " + PMIx_Error_string(status));
 }
 
-/// A PMIx call that answers later, waited for. Shared with PMIx, which may answer after we have given up.
+/// A PMIx call that answers later, waited for. Shared with PMIx, which may answer after we have
+/// given up.
 class Answer {
 public:
     static void arrive(pmix_status_t status, void* self) {
@@ -40,7 +44,8 @@ public:
         auto answer = std::make_unique<Answer>();
         auto status = answer->promise_.get_future();
         const pmix_status_t started = call(&Answer::arrive, answer.get());
-        if (started != PMIX_SUCCESS) return check(started, what);
+        if (started != PMIX_SUCCESS)
+            return check(started, what);
         [[maybe_unused]] Answer* const now_of_pmix = answer.release();
         if (status.wait_for(kPmixTimeout) != std::future_status::ready)
             throw TimeoutError(std::string("PMIx takes too long to ") + what);
@@ -53,8 +58,9 @@ private:
 
 }  // namespace
 
-// All run on PMIx's thread: they copy what they are given and post it. What returns PMIX_OPERATION_SUCCEEDED has been
-// answered by that; what returns PMIX_SUCCESS answers through its callback.
+// All run on PMIx's thread: they copy what they are given and post it. What returns
+// PMIX_OPERATION_SUCCEEDED has been answered by that; what returns PMIX_SUCCESS answers through its
+// callback.
 struct PmixServer::Upcalls {
     static void post(std::function<void()> work) { the_server->mailbox_.post(std::move(work)); }
     static void tell(pmixd::Message message) {
@@ -63,69 +69,83 @@ struct PmixServer::Upcalls {
     static int rank_of(const pmix_proc_t* proc) { return static_cast<int>(proc->rank); }
 
     // The rank waits for the answer: the agent can know before the rank goes on.
-    static pmix_status_t tell_then_answer(pmixd::Message message, pmix_op_cbfunc_t callback, void* argument) {
+    static pmix_status_t tell_then_answer(pmixd::Message message, pmix_op_cbfunc_t callback,
+                                          void* argument) {
         post([=, message = std::move(message)]() mutable {
             the_server->tell_(std::move(message));
-            if (callback != nullptr) callback(PMIX_SUCCESS, argument);
+            if (callback != nullptr)
+                callback(PMIX_SUCCESS, argument);
         });
         return PMIX_SUCCESS;
     }
 
-    static pmix_status_t connected(const pmix_proc_t* proc, void*, pmix_info_t*, std::size_t, pmix_op_cbfunc_t callback,
-                                   void* argument) {
+    static pmix_status_t connected(const pmix_proc_t* proc, void*, pmix_info_t*, std::size_t,
+                                   pmix_op_cbfunc_t callback, void* argument) {
         return tell_then_answer(pmixd::Connected{rank_of(proc)}, callback, argument);
     }
-    static pmix_status_t finalized(const pmix_proc_t* proc, void*, pmix_op_cbfunc_t callback, void* argument) {
+    static pmix_status_t finalized(const pmix_proc_t* proc, void*, pmix_op_cbfunc_t callback,
+                                   void* argument) {
         return tell_then_answer(pmixd::Finalized{rank_of(proc)}, callback, argument);
     }
-    static pmix_status_t abort(const pmix_proc_t* proc, void*, int status, const char text[], pmix_proc_t*, std::size_t,
-                               pmix_op_cbfunc_t callback, void* argument) {
-        return tell_then_answer(pmixd::Aborted{rank_of(proc), status, text != nullptr ? text : ""}, callback, argument);
+    static pmix_status_t abort(const pmix_proc_t* proc, void*, int status, const char text[],
+                               pmix_proc_t*, std::size_t, pmix_op_cbfunc_t callback,
+                               void* argument) {
+        return tell_then_answer(pmixd::Aborted{rank_of(proc), status, text != nullptr ? text : ""},
+                                callback, argument);
     }
-    static pmix_status_t fence(const pmix_proc_t procs[], std::size_t proc_count, const pmix_info_t*, std::size_t,
-                               char* data, std::size_t bytes, pmix_modex_cbfunc_t callback, void* argument) {
+    static pmix_status_t fence(const pmix_proc_t procs[], std::size_t proc_count,
+                               const pmix_info_t*, std::size_t, char* data, std::size_t bytes,
+                               pmix_modex_cbfunc_t callback, void* argument) {
         pmixd::Fence fence;
         for (std::size_t i = 0; i < proc_count; ++i)
-            if (procs[i].rank != PMIX_RANK_WILDCARD) fence.ranks.push_back(procs[i].rank);
-        if (bytes > 0) fence.blob.assign(data, bytes);
+            if (procs[i].rank != PMIX_RANK_WILDCARD)
+                fence.ranks.push_back(procs[i].rank);
+        if (bytes > 0)
+            fence.blob.assign(data, bytes);
         std::free(data);  // it is ours
         post([callback, argument, fence = std::move(fence)]() mutable {
             fence.call = the_server->expect_answer(callback, argument);
-            if (fence.call != 0) the_server->tell_(std::move(fence));
+            if (fence.call != 0)
+                the_server->tell_(std::move(fence));
         });
         return PMIX_SUCCESS;
     }
     static pmix_status_t direct_modex(const pmix_proc_t* proc, const pmix_info_t*, std::size_t,
                                       pmix_modex_cbfunc_t callback, void* argument) {
-        if (the_server->name_space_ != proc->nspace) return PMIX_ERR_NOT_FOUND;
+        if (the_server->name_space_ != proc->nspace)
+            return PMIX_ERR_NOT_FOUND;
         post([callback, argument, rank = rank_of(proc)] {
             const std::uint64_t call = the_server->expect_answer(callback, argument);
-            if (call != 0) the_server->tell_(pmixd::ModexRequest{call, rank});
+            if (call != 0)
+                the_server->tell_(pmixd::ModexRequest{call, rank});
         });
         return PMIX_SUCCESS;
     }
     static void modex_answer(pmix_status_t status, char* data, std::size_t bytes, void* argument) {
         const std::unique_ptr<std::uint64_t> call(static_cast<std::uint64_t*>(argument));
-        tell(pmixd::ModexAnswer{*call, status == PMIX_SUCCESS, {data, status == PMIX_SUCCESS ? bytes : 0}});
+        tell(pmixd::ModexAnswer{
+            *call, status == PMIX_SUCCESS, {data, status == PMIX_SUCCESS ? bytes : 0}});
     }
-    static void log(const pmix_proc_t*, const pmix_info_t data[], std::size_t count, const pmix_info_t*, std::size_t,
-                    pmix_op_cbfunc_t callback, void* argument) {
+    static void log(const pmix_proc_t*, const pmix_info_t data[], std::size_t count,
+                    const pmix_info_t*, std::size_t, pmix_op_cbfunc_t callback, void* argument) {
         for (std::size_t i = 0; i < count; ++i)
             if (data[i].value.type == PMIX_STRING && data[i].value.data.string != nullptr)
                 tell(pmixd::Log{data[i].value.data.string});
-        if (callback != nullptr) post([=] { callback(PMIX_SUCCESS, argument); });
+        if (callback != nullptr)
+            post([=] { callback(PMIX_SUCCESS, argument); });
     }
-    // Without it Open MPI's request to remove its shared memory files at the end is lost with a rank that is killed.
-    static pmix_status_t job_control(const pmix_proc_t*, const pmix_proc_t*, std::size_t, const pmix_info_t*,
-                                     std::size_t, pmix_info_cbfunc_t, void*) {
+    // Without it Open MPI's request to remove its shared memory files at the end is lost with a
+    // rank that is killed.
+    static pmix_status_t job_control(const pmix_proc_t*, const pmix_proc_t*, std::size_t,
+                                     const pmix_info_t*, std::size_t, pmix_info_cbfunc_t, void*) {
         return PMIX_OPERATION_SUCCEEDED;
     }
-    static pmix_status_t notify_event(pmix_status_t, const pmix_proc_t*, pmix_data_range_t, pmix_info_t*, std::size_t,
-                                      pmix_op_cbfunc_t, void*) {
+    static pmix_status_t notify_event(pmix_status_t, const pmix_proc_t*, pmix_data_range_t,
+                                      pmix_info_t*, std::size_t, pmix_op_cbfunc_t, void*) {
         return PMIX_OPERATION_SUCCEEDED;
     }
-    static pmix_status_t register_events(pmix_status_t*, std::size_t, const pmix_info_t*, std::size_t, pmix_op_cbfunc_t,
-                                         void*) {
+    static pmix_status_t register_events(pmix_status_t*, std::size_t, const pmix_info_t*,
+                                         std::size_t, pmix_op_cbfunc_t, void*) {
         return PMIX_OPERATION_SUCCEEDED;
     }
     static pmix_status_t deregister_events(pmix_status_t*, std::size_t, pmix_op_cbfunc_t, void*) {
@@ -172,9 +192,11 @@ void PmixServer::init(const pmixd::Start& job) {
     check(PMIx_server_init(&module, info.data(), info.size()), "start its server");
     check(PMIx_Register_event_handler(
               nullptr, 0, nullptr, 0,
-              [](std::size_t, pmix_status_t, const pmix_proc_t*, pmix_info_t*, std::size_t, pmix_info_t*, std::size_t,
-                 pmix_event_notification_cbfunc_fn_t done, void* argument) {
-                  if (done != nullptr) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, argument);
+              [](std::size_t, pmix_status_t, const pmix_proc_t*, pmix_info_t*, std::size_t,
+                 pmix_info_t*, std::size_t, pmix_event_notification_cbfunc_fn_t done,
+                 void* argument) {
+                  if (done != nullptr)
+                      done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, argument);
               },
               nullptr, nullptr) < 0
               ? PMIX_ERROR
@@ -184,14 +206,15 @@ void PmixServer::init(const pmixd::Start& job) {
 
 void PmixServer::register_job(const pmixd::Start& job) {
     const std::string directory = job_directory(job);
-    if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) throw SystemError(errno, "create " + directory);
+    if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
+        throw SystemError(errno, "create " + directory);
     PmixInfoList info;
     describe_job(job, info);
     const int ranks_here = job.nodes.at(static_cast<std::size_t>(job.node_rank)).second;
     Answer::await(
         [&](pmix_op_cbfunc_t callback, void* argument) {
-            return PMIx_server_register_nspace(job.name_space.c_str(), ranks_here, info.data(), info.size(), callback,
-                                               argument);
+            return PMIx_server_register_nspace(job.name_space.c_str(), ranks_here, info.data(),
+                                               info.size(), callback, argument);
         },
         "register the job");
 }
@@ -201,7 +224,8 @@ std::vector<std::string> PmixServer::register_client(const pmixd::Start& job, in
     PMIX_LOAD_PROCID(&proc, job.name_space.c_str(), static_cast<pmix_rank_t>(rank));
     Answer::await(
         [&](pmix_op_cbfunc_t callback, void* argument) {
-            return PMIx_server_register_client(&proc, ::getuid(), ::getgid(), nullptr, callback, argument);
+            return PMIx_server_register_client(&proc, ::getuid(), ::getgid(), nullptr, callback,
+                                               argument);
         },
         "register a rank");
     char** lines = nullptr;
@@ -226,17 +250,20 @@ std::uint64_t PmixServer::expect_answer(pmix_modex_cbfunc_t callback, void* argu
 
 void PmixServer::answer(std::uint64_t call, bool good, const std::string& blob) {
     const auto found = pending_.find(call);
-    if (found == pending_.end()) return;
+    if (found == pending_.end())
+        return;
     const Pending pending = found->second;
     pending_.erase(found);
     char* copy = nullptr;  // PMIx gives it back when it has read it, to std::free
     if (good && !blob.empty()) {
         copy = static_cast<char*>(std::malloc(blob.size()));
-        if (copy == nullptr) good = false;
-        if (good) std::memcpy(copy, blob.data(), blob.size());
+        if (copy == nullptr)
+            good = false;
+        if (good)
+            std::memcpy(copy, blob.data(), blob.size());
     }
-    pending.callback(good ? PMIX_SUCCESS : PMIX_ERR_JOB_ABORTED, copy, good ? blob.size() : 0, pending.argument,
-                     std::free, copy);
+    pending.callback(good ? PMIX_SUCCESS : PMIX_ERR_JOB_ABORTED, copy, good ? blob.size() : 0,
+                     pending.argument, std::free, copy);
 }
 
 void PmixServer::on(const pmixd::ModexQuery& query) {

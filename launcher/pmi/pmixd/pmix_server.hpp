@@ -16,17 +16,18 @@
 
 namespace autolaunch::launcher {
 
-/// The PMIx library's server, for the ranks of one job on this node. PMIx calls us on a thread of its own; every such
-/// call is moved to the main thread, and PMIx's thread never waits.
+/// The PMIx library's server, for the ranks of one job on this node. PMIx calls us on a thread of
+/// its own; every such call is moved to the main thread, and PMIx's thread never waits.
 ///
-/// It is never finalised and forgets no client: with ranks that died while they connected, OpenPMIx 4.2 hangs in both.
-/// The process ends by _exit instead.
+/// It is never finalised and forgets no client: with ranks that died while they connected,
+/// OpenPMIx 4.2 hangs in both. The process ends by _exit instead.
 ///
-/// Owner: autolaunch-pmixd's main, one a process (PMIx's own rule). Threads: the main one. Blocks: start(), until PMIx
-/// has done what it is asked, each time at most kPmixTimeout.
+/// Owner: autolaunch-pmixd's main, one a process (PMIx's own rule). Threads: the main one. Blocks:
+/// start(), until PMIx has done what it is asked, each time at most kPmixTimeout.
 class PmixServer {
 public:
-    /// `tell` gets Fence, ModexRequest, ModexAnswer, Aborted, Connected, Finalized and Log, from mailbox.work_off().
+    /// `tell` gets Fence, ModexRequest, ModexAnswer, Aborted, Connected, Finalized and Log, from
+    /// mailbox.work_off().
     PmixServer(Mailbox& mailbox, std::function<void(pmixd::Message&&)> tell);
     PmixServer(const PmixServer&) = delete;
     PmixServer& operator=(const PmixServer&) = delete;

@@ -19,7 +19,8 @@ enum class ErrorCode {
     unsupported,       ///< this build or backend cannot do it
 };
 
-/// Every exception the library throws. what() says what happened, hint() what to do about it (may be empty).
+/// Every exception the library throws. what() says what happened, hint() what to do about it (may
+/// be empty).
 class AUTOLAUNCH_API Error : public std::runtime_error {
 public:
     Error(ErrorCode code, const std::string& what, std::string hint = {})

@@ -29,8 +29,10 @@ struct RankInfo {
     int node_count = 1;
     int generation = 0;  ///< attempt number; grows by one with every restart
     int max_restarts = 0;
-    std::string run_id;       ///< equal on all ranks of the job, different between jobs; empty when nobody launched us
-    bool serves_mpi = false;  ///< the launcher tells MPI who this rank is: MPI_Init finds the others
+    std::string run_id;  ///< equal on all ranks of the job, different between jobs; empty when
+                         ///< nobody launched us
+    bool serves_mpi =
+        false;  ///< the launcher tells MPI who this rank is: MPI_Init finds the others
 };
 
 /// What a trainer tells about a step it finished. Only `step` is required; report what you know.
@@ -44,14 +46,16 @@ struct StepReport {
 
 /// This process's place in a job, and its line to the launcher's agent on this node.
 ///
-/// Owner: the trainer, one per process, alive as long as the training runs. Threads: any. Blocks: only
-/// from_environment() and store(), each with a deadline, and the destructor of a rank 0 that serves the store: up to 10
-/// s for the other ranks to leave it. Reports never block and never fail the trainer: when the agent is slow or gone
-/// they are dropped, and without a launcher they go nowhere.
+/// Owner: the trainer, one per process, alive as long as the training runs. Threads: any. Blocks:
+/// only from_environment() and store(), each with a deadline, and the destructor of a rank 0 that
+/// serves the store: up to 10 s for the other ranks to leave it. Reports never block and never fail
+/// the trainer: when the agent is slow or gone they are dropped, and without a launcher they go
+/// nowhere.
 class AUTOLAUNCH_API Session {
 public:
-    /// Reads autolaunch's, torchrun's, Open MPI's, MPICH's (PMI) or Slurm's environment, in this order; without any,
-    /// rank 0 of 1. Throws Error{invalid_argument} naming the variable when the environment contradicts itself.
+    /// Reads autolaunch's, torchrun's, Open MPI's, MPICH's (PMI) or Slurm's environment, in this
+    /// order; without any, rank 0 of 1. Throws Error{invalid_argument} naming the variable when the
+    /// environment contradicts itself.
     static Session from_environment();
     /// The same from a given environment; opens no socket.
     static RankInfo read_environment(const std::map<std::string, std::string>& environment);
@@ -65,38 +69,44 @@ public:
     int world_size() const noexcept { return info().world_size; }
     int local_rank() const noexcept { return info().local_rank; }
 
-    /// The job's store, connected at the first call. Keys are private to this generation. Under bare srun or an MPI
-    /// launcher rank 0 serves it; one rank alone has one of its own.
+    /// The job's store, connected at the first call. Keys are private to this generation. Under
+    /// bare srun or an MPI launcher rank 0 serves it; one rank alone has one of its own.
     Store& store();
 
     void report_step(const StepReport& report);
-    /// A checkpoint of `step` is published at `path`; `stall_seconds` is how long training stood still for it.
-    void report_checkpoint(std::int64_t step, const std::filesystem::path& path, double stall_seconds);
+    /// A checkpoint of `step` is published at `path`; `stall_seconds` is how long training stood
+    /// still for it.
+    void report_checkpoint(std::int64_t step, const std::filesystem::path& path,
+                           double stall_seconds);
     /// Free text for the job's event log.
     void report_message(const std::string& text);
 
-    /// True once the launcher asked the job to stop. Calling it declares that this trainer stops by itself at the next
-    /// step: the agent then sends it no SIGTERM before restart.grace_period is over. Ranks learn it at different steps,
-    /// so agree on it (Communicator::any_rank) before leaving the training loop.
+    /// True once the launcher asked the job to stop. Calling it declares that this trainer stops by
+    /// itself at the next step: the agent then sends it no SIGTERM before restart.grace_period is
+    /// over. Ranks learn it at different steps, so agree on it (Communicator::any_rank) before
+    /// leaving the training loop.
     bool stop_requested();
-    /// When a rank that has not ended by itself is killed: the end of restart.grace_period. Nothing before the launcher
-    /// asked to stop. Never blocks.
+    /// When a rank that has not ended by itself is killed: the end of restart.grace_period. Nothing
+    /// before the launcher asked to stop. Never blocks.
     std::optional<std::chrono::steady_clock::time_point> stop_deadline();
-    /// True once for every checkpoint that the launcher asked for. Agree on it as on stop_requested().
+    /// True once for every checkpoint that the launcher asked for. Agree on it as on
+    /// stop_requested().
     bool checkpoint_requested();
 
     /// The run directory (AUTOLAUNCH_RUN_DIR); empty without the launcher.
     const std::filesystem::path& run_dir() const noexcept;
-    /// The free-form part of the spec as JSON text ("{}" without one): the file named by AUTOLAUNCH_TRAINER_CONFIG.
+    /// The free-form part of the spec as JSON text ("{}" without one): the file named by
+    /// AUTOLAUNCH_TRAINER_CONFIG.
     std::string trainer_config() const;
 
 private:
     friend class Communicator;
     friend class Checkpointer;
-    /// Made at the first call, and given to the agent where there is one; null where there is no memory for it.
+    /// Made at the first call, and given to the agent where there is one; null where there is no
+    /// memory for it.
     std::shared_ptr<FlightRecorder> flight_recorder();
-    /// Another connection to the job's store, for waits that must not hold up store(). Throws Error{unsupported} where
-    /// one process on one node serves it by itself.
+    /// Another connection to the job's store, for waits that must not hold up store(). Throws
+    /// Error{unsupported} where one process on one node serves it by itself.
     Store new_store();
     /// The agent's socket; empty without the launcher.
     std::filesystem::path agent_socket() const;

@@ -15,16 +15,18 @@ namespace autolaunch {
 struct StoreOptions {
     std::string host = "127.0.0.1";
     std::uint16_t port = 0;
-    std::string prefix;                          ///< put before every key, with a '/' between
-    std::chrono::milliseconds timeout{300'000};  ///< for connecting and for every wait that names none
+    std::string prefix;  ///< put before every key, with a '/' between
+    std::chrono::milliseconds timeout{
+        300'000};  ///< for connecting and for every wait that names none
 };
 
-/// A client of a key-value store that speaks c10d's TCPStore wire protocol (docs/store-protocol.md), the one PyTorch
-/// ranks use: values are byte strings, and waiting for a key blocks at the server, not by polling.
+/// A client of a key-value store that speaks c10d's TCPStore wire protocol
+/// (docs/store-protocol.md), the one PyTorch ranks use: values are byte strings, and waiting for a
+/// key blocks at the server, not by polling.
 ///
-/// Owner: one per process is enough. Threads: any; operations are serialised, so a long wait holds up the others.
-/// Blocks: every call, until the server answered or the deadline passed (TimeoutError). A connection that broke throws
-/// Error{closed}.
+/// Owner: one per process is enough. Threads: any; operations are serialised, so a long wait holds
+/// up the others. Blocks: every call, until the server answered or the deadline passed
+/// (TimeoutError). A connection that broke throws Error{closed}.
 class AUTOLAUNCH_API Store {
 public:
     /// Connects, retrying until the server listens or options.timeout passed.
@@ -41,9 +43,11 @@ public:
     /// Adds to the decimal number kept at the key (0 when it is new); returns the sum.
     std::int64_t add(std::string_view key, std::int64_t amount);
     void append(std::string_view key, std::string_view value);
-    /// Sets the key to `desired` if it holds `expected`, or is new and `expected` is empty. Returns what it then holds;
-    /// for a new key and a non-empty `expected`, `expected` itself (c10d's rule).
-    std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired);
+    /// Sets the key to `desired` if it holds `expected`, or is new and `expected` is empty. Returns
+    /// what it then holds; for a new key and a non-empty `expected`, `expected` itself (c10d's
+    /// rule).
+    std::string compare_set(std::string_view key, std::string_view expected,
+                            std::string_view desired);
     /// True when all keys exist.
     bool check(std::span<const std::string> keys);
     /// Waits until all keys exist.

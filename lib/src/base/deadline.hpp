@@ -14,7 +14,9 @@ public:
 
     bool passed() const { return Clock::now() >= at_; }
     Clock::time_point at() const { return at_; }
-    Clock::duration remaining() const { return std::max(Clock::duration::zero(), at_ - Clock::now()); }
+    Clock::duration remaining() const {
+        return std::max(Clock::duration::zero(), at_ - Clock::now());
+    }
     /// For poll(2): rounded up, so that a wait never ends just before the deadline.
     int poll_timeout_ms() const {
         const auto ms = std::chrono::ceil<std::chrono::milliseconds>(remaining()).count();

@@ -5,7 +5,8 @@
 namespace autolaunch {
 
 SystemError::SystemError(int error_number, const std::string& doing, std::string hint)
-    : Error(ErrorCode::system, "cannot " + doing + ": " + std::generic_category().message(error_number),
+    : Error(ErrorCode::system,
+            "cannot " + doing + ": " + std::generic_category().message(error_number),
             std::move(hint)),
       error_number_(error_number) {}
 

@@ -24,8 +24,10 @@ void close_on_exec(int fd) noexcept { ::fcntl(fd, F_SETFD, FD_CLOEXEC); }
 void write_all(int fd, std::string_view bytes, std::string_view what) {
     while (!bytes.empty()) {
         const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) throw SystemError(errno, "write " + std::string(what));
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            throw SystemError(errno, "write " + std::string(what));
         bytes.remove_prefix(static_cast<std::size_t>(written));
     }
 }
@@ -36,16 +38,20 @@ std::string read_file(const std::filesystem::path& path) {
     std::array<char, 65536> buffer;
     for (;;) {
         const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) throw SystemError(errno, "read " + path.string());
-        if (got == 0) return content;
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            throw SystemError(errno, "read " + path.string());
+        if (got == 0)
+            return content;
         content.append(buffer.data(), static_cast<std::size_t>(got));
     }
 }
 
 void sync_directory(const std::filesystem::path& path) {
     const UniqueFd fd = open_file(path.empty() ? "." : path, O_RDONLY | O_DIRECTORY);
-    if (::fsync(fd.get()) != 0) throw SystemError(errno, "fsync " + path.string());
+    if (::fsync(fd.get()) != 0)
+        throw SystemError(errno, "fsync " + path.string());
 }
 
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes, mode_t mode) {
@@ -54,9 +60,11 @@ void write_file_durably(const std::filesystem::path& path, std::string_view byte
     {
         const UniqueFd fd = open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, mode);
         write_all(fd.get(), bytes, temporary.string());
-        if (::fsync(fd.get()) != 0) throw SystemError(errno, "fsync " + temporary.string());
+        if (::fsync(fd.get()) != 0)
+            throw SystemError(errno, "fsync " + temporary.string());
     }
-    if (::rename(temporary.c_str(), path.c_str()) != 0) throw SystemError(errno, "rename " + temporary.string());
+    if (::rename(temporary.c_str(), path.c_str()) != 0)
+        throw SystemError(errno, "rename " + temporary.string());
     sync_directory(path.parent_path());
 }
 

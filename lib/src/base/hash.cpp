@@ -40,7 +40,8 @@ std::string to_hex(const unsigned char* data, std::size_t bytes) {
 }
 
 int digit_of(char digit) {
-    if (digit >= '0' && digit <= '9') return digit - '0';
+    if (digit >= '0' && digit <= '9')
+        return digit - '0';
     return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
 }
 
@@ -49,10 +50,12 @@ int digit_of(char digit) {
 std::string hex(std::span<const std::uint8_t> bytes) { return to_hex(bytes.data(), bytes.size()); }
 
 bool parse_hex(std::string_view text, std::span<std::uint8_t> bytes) {
-    if (text.size() != 2 * bytes.size()) return false;
+    if (text.size() != 2 * bytes.size())
+        return false;
     for (std::size_t i = 0; i < text.size(); ++i) {
         const int digit = digit_of(text[i]);
-        if (digit < 0) return false;
+        if (digit < 0)
+            return false;
         bytes[i / 2] = static_cast<std::uint8_t>(bytes[i / 2] << 4 | digit);
     }
     return true;
@@ -60,18 +63,21 @@ bool parse_hex(std::string_view text, std::span<std::uint8_t> bytes) {
 
 std::string hex64(std::uint64_t value) {
     unsigned char bytes[8];
-    for (int i = 0; i < 8; ++i) bytes[i] = static_cast<unsigned char>(value >> (56 - 8 * i));
+    for (int i = 0; i < 8; ++i)
+        bytes[i] = static_cast<unsigned char>(value >> (56 - 8 * i));
     return to_hex(bytes, sizeof bytes);
 }
 
 std::string hex128(const Digest128& value) { return hex64(value.high) + hex64(value.low); }
 
 std::optional<Digest128> parse_hex128(std::string_view text) {
-    if (text.size() != 32) return std::nullopt;
+    if (text.size() != 32)
+        return std::nullopt;
     std::uint64_t halves[2] = {};
     for (std::size_t i = 0; i < text.size(); ++i) {
         const int digit = digit_of(text[i]);
-        if (digit < 0) return std::nullopt;
+        if (digit < 0)
+            return std::nullopt;
         halves[i / 16] = halves[i / 16] << 4 | static_cast<std::uint64_t>(digit);
     }
     return Digest128{halves[0], halves[1]};
@@ -82,8 +88,10 @@ std::string random_hex(std::size_t bytes) {
     std::size_t filled = 0;
     while (filled < bytes) {
         const ssize_t got = ::getrandom(buffer.data() + filled, bytes - filled, 0);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) throw SystemError(errno, "read random bytes");
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            throw SystemError(errno, "read random bytes");
         filled += static_cast<std::size_t>(got);
     }
     return to_hex(buffer.data(), bytes);

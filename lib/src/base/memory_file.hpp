@@ -9,8 +9,9 @@
 
 namespace autolaunch {
 
-/// A memory file (memfd_create(2)) of this size, all zero, which nobody can make shorter or longer: whoever maps it can
-/// rely on that. `name` is shown in /proc alone. Empty where the system has no memory files; errno says why.
+/// A memory file (memfd_create(2)) of this size, all zero, which nobody can make shorter or longer:
+/// whoever maps it can rely on that. `name` is shown in /proc alone. Empty where the system has no
+/// memory files; errno says why.
 AUTOLAUNCH_API UniqueFd create_memory_file(const char* name, std::uint64_t bytes);
 
 /// All of a file in memory, shared with whoever else maps it. Move-only.

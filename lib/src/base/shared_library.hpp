@@ -5,8 +5,9 @@
 
 namespace autolaunch {
 
-/// A library that is loaded only when it is needed, and then for good: what it registered to run at exit must stay.
-/// Throws Error{unsupported} with the loader's own words. Blocks: while the library is read.
+/// A library that is loaded only when it is needed, and then for good: what it registered to run at
+/// exit must stay. Throws Error{unsupported} with the loader's own words. Blocks: while the library
+/// is read.
 class AUTOLAUNCH_API SharedLibrary {
 public:
     /// What an error begins with ("S3 needs libcurl"), and its hint.
@@ -33,8 +34,8 @@ private:
 
 }  // namespace autolaunch
 
-/// A struct of pointers to a library's functions, by their own names; made from a SharedLibrary. LIST(X) is X(name) of
-/// each, and their declarations are known:
+/// A struct of pointers to a library's functions, by their own names; made from a SharedLibrary.
+/// LIST(X) is X(name) of each, and their declarations are known:
 ///     #define LIBM(X) X(cos) X(sin)
 ///     AUTOLAUNCH_FUNCTION_TABLE(MathLibrary, LIBM)
 ///     const MathLibrary math(SharedLibrary("libm.so.6"));

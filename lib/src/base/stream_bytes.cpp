@@ -19,7 +19,8 @@ constexpr std::size_t kLine = 64;
 void stream_bytes(void* to, const void* from, std::size_t bytes) {
     auto* out = static_cast<std::byte*>(to);
     const auto* in = static_cast<const std::byte*>(from);
-    const std::size_t head = std::min(bytes, (kLine - reinterpret_cast<std::uintptr_t>(out) % kLine) % kLine);
+    const std::size_t head =
+        std::min(bytes, (kLine - reinterpret_cast<std::uintptr_t>(out) % kLine) % kLine);
     std::memcpy(out, in, head);
     std::size_t at = head;
     for (; at + kLine <= bytes; at += kLine) {

@@ -12,7 +12,8 @@ std::vector<std::string> split(std::string_view text, char separator) {
     for (;;) {
         const std::size_t end = text.find(separator);
         parts.emplace_back(text.substr(0, end));
-        if (end == std::string_view::npos) return parts;
+        if (end == std::string_view::npos)
+            return parts;
         text.remove_prefix(end + 1);
     }
 }
@@ -20,21 +21,24 @@ std::vector<std::string> split(std::string_view text, char separator) {
 std::string_view trim(std::string_view text) {
     constexpr std::string_view kSpace = " \t\r\n";
     const std::size_t begin = text.find_first_not_of(kSpace);
-    if (begin == std::string_view::npos) return {};
+    if (begin == std::string_view::npos)
+        return {};
     return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
 std::string join(std::span<const std::string> parts, std::string_view separator) {
     std::string joined;
     for (std::size_t i = 0; i < parts.size(); ++i) {
-        if (i > 0) joined += separator;
+        if (i > 0)
+            joined += separator;
         joined += parts[i];
     }
     return joined;
 }
 
 bool parse_integer(std::string_view text, long long& value) {
-    if (text.starts_with('+')) text.remove_prefix(1);
+    if (text.starts_with('+'))
+        text.remove_prefix(1);
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     return error == std::errc{} && end == text.data() + text.size() && !text.empty();
 }
@@ -48,10 +52,13 @@ std::string format_list(std::span<const int> numbers) {
     std::string text;
     for (std::size_t i = 0; i < numbers.size();) {
         std::size_t last = i;
-        while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
-        if (!text.empty()) text += ',';
+        while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1)
+            ++last;
+        if (!text.empty())
+            text += ',';
         text += std::to_string(numbers[i]);
-        if (last > i) text += '-' + std::to_string(numbers[last]);
+        if (last > i)
+            text += '-' + std::to_string(numbers[last]);
         i = last + 1;
     }
     return text;
@@ -62,8 +69,10 @@ namespace {
 // Optimal string alignment distance: insertions, deletions, substitutions, swaps of neighbours.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
     std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
-    for (std::size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
-    for (std::size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+    for (std::size_t i = 0; i <= a.size(); ++i)
+        d[i][0] = i;
+    for (std::size_t j = 0; j <= b.size(); ++j)
+        d[0][j] = j;
     for (std::size_t i = 1; i <= a.size(); ++i) {
         for (std::size_t j = 1; j <= b.size(); ++j) {
             const std::size_t cost = a[i - 1] == b[j - 1] ? 0 : 1;

@@ -17,7 +17,8 @@ AUTOLAUNCH_API bool parse_integer(std::string_view text, long long& value);
 AUTOLAUNCH_API std::string signal_name(int signal);
 /// "0-3,8" of {0,1,2,3,8}: the kernel's list format. `numbers` must be sorted and unique.
 AUTOLAUNCH_API std::string format_list(std::span<const int> numbers);
-/// The candidate with the smallest edit distance (swaps count one), or "" when none is near enough to be meant.
+/// The candidate with the smallest edit distance (swaps count one), or "" when none is near enough
+/// to be meant.
 AUTOLAUNCH_API std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace autolaunch

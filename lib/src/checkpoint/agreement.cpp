@@ -38,9 +38,11 @@ void together(Communicator& world, const std::function<void()>& action) {
     }
     const std::int64_t mine = thrown ? world.rank() : INT64_MAX;
     const std::int64_t first = world.all_reduce_value(mine, ReduceOp::min);
-    if (first == INT64_MAX) return;
+    if (first == INT64_MAX)
+        return;
     text = broadcast_text(world, text, static_cast<int>(first));
-    if (first == world.rank()) std::rethrow_exception(thrown);
+    if (first == world.rank())
+        std::rethrow_exception(thrown);
     throw_decoded(text, static_cast<int>(first));
 }
 
@@ -48,14 +50,16 @@ void require_equal(Communicator& world, std::uint64_t value, const std::string& 
     const auto number = static_cast<std::int64_t>(value >> 1);
     std::array<std::int64_t, 2> ends = {number, -number};
     world.all_reduce(std::span<std::int64_t>(ends), ReduceOp::max).wait();
-    if (ends[0] != -ends[1]) throw Error(ErrorCode::mismatch, what);
+    if (ends[0] != -ends[1])
+        throw Error(ErrorCode::mismatch, what);
 }
 
 std::string broadcast_text(Communicator& world, std::string text, int root) {
     std::int64_t bytes = static_cast<std::int64_t>(text.size());
     world.broadcast(&bytes, 1, DataType::i64, root).wait();
     text.resize(static_cast<std::size_t>(bytes));
-    if (bytes > 0) world.broadcast(text.data(), text.size(), DataType::u8, root).wait();
+    if (bytes > 0)
+        world.broadcast(text.data(), text.size(), DataType::u8, root).wait();
     return text;
 }
 
@@ -66,7 +70,8 @@ std::vector<std::string> gather_texts(Communicator& world, const std::string& te
     world.all_gather(&bytes, sizes.data(), 1, DataType::i64).wait();
     // Padded to the longest, because an all-gather takes equal parts.
     const auto longest = static_cast<std::size_t>(*std::max_element(sizes.begin(), sizes.end()));
-    if (longest == 0) return std::vector<std::string>(ranks);
+    if (longest == 0)
+        return std::vector<std::string>(ranks);
     std::string padded = text;
     padded.resize(longest);
     std::string all(ranks * longest, '\0');

@@ -8,9 +8,9 @@
 
 namespace autolaunch {
 
-/// Runs `action` on every rank and throws on every rank when it threw on any: the exception of the lowest rank that
-/// failed, and there the very object. Collective. The action must not call collectives, so that no rank waits for one
-/// that failed.
+/// Runs `action` on every rank and throws on every rank when it threw on any: the exception of the
+/// lowest rank that failed, and there the very object. Collective. The action must not call
+/// collectives, so that no rank waits for one that failed.
 void together(Communicator& world, const std::function<void()>& action);
 
 /// Throws Error{mismatch} with this text on every rank when the ranks' values differ. Collective.

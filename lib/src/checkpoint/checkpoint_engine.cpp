@@ -26,14 +26,17 @@ using Clock = std::chrono::steady_clock;
 // Only a storage that hangs needs so long; the communicator's own timeout is of the same size.
 constexpr std::chrono::minutes kCopyTimeout(10);
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 std::uint64_t hash_of(std::int64_t step, const fsdp::State& state) {
     std::string text = std::to_string(step);
     for (const auto& tensor : state) {
-        text += '\n' + tensor.name + '\t' + std::string(name_of(tensor.type)) + (tensor.replicated ? " r" : " s") +
-                (tensor.frozen ? " f" : "");
-        for (const std::int64_t extent : tensor.shape) text += ' ' + std::to_string(extent);
+        text += '\n' + tensor.name + '\t' + std::string(name_of(tensor.type)) +
+                (tensor.replicated ? " r" : " s") + (tensor.frozen ? " f" : "");
+        for (const std::int64_t extent : tensor.shape)
+            text += ' ' + std::to_string(extent);
     }
     return hash64(text.data(), text.size());
 }
@@ -43,43 +46,49 @@ std::vector<Manifest::MeshDimension> mesh_of(const fsdp::Arrangement& arrangemen
     std::vector<Manifest::MeshDimension> mesh;
     std::int64_t ranks = 1;
     for (const auto& dimension : arrangement.mesh) {
-        if (dimension.size < 1 || ranks > world_size) return {};
+        if (dimension.size < 1 || ranks > world_size)
+            return {};
         ranks *= dimension.size;
         mesh.push_back({dimension.name, dimension.size});
     }
-    if (ranks != world_size) mesh.clear();
+    if (ranks != world_size)
+        mesh.clear();
     return mesh;
 }
 
 }  // namespace
 
 CheckpointEngine::CheckpointEngine(std::shared_ptr<Storage> storage, Communicator world,
-                                   const CheckpointOptions& options, CheckpointEvents events, WriterIdentity identity,
-                                   std::vector<int> leaders)
+                                   const CheckpointOptions& options, CheckpointEvents events,
+                                   WriterIdentity identity, std::vector<int> leaders)
     : storage_(std::move(storage)),
       world_(std::move(world)),
       options_(options),
       events_(std::move(events)),
       fence_(*storage_, options_.directory, std::move(identity)),
       keys_(options_.encryption),
-      place_(make_place(
-          {*storage_, world_, options_, keys_, fence_, [this](const std::string& text) { note(text); }, events_.pinned},
-          std::move(leaders))),
+      place_(make_place({*storage_, world_, options_, keys_, fence_,
+                         [this](const std::string& text) { note(text); }, events_.pinned},
+                        std::move(leaders))),
       recipients_(parse_recipients(options_.encryption)),
       saver_(*storage_, options_, recipients_) {
     if (options_.keep < 1)
-        throw Error(ErrorCode::invalid_argument, "keep is " + std::to_string(options_.keep) + "; it must be 1 or more");
+        throw Error(ErrorCode::invalid_argument,
+                    "keep is " + std::to_string(options_.keep) + "; it must be 1 or more");
     if (options_.keep_every < 0 || options_.keep_best < 0)
         throw Error(ErrorCode::invalid_argument, "keep_every and keep_best must be 0 or more");
-    if (options_.directory.empty()) throw Error(ErrorCode::invalid_argument, "the checkpoint directory is empty");
+    if (options_.directory.empty())
+        throw Error(ErrorCode::invalid_argument, "the checkpoint directory is empty");
 }
 
 CheckpointEngine::~CheckpointEngine() {
     // Ranks that fail do not come to the writers' collectives any more.
-    if (in_flight_ && std::uncaught_exceptions() > 0 && writers_) writers_->abort("the trainer failed while saving");
+    if (in_flight_ && std::uncaught_exceptions() > 0 && writers_)
+        writers_->abort("the trainer failed while saving");
 }
 
-CheckpointInfo CheckpointEngine::save(std::int64_t step, const fsdp::State& state, const SaveOptions& options) {
+CheckpointInfo CheckpointEngine::save(std::int64_t step, const fsdp::State& state,
+                                      const SaveOptions& options) {
     const auto start = Clock::now();
     finish();
     Job job = agreed_job(step, state, options);
@@ -92,9 +101,11 @@ CheckpointInfo CheckpointEngine::save(std::int64_t step, const fsdp::State& stat
 
 void CheckpointEngine::reserve_staging(const WritePlan& plan) {
     std::uint64_t bytes = chunks_of(plan.files).size() * kChunkBytes;
-    if (options_.staging_bytes > 0) bytes = std::min(bytes, options_.staging_bytes / kChunkBytes * kChunkBytes);
+    if (options_.staging_bytes > 0)
+        bytes = std::min(bytes, options_.staging_bytes / kChunkBytes * kChunkBytes);
     bytes = std::max(bytes, kChunkBytes);
-    if (staging_.bytes() < bytes) staging_ = AlignedMemory(bytes);
+    if (staging_.bytes() < bytes)
+        staging_ = AlignedMemory(bytes);
 }
 
 void CheckpointEngine::prepare_async(const fsdp::State& state) {
@@ -102,10 +113,12 @@ void CheckpointEngine::prepare_async(const fsdp::State& state) {
     require_valid(state);
     reserve_staging(plan_shards(state, 0, world_.rank(), world_.size()));
     staging_.populate();
-    if (!writers_) writers_ = world_.split(0, world_.rank());
+    if (!writers_)
+        writers_ = world_.split(0, world_.rank());
 }
 
-void CheckpointEngine::save_async(std::int64_t step, const fsdp::State& state, const SaveOptions& options) {
+void CheckpointEngine::save_async(std::int64_t step, const fsdp::State& state,
+                                  const SaveOptions& options) {
     const auto start = Clock::now();
     const bool was_busy = in_flight_ && !in_flight_->is_over();
     finish();
@@ -115,10 +128,11 @@ void CheckpointEngine::save_async(std::int64_t step, const fsdp::State& state, c
     job_ = agreed_job(step, state, options);
     job_.begin = start;
     reserve_staging(job_.plan);
-    if (!writers_) writers_ = world_.split(0, world_.rank());
+    if (!writers_)
+        writers_ = world_.split(0, world_.rank());
     stall_seconds_ = 0;
-    in_flight_ =
-        std::make_unique<AsyncSave>(job_.plan, staging_, [this](StateSource& source, const WriteProgress& done) {
+    in_flight_ = std::make_unique<AsyncSave>(
+        job_.plan, staging_, [this](StateSource& source, const WriteProgress& done) {
             try {
                 return commit(*writers_, job_, [&](const fs::path& directory) {
                     return saver_.save(directory, job_.plan, source, with_notes(done));
@@ -134,41 +148,48 @@ void CheckpointEngine::save_async(std::int64_t step, const fsdp::State& state, c
 // A save that takes long says how far it is.
 WriteProgress CheckpointEngine::with_notes(WriteProgress inner) const {
     std::uint64_t total = 0;
-    for (const PlannedFile& file : job_.plan.files) total += file.bytes;
+    for (const PlannedFile& file : job_.plan.files)
+        total += file.bytes;
     return [this, inner = std::move(inner), total, begin = Clock::now(),
             next = Clock::now() + events_.progress_every](std::uint64_t bytes) mutable {
         inner(bytes);
-        if (Clock::now() < next || bytes >= total) return;
+        if (Clock::now() < next || bytes >= total)
+            return;
         next = Clock::now() + events_.progress_every;
         char text[128];
         std::snprintf(text, sizeof text, "step %lld: rank 0 has written %.1f of %.1f GB, %.2f GB/s",
                       static_cast<long long>(job_.step), static_cast<double>(bytes) / 1e9,
-                      static_cast<double>(total) / 1e9, static_cast<double>(bytes) / 1e9 / seconds_since(begin));
+                      static_cast<double>(total) / 1e9,
+                      static_cast<double>(bytes) / 1e9 / seconds_since(begin));
         note(text);
     };
 }
 
 void CheckpointEngine::wait_copied() {
-    if (!in_flight_) return;
+    if (!in_flight_)
+        return;
     const auto start = Clock::now();
     in_flight_->wait_copied(Deadline::after(kCopyTimeout));
     stall_seconds_ = stall_seconds_ + seconds_since(start);
 }
 
 std::optional<CheckpointInfo> CheckpointEngine::finish() {
-    if (!in_flight_) return std::nullopt;
+    if (!in_flight_)
+        return std::nullopt;
     const auto save = std::move(in_flight_);
     return save->finish();
 }
 
 std::optional<SaveProgress> CheckpointEngine::progress() const {
-    if (!in_flight_) return std::nullopt;
-    return SaveProgress{job_.step, in_flight_->bytes_written(), in_flight_->total_bytes(), in_flight_->is_copied(),
-                        in_flight_->is_over()};
+    if (!in_flight_)
+        return std::nullopt;
+    return SaveProgress{job_.step, in_flight_->bytes_written(), in_flight_->total_bytes(),
+                        in_flight_->is_copied(), in_flight_->is_over()};
 }
 
 std::optional<CheckpointEngine::Cost> CheckpointEngine::take_cost() {
-    if (!has_cost_.exchange(false)) return std::nullopt;
+    if (!has_cost_.exchange(false))
+        return std::nullopt;
     return Cost{cost_stall_seconds_, durable_seconds_};
 }
 
@@ -176,12 +197,15 @@ std::optional<CheckpointEngine::Cost> CheckpointEngine::take_cost() {
 CheckpointEngine::Job CheckpointEngine::agreed_job(std::int64_t step, const fsdp::State& state,
                                                    const SaveOptions& options) {
     together(world_, [&] {
-        if (step < 0) throw Error(ErrorCode::invalid_argument, "step " + std::to_string(step) + " is negative");
+        if (step < 0)
+            throw Error(ErrorCode::invalid_argument,
+                        "step " + std::to_string(step) + " is negative");
         require_valid(state);
         if (!nlohmann::json::accept(options.extra))
             throw Error(ErrorCode::invalid_argument, "SaveOptions::extra is not JSON text");
         require_valid(options.opaque);
-        if (world_.rank() == 0) keys_.authentication();
+        if (world_.rank() == 0)
+            keys_.authentication();
     });
     require_equal(world_, hash_of(step, state),
                   "the ranks save different steps, or tensors with other names or shapes");
@@ -189,29 +213,37 @@ CheckpointEngine::Job CheckpointEngine::agreed_job(std::int64_t step, const fsdp
     job.step = step;
     job.metric = options.metric;
     job.arrangement = options.arrangement;
-    job.has_frozen = std::any_of(state.begin(), state.end(), [](const auto& tensor) { return tensor.frozen; });
+    job.has_frozen =
+        std::any_of(state.begin(), state.end(), [](const auto& tensor) { return tensor.frozen; });
     job.opaque = options.opaque;  // the plan points at it for as long as the save goes on
-    together(world_, [&] { job.plan = plan_shards(state, step, world_.rank(), world_.size(), job.opaque); });
+    together(world_, [&] {
+        job.plan = plan_shards(state, step, world_.rank(), world_.size(), job.opaque);
+    });
     job.extra = broadcast_text(world_, options.extra, 0);
     return job;
 }
 
 void CheckpointEngine::commit_as_writer(Communicator& world, Job& job, const WriteFiles& write) {
     prepare_directory(world, job);
-    if (job.has_frozen && saver_.needs_parent()) find_parent(world);
+    if (job.has_frozen && saver_.needs_parent())
+        find_parent(world);
     Manifest manifest = write_and_verify(world, job, write);
-    if (job.has_frozen) note_remarks(world);
+    if (job.has_frozen)
+        note_remarks(world);
     // The same text on all nodes; and no node publishes its part before all have theirs.
     std::string text;
     together(world, [&] {
-        if (world.rank() == 0) text = finished_manifest(manifest, job);
+        if (world.rank() == 0)
+            text = finished_manifest(manifest, job);
     });
     text = place_->to_leaders(world, std::move(text));
     together(world, [&] {
-        if (place_->leads()) stage(job.unfinished, manifest, text);
+        if (place_->leads())
+            stage(job.unfinished, manifest, text);
     });
     together(world, [&] {
-        if (place_->leads()) publish(job.unfinished, job.step);
+        if (place_->leads())
+            publish(job.unfinished, job.step);
     });
     saver_.published(options_.directory / checkpoint_name(job.step));
 }
@@ -220,19 +252,24 @@ CheckpointInfo CheckpointEngine::commit(Communicator& world, Job& job, const Wri
     try {
         commit_as_writer(world, job, write);
     } catch (const Error& error) {
-        if (error.code() != ErrorCode::system) throw;
-        // Who took over clears away what others have begun: then that is the reason, not the file that is missing.
+        if (error.code() != ErrorCode::system)
+            throw;
+        // Who took over clears away what others have begun: then that is the reason, not the file
+        // that is missing.
         together(world, [&] {
-            if (place_->leads() && fence_.was_taken()) fence_.require_held();
+            if (place_->leads() && fence_.was_taken())
+                fence_.require_held();
         });
         throw;
     }
     const fs::path published = options_.directory / checkpoint_name(job.step);
     durable_seconds_ = seconds_since(job.begin);
-    if (job.in_place) stall_seconds_ = durable_seconds_.load();
+    if (job.in_place)
+        stall_seconds_ = durable_seconds_.load();
     cost_stall_seconds_ = stall_seconds_.load();
     has_cost_ = true;
-    if (place_->leads() && events_.published) events_.published(job.step, published, stall_seconds_);
+    if (place_->leads() && events_.published)
+        events_.published(job.step, published, stall_seconds_);
     place_->tidy(world, job.step);
     return {job.step, published, job.extra, {}};
 }
@@ -240,7 +277,8 @@ CheckpointInfo CheckpointEngine::commit(Communicator& world, Job& job, const Wri
 void CheckpointEngine::prepare_directory(Communicator& world, Job& job) {
     std::string name;
     together(world, [&] {
-        if (!place_->leads()) return;
+        if (!place_->leads())
+            return;
         storage_->create_directories(options_.directory);
         fence_.take();
         remove_leftovers(*storage_, options_.directory, fence_);
@@ -250,8 +288,8 @@ void CheckpointEngine::prepare_directory(Communicator& world, Job& job) {
     job.unfinished = options_.directory / place_->from_leader(world, name);
 }
 
-// What another process saved, of which files that did not change may be linked. Rank 0 reads it for all; without it
-// they are written.
+// What another process saved, of which files that did not change may be linked. Rank 0 reads it for
+// all; without it they are written.
 void CheckpointEngine::find_parent(Communicator& world) {
     Manifest parent;
     std::string path;
@@ -270,7 +308,8 @@ void CheckpointEngine::find_parent(Communicator& world) {
     const std::string text = broadcast_text(world, path.empty() ? "" : parent.to_text(), 0);
     std::vector<Manifest::File> files;
     together(world, [&] {
-        if (!path.empty()) files = Manifest::parse(text).files;
+        if (!path.empty())
+            files = Manifest::parse(text).files;
     });
     std::erase_if(files, [&](const Manifest::File& file) { return file.rank != world.rank(); });
     saver_.offer_parent(path, std::move(files));
@@ -278,10 +317,12 @@ void CheckpointEngine::find_parent(Communicator& world) {
 
 void CheckpointEngine::note_remarks(Communicator& world) {
     std::string mine;
-    for (const std::string& remark : saver_.take_remarks()) mine += (mine.empty() ? "" : "; ") + remark;
+    for (const std::string& remark : saver_.take_remarks())
+        mine += (mine.empty() ? "" : "; ") + remark;
     const auto remarks = gather_texts(world, mine);
     for (std::size_t rank = 0; rank < remarks.size(); ++rank)
-        if (!remarks[rank].empty()) note("rank " + std::to_string(rank) + ": " + remarks[rank]);
+        if (!remarks[rank].empty())
+            note("rank " + std::to_string(rank) + ": " + remarks[rank]);
 }
 
 // The next rank that sees the same directory.
@@ -293,20 +334,23 @@ int CheckpointEngine::neighbour() const {
     return rank;
 }
 
-// Every rank looks at its neighbour's files through a fresh open, so that what one machine wrote has been seen by
-// another: in the directory that both see.
-Manifest CheckpointEngine::write_and_verify(Communicator& world, const Job& job, const WriteFiles& write_fragment) {
+// Every rank looks at its neighbour's files through a fresh open, so that what one machine wrote
+// has been seen by another: in the directory that both see.
+Manifest CheckpointEngine::write_and_verify(Communicator& world, const Job& job,
+                                            const WriteFiles& write_fragment) {
     std::string fragment;
     together(world, [&] { fragment = write_fragment(job.unfinished).to_text(); });
     const auto texts = gather_texts(world, fragment);
     Manifest manifest;
     together(world, [&] {
         std::vector<Manifest> fragments;
-        for (const std::string& text : texts) fragments.push_back(Manifest::parse(text));
+        for (const std::string& text : texts)
+            fragments.push_back(Manifest::parse(text));
         manifest = merge_fragments(std::move(fragments));
         manifest.require_complete();
         for (const Manifest::File& file : manifest.files)
-            if (file.rank == neighbour()) verify_file(*storage_, job.unfinished, file, options_.verify);
+            if (file.rank == neighbour())
+                verify_file(*storage_, job.unfinished, file, options_.verify);
     });
     return manifest;
 }
@@ -328,12 +372,14 @@ std::string CheckpointEngine::finished_manifest(Manifest& manifest, const Job& j
 }
 
 // From here on only the names are missing.
-void CheckpointEngine::stage(const fs::path& unfinished, const Manifest& manifest, const std::string& text) {
+void CheckpointEngine::stage(const fs::path& unfinished, const Manifest& manifest,
+                             const std::string& text) {
     write_whole(*storage_, unfinished / "manifest.tmp", text);
     storage_->rename(unfinished / "manifest.tmp", unfinished / kManifestName);
     storage_->sync_directory(unfinished);
     if (read_whole(*storage_, unfinished / kManifestName, text.size()) != text)
-        throw Error(ErrorCode::corrupt, (unfinished / kManifestName).string() + " is not what was written");
+        throw Error(ErrorCode::corrupt,
+                    (unfinished / kManifestName).string() + " is not what was written");
     require_files(*storage_, unfinished, manifest,
                   [&](const Manifest::File& file) { return place_->is_with(file.rank); });
 }
@@ -345,7 +391,8 @@ void CheckpointEngine::publish(const fs::path& unfinished, std::int64_t step) {
     const auto candidates = list_candidates(*storage_, directory);
     for (const Candidate& candidate : candidates) {
         // The same step saved again: the old one stays findable until the new one is durable.
-        if (candidate.name != name) continue;
+        if (candidate.name != name)
+            continue;
         storage_->rename(directory / name, directory / (name + kReplacedSuffix));
         storage_->sync_directory(directory);
     }
@@ -354,7 +401,8 @@ void CheckpointEngine::publish(const fs::path& unfinished, std::int64_t step) {
 }
 
 void CheckpointEngine::note(const std::string& text) const {
-    if (world_.rank() == 0 && events_.note) events_.note("checkpoint: " + text);
+    if (world_.rank() == 0 && events_.note)
+        events_.note("checkpoint: " + text);
 }
 
 }  // namespace autolaunch

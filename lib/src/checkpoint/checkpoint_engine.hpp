@@ -23,25 +23,31 @@
 
 namespace autolaunch {
 
-/// What the engine tells whoever watches the job. Called on rank 0, by the trainer's thread or the writer's; published
-/// and pinned on the leader of every node where nodes have directories of their own.
+/// What the engine tells whoever watches the job. Called on rank 0, by the trainer's thread or the
+/// writer's; published and pinned on the leader of every node where nodes have directories of their
+/// own.
 struct CheckpointEvents {
-    std::function<void(std::int64_t step, const std::filesystem::path& path, double stall_seconds)> published;
+    std::function<void(std::int64_t step, const std::filesystem::path& path, double stall_seconds)>
+        published;
     std::function<void(const std::string& text)> note;
-    std::chrono::milliseconds progress_every{10'000};  ///< a note, while rank 0 writes beside the trainer
+    std::chrono::milliseconds progress_every{
+        10'000};  ///< a note, while rank 0 writes beside the trainer
     /// The step that is being copied elsewhere, and must stay.
     std::function<std::optional<std::int64_t>()> pinned = {};
 };
 
-/// The commit protocol and its reverse, over any storage. Owner: Checkpointer. Threads: one; it has a copier and a
-/// writer of its own while a save_async() goes on, whose collectives run on a communicator split off for them, so that
-/// they never come between the trainer's. Blocks: every function, in collectives and in storage, but save_async() only
-/// until the ranks agreed and a save before is over.
+/// The commit protocol and its reverse, over any storage. Owner: Checkpointer. Threads: one; it has
+/// a copier and a writer of its own while a save_async() goes on, whose collectives run on a
+/// communicator split off for them, so that they never come between the trainer's. Blocks: every
+/// function, in collectives and in storage, but save_async() only until the ranks agreed and a save
+/// before is over.
 class CheckpointEngine {
 public:
-    /// `leaders` of leaders_of_directories(), where nodes have directories of their own; else empty, or all 0.
-    CheckpointEngine(std::shared_ptr<Storage> storage, Communicator world, const CheckpointOptions& options,
-                     CheckpointEvents events, WriterIdentity identity = {}, std::vector<int> leaders = {});
+    /// `leaders` of leaders_of_directories(), where nodes have directories of their own; else
+    /// empty, or all 0.
+    CheckpointEngine(std::shared_ptr<Storage> storage, Communicator world,
+                     const CheckpointOptions& options, CheckpointEvents events,
+                     WriterIdentity identity = {}, std::vector<int> leaders = {});
     CheckpointEngine(const CheckpointEngine&) = delete;
     /// Finishes a save that goes on; while an exception unwinds the stack, it aborts it instead.
     ~CheckpointEngine();
@@ -62,7 +68,8 @@ public:
     /// engine_load.cpp: the following.
     std::vector<std::string> load(const CheckpointInfo& checkpoint, const fsdp::State& state,
                                   const LoadOptions& options = {});
-    std::optional<CheckpointInfo> load_latest(const fsdp::State& state, const LoadOptions& options = {});
+    std::optional<CheckpointInfo> load_latest(const fsdp::State& state,
+                                              const LoadOptions& options = {});
     std::vector<std::string> load_opaque(const CheckpointInfo& checkpoint, const std::string& name);
 
 private:
@@ -78,7 +85,8 @@ private:
         bool in_place = false;    // the trainer waits for all of it
         bool has_frozen = false;  // tensors; the same on all ranks
     };
-    using WriteFiles = std::function<Manifest(const std::filesystem::path& directory)>;  // the rank's fragment
+    using WriteFiles =
+        std::function<Manifest(const std::filesystem::path& directory)>;  // the rank's fragment
 
     Job agreed_job(std::int64_t step, const fsdp::State& state, const SaveOptions& options);
     CheckpointInfo commit(Communicator& world, Job& job, const WriteFiles& write);
@@ -89,7 +97,8 @@ private:
     Manifest write_and_verify(Communicator& world, const Job& job, const WriteFiles& write);
     void complete(Manifest& manifest, const Job& job);
     std::string finished_manifest(Manifest& manifest, const Job& job);
-    void stage(const std::filesystem::path& unfinished, const Manifest& manifest, const std::string& text);
+    void stage(const std::filesystem::path& unfinished, const Manifest& manifest,
+               const std::string& text);
     void publish(const std::filesystem::path& unfinished, std::int64_t step);
     int neighbour() const;  // whose files this rank verifies
     void reserve_staging(const WritePlan& plan);
@@ -101,17 +110,18 @@ private:
     CheckpointOptions options_;
     CheckpointEvents events_;
     WriterFence fence_;
-    // Rank 0 asks for those that authenticate before the first save begins or the first checkpoint is looked for, so
-    // the writer's thread only uses them.
+    // Rank 0 asks for those that authenticate before the first save begins or the first checkpoint
+    // is looked for, so the writer's thread only uses them.
     CheckpointKeys keys_;
     std::unique_ptr<CheckpointPlace> place_;
     std::vector<age::Recipient> recipients_;
     FileSaver saver_;
 
     AlignedMemory staging_;
-    std::optional<Communicator> writers_;                             // the same ranks, for the writers' collectives
-    std::atomic<double> stall_seconds_{0};                            // of the save that goes on
-    std::atomic<double> cost_stall_seconds_{0}, durable_seconds_{0};  // of the last that was published
+    std::optional<Communicator> writers_;   // the same ranks, for the writers' collectives
+    std::atomic<double> stall_seconds_{0};  // of the save that goes on
+    std::atomic<double> cost_stall_seconds_{0},
+        durable_seconds_{0};  // of the last that was published
     std::atomic<bool> has_cost_{false};
     Job job_;
     std::unique_ptr<AsyncSave> in_flight_;  // last: it uses the others

@@ -1,7 +1,7 @@
 #include "base/hash.hpp"
 #include "checkpoint/agreement.hpp"
-#include "checkpoint/commit/catalog.hpp"
 #include "checkpoint/checkpoint_engine.hpp"
+#include "checkpoint/commit/catalog.hpp"
 #include "checkpoint/format/opaque_tensors.hpp"
 #include "checkpoint/format/read_plan.hpp"
 #include "checkpoint/place/place.hpp"
@@ -18,27 +18,30 @@ namespace {
 // What ranks of a node must agree about to share blocks.
 std::uint64_t hash_of_names(const fsdp::State& state) {
     std::string text;
-    for (const auto& tensor : state) text += tensor.name + (tensor.replicated ? "\tr\n" : "\ts\n");
+    for (const auto& tensor : state)
+        text += tensor.name + (tensor.replicated ? "\tr\n" : "\ts\n");
     return hash64(text.data(), text.size());
 }
 
 }  // namespace
 
-std::vector<std::string> CheckpointEngine::load(const CheckpointInfo& checkpoint, const fsdp::State& state,
+std::vector<std::string> CheckpointEngine::load(const CheckpointInfo& checkpoint,
+                                                const fsdp::State& state,
                                                 const LoadOptions& options) {
     together(world_, [&] { require_valid(state); });
     require_equal(world_, hash_of_names(state), "the ranks load tensors of different names");
     const auto published = place_->open(checkpoint);
     ReadPlan plan;
     together(world_, [&] {
-        plan =
-            plan_loading(published->manifest(), state, {.cast = options.cast, .allow_missing = options.allow_missing});
+        plan = plan_loading(published->manifest(), state,
+                            {.cast = options.cast, .allow_missing = options.allow_missing});
     });
     published->read(plan.parts);
     return plan.missing;
 }
 
-std::optional<CheckpointInfo> CheckpointEngine::load_latest(const fsdp::State& state, const LoadOptions& options) {
+std::optional<CheckpointInfo> CheckpointEngine::load_latest(const fsdp::State& state,
+                                                            const LoadOptions& options) {
     std::vector<std::string> damaged;
     auto found = latest(INT64_MAX);
     while (found) {
@@ -47,35 +50,41 @@ std::optional<CheckpointInfo> CheckpointEngine::load_latest(const fsdp::State& s
             found->skipped.insert(found->skipped.begin(), damaged.begin(), damaged.end());
             return found;
         } catch (const Error& error) {
-            if (!options.fall_back || !is_damage(error)) throw;
+            if (!options.fall_back || !is_damage(error))
+                throw;
             damaged.push_back(checkpoint_name(found->step) + ": " + error.what());
             note("passed over " + damaged.back());
             found = latest(found->step);
             // Starting from nothing, where something was saved, is for a person to decide.
-            if (!found) throw;
+            if (!found)
+                throw;
         }
     }
     return std::nullopt;
 }
 
-std::vector<std::string> CheckpointEngine::load_opaque(const CheckpointInfo& checkpoint, const std::string& name) {
+std::vector<std::string> CheckpointEngine::load_opaque(const CheckpointInfo& checkpoint,
+                                                       const std::string& name) {
     const auto published = place_->open(checkpoint);
     const auto tensors = find_opaque(published->manifest(), name);
     std::vector<std::string> values(tensors.size());
     ReadPlan plan;
     together(world_, [&] {
-        if (world_.rank() != 0) return;
+        if (world_.rank() != 0)
+            return;
         fsdp::State state;
         for (std::size_t i = 0; i < tensors.size(); ++i) {
             const std::int64_t bytes = tensors[i]->element_count();
             values[i].resize(static_cast<std::size_t>(bytes));
             state.push_back({tensors[i]->name, DataType::u8, tensors[i]->shape, {}, false});
-            if (bytes > 0) state.back().pieces = {{0, bytes, reinterpret_cast<std::byte*>(values[i].data())}};
+            if (bytes > 0)
+                state.back().pieces = {{0, bytes, reinterpret_cast<std::byte*>(values[i].data())}};
         }
         plan = plan_loading(published->manifest(), state);
     });
     published->read_alone(plan.parts);
-    for (std::string& value : values) value = broadcast_text(world_, value, 0);
+    for (std::string& value : values)
+        value = broadcast_text(world_, value, 0);
     return values;
 }
 

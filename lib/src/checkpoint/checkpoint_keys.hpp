@@ -11,15 +11,17 @@
 
 namespace autolaunch {
 
-/// The keys of a job's checkpoints, each read when it is first asked for. Owner: the engine. Threads: one; but what was
-/// asked for before, a writer's thread may ask for, too. Blocks: while the options' commands run.
+/// The keys of a job's checkpoints, each read when it is first asked for. Owner: the engine.
+/// Threads: one; but what was asked for before, a writer's thread may ask for, too. Blocks: while
+/// the options' commands run.
 class CheckpointKeys {
 public:
     explicit CheckpointKeys(const EncryptionOptions& options) : options_(options) {}
 
     /// Rank 0's alone; that there are any all ranks know.
     const AuthenticationKeys& authentication();
-    /// What reading these files takes. Where nothing is encrypted nobody is asked for a key to open it.
+    /// What reading these files takes. Where nothing is encrypted nobody is asked for a key to open
+    /// it.
     ReadKeys reading(const Manifest& manifest);
 
 private:

@@ -2,10 +2,10 @@
 
 #include "base/hash.hpp"
 #include "checkpoint/agreement.hpp"
+#include "checkpoint/checkpoint_engine.hpp"
 #include "checkpoint/commit/node_catalog.hpp"
 #include "checkpoint/drain/drain.hpp"
 #include "checkpoint/drain/noticeboard.hpp"
-#include "checkpoint/checkpoint_engine.hpp"
 #include "checkpoint/memory/memory_copies.hpp"
 #include "checkpoint/s3/routed_storage.hpp"
 #include "checkpoint/save/save_clock.hpp"
@@ -29,25 +29,35 @@ namespace {
 
 constexpr double kLeave_s = 1;  // what is left to a process to end in
 
-double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now_s() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
 
 // On the clock of now_s().
 std::optional<double> deadline_of(const SaveSchedule& schedule) {
     auto deadline = schedule.deadline;
-    if (const char* text = std::getenv("SLURM_JOB_END_TIME"); !deadline && text) deadline = slurm_deadline(text);
-    if (!deadline) return std::nullopt;
-    return now_s() + std::chrono::duration<double>(*deadline - std::chrono::system_clock::now()).count();
+    if (const char* text = std::getenv("SLURM_JOB_END_TIME"); !deadline && text)
+        deadline = slurm_deadline(text);
+    if (!deadline)
+        return std::nullopt;
+    return now_s() +
+           std::chrono::duration<double>(*deadline - std::chrono::system_clock::now()).count();
 }
 
-// What the ranks of a checkpoint agree by. On GPUs each agreement of a save beside training would be a kernel put there
-// by a second thread: between training's calls in another order on each rank, while NCCL wants one, and spinning until
-// the slowest disk is done. On one node the CPUs' memory serves as well.
+// What the ranks of a checkpoint agree by. On GPUs each agreement of a save beside training would
+// be a kernel put there by a second thread: between training's calls in another order on each rank,
+// while NCCL wants one, and spinning until the slowest disk is done. On one node the CPUs' memory
+// serves as well.
 Communicator off_the_gpus(Session& session, Communicator world) {
     constexpr std::chrono::minutes kSlowestDisk{30};
-    if (world.backend() != "nccl") return world;
+    if (world.backend() != "nccl")
+        return world;
     const RankInfo& job = session.info();
-    const bool is_of_job = job.node_count == 1 && world.size() == job.world_size && world.rank() == job.rank;
-    if (world.any_rank(!is_of_job)) return world;
+    const bool is_of_job =
+        job.node_count == 1 && world.size() == job.world_size && world.rank() == job.rank;
+    if (world.any_rank(!is_of_job))
+        return world;
     return Communicator::world(session, {.backend = "cpu", .timeout = kSlowestDisk});
 }
 
@@ -62,16 +72,19 @@ public:
           clock(options.schedule, job.info().node_count, deadline_of(options.schedule), now_s()),
           leaders(find_leaders(ranks, options)),
           drain(make_drain(options)),
-          memory(memory::make_copies(job.info(), job.agent_socket(), ranks, options,
-                                     [&job](const std::string& text) { job.report_message(text); })),
+          memory(
+              memory::make_copies(job.info(), job.agent_socket(), ranks, options,
+                                  [&job](const std::string& text) { job.report_message(text); })),
           engine(make_routed_storage(), std::move(ranks), options,
                  {.published =
-                      [this](std::int64_t step, const std::filesystem::path& path, double stall_seconds) {
+                      [this](std::int64_t step, const std::filesystem::path& path,
+                             double stall_seconds) {
                           if (spread())
                               remember_stall(step, stall_seconds);
                           else
                               session.report_checkpoint(step, path, stall_seconds);
-                          if (drain) drain->wake(step);
+                          if (drain)
+                              drain->wake(step);
                       },
                   .note = [&job](const std::string& text) { job.report_message(text); },
                   .pinned = [this] { return drain ? drain->progress().step : std::nullopt; }},
@@ -79,11 +92,14 @@ public:
 
     // Of the directories that nodes have of their own; empty where all ranks see one.
     static std::vector<int> find_leaders(Communicator& ranks, const CheckpointOptions& options) {
-        if (!options.node_local) return {};
+        if (!options.node_local)
+            return {};
         if (options.drain.place.empty())
-            throw Error(ErrorCode::invalid_argument,
-                        "node_local needs a second place: a node that is lost takes its files along",
-                        "set CheckpointOptions::drain.place to a directory that all nodes share, or to a bucket");
+            throw Error(
+                ErrorCode::invalid_argument,
+                "node_local needs a second place: a node that is lost takes its files along",
+                "set CheckpointOptions::drain.place to a directory that all nodes share, or to a "
+                "bucket");
         return leaders_of_directories(ranks, *make_posix_storage(), options.directory);
     }
 
@@ -91,24 +107,28 @@ public:
         return std::any_of(leaders.begin(), leaders.end(), [](int leader) { return leader != 0; });
     }
 
-    // Rank 0 drains for all, or each directory's leader for its node. Where settings are wrong all ranks fail, each by
-    // itself.
+    // Rank 0 drains for all, or each directory's leader for its node. Where settings are wrong all
+    // ranks fail, each by itself.
     std::unique_ptr<Drain> make_drain(const CheckpointOptions& options) {
-        if (options.drain.place.empty()) return nullptr;
+        if (options.drain.place.empty())
+            return nullptr;
         auto tier = make_tier(options.drain.place);
         DrainSettings settings;
         settings.directory = options.directory;
         settings.retention = {options.drain.keep, options.drain.keep_every, options.drain.keep_best,
                               options.lower_is_better};
-        if (spread()) settings.crew = make_crew();
-        if (spread() ? !settings.crew : world.rank() != 0) return nullptr;
+        if (spread())
+            settings.crew = make_crew();
+        if (spread() ? !settings.crew : world.rank() != 0)
+            return nullptr;
         return std::make_unique<Drain>(
             make_posix_storage(), std::move(tier), settings,
             DrainEvents{[this](const DrainedCheckpoint& checkpoint) { tell_drained(checkpoint); },
                         [this](const std::string& text) { session.report_message(text); }});
     }
 
-    // Nothing for those who do not lead. Collective: a checkpointer of the same place before may have left messages.
+    // Nothing for those who do not lead. Collective: a checkpointer of the same place before may
+    // have left messages.
     std::shared_ptr<DrainCrew> make_crew() {
         const std::string mark = broadcast_text(world, random_hex(8), 0);
         std::vector<int> members = leaders;
@@ -117,20 +137,22 @@ public:
         const auto me = std::find(members.begin(), members.end(), world.rank());
         std::shared_ptr<DrainCrew> crew;
         together(world, [&] {
-            if (me == members.end()) return;
-            crew =
-                std::make_shared<DrainCrew>(make_store_noticeboard(session.new_store(), "drain/" + mark + '/'),
-                                            static_cast<int>(me - members.begin()), static_cast<int>(members.size()));
+            if (me == members.end())
+                return;
+            crew = std::make_shared<DrainCrew>(
+                make_store_noticeboard(session.new_store(), "drain/" + mark + '/'),
+                static_cast<int>(me - members.begin()), static_cast<int>(members.size()));
         });
         return crew;
     }
 
     void tell_drained(const DrainedCheckpoint& checkpoint) {
         // What is on the nodes alone is lost with one of them: it counts from here on.
-        if (spread()) session.report_checkpoint(checkpoint.step, checkpoint.path, stall_of(checkpoint.step));
+        if (spread())
+            session.report_checkpoint(checkpoint.step, checkpoint.path, stall_of(checkpoint.step));
         char text[64];
-        std::snprintf(text, sizeof text, " (%.3f GB copied in %.1f s)", static_cast<double>(checkpoint.bytes) / 1e9,
-                      checkpoint.seconds);
+        std::snprintf(text, sizeof text, " (%.3f GB copied in %.1f s)",
+                      static_cast<double>(checkpoint.bytes) / 1e9, checkpoint.seconds);
         session.report_message("checkpoint: drained to " + checkpoint.path.string() + text);
     }
 
@@ -155,26 +177,34 @@ public:
         }
     };
 
-    // A process that is killed while it waits has ended badly; one that leaves the rest to the next job has not.
+    // A process that is killed while it waits has ended badly; one that leaves the rest to the next
+    // job has not.
     std::chrono::milliseconds time_at_end() {
         heed_stop();
         const auto left = clock.seconds_left(now_s());
-        if (!left) return wait_at_end;
-        const auto most = std::chrono::milliseconds(static_cast<std::int64_t>(std::max(*left - kLeave_s, 0.0) * 1000));
+        if (!left)
+            return wait_at_end;
+        const auto most = std::chrono::milliseconds(
+            static_cast<std::int64_t>(std::max(*left - kLeave_s, 0.0) * 1000));
         return std::min(wait_at_end, most);
     }
 
-    // The end of the time limit, or of the grace that the launcher gives those it asks to stop: the nearer one.
+    // The end of the time limit, or of the grace that the launcher gives those it asks to stop: the
+    // nearer one.
     void heed_stop() {
         const auto end = session.stop_deadline();
-        if (!end || std::exchange(heeded_stop, true)) return;
+        if (!end || std::exchange(heeded_stop, true))
+            return;
         const double now = now_s();
-        clock.end_by(now + std::chrono::duration<double>(*end - std::chrono::steady_clock::now()).count());
+        clock.end_by(
+            now + std::chrono::duration<double>(*end - std::chrono::steady_clock::now()).count());
         const auto left = clock.seconds_left(now), save = clock.expected_save();
-        if (world.rank() != 0 || !left || !save || *save <= *left) return;
+        if (world.rank() != 0 || !left || !save || *save <= *left)
+            return;
         char text[160];
         std::snprintf(text, sizeof text,
-                      "checkpoint: a save may take %.1f s, and the job is killed in %.1f s; set restart.grace_period "
+                      "checkpoint: a save may take %.1f s, and the job is killed in %.1f s; set "
+                      "restart.grace_period "
                       "higher, or save more often",
                       *save, *left);
         session.report_message(text);
@@ -182,17 +212,22 @@ public:
 
     // Ranks hear of requests at different steps, and their clocks differ: rank 0's counts.
     SaveDecision should_save(std::int64_t step) {
-        if (const auto cost = engine.take_cost()) clock.cost(cost->stall_seconds, cost->durable_seconds);
+        if (const auto cost = engine.take_cost())
+            clock.cost(cost->stall_seconds, cost->durable_seconds);
         heed_stop();
         std::array<std::uint8_t, static_cast<std::size_t>(SaveReason::stop) + 1> found = {};
         const auto set = [&](SaveReason reason) { found[static_cast<std::size_t>(reason)] = 1; };
         const SaveReason due = clock.due(step, now_s());
-        if (world.rank() == 0) set(due);
-        if (session.checkpoint_requested()) set(SaveReason::requested);
-        if (session.stop_requested()) set(SaveReason::stop);
+        if (world.rank() == 0)
+            set(due);
+        if (session.checkpoint_requested())
+            set(SaveReason::requested);
+        if (session.stop_requested())
+            set(SaveReason::stop);
         world.all_reduce(std::span<std::uint8_t>(found), ReduceOp::max).wait();
         std::size_t strongest = found.size() - 1;
-        while (strongest > 0 && !found[strongest]) --strongest;
+        while (strongest > 0 && !found[strongest])
+            --strongest;
         return {static_cast<SaveReason>(strongest)};
     }
 
@@ -216,12 +251,14 @@ Checkpointer::Checkpointer(Session& session, Communicator world, const Checkpoin
 Checkpointer::Checkpointer(Checkpointer&&) noexcept = default;
 Checkpointer::~Checkpointer() = default;
 
-CheckpointInfo Checkpointer::save(std::int64_t step, const fsdp::State& state, const SaveOptions& options) {
+CheckpointInfo Checkpointer::save(std::int64_t step, const fsdp::State& state,
+                                  const SaveOptions& options) {
     impl_->clock.began(now_s());
     return impl_->engine.save(step, state, options);
 }
 
-void Checkpointer::save_async(std::int64_t step, const fsdp::State& state, const SaveOptions& options) {
+void Checkpointer::save_async(std::int64_t step, const fsdp::State& state,
+                              const SaveOptions& options) {
     impl_->clock.began(now_s());
     impl_->engine.save_async(step, state, options);
 }
@@ -232,15 +269,18 @@ std::optional<CheckpointInfo> Checkpointer::finish() { return impl_->engine.fini
 std::optional<SaveProgress> Checkpointer::progress() const { return impl_->engine.progress(); }
 
 bool Checkpointer::wait_drained(std::chrono::milliseconds timeout) {
-    return !impl_->drain || impl_->world.rank() != 0 || impl_->drain->wait_idle(Deadline::after(timeout));
+    return !impl_->drain || impl_->world.rank() != 0 ||
+           impl_->drain->wait_idle(Deadline::after(timeout));
 }
 
 SaveDecision Checkpointer::should_save(std::int64_t step) { return impl_->should_save(step); }
 
-CheckpointInfo Checkpointer::save_to_memory(std::int64_t step, const fsdp::State& state, const SaveOptions& options) {
+CheckpointInfo Checkpointer::save_to_memory(std::int64_t step, const fsdp::State& state,
+                                            const SaveOptions& options) {
     const double start = now_s();
     CheckpointInfo saved = impl_->memory->save(step, state, options);
-    if (impl_->world.rank() == 0) impl_->session.report_checkpoint(step, saved.path, now_s() - start);
+    if (impl_->world.rank() == 0)
+        impl_->session.report_checkpoint(step, saved.path, now_s() - start);
     return saved;
 }
 
@@ -251,30 +291,38 @@ std::optional<CheckpointInfo> Checkpointer::latest(std::int64_t before) {
     return found && (!on_disk || found->step >= on_disk->step) ? found : on_disk;
 }
 
-std::vector<std::string> Checkpointer::load(const CheckpointInfo& checkpoint, const fsdp::State& state,
-                                            const LoadOptions& options) {
+std::vector<std::string> Checkpointer::load(const CheckpointInfo& checkpoint,
+                                            const fsdp::State& state, const LoadOptions& options) {
     return checkpoint.in_memory ? impl_->memory->load(checkpoint, state, options)
                                 : impl_->engine.load(checkpoint, state, options);
 }
 
-// A copy in memory that does not fit this state, or was damaged since, is no reason to stop: all ranks know it alike.
-std::optional<CheckpointInfo> Checkpointer::load_latest(const fsdp::State& state, const LoadOptions& options) {
+// A copy in memory that does not fit this state, or was damaged since, is no reason to stop: all
+// ranks know it alike.
+std::optional<CheckpointInfo> Checkpointer::load_latest(const fsdp::State& state,
+                                                        const LoadOptions& options) {
     const auto newest = latest();
-    if (!newest || !newest->in_memory) return impl_->engine.load_latest(state, options);
+    if (!newest || !newest->in_memory)
+        return impl_->engine.load_latest(state, options);
     try {
         impl_->memory->load(*newest, state, options);
         return newest;
     } catch (const Error& error) {
-        const bool other_may_do = error.code() == ErrorCode::corrupt || error.code() == ErrorCode::mismatch;
-        if (!options.fall_back || !other_may_do) throw;
-        impl_->session.report_message(std::string("passed over the copies in memory: ") + error.what());
+        const bool other_may_do =
+            error.code() == ErrorCode::corrupt || error.code() == ErrorCode::mismatch;
+        if (!options.fall_back || !other_may_do)
+            throw;
+        impl_->session.report_message(std::string("passed over the copies in memory: ") +
+                                      error.what());
         auto loaded = impl_->engine.load_latest(state, options);
-        if (!loaded) throw;
+        if (!loaded)
+            throw;
         return loaded;
     }
 }
 
-std::vector<std::string> Checkpointer::load_opaque(const CheckpointInfo& checkpoint, const std::string& name) {
+std::vector<std::string> Checkpointer::load_opaque(const CheckpointInfo& checkpoint,
+                                                   const std::string& name) {
     return checkpoint.in_memory ? impl_->memory->load_opaque(checkpoint, name)
                                 : impl_->engine.load_opaque(checkpoint, name);
 }

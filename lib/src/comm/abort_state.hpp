@@ -16,7 +16,8 @@ public:
     /// True for the call that aborted.
     bool abort(const std::string& reason) {
         const std::scoped_lock lock(mutex_);
-        if (aborted_.load(std::memory_order_relaxed)) return false;
+        if (aborted_.load(std::memory_order_relaxed))
+            return false;
         reason_ = reason;
         aborted_.store(true, std::memory_order_release);
         return true;
@@ -27,7 +28,8 @@ public:
         return reason_;
     }
     void throw_if_aborted() const {
-        if (aborted()) throw AbortedError(std::string(kPrefix) + reason());
+        if (aborted())
+            throw AbortedError(std::string(kPrefix) + reason());
     }
     /// What such an error says, without the words that all of them start with.
     static std::string reason_in(const AbortedError& error) {

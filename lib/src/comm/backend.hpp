@@ -14,14 +14,14 @@ namespace autolaunch {
 
 class CudaDevice;  // nccl/cuda_device.hpp
 
-/// How one group of ranks moves bytes. Calls are checked (checks.hpp): buffers are not null unless they are empty, byte
-/// counts fit std::ptrdiff_t, send and recv are in place or apart, roots and peers are in range, a peer is never this
-/// rank, the stream is of device_type().
+/// How one group of ranks moves bytes. Calls are checked (checks.hpp): buffers are not null unless
+/// they are empty, byte counts fit std::ptrdiff_t, send and recv are in place or apart, roots and
+/// peers are in range, a peer is never this rank, the stream is of device_type().
 ///
-/// Owner: the Communicator handles, by shared_ptr. Threads: one at a time, except abort(), status() and check().
-/// Blocks: a CPU backend returns from a call when it is done and throws from it, and never sees a queue; a device
-/// backend returns a Work. A failed collective leaves the group aborted: the pending calls of the other ranks throw,
-/// and every later call throws AbortedError.
+/// Owner: the Communicator handles, by shared_ptr. Threads: one at a time, except abort(), status()
+/// and check(). Blocks: a CPU backend returns from a call when it is done and throws from it, and
+/// never sees a queue; a device backend returns a Work. A failed collective leaves the group
+/// aborted: the pending calls of the other ranks throw, and every later call throws AbortedError.
 class AUTOLAUNCH_API CommunicatorBackend {
 public:
     virtual ~CommunicatorBackend() = default;
@@ -38,17 +38,19 @@ public:
     /// Sends and receives side by side, then the collectives in order.
     virtual Work start_group(std::span<const CollectiveCall> calls, Stream stream) = 0;
 
-    /// Returns when all ranks have called it; a device backend also waits for what it has put on streams.
+    /// Returns when all ranks have called it; a device backend also waits for what it has put on
+    /// streams.
     virtual void barrier() = 0;
 
-    /// At least `bytes` that this backend moves best; page-aligned. Collective. Plain memory where nothing is better.
+    /// At least `bytes` that this backend moves best; page-aligned. Collective. Plain memory where
+    /// nothing is better.
     virtual std::shared_ptr<void> allocate(std::size_t bytes);
 
     /// Null for a negative color.
     virtual std::shared_ptr<CommunicatorBackend> split(int color, int key) = 0;
     virtual void abort(const std::string& reason) = 0;
-    /// Of the ranks that are not in `lost`, which is sorted and does not name this rank. Aborts this group. Throws
-    /// Error{unsupported} by default.
+    /// Of the ranks that are not in `lost`, which is sorted and does not name this rank. Aborts
+    /// this group. Throws Error{unsupported} by default.
     virtual std::shared_ptr<CommunicatorBackend> shrink(std::span<const int> lost);
     virtual CommunicatorStatus status() const = 0;
     /// Throws what it failed with where it was aborted.

@@ -9,9 +9,9 @@
 namespace autolaunch {
 
 std::string_view name_of(CollectiveKind kind) noexcept {
-    constexpr std::array<std::string_view, 10> kNames = {"all_reduce",     "reduce",     "broadcast", "all_gather",
-                                                         "reduce_scatter", "all_to_all", "gather",    "scatter",
-                                                         "send",           "recv"};
+    constexpr std::array<std::string_view, 10> kNames = {
+        "all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter",
+        "all_to_all", "gather", "scatter",   "send",       "recv"};
     const auto index = static_cast<std::size_t>(kind);
     return index < kNames.size() ? kNames[index] : "unknown collective";
 }
@@ -25,8 +25,10 @@ BlockCounts BlockCounts::uniform(std::size_t each, int ranks) noexcept {
 }
 
 BlockCounts BlockCounts::ragged(std::span<const std::size_t> counts) {
-    const bool equal = std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<>()) == counts.end();
-    if (equal) return uniform(counts.empty() ? 0 : counts.front(), static_cast<int>(counts.size()));
+    const bool equal =
+        std::adjacent_find(counts.begin(), counts.end(), std::not_equal_to<>()) == counts.end();
+    if (equal)
+        return uniform(counts.empty() ? 0 : counts.front(), static_cast<int>(counts.size()));
     BlockCounts blocks;
     blocks.offsets_.reserve(counts.size() + 1);
     for (const std::size_t count : counts) {
@@ -38,7 +40,8 @@ BlockCounts BlockCounts::ragged(std::span<const std::size_t> counts) {
 }
 
 std::size_t BlockCounts::count(int rank) const noexcept {
-    if (is_uniform()) return each_;
+    if (is_uniform())
+        return each_;
     const auto index = static_cast<std::size_t>(rank);
     return offsets_[index + 1] - offsets_[index];
 }
@@ -49,7 +52,8 @@ std::size_t BlockCounts::offset(int rank) const noexcept {
 }
 
 std::size_t BlockCounts::longest() const noexcept {
-    if (is_uniform()) return each_;
+    if (is_uniform())
+        return each_;
     std::size_t longest = 0;
     for (std::size_t rank = 0; rank + 1 < offsets_.size(); ++rank)
         longest = std::max(longest, offsets_[rank + 1] - offsets_[rank]);
@@ -60,8 +64,11 @@ BufferExtents extents_of(const CollectiveCall& call, int rank) {
     const auto send = reinterpret_cast<std::uintptr_t>(call.send);
     const auto recv = reinterpret_cast<std::uintptr_t>(call.recv);
     const bool is_root = rank == call.root;
-    // Where this rank's block lies in a buffer of all blocks. As numbers: the counts are not checked yet.
-    const auto own = [&](std::uintptr_t whole) { return whole + call.blocks.offset(rank) * call.element_bytes(); };
+    // Where this rank's block lies in a buffer of all blocks. As numbers: the counts are not
+    // checked yet.
+    const auto own = [&](std::uintptr_t whole) {
+        return whole + call.blocks.offset(rank) * call.element_bytes();
+    };
     switch (call.kind) {
         case CollectiveKind::all_reduce:
             return {call.count, call.count, send == recv};
@@ -80,9 +87,11 @@ BufferExtents extents_of(const CollectiveCall& call, int rank) {
             return {call.blocks.total(), call.recv_blocks.total(),
                     send == recv && call.blocks.is_uniform() && call.blocks == call.recv_blocks};
         case CollectiveKind::gather:
-            return {call.blocks.count(rank), is_root ? call.blocks.total() : 0, is_root && send == own(recv)};
+            return {call.blocks.count(rank), is_root ? call.blocks.total() : 0,
+                    is_root && send == own(recv)};
         case CollectiveKind::scatter:
-            return {is_root ? call.blocks.total() : 0, call.blocks.count(rank), is_root && recv == own(send)};
+            return {is_root ? call.blocks.total() : 0, call.blocks.count(rank),
+                    is_root && recv == own(send)};
     }
     return {};
 }
@@ -106,14 +115,16 @@ std::string describe(const CollectiveCall& call) {
         return fmt::format("{} elements of {}", count, name_of(call.type));
     };
     const auto blocks = [&] {
-        return call.blocks.is_uniform() ? elements(call.blocks.each())
-                                        : fmt::format("ragged blocks, together {}", elements(call.blocks.total()));
+        return call.blocks.is_uniform()
+                   ? elements(call.blocks.each())
+                   : fmt::format("ragged blocks, together {}", elements(call.blocks.total()));
     };
     switch (call.kind) {
         case CollectiveKind::all_reduce:
             return fmt::format("{} ({}) of {}", name, name_of(call.op), elements(call.count));
         case CollectiveKind::reduce:
-            return fmt::format("{} ({}) to rank {} of {}", name, name_of(call.op), call.root, elements(call.count));
+            return fmt::format("{} ({}) to rank {} of {}", name, name_of(call.op), call.root,
+                               elements(call.count));
         case CollectiveKind::broadcast:
             return fmt::format("{} from rank {} of {}", name, call.root, elements(call.count));
         case CollectiveKind::send:

@@ -1,6 +1,6 @@
 #pragma once
-// One call of a collective as data: what Communicator has checked, and what queues, groups, the flight recorder and
-// backends hand on.
+// One call of a collective as data: what Communicator has checked, and what queues, groups, the
+// flight recorder and backends hand on.
 #include <autolaunch/comm/types.hpp>
 
 #include <cstddef>
@@ -28,14 +28,16 @@ enum class CollectiveKind : std::uint8_t {
 /// "all_reduce", …
 std::string_view name_of(CollectiveKind kind) noexcept;
 
-/// How many elements each rank's block has, where a buffer holds a block of every rank in rank order.
+/// How many elements each rank's block has, where a buffer holds a block of every rank in rank
+/// order.
 class AUTOLAUNCH_API BlockCounts {
 public:
     BlockCounts() noexcept {}  // not constexpr: see call_of() in communicator.cpp
     static BlockCounts uniform(std::size_t each, int ranks) noexcept;
     static BlockCounts ragged(std::span<const std::size_t> counts);
 
-    /// All blocks are `each()` elements long. Ragged counts that happen to be equal are uniform too.
+    /// All blocks are `each()` elements long. Ragged counts that happen to be equal are uniform
+    /// too.
     bool is_uniform() const noexcept { return offsets_.empty(); }
     std::size_t each() const noexcept { return each_; }
     std::size_t count(int rank) const noexcept;
@@ -52,15 +54,17 @@ private:
 
 struct CollectiveCall {
     CollectiveKind kind = CollectiveKind::all_reduce;
-    const void* send = nullptr;    ///< null for broadcast and recv
-    void* recv = nullptr;          ///< broadcast's buffer; null for send
-    std::size_t count = 0;         ///< all_reduce, reduce, broadcast, send, recv
-    BlockCounts blocks = {};       ///< all_gather, reduce_scatter, gather, scatter; what all_to_all sends
+    const void* send = nullptr;  ///< null for broadcast and recv
+    void* recv = nullptr;        ///< broadcast's buffer; null for send
+    std::size_t count = 0;       ///< all_reduce, reduce, broadcast, send, recv
+    BlockCounts blocks =
+        {};  ///< all_gather, reduce_scatter, gather, scatter; what all_to_all sends
     BlockCounts recv_blocks = {};  ///< what all_to_all receives
     DataType type = DataType::u8;
     ReduceOp op = ReduceOp::sum;
-    int root = -1;                  ///< root of reduce, broadcast, gather and scatter; peer of send and recv
-    const char* step_of = nullptr;  ///< what the user called, where this is a step of it: for errors
+    int root = -1;  ///< root of reduce, broadcast, gather and scatter; peer of send and recv
+    const char* step_of =
+        nullptr;  ///< what the user called, where this is a step of it: for errors
 
     std::size_t element_bytes() const noexcept { return size_of(type); }
 };
@@ -73,7 +77,8 @@ struct BufferExtents {
 };
 BufferExtents extents_of(const CollectiveCall& call, int rank);
 
-/// The bytes that nccl-tests calls the size of a call: the whole vector, of all ranks where it is cut in blocks.
+/// The bytes that nccl-tests calls the size of a call: the whole vector, of all ranks where it is
+/// cut in blocks.
 std::size_t bytes_of(const CollectiveCall& call) noexcept;
 /// "all_reduce (sum) of 1024 elements of f32", for error messages.
 std::string describe(const CollectiveCall& call);

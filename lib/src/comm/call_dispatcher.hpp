@@ -1,5 +1,6 @@
 #pragma once
-// The way of a checked call from Communicator to its backend: at once, in a group, or on a CpuQueue.
+// The way of a checked call from Communicator to its backend: at once, in a group, or on a
+// CpuQueue.
 #include "comm/backend.hpp"
 #include "comm/call_log.hpp"
 #include "comm/queued_work.hpp"
@@ -13,11 +14,12 @@
 
 namespace autolaunch {
 
-/// Keeps the calls of one communicator in order whatever stream they are on: a call without a queue waits for those
-/// that are queued, a call on another queue runs after them. Each is written down in the flight recorder.
+/// Keeps the calls of one communicator in order whatever stream they are on: a call without a queue
+/// waits for those that are queued, a call on another queue runs after them. Each is written down
+/// in the flight recorder.
 ///
-/// Owner: the Communicator handles of one group. Threads: one at a time. Blocks: with a CPU backend and no queue, until
-/// the call is done.
+/// Owner: the Communicator handles of one group. Threads: one at a time. Blocks: with a CPU backend
+/// and no queue, until the call is done.
 class CallDispatcher {
 public:
     explicit CallDispatcher(std::shared_ptr<CommunicatorBackend> backend, FlightRing ring = {})
@@ -49,7 +51,8 @@ public:
             fail(entry);
         }
     }
-    /// Of a group that was made of this one: "world/1.rest", all ranks alike. The number grows with each call.
+    /// Of a group that was made of this one: "world/1.rest", all ranks alike. The number grows with
+    /// each call.
     std::string name_part(const std::string& part) {
         return ring_->name() + "/" + std::to_string(++parts_) + "." + part;
     }

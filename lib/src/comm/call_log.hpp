@@ -17,11 +17,12 @@ inline FlightCall flight_call(flight::Kind kind, std::size_t bytes = 0) noexcept
     return {.kind = kind, .bytes = bytes};
 }
 
-/// Within a catch clause: throws what was caught again. A TimeoutError or Error{mismatch} then names this rank's last
-/// calls, which are what one compares between ranks.
+/// Within a catch clause: throws what was caught again. A TimeoutError or Error{mismatch} then
+/// names this rank's last calls, which are what one compares between ranks.
 [[noreturn]] void rethrow_with_calls(const FlightRing& ring);
 
 /// Work that a device has not done yet: its entry is over when somebody asks for it.
-Work record_end(Work work, std::shared_ptr<FlightRing> ring, std::vector<FlightRing::Entry> entries);
+Work record_end(Work work, std::shared_ptr<FlightRing> ring,
+                std::vector<FlightRing::Entry> entries);
 
 }  // namespace autolaunch

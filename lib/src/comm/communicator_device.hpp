@@ -6,8 +6,8 @@
 
 namespace autolaunch {
 
-/// The GPU whose memory and streams the communicator takes; null where it is of CPUs. For parts of the library that put
-/// work of their own beside its collectives.
+/// The GPU whose memory and streams the communicator takes; null where it is of CPUs. For parts of
+/// the library that put work of their own beside its collectives.
 AUTOLAUNCH_API std::shared_ptr<CudaDevice> cuda_device_of(const Communicator& communicator);
 
 }  // namespace autolaunch

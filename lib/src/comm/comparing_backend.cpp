@@ -34,7 +34,8 @@ void ComparingBackend::compare(const What& what) {
     try {
         comparison_.compare(what);
     } catch (const Error& error) {
-        if (error.code() == ErrorCode::mismatch) inner_->abort(error.what());
+        if (error.code() == ErrorCode::mismatch)
+            inner_->abort(error.what());
         throw;
     }
 }
@@ -42,7 +43,8 @@ void ComparingBackend::compare(const What& what) {
 // Each message is announced by its description, in the same order as the messages themselves.
 void ComparingBackend::compare_messages(std::span<const CollectiveCall> messages) {
     std::vector<CallDescriptor> mine, theirs(messages.size());
-    for (const CollectiveCall& message : messages) mine.push_back(CallDescriptor::of_message(message));
+    for (const CollectiveCall& message : messages)
+        mine.push_back(CallDescriptor::of_message(message));
     std::vector<CollectiveCall> announcements;
     for (std::size_t i = 0; i < messages.size(); ++i) {
         announcements.push_back({.kind = messages[i].kind,
@@ -54,9 +56,11 @@ void ComparingBackend::compare_messages(std::span<const CollectiveCall> messages
     }
     inner_->start_group(announcements, {});
     for (std::size_t i = 0; i < messages.size(); ++i) {
-        if (messages[i].kind == CollectiveKind::send || mine[i].digest == theirs[i].digest) continue;
-        const std::string text = fmt::format("rank {} calls {}, rank {} {}", rank(), mine[i].text.data(),
-                                             messages[i].root, theirs[i].text.data());
+        if (messages[i].kind == CollectiveKind::send || mine[i].digest == theirs[i].digest)
+            continue;
+        const std::string text =
+            fmt::format("rank {} calls {}, rank {} {}", rank(), mine[i].text.data(),
+                        messages[i].root, theirs[i].text.data());
         inner_->abort(text);
         throw Error(ErrorCode::mismatch, text, "send and recv must agree on count and type");
     }
@@ -74,13 +78,15 @@ Work ComparingBackend::start(const CollectiveCall& call, Stream stream) {
 Work ComparingBackend::start_group(std::span<const CollectiveCall> calls, Stream stream) {
     std::vector<CollectiveCall> messages;
     for (const CollectiveCall& call : calls)
-        if (is_message(call)) messages.push_back(call);
+        if (is_message(call))
+            messages.push_back(call);
     if (!messages.empty()) {
         compare_messages(messages);
         inner_->start_group(messages, stream);
     }
     for (const CollectiveCall& call : calls)
-        if (!is_message(call)) start(call, stream);
+        if (!is_message(call))
+            start(call, stream);
     return {};
 }
 

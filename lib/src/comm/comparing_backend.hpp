@@ -1,5 +1,6 @@
 #pragma once
-// Any CPU backend, with every call compared between the ranks before it runs: CommunicatorOptions::check_calls.
+// Any CPU backend, with every call compared between the ranks before it runs:
+// CommunicatorOptions::check_calls.
 #include "comm/backend.hpp"
 #include "comm/call_comparison.hpp"
 
@@ -7,10 +8,12 @@
 
 namespace autolaunch {
 
-/// A difference aborts the group and throws Error{mismatch} on all ranks; for send and recv on the receiving one. A
-/// rank that sends where others call a collective still ends in the timeout: its peer is not there to compare with.
+/// A difference aborts the group and throws Error{mismatch} on all ranks; for send and recv on the
+/// receiving one. A rank that sends where others call a collective still ends in the timeout: its
+/// peer is not there to compare with.
 ///
-/// Owner, threads: as the backend inside. Blocks: as that, and until all ranks have come to the call.
+/// Owner, threads: as the backend inside. Blocks: as that, and until all ranks have come to the
+/// call.
 class ComparingBackend final : public CommunicatorBackend {
 public:
     explicit ComparingBackend(std::shared_ptr<CommunicatorBackend> inner);

@@ -39,7 +39,8 @@ private:
         std::unique_lock lock(mutex_);
         for (;;) {
             changed_.wait(lock, [&] { return closing_ || !waiting_.empty(); });
-            if (waiting_.empty()) return;
+            if (waiting_.empty())
+                return;
             std::function<void()> work = std::move(waiting_.front());
             waiting_.pop_front();
             busy_ = true;
@@ -48,7 +49,8 @@ private:
             work = nullptr;  // what it holds goes before anybody learns that it is done
             lock.lock();
             busy_ = false;
-            if (waiting_.empty()) changed_.notify_all();
+            if (waiting_.empty())
+                changed_.notify_all();
         }
     }
 

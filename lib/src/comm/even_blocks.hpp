@@ -11,7 +11,8 @@ namespace autolaunch {
 inline BlockCounts even_blocks(std::size_t total, int ranks) {
     const auto parts = static_cast<std::size_t>(ranks);
     std::vector<std::size_t> counts(parts, total / parts);
-    for (std::size_t i = 0; i < total % parts; ++i) ++counts[i];
+    for (std::size_t i = 0; i < total % parts; ++i)
+        ++counts[i];
     return BlockCounts::ragged(counts);
 }
 

@@ -18,7 +18,8 @@ int count_visible(std::string_view text) {
         const std::string_view name = trim(entry);
         long long number = -1;
         const bool is_number = parse_integer(name, number) && number >= 0;
-        if (!is_number && !name.starts_with("GPU-") && !name.starts_with("MIG-")) break;
+        if (!is_number && !name.starts_with("GPU-") && !name.starts_with("MIG-"))
+            break;
         ++count;
     }
     return count;
@@ -28,7 +29,8 @@ int count_visible(std::string_view text) {
 
 GpuPlace place_on_gpu(const char* visible, int installed, const RankInfo& info) {
     const int count = visible != nullptr ? count_visible(visible) : installed;
-    if (count == 0) return {.is_own = false, .index = info.local_rank};
+    if (count == 0)
+        return {.is_own = false, .index = info.local_rank};
     const bool masked = visible != nullptr && count == 1;
     return {.is_own = masked || info.local_world_size <= count, .index = info.local_rank % count};
 }
@@ -36,7 +38,8 @@ GpuPlace place_on_gpu(const char* visible, int installed, const RankInfo& info) 
 int installed_gpus(const std::filesystem::path& folder) {
     std::error_code error;
     const std::filesystem::directory_iterator entries(folder, error);
-    if (error) return 0;
+    if (error)
+        return 0;
     return static_cast<int>(std::distance(begin(entries), end(entries)));
 }
 

@@ -13,8 +13,9 @@ struct GpuPlace {
     int index = 0;
 };
 
-/// `visible` is CUDA_VISIBLE_DEVICES, null when it is not set; `installed` the GPUs of this machine, 0 if unknown. One
-/// visible GPU is the rank's own mask: number 0. Otherwise LOCAL_RANK i takes the i-th that is visible.
+/// `visible` is CUDA_VISIBLE_DEVICES, null when it is not set; `installed` the GPUs of this
+/// machine, 0 if unknown. One visible GPU is the rank's own mask: number 0. Otherwise LOCAL_RANK i
+/// takes the i-th that is visible.
 GpuPlace place_on_gpu(const char* visible, int installed, const RankInfo& info);
 
 /// The entries of the driver's folder, /proc/driver/nvidia/gpus.

@@ -4,8 +4,8 @@
 
 namespace autolaunch {
 
-/// Keeps `memory` until the process ends: MPI cannot withdraw a collective, and what it writes late must not meet
-/// memory that somebody else has by then. Threads: any.
+/// Keeps `memory` until the process ends: MPI cannot withdraw a collective, and what it writes late
+/// must not meet memory that somebody else has by then. Threads: any.
 void keep_until_exit(std::shared_ptr<void> memory);
 
 }  // namespace autolaunch

@@ -10,13 +10,16 @@ bool QueuedWork::is_completed() const {
 void QueuedWork::wait() {
     std::unique_lock lock(mutex_);
     completed_.wait(lock, [&] { return is_completed_; });
-    if (error_) std::rethrow_exception(error_);
+    if (error_)
+        std::rethrow_exception(error_);
 }
 
 bool QueuedWork::wait_for(std::chrono::nanoseconds timeout) {
     std::unique_lock lock(mutex_);
-    if (!completed_.wait_for(lock, timeout, [&] { return is_completed_; })) return false;
-    if (error_) std::rethrow_exception(error_);
+    if (!completed_.wait_for(lock, timeout, [&] { return is_completed_; }))
+        return false;
+    if (error_)
+        std::rethrow_exception(error_);
     return true;
 }
 

@@ -7,7 +7,8 @@
 
 namespace autolaunch {
 
-/// A call that a CpuQueue runs. Owner: the queue's entry, the Work handles and the dispatcher. Threads: any.
+/// A call that a CpuQueue runs. Owner: the queue's entry, the Work handles and the dispatcher.
+/// Threads: any.
 class QueuedWork final : public Work::State {
 public:
     bool is_completed() const override;

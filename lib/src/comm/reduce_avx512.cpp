@@ -39,7 +39,8 @@ constexpr ReduceKernelSet kAvx512 = AUTOLAUNCH_REDUCE_KERNEL_SET("AVX-512", redu
 }  // namespace
 
 const ReduceKernelSet* avx512_reduce_kernels() noexcept {
-    const bool supported = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+    const bool supported = __builtin_cpu_supports("avx512f") &&
+                           __builtin_cpu_supports("avx512bw") &&
                            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     return supported ? &kAvx512 : nullptr;
 }

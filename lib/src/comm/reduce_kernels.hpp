@@ -37,7 +37,7 @@ const ReduceKernelSet* avx512_reduce_kernels() noexcept;
 /// All that this CPU can run, the best first.
 AUTOLAUNCH_API std::span<const ReduceKernelSet* const> reduce_kernel_sets();
 /// reduce_elements() by one set.
-AUTOLAUNCH_API void reduce_with(const ReduceKernelSet& set, const ReduceBuffers& buffers, std::size_t count,
-                                DataType type, ReduceOp op);
+AUTOLAUNCH_API void reduce_with(const ReduceKernelSet& set, const ReduceBuffers& buffers,
+                                std::size_t count, DataType type, ReduceOp op);
 
 }  // namespace autolaunch

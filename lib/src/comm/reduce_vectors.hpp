@@ -1,8 +1,11 @@
-// The vectorised kernels: included once by each file that has a set, inside a namespace of its own, after
+// The vectorised kernels: included once by each file that has a set, inside a namespace of its own,
+// after
 //   kVectorBytes                          bytes of a register
 //   AUTOLAUNCH_KERNEL                     the attribute that gives a function the instructions
-//   load_f16(), store_f16(), stream_part() with kVectorBytes / 4 halves, and 16 to kVectorBytes bytes
-// All arithmetic is the compiler's on vectors, without contraction, so each element gets the bits that plain C++ gives.
+//   load_f16(), store_f16(), stream_part() with kVectorBytes / 4 halves, and 16 to kVectorBytes
+//   bytes
+// All arithmetic is the compiler's on vectors, without contraction, so each element gets the bits
+// that plain C++ gives.
 
 #define AUTOLAUNCH_INLINE AUTOLAUNCH_KERNEL __attribute__((always_inline)) inline
 
@@ -92,7 +95,8 @@ struct VectorKernel {
 
     AUTOLAUNCH_INLINE static void finish(Line& line, std::size_t ranks) {
         if constexpr (kind == Kind::avg)
-            for (V& part : line.parts) part = part / static_cast<A>(ranks);
+            for (V& part : line.parts)
+                part = part / static_cast<A>(ranks);
     }
 
     AUTOLAUNCH_INLINE static auto narrow(V values) {
@@ -102,7 +106,8 @@ struct VectorKernel {
             const auto rounded = (words + 0x7fffu + (high & 1u)) >> 16;
             const auto is_nan = (Vector<std::int32_t>)(words & 0x7fffffffu) > 0x7f800000;
             const auto chosen = is_nan ? (high | 0x40u) : rounded;
-            return __builtin_convertvector(chosen, typename VectorOf<std::uint16_t, kVectorBytes / 2>::type);
+            return __builtin_convertvector(
+                chosen, typename VectorOf<std::uint16_t, kVectorBytes / 2>::type);
         } else if constexpr (std::is_same_v<T, float16>) {
             return store_f16(values);
         } else {
@@ -110,8 +115,8 @@ struct VectorKernel {
         }
     }
 
-    AUTOLAUNCH_INLINE static void store(const Line& line, std::size_t at, void* const* outputs, std::size_t count,
-                                        bool stream) {
+    AUTOLAUNCH_INLINE static void store(const Line& line, std::size_t at, void* const* outputs,
+                                        std::size_t count, bool stream) {
         for (std::size_t part = 0; part < kParts; ++part) {
             const auto values = narrow(line.parts[part]);
             for (std::size_t k = 0; k < count; ++k) {
@@ -129,7 +134,8 @@ struct VectorKernel {
     AUTOLAUNCH_KERNEL static void run(const ReduceTask& task, std::size_t end, bool stream) {
         void* outputs[kMostOutputs];
         const std::size_t count = task.buffers.outputs.size();
-        for (std::size_t k = 0; k < count; ++k) outputs[k] = task.buffers.outputs[k];
+        for (std::size_t k = 0; k < count; ++k)
+            outputs[k] = task.buffers.outputs[k];
         for (std::size_t at = task.begin; at < end; at += kStep) {
             Line line = tree<inputs>(task, 0, at);
             finish(line, task.ranks);
@@ -137,10 +143,11 @@ struct VectorKernel {
         }
     }
 
-    /// Any number of inputs: up to eight in registers, joined on the way up. The result goes through memory: not every
-    /// compiler hands a large vector back from a function that it does not inline.
-    AUTOLAUNCH_KERNEL static void any(const ReduceTask& task, std::size_t first, std::size_t last, std::size_t at,
-                                      Line& sum) {
+    /// Any number of inputs: up to eight in registers, joined on the way up. The result goes
+    /// through memory: not every compiler hands a large vector back from a function that it does
+    /// not inline.
+    AUTOLAUNCH_KERNEL static void any(const ReduceTask& task, std::size_t first, std::size_t last,
+                                      std::size_t at, Line& sum) {
         switch (last - first) {
             case 1:
                 sum = tree<1>(task, first, at);
@@ -175,7 +182,8 @@ struct VectorKernel {
 
     static bool may_stream(const ReduceTask& task) {
         for (void* output : task.buffers.outputs) {
-            if ((reinterpret_cast<std::uintptr_t>(output) + task.begin * sizeof(T)) % kLine != 0) return false;
+            if ((reinterpret_cast<std::uintptr_t>(output) + task.begin * sizeof(T)) % kLine != 0)
+                return false;
         }
         return task.buffers.stream;
     }
@@ -185,7 +193,8 @@ template <class T, Kind kind>
 std::size_t reduce_lines(const ReduceTask& task) {
     using Kernel = VectorKernel<T, kind>;
     const std::size_t count = task.count / Kernel::kStep * Kernel::kStep;
-    if (count == 0 || task.buffers.outputs.size() > kMostOutputs) return 0;
+    if (count == 0 || task.buffers.outputs.size() > kMostOutputs)
+        return 0;
     const std::size_t end = task.begin + count;
     const bool stream = Kernel::may_stream(task);
     switch (task.buffers.inputs.size()) {
@@ -205,7 +214,8 @@ std::size_t reduce_lines(const ReduceTask& task) {
             Kernel::run_any(task, end, stream);
             break;
     }
-    if (stream) _mm_sfence();  // others may look for the result as soon as they are told
+    if (stream)
+        _mm_sfence();  // others may look for the result as soon as they are told
     return count;
 }
 

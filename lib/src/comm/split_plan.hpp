@@ -16,7 +16,8 @@ struct SplitPlan {
     std::vector<int> parent_ranks;  ///< of the new group's ranks, in their order
 };
 
-/// The part of `rank` when wishes[r] is what rank r asked for: its color's ranks, ordered by key, then by rank.
+/// The part of `rank` when wishes[r] is what rank r asked for: its color's ranks, ordered by key,
+/// then by rank.
 SplitPlan plan_split(std::span<const ColorAndKey> wishes, int rank);
 
 }  // namespace autolaunch

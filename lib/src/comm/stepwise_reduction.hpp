@@ -8,10 +8,10 @@
 
 namespace autolaunch {
 
-/// Halves travel as f32, so that they are rounded once; elements of pre_multiplied_sum are multiplied before they
-/// leave; sums of avg are divided after the last step. In between a step is reduce_elements() of `travelling` by
-/// step_op(): steps that pair neighbours, then pairs of neighbours, … give the bits of one reduce_elements() over all
-/// ranks.
+/// Halves travel as f32, so that they are rounded once; elements of pre_multiplied_sum are
+/// multiplied before they leave; sums of avg are divided after the last step. In between a step is
+/// reduce_elements() of `travelling` by step_op(): steps that pair neighbours, then pairs of
+/// neighbours, … give the bits of one reduce_elements() over all ranks.
 struct StepwiseReduction {
     StepwiseReduction(const CollectiveCall& call, int group_size);
 

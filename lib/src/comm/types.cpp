@@ -58,7 +58,8 @@ float16::float16(float value) noexcept {
         result = 0x7e00u | ((magnitude >> 13) & 0x3ffu);  // NaN, made quiet
     } else if (magnitude >= 0x47800000u) {                // 65536 and above
         result = 0x7c00u;
-    } else if (magnitude >= 0x38800000u) {  // normal: rounding may carry into the exponent, up to infinity
+    } else if (magnitude >=
+               0x38800000u) {  // normal: rounding may carry into the exponent, up to infinity
         const std::uint32_t rebiased = magnitude - (112u << 23);
         result = (rebiased + 0xfffu + ((rebiased >> 13) & 1u)) >> 13;
     } else if (magnitude > 0x33000000u) {  // subnormal: above half of the smallest, 2^-25

@@ -6,9 +6,9 @@
 
 namespace autolaunch {
 
-/// Made where calls return before they are done: for queues, and by device backends. Owner: the Work handles. Threads:
-/// any. wait() blocks until the operation is over, at most the communicator's timeout, and throws what it failed with,
-/// every time it is called.
+/// Made where calls return before they are done: for queues, and by device backends. Owner: the
+/// Work handles. Threads: any. wait() blocks until the operation is over, at most the
+/// communicator's timeout, and throws what it failed with, every time it is called.
 class AUTOLAUNCH_API Work::State {
 public:
     virtual ~State() = default;

@@ -38,10 +38,10 @@ namespace {
 constexpr bool kMpiBuiltIn = AUTOLAUNCH_HAVE_MPI != 0;
 constexpr bool kNcclBuiltIn = AUTOLAUNCH_HAVE_NCCL_BACKEND != 0;
 
-// Every rank counts its own world() calls in the store, so the n-th call of one meets the n-th call of the others, and
-// no process-wide counter is needed. `group` names the ranks that share memory.
-std::shared_ptr<CommunicatorBackend> make_shm(Session& session, const std::string& group, int rank, int size,
-                                              std::chrono::milliseconds timeout) {
+// Every rank counts its own world() calls in the store, so the n-th call of one meets the n-th call
+// of the others, and no process-wide counter is needed. `group` names the ranks that share memory.
+std::shared_ptr<CommunicatorBackend> make_shm(Session& session, const std::string& group, int rank,
+                                              int size, std::chrono::milliseconds timeout) {
     Store& store = session.store();
     const std::int64_t call = store.add(fmt::format("comm/{}/calls/{}", group, session.rank()), 1);
     const std::string key = fmt::format("comm/{}/address/{}", group, call);
@@ -53,22 +53,25 @@ std::shared_ptr<CommunicatorBackend> make_shm(Session& session, const std::strin
 }
 
 #if AUTOLAUNCH_HAVE_MPI
-std::shared_ptr<CommunicatorBackend> make_mpi(const RankInfo& info, const CommunicatorOptions& wanted) {
+std::shared_ptr<CommunicatorBackend> make_mpi(const RankInfo& info,
+                                              const CommunicatorOptions& wanted) {
     MpiOptions options;
     options.timeout = wanted.timeout;
     auto backend = MpiBackend::world(options);
     // An MPI that does not recognise its launcher silently makes every process rank 0 of 1.
     if (backend->size() != info.world_size || backend->rank() != info.rank) {
-        throw Error(ErrorCode::mismatch,
-                    fmt::format("this is rank {} of {}, but MPI says rank {} of {}", info.rank, info.world_size,
-                                backend->rank(), backend->size()),
-                    "the ranks were not started through this MPI; use its own launcher or backend shm");
+        throw Error(
+            ErrorCode::mismatch,
+            fmt::format("this is rank {} of {}, but MPI says rank {} of {}", info.rank,
+                        info.world_size, backend->rank(), backend->size()),
+            "the ranks were not started through this MPI; use its own launcher or backend shm");
     }
     return backend;
 }
 
 // Plain mpi where the nodes do not allow it; `reason` says why.
-std::shared_ptr<CommunicatorBackend> make_shm_mpi(Session& session, const CommunicatorOptions& wanted,
+std::shared_ptr<CommunicatorBackend> make_shm_mpi(Session& session,
+                                                  const CommunicatorOptions& wanted,
                                                   std::string& reason) {
     const RankInfo& info = session.info();
     auto world = make_mpi(info, wanted);
@@ -88,17 +91,22 @@ std::shared_ptr<CommunicatorBackend> make_shm_mpi(Session& session, const Commun
     reason = fmt::format("{} nodes of {} ranks", plan.nodes, plan.ranks_per_node);
     auto local = make_shm(session, fmt::format("shm-of-node-{}", info.node_rank), info.local_rank,
                           info.local_world_size, wanted.timeout);
-    return HierarchicalBackend::create(std::move(local), std::move(world), plan, wanted.fixed_order);
+    return HierarchicalBackend::create(std::move(local), std::move(world), plan,
+                                       wanted.fixed_order);
 }
 #else  // choose_backend() has refused
-std::shared_ptr<CommunicatorBackend> make_mpi(const RankInfo&, const CommunicatorOptions&) { return nullptr; }
-std::shared_ptr<CommunicatorBackend> make_shm_mpi(Session&, const CommunicatorOptions&, std::string&) {
+std::shared_ptr<CommunicatorBackend> make_mpi(const RankInfo&, const CommunicatorOptions&) {
+    return nullptr;
+}
+std::shared_ptr<CommunicatorBackend> make_shm_mpi(Session&, const CommunicatorOptions&,
+                                                  std::string&) {
     return nullptr;
 }
 #endif
 
 GpuPlace gpu_of(const RankInfo& info) {
-    return place_on_gpu(std::getenv(env::kCudaVisibleDevices), installed_gpus("/proc/driver/nvidia/gpus"), info);
+    return place_on_gpu(std::getenv(env::kCudaVisibleDevices),
+                        installed_gpus("/proc/driver/nvidia/gpus"), info);
 }
 
 std::shared_ptr<CommunicatorBackend> make_nccl([[maybe_unused]] Session& session,
@@ -106,7 +114,8 @@ std::shared_ptr<CommunicatorBackend> make_nccl([[maybe_unused]] Session& session
                                                [[maybe_unused]] const GpuPlace& gpu) {
 #if AUTOLAUNCH_HAVE_NCCL_BACKEND
     if (options.fixed_order && session.world_size() > 1) {
-        throw Error(ErrorCode::unsupported, "backend nccl reduces in the order that its algorithm has",
+        throw Error(ErrorCode::unsupported,
+                    "backend nccl reduces in the order that its algorithm has",
                     "leave fixed_order, or reduce on the CPU with backend \"cpu\"");
     }
     NcclOptions settings;
@@ -114,22 +123,26 @@ std::shared_ptr<CommunicatorBackend> make_nccl([[maybe_unused]] Session& session
     settings.timeout = options.timeout;
     const char* blocking = std::getenv(env::kNcclBlocking);
     settings.blocking = blocking != nullptr && std::string_view(blocking) == "1";
-    if (session.world_size() == 1) return NcclBackend::create({}, "comm/nccl", 0, 1, settings);
+    if (session.world_size() == 1)
+        return NcclBackend::create({}, "comm/nccl", 0, 1, settings);
     Store& store = session.store();
     const std::int64_t call = store.add(fmt::format("comm/nccl/calls/{}", session.rank()), 1);
     const NcclRendezvous rendezvous{
         [&store](const std::string& key, const std::string& value) { store.set(key, value); },
-        [&store](const std::string& key, std::chrono::milliseconds longest) { return store.get(key, longest); },
+        [&store](const std::string& key, std::chrono::milliseconds longest) {
+            return store.get(key, longest);
+        },
         [&store](const std::string& key) { return store.check(std::span(&key, 1)); },
     };
-    return NcclBackend::create(rendezvous, fmt::format("comm/nccl/{}", call), session.rank(), session.world_size(),
-                               settings);
+    return NcclBackend::create(rendezvous, fmt::format("comm/nccl/{}", call), session.rank(),
+                               session.world_size(), settings);
 #else
     return nullptr;  // choose_backend() has refused
 #endif
 }
 
-std::shared_ptr<CommunicatorBackend> make_backend(Session& session, const CommunicatorOptions& options,
+std::shared_ptr<CommunicatorBackend> make_backend(Session& session,
+                                                  const CommunicatorOptions& options,
                                                   std::string& reason) {
     const RankInfo& info = session.info();
     const GpuPlace gpu = gpu_of(info);

@@ -8,8 +8,8 @@
 #endif
 #include <time.h>
 
-/// The clock of the flight recorder: the processor's time stamp counter where the kernel itself trusts it, since it
-/// costs less than half of clock_gettime, which a call would pay twice.
+/// The clock of the flight recorder: the processor's time stamp counter where the kernel itself
+/// trusts it, since it costs less than half of clock_gettime, which a call would pay twice.
 namespace autolaunch::flight {
 
 enum class Clock : std::uint8_t { monotonic_ns, time_stamp_counter };
@@ -20,12 +20,14 @@ AUTOLAUNCH_API Clock best_clock();
 inline std::uint64_t monotonic_ns() noexcept {
     timespec now{};
     ::clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U +
+           static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 inline std::uint64_t ticks([[maybe_unused]] Clock clock) noexcept {
 #if defined(__x86_64__)
-    if (clock == Clock::time_stamp_counter) return __rdtsc();
+    if (clock == Clock::time_stamp_counter)
+        return __rdtsc();
 #endif
     return monotonic_ns();
 }

@@ -22,16 +22,20 @@ constexpr std::size_t kDescribed = 3;
 class Ages {
 public:
     Ages(Clock clock, Anchor begun, Anchor now) : now_(now) {
-        if (clock == Clock::monotonic_ns) return;
+        if (clock == Clock::monotonic_ns)
+            return;
         const auto ticks = static_cast<double>(now.ticks - begun.ticks);
         const auto ns = static_cast<double>(now.ns - begun.ns);
         ns_per_tick_ = now.ticks > begun.ticks && now.ns > begun.ns ? ns / ticks : 0;
-        if (!(ns_per_tick_ > 0.05 && ns_per_tick_ < 100)) ns_per_tick_ = 0;  // no such processor
+        if (!(ns_per_tick_ > 0.05 && ns_per_tick_ < 100))
+            ns_per_tick_ = 0;  // no such processor
     }
 
     std::int64_t ago(Word ticks) const {
-        if (ticks == 0 || ns_per_tick_ == 0) return -1;
-        if (ticks >= now_.ticks) return 0;  // within the error of two processors' counters
+        if (ticks == 0 || ns_per_tick_ == 0)
+            return -1;
+        if (ticks >= now_.ticks)
+            return 0;  // within the error of two processors' counters
         const double ns = static_cast<double>(now_.ticks - ticks) * ns_per_tick_;
         return ns < 9e18 ? static_cast<std::int64_t>(ns) : -1;
     }
@@ -64,7 +68,8 @@ bool read_call(const Word* entry, const Ages& ages, ReadCall& call) {
     call.state = static_cast<State>(byte_of(what, 3));
     call.on_device = (byte_of(what, 4) & kOnDevice) != 0;
     call.root = static_cast<std::int32_t>(entry[kEntryRoot]);
-    if (byte_of(what, 0) >= kKindNames.size() || call.op >= kOpNames.size() || call.type >= kTypeNames.size() ||
+    if (byte_of(what, 0) >= kKindNames.size() || call.op >= kOpNames.size() ||
+        call.type >= kTypeNames.size() ||
         byte_of(what, 3) > static_cast<std::uint8_t>(State::failed) || call.state == State::none ||
         label_bytes > kTextBytes || call.sequence == 0 || call.number == 0)
         return false;
@@ -83,9 +88,12 @@ std::optional<ReadGroup> parse_ring(const Readings& readings, const Ages& ages) 
     group.id = ring[kRingGroup];
     group.size = static_cast<std::int32_t>(ring[kRingPlace]);
     group.rank = static_cast<std::int32_t>(ring[kRingPlace] >> 32);
-    const bool same = before[kRingGroup] == after[kRingGroup] && before[kRingUse] == after[kRingUse];
-    const bool sane = group.size > 0 && group.size <= kMostRanks && group.rank >= 0 && group.rank < group.size;
-    if (!same || !sane || group.id == 0) return std::nullopt;
+    const bool same =
+        before[kRingGroup] == after[kRingGroup] && before[kRingUse] == after[kRingUse];
+    const bool sane =
+        group.size > 0 && group.size <= kMostRanks && group.rank >= 0 && group.rank < group.size;
+    if (!same || !sane || group.id == 0)
+        return std::nullopt;
     group.in_use = ring[kRingUse] % 2 != 0;
     group.name = text_of(ring.data() + kRingName, kTextBytes);
     group.backend = text_of(ring.data() + kRingBackend, 2 * sizeof(Word));
@@ -95,10 +103,11 @@ std::optional<ReadGroup> parse_ring(const Readings& readings, const Ages& ages) 
     for (std::size_t i = 1; i <= kEntries; ++i) {
         const std::size_t at = i * kBlockWords;
         const Word version = before[at + kEntryVersion];
-        if (version == 0) continue;
+        if (version == 0)
+            continue;
         ReadCall call;
-        const bool whole =
-            version % 2 == 0 && version == ring[at + kEntryVersion] && version == after[at + kEntryVersion];
+        const bool whole = version % 2 == 0 && version == ring[at + kEntryVersion] &&
+                           version == after[at + kEntryVersion];
         if (whole && read_call(ring.data() + at, ages, call)) {
             group.calls.push_back(std::move(call));
         } else {
@@ -110,19 +119,23 @@ std::optional<ReadGroup> parse_ring(const Readings& readings, const Ages& ages) 
     return group;
 }
 
-std::optional<ReadGroup> read_ring(const Source& source, std::size_t offset, const Ages& ages, Readings& readings) {
+std::optional<ReadGroup> read_ring(const Source& source, std::size_t offset, const Ages& ages,
+                                   Readings& readings) {
     for (auto& ring : readings.rings)
-        if (!source(offset, ring)) return std::nullopt;
+        if (!source(offset, ring))
+            return std::nullopt;
     return parse_ring(readings, ages);
 }
 
 std::string describe(const ReadCall& call) {
     std::string text = name_call(call.kind, call.sequence, call.bytes, call.label);
     const std::int64_t begun = call.started_ago >= 0 ? call.started_ago : call.enqueued_ago;
-    if (call.state == State::finished) return text + " finished " + name_time(call.finished_ago) + " ago";
-    if (call.state == State::failed) return text + " failed after " + name_time(begun - call.finished_ago);
-    return text + (call.state == State::started ? " began " : " waits for its turn since ") + name_time(begun) +
-           (call.state == State::started ? " ago" : "");
+    if (call.state == State::finished)
+        return text + " finished " + name_time(call.finished_ago) + " ago";
+    if (call.state == State::failed)
+        return text + " failed after " + name_time(begun - call.finished_ago);
+    return text + (call.state == State::started ? " began " : " waits for its turn since ") +
+           name_time(begun) + (call.state == State::started ? " ago" : "");
 }
 
 }  // namespace
@@ -137,7 +150,8 @@ Source memory_source(const Word* memory) {
 
 Source file_source(int fd) {
     return [fd](std::size_t offset, std::span<Word> words) {
-        const ssize_t count = ::pread(fd, words.data(), words.size_bytes(), static_cast<off_t>(offset));
+        const ssize_t count =
+            ::pread(fd, words.data(), words.size_bytes(), static_cast<off_t>(offset));
         return count == static_cast<ssize_t>(words.size_bytes());
     };
 }
@@ -151,8 +165,10 @@ bool is_recorder(int fd) {
 
 std::optional<Contents> read_contents(const Source& source, Anchor (*now)(Clock)) {
     std::array<Word, kHeaderLostGroups + 1> header{};
-    if (!source(0, header) || header[kHeaderMagic] != kMagic || header[kHeaderSizes] != kSizes) return std::nullopt;
-    if (header[kHeaderClock] > static_cast<Word>(Clock::time_stamp_counter)) return std::nullopt;
+    if (!source(0, header) || header[kHeaderMagic] != kMagic || header[kHeaderSizes] != kSizes)
+        return std::nullopt;
+    if (header[kHeaderClock] > static_cast<Word>(Clock::time_stamp_counter))
+        return std::nullopt;
     const auto clock = static_cast<Clock>(header[kHeaderClock]);
     const Ages ages(clock, {header[kHeaderAnchorTicks], header[kHeaderAnchorNs]}, now(clock));
     Contents contents;
@@ -163,7 +179,8 @@ std::optional<Contents> read_contents(const Source& source, Anchor (*now)(Clock)
     for (std::size_t i = 0; i < kRings; ++i) {
         const std::size_t offset = kHeaderBytes + i * kRingBytes;
         Word id = 0;
-        if (!source(offset, {&id, 1}) || id == 0) continue;
+        if (!source(offset, {&id, 1}) || id == 0)
+            continue;
         if (auto group = read_ring(source, offset, ages, *readings)) {
             contents.groups.push_back(std::move(*group));
         } else {
@@ -188,15 +205,20 @@ std::string name_bytes(std::uint64_t bytes) {
 }
 
 std::string name_time(std::int64_t ns) {
-    if (ns < 0) return "an unknown time";
-    if (ns < 1'000'000) return std::to_string(ns / 1000) + " us";
-    if (ns < 1'000'000'000) return std::to_string(ns / 1'000'000) + " ms";
+    if (ns < 0)
+        return "an unknown time";
+    if (ns < 1'000'000)
+        return std::to_string(ns / 1000) + " us";
+    if (ns < 1'000'000'000)
+        return std::to_string(ns / 1'000'000) + " ms";
     const std::int64_t seconds = ns / 1'000'000'000;
     return seconds < 600 ? std::to_string(seconds) + " s" : std::to_string(seconds / 60) + " min";
 }
 
-std::string name_call(Kind kind, std::uint64_t sequence, std::uint64_t bytes, const std::string& label) {
-    std::string text = std::string(kKindNames[static_cast<std::size_t>(kind)]) + " #" + std::to_string(sequence);
+std::string name_call(Kind kind, std::uint64_t sequence, std::uint64_t bytes,
+                      const std::string& label) {
+    std::string text =
+        std::string(kKindNames[static_cast<std::size_t>(kind)]) + " #" + std::to_string(sequence);
     const std::string size = bytes == 0 ? "" : name_bytes(bytes);
     const std::string details = size + (size.empty() || label.empty() ? "" : ", ") + label;
     return details.empty() ? text : text + " (" + details + ")";
@@ -204,12 +226,14 @@ std::string name_call(Kind kind, std::uint64_t sequence, std::uint64_t bytes, co
 
 std::string describe_last_calls(const Word* memory, const Word* ring) {
     const auto clock = static_cast<Clock>(load(memory[kHeaderClock]));
-    const Ages ages(clock, {load(memory[kHeaderAnchorTicks]), load(memory[kHeaderAnchorNs])}, anchor(clock));
+    const Ages ages(clock, {load(memory[kHeaderAnchorTicks]), load(memory[kHeaderAnchorNs])},
+                    anchor(clock));
     const auto readings = std::make_unique<Readings>();
     const auto offset = static_cast<std::size_t>(ring - memory) * sizeof(Word);
     const auto group = read_ring(memory_source(memory), offset, ages, *readings);
     std::string text;
-    if (!group) return text;
+    if (!group)
+        return text;
     const std::size_t count = std::min(kDescribed, group->calls.size());
     for (std::size_t i = 0; i < count; ++i)
         text += (i == 0 ? "" : ", ") + describe(group->calls[group->calls.size() - 1 - i]);

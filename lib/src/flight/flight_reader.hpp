@@ -12,8 +12,9 @@
 #include <string>
 #include <vector>
 
-/// What a recorder's memory says, read while the rank writes on, or after it was killed in the middle of a write, or
-/// although it is out of its mind: what contradicts itself is counted and left out.
+/// What a recorder's memory says, read while the rank writes on, or after it was killed in the
+/// middle of a write, or although it is out of its mind: what contradicts itself is counted and
+/// left out.
 namespace autolaunch::flight {
 
 /// Moments are how long before the reading they were, in nanoseconds; -1 is not yet, or not known.
@@ -47,16 +48,20 @@ struct Contents {
 /// Fills the words from the memory's `offset` (bytes) on; false when it can't.
 using Source = std::function<bool(std::size_t offset, std::span<Word> words)>;
 AUTOLAUNCH_API Source memory_source(const Word* memory);
-/// Reads by pread(2), so that a rank can do nothing to the reader's own memory. Does not own the descriptor.
+/// Reads by pread(2), so that a rank can do nothing to the reader's own memory. Does not own the
+/// descriptor.
 AUTOLAUNCH_API Source file_source(int fd);
 
-/// The descriptor is a memory file of the right size that nobody can shrink. Pure but for two system calls.
+/// The descriptor is a memory file of the right size that nobody can shrink. Pure but for two
+/// system calls.
 AUTOLAUNCH_API bool is_recorder(int fd);
 /// Nothing when it is no recorder's memory, or another version's. Pure but for the source.
-AUTOLAUNCH_API std::optional<Contents> read_contents(const Source& source, Anchor (*now)(Clock) = anchor);
+AUTOLAUNCH_API std::optional<Contents> read_contents(const Source& source,
+                                                     Anchor (*now)(Clock) = anchor);
 
 /// "all_reduce #412 (4 MiB, h.0 gradients)".
-AUTOLAUNCH_API std::string name_call(Kind kind, std::uint64_t sequence, std::uint64_t bytes, const std::string& label);
+AUTOLAUNCH_API std::string name_call(Kind kind, std::uint64_t sequence, std::uint64_t bytes,
+                                     const std::string& label);
 /// "8 B", "1.5 KiB", "4 MiB".
 AUTOLAUNCH_API std::string name_bytes(std::uint64_t bytes);
 /// "80 us", "12 ms", "31 s", "12 min".

@@ -22,7 +22,8 @@ namespace {
 void put_text(Word* words, std::size_t count, std::string_view text) {
     Word copy[kTextWords] = {};
     std::memcpy(copy, text.data(), std::min(text.size(), count * sizeof(Word)));
-    for (std::size_t i = 0; i < count; ++i) store(words[i], copy[i]);
+    for (std::size_t i = 0; i < count; ++i)
+        store(words[i], copy[i]);
 }
 
 constexpr Word halves(std::int32_t low, std::int32_t high) {
@@ -34,9 +35,12 @@ constexpr Word halves(std::int32_t low, std::int32_t high) {
 std::shared_ptr<FlightRecorder> FlightRecorder::create(int rank, int generation) {
     UniqueFd file = create_memory_file("autolaunch-flight", kMemoryBytes);
     const int flags = file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
-    void* const memory = ::mmap(nullptr, kMemoryBytes, PROT_READ | PROT_WRITE, flags, file.get(), 0);
-    if (memory == MAP_FAILED) throw SystemError(errno, "map the flight recorder's memory");
-    return std::shared_ptr<FlightRecorder>(new FlightRecorder(std::move(file), memory, rank, generation));
+    void* const memory =
+        ::mmap(nullptr, kMemoryBytes, PROT_READ | PROT_WRITE, flags, file.get(), 0);
+    if (memory == MAP_FAILED)
+        throw SystemError(errno, "map the flight recorder's memory");
+    return std::shared_ptr<FlightRecorder>(
+        new FlightRecorder(std::move(file), memory, rank, generation));
 }
 
 FlightRecorder::FlightRecorder(UniqueFd file, void* memory, int rank, int generation)
@@ -64,7 +68,8 @@ Word* FlightRecorder::take_ring() {
     for (std::size_t i = 0; i < kRings; ++i) {
         Word* const ring = memory_ + (kHeaderBytes + i * kRingBytes) / sizeof(Word);
         const Word use = load(ring[kRingUse]);
-        if (use % 2 == 0 && (oldest == nullptr || use < load(oldest[kRingUse]))) oldest = ring;
+        if (use % 2 == 0 && (oldest == nullptr || use < load(oldest[kRingUse])))
+            oldest = ring;
     }
     if (oldest == nullptr) {
         store(memory_[kHeaderLostGroups], load(memory_[kHeaderLostGroups]) + 1);
@@ -72,9 +77,11 @@ Word* FlightRecorder::take_ring() {
     }
     const Word use = load(oldest[kRingUse]);
     store(oldest[kRingGroup], 0);
-    for (std::size_t i = 0; use > 0 && i < kRingBytes / sizeof(Word); ++i) store(oldest[i], 0);
+    for (std::size_t i = 0; use > 0 && i < kRingBytes / sizeof(Word); ++i)
+        store(oldest[i], 0);
     store(oldest[kRingUse], use + 1);
-    // Its pages at once, where the system can: else every 32nd of the group's first calls takes a page fault.
+    // Its pages at once, where the system can: else every 32nd of the group's first calls takes a
+    // page fault.
     constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, of Linux 5.14
     static_cast<void>(::madvise(oldest, kRingBytes, kPopulateWrite));
     return oldest;
@@ -85,13 +92,15 @@ void FlightRecorder::give_back(Word* ring) {
     store(ring[kRingUse], load(ring[kRingUse]) + 1);
 }
 
-FlightRing::FlightRing(std::shared_ptr<FlightRecorder> recorder, std::string_view name, int rank, int size,
-                       std::string_view backend)
+FlightRing::FlightRing(std::shared_ptr<FlightRecorder> recorder, std::string_view name, int rank,
+                       int size, std::string_view backend)
     : recorder_(std::move(recorder)), name_(name) {
-    if (!recorder_) return;
+    if (!recorder_)
+        return;
     clock_ = recorder_->clock();
     ring_ = recorder_->take_ring();
-    if (ring_ == nullptr) return;
+    if (ring_ == nullptr)
+        return;
     store(ring_[kRingPlace], halves(size, rank));
     put_text(ring_ + kRingBackend, 2, backend);
     put_text(ring_ + kRingName, kTextWords, name_);
@@ -116,7 +125,8 @@ FlightRing& FlightRing::operator=(FlightRing&& other) noexcept {
 }
 
 FlightRing::~FlightRing() {
-    if (ring_ != nullptr) recorder_->give_back(ring_);
+    if (ring_ != nullptr)
+        recorder_->give_back(ring_);
 }
 
 void FlightRing::set_label(std::string_view label) noexcept {
@@ -125,7 +135,8 @@ void FlightRing::set_label(std::string_view label) noexcept {
     std::memcpy(label_, label.data(), label_bytes_);
 }
 
-// An entry that is over is ours to write. One that a device has not finished may be finished by another thread now.
+// An entry that is over is ours to write. One that a device has not finished may be finished by
+// another thread now.
 bool FlightRing::claim(Word* entry, Word writing) noexcept {
     Word version = load(entry[kEntryVersion], std::memory_order_acquire);
     const Word step = version & kStepMask;
@@ -133,14 +144,17 @@ bool FlightRing::claim(Word* entry, Word writing) noexcept {
         store(entry[kEntryVersion], writing);
     } else {
         const bool on_device = (load(entry[kEntryWhat]) >> 32 & kOnDevice) != 0;
-        if (!on_device || step % 2 != 0) return false;
-        if (!std::atomic_ref<Word>(entry[kEntryVersion]).compare_exchange_strong(version, writing)) return false;
+        if (!on_device || step % 2 != 0)
+            return false;
+        if (!std::atomic_ref<Word>(entry[kEntryVersion]).compare_exchange_strong(version, writing))
+            return false;
     }
     return true;
 }
 
 FlightRing::Entry FlightRing::enqueue(const FlightCall& call, bool started) noexcept {
-    if (ring_ == nullptr) return {};
+    if (ring_ == nullptr)
+        return {};
     const bool message = is_message(call.kind);
     const Word sequence = message ? ++messages_ : ++collectives_;
     store(ring_[message ? kRingMessages : kRingCollectives], sequence);
@@ -151,7 +165,8 @@ FlightRing::Entry FlightRing::enqueue(const FlightCall& call, bool started) noex
         return {};
     }
     ++next_;
-    if (++slot_ == kEntries) slot_ = 0;
+    if (++slot_ == kEntries)
+        slot_ = 0;
     const Word now = ticks(clock_);
     store(entry[kEntrySequence], sequence);
     store(entry[kEntryBytes], call.bytes);
@@ -159,10 +174,12 @@ FlightRing::Entry FlightRing::enqueue(const FlightCall& call, bool started) noex
     store(entry[kEntryStarted], started ? now : 0);
     store(entry[kEntryFinished], 0);
     const State state = started ? State::started : State::enqueued;
-    store(entry[kEntryWhat], static_cast<Word>(call.kind) | Word{call.op} << 8 | Word{call.type} << 16 |
-                                 static_cast<Word>(state) << 24 | Word{call.flags} << 32 | Word{label_bytes_} << 40);
+    store(entry[kEntryWhat], static_cast<Word>(call.kind) | Word{call.op} << 8 |
+                                 Word{call.type} << 16 | static_cast<Word>(state) << 24 |
+                                 Word{call.flags} << 32 | Word{label_bytes_} << 40);
     store(entry[kEntryRoot], static_cast<std::uint32_t>(call.root));
-    for (std::size_t i = 0; i * sizeof(Word) < label_bytes_; ++i) store(entry[kEntryLabel + i], label_[i]);
+    for (std::size_t i = 0; i * sizeof(Word) < label_bytes_; ++i)
+        store(entry[kEntryLabel + i], label_[i]);
     const Word stable = version + (started ? kStarted : kEnqueued);
     store(entry[kEntryVersion], stable);
     return {entry, stable, (call.flags & kOnDevice) != 0};
@@ -190,7 +207,8 @@ void set_state(Word* words, State state) {
 }  // namespace
 
 void FlightRing::start(Entry& entry) noexcept {
-    if (entry.words == nullptr || !begin_update(entry)) return;
+    if (entry.words == nullptr || !begin_update(entry))
+        return;
     store(entry.words[kEntryStarted], ticks(clock_));
     set_state(entry.words, State::started);
     entry.version += 2;
@@ -198,7 +216,8 @@ void FlightRing::start(Entry& entry) noexcept {
 }
 
 void FlightRing::end(Entry& entry, bool failed) noexcept {
-    if (entry.words == nullptr || !begin_update(entry)) return;
+    if (entry.words == nullptr || !begin_update(entry))
+        return;
     Word* const words = std::exchange(entry.words, nullptr);
     store(words[kEntryFinished], ticks(clock_));
     set_state(words, failed ? State::failed : State::finished);

@@ -22,19 +22,22 @@ struct FlightCall {
     std::uint64_t bytes = 0;
 };
 
-/// The memory of one rank's flight recorder (docs/flight-recorder.md): a ring of calls for each of its groups. It is a
-/// memory file of fixed size, so that the agent, which is given its descriptor, can read it after the rank's death.
+/// The memory of one rank's flight recorder (docs/flight-recorder.md): a ring of calls for each of
+/// its groups. It is a memory file of fixed size, so that the agent, which is given its descriptor,
+/// can read it after the rank's death.
 ///
 /// Owner: Session and the groups' FlightRings. Threads: any. Blocks: never.
 class AUTOLAUNCH_API FlightRecorder {
 public:
-    /// In a sealed memory file; in private memory where the system has none. Throws SystemError without memory.
+    /// In a sealed memory file; in private memory where the system has none. Throws SystemError
+    /// without memory.
     static std::shared_ptr<FlightRecorder> create(int rank, int generation);
     FlightRecorder(const FlightRecorder&) = delete;
     FlightRecorder& operator=(const FlightRecorder&) = delete;
     ~FlightRecorder();
 
-    /// "world" for the first communicator of all ranks, then "world#2", …: all ranks make them in the same order.
+    /// "world" for the first communicator of all ranks, then "world#2", …: all ranks make them in
+    /// the same order.
     std::string name_world();
     /// The memory file; empty where there is none.
     const UniqueFd& file() const noexcept { return file_; }
@@ -54,11 +57,12 @@ private:
     int worlds_ = 0;
 };
 
-/// One group's ring, and the only writer of it: a few plain stores a call, no locks, no allocation. Whoever finishes a
-/// call writes after whoever started it; a call that is not over keeps its place when the ring comes round.
+/// One group's ring, and the only writer of it: a few plain stores a call, no locks, no allocation.
+/// Whoever finishes a call writes after whoever started it; a call that is not over keeps its place
+/// when the ring comes round.
 ///
-/// Owner: the group's CallLog. Threads: enqueue() and set_label() one at a time; start() and end() of an entry one at a
-/// time, after its enqueue(). Blocks: never.
+/// Owner: the group's CallLog. Threads: enqueue() and set_label() one at a time; start() and end()
+/// of an entry one at a time, after its enqueue(). Blocks: never.
 class AUTOLAUNCH_API FlightRing {
 public:
     /// An entry and the version it had; null: the call is not recorded.
@@ -69,8 +73,8 @@ public:
     };
 
     FlightRing() = default;  ///< records nothing
-    /// `name` is the same on all ranks of the group, and so is what identifies it: all of the name, not only what is
-    /// kept of it.
+    /// `name` is the same on all ranks of the group, and so is what identifies it: all of the name,
+    /// not only what is kept of it.
     FlightRing(std::shared_ptr<FlightRecorder> recorder, std::string_view name, int rank, int size,
                std::string_view backend);
     FlightRing(FlightRing&& other) noexcept;
@@ -79,7 +83,9 @@ public:
 
     /// Of the calls from here on; cut at kTextBytes.
     void set_label(std::string_view label) noexcept;
-    std::string_view label() const noexcept { return {reinterpret_cast<const char*>(label_), label_bytes_}; }
+    std::string_view label() const noexcept {
+        return {reinterpret_cast<const char*>(label_), label_bytes_};
+    }
 
     /// `started`: the backend begins at once.
     Entry enqueue(const FlightCall& call, bool started) noexcept;

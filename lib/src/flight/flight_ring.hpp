@@ -1,5 +1,6 @@
 #pragma once
-// The bytes of a flight recorder's memory: docs/flight-recorder.md. The library writes them, the launcher reads them.
+// The bytes of a flight recorder's memory: docs/flight-recorder.md. The library writes them, the
+// launcher reads them.
 #include <array>
 #include <atomic>
 #include <bit>
@@ -30,8 +31,9 @@ inline constexpr std::size_t kTextWords = kTextBytes / sizeof(Word);
 /// Words of the header.
 enum HeaderWord : std::size_t {
     kHeaderMagic,
-    kHeaderSizes,        ///< layout version, rings, entries, bytes of a block: 16 bits each, from the lowest
-    kHeaderClock,        ///< a Clock
+    kHeaderSizes,  ///< layout version, rings, entries, bytes of a block: 16 bits each, from the
+                   ///< lowest
+    kHeaderClock,  ///< a Clock
     kHeaderAnchorTicks,  ///< the clock, and …
     kHeaderAnchorNs,     ///< … CLOCK_MONOTONIC at the same moment
     kHeaderRank,         ///< rank, and generation in the upper half
@@ -60,7 +62,8 @@ enum EntryWord : std::size_t {
     kEntryEnqueued,  ///< ticks of the clock; 0: not yet
     kEntryStarted,
     kEntryFinished,
-    kEntryWhat,   ///< bytes from the lowest: kind, operation, type, state, flags, length of the label
+    kEntryWhat,   ///< bytes from the lowest: kind, operation, type, state, flags, length of the
+                  ///< label
     kEntryRoot,   ///< root or peer, -1 for none
     kEntryLabel,  ///< kTextBytes
 };
@@ -69,7 +72,8 @@ enum EntryWord : std::size_t {
 enum Step : Word { kEmpty = 0, kEnqueued = 2, kStarted = 4, kOver = 6, kStepMask = 7 };
 
 enum class State : std::uint8_t { none, enqueued, started, finished, failed };
-inline constexpr std::uint8_t kOnDevice = 1;  ///< flag: its end is known only if the trainer has asked for it
+inline constexpr std::uint8_t kOnDevice =
+    1;  ///< flag: its end is known only if the trainer has asked for it
 
 enum class Kind : std::uint8_t {
     all_reduce,
@@ -90,7 +94,8 @@ enum class Kind : std::uint8_t {
 inline constexpr std::array<std::string_view, 14> kKindNames = {
     "all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all", "gather",
     "scatter",    "send",   "recv",      "barrier",    "split",          "allocate",   "shrink"};
-inline constexpr std::array<std::string_view, 6> kOpNames = {"sum", "avg", "min", "max", "prod", "pre_multiplied_sum"};
+inline constexpr std::array<std::string_view, 6> kOpNames = {"sum", "avg",  "min",
+                                                             "max", "prod", "pre_multiplied_sum"};
 inline constexpr std::array<std::string_view, 10> kTypeNames = {"f32", "f64", "bf16", "i32", "i64",
                                                                 "u8",  "f16", "i8",   "u32", "u64"};
 
@@ -98,14 +103,18 @@ constexpr bool reduces(Kind kind) {
     return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
 }
 constexpr bool has_root(Kind kind) {
-    return kind == Kind::reduce || kind == Kind::broadcast || kind == Kind::gather || kind == Kind::scatter;
+    return kind == Kind::reduce || kind == Kind::broadcast || kind == Kind::gather ||
+           kind == Kind::scatter;
 }
 constexpr bool is_message(Kind kind) { return kind == Kind::send || kind == Kind::recv; }
 
 inline Word load(const Word& word, std::memory_order order = std::memory_order_relaxed) {
     return std::atomic_ref<Word>(const_cast<Word&>(word)).load(order);
 }
-/// After all that was stored before it: so an odd version is there before what it announces, and an even one after it.
-inline void store(Word& word, Word value) { std::atomic_ref<Word>(word).store(value, std::memory_order_release); }
+/// After all that was stored before it: so an odd version is there before what it announces, and an
+/// even one after it.
+inline void store(Word& word, Word value) {
+    std::atomic_ref<Word>(word).store(value, std::memory_order_release);
+}
 
 }  // namespace autolaunch::flight

@@ -3,8 +3,9 @@
 #include <string>
 #include <vector>
 
-/// What an agent tells the head of its ranks' flight recorders (docs/flight-recorder.md): a bounded part of each. Plain
-/// data. Times are how long before the reading something was, in microseconds; -1 is not yet, or not known.
+/// What an agent tells the head of its ranks' flight recorders (docs/flight-recorder.md): a bounded
+/// part of each. Plain data. Times are how long before the reading something was, in microseconds;
+/// -1 is not yet, or not known.
 namespace autolaunch::flight {
 
 struct RecordedCall {

@@ -5,9 +5,12 @@
 
 namespace autolaunch::fsdp {
 
-AlignedBuffer::AlignedBuffer(std::size_t bytes) : bytes_((bytes + kAlignment - 1) / kAlignment * kAlignment) {
-    memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes_ == 0 ? kAlignment : bytes_)));
-    if (!memory_) throw std::bad_alloc();
+AlignedBuffer::AlignedBuffer(std::size_t bytes)
+    : bytes_((bytes + kAlignment - 1) / kAlignment * kAlignment) {
+    memory_.reset(
+        static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes_ == 0 ? kAlignment : bytes_)));
+    if (!memory_)
+        throw std::bad_alloc();
 }
 
 AlignedBuffer AlignedBuffer::zeroed(std::size_t bytes) {

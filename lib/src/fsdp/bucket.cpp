@@ -11,11 +11,13 @@ namespace {
 
 std::string name_of_units(const BucketPlan& plan, std::span<const UnitToPlan> units) {
     const std::string& first = units[plan.members.front().unit_index].name;
-    if (plan.members.size() == 1) return first;
+    if (plan.members.size() == 1)
+        return first;
     return first + ".." + units[plan.members.back().unit_index].name;
 }
 
-// Parameters stay whole where there is one shard, where the strategy says so, and where the unit is not resharded.
+// Parameters stay whole where there is one shard, where the strategy says so, and where the unit is
+// not resharded.
 bool stays_whole(const BucketPlan& plan, const ShardMesh& mesh, ShardingStrategy strategy) {
     return mesh.shard_count == 1 || strategy == ShardingStrategy::shard_grad_op ||
            strategy == ShardingStrategy::shard_optimizer || !plan.reshard_after_forward;
@@ -23,8 +25,8 @@ bool stays_whole(const BucketPlan& plan, const ShardMesh& mesh, ShardingStrategy
 
 }  // namespace
 
-Bucket::Bucket(std::size_t index, const BucketPlan& plan, std::span<const UnitToPlan> units, const ShardMesh& mesh,
-               const ShardedModelOptions& options)
+Bucket::Bucket(std::size_t index, const BucketPlan& plan, std::span<const UnitToPlan> units,
+               const ShardMesh& mesh, const ShardedModelOptions& options)
     : index_(index),
       name_(name_of_units(plan, units)),
       trainable_(plan.trainable),
@@ -38,7 +40,8 @@ Bucket::Bucket(std::size_t index, const BucketPlan& plan, std::span<const UnitTo
     describe_members(plan, units, mesh);
 }
 
-void Bucket::describe_members(const BucketPlan& plan, std::span<const UnitToPlan> units, const ShardMesh& mesh) {
+void Bucket::describe_members(const BucketPlan& plan, std::span<const UnitToPlan> units,
+                              const ShardMesh& mesh) {
     std::size_t placement = 0;
     for (const auto& planned : plan.members) {
         Member member;
@@ -55,7 +58,8 @@ void Bucket::describe_members(const BucketPlan& plan, std::span<const UnitToPlan
             tensor.frozen = !plan.trainable;
             member.shard.tensors.push_back(std::move(tensor));
         }
-        if (!members_.empty()) members_.back().end = member.begin;
+        if (!members_.empty())
+            members_.back().end = member.begin;
         members_.push_back(std::move(member));
         placement += planned.parameters.size();
     }
@@ -68,19 +72,21 @@ void Bucket::describe_members(const BucketPlan& plan, std::span<const UnitToPlan
 }
 
 // A member's part of this rank's shard may be empty.
-void Bucket::describe_runs(Member& member, const BucketPlan::Member& plan, std::span<const UnitToPlan> units,
-                           std::size_t first_placement) {
+void Bucket::describe_runs(Member& member, const BucketPlan::Member& plan,
+                           std::span<const UnitToPlan> units, std::size_t first_placement) {
     const std::int64_t shard_begin = shard_rank_ * layout_.shard_elements();
     const std::int64_t begin = std::max(member.begin, shard_begin);
     const std::int64_t end = std::min(member.end, shard_begin + layout_.shard_elements());
     member.shard.elements = static_cast<std::size_t>(std::max<std::int64_t>(0, end - begin));
     for (const auto& interval : layout_.intervals(shard_rank_)) {
         const std::size_t index = interval.parameter_index;
-        if (index < first_placement || index >= first_placement + plan.parameters.size()) continue;
+        if (index < first_placement || index >= first_placement + plan.parameters.size())
+            continue;
         const auto& parameters = units[plan.unit_index].parameters;
-        member.shard.runs.push_back({&parameters[plan.parameters[index - first_placement]],
-                                     layout_.placements()[index].parameter.name, interval.parameter_offset,
-                                     interval.shard_offset - (begin - shard_begin), interval.count});
+        member.shard.runs.push_back(
+            {&parameters[plan.parameters[index - first_placement]],
+             layout_.placements()[index].parameter.name, interval.parameter_offset,
+             interval.shard_offset - (begin - shard_begin), interval.count});
     }
 }
 
@@ -94,7 +100,8 @@ std::size_t Bucket::shard_offset(std::size_t element_bytes) const noexcept {
 }
 
 std::byte* Bucket::param_shard() const noexcept {
-    return static_cast<std::byte*>(param_.data()) + (resident_ ? shard_offset(size_of(param_type_)) : 0);
+    return static_cast<std::byte*>(param_.data()) +
+           (resident_ ? shard_offset(size_of(param_type_)) : 0);
 }
 
 std::byte* Bucket::gradient_shard() const noexcept {
@@ -114,27 +121,33 @@ void Bucket::allocate_parameters(const ShardMesh& mesh, ModelDevice& device) {
     std::byte* rounded = offloaded_ ? host_param() : param_shard();
     const std::int64_t shard_begin = shard_rank_ * layout_.shard_elements();
     for (Member& member : members_) {
-        const auto offset = static_cast<std::size_t>(std::max<std::int64_t>(0, member.begin - shard_begin));
-        if (member.shard.elements == 0) continue;
+        const auto offset =
+            static_cast<std::size_t>(std::max<std::int64_t>(0, member.begin - shard_begin));
+        if (member.shard.elements == 0)
+            continue;
         member.shard.master_type = master_type_;
         member.shard.master = master_shard() + offset * size_of(master_type_);
         member.shard.param_type = param_type_;
-        if (has_own_master()) member.shard.param = rounded + offset * size_of(param_type_);
+        if (has_own_master())
+            member.shard.param = rounded + offset * size_of(param_type_);
     }
 }
 
 void Bucket::allocate_gradients(const ShardMesh& mesh, ModelDevice& device, bool whole) {
     gradient_is_whole_ = whole;
     const auto& communicator = whole && mesh.scatter ? mesh.scatter : mesh.replicas;
-    if (offloaded_) host_gradient_ = device.allocate_on_host(shard_elements() * size_of(gradient_type_));
-    gradient_ = device.allocate(communicator, (whole ? arena_elements() : shard_elements()) * size_of(gradient_type_));
+    if (offloaded_)
+        host_gradient_ = device.allocate_on_host(shard_elements() * size_of(gradient_type_));
+    gradient_ = device.allocate(
+        communicator, (whole ? arena_elements() : shard_elements()) * size_of(gradient_type_));
     const std::int64_t shard_begin = shard_rank_ * layout_.shard_elements();
     for (Member& member : members_) {
-        const auto offset = static_cast<std::size_t>(std::max<std::int64_t>(0, member.begin - shard_begin));
+        const auto offset =
+            static_cast<std::size_t>(std::max<std::int64_t>(0, member.begin - shard_begin));
         member.shard.gradient_type = gradient_type_;
         if (member.shard.elements > 0)
-            member.shard.gradient =
-                (offloaded_ ? host_gradient() : gradient_shard()) + offset * size_of(gradient_type_);
+            member.shard.gradient = (offloaded_ ? host_gradient() : gradient_shard()) +
+                                    offset * size_of(gradient_type_);
     }
 }
 
@@ -143,7 +156,8 @@ void Bucket::refresh_param(ModelDevice& device, Stream stream) {
         cast(host_param(), param_type_, master_shard(), master_type_, shard_elements());
         device.write(param_shard(), host_param(), host_param_.bytes(), stream);
     } else if (has_own_master()) {
-        device.cast(param_shard(), param_type_, master_shard(), master_type_, shard_elements(), stream);
+        device.cast(param_shard(), param_type_, master_shard(), master_type_, shard_elements(),
+                    stream);
     }
 }
 

@@ -23,15 +23,18 @@ std::vector<Run> runs_of(std::span<const UnitToPlan> units, bool trainable, int 
         BucketPlan::Member member{index, {}};
         std::int64_t bytes = 0;
         for (std::size_t i = 0; i < units[index].parameters.size(); ++i) {
-            if (units[index].parameters[i].trainable != trainable) continue;
+            if (units[index].parameters[i].trainable != trainable)
+                continue;
             bytes += units[index].parameters[i].element_count() * element_bytes;
             member.parameters.push_back(i);
         }
-        if (member.parameters.empty()) continue;
+        if (member.parameters.empty())
+            continue;
         const bool reshard = units[index].reshard_after_forward;
         const bool goes_on = !runs.empty() && runs.back().reshard_after_forward == reshard &&
                              runs.back().members.back().unit_index + 1 == index;
-        if (!goes_on) runs.push_back({trainable, reshard, {}, {}});
+        if (!goes_on)
+            runs.push_back({trainable, reshard, {}, {}});
         runs.back().members.push_back(std::move(member));
         runs.back().bytes.push_back(bytes);
     }
@@ -40,16 +43,19 @@ std::vector<Run> runs_of(std::span<const UnitToPlan> units, bool trainable, int 
 
 }  // namespace
 
-std::vector<BucketPlan> plan_buckets(std::span<const UnitToPlan> units, const BucketLimits& limits) {
+std::vector<BucketPlan> plan_buckets(std::span<const UnitToPlan> units,
+                                     const BucketLimits& limits) {
     std::vector<BucketPlan> buckets;
     for (const bool trainable : {true, false}) {
         for (Run& run : runs_of(units, trainable, limits.element_bytes)) {
             auto member = run.members.begin();
-            for (const std::size_t count : merge_units(run.bytes, limits.merge_below, limits.merge_cap)) {
+            for (const std::size_t count :
+                 merge_units(run.bytes, limits.merge_below, limits.merge_cap)) {
                 const auto end = member + static_cast<std::ptrdiff_t>(count);
-                buckets.push_back({trainable,
-                                   run.reshard_after_forward,
-                                   {std::make_move_iterator(member), std::make_move_iterator(end)}});
+                buckets.push_back(
+                    {trainable,
+                     run.reshard_after_forward,
+                     {std::make_move_iterator(member), std::make_move_iterator(end)}});
                 member = end;
             }
         }
@@ -57,7 +63,8 @@ std::vector<BucketPlan> plan_buckets(std::span<const UnitToPlan> units, const Bu
     return buckets;
 }
 
-ShardLayout layout_of(const BucketPlan& bucket, std::span<const UnitToPlan> units, int shard_count) {
+ShardLayout layout_of(const BucketPlan& bucket, std::span<const UnitToPlan> units,
+                      int shard_count) {
     std::vector<ParameterSpec> parameters;
     for (const auto& member : bucket.members) {
         for (const std::size_t index : member.parameters) {

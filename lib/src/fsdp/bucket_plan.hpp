@@ -1,5 +1,6 @@
 #pragma once
-// Which units are gathered and reduced together. Pure: every rank, and who predicts memory, computes the same.
+// Which units are gathered and reduced together. Pure: every rank, and who predicts memory,
+// computes the same.
 #include <autolaunch/fsdp/shard_layout.hpp>
 
 #include <cstddef>
@@ -33,8 +34,8 @@ struct BucketPlan {
     std::vector<Member> members;
 };
 
-/// merge_units() of memory_plan.hpp, for the trainable and for the frozen parameters of consecutive units. Units that
-/// are resharded differently do not mix.
+/// merge_units() of memory_plan.hpp, for the trainable and for the frozen parameters of consecutive
+/// units. Units that are resharded differently do not mix.
 std::vector<BucketPlan> plan_buckets(std::span<const UnitToPlan> units, const BucketLimits& limits);
 
 /// The bucket's arena; parameters have their full names, "<unit>.<parameter>".

@@ -9,8 +9,10 @@ void CommunicatorWatch::watch(const Communicator& communicator) {
 
 void CommunicatorWatch::check() const {
     const std::scoped_lock lock(mutex_);
-    if (failure_) std::rethrow_exception(failure_);
-    for (const Communicator& communicator : communicators_) communicator.check();
+    if (failure_)
+        std::rethrow_exception(failure_);
+    for (const Communicator& communicator : communicators_)
+        communicator.check();
 }
 
 void CommunicatorWatch::close() noexcept {

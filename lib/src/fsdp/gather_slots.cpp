@@ -6,7 +6,10 @@
 namespace autolaunch::fsdp {
 
 GatherSlots::GatherSlots(std::vector<std::byte*> memory, std::size_t bytes, Allocate allocate)
-    : capacity_(memory.size()), slot_bytes_(bytes), free_(std::move(memory)), allocate_(std::move(allocate)) {}
+    : capacity_(memory.size()),
+      slot_bytes_(bytes),
+      free_(std::move(memory)),
+      allocate_(std::move(allocate)) {}
 
 bool GatherSlots::is_kept(std::size_t bucket) const noexcept {
     return std::find(kept_.begin(), kept_.end(), bucket) != kept_.end();
@@ -17,7 +20,8 @@ std::byte* GatherSlots::memory_of(std::size_t bucket) const noexcept {
 }
 
 GatherSlots::Place& GatherSlots::place(std::size_t bucket) {
-    if (bucket >= places_.size()) places_.resize(bucket + 1);
+    if (bucket >= places_.size())
+        places_.resize(bucket + 1);
     return places_[bucket];
 }
 
@@ -35,10 +39,12 @@ bool GatherSlots::keep(std::size_t bucket) {
     const bool was_away = its.memory == nullptr;
     if (was_away && free_.empty()) {
         free_.reserve(capacity_ + extra_.size() + 1);  // so that let_go() cannot fail
-        free_.push_back(static_cast<std::byte*>(extra_.emplace_back(allocate_(slot_bytes_)).data()));
+        free_.push_back(
+            static_cast<std::byte*>(extra_.emplace_back(allocate_(slot_bytes_)).data()));
     }
     kept_.push_back(bucket);
-    if (!was_away) return false;  // it was to leave, but is still in use
+    if (!was_away)
+        return false;  // it was to leave, but is still in use
     its.memory = free_.back();
     free_.pop_back();
     return true;
@@ -48,17 +54,20 @@ void GatherSlots::hold(std::size_t bucket) { place(bucket).in_use = true; }
 
 void GatherSlots::let_go(std::size_t bucket) noexcept {
     places_[bucket].in_use = false;
-    if (!is_kept(bucket)) leave(bucket);
+    if (!is_kept(bucket))
+        leave(bucket);
 }
 
 void GatherSlots::leave(std::size_t bucket) noexcept {
     Place& its = places_[bucket];
-    if (its.in_use || its.memory == nullptr) return;
+    if (its.in_use || its.memory == nullptr)
+        return;
     free_.push_back(std::exchange(its.memory, nullptr));
 }
 
 void GatherSlots::clear() noexcept {
-    for (const std::size_t bucket : std::exchange(kept_, {})) leave(bucket);
+    for (const std::size_t bucket : std::exchange(kept_, {}))
+        leave(bucket);
 }
 
 }  // namespace autolaunch::fsdp

@@ -8,10 +8,10 @@
 
 namespace autolaunch::fsdp {
 
-/// The persistent memory that buckets are gathered into, and which buckets stay in it: the last ones that were used, as
-/// many as there are slots. What stays depends on the order of use alone, never on when scopes end, because all ranks
-/// must gather the same buckets; a bucket that must go while it is in use keeps its memory until it is let go, and
-/// another buffer is allocated.
+/// The persistent memory that buckets are gathered into, and which buckets stay in it: the last
+/// ones that were used, as many as there are slots. What stays depends on the order of use alone,
+/// never on when scopes end, because all ranks must gather the same buckets; a bucket that must go
+/// while it is in use keeps its memory until it is let go, and another buffer is allocated.
 ///
 ///     bucket    keep()          another's keep()      let_go()        clear()
 ///     away      gets memory

@@ -12,15 +12,16 @@ constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
 }  // namespace
 
-GradientReducer::GradientReducer(std::deque<Bucket>& buckets, ShardMesh& mesh, ModelDevice& device, Lane& lane,
-                                 const ShardedModelOptions& options)
+GradientReducer::GradientReducer(std::deque<Bucket>& buckets, ShardMesh& mesh, ModelDevice& device,
+                                 Lane& lane, const ShardedModelOptions& options)
     : buckets_(buckets),
       mesh_(mesh),
       device_(device),
       lane_(lane),
       options_(options),
       keeps_whole_(options.strategy == ShardingStrategy::shard_optimizer || mesh.shard_count == 1),
-      in_place_(keeps_whole_ && options.precision.reduce == options.precision.accumulate && !options.deterministic),
+      in_place_(keeps_whole_ && options.precision.reduce == options.precision.accumulate &&
+                !options.deterministic),
       states_(buckets.size()) {}
 
 // The lane's jobs are over, for it ends before; what clears the marks is on the trainer's stream.
@@ -35,28 +36,35 @@ void GradientReducer::allocate() {
     std::size_t largest = 0, count = 0;
     const auto& peers = mesh_.scatter ? mesh_.scatter : mesh_.replicas;
     for (Bucket& bucket : buckets_) {
-        if (!bucket.is_trainable()) continue;
+        if (!bucket.is_trainable())
+            continue;
         bucket.allocate_gradients(mesh_, device_, in_place_);
         const std::size_t bytes = bucket.arena_elements() * size_of(options_.precision.reduce);
-        if (keeps_whole_ && !in_place_) states_[bucket.index()].own = device_.allocate(peers, bytes);
+        if (keeps_whole_ && !in_place_)
+            states_[bucket.index()].own = device_.allocate(peers, bytes);
         largest = std::max(largest, bytes);
         ++count;
     }
-    const std::size_t slots = keeps_whole_ ? 0 : std::min(count, static_cast<std::size_t>(options_.reduce_slots));
-    for (std::size_t i = 0; i < slots; ++i) slots_.emplace_back().memory = device_.allocate(peers, largest);
+    const std::size_t slots =
+        keeps_whole_ ? 0 : std::min(count, static_cast<std::size_t>(options_.reduce_slots));
+    for (std::size_t i = 0; i < slots; ++i)
+        slots_.emplace_back().memory = device_.allocate(peers, largest);
     nonfinite_ = device_.allocate({}, buckets_.size() * sizeof(std::uint64_t));
     forget_nonfinite(device_.stream_for({}));
-    if (options_.deterministic) allocate_ordered_sums();
+    if (options_.deterministic)
+        allocate_ordered_sums();
     allocated_ = true;
 }
 
 void GradientReducer::allocate_ordered_sums() {
     std::size_t shard = 0;
     for (const Bucket& bucket : buckets_)
-        if (bucket.is_trainable()) shard = std::max(shard, bucket.shard_elements());
+        if (bucket.is_trainable())
+            shard = std::max(shard, bucket.shard_elements());
     const std::size_t most = exchange_elements(shard, static_cast<std::size_t>(mesh_.shard_count),
                                                static_cast<std::size_t>(mesh_.replica_count));
-    if (most > 0) ordered_ = device_.make_ordered_sums(mesh_.scatter ? mesh_.scatter : mesh_.replicas, most);
+    if (most > 0)
+        ordered_ = device_.make_ordered_sums(mesh_.scatter ? mesh_.scatter : mesh_.replicas, most);
 }
 
 void GradientReducer::forget_nonfinite(Stream stream) {
@@ -67,12 +75,14 @@ void GradientReducer::forget_nonfinite(Stream stream) {
 // The trainer may go over to another stream in any call.
 std::byte* GradientReducer::whole(Bucket& bucket, Stream stream) {
     State& state = states_[bucket.index()];
-    if (!state.whole) begin_whole(bucket, state, stream);
+    if (!state.whole)
+        begin_whole(bucket, state, stream);
     device_.wait(stream, state.ready);
     return state.whole;
 }
 
-// Slots and own whole gradients are zero whenever they are free: the lane clears them behind the reduction.
+// Slots and own whole gradients are zero whenever they are free: the lane clears them behind the
+// reduction.
 void GradientReducer::begin_whole(Bucket& bucket, State& state, Stream stream) {
     if (in_place_) {
         state.whole = bucket.resident_gradient();
@@ -93,18 +103,21 @@ void GradientReducer::begin_whole(Bucket& bucket, State& state, Stream stream) {
     }
 }
 
-// The one whose reduction began first, on all ranks the same. Null when backward still adds to all of them: several
-// units' gradients are complete only later, as with tied parameters or with accumulation without reduce_grads().
+// The one whose reduction began first, on all ranks the same. Null when backward still adds to all
+// of them: several units' gradients are complete only later, as with tied parameters or with
+// accumulation without reduce_grads().
 GradientReducer::Slot* GradientReducer::free_slot() {
     Slot* soonest = nullptr;
     for (Slot& slot : slots_)
-        if (!slot.held && (!soonest || slot.turn < soonest->turn)) soonest = &slot;
+        if (!slot.held && (!soonest || slot.turn < soonest->turn))
+            soonest = &slot;
     return soonest;
 }
 
 void GradientReducer::take_own(Bucket& bucket, State& state) {
     if (!state.own.data())  // no collective allocation: another rank may have a slot free
-        state.own = device_.allocate({}, bucket.arena_elements() * size_of(options_.precision.reduce));
+        state.own =
+            device_.allocate({}, bucket.arena_elements() * size_of(options_.precision.reduce));
 }
 
 void GradientReducer::reduce(Bucket& bucket, Bucket::Member& member, bool last, Stream stream) {
@@ -112,35 +125,43 @@ void GradientReducer::reduce(Bucket& bucket, Bucket::Member& member, bool last, 
     member.reduced = true;
     member.shard.has_gradient = true;
     const auto& members = bucket.members();
-    const bool complete = std::all_of(members.begin(), members.end(), [](const auto& each) { return each.reduced; });
+    const bool complete =
+        std::all_of(members.begin(), members.end(), [](const auto& each) { return each.reduced; });
     if (complete || last) {
         start_reduction(bucket, stream);
     } else if (Fence added = device_.record(stream); added.event) {
         states_[bucket.index()].added.push_back(std::move(added));
     }
-    if (last) start_finish(bucket, stream);
+    if (last)
+        start_finish(bucket, stream);
 }
 
-// After what is on the stream, and was on other members' streams: backward, and the optimizer that read the shard.
+// After what is on the stream, and was on other members' streams: backward, and the optimizer that
+// read the shard.
 Fence GradientReducer::submit(Bucket& bucket, Lane::Job job, Stream stream) {
     std::vector<Fence> after = {device_.record(stream), used_up_};
-    for (Fence& added : std::exchange(states_[bucket.index()].added, {})) after.push_back(std::move(added));
+    for (Fence& added : std::exchange(states_[bucket.index()].added, {}))
+        after.push_back(std::move(added));
     Fence done = lane_.submit(bucket.name(), "gradients", std::move(job), after);
-    if (!lane_.is_beside()) device_.wait(stream, done);
+    if (!lane_.is_beside())
+        device_.wait(stream, done);
     return done;
 }
 
 void GradientReducer::start_reduction(Bucket& bucket, Stream stream) {
     State& state = states_[bucket.index()];
-    for (Bucket::Member& member : bucket.members()) member.reduced = false;
+    for (Bucket::Member& member : bucket.members())
+        member.reduced = false;
     std::byte* memory = whole(bucket, stream);  // zeros where nothing was added on this rank
     const bool first = !std::exchange(state.reduced, true);
-    if (in_place_) return;
+    if (in_place_)
+        return;
     Fence done = submit(
         bucket,
         [this, &bucket, &state, memory, first](Stream lane) {
             sum_over_ranks(bucket, state, memory, first, lane);
-            device_.fill(memory, 0, bucket.arena_elements() * size_of(options_.precision.reduce), lane);
+            device_.fill(memory, 0, bucket.arena_elements() * size_of(options_.precision.reduce),
+                         lane);
         },
         stream);
     (state.slot ? state.slot->reduction : state.own_reduction) = std::move(done);
@@ -152,42 +173,56 @@ void GradientReducer::start_reduction(Bucket& bucket, Stream stream) {
     state.whole = nullptr;
 }
 
-void GradientReducer::sum_over_ranks(Bucket& bucket, State& state, std::byte* whole, bool first, Stream stream) {
+void GradientReducer::sum_over_ranks(Bucket& bucket, State& state, std::byte* whole, bool first,
+                                     Stream stream) {
     const DataType type = options_.precision.reduce;
     const std::size_t count = bucket.shard_elements();
     const bool sums_copies = mesh_.replicas && (!mesh_.scatter || options_.deterministic);
-    const bool straight =
-        first && type == bucket.gradient_type() && !options_.deterministic && (mesh_.scatter || sums_copies);
-    std::byte* own_block = whole + static_cast<std::size_t>(mesh_.shard_rank) * count * size_of(type);
+    const bool straight = first && type == bucket.gradient_type() && !options_.deterministic &&
+                          (mesh_.scatter || sums_copies);
+    std::byte* own_block =
+        whole + static_cast<std::size_t>(mesh_.shard_rank) * count * size_of(type);
     std::byte* sum = straight ? bucket.gradient_shard() : own_block;
     look_for_nonfinite(bucket, whole, stream);
-    if (mesh_.scatter) sum_shards(whole, sum, count, stream);
-    if (sums_copies) sum_copies(mesh_.scatter ? sum : whole, sum, count, stream);
+    if (mesh_.scatter)
+        sum_shards(whole, sum, count, stream);
+    if (sums_copies)
+        sum_copies(mesh_.scatter ? sum : whole, sum, count, stream);
     if (options_.deterministic) {
-        state.tree.add(device_, reinterpret_cast<float*>(bucket.gradient_shard()), reinterpret_cast<const float*>(sum),
-                       count, stream);
+        state.tree.add(device_, reinterpret_cast<float*>(bucket.gradient_shard()),
+                       reinterpret_cast<const float*>(sum), count, stream);
     } else if (first && !straight) {
         device_.cast(bucket.gradient_shard(), bucket.gradient_type(), sum, type, count, stream);
     } else if (!first) {
-        device_.accumulate(bucket.gradient_shard(), bucket.gradient_type(), sum, type, count, stream);
+        device_.accumulate(bucket.gradient_shard(), bucket.gradient_type(), sum, type, count,
+                           stream);
     }
 }
 
-void GradientReducer::sum_shards(std::byte* whole, std::byte* sum, std::size_t count, Stream stream) {
-    if (ordered_) return ordered_->reduce_scatter(*mesh_.scatter, reinterpret_cast<float*>(whole), count, stream);
-    mesh_.scatter->reduce_scatter(whole, sum, count, options_.precision.reduce, ReduceOp::sum, stream);
+void GradientReducer::sum_shards(std::byte* whole, std::byte* sum, std::size_t count,
+                                 Stream stream) {
+    if (ordered_)
+        return ordered_->reduce_scatter(*mesh_.scatter, reinterpret_cast<float*>(whole), count,
+                                        stream);
+    mesh_.scatter->reduce_scatter(whole, sum, count, options_.precision.reduce, ReduceOp::sum,
+                                  stream);
 }
 
-void GradientReducer::sum_copies(const std::byte* values, std::byte* sum, std::size_t count, Stream stream) {
-    if (ordered_) return ordered_->all_reduce(*mesh_.replicas, reinterpret_cast<float*>(sum), count, stream);
-    mesh_.replicas->all_reduce(values, sum, count, options_.precision.reduce, ReduceOp::sum, stream);
+void GradientReducer::sum_copies(const std::byte* values, std::byte* sum, std::size_t count,
+                                 Stream stream) {
+    if (ordered_)
+        return ordered_->all_reduce(*mesh_.replicas, reinterpret_cast<float*>(sum), count, stream);
+    mesh_.replicas->all_reduce(values, sum, count, options_.precision.reduce, ReduceOp::sum,
+                               stream);
 }
 
 void GradientReducer::start_finish(Bucket& bucket, Stream stream) {
     State& state = states_[bucket.index()];
-    if (std::exchange(state.finished, true)) return;
+    if (std::exchange(state.finished, true))
+        return;
     const bool sums_copies = mesh_.replicas && mesh_.scatter && !options_.deterministic;
-    if (!sums_copies && !in_place_ && !options_.deterministic) return;
+    if (!sums_copies && !in_place_ && !options_.deterministic)
+        return;
     submit(
         bucket, [this, &bucket, &state](Stream lane) { finish(bucket, state, lane); }, stream);
 }
@@ -196,21 +231,26 @@ void GradientReducer::finish(Bucket& bucket, State& state, Stream stream) {
     const std::size_t count = bucket.shard_elements();
     const DataType type = bucket.gradient_type();
     std::byte* shard = bucket.gradient_shard();
-    if (options_.deterministic) return state.tree.finish(device_, reinterpret_cast<float*>(shard), count, stream);
+    if (options_.deterministic)
+        return state.tree.finish(device_, reinterpret_cast<float*>(shard), count, stream);
     if (in_place_) {
         look_for_nonfinite(bucket, bucket.resident_gradient(), stream);
         if (mesh_.scatter)
-            mesh_.scatter->reduce_scatter(bucket.resident_gradient(), shard, count, type, ReduceOp::sum, stream);
+            mesh_.scatter->reduce_scatter(bucket.resident_gradient(), shard, count, type,
+                                          ReduceOp::sum, stream);
     }
-    if (mesh_.replicas) mesh_.replicas->all_reduce(shard, shard, count, type, ReduceOp::sum, stream);
+    if (mesh_.replicas)
+        mesh_.replicas->all_reduce(shard, shard, count, type, ReduceOp::sum, stream);
 }
 
 void GradientReducer::complete_step(Stream stream) {
     for (Bucket& bucket : buckets_) {
         const auto& members = bucket.members();
-        if (std::any_of(members.begin(), members.end(), [](const auto& each) { return each.reduced; }))
+        if (std::any_of(members.begin(), members.end(),
+                        [](const auto& each) { return each.reduced; }))
             start_reduction(bucket, stream);
-        if (states_[bucket.index()].reduced) start_finish(bucket, stream);
+        if (states_[bucket.index()].reduced)
+            start_finish(bucket, stream);
     }
     device_.wait(stream, lane_.latest());
     lane_.check();
@@ -220,38 +260,47 @@ void GradientReducer::reset(Stream stream) {
     for (Bucket& bucket : buckets_) {
         State& state = states_[bucket.index()];
         state.reduced = state.finished = false;
-        if (in_place_) state.whole = nullptr;
-        for (Bucket::Member& member : bucket.members()) member.shard.has_gradient = false;
+        if (in_place_)
+            state.whole = nullptr;
+        for (Bucket::Member& member : bucket.members())
+            member.shard.has_gradient = false;
     }
     forget_nonfinite(stream);
 }
 
 // Held slots are the trainer's; all others are zero when the lane is through.
 void GradientReducer::discard(Stream stream) {
-    if (!allocated_) return;
+    if (!allocated_)
+        return;
     lane_.synchronize();
     for (Bucket& bucket : buckets_) {
         State& state = states_[bucket.index()];
-        for (const Fence& added : std::exchange(state.added, {})) device_.wait(stream, added);
+        for (const Fence& added : std::exchange(state.added, {}))
+            device_.wait(stream, added);
         if (state.whole && !in_place_) {
             device_.wait(stream, state.ready);
-            device_.fill(state.whole, 0, bucket.arena_elements() * size_of(options_.precision.reduce), stream);
+            device_.fill(state.whole, 0,
+                         bucket.arena_elements() * size_of(options_.precision.reduce), stream);
             Fence zero = device_.record(stream);
             (state.slot ? state.slot->reduction : state.own_reduction) = std::move(zero);
-            if (state.slot) state.slot->held = false;
+            if (state.slot)
+                state.slot->held = false;
         }
         state.slot = nullptr;
         state.whole = nullptr;
         state.tree.discard();
-        for (Bucket::Member& member : bucket.members()) member.added = member.reduced = false;
+        for (Bucket::Member& member : bucket.members())
+            member.added = member.reduced = false;
     }
     reset(stream);
 }
 
 // A sum of one rank's values shows no more than the values do.
-void GradientReducer::look_for_nonfinite(const Bucket& bucket, const std::byte* values, Stream stream) const {
+void GradientReducer::look_for_nonfinite(const Bucket& bucket, const std::byte* values,
+                                         Stream stream) const {
     const bool sums = mesh_.scatter || mesh_.replicas;
-    if (!options_.find_nonfinite || !sums) return;
+    if (!options_.find_nonfinite || !sums)
+        return;
     device_.find_nonfinite(values, options_.precision.reduce, bucket.arena_elements(),
                            static_cast<std::uint64_t*>(nonfinite_.data()) + bucket.index(), stream);
 }
@@ -260,14 +309,17 @@ std::optional<GradientReducer::NonFinite> GradientReducer::own_nonfinite(Stream 
     std::vector<std::uint64_t> first(buckets_.size(), kNone);
     device_.read(first.data(), nonfinite_.data(), first.size() * sizeof first[0], stream);
     for (const Bucket& bucket : buckets_)
-        if (first[bucket.index()] != kNone) return NonFinite{&bucket, first[bucket.index()]};
+        if (first[bucket.index()] != kNone)
+            return NonFinite{&bucket, first[bucket.index()]};
     return std::nullopt;
 }
 
 std::size_t GradientReducer::whole_bytes() const noexcept {
     std::size_t bytes = 0;
-    for (const Slot& slot : slots_) bytes += slot.memory.bytes();
-    for (const State& state : states_) bytes += state.own.bytes() + state.tree.bytes();
+    for (const Slot& slot : slots_)
+        bytes += slot.memory.bytes();
+    for (const State& state : states_)
+        bytes += state.own.bytes() + state.tree.bytes();
     return bytes + (ordered_ ? ordered_->bytes() : 0);
 }
 

@@ -12,24 +12,27 @@
 
 namespace autolaunch::fsdp {
 
-/// Holds the whole gradients that backward adds to, and sums them over ranks into the buckets' gradient shards.
+/// Holds the whole gradients that backward adds to, and sums them over ranks into the buckets'
+/// gradient shards.
 ///
 /// Each bucket's gradient, from one optimizer step to the next:
 ///
 ///     state        whole()         reduce(), last member    complete_step()  reset()   discard()
 ///     empty        collects        reduces zeros            -                -         -
-///     collecting   -               is reduced; empty        is reduced       -         zeros, empty
-///     reduced      collects        is reduced, added        finishes once    empty     empty
+///     collecting   -               is reduced; empty        is reduced       -         zeros,
+///     empty reduced      collects        is reduced, added        finishes once    empty     empty
 ///
-/// "is reduced" is a job on the lane: reduce-scatter over the ranks of one copy of the model, then into the shard in
-/// the accumulate type. "finishes" is what a step needs once: the all-reduce between copies. Where whole gradients stay
-/// in memory (shard_optimizer, no_shard) and are of the accumulate type, the shard lies in the whole gradient; then
-/// micro-batches add up there, nothing "is reduced", and "finishes" sums over all ranks, in place.
+/// "is reduced" is a job on the lane: reduce-scatter over the ranks of one copy of the model, then
+/// into the shard in the accumulate type. "finishes" is what a step needs once: the all-reduce
+/// between copies. Where whole gradients stay in memory (shard_optimizer, no_shard) and are of the
+/// accumulate type, the shard lies in the whole gradient; then micro-batches add up there, nothing
+/// "is reduced", and "finishes" sums over all ranks, in place.
 ///
 /// Streams are the trainer's: memory is ready, and gradients are complete, in their order.
 ///
-/// Owner: the engine. Threads: the trainer's; jobs run on the lane's. Blocks: on the CPU, whole() while all slots are
-/// still being reduced and complete_step() until all is done; on a GPU, the destructor until reset()'s work is.
+/// Owner: the engine. Threads: the trainer's; jobs run on the lane's. Blocks: on the CPU, whole()
+/// while all slots are still being reduced and complete_step() until all is done; on a GPU, the
+/// destructor until reset()'s work is.
 class GradientReducer {
 public:
     GradientReducer(std::deque<Bucket>& buckets, ShardMesh& mesh, ModelDevice& device, Lane& lane,
@@ -42,16 +45,19 @@ public:
     void allocate();
     bool is_allocated() const noexcept { return allocated_; }
 
-    /// The bucket's whole gradient on this rank, in the reduce type; zero when first asked for since it was reduced.
+    /// The bucket's whole gradient on this rank, in the reduce type; zero when first asked for
+    /// since it was reduced.
     std::byte* whole(Bucket& bucket, Stream stream);
-    /// The member's gradient is complete. Starts the bucket's reduction when all members' are, or when `last` says that
-    /// none of them comes again before the step.
+    /// The member's gradient is complete. Starts the bucket's reduction when all members' are, or
+    /// when `last` says that none of them comes again before the step.
     void reduce(Bucket& bucket, Bucket::Member& member, bool last, Stream stream);
-    /// Reduces what is left, and the stream waits for all. Afterwards the shards hold the sums over all ranks.
+    /// Reduces what is left, and the stream waits for all. Afterwards the shards hold the sums over
+    /// all ranks.
     void complete_step(Stream stream);
     /// The gradients are used up by what is on the stream.
     void reset(Stream stream);
-    /// What was added and reduced since the last step counts no more. Waits for reductions under way.
+    /// What was added and reduced since the last step counts no more. Waits for reductions under
+    /// way.
     void discard(Stream stream);
 
     /// A value of this rank's own gradient, before any sum, that is a NaN or an infinity.
@@ -61,7 +67,8 @@ public:
     };
     std::optional<NonFinite> own_nonfinite(Stream stream) const;
 
-    std::size_t whole_bytes() const noexcept;  ///< of slots, of buckets' own whole gradients, and of deterministic sums
+    std::size_t whole_bytes()
+        const noexcept;  ///< of slots, of buckets' own whole gradients, and of deterministic sums
 
 private:
     struct Slot {
@@ -105,9 +112,10 @@ private:
     bool in_place_;     // and the shards lie in them
     bool allocated_ = false;
     std::deque<Slot> slots_;
-    std::vector<State> states_;             // by bucket
-    std::unique_ptr<OrderedSums> ordered_;  // of a deterministic model whose communicators choose their order
-    CommunicatorBuffer nonfinite_;          // by bucket: the first element that is not finite, or kNone
+    std::vector<State> states_;  // by bucket
+    std::unique_ptr<OrderedSums>
+        ordered_;  // of a deterministic model whose communicators choose their order
+    CommunicatorBuffer nonfinite_;  // by bucket: the first element that is not finite, or kNone
     std::uint64_t turns_ = 0;
     Fence used_up_;
 };

@@ -28,7 +28,8 @@ namespace {
 }  // namespace
 
 void Lane::abort(const std::string& reason) {
-    for (Communicator& communicator : communicators_) communicator.abort(reason);
+    for (Communicator& communicator : communicators_)
+        communicator.abort(reason);
 }
 
 void Lane::fail(const std::string& where) {
@@ -39,7 +40,8 @@ void Lane::fail(const std::string& where) {
 void Lane::run(const std::string& unit, std::string_view subject, const Job& job, Stream stream) {
     try {
         std::deque<ScopedLabel> labels;
-        for (Communicator& communicator : communicators_) labels.emplace_back(communicator, unit, subject);
+        for (Communicator& communicator : communicators_)
+            labels.emplace_back(communicator, unit, subject);
         job(stream);
     } catch (...) {
         fail("unit " + unit + ", " + std::string(subject) + ": ");

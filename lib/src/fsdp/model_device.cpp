@@ -23,13 +23,16 @@ public:
     Stream stream_for(Stream given) const override {
         if (given.is_given())
             throw Error(ErrorCode::unsupported, "a model in the CPU's memory takes no streams",
-                        "pass no stream, or a default-constructed one; for a GPU give ShardedModel a communicator with "
+                        "pass no stream, or a default-constructed one; for a GPU give ShardedModel "
+                        "a communicator with "
                         "backend nccl");
         return given;
     }
 
-    CommunicatorBuffer allocate(const std::optional<Communicator>& communicator, std::size_t bytes) override {
-        if (!communicator) return allocate_on_host(bytes);
+    CommunicatorBuffer allocate(const std::optional<Communicator>& communicator,
+                                std::size_t bytes) override {
+        if (!communicator)
+            return allocate_on_host(bytes);
         CommunicatorBuffer buffer = Communicator(*communicator).allocate(bytes);
         std::memset(buffer.data(), 0, bytes);
         return buffer;
@@ -44,7 +47,8 @@ public:
         return std::make_unique<ThreadLane>(std::move(communicators), beside);
     }
 
-    std::unique_ptr<OrderedSums> make_ordered_sums(const std::optional<Communicator>&, std::size_t) override {
+    std::unique_ptr<OrderedSums> make_ordered_sums(const std::optional<Communicator>&,
+                                                   std::size_t) override {
         return nullptr;
     }
 
@@ -55,29 +59,39 @@ public:
     void wait(const Fence& fence) override { Work(fence.work).wait(); }
 
     void fill(void* memory, std::uint8_t value, std::size_t bytes, Stream) override {
-        if (bytes > 0) std::memset(memory, value, bytes);
+        if (bytes > 0)
+            std::memset(memory, value, bytes);
     }
     void copy(void* to, const void* from, std::size_t bytes, Stream) override {
-        if (bytes > 0) std::memcpy(to, from, bytes);
+        if (bytes > 0)
+            std::memcpy(to, from, bytes);
     }
-    void cast(void* to, DataType to_type, const void* from, DataType from_type, std::size_t count, Stream) override {
+    void cast(void* to, DataType to_type, const void* from, DataType from_type, std::size_t count,
+              Stream) override {
         fsdp::cast(to, to_type, from, from_type, count);
     }
-    void accumulate(void* to, DataType to_type, const void* from, DataType from_type, std::size_t count,
-                    Stream) override {
+    void accumulate(void* to, DataType to_type, const void* from, DataType from_type,
+                    std::size_t count, Stream) override {
         fsdp::accumulate(to, to_type, from, from_type, count);
     }
-    void find_nonfinite(const void* values, DataType type, std::size_t count, std::uint64_t* first, Stream) override {
-        if (const auto found = first_nonfinite(values, type, count)) *first = std::min<std::uint64_t>(*first, *found);
+    void find_nonfinite(const void* values, DataType type, std::size_t count, std::uint64_t* first,
+                        Stream) override {
+        if (const auto found = first_nonfinite(values, type, count))
+            *first = std::min<std::uint64_t>(*first, *found);
     }
-    void write(void* to, const void* from, std::size_t bytes, Stream stream) override { copy(to, from, bytes, stream); }
-    void read(void* to, const void* from, std::size_t bytes, Stream stream) override { copy(to, from, bytes, stream); }
+    void write(void* to, const void* from, std::size_t bytes, Stream stream) override {
+        copy(to, from, bytes, stream);
+    }
+    void read(void* to, const void* from, std::size_t bytes, Stream stream) override {
+        copy(to, from, bytes, stream);
+    }
 };
 
 }  // namespace
 
 std::unique_ptr<ModelDevice> ModelDevice::of(const Communicator& communicator) {
-    if (auto gpu = cuda_device_of(communicator)) return make_cuda_model_device(std::move(gpu));
+    if (auto gpu = cuda_device_of(communicator))
+        return make_cuda_model_device(std::move(gpu));
     return std::make_unique<CpuModelDevice>();
 }
 

@@ -4,7 +4,8 @@
 
 namespace autolaunch::fsdp {
 
-void OptimizerShard::append_state(State& state, void* memory, DataType type, std::string_view suffix,
+void OptimizerShard::append_state(State& state, void* memory, DataType type,
+                                  std::string_view suffix,
                                   const std::shared_ptr<const StateArrival>& arrival) const {
     std::map<std::string_view, std::size_t> index_of;
     for (const StateTensor& known : tensors) {

@@ -1,6 +1,6 @@
 #pragma once
-// What the engine and the optimizers share. The engine owns all memory; an optimizer reads gradients, and writes
-// masters and what ranks gather.
+// What the engine and the optimizers share. The engine owns all memory; an optimizer reads
+// gradients, and writes masters and what ranks gather.
 #include <autolaunch/comm/types.hpp>
 #include <autolaunch/fsdp/shard_layout.hpp>
 
@@ -13,8 +13,8 @@
 
 namespace autolaunch::fsdp {
 
-/// This rank's shard of one arena: what an optimizer updates in one pass. Owner: the engine, from finalize() on at a
-/// fixed address. Threads: one.
+/// This rank's shard of one arena: what an optimizer updates in one pass. Owner: the engine, from
+/// finalize() on at a fixed address. Threads: one.
 struct OptimizerShard {
     /// Elements of one parameter that lie together.
     struct Run {
@@ -31,16 +31,18 @@ struct OptimizerShard {
 
     DataType master_type = DataType::f32;
     void* master = nullptr;
-    /// What unshard() gathers, to be written with each update; null where that is the master itself.
+    /// What unshard() gathers, to be written with each update; null where that is the master
+    /// itself.
     void* param = nullptr;
     DataType param_type = DataType::f32;
     /// Summed over ranks and micro-batches, neither averaged nor unscaled.
     const void* gradient = nullptr;
     DataType gradient_type = DataType::f32;
-    bool has_gradient = false;  ///< since the last step; without one an optimizer leaves the shard alone
+    bool has_gradient =
+        false;  ///< since the last step; without one an optimizer leaves the shard alone
 
-    /// Appends one tensor for each parameter of the arena, this rank's pieces of it in `memory`, laid out as the shard.
-    /// `suffix` follows the parameter's full name.
+    /// Appends one tensor for each parameter of the arena, this rank's pieces of it in `memory`,
+    /// laid out as the shard. `suffix` follows the parameter's full name.
     void append_state(State& state, void* memory, DataType type, std::string_view suffix,
                       const std::shared_ptr<const StateArrival>& arrival = nullptr) const;
 

@@ -10,11 +10,14 @@ namespace autolaunch::fsdp {
 
 namespace {
 
-[[noreturn]] void reject(const std::string& what) { throw Error(ErrorCode::invalid_argument, what); }
+[[noreturn]] void reject(const std::string& what) {
+    throw Error(ErrorCode::invalid_argument, what);
+}
 
 std::int64_t checked_add(std::int64_t a, std::int64_t b) {
     std::int64_t sum = 0;
-    if (__builtin_add_overflow(a, b, &sum)) reject("the unit's parameters have more elements than 63 bits can count");
+    if (__builtin_add_overflow(a, b, &sum))
+        reject("the unit's parameters have more elements than 63 bits can count");
     return sum;
 }
 
@@ -27,55 +30,66 @@ std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
 std::int64_t ParameterSpec::element_count() const {
     std::int64_t count = 1;
     for (const std::int64_t extent : shape) {
-        if (extent <= 0) reject("parameter " + name + " has an extent of " + std::to_string(extent));
+        if (extent <= 0)
+            reject("parameter " + name + " has an extent of " + std::to_string(extent));
         if (__builtin_mul_overflow(count, extent, &count))
             reject("parameter " + name + " has more elements than 63 bits can count");
     }
     return count;
 }
 
-ShardLayout::ShardLayout(std::span<const ParameterSpec> parameters, int world_size, std::int64_t alignment_elements,
-                         std::int64_t quantum_elements)
+ShardLayout::ShardLayout(std::span<const ParameterSpec> parameters, int world_size,
+                         std::int64_t alignment_elements, std::int64_t quantum_elements)
     : world_size_(world_size) {
-    if (world_size < 1) reject("world size " + std::to_string(world_size) + " is not positive");
-    if (alignment_elements < 1 || quantum_elements < 1) reject("alignment and quantum must be positive");
+    if (world_size < 1)
+        reject("world size " + std::to_string(world_size) + " is not positive");
+    if (alignment_elements < 1 || quantum_elements < 1)
+        reject("alignment and quantum must be positive");
     std::unordered_set<std::string_view> names;
     std::int64_t end = 0;
     placements_.reserve(parameters.size());
     for (const ParameterSpec& parameter : parameters) {
-        if (parameter.name.empty()) reject("a parameter has no name");
-        if (!names.insert(parameter.name).second) reject("two parameters have the name " + parameter.name);
+        if (parameter.name.empty())
+            reject("a parameter has no name");
+        if (!names.insert(parameter.name).second)
+            reject("two parameters have the name " + parameter.name);
         const std::int64_t offset = round_up(end, alignment_elements);
         end = checked_add(offset, parameter.element_count());
         placements_.push_back({parameter, offset});
     }
     shard_elements_ = round_up(round_up(end, world_size) / world_size, quantum_elements);
     std::int64_t arena = 0;
-    if (__builtin_mul_overflow(shard_elements_, std::int64_t{world_size}, &arena)) checked_add(INT64_MAX, 1);
+    if (__builtin_mul_overflow(shard_elements_, std::int64_t{world_size}, &arena))
+        checked_add(INT64_MAX, 1);
 }
 
 const ShardLayout::Placement& ShardLayout::placement(std::string_view name) const {
     std::vector<std::string> names;
     for (const Placement& candidate : placements_) {
-        if (candidate.parameter.name == name) return candidate;
+        if (candidate.parameter.name == name)
+            return candidate;
         names.push_back(candidate.parameter.name);
     }
     const std::string close = nearest(name, names);
-    throw Error(ErrorCode::invalid_argument, "no parameter is named " + std::string(name),
-                close.empty() ? "the parameters are " + join(names, ", ") : "did you mean " + close + "?");
+    throw Error(
+        ErrorCode::invalid_argument, "no parameter is named " + std::string(name),
+        close.empty() ? "the parameters are " + join(names, ", ") : "did you mean " + close + "?");
 }
 
 std::vector<ShardLayout::Interval> ShardLayout::intervals(int rank) const {
     if (rank < 0 || rank >= world_size_)
-        reject("rank " + std::to_string(rank) + " is not in a world of " + std::to_string(world_size_));
+        reject("rank " + std::to_string(rank) + " is not in a world of " +
+               std::to_string(world_size_));
     const std::int64_t shard_begin = rank * shard_elements_;
     const std::int64_t shard_end = shard_begin + shard_elements_;
     std::vector<Interval> found;
     for (std::size_t i = 0; i < placements_.size(); ++i) {
         const std::int64_t offset = placements_[i].offset;
         const std::int64_t begin = std::max(offset, shard_begin);
-        const std::int64_t end = std::min(offset + placements_[i].parameter.element_count(), shard_end);
-        if (begin < end) found.push_back({i, begin - offset, begin - shard_begin, end - begin});
+        const std::int64_t end =
+            std::min(offset + placements_[i].parameter.element_count(), shard_end);
+        if (begin < end)
+            found.push_back({i, begin - offset, begin - shard_begin, end - begin});
     }
     return found;
 }

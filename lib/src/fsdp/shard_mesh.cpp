@@ -24,10 +24,10 @@ std::vector<std::uint64_t> nodes_of(Communicator& world) {
 
 ShardGroups groups_of(int group_size, int rank, int ranks) {
     if (ranks % group_size != 0)
-        throw Error(
-            ErrorCode::invalid_argument,
-            "shard_group " + std::to_string(group_size) + " does not divide " + std::to_string(ranks) + " ranks",
-            "choose a divisor, so that every copy of the model has as many shards");
+        throw Error(ErrorCode::invalid_argument,
+                    "shard_group " + std::to_string(group_size) + " does not divide " +
+                        std::to_string(ranks) + " ranks",
+                    "choose a divisor, so that every copy of the model has as many shards");
     return {ranks / group_size, group_size, rank / group_size, rank % group_size};
 }
 
@@ -35,11 +35,13 @@ ShardGroups groups_by_node(std::span<const std::uint64_t> nodes, int rank) {
     const std::uint64_t own = nodes[static_cast<std::size_t>(rank)];
     std::vector<std::uint64_t> distinct;  // by first rank
     for (const std::uint64_t node : nodes)
-        if (std::find(distinct.begin(), distinct.end(), node) == distinct.end()) distinct.push_back(node);
+        if (std::find(distinct.begin(), distinct.end(), node) == distinct.end())
+            distinct.push_back(node);
     const auto size = std::count(nodes.begin(), nodes.end(), own);
     for (const std::uint64_t node : distinct) {
         if (std::count(nodes.begin(), nodes.end(), node) != size)
-            throw Error(ErrorCode::invalid_argument, "hybrid_shard: the nodes have different numbers of ranks",
+            throw Error(ErrorCode::invalid_argument,
+                        "hybrid_shard: the nodes have different numbers of ranks",
                         "set shard_group to a number of ranks that divides them all");
     }
     const auto group = std::find(distinct.begin(), distinct.end(), own) - distinct.begin();
@@ -50,18 +52,22 @@ ShardGroups groups_by_node(std::span<const std::uint64_t> nodes, int rank) {
 
 // The same on all ranks. Collective.
 ShardMesh::Order order_of(Communicator& world, const ShardGroups& groups) {
-    if (groups.group_count == 1 || groups.group_size == 1) return ShardMesh::Order::replicas_slowest;
+    if (groups.group_count == 1 || groups.group_size == 1)
+        return ShardMesh::Order::replicas_slowest;
     const int by_replica = groups.group * groups.group_size + groups.rank_in_group;
     const int by_shard = groups.rank_in_group * groups.group_count + groups.group;
-    if (!world.any_rank(by_replica != world.rank())) return ShardMesh::Order::replicas_slowest;
-    return world.any_rank(by_shard != world.rank()) ? ShardMesh::Order::other : ShardMesh::Order::shards_slowest;
+    if (!world.any_rank(by_replica != world.rank()))
+        return ShardMesh::Order::replicas_slowest;
+    return world.any_rank(by_shard != world.rank()) ? ShardMesh::Order::other
+                                                    : ShardMesh::Order::shards_slowest;
 }
 
 }  // namespace
 
 Arrangement arrangement_of(const ShardMesh& mesh, ShardingStrategy strategy) {
     Arrangement arrangement{std::string(name_of(strategy)), {}};
-    const Arrangement::Dimension replicas{"replica", mesh.replica_count}, shards{"shard", mesh.shard_count};
+    const Arrangement::Dimension replicas{"replica", mesh.replica_count},
+        shards{"shard", mesh.shard_count};
     if (strategy == ShardingStrategy::no_shard)
         arrangement.mesh = {replicas};
     else if (strategy != ShardingStrategy::hybrid_shard)
@@ -73,12 +79,17 @@ Arrangement arrangement_of(const ShardMesh& mesh, ShardingStrategy strategy) {
     return arrangement;
 }
 
-ShardGroups plan_shard_groups(const ShardedModelOptions& options, std::span<const std::uint64_t> nodes, int rank) {
+ShardGroups plan_shard_groups(const ShardedModelOptions& options,
+                              std::span<const std::uint64_t> nodes, int rank) {
     const int ranks = static_cast<int>(nodes.size());
-    if (options.strategy == ShardingStrategy::no_shard) return groups_of(1, rank, ranks);
-    if (options.strategy != ShardingStrategy::hybrid_shard) return groups_of(ranks, rank, ranks);
-    if (options.shard_group < 0) throw Error(ErrorCode::invalid_argument, "shard_group is negative");
-    return options.shard_group == 0 ? groups_by_node(nodes, rank) : groups_of(options.shard_group, rank, ranks);
+    if (options.strategy == ShardingStrategy::no_shard)
+        return groups_of(1, rank, ranks);
+    if (options.strategy != ShardingStrategy::hybrid_shard)
+        return groups_of(ranks, rank, ranks);
+    if (options.shard_group < 0)
+        throw Error(ErrorCode::invalid_argument, "shard_group is negative");
+    return options.shard_group == 0 ? groups_by_node(nodes, rank)
+                                    : groups_of(options.shard_group, rank, ranks);
 }
 
 ShardMesh make_mesh(Communicator& world, const ShardedModelOptions& options, bool overlap) {
@@ -93,12 +104,15 @@ ShardMesh make_mesh(Communicator& world, const ShardedModelOptions& options, boo
                    .replicas = {}};
     // World serves where no other communicator is needed: some cost hundreds of MiB each.
     const auto part = [&](int color, int key, int size) -> std::optional<Communicator> {
-        if (size == 1) return std::nullopt;
-        if (size == world.size() && !overlap) return world;
+        if (size == 1)
+            return std::nullopt;
+        if (size == world.size() && !overlap)
+            return world;
         return world.split(color, key);
     };
     mesh.gather = part(groups.group, groups.rank_in_group, groups.group_size);
-    mesh.scatter = overlap ? part(groups.group, groups.rank_in_group, groups.group_size) : mesh.gather;
+    mesh.scatter =
+        overlap ? part(groups.group, groups.rank_in_group, groups.group_size) : mesh.gather;
     mesh.replicas = part(groups.rank_in_group, groups.group, groups.group_count);
     return mesh;
 }

@@ -18,13 +18,15 @@ constexpr std::array<std::pair<std::string_view, ShardingStrategy>, 5> kNames = 
 
 std::string_view name_of(ShardingStrategy strategy) noexcept {
     for (const auto& [name, named] : kNames)
-        if (named == strategy) return name;
+        if (named == strategy)
+            return name;
     return "unknown";
 }
 
 std::optional<ShardingStrategy> sharding_strategy_from(std::string_view name) noexcept {
     for (const auto& [known, named] : kNames)
-        if (known == name) return named;
+        if (known == name)
+            return named;
     return std::nullopt;
 }
 

@@ -10,7 +10,8 @@ namespace {
 /// Bytes that have come are no state when a collective that led to them was aborted.
 class CheckedArrival final : public StateArrival {
 public:
-    CheckedArrival(std::shared_ptr<const StateArrival> bytes, std::shared_ptr<const CommunicatorWatch> calls)
+    CheckedArrival(std::shared_ptr<const StateArrival> bytes,
+                   std::shared_ptr<const CommunicatorWatch> calls)
         : bytes_(std::move(bytes)), calls_(std::move(calls)) {}
 
     void wait() const override {
@@ -33,12 +34,17 @@ StateMirror::~StateMirror() {
 }
 
 StateMirror::Reading StateMirror::read(void* memory, std::size_t bytes, Stream stream) {
-    if (!device_.is_gpu() || bytes == 0) return {memory, nullptr};
+    if (!device_.is_gpu() || bytes == 0)
+        return {memory, nullptr};
     Copy& copy = copies_[memory];
-    if (!copy.host.data()) copy.host = device_.allocate_on_host(bytes);
-    if (!lane_) lane_ = device_.make_lane({}, true);
+    if (!copy.host.data())
+        copy.host = device_.allocate_on_host(bytes);
+    if (!lane_)
+        lane_ = device_.make_lane({}, true);
     void* to = copy.host.data();
-    const auto job = [this, to, memory, bytes](Stream lane) { device_.copy(to, memory, bytes, lane); };
+    const auto job = [this, to, memory, bytes](Stream lane) {
+        device_.copy(to, memory, bytes, lane);
+    };
     const Fence after[] = {device_.record(stream)};
     const Fence arrived = lane_->submit("state", "to the CPU", job, after);
     copy.is_current = true;
@@ -46,24 +52,28 @@ StateMirror::Reading StateMirror::read(void* memory, std::size_t bytes, Stream s
 }
 
 void StateMirror::wait_for_copies(Stream stream) {
-    if (lane_) device_.wait(stream, lane_->latest());
+    if (lane_)
+        device_.wait(stream, lane_->latest());
 }
 
 void StateMirror::write_back(Stream stream) {
     wait_for_copies(stream);
     for (auto& [memory, copy] : copies_)
-        if (copy.is_current) device_.copy(memory, copy.host.data(), copy.host.bytes(), stream);
+        if (copy.is_current)
+            device_.copy(memory, copy.host.data(), copy.host.bytes(), stream);
     written_back_ = device_.record(stream);
 }
 
 void StateMirror::forget(Stream stream) {
     wait_for_copies(stream);
-    for (auto& [memory, copy] : copies_) copy.is_current = false;
+    for (auto& [memory, copy] : copies_)
+        copy.is_current = false;
 }
 
 void settle(State& state) {
     for (StateTensor& tensor : state)
-        if (const auto arrival = std::exchange(tensor.arrival, nullptr)) arrival->wait();
+        if (const auto arrival = std::exchange(tensor.arrival, nullptr))
+            arrival->wait();
 }
 
 }  // namespace autolaunch::fsdp

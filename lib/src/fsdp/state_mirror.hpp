@@ -11,13 +11,15 @@
 
 namespace autolaunch::fsdp {
 
-/// Training state where a checkpoint can read and write it: the state itself on the CPU; of a GPU's memory a copy,
-/// which counts until the state changes.
+/// Training state where a checkpoint can read and write it: the state itself on the CPU; of a GPU's
+/// memory a copy, which counts until the state changes.
 ///
-/// Copies to the CPU's memory are on a stream of their own: they wait for what is on the trainer's stream, and
-/// forget() and write_back() have that wait for them. The host waits for nothing but in StateArrival::wait().
+/// Copies to the CPU's memory are on a stream of their own: they wait for what is on the trainer's
+/// stream, and forget() and write_back() have that wait for them. The host waits for nothing but in
+/// StateArrival::wait().
 ///
-/// Owner: the model, and each optimizer. Threads: one. Blocks: only the destructor, for copies that are on their way.
+/// Owner: the model, and each optimizer. Threads: one. Blocks: only the destructor, for copies that
+/// are on their way.
 class StateMirror {
 public:
     struct Reading {
@@ -30,10 +32,11 @@ public:
         : device_(device), calls_(std::move(calls)) {}
     ~StateMirror();
 
-    /// As the state is after what is on the stream. Whoever waits for it learns whether a collective before it failed.
+    /// As the state is after what is on the stream. Whoever waits for it learns whether a
+    /// collective before it failed.
     Reading read(void* memory, std::size_t bytes, Stream stream);
-    /// What was written to the copies becomes the state, on the stream; nothing when the state changed since they were
-    /// read.
+    /// What was written to the copies becomes the state, on the stream; nothing when the state
+    /// changed since they were read.
     void write_back(Stream stream);
     /// What is put on the stream from here on changes the state: the copies count no longer.
     void forget(Stream stream);

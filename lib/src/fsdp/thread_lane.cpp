@@ -8,16 +8,21 @@
 
 namespace autolaunch::fsdp {
 
-ThreadLane::ThreadLane(std::vector<Communicator> communicators, bool queued) : Lane(std::move(communicators)) {
-    if (queued) queue_.emplace();
+ThreadLane::ThreadLane(std::vector<Communicator> communicators, bool queued)
+    : Lane(std::move(communicators)) {
+    if (queued)
+        queue_.emplace();
 }
 
 ThreadLane::~ThreadLane() {
-    if (!queue_ || last_.is_completed()) return;
-    if (std::uncaught_exceptions() > 0) abort("a rank left its training step by an exception");
+    if (!queue_ || last_.is_completed())
+        return;
+    if (std::uncaught_exceptions() > 0)
+        abort("a rank left its training step by an exception");
 }
 
-Fence ThreadLane::submit(const std::string& unit, std::string_view subject, Job job, std::span<const Fence>) {
+Fence ThreadLane::submit(const std::string& unit, std::string_view subject, Job job,
+                         std::span<const Fence>) {
     check();
     if (!queue_) {
         try {
@@ -37,7 +42,8 @@ Fence ThreadLane::submit(const std::string& unit, std::string_view subject, Job 
         } catch (...) {
             failure = std::current_exception();
             const std::scoped_lock lock(mutex_);
-            if (!failure_) failure_ = failure;
+            if (!failure_)
+                failure_ = failure;
         }
         job = nullptr;
         work->complete(failure);
@@ -48,7 +54,8 @@ Fence ThreadLane::submit(const std::string& unit, std::string_view subject, Job 
 
 void ThreadLane::check() {
     const std::scoped_lock lock(mutex_);
-    if (failure_) std::rethrow_exception(failure_);
+    if (failure_)
+        std::rethrow_exception(failure_);
 }
 
 void ThreadLane::synchronize() {

@@ -8,14 +8,15 @@
 
 namespace autolaunch::fsdp {
 
-/// A lane of the CPU: a CpuQueue where calls shall overlap; otherwise calls are done when submit() returns. Fences
-/// given to submit() are past: what the trainer's thread did is done.
+/// A lane of the CPU: a CpuQueue where calls shall overlap; otherwise calls are done when submit()
+/// returns. Fences given to submit() are past: what the trainer's thread did is done.
 class ThreadLane final : public Lane {
 public:
     ThreadLane(std::vector<Communicator> communicators, bool queued);
     ~ThreadLane() override;
 
-    Fence submit(const std::string& unit, std::string_view subject, Job job, std::span<const Fence> after) override;
+    Fence submit(const std::string& unit, std::string_view subject, Job job,
+                 std::span<const Fence> after) override;
     Fence latest() const override { return {last_, nullptr}; }
     void check() override;
     void synchronize() override;

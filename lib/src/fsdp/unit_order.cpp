@@ -25,18 +25,21 @@ std::optional<UnitEvent> UnitOrder::observe(UnitEvent event) {
         frozen_ = event.action == UnitAction::step;
         return std::nullopt;
     }
-    if (!(event == events_[position_])) return events_[position_];
+    if (!(event == events_[position_]))
+        return events_[position_];
     position_ = (position_ + 1) % events_.size();
     return std::nullopt;
 }
 
 std::span<const UnitEvent> UnitOrder::upcoming() const noexcept {
-    if (!frozen_) return {};
+    if (!frozen_)
+        return {};
     return std::span(events_).subspan(position_);
 }
 
 void UnitOrder::discard_step() {
-    if (!frozen_) events_.clear();
+    if (!frozen_)
+        events_.clear();
     position_ = 0;
 }
 

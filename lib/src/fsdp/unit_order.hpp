@@ -17,11 +17,12 @@ struct UnitEvent {
     bool operator==(const UnitEvent&) const = default;
 };
 
-/// The order in which the first step gathers and reduces the units; every later step must repeat it. Pure bookkeeping.
+/// The order in which the first step gathers and reduces the units; every later step must repeat
+/// it. Pure bookkeeping.
 class UnitOrder {
 public:
-    /// Records the event in the first step. Later returns what was expected instead, if it is not that event; the
-    /// position then stays where it was.
+    /// Records the event in the first step. Later returns what was expected instead, if it is not
+    /// that event; the position then stays where it was.
     std::optional<UnitEvent> observe(UnitEvent event);
     /// The step begins anew: what was observed of it did not happen.
     void discard_step();

@@ -19,7 +19,8 @@ namespace {
 constexpr std::size_t kMaxPendingBytes = 256U << 10;
 }  // namespace
 
-AgentLine::AgentLine(const std::filesystem::path& socket, const Hello& hello, std::chrono::milliseconds timeout) {
+AgentLine::AgentLine(const std::filesystem::path& socket, const Hello& hello,
+                     std::chrono::milliseconds timeout) {
     try {
         socket_ = connect_to_unix(socket, Deadline::after(timeout));
     } catch (const Error&) {  // its directory is gone: so is the agent
@@ -29,11 +30,13 @@ AgentLine::AgentLine(const std::filesystem::path& socket, const Hello& hello, st
 
 void AgentLine::report(const RankMessage& message) {
     flush();
-    if (output_.size() < kMaxPendingBytes) announce(message);
+    if (output_.size() < kMaxPendingBytes)
+        announce(message);
 }
 
 void AgentLine::announce(const RankMessage& message) {
-    if (!connected()) return;
+    if (!connected())
+        return;
     output_ += format(message);
     flush();
 }
@@ -50,7 +53,8 @@ long AgentLine::send_some(std::size_t sent) {
     const std::size_t end = file_ && !with_file ? file_at_ : output_.size();
     const auto bytes = std::string_view(output_).substr(sent, end - sent);
     const ssize_t count = send_with_descriptor(socket_.get(), bytes, with_file ? file_.get() : -1);
-    if (with_file && count > 0) file_.reset();
+    if (with_file && count > 0)
+        file_.reset();
     return count;
 }
 
@@ -77,7 +81,8 @@ std::optional<AgentMessage> AgentLine::poll() {
     std::string line;
     try {
         while (take_line(input_, line)) {
-            if (auto message = parse_agent_line(line)) return message;
+            if (auto message = parse_agent_line(line))
+                return message;
         }
     } catch (const Error&) {  // not an agent that we understand
         hang_up();

@@ -9,14 +9,16 @@
 
 namespace autolaunch::session {
 
-/// A rank's connection to its node's agent. Needs no thread: whoever calls pushes what is pending and takes what came.
+/// A rank's connection to its node's agent. Needs no thread: whoever calls pushes what is pending
+/// and takes what came.
 ///
-/// Owner: Session. Threads: one at a time. Blocks: only the constructor, and only while the agent's queue of new
-/// connections is full. Never throws for a peer that is slow, wrong or gone: reports are then dropped, and a line that
-/// was begun is always finished.
+/// Owner: Session. Threads: one at a time. Blocks: only the constructor, and only while the agent's
+/// queue of new connections is full. Never throws for a peer that is slow, wrong or gone: reports
+/// are then dropped, and a line that was begun is always finished.
 class AgentLine {
 public:
-    AgentLine(const std::filesystem::path& socket, const Hello& hello, std::chrono::milliseconds timeout);
+    AgentLine(const std::filesystem::path& socket, const Hello& hello,
+              std::chrono::milliseconds timeout);
 
     /// Whole or not at all: dropped while more than a few hundred lines are pending.
     void report(const RankMessage& message);

@@ -39,9 +39,12 @@ long receive_with_descriptor(int socket, std::span<char> bytes, UniqueFd& descri
     message.msg_control = control.data();
     message.msg_controllen = control.size();
     const ssize_t count = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    if (count < 0) return count;
-    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
-        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    if (count < 0)
+        return count;
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+         header = CMSG_NXTHDR(&message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+            continue;
         const std::size_t descriptors = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
         for (std::size_t i = 0; i < descriptors; ++i) {
             int fd = -1;

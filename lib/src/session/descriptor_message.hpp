@@ -7,12 +7,12 @@
 
 namespace autolaunch {
 
-/// send(2) on a Unix socket, with a descriptor beside the first byte unless that is -1. Does not block; what it returns
-/// and errno are send's.
+/// send(2) on a Unix socket, with a descriptor beside the first byte unless that is -1. Does not
+/// block; what it returns and errno are send's.
 long send_with_descriptor(int socket, std::string_view bytes, int descriptor);
 
-/// recv(2) on a Unix socket; the last descriptor that came replaces `descriptor`, and others are closed. Does not
-/// block; what it returns and errno are recv's.
+/// recv(2) on a Unix socket; the last descriptor that came replaces `descriptor`, and others are
+/// closed. Does not block; what it returns and errno are recv's.
 long receive_with_descriptor(int socket, std::span<char> bytes, UniqueFd& descriptor);
 
 }  // namespace autolaunch

@@ -1,6 +1,6 @@
 #pragma once
-// The rank environment: every variable name that the launcher sets and the library reads. This is the contract between
-// the two halves; docs/rank-environment.md says what each means.
+// The rank environment: every variable name that the launcher sets and the library reads. This is
+// the contract between the two halves; docs/rank-environment.md says what each means.
 
 namespace autolaunch::env {
 
@@ -27,16 +27,20 @@ inline constexpr char kCudaDeviceOrder[] = "CUDA_DEVICE_ORDER";
 inline constexpr char kCudaVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
 
 // Ours.
-inline constexpr char kSocket[] = "AUTOLAUNCH_SOCKET";                 // path of the agent's Unix socket
-inline constexpr char kGeneration[] = "AUTOLAUNCH_GENERATION";         // attempt number, from 0
-inline constexpr char kStore[] = "AUTOLAUNCH_STORE";                   // host:port of this node's way to the store
-inline constexpr char kRunDir[] = "AUTOLAUNCH_RUN_DIR";                // absolute path of the run directory
-inline constexpr char kTrainerConfig[] = "AUTOLAUNCH_TRAINER_CONFIG";  // path of the JSON file with the free-form part
-inline constexpr char kMpi[] = "AUTOLAUNCH_MPI";                       // "pmix" or "pmi1": MPI is served; else unset
-inline constexpr char kNcclBlocking[] = "AUTOLAUNCH_NCCL_BLOCKING";    // "1": backend nccl makes blocking communicators
+inline constexpr char kSocket[] = "AUTOLAUNCH_SOCKET";          // path of the agent's Unix socket
+inline constexpr char kGeneration[] = "AUTOLAUNCH_GENERATION";  // attempt number, from 0
+inline constexpr char kStore[] = "AUTOLAUNCH_STORE";  // host:port of this node's way to the store
+inline constexpr char kRunDir[] = "AUTOLAUNCH_RUN_DIR";  // absolute path of the run directory
+inline constexpr char kTrainerConfig[] =
+    "AUTOLAUNCH_TRAINER_CONFIG";                  // path of the JSON file with the free-form part
+inline constexpr char kMpi[] = "AUTOLAUNCH_MPI";  // "pmix" or "pmi1": MPI is served; else unset
+inline constexpr char kNcclBlocking[] =
+    "AUTOLAUNCH_NCCL_BLOCKING";  // "1": backend nccl makes blocking communicators
 
 // The launcher's own; no rank gets them.
-inline constexpr char kJobKey[] = "AUTOLAUNCH_JOB_KEY";            // the secret that proves who belongs to the job
-inline constexpr char kMungeSocket[] = "AUTOLAUNCH_MUNGE_SOCKET";  // of munged, where it is not at its usual place
+inline constexpr char kJobKey[] =
+    "AUTOLAUNCH_JOB_KEY";  // the secret that proves who belongs to the job
+inline constexpr char kMungeSocket[] =
+    "AUTOLAUNCH_MUNGE_SOCKET";  // of munged, where it is not at its usual place
 
 }  // namespace autolaunch::env

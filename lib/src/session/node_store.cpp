@@ -27,7 +27,8 @@ constexpr std::chrono::seconds kWordTimeout{2};
 
 /// In memory where there is such a place, for it outlives no reboot.
 std::filesystem::path base_directory() {
-    if (::access("/dev/shm", W_OK | X_OK) == 0) return "/dev/shm";
+    if (::access("/dev/shm", W_OK | X_OK) == 0)
+        return "/dev/shm";
     const char* given = std::getenv("TMPDIR");
     return given != nullptr && *given != '\0' ? given : "/tmp";
 }
@@ -37,9 +38,12 @@ void make_private_directory(const std::filesystem::path& directory) {
         throw SystemError(errno, "make " + directory.string());
     }
     struct stat found {};
-    if (::lstat(directory.c_str(), &found) != 0) throw SystemError(errno, "look at " + directory.string());
-    if (S_ISDIR(found.st_mode) && found.st_uid == ::geteuid() && (found.st_mode & 0777) == 0700) return;
-    throw Error(ErrorCode::invalid_argument, directory.string() + " is not a directory of ours with mode 0700",
+    if (::lstat(directory.c_str(), &found) != 0)
+        throw SystemError(errno, "look at " + directory.string());
+    if (S_ISDIR(found.st_mode) && found.st_uid == ::geteuid() && (found.st_mode & 0777) == 0700)
+        return;
+    throw Error(ErrorCode::invalid_argument,
+                directory.string() + " is not a directory of ours with mode 0700",
                 "remove it, or ask its owner to");
 }
 
@@ -57,7 +61,8 @@ std::optional<Published> read_published(const std::filesystem::path& path) {
     }
     const auto parts = split(trim(text), ' ');
     long long port = 0;
-    if (parts.size() != 2 || !parse_integer(parts[0], port) || port <= 0 || port > 65535) return std::nullopt;
+    if (parts.size() != 2 || !parse_integer(parts[0], port) || port <= 0 || port > 65535)
+        return std::nullopt;
     return Published{static_cast<std::uint16_t>(port), parts[1]};
 }
 
@@ -69,7 +74,8 @@ std::optional<Store> connect_published(const Published& published, const std::st
         options.port = published.port;
         options.timeout = std::min<std::chrono::milliseconds>(timeout, kWordTimeout);
         const std::string word = Store::connect(options).get(kWordKey);
-        if (word != published.word) return std::nullopt;
+        if (word != published.word)
+            return std::nullopt;
         options.prefix = prefix;
         options.timeout = timeout;
         return Store::connect(options);
@@ -94,14 +100,16 @@ void NodeStoreFile::publish(std::uint16_t port, Store& own) const {
         const UniqueFd file = open_file(temporary, O_WRONLY | O_CREAT | O_EXCL, 0600);
         write_all(file.get(), std::to_string(port) + " " + word + "\n", temporary);
     }
-    if (std::rename(temporary.c_str(), path_.c_str()) != 0) throw SystemError(errno, "publish " + path_.string());
+    if (std::rename(temporary.c_str(), path_.c_str()) != 0)
+        throw SystemError(errno, "publish " + path_.string());
 }
 
 Store NodeStoreFile::find(const std::string& prefix, std::chrono::milliseconds timeout) const {
     const auto deadline = Deadline::after(timeout);
     while (!deadline.passed()) {
         if (const auto published = read_published(path_)) {
-            if (auto found = connect_published(*published, prefix, timeout)) return std::move(*found);
+            if (auto found = connect_published(*published, prefix, timeout))
+                return std::move(*found);
         }
         std::this_thread::sleep_for(kLookPause);
     }

@@ -34,13 +34,17 @@ public:
     /// The first of the names that is set.
     const char* first_of(std::initializer_list<const char*> names) const {
         for (const char* name : names) {
-            if (has(name)) return name;
+            if (has(name))
+                return name;
         }
         return *names.begin();
     }
-    int number(const char* name, int when_unset) const { return has(name) ? parse(name) : when_unset; }
+    int number(const char* name, int when_unset) const {
+        return has(name) ? parse(name) : when_unset;
+    }
     int required(const char* name, const std::string& because) const {
-        if (has(name)) return parse(name);
+        if (has(name))
+            return parse(name);
         throw Error(ErrorCode::invalid_argument, std::string(name) + " is not set, but " + because,
                     std::string("set ") + name + ", or unset the other");
     }
@@ -49,10 +53,12 @@ private:
     int parse(const char* name) const {
         const std::string& value = *find(name);
         long long number = 0;
-        if (parse_integer(value, number) && number >= 0 && number <= std::numeric_limits<int>::max()) {
+        if (parse_integer(value, number) && number >= 0 &&
+            number <= std::numeric_limits<int>::max()) {
             return static_cast<int>(number);
         }
-        throw Error(ErrorCode::invalid_argument, std::string(name) + "=" + value + " is not a number of 0 or more",
+        throw Error(ErrorCode::invalid_argument,
+                    std::string(name) + "=" + value + " is not a number of 0 or more",
                     std::string("correct or unset ") + name);
     }
 
@@ -61,14 +67,16 @@ private:
 
 /// `index_name` must be below `count_name`.
 void check_below(int index, const char* index_name, int count, const char* count_name) {
-    if (index < count) return;
+    if (index < count)
+        return;
     throw Error(ErrorCode::invalid_argument,
-                std::string(index_name) + "=" + std::to_string(index) + " must be below " + count_name + "=" +
-                    std::to_string(count),
+                std::string(index_name) + "=" + std::to_string(index) + " must be below " +
+                    count_name + "=" + std::to_string(count),
                 "ranks count from 0: correct the one that is wrong, or unset both");
 }
 
-/// Where only ranks on this node are told: nodes are filled in order and equally, which is every launcher's default.
+/// Where only ranks on this node are told: nodes are filled in order and equally, which is every
+/// launcher's default.
 void assume_equal_nodes(RankInfo& info) {
     info.node_rank = (info.rank - info.local_rank) / info.local_world_size;
     info.node_count = (info.world_size + info.local_world_size - 1) / info.local_world_size;
@@ -90,7 +98,8 @@ RankInfo read_torchrun(const Reader& reader, LaunchedBy launched_by) {
     check_below(info.local_rank, env::kLocalRank, info.rank + 1, "RANK + 1");
     assume_equal_nodes(info);
     info.node_rank = reader.number(env::kGroupRank, info.node_rank);
-    info.node_count = reader.number(env::kGroupWorldSize, std::max(info.node_count, info.node_rank + 1));
+    info.node_count =
+        reader.number(env::kGroupWorldSize, std::max(info.node_count, info.node_rank + 1));
     check_below(info.node_rank, env::kGroupRank, info.node_count, env::kGroupWorldSize);
     info.generation = reader.number(reader.first_of({env::kGeneration, env::kRestartCount}), 0);
     info.max_restarts = reader.number(env::kMaxRestarts, 0);
@@ -125,7 +134,8 @@ RankInfo read_mpi(const Reader& reader, const MpiNames& names) {
 
 bool is_srun_task(const Reader& reader) {
     const char* step = reader.first_of({"SLURM_STEP_ID", "SLURM_STEPID"});
-    if (!reader.has("SLURM_PROCID") || !reader.has(step)) return false;  // a batch script, or salloc's shell
+    if (!reader.has("SLURM_PROCID") || !reader.has(step))
+        return false;  // a batch script, or salloc's shell
     long long number = 0;
     return parse_integer(reader.text(step), number) && number < kFirstSpecialStep;
 }
@@ -144,30 +154,41 @@ RankInfo read_slurm(const Reader& reader) {
     check_below(info.node_rank, "SLURM_NODEID", info.node_count, nnodes);
     info.local_rank = reader.required("SLURM_LOCALID", "SLURM_PROCID is");
     info.local_world_size = info.node_count == 1 ? info.world_size : info.local_rank + 1;
-    if (reader.has(counts)) info.local_world_size = tasks_on_node(counts, *reader.find(counts), info.node_rank);
+    if (reader.has(counts))
+        info.local_world_size = tasks_on_node(counts, *reader.find(counts), info.node_rank);
     check_below(info.local_rank, "SLURM_LOCALID", info.local_world_size, counts);
     info.generation = reader.number("SLURM_RESTART_COUNT", 0);
     const char* job = reader.first_of({"SLURM_JOB_ID", "SLURM_JOBID"});
-    info.run_id = reader.text(job) + "." + reader.text(reader.first_of({"SLURM_STEP_ID", "SLURM_STEPID"}));
+    info.run_id =
+        reader.text(job) + "." + reader.text(reader.first_of({"SLURM_STEP_ID", "SLURM_STEPID"}));
     return info;
 }
 
-constexpr MpiNames kOpenMpi = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-                               "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"};
-constexpr MpiNames kHydra = {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_JOBID"};
+constexpr MpiNames kOpenMpi = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                               "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
+                               "PMIX_NAMESPACE"};
+constexpr MpiNames kHydra = {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
+                             "PMI_JOBID"};
 
 }  // namespace
 
 RankInfo Session::read_environment(const std::map<std::string, std::string>& environment) {
     const Reader reader(environment);
-    if (reader.has(env::kSocket) || reader.has(env::kGeneration)) return read_torchrun(reader, LaunchedBy::autolaunch);
-    // WORLD_SIZE alone is what many job scripts export for all tasks; who a task is, Slurm or MPI tells.
-    if (reader.has(env::kRank) || reader.has(env::kRunId)) return read_torchrun(reader, LaunchedBy::torchrun);
-    if (reader.has(kOpenMpi.rank) || reader.has(kOpenMpi.size)) return read_mpi(reader, kOpenMpi);
-    // srun --mpi=pmi2 sets PMI_RANK, too, but tells the place on the node in Slurm's own names only.
+    if (reader.has(env::kSocket) || reader.has(env::kGeneration))
+        return read_torchrun(reader, LaunchedBy::autolaunch);
+    // WORLD_SIZE alone is what many job scripts export for all tasks; who a task is, Slurm or MPI
+    // tells.
+    if (reader.has(env::kRank) || reader.has(env::kRunId))
+        return read_torchrun(reader, LaunchedBy::torchrun);
+    if (reader.has(kOpenMpi.rank) || reader.has(kOpenMpi.size))
+        return read_mpi(reader, kOpenMpi);
+    // srun --mpi=pmi2 sets PMI_RANK, too, but tells the place on the node in Slurm's own names
+    // only.
     const bool is_hydra = reader.has(kHydra.local_rank) || !is_srun_task(reader);
-    if (is_hydra && (reader.has(kHydra.rank) || reader.has(kHydra.size))) return read_mpi(reader, kHydra);
-    if (is_srun_task(reader)) return read_slurm(reader);
+    if (is_hydra && (reader.has(kHydra.rank) || reader.has(kHydra.size)))
+        return read_mpi(reader, kHydra);
+    if (is_srun_task(reader))
+        return read_slurm(reader);
     return {};
 }
 

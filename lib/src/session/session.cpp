@@ -2,9 +2,9 @@
 
 #include "base/deadline.hpp"
 #include "base/file_io.hpp"
+#include "flight/flight_recorder.hpp"
 #include "session/agent_line.hpp"
 #include "session/environment.hpp"
-#include "flight/flight_recorder.hpp"
 #include "session/node_store.hpp"
 #include "session/store_place.hpp"
 #include "store/hosted_store.hpp"
@@ -36,7 +36,8 @@ Environment current_environment() {
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
         const std::string_view text(*entry);
         const std::size_t equals = text.find('=');
-        if (equals != std::string_view::npos) environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+        if (equals != std::string_view::npos)
+            environment.emplace(text.substr(0, equals), text.substr(equals + 1));
     }
     return environment;
 }
@@ -46,15 +47,16 @@ std::string value_of(const Environment& environment, const char* name) {
     return found != environment.end() ? found->second : std::string();
 }
 
-// The message may have waited for as long as a step takes. Who does not say when it was sent, sent it now. No agent
-// means more than a year.
+// The message may have waited for as long as a step takes. Who does not say when it was sent, sent
+// it now. No agent means more than a year.
 std::chrono::steady_clock::time_point deadline_of(const session::Stop& stop) {
     using Clock = std::chrono::steady_clock;
     constexpr double kMost_s = 4e7;
     const auto now = Clock::now();
     double left = stop.grace_seconds;
     if (stop.until > 0)
-        left = std::min(left, stop.until - std::chrono::duration<double>(now.time_since_epoch()).count());
+        left = std::min(left,
+                        stop.until - std::chrono::duration<double>(now.time_since_epoch()).count());
     return now + std::chrono::duration_cast<Clock::duration>(
                      std::chrono::duration<double>(left > 0 ? std::min(left, kMost_s) : 0.0));
 }
@@ -105,9 +107,12 @@ private:
 };
 
 Session::Impl::Impl(Environment environment, RankInfo info)
-    : environment_(std::move(environment)), info_(std::move(info)), run_dir_(value_of(environment_, env::kRunDir)) {
+    : environment_(std::move(environment)),
+      info_(std::move(info)),
+      run_dir_(value_of(environment_, env::kRunDir)) {
     const std::string socket = value_of(environment_, env::kSocket);
-    if (socket.empty()) return;
+    if (socket.empty())
+        return;
     session::Hello hello;
     hello.rank = info_.rank;
     hello.local_rank = info_.local_rank;
@@ -116,7 +121,8 @@ Session::Impl::Impl(Environment environment, RankInfo info)
     line_.emplace(socket, hello, kAgentTimeout);
 }
 
-/// Who serves the store lets the others finish first (those that died have left already), unless it is failing itself.
+/// Who serves the store lets the others finish first (those that died have left already), unless it
+/// is failing itself.
 Session::Impl::~Impl() {
     store_.reset();
     if (hosted_ != nullptr && std::uncaught_exceptions() == 0)
@@ -158,26 +164,30 @@ Store Session::Impl::connect_store() {
             options.host = "127.0.0.1";
             return serve_on_node(options);
         case Server::rank0:
-            if (info_.rank == 0) serve(every_address(), options.port);
+            if (info_.rank == 0)
+                serve(every_address(), options.port);
             break;
         case Server::agent:
             break;
         case Server::unreachable:
-            throw Error(
-                ErrorCode::unsupported,
-                "nobody told the ranks on " + std::to_string(info_.node_count) + " nodes where the job's store is",
-                "launch with autolaunch, or set MASTER_ADDR to rank 0's host and MASTER_PORT to a free port");
+            throw Error(ErrorCode::unsupported,
+                        "nobody told the ranks on " + std::to_string(info_.node_count) +
+                            " nodes where the job's store is",
+                        "launch with autolaunch, or set MASTER_ADDR to rank 0's host and "
+                        "MASTER_PORT to a free port");
     }
     return Store::connect(options);
 }
 
 Store Session::Impl::serve_on_node(const StoreOptions& options) {
     // Without a job id, the ranks of one launch have at least the parent in common.
-    const std::string job = info_.run_id.empty() ? "parent " + std::to_string(::getppid()) : info_.run_id;
+    const std::string job =
+        info_.run_id.empty() ? "parent " + std::to_string(::getppid()) : info_.run_id;
     const session::NodeStoreFile file(job + "/" + std::to_string(info_.generation));
     if (info_.rank != 0) {
         Store found = file.find(options.prefix, options.timeout);
-        if (found.add(kJoinedKey, 1) == info_.world_size - 1) file.remove();
+        if (found.add(kJoinedKey, 1) == info_.world_size - 1)
+            file.remove();
         return found;
     }
     StoreOptions plain = options;
@@ -205,7 +215,8 @@ Store& Session::Impl::store() {
 Store Session::Impl::new_store() {
     store();  // so that somebody serves it
     const session::StorePlace place = session::store_place(info_, environment_);
-    if (place.port == 0) throw Error(ErrorCode::unsupported, "this job's store has no address of its own");
+    if (place.port == 0)
+        throw Error(ErrorCode::unsupported, "this job's store has no address of its own");
     StoreOptions options = store_options();
     options.host = place.host;
     options.port = place.port;
@@ -215,25 +226,29 @@ Store Session::Impl::new_store() {
 void Session::Impl::take_requests() {
     while (line_) {
         const auto message = line_->poll();
-        if (!message) return;
+        if (!message)
+            return;
         if (const auto* stop = std::get_if<session::Stop>(&*message)) {
             stop_requested_ = true;
             stop_deadline_ = deadline_of(*stop);
         }
-        if (std::holds_alternative<session::CheckpointRequest>(*message)) ++checkpoints_requested_;
+        if (std::holds_alternative<session::CheckpointRequest>(*message))
+            ++checkpoints_requested_;
     }
 }
 
 void Session::Impl::report(const session::RankMessage& message) {
     const std::lock_guard lock(line_mutex_);
-    if (!line_) return;
+    if (!line_)
+        return;
     line_->report(message);
     take_requests();
 }
 
 bool Session::Impl::stop_requested() {
     const std::lock_guard lock(line_mutex_);
-    if (line_ && !std::exchange(said_handles_stop_, true)) line_->announce(session::HandlesStop{});
+    if (line_ && !std::exchange(said_handles_stop_, true))
+        line_->announce(session::HandlesStop{});
     take_requests();
     return stop_requested_;
 }
@@ -247,21 +262,26 @@ std::optional<std::chrono::steady_clock::time_point> Session::Impl::stop_deadlin
 bool Session::Impl::checkpoint_requested() {
     const std::lock_guard lock(line_mutex_);
     take_requests();
-    if (checkpoints_requested_ == 0) return false;
+    if (checkpoints_requested_ == 0)
+        return false;
     --checkpoints_requested_;
     return true;
 }
 
 std::shared_ptr<FlightRecorder> Session::Impl::flight_recorder() {
     const std::lock_guard lock(line_mutex_);
-    if (recorder_) return recorder_;
+    if (recorder_)
+        return recorder_;
     try {
         recorder_ = FlightRecorder::create(info_.rank, info_.generation);
     } catch (const Error&) {
         return nullptr;  // training goes on without
     }
-    const int copy = line_ && recorder_->file() ? ::fcntl(recorder_->file().get(), F_DUPFD_CLOEXEC, 0) : -1;
-    if (copy >= 0) line_->announce(session::Recorder{static_cast<int>(flight::kLayoutVersion)}, UniqueFd(copy));
+    const int copy =
+        line_ && recorder_->file() ? ::fcntl(recorder_->file().get(), F_DUPFD_CLOEXEC, 0) : -1;
+    if (copy >= 0)
+        line_->announce(session::Recorder{static_cast<int>(flight::kLayoutVersion)},
+                        UniqueFd(copy));
     return recorder_;
 }
 
@@ -281,10 +301,12 @@ Store& Session::store() { return impl_->store(); }
 Store Session::new_store() { return impl_->new_store(); }
 
 void Session::report_step(const StepReport& report) {
-    impl_->report(session::Step{report.step, report.total_steps, report.loss, report.tokens, report.seconds});
+    impl_->report(
+        session::Step{report.step, report.total_steps, report.loss, report.tokens, report.seconds});
 }
 
-void Session::report_checkpoint(std::int64_t step, const std::filesystem::path& path, double stall_seconds) {
+void Session::report_checkpoint(std::int64_t step, const std::filesystem::path& path,
+                                double stall_seconds) {
     impl_->report(session::Checkpoint{step, path.string(), stall_seconds});
 }
 
@@ -292,7 +314,9 @@ void Session::report_message(const std::string& text) { impl_->report(session::M
 std::shared_ptr<FlightRecorder> Session::flight_recorder() { return impl_->flight_recorder(); }
 std::filesystem::path Session::agent_socket() const { return impl_->agent_socket(); }
 bool Session::stop_requested() { return impl_->stop_requested(); }
-std::optional<std::chrono::steady_clock::time_point> Session::stop_deadline() { return impl_->stop_deadline(); }
+std::optional<std::chrono::steady_clock::time_point> Session::stop_deadline() {
+    return impl_->stop_deadline();
+}
 bool Session::checkpoint_requested() { return impl_->checkpoint_requested(); }
 const std::filesystem::path& Session::run_dir() const noexcept { return impl_->run_dir(); }
 std::string Session::trainer_config() const { return impl_->trainer_config(); }

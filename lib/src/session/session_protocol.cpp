@@ -13,17 +13,23 @@ using nlohmann::json;
 
 /// JSON has no NaN and no infinity: they go as the words "nan", "inf" and "-inf".
 json from_number(double value) {
-    if (std::isnan(value)) return "nan";
-    if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+    if (std::isnan(value))
+        return "nan";
+    if (std::isinf(value))
+        return value > 0 ? "inf" : "-inf";
     return value;
 }
 
 double to_number(const json& value) {
-    if (value.is_number()) return value.get<double>();
+    if (value.is_number())
+        return value.get<double>();
     const auto& word = value.get_ref<const std::string&>();
-    if (word == "nan") return std::numeric_limits<double>::quiet_NaN();
-    if (word == "inf") return std::numeric_limits<double>::infinity();
-    if (word == "-inf") return -std::numeric_limits<double>::infinity();
+    if (word == "nan")
+        return std::numeric_limits<double>::quiet_NaN();
+    if (word == "inf")
+        return std::numeric_limits<double>::infinity();
+    if (word == "-inf")
+        return -std::numeric_limits<double>::infinity();
     throw Error(ErrorCode::corrupt, "session line: " + word.substr(0, 40) + " is no number");
 }
 
@@ -37,10 +43,14 @@ json to_json(const Hello& hello) {
 }
 json to_json(const Step& step) {
     json line = {{"type", "step"}, {"step", step.step}};
-    if (step.total_steps) line["total_steps"] = *step.total_steps;
-    if (step.loss) line["loss"] = from_number(*step.loss);
-    if (step.tokens) line["tokens"] = *step.tokens;
-    if (step.seconds) line["seconds"] = from_number(*step.seconds);
+    if (step.total_steps)
+        line["total_steps"] = *step.total_steps;
+    if (step.loss)
+        line["loss"] = from_number(*step.loss);
+    if (step.tokens)
+        line["tokens"] = *step.tokens;
+    if (step.seconds)
+        line["seconds"] = from_number(*step.seconds);
     return line;
 }
 json to_json(const Checkpoint& checkpoint) {
@@ -51,7 +61,9 @@ json to_json(const Checkpoint& checkpoint) {
 }
 json to_json(const Message& message) { return {{"type", "message"}, {"text", message.text}}; }
 json to_json(const HandlesStop&) { return {{"type", "handles_stop"}}; }
-json to_json(const Recorder& recorder) { return {{"type", "recorder"}, {"layout", recorder.layout}}; }
+json to_json(const Recorder& recorder) {
+    return {{"type", "recorder"}, {"layout", recorder.layout}};
+}
 json to_json(const MemoryAsked& asked) {
     return {{"type", "memory"},
             {"group", asked.group},
@@ -61,17 +73,23 @@ json to_json(const MemoryAsked& asked) {
 }
 json to_json(const MemoryAnswer& answer) {
     json line = {{"type", "memory"}, {"bytes", answer.bytes}};
-    if (!answer.refused.empty()) line.update({{"refused", answer.refused}, {"hint", answer.hint}});
+    if (!answer.refused.empty())
+        line.update({{"refused", answer.refused}, {"hint", answer.hint}});
     return line;
 }
 json to_json(const Stop& stop) {
-    json line = {{"type", "stop"}, {"reason", stop.reason}, {"grace_seconds", from_number(stop.grace_seconds)}};
-    if (stop.until > 0) line["until"] = from_number(stop.until);
+    json line = {{"type", "stop"},
+                 {"reason", stop.reason},
+                 {"grace_seconds", from_number(stop.grace_seconds)}};
+    if (stop.until > 0)
+        line["until"] = from_number(stop.until);
     return line;
 }
 json to_json(const CheckpointRequest&) { return {{"type", "checkpoint"}}; }
 
-std::string dump(const json& line) { return line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n"; }
+std::string dump(const json& line) {
+    return line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
 
 /// Halves the only field that can be long until the line fits.
 std::string dump_cut(json line, const char* long_field) {
@@ -89,16 +107,23 @@ struct Formatter {
     std::string operator()(const T& message) const {
         return dump(to_json(message));
     }
-    std::string operator()(const Checkpoint& message) const { return dump_cut(to_json(message), "path"); }
-    std::string operator()(const Message& message) const { return dump_cut(to_json(message), "text"); }
-    std::string operator()(const Stop& message) const { return dump_cut(to_json(message), "reason"); }
+    std::string operator()(const Checkpoint& message) const {
+        return dump_cut(to_json(message), "path");
+    }
+    std::string operator()(const Message& message) const {
+        return dump_cut(to_json(message), "text");
+    }
+    std::string operator()(const Stop& message) const {
+        return dump_cut(to_json(message), "reason");
+    }
 };
 
 std::int64_t to_integer(const json& value) {
     if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{INT64_MAX}) {
         throw Error(ErrorCode::corrupt, "session line: a number is too large");
     }
-    if (!value.is_number_integer()) throw Error(ErrorCode::corrupt, "session line: a number is not whole");
+    if (!value.is_number_integer())
+        throw Error(ErrorCode::corrupt, "session line: a number is not whole");
     return value.get<std::int64_t>();
 }
 
@@ -113,7 +138,8 @@ int to_small(const json& value) {
 template <typename T, typename Convert>
 std::optional<T> optional_field(const json& line, const char* name, Convert convert) {
     const auto found = line.find(name);
-    if (found == line.end() || found->is_null()) return std::nullopt;
+    if (found == line.end() || found->is_null())
+        return std::nullopt;
     return convert(*found);
 }
 
@@ -134,51 +160,64 @@ std::string format(const RankMessage& message) { return std::visit(Formatter{}, 
 std::string format(const AgentMessage& message) { return std::visit(Formatter{}, message); }
 
 std::optional<RankMessage> parse_rank_line(std::string_view line) {
-    return with_json(line, [](const json& fields, const std::string& type) -> std::optional<RankMessage> {
-        if (type == "hello") {
-            return Hello{to_small(fields.at("protocol")), to_small(fields.at("rank")),
-                         to_small(fields.at("local_rank")), to_small(fields.at("generation")),
-                         to_small(fields.at("pid"))};
-        }
-        if (type == "step") {
-            return Step{to_integer(fields.at("step")), optional_field<std::int64_t>(fields, "total_steps", to_integer),
-                        optional_field<double>(fields, "loss", to_number),
-                        optional_field<std::int64_t>(fields, "tokens", to_integer),
-                        optional_field<double>(fields, "seconds", to_number)};
-        }
-        if (type == "checkpoint") {
-            return Checkpoint{to_integer(fields.at("step")), fields.at("path").get<std::string>(),
-                              to_number(fields.at("stall_seconds"))};
-        }
-        if (type == "message") return Message{fields.at("text").get<std::string>()};
-        if (type == "handles_stop") return HandlesStop{};
-        if (type == "recorder") return Recorder{to_small(fields.at("layout"))};
-        if (type == "memory")
-            return MemoryAsked{fields.at("group").get<std::string>(), to_small(fields.at("shard")),
-                               to_small(fields.at("slot")), to_integer(fields.at("bytes"))};
-        return std::nullopt;
-    });
+    return with_json(
+        line, [](const json& fields, const std::string& type) -> std::optional<RankMessage> {
+            if (type == "hello") {
+                return Hello{to_small(fields.at("protocol")), to_small(fields.at("rank")),
+                             to_small(fields.at("local_rank")), to_small(fields.at("generation")),
+                             to_small(fields.at("pid"))};
+            }
+            if (type == "step") {
+                return Step{to_integer(fields.at("step")),
+                            optional_field<std::int64_t>(fields, "total_steps", to_integer),
+                            optional_field<double>(fields, "loss", to_number),
+                            optional_field<std::int64_t>(fields, "tokens", to_integer),
+                            optional_field<double>(fields, "seconds", to_number)};
+            }
+            if (type == "checkpoint") {
+                return Checkpoint{to_integer(fields.at("step")),
+                                  fields.at("path").get<std::string>(),
+                                  to_number(fields.at("stall_seconds"))};
+            }
+            if (type == "message")
+                return Message{fields.at("text").get<std::string>()};
+            if (type == "handles_stop")
+                return HandlesStop{};
+            if (type == "recorder")
+                return Recorder{to_small(fields.at("layout"))};
+            if (type == "memory")
+                return MemoryAsked{fields.at("group").get<std::string>(),
+                                   to_small(fields.at("shard")), to_small(fields.at("slot")),
+                                   to_integer(fields.at("bytes"))};
+            return std::nullopt;
+        });
 }
 
 std::optional<AgentMessage> parse_agent_line(std::string_view line) {
-    return with_json(line, [](const json& fields, const std::string& type) -> std::optional<AgentMessage> {
-        if (type == "stop") {
-            return Stop{fields.at("reason").get<std::string>(), to_number(fields.at("grace_seconds")),
-                        fields.contains("until") ? to_number(fields.at("until")) : 0};
-        }
-        if (type == "checkpoint") return CheckpointRequest{};
-        if (type == "memory")
-            return MemoryAnswer{to_integer(fields.at("bytes")), fields.value("refused", ""), fields.value("hint", "")};
-        return std::nullopt;
-    });
+    return with_json(
+        line, [](const json& fields, const std::string& type) -> std::optional<AgentMessage> {
+            if (type == "stop") {
+                return Stop{fields.at("reason").get<std::string>(),
+                            to_number(fields.at("grace_seconds")),
+                            fields.contains("until") ? to_number(fields.at("until")) : 0};
+            }
+            if (type == "checkpoint")
+                return CheckpointRequest{};
+            if (type == "memory")
+                return MemoryAnswer{to_integer(fields.at("bytes")), fields.value("refused", ""),
+                                    fields.value("hint", "")};
+            return std::nullopt;
+        });
 }
 
 bool take_line(std::string& buffer, std::string& line) {
     const std::size_t end = buffer.find('\n');
     if (end == std::string::npos ? buffer.size() >= kMaxLineBytes : end >= kMaxLineBytes) {
-        throw Error(ErrorCode::corrupt, "session line: longer than " + std::to_string(kMaxLineBytes) + " bytes");
+        throw Error(ErrorCode::corrupt,
+                    "session line: longer than " + std::to_string(kMaxLineBytes) + " bytes");
     }
-    if (end == std::string::npos) return false;
+    if (end == std::string::npos)
+        return false;
     line.assign(buffer, 0, end);
     buffer.erase(0, end + 1);
     return true;

@@ -24,7 +24,8 @@ struct Hello {
     int rank = 0;
     int local_rank = 0;
     int generation = 0;
-    int pid = 0;  ///< as the rank sees it: another number than the agent's when it is in a container
+    int pid =
+        0;  ///< as the rank sees it: another number than the agent's when it is in a container
 };
 struct Step {
     std::int64_t step = 0;
@@ -57,33 +58,37 @@ struct MemoryAsked {
     /// Beside the line, where it arrives: sends the answer, with the file unless that is -1.
     std::function<void(const MemoryAnswer& answer, int file)> answer = {};
 };
-using RankMessage = std::variant<Hello, Step, Checkpoint, Message, HandlesStop, Recorder, MemoryAsked>;
+using RankMessage =
+    std::variant<Hello, Step, Checkpoint, Message, HandlesStop, Recorder, MemoryAsked>;
 
 // The agent's messages.
 struct Stop {
     std::string reason;
     double grace_seconds = 0;
-    double until = 0;  ///< the end of the grace period, in seconds of this machine's CLOCK_MONOTONIC; 0: not said
+    double until = 0;  ///< the end of the grace period, in seconds of this machine's
+                       ///< CLOCK_MONOTONIC; 0: not said
 };
 struct CheckpointRequest {};
-/// The file's size, and the file beside the line; or 0 and none, where there is none or it was refused.
+/// The file's size, and the file beside the line; or 0 and none, where there is none or it was
+/// refused.
 struct MemoryAnswer {
     std::int64_t bytes = 0;
     std::string refused, hint;  ///< why, for people
 };
 using AgentMessage = std::variant<Stop, CheckpointRequest, MemoryAnswer>;
 
-/// One line, its newline included, never longer than kMaxLineBytes: texts are cut, bytes that are no UTF-8 replaced.
+/// One line, its newline included, never longer than kMaxLineBytes: texts are cut, bytes that are
+/// no UTF-8 replaced.
 std::string format(const RankMessage& message);
 std::string format(const AgentMessage& message);
 
-/// A line without its newline. nullopt for a type that a later version may have added; throws Error{corrupt} for what
-/// is no JSON object or lacks a field.
+/// A line without its newline. nullopt for a type that a later version may have added; throws
+/// Error{corrupt} for what is no JSON object or lacks a field.
 std::optional<RankMessage> parse_rank_line(std::string_view line);
 std::optional<AgentMessage> parse_agent_line(std::string_view line);
 
-/// Takes the next line off the front of `buffer`; false when none is whole. Throws Error{corrupt} when the line is
-/// longer than kMaxLineBytes.
+/// Takes the next line off the front of `buffer`; false when none is whole. Throws Error{corrupt}
+/// when the line is longer than kMaxLineBytes.
 bool take_line(std::string& buffer, std::string& line);
 
 }  // namespace autolaunch::session

@@ -21,8 +21,8 @@ struct StorePlace {
     std::uint16_t port = 0;
 };
 
-/// Pure. AUTOLAUNCH_STORE comes first, where autolaunch started us. Throws Error{invalid_argument} naming the variable
-/// that is no address.
+/// Pure. AUTOLAUNCH_STORE comes first, where autolaunch started us. Throws Error{invalid_argument}
+/// naming the variable that is no address.
 StorePlace store_place(const RankInfo& info, const std::map<std::string, std::string>& environment);
 
 }  // namespace autolaunch::session

@@ -17,10 +17,13 @@ bool parse_count(std::string_view text, long long& value) {
 bool parse_group(std::string_view group, long long& tasks, long long& nodes) {
     nodes = 1;
     const std::size_t open = group.find('(');
-    if (open == std::string_view::npos) return parse_count(group, tasks);
+    if (open == std::string_view::npos)
+        return parse_count(group, tasks);
     const std::string_view repeat = group.substr(open);
-    if (repeat.size() < 4 || repeat[1] != 'x' || repeat.back() != ')') return false;
-    return parse_count(group.substr(0, open), tasks) && parse_count(repeat.substr(2, repeat.size() - 3), nodes);
+    if (repeat.size() < 4 || repeat[1] != 'x' || repeat.back() != ')')
+        return false;
+    return parse_count(group.substr(0, open), tasks) &&
+           parse_count(repeat.substr(2, repeat.size() - 3), nodes);
 }
 
 }  // namespace
@@ -36,7 +39,8 @@ int tasks_on_node(const std::string& variable, std::string_view counts, int node
                         "srun sets " + variable + "; do not change it");
         }
         first_node += nodes;
-        if (node_rank < first_node) return static_cast<int>(tasks);
+        if (node_rank < first_node)
+            return static_cast<int>(tasks);
     }
     throw Error(ErrorCode::invalid_argument,
                 variable + "=" + std::string(counts) + " has no node " + std::to_string(node_rank),

@@ -14,7 +14,8 @@
 namespace autolaunch {
 
 UnixAddress::UnixAddress(const std::filesystem::path& path) : path_(path.string()) {
-    if (path_.size() < sizeof(sockaddr_un::sun_path)) return;
+    if (path_.size() < sizeof(sockaddr_un::sun_path))
+        return;
     directory_ = open_file(path.parent_path(), O_PATH | O_DIRECTORY);
     path_ = "/proc/self/fd/" + std::to_string(directory_.get()) + "/" + path.filename().string();
 }
@@ -24,12 +25,15 @@ UniqueFd connect_to_unix(const std::filesystem::path& path, Deadline deadline) {
     const UnixAddress address(path);
     sockaddr_un name{};
     name.sun_family = AF_UNIX;
-    if (address.path().size() >= sizeof name.sun_path) return UniqueFd();
+    if (address.path().size() >= sizeof name.sun_path)
+        return UniqueFd();
     std::copy(address.path().begin(), address.path().end(), name.sun_path);
     UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    while (socket && ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {
+    while (socket &&
+           ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {
         const bool queue_is_full = errno == EAGAIN || errno == EINTR;
-        if (!queue_is_full || deadline.passed()) return UniqueFd();
+        if (!queue_is_full || deadline.passed())
+            return UniqueFd();
         std::this_thread::sleep_for(kPause);
     }
     return socket;

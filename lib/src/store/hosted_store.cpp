@@ -17,9 +17,12 @@ bool HostedStore::wait_until_unused(const Deadline& deadline) {
         const auto count = std::make_shared<std::promise<std::size_t>>();
         auto answer = count->get_future();
         asio::post(context_, [this, count] { count->set_value(server_.connection_count()); });
-        if (answer.wait_until(deadline.at()) != std::future_status::ready) return false;
-        if (answer.get() == 0) return true;
-        if (deadline.passed()) return false;
+        if (answer.wait_until(deadline.at()) != std::future_status::ready)
+            return false;
+        if (answer.get() == 0)
+            return true;
+        if (deadline.passed())
+            return false;
         std::this_thread::sleep_for(kStep);
     }
 }

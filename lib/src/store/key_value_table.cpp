@@ -14,7 +14,8 @@ constexpr std::size_t kEntryOverheadBytes = 64;  // so that a flood of empty key
 
 void KeyValueTable::charge(std::size_t added, std::size_t removed) {
     if (added > removed && bytes_ - std::min(bytes_, removed) + added > limit_bytes_) {
-        throw Error(ErrorCode::corrupt, "the store is full: " + std::to_string(limit_bytes_) + " bytes");
+        throw Error(ErrorCode::corrupt,
+                    "the store is full: " + std::to_string(limit_bytes_) + " bytes");
     }
     bytes_ = bytes_ - std::min(bytes_, removed) + added;
 }
@@ -29,16 +30,20 @@ std::string& KeyValueTable::slot(const std::string& key, std::size_t new_value_b
     return values_[key];
 }
 
-bool KeyValueTable::exists(const std::string& key) const { return values_.count(key) > 0 || queue_length(key) > 0; }
+bool KeyValueTable::exists(const std::string& key) const {
+    return values_.count(key) > 0 || queue_length(key) > 0;
+}
 
 KeyValueTable::Waiters KeyValueTable::wake(const std::string& key) {
     Waiters woken;
     const auto waiting = waiting_for_.find(key);
-    if (waiting == waiting_for_.end()) return woken;
+    if (waiting == waiting_for_.end())
+        return woken;
     for (const Waiter waiter : waiting->second) {
         auto& missing = missing_of_[waiter];
         missing.erase(key);
-        if (!missing.empty()) continue;
+        if (!missing.empty())
+            continue;
         missing_of_.erase(waiter);
         woken.push_back(waiter);
     }
@@ -60,19 +65,22 @@ KeyValueTable::Waiters KeyValueTable::append(const std::string& key, std::string
 std::int64_t KeyValueTable::sum_of(const std::string& held, std::int64_t amount) {
     long long number = 0;
     long long sum = 0;
-    if (!parse_integer(held, number) || __builtin_add_overflow(number, static_cast<long long>(amount), &sum)) {
+    if (!parse_integer(held, number) ||
+        __builtin_add_overflow(number, static_cast<long long>(amount), &sum)) {
         throw Error(ErrorCode::corrupt, "add: the key does not hold a number that can be added to");
     }
     return sum;
 }
 
-KeyValueTable::Waiters KeyValueTable::add(const std::string& key, std::int64_t amount, std::int64_t& sum) {
+KeyValueTable::Waiters KeyValueTable::add(const std::string& key, std::int64_t amount,
+                                          std::int64_t& sum) {
     const std::string* held = find(key);
     sum = held != nullptr ? sum_of(*held, amount) : amount;
     return set(key, std::to_string(sum));
 }
 
-KeyValueTable::Waiters KeyValueTable::compare_set(const std::string& key, const std::string& expected,
+KeyValueTable::Waiters KeyValueTable::compare_set(const std::string& key,
+                                                  const std::string& expected,
                                                   const std::string& desired, std::string& held) {
     const std::string* now = find(key);
     if (now == nullptr ? expected.empty() : *now == expected) {
@@ -89,12 +97,14 @@ const std::string* KeyValueTable::find(const std::string& key) const {
 }
 
 bool KeyValueTable::has_all(const std::vector<std::string>& keys) const {
-    return std::all_of(keys.begin(), keys.end(), [this](const std::string& key) { return exists(key); });
+    return std::all_of(keys.begin(), keys.end(),
+                       [this](const std::string& key) { return exists(key); });
 }
 
 bool KeyValueTable::erase(const std::string& key) {
     const auto found = values_.find(key);
-    if (found == values_.end()) return false;
+    if (found == values_.end())
+        return false;
     charge(0, key.size() + found->second.size() + kEntryOverheadBytes);
     values_.erase(found);
     return true;
@@ -104,28 +114,35 @@ bool KeyValueTable::wait(Waiter waiter, const std::vector<std::string>& keys) {
     cancel_wait(waiter);
     std::unordered_set<std::string> missing;
     for (const std::string& key : keys) {
-        if (!exists(key) && missing.insert(key).second) waiting_for_[key].push_back(waiter);
+        if (!exists(key) && missing.insert(key).second)
+            waiting_for_[key].push_back(waiter);
     }
-    if (missing.empty()) return true;
+    if (missing.empty())
+        return true;
     missing_of_.emplace(waiter, std::move(missing));
     return false;
 }
 
 void KeyValueTable::cancel_wait(Waiter waiter) {
     const auto found = missing_of_.find(waiter);
-    if (found == missing_of_.end()) return;
+    if (found == missing_of_.end())
+        return;
     for (const std::string& key : found->second) {
         auto& waiting = waiting_for_[key];
         waiting.erase(std::remove(waiting.begin(), waiting.end(), waiter), waiting.end());
-        if (waiting.empty()) waiting_for_.erase(key);
+        if (waiting.empty())
+            waiting_for_.erase(key);
     }
     missing_of_.erase(found);
 }
 
-std::optional<std::uint64_t> KeyValueTable::watch(Waiter waiter, const std::string& key, std::uint64_t after) {
-    if (values_.count(key) > 0) return 0;
+std::optional<std::uint64_t> KeyValueTable::watch(Waiter waiter, const std::string& key,
+                                                  std::uint64_t after) {
+    if (values_.count(key) > 0)
+        return 0;
     const auto queue = queues_.find(key);
-    if (queue != queues_.end() && queue->second.last_push > after) return queue->second.last_push;
+    if (queue != queues_.end() && queue->second.last_push > after)
+        return queue->second.last_push;
     cancel_wait(waiter);
     waiting_for_[key].push_back(waiter);
     missing_of_.emplace(waiter, std::unordered_set<std::string>{key});
@@ -134,9 +151,11 @@ std::optional<std::uint64_t> KeyValueTable::watch(Waiter waiter, const std::stri
 
 KeyValueTable::Waiters KeyValueTable::wake_one(const std::string& key) {
     const auto waiting = waiting_for_.find(key);
-    if (waiting == waiting_for_.end()) return {};
+    if (waiting == waiting_for_.end())
+        return {};
     for (const Waiter waiter : waiting->second) {
-        if (missing_of_[waiter].size() > 1) continue;  // it waits for other keys, too
+        if (missing_of_[waiter].size() > 1)
+            continue;  // it waits for other keys, too
         cancel_wait(waiter);
         return {waiter};
     }
@@ -157,11 +176,13 @@ KeyValueTable::Waiters KeyValueTable::rouse(const std::string& key) {
 
 std::optional<std::string> KeyValueTable::queue_pop(const std::string& key) {
     const auto found = queues_.find(key);
-    if (found == queues_.end()) return std::nullopt;
+    if (found == queues_.end())
+        return std::nullopt;
     auto& elements = found->second.elements;
     std::string value = std::move(elements.front());
     elements.pop_front();
-    if (elements.empty()) queues_.erase(found);
+    if (elements.empty())
+        queues_.erase(found);
     charge(0, value.size() + kEntryOverheadBytes);
     return value;
 }
@@ -171,7 +192,8 @@ std::size_t KeyValueTable::queue_length(const std::string& key) const {
     return found != queues_.end() ? found->second.elements.size() : 0;
 }
 
-bool KeyValueTable::barrier(Waiter waiter, const std::string& key, std::int64_t world_size, Waiters& woken) {
+bool KeyValueTable::barrier(Waiter waiter, const std::string& key, std::int64_t world_size,
+                            Waiters& woken) {
     const std::string* held = find(key);
     const std::int64_t arrived = held != nullptr ? sum_of(*held, 1) : 1;
     const std::string count = std::to_string(arrived);

@@ -7,7 +7,8 @@
 #include <string_view>
 #include <vector>
 
-/// The bytes of c10d's TCPStore protocol: docs/store-protocol.md describes them. Pure: no sockets, no table.
+/// The bytes of c10d's TCPStore protocol: docs/store-protocol.md describes them. Pure: no sockets,
+/// no table.
 namespace autolaunch::store {
 
 /// Sent after Command::validate, little-endian, as the first thing on a connection.
@@ -43,9 +44,10 @@ AUTOLAUNCH_API bool has_reply(Command command);
 enum class CheckReply : std::uint8_t { ready, not_ready };
 enum class WaitReply : std::uint8_t { stop_waiting, canceled };
 
-/// How commands are numbered. PyTorch before 2.2 knows no VALIDATE: SET is 0 there, and so on up to GETNUMKEYS = 6.
-/// Then torch1 has WATCH_KEY (nobody used it) and DELETE_KEY, and torch2_0, of PyTorch 2.0 and 2.1, goes on from
-/// DELETE_KEY to CANCEL_WAIT. `older` is one of these two, not yet known which.
+/// How commands are numbered. PyTorch before 2.2 knows no VALIDATE: SET is 0 there, and so on up to
+/// GETNUMKEYS = 6. Then torch1 has WATCH_KEY (nobody used it) and DELETE_KEY, and torch2_0, of
+/// PyTorch 2.0 and 2.1, goes on from DELETE_KEY to CANCEL_WAIT. `older` is one of these two, not
+/// yet known which.
 enum class Dialect { unknown, current, older, torch1, torch2_0 };
 
 /// The command's number in the dialect; -1 when the dialect lacks it.
@@ -57,7 +59,7 @@ struct Limits {
     std::size_t keys_per_request = 128U << 10;
     std::size_t request_bytes = 512U << 20;          ///< keys and values of one request together
     std::size_t table_bytes = std::size_t{4} << 30;  ///< everything the table holds
-    std::size_t reply_bytes = 512U << 20;            ///< one reply; who asks for more is disconnected
+    std::size_t reply_bytes = 512U << 20;  ///< one reply; who asks for more is disconnected
 };
 
 struct Request {
@@ -72,8 +74,9 @@ AUTOLAUNCH_API void append_request(std::string& out, const Request& request);
 /// The one request of the current dialect that `bytes` is. Throws Error{corrupt} for anything else.
 AUTOLAUNCH_API Request parse_request(std::string_view bytes, const Limits& limits);
 
-/// Cuts a byte stream into requests, telling the dialect by the first bytes. Consumes every field as it comes, so the
-/// cost is linear in the bytes, and never allocates more than what has arrived. Owner: one per connection.
+/// Cuts a byte stream into requests, telling the dialect by the first bytes. Consumes every field
+/// as it comes, so the cost is linear in the bytes, and never allocates more than what has arrived.
+/// Owner: one per connection.
 class RequestParser {
 public:
     /// A dialect that is known needs no VALIDATE.
@@ -81,8 +84,9 @@ public:
         : limits_(limits), dialect_(dialect) {}
 
     void feed(std::string_view bytes) { input_.append(bytes); }
-    /// Fills `request` with the next whole request and returns true; false when more bytes are needed. Throws
-    /// Error{corrupt} for what is no request or exceeds a limit: the connection is then unusable.
+    /// Fills `request` with the next whole request and returns true; false when more bytes are
+    /// needed. Throws Error{corrupt} for what is no request or exceeds a limit: the connection is
+    /// then unusable.
     bool next(Request& request);
     Dialect dialect() const { return dialect_; }
     std::size_t buffered_bytes() const { return input_.size() - offset_; }
@@ -111,7 +115,8 @@ private:
     std::int64_t pending_length_ = -1;  // of the byte string whose length was read
 };
 
-/// Appends little-endian integers and length-prefixed byte strings: both requests and replies are made of them.
+/// Appends little-endian integers and length-prefixed byte strings: both requests and replies are
+/// made of them.
 AUTOLAUNCH_API void append_u8(std::string& out, std::uint8_t value);
 AUTOLAUNCH_API void append_u32(std::string& out, std::uint32_t value);
 AUTOLAUNCH_API void append_u64(std::string& out, std::uint64_t value);

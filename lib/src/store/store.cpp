@@ -25,17 +25,18 @@ constexpr std::chrono::seconds kCancelTimeout{10};
 constexpr std::size_t kProbeCounts = 4;
 constexpr std::uint64_t kMaxReplyBytes = std::uint64_t{1} << 40;
 
-/// Asks what only a server of this dialect answers with so many bytes; any other closes the connection. Throws
-/// Error{closed} then.
-Connection connect_asking(const StoreOptions& options, const std::string& question, std::size_t reply_bytes,
-                          const Deadline& deadline) {
+/// Asks what only a server of this dialect answers with so many bytes; any other closes the
+/// connection. Throws Error{closed} then.
+Connection connect_asking(const StoreOptions& options, const std::string& question,
+                          std::size_t reply_bytes, const Deadline& deadline) {
     Connection connection(options.host, options.port, deadline);
     connection.send(question, deadline);
     connection.receive(reply_bytes, deadline);
     return connection;
 }
 
-/// VALIDATE and four times "how many keys?". To an older server this is a SET with a key of half an exabyte.
+/// VALIDATE and four times "how many keys?". To an older server this is a SET with a key of half an
+/// exabyte.
 std::string current_question() {
     std::string question;
     store::append_u8(question, static_cast<std::uint8_t>(Command::validate));
@@ -43,15 +44,19 @@ std::string current_question() {
     return question.append(kProbeCounts, static_cast<char>(Command::key_count));
 }
 
-/// "The values of no keys", which is answered with nothing, and "how many keys?". PyTorch 1 does not know the first.
+/// "The values of no keys", which is answered with nothing, and "how many keys?". PyTorch 1 does
+/// not know the first.
 std::string torch2_0_question() {
-    std::string question(1, static_cast<char>(store::command_code(Dialect::torch2_0, Command::multi_get)));
+    std::string question(
+        1, static_cast<char>(store::command_code(Dialect::torch2_0, Command::multi_get)));
     store::append_u64(question, 0);
-    return question.append(1, static_cast<char>(store::command_code(Dialect::torch2_0, Command::key_count)));
+    return question.append(
+        1, static_cast<char>(store::command_code(Dialect::torch2_0, Command::key_count)));
 }
 
 std::string torch1_question() {
-    return std::string(1, static_cast<char>(store::command_code(Dialect::torch1, Command::key_count)));
+    return std::string(1,
+                       static_cast<char>(store::command_code(Dialect::torch1, Command::key_count)));
 }
 
 struct Connected {
@@ -70,26 +75,31 @@ Connected connect_any(const StoreOptions& options, const Deadline& deadline) {
                     {Dialect::torch1, torch1_question(), 8}};
     for (const auto& attempt : attempts) {
         try {
-            return {connect_asking(options, attempt.question, attempt.reply_bytes, deadline), attempt.dialect};
+            return {connect_asking(options, attempt.question, attempt.reply_bytes, deadline),
+                    attempt.dialect};
         } catch (const Error& error) {
             const bool last = attempt.dialect == Dialect::torch1;
-            if (error.code() != ErrorCode::closed || last) throw;
+            if (error.code() != ErrorCode::closed || last)
+                throw;
         }
     }
     throw Error(ErrorCode::closed, "no dialect was answered");
 }
 
-/// Until a store answers. The peer may not listen yet, or still be the forwarder of one that is not up.
+/// Until a store answers. The peer may not listen yet, or still be the forwarder of one that is not
+/// up.
 Connected connect_patiently(const StoreOptions& options, const Deadline& deadline) {
     auto pause = kFirstRetryPause;
     while (true) {
         try {
             return connect_any(options, deadline);
         } catch (const Error& error) {
-            if (error.code() == ErrorCode::timeout || Deadline::Clock::now() + pause >= deadline.at()) {
-                throw TimeoutError("no store answered at " + store::join_host_port(options.host, options.port) +
-                                       " in time; the last attempt: " + error.what(),
-                                   "check MASTER_ADDR and MASTER_PORT, and that the process serving it is up");
+            if (error.code() == ErrorCode::timeout ||
+                Deadline::Clock::now() + pause >= deadline.at()) {
+                throw TimeoutError(
+                    "no store answered at " + store::join_host_port(options.host, options.port) +
+                        " in time; the last attempt: " + error.what(),
+                    "check MASTER_ADDR and MASTER_PORT, and that the process serving it is up");
             }
         }
         std::this_thread::sleep_for(pause);
@@ -100,10 +110,12 @@ Connected connect_patiently(const StoreOptions& options, const Deadline& deadlin
 }  // namespace
 
 class Store::Client {
-    /// Runs a request and its reply. When they were broken off in between, the stream is out of step: closed for good.
+    /// Runs a request and its reply. When they were broken off in between, the stream is out of
+    /// step: closed for good.
     template <typename Exchange>
     auto exchange(Exchange&& run) {
-        if (broken_) throw Error(ErrorCode::closed, "the connection to the store broke earlier");
+        if (broken_)
+            throw Error(ErrorCode::closed, "the connection to the store broke earlier");
         broken_ = true;
         auto result = run(Deadline::after(options_.timeout));
         broken_ = false;
@@ -112,7 +124,8 @@ class Store::Client {
 
 public:
     explicit Client(const StoreOptions& options)
-        : options_(options), server_(connect_patiently(options, Deadline::after(options.timeout))) {}
+        : options_(options),
+          server_(connect_patiently(options, Deadline::after(options.timeout))) {}
 
     const StoreOptions& options() const { return options_; }
     std::mutex& mutex() { return mutex_; }
@@ -137,7 +150,8 @@ public:
         return exchange([&](const Deadline& deadline) {
             server_.connection.send(request, deadline);
             std::vector<std::string> values;
-            for (std::size_t i = 0; i < count; ++i) values.push_back(receive_bytes(deadline));
+            for (std::size_t i = 0; i < count; ++i)
+                values.push_back(receive_bytes(deadline));
             return values;
         });
     }
@@ -149,7 +163,8 @@ private:
     }
     std::string receive_bytes(const Deadline& deadline) {
         const std::uint64_t length = receive_number(8, deadline);
-        if (length > kMaxReplyBytes) throw Error(ErrorCode::corrupt, "the store sent a length that cannot be");
+        if (length > kMaxReplyBytes)
+            throw Error(ErrorCode::corrupt, "the store sent a length that cannot be");
         return server_.connection.receive(static_cast<std::size_t>(length), deadline);
     }
     bool cancel_wait();
@@ -163,7 +178,8 @@ private:
 std::string Store::Client::request(Command command) const {
     const int code = store::command_code(server_.dialect, command);
     if (code < 0) {
-        throw Error(ErrorCode::unsupported, "the store is served by a PyTorch that is too old for this request",
+        throw Error(ErrorCode::unsupported,
+                    "the store is served by a PyTorch that is too old for this request",
                     "use PyTorch 2, or serve the store with autolaunch");
     }
     return std::string(1, static_cast<char>(code));
@@ -180,14 +196,16 @@ void Store::Client::add_key(std::string& request, std::string_view key) const {
 
 /// True when the keys appeared just before.
 bool Store::Client::cancel_wait() {
-    if (!has(Command::cancel_wait)) {  // there is no taking back; a fresh connection has nothing pending
+    if (!has(Command::cancel_wait)) {  // there is no taking back; a fresh connection has nothing
+                                       // pending
         server_ = connect_patiently(options_, Deadline::after(options_.timeout));
         return false;
     }
     const auto deadline = Deadline::after(kCancelTimeout);
     server_.connection.send(request(Command::cancel_wait), deadline);
     const auto canceled = static_cast<std::uint64_t>(store::WaitReply::canceled);
-    if (receive_number(1, deadline) == canceled) return false;
+    if (receive_number(1, deadline) == canceled)
+        return false;
     receive_number(1, deadline);  // the cancellation itself, which came second
     return true;
 }
@@ -195,7 +213,8 @@ bool Store::Client::cancel_wait() {
 void Store::Client::wait(std::span<const std::string> keys, std::chrono::milliseconds timeout) {
     std::string message = request(Command::wait);
     store::append_u64(message, keys.size());
-    for (const std::string& key : keys) add_key(message, key);
+    for (const std::string& key : keys)
+        add_key(message, key);
     const bool appeared = exchange([&](const Deadline& send_deadline) {
         server_.connection.send(message, send_deadline);
         try {
@@ -205,11 +224,13 @@ void Store::Client::wait(std::span<const std::string> keys, std::chrono::millise
             return cancel_wait();
         }
     });
-    if (appeared) return;
-    throw TimeoutError("waited " + std::to_string(timeout.count()) + " ms in vain for the store's key " +
-                           (keys.empty() ? std::string("(none)") : keys.front()) +
-                           (keys.size() > 1 ? " and " + std::to_string(keys.size() - 1) + " more" : ""),
-                       "the rank that sets it is late, stuck or gone");
+    if (appeared)
+        return;
+    throw TimeoutError(
+        "waited " + std::to_string(timeout.count()) + " ms in vain for the store's key " +
+            (keys.empty() ? std::string("(none)") : keys.front()) +
+            (keys.size() > 1 ? " and " + std::to_string(keys.size() - 1) + " more" : ""),
+        "the rank that sets it is late, stuck or gone");
 }
 
 Store::Store(std::unique_ptr<Client> client) : client_(std::move(client)) {}
@@ -217,7 +238,9 @@ Store::Store(Store&&) noexcept = default;
 Store& Store::operator=(Store&&) noexcept = default;
 Store::~Store() = default;
 
-Store Store::connect(const StoreOptions& options) { return Store(std::make_unique<Client>(options)); }
+Store Store::connect(const StoreOptions& options) {
+    return Store(std::make_unique<Client>(options));
+}
 
 void Store::set(std::string_view key, std::string_view value) {
     const std::lock_guard lock(client_->mutex());
@@ -254,7 +277,8 @@ void Store::append(std::string_view key, std::string_view value) {
     client_->send(message);
 }
 
-std::string Store::compare_set(std::string_view key, std::string_view expected, std::string_view desired) {
+std::string Store::compare_set(std::string_view key, std::string_view expected,
+                               std::string_view desired) {
     const std::lock_guard lock(client_->mutex());
     std::string message = client_->request(Command::compare_set);
     client_->add_key(message, key);
@@ -267,7 +291,8 @@ bool Store::check(std::span<const std::string> keys) {
     const std::lock_guard lock(client_->mutex());
     std::string message = client_->request(Command::check);
     store::append_u64(message, keys.size());
-    for (const std::string& key : keys) client_->add_key(message, key);
+    for (const std::string& key : keys)
+        client_->add_key(message, key);
     return client_->ask_number(message, 1) == static_cast<std::uint64_t>(store::CheckReply::ready);
 }
 
@@ -309,7 +334,8 @@ std::vector<std::string> Store::multi_get(std::span<const std::string> keys) {
     client_->wait(keys, client_->options().timeout);
     std::string message = client_->request(Command::multi_get);
     store::append_u64(message, keys.size());
-    for (const std::string& key : keys) client_->add_key(message, key);
+    for (const std::string& key : keys)
+        client_->add_key(message, key);
     return client_->ask_values(message, keys.size());
 }
 

@@ -45,15 +45,19 @@ struct Connection {
     bool serving = false;
     bool open = true;
 
-    bool must_read_first() const { return output.size() + sending.size() > kPauseReadingAboveBytes; }
+    bool must_read_first() const {
+        return output.size() + sending.size() > kPauseReadingAboveBytes;
+    }
 };
 using ConnectionPtr = std::shared_ptr<Connection>;
 
 }  // namespace
 
-class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer::Impl>, public Backend::Server {
+class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer::Impl>,
+                                public Backend::Server {
 public:
-    Impl(asio::io_context& context, const StoreServerOptions& options, std::shared_ptr<Backend> backend)
+    Impl(asio::io_context& context, const StoreServerOptions& options,
+         std::shared_ptr<Backend> backend)
         : context_(context),
           limits_(options.limits),
           acceptor_(context),
@@ -92,49 +96,58 @@ private:
 };
 
 void StoreServer::Impl::listen(const StoreServerOptions& options) {
-    const std::string doing = "serve the store on " + options.address + " port " + std::to_string(options.port);
+    const std::string doing =
+        "serve the store on " + options.address + " port " + std::to_string(options.port);
     asio::error_code error;
     const auto address = asio::ip::make_address(options.address, error);
     if (error) {
-        throw Error(ErrorCode::invalid_argument, "store: " + options.address + " is not a numeric address",
+        throw Error(ErrorCode::invalid_argument,
+                    "store: " + options.address + " is not a numeric address",
                     "use 127.0.0.1, 0.0.0.0, ::1 or ::");
     }
     const tcp::endpoint endpoint(address, options.port);
     const auto check = [&] {
-        if (error) throw SystemError(error.value(), doing, "port 0 takes any free port");
+        if (error)
+            throw SystemError(error.value(), doing, "port 0 takes any free port");
     };
     acceptor_.open(endpoint.protocol(), error), check();
     close_on_exec(acceptor_.native_handle());
     acceptor_.set_option(tcp::acceptor::reuse_address(true), error), check();
-    if (address.is_v6()) acceptor_.set_option(asio::ip::v6_only(false), error), check();
+    if (address.is_v6())
+        acceptor_.set_option(asio::ip::v6_only(false), error), check();
     acceptor_.bind(endpoint, error), check();
     acceptor_.listen(asio::socket_base::max_listen_connections, error), check();
     port_ = acceptor_.local_endpoint(error).port(), check();
 }
 
 void StoreServer::Impl::accept() {
-    accept_connections(acceptor_, accept_pause_,
-                       [self = shared_from_this()](tcp::socket socket) { self->start(std::move(socket)); });
+    accept_connections(acceptor_, accept_pause_, [self = shared_from_this()](tcp::socket socket) {
+        self->start(std::move(socket));
+    });
 }
 
 void StoreServer::Impl::start(tcp::socket socket) {
     asio::error_code ignored;
     socket.set_option(tcp::no_delay(true), ignored);
     socket.set_option(asio::socket_base::keep_alive(true), ignored);
-    const auto connection = std::make_shared<Connection>(std::move(socket), backend_->join(), limits_);
+    const auto connection =
+        std::make_shared<Connection>(std::move(socket), backend_->join(), limits_);
     connections_.emplace(connection->number, connection);
     read_more(connection);
 }
 
 void StoreServer::Impl::read_more(const ConnectionPtr& connection) {
-    if (!connection->open || connection->reading) return;
+    if (!connection->open || connection->reading)
+        return;
     connection->reading = true;
     connection->socket.async_read_some(
         asio::buffer(connection->input),
         [self = shared_from_this(), connection](const asio::error_code& error, std::size_t bytes) {
             connection->reading = false;
-            if (!connection->open) return;
-            if (error) return self->close(connection);
+            if (!connection->open)
+                return;
+            if (error)
+                return self->close(connection);
             connection->parser.feed({connection->input.data(), bytes});
             self->serve_buffered(connection);
         });
@@ -142,19 +155,21 @@ void StoreServer::Impl::read_more(const ConnectionPtr& connection) {
 
 /// Serves what has arrived, until the client owes us reading or the backend a reply.
 void StoreServer::Impl::serve_buffered(const ConnectionPtr& connection) {
-    if (!connection->open) return;
+    if (!connection->open)
+        return;
     connection->serving = true;
     try {
         Request request;
-        while (connection->open && !connection->must_read_first() && backend_->takes_request_of(connection->number) &&
-               connection->parser.next(request)) {
+        while (connection->open && !connection->must_read_first() &&
+               backend_->takes_request_of(connection->number) && connection->parser.next(request)) {
             backend_->request(connection->number, std::move(request));
         }
     } catch (const std::exception&) {  // the protocol has no reply for a bad request
         close(connection);
     }
     connection->serving = false;
-    if (!connection->open || connection->must_read_first()) return;
+    if (!connection->open || connection->must_read_first())
+        return;
     // A client that has to wait is read from once, to notice when it goes.
     if (connection->parser.buffered_bytes() == 0 || backend_->takes_request_of(connection->number))
         read_more(connection);
@@ -162,42 +177,54 @@ void StoreServer::Impl::serve_buffered(const ConnectionPtr& connection) {
 
 /// Not at once: the backend may be in the middle of something.
 void StoreServer::Impl::serve_later(const ConnectionPtr& connection) {
-    asio::post(context_, [self = shared_from_this(), connection] { self->serve_buffered(connection); });
+    asio::post(context_,
+               [self = shared_from_this(), connection] { self->serve_buffered(connection); });
 }
 
 void StoreServer::Impl::reply(Backend::Client client, std::string_view bytes) {
     const auto found = connections_.find(client);
-    if (found == connections_.end()) return;
+    if (found == connections_.end())
+        return;
     const ConnectionPtr connection = found->second;
     connection->output.append(bytes);
-    if (connection->sending.empty() && !connection->output.empty()) send_next(connection);
+    if (connection->sending.empty() && !connection->output.empty())
+        send_next(connection);
     const bool idle = connection->reading && connection->parser.buffered_bytes() == 0;
-    if (!connection->serving && !idle) serve_later(connection);
+    if (!connection->serving && !idle)
+        serve_later(connection);
 }
 
 void StoreServer::Impl::drop(Backend::Client client) {
     const auto found = connections_.find(client);
-    if (found != connections_.end()) close(ConnectionPtr(found->second));
+    if (found != connections_.end())
+        close(ConnectionPtr(found->second));
 }
 
 void StoreServer::Impl::go_on() {
-    for (const auto& [number, connection] : connections_) serve_later(connection);
+    for (const auto& [number, connection] : connections_)
+        serve_later(connection);
 }
 
 void StoreServer::Impl::send_next(const ConnectionPtr& connection) {
     connection->sending.swap(connection->output);
-    asio::async_write(connection->socket, asio::buffer(connection->sending),
-                      [self = shared_from_this(), connection](const asio::error_code& error, std::size_t) {
-                          connection->sending = std::string();
-                          if (!connection->open) return;
-                          if (error) return self->close(connection);
-                          if (!connection->output.empty()) self->send_next(connection);
-                          if (!connection->reading) self->serve_buffered(connection);
-                      });
+    asio::async_write(
+        connection->socket, asio::buffer(connection->sending),
+        [self = shared_from_this(), connection](const asio::error_code& error, std::size_t) {
+            connection->sending = std::string();
+            if (!connection->open)
+                return;
+            if (error)
+                return self->close(connection);
+            if (!connection->output.empty())
+                self->send_next(connection);
+            if (!connection->reading)
+                self->serve_buffered(connection);
+        });
 }
 
 void StoreServer::Impl::close(const ConnectionPtr& connection) {
-    if (!std::exchange(connection->open, false)) return;
+    if (!std::exchange(connection->open, false))
+        return;
     asio::error_code ignored;
     connection->socket.close(ignored);
     connections_.erase(connection->number);
@@ -205,7 +232,8 @@ void StoreServer::Impl::close(const ConnectionPtr& connection) {
 }
 
 void StoreServer::Impl::drop_all() {
-    while (!connections_.empty()) close(ConnectionPtr(connections_.begin()->second));
+    while (!connections_.empty())
+        close(ConnectionPtr(connections_.begin()->second));
 }
 
 void StoreServer::Impl::close_all() {
@@ -218,7 +246,8 @@ void StoreServer::Impl::close_all() {
 
 StoreServer::StoreServer(asio::io_context& context, const StoreServerOptions& options)
     : table_(std::make_shared<store::TableService>(options.limits)),
-      impl_(std::make_shared<Impl>(context, options, std::make_shared<store::TableBackend>(table_))) {
+      impl_(
+          std::make_shared<Impl>(context, options, std::make_shared<store::TableBackend>(table_))) {
     impl_->accept();
 }
 
@@ -236,7 +265,8 @@ std::string every_address() {
     const UniqueFd probe(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in6 any{};
     any.sin6_family = AF_INET6;
-    const bool usable = probe && ::bind(probe.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0;
+    const bool usable =
+        probe && ::bind(probe.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) == 0;
     return usable ? "::" : "0.0.0.0";
 }
 

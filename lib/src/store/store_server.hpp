@@ -16,23 +16,26 @@
 namespace autolaunch {
 
 struct StoreServerOptions {
-    std::string address = "127.0.0.1";  ///< numeric: 127.0.0.1, 0.0.0.0, ::1, or :: for IPv4 and IPv6
-    std::uint16_t port = 0;             ///< 0: the kernel picks one
+    std::string address =
+        "127.0.0.1";         ///< numeric: 127.0.0.1, 0.0.0.0, ::1, or :: for IPv4 and IPv6
+    std::uint16_t port = 0;  ///< 0: the kernel picks one
     store::Limits limits;
 };
 
-/// A key-value store that PyTorch's and our own clients talk to (docs/store-protocol.md). It listens when the
-/// constructor returns, so the port can be published at once.
+/// A key-value store that PyTorch's and our own clients talk to (docs/store-protocol.md). It
+/// listens when the constructor returns, so the port can be published at once.
 ///
-/// Owner: the launcher's agent, or HostedStore. Threads: only the one that runs `context`. Blocks: never; a waiting
-/// client costs a table entry. A client that sends garbage, asks for too much or breaks off loses its connection and
-/// nobody else notices; one that does not read its replies is not read from either.
+/// Owner: the launcher's agent, or HostedStore. Threads: only the one that runs `context`. Blocks:
+/// never; a waiting client costs a table entry. A client that sends garbage, asks for too much or
+/// breaks off loses its connection and nobody else notices; one that does not read its replies is
+/// not read from either.
 class AUTOLAUNCH_API StoreServer {
 public:
     /// With a table of its own. Throws SystemError when the address cannot be bound.
     StoreServer(asio::io_context& context, const StoreServerOptions& options);
     /// For a backend that no other server has.
-    StoreServer(asio::io_context& context, const StoreServerOptions& options, std::shared_ptr<store::Backend> backend);
+    StoreServer(asio::io_context& context, const StoreServerOptions& options,
+                std::shared_ptr<store::Backend> backend);
     StoreServer(const StoreServer&) = delete;
     StoreServer& operator=(const StoreServer&) = delete;
     /// Closes every connection. The context may go on.
@@ -49,7 +52,8 @@ private:
     std::shared_ptr<Impl> impl_;
 };
 
-/// The address to listen on for every way into this machine: "::", or "0.0.0.0" where there is no IPv6.
+/// The address to listen on for every way into this machine: "::", or "0.0.0.0" where there is no
+/// IPv6.
 AUTOLAUNCH_API std::string every_address();
 
 }  // namespace autolaunch

@@ -31,7 +31,8 @@ void TableService::dismiss(Waiter waiter) {
 void TableService::wake(const KeyValueTable::Waiters& waiters, std::uint64_t push) {
     for (const Waiter waiter : waiters) {
         const auto found = wakes_.find(waiter);
-        if (found == wakes_.end()) continue;
+        if (found == wakes_.end())
+            continue;
         const auto call = found->second;  // may dismiss itself
         (*call)(waiter, push);
     }
@@ -69,7 +70,8 @@ std::string TableService::answer_one(Waiter waiter, Request& request) {
             return {};
         case Command::queue_pop:
             append_u64(out, table_.queue_length(request.keys[0]));
-            if (const auto element = table_.queue_pop(request.keys[0])) append_bytes(out, *element);
+            if (const auto element = table_.queue_pop(request.keys[0]))
+                append_bytes(out, *element);
             return out;
         case Command::compare_set: {
             std::string held;
@@ -93,7 +95,8 @@ std::string TableService::answer_one(Waiter waiter, Request& request) {
             append_u32(out, static_cast<std::uint32_t>(request.number));
             return out;
         case Command::barrier:
-            if (!table_.barrier(waiter, request.keys[0], request.number, woken)) return {};
+            if (!table_.barrier(waiter, request.keys[0], request.number, woken))
+                return {};
             wake(woken);
             return wait_reply(WaitReply::stop_waiting);
         default:
@@ -105,7 +108,8 @@ std::string TableService::answer_one(Waiter waiter, Request& request) {
 std::string TableService::answer_many(Waiter waiter, Request& request) {
     std::string out;
     if (request.command == Command::wait) {
-        if (table_.wait(waiter, request.keys)) out = wait_reply(WaitReply::stop_waiting);
+        if (table_.wait(waiter, request.keys))
+            out = wait_reply(WaitReply::stop_waiting);
     } else if (request.command == Command::check) {
         const auto reply = table_.has_all(request.keys) ? CheckReply::ready : CheckReply::not_ready;
         append_u8(out, static_cast<std::uint8_t>(reply));
@@ -119,7 +123,8 @@ std::string TableService::answer_many(Waiter waiter, Request& request) {
         for (const std::string& key : request.keys) {
             const std::string* value = table_.find(key);
             append_bytes(out, value != nullptr ? std::string_view(*value) : std::string_view());
-            if (out.size() > limits_.reply_bytes) throw Error(ErrorCode::corrupt, "the reply is too large");
+            if (out.size() > limits_.reply_bytes)
+                throw Error(ErrorCode::corrupt, "the reply is too large");
         }
     }
     return out;
@@ -129,7 +134,8 @@ std::string TableService::list_keys() const {
     std::string out = number_reply(table_.key_count());
     for (const auto& entry : table_.values()) {
         append_bytes(out, entry.first);
-        if (out.size() > limits_.reply_bytes) throw Error(ErrorCode::corrupt, "the reply is too large");
+        if (out.size() > limits_.reply_bytes)
+            throw Error(ErrorCode::corrupt, "the reply is too large");
     }
     return out;
 }
@@ -142,7 +148,8 @@ Backend::Client TableBackend::join() {
 
 void TableBackend::request(Client client, Request&& request) {
     const std::string reply = table_->answer(client, request);
-    if (!reply.empty()) server_->reply(client, reply);
+    if (!reply.empty())
+        server_->reply(client, reply);
 }
 
 }  // namespace autolaunch::store

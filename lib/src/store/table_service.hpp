@@ -14,14 +14,16 @@
 
 namespace autolaunch::store {
 
-/// What each request does to the one table of a job, and who is told when what it waits for has come. It knows no
-/// sockets: clients that are connected here and those behind a relay use the same table through it.
+/// What each request does to the one table of a job, and who is told when what it waits for has
+/// come. It knows no sockets: clients that are connected here and those behind a relay use the same
+/// table through it.
 ///
 /// Owner: shared by the servers and relays of a job. Threads: one. Blocks: never.
 class AUTOLAUNCH_API TableService {
 public:
     using Waiter = KeyValueTable::Waiter;
-    /// `push` is 0 when a key appeared, else the number of the push to a queue. May enroll and dismiss anybody.
+    /// `push` is 0 when a key appeared, else the number of the push to a queue. May enroll and
+    /// dismiss anybody.
     using Wake = std::function<void(Waiter waiter, std::uint64_t push)>;
 
     explicit TableService(const Limits& limits) : limits_(limits), table_(limits.table_bytes) {}
@@ -29,8 +31,9 @@ public:
     Waiter enroll(Wake wake);
     /// Its wait is over, if it has one.
     void dismiss(Waiter waiter);
-    /// The reply, as it goes to the client; empty when there is none, or not yet: a WAIT or BARRIER, of which `waiter`
-    /// is told. Throws Error{corrupt} for what no reply exists for. Takes the request's values.
+    /// The reply, as it goes to the client; empty when there is none, or not yet: a WAIT or
+    /// BARRIER, of which `waiter` is told. Throws Error{corrupt} for what no reply exists for.
+    /// Takes the request's values.
     std::string answer(Waiter waiter, Request& request);
     /// KeyValueTable's.
     std::optional<std::uint64_t> watch(Waiter waiter, const std::string& key, std::uint64_t after) {

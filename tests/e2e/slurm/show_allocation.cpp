@@ -1,5 +1,5 @@
-// What autolaunch reads from the environment of this task, on one line. With --time-left also what squeue says, in
-// seconds, and how long it took, in milliseconds.
+// What autolaunch reads from the environment of this task, on one line. With --time-left also what
+// squeue says, in seconds, and how long it took, in milliseconds.
 
 #include "allocation/allocation.hpp"
 #include "allocation/hostlist.hpp"
@@ -22,14 +22,19 @@ namespace {
 
 std::string describe(const Allocation& allocation) {
     std::string text = allocation.source + ' ' + compress_hostlist(allocation.node_names) + '#' +
-                       std::to_string(allocation.node_rank) + " job " + allocation.job_id + " task " +
-                       std::to_string(allocation.local_task) + '/' +
+                       std::to_string(allocation.node_rank) + " job " + allocation.job_id +
+                       " task " + std::to_string(allocation.local_task) + '/' +
                        std::to_string(allocation.tasks_on_node.value_or(0));
-    if (!allocation.on_every_node) text += " alone";
-    if (allocation.granted_gpus) text += " gpus [" + join(*allocation.granted_gpus, ",") + ']';
-    if (!allocation.topology_address.empty()) text += " at " + allocation.topology_address;
-    if (!allocation.head_address.empty()) text += " head " + allocation.head_address;
-    if (allocation.restart_count > 0) text += " restart " + std::to_string(allocation.restart_count);
+    if (!allocation.on_every_node)
+        text += " alone";
+    if (allocation.granted_gpus)
+        text += " gpus [" + join(*allocation.granted_gpus, ",") + ']';
+    if (!allocation.topology_address.empty())
+        text += " at " + allocation.topology_address;
+    if (!allocation.head_address.empty())
+        text += " head " + allocation.head_address;
+    if (allocation.restart_count > 0)
+        text += " restart " + std::to_string(allocation.restart_count);
     return text;
 }
 
@@ -57,7 +62,8 @@ int main(int argc, char** argv) {
     ::gethostname(hostname.data(), hostname.size() - 1);
     try {
         std::printf("%s\n", describe(read_allocation(environment, hostname.data())).c_str());
-        if (argc > 1 && std::string(argv[1]) == "--time-left") show_time_left(environment);
+        if (argc > 1 && std::string(argv[1]) == "--time-left")
+            show_time_left(environment);
     } catch (const Error& error) {
         std::printf("error: %s\n", error.what());
     }

@@ -19,7 +19,7 @@ int main() {
     }
     model.unit("layer").reduce_grads();
     const auto result = optimizer.step({.max_grad_norm = 10.0f});
-    std::printf("rank %d of %d, gradient norm %.3f, sum %.1f\n", world.rank(), world.size(), result.grad_norm,
-                static_cast<double>(world.all_reduce_value(1.0f)));
+    std::printf("rank %d of %d, gradient norm %.3f, sum %.1f\n", world.rank(), world.size(),
+                result.grad_norm, static_cast<double>(world.all_reduce_value(1.0f)));
     return 0;
 }

@@ -1,4 +1,5 @@
-// A trainer outside the project that shards a libtorch module through the installed headers and libraries.
+// A trainer outside the project that shards a libtorch module through the installed headers and
+// libraries.
 #include <torch/nn/modules/linear.h>
 #include <autolaunch/autolaunch.hpp>
 #include <autolaunch/torch.hpp>

@@ -17,9 +17,10 @@ namespace autolaunch {
 
 class Session;
 
-/// What a rank reads of its neighbour's files before a checkpoint is published. Sizes are always compared.
+/// What a rank reads of its neighbour's files before a checkpoint is published. Sizes are always
+/// compared.
 enum class SaveVerification {
-    ends,         ///< the first and the last block: finds a file that another machine does not see whole
+    ends,  ///< the first and the last block: finds a file that another machine does not see whole
     every_block,  ///< all of it, which takes about as long as writing it
 };
 
@@ -28,25 +29,32 @@ struct DrainOptions {
     std::string place = {};       ///< a directory, or "s3://bucket/prefix"; empty: there is none
     int keep = 2;                 ///< complete checkpoints kept there
     std::int64_t keep_every = 0;  ///< and those of steps that are multiples of it
-    int keep_best = 0;  ///< and so many of the others by SaveOptions::metric; CheckpointOptions says which way
-    /// How long the end of the Checkpointer waits for what is not there yet; less where the job's time ends before.
+    int keep_best =
+        0;  ///< and so many of the others by SaveOptions::metric; CheckpointOptions says which way
+    /// How long the end of the Checkpointer waits for what is not there yet; less where the job's
+    /// time ends before.
     std::chrono::milliseconds wait_at_end = std::chrono::seconds(60);
 };
 
-/// Files that only who has a key can read, and checkpoints that only who has a key can write (docs/encryption.md). The
-/// two need not go together.
+/// Files that only who has a key can read, and checkpoints that only who has a key can write
+/// (docs/encryption.md). The two need not go together.
 struct EncryptionOptions {
-    std::vector<std::string> recipients = {};  ///< public keys of age, "age1…"; none: files are not encrypted
-    std::filesystem::path identity_file = {};  ///< the secret key, for loading; nobody else may open the file
-    std::string identity_command = {};         ///< or a command that prints it
-    /// A secret that writers and readers share: what is saved gets a MAC of it, and nothing without one is loaded.
-    std::filesystem::path authentication_key_file = {};  ///< nobody else may open the file; rank 0 alone reads it
-    std::string authentication_key_command = {};         ///< or a command that prints it
+    std::vector<std::string> recipients =
+        {};  ///< public keys of age, "age1…"; none: files are not encrypted
+    std::filesystem::path identity_file =
+        {};  ///< the secret key, for loading; nobody else may open the file
+    std::string identity_command = {};  ///< or a command that prints it
+    /// A secret that writers and readers share: what is saved gets a MAC of it, and nothing without
+    /// one is loaded.
+    std::filesystem::path authentication_key_file =
+        {};  ///< nobody else may open the file; rank 0 alone reads it
+    std::string authentication_key_command = {};  ///< or a command that prints it
 };
 
 struct CheckpointOptions {
     std::filesystem::path directory = {};
-    int keep = 2;                 ///< complete checkpoints kept; older ones are deleted once a newer one is durable
+    int keep =
+        2;  ///< complete checkpoints kept; older ones are deleted once a newer one is durable
     std::int64_t keep_every = 0;  ///< and those of steps that are multiples of it; 0: none for this
     int keep_best = 0;            ///< and so many of the others by SaveOptions::metric
     bool lower_is_better = true;  ///< of the metric
@@ -54,31 +62,36 @@ struct CheckpointOptions {
     DrainOptions drain = {};
     EncryptionOptions encryption = {};
     SaveVerification verify = SaveVerification::ends;
-    /// Files of frozen tensors (fsdp::StateTensor::frozen) that have the same bytes as in the checkpoint before become
-    /// hard links to that one's, where the file system has them (docs/checkpoints.md).
+    /// Files of frozen tensors (fsdp::StateTensor::frozen) that have the same bytes as in the
+    /// checkpoint before become hard links to that one's, where the file system has them
+    /// (docs/checkpoints.md).
     bool link_unchanged = true;
-    /// Memory that save_async() may take on each rank for its copy of the state; 0: as much as the state. With less,
-    /// wait_copied() also waits for the storage.
+    /// Memory that save_async() may take on each rank for its copy of the state; 0: as much as the
+    /// state. With less, wait_copied() also waits for the storage.
     std::uint64_t staging_bytes = 0;
-    bool memory = true;        ///< latest() looks for copies of save_to_memory(), too
-    bool memory_peers = true;  ///< save_to_memory() keeps a second copy on the next node, where there is one
-    /// `directory` is each node's own, such as one on its NVMe: it holds its ranks' files alone, and every node drains
-    /// its own; drain.place must be set. A checkpoint counts when it is there. The constructor is then collective.
+    bool memory = true;  ///< latest() looks for copies of save_to_memory(), too
+    bool memory_peers =
+        true;  ///< save_to_memory() keeps a second copy on the next node, where there is one
+    /// `directory` is each node's own, such as one on its NVMe: it holds its ranks' files alone,
+    /// and every node drains its own; drain.place must be set. A checkpoint counts when it is
+    /// there. The constructor is then collective.
     bool node_local = false;
 };
 
 struct SaveOptions {
     std::string extra = "{}";  ///< JSON text of the trainer's own; rank 0's is kept
     std::vector<OpaqueState> opaque = {};
-    std::optional<double> metric = {};  ///< such as the validation loss, for CheckpointOptions::keep_best; rank 0's
+    std::optional<double> metric =
+        {};  ///< such as the validation loss, for CheckpointOptions::keep_best; rank 0's
     /// For the manifest, rank 0's; calls that take a model ask that.
     fsdp::Arrangement arrangement = {};
 };
 
 struct LoadOptions {
-    bool cast = false;           ///< f32, bf16 and f16 become each other; otherwise another type is Error{mismatch}
+    bool cast =
+        false;  ///< f32, bf16 and f16 become each other; otherwise another type is Error{mismatch}
     bool allow_missing = false;  ///< tensors that the checkpoint has not keep what they hold
-    bool fall_back = true;       ///< load_latest(): where a checkpoint is damaged, take the one before
+    bool fall_back = true;  ///< load_latest(): where a checkpoint is damaged, take the one before
 };
 
 /// How far a save_async() of this rank is.
@@ -94,119 +107,145 @@ struct SaveProgress {
 struct CheckpointInfo {
     std::int64_t step = 0;
     std::filesystem::path path;
-    std::string extra;                 ///< JSON text, as saved
-    std::vector<std::string> skipped;  ///< newer directories that latest() passed over, with the reason
-    bool in_memory = false;            ///< by save_to_memory(); its path is "memory"
+    std::string extra;  ///< JSON text, as saved
+    std::vector<std::string>
+        skipped;             ///< newer directories that latest() passed over, with the reason
+    bool in_memory = false;  ///< by save_to_memory(); its path is "memory"
 };
 
-/// Saves and restores training state: safetensors shards plus a JSON manifest (docs/checkpoint-format.md). A checkpoint
-/// is published by a rename after every byte is durable, so a directory named step-N is whole or absent.
-/// The layout is a function of the manifest alone: it loads on any number of ranks.
+/// Saves and restores training state: safetensors shards plus a JSON manifest
+/// (docs/checkpoint-format.md). A checkpoint is published by a rename after every byte is durable,
+/// so a directory named step-N is whole or absent. The layout is a function of the manifest alone:
+/// it loads on any number of ranks.
 ///
-/// Owner: the trainer; the session must outlive it, in its place. Threads: one. Blocks: save() and finish() until the
-/// checkpoint is durable and published, save_async() and wait_copied() as they say, latest() and load() until it is
-/// read; in collectives at most the communicator's timeout.
+/// Owner: the trainer; the session must outlive it, in its place. Threads: one. Blocks: save() and
+/// finish() until the checkpoint is durable and published, save_async() and wait_copied() as they
+/// say, latest() and load() until it is read; in collectives at most the communicator's timeout.
 class AUTOLAUNCH_API Checkpointer {
 public:
-    /// Collective. With GPUs (backend nccl) on one node the ranks agree through the CPUs' memory instead of `world`. On
-    /// several nodes pass a communicator of the CPUs where there is one (backend "cpu", which takes MPI there): a save
-    /// beside training then puts nothing on the GPUs.
+    /// Collective. With GPUs (backend nccl) on one node the ranks agree through the CPUs' memory
+    /// instead of `world`. On several nodes pass a communicator of the CPUs where there is one
+    /// (backend "cpu", which takes MPI there): a save beside training then puts nothing on the
+    /// GPUs.
     Checkpointer(Session& session, Communicator world, const CheckpointOptions& options);
     Checkpointer(Checkpointer&&) noexcept;
     ~Checkpointer();
 
-    /// Collective. Throws on every rank when any rank fails; the last complete checkpoint is then untouched.
-    CheckpointInfo save(std::int64_t step, const fsdp::State& state, const SaveOptions& options = {});
-    /// The same for anything with a state(), and any optimizer (fsdp/optimizer.hpp) or what has its state().
+    /// Collective. Throws on every rank when any rank fails; the last complete checkpoint is then
+    /// untouched.
+    CheckpointInfo save(std::int64_t step, const fsdp::State& state,
+                        const SaveOptions& options = {});
+    /// The same for anything with a state(), and any optimizer (fsdp/optimizer.hpp) or what has its
+    /// state().
     template <class Model, class Optimizer>
-    CheckpointInfo save(std::int64_t step, Model& model, Optimizer& optimizer, const SaveOptions& options = {}) {
+    CheckpointInfo save(std::int64_t step, Model& model, Optimizer& optimizer,
+                        const SaveOptions& options = {}) {
         wait_copied();  // of a save before, from what is copied anew now
-        return save(step, joined(state_to_save(model), state_to_save(optimizer)), arranged(model, options));
+        return save(step, joined(state_to_save(model), state_to_save(optimizer)),
+                    arranged(model, options));
     }
 
-    /// Begins to save and returns: the state is copied while the trainer goes on, then written and published. Until
-    /// wait_copied() the state must not change, so the order of a step is
-    ///     compute gradients;  checkpointer.wait_copied();  optimizer.step();  checkpointer.save_async(…);
-    /// and only what of the copy the gradients' time did not cover is waited for. What is on a GPU is copied to pinned
-    /// memory of the CPU by a stream of its own, and the optimizer's step waits for that on the GPU. One save at a
-    /// time: a second one first waits for the first (and says so in the job's events). A save that failed is an event
-    /// at once, and the next save_async(), save() or finish() throws what it failed with, on every rank. Collective.
+    /// Begins to save and returns: the state is copied while the trainer goes on, then written and
+    /// published. Until wait_copied() the state must not change, so the order of a step is
+    ///     compute gradients;  checkpointer.wait_copied();  optimizer.step();
+    ///     checkpointer.save_async(…);
+    /// and only what of the copy the gradients' time did not cover is waited for. What is on a GPU
+    /// is copied to pinned memory of the CPU by a stream of its own, and the optimizer's step waits
+    /// for that on the GPU. One save at a time: a second one first waits for the first (and says so
+    /// in the job's events). A save that failed is an event at once, and the next save_async(),
+    /// save() or finish() throws what it failed with, on every rank. Collective.
     void save_async(std::int64_t step, const fsdp::State& state, const SaveOptions& options = {});
     template <class Model, class Optimizer>
-    void save_async(std::int64_t step, Model& model, Optimizer& optimizer, const SaveOptions& options = {}) {
+    void save_async(std::int64_t step, Model& model, Optimizer& optimizer,
+                    const SaveOptions& options = {}) {
         wait_copied();
-        save_async(step, joined(state_to_save(model), state_to_save(optimizer)), arranged(model, options));
+        save_async(step, joined(state_to_save(model), state_to_save(optimizer)),
+                   arranged(model, options));
     }
-    /// Takes the memory for save_async() now, so that the first one does not wait for it. Collective.
+    /// Takes the memory for save_async() now, so that the first one does not wait for it.
+    /// Collective.
     void prepare_async(const fsdp::State& state);
-    /// Returns when the state of the last save_async() may change; this thread helps to copy it. Not collective. Throws
-    /// TimeoutError when the storage gives no staging memory back for 10 minutes.
+    /// Returns when the state of the last save_async() may change; this thread helps to copy it.
+    /// Not collective. Throws TimeoutError when the storage gives no staging memory back for 10
+    /// minutes.
     void wait_copied();
-    /// Waits until the last save_async() is published, and throws what it failed with. Nothing when none was begun
-    /// since the last finish(). Collective. The destructor does the same without throwing.
+    /// Waits until the last save_async() is published, and throws what it failed with. Nothing when
+    /// none was begun since the last finish(). Collective. The destructor does the same without
+    /// throwing.
     std::optional<CheckpointInfo> finish();
     /// Nothing when no save_async() was begun since the last finish(). Never blocks.
     std::optional<SaveProgress> progress() const;
 
-    /// Whether to save now that `step` is over, by CheckpointOptions::schedule, the launcher's requests and the end of
-    /// the job; the same on every rank. Like Session::stop_requested(), asking declares that the trainer stops by
-    /// itself: when the decision says stop(). Collective: a few bytes. Saving resets the time it counts from.
+    /// Whether to save now that `step` is over, by CheckpointOptions::schedule, the launcher's
+    /// requests and the end of the job; the same on every rank. Like Session::stop_requested(),
+    /// asking declares that the trainer stops by itself: when the decision says stop(). Collective:
+    /// a few bytes. Saving resets the time it counts from.
     SaveDecision should_save(std::int64_t step);
 
-    /// Copies every rank's part of the state into memory that its node's agent keeps, and to the next node: after the
-    /// loss of a rank, latest() finds it and load() takes it from there. Nothing of it is left when the job ends. Only
-    /// the same number of ranks can load it. Collective; throws on every rank when any rank fails, also where
-    /// checkpoint.memory_limit is too low: the newest copy that was finished is then still there. Without autolaunch's
-    /// agent a copy lives as long as this process. docs/memory-checkpoints.md.
-    CheckpointInfo save_to_memory(std::int64_t step, const fsdp::State& state, const SaveOptions& options = {});
+    /// Copies every rank's part of the state into memory that its node's agent keeps, and to the
+    /// next node: after the loss of a rank, latest() finds it and load() takes it from there.
+    /// Nothing of it is left when the job ends. Only the same number of ranks can load it.
+    /// Collective; throws on every rank when any rank fails, also where checkpoint.memory_limit is
+    /// too low: the newest copy that was finished is then still there. Without autolaunch's agent a
+    /// copy lives as long as this process. docs/memory-checkpoints.md.
+    CheckpointInfo save_to_memory(std::int64_t step, const fsdp::State& state,
+                                  const SaveOptions& options = {});
     template <class Model, class Optimizer>
     CheckpointInfo save_to_memory(std::int64_t step, Model& model, Optimizer& optimizer,
                                   const SaveOptions& options = {}) {
         return save_to_memory(step, joined(model.state(), optimizer.state()), options);
     }
 
-    /// Until everything that shall be in the second place is there; false when the time is over. Not collective: rank 0
-    /// waits, the others return true at once. finish() comes first.
+    /// Until everything that shall be in the second place is there; false when the time is over.
+    /// Not collective: rank 0 waits, the others return true at once. finish() comes first.
     bool wait_drained(std::chrono::milliseconds timeout);
 
-    /// The newest complete checkpoint of a step before `before`, or nothing; from the second place where there is none
-    /// as new in the first. Collective: rank 0 looks, all get its answer. Complete: the manifest is whole, and every
-    /// file is there with its size. Damage inside a file shows in load(); then latest(info.step) is the one before.
+    /// The newest complete checkpoint of a step before `before`, or nothing; from the second place
+    /// where there is none as new in the first. Collective: rank 0 looks, all get its answer.
+    /// Complete: the manifest is whole, and every file is there with its size. Damage inside a file
+    /// shows in load(); then latest(info.step) is the one before.
     std::optional<CheckpointInfo> latest(std::int64_t before = INT64_MAX);
-    /// Fills the state's memory from a checkpoint, on any number of ranks and cut in any way; a state of fewer tensors
-    /// than were saved, such as the weights alone, gets those. Collective; the ranks name the same tensors, and each
-    /// block that all need is read once on each node. Every tensor of the state must be in it with the same shape and
-    /// type (Error{mismatch}), but for what the options allow; the digest of every block read is verified
-    /// (Error{corrupt} names file, bytes and tensor). Returns the names that the checkpoint has not. Throws on every
-    /// rank when any rank fails; the state is then partly filled.
+    /// Fills the state's memory from a checkpoint, on any number of ranks and cut in any way; a
+    /// state of fewer tensors than were saved, such as the weights alone, gets those. Collective;
+    /// the ranks name the same tensors, and each block that all need is read once on each node.
+    /// Every tensor of the state must be in it with the same shape and type (Error{mismatch}), but
+    /// for what the options allow; the digest of every block read is verified (Error{corrupt} names
+    /// file, bytes and tensor). Returns the names that the checkpoint has not. Throws on every rank
+    /// when any rank fails; the state is then partly filled.
     std::vector<std::string> load(const CheckpointInfo& checkpoint, const fsdp::State& state,
                                   const LoadOptions& options = {});
     /// The same, and the optimizer's step count becomes the checkpoint's step.
     template <class Model, class Optimizer>
-    void load(const CheckpointInfo& checkpoint, Model& model, Optimizer& optimizer, const LoadOptions& options = {}) {
+    void load(const CheckpointInfo& checkpoint, Model& model, Optimizer& optimizer,
+              const LoadOptions& options = {}) {
         load(checkpoint, joined(model.state(), optimizer.state()), options);
         refresh(model);
         optimizer.set_step_count(checkpoint.step);
     }
     /// The model's parameters alone: to evaluate, or to train anew from them.
     template <class Model>
-    void load_weights(const CheckpointInfo& checkpoint, Model& model, const LoadOptions& options = {}) {
+    void load_weights(const CheckpointInfo& checkpoint, Model& model,
+                      const LoadOptions& options = {}) {
         load(checkpoint, model.state(), options);
         refresh(model);
     }
-    /// latest() and load() in one; nothing when nothing was saved. Where a checkpoint turns out to be damaged, the one
-    /// before is loaded, and CheckpointInfo::skipped says so; throws when all are. Collective.
-    std::optional<CheckpointInfo> load_latest(const fsdp::State& state, const LoadOptions& options = {});
+    /// latest() and load() in one; nothing when nothing was saved. Where a checkpoint turns out to
+    /// be damaged, the one before is loaded, and CheckpointInfo::skipped says so; throws when all
+    /// are. Collective.
+    std::optional<CheckpointInfo> load_latest(const fsdp::State& state,
+                                              const LoadOptions& options = {});
     template <class Model, class Optimizer>
-    std::optional<CheckpointInfo> load_latest(Model& model, Optimizer& optimizer, const LoadOptions& options = {}) {
+    std::optional<CheckpointInfo> load_latest(Model& model, Optimizer& optimizer,
+                                              const LoadOptions& options = {}) {
         const auto loaded = load_latest(joined(model.state(), optimizer.state()), options);
-        if (!loaded) return loaded;
+        if (!loaded)
+            return loaded;
         refresh(model);
         optimizer.set_step_count(loaded->step);
         return loaded;
     }
-    /// The bytes that were saved under a name: one string when they were rank 0's, else one of each rank that saved, by
-    /// rank. Empty when there are none. Collective; every rank gets all.
+    /// The bytes that were saved under a name: one string when they were rank 0's, else one of each
+    /// rank that saved, by rank. Empty when there are none. Collective; every rank gets all.
     std::vector<std::string> load_opaque(const CheckpointInfo& checkpoint, const std::string& name);
 
 private:
@@ -219,16 +258,19 @@ private:
     }
     template <class Model>
     static void refresh(Model& model) {
-        if constexpr (requires { model.refresh_parameters(); }) model.refresh_parameters();
+        if constexpr (requires { model.refresh_parameters(); })
+            model.refresh_parameters();
     }
     template <class Model>
     static SaveOptions arranged(Model& model, SaveOptions options) {
         if constexpr (requires { model.arrangement(); })
-            if (options.arrangement.strategy.empty()) options.arrangement = model.arrangement();
+            if (options.arrangement.strategy.empty())
+                options.arrangement = model.arrangement();
         return options;
     }
     static fsdp::State joined(fsdp::State first, fsdp::State second) {
-        for (auto& tensor : second) first.push_back(std::move(tensor));
+        for (auto& tensor : second)
+            first.push_back(std::move(tensor));
         return first;
     }
     class Impl;

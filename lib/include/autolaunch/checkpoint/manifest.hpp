@@ -12,17 +12,19 @@
 
 namespace autolaunch {
 
-/// What a checkpoint holds and where: the content of manifest.json (docs/checkpoint-format.md). A plain value.
+/// What a checkpoint holds and where: the content of manifest.json (docs/checkpoint-format.md). A
+/// plain value.
 struct AUTOLAUNCH_API Manifest {
     static constexpr int kVersion = 2;
-    /// Digests are of blocks of this size, counted from the start of a file; the last may be shorter.
+    /// Digests are of blocks of this size, counted from the start of a file; the last may be
+    /// shorter.
     static constexpr std::uint64_t kBlockBytes = 4 << 20;
 
     struct File {
-        std::string name;                      ///< within the checkpoint's directory
-        int rank = 0;                          ///< that wrote it
-        std::uint64_t bytes = 0;               ///< as it is stored, which the digests are of too
-        Digest128 digest;                      ///< over the block digests in order: hash128_of() in base/hash.hpp
+        std::string name;         ///< within the checkpoint's directory
+        int rank = 0;             ///< that wrote it
+        std::uint64_t bytes = 0;  ///< as it is stored, which the digests are of too
+        Digest128 digest;  ///< over the block digests in order: hash128_of() in base/hash.hpp
         std::vector<Digest128> block_digests;  ///< XXH3-128
         /// An encrypted file (docs/encryption.md): of its plaintext, in which the pieces lie.
         std::optional<std::uint64_t> plain_bytes = {};
@@ -32,7 +34,8 @@ struct AUTOLAUNCH_API Manifest {
         std::uint64_t content_bytes() const { return plain_bytes.value_or(bytes); }
         bool operator==(const File&) const = default;
     };
-    /// A run of a tensor's elements in a file. In the file it is one box of the tensor, as boxes_of_run() cuts them.
+    /// A run of a tensor's elements in a file. In the file it is one box of the tensor, as
+    /// boxes_of_run() cuts them.
     struct Piece {
         std::size_t file_index = 0;
         std::uint64_t file_offset = 0;  ///< bytes from the start of the file
@@ -59,24 +62,28 @@ struct AUTOLAUNCH_API Manifest {
     };
 
     std::int64_t step = 0;
-    std::uint64_t generation = 0;     ///< of the job that saved it: its attempt number
-    int world_size = 1;               ///< of the ranks that saved it
-    std::vector<MeshDimension> mesh;  ///< slowest first; empty when nobody said. The sizes multiply to world_size
-    std::string strategy;             ///< "full_shard", …; empty when nobody said. For people: loading needs neither
-    std::optional<std::int64_t> parent_step;  ///< the newest complete checkpoint when this one was saved
-    std::optional<double> metric;             ///< the trainer's measure of it, to keep the best
-    std::string library;                      ///< version of the library that wrote it
-    std::int64_t saved_unix_ms = 0;           ///< milliseconds since 1970, UTC; 0 when nobody said
-    std::string extra = "{}";                 ///< the trainer's own JSON text
-    std::vector<File> files;                  ///< by rank
+    std::uint64_t generation = 0;  ///< of the job that saved it: its attempt number
+    int world_size = 1;            ///< of the ranks that saved it
+    std::vector<MeshDimension>
+        mesh;  ///< slowest first; empty when nobody said. The sizes multiply to world_size
+    std::string
+        strategy;  ///< "full_shard", …; empty when nobody said. For people: loading needs neither
+    std::optional<std::int64_t>
+        parent_step;                 ///< the newest complete checkpoint when this one was saved
+    std::optional<double> metric;    ///< the trainer's measure of it, to keep the best
+    std::string library;             ///< version of the library that wrote it
+    std::int64_t saved_unix_ms = 0;  ///< milliseconds since 1970, UTC; 0 when nobody said
+    std::string extra = "{}";        ///< the trainer's own JSON text
+    std::vector<File> files;         ///< by rank
     std::vector<Tensor> tensors;
 
     /// JSON text that starts with a digest of the rest.
     std::string to_text() const;
-    /// Verifies the digest and every field's type and range. Throws Error{corrupt}. Checks what can be checked of one
-    /// rank's fragment too; require_complete() does the rest.
+    /// Verifies the digest and every field's type and range. Throws Error{corrupt}. Checks what can
+    /// be checked of one rank's fragment too; require_complete() does the rest.
     static Manifest parse(std::string_view text);
-    /// Throws Error{corrupt} unless the pieces of every tensor cover it exactly once, and no two share a byte.
+    /// Throws Error{corrupt} unless the pieces of every tensor cover it exactly once, and no two
+    /// share a byte.
     void require_complete() const;
     const Tensor* find(std::string_view name) const;
 

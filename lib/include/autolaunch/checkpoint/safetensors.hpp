@@ -37,16 +37,18 @@ AUTOLAUNCH_API std::string_view name_of(DataType type) noexcept;
 /// Throws Error{unsupported} for a name this library has no type for.
 AUTOLAUNCH_API DataType type_named(std::string_view name);
 
-/// The start of a file, up to its data: the length, the JSON header, the padding. Offsets are worked out from the
-/// shapes in the given order; begin and end are ignored. Throws Error{invalid_argument} for duplicate or reserved
-/// names.
+/// The start of a file, up to its data: the length, the JSON header, the padding. Offsets are
+/// worked out from the shapes in the given order; begin and end are ignored. Throws
+/// Error{invalid_argument} for duplicate or reserved names.
 AUTOLAUNCH_API std::string encode_header(std::span<const Entry> entries,
                                          const std::map<std::string, std::string>& metadata);
 
-/// Reads the start of a file of `file_bytes` bytes; `start` must hold at least its first min(file_bytes, 8 + header
-/// length) bytes. Checks every rule of the format: Error{corrupt} says which is broken.
+/// Reads the start of a file of `file_bytes` bytes; `start` must hold at least its first
+/// min(file_bytes, 8 + header length) bytes. Checks every rule of the format: Error{corrupt} says
+/// which is broken.
 AUTOLAUNCH_API Header parse_header(std::string_view start, std::uint64_t file_bytes);
-/// The length of the JSON header, from the first 8 bytes of a file of `file_bytes` bytes. Throws Error{corrupt}.
+/// The length of the JSON header, from the first 8 bytes of a file of `file_bytes` bytes. Throws
+/// Error{corrupt}.
 AUTOLAUNCH_API std::uint64_t header_bytes(std::string_view start, std::uint64_t file_bytes);
 
 }  // namespace autolaunch::safetensors

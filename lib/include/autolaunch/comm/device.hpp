@@ -19,14 +19,17 @@ struct Device {
 
 class CpuQueue;
 
-/// A queue in which work runs in order. A default-constructed Stream is none: work on it is done when the call returns,
-/// and on GPUs it may use memory of the CPU, too. A CUDA stream refers to a cudaStream_t, and a stream of a CpuQueue to
-/// that queue; somebody else owns them, and they must outlive the work put on them.
+/// A queue in which work runs in order. A default-constructed Stream is none: work on it is done
+/// when the call returns, and on GPUs it may use memory of the CPU, too. A CUDA stream refers to a
+/// cudaStream_t, and a stream of a CpuQueue to that queue; somebody else owns them, and they must
+/// outlive the work put on them.
 class Stream {
 public:
     Stream() = default;
     /// `handle` is a cudaStream_t.
-    static Stream cuda(int device_index, void* handle) { return Stream({DeviceType::cuda, device_index}, handle); }
+    static Stream cuda(int device_index, void* handle) {
+        return Stream({DeviceType::cuda, device_index}, handle);
+    }
 
     Device device() const noexcept { return device_; }
     /// The cudaStream_t, or the CpuQueue; null for none, and for CUDA's default stream.
@@ -40,11 +43,11 @@ private:
     void* handle_ = nullptr;
 };
 
-/// The CPU's counterpart of a CUDA stream: a thread that runs what is put on it, in order, so that collectives go on
-/// while the trainer computes.
+/// The CPU's counterpart of a CUDA stream: a thread that runs what is put on it, in order, so that
+/// collectives go on while the trainer computes.
 ///
-/// Owner: the trainer. Threads: run() and synchronize() from any. Blocks: synchronize() and the destructor, until all
-/// work is done.
+/// Owner: the trainer. Threads: run() and synchronize() from any. Blocks: synchronize() and the
+/// destructor, until all work is done.
 class AUTOLAUNCH_API CpuQueue {
 public:
     CpuQueue();

@@ -23,24 +23,29 @@ inline constexpr DataType u8 = DataType::u8;
 inline constexpr DataType u32 = DataType::u32;
 inline constexpr DataType u64 = DataType::u64;
 
-/// How the ranks' elements become one. bf16 and f16 are accumulated in f32 and rounded once at the end, integers wrap;
-/// min and max of a NaN give one of the operands. A value type: `ReduceOp::sum` and so on.
+/// How the ranks' elements become one. bf16 and f16 are accumulated in f32 and rounded once at the
+/// end, integers wrap; min and max of a NaN give one of the operands. A value type: `ReduceOp::sum`
+/// and so on.
 class ReduceOp {
 public:
     enum class Kind : std::uint8_t { sum, avg, min, max, prod, pre_multiplied_sum };
 
     static const ReduceOp sum;
-    /// The sum, divided by the number of ranks where the result is made; integers round towards zero. On NCCL a sum and
-    /// a scaling pass, because NCCL's own average rounds 1/N to the data type and turns off its fast paths: where the
-    /// result is used anyway, sum and divide there.
+    /// The sum, divided by the number of ranks where the result is made; integers round towards
+    /// zero. On NCCL a sum and a scaling pass, because NCCL's own average rounds 1/N to the data
+    /// type and turns off its fast paths: where the result is used anyway, sum and divide there.
     static const ReduceOp avg;
     static const ReduceOp min;
     static const ReduceOp max;
     static const ReduceOp prod;
-    /// The sum of factor * element; each rank brings a factor of its own. Rounded to the data type for integers.
-    static constexpr ReduceOp pre_multiplied_sum(double factor) { return ReduceOp(Kind::pre_multiplied_sum, factor); }
+    /// The sum of factor * element; each rank brings a factor of its own. Rounded to the data type
+    /// for integers.
+    static constexpr ReduceOp pre_multiplied_sum(double factor) {
+        return ReduceOp(Kind::pre_multiplied_sum, factor);
+    }
 
-    constexpr explicit ReduceOp(Kind kind, double factor = 1) noexcept : kind_(kind), factor_(factor) {}
+    constexpr explicit ReduceOp(Kind kind, double factor = 1) noexcept
+        : kind_(kind), factor_(factor) {}
     constexpr Kind kind() const noexcept { return kind_; }
     /// What this rank's elements are multiplied with; 1 for all but pre_multiplied_sum.
     constexpr double factor() const noexcept { return factor_; }
@@ -81,7 +86,8 @@ AUTOLAUNCH_API std::string_view name_of(DataType type) noexcept;
 /// "sum", "avg", …
 AUTOLAUNCH_API std::string_view name_of(ReduceOp op) noexcept;
 
-/// The upper half of an IEEE float. Conversion from float rounds to nearest, ties to even; NaN stays NaN.
+/// The upper half of an IEEE float. Conversion from float rounds to nearest, ties to even; NaN
+/// stays NaN.
 struct bfloat16 {
     std::uint16_t bits = 0;
 
@@ -97,8 +103,8 @@ struct bfloat16 {
     }
 };
 
-/// IEEE 754 binary16. Conversion from float rounds to nearest, ties to even, overflows to infinity and keeps subnormal
-/// numbers; NaN stays NaN.
+/// IEEE 754 binary16. Conversion from float rounds to nearest, ties to even, overflows to infinity
+/// and keeps subnormal numbers; NaN stays NaN.
 struct float16 {
     std::uint16_t bits = 0;
 

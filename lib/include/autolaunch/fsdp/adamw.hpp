@@ -18,13 +18,15 @@ struct AdamWOptions {
     std::uint64_t rounding_seed = 0;  ///< of stochastic rounding; equal on all ranks
 };
 
-/// AdamW with decoupled weight decay (Loshchilov & Hutter, "Decoupled Weight Decay Regularization", algorithm 2):
+/// AdamW with decoupled weight decay (Loshchilov & Hutter, "Decoupled Weight Decay Regularization",
+/// algorithm 2):
 ///     m = beta1 m + (1-beta1) g;  v = beta2 v + (1-beta2) g²
 ///     p = p (1 - lr·wd) - lr · m/(1-beta1^t) / (sqrt(v/(1-beta2^t)) + eps)
-/// as torch.optim.AdamW defines it, with the corrections taken out of the fraction (Kingma & Ba, "Adam", end of section
-/// 2), so not always to the same last bit. t counts the optimizer's steps, for all parameters alike; torch counts each
-/// parameter's own, which differs where one is trained from a later step on. 28 bytes a parameter pass through memory,
-/// and 4 more for the norm. State: "<parameter>.exp_avg" (m) and "<parameter>.exp_avg_sq" (v).
+/// as torch.optim.AdamW defines it, with the corrections taken out of the fraction (Kingma & Ba,
+/// "Adam", end of section 2), so not always to the same last bit. t counts the optimizer's steps,
+/// for all parameters alike; torch counts each parameter's own, which differs where one is trained
+/// from a later step on. 28 bytes a parameter pass through memory, and 4 more for the norm. State:
+/// "<parameter>.exp_avg" (m) and "<parameter>.exp_avg_sq" (v).
 class AUTOLAUNCH_API AdamW : public Optimizer {
 public:
     explicit AdamW(ShardedModel& model, const AdamWOptions& options = {});

@@ -21,13 +21,15 @@ struct GradScalerState {
     std::int64_t skipped_steps = 0;   ///< since the start
 };
 
-/// Keeps gradients in f16's range: the loss is multiplied with scale(), the optimizer divides by it again in f32, in
-/// the pass that updates. A step whose gradients overflowed is skipped and halves the scale; growth_interval steps
-/// without an overflow double it. As torch.amp.GradScaler does (Micikevicius et al., "Mixed Precision Training",
-/// section 3.2). Every rank sees the norm of the whole model, so all skip the same steps without a word more.
+/// Keeps gradients in f16's range: the loss is multiplied with scale(), the optimizer divides by it
+/// again in f32, in the pass that updates. A step whose gradients overflowed is skipped and halves
+/// the scale; growth_interval steps without an overflow double it. As torch.amp.GradScaler does
+/// (Micikevicius et al., "Mixed Precision Training", section 3.2). Every rank sees the norm of the
+/// whole model, so all skip the same steps without a word more.
 ///     const float loss = forward() * scaler.scale(); backward();
 ///     const StepResult result = scaler.step(optimizer, {.max_grad_norm = 1.0});
-/// A checkpoint's step is the trainer's; the optimizer has counted skipped_steps fewer. After loading:
+/// A checkpoint's step is the trainer's; the optimizer has counted skipped_steps fewer. After
+/// loading:
 ///     scaler.load(state); optimizer.set_step_count(checkpoint.step - state.skipped_steps);
 ///
 /// Owner: the trainer. Threads: one. Blocks: as the optimizer's step.

@@ -3,7 +3,8 @@
 
 namespace autolaunch::fsdp {
 
-/// The paper advises a learning rate 3 to 10 times smaller than AdamW's, and a weight decay as many times larger.
+/// The paper advises a learning rate 3 to 10 times smaller than AdamW's, and a weight decay as many
+/// times larger.
 struct LionOptions {
     double lr = 1e-4;
     double beta1 = 0.9;

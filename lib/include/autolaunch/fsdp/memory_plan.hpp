@@ -11,7 +11,8 @@
 
 namespace autolaunch::fsdp {
 
-/// What an optimizer keeps beside the masters. A number in f32 each: AdamW two, momentum and Lion one.
+/// What an optimizer keeps beside the masters. A number in f32 each: AdamW two, momentum and Lion
+/// one.
 enum class OptimizerKind { none, sgd_momentum, lion, adamw };
 
 AUTOLAUNCH_API std::string_view name_of(OptimizerKind kind) noexcept;
@@ -27,20 +28,26 @@ struct MemoryPlanOptions {
     int shard_group = 0;  ///< hybrid_shard: ranks that share one copy; divides `ranks`
     int gather_slots = 2;
     int reduce_slots = 2;
-    std::int64_t merge_below_bytes = std::int64_t{8} << 20;  ///< of gathered parameters; 0: no unit is merged
-    std::int64_t merge_cap_bytes = std::int64_t{256} << 20;  ///< no merging beyond it; a larger unit stays as it is
-    bool accumulate_without_sync = false;  ///< micro-batches keep whole gradients instead of reducing each
-    bool offload_optimizer = false;        ///< of a model on GPUs
+    std::int64_t merge_below_bytes = std::int64_t{8}
+                                     << 20;  ///< of gathered parameters; 0: no unit is merged
+    std::int64_t merge_cap_bytes = std::int64_t{256}
+                                   << 20;  ///< no merging beyond it; a larger unit stays as it is
+    bool accumulate_without_sync =
+        false;  ///< micro-batches keep whole gradients instead of reducing each
+    bool offload_optimizer = false;  ///< of a model on GPUs
     bool deterministic = false;
-    bool on_gpus = false;  ///< NCCL sums in an order of its own: deterministic sums need memory to exchange parts
-    int reductions = 1;    ///< micro-batches of a step that reduce: with `deterministic` each doubling keeps a sum
+    bool on_gpus = false;  ///< NCCL sums in an order of its own: deterministic sums need memory to
+                           ///< exchange parts
+    int reductions =
+        1;  ///< micro-batches of a step that reduce: with `deterministic` each doubling keeps a sum
 };
 
-/// Bytes on one rank for training with ShardedModel, without activations, the trainer's own buffers, and what
-/// communicators take. All ranks have the same.
+/// Bytes on one rank for training with ShardedModel, without activations, the trainer's own
+/// buffers, and what communicators take. All ranks have the same.
 ///
-/// P parameters (with padding), N ranks that share one copy, U the largest unit, both in elements; b, g, a, m the bytes
-/// of param, reduce, accumulate and master, o the optimizer's. With N = 1 nothing is gathered or cut.
+/// P parameters (with padding), N ranks that share one copy, U the largest unit, both in elements;
+/// b, g, a, m the bytes of param, reduce, accumulate and master, o the optimizer's. With N = 1
+/// nothing is gathered or cut.
 ///
 ///     strategy         parameters  masters  gradients  optimizer  gather slots  reduce slots
 ///     full_shard       bP/N        mP/N     aP/N       oP/N       2bU           2gU
@@ -49,18 +56,21 @@ struct MemoryPlanOptions {
 ///     no_shard         bP          mP       gP         oP         -             -
 ///     hybrid_shard     as full_shard with N = shard_group
 ///
-/// Where param and master are of one type, one array is both: it counts as parameters, and masters are 0. Where whole
-/// gradients stay (shard_optimizer, no_shard) and a differs from g, aP/N (no_shard: aP) of gradient shards come on top.
-/// Accumulation without sync adds gP where whole gradients do not stay anyway.
+/// Where param and master are of one type, one array is both: it counts as parameters, and masters
+/// are 0. Where whole gradients stay (shard_optimizer, no_shard) and a differs from g, aP/N
+/// (no_shard: aP) of gradient shards come on top. Accumulation without sync adds gP where whole
+/// gradients do not stay anyway.
 ///
-/// Frozen parameters count as parameters and have gather slots of their own, and nothing else. offload_optimizer moves
-/// masters and the optimizer's state to the host, with copies of what crosses over: (m + o + a + b)P/N. deterministic
-/// keeps gradient shards apart from whole gradients, and floor(log2(reductions)) sums of 4P/N; on GPUs also what others
-/// send of a part of the largest shard, 4U(N-1)/N and 64 MiB at most.
+/// Frozen parameters count as parameters and have gather slots of their own, and nothing else.
+/// offload_optimizer moves masters and the optimizer's state to the host, with copies of what
+/// crosses over: (m + o + a + b)P/N. deterministic keeps gradient shards apart from whole
+/// gradients, and floor(log2(reductions)) sums of 4P/N; on GPUs also what others send of a part of
+/// the largest shard, 4U(N-1)/N and 64 MiB at most.
 ///
-/// The first three rows are the ZeRO paper's Ψ-formulas (Rajbhandari et al., "ZeRO: Memory Optimizations Toward
-/// Training Trillion Parameter Models", section 3 and figure 1: 2 + 2 + 12 bytes with b = g = 2 and f32 AdamW), with
-/// two terms that the paper leaves out: slots for what is gathered and reduced at a time, and padding.
+/// The first three rows are the ZeRO paper's Ψ-formulas (Rajbhandari et al., "ZeRO: Memory
+/// Optimizations Toward Training Trillion Parameter Models", section 3 and figure 1: 2 + 2 + 12
+/// bytes with b = g = 2 and f32 AdamW), with two terms that the paper leaves out: slots for what is
+/// gathered and reduced at a time, and padding.
 struct MemoryPlan {
     std::int64_t parameters = 0;
     std::int64_t masters = 0;
@@ -75,19 +85,20 @@ struct MemoryPlan {
     std::int64_t padding = 0;  ///< is in the items above already
 
     std::int64_t total() const noexcept {
-        return parameters + masters + gradients + optimizer + gather_slots + reduce_slots + unsynced_gradients +
-               gradient_trees + gradient_exchange;
+        return parameters + masters + gradients + optimizer + gather_slots + reduce_slots +
+               unsynced_gradients + gradient_trees + gradient_exchange;
     }
     bool operator==(const MemoryPlan&) const = default;
 };
 
-/// Exact: by the arenas that the units, in the model's order, are laid out in. Throws Error{invalid_argument} for
-/// options that no model can have, and for what ShardLayout refuses.
+/// Exact: by the arenas that the units, in the model's order, are laid out in. Throws
+/// Error{invalid_argument} for options that no model can have, and for what ShardLayout refuses.
 AUTOLAUNCH_API MemoryPlan plan_memory(std::span<const std::vector<ParameterSpec>> units,
                                       const MemoryPlanOptions& options);
 
-/// Rough: a model of which only sizes are known, as `layers` equal units and one of `largest_unit` elements (an
-/// embedding, say; 0: there is none). Throws Error{invalid_argument} for sizes or options that no model can have.
+/// Rough: a model of which only sizes are known, as `layers` equal units and one of `largest_unit`
+/// elements (an embedding, say; 0: there is none). Throws Error{invalid_argument} for sizes or
+/// options that no model can have.
 struct ModelSize {
     std::int64_t parameters = 0;
     std::int64_t layers = 1;
@@ -95,9 +106,9 @@ struct ModelSize {
 };
 AUTOLAUNCH_API MemoryPlan plan_memory(const ModelSize& model, const MemoryPlanOptions& options);
 
-/// How many consecutive units, from the first on, form each bucket. A bucket below `merge_below` takes the next unit
-/// as long as both are at most `cap`; a last one below it joins the one before.
-AUTOLAUNCH_API std::vector<std::size_t> merge_units(std::span<const std::int64_t> unit_bytes, std::int64_t merge_below,
-                                                    std::int64_t cap);
+/// How many consecutive units, from the first on, form each bucket. A bucket below `merge_below`
+/// takes the next unit as long as both are at most `cap`; a last one below it joins the one before.
+AUTOLAUNCH_API std::vector<std::size_t> merge_units(std::span<const std::int64_t> unit_bytes,
+                                                    std::int64_t merge_below, std::int64_t cap);
 
 }  // namespace autolaunch::fsdp

@@ -20,8 +20,8 @@ struct SGDOptions {
 /// Stochastic gradient descent as torch.optim.SGD's documentation has it:
 ///     d = g + wd·p;  b = momentum·b + (1 - dampening) d, but b = d the first time
 ///     p = p - lr · (nesterov ? d + momentum·b : b)
-/// Without momentum p = p - lr·d. 20 bytes a parameter pass through memory, 12 without momentum, and 4 more for the
-/// norm. State: "<parameter>.momentum_buffer" (b), where there is a momentum.
+/// Without momentum p = p - lr·d. 20 bytes a parameter pass through memory, 12 without momentum,
+/// and 4 more for the norm. State: "<parameter>.momentum_buffer" (b), where there is a momentum.
 class AUTOLAUNCH_API SGD : public Optimizer {
 public:
     explicit SGD(ShardedModel& model, const SGDOptions& options = {});

@@ -21,17 +21,18 @@ struct AUTOLAUNCH_API ParameterSpec {
     std::int64_t element_count() const;
 };
 
-/// How parameters lie in an arena and how the arena is cut into shards. Pure: a function of its arguments alone, so
-/// every rank computes the same.
+/// How parameters lie in an arena and how the arena is cut into shards. Pure: a function of its
+/// arguments alone, so every rank computes the same.
 ///
-/// The arena is one contiguous buffer: the parameters in the order given, each starting on a multiple of
-/// `alignment_elements`, then padding up to world_size * shard_elements. Rank r owns [r * shard, (r+1) * shard). The
-/// shards are equal and the cuts fall anywhere in a parameter, on multiples of `quantum_elements`; so the all-gathered
-/// arena *is* the parameters, with no copy in or out.
+/// The arena is one contiguous buffer: the parameters in the order given, each starting on a
+/// multiple of `alignment_elements`, then padding up to world_size * shard_elements. Rank r owns [r
+/// * shard, (r+1) * shard). The shards are equal and the cuts fall anywhere in a parameter, on
+/// multiples of `quantum_elements`; so the all-gathered arena *is* the parameters, with no copy in
+/// or out.
 class AUTOLAUNCH_API ShardLayout {
 public:
-    /// Elements. Parameters start on multiples of it and shards are cut on them, so that a block of so many elements
-    /// is of one parameter and on one rank, and copies are of whole cache lines.
+    /// Elements. Parameters start on multiples of it and shards are cut on them, so that a block of
+    /// so many elements is of one parameter and on one rank, and copies are of whole cache lines.
     static constexpr std::int64_t kQuantum = 128;
 
     struct Placement {
@@ -46,8 +47,10 @@ public:
         std::int64_t count = 0;
     };
 
-    /// alignment and quantum in elements. Throws Error{invalid_argument} for duplicate names or non-positive extents.
-    ShardLayout(std::span<const ParameterSpec> parameters, int world_size, std::int64_t alignment_elements = kQuantum,
+    /// alignment and quantum in elements. Throws Error{invalid_argument} for duplicate names or
+    /// non-positive extents.
+    ShardLayout(std::span<const ParameterSpec> parameters, int world_size,
+                std::int64_t alignment_elements = kQuantum,
                 std::int64_t quantum_elements = kQuantum);
 
     int world_size() const noexcept { return world_size_; }
@@ -73,8 +76,8 @@ public:
     virtual void wait() const = 0;
 };
 
-/// One rank's part of one named tensor of training state (a parameter, or an optimizer moment): what a checkpoint
-/// stores. The memory belongs to the model or the optimizer.
+/// One rank's part of one named tensor of training state (a parameter, or an optimizer moment):
+/// what a checkpoint stores. The memory belongs to the model or the optimizer.
 struct StateTensor {
     struct Piece {
         std::int64_t offset = 0;  ///< first element in the row-major flattened tensor
@@ -86,17 +89,21 @@ struct StateTensor {
     std::vector<std::int64_t> shape;  ///< of the whole tensor
     std::vector<Piece> pieces;        ///< this rank's; empty when it holds none of the tensor
     bool replicated = false;          ///< every rank holds all of it (no_shard)
-    int replica = 0;                  ///< others hold the same pieces (hybrid_shard): a checkpoint stores replica 0's
-    /// Not expected to change from save to save: stored in files of its own, which a checkpoint links from the one
-    /// before where every byte is the same. Where it does change that costs time, never data.
+    int replica =
+        0;  ///< others hold the same pieces (hybrid_shard): a checkpoint stores replica 0's
+    /// Not expected to change from save to save: stored in files of its own, which a checkpoint
+    /// links from the one before where every byte is the same. Where it does change that costs
+    /// time, never data.
     bool frozen = false;
-    std::shared_ptr<const StateArrival> arrival = {};  ///< of the pieces' bytes; null: they are there
+    std::shared_ptr<const StateArrival> arrival =
+        {};  ///< of the pieces' bytes; null: they are there
 };
 
 /// Everything one rank saves and restores: every rank names the same tensors, in the same order.
 using State = std::vector<StateTensor>;
 
-/// How the ranks of a model share it, for people who look at its checkpoints; loading needs none of it.
+/// How the ranks of a model share it, for people who look at its checkpoints; loading needs none of
+/// it.
 struct Arrangement {
     /// A dimension of the ranks: "replica" (copies of the model) or "shard" (parts of a copy).
     struct Dimension {

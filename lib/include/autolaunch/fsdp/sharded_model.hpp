@@ -24,28 +24,33 @@ struct ShardedModelOptions {
     Precision precision = {};
     /// hybrid_shard: ranks that share one copy of the model; 0: those of a node.
     int shard_group = 0;
-    /// Bytes. What is gathered and reduced together is a bucket of consecutive units: one below merge_below takes the
-    /// next unit, as long as both have no more than merge_cap. 0: each unit is a bucket.
+    /// Bytes. What is gathered and reduced together is a bucket of consecutive units: one below
+    /// merge_below takes the next unit, as long as both have no more than merge_cap. 0: each unit
+    /// is a bucket.
     std::int64_t merge_below = std::int64_t{8} << 20;
     std::int64_t merge_cap = std::int64_t{256} << 20;
-    /// Buckets in memory at once: those used last stay until a slot is wanted or the optimizer stepped. With two the
-    /// next bucket is gathered while one is used.
+    /// Buckets in memory at once: those used last stay until a slot is wanted or the optimizer
+    /// stepped. With two the next bucket is gathered while one is used.
     int gather_slots = 2;
-    int reduce_slots = 2;  ///< whole gradients in memory at once: one is reduced while backward adds to the other
-    /// Gathers and reductions run beside the computation, each on a thread of its own, from the second step on the
-    /// gathers ahead of it. They do by default, also where a rank has one CPU: measured, no step of 2 ms or more was
-    /// slower for it (docs/performance.md). false: in between, on the trainer's thread.
+    int reduce_slots =
+        2;  ///< whole gradients in memory at once: one is reduced while backward adds to the other
+    /// Gathers and reductions run beside the computation, each on a thread of its own, from the
+    /// second step on the gathers ahead of it. They do by default, also where a rank has one CPU:
+    /// measured, no step of 2 ms or more was slower for it (docs/performance.md). false: in
+    /// between, on the trainer's thread.
     std::optional<bool> overlap = std::nullopt;
-    /// Training gives the same bits on 1, 2, 4, 8, … ranks when the i-th of a step's reduce_grads() on rank r of N is
-    /// of the global batch's part i·N + r. Sums are then one pairwise tree in f32 over all parts. A communicator of
-    /// CPUs must sum in fixed order; GPUs exchange parts instead. Takes a shard of memory for each doubling of
-    /// micro-batches. hybrid_shard then sums between groups in each micro-batch.
+    /// Training gives the same bits on 1, 2, 4, 8, … ranks when the i-th of a step's reduce_grads()
+    /// on rank r of N is of the global batch's part i·N + r. Sums are then one pairwise tree in f32
+    /// over all parts. A communicator of CPUs must sum in fixed order; GPUs exchange parts instead.
+    /// Takes a shard of memory for each doubling of micro-batches. hybrid_shard then sums between
+    /// groups in each micro-batch.
     bool deterministic = false;
-    /// On GPUs: masters and the optimizer's state are in the CPU's memory, and the CPU updates. Each bucket's gradient
-    /// comes over while others are looked at, its parameters go back while others are updated. On CPUs nothing changes.
+    /// On GPUs: masters and the optimizer's state are in the CPU's memory, and the CPU updates.
+    /// Each bucket's gradient comes over while others are looked at, its parameters go back while
+    /// others are updated. On CPUs nothing changes.
     bool offload_optimizer = false;
-    /// Each rank looks for NaNs and infinities in its gradients before they are summed, in one pass on the reduction's
-    /// thread, so that an optimizer can say who made them.
+    /// Each rank looks for NaNs and infinities in its gradients before they are summed, in one pass
+    /// on the reduction's thread, so that an optimizer can say who made them.
     bool find_nonfinite = true;
 };
 
@@ -61,8 +66,8 @@ struct TensorView {
     std::span<T> as() const {
         constexpr DataType asked = data_type_of<std::remove_const_t<T>>;
         if (asked != type) {
-            throw Error(ErrorCode::mismatch,
-                        "the tensor holds " + std::string(name_of(type)) + ", not " + std::string(name_of(asked)));
+            throw Error(ErrorCode::mismatch, "the tensor holds " + std::string(name_of(type)) +
+                                                 ", not " + std::string(name_of(asked)));
         }
         return {static_cast<T*>(bytes), static_cast<std::size_t>(count)};
     }
@@ -70,8 +75,8 @@ struct TensorView {
 
 class Unit;
 
-/// A unit's parameters, whole on this rank, from unshard() to the end of its scope. On a GPU: for what is put on
-/// unshard()'s stream in the scope.
+/// A unit's parameters, whole on this rank, from unshard() to the end of its scope. On a GPU: for
+/// what is put on unshard()'s stream in the scope.
 class AUTOLAUNCH_API UnshardedParameters {
 public:
     UnshardedParameters(UnshardedParameters&&) noexcept;
@@ -89,14 +94,17 @@ private:
 };
 
 struct UnitOptions {
-    /// false: its parameters stay gathered from their first use in a step to the optimizer's, as under shard_grad_op.
+    /// false: its parameters stay gathered from their first use in a step to the optimizer's, as
+    /// under shard_grad_op.
     bool reshard_after_forward = true;
 };
 
-/// What the trainer gathers and reduces together, usually one transformer layer. Made by ShardedModel::add_unit.
+/// What the trainer gathers and reduces together, usually one transformer layer. Made by
+/// ShardedModel::add_unit.
 ///
-/// Tied parameters belong to one unit: its scope may be open while others' are, and other units' backward may add to
-/// its gradients until its reduce_grads(). Each scope or unreduced gradient beyond the slots costs another buffer.
+/// Tied parameters belong to one unit: its scope may be open while others' are, and other units'
+/// backward may add to its gradients until its reduce_grads(). Each scope or unreduced gradient
+/// beyond the slots costs another buffer.
 class AUTOLAUNCH_API Unit {
 public:
     class Impl;  // private header: lib/src/fsdp/model_engine.hpp
@@ -104,16 +112,19 @@ public:
     const std::string& name() const noexcept;
     std::span<const ParameterSpec> parameters() const noexcept;
 
-    /// All-gathers the parameters where they are not whole already; the stream waits for that, and without one the
-    /// caller. Collective: all ranks call the units in the same order, and nest scopes alike. A unit that is unsharded
-    /// is not gathered again; it is resharded when the last of its scopes ends.
+    /// All-gathers the parameters where they are not whole already; the stream waits for that, and
+    /// without one the caller. Collective: all ranks call the units in the same order, and nest
+    /// scopes alike. A unit that is unsharded is not gathered again; it is resharded when the last
+    /// of its scopes ends.
     UnshardedParameters unshard(Stream stream = {});
-    /// The whole gradient of a trainable parameter, zero when first asked for after it was reduced. Add to it in
-    /// backward; ask again in the next backward. On a GPU: on the stream of the latest call that was given one.
+    /// The whole gradient of a trainable parameter, zero when first asked for after it was reduced.
+    /// Add to it in backward; ask again in the next backward. On a GPU: on the stream of the latest
+    /// call that was given one.
     TensorView grad(std::string_view name);
-    /// The gradients are complete on this rank: starts their sum over the ranks into this rank's gradient shard, added
-    /// to what earlier micro-batches left there. Collective. Accumulation without communication: call it after the
-    /// last micro-batch only; whole gradients then stay in memory.
+    /// The gradients are complete on this rank: starts their sum over the ranks into this rank's
+    /// gradient shard, added to what earlier micro-batches left there. Collective. Accumulation
+    /// without communication: call it after the last micro-batch only; whole gradients then stay in
+    /// memory.
     void reduce_grads(Stream stream = {});
 
     Impl& impl() noexcept { return *impl_; }  // for the optimizer
@@ -125,14 +136,16 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-/// While it lives, units may be unsharded in any order, the same on all ranks, which here nobody checks: for an
-/// evaluation pass. Gradients may not be asked for, and no step be taken.
+/// While it lives, units may be unsharded in any order, the same on all ranks, which here nobody
+/// checks: for an evaluation pass. Gradients may not be asked for, and no step be taken.
 class AUTOLAUNCH_API EvaluationScope {
 public:
-    EvaluationScope(EvaluationScope&& other) noexcept : depth_(std::exchange(other.depth_, nullptr)) {}
+    EvaluationScope(EvaluationScope&& other) noexcept
+        : depth_(std::exchange(other.depth_, nullptr)) {}
     EvaluationScope& operator=(EvaluationScope&&) = delete;
     ~EvaluationScope() {
-        if (depth_) --*depth_;
+        if (depth_)
+            --*depth_;
     }
 
 private:
@@ -143,55 +156,65 @@ private:
 
 /// Bytes that a model has allocated on this rank, without the optimizer's.
 struct ModelMemory {
-    std::size_t parameters = 0;  ///< shards, or whole where they stay so
-    std::size_t masters = 0;     ///< where they are of another type than the parameters
-    std::size_t gradients = 0;   ///< reduced shards
-    std::size_t gathered = 0;    ///< gather slots
-    std::size_t whole_gradients =
-        0;  ///< reduce slots, or whole gradients where they stay; none before the first training call
-    /// With ShardedModelOptions::offload_optimizer: masters and copies in the CPU's memory; not in total().
+    std::size_t parameters = 0;       ///< shards, or whole where they stay so
+    std::size_t masters = 0;          ///< where they are of another type than the parameters
+    std::size_t gradients = 0;        ///< reduced shards
+    std::size_t gathered = 0;         ///< gather slots
+    std::size_t whole_gradients = 0;  ///< reduce slots, or whole gradients where they stay; none
+                                      ///< before the first training call
+    /// With ShardedModelOptions::offload_optimizer: masters and copies in the CPU's memory; not in
+    /// total().
     std::size_t on_host = 0;
-    std::size_t total() const noexcept { return parameters + masters + gradients + gathered + whole_gradients; }
+    std::size_t total() const noexcept {
+        return parameters + masters + gradients + gathered + whole_gradients;
+    }
 };
 
-/// A model's parameters, cut over the ranks of a communicator, in the memory of the device that this is of: of the CPU,
-/// or with backend nccl of a GPU. On a GPU every call puts its work on the stream that it is given, CUDA's default
-/// stream where none is, and on streams of the library's own that wait for it and it for them, by events: the host
-/// waits for nothing in a step but the norm, where Optimizer::step() is to return it. Explicit calls, no hooks: the
-/// trainer says when a unit is gathered and when its gradients are reduced. The order of units from one optimizer step
-/// to the next is recorded the first time and must repeat: a rank that deviates throws Error{mismatch} and aborts the
-/// communicators, so that the others throw too instead of waiting for it. Evaluation passes are exempt inside
-/// evaluation(). What a reduction or a gather beside the computation fails with is thrown by the next call, with the
-/// unit's name.
+/// A model's parameters, cut over the ranks of a communicator, in the memory of the device that
+/// this is of: of the CPU, or with backend nccl of a GPU. On a GPU every call puts its work on the
+/// stream that it is given, CUDA's default stream where none is, and on streams of the library's
+/// own that wait for it and it for them, by events: the host waits for nothing in a step but the
+/// norm, where Optimizer::step() is to return it. Explicit calls, no hooks: the trainer says when a
+/// unit is gathered and when its gradients are reduced. The order of units from one optimizer step
+/// to the next is recorded the first time and must repeat: a rank that deviates throws
+/// Error{mismatch} and aborts the communicators, so that the others throw too instead of waiting
+/// for it. Evaluation passes are exempt inside evaluation(). What a reduction or a gather beside
+/// the computation fails with is thrown by the next call, with the unit's name.
 ///
-/// Owner: the trainer. Threads: one; it has two of its own where communication overlaps. Blocks: in collectives, at
-/// most the communicator's timeout. Memory: ShardingStrategy, and memory() as it is.
+/// Owner: the trainer. Threads: one; it has two of its own where communication overlaps. Blocks: in
+/// collectives, at most the communicator's timeout. Memory: ShardingStrategy, and memory() as it
+/// is.
 class AUTOLAUNCH_API ShardedModel {
 public:
     explicit ShardedModel(Communicator world, const ShardedModelOptions& options = {});
     ShardedModel(ShardedModel&&) noexcept;
     ~ShardedModel();
 
-    /// Parameter names are unique within the unit; in a checkpoint the name is "<unit>.<parameter>".
-    Unit& add_unit(std::string name, std::vector<ParameterSpec> parameters, const UnitOptions& options = {});
-    /// Allocates; no unit can be added after it. Parameters are zero until initialize() or a checkpoint fills them.
-    /// Collective: throws Error{mismatch} on every rank when the ranks do not have the same units and shapes.
+    /// Parameter names are unique within the unit; in a checkpoint the name is
+    /// "<unit>.<parameter>".
+    Unit& add_unit(std::string name, std::vector<ParameterSpec> parameters,
+                   const UnitOptions& options = {});
+    /// Allocates; no unit can be added after it. Parameters are zero until initialize() or a
+    /// checkpoint fills them. Collective: throws Error{mismatch} on every rank when the ranks do
+    /// not have the same units and shapes.
     void finalize();
 
-    /// Calls `fill` for every run of elements this rank holds: (parameter's full name, its shape, index of the first
-    /// element in the flattened parameter, values to write). A fill that depends only on these gives the same model on
-    /// any number of ranks. Where there are copies of the model (no_shard, hybrid_shard) all begin with the first one's
-    /// values. Collective, as refresh_parameters() is.
-    using Fill = std::function<void(const std::string& name, std::span<const std::int64_t> shape, std::int64_t first,
-                                    std::span<float> values)>;
+    /// Calls `fill` for every run of elements this rank holds: (parameter's full name, its shape,
+    /// index of the first element in the flattened parameter, values to write). A fill that depends
+    /// only on these gives the same model on any number of ranks. Where there are copies of the
+    /// model (no_shard, hybrid_shard) all begin with the first one's values. Collective, as
+    /// refresh_parameters() is.
+    using Fill = std::function<void(const std::string& name, std::span<const std::int64_t> shape,
+                                    std::int64_t first, std::span<float> values)>;
     void initialize(const Fill& fill);
-    /// After somebody wrote to state()'s memory, as Checkpointer::load does, which calls this by itself: what is
-    /// gathered follows the masters. Between steps, on all ranks.
+    /// After somebody wrote to state()'s memory, as Checkpointer::load does, which calls this by
+    /// itself: what is gathered follows the masters. Between steps, on all ranks.
     void refresh_parameters();
 
-    /// Gives up the step under way, after an exception that every rank caught or a loss that is of no use: gradients
-    /// since the last Optimizer::step() count no more, and the next call begins a step. Collective, at the same point
-    /// of the order on all ranks: else throws Error{mismatch} on every rank. No unit may be unsharded.
+    /// Gives up the step under way, after an exception that every rank caught or a loss that is of
+    /// no use: gradients since the last Optimizer::step() count no more, and the next call begins a
+    /// step. Collective, at the same point of the order on all ranks: else throws Error{mismatch}
+    /// on every rank. No unit may be unsharded.
     void discard_step();
 
     /// For passes without gradients, outside the recorded order: auto scope = model.evaluation();
@@ -208,11 +231,13 @@ public:
     /// Of the communicator's ranks.
     Arrangement arrangement() const;
 
-    /// The parameters' masters, and frozen parameters, for a checkpoint. Of a GPU's memory these are copies in the
-    /// CPU's, as of this call; what is written to them counts from refresh_parameters() on.
+    /// The parameters' masters, and frozen parameters, for a checkpoint. Of a GPU's memory these
+    /// are copies in the CPU's, as of this call; what is written to them counts from
+    /// refresh_parameters() on.
     State state();
-    /// As state(), to be saved: the copies of a GPU's memory have only begun (StateTensor::arrival). They go on beside
-    /// the computation; the next step waits for them on the GPU, the host does not. Nobody writes to them.
+    /// As state(), to be saved: the copies of a GPU's memory have only begun
+    /// (StateTensor::arrival). They go on beside the computation; the next step waits for them on
+    /// the GPU, the host does not. Nobody writes to them.
     State state_to_save();
 
 private:

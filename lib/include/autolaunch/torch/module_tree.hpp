@@ -35,10 +35,12 @@ inline at::ScalarType scalar_type_of(DataType type) {
 }
 
 inline std::optional<DataType> data_type_from(at::ScalarType type) {
-    for (const DataType each : {DataType::f32, DataType::bf16, DataType::f16, DataType::f64, DataType::i32,
-                                DataType::i64, DataType::i8, DataType::u8})
-        if (scalar_type_of(each) == type) return each;
-    if (type == at::kBool) return DataType::u8;
+    for (const DataType each : {DataType::f32, DataType::bf16, DataType::f16, DataType::f64,
+                                DataType::i32, DataType::i64, DataType::i8, DataType::u8})
+        if (scalar_type_of(each) == type)
+            return each;
+    if (type == at::kBool)
+        return DataType::u8;
     return std::nullopt;
 }
 
@@ -54,16 +56,18 @@ inline ModuleTree tree_of(const ::torch::nn::Module& module) {
         const at::Tensor& parameter = item.value();
         const at::ScalarType type = parameter.scalar_type();
         if (!parameter.device().is_cpu())
-            throw Error(
-                ErrorCode::unsupported, "parameter " + item.key() + " is on " + parameter.device().str(),
-                "TorchModel shards modules in CPU memory: module->to(torch::kCPU) first; to train on GPUs write "
-                "the units' calls yourself, with ShardedModel");
-        if (type != at::kFloat && type != at::kBFloat16 && type != at::kHalf)
             throw Error(ErrorCode::unsupported,
-                        "parameter " + item.key() + " is of type " + std::string(c10::toString(type)),
-                        "f32, bf16 and f16 are sharded: module->to(torch::kFloat32) first");
-        tree.parameters.push_back(
-            {item.key(), parameter.sizes().vec(), parameter.requires_grad(), parameter.unsafeGetTensorImpl()});
+                        "parameter " + item.key() + " is on " + parameter.device().str(),
+                        "TorchModel shards modules in CPU memory: module->to(torch::kCPU) first; "
+                        "to train on GPUs write "
+                        "the units' calls yourself, with ShardedModel");
+        if (type != at::kFloat && type != at::kBFloat16 && type != at::kHalf)
+            throw Error(
+                ErrorCode::unsupported,
+                "parameter " + item.key() + " is of type " + std::string(c10::toString(type)),
+                "f32, bf16 and f16 are sharded: module->to(torch::kFloat32) first");
+        tree.parameters.push_back({item.key(), parameter.sizes().vec(), parameter.requires_grad(),
+                                   parameter.unsafeGetTensorImpl()});
     }
     return tree;
 }

@@ -12,8 +12,8 @@
 
 namespace autolaunch::age {
 
-// Files of age v1, which plain `age -d` opens and `age -e` writes: a header with the file's key for each recipient, 16
-// bytes of nonce, and the payload in chunks of 64 KiB, each sealed on its own.
+// Files of age v1, which plain `age -d` opens and `age -e` writes: a header with the file's key for
+// each recipient, 16 bytes of nonce, and the payload in chunks of 64 KiB, each sealed on its own.
 
 inline constexpr std::size_t kChunkBytes = 64 << 10;
 inline constexpr std::size_t kSealedChunkBytes = kChunkBytes + crypto::ChaCha20Poly1305::kTagBytes;
@@ -24,8 +24,8 @@ std::uint64_t sealed_bytes(std::uint64_t plain_bytes);
 /// The reverse. Throws Error{corrupt} for a size that no payload has.
 std::uint64_t plain_bytes(std::uint64_t sealed_bytes);
 
-/// The key of one file's payload. Chunks are independent, and may be sealed and opened in any order. Threads: one; a
-/// copy is another, for another thread.
+/// The key of one file's payload. Chunks are independent, and may be sealed and opened in any
+/// order. Threads: one; a copy is another, for another thread.
 class Payload {
 public:
     explicit Payload(crypto::SecretBytes key) : key_(std::move(key)), cipher_(key_) {}
@@ -33,10 +33,13 @@ public:
     Payload(Payload&&) noexcept = default;
     Payload& operator=(Payload&&) noexcept = default;
 
-    /// All chunks but the last have kChunkBytes. `sealed` is 16 bytes longer than `plain`; they may start together.
-    void seal(std::uint64_t chunk, bool last, std::span<const std::byte> plain, std::span<std::byte> sealed);
+    /// All chunks but the last have kChunkBytes. `sealed` is 16 bytes longer than `plain`; they may
+    /// start together.
+    void seal(std::uint64_t chunk, bool last, std::span<const std::byte> plain,
+              std::span<std::byte> sealed);
     /// Throws Error{corrupt} that names the chunk.
-    void open(std::uint64_t chunk, bool last, std::span<const std::byte> sealed, std::span<std::byte> plain);
+    void open(std::uint64_t chunk, bool last, std::span<const std::byte> sealed,
+              std::span<std::byte> plain);
 
 private:
     crypto::SecretBytes key_;
@@ -55,8 +58,9 @@ struct OpenedFile {
     std::size_t start_bytes = 0;  ///< where the payload starts
     Payload payload;
 };
-/// `start` is the first min(kMaxHeaderBytes + kNonceBytes, all) bytes. Throws Error{corrupt} for what is not an age
-/// file or was changed, and Error{mismatch} when it is for none of the identities.
+/// `start` is the first min(kMaxHeaderBytes + kNonceBytes, all) bytes. Throws Error{corrupt} for
+/// what is not an age file or was changed, and Error{mismatch} when it is for none of the
+/// identities.
 OpenedFile open_file_start(std::string_view start, std::span<const Identity> identities);
 
 /// Where a stream's output goes, in order.
@@ -79,8 +83,8 @@ private:
     std::uint64_t chunk_ = 0;
 };
 
-/// An age file in, plaintext out; what comes out is authentic, but may be cut short until finish() returns. Identities
-/// must outlive it. Threads: one. Blocks: as `sink` does.
+/// An age file in, plaintext out; what comes out is authentic, but may be cut short until finish()
+/// returns. Identities must outlive it. Threads: one. Blocks: as `sink` does.
 class Decryptor {
 public:
     Decryptor(std::span<const Identity> identities, Sink sink);
@@ -99,8 +103,8 @@ private:
     std::uint64_t chunk_ = 0;
 };
 
-/// Any range of an age file. Opening it reads its start and its last chunk, which proves its length. Threads: one.
-/// Blocks: as `read_at` does.
+/// Any range of an age file. Opening it reads its start and its last chunk, which proves its
+/// length. Threads: one. Blocks: as `read_at` does.
 class RandomAccess {
 public:
     /// Fills the span from an offset in the file; what it throws passes through.
@@ -109,7 +113,8 @@ public:
     RandomAccess(std::span<const Identity> identities, std::uint64_t file_bytes, ReadAt read_at);
 
     std::uint64_t size() const { return plain_bytes_; }  ///< of the plaintext
-    /// Fills `bytes`; returns how many there were before the end. Reads and checks every chunk that it touches.
+    /// Fills `bytes`; returns how many there were before the end. Reads and checks every chunk that
+    /// it touches.
     std::size_t read(std::uint64_t offset, std::span<std::byte> bytes);
 
 private:

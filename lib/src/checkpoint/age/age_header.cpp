@@ -11,9 +11,12 @@ constexpr std::string_view kVersionLine = "age-encryption.org/v1";
 constexpr std::string_view kStanzaStart = "-> ";
 constexpr std::string_view kEndStart = "---";
 constexpr std::size_t kColumns = 64;
-constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+constexpr std::string_view kAlphabet =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-[[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::corrupt, "not an age file: " + why); }
+[[noreturn]] void refuse(const std::string& why) {
+    throw Error(ErrorCode::corrupt, "not an age file: " + why);
+}
 
 /// The lines of a header, each of which ends with a newline.
 class Lines {
@@ -23,7 +26,8 @@ public:
     std::string_view next() {
         const std::size_t end = text_.find('\n', at_);
         if (end == std::string_view::npos)
-            refuse(text_.size() >= kMaxHeaderBytes ? "its header does not end within 64 KiB" : "its header is cut off");
+            refuse(text_.size() >= kMaxHeaderBytes ? "its header does not end within 64 KiB"
+                                                   : "its header is cut off");
         const std::string_view line = text_.substr(at_, end - at_);
         at_ = end + 1;
         ++number_;
@@ -49,7 +53,8 @@ std::vector<std::string> parse_arguments(std::string_view text, const Lines& lin
         }
     }
     for (const std::string& argument : arguments)
-        if (argument.empty()) refuse(lines.where() + "has an empty argument");
+        if (argument.empty())
+            refuse(lines.where() + "has an empty argument");
     return arguments;
 }
 
@@ -58,10 +63,13 @@ std::vector<std::uint8_t> parse_body(Lines& lines) {
     std::vector<std::uint8_t> body, part;
     for (;;) {
         const std::string_view line = lines.next();
-        if (line.size() > kColumns) refuse(lines.where() + "is too long");
-        if (!decode_base64(line, part)) refuse(lines.where() + "is not Base64");
+        if (line.size() > kColumns)
+            refuse(lines.where() + "is too long");
+        if (!decode_base64(line, part))
+            refuse(lines.where() + "is not Base64");
         body.insert(body.end(), part.begin(), part.end());
-        if (line.size() < kColumns) return body;
+        if (line.size() < kColumns)
+            return body;
     }
 }
 
@@ -73,10 +81,12 @@ std::string encode_base64(crypto::Bytes bytes) {
     unsigned count = 0;
     for (const std::uint8_t byte : bytes) {
         bits = bits << 8 | byte;
-        for (count += 8; count >= 6; count -= 6) text += kAlphabet[bits >> (count - 6) & 63];
+        for (count += 8; count >= 6; count -= 6)
+            text += kAlphabet[bits >> (count - 6) & 63];
         bits &= 63;
     }
-    if (count > 0) text += kAlphabet[bits << (6 - count) & 63];
+    if (count > 0)
+        text += kAlphabet[bits << (6 - count) & 63];
     return text;
 }
 
@@ -86,10 +96,12 @@ bool decode_base64(std::string_view text, std::vector<std::uint8_t>& bytes) {
     unsigned count = 0;
     for (const char c : text) {
         const std::size_t value = kAlphabet.find(c);
-        if (value == std::string_view::npos) return false;
+        if (value == std::string_view::npos)
+            return false;
         bits = bits << 6 | static_cast<std::uint32_t>(value);
         count += 6;
-        if (count < 8) continue;
+        if (count < 8)
+            continue;
         count -= 8;
         bytes.push_back(static_cast<std::uint8_t>(bits >> count));
         bits &= (1U << count) - 1;
@@ -102,10 +114,12 @@ std::string authenticated_text(const std::vector<Stanza>& stanzas) {
     text += '\n';
     for (const Stanza& stanza : stanzas) {
         text += "->";
-        for (const std::string& argument : stanza.arguments) text += ' ' + argument;
+        for (const std::string& argument : stanza.arguments)
+            text += ' ' + argument;
         text += '\n';
         std::string body = encode_base64(stanza.body);
-        for (; body.size() >= kColumns; body.erase(0, kColumns)) text += body.substr(0, kColumns) + '\n';
+        for (; body.size() >= kColumns; body.erase(0, kColumns))
+            text += body.substr(0, kColumns) + '\n';
         text += body + '\n';
     }
     return text.append(kEndStart);
@@ -117,8 +131,10 @@ std::string format(const Header& header) {
 
 ParsedHeader parse_header(std::string_view start) {
     Lines lines(start.substr(0, kMaxHeaderBytes));
-    if (!start.starts_with(kVersionLine)) refuse("it does not start with " + std::string(kVersionLine));
-    if (lines.next() != kVersionLine) refuse("it is of another version of the format");
+    if (!start.starts_with(kVersionLine))
+        refuse("it does not start with " + std::string(kVersionLine));
+    if (lines.next() != kVersionLine)
+        refuse("it is of another version of the format");
     ParsedHeader parsed;
     for (;;) {
         std::string_view line = lines.next();
@@ -131,11 +147,14 @@ ParsedHeader parse_header(std::string_view start) {
             continue;
         }
         std::vector<std::uint8_t> mac;
-        if (!line.starts_with(kEndStart)) refuse(lines.where() + "starts neither with \"-> \" nor with \"--- \"");
+        if (!line.starts_with(kEndStart))
+            refuse(lines.where() + "starts neither with \"-> \" nor with \"--- \"");
         line.remove_prefix(kEndStart.size());
-        if (!line.starts_with(' ') || !decode_base64(line.substr(1), mac) || mac.size() != parsed.header.mac.size())
+        if (!line.starts_with(' ') || !decode_base64(line.substr(1), mac) ||
+            mac.size() != parsed.header.mac.size())
             refuse(lines.where() + "has no MAC of 32 bytes");
-        if (parsed.header.stanzas.empty()) refuse("its header has no recipient");
+        if (parsed.header.stanzas.empty())
+            refuse("its header has no recipient");
         std::copy(mac.begin(), mac.end(), parsed.header.mac.begin());
         parsed.bytes = lines.position();
         return parsed;

@@ -39,8 +39,8 @@ struct ParsedHeader {
     Header header;
     std::size_t bytes = 0;  ///< how long its text is: the payload starts there
 };
-/// `start` is the first min(kMaxHeaderBytes, all) bytes of a file. Only what format() could have written is a header:
-/// Error{corrupt} says what is not.
+/// `start` is the first min(kMaxHeaderBytes, all) bytes of a file. Only what format() could have
+/// written is a header: Error{corrupt} says what is not.
 ParsedHeader parse_header(std::string_view start);
 
 /// Base64 of RFC 4648 without padding.

@@ -27,17 +27,22 @@ constexpr std::size_t kKeyBytes = 32;
 Recipient Recipient::parse(std::string_view text) {
     Bech32 decoded = decode_bech32(text);
     if (decoded.prefix == kIdentityPrefix)
-        refuse("a secret key was given where a recipient belongs", "give its public key, which starts with age1");
+        refuse("a secret key was given where a recipient belongs",
+               "give its public key, which starts with age1");
     if (decoded.prefix != kRecipientPrefix || decoded.data.size() != kKeyBytes)
-        refuse("not a recipient of age", "only keys that start with age1 and have 62 characters are known");
+        refuse("not a recipient of age",
+               "only keys that start with age1 and have 62 characters are known");
     Recipient recipient;
     std::copy(decoded.data.begin(), decoded.data.end(), recipient.point.begin());
     return recipient;
 }
 
-std::string Recipient::to_text() const { return std::string(crypto::as_text(encode_bech32(kRecipientPrefix, point))); }
+std::string Recipient::to_text() const {
+    return std::string(crypto::as_text(encode_bech32(kRecipientPrefix, point)));
+}
 
-Identity::Identity(SecretBytes secret) : secret_(std::move(secret)), recipient_{crypto::x25519_public(secret_)} {}
+Identity::Identity(SecretBytes secret)
+    : secret_(std::move(secret)), recipient_{crypto::x25519_public(secret_)} {}
 
 Identity Identity::generate() { return Identity(crypto::random_secret(kKeyBytes)); }
 
@@ -54,17 +59,22 @@ std::vector<Identity> parse_identities(std::string_view text, const std::string&
     std::vector<Identity> identities;
     for (std::size_t line_number = 1; !text.empty(); ++line_number) {
         const std::string_view line = trim(text.substr(0, text.find('\n')));
-        text.remove_prefix(
-            std::min(text.size(), text.find('\n') == std::string_view::npos ? text.size() : text.find('\n') + 1));
-        if (line.empty() || line.starts_with('#')) continue;
+        text.remove_prefix(std::min(text.size(), text.find('\n') == std::string_view::npos
+                                                     ? text.size()
+                                                     : text.find('\n') + 1));
+        if (line.empty() || line.starts_with('#'))
+            continue;
         try {
             identities.push_back(Identity::parse(line));
         } catch (const Error& error) {
-            if (error.code() != ErrorCode::invalid_argument) throw;
-            refuse(source + ", line " + std::to_string(line_number) + ": " + error.what(), error.hint());
+            if (error.code() != ErrorCode::invalid_argument)
+                throw;
+            refuse(source + ", line " + std::to_string(line_number) + ": " + error.what(),
+                   error.hint());
         }
     }
-    if (identities.empty()) refuse(source + " has no key in it", "age-keygen makes one");
+    if (identities.empty())
+        refuse(source + " has no key in it", "age-keygen makes one");
     return identities;
 }
 

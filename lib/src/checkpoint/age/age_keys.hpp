@@ -37,13 +37,16 @@ private:
     Recipient recipient_;
 };
 
-/// Lines of "AGE-SECRET-KEY-1…", empty ones, and comments that start with '#', as age-keygen writes them. `source`
-/// names them in errors. Throws Error{invalid_argument} with the line's number, and when there is no key at all.
+/// Lines of "AGE-SECRET-KEY-1…", empty ones, and comments that start with '#', as age-keygen writes
+/// them. `source` names them in errors. Throws Error{invalid_argument} with the line's number, and
+/// when there is no key at all.
 std::vector<Identity> parse_identities(std::string_view text, const std::string& source);
-/// Throws Error{invalid_argument} when anybody but its owner may read or write the file, or the owner is another user.
+/// Throws Error{invalid_argument} when anybody but its owner may read or write the file, or the
+/// owner is another user.
 std::vector<Identity> read_identities(const std::filesystem::path& file);
-/// What `/bin/sh -c COMMAND` prints. Blocks until it has ended; at the deadline it is killed with its process group,
-/// and TimeoutError is thrown. Its stderr is ours. Errors name the command, and never quote its output.
+/// What `/bin/sh -c COMMAND` prints. Blocks until it has ended; at the deadline it is killed with
+/// its process group, and TimeoutError is thrown. Its stderr is ours. Errors name the command, and
+/// never quote its output.
 std::vector<Identity> identities_of_command(const std::string& command, const Deadline& deadline);
 
 }  // namespace autolaunch::age

@@ -19,21 +19,25 @@ char upper(char c) { return static_cast<char>(std::toupper(static_cast<unsigned 
 
 // BIP 173's polynomial over GF(32).
 std::uint32_t add_to_checksum(std::uint32_t checksum, std::uint8_t value) {
-    static constexpr std::array<std::uint32_t, 5> kGenerator = {0x3b6a57b2, 0x26508e6d, 0x1ea119fa, 0x3d4233dd,
-                                                                0x2a1462b3};
+    static constexpr std::array<std::uint32_t, 5> kGenerator = {0x3b6a57b2, 0x26508e6d, 0x1ea119fa,
+                                                                0x3d4233dd, 0x2a1462b3};
     const std::uint32_t top = checksum >> 25;
     checksum = (checksum & 0x1ffffff) << 5 ^ value;
     for (std::size_t bit = 0; bit < kGenerator.size(); ++bit)
-        if (top >> bit & 1) checksum ^= kGenerator[bit];
+        if (top >> bit & 1)
+            checksum ^= kGenerator[bit];
     return checksum;
 }
 
 std::uint32_t checksum_of(std::string_view prefix, std::span<const std::uint8_t> values) {
     std::uint32_t checksum = 1;
-    for (const char c : prefix) checksum = add_to_checksum(checksum, static_cast<std::uint8_t>(lower(c)) >> 5);
+    for (const char c : prefix)
+        checksum = add_to_checksum(checksum, static_cast<std::uint8_t>(lower(c)) >> 5);
     checksum = add_to_checksum(checksum, 0);
-    for (const char c : prefix) checksum = add_to_checksum(checksum, static_cast<std::uint8_t>(lower(c)) & 31);
-    for (const std::uint8_t value : values) checksum = add_to_checksum(checksum, value);
+    for (const char c : prefix)
+        checksum = add_to_checksum(checksum, static_cast<std::uint8_t>(lower(c)) & 31);
+    for (const std::uint8_t value : values)
+        checksum = add_to_checksum(checksum, value);
     return checksum;
 }
 
@@ -41,7 +45,8 @@ std::uint32_t checksum_of(std::string_view prefix, std::span<const std::uint8_t>
     throw Error(ErrorCode::invalid_argument, std::string("not a Bech32 key: ") + why);
 }
 
-// Bits that were read in groups of `from`, in groups of `to`. What is left over must be less than a group of zeros.
+// Bits that were read in groups of `from`, in groups of `to`. What is left over must be less than a
+// group of zeros.
 SecretBytes regroup(std::span<const std::uint8_t> values, unsigned from, unsigned to, bool pad) {
     SecretBytes regrouped;
     regrouped.reserve(values.size() * from / to + 1);
@@ -55,7 +60,8 @@ SecretBytes regroup(std::span<const std::uint8_t> values, unsigned from, unsigne
         bits &= (1U << count) - 1;
     }
     if (pad) {
-        if (count > 0) regrouped.push_back(static_cast<std::uint8_t>(bits << (to - count) & ((1U << to) - 1)));
+        if (count > 0)
+            regrouped.push_back(static_cast<std::uint8_t>(bits << (to - count) & ((1U << to) - 1)));
     } else if (count >= from || bits != 0) {
         refuse("its last character has bits that mean nothing");
     }
@@ -65,12 +71,17 @@ SecretBytes regroup(std::span<const std::uint8_t> values, unsigned from, unsigne
 }  // namespace
 
 Bech32 decode_bech32(std::string_view text) {
-    const bool has_lower = std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::islower(c); });
-    const bool has_upper = std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::isupper(c); });
-    if (has_lower && has_upper) refuse("upper and lower case are mixed");
+    const bool has_lower =
+        std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::islower(c); });
+    const bool has_upper =
+        std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::isupper(c); });
+    if (has_lower && has_upper)
+        refuse("upper and lower case are mixed");
     const std::size_t separator = text.rfind('1');
-    if (separator == std::string_view::npos || separator == 0) refuse("it has no prefix");
-    if (text.size() - separator - 1 < kChecksumCharacters) refuse("it is too short");
+    if (separator == std::string_view::npos || separator == 0)
+        refuse("it has no prefix");
+    if (text.size() - separator - 1 < kChecksumCharacters)
+        refuse("it is too short");
     const std::string_view prefix = text.substr(0, separator);
     if (std::any_of(prefix.begin(), prefix.end(), [](char c) { return c < 33 || c > 126; }))
         refuse("its prefix has a character that cannot be there");
@@ -78,10 +89,12 @@ Bech32 decode_bech32(std::string_view text) {
     values.reserve(text.size());
     for (const char c : text.substr(separator + 1)) {
         const std::size_t value = kCharacters.find(lower(c));
-        if (value == std::string_view::npos) refuse("it has a character that no key has");
+        if (value == std::string_view::npos)
+            refuse("it has a character that no key has");
         values.push_back(static_cast<std::uint8_t>(value));
     }
-    if (checksum_of(prefix, values) != 1) refuse("its checksum is wrong; was all of it copied?");
+    if (checksum_of(prefix, values) != 1)
+        refuse("its checksum is wrong; was all of it copied?");
     values.resize(values.size() - kChecksumCharacters);
     return {std::string(prefix), regroup(values, 5, 8, false)};
 }
@@ -92,13 +105,16 @@ SecretBytes encode_bech32(std::string_view prefix, std::span<const std::uint8_t>
     values.resize(data_characters + kChecksumCharacters);
     const std::uint32_t checksum = checksum_of(prefix, values) ^ 1;
     for (std::size_t i = 0; i < kChecksumCharacters; ++i)
-        values[data_characters + i] = static_cast<std::uint8_t>(checksum >> (5 * (kChecksumCharacters - 1 - i)) & 31);
-    const bool shout = std::any_of(prefix.begin(), prefix.end(), [](unsigned char c) { return std::isupper(c); });
+        values[data_characters + i] =
+            static_cast<std::uint8_t>(checksum >> (5 * (kChecksumCharacters - 1 - i)) & 31);
+    const bool shout =
+        std::any_of(prefix.begin(), prefix.end(), [](unsigned char c) { return std::isupper(c); });
     SecretBytes text(prefix.begin(), prefix.end());
     text.reserve(prefix.size() + 1 + values.size());
     text.push_back('1');
     for (const std::uint8_t value : values)
-        text.push_back(static_cast<std::uint8_t>(shout ? upper(kCharacters[value]) : kCharacters[value]));
+        text.push_back(
+            static_cast<std::uint8_t>(shout ? upper(kCharacters[value]) : kCharacters[value]));
     return text;
 }
 

@@ -18,16 +18,18 @@ std::vector<age::Recipient> parse_recipients(const EncryptionOptions& options) {
         try {
             recipients.push_back(age::Recipient::parse(text));
         } catch (const Error& error) {
-            throw Error(error.code(),
-                        "encryption.recipients[" + std::to_string(recipients.size()) + "]: " + error.what(),
-                        error.hint());
+            throw Error(
+                error.code(),
+                "encryption.recipients[" + std::to_string(recipients.size()) + "]: " + error.what(),
+                error.hint());
         }
     }
     return recipients;
 }
 
 std::vector<age::Identity> find_identities(const EncryptionOptions& options) {
-    if (!options.identity_file.empty()) return age::read_identities(options.identity_file);
+    if (!options.identity_file.empty())
+        return age::read_identities(options.identity_file);
     if (!options.identity_command.empty())
         return age::identities_of_command(options.identity_command, Deadline::after(kCommandTime));
     throw Error(ErrorCode::invalid_argument, "the checkpoint is encrypted, and no key was given",

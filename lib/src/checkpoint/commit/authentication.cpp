@@ -33,7 +33,9 @@ std::string_view take_line(std::string_view& text) {
     return trim(line);
 }
 
-bool has_sha256(const Manifest::File& file) { return file.block_sha256.size() == file.block_digests.size(); }
+bool has_sha256(const Manifest::File& file) {
+    return file.block_sha256.size() == file.block_digests.size();
+}
 
 }  // namespace
 
@@ -41,14 +43,16 @@ AuthenticationKeys AuthenticationKeys::parse(std::string_view text, const std::s
     AuthenticationKeys keys;
     for (std::size_t number = 1; !text.empty(); ++number) {
         const std::string_view line = take_line(text);
-        if (line.empty() || line.starts_with('#')) continue;
+        if (line.empty() || line.starts_with('#'))
+            continue;
         SecretBytes key(kKeyBytes);
         if (!parse_hex(line, key))
             refuse(source + ", line " + std::to_string(number) + ": not an authentication key",
                    "it has 64 hexadecimal digits; autolaunch ckpt keygen makes one");
         keys.keys_.push_back(crypto::hkdf_sha256(key, {}, kPurpose));
     }
-    if (keys.empty()) refuse(source + " has no key in it", "autolaunch ckpt keygen makes one");
+    if (keys.empty())
+        refuse(source + " has no key in it", "autolaunch ckpt keygen makes one");
     return keys;
 }
 
@@ -58,7 +62,8 @@ AuthenticationKeys AuthenticationKeys::find(const EncryptionOptions& options) {
         return parse(crypto::as_text(text), options.authentication_key_file.string());
     }
     const std::string& command = options.authentication_key_command;
-    if (command.empty()) return {};
+    if (command.empty())
+        return {};
     const SecretBytes text = crypto::output_of_key_command(command, Deadline::after(kCommandTime));
     return parse(crypto::as_text(text), crypto::name_of_key_command(command));
 }
@@ -78,10 +83,12 @@ SecretBytes AuthenticationKeys::new_key_line() {
 
 std::string AuthenticationKeys::to_text(const Manifest& manifest) const {
     const std::string plain = manifest.to_text();
-    if (empty()) return plain;
+    if (empty())
+        return plain;
     for (const Manifest::File& file : manifest.files)
         if (!has_sha256(file))
-            throw Error(ErrorCode::mismatch, "rank " + std::to_string(file.rank) + " gave no SHA-256 of " + file.name,
+            throw Error(ErrorCode::mismatch,
+                        "rank " + std::to_string(file.rank) + " gave no SHA-256 of " + file.name,
                         "give all ranks the same encryption options");
     const std::string_view body = body_of_manifest(plain);
     const crypto::Digest mac = crypto::hmac_sha256(keys_.front(), crypto::bytes_of(body));
@@ -89,16 +96,20 @@ std::string AuthenticationKeys::to_text(const Manifest& manifest) const {
 }
 
 void AuthenticationKeys::require_authentic(std::string_view text, const std::string& name) const {
-    if (empty()) return;
+    if (empty())
+        return;
     const std::size_t mac_at = kManifestStart.size() + kManifestDigestDigits + kMacStart.size();
     crypto::Digest mac = {};
-    if (text.size() < mac_at + kMacDigits || text.substr(mac_at - kMacStart.size(), kMacStart.size()) != kMacStart ||
+    if (text.size() < mac_at + kMacDigits ||
+        text.substr(mac_at - kMacStart.size(), kMacStart.size()) != kMacStart ||
         !parse_hex(text.substr(mac_at, kMacDigits), mac))
-        throw NotAuthentic(name + " has no MAC, and an authentication key was given",
-                           "somebody without the key wrote it; take the key out only if you know who");
+        throw NotAuthentic(
+            name + " has no MAC, and an authentication key was given",
+            "somebody without the key wrote it; take the key out only if you know who");
     const crypto::Bytes body = crypto::bytes_of(text.substr(mac_at + kMacDigits));
     for (const SecretBytes& key : keys_)
-        if (crypto::equal_in_constant_time(mac, crypto::hmac_sha256(key, body))) return;
+        if (crypto::equal_in_constant_time(mac, crypto::hmac_sha256(key, body)))
+            return;
     throw NotAuthentic(name + " does not have the MAC of the authentication key given",
                        "it was changed, or written with another key");
 }

@@ -37,32 +37,39 @@ struct Candidate {
 std::vector<Candidate> list_candidates(Storage& storage, const std::filesystem::path& directory);
 
 /// Throws Error{corrupt} or SystemError unless these files of it are there with the right sizes.
-void require_files(Storage& storage, const std::filesystem::path& checkpoint, const Manifest& manifest,
+void require_files(Storage& storage, const std::filesystem::path& checkpoint,
+                   const Manifest& manifest,
                    const std::function<bool(const Manifest::File& file)>& which);
 
-/// Reads and checks a checkpoint's manifest, and that its files are there with the right sizes. Digests of the shards
-/// are not read. With keys, nothing is looked at before the manifest's MAC. Throws Error{corrupt} (NotAuthentic) or
-/// SystemError.
-Manifest read_manifest(Storage& storage, const std::filesystem::path& checkpoint, const AuthenticationKeys& keys = {});
+/// Reads and checks a checkpoint's manifest, and that its files are there with the right sizes.
+/// Digests of the shards are not read. With keys, nothing is looked at before the manifest's MAC.
+/// Throws Error{corrupt} (NotAuthentic) or SystemError.
+Manifest read_manifest(Storage& storage, const std::filesystem::path& checkpoint,
+                       const AuthenticationKeys& keys = {});
 
-/// The newest complete checkpoint of a step before `before`, with what was passed over. Throws NotAuthentic where there
-/// is none, but one that the keys do not fit: a job must not start anew because a key is wrong.
-std::optional<CheckpointInfo> find_newest(Storage& storage, const std::filesystem::path& directory, std::int64_t before,
-                                          const AuthenticationKeys& keys = {});
+/// The newest complete checkpoint of a step before `before`, with what was passed over. Throws
+/// NotAuthentic where there is none, but one that the keys do not fit: a job must not start anew
+/// because a key is wrong.
+std::optional<CheckpointInfo> find_newest(Storage& storage, const std::filesystem::path& directory,
+                                          std::int64_t before, const AuthenticationKeys& keys = {});
 
 /// As Storage::remove_all(); false when nothing is left but what somebody has open on NFS.
 bool remove_for_good(Storage& storage, const std::filesystem::path& path);
 
-/// Deletes what crashed saves left behind: "*.tmp" that the writer may delete, and "*.replaced" whose replacement is in
-/// place.
-void remove_leftovers(Storage& storage, const std::filesystem::path& directory, const WriterFence& fence);
+/// Deletes what crashed saves left behind: "*.tmp" that the writer may delete, and "*.replaced"
+/// whose replacement is in place.
+void remove_leftovers(Storage& storage, const std::filesystem::path& directory,
+                      const WriterFence& fence);
 
-/// Renames the directory to "<name>.tmp" first, so that what is named like a checkpoint is never half deleted.
-void remove_checkpoint(Storage& storage, const std::filesystem::path& directory, const std::string& name);
+/// Renames the directory to "<name>.tmp" first, so that what is named like a checkpoint is never
+/// half deleted.
+void remove_checkpoint(Storage& storage, const std::filesystem::path& directory,
+                       const std::string& name);
 
-/// Deletes what no_longer_kept() (retention.hpp) names, but not the step `pinned`. Asks for no MAC: with a wrong key it
-/// would delete what is right.
-void remove_old(Storage& storage, const std::filesystem::path& directory, const CheckpointOptions& options,
-                std::int64_t just_saved, std::optional<std::int64_t> pinned = {});
+/// Deletes what no_longer_kept() (retention.hpp) names, but not the step `pinned`. Asks for no MAC:
+/// with a wrong key it would delete what is right.
+void remove_old(Storage& storage, const std::filesystem::path& directory,
+                const CheckpointOptions& options, std::int64_t just_saved,
+                std::optional<std::int64_t> pinned = {});
 
 }  // namespace autolaunch

@@ -23,18 +23,21 @@ bool is_there(Storage& storage, const fs::path& path) {
         again_if_stale([&] { return storage.open(path); });
         return true;
     } catch (const SystemError& error) {
-        if (error.error_number() != ENOENT) throw;
+        if (error.error_number() != ENOENT)
+            throw;
         return false;
     }
 }
 
-std::set<std::size_t> files_here(Storage& storage, const fs::path& checkpoint, const Manifest& manifest) {
+std::set<std::size_t> files_here(Storage& storage, const fs::path& checkpoint,
+                                 const Manifest& manifest) {
     const auto names = storage.list(checkpoint);
     std::set<std::size_t> found;
     for (std::size_t i = 0; i < manifest.files.size(); ++i) {
         const Manifest::File& file = manifest.files[i];
         if (std::binary_search(names.begin(), names.end(), file.name) &&
-            again_if_stale([&] { return storage.open(checkpoint / file.name)->size(); }) == file.bytes)
+            again_if_stale([&] { return storage.open(checkpoint / file.name)->size(); }) ==
+                file.bytes)
             found.insert(i);
     }
     return found;
@@ -43,23 +46,30 @@ std::set<std::size_t> files_here(Storage& storage, const fs::path& checkpoint, c
 nlohmann::json described(Storage& storage, const fs::path& directory, const Candidate& candidate) {
     nlohmann::json line = {{"name", candidate.name}, {"step", candidate.step}, {"hash", 0}};
     try {
-        const std::string text = read_whole(storage, directory / candidate.name / kManifestName, kMaxManifestBytes);
+        const std::string text =
+            read_whole(storage, directory / candidate.name / kManifestName, kMaxManifestBytes);
         const Manifest manifest = Manifest::parse(text);
         manifest.require_complete();
-        if (manifest.step != candidate.step) return line;
+        if (manifest.step != candidate.step)
+            return line;
         const auto files = files_here(storage, directory / candidate.name, manifest);
-        line.update({{"hash", hash64(text.data(), text.size())}, {"count", manifest.files.size()}, {"files", files}});
-        if (manifest.metric) line["metric"] = *manifest.metric;
+        line.update({{"hash", hash64(text.data(), text.size())},
+                     {"count", manifest.files.size()},
+                     {"files", files}});
+        if (manifest.metric)
+            line["metric"] = *manifest.metric;
     } catch (const Error&) {  // torn: it counts as one that has nothing
     }
     return line;
 }
 
-std::string what_is_here(Storage& storage, const fs::path& directory, std::optional<std::int64_t> step) {
+std::string what_is_here(Storage& storage, const fs::path& directory,
+                         std::optional<std::int64_t> step) {
     nlohmann::json all = nlohmann::json::array();
     try {
         for (const Candidate& candidate : list_candidates(storage, directory))
-            if (!step || candidate.step == *step) all.push_back(described(storage, directory, candidate));
+            if (!step || candidate.step == *step)
+                all.push_back(described(storage, directory, candidate));
     } catch (const Error&) {
     }
     return json_text(all);
@@ -68,20 +78,25 @@ std::string what_is_here(Storage& storage, const fs::path& directory, std::optio
 void add(std::vector<NodeCheckpoint>& found, const nlohmann::json& line, int leader) {
     const std::string name = line.at("name");
     const std::uint64_t hash = line.at("hash");
-    auto same = std::find_if(found.begin(), found.end(),
-                             [&](const NodeCheckpoint& one) { return one.name == name && one.manifest_hash == hash; });
+    auto same = std::find_if(found.begin(), found.end(), [&](const NodeCheckpoint& one) {
+        return one.name == name && one.manifest_hash == hash;
+    });
     if (same == found.end()) {
         NodeCheckpoint fresh{name, line.at("step"), hash};
-        if (hash != 0) fresh.file_count = line.at("count");
-        if (line.contains("metric")) fresh.metric = line.at("metric").get<double>();
+        if (hash != 0)
+            fresh.file_count = line.at("count");
+        if (line.contains("metric"))
+            fresh.metric = line.at("metric").get<double>();
         same = found.insert(found.end(), std::move(fresh));
     }
-    if (hash != 0) same->files[leader] = line.at("files").get<std::set<std::size_t>>();
+    if (hash != 0)
+        same->files[leader] = line.at("files").get<std::set<std::size_t>>();
 }
 
 }  // namespace
 
-std::vector<int> leaders_of_directories(Communicator& world, Storage& storage, const fs::path& directory) {
+std::vector<int> leaders_of_directories(Communicator& world, Storage& storage,
+                                        const fs::path& directory) {
     const std::string mine = ".rank-" + random_hex(8);
     together(world, [&] {
         storage.create_directories(directory);
@@ -91,7 +106,8 @@ std::vector<int> leaders_of_directories(Communicator& world, Storage& storage, c
     std::int64_t leader = world.rank();
     together(world, [&] {
         for (int rank = 0; rank < leader; ++rank)
-            if (is_there(storage, directory / tokens[static_cast<std::size_t>(rank)])) leader = rank;
+            if (is_there(storage, directory / tokens[static_cast<std::size_t>(rank)]))
+                leader = rank;
     });
     std::vector<std::int64_t> leaders(static_cast<std::size_t>(world.size()));
     world.all_gather(&leader, leaders.data(), 1, DataType::i64).wait();
@@ -101,29 +117,38 @@ std::vector<int> leaders_of_directories(Communicator& world, Storage& storage, c
 
 bool NodeCheckpoint::complete() const {
     std::set<std::size_t> all;
-    for (const auto& [leader, held] : files) all.insert(held.begin(), held.end());
+    for (const auto& [leader, held] : files)
+        all.insert(held.begin(), held.end());
     return manifest_hash != 0 && all.size() == file_count;
 }
 
 std::optional<int> NodeCheckpoint::owner_of(std::size_t file_index) const {
     for (const auto& [leader, held] : files)
-        if (held.contains(file_index)) return leader;
+        if (held.contains(file_index))
+            return leader;
     return std::nullopt;
 }
 
-std::vector<NodeCheckpoint> survey_nodes(Communicator& world, Storage& storage, const fs::path& directory,
-                                         const std::vector<int>& leaders, std::optional<std::int64_t> step) {
+std::vector<NodeCheckpoint> survey_nodes(Communicator& world, Storage& storage,
+                                         const fs::path& directory, const std::vector<int>& leaders,
+                                         std::optional<std::int64_t> step) {
     const bool leads = leaders.at(static_cast<std::size_t>(world.rank())) == world.rank();
-    const auto texts = gather_texts(world, leads ? what_is_here(storage, directory, step) : std::string());
+    const auto texts =
+        gather_texts(world, leads ? what_is_here(storage, directory, step) : std::string());
     std::vector<NodeCheckpoint> found;
     for (std::size_t rank = 0; rank < texts.size(); ++rank)
         if (!texts[rank].empty())
-            for (const auto& line : nlohmann::json::parse(texts[rank])) add(found, line, static_cast<int>(rank));
-    std::stable_sort(found.begin(), found.end(), [](const NodeCheckpoint& a, const NodeCheckpoint& b) {
-        if (a.step != b.step) return a.step > b.step;
-        if (a.complete() != b.complete()) return a.complete();
-        return a.name.size() < b.name.size();  // the one in place before the one it was to replace
-    });
+            for (const auto& line : nlohmann::json::parse(texts[rank]))
+                add(found, line, static_cast<int>(rank));
+    std::stable_sort(found.begin(), found.end(),
+                     [](const NodeCheckpoint& a, const NodeCheckpoint& b) {
+                         if (a.step != b.step)
+                             return a.step > b.step;
+                         if (a.complete() != b.complete())
+                             return a.complete();
+                         return a.name.size() <
+                                b.name.size();  // the one in place before the one it was to replace
+                     });
     return found;
 }
 

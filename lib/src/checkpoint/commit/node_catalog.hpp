@@ -15,12 +15,14 @@
 
 namespace autolaunch {
 
-// Checkpoints of which each node holds its own ranks' files, in a directory of its own. Everything here is collective,
-// and what is returned is the same on every rank.
+// Checkpoints of which each node holds its own ranks' files, in a directory of its own. Everything
+// here is collective, and what is returned is the same on every rank.
 
-/// Of each rank the lowest rank that sees the same directory: its leader, which does there what one must do. By a file
-/// of each rank with a name that nobody looked for before, so that no cache answers. Makes the directories.
-std::vector<int> leaders_of_directories(Communicator& world, Storage& storage, const std::filesystem::path& directory);
+/// Of each rank the lowest rank that sees the same directory: its leader, which does there what one
+/// must do. By a file of each rank with a name that nobody looked for before, so that no cache
+/// answers. Makes the directories.
+std::vector<int> leaders_of_directories(Communicator& world, Storage& storage,
+                                        const std::filesystem::path& directory);
 
 /// A checkpoint that some nodes have published.
 struct NodeCheckpoint {
@@ -37,9 +39,11 @@ struct NodeCheckpoint {
     std::optional<int> owner_of(std::size_t file_index) const;
 };
 
-/// What the leaders' directories have, of this step or of all. Newest first, and complete ones of a step first. A
-/// directory that cannot be read has nothing.
-std::vector<NodeCheckpoint> survey_nodes(Communicator& world, Storage& storage, const std::filesystem::path& directory,
-                                         const std::vector<int>& leaders, std::optional<std::int64_t> step = {});
+/// What the leaders' directories have, of this step or of all. Newest first, and complete ones of a
+/// step first. A directory that cannot be read has nothing.
+std::vector<NodeCheckpoint> survey_nodes(Communicator& world, Storage& storage,
+                                         const std::filesystem::path& directory,
+                                         const std::vector<int>& leaders,
+                                         std::optional<std::int64_t> step = {});
 
 }  // namespace autolaunch

@@ -15,7 +15,8 @@ struct Rated {
 }  // namespace
 
 std::vector<std::string> no_longer_kept(
-    const std::vector<KeptCheckpoint>& checkpoints, const CheckpointOptions& options, std::int64_t just_saved,
+    const std::vector<KeptCheckpoint>& checkpoints, const CheckpointOptions& options,
+    std::int64_t just_saved,
     const std::function<std::optional<CompleteCheckpoint>(const std::string&)>& look) {
     std::vector<std::string> going;
     std::vector<Rated> rated;  // newest first
@@ -26,16 +27,20 @@ std::vector<std::string> no_longer_kept(
         } else if (options.keep_every > 0 && item.step % options.keep_every == 0) {
             // Kept whatever it is; and not counted, so that it need not be read.
         } else if (complete < options.keep) {
-            if (look(item.name)) ++complete;
+            if (look(item.name))
+                ++complete;
         } else if (options.keep_best == 0) {
             going.push_back(item.name);
-        } else if (const auto found = look(item.name); found && found->metric && !std::isnan(*found->metric)) {
-            rated.push_back({item.name, options.lower_is_better ? *found->metric : -*found->metric});
+        } else if (const auto found = look(item.name);
+                   found && found->metric && !std::isnan(*found->metric)) {
+            rated.push_back(
+                {item.name, options.lower_is_better ? *found->metric : -*found->metric});
         } else {
             going.push_back(item.name);
         }
     }
-    std::stable_sort(rated.begin(), rated.end(), [](const Rated& a, const Rated& b) { return a.metric < b.metric; });
+    std::stable_sort(rated.begin(), rated.end(),
+                     [](const Rated& a, const Rated& b) { return a.metric < b.metric; });
     for (std::size_t i = static_cast<std::size_t>(options.keep_best); i < rated.size(); ++i)
         going.push_back(rated[i].name);
     return going;

@@ -23,10 +23,11 @@ struct CompleteCheckpoint {
 ///   - `just_saved`, and complete ones until CheckpointOptions::keep are kept, the newest first;
 ///   - steps that are multiples of keep_every;
 ///   - of the others the keep_best with the best metric, the newer one of equals.
-/// Incomplete ones go once enough newer ones are complete. `checkpoints` are newest first; `look` is asked for as few
-/// as the rules need. Pure but for `look`.
+/// Incomplete ones go once enough newer ones are complete. `checkpoints` are newest first; `look`
+/// is asked for as few as the rules need. Pure but for `look`.
 std::vector<std::string> no_longer_kept(
-    const std::vector<KeptCheckpoint>& checkpoints, const CheckpointOptions& options, std::int64_t just_saved,
+    const std::vector<KeptCheckpoint>& checkpoints, const CheckpointOptions& options,
+    std::int64_t just_saved,
     const std::function<std::optional<CompleteCheckpoint>(const std::string&)>& look);
 
 }  // namespace autolaunch

@@ -15,15 +15,17 @@ constexpr std::uint64_t kMaxClaimBytes = 1 << 16;
 constexpr std::size_t kTokenBytes = 8;
 
 std::string describe(const WriterClaim& claim) {
-    if (claim.writer.run_id.empty()) return "a process without a launcher";
+    if (claim.writer.run_id.empty())
+        return "a process without a launcher";
     return "run " + claim.writer.run_id + ", generation " + std::to_string(claim.writer.generation);
 }
 
-[[noreturn]] void throw_lost(const std::filesystem::path& directory, const std::string& to, const WriterClaim& mine) {
-    throw Error(
-        ErrorCode::aborted,
-        directory.string() + " is written by " + to + " now; this is " + describe(mine) + ", which saves there no more",
-        "stop one of the two, or give each a checkpoint directory of its own");
+[[noreturn]] void throw_lost(const std::filesystem::path& directory, const std::string& to,
+                             const WriterClaim& mine) {
+    throw Error(ErrorCode::aborted,
+                directory.string() + " is written by " + to + " now; this is " + describe(mine) +
+                    ", which saves there no more",
+                "stop one of the two, or give each a checkpoint directory of its own");
 }
 
 }  // namespace
@@ -40,7 +42,8 @@ std::string WriterClaim::to_text() const {
 WriterClaim WriterClaim::parse(std::string_view text) {
     const auto parsed = nlohmann::json::parse(text, nullptr, false);
     const JsonReader reader(parsed, kClaimName);
-    if (reader.field("format").text() != "autolaunch-writer") reader.fail("is of another format");
+    if (reader.field("format").text() != "autolaunch-writer")
+        reader.fail("is of another format");
     WriterClaim claim;
     claim.epoch = static_cast<std::uint64_t>(reader.field("epoch").count());
     claim.writer.run_id = reader.field("run_id").text();
@@ -51,10 +54,12 @@ WriterClaim WriterClaim::parse(std::string_view text) {
 
 std::optional<UnfinishedName> UnfinishedName::parse(std::string_view name) {
     constexpr std::string_view kStart = "step-", kEnd = ".tmp";
-    if (!name.starts_with(kStart) || !name.ends_with(kEnd)) return std::nullopt;
+    if (!name.starts_with(kStart) || !name.ends_with(kEnd))
+        return std::nullopt;
     name.remove_suffix(kEnd.size());
     const std::size_t dot = name.find('.');
-    const std::string_view mark = dot == std::string_view::npos ? std::string_view() : name.substr(dot + 1);
+    const std::string_view mark =
+        dot == std::string_view::npos ? std::string_view() : name.substr(dot + 1);
     const std::size_t dash = mark.find('-');
     long long epoch = 0;
     if (dash == std::string_view::npos || !parse_integer(mark.substr(0, dash), epoch) || epoch < 0)
@@ -63,30 +68,37 @@ std::optional<UnfinishedName> UnfinishedName::parse(std::string_view name) {
 }
 
 WriterFence::WriterFence(Storage& storage, std::filesystem::path directory, WriterIdentity identity)
-    : storage_(storage), directory_(std::move(directory)), mine_{0, std::move(identity), random_hex(kTokenBytes)} {}
+    : storage_(storage),
+      directory_(std::move(directory)),
+      mine_{0, std::move(identity), random_hex(kTokenBytes)} {}
 
 std::optional<WriterClaim> WriterFence::read() const {
     try {
         return WriterClaim::parse(read_whole(storage_, directory_ / kClaimName, kMaxClaimBytes));
     } catch (const SystemError& error) {
-        if (error.error_number() != ENOENT) throw;
+        if (error.error_number() != ENOENT)
+            throw;
     } catch (const Error& error) {
-        if (error.code() != ErrorCode::corrupt) throw;  // torn: nobody holds what nobody can read
+        if (error.code() != ErrorCode::corrupt)
+            throw;  // torn: nobody holds what nobody can read
     }
     return std::nullopt;
 }
 
 void WriterFence::take() {
-    if (held_) return require_held();
+    if (held_)
+        return require_held();
     const auto before = read();
     if (before && before->writer.run_id == mine_.writer.run_id && !mine_.writer.run_id.empty() &&
         before->writer.generation > mine_.writer.generation)
         throw_lost(directory_, describe(*before), mine_);
     mine_.epoch = before ? before->epoch : 0;
     for (const std::string& name : storage_.list(directory_))
-        if (const auto unfinished = UnfinishedName::parse(name)) mine_.epoch = std::max(mine_.epoch, unfinished->epoch);
+        if (const auto unfinished = UnfinishedName::parse(name))
+            mine_.epoch = std::max(mine_.epoch, unfinished->epoch);
     ++mine_.epoch;
-    const std::filesystem::path temporary = directory_ / (std::string(kClaimName) + "." + mine_.token);
+    const std::filesystem::path temporary =
+        directory_ / (std::string(kClaimName) + "." + mine_.token);
     write_whole(storage_, temporary, mine_.to_text());
     storage_.rename(temporary, directory_ / kClaimName);
     storage_.sync_directory(directory_);
@@ -96,13 +108,15 @@ void WriterFence::take() {
 
 void WriterFence::require_held() {
     const auto now = read();
-    if (now && now->token == mine_.token) return;
+    if (now && now->token == mine_.token)
+        return;
     throw_lost(directory_, now ? describe(*now) : "nobody that can be read", mine_);
 }
 
 bool WriterFence::may_delete(std::string_view unfinished_name) const {
     const auto name = UnfinishedName::parse(unfinished_name);
-    return name && (name->epoch < mine_.epoch || (name->epoch == mine_.epoch && name->token == mine_.token));
+    return name && (name->epoch < mine_.epoch ||
+                    (name->epoch == mine_.epoch && name->token == mine_.token));
 }
 
 std::string WriterFence::unfinished_name(const std::string& published_name) const {

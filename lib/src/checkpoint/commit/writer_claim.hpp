@@ -17,7 +17,8 @@ struct WriterIdentity {
     std::int64_t generation = 0;
 };
 
-/// The content of writer.json: who may publish and delete in a directory of checkpoints (docs/checkpoint-format.md).
+/// The content of writer.json: who may publish and delete in a directory of checkpoints
+/// (docs/checkpoint-format.md).
 struct WriterClaim {
     std::uint64_t epoch = 0;  ///< grows by one whenever somebody takes over
     WriterIdentity writer = {};
@@ -28,8 +29,8 @@ struct WriterClaim {
     static WriterClaim parse(std::string_view text);
 };
 
-/// The name of a directory that is not published yet: "step-00001300.7-0011223344556677.tmp". An epoch of 0 for other
-/// names that end in ".tmp".
+/// The name of a directory that is not published yet: "step-00001300.7-0011223344556677.tmp". An
+/// epoch of 0 for other names that end in ".tmp".
 struct UnfinishedName {
     std::uint64_t epoch = 0;
     std::string token = {};
@@ -37,14 +38,16 @@ struct UnfinishedName {
     static std::optional<UnfinishedName> parse(std::string_view name);
 };
 
-/// Keeps two jobs, or two generations of one, from publishing or deleting side by side: the last one that took the
-/// directory over is the writer, and a generation cannot take it from a later one of its own run. The others notice
-/// before they publish or delete. Owner: the engine of rank 0. Threads: one. Blocks: in storage.
+/// Keeps two jobs, or two generations of one, from publishing or deleting side by side: the last
+/// one that took the directory over is the writer, and a generation cannot take it from a later one
+/// of its own run. The others notice before they publish or delete. Owner: the engine of rank 0.
+/// Threads: one. Blocks: in storage.
 class WriterFence {
 public:
     WriterFence(Storage& storage, std::filesystem::path directory, WriterIdentity identity);
 
-    /// Takes the directory over at the first call; later calls are require_held(). The directory must exist.
+    /// Takes the directory over at the first call; later calls are require_held(). The directory
+    /// must exist.
     void take();
     /// Reads the claim anew. Throws Error{aborted} that names who took over.
     void require_held();

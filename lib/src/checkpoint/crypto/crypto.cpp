@@ -23,17 +23,21 @@ SecretBytes random_secret(std::size_t bytes) {
     std::size_t filled = 0;
     while (filled < bytes) {
         const ssize_t got = ::getrandom(secret.data() + filled, bytes - filled, 0);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) throw SystemError(errno, "read random bytes");
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            throw SystemError(errno, "read random bytes");
         filled += static_cast<std::size_t>(got);
     }
     return secret;
 }
 
 bool equal_in_constant_time(Bytes a, Bytes b) {
-    if (a.size() != b.size()) return false;
+    if (a.size() != b.size())
+        return false;
     volatile std::uint8_t difference = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) difference = difference | static_cast<std::uint8_t>(a[i] ^ b[i]);
+    for (std::size_t i = 0; i < a.size(); ++i)
+        difference = difference | static_cast<std::uint8_t>(a[i] ^ b[i]);
     return difference == 0;
 }
 
@@ -49,7 +53,8 @@ SecretBytes moved(Digest&& digest) {
 
 SecretBytes hkdf_sha256(Bytes input_key, Bytes salt, std::string_view info) {
     static constexpr Digest kNoSalt = {};
-    const SecretBytes pseudorandom = moved(hmac_sha256(salt.empty() ? Bytes(kNoSalt) : salt, input_key));
+    const SecretBytes pseudorandom =
+        moved(hmac_sha256(salt.empty() ? Bytes(kNoSalt) : salt, input_key));
     SecretBytes block(info.begin(), info.end());
     block.push_back(1);
     return moved(hmac_sha256(pseudorandom, block));
@@ -99,17 +104,20 @@ template <class T>
 using Owned = std::unique_ptr<T, Release>;
 
 void require(bool worked, const char* doing) {
-    if (!worked) throw Error(ErrorCode::system, std::string("libcrypto cannot ") + doing);
+    if (!worked)
+        throw Error(ErrorCode::system, std::string("libcrypto cannot ") + doing);
 }
 
 Owned<EVP_PKEY> private_key(Bytes secret) {
-    Owned<EVP_PKEY> key(library().EVP_PKEY_new_raw_private_key(EVP_PKEY_X25519, nullptr, secret.data(), secret.size()));
+    Owned<EVP_PKEY> key(library().EVP_PKEY_new_raw_private_key(EVP_PKEY_X25519, nullptr,
+                                                               secret.data(), secret.size()));
     require(key != nullptr, "make a key of X25519");
     return key;
 }
 
 int as_int(std::size_t bytes) {
-    if (bytes > std::size_t{1} << 30) throw Error(ErrorCode::invalid_argument, "too many bytes for one chunk");
+    if (bytes > std::size_t{1} << 30)
+        throw Error(ErrorCode::invalid_argument, "too many bytes for one chunk");
     return static_cast<int>(bytes);
 }
 
@@ -117,24 +125,24 @@ int as_int(std::size_t bytes) {
 
 Digest sha256(Bytes message) {
     Digest digest;
-    require(library().EVP_Digest(message.data(), message.size(), digest.data(), nullptr, library().EVP_sha256(),
-                                 nullptr) == 1,
+    require(library().EVP_Digest(message.data(), message.size(), digest.data(), nullptr,
+                                 library().EVP_sha256(), nullptr) == 1,
             "compute SHA-256");
     return digest;
 }
 
 Digest hmac_sha256(Bytes key, Bytes message) {
     Digest digest;
-    require(library().HMAC(library().EVP_sha256(), key.data(), as_int(key.size()), message.data(), message.size(),
-                           digest.data(), nullptr) != nullptr,
+    require(library().HMAC(library().EVP_sha256(), key.data(), as_int(key.size()), message.data(),
+                           message.size(), digest.data(), nullptr) != nullptr,
             "compute HMAC-SHA-256");
     return digest;
 }
 
 SecretBytes x25519(Bytes secret, const Point& point) {
     const Owned<EVP_PKEY> mine = private_key(secret);
-    const Owned<EVP_PKEY> theirs(
-        library().EVP_PKEY_new_raw_public_key(EVP_PKEY_X25519, nullptr, point.data(), point.size()));
+    const Owned<EVP_PKEY> theirs(library().EVP_PKEY_new_raw_public_key(EVP_PKEY_X25519, nullptr,
+                                                                       point.data(), point.size()));
     const Owned<EVP_PKEY_CTX> context(library().EVP_PKEY_CTX_new(mine.get(), nullptr));
     SecretBytes shared(32);
     std::size_t bytes = shared.size();
@@ -142,7 +150,8 @@ SecretBytes x25519(Bytes secret, const Point& point) {
                 library().EVP_PKEY_derive_set_peer(context.get(), theirs.get()) == 1,
             "set up X25519");
     // It refuses a product of zero itself.
-    if (library().EVP_PKEY_derive(context.get(), shared.data(), &bytes) != 1 || bytes != shared.size())
+    if (library().EVP_PKEY_derive(context.get(), shared.data(), &bytes) != 1 ||
+        bytes != shared.size())
         throw Error(ErrorCode::corrupt, "the X25519 share is a point of low order");
     return shared;
 }
@@ -150,19 +159,24 @@ SecretBytes x25519(Bytes secret, const Point& point) {
 Point x25519_public(Bytes secret) {
     Point point;
     std::size_t bytes = point.size();
-    require(library().EVP_PKEY_get_raw_public_key(private_key(secret).get(), point.data(), &bytes) == 1,
-            "derive a public key");
+    require(
+        library().EVP_PKEY_get_raw_public_key(private_key(secret).get(), point.data(), &bytes) == 1,
+        "derive a public key");
     return point;
 }
 
 // One context a direction, keyed once: a chunk then sets its nonce only.
 struct ChaCha20Poly1305::Contexts {
-    explicit Contexts(Bytes key) : sealing(library().EVP_CIPHER_CTX_new()), opening(library().EVP_CIPHER_CTX_new()) {
-        if (key.size() != kKeyBytes) throw Error(ErrorCode::invalid_argument, "a key has 32 bytes");
+    explicit Contexts(Bytes key)
+        : sealing(library().EVP_CIPHER_CTX_new()), opening(library().EVP_CIPHER_CTX_new()) {
+        if (key.size() != kKeyBytes)
+            throw Error(ErrorCode::invalid_argument, "a key has 32 bytes");
         const EVP_CIPHER* cipher = library().EVP_chacha20_poly1305();
         require(sealing && opening &&
-                    library().EVP_CipherInit_ex(sealing.get(), cipher, nullptr, key.data(), nullptr, 1) == 1 &&
-                    library().EVP_CipherInit_ex(opening.get(), cipher, nullptr, key.data(), nullptr, 0) == 1,
+                    library().EVP_CipherInit_ex(sealing.get(), cipher, nullptr, key.data(), nullptr,
+                                                1) == 1 &&
+                    library().EVP_CipherInit_ex(opening.get(), cipher, nullptr, key.data(), nullptr,
+                                                0) == 1,
                 "set up ChaCha20-Poly1305");
     }
 
@@ -174,8 +188,10 @@ ChaCha20Poly1305::ChaCha20Poly1305(ChaCha20Poly1305&&) noexcept = default;
 ChaCha20Poly1305& ChaCha20Poly1305::operator=(ChaCha20Poly1305&&) noexcept = default;
 ChaCha20Poly1305::~ChaCha20Poly1305() = default;
 
-void ChaCha20Poly1305::seal(const Nonce& nonce, std::span<const std::byte> plain, std::span<std::byte> sealed) {
-    if (sealed.size() != plain.size() + kTagBytes) throw Error(ErrorCode::invalid_argument, "wrong size to seal into");
+void ChaCha20Poly1305::seal(const Nonce& nonce, std::span<const std::byte> plain,
+                            std::span<std::byte> sealed) {
+    if (sealed.size() != plain.size() + kTagBytes)
+        throw Error(ErrorCode::invalid_argument, "wrong size to seal into");
     EVP_CIPHER_CTX* context = contexts_->sealing.get();
     auto* out = reinterpret_cast<unsigned char*>(sealed.data());
     int written = 0, rest = 0;
@@ -183,28 +199,36 @@ void ChaCha20Poly1305::seal(const Nonce& nonce, std::span<const std::byte> plain
     const bool sealed_all =
         library().EVP_CipherInit_ex(context, nullptr, nullptr, nullptr, nonce.data(), 1) == 1 &&
         (plain.empty() ||
-         library().EVP_CipherUpdate(context, out, &written, reinterpret_cast<const unsigned char*>(plain.data()),
+         library().EVP_CipherUpdate(context, out, &written,
+                                    reinterpret_cast<const unsigned char*>(plain.data()),
                                     as_int(plain.size())) == 1) &&
         library().EVP_CipherFinal_ex(context, out + written, &rest) == 1 &&
-        library().EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, kTagBytes, out + plain.size()) == 1;
+        library().EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, kTagBytes,
+                                      out + plain.size()) == 1;
     require(sealed_all, "encrypt");
 }
 
-bool ChaCha20Poly1305::open(const Nonce& nonce, std::span<const std::byte> sealed, std::span<std::byte> plain) {
-    if (sealed.size() != plain.size() + kTagBytes) throw Error(ErrorCode::invalid_argument, "wrong size to open into");
+bool ChaCha20Poly1305::open(const Nonce& nonce, std::span<const std::byte> sealed,
+                            std::span<std::byte> plain) {
+    if (sealed.size() != plain.size() + kTagBytes)
+        throw Error(ErrorCode::invalid_argument, "wrong size to open into");
     EVP_CIPHER_CTX* context = contexts_->opening.get();
     std::array<unsigned char, kTagBytes> tag;
-    std::copy_n(reinterpret_cast<const unsigned char*>(sealed.data()) + plain.size(), kTagBytes, tag.begin());
+    std::copy_n(reinterpret_cast<const unsigned char*>(sealed.data()) + plain.size(), kTagBytes,
+                tag.begin());
     auto* out = reinterpret_cast<unsigned char*>(plain.data());
     unsigned char nothing = 0;
     int written = 0, rest = 0;
     require(library().EVP_CipherInit_ex(context, nullptr, nullptr, nullptr, nonce.data(), 0) == 1 &&
-                library().EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, kTagBytes, tag.data()) == 1 &&
-                (plain.empty() || library().EVP_CipherUpdate(context, out, &written,
-                                                             reinterpret_cast<const unsigned char*>(sealed.data()),
-                                                             as_int(plain.size())) == 1),
+                library().EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, kTagBytes,
+                                              tag.data()) == 1 &&
+                (plain.empty() ||
+                 library().EVP_CipherUpdate(context, out, &written,
+                                            reinterpret_cast<const unsigned char*>(sealed.data()),
+                                            as_int(plain.size())) == 1),
             "decrypt");
-    if (library().EVP_CipherFinal_ex(context, plain.empty() ? &nothing : out + written, &rest) == 1) return true;
+    if (library().EVP_CipherFinal_ex(context, plain.empty() ? &nothing : out + written, &rest) == 1)
+        return true;
     std::fill(plain.begin(), plain.end(), std::byte{0});
     return false;
 }
@@ -214,8 +238,9 @@ bool ChaCha20Poly1305::open(const Nonce& nonce, std::span<const std::byte> seale
 namespace {
 
 [[noreturn]] void refuse() {
-    throw Error(ErrorCode::unsupported, "this build has neither encryption nor S3",
-                "install OpenSSL's headers (Debian: libssl-dev) and build with AUTOLAUNCH_WITH_CRYPTO=ON");
+    throw Error(
+        ErrorCode::unsupported, "this build has neither encryption nor S3",
+        "install OpenSSL's headers (Debian: libssl-dev) and build with AUTOLAUNCH_WITH_CRYPTO=ON");
 }
 
 }  // namespace
@@ -230,8 +255,12 @@ ChaCha20Poly1305::ChaCha20Poly1305(Bytes) { refuse(); }
 ChaCha20Poly1305::ChaCha20Poly1305(ChaCha20Poly1305&&) noexcept = default;
 ChaCha20Poly1305& ChaCha20Poly1305::operator=(ChaCha20Poly1305&&) noexcept = default;
 ChaCha20Poly1305::~ChaCha20Poly1305() = default;
-void ChaCha20Poly1305::seal(const Nonce&, std::span<const std::byte>, std::span<std::byte>) { refuse(); }
-bool ChaCha20Poly1305::open(const Nonce&, std::span<const std::byte>, std::span<std::byte>) { refuse(); }
+void ChaCha20Poly1305::seal(const Nonce&, std::span<const std::byte>, std::span<std::byte>) {
+    refuse();
+}
+bool ChaCha20Poly1305::open(const Nonce&, std::span<const std::byte>, std::span<std::byte>) {
+    refuse();
+}
 
 #endif
 

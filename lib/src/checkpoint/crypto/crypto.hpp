@@ -10,9 +10,9 @@
 
 namespace autolaunch::crypto {
 
-// What age and S3 need of OpenSSL's libcrypto (3.0 or newer). It is loaded at the first call, so a job without either
-// never pays for it. Every function throws Error{unsupported} where the library is missing, or where this was built
-// without its headers (AUTOLAUNCH_WITH_CRYPTO).
+// What age and S3 need of OpenSSL's libcrypto (3.0 or newer). It is loaded at the first call, so a
+// job without either never pays for it. Every function throws Error{unsupported} where the library
+// is missing, or where this was built without its headers (AUTOLAUNCH_WITH_CRYPTO).
 
 using Bytes = std::span<const std::uint8_t>;
 using Digest = std::array<std::uint8_t, 32>;
@@ -28,7 +28,8 @@ Digest hmac_sha256(Bytes key, Bytes message);
 /// RFC 5869, 32 bytes of output. An empty salt is the RFC's default.
 SecretBytes hkdf_sha256(Bytes input_key, Bytes salt, std::string_view info);
 
-/// RFC 7748. The secret has 32 bytes. Throws Error{corrupt} for a point of low order, whose product everybody knows.
+/// RFC 7748. The secret has 32 bytes. Throws Error{corrupt} for a point of low order, whose product
+/// everybody knows.
 SecretBytes x25519(Bytes secret, const Point& point);
 Point x25519_public(Bytes secret);
 
@@ -51,7 +52,8 @@ public:
     /// `sealed` is kTagBytes longer than `plain`; they may start at the same byte.
     void seal(const Nonce& nonce, std::span<const std::byte> plain, std::span<std::byte> sealed);
     /// The reverse; false when the tag does not fit, and then `plain` is all zeros.
-    [[nodiscard]] bool open(const Nonce& nonce, std::span<const std::byte> sealed, std::span<std::byte> plain);
+    [[nodiscard]] bool open(const Nonce& nonce, std::span<const std::byte> sealed,
+                            std::span<std::byte> plain);
 
 private:
     struct Contexts;

@@ -6,8 +6,9 @@
 
 namespace autolaunch::crypto {
 
-/// What `/bin/sh -c COMMAND` prints. Blocks until it has ended; at the deadline it is killed with its process group,
-/// and TimeoutError is thrown. Its stderr is ours. Errors name the command, and never quote its output.
+/// What `/bin/sh -c COMMAND` prints. Blocks until it has ended; at the deadline it is killed with
+/// its process group, and TimeoutError is thrown. Its stderr is ours. Errors name the command, and
+/// never quote its output.
 SecretBytes output_of_key_command(const std::string& command, const Deadline& deadline);
 /// As errors name it.
 std::string name_of_key_command(const std::string& command);

@@ -9,7 +9,8 @@
 
 namespace autolaunch::crypto {
 
-/// Overwrites memory before it gives it back, so that a secret does not outlive its owner in this process.
+/// Overwrites memory before it gives it back, so that a secret does not outlive its owner in this
+/// process.
 template <class T>
 struct WipingAllocator {
     using value_type = T;

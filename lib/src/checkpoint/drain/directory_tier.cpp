@@ -26,12 +26,15 @@ class ReadSource final : public ChunkSource {
 public:
     ReadSource(const Tier::Read& read, std::uint64_t bytes, const Deadline& deadline)
         : read_(read), bytes_(bytes), deadline_(deadline), memory_(kBuffers * kChunkBytes) {
-        for (std::size_t i = 0; i < kBuffers; ++i) free_.push_back(memory_.data() + i * kChunkBytes);
+        for (std::size_t i = 0; i < kBuffers; ++i)
+            free_.push_back(memory_.data() + i * kChunkBytes);
     }
 
     std::byte* take(std::size_t index) override {
-        if (free_.empty()) return nullptr;
-        if (deadline_.passed()) throw TimeoutError("the copy was not done in time");
+        if (free_.empty())
+            return nullptr;
+        if (deadline_.passed())
+            throw TimeoutError("the copy was not done in time");
         std::byte* const memory = free_.back();
         const std::uint64_t offset = index * kChunkBytes;
         read_(offset, {memory, static_cast<std::size_t>(std::min(kChunkBytes, bytes_ - offset))});
@@ -55,7 +58,9 @@ public:
 
     Storage& storage() override { return *storage_; }
     fs::path directory() const override { return directory_; }
-    fs::path unfinished(const std::string& name) const override { return directory_ / (name + kUnfinishedSuffix); }
+    fs::path unfinished(const std::string& name) const override {
+        return directory_ / (name + kUnfinishedSuffix);
+    }
 
     std::vector<FarCheckpoint> list() override {
         std::vector<FarCheckpoint> found;
@@ -63,11 +68,12 @@ public:
             found.push_back({candidate.name, candidate.step, true, true});
         // The same names, for what is not published: its suffix is left out.
         for (const std::string& name : storage_->list(directory_)) {
-            if (!name.ends_with(kUnfinishedSuffix)) continue;
+            if (!name.ends_with(kUnfinishedSuffix))
+                continue;
             const std::string stem = name.substr(0, name.size() - (sizeof kUnfinishedSuffix - 1));
             long long step = 0;
-            if (parse_integer(stem.substr(std::min(stem.size(), sizeof kStepPrefix - 1)), step) && step >= 0 &&
-                checkpoint_name(step) == stem)
+            if (parse_integer(stem.substr(std::min(stem.size(), sizeof kStepPrefix - 1)), step) &&
+                step >= 0 && checkpoint_name(step) == stem)
                 found.push_back({stem, step, false, false});
         }
         return found;
@@ -77,10 +83,12 @@ public:
         storage_->create_directories(directory_);
         storage_->create_directories(unfinished(name));
         for (const std::string& file : storage_->list(unfinished(name)))
-            if (file.find(kPartMark) != std::string::npos) storage_->remove_all(unfinished(name) / file);
+            if (file.find(kPartMark) != std::string::npos)
+                storage_->remove_all(unfinished(name) / file);
     }
 
-    void put(const std::string& name, const Manifest::File& file, const Read& read, const Deadline& deadline) override {
+    void put(const std::string& name, const Manifest::File& file, const Read& read,
+             const Deadline& deadline) override {
         const fs::path place = unfinished(name);
         PlannedFile part;
         part.name = file.name + kPartMark + random_hex(4);
@@ -91,7 +99,8 @@ public:
         storage_->sync_directory(place);
     }
 
-    bool publish(const std::string& name, const std::string& manifest_text, const Deadline&) override {
+    bool publish(const std::string& name, const std::string& manifest_text,
+                 const Deadline&) override {
         const fs::path place = unfinished(name);
         write_whole(*storage_, place / "manifest.tmp", manifest_text);
         storage_->rename(place / "manifest.tmp", place / kManifestName);
@@ -101,7 +110,8 @@ public:
         if (std::find(names.begin(), names.end(), name) != names.end()) {
             if (is_whole(name)) {
                 remove_for_good(*storage_, place);
-                return read_whole(*storage_, directory_ / name / kManifestName, kMaxManifestBytes) == manifest_text;
+                return read_whole(*storage_, directory_ / name / kManifestName,
+                                  kMaxManifestBytes) == manifest_text;
             }
             fs::path damaged = directory_ / (name + kDamagedSuffix);
             if (!remove_for_good(*storage_, damaged))
@@ -128,10 +138,12 @@ private:
             read_manifest(*storage_, directory_ / name);
             return true;
         } catch (const SystemError& error) {
-            if (error.error_number() == ENOENT) return false;
+            if (error.error_number() == ENOENT)
+                return false;
             throw;
         } catch (const Error& error) {
-            if (error.code() == ErrorCode::corrupt) return false;
+            if (error.code() == ErrorCode::corrupt)
+                return false;
             throw;
         }
     }
@@ -140,7 +152,8 @@ private:
     void point_latest(const std::string& name) {
         try {
             for (const Candidate& candidate : list_candidates(*storage_, directory_))
-                if (candidate.name > name) return;
+                if (candidate.name > name)
+                    return;
             storage_->replace_link(directory_ / kLatestName, name);
         } catch (const Error&) {
         }
@@ -157,7 +170,8 @@ std::unique_ptr<Tier> make_directory_tier(std::shared_ptr<Storage> storage, fs::
 }
 
 std::unique_ptr<Tier> make_tier(const std::string& place) {
-    if (!s3::is_s3_url(place)) return make_directory_tier(make_posix_storage(), place);
+    if (!s3::is_s3_url(place))
+        return make_directory_tier(make_posix_storage(), place);
     const s3::Environment environment = s3::environment_of_process();
     return make_s3_tier(s3::locate(place, environment), s3::find_credentials(environment));
 }

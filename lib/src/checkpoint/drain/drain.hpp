@@ -26,9 +26,12 @@ namespace autolaunch {
 struct DrainSettings {
     std::filesystem::path directory = {};  ///< where checkpoints are saved
     DrainRetention retention = {};         ///< of the far tier
-    std::shared_ptr<DrainCrew> crew = {};  ///< where each node has a directory of its own, with its ranks' files alone
-    std::chrono::milliseconds copy_timeout = std::chrono::hours(1);   ///< of one attempt at one checkpoint
-    std::chrono::milliseconds first_pause = std::chrono::seconds(1);  ///< after a failure; doubled each time
+    std::shared_ptr<DrainCrew> crew =
+        {};  ///< where each node has a directory of its own, with its ranks' files alone
+    std::chrono::milliseconds copy_timeout =
+        std::chrono::hours(1);  ///< of one attempt at one checkpoint
+    std::chrono::milliseconds first_pause =
+        std::chrono::seconds(1);  ///< after a failure; doubled each time
     std::chrono::milliseconds longest_pause = std::chrono::minutes(1);
 };
 
@@ -42,7 +45,8 @@ struct DrainedCheckpoint {
 /// Called by the drain's thread.
 struct DrainEvents {
     std::function<void(const DrainedCheckpoint& checkpoint)> drained = {};
-    std::function<void(const std::string& text)> note = {};  ///< a failure, and what is done about it
+    std::function<void(const std::string& text)> note =
+        {};  ///< a failure, and what is done about it
 };
 
 struct DrainProgress {
@@ -50,25 +54,30 @@ struct DrainProgress {
     std::uint64_t bytes_done = 0, bytes_total = 0;
 };
 
-/// Copies complete checkpoints of a directory to a second tier, in the background: data first, the manifest last.
-/// Every block is verified against the manifest's digests while it is read, and what an attempt before left in the tier
-/// is verified there before it counts. A process that dies in between leaves no half checkpoint; the next one goes on
-/// with the files that are missing. A failure is noted, and tried again; a checkpoint that is damaged here is noted and
-/// left alone. One drain a tier at a time.
+/// Copies complete checkpoints of a directory to a second tier, in the background: data first, the
+/// manifest last. Every block is verified against the manifest's digests while it is read, and what
+/// an attempt before left in the tier is verified there before it counts. A process that dies in
+/// between leaves no half checkpoint; the next one goes on with the files that are missing. A
+/// failure is noted, and tried again; a checkpoint that is damaged here is noted and left alone.
+/// One drain a tier at a time.
 ///
-/// In a crew each copies the files that its own node has. The first one decides, takes back what is half, publishes
-/// when all files are there, and clears; the others follow its orders until it ends, and then are idle.
+/// In a crew each copies the files that its own node has. The first one decides, takes back what is
+/// half, publishes when all files are there, and clears; the others follow its orders until it
+/// ends, and then are idle.
 ///
-/// Owner: rank 0's checkpointer, or each node's leader's. Threads: any; it has one of its own. Blocks: wait_idle(); the
-/// destructor until the block that it reads or writes at the moment is over; a request to a server is ended within 3 s.
+/// Owner: rank 0's checkpointer, or each node's leader's. Threads: any; it has one of its own.
+/// Blocks: wait_idle(); the destructor until the block that it reads or writes at the moment is
+/// over; a request to a server is ended within 3 s.
 class Drain {
 public:
-    Drain(std::shared_ptr<Storage> near, std::unique_ptr<Tier> far, DrainSettings options, DrainEvents events);
+    Drain(std::shared_ptr<Storage> near, std::unique_ptr<Tier> far, DrainSettings options,
+          DrainEvents events);
     Drain(const Drain&) = delete;
     Drain& operator=(const Drain&) = delete;
     ~Drain();
 
-    /// There may be something new to copy: a step that was saved just now, perhaps again. Never blocks.
+    /// There may be something new to copy: a step that was saved just now, perhaps again. Never
+    /// blocks.
     void wake(std::optional<std::int64_t> saved = {});
     /// Until nothing is left to do; false at the deadline.
     bool wait_idle(const Deadline& deadline);
@@ -85,13 +94,15 @@ private:
     std::vector<FarCheckpoint> far_checkpoints();
     void copy(std::int64_t step);
     std::string manifest_here(std::int64_t step);
-    std::vector<std::string> copy_files(std::int64_t step, const Manifest& manifest, const Deadline& deadline);
-    std::set<std::string> copy_with_crew(std::int64_t step, const std::string& text, const Manifest& manifest,
-                                         const Deadline& deadline);
+    std::vector<std::string> copy_files(std::int64_t step, const Manifest& manifest,
+                                        const Deadline& deadline);
+    std::set<std::string> copy_with_crew(std::int64_t step, const std::string& text,
+                                         const Manifest& manifest, const Deadline& deadline);
     bool all_there(std::int64_t step, const Manifest& manifest, const std::set<std::string>& put);
-    void copy_file(const std::string& name, const std::filesystem::path& from, const Manifest::File& file,
-                   const Deadline& deadline);
-    bool is_there(const std::string& name, const std::vector<std::string>& names, const Manifest::File& file);
+    void copy_file(const std::string& name, const std::filesystem::path& from,
+                   const Manifest::File& file, const Deadline& deadline);
+    bool is_there(const std::string& name, const std::vector<std::string>& names,
+                  const Manifest::File& file);
     void note(const std::string& text) const;
     void set_progress(const DrainProgress& progress);
 

@@ -12,10 +12,10 @@
 
 namespace autolaunch {
 
-/// The drains of nodes that have directories of their own: the first one orders a checkpoint, each copies the files
-/// that its node has and answers, and the first one publishes. Orders are numbered from 0, an order and its answers are
-/// taken off the board when it is over. Owner: a Drain. Threads: one. Blocks: wait_order() and collect(), until their
-/// deadline.
+/// The drains of nodes that have directories of their own: the first one orders a checkpoint, each
+/// copies the files that its node has and answers, and the first one publishes. Orders are numbered
+/// from 0, an order and its answers are taken off the board when it is over. Owner: a Drain.
+/// Threads: one. Blocks: wait_order() and collect(), until their deadline.
 class DrainCrew {
 public:
     /// `members` in all; `number` 0 is the first.
@@ -30,8 +30,8 @@ public:
     };
     /// The first one's: asks the others.
     void order(const Order& what);
-    /// The files that they have put there. Throws what a member failed with, after all have answered, and TimeoutError
-    /// at the deadline; `stop` is asked about once a second.
+    /// The files that they have put there. Throws what a member failed with, after all have
+    /// answered, and TimeoutError at the deadline; `stop` is asked about once a second.
     std::set<std::string> collect(const Deadline& deadline, const std::function<bool()>& stop);
 
     /// The others': the next order, within about a second; nothing when there is none yet.

@@ -31,21 +31,26 @@ Steps staying(const Metrics& steps, const DrainRetention& retention) {
 
 }  // namespace
 
-DrainDecision decide_drain(const std::vector<NearCheckpoint>& near, const std::vector<FarCheckpoint>& far,
-                           const DrainRetention& retention) {
+DrainDecision decide_drain(const std::vector<NearCheckpoint>& near,
+                           const std::vector<FarCheckpoint>& far, const DrainRetention& retention) {
     Metrics complete;
     for (const FarCheckpoint& checkpoint : far)
-        if (checkpoint.complete) complete[checkpoint.step] = checkpoint.metric;
+        if (checkpoint.complete)
+            complete[checkpoint.step] = checkpoint.metric;
     Metrics all = complete;
-    for (const NearCheckpoint& checkpoint : near) all.emplace(checkpoint.step, checkpoint.metric);
+    for (const NearCheckpoint& checkpoint : near)
+        all.emplace(checkpoint.step, checkpoint.metric);
     DrainDecision decision;
     for (const std::int64_t step : staying(all, retention))
-        if (!complete.contains(step) && !decision.copy) decision.copy = step;
-    if (decision.copy || complete.empty()) return decision;
+        if (!complete.contains(step) && !decision.copy)
+            decision.copy = step;
+    if (decision.copy || complete.empty())
+        return decision;
 
     const Steps stay = staying(complete, retention);
     for (const FarCheckpoint& checkpoint : far)
-        if (!checkpoint.complete || !stay.contains(checkpoint.step)) decision.remove.push_back(checkpoint);
+        if (!checkpoint.complete || !stay.contains(checkpoint.step))
+            decision.remove.push_back(checkpoint);
     return decision;
 }
 

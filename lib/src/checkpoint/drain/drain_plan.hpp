@@ -11,7 +11,7 @@ namespace autolaunch {
 struct DrainRetention {
     int keep = 2;                 ///< the newest complete checkpoints that stay; at least 1
     std::int64_t keep_every = 0;  ///< those whose step is a multiple of it stay too; 0: none
-    int keep_best = 0;            ///< and so many of the others by their metric, the newer one of equals
+    int keep_best = 0;  ///< and so many of the others by their metric, the newer one of equals
     bool lower_is_better = true;
 };
 
@@ -36,10 +36,11 @@ struct DrainDecision {
 };
 
 /// `near` are those that are complete here, without those that cannot be read.
-/// Copied is the newest that will stay there and is not complete there, so that a drain that is slower than the saves
-/// skips some. Removed are complete ones that need not stay, and unfinished ones that nobody will finish; but nothing
-/// is removed while there is something to copy, and nothing at all while no complete one is there.
-DrainDecision decide_drain(const std::vector<NearCheckpoint>& near, const std::vector<FarCheckpoint>& far,
-                           const DrainRetention& retention);
+/// Copied is the newest that will stay there and is not complete there, so that a drain that is
+/// slower than the saves skips some. Removed are complete ones that need not stay, and unfinished
+/// ones that nobody will finish; but nothing is removed while there is something to copy, and
+/// nothing at all while no complete one is there.
+DrainDecision decide_drain(const std::vector<NearCheckpoint>& near,
+                           const std::vector<FarCheckpoint>& far, const DrainRetention& retention);
 
 }  // namespace autolaunch

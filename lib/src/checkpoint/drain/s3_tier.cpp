@@ -16,16 +16,19 @@ namespace {
 
 constexpr std::chrono::minutes kCallTimeout(2);
 
-// A part is read in whole blocks of the manifest's digests. The least that S3 takes is 5 MiB: two of them.
+// A part is read in whole blocks of the manifest's digests. The least that S3 takes is 5 MiB: two
+// of them.
 s3::UploadOptions whole_blocks(s3::UploadOptions options) {
     constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
-    options.part_bytes = std::max((options.part_bytes + kBlock - 1) / kBlock, std::uint64_t{2}) * kBlock;
+    options.part_bytes =
+        std::max((options.part_bytes + kBlock - 1) / kBlock, std::uint64_t{2}) * kBlock;
     return options;
 }
 
 class S3Tier final : public Tier {
 public:
-    S3Tier(const s3::Location& location, const s3::Credentials& credentials, const s3::UploadOptions& options)
+    S3Tier(const s3::Location& location, const s3::Credentials& credentials,
+           const s3::UploadOptions& options)
         : client_(location, credentials, stop_),
           options_(whole_blocks(options)),
           storage_(s3::make_s3_storage(location, credentials, kCallTimeout, stop_)) {}
@@ -38,7 +41,8 @@ public:
         std::vector<FarCheckpoint> found;
         for (const Candidate& candidate : list_candidates(*storage_, directory())) {
             const auto files = storage_->list(directory() / candidate.name);
-            const bool published = std::find(files.begin(), files.end(), kManifestName) != files.end();
+            const bool published =
+                std::find(files.begin(), files.end(), kManifestName) != files.end();
             found.push_back({candidate.name, candidate.step, published, published});
         }
         return found;
@@ -48,14 +52,17 @@ public:
         client_.abort_uploads(name + '/', deadline);
     }
 
-    void put(const std::string& name, const Manifest::File& file, const Read& read, const Deadline& deadline) override {
+    void put(const std::string& name, const Manifest::File& file, const Read& read,
+             const Deadline& deadline) override {
         client_.upload(name + '/' + file.name, file.bytes, read, options_, deadline);
     }
 
-    bool publish(const std::string& name, const std::string& manifest_text, const Deadline& deadline) override {
+    bool publish(const std::string& name, const std::string& manifest_text,
+                 const Deadline& deadline) override {
         const std::string key = name + '/' + kManifestName;
         const auto bytes = std::as_bytes(std::span(manifest_text));
-        if (client_.put(key, bytes, true, deadline) == s3::S3Client::Put::created) return true;
+        if (client_.put(key, bytes, true, deadline) == s3::S3Client::Put::created)
+            return true;
         // It may be the very one: an answer that was lost, or a process that died before it heard.
         std::string there(manifest_text.size() + 1, '\0');
         there.resize(client_.get(key, 0, std::as_writable_bytes(std::span(there)), deadline));

@@ -11,10 +11,14 @@ namespace {
 
 class StoreNoticeboard final : public Noticeboard {
 public:
-    StoreNoticeboard(Store store, std::string prefix) : store_(std::move(store)), prefix_(std::move(prefix)) {}
+    StoreNoticeboard(Store store, std::string prefix)
+        : store_(std::move(store)), prefix_(std::move(prefix)) {}
 
-    void post(const std::string& key, const std::string& text) override { store_.set(prefix_ + key, text); }
-    std::optional<std::string> read(const std::string& key, std::chrono::milliseconds timeout) override {
+    void post(const std::string& key, const std::string& text) override {
+        store_.set(prefix_ + key, text);
+    }
+    std::optional<std::string> read(const std::string& key,
+                                    std::chrono::milliseconds timeout) override {
         try {
             return store_.get(prefix_ + key, timeout);
         } catch (const TimeoutError&) {

@@ -18,9 +18,12 @@ void cast_all(const std::byte* source, std::byte* target, std::uint64_t count) {
 
 template <class From>
 void cast_from(const std::byte* source, DataType to, std::byte* target, std::uint64_t count) {
-    if (to == DataType::f32) cast_all<From, float>(source, target, count);
-    if (to == DataType::bf16) cast_all<From, bfloat16>(source, target, count);
-    if (to == DataType::f16) cast_all<From, float16>(source, target, count);
+    if (to == DataType::f32)
+        cast_all<From, float>(source, target, count);
+    if (to == DataType::bf16)
+        cast_all<From, bfloat16>(source, target, count);
+    if (to == DataType::f16)
+        cast_all<From, float16>(source, target, count);
 }
 
 bool is_float(DataType type) noexcept {
@@ -29,9 +32,12 @@ bool is_float(DataType type) noexcept {
 
 }  // namespace
 
-bool can_cast(DataType from, DataType to) noexcept { return from == to || (is_float(from) && is_float(to)); }
+bool can_cast(DataType from, DataType to) noexcept {
+    return from == to || (is_float(from) && is_float(to));
+}
 
-void cast_elements(DataType from, const std::byte* source, DataType to, std::byte* target, std::uint64_t count) {
+void cast_elements(DataType from, const std::byte* source, DataType to, std::byte* target,
+                   std::uint64_t count) {
     if (from == to) {
         std::memcpy(target, source, count * size_of(from));
     } else if (from == DataType::f32) {

@@ -12,7 +12,8 @@ inline constexpr std::size_t kManifestDigestDigits = 32;
 
 /// The whole text.
 std::string with_digest(std::string_view body);
-/// The reverse. Throws Error{corrupt} unless the digest is that of the body, which the text must outlive.
+/// The reverse. Throws Error{corrupt} unless the digest is that of the body, which the text must
+/// outlive.
 std::string_view body_of_manifest(std::string_view text);
 
 }  // namespace autolaunch

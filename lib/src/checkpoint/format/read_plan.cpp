@@ -16,7 +16,8 @@ namespace {
 
 std::string format_shape(std::span<const std::int64_t> shape) {
     std::vector<std::string> extents;
-    for (const std::int64_t extent : shape) extents.push_back(std::to_string(extent));
+    for (const std::int64_t extent : shape)
+        extents.push_back(std::to_string(extent));
     return "[" + join(extents, ", ") + "]";
 }
 
@@ -24,7 +25,8 @@ using TensorsByName = std::unordered_map<std::string_view, const Manifest::Tenso
 
 [[noreturn]] void throw_missing(const TensorsByName& tensors, const std::string& wanted) {
     std::vector<std::string> names;
-    for (const auto& [name, tensor] : tensors) names.emplace_back(name);
+    for (const auto& [name, tensor] : tensors)
+        names.emplace_back(name);
     const std::string close = nearest(wanted, names);
     throw Error(ErrorCode::mismatch, "the checkpoint has no tensor named " + wanted,
                 close.empty() ? "" : "it has " + close);
@@ -32,26 +34,33 @@ using TensorsByName = std::unordered_map<std::string_view, const Manifest::Tenso
 
 void require_same(const Manifest::Tensor& stored, const fsdp::StateTensor& wanted, bool cast) {
     const bool castable = can_cast(stored.type, wanted.type);
-    if (stored.shape == wanted.shape && (stored.type == wanted.type || (cast && castable))) return;
+    if (stored.shape == wanted.shape && (stored.type == wanted.type || (cast && castable)))
+        return;
     throw Error(ErrorCode::mismatch,
                 "tensor " + wanted.name + " is " + format_shape(stored.shape) + " " +
-                    std::string(name_of(stored.type)) + " in the checkpoint, " + format_shape(wanted.shape) + " " +
-                    std::string(name_of(wanted.type)) + " in the model",
+                    std::string(name_of(stored.type)) + " in the checkpoint, " +
+                    format_shape(wanted.shape) + " " + std::string(name_of(wanted.type)) +
+                    " in the model",
                 stored.shape == wanted.shape && castable ? "LoadOptions::cast converts it" : "");
 }
 
-void plan_tensor(const Manifest::Tensor& stored, const fsdp::StateTensor& wanted, std::vector<ReadPart>& parts) {
+void plan_tensor(const Manifest::Tensor& stored, const fsdp::StateTensor& wanted,
+                 std::vector<ReadPart>& parts) {
     const std::uint64_t stored_bytes = size_of(stored.type), wanted_bytes = size_of(wanted.type);
     for (const auto& piece : wanted.pieces) {
         for (const auto& source : stored.pieces) {
             const std::int64_t begin = std::max(piece.offset, source.offset);
-            const std::int64_t end = std::min(piece.offset + piece.count, source.offset + source.count);
-            if (begin >= end) continue;
-            parts.push_back({source.file_index,
-                             source.file_offset + static_cast<std::uint64_t>(begin - source.offset) * stored_bytes,
-                             static_cast<std::uint64_t>(end - begin) * stored_bytes,
-                             piece.data + static_cast<std::uint64_t>(begin - piece.offset) * wanted_bytes, stored.type,
-                             wanted.type, wanted.replicated});
+            const std::int64_t end =
+                std::min(piece.offset + piece.count, source.offset + source.count);
+            if (begin >= end)
+                continue;
+            parts.push_back(
+                {source.file_index,
+                 source.file_offset +
+                     static_cast<std::uint64_t>(begin - source.offset) * stored_bytes,
+                 static_cast<std::uint64_t>(end - begin) * stored_bytes,
+                 piece.data + static_cast<std::uint64_t>(begin - piece.offset) * wanted_bytes,
+                 stored.type, wanted.type, wanted.replicated});
         }
     }
 }
@@ -60,12 +69,14 @@ void plan_tensor(const Manifest::Tensor& stored, const fsdp::StateTensor& wanted
 
 ReadPlan plan_loading(const Manifest& manifest, const fsdp::State& state, const ReadRules& rules) {
     TensorsByName tensors;
-    for (const auto& tensor : manifest.tensors) tensors[tensor.name] = &tensor;
+    for (const auto& tensor : manifest.tensors)
+        tensors[tensor.name] = &tensor;
     ReadPlan plan;
     for (const auto& wanted : state) {
         const auto found = tensors.find(wanted.name);
         if (found == tensors.end()) {
-            if (!rules.allow_missing) throw_missing(tensors, wanted.name);
+            if (!rules.allow_missing)
+                throw_missing(tensors, wanted.name);
             plan.missing.push_back(wanted.name);
             continue;
         }
@@ -92,7 +103,8 @@ std::vector<BlockNeed> blocks_needed(std::span<const ReadPart> parts) {
         }
     }
     std::vector<BlockNeed> ordered;
-    for (auto& [place, need] : needs) ordered.push_back(std::move(need));
+    for (auto& [place, need] : needs)
+        ordered.push_back(std::move(need));
     return ordered;
 }
 
@@ -106,7 +118,8 @@ ShareOfBlocks share_of_blocks(std::size_t count, int member, int members) {
 void copy_part(const ReadPart& part, std::uint64_t block_begin, std::span<const std::byte> block) {
     const std::uint64_t begin = std::max(part.file_offset, block_begin);
     const std::uint64_t end = std::min(part.file_offset + part.bytes, block_begin + block.size());
-    if (begin >= end) return;
+    if (begin >= end)
+        return;
     // Pieces start on a multiple of their element's size, and so do blocks: no element is cut.
     const std::uint64_t element_bytes = size_of(part.stored);
     const std::uint64_t skipped = (begin - part.file_offset) / element_bytes;
@@ -114,7 +127,8 @@ void copy_part(const ReadPart& part, std::uint64_t block_begin, std::span<const 
                   part.to + skipped * size_of(part.wanted), (end - begin) / element_bytes);
 }
 
-std::string content_at(const Manifest& manifest, std::size_t file_index, std::uint64_t begin, std::uint64_t end) {
+std::string content_at(const Manifest& manifest, std::size_t file_index, std::uint64_t begin,
+                       std::uint64_t end) {
     std::string text;
     std::uint64_t first_byte = UINT64_MAX;  // of the first tensor in the file
     std::uint64_t lowest = UINT64_MAX;      // the first byte of the range that is a tensor's
@@ -122,22 +136,30 @@ std::string content_at(const Manifest& manifest, std::size_t file_index, std::ui
     for (const auto& tensor : manifest.tensors) {
         bool counted = false;
         for (const auto& piece : tensor.pieces) {
-            if (piece.file_index != file_index) continue;
-            const std::uint64_t bytes = static_cast<std::uint64_t>(piece.count) * size_of(tensor.type);
+            if (piece.file_index != file_index)
+                continue;
+            const std::uint64_t bytes =
+                static_cast<std::uint64_t>(piece.count) * size_of(tensor.type);
             first_byte = std::min(first_byte, piece.file_offset);
-            if (piece.file_offset >= end || piece.file_offset + bytes <= begin) continue;
-            if (!counted) ++tensors;
+            if (piece.file_offset >= end || piece.file_offset + bytes <= begin)
+                continue;
+            if (!counted)
+                ++tensors;
             counted = true;
             const std::uint64_t from = std::max(begin, piece.file_offset);
-            if (from >= lowest) continue;
+            if (from >= lowest)
+                continue;
             lowest = from;
             const auto element =
-                piece.offset + static_cast<std::int64_t>((from - piece.file_offset) / size_of(tensor.type));
+                piece.offset +
+                static_cast<std::int64_t>((from - piece.file_offset) / size_of(tensor.type));
             text = "tensor " + tensor.name + " from element " + std::to_string(element);
         }
     }
-    if (tensors > 1) text += ", and " + std::to_string(tensors - 1) + " more";
-    if (begin < first_byte) text = text.empty() ? "the header" : "the header, " + text;
+    if (tensors > 1)
+        text += ", and " + std::to_string(tensors - 1) + " more";
+    if (begin < first_byte)
+        text = text.empty() ? "the header" : "the header, " + text;
     return text;
 }
 

@@ -15,9 +15,11 @@ struct RunBox {
     bool operator==(const RunBox&) const = default;
 };
 
-/// The fewest boxes that make up a run of elements of a tensor with k dimensions, in the order of their elements: at
-/// most 2k - 1. A run inside one row is one box; a longer one is the end of a row, whole rows, and the start of a row,
-/// for every dimension. Pure; the run must lie in the tensor.
-std::vector<RunBox> boxes_of_run(std::span<const std::int64_t> shape, std::int64_t offset, std::int64_t count);
+/// The fewest boxes that make up a run of elements of a tensor with k dimensions, in the order of
+/// their elements: at most 2k - 1. A run inside one row is one box; a longer one is the end of a
+/// row, whole rows, and the start of a row, for every dimension. Pure; the run must lie in the
+/// tensor.
+std::vector<RunBox> boxes_of_run(std::span<const std::int64_t> shape, std::int64_t offset,
+                                 std::int64_t count);
 
 }  // namespace autolaunch

@@ -20,17 +20,21 @@ namespace {
 constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
 }
 
-BlockReader::BlockReader(Storage& storage, const std::filesystem::path& directory, const Manifest::File& expected,
-                         Describe describe, BlockCheck check)
-    : expected_(expected), path_(directory / expected.name), describe_(std::move(describe)), check_(check) {
+BlockReader::BlockReader(Storage& storage, const std::filesystem::path& directory,
+                         const Manifest::File& expected, Describe describe, BlockCheck check)
+    : expected_(expected),
+      path_(directory / expected.name),
+      describe_(std::move(describe)),
+      check_(check) {
     const std::uint64_t bytes = again_if_stale([&] {
         file_ = storage.open_large(path_);
         return file_->size();
     });
     if (bytes != expected.bytes)
-        throw Error(ErrorCode::corrupt,
-                    path_.string() + " has " + std::to_string(bytes) + " bytes, not " + std::to_string(expected.bytes));
-    if (check == BlockCheck::tampering && expected.block_sha256.size() != expected.block_digests.size())
+        throw Error(ErrorCode::corrupt, path_.string() + " has " + std::to_string(bytes) +
+                                            " bytes, not " + std::to_string(expected.bytes));
+    if (check == BlockCheck::tampering &&
+        expected.block_sha256.size() != expected.block_digests.size())
         throw Error(ErrorCode::corrupt, "the manifest has no SHA-256 of " + path_.string());
 }
 
@@ -46,22 +50,26 @@ void BlockReader::start(std::size_t index, std::size_t slot) {
 
 void BlockReader::read(std::span<const std::size_t> indices, const Use& use) {
     const std::size_t slots = std::min<std::size_t>(indices.size(), kBlockDepth);
-    if (memory_.bytes() < slots * kBlock) memory_ = AlignedMemory(slots * kBlock);
+    if (memory_.bytes() < slots * kBlock)
+        memory_ = AlignedMemory(slots * kBlock);
     std::array<std::optional<std::size_t>, kBlockDepth> finished;  // bytes, by slot
     std::size_t started = 0;
-    for (; started < slots; ++started) start(indices[started], started);
+    for (; started < slots; ++started)
+        start(indices[started], started);
     for (std::size_t next = 0; next < indices.size(); ++next) {
         const std::size_t slot = next % kBlockDepth;
         while (!finished[slot]) {
             const StorageFile::Finished one = file_->finish_one();
             finished.at(one.tag) = one.bytes;
         }
-        const std::uint64_t bytes = std::min<std::uint64_t>(bytes_of(indices[next]), *finished[slot]);
+        const std::uint64_t bytes =
+            std::min<std::uint64_t>(bytes_of(indices[next]), *finished[slot]);
         const auto content = memory_.part(slot * kBlock, bytes);
         require_as_saved(indices[next], content);
         use(indices[next], content);
         finished[slot].reset();
-        if (started < indices.size()) start(indices[started++], slot);
+        if (started < indices.size())
+            start(indices[started++], slot);
     }
 }
 
@@ -72,22 +80,26 @@ void BlockReader::read_all(const Use& use) {
 }
 
 bool BlockReader::is_as_saved(std::size_t index, std::span<const std::byte> content) const {
-    if (content.size() != bytes_of(index)) return false;
+    if (content.size() != bytes_of(index))
+        return false;
     if (check_ == BlockCheck::accidents)
         return hash128(content.data(), content.size()) == expected_.block_digests[index];
-    const crypto::Bytes bytes(reinterpret_cast<const std::uint8_t*>(content.data()), content.size());
+    const crypto::Bytes bytes(reinterpret_cast<const std::uint8_t*>(content.data()),
+                              content.size());
     return crypto::sha256(bytes) == expected_.block_sha256[index];
 }
 
 void BlockReader::require_as_saved(std::size_t index, std::span<const std::byte> content) const {
-    if (is_as_saved(index, content)) return;
+    if (is_as_saved(index, content))
+        return;
     const std::uint64_t begin = index * kBlock, end = begin + bytes_of(index);
     const std::string content_is = describe_ ? " (" + describe_(begin, end) + ")" : "";
     throw Error(ErrorCode::corrupt,
-                path_.string() + " does not hold what was saved: bytes " + std::to_string(begin) + " to " +
-                    std::to_string(end) + content_is + " have another digest",
-                check_ == BlockCheck::tampering ? "the file was changed after it was saved; load an older checkpoint"
-                                                : "the file was damaged after it was saved; load an older checkpoint");
+                path_.string() + " does not hold what was saved: bytes " + std::to_string(begin) +
+                    " to " + std::to_string(end) + content_is + " have another digest",
+                check_ == BlockCheck::tampering
+                    ? "the file was changed after it was saved; load an older checkpoint"
+                    : "the file was damaged after it was saved; load an older checkpoint");
 }
 
 }  // namespace autolaunch

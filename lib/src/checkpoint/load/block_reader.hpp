@@ -14,19 +14,22 @@
 
 namespace autolaunch {
 
-/// Reads blocks of one file, several ahead of their use, and verifies each against its digest before it is used.
-/// Threads: one. Blocks: read(). Throws Error{corrupt} that names file and bytes.
+/// Reads blocks of one file, several ahead of their use, and verifies each against its digest
+/// before it is used. Threads: one. Blocks: read(). Throws Error{corrupt} that names file and
+/// bytes.
 class BlockReader {
 public:
     /// What lies in a range of the file's bytes, for errors.
     using Describe = std::function<std::string(std::uint64_t begin, std::uint64_t end)>;
 
     /// Opens the file anew and compares its size.
-    BlockReader(Storage& storage, const std::filesystem::path& directory, const Manifest::File& expected,
-                Describe describe = {}, BlockCheck check = BlockCheck::accidents);
+    BlockReader(Storage& storage, const std::filesystem::path& directory,
+                const Manifest::File& expected, Describe describe = {},
+                BlockCheck check = BlockCheck::accidents);
 
     using Use = std::function<void(std::size_t index, std::span<const std::byte> content)>;
-    /// Blocks `indices` (ascending), each once and in order. The content is there during the call only.
+    /// Blocks `indices` (ascending), each once and in order. The content is there during the call
+    /// only.
     void read(std::span<const std::size_t> indices, const Use& use);
     void read_all(const Use& use);
 

@@ -44,7 +44,8 @@ DecryptingReader::Range DecryptingReader::stored_blocks_of(std::size_t index) co
     const std::uint64_t begin = index * kBlock, end = std::min(begin + kBlock, plain_bytes_);
     const std::uint64_t start = opened_[0].start_bytes;
     const std::uint64_t chunks = (end + kUnit - 1) / kUnit;  // up to the block's end
-    return {(start + begin / kUnit * age::kSealedChunkBytes) / kBlock, (start + end + chunks * kTag - 1) / kBlock};
+    return {(start + begin / kUnit * age::kSealedChunkBytes) / kBlock,
+            (start + end + chunks * kTag - 1) / kBlock};
 }
 
 void DecryptingReader::read(std::span<const std::size_t> indices, const BlockReader::Use& use) {
@@ -52,7 +53,8 @@ void DecryptingReader::read(std::span<const std::size_t> indices, const BlockRea
     for (const std::size_t index : indices) {
         const Range range = stored_blocks_of(index);
         for (std::size_t block = range.first; block <= range.last; ++block)
-            if (wanted.empty() || block > wanted.back()) wanted.push_back(block);
+            if (wanted.empty() || block > wanted.back())
+                wanted.push_back(block);
     }
     held_.clear();
     std::size_t next = 0;
@@ -60,8 +62,8 @@ void DecryptingReader::read(std::span<const std::size_t> indices, const BlockRea
         held_.push_back({stored, {content.begin(), content.end()}});
         for (; next < indices.size() && stored_blocks_of(indices[next]).last <= stored; ++next)
             use(indices[next], open_block(indices[next]));
-        while (!held_.empty() &&
-               (next == indices.size() || held_.front().index < stored_blocks_of(indices[next]).first))
+        while (!held_.empty() && (next == indices.size() ||
+                                  held_.front().index < stored_blocks_of(indices[next]).first))
             held_.pop_front();
     });
 }
@@ -78,7 +80,8 @@ std::span<const std::byte> DecryptingReader::open_block(std::size_t index) {
             opened_[0].payload.open(chunk, at + bytes == plain_bytes_, sealed_,
                                     std::span(plain_).subspan(at - begin, bytes));
         } catch (const Error& error) {
-            throw Error(error.code(), expected_.name + ": " + error.what(), "load an older checkpoint");
+            throw Error(error.code(), expected_.name + ": " + error.what(),
+                        "load an older checkpoint");
         }
     }
     return plain_;
@@ -88,9 +91,11 @@ std::span<const std::byte> DecryptingReader::open_block(std::size_t index) {
 void DecryptingReader::gather(std::uint64_t offset, std::span<std::byte> to) const {
     for (const Held& held : held_) {
         const std::uint64_t begin = held.index * kBlock, end = begin + held.content.size();
-        const std::uint64_t first = std::max(begin, offset), last = std::min(end, offset + to.size());
+        const std::uint64_t first = std::max(begin, offset),
+                            last = std::min(end, offset + to.size());
         if (first < last)
-            std::memcpy(to.data() + (first - offset), held.content.data() + (first - begin), last - first);
+            std::memcpy(to.data() + (first - offset), held.content.data() + (first - begin),
+                        last - first);
     }
 }
 

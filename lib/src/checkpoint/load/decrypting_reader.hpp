@@ -13,12 +13,13 @@
 
 namespace autolaunch {
 
-/// Blocks of the plaintext of an encrypted file: what is stored is verified against the manifest's digests, and each
-/// chunk then opened. Threads: one. Blocks: read(). Throws Error{corrupt}, and Error{mismatch} for other keys.
+/// Blocks of the plaintext of an encrypted file: what is stored is verified against the manifest's
+/// digests, and each chunk then opened. Threads: one. Blocks: read(). Throws Error{corrupt}, and
+/// Error{mismatch} for other keys.
 class DecryptingReader {
 public:
-    DecryptingReader(Storage& storage, const std::filesystem::path& directory, const Manifest::File& expected,
-                     const ReadKeys& keys);
+    DecryptingReader(Storage& storage, const std::filesystem::path& directory,
+                     const Manifest::File& expected, const ReadKeys& keys);
 
     /// As BlockReader::read(), in blocks of the plaintext.
     void read(std::span<const std::size_t> indices, const BlockReader::Use& use);

@@ -46,7 +46,8 @@ public:
     void pass_on(std::span<const std::byte> content) {
         auto* buffer = static_cast<std::byte*>(buffer_.data());
         std::byte* mine = buffer + static_cast<std::size_t>(group_.rank()) * kBlock;
-        if (!content.empty()) std::memcpy(mine, content.data(), content.size());
+        if (!content.empty())
+            std::memcpy(mine, content.data(), content.size());
         group_.all_gather(mine, buffer, kBlock, DataType::u8).wait();
         for (int member = 0; member < group_.size(); ++member) {
             const ShareOfBlocks share = share_of_blocks(count_, member, group_.size());
@@ -65,17 +66,21 @@ private:
     Received received_;
 };
 
-// The members that need the same blocks as this one; nothing when it is alone. Collective over the group.
+// The members that need the same blocks as this one; nothing when it is alone. Collective over the
+// group.
 std::optional<Communicator> members_alike(Communicator& group, std::span<const BlockNeed> own) {
     std::vector<std::uint64_t> places;
-    for (const BlockNeed& need : own) places.insert(places.end(), {need.file_index, need.block});
-    const std::uint64_t mine = places.empty() ? 0 : hash64(places.data(), places.size() * sizeof places[0]) | 1;
+    for (const BlockNeed& need : own)
+        places.insert(places.end(), {need.file_index, need.block});
+    const std::uint64_t mine =
+        places.empty() ? 0 : hash64(places.data(), places.size() * sizeof places[0]) | 1;
     std::vector<std::uint64_t> all(static_cast<std::size_t>(group.size()));
     group.all_gather(&mine, all.data(), 1, DataType::u64).wait();
     const auto shares = [&](std::uint64_t value) {
         return value != 0 && std::count(all.begin(), all.end(), value) > 1;
     };
-    if (std::none_of(all.begin(), all.end(), shares)) return std::nullopt;
+    if (std::none_of(all.begin(), all.end(), shares))
+        return std::nullopt;
     const auto first = std::find(all.begin(), all.end(), mine) - all.begin();
     return group.split(shares(mine) ? static_cast<int>(first) : -1, group.rank());
 }
@@ -83,27 +88,34 @@ std::optional<Communicator> members_alike(Communicator& group, std::span<const B
 }  // namespace
 
 std::optional<Communicator> ranks_of_this_node(Communicator& world) {
-    if (world.size() == 1 || world.backend() == "nccl") return std::nullopt;
+    if (world.size() == 1 || world.backend() == "nccl")
+        return std::nullopt;
     const auto machines = gather_texts(world, machine_text());
     const std::string& mine = machines[static_cast<std::size_t>(world.rank())];
     const auto here = std::count(machines.begin(), machines.end(), mine);
-    if (here == world.size()) return world;
+    if (here == world.size())
+        return world;
     const auto first = std::find(machines.begin(), machines.end(), mine) - machines.begin();
     return world.split(here > 1 && !mine.empty() ? static_cast<int>(first) : -1, world.rank());
 }
 
-void read_parts_in_group(Storage& storage, const std::filesystem::path& directory, const Manifest& manifest,
-                         std::span<const ReadPart> parts, std::optional<Communicator>& group, const ReadKeys& keys) {
-    if (!group) return read_parts(storage, directory, manifest, parts, keys);
+void read_parts_in_group(Storage& storage, const std::filesystem::path& directory,
+                         const Manifest& manifest, std::span<const ReadPart> parts,
+                         std::optional<Communicator>& group, const ReadKeys& keys) {
+    if (!group)
+        return read_parts(storage, directory, manifest, parts, keys);
     std::vector<BlockNeed> shared, own;
-    for (BlockNeed& need : blocks_needed(parts)) (need.shared ? shared : own).push_back(std::move(need));
+    for (BlockNeed& need : blocks_needed(parts))
+        (need.shared ? shared : own).push_back(std::move(need));
     std::optional<Communicator> alike = members_alike(*group, own);
     const auto copy = [&](const BlockNeed& need, std::span<const std::byte> content) {
-        for (const std::size_t part : need.parts) copy_part(parts[part], need.block * kBlock, content);
+        for (const std::size_t part : need.parts)
+            copy_part(parts[part], need.block * kBlock, content);
     };
     std::exception_ptr failure;
     const auto read = [&](std::span<const BlockNeed> needs, const UseBlock& use) {
-        if (failure) return;
+        if (failure)
+            return;
         try {
             read_blocks(storage, directory, manifest, needs, use, keys);
         } catch (const std::exception&) {
@@ -112,22 +124,28 @@ void read_parts_in_group(Storage& storage, const std::filesystem::path& director
     };
     const auto read_together = [&](Communicator& members, std::span<const BlockNeed> needs) {
         Exchange exchange(members, needs.size(), [&](std::size_t index, const std::byte* content) {
-            const std::uint64_t left =
-                manifest.files[needs[index].file_index].content_bytes() - needs[index].block * kBlock;
+            const std::uint64_t left = manifest.files[needs[index].file_index].content_bytes() -
+                                       needs[index].block * kBlock;
             copy(needs[index], {content, std::min(left, kBlock)});
         });
         const ShareOfBlocks share = exchange.share();
         read(needs.subspan(share.first, share.last - share.first),
-             [&](const BlockNeed&, std::span<const std::byte> content) { exchange.pass_on(content); });
-        // The others wait for what this member cannot give: they get something, and the load fails on all.
-        while (!exchange.over()) exchange.pass_on({});
+             [&](const BlockNeed&, std::span<const std::byte> content) {
+                 exchange.pass_on(content);
+             });
+        // The others wait for what this member cannot give: they get something, and the load fails
+        // on all.
+        while (!exchange.over())
+            exchange.pass_on({});
     };
-    if (!shared.empty()) read_together(*group, shared);
+    if (!shared.empty())
+        read_together(*group, shared);
     if (alike)
         read_together(*alike, own);
     else
         read(own, copy);
-    if (failure) std::rethrow_exception(failure);
+    if (failure)
+        std::rethrow_exception(failure);
 }
 
 }  // namespace autolaunch

@@ -25,8 +25,8 @@ using Place = std::pair<std::size_t, std::size_t>;  // a file, and a block of it
 /// Blocks that are on other nodes only, one at a time, from those who have them to all.
 class BlockExchange {
 public:
-    BlockExchange(Communicator& world, Storage& storage, const NodeSources& sources, const Manifest& manifest,
-                  std::span<const ReadPart> parts, const ReadKeys& keys)
+    BlockExchange(Communicator& world, Storage& storage, const NodeSources& sources,
+                  const Manifest& manifest, std::span<const ReadPart> parts, const ReadKeys& keys)
         : world_(world),
           storage_(storage),
           sources_(sources),
@@ -38,12 +38,14 @@ public:
     void run() {
         const auto mine = blocks_needed(parts_);
         std::map<Place, const BlockNeed*> wanted;
-        for (const BlockNeed& need : mine) wanted[{need.file_index, need.block}] = &need;
+        for (const BlockNeed& need : mine)
+            wanted[{need.file_index, need.block}] = &need;
         std::map<int, std::vector<BlockNeed>> by_owner;
         for (const Place& place : wanted_by_anybody(wanted)) {
             const auto owner = sources_.held.owner_of(place.first);
             if (!owner)
-                throw Error(ErrorCode::corrupt, manifest_.files.at(place.first).name + " is on no node any more");
+                throw Error(ErrorCode::corrupt,
+                            manifest_.files.at(place.first).name + " is on no node any more");
             by_owner[*owner].push_back({place.first, place.second, false, {}});
         }
         std::exception_ptr failure;
@@ -54,14 +56,16 @@ public:
                 take(owner, needs, wanted);
         }
         together(world_, [&] {
-            if (failure) std::rethrow_exception(failure);
+            if (failure)
+                std::rethrow_exception(failure);
         });
     }
 
 private:
     std::set<Place> wanted_by_anybody(const std::map<Place, const BlockNeed*>& wanted) {
         nlohmann::json list = nlohmann::json::array();
-        for (const auto& [place, need] : wanted) list.push_back({place.first, place.second});
+        for (const auto& [place, need] : wanted)
+            list.push_back({place.first, place.second});
         std::set<Place> all;
         for (const std::string& text : gather_texts(world_, json_text(list)))
             for (const auto& place : nlohmann::json::parse(text))
@@ -70,7 +74,8 @@ private:
     }
 
     void send(std::span<const std::byte> content, int root) {
-        if (!content.empty()) std::memcpy(buffer_.data(), content.data(), content.size());
+        if (!content.empty())
+            std::memcpy(buffer_.data(), content.data(), content.size());
         world_.broadcast(buffer_.data(), kBlock, DataType::u8, root).wait();
     }
 
@@ -89,18 +94,23 @@ private:
         } catch (const std::exception&) {
             failure = std::current_exception();
         }
-        for (; given < needs.size(); ++given) send({}, world_.rank());
+        for (; given < needs.size(); ++given)
+            send({}, world_.rank());
         return failure;
     }
 
-    void take(int owner, const std::vector<BlockNeed>& needs, const std::map<Place, const BlockNeed*>& wanted) {
+    void take(int owner, const std::vector<BlockNeed>& needs,
+              const std::map<Place, const BlockNeed*>& wanted) {
         for (const BlockNeed& need : needs) {
             send({}, owner);
             const auto found = wanted.find({need.file_index, need.block});
-            if (found == wanted.end()) continue;
-            const std::uint64_t left = manifest_.files[need.file_index].content_bytes() - need.block * kBlock;
+            if (found == wanted.end())
+                continue;
+            const std::uint64_t left =
+                manifest_.files[need.file_index].content_bytes() - need.block * kBlock;
             for (const std::size_t part : found->second->parts)
-                copy_part(parts_[part], need.block * kBlock, {buffer_.data(), std::min(left, kBlock)});
+                copy_part(parts_[part], need.block * kBlock,
+                          {buffer_.data(), std::min(left, kBlock)});
         }
     }
 
@@ -116,17 +126,22 @@ private:
 }  // namespace
 
 void read_parts_of_nodes(Communicator& world, Storage& storage, const NodeSources& sources,
-                         const std::vector<int>& leaders, const Manifest& manifest, std::span<const ReadPart> parts,
-                         std::optional<Communicator>& group, const ReadKeys& keys) {
+                         const std::vector<int>& leaders, const Manifest& manifest,
+                         std::span<const ReadPart> parts, std::optional<Communicator>& group,
+                         const ReadKeys& keys) {
     const auto held = sources.held.files.find(leaders.at(static_cast<std::size_t>(world.rank())));
     std::vector<ReadPart> here, elsewhere;
     for (const ReadPart& part : parts) {
-        const bool is_here = held != sources.held.files.end() && held->second.contains(part.file_index);
+        const bool is_here =
+            held != sources.held.files.end() && held->second.contains(part.file_index);
         (is_here ? here : elsewhere).push_back(part);
     }
-    together(world, [&] { read_parts_in_group(storage, sources.here, manifest, here, group, keys); });
-    if (sources.far.empty()) return BlockExchange(world, storage, sources, manifest, elsewhere, keys).run();
-    together(world, [&] { read_parts_in_group(storage, sources.far, manifest, elsewhere, group, keys); });
+    together(world,
+             [&] { read_parts_in_group(storage, sources.here, manifest, here, group, keys); });
+    if (sources.far.empty())
+        return BlockExchange(world, storage, sources, manifest, elsewhere, keys).run();
+    together(world,
+             [&] { read_parts_in_group(storage, sources.far, manifest, elsewhere, group, keys); });
 }
 
 }  // namespace autolaunch

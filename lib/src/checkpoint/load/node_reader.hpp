@@ -12,8 +12,8 @@
 
 namespace autolaunch {
 
-/// Where the files of a checkpoint are, when each node has a directory of its own. The same on every rank, but for
-/// `here`.
+/// Where the files of a checkpoint are, when each node has a directory of its own. The same on
+/// every rank, but for `here`.
 struct NodeSources {
     NodeCheckpoint held;         ///< by whom
     std::filesystem::path here;  ///< this node's part of it
@@ -21,12 +21,13 @@ struct NodeSources {
     std::string manifest_text;
 };
 
-/// Copies the parts: what this node has from there, the rest from the second place, and what is not there from the
-/// node that has it, which reads each such block once and broadcasts it. The ranks of a node share what all need, as
-/// read_parts_in_group() has it. Collective over `world`; throws on every rank when any rank fails. Blocks: in storage
-/// and collectives.
+/// Copies the parts: what this node has from there, the rest from the second place, and what is not
+/// there from the node that has it, which reads each such block once and broadcasts it. The ranks
+/// of a node share what all need, as read_parts_in_group() has it. Collective over `world`; throws
+/// on every rank when any rank fails. Blocks: in storage and collectives.
 void read_parts_of_nodes(Communicator& world, Storage& storage, const NodeSources& sources,
-                         const std::vector<int>& leaders, const Manifest& manifest, std::span<const ReadPart> parts,
-                         std::optional<Communicator>& group, const ReadKeys& keys);
+                         const std::vector<int>& leaders, const Manifest& manifest,
+                         std::span<const ReadPart> parts, std::optional<Communicator>& group,
+                         const ReadKeys& keys);
 
 }  // namespace autolaunch

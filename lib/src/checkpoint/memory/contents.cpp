@@ -14,7 +14,9 @@ namespace {
 
 using nlohmann::json;
 
-std::uint64_t bytes_of(std::int64_t count, DataType type) { return static_cast<std::uint64_t>(count) * size_of(type); }
+std::uint64_t bytes_of(std::int64_t count, DataType type) {
+    return static_cast<std::uint64_t>(count) * size_of(type);
+}
 
 json to_json(const std::map<std::string, std::string>& opaque) {
     json object = json::object();
@@ -37,9 +39,12 @@ std::map<std::string, std::string> to_opaque(const json& object) {
 std::string Contents::encode() const {
     json list = json::array();
     for (const SavedRun& run : runs)
-        list.push_back({run.name, safetensors::name_of(run.type), run.shape, run.offset, run.count, run.position});
-    const json all = {
-        {"runs", list}, {"extra", extra}, {"shared", to_json(shared_opaque)}, {"own", to_json(own_opaque)}};
+        list.push_back({run.name, safetensors::name_of(run.type), run.shape, run.offset, run.count,
+                        run.position});
+    const json all = {{"runs", list},
+                      {"extra", extra},
+                      {"shared", to_json(shared_opaque)},
+                      {"own", to_json(own_opaque)}};
     std::string text;
     json::to_cbor(all, nlohmann::detail::output_adapter<char>(text));
     return text;
@@ -52,25 +57,29 @@ Contents Contents::decode(std::string_view text) {
         for (const json& run : all.at("runs"))
             contents.runs.push_back({run.at(0).get<std::string>(),
                                      safetensors::type_named(run.at(1).get<std::string>()),
-                                     run.at(2).get<std::vector<std::int64_t>>(), run.at(3).get<std::int64_t>(),
-                                     run.at(4).get<std::int64_t>(), run.at(5).get<std::uint64_t>()});
+                                     run.at(2).get<std::vector<std::int64_t>>(),
+                                     run.at(3).get<std::int64_t>(), run.at(4).get<std::int64_t>(),
+                                     run.at(5).get<std::uint64_t>()});
         contents.extra = all.at("extra").get<std::string>();
         contents.shared_opaque = to_opaque(all.at("shared"));
         contents.own_opaque = to_opaque(all.at("own"));
         return contents;
     } catch (const json::exception& error) {
-        throw Error(ErrorCode::corrupt, std::string("the text of a copy in memory: ") + error.what());
+        throw Error(ErrorCode::corrupt,
+                    std::string("the text of a copy in memory: ") + error.what());
     }
 }
 
-CopyPieces plan_copy(const fsdp::State& state, const SaveOptions& options, int rank, int world_size) {
+CopyPieces plan_copy(const fsdp::State& state, const SaveOptions& options, int rank,
+                     int world_size) {
     CopyPieces plan;
     std::vector<std::uint64_t> owned(static_cast<std::size_t>(world_size));
     for (const auto& tensor : state) {
         if (tensor.replicated) {
             const auto owner = std::min_element(owned.begin(), owned.end());
             *owner += bytes_of(tensor.pieces.front().count, tensor.type);
-            if (owner - owned.begin() != rank) continue;
+            if (owner - owned.begin() != rank)
+                continue;
         }
         for (const auto& piece : tensor.pieces) {
             plan.memory.push_back(piece.data);
@@ -79,37 +88,46 @@ CopyPieces plan_copy(const fsdp::State& state, const SaveOptions& options, int r
             plan.bytes += bytes_of(piece.count, tensor.type);
         }
     }
-    if (rank == 0) plan.contents.extra = options.extra;
+    if (rank == 0)
+        plan.contents.extra = options.extra;
     for (const OpaqueState& opaque : options.opaque) {
-        if (opaque.per_rank) plan.contents.own_opaque[opaque.name] = opaque.bytes;
-        if (!opaque.per_rank && rank == 0) plan.contents.shared_opaque[opaque.name] = opaque.bytes;
+        if (opaque.per_rank)
+            plan.contents.own_opaque[opaque.name] = opaque.bytes;
+        if (!opaque.per_rank && rank == 0)
+            plan.contents.shared_opaque[opaque.name] = opaque.bytes;
     }
     return plan;
 }
 
 FillPlan plan_fill(const Contents& contents, const fsdp::State& state) {
     std::unordered_map<std::string_view, std::vector<const SavedRun*>> saved;
-    for (const SavedRun& run : contents.runs) saved[run.name].push_back(&run);
+    for (const SavedRun& run : contents.runs)
+        saved[run.name].push_back(&run);
     FillPlan plan;
     for (const auto& tensor : state) {
         const auto found = saved.find(tensor.name);
         const bool has_some = found != saved.end();
         plan.owned.push_back(tensor.replicated && has_some);
         plan.missing.push_back(!tensor.replicated && !has_some && !tensor.pieces.empty());
-        if (!has_some) continue;
+        if (!has_some)
+            continue;
         const SavedRun& first = *found->second.front();
         const auto reject = [&](const std::string& difference) {
-            throw Error(ErrorCode::mismatch, "tensor " + tensor.name + " has " + difference + " in the copy in memory",
+            throw Error(ErrorCode::mismatch,
+                        "tensor " + tensor.name + " has " + difference + " in the copy in memory",
                         "a checkpoint on disk loads in any type and cut");
         };
-        if (first.type != tensor.type) reject("another type");
-        if (first.shape != tensor.shape) reject("another shape");
+        if (first.type != tensor.type)
+            reject("another type");
+        if (first.shape != tensor.shape)
+            reject("another shape");
         for (const auto& piece : tensor.pieces) {
             const auto same = [&](const SavedRun* run) {
                 return run->offset == piece.offset && run->count == piece.count;
             };
             const auto run = std::find_if(found->second.begin(), found->second.end(), same);
-            if (run == found->second.end()) reject("another cut");
+            if (run == found->second.end())
+                reject("another cut");
             plan.runs.push_back({(*run)->position, bytes_of(piece.count, tensor.type), piece.data});
         }
     }

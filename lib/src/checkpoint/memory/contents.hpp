@@ -21,7 +21,8 @@ struct SavedRun {
     std::uint64_t position = 0;  ///< byte in the data
 };
 
-/// What one rank's copy holds, in words: the text of a slot, a CBOR map (docs/memory-checkpoints.md).
+/// What one rank's copy holds, in words: the text of a slot, a CBOR map
+/// (docs/memory-checkpoints.md).
 struct Contents {
     std::vector<SavedRun> runs;  ///< in the order of the data
     std::string extra;           ///< rank 0's
@@ -39,10 +40,11 @@ struct CopyPieces {
     Contents contents;
 };
 
-/// A rank copies its own pieces, also where another has the same (hybrid_shard), so that it restores without the
-/// others; and of replicated tensors those that it owns: the owner is the rank that owns the fewest bytes of them so
-/// far. The state must be valid (state_rules.hpp).
-CopyPieces plan_copy(const fsdp::State& state, const SaveOptions& options, int rank, int world_size);
+/// A rank copies its own pieces, also where another has the same (hybrid_shard), so that it
+/// restores without the others; and of replicated tensors those that it owns: the owner is the rank
+/// that owns the fewest bytes of them so far. The state must be valid (state_rules.hpp).
+CopyPieces plan_copy(const fsdp::State& state, const SaveOptions& options, int rank,
+                     int world_size);
 
 /// What fills a state from this rank's copy. Pure.
 struct FillPlan {

@@ -1,6 +1,6 @@
 #pragma once
-// The bytes of a copy of a shard in memory: docs/memory-checkpoints.md. Written and read by ranks; the agent only keeps
-// the file.
+// The bytes of a copy of a shard in memory: docs/memory-checkpoints.md. Written and read by ranks;
+// the agent only keeps the file.
 #include <autolaunch/checkpoint/manifest.hpp>
 #include <autolaunch/digest.hpp>
 
@@ -19,7 +19,8 @@ inline constexpr std::uint64_t kPage = 4096;
 inline constexpr std::uint64_t kBlockBytes = Manifest::kBlockBytes;
 inline constexpr int kSlots = 2;
 
-/// Which save a copy is of. Ordered by what a restart prefers: the later step, then the later attempt.
+/// Which save a copy is of. Ordered by what a restart prefers: the later step, then the later
+/// attempt.
 struct SaveName {
     std::int64_t step = 0;
     std::int32_t generation = 0;
@@ -28,7 +29,8 @@ struct SaveName {
     auto operator<=>(const SaveName&) const = default;
 };
 
-/// The second cache line and on; the first holds the commit word alone, which is never sent to another rank.
+/// The second cache line and on; the first holds the commit word alone, which is never sent to
+/// another rank.
 struct Header {
     std::uint64_t magic = kMagic;
     std::uint32_t layout_version = kLayoutVersion;
@@ -49,10 +51,15 @@ static_assert(std::is_trivially_copyable_v<Header> && sizeof(Header) == 88, "no 
 
 inline constexpr std::uint64_t kCommitOffset = 0;  ///< 0: being written; else header_digest()
 inline constexpr std::uint64_t kHeaderOffset = 64;
-inline constexpr std::uint64_t kTableOffset = kPage;  ///< 16 bytes a block, high half first; then the text
+inline constexpr std::uint64_t kTableOffset =
+    kPage;  ///< 16 bytes a block, high half first; then the text
 
-constexpr std::uint64_t round_to_page(std::uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
-constexpr std::uint64_t block_count(std::uint64_t data_bytes) { return (data_bytes + kBlockBytes - 1) / kBlockBytes; }
+constexpr std::uint64_t round_to_page(std::uint64_t bytes) {
+    return (bytes + kPage - 1) / kPage * kPage;
+}
+constexpr std::uint64_t block_count(std::uint64_t data_bytes) {
+    return (data_bytes + kBlockBytes - 1) / kBlockBytes;
+}
 constexpr std::uint64_t data_offset_for(std::uint64_t data_bytes, std::uint64_t text_bytes) {
     return kTableOffset + round_to_page(block_count(data_bytes) * sizeof(Digest128) + text_bytes);
 }

@@ -23,19 +23,23 @@ constexpr std::size_t kMessageBytes = 256 << 20;
 
 void send_all(Communicator& world, std::span<const std::byte> bytes, int peer) {
     for (std::size_t at = 0; at < bytes.size(); at += kMessageBytes)
-        world.send(bytes.data() + at, std::min(kMessageBytes, bytes.size() - at), DataType::u8, peer);
+        world.send(bytes.data() + at, std::min(kMessageBytes, bytes.size() - at), DataType::u8,
+                   peer);
 }
 
 void receive_all(Communicator& world, std::span<std::byte> bytes, int peer) {
     for (std::size_t at = 0; at < bytes.size(); at += kMessageBytes)
-        world.recv(bytes.data() + at, std::min(kMessageBytes, bytes.size() - at), DataType::u8, peer);
+        world.recv(bytes.data() + at, std::min(kMessageBytes, bytes.size() - at), DataType::u8,
+                   peer);
 }
 
-// Beyond some threads memory is the limit. The CPUs that this rank may use are often those of its neighbours, too.
+// Beyond some threads memory is the limit. The CPUs that this rank may use are often those of its
+// neighbours, too.
 int helpful_threads(int local_ranks) {
     constexpr int kMost = 4;
     const auto cpus = affinity_of(0);
-    return std::clamp((cpus ? static_cast<int>(cpus->size()) : 1) / std::max(1, local_ranks), 1, kMost);
+    return std::clamp((cpus ? static_cast<int>(cpus->size()) : 1) / std::max(1, local_ranks), 1,
+                      kMost);
 }
 
 CheckpointInfo memory_checkpoint(std::int64_t step, std::string extra) {
@@ -56,17 +60,20 @@ struct MemoryCopies::Statement {
     std::uint64_t used_bytes = 0;
 };
 
-MemoryCopies::MemoryCopies(std::unique_ptr<SlotFiles> files, Communicator world, CopyOptions options)
+MemoryCopies::MemoryCopies(std::unique_ptr<SlotFiles> files, Communicator world,
+                           CopyOptions options)
     : files_(std::move(files)), world_(std::move(world)), options_(std::move(options)) {}
 
 // Once: who is on which node, and so who keeps whose second copy.
 void MemoryCopies::meet() {
-    if (keepers_) return;
+    if (keepers_)
+        return;
     const bool keeps = options_.peers && files_->outlive_us();
     const std::int32_t mine = keeps ? options_.node_rank : -1;
     std::vector<std::int32_t> nodes(static_cast<std::size_t>(world_.size()));
     world_.all_gather(&mine, nodes.data(), 1, DataType::i32).wait();
-    const bool all_keep = std::none_of(nodes.begin(), nodes.end(), [](int node) { return node < 0; });
+    const bool all_keep =
+        std::none_of(nodes.begin(), nodes.end(), [](int node) { return node < 0; });
     keepers_ = choose_keepers(all_keep ? nodes : std::vector<std::int32_t>(nodes.size(), 0));
 }
 
@@ -74,7 +81,8 @@ std::string MemoryCopies::describe() {
     meet();
     if (!files_->outlive_us())
         return "in the ranks' own processes and end with them: no agent of autolaunch started them";
-    if (keepers_->front() >= 0) return "by each node's agent, and a second time on the next node";
+    if (keepers_->front() >= 0)
+        return "by each node's agent, and a second time on the next node";
     return std::string("by the node's agent; none on another node: ") +
            (options_.peers ? "there is one node only" : "memory_peers is false");
 }
@@ -82,17 +90,20 @@ std::string MemoryCopies::describe() {
 std::vector<int> MemoryCopies::kept_shards() const {
     std::vector<int> kept;
     for (std::size_t shard = 0; shard < keepers_->size(); ++shard)
-        if ((*keepers_)[shard] == world_.rank()) kept.push_back(static_cast<int>(shard));
+        if ((*keepers_)[shard] == world_.rank())
+            kept.push_back(static_cast<int>(shard));
     return kept;
 }
 
 MemoryCopies::Entries& MemoryCopies::look(int shard) {
     const auto found = slots_.find(shard);
-    if (found != slots_.end()) return found->second;
+    if (found != slots_.end())
+        return found->second;
     Entries entries;
     for (int slot = 0; slot < kSlots; ++slot) {
         const SlotFile there = files_->open(shard, slot, 0);
-        if (there.file) entries[static_cast<std::size_t>(slot)].slot.emplace(there.file, there.bytes);
+        if (there.file)
+            entries[static_cast<std::size_t>(slot)].slot.emplace(there.file, there.bytes);
     }
     return slots_[shard] = std::move(entries);
 }
@@ -102,7 +113,8 @@ SlotStates MemoryCopies::states(int shard) {
     Entries& entries = look(shard);
     for (std::size_t i = 0; i < entries.size(); ++i) {
         const auto header = entries[i].slot ? entries[i].slot->header() : std::nullopt;
-        if (header && header->shard == shard && header->world_size == world_.size()) states[i] = header->name();
+        if (header && header->shard == shard && header->world_size == world_.size())
+            states[i] = header->name();
     }
     return states;
 }
@@ -110,7 +122,8 @@ SlotStates MemoryCopies::states(int shard) {
 Slot* MemoryCopies::find(int shard, const SaveName& name) {
     const SlotStates there = states(shard);
     for (std::size_t i = 0; i < there.size(); ++i)
-        if (there[i] == name) return &*slots_.at(shard)[i].slot;
+        if (there[i] == name)
+            return &*slots_.at(shard)[i].slot;
     return nullptr;
 }
 
@@ -125,7 +138,8 @@ Slot& MemoryCopies::slot_for_writing(int shard, std::uint64_t used_bytes) {
     return *entry.slot;
 }
 
-// Every rank has come here: so every rank has finished the save before, and its older slot may be written.
+// Every rank has come here: so every rank has finished the save before, and its older slot may be
+// written.
 std::vector<MemoryCopies::Statement> MemoryCopies::exchange_statements(const Statement& mine) {
     std::vector<Statement> all(static_cast<std::size_t>(world_.size()));
     world_.all_gather(&mine, all.data(), sizeof mine, DataType::u8).wait();
@@ -137,31 +151,40 @@ std::vector<MemoryCopies::Statement> MemoryCopies::exchange_statements(const Sta
     return all;
 }
 
-CheckpointInfo MemoryCopies::save(std::int64_t step, const fsdp::State& state, const SaveOptions& options) {
+CheckpointInfo MemoryCopies::save(std::int64_t step, const fsdp::State& state,
+                                  const SaveOptions& options) {
     const int rank = world_.rank();
     meet();
     CopyPieces pieces;
     CopyPlan plan;
     together(world_, [&] {
-        if (step < 0) throw Error(ErrorCode::invalid_argument, "step " + std::to_string(step) + " is negative");
+        if (step < 0)
+            throw Error(ErrorCode::invalid_argument,
+                        "step " + std::to_string(step) + " is negative");
         if (!nlohmann::json::accept(options.extra))
             throw Error(ErrorCode::invalid_argument, "SaveOptions::extra is not JSON text");
         require_valid(state);
         require_valid(options.opaque);
         pieces = plan_copy(state, options, rank, world_.size());
-        plan = {{step, options_.generation, 0}, rank, world_.size(), pieces.bytes, pieces.contents.encode()};
+        plan = {{step, options_.generation, 0},
+                rank,
+                world_.size(),
+                pieces.bytes,
+                pieces.contents.encode()};
         for (const auto& there : states(rank))
             if (there && there->generation == options_.generation)
                 plan.name.sequence = std::max(plan.name.sequence, there->sequence + 1);
     });
     const auto statements = exchange_statements({step, plan.name.sequence, plan.used_bytes()});
-    for (const Statement& other : statements) plan.name.sequence = std::max(plan.name.sequence, other.sequence);
+    for (const Statement& other : statements)
+        plan.name.sequence = std::max(plan.name.sequence, other.sequence);
 
     Slot* own = nullptr;
     std::map<int, Slot*> kept;
     together(world_, [&] {
         for (const int shard : kept_shards()) {
-            kept[shard] = &slot_for_writing(shard, statements[static_cast<std::size_t>(shard)].used_bytes);
+            kept[shard] =
+                &slot_for_writing(shard, statements[static_cast<std::size_t>(shard)].used_bytes);
             kept[shard]->begin_receiving();
         }
         own = &slot_for_writing(rank, plan.used_bytes());
@@ -169,7 +192,8 @@ CheckpointInfo MemoryCopies::save(std::int64_t step, const fsdp::State& state, c
         std::vector<Run> runs;
         for (std::size_t i = 0; i < pieces.memory.size(); ++i) {
             const SavedRun& run = pieces.contents.runs[i];
-            runs.push_back({pieces.memory[i], static_cast<std::uint64_t>(run.count) * size_of(run.type)});
+            runs.push_back(
+                {pieces.memory[i], static_cast<std::uint64_t>(run.count) * size_of(run.type)});
         }
         own->copy(runs, options_.threads);
         own->finish();
@@ -178,13 +202,17 @@ CheckpointInfo MemoryCopies::save(std::int64_t step, const fsdp::State& state, c
         world_.group_start();
         send_all(world_, own->sendable(plan.used_bytes()), keeper);
         for (const auto& [shard, slot] : kept)
-            receive_all(world_, slot->receivable(statements[static_cast<std::size_t>(shard)].used_bytes), shard);
+            receive_all(world_,
+                        slot->receivable(statements[static_cast<std::size_t>(shard)].used_bytes),
+                        shard);
         world_.group_end().wait();
     }
     together(world_, [&] {
         for (const auto& [shard, slot] : kept) {
-            if (!slot->check_received(plan.name, shard, statements[static_cast<std::size_t>(shard)].used_bytes))
-                throw Error(ErrorCode::corrupt, "the copy of rank " + std::to_string(shard) + " came here damaged");
+            if (!slot->check_received(plan.name, shard,
+                                      statements[static_cast<std::size_t>(shard)].used_bytes))
+                throw Error(ErrorCode::corrupt,
+                            "the copy of rank " + std::to_string(shard) + " came here damaged");
             slot->commit();
         }
         own->commit();
@@ -203,15 +231,19 @@ std::vector<Copy> MemoryCopies::gather_copies() {
         shards.push_back(world_.rank());
         for (const int shard : shards)
             for (const auto& name : states(shard))
-                if (name) mine.push_back({*name, shard, world_.rank(), find(shard, *name)->header()->used_bytes});
+                if (name)
+                    mine.push_back(
+                        {*name, shard, world_.rank(), find(shard, *name)->header()->used_bytes});
     });
     std::string text(mine.size() * sizeof(Copy), '\0');
-    if (!mine.empty()) std::memcpy(text.data(), mine.data(), text.size());
+    if (!mine.empty())
+        std::memcpy(text.data(), mine.data(), text.size());
     std::vector<Copy> all;
     for (const std::string& theirs : gather_texts(world_, text)) {
         const std::size_t first = all.size();
         all.resize(first + theirs.size() / sizeof(Copy));
-        if (!theirs.empty()) std::memcpy(all.data() + first, theirs.data(), theirs.size());
+        if (!theirs.empty())
+            std::memcpy(all.data() + first, theirs.data(), theirs.size());
     }
     return all;
 }
@@ -220,35 +252,42 @@ std::vector<Copy> MemoryCopies::gather_copies() {
 std::vector<std::uint8_t> MemoryCopies::find_damaged(const Restore& choice) {
     std::vector<std::uint8_t> damaged(choice.copies.size());
     for (const Copy& copy : choice.copies) {
-        if (copy.holder != world_.rank()) continue;
+        if (copy.holder != world_.rank())
+            continue;
         Slot* const slot = find(copy.shard, copy.name);
         const auto header = slot ? slot->header() : std::nullopt;
         const bool good = header && slot->verify_data(*header, options_.threads);
-        if (slot != nullptr && !good) slot->discard();  // or it would be found beside the good one that is fetched
+        if (slot != nullptr && !good)
+            slot->discard();  // or it would be found beside the good one that is fetched
         damaged[static_cast<std::size_t>(copy.shard)] = good ? 0 : 1;
         if (!good && options_.note)
-            options_.note("the copy in memory of rank " + std::to_string(copy.shard) + "'s state of step " +
-                          std::to_string(copy.name.step) + " is damaged and not used");
+            options_.note("the copy in memory of rank " + std::to_string(copy.shard) +
+                          "'s state of step " + std::to_string(copy.name.step) +
+                          " is damaged and not used");
     }
     world_.all_reduce(std::span<std::uint8_t>(damaged), ReduceOp::max).wait();
     return damaged;
 }
 
 std::optional<CheckpointInfo> MemoryCopies::latest(std::int64_t before) {
-    if (!options_.looks) return std::nullopt;
+    if (!options_.looks)
+        return std::nullopt;
     meet();
     std::vector<Copy> copies = gather_copies();
     while ((choice_ = choose_restore(copies, world_.size(), before))) {
         const auto damaged = find_damaged(*choice_);
         bool any = false;
         for (const Copy& copy : choice_->copies) {
-            if (damaged[static_cast<std::size_t>(copy.shard)] == 0) continue;
+            if (damaged[static_cast<std::size_t>(copy.shard)] == 0)
+                continue;
             copies.erase(std::find(copies.begin(), copies.end(), copy));
             any = true;
         }
-        if (!any) break;
+        if (!any)
+            break;
     }
-    if (!choice_) return std::nullopt;
+    if (!choice_)
+        return std::nullopt;
     const Copy& first = choice_->copies.front();
     std::string extra;
     if (first.holder == world_.rank()) {
@@ -258,8 +297,8 @@ std::optional<CheckpointInfo> MemoryCopies::latest(std::int64_t before) {
     return memory_checkpoint(choice_->name.step, broadcast_text(world_, extra, first.holder));
 }
 
-// Shards that are not on their rank's own node come from where they are, into a slot there; the next restart finds
-// them.
+// Shards that are not on their rank's own node come from where they are, into a slot there; the
+// next restart finds them.
 void MemoryCopies::fetch_missing() {
     const int rank = world_.rank();
     complete_ = choice_->name;
@@ -273,35 +312,45 @@ void MemoryCopies::fetch_missing() {
             if (copy.holder != copy.shard && copy.holder == rank)
                 wanted.emplace_back(copy.shard, find(copy.shard, copy.name));
         }
-        if (mine.holder == rank) return;
+        if (mine.holder == rank)
+            return;
         own = &slot_for_writing(rank, mine.used_bytes);
         own->begin_receiving();
     });
-    if (!any) return;
+    if (!any)
+        return;
     if (own != nullptr || !wanted.empty()) {
         world_.group_start();
         for (const auto& [shard, slot] : wanted)
-            send_all(world_, slot->sendable(choice_->copies[static_cast<std::size_t>(shard)].used_bytes), shard);
-        if (own != nullptr) receive_all(world_, own->receivable(mine.used_bytes), mine.holder);
+            send_all(world_,
+                     slot->sendable(choice_->copies[static_cast<std::size_t>(shard)].used_bytes),
+                     shard);
+        if (own != nullptr)
+            receive_all(world_, own->receivable(mine.used_bytes), mine.holder);
         world_.group_end().wait();
     }
     together(world_, [&] {
-        if (own == nullptr) return;
+        if (own == nullptr)
+            return;
         if (!own->check_received(mine.name, rank, mine.used_bytes))
             throw Error(ErrorCode::corrupt,
-                        "the copy of this rank's state came damaged from rank " + std::to_string(mine.holder));
+                        "the copy of this rank's state came damaged from rank " +
+                            std::to_string(mine.holder));
         own->commit();
         if (!own->verify_data(*own->header(), options_.threads))
             throw Error(ErrorCode::corrupt,
-                        "the copy of this rank's state came damaged from rank " + std::to_string(mine.holder));
+                        "the copy of this rank's state came damaged from rank " +
+                            std::to_string(mine.holder));
     });
-    for (Copy& copy : choice_->copies) copy.holder = copy.shard;
+    for (Copy& copy : choice_->copies)
+        copy.holder = copy.shard;
 }
 
 Contents MemoryCopies::own_contents(const Slot*& slot) {
     slot = find(world_.rank(), choice_->name);
     if (slot == nullptr)
-        throw Error(ErrorCode::corrupt, "the copy of this rank's state is gone since latest() found it");
+        throw Error(ErrorCode::corrupt,
+                    "the copy of this rank's state is gone since latest() found it");
     return Contents::decode(slot->text(*slot->header()));
 }
 
@@ -319,19 +368,25 @@ std::vector<std::string> MemoryCopies::fill(const fsdp::State& state, const Load
             std::memcpy(run.to, data.data() + run.position, run.bytes);
         }
         for (std::size_t i = 0; i < state.size(); ++i)
-            if (plan.owned[i] != 0) owners[i] = world_.rank();
+            if (plan.owned[i] != 0)
+                owners[i] = world_.rank();
         missing = std::move(plan.missing);
     });
     world_.all_reduce(std::span<std::int32_t>(owners), ReduceOp::max).wait();
     for (std::size_t i = 0; i < state.size(); ++i)
-        if (state[i].replicated && owners[i] < 0) missing[i] = 1;
+        if (state[i].replicated && owners[i] < 0)
+            missing[i] = 1;
     world_.all_reduce(std::span<std::uint8_t>(missing), ReduceOp::max).wait();
     std::vector<std::string> names;
     for (std::size_t i = 0; i < state.size(); ++i) {
-        if (missing[i] != 0) names.push_back(state[i].name);
-        if (owners[i] < 0) continue;
+        if (missing[i] != 0)
+            names.push_back(state[i].name);
+        if (owners[i] < 0)
+            continue;
         const auto& piece = state[i].pieces.front();
-        world_.broadcast(piece.data, static_cast<std::size_t>(piece.count), state[i].type, owners[i]).wait();
+        world_
+            .broadcast(piece.data, static_cast<std::size_t>(piece.count), state[i].type, owners[i])
+            .wait();
     }
     if (!names.empty() && !options.allow_missing)
         throw Error(ErrorCode::mismatch, "the copy in memory has no tensor named " + names.front());
@@ -340,20 +395,22 @@ std::vector<std::string> MemoryCopies::fill(const fsdp::State& state, const Load
 
 void MemoryCopies::require_found(const CheckpointInfo& checkpoint) const {
     if (!choice_ || choice_->name.step != checkpoint.step)
-        throw Error(ErrorCode::invalid_argument,
-                    "latest() has not found a copy in memory of step " + std::to_string(checkpoint.step),
-                    "load what latest() returned, before the next save");
+        throw Error(
+            ErrorCode::invalid_argument,
+            "latest() has not found a copy in memory of step " + std::to_string(checkpoint.step),
+            "load what latest() returned, before the next save");
 }
 
-std::vector<std::string> MemoryCopies::load(const CheckpointInfo& checkpoint, const fsdp::State& state,
-                                      const LoadOptions& options) {
+std::vector<std::string> MemoryCopies::load(const CheckpointInfo& checkpoint,
+                                            const fsdp::State& state, const LoadOptions& options) {
     require_found(checkpoint);
     require_equal(world_, state.size(), "the ranks load states of different tensors");
     fetch_missing();
     return fill(state, options);
 }
 
-std::vector<std::string> MemoryCopies::load_opaque(const CheckpointInfo& checkpoint, const std::string& name) {
+std::vector<std::string> MemoryCopies::load_opaque(const CheckpointInfo& checkpoint,
+                                                   const std::string& name) {
     require_found(checkpoint);
     fetch_missing();
     // What every rank says: a mark, and its bytes.
@@ -362,18 +419,23 @@ std::vector<std::string> MemoryCopies::load_opaque(const CheckpointInfo& checkpo
         const Slot* slot = nullptr;
         const Contents contents = own_contents(slot);
         const auto own = contents.own_opaque.find(name), shared = contents.shared_opaque.find(name);
-        if (own != contents.own_opaque.end()) mine = "o" + own->second;
-        if (shared != contents.shared_opaque.end()) mine = "s" + shared->second;
+        if (own != contents.own_opaque.end())
+            mine = "o" + own->second;
+        if (shared != contents.shared_opaque.end())
+            mine = "s" + shared->second;
     });
     std::vector<std::string> values;
     for (const std::string& theirs : gather_texts(world_, mine))
-        if (theirs.front() != '-') values.push_back(theirs.substr(1));
+        if (theirs.front() != '-')
+            values.push_back(theirs.substr(1));
     return values;
 }
 
-// Checkpointers with different directories are different: their copies must not be taken for one another's.
-std::unique_ptr<MemoryCopies> make_copies(const RankInfo& rank, const std::filesystem::path& socket, Communicator world,
-                                    const CheckpointOptions& options, std::function<void(const std::string&)> note) {
+// Checkpointers with different directories are different: their copies must not be taken for one
+// another's.
+std::unique_ptr<MemoryCopies> make_copies(const RankInfo& rank, const std::filesystem::path& socket,
+                                          Communicator world, const CheckpointOptions& options,
+                                          std::function<void(const std::string&)> note) {
     const std::string directory = options.directory.string();
     const std::string group = hex64(hash64(directory.data(), directory.size()));
     session::Hello hello;
@@ -381,14 +443,16 @@ std::unique_ptr<MemoryCopies> make_copies(const RankInfo& rank, const std::files
     hello.local_rank = rank.local_rank;
     hello.generation = rank.generation;
     hello.pid = static_cast<int>(::getpid());
-    auto files = socket.empty() ? make_process_slot_files(group) : make_agent_slot_files(socket, hello, group);
-    return std::make_unique<MemoryCopies>(std::move(files), std::move(world),
-                                    CopyOptions{.generation = rank.generation,
-                                                  .node_rank = rank.node_rank,
-                                                  .looks = options.memory,
-                                                  .peers = options.memory_peers,
-                                                  .threads = helpful_threads(rank.local_world_size),
-                                                  .note = std::move(note)});
+    auto files = socket.empty() ? make_process_slot_files(group)
+                                : make_agent_slot_files(socket, hello, group);
+    return std::make_unique<MemoryCopies>(
+        std::move(files), std::move(world),
+        CopyOptions{.generation = rank.generation,
+                    .node_rank = rank.node_rank,
+                    .looks = options.memory,
+                    .peers = options.memory_peers,
+                    .threads = helpful_threads(rank.local_world_size),
+                    .note = std::move(note)});
 }
 
 }  // namespace autolaunch::memory

@@ -30,18 +30,22 @@ struct CopyOptions {
     std::function<void(const std::string& text)> note = {};
 };
 
-/// Copies of the ranks' shards in memory, and the way back (docs/memory-checkpoints.md). Owner: Checkpointer. Threads:
-/// one. Blocks: every function, in collectives and for what memory and network take; all are collective.
+/// Copies of the ranks' shards in memory, and the way back (docs/memory-checkpoints.md). Owner:
+/// Checkpointer. Threads: one. Blocks: every function, in collectives and for what memory and
+/// network take; all are collective.
 class MemoryCopies {
 public:
     MemoryCopies(std::unique_ptr<SlotFiles> files, Communicator world, CopyOptions options);
 
-    /// Throws on every rank when any rank fails; the newest save that was finished is then still there.
+    /// Throws on every rank when any rank fails; the newest save that was finished is then still
+    /// there.
     CheckpointInfo save(std::int64_t step, const fsdp::State& state, const SaveOptions& options);
-    /// The newest save of a step before `before` of which every shard has a copy that is whole and undamaged.
+    /// The newest save of a step before `before` of which every shard has a copy that is whole and
+    /// undamaged.
     std::optional<CheckpointInfo> latest(std::int64_t before);
     /// What the last latest() found.
-    /// Returns the names that no copy has, where options.allow_missing; types and cuts must be those that were saved.
+    /// Returns the names that no copy has, where options.allow_missing; types and cuts must be
+    /// those that were saved.
     std::vector<std::string> load(const CheckpointInfo& checkpoint, const fsdp::State& state,
                                   const LoadOptions& options);
     std::vector<std::string> load_opaque(const CheckpointInfo& checkpoint, const std::string& name);
@@ -76,12 +80,14 @@ private:
     std::optional<std::vector<int>> keepers_;  ///< by shard; from meet() on
     std::map<int, Entries> slots_;             ///< by shard, of those that were looked at
     bool told_ = false;                        ///< where copies are kept
-    std::optional<SaveName> complete_;         ///< the newest that all ranks have finished, or were restored from
+    std::optional<SaveName>
+        complete_;  ///< the newest that all ranks have finished, or were restored from
     std::optional<Restore> choice_;
 };
 
 /// For a rank that has an agent at `socket`, or none where that is empty.
-std::unique_ptr<MemoryCopies> make_copies(const RankInfo& rank, const std::filesystem::path& socket, Communicator world,
-                                    const CheckpointOptions& options, std::function<void(const std::string&)> note);
+std::unique_ptr<MemoryCopies> make_copies(const RankInfo& rank, const std::filesystem::path& socket,
+                                          Communicator world, const CheckpointOptions& options,
+                                          std::function<void(const std::string&)> note);
 
 }  // namespace autolaunch::memory

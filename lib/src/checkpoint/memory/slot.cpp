@@ -29,16 +29,20 @@ std::uint64_t table_bytes(const Header& header) {
     return block_count(header.data_bytes) * sizeof(Digest128) + header.text_bytes;
 }
 
-// work(index of each block of so many bytes), by so many threads, this one included. `work` must not throw.
-void for_each_block(std::uint64_t bytes, int threads, const std::function<void(std::uint64_t)>& work) {
+// work(index of each block of so many bytes), by so many threads, this one included. `work` must
+// not throw.
+void for_each_block(std::uint64_t bytes, int threads,
+                    const std::function<void(std::uint64_t)>& work) {
     const std::uint64_t blocks = block_count(bytes);
     std::atomic<std::uint64_t> next = 0;
     const auto take = [&] {
-        for (std::uint64_t index = next++; index < blocks; index = next++) work(index);
+        for (std::uint64_t index = next++; index < blocks; index = next++)
+            work(index);
     };
     std::vector<std::jthread> helpers;
     const auto useful = std::min<std::uint64_t>(static_cast<std::uint64_t>(threads), blocks);
-    for (std::uint64_t i = 1; i < useful; ++i) helpers.emplace_back(take);
+    for (std::uint64_t i = 1; i < useful; ++i)
+        helpers.emplace_back(take);
     take();
 }
 
@@ -49,8 +53,8 @@ std::uint64_t Slot::commit_word() const {
     return std::atomic_ref<std::uint64_t>(*word).load(std::memory_order_acquire);
 }
 
-// Before anything else is stored: an exchange also acquires, which keeps what follows behind it. (A fence would do the
-// same, but ThreadSanitizer knows none.)
+// Before anything else is stored: an exchange also acquires, which keeps what follows behind it. (A
+// fence would do the same, but ThreadSanitizer knows none.)
 void Slot::uncommit() {
     auto* const word = reinterpret_cast<std::uint64_t*>(memory_.data() + kCommitOffset);
     std::atomic_ref<std::uint64_t>(*word).exchange(0, std::memory_order_seq_cst);
@@ -63,22 +67,28 @@ void Slot::commit() {
     std::atomic_ref<std::uint64_t>(*word).store(header_digest(header), std::memory_order_release);
 }
 
-// One whose sizes can be true in a file of this size, and whose table is whole. Sizes are bounded one by one before
-// they are added.
+// One whose sizes can be true in a file of this size, and whose table is whole. Sizes are bounded
+// one by one before they are added.
 std::optional<Header> Slot::plausible_header() const {
-    if (bytes() < kTableOffset) return std::nullopt;
+    if (bytes() < kTableOffset)
+        return std::nullopt;
     Header header;
     std::memcpy(&header, memory_.data() + kHeaderOffset, sizeof header);
-    if (header.magic != kMagic || header.layout_version != kLayoutVersion) return std::nullopt;
-    if (header.data_bytes > bytes() || header.text_bytes > bytes()) return std::nullopt;
-    if (header.data_offset != data_offset_for(header.data_bytes, header.text_bytes)) return std::nullopt;
-    if (header.used_bytes != header.data_offset + header.data_bytes || header.used_bytes > bytes()) return std::nullopt;
+    if (header.magic != kMagic || header.layout_version != kLayoutVersion)
+        return std::nullopt;
+    if (header.data_bytes > bytes() || header.text_bytes > bytes())
+        return std::nullopt;
+    if (header.data_offset != data_offset_for(header.data_bytes, header.text_bytes))
+        return std::nullopt;
+    if (header.used_bytes != header.data_offset + header.data_bytes || header.used_bytes > bytes())
+        return std::nullopt;
     const auto table = hash128(memory_.data() + kTableOffset, table_bytes(header));
     return table == header.table_digest ? std::optional(header) : std::nullopt;
 }
 
 std::optional<Header> Slot::header() const {
-    if (bytes() < kTableOffset || commit_word() == 0) return std::nullopt;
+    if (bytes() < kTableOffset || commit_word() == 0)
+        return std::nullopt;
     const auto header = plausible_header();
     return header && commit_word() == header_digest(*header) ? header : std::nullopt;
 }
@@ -89,16 +99,19 @@ std::span<const std::byte> Slot::data(const Header& header) const {
 
 std::string_view Slot::text(const Header& header) const {
     const std::uint64_t at = kTableOffset + block_count(header.data_bytes) * sizeof(Digest128);
-    return {reinterpret_cast<const char*>(memory_.data()) + at, static_cast<std::size_t>(header.text_bytes)};
+    return {reinterpret_cast<const char*>(memory_.data()) + at,
+            static_cast<std::size_t>(header.text_bytes)};
 }
 
 bool Slot::verify_data(const Header& header, int threads) const {
     const auto all = data(header);
     std::atomic<bool> good = true;
     for_each_block(all.size(), threads, [&](std::uint64_t index) {
-        const auto block = all.subspan(index * kBlockBytes, std::min(kBlockBytes, all.size() - index * kBlockBytes));
+        const auto block = all.subspan(index * kBlockBytes,
+                                       std::min(kBlockBytes, all.size() - index * kBlockBytes));
         const auto digest = hash128(block.data(), block.size());
-        if (std::memcmp(memory_.data() + kTableOffset + index * sizeof digest, &digest, sizeof digest) != 0)
+        if (std::memcmp(memory_.data() + kTableOffset + index * sizeof digest, &digest,
+                        sizeof digest) != 0)
             good = false;
     });
     return good;
@@ -124,13 +137,16 @@ void Slot::begin(const CopyPlan& plan) {
 
 void Slot::copy(std::span<const Run> runs, int threads) {
     std::vector<std::uint64_t> ends;  // of each run, in the copy
-    for (const Run& run : runs) ends.push_back((ends.empty() ? 0 : ends.back()) + run.bytes);
+    for (const Run& run : runs)
+        ends.push_back((ends.empty() ? 0 : ends.back()) + run.bytes);
     if ((ends.empty() ? 0 : ends.back()) != writing_.data_bytes)
-        throw Error(ErrorCode::invalid_argument, "a copy in memory has not the bytes that were announced");
+        throw Error(ErrorCode::invalid_argument,
+                    "a copy in memory has not the bytes that were announced");
     for_each_block(writing_.data_bytes, threads, [&](std::uint64_t index) {
         std::uint64_t at = index * kBlockBytes;
         const std::uint64_t end = std::min(at + kBlockBytes, writing_.data_bytes);
-        auto run = static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), at) - ends.begin());
+        auto run =
+            static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), at) - ends.begin());
         RunningHash hash;
         while (at < end) {
             const std::uint64_t left = ends[run] - at;
@@ -139,7 +155,8 @@ void Slot::copy(std::span<const Run> runs, int threads) {
             std::memcpy(to, runs[run].data + (runs[run].bytes - left), part);
             hash.update(to, part);
             at += part;
-            if (part == left) ++run;
+            if (part == left)
+                ++run;
         }
         const Digest128 digest = hash.take();
         std::memcpy(memory_.data() + kTableOffset + index * sizeof digest, &digest, sizeof digest);
@@ -148,7 +165,9 @@ void Slot::copy(std::span<const Run> runs, int threads) {
 }
 
 void Slot::finish() {
-    if (!copied_) throw Error(ErrorCode::invalid_argument, "a copy in memory is to be finished that was not made");
+    if (!copied_)
+        throw Error(ErrorCode::invalid_argument,
+                    "a copy in memory is to be finished that was not made");
     std::byte* const to = memory_.data() + kTableOffset + table_bytes(writing_) - text_.size();
     std::memcpy(to, text_.data(), text_.size());
     writing_.table_digest = hash128(memory_.data() + kTableOffset, table_bytes(writing_));
@@ -167,7 +186,8 @@ std::span<const std::byte> Slot::sendable(std::uint64_t used_bytes) const {
 
 bool Slot::check_received(const SaveName& name, int shard, std::uint64_t used_bytes) const {
     const auto header = plausible_header();
-    return header && header->name() == name && header->shard == shard && header->used_bytes == used_bytes;
+    return header && header->name() == name && header->shard == shard &&
+           header->used_bytes == used_bytes;
 }
 
 }  // namespace autolaunch::memory

@@ -28,7 +28,8 @@ public:
 
     SlotFile open(int shard, int slot, std::uint64_t bytes) override {
         const session::MemoryAsked asked{group_, shard, slot, static_cast<std::int64_t>(bytes)};
-        auto granted = session::ask_for_memory(socket_, hello_, asked, Deadline::after(kAgentTimeout));
+        auto granted =
+            session::ask_for_memory(socket_, hello_, asked, Deadline::after(kAgentTimeout));
         return {std::move(granted.file), granted.bytes};
     }
     bool outlive_us() const override { return true; }
@@ -50,10 +51,12 @@ public:
         SlotFile& held = files[{group_, shard, slot}];
         if (bytes > held.bytes) {
             held.file = create_memory_file("autolaunch-memory", bytes);
-            if (!held.file) throw SystemError(errno, "make a memory file for a copy of the state");
+            if (!held.file)
+                throw SystemError(errno, "make a memory file for a copy of the state");
             held.bytes = bytes;
         }
-        if (!held.file) return {};
+        if (!held.file)
+            return {};
         return {UniqueFd(::fcntl(held.file.get(), F_DUPFD_CLOEXEC, 0)), held.bytes};
     }
     bool outlive_us() const override { return false; }

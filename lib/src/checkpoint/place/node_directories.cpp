@@ -1,4 +1,5 @@
-// A directory of each node, which holds its own ranks' files: what is there can only be said by all of them.
+// A directory of each node, which holds its own ranks' files: what is there can only be said by all
+// of them.
 #include "base/hash.hpp"
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/commit/catalog.hpp"
@@ -21,8 +22,8 @@ namespace {
 
 class CheckpointOnNodes final : public PublishedCheckpoint {
 public:
-    CheckpointOnNodes(NodeSources sources, Manifest manifest, const PlaceTools& tools, const std::vector<int>& leaders,
-                      NodeReaders& readers)
+    CheckpointOnNodes(NodeSources sources, Manifest manifest, const PlaceTools& tools,
+                      const std::vector<int>& leaders, NodeReaders& readers)
         : PublishedCheckpoint(std::move(manifest)),
           sources_(std::move(sources)),
           tools_(tools),
@@ -33,19 +34,23 @@ public:
     void read(std::span<const ReadPart> parts) override {
         Communicator& world = tools_.world;
         if (!readers_)
-            readers_ = world.backend() == "nccl"
-                           ? std::nullopt
-                           : world.split(leaders_[static_cast<std::size_t>(world.rank())], world.rank());
+            readers_ =
+                world.backend() == "nccl"
+                    ? std::nullopt
+                    : world.split(leaders_[static_cast<std::size_t>(world.rank())], world.rank());
         ReadKeys keys;
         together(world, [&] { keys = tools_.keys.reading(manifest_); });
         const auto from = [&](const NodeSources& sources) {
-            read_parts_of_nodes(world, tools_.storage, sources, leaders_, manifest_, parts, *readers_, keys);
+            read_parts_of_nodes(world, tools_.storage, sources, leaders_, manifest_, parts,
+                                *readers_, keys);
         };
         try {
             from(sources_);
         } catch (const Error& error) {
-            if (!is_damage(error) || sources_.far.empty() || sources_.held.files.empty()) throw;
-            tools_.note(std::string("read from ") + sources_.far.string() + " instead: " + error.what());
+            if (!is_damage(error) || sources_.far.empty() || sources_.held.files.empty())
+                throw;
+            tools_.note(std::string("read from ") + sources_.far.string() +
+                        " instead: " + error.what());
             NodeSources far_only = sources_;
             far_only.held.files.clear();
             from(far_only);
@@ -64,9 +69,12 @@ private:
 class NodeDirectories final : public CheckpointPlace {
 public:
     NodeDirectories(PlaceTools tools, std::vector<int> leaders)
-        : CheckpointPlace(std::move(tools)), leaders_(std::move(leaders)), leader_(leader_of(tools_.world.rank())) {
+        : CheckpointPlace(std::move(tools)),
+          leaders_(std::move(leaders)),
+          leader_(leader_of(tools_.world.rank())) {
         if (tools_.options.drain.place.empty())
-            throw Error(ErrorCode::invalid_argument, "nodes with directories of their own need a drain.place");
+            throw Error(ErrorCode::invalid_argument,
+                        "nodes with directories of their own need a drain.place");
     }
 
     bool leads() const override { return leader_ == tools_.world.rank(); }
@@ -96,10 +104,12 @@ private:
     NodeReaders readers_;
 };
 
-std::optional<CheckpointInfo> NodeDirectories::newest_drained_for_all(std::int64_t before, bool is_needed) {
+std::optional<CheckpointInfo> NodeDirectories::newest_drained_for_all(std::int64_t before,
+                                                                      bool is_needed) {
     std::string text;
     together(tools_.world, [&] {
-        if (tools_.world.rank() == 0) text = text_of(newest_drained(before, is_needed));
+        if (tools_.world.rank() == 0)
+            text = text_of(newest_drained(before, is_needed));
     });
     return info_of(broadcast_text(tools_.world, text, 0));
 }
@@ -107,31 +117,40 @@ std::optional<CheckpointInfo> NodeDirectories::newest_drained_for_all(std::int64
 std::optional<CheckpointInfo> NodeDirectories::latest(std::int64_t before) {
     const fs::path& directory = tools_.options.directory;
     const auto held = survey_nodes(tools_.world, tools_.storage, directory, leaders_);
-    const bool near = std::any_of(held.begin(), held.end(),
-                                  [&](const NodeCheckpoint& one) { return one.step < before && one.complete(); });
+    const bool near = std::any_of(held.begin(), held.end(), [&](const NodeCheckpoint& one) {
+        return one.step < before && one.complete();
+    });
     const auto drained = newest_drained_for_all(before, !near);
     std::optional<CheckpointInfo> found;
     std::vector<std::string> skipped;
     std::exception_ptr refused;
     for (const NodeCheckpoint& one : held) {
-        if (found || one.step >= before || (drained && one.step < drained->step)) continue;
+        if (found || one.step >= before || (drained && one.step < drained->step))
+            continue;
         const CheckpointInfo info{one.step, directory / one.name, "{}", {}};
         try {
-            if (!one.complete()) throw Error(ErrorCode::corrupt, "not all of it is on these nodes");
+            if (!one.complete())
+                throw Error(ErrorCode::corrupt, "not all of it is on these nodes");
             found = info;
             found->extra = Manifest::parse(sources_of(info).manifest_text).extra;
         } catch (const Error& error) {  // the same on all ranks
-            if (error.code() != ErrorCode::corrupt) throw;
+            if (error.code() != ErrorCode::corrupt)
+                throw;
             found.reset();
             skipped.push_back(one.name + ": " + error.what());
-            if (one.complete()) refused = std::current_exception();
+            if (one.complete())
+                refused = std::current_exception();
         }
     }
-    if (!found) found = drained;
-    if (!found && refused) std::rethrow_exception(refused);
-    if (!found) return found;
+    if (!found)
+        found = drained;
+    if (!found && refused)
+        std::rethrow_exception(refused);
+    if (!found)
+        return found;
     found->skipped.insert(found->skipped.begin(), skipped.begin(), skipped.end());
-    for (const std::string& reason : found->skipped) tools_.note("passed over " + reason);
+    for (const std::string& reason : found->skipped)
+        tools_.note("passed over " + reason);
     newest_known_ = found->step;
     return found;
 }
@@ -140,12 +159,14 @@ std::optional<CheckpointInfo> NodeDirectories::latest(std::int64_t before) {
 std::string NodeDirectories::drained_manifest(const fs::path& path, bool is_needed) {
     std::string text;
     together(tools_.world, [&] {
-        if (tools_.world.rank() != 0) return;
+        if (tools_.world.rank() != 0)
+            return;
         try {
             read_manifest(tools_.storage, path, tools_.keys.authentication());
             text = read_whole(tools_.storage, path / kManifestName, kMaxManifestBytes);
         } catch (const Error&) {
-            if (is_needed) throw;
+            if (is_needed)
+                throw;
         }
     });
     return broadcast_text(tools_.world, text, 0);
@@ -157,35 +178,42 @@ NodeSources NodeDirectories::sources_of(const CheckpointInfo& checkpoint) {
     const fs::path& directory = tools_.options.directory;
     const std::string name = checkpoint.path.filename().string();
     const auto all = survey_nodes(world, tools_.storage, directory, leaders_, checkpoint.step);
-    const bool is_far = broadcast_text(world, checkpoint.path.parent_path() == directory ? "" : "far", 0) == "far";
+    const bool is_far =
+        broadcast_text(world, checkpoint.path.parent_path() == directory ? "" : "far", 0) == "far";
     NodeSources sources;
     const fs::path far =
-        is_far ? checkpoint.path : fs::path(tools_.options.drain.place) / checkpoint_name(checkpoint.step);
+        is_far ? checkpoint.path
+               : fs::path(tools_.options.drain.place) / checkpoint_name(checkpoint.step);
     const std::string far_text = drained_manifest(far, is_far);
     if (is_far) {
         const std::uint64_t hash = hash64(far_text.data(), far_text.size());
         for (const NodeCheckpoint& one : all)
-            if (one.manifest_hash == hash) sources.held = one;
+            if (one.manifest_hash == hash)
+                sources.held = one;
         sources.manifest_text = far_text;
         sources.far = far;
     } else {
-        const auto found = std::find_if(all.begin(), all.end(),
-                                        [&](const NodeCheckpoint& one) { return one.name == name && one.complete(); });
+        const auto found = std::find_if(all.begin(), all.end(), [&](const NodeCheckpoint& one) {
+            return one.name == name && one.complete();
+        });
         if (found == all.end())
-            throw Error(ErrorCode::corrupt, checkpoint.path.string() + " is not whole on these nodes any more");
+            throw Error(ErrorCode::corrupt,
+                        checkpoint.path.string() + " is not whole on these nodes any more");
         sources.held = *found;
         const int owner = found->files.begin()->first;
         together(world, [&] {
             if (world.rank() == owner)
-                sources.manifest_text = read_whole(tools_.storage, directory / name / kManifestName, kMaxManifestBytes);
+                sources.manifest_text =
+                    read_whole(tools_.storage, directory / name / kManifestName, kMaxManifestBytes);
         });
         sources.manifest_text = broadcast_text(world, sources.manifest_text, owner);
-        if (sources.manifest_text == far_text) sources.far = far;
+        if (sources.manifest_text == far_text)
+            sources.far = far;
     }
     together(world, [&] {
         if (world.rank() == 0)
-            tools_.keys.authentication().require_authentic(sources.manifest_text,
-                                                           (checkpoint.path / kManifestName).string());
+            tools_.keys.authentication().require_authentic(
+                sources.manifest_text, (checkpoint.path / kManifestName).string());
     });
     sources.here = directory / sources.held.name;
     return sources;
@@ -195,18 +223,22 @@ std::unique_ptr<PublishedCheckpoint> NodeDirectories::open(const CheckpointInfo&
     NodeSources sources = sources_of(checkpoint);
     Manifest manifest;
     together(tools_.world, [&] { manifest = Manifest::parse(sources.manifest_text); });
-    return std::make_unique<CheckpointOnNodes>(std::move(sources), std::move(manifest), tools_, leaders_, readers_);
+    return std::make_unique<CheckpointOnNodes>(std::move(sources), std::move(manifest), tools_,
+                                               leaders_, readers_);
 }
 
-std::vector<std::string> NodeDirectories::no_longer_kept_anywhere(Communicator& world, std::int64_t step) {
+std::vector<std::string> NodeDirectories::no_longer_kept_anywhere(Communicator& world,
+                                                                  std::int64_t step) {
     const auto held = survey_nodes(world, tools_.storage, tools_.options.directory, leaders_);
     std::vector<KeptCheckpoint> checkpoints;
     for (const NodeCheckpoint& one : held)
-        if (checkpoints.empty() || checkpoints.back().name != one.name) checkpoints.push_back({one.step, one.name});
+        if (checkpoints.empty() || checkpoints.back().name != one.name)
+            checkpoints.push_back({one.step, one.name});
     return no_longer_kept(checkpoints, tools_.options, step,
                           [&](const std::string& name) -> std::optional<CompleteCheckpoint> {
                               for (const NodeCheckpoint& one : held)
-                                  if (one.name == name && one.complete()) return CompleteCheckpoint{one.metric};
+                                  if (one.name == name && one.complete())
+                                      return CompleteCheckpoint{one.metric};
                               return std::nullopt;
                           });
 }
@@ -214,12 +246,14 @@ std::vector<std::string> NodeDirectories::no_longer_kept_anywhere(Communicator& 
 void NodeDirectories::tidy(Communicator& world, std::int64_t step) {
     newest_known_ = step;
     const auto going = no_longer_kept_anywhere(world, step);
-    if (!leads()) return;
+    if (!leads())
+        return;
     tidy_directory(step, [&](std::optional<std::int64_t> pinned) {
         const fs::path& directory = tools_.options.directory;
         const auto names = tools_.storage.list(directory);
         for (const std::string& name : going)
-            if (std::binary_search(names.begin(), names.end(), name) && (!pinned || name != checkpoint_name(*pinned)))
+            if (std::binary_search(names.begin(), names.end(), name) &&
+                (!pinned || name != checkpoint_name(*pinned)))
                 remove_checkpoint(tools_.storage, directory, name);
     });
 }

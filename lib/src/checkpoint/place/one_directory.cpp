@@ -14,14 +14,21 @@ namespace {
 
 class CheckpointInOne final : public PublishedCheckpoint {
 public:
-    CheckpointInOne(Manifest manifest, std::filesystem::path path, const PlaceTools& tools, NodeReaders& readers)
-        : PublishedCheckpoint(std::move(manifest)), path_(std::move(path)), tools_(tools), readers_(readers) {}
+    CheckpointInOne(Manifest manifest, std::filesystem::path path, const PlaceTools& tools,
+                    NodeReaders& readers)
+        : PublishedCheckpoint(std::move(manifest)),
+          path_(std::move(path)),
+          tools_(tools),
+          readers_(readers) {}
 
     void read(std::span<const ReadPart> parts) override {
-        if (!readers_) readers_ = ranks_of_this_node(tools_.world);
+        if (!readers_)
+            readers_ = ranks_of_this_node(tools_.world);
         ReadKeys keys;
         together(tools_.world, [&] { keys = tools_.keys.reading(manifest_); });
-        together(tools_.world, [&] { read_parts_in_group(tools_.storage, path_, manifest_, parts, *readers_, keys); });
+        together(tools_.world, [&] {
+            read_parts_in_group(tools_.storage, path_, manifest_, parts, *readers_, keys);
+        });
     }
 
     void read_alone(std::span<const ReadPart> parts) override {
@@ -52,19 +59,21 @@ public:
         std::optional<CheckpointInfo> found;
         std::string text;
         together(tools_.world, [&] {
-            if (tools_.world.rank() != 0) return;
+            if (tools_.world.rank() != 0)
+                return;
             found = newest_anywhere(before);
             text = text_of(found);
         });
         if (found)
-            for (const std::string& reason : found->skipped) tools_.note("passed over " + reason);
+            for (const std::string& reason : found->skipped)
+                tools_.note("passed over " + reason);
         return info_of(broadcast_text(tools_.world, text, 0));
     }
 
     std::optional<std::int64_t> newest_step() override {
         try {
-            if (const auto newest =
-                    find_newest(tools_.storage, tools_.options.directory, INT64_MAX, tools_.keys.authentication()))
+            if (const auto newest = find_newest(tools_.storage, tools_.options.directory, INT64_MAX,
+                                                tools_.keys.authentication()))
                 return newest->step;
         } catch (const Error&) {
         }
@@ -76,7 +85,8 @@ public:
         std::string text;
         together(world, [&] {
             if (world.rank() == 0)
-                text = read_manifest(tools_.storage, checkpoint.path, tools_.keys.authentication()).to_text();
+                text = read_manifest(tools_.storage, checkpoint.path, tools_.keys.authentication())
+                           .to_text();
         });
         text = broadcast_text(world, text, 0);
         Manifest manifest;
@@ -87,11 +97,13 @@ public:
                                                      std::to_string(manifest.step) + ", not " +
                                                      std::to_string(checkpoint.step));
         });
-        return std::make_unique<CheckpointInOne>(std::move(manifest), checkpoint.path, tools_, readers_);
+        return std::make_unique<CheckpointInOne>(std::move(manifest), checkpoint.path, tools_,
+                                                 readers_);
     }
 
     void tidy(Communicator&, std::int64_t step) override {
-        if (!leads()) return;
+        if (!leads())
+            return;
         tidy_directory(step, [&](std::optional<std::int64_t> pinned) {
             remove_old(tools_.storage, tools_.options.directory, tools_.options, step, pinned);
         });
@@ -103,15 +115,18 @@ private:
         std::optional<CheckpointInfo> here;
         std::optional<NotAuthentic> refused;
         try {
-            here = find_newest(tools_.storage, tools_.options.directory, before, tools_.keys.authentication());
+            here = find_newest(tools_.storage, tools_.options.directory, before,
+                               tools_.keys.authentication());
         } catch (const NotAuthentic& error) {
             refused = error;
         }
         if (!tools_.options.drain.place.empty()) {
             auto drained = newest_drained(before, !here);
-            if (drained && (!here || drained->step > here->step)) here = std::move(drained);
+            if (drained && (!here || drained->step > here->step))
+                here = std::move(drained);
         }
-        if (!here && refused) throw *refused;
+        if (!here && refused)
+            throw *refused;
         return here;
     }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Where a job's checkpoints are published and found again: in one directory that all ranks see, or in one of each node,
-// and in the second place that they are copied to.
+// Where a job's checkpoints are published and found again: in one directory that all ranks see, or
+// in one of each node, and in the second place that they are copied to.
 #include "checkpoint/checkpoint_keys.hpp"
 #include "checkpoint/commit/writer_claim.hpp"
 #include "checkpoint/format/read_plan.hpp"
@@ -33,7 +33,8 @@ public:
     virtual ~PublishedCheckpoint() = default;
     const Manifest& manifest() const noexcept { return manifest_; }
 
-    /// Copies the parts, each rank its own. Throws on every rank when it throws on any: Error{corrupt}, SystemError.
+    /// Copies the parts, each rank its own. Throws on every rank when it throws on any:
+    /// Error{corrupt}, SystemError.
     virtual void read(std::span<const ReadPart> parts) = 0;
     /// The same of rank 0's parts; other ranks have none.
     virtual void read_alone(std::span<const ReadPart> parts) = 0;
@@ -43,7 +44,8 @@ protected:
     Manifest manifest_;
 };
 
-/// The ranks of this node, found when somebody first loads; nothing inside where a rank reads for itself.
+/// The ranks of this node, found when somebody first loads; nothing inside where a rank reads for
+/// itself.
 using NodeReaders = std::optional<std::optional<Communicator>>;
 
 /// What a place works with. All of it outlives the place.
@@ -57,8 +59,8 @@ struct PlaceTools {
     std::function<std::optional<std::int64_t>()> pinned;
 };
 
-/// Owner: the engine. Threads: the trainer's; functions that take a communicator also the writer's, which gives its own
-/// one of the same ranks. Blocks: in storage and collectives.
+/// Owner: the engine. Threads: the trainer's; functions that take a communicator also the writer's,
+/// which gives its own one of the same ranks. Blocks: in storage and collectives.
 class CheckpointPlace {
 public:
     virtual ~CheckpointPlace() = default;
@@ -74,16 +76,19 @@ public:
     /// Of who leads this rank's directory. Collective.
     virtual std::string from_leader(Communicator& world, const std::string& text) const = 0;
 
-    /// The newest before the step, here or in the second place where that has a newer one, with what was passed over.
-    /// Collective. Throws NotAuthentic where there is none, but one that the keys do not fit.
+    /// The newest before the step, here or in the second place where that has a newer one, with
+    /// what was passed over. Collective. Throws NotAuthentic where there is none, but one that the
+    /// keys do not fit.
     virtual std::optional<CheckpointInfo> latest(std::int64_t before) = 0;
-    /// The newest one here, for people who ask where a checkpoint comes from: not knowing it fails nothing.
+    /// The newest one here, for people who ask where a checkpoint comes from: not knowing it fails
+    /// nothing.
     virtual std::optional<std::int64_t> newest_step() = 0;
     /// Collective. Throws Error{corrupt} (NotAuthentic), Error{mismatch} or SystemError.
     virtual std::unique_ptr<PublishedCheckpoint> open(const CheckpointInfo& checkpoint) = 0;
 
-    /// The step is published: `latest` points to it, what crashed saves left goes, and so does what is not kept. What
-    /// fails costs space or convenience, not the checkpoint, so it is only noted. Collective.
+    /// The step is published: `latest` points to it, what crashed saves left goes, and so does what
+    /// is not kept. What fails costs space or convenience, not the checkpoint, so it is only noted.
+    /// Collective.
     virtual void tidy(Communicator& world, std::int64_t step) = 0;
 
 protected:
@@ -91,14 +96,15 @@ protected:
     /// In the second place; a failure is only noted where there is another checkpoint.
     std::optional<CheckpointInfo> newest_drained(std::int64_t before, bool is_needed);
     /// This rank's directory.
-    void tidy_directory(std::int64_t step,
-                        const std::function<void(std::optional<std::int64_t> pinned)>& remove_others);
+    void tidy_directory(
+        std::int64_t step,
+        const std::function<void(std::optional<std::int64_t> pinned)>& remove_others);
 
     PlaceTools tools_;
 };
 
-/// `leaders` of leaders_of_directories(), where nodes have directories of their own; else empty, or all 0. Throws
-/// Error{invalid_argument} for directories of nodes without a second place.
+/// `leaders` of leaders_of_directories(), where nodes have directories of their own; else empty, or
+/// all 0. Throws Error{invalid_argument} for directories of nodes without a second place.
 std::unique_ptr<CheckpointPlace> make_place(PlaceTools tools, std::vector<int> leaders);
 
 // The two of them, for make_place().

@@ -40,8 +40,8 @@ AUTOLAUNCH_FUNCTION_TABLE(CurlLibrary, AUTOLAUNCH_LIBCURL)
 
 CurlLibrary started() {
     const CurlLibrary library(SharedLibrary(
-        "libcurl.so.4",
-        {.what = "S3 needs libcurl", .hint = "install it on all nodes (Debian: libcurl4, Fedora: libcurl)"}));
+        "libcurl.so.4", {.what = "S3 needs libcurl",
+                         .hint = "install it on all nodes (Debian: libcurl4, Fedora: libcurl)"}));
     if (library.curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         throw Error(ErrorCode::unsupported, "libcurl does not start");
     return library;
@@ -61,7 +61,8 @@ public:
     ~HeaderList() { library().curl_slist_free_all(list_); }
     void add(const std::string& line) {
         curl_slist* longer = library().curl_slist_append(list_, line.c_str());
-        if (longer == nullptr) throw std::bad_alloc();
+        if (longer == nullptr)
+            throw std::bad_alloc();
         list_ = longer;
     }
     curl_slist* get() const { return list_; }
@@ -82,22 +83,27 @@ struct Arrival {
         library().curl_easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &status);
         if (!into.empty() && status / 100 == 2) {
             too_long = bytes > into.size() - response.into_bytes;
-            if (too_long) return 0;
+            if (too_long)
+                return 0;
             std::memcpy(into.data() + response.into_bytes, data, bytes);
             response.into_bytes += bytes;
         } else {
             too_long = bytes > kMaxBodyBytes - response.body.size();
-            if (too_long) return 0;
+            if (too_long)
+                return 0;
             response.body.append(data, bytes);
         }
         return bytes;
     }
     void header(std::string_view line) {
-        if (line.starts_with("HTTP/")) response.headers.clear();  // 100 Continue came before
+        if (line.starts_with("HTTP/"))
+            response.headers.clear();  // 100 Continue came before
         const std::size_t colon = line.find(':');
-        if (colon == std::string_view::npos) return;
+        if (colon == std::string_view::npos)
+            return;
         std::string name(line.substr(0, colon));
-        for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        for (char& c : name)
+            c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
         response.headers[name] = std::string(trim(line.substr(colon + 1)));
     }
 };
@@ -128,16 +134,21 @@ std::size_t on_header(char* data, std::size_t size, std::size_t count, void* arr
 class HttpClient::Impl {
 public:
     Impl(std::string ca_file, std::shared_ptr<const std::atomic<bool>> stop)
-        : ca_file_(std::move(ca_file)), stop_(std::move(stop)), handle_(library().curl_easy_init()) {
-        if (handle_ == nullptr) throw Error(ErrorCode::system, "libcurl cannot make a handle");
+        : ca_file_(std::move(ca_file)),
+          stop_(std::move(stop)),
+          handle_(library().curl_easy_init()) {
+        if (handle_ == nullptr)
+            throw Error(ErrorCode::system, "libcurl cannot make a handle");
     }
     Impl(const Impl&) = delete;
     Impl& operator=(const Impl&) = delete;
     ~Impl() { library().curl_easy_cleanup(handle_); }
 
     HttpResponse perform(const HttpRequest& request, const Deadline& deadline) {
-        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline.remaining()).count();
-        if (left <= 0) throw TimeoutError(request.method + ": no time was left to ask the server");
+        const auto left =
+            std::chrono::duration_cast<std::chrono::milliseconds>(deadline.remaining()).count();
+        if (left <= 0)
+            throw TimeoutError(request.method + ": no time was left to ask the server");
         library().curl_easy_reset(handle_);  // its connections stay
         Arrival arrival;
         arrival.handle = handle_;
@@ -157,13 +168,17 @@ public:
             set(CURLOPT_XFERINFODATA, stop_.get());
         }
         const CURLcode code = library().curl_easy_perform(handle_);
-        if (arrival.too_long) throw Error(ErrorCode::corrupt, "the server's answer is longer than what was asked for");
-        if (code == CURLE_ABORTED_BY_CALLBACK) throw AbortedError(request.method + ": stopped");
+        if (arrival.too_long)
+            throw Error(ErrorCode::corrupt,
+                        "the server's answer is longer than what was asked for");
+        if (code == CURLE_ABORTED_BY_CALLBACK)
+            throw AbortedError(request.method + ": stopped");
         if (code == CURLE_OPERATION_TIMEDOUT && deadline.passed())
             throw TimeoutError(request.method + ": the server did not answer in time");
         refuse_untrusted(code);
         if (code != CURLE_OK)
-            throw Error(ErrorCode::closed, std::string("the connection failed: ") + library().curl_easy_strerror(code));
+            throw Error(ErrorCode::closed, std::string("the connection failed: ") +
+                                               library().curl_easy_strerror(code));
         long status = 0;
         library().curl_easy_getinfo(handle_, CURLINFO_RESPONSE_CODE, &status);
         arrival.response.status = static_cast<int>(status);
@@ -175,17 +190,20 @@ private:
     void refuse_untrusted(CURLcode code) const {
         const std::string file = ca_file_.empty() ? "the system's certificates" : ca_file_;
         if (code == CURLE_SSL_CACERT_BADFILE)
-            throw Error(ErrorCode::invalid_argument, "the certificates in " + file + " cannot be read",
+            throw Error(ErrorCode::invalid_argument,
+                        "the certificates in " + file + " cannot be read",
                         "AWS_CA_BUNDLE is a file of certificates in PEM");
         if (code == CURLE_PEER_FAILED_VERIFICATION)
             throw Error(ErrorCode::system, "the server's certificate is not trusted by " + file,
-                        "set AWS_CA_BUNDLE to the certificate of who signed it; the name in it must be the endpoint's");
+                        "set AWS_CA_BUNDLE to the certificate of who signed it; the name in it "
+                        "must be the endpoint's");
     }
 
     template <class Value>
     void set(CURLoption option, Value value) {
         if (library().curl_easy_setopt(handle_, option, value) != CURLE_OK)
-            throw Error(ErrorCode::unsupported, "libcurl does not know an option", "7.75 or newer is needed");
+            throw Error(ErrorCode::unsupported, "libcurl does not know an option",
+                        "7.75 or newer is needed");
     }
 
     void set_request(const HttpRequest& request, HeaderList& headers) {
@@ -197,15 +215,20 @@ private:
         set(CURLOPT_LOW_SPEED_TIME, kStalledSeconds);
         set(CURLOPT_BUFFERSIZE, 512L * 1024);
         set(CURLOPT_UPLOAD_BUFFERSIZE, 1024L * 1024);
-        if (!ca_file_.empty()) set(CURLOPT_CAINFO, ca_file_.c_str());
+        if (!ca_file_.empty())
+            set(CURLOPT_CAINFO, ca_file_.c_str());
         const bool has_body = request.method == "PUT" || request.method == "POST";
         if (has_body) {
             set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
-            set(CURLOPT_POSTFIELDS, request.body.empty() ? "" : reinterpret_cast<const char*>(request.body.data()));
+            set(CURLOPT_POSTFIELDS,
+                request.body.empty() ? "" : reinterpret_cast<const char*>(request.body.data()));
         }
-        if (request.method == "HEAD") set(CURLOPT_NOBODY, 1L);
-        if (request.method != "GET" && request.method != "HEAD") set(CURLOPT_CUSTOMREQUEST, request.method.c_str());
-        for (const auto& [name, value] : request.headers) headers.add(name + ": " + value);
+        if (request.method == "HEAD")
+            set(CURLOPT_NOBODY, 1L);
+        if (request.method != "GET" && request.method != "HEAD")
+            set(CURLOPT_CUSTOMREQUEST, request.method.c_str());
+        for (const auto& [name, value] : request.headers)
+            headers.add(name + ": " + value);
         // What libcurl would add by itself: a form's type, and a wait before each body.
         headers.add("Content-Type:");
         headers.add("Expect:");
@@ -229,7 +252,8 @@ class HttpClient::Impl {};
 
 HttpClient::HttpClient(std::string, std::shared_ptr<const std::atomic<bool>>) {
     throw Error(ErrorCode::unsupported, "this build has no S3",
-                "install libcurl's headers (Debian: libcurl4-openssl-dev) and build with AUTOLAUNCH_WITH_CURL=ON");
+                "install libcurl's headers (Debian: libcurl4-openssl-dev) and build with "
+                "AUTOLAUNCH_WITH_CURL=ON");
 }
 HttpResponse HttpClient::perform(const HttpRequest&, const Deadline&) { return {}; }
 

@@ -16,7 +16,8 @@ struct HttpRequest {
     std::string url;  ///< encoded
     std::map<std::string, std::string> headers;
     std::span<const std::byte> body;
-    std::span<std::byte> into;  ///< where the body of an answer 2xx goes; empty: into HttpResponse::body
+    std::span<std::byte>
+        into;  ///< where the body of an answer 2xx goes; empty: into HttpResponse::body
 };
 
 struct HttpResponse {
@@ -26,19 +27,20 @@ struct HttpResponse {
     std::size_t into_bytes = 0;                  ///< how much of `into` was filled
 };
 
-/// libcurl, loaded at the first client. Keeps its connection for the next request; follows no redirects. Threads: one.
+/// libcurl, loaded at the first client. Keeps its connection for the next request; follows no
+/// redirects. Threads: one.
 class HttpClient {
 public:
-    /// Throws Error{unsupported} where libcurl or its headers were missing. `ca_file` may be empty. Requests end with
-    /// AbortedError within about a second of `stop`, which may be null.
+    /// Throws Error{unsupported} where libcurl or its headers were missing. `ca_file` may be empty.
+    /// Requests end with AbortedError within about a second of `stop`, which may be null.
     explicit HttpClient(std::string ca_file, std::shared_ptr<const std::atomic<bool>> stop = {});
     HttpClient(HttpClient&&) noexcept;
     HttpClient& operator=(HttpClient&&) noexcept;
     ~HttpClient();
 
-    /// Blocks until the answer is whole, at most until the deadline; a transfer that moves nothing for 30 s ends
-    /// sooner. Throws TimeoutError, Error{closed} when the connection fails, and Error{corrupt} when the answer is
-    /// longer than there is room for. A status is no error.
+    /// Blocks until the answer is whole, at most until the deadline; a transfer that moves nothing
+    /// for 30 s ends sooner. Throws TimeoutError, Error{closed} when the connection fails, and
+    /// Error{corrupt} when the answer is longer than there is room for. A status is no error.
     HttpResponse perform(const HttpRequest& request, const Deadline& deadline);
 
 private:

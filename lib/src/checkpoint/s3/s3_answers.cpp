@@ -16,17 +16,20 @@ constexpr std::uint64_t kMaxParts = 10'000;
 constexpr std::size_t kMaxShown = 200;
 
 [[noreturn]] void refuse(const std::string& why) {
-    throw Error(ErrorCode::corrupt, "the S3 server's answer " + why, "is the endpoint really one of S3?");
+    throw Error(ErrorCode::corrupt, "the S3 server's answer " + why,
+                "is the endpoint really one of S3?");
 }
 
-/// The elements <name>…</name> of S3's answers, which have no attributes below the root, and never nest in themselves.
+/// The elements <name>…</name> of S3's answers, which have no attributes below the root, and never
+/// nest in themselves.
 std::vector<std::string_view> elements(std::string_view xml, const std::string& name) {
     const std::string open = '<' + name + '>', close = "</" + name + '>';
     std::vector<std::string_view> found;
     for (std::size_t at = xml.find(open); at != std::string_view::npos; at = xml.find(open, at)) {
         at += open.size();
         const std::size_t end = xml.find(close, at);
-        if (end == std::string_view::npos) refuse("is cut off within " + open);
+        if (end == std::string_view::npos)
+            refuse("is cut off within " + open);
         found.push_back(xml.substr(at, end - at));
         at = end + close.size();
     }
@@ -40,14 +43,17 @@ std::optional<std::string_view> element(std::string_view xml, const std::string&
 
 std::string unescaped(std::string_view text) {
     static const std::map<std::string_view, char> kEntities = {
-        {"amp", '&'}, {"lt", '<'}, {"gt", '>'}, {"quot", '"'}, {"apos", '\''}, {"#34", '"'}, {"#39", '\''}};
+        {"amp", '&'},   {"lt", '<'},  {"gt", '>'},  {"quot", '"'},
+        {"apos", '\''}, {"#34", '"'}, {"#39", '\''}};
     std::string plain;
     for (std::size_t at = 0; at < text.size(); ++at) {
         const std::size_t end = text[at] == '&' ? text.find(';', at) : std::string_view::npos;
-        const auto entity =
-            end == std::string_view::npos ? kEntities.end() : kEntities.find(text.substr(at + 1, end - at - 1));
+        const auto entity = end == std::string_view::npos
+                                ? kEntities.end()
+                                : kEntities.find(text.substr(at + 1, end - at - 1));
         plain += entity == kEntities.end() ? text[at] : entity->second;
-        if (entity != kEntities.end()) at = end;
+        if (entity != kEntities.end())
+            at = end;
     }
     return plain;
 }
@@ -61,7 +67,8 @@ std::string url_decoded(std::string_view text) {
             plain += text[at];
         } else {
             const std::string digits(text.substr(at + 1, 2));
-            if (digits.size() != 2 || digits.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos)
+            if (digits.size() != 2 ||
+                digits.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos)
                 refuse("has a key that is not encoded right");
             plain += static_cast<char>(std::strtoul(digits.c_str(), nullptr, 16));
             at += 2;
@@ -72,55 +79,66 @@ std::string url_decoded(std::string_view text) {
 
 std::string key_in(std::string_view xml, const char* name) {
     const auto key = element(xml, name);
-    if (!key) refuse(std::string("lists something without a ") + name);
+    if (!key)
+        refuse(std::string("lists something without a ") + name);
     return url_decoded(unescaped(*key));
 }
 
 std::string printable(std::string_view text) {
     std::string line = unescaped(text.substr(0, kMaxShown));
     for (char& c : line)
-        if (c < 32 || c > 126) c = ' ';
+        if (c < 32 || c > 126)
+            c = ' ';
     return line;
 }
 
 }  // namespace
 
 ListPage parse_list(std::string_view xml) {
-    if (xml.find("<ListBucketResult") == std::string_view::npos) refuse("to a listing is no listing");
+    if (xml.find("<ListBucketResult") == std::string_view::npos)
+        refuse("to a listing is no listing");
     ListPage page;
     for (const auto contents : elements(xml, "Contents")) {
         long long bytes = -1;
         const auto size = element(contents, "Size");
-        if (!size || !parse_integer(*size, bytes) || bytes < 0) refuse("lists an object without a size");
+        if (!size || !parse_integer(*size, bytes) || bytes < 0)
+            refuse("lists an object without a size");
         page.objects.push_back({key_in(contents, "Key"), static_cast<std::uint64_t>(bytes)});
     }
-    for (const auto common : elements(xml, "CommonPrefixes")) page.prefixes.push_back(key_in(common, "Prefix"));
+    for (const auto common : elements(xml, "CommonPrefixes"))
+        page.prefixes.push_back(key_in(common, "Prefix"));
     if (element(xml, "IsTruncated").value_or("false") == "true") {
         page.next = unescaped(element(xml, "NextContinuationToken").value_or(""));
-        if (page.next.empty()) refuse("says that there is more to list, but not where");
+        if (page.next.empty())
+            refuse("says that there is more to list, but not where");
     }
     return page;
 }
 
 std::vector<UnfinishedUpload> parse_uploads(std::string_view xml) {
-    if (xml.find("<ListMultipartUploadsResult") == std::string_view::npos) refuse("to a listing is no listing");
+    if (xml.find("<ListMultipartUploadsResult") == std::string_view::npos)
+        refuse("to a listing is no listing");
     std::vector<UnfinishedUpload> uploads;
     for (const auto upload : elements(xml, "Upload"))
-        uploads.push_back({key_in(upload, "Key"), unescaped(element(upload, "UploadId").value_or(""))});
+        uploads.push_back(
+            {key_in(upload, "Key"), unescaped(element(upload, "UploadId").value_or(""))});
     return uploads;
 }
 
 std::string parse_upload_id(std::string_view xml) {
     const auto id = element(xml, "UploadId");
-    if (!id || id->empty()) refuse("has no UploadId");
+    if (!id || id->empty())
+        refuse("has no UploadId");
     return unescaped(*id);
 }
 
 Problem parse_problem(std::string_view xml) {
     const std::size_t start = xml.find("<Error>");
-    if (start == std::string_view::npos) return {};
+    if (start == std::string_view::npos)
+        return {};
     try {
-        return {printable(element(xml, "Code").value_or("")), printable(element(xml, "Message").value_or(""))};
+        return {printable(element(xml, "Code").value_or("")),
+                printable(element(xml, "Message").value_or(""))};
     } catch (const Error&) {
         return {"unreadable", ""};
     }
@@ -130,8 +148,10 @@ std::string advice(int status, std::string_view code) {
     static const std::map<std::string_view, const char*> kAdvice = {
         {"NoSuchBucket", "make the bucket, or correct its name"},
         {"AccessDenied", "the key may not do this: see the bucket's policy"},
-        {"InvalidAccessKeyId", "the server does not know this key: see AWS_ACCESS_KEY_ID or AWS_PROFILE"},
-        {"SignatureDoesNotMatch", "the secret is wrong for this key, or AWS_REGION is not the bucket's"},
+        {"InvalidAccessKeyId",
+         "the server does not know this key: see AWS_ACCESS_KEY_ID or AWS_PROFILE"},
+        {"SignatureDoesNotMatch",
+         "the secret is wrong for this key, or AWS_REGION is not the bucket's"},
         {"AuthorizationHeaderMalformed", "AWS_REGION is not the bucket's"},
         {"PermanentRedirect", "AWS_REGION or the endpoint is not the bucket's"},
         {"RequestTimeTooSkewed", "this machine's clock is wrong"},
@@ -139,16 +159,20 @@ std::string advice(int status, std::string_view code) {
         {"QuotaExceeded", "the bucket's or the user's quota is used up"},
         {"NotImplemented", "the server lacks this part of S3"},
     };
-    if (const auto found = kAdvice.find(code); found != kAdvice.end()) return found->second;
-    if (status / 100 == 3) return kAdvice.at("PermanentRedirect");
-    if (status == 403) return "the key may not do this, or its secret is wrong";
+    if (const auto found = kAdvice.find(code); found != kAdvice.end())
+        return found->second;
+    if (status / 100 == 3)
+        return kAdvice.at("PermanentRedirect");
+    if (status == 403)
+        return "the key may not do this, or its secret is wrong";
     return {};
 }
 
 std::string complete_request(const std::vector<std::string>& part_tags) {
     std::string text = "<CompleteMultipartUpload>";
     for (std::size_t i = 0; i < part_tags.size(); ++i)
-        text += "<Part><PartNumber>" + std::to_string(i + 1) + "</PartNumber><ETag>" + part_tags[i] + "</ETag></Part>";
+        text += "<Part><PartNumber>" + std::to_string(i + 1) + "</PartNumber><ETag>" +
+                part_tags[i] + "</ETag></Part>";
     return text + "</CompleteMultipartUpload>";
 }
 
@@ -159,18 +183,20 @@ std::uint64_t part_bytes_for(std::uint64_t total_bytes, std::uint64_t wanted) {
 }
 
 bool is_worth_retrying(int status, std::string_view code) {
-    if (code == "RequestTimeout" || code == "SlowDown" || code == "InternalError" || code == "OperationAborted" ||
-        code == "ConditionalRequestConflict")
+    if (code == "RequestTimeout" || code == "SlowDown" || code == "InternalError" ||
+        code == "OperationAborted" || code == "ConditionalRequestConflict")
         return true;
-    return status == 0 || status == 408 || status == 429 || status == 500 || status == 502 || status == 503 ||
-           status == 504;
+    return status == 0 || status == 408 || status == 429 || status == 500 || status == 502 ||
+           status == 503 || status == 504;
 }
 
 std::chrono::milliseconds retry_delay(int attempt, double random) {
     constexpr double kFirstMs = 100, kMostMs = 10'000;
     double most = kFirstMs;
-    for (int i = 2; i < attempt && most < kMostMs; ++i) most *= 2;
-    return std::chrono::milliseconds(static_cast<long long>(std::min(most, kMostMs) * (0.5 + random / 2)));
+    for (int i = 2; i < attempt && most < kMostMs; ++i)
+        most *= 2;
+    return std::chrono::milliseconds(
+        static_cast<long long>(std::min(most, kMostMs) * (0.5 + random / 2)));
 }
 
 }  // namespace autolaunch::s3

@@ -39,7 +39,8 @@ std::vector<UnfinishedUpload> parse_uploads(std::string_view xml);
 std::string parse_upload_id(std::string_view xml);
 
 struct Problem {
-    std::string code, message;  ///< one line of printable characters each; empty when the answer has none
+    std::string code,
+        message;  ///< one line of printable characters each; empty when the answer has none
 };
 /// Of any answer; nothing when its text is no error.
 Problem parse_problem(std::string_view xml);
@@ -49,13 +50,14 @@ std::string advice(int status, std::string_view code);
 /// The request of CompleteMultipartUpload. The tags are in the order of the parts.
 std::string complete_request(const std::vector<std::string>& part_tags);
 
-/// Parts of a multipart upload: the size of all but the last. At least `wanted`, and few enough (10,000).
+/// Parts of a multipart upload: the size of all but the last. At least `wanted`, and few enough
+/// (10,000).
 std::uint64_t part_bytes_for(std::uint64_t total_bytes, std::uint64_t wanted);
 
 /// May another attempt go better? Status 0: the connection failed.
 bool is_worth_retrying(int status, std::string_view code);
-/// Before attempt 2, 3, …: doubled each time up to 10 s, and a random part of it (0 to 1), so that nodes do not come
-/// back together.
+/// Before attempt 2, 3, …: doubled each time up to 10 s, and a random part of it (0 to 1), so that
+/// nodes do not come back together.
 std::chrono::milliseconds retry_delay(int attempt, double random);
 
 }  // namespace autolaunch::s3

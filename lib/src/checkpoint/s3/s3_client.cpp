@@ -21,7 +21,8 @@ constexpr auto kStopInterval = std::chrono::milliseconds(50);
 constexpr std::uint64_t kLeastPartBytes = 5 << 20;
 
 std::string sha256_hex(std::span<const std::byte> bytes) {
-    const crypto::Digest digest = crypto::sha256({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+    const crypto::Digest digest =
+        crypto::sha256({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
     return hex(digest);
 }
 
@@ -31,35 +32,43 @@ double random_share() {
 }
 
 // Servers say where a bucket is, when they are asked for it in another region.
-std::string region_advice(const HttpResponse& response, const std::string& mine, std::string otherwise) {
+std::string region_advice(const HttpResponse& response, const std::string& mine,
+                          std::string otherwise) {
     const auto said = response.headers.find("x-amz-bucket-region");
-    if (said == response.headers.end() || said->second.empty() || said->second.size() > 40 || said->second == mine)
+    if (said == response.headers.end() || said->second.empty() || said->second.size() > 40 ||
+        said->second == mine)
         return otherwise;
     for (const char c : said->second)
-        if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-') return otherwise;
+        if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-')
+            return otherwise;
     return "the bucket is in " + said->second + ": set AWS_REGION=" + said->second +
            ", and the endpoint to that region's if one is set";
 }
 
 void replace_all(std::string& text, std::string_view what) {
-    if (what.empty()) return;
+    if (what.empty())
+        return;
     for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at))
         text.replace(at, what.size(), "…");
 }
 
 }  // namespace
 
-S3Client::S3Client(Location location, Credentials credentials, std::shared_ptr<const std::atomic<bool>> stop)
+S3Client::S3Client(Location location, Credentials credentials,
+                   std::shared_ptr<const std::atomic<bool>> stop)
     : location_(std::move(location)),
       credentials_(std::move(credentials)),
       stop_(std::move(stop)),
       http_(location_.ca_file, stop_) {}
 
-std::string S3Client::describe() const { return "s3://" + location_.bucket + '/' + location_.prefix; }
+std::string S3Client::describe() const {
+    return "s3://" + location_.bucket + '/' + location_.prefix;
+}
 
 std::string S3Client::redacted(std::string text) const {
-    for (const auto secret : {crypto::as_text(credentials_.secret), crypto::as_text(credentials_.session_token),
-                              std::string_view(credentials_.key_id)})
+    for (const auto secret :
+         {crypto::as_text(credentials_.secret), crypto::as_text(credentials_.session_token),
+          std::string_view(credentials_.key_id)})
         replace_all(text, secret);
     return text;
 }
@@ -71,15 +80,19 @@ std::string S3Client::where(const Operation& operation) const {
 void S3Client::fail(const Operation& operation, const HttpResponse& response) const {
     const Problem problem = parse_problem(response.body);
     std::string what = where(operation) + ": the server says " + std::to_string(response.status);
-    if (!problem.code.empty()) what += ' ' + problem.code;
-    if (!problem.message.empty()) what += ": " + problem.message;
+    if (!problem.code.empty())
+        what += ' ' + problem.code;
+    if (!problem.message.empty())
+        what += ": " + problem.message;
     throw Error(ErrorCode::system, redacted(what),
                 region_advice(response, location_.region, advice(response.status, problem.code)));
 }
 
-HttpRequest S3Client::signed_request(const Operation& operation, const std::string& payload_sha256) const {
-    const std::string key =
-        operation.key.empty() && !operation.query.empty() ? std::string() : location_.prefix + operation.key;
+HttpRequest S3Client::signed_request(const Operation& operation,
+                                     const std::string& payload_sha256) const {
+    const std::string key = operation.key.empty() && !operation.query.empty()
+                                ? std::string()
+                                : location_.prefix + operation.key;
     RequestToSign to_sign;
     to_sign.method = operation.method;
     to_sign.path = (location_.path_style ? '/' + location_.bucket : std::string()) + '/' + key;
@@ -90,8 +103,10 @@ HttpRequest S3Client::signed_request(const Operation& operation, const std::stri
     sign(to_sign, credentials_, location_.region, std::chrono::system_clock::now());
     HttpRequest request;
     request.method = operation.method;
-    request.url = location_.scheme + "://" + to_sign.headers["host"] + uri_encode(to_sign.path, true);
-    if (!operation.query.empty()) request.url += '?' + canonical_query(operation.query);
+    request.url =
+        location_.scheme + "://" + to_sign.headers["host"] + uri_encode(to_sign.path, true);
+    if (!operation.query.empty())
+        request.url += '?' + canonical_query(operation.query);
     request.headers = std::move(to_sign.headers);
     request.body = operation.body;
     request.into = operation.into;
@@ -104,7 +119,8 @@ HttpResponse S3Client::attempt(const Operation& operation, const std::string& pa
     try {
         return http_.perform(signed_request(operation, payload_sha256), deadline);
     } catch (const Error& error) {
-        if (error.code() != ErrorCode::closed) throw;
+        if (error.code() != ErrorCode::closed)
+            throw;
         HttpResponse failed;
         failed.body = error.what();
         return failed;
@@ -118,9 +134,12 @@ HttpResponse S3Client::request(const Operation& operation, const Deadline& deadl
         HttpResponse response = attempt(operation, payload_sha256, deadline);
         const std::string code = response.status == 0 ? "" : parse_problem(response.body).code;
         // CompleteMultipartUpload may fail after it has said 200.
-        if (response.status / 100 == 2 && code.empty()) return response;
-        if (std::find(accepted.begin(), accepted.end(), response.status) != accepted.end()) return response;
-        if (!is_worth_retrying(response.status, code)) fail(operation, response);
+        if (response.status / 100 == 2 && code.empty())
+            return response;
+        if (std::find(accepted.begin(), accepted.end(), response.status) != accepted.end())
+            return response;
+        if (!is_worth_retrying(response.status, code))
+            fail(operation, response);
         const auto time = retry_delay(number + 1, random_share());
         if (deadline.remaining() <= time) {
             const std::string tried = " (" + std::to_string(number) + " attempts)";
@@ -135,13 +154,15 @@ HttpResponse S3Client::request(const Operation& operation, const Deadline& deadl
 
 void S3Client::pause(std::chrono::milliseconds time) const {
     for (const Deadline over = Deadline::after(time); !over.passed();) {
-        if (stop_ && *stop_) throw AbortedError("stopped while the server was to be asked again");
-        std::this_thread::sleep_for(std::min<Deadline::Clock::duration>(over.remaining(), kStopInterval));
+        if (stop_ && *stop_)
+            throw AbortedError("stopped while the server was to be asked again");
+        std::this_thread::sleep_for(
+            std::min<Deadline::Clock::duration>(over.remaining(), kStopInterval));
     }
 }
 
-S3Client::Put S3Client::put(const std::string& key, std::span<const std::byte> bytes, bool if_absent,
-                            const Deadline& deadline) {
+S3Client::Put S3Client::put(const std::string& key, std::span<const std::byte> bytes,
+                            bool if_absent, const Deadline& deadline) {
     Operation operation{.method = "PUT", .key = key};
     operation.body = bytes;
     if (!if_absent) {
@@ -154,23 +175,29 @@ S3Client::Put S3Client::put(const std::string& key, std::span<const std::byte> b
 
 std::optional<std::uint64_t> S3Client::find(const std::string& key, const Deadline& deadline) {
     const HttpResponse response = request({.method = "HEAD", .key = key}, deadline, {404});
-    if (response.status == 404) return std::nullopt;
+    if (response.status == 404)
+        return std::nullopt;
     long long bytes = -1;
     const auto length = response.headers.find("content-length");
     if (length == response.headers.end() || !parse_integer(length->second, bytes) || bytes < 0)
-        throw Error(ErrorCode::corrupt, describe() + key + ": the server does not say how long it is");
+        throw Error(ErrorCode::corrupt,
+                    describe() + key + ": the server does not say how long it is");
     return static_cast<std::uint64_t>(bytes);
 }
 
 std::size_t S3Client::get(const std::string& key, std::uint64_t offset, std::span<std::byte> bytes,
                           const Deadline& deadline) {
-    if (bytes.empty()) return 0;
+    if (bytes.empty())
+        return 0;
     Operation operation{.method = "GET", .key = key};
-    operation.headers["range"] = "bytes=" + std::to_string(offset) + '-' + std::to_string(offset + bytes.size() - 1);
+    operation.headers["range"] =
+        "bytes=" + std::to_string(offset) + '-' + std::to_string(offset + bytes.size() - 1);
     operation.into = bytes;
     const HttpResponse response = request(operation, deadline, {416});
-    if (response.status == 416) return 0;  // begins at its end or beyond
-    // A server that ignores the range sends all of it: right only for one that starts at 0, and then cut by `into`.
+    if (response.status == 416)
+        return 0;  // begins at its end or beyond
+    // A server that ignores the range sends all of it: right only for one that starts at 0, and
+    // then cut by `into`.
     if (response.status != 206 && offset != 0)
         throw Error(ErrorCode::unsupported, where(operation) + ": the server does not send ranges");
     return response.into_bytes;
@@ -179,18 +206,24 @@ std::size_t S3Client::get(const std::string& key, std::uint64_t offset, std::spa
 Listing S3Client::list(const std::string& prefix, bool deep, const Deadline& deadline) {
     Listing listing;
     Operation operation;
-    operation.query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", location_.prefix + prefix}};
-    if (!deep) operation.query["delimiter"] = "/";
+    operation.query = {
+        {"list-type", "2"}, {"encoding-type", "url"}, {"prefix", location_.prefix + prefix}};
+    if (!deep)
+        operation.query["delimiter"] = "/";
     const auto ours = [&](std::string key) {
         if (!key.starts_with(location_.prefix))
-            throw Error(ErrorCode::corrupt, describe() + ": the server lists keys that were not asked for");
+            throw Error(ErrorCode::corrupt,
+                        describe() + ": the server lists keys that were not asked for");
         return key.substr(location_.prefix.size());
     };
     for (;;) {
         ListPage page = parse_list(request(operation, deadline).body);
-        for (auto& object : page.objects) listing.objects.push_back({ours(object.key), object.bytes});
-        for (auto& common : page.prefixes) listing.prefixes.push_back(ours(common));
-        if (page.next.empty()) return listing;
+        for (auto& object : page.objects)
+            listing.objects.push_back({ours(object.key), object.bytes});
+        for (auto& common : page.prefixes)
+            listing.prefixes.push_back(ours(common));
+        if (page.next.empty())
+            return listing;
         operation.query["continuation-token"] = page.next;
     }
 }
@@ -202,14 +235,16 @@ void S3Client::remove(const std::string& key, const Deadline& deadline) {
 std::size_t S3Client::abort_uploads(const std::string& prefix, const Deadline& deadline) {
     std::size_t aborted = 0;
     for (;;) {
-        const HttpResponse response =
-            request({.method = "GET",
-                     .key = {},
-                     .query = {{"uploads", ""}, {"encoding-type", "url"}, {"prefix", location_.prefix + prefix}}},
-                    deadline);
+        const HttpResponse response = request({.method = "GET",
+                                               .key = {},
+                                               .query = {{"uploads", ""},
+                                                         {"encoding-type", "url"},
+                                                         {"prefix", location_.prefix + prefix}}},
+                                              deadline);
         const auto uploads = parse_uploads(response.body);
         for (const UnfinishedUpload& upload : uploads) {
-            if (!upload.key.starts_with(location_.prefix + prefix)) continue;
+            if (!upload.key.starts_with(location_.prefix + prefix))
+                continue;
             request({.method = "DELETE",
                      .key = upload.key.substr(location_.prefix.size()),
                      .query = {{"uploadId", upload.upload_id}}},
@@ -217,7 +252,8 @@ std::size_t S3Client::abort_uploads(const std::string& prefix, const Deadline& d
             ++aborted;
         }
         // A page has up to 1000: what is left comes first on the next.
-        if (uploads.size() < 1000) return aborted;
+        if (uploads.size() < 1000)
+            return aborted;
     }
 }
 
@@ -225,9 +261,14 @@ std::size_t S3Client::abort_uploads(const std::string& prefix, const Deadline& d
 class S3Client::MultipartUpload {
 public:
     MultipartUpload(S3Client& client, const std::string& key, std::uint64_t bytes,
-                    const std::function<void(std::uint64_t, std::span<std::byte>)>& read, std::uint64_t part_bytes,
-                    const Deadline& deadline)
-        : client_(client), key_(key), bytes_(bytes), read_(read), part_bytes_(part_bytes), deadline_(deadline) {
+                    const std::function<void(std::uint64_t, std::span<std::byte>)>& read,
+                    std::uint64_t part_bytes, const Deadline& deadline)
+        : client_(client),
+          key_(key),
+          bytes_(bytes),
+          read_(read),
+          part_bytes_(part_bytes),
+          deadline_(deadline) {
         const HttpResponse started =
             client_.request({.method = "POST", .key = key_, .query = {{"uploads", ""}}}, deadline_);
         id_ = parse_upload_id(started.body);
@@ -237,10 +278,12 @@ public:
     void run(int parallel) {
         try {
             std::vector<std::jthread> threads;
-            for (int i = 0; i < std::max(1, parallel) && static_cast<std::size_t>(i) < tags_.size(); ++i)
+            for (int i = 0; i < std::max(1, parallel) && static_cast<std::size_t>(i) < tags_.size();
+                 ++i)
                 threads.emplace_back([this] { work(); });
             threads.clear();
-            if (failure_) std::rethrow_exception(failure_);
+            if (failure_)
+                std::rethrow_exception(failure_);
             finish();
         } catch (const Error& error) {
             const std::string left_behind = take_back();
@@ -256,10 +299,12 @@ private:
         try {
             S3Client client(client_.location_, client_.credentials_, client_.stop_);
             std::vector<std::byte> buffer(part_bytes_);
-            while (const auto part = take(buffer)) send(client, *part, content_of(*part, buffer));
+            while (const auto part = take(buffer))
+                send(client, *part, content_of(*part, buffer));
         } catch (...) {
             const std::lock_guard lock(mutex_);
-            if (!failure_) failure_ = std::current_exception();
+            if (!failure_)
+                failure_ = std::current_exception();
         }
     }
 
@@ -270,20 +315,23 @@ private:
     // Fills the buffer with the next part, in order.
     std::optional<std::size_t> take(std::span<std::byte> buffer) {
         const std::lock_guard lock(mutex_);
-        if (next_ == tags_.size() || failure_) return std::nullopt;
+        if (next_ == tags_.size() || failure_)
+            return std::nullopt;
         const std::size_t part = next_++;
         read_(part * part_bytes_, content_of(part, buffer));
         return part;
     }
 
     void send(S3Client& client, std::size_t part, std::span<const std::byte> content) {
-        Operation operation{
-            .method = "PUT", .key = key_, .query = {{"partNumber", std::to_string(part + 1)}, {"uploadId", id_}}};
+        Operation operation{.method = "PUT",
+                            .key = key_,
+                            .query = {{"partNumber", std::to_string(part + 1)}, {"uploadId", id_}}};
         operation.body = content;
         const HttpResponse response = client.request(operation, deadline_);
         const auto tag = response.headers.find("etag");
         if (tag == response.headers.end() || tag->second.find_first_of("<>&") != std::string::npos)
-            throw Error(ErrorCode::corrupt, client.where(operation) + ": the server gave a part no tag");
+            throw Error(ErrorCode::corrupt,
+                        client.where(operation) + ": the server gave a part no tag");
         tags_[part] = tag->second;
     }
 
@@ -323,10 +371,13 @@ private:
 void S3Client::upload(const std::string& key, std::uint64_t bytes,
                       const std::function<void(std::uint64_t, std::span<std::byte>)>& read,
                       const UploadOptions& options, const Deadline& deadline) {
-    const std::uint64_t part_bytes = part_bytes_for(bytes, std::max(options.part_bytes, kLeastPartBytes));
-    if (bytes > part_bytes) return MultipartUpload(*this, key, bytes, read, part_bytes, deadline).run(options.parallel);
+    const std::uint64_t part_bytes =
+        part_bytes_for(bytes, std::max(options.part_bytes, kLeastPartBytes));
+    if (bytes > part_bytes)
+        return MultipartUpload(*this, key, bytes, read, part_bytes, deadline).run(options.parallel);
     std::vector<std::byte> content(bytes);
-    if (bytes > 0) read(0, content);
+    if (bytes > 0)
+        read(0, content);
     put(key, content, false, deadline);
 }
 

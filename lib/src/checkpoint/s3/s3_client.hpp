@@ -19,8 +19,9 @@
 namespace autolaunch::s3 {
 
 struct UploadOptions {
-    std::uint64_t part_bytes = 16 << 20;  ///< smaller objects are put in one request; at least 5 MiB
-    int parallel = 4;                     ///< parts under way at once, each with a thread, a connection and a buffer
+    std::uint64_t part_bytes =
+        16 << 20;      ///< smaller objects are put in one request; at least 5 MiB
+    int parallel = 4;  ///< parts under way at once, each with a thread, a connection and a buffer
 };
 
 struct Listing {
@@ -28,24 +29,28 @@ struct Listing {
     std::vector<std::string> prefixes;  ///< each ends with '/'
 };
 
-/// One bucket, below one prefix: keys are without it. Every answer that may go better later is asked for again, with
-/// growing pauses, until the deadline. Errors are Error with the request and the server's own code, and never quote a
-/// key id, a secret or a token: unsupported without libcurl or libcrypto, timeout, closed when it cannot be reached,
-/// system when it refuses.
+/// One bucket, below one prefix: keys are without it. Every answer that may go better later is
+/// asked for again, with growing pauses, until the deadline. Errors are Error with the request and
+/// the server's own code, and never quote a key id, a secret or a token: unsupported without
+/// libcurl or libcrypto, timeout, closed when it cannot be reached, system when it refuses.
 ///
-/// Owner: whoever stores. Threads: one (upload() starts others and ends them). Blocks: every function, at most until
-/// its deadline.
+/// Owner: whoever stores. Threads: one (upload() starts others and ends them). Blocks: every
+/// function, at most until its deadline.
 class S3Client {
 public:
-    /// Everything that goes on ends with AbortedError soon after `stop`, which may be null, is true.
-    S3Client(Location location, Credentials credentials, std::shared_ptr<const std::atomic<bool>> stop = {});
+    /// Everything that goes on ends with AbortedError soon after `stop`, which may be null, is
+    /// true.
+    S3Client(Location location, Credentials credentials,
+             std::shared_ptr<const std::atomic<bool>> stop = {});
 
     enum class Put { created, exists };
-    /// With `if_absent`, an object that is there stays, and the answer is `exists`. After a connection that broke, that
-    /// may be the very object that was put: compare it.
-    Put put(const std::string& key, std::span<const std::byte> bytes, bool if_absent, const Deadline& deadline);
-    /// An object of any size: in parts where it is large. `read` fills the span from an offset of the source; it is
-    /// called by one thread at a time, in order. On failure what was sent is taken back, and no object appears.
+    /// With `if_absent`, an object that is there stays, and the answer is `exists`. After a
+    /// connection that broke, that may be the very object that was put: compare it.
+    Put put(const std::string& key, std::span<const std::byte> bytes, bool if_absent,
+            const Deadline& deadline);
+    /// An object of any size: in parts where it is large. `read` fills the span from an offset of
+    /// the source; it is called by one thread at a time, in order. On failure what was sent is
+    /// taken back, and no object appears.
     void upload(const std::string& key, std::uint64_t bytes,
                 const std::function<void(std::uint64_t offset, std::span<std::byte> bytes)>& read,
                 const UploadOptions& options, const Deadline& deadline);
@@ -53,7 +58,8 @@ public:
     /// Its size; nothing when there is none.
     std::optional<std::uint64_t> find(const std::string& key, const Deadline& deadline);
     /// Fills the span from an offset of the object; how much there was before its end.
-    std::size_t get(const std::string& key, std::uint64_t offset, std::span<std::byte> bytes, const Deadline& deadline);
+    std::size_t get(const std::string& key, std::uint64_t offset, std::span<std::byte> bytes,
+                    const Deadline& deadline);
     /// Below `prefix`, to the next '/' or, with `deep`, all.
     Listing list(const std::string& prefix, bool deep, const Deadline& deadline);
     /// Nothing happens when it is absent.
@@ -78,7 +84,8 @@ private:
     /// The answer, whose status is 2xx or one of `accepted`.
     HttpResponse request(const Operation& operation, const Deadline& deadline,
                          std::initializer_list<int> accepted = {});
-    HttpResponse attempt(const Operation& operation, const std::string& payload_sha256, const Deadline& deadline);
+    HttpResponse attempt(const Operation& operation, const std::string& payload_sha256,
+                         const Deadline& deadline);
     HttpRequest signed_request(const Operation& operation, const std::string& payload_sha256) const;
     [[noreturn]] void fail(const Operation& operation, const HttpResponse& response) const;
     void pause(std::chrono::milliseconds time) const;

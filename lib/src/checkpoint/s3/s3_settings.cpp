@@ -22,30 +22,36 @@ constexpr std::string_view kScheme = "s3://";
 
 std::string get(const Environment& environment, std::initializer_list<const char*> names) {
     for (const char* name : names)
-        if (const auto found = environment.find(name); found != environment.end() && !found->second.empty())
+        if (const auto found = environment.find(name);
+            found != environment.end() && !found->second.empty())
             return found->second;
     return {};
 }
 
 SecretBytes secret_of(std::string_view text) { return {text.begin(), text.end()}; }
 
-// "https://host:port", perhaps with a slash. A user, a path or a query in it would be signed wrongly.
+// "https://host:port", perhaps with a slash. A user, a path or a query in it would be signed
+// wrongly.
 void set_endpoint(Location& location, const std::string& endpoint) {
     const std::size_t end = endpoint.find("://");
-    if (end == std::string::npos) refuse("the S3 endpoint " + endpoint + " has no scheme", "write https://host:port");
+    if (end == std::string::npos)
+        refuse("the S3 endpoint " + endpoint + " has no scheme", "write https://host:port");
     location.scheme = endpoint.substr(0, end);
     location.host = endpoint.substr(end + 3);
-    if (location.host.ends_with('/')) location.host.pop_back();
+    if (location.host.ends_with('/'))
+        location.host.pop_back();
     if (location.scheme != "http" && location.scheme != "https")
         refuse("the S3 endpoint's scheme is " + location.scheme, "it is http or https");
     if (location.host.empty() || location.host.find_first_of("/?#@ \r\n") != std::string::npos)
-        refuse("the S3 endpoint is not a host with a port", "write https://host:port, without a user or a path");
+        refuse("the S3 endpoint is not a host with a port",
+               "write https://host:port, without a user or a path");
 }
 
 // What S3 allows, so that a bucket's name is always a host's name too.
 bool is_bucket_name(std::string_view name) {
     return name.size() >= 3 && name.size() <= 63 && name.front() != '.' && name.back() != '.' &&
-           name.find("..") == std::string_view::npos && std::all_of(name.begin(), name.end(), [](char c) {
+           name.find("..") == std::string_view::npos &&
+           std::all_of(name.begin(), name.end(), [](char c) {
                return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
            });
 }
@@ -55,17 +61,22 @@ bool is_bucket_name(std::string_view name) {
 bool is_s3_url(std::string_view text) { return text.starts_with(kScheme); }
 
 Location locate(std::string_view url, const Environment& environment) {
-    if (!is_s3_url(url)) refuse("not an S3 place: " + std::string(url), "write s3://bucket/prefix");
+    if (!is_s3_url(url))
+        refuse("not an S3 place: " + std::string(url), "write s3://bucket/prefix");
     Location location;
     const std::string_view place = url.substr(kScheme.size());
     location.bucket = place.substr(0, place.find('/'));
-    if (place.size() > location.bucket.size()) location.prefix = place.substr(location.bucket.size() + 1);
-    if (!location.prefix.empty() && !location.prefix.ends_with('/')) location.prefix += '/';
-    if (!is_bucket_name(location.bucket)) refuse("not a bucket's name: " + location.bucket);
+    if (place.size() > location.bucket.size())
+        location.prefix = place.substr(location.bucket.size() + 1);
+    if (!location.prefix.empty() && !location.prefix.ends_with('/'))
+        location.prefix += '/';
+    if (!is_bucket_name(location.bucket))
+        refuse("not a bucket's name: " + location.bucket);
     if (location.prefix.starts_with('/') || location.prefix.find("//") != std::string::npos)
         refuse("the prefix " + location.prefix + " has an empty part");
     const std::string region = get(environment, {"AWS_REGION", "AWS_DEFAULT_REGION"});
-    if (!region.empty()) location.region = region;
+    if (!region.empty())
+        location.region = region;
     location.ca_file = get(environment, {"AWS_CA_BUNDLE"});
     const std::string endpoint = get(environment, {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
     if (endpoint.empty()) {
@@ -75,36 +86,49 @@ Location locate(std::string_view url, const Environment& environment) {
         location.path_style = true;
     }
     const std::string style = get(environment, {"AUTOLAUNCH_S3_STYLE"});
-    if (!style.empty() && style != "path" && style != "host") refuse("AUTOLAUNCH_S3_STYLE is neither path nor host");
-    if (!style.empty()) location.path_style = style == "path";
+    if (!style.empty() && style != "path" && style != "host")
+        refuse("AUTOLAUNCH_S3_STYLE is neither path nor host");
+    if (!style.empty())
+        location.path_style = style == "path";
     // A dot in the bucket's name is beyond what a certificate's wildcard covers.
-    if (location.scheme == "https" && location.bucket.find('.') != std::string::npos) location.path_style = true;
+    if (location.scheme == "https" && location.bucket.find('.') != std::string::npos)
+        location.path_style = true;
     return location;
 }
 
-Credentials parse_credentials(std::string_view text, std::string_view profile, const std::string& source) {
+Credentials parse_credentials(std::string_view text, std::string_view profile,
+                              const std::string& source) {
     Credentials credentials;
     bool here = false, found = false;
     while (!text.empty()) {
         const std::size_t end = std::min(text.find('\n'), text.size());
         const std::string_view line = trim(text.substr(0, end));
         text.remove_prefix(std::min(end + 1, text.size()));
-        if (line.empty() || line.front() == '#' || line.front() == ';') continue;
+        if (line.empty() || line.front() == '#' || line.front() == ';')
+            continue;
         if (line.front() == '[') {
             here = line.back() == ']' && trim(line.substr(1, line.size() - 2)) == profile;
             found = found || here;
             continue;
         }
         const std::size_t equals = line.find('=');
-        if (!here || equals == std::string_view::npos) continue;
-        const std::string_view name = trim(line.substr(0, equals)), value = trim(line.substr(equals + 1));
-        if (name == "aws_access_key_id") credentials.key_id = value;
-        if (name == "aws_secret_access_key") credentials.secret = secret_of(value);
-        if (name == "aws_session_token") credentials.session_token = secret_of(value);
+        if (!here || equals == std::string_view::npos)
+            continue;
+        const std::string_view name = trim(line.substr(0, equals)),
+                               value = trim(line.substr(equals + 1));
+        if (name == "aws_access_key_id")
+            credentials.key_id = value;
+        if (name == "aws_secret_access_key")
+            credentials.secret = secret_of(value);
+        if (name == "aws_session_token")
+            credentials.session_token = secret_of(value);
     }
-    if (!found) refuse(source + " has no profile [" + std::string(profile) + "]", "set AWS_PROFILE to one it has");
+    if (!found)
+        refuse(source + " has no profile [" + std::string(profile) + "]",
+               "set AWS_PROFILE to one it has");
     if (credentials.key_id.empty() || credentials.secret.empty())
-        refuse(source + ": profile [" + std::string(profile) + "] lacks aws_access_key_id or aws_secret_access_key");
+        refuse(source + ": profile [" + std::string(profile) +
+               "] lacks aws_access_key_id or aws_secret_access_key");
     return credentials;
 }
 
@@ -115,12 +139,14 @@ Credentials find_credentials(const Environment& environment) {
         credentials.key_id = key_id;
         credentials.secret = secret_of(get(environment, {"AWS_SECRET_ACCESS_KEY"}));
         credentials.session_token = secret_of(get(environment, {"AWS_SESSION_TOKEN"}));
-        if (credentials.secret.empty()) refuse("AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not");
+        if (credentials.secret.empty())
+            refuse("AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not");
         return credentials;
     }
     std::string file = get(environment, {"AWS_SHARED_CREDENTIALS_FILE"});
     const std::string home = get(environment, {"HOME"});
-    if (file.empty() && !home.empty()) file = home + "/.aws/credentials";
+    if (file.empty() && !home.empty())
+        file = home + "/.aws/credentials";
     std::error_code error;
     if (file.empty() || !std::filesystem::exists(file, error))
         refuse("no credentials for S3: AWS_ACCESS_KEY_ID is not set, and there is no file " +
@@ -134,9 +160,11 @@ Credentials find_credentials(const Environment& environment) {
 Environment environment_of_process() {
     Environment environment;
     for (const char* name : {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
-                             "AWS_SHARED_CREDENTIALS_FILE", "AWS_PROFILE", "AWS_REGION", "AWS_DEFAULT_REGION",
-                             "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_CA_BUNDLE", "AUTOLAUNCH_S3_STYLE", "HOME"})
-        if (const char* value = std::getenv(name)) environment[name] = value;
+                             "AWS_SHARED_CREDENTIALS_FILE", "AWS_PROFILE", "AWS_REGION",
+                             "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3",
+                             "AWS_CA_BUNDLE", "AUTOLAUNCH_S3_STYLE", "HOME"})
+        if (const char* value = std::getenv(name))
+            environment[name] = value;
     return environment;
 }
 

@@ -20,18 +20,20 @@ struct Location {
 
 using Environment = std::map<std::string, std::string>;
 
-/// Of "s3://bucket/prefix" and the variables that AWS's own tools read: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL,
-/// AWS_REGION, AWS_DEFAULT_REGION, AWS_CA_BUNDLE. A server of one's own is spoken to in path style, AWS with the bucket
-/// in the host's name; AUTOLAUNCH_S3_STYLE=path or =host decides otherwise. Pure. Throws Error{invalid_argument}.
+/// Of "s3://bucket/prefix" and the variables that AWS's own tools read: AWS_ENDPOINT_URL_S3,
+/// AWS_ENDPOINT_URL, AWS_REGION, AWS_DEFAULT_REGION, AWS_CA_BUNDLE. A server of one's own is spoken
+/// to in path style, AWS with the bucket in the host's name; AUTOLAUNCH_S3_STYLE=path or =host
+/// decides otherwise. Pure. Throws Error{invalid_argument}.
 Location locate(std::string_view url, const Environment& environment);
 bool is_s3_url(std::string_view text);
 
-/// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN; else the profile AWS_PROFILE (or "default") of
-/// AWS_SHARED_CREDENTIALS_FILE (or ~/.aws/credentials), which nobody else may read. Throws Error{invalid_argument} that
-/// names where it looked, and never quotes a secret.
+/// AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN; else the profile AWS_PROFILE (or
+/// "default") of AWS_SHARED_CREDENTIALS_FILE (or ~/.aws/credentials), which nobody else may read.
+/// Throws Error{invalid_argument} that names where it looked, and never quotes a secret.
 Credentials find_credentials(const Environment& environment);
 /// One profile of such a file's text; `source` names it in errors. Pure.
-Credentials parse_credentials(std::string_view text, std::string_view profile, const std::string& source);
+Credentials parse_credentials(std::string_view text, std::string_view profile,
+                              const std::string& source);
 
 /// Of this process: what the two above read.
 Environment environment_of_process();

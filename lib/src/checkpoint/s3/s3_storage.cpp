@@ -15,7 +15,8 @@ namespace fs = std::filesystem;
 namespace {
 
 [[noreturn]] void read_only(const fs::path& path) {
-    throw Error(ErrorCode::unsupported, "cannot write " + path.string() + ": a bucket is read here, not written",
+    throw Error(ErrorCode::unsupported,
+                "cannot write " + path.string() + ": a bucket is read here, not written",
                 "save to a directory, and let it be drained to the bucket");
 }
 
@@ -39,7 +40,9 @@ public:
         }
     }
 
-    void write_at(std::uint64_t, std::span<const std::byte>) override { read_only(client_.describe() + key_); }
+    void write_at(std::uint64_t, std::span<const std::byte>) override {
+        read_only(client_.describe() + key_);
+    }
     void sync() override { read_only(client_.describe() + key_); }
     void reserve(std::uint64_t) override { read_only(client_.describe() + key_); }
     void truncate(std::uint64_t) override { read_only(client_.describe() + key_); }
@@ -55,9 +58,10 @@ public:
             client = std::move(idle_.back());
             idle_.pop_back();
         }
-        reads_.push_back({tag, client, std::async(std::launch::async, [this, client, offset, bytes] {
-                              return read_with(*client, offset, bytes);
-                          })});
+        reads_.push_back(
+            {tag, client, std::async(std::launch::async, [this, client, offset, bytes] {
+                 return read_with(*client, offset, bytes);
+             })});
     }
     // In the order that they were started: the next block is wanted first anyway.
     Finished finish_one() override {
@@ -74,8 +78,10 @@ private:
         std::future<std::size_t> result;
     };
 
-    std::size_t read_with(S3Client& client, std::uint64_t offset, std::span<std::byte> bytes) const {
-        if (offset >= bytes_) return 0;
+    std::size_t read_with(S3Client& client, std::uint64_t offset,
+                          std::span<std::byte> bytes) const {
+        if (offset >= bytes_)
+            return 0;
         bytes = bytes.first(std::min<std::uint64_t>(bytes.size(), bytes_ - offset));
         return client.get(key_, offset, bytes, Deadline::after(timeout_));
     }
@@ -98,18 +104,21 @@ public:
         const std::string key = key_of(path);
         S3Client client = connect_();
         const auto bytes = client.find(key, Deadline::after(timeout_));
-        if (!bytes) throw SystemError(ENOENT, "open " + path.string());
+        if (!bytes)
+            throw SystemError(ENOENT, "open " + path.string());
         return std::make_unique<S3File>(std::move(client), key, *bytes, connect_, timeout_);
     }
 
     std::vector<std::string> list(const fs::path& path) override {
         std::string prefix = key_of(path);
-        if (!prefix.empty()) prefix += '/';
+        if (!prefix.empty())
+            prefix += '/';
         const std::lock_guard lock(mutex_);
         const Listing listing = client_.list(prefix, false, Deadline::after(timeout_));
         std::vector<std::string> names;
         for (const Object& object : listing.objects)
-            if (object.key.size() > prefix.size()) names.push_back(object.key.substr(prefix.size()));
+            if (object.key.size() > prefix.size())
+                names.push_back(object.key.substr(prefix.size()));
         for (const std::string& common : listing.prefixes)
             names.push_back(common.substr(prefix.size(), common.size() - prefix.size() - 1));
         std::sort(names.begin(), names.end());
@@ -127,10 +136,13 @@ private:
     // Without a slash at its end; the location's own place is "".
     std::string key_of(const fs::path& path) const {
         std::string text = path.string(), base = client_.describe();
-        if (!text.ends_with('/')) text += '/';
-        if (!text.starts_with(base)) throw Error(ErrorCode::invalid_argument, path.string() + " is not below " + base);
+        if (!text.ends_with('/'))
+            text += '/';
+        if (!text.starts_with(base))
+            throw Error(ErrorCode::invalid_argument, path.string() + " is not below " + base);
         text.erase(0, base.size());
-        if (!text.empty()) text.pop_back();
+        if (!text.empty())
+            text.pop_back();
         return text;
     }
 
@@ -145,7 +157,8 @@ private:
 std::unique_ptr<Storage> make_s3_storage(const Location& location, const Credentials& credentials,
                                          std::chrono::milliseconds call_timeout,
                                          std::shared_ptr<const std::atomic<bool>> stop) {
-    return std::make_unique<S3Storage>([=] { return S3Client(location, credentials, stop); }, call_timeout);
+    return std::make_unique<S3Storage>([=] { return S3Client(location, credentials, stop); },
+                                       call_timeout);
 }
 
 }  // namespace autolaunch::s3

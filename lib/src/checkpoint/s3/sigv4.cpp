@@ -29,10 +29,12 @@ SecretBytes keyed(crypto::Bytes key, std::string_view message) {
     return bytes;
 }
 
-SecretBytes signing_key(const Credentials& credentials, std::string_view date, std::string_view region) {
+SecretBytes signing_key(const Credentials& credentials, std::string_view date,
+                        std::string_view region) {
     SecretBytes first;
     first.reserve(4 + credentials.secret.size());
-    for (const char c : {'A', 'W', 'S', '4'}) first.push_back(static_cast<std::uint8_t>(c));
+    for (const char c : {'A', 'W', 'S', '4'})
+        first.push_back(static_cast<std::uint8_t>(c));
     first.insert(first.end(), credentials.secret.begin(), credentials.secret.end());
     return keyed(keyed(keyed(keyed(first, date), region), "s3"), "aws4_request");
 }
@@ -44,8 +46,9 @@ std::string uri_encode(std::string_view text, bool keep_slashes) {
     std::string encoded;
     for (const char c : text) {
         const auto byte = static_cast<unsigned char>(c);
-        const bool plain = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
-                           c == '.' || c == '_' || c == '~' || (c == '/' && keep_slashes);
+        const bool plain = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                           (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_' || c == '~' ||
+                           (c == '/' && keep_slashes);
         if (plain) {
             encoded += c;
         } else {
@@ -59,10 +62,12 @@ std::string uri_encode(std::string_view text, bool keep_slashes) {
 
 std::string canonical_query(const std::map<std::string, std::string>& query) {
     std::map<std::string, std::string> encoded;  // sorted as they are written
-    for (const auto& [name, value] : query) encoded[uri_encode(name, false)] = uri_encode(value, false);
+    for (const auto& [name, value] : query)
+        encoded[uri_encode(name, false)] = uri_encode(value, false);
     std::string text;
     for (const auto& [name, value] : encoded) {
-        if (!text.empty()) text += '&';
+        if (!text.empty())
+            text += '&';
         text.append(name).append("=").append(value);
     }
     return text;
@@ -74,7 +79,8 @@ void sign(RequestToSign& request, const Credentials& credentials, std::string_vi
     request.headers["x-amz-date"] = time;
     request.headers["x-amz-content-sha256"] = request.payload_sha256;
     if (!credentials.session_token.empty())
-        request.headers["x-amz-security-token"] = std::string(crypto::as_text(credentials.session_token));
+        request.headers["x-amz-security-token"] =
+            std::string(crypto::as_text(credentials.session_token));
 
     std::string headers, names;
     for (const auto& [name, value] : request.headers) {
@@ -82,13 +88,16 @@ void sign(RequestToSign& request, const Credentials& credentials, std::string_vi
         names.append(names.empty() ? "" : ";").append(name);
     }
     const std::string canonical = request.method + '\n' + uri_encode(request.path, true) + '\n' +
-                                  canonical_query(request.query) + '\n' + headers + '\n' + names + '\n' +
-                                  request.payload_sha256;
+                                  canonical_query(request.query) + '\n' + headers + '\n' + names +
+                                  '\n' + request.payload_sha256;
     const crypto::Digest digest = crypto::sha256(bytes_of(canonical));
     const std::string scope = date + '/' + std::string(region) + "/s3/aws4_request";
-    const std::string to_sign = std::string(kAlgorithm) + '\n' + time + '\n' + scope + '\n' + hex(digest);
-    const crypto::Digest signature = crypto::hmac_sha256(signing_key(credentials, date, region), bytes_of(to_sign));
-    request.headers["authorization"] = std::string(kAlgorithm) + " Credential=" + credentials.key_id + '/' + scope +
+    const std::string to_sign =
+        std::string(kAlgorithm) + '\n' + time + '\n' + scope + '\n' + hex(digest);
+    const crypto::Digest signature =
+        crypto::hmac_sha256(signing_key(credentials, date, region), bytes_of(to_sign));
+    request.headers["authorization"] = std::string(kAlgorithm) +
+                                       " Credential=" + credentials.key_id + '/' + scope +
                                        ",SignedHeaders=" + names + ",Signature=" + hex(signature);
 }
 

@@ -15,7 +15,8 @@ constexpr int kWriterNice = 5;
 
 std::uint64_t bytes_of(const WritePlan& plan) {
     std::uint64_t bytes = 0;
-    for (const PlannedFile& file : plan.files) bytes += file.bytes;
+    for (const PlannedFile& file : plan.files)
+        bytes += file.bytes;
     return bytes;
 }
 
@@ -28,8 +29,10 @@ AsyncSave::AsyncSave(const WritePlan& plan, AlignedMemory& memory, Commit commit
 }
 
 AsyncSave::~AsyncSave() {
-    if (copier_.joinable()) copier_.join();
-    if (writer_.joinable()) writer_.join();
+    if (copier_.joinable())
+        copier_.join();
+    if (writer_.joinable())
+        writer_.join();
 }
 
 void AsyncSave::copy() {
@@ -58,7 +61,8 @@ void AsyncSave::wait_copied(const Deadline& deadline) { copy_.wait_copied(deadli
 CheckpointInfo AsyncSave::finish() {
     copier_.join();
     writer_.join();
-    if (failure_) std::rethrow_exception(failure_);
+    if (failure_)
+        std::rethrow_exception(failure_);
     return *published_;
 }
 

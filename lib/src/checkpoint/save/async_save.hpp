@@ -13,13 +13,14 @@
 
 namespace autolaunch {
 
-/// One save that goes on while the trainer computes: a thread copies the state to staging memory, another one digests,
-/// writes and commits. Owner: the engine. Threads: one calls it. Blocks: wait_copied(), finish() and the destructor,
-/// which waits for the end.
+/// One save that goes on while the trainer computes: a thread copies the state to staging memory,
+/// another one digests, writes and commits. Owner: the engine. Threads: one calls it. Blocks:
+/// wait_copied(), finish() and the destructor, which waits for the end.
 class AsyncSave {
 public:
     /// Writes what the source gives and publishes it; runs on the writer's thread.
-    using Commit = std::function<CheckpointInfo(StateSource& source, const WriteProgress& progress)>;
+    using Commit =
+        std::function<CheckpointInfo(StateSource& source, const WriteProgress& progress)>;
 
     /// Starts. `plan` and `memory` must outlive it.
     AsyncSave(const WritePlan& plan, AlignedMemory& memory, Commit commit);
@@ -30,7 +31,9 @@ public:
     void wait_copied(const Deadline& deadline);
     bool is_copied() const { return copy_.is_copied(); }
     bool is_over() const noexcept { return over_.load(std::memory_order_acquire); }
-    std::uint64_t bytes_written() const noexcept { return bytes_written_.load(std::memory_order_relaxed); }
+    std::uint64_t bytes_written() const noexcept {
+        return bytes_written_.load(std::memory_order_relaxed);
+    }
     std::uint64_t total_bytes() const noexcept { return total_bytes_; }
     /// Waits for the end; throws what the save failed with.
     CheckpointInfo finish();

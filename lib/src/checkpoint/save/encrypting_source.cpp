@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::uint64_t kUnit = age::kChunkBytes;  // what is sealed at once
 constexpr std::uint64_t kTag = age::kSealedChunkBytes - age::kChunkBytes;
-constexpr std::uint64_t kWrite = autolaunch::kChunkBytes;  // of the writer; a multiple of age's chunks
+constexpr std::uint64_t kWrite =
+    autolaunch::kChunkBytes;  // of the writer; a multiple of age's chunks
 constexpr std::size_t kBuffers = kBlockDepth;
 static_assert(kWrite % kUnit == 0);
 
@@ -30,7 +31,8 @@ EncryptingSource::EncryptingSource(ChunkSource& plain, std::span<const PlannedFi
         stored_.push_back(std::move(stored));
     }
     stored_chunks_ = chunks_of(stored_);
-    for (std::size_t i = 0; i < kBuffers; ++i) free_.push_back(memory_.data() + i * kWrite);
+    for (std::size_t i = 0; i < kBuffers; ++i)
+        free_.push_back(memory_.data() + i * kWrite);
 }
 
 void EncryptingSource::describe(Manifest& fragment) const {
@@ -42,7 +44,8 @@ void EncryptingSource::describe(Manifest& fragment) const {
 }
 
 std::byte* EncryptingSource::take(std::size_t index) {
-    if (free_.empty()) return nullptr;
+    if (free_.empty())
+        return nullptr;
     std::byte* const memory = free_.back();
     free_.pop_back();
     const FileChunk& chunk = stored_chunks_[index];
@@ -59,7 +62,8 @@ std::byte* EncryptingSource::take(std::size_t index) {
 
 void EncryptingSource::fill(std::span<std::byte> stored) {
     while (!stored.empty()) {
-        if (pending_at_ == pending_.size()) seal_next();
+        if (pending_at_ == pending_.size())
+            seal_next();
         const std::size_t take = std::min(stored.size(), pending_.size() - pending_at_);
         std::memcpy(stored.data(), pending_.data() + pending_at_, take);
         pending_at_ += take;
@@ -83,30 +87,39 @@ void EncryptingSource::seal_next() {
 
 std::span<const std::byte> EncryptingSource::next_plain() {
     const std::uint64_t left = files_[file_].bytes - sealed_plain_;
-    if (left == 0) return {};
-    if (chunk_ == nullptr) chunk_ = plain_.take(next_chunk_++);
+    if (left == 0)
+        return {};
+    if (chunk_ == nullptr)
+        chunk_ = plain_.take(next_chunk_++);
     // This holds one of its chunks at most, so it cannot be out of memory.
-    if (chunk_ == nullptr) throw Error(ErrorCode::system, "there is no memory for the next chunk to encrypt");
-    return {chunk_ + sealed_plain_ % kWrite, static_cast<std::size_t>(std::min<std::uint64_t>(left, kUnit))};
+    if (chunk_ == nullptr)
+        throw Error(ErrorCode::system, "there is no memory for the next chunk to encrypt");
+    return {chunk_ + sealed_plain_ % kWrite,
+            static_cast<std::size_t>(std::min<std::uint64_t>(left, kUnit))};
 }
 
 BlockHashes hashes_for(const EncryptionOptions& options) {
-    return options.recipients.empty() && !is_authenticated(options) ? BlockHashes::xxh3 : BlockHashes::xxh3_and_sha256;
+    return options.recipients.empty() && !is_authenticated(options) ? BlockHashes::xxh3
+                                                                    : BlockHashes::xxh3_and_sha256;
 }
 
-Manifest write_shards(Storage& storage, const std::filesystem::path& directory, const WritePlan& plan,
-                      ChunkSource& source, std::span<const age::Recipient> recipients, BlockHashes hashes,
+Manifest write_shards(Storage& storage, const std::filesystem::path& directory,
+                      const WritePlan& plan, ChunkSource& source,
+                      std::span<const age::Recipient> recipients, BlockHashes hashes,
                       const WriteProgress& progress) {
     if (recipients.empty())
-        return described(plan, write_files(storage, directory, plan.files, source, progress, hashes));
+        return described(plan,
+                         write_files(storage, directory, plan.files, source, progress, hashes));
     EncryptingSource encrypted(source, plan.files, recipients);
     std::uint64_t total = 0;
-    for (const PlannedFile& file : plan.files) total += file.bytes;
+    for (const PlannedFile& file : plan.files)
+        total += file.bytes;
     const auto plain_progress = [&](std::uint64_t bytes) {
-        if (progress) progress(std::min(bytes, total));
+        if (progress)
+            progress(std::min(bytes, total));
     };
-    Manifest fragment =
-        described(plan, write_files(storage, directory, encrypted.stored(), encrypted, plain_progress, hashes));
+    Manifest fragment = described(plan, write_files(storage, directory, encrypted.stored(),
+                                                    encrypted, plain_progress, hashes));
     encrypted.describe(fragment);
     return fragment;
 }

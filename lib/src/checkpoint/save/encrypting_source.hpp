@@ -13,8 +13,8 @@
 
 namespace autolaunch {
 
-/// Seals the chunks of planned files on their way to the storage. Owner: one save; the files must outlive it. Threads:
-/// one. Blocks: as the source of the plaintext does.
+/// Seals the chunks of planned files on their way to the storage. Owner: one save; the files must
+/// outlive it. Threads: one. Blocks: as the source of the plaintext does.
 class EncryptingSource final : public ChunkSource {
 public:
     EncryptingSource(ChunkSource& plain, std::span<const PlannedFile> files,
@@ -52,10 +52,11 @@ private:
 /// SHA-256, too, where files are encrypted or the manifest gets a MAC.
 BlockHashes hashes_for(const EncryptionOptions& options);
 
-/// Writes a plan's files, encrypted where there are recipients, and returns the plan's fragment of what is stored. The
-/// progress is of the plan's bytes. As write_files() else.
-Manifest write_shards(Storage& storage, const std::filesystem::path& directory, const WritePlan& plan,
-                      ChunkSource& source, std::span<const age::Recipient> recipients, BlockHashes hashes,
+/// Writes a plan's files, encrypted where there are recipients, and returns the plan's fragment of
+/// what is stored. The progress is of the plan's bytes. As write_files() else.
+Manifest write_shards(Storage& storage, const std::filesystem::path& directory,
+                      const WritePlan& plan, ChunkSource& source,
+                      std::span<const age::Recipient> recipients, BlockHashes hashes,
                       const WriteProgress& progress = {});
 
 }  // namespace autolaunch

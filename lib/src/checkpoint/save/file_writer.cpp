@@ -16,17 +16,23 @@ namespace {
 
 constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
 
-std::uint64_t aligned(std::uint64_t bytes) { return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment; }
+std::uint64_t aligned(std::uint64_t bytes) {
+    return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+}
 
 void plain_copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
 
 // One file on its way: which chunks are under way, and the digests of those that are.
 class FileUnderWay {
 public:
-    FileUnderWay(Storage& storage, const std::filesystem::path& directory, const PlannedFile& planned,
-                 ChunkSource& source, BlockHashes hashes)
-        : planned_(planned), source_(source), hashes_(hashes), file_(storage.create_large(directory / planned.name)) {
-        for (std::size_t tag = kBlockDepth; tag-- > 0;) free_tags_.push_back(tag);
+    FileUnderWay(Storage& storage, const std::filesystem::path& directory,
+                 const PlannedFile& planned, ChunkSource& source, BlockHashes hashes)
+        : planned_(planned),
+          source_(source),
+          hashes_(hashes),
+          file_(storage.create_large(directory / planned.name)) {
+        for (std::size_t tag = kBlockDepth; tag-- > 0;)
+            free_tags_.push_back(tag);
         file_->reserve(aligned(planned.bytes));
     }
     FileUnderWay(const FileUnderWay&) = delete;
@@ -53,7 +59,8 @@ public:
     }
 
     BlockDigests finish() {
-        if (aligned(planned_.bytes) != planned_.bytes) file_->truncate(planned_.bytes);
+        if (aligned(planned_.bytes) != planned_.bytes)
+            file_->truncate(planned_.bytes);
         file_->sync();
         return std::move(digests_);
     }
@@ -62,15 +69,19 @@ private:
     // SHA-256 is the slowest of all that is done to a chunk: its blocks go side by side.
     void add_digests(std::span<const std::byte> chunk) {
         std::vector<std::future<Digest256>> others;
-        const auto block_at = [&](std::size_t at) { return chunk.subspan(at, std::min(kBlock, chunk.size() - at)); };
+        const auto block_at = [&](std::size_t at) {
+            return chunk.subspan(at, std::min(kBlock, chunk.size() - at));
+        };
         if (hashes_ == BlockHashes::xxh3_and_sha256) {
             for (std::size_t at = kBlock; at < chunk.size(); at += kBlock)
-                others.push_back(std::async(std::launch::async, [block = block_at(at)] { return sha256_of(block); }));
+                others.push_back(std::async(std::launch::async,
+                                            [block = block_at(at)] { return sha256_of(block); }));
             digests_.sha256.push_back(sha256_of(block_at(0)));
         }
         for (std::size_t at = 0; at < chunk.size(); at += kBlock)
             digests_.xxh3.push_back(hash128(chunk.data() + at, block_at(at).size()));
-        for (auto& other : others) digests_.sha256.push_back(other.get());
+        for (auto& other : others)
+            digests_.sha256.push_back(other.get());
     }
     static Digest256 sha256_of(std::span<const std::byte> block) {
         return crypto::sha256({reinterpret_cast<const std::uint8_t*>(block.data()), block.size()});
@@ -91,11 +102,13 @@ public:
     explicit PlanSource(const WritePlan& plan) : plan_(plan), chunks_(chunks_of(plan.files)) {
         const std::size_t count = std::min<std::size_t>(chunks_.size(), kBlockDepth);
         memory_ = AlignedMemory(count * kChunkBytes);
-        for (std::size_t i = 0; i < count; ++i) free_.push_back(memory_.data() + i * kChunkBytes);
+        for (std::size_t i = 0; i < count; ++i)
+            free_.push_back(memory_.data() + i * kChunkBytes);
     }
 
     std::byte* take(std::size_t index) override {
-        if (free_.empty()) return nullptr;
+        if (free_.empty())
+            return nullptr;
         std::byte* const memory = free_.back();
         free_.pop_back();
         const FileChunk& chunk = chunks_[index];
@@ -118,9 +131,11 @@ private:
 
 // The last segment that starts at `offset` or before; the first where none does.
 std::vector<Segment>::const_iterator segment_before(const PlannedFile& file, std::uint64_t offset) {
-    auto segment = std::upper_bound(file.segments.begin(), file.segments.end(), offset,
-                                    [](std::uint64_t at, const Segment& item) { return at < item.file_offset; });
-    if (segment != file.segments.begin()) --segment;
+    auto segment = std::upper_bound(
+        file.segments.begin(), file.segments.end(), offset,
+        [](std::uint64_t at, const Segment& item) { return at < item.file_offset; });
+    if (segment != file.segments.begin())
+        --segment;
     return segment;
 }
 
@@ -134,29 +149,34 @@ std::vector<FileChunk> chunks_of(std::span<const PlannedFile> files) {
     return chunks;
 }
 
-const std::byte* range_of(const PlannedFile& file, std::uint64_t offset, std::uint64_t bytes, std::byte* scratch) {
+const std::byte* range_of(const PlannedFile& file, std::uint64_t offset, std::uint64_t bytes,
+                          std::byte* scratch) {
     const auto segment = segment_before(file, offset);
     if (segment != file.segments.end() && segment->file_offset <= offset &&
         offset + bytes <= segment->file_offset + segment->bytes) {
-        if (segment->arrival) segment->arrival->wait();
+        if (segment->arrival)
+            segment->arrival->wait();
         return segment->memory + (offset - segment->file_offset);
     }
     copy_range(file, offset, bytes, scratch);
     return scratch;
 }
 
-void copy_range(const PlannedFile& file, std::uint64_t offset, std::uint64_t bytes, std::byte* to, CopyFor use) {
+void copy_range(const PlannedFile& file, std::uint64_t offset, std::uint64_t bytes, std::byte* to,
+                CopyFor use) {
     const std::uint64_t end = offset + bytes;
     const auto copy = [&](const std::byte* memory, std::uint64_t first, std::uint64_t length) {
         const std::uint64_t begin = std::max(first, offset), stop = std::min(first + length, end);
-        if (begin >= stop) return;
+        if (begin >= stop)
+            return;
         const auto copy_bytes = use == CopyFor::later ? &stream_bytes : &plain_copy;
         copy_bytes(to + (begin - offset), memory + (begin - first), stop - begin);
     };
     copy(reinterpret_cast<const std::byte*>(file.header.data()), 0, file.header.size());
     auto segment = segment_before(file, offset);  // it may reach into the range
     for (; segment != file.segments.end() && segment->file_offset < end; ++segment) {
-        if (segment->arrival) segment->arrival->wait();
+        if (segment->arrival)
+            segment->arrival->wait();
         copy(segment->memory, segment->file_offset, segment->bytes);
     }
 }
@@ -172,10 +192,12 @@ std::vector<BlockDigests> write_files(Storage& storage, const std::filesystem::p
         FileUnderWay file(storage, directory, files[i], source, hashes);
         const auto finish_one = [&] {
             bytes_written += file.finish_one();
-            if (progress) progress(bytes_written);
+            if (progress)
+                progress(bytes_written);
         };
         for (; next < chunks.size() && chunks[next].file_index == i; ++next) {
-            if (file.is_full()) finish_one();
+            if (file.is_full())
+                finish_one();
             std::byte* memory = source.take(next);
             while (!memory) {
                 finish_one();
@@ -183,16 +205,20 @@ std::vector<BlockDigests> write_files(Storage& storage, const std::filesystem::p
             }
             file.write(chunks[next], memory);
         }
-        while (!file.is_idle()) finish_one();
+        while (!file.is_idle())
+            finish_one();
         written.push_back(file.finish());
     }
     storage.sync_directory(directory);
     return written;
 }
 
-std::unique_ptr<StateSource> source_of(const WritePlan& plan) { return std::make_unique<PlanSource>(plan); }
+std::unique_ptr<StateSource> source_of(const WritePlan& plan) {
+    return std::make_unique<PlanSource>(plan);
+}
 
-std::vector<BlockDigests> write_files(Storage& storage, const std::filesystem::path& directory, const WritePlan& plan) {
+std::vector<BlockDigests> write_files(Storage& storage, const std::filesystem::path& directory,
+                                      const WritePlan& plan) {
     return write_files(storage, directory, plan.files, *source_of(plan));
 }
 

@@ -8,17 +8,21 @@
 
 namespace autolaunch {
 
-/// One rank's view of when to save. Pure: times are seconds of one clock, given by the caller. Owner: Checkpointer.
+/// One rank's view of when to save. Pure: times are seconds of one clock, given by the caller.
+/// Owner: Checkpointer.
 class SaveClock {
 public:
     /// `deadline` of the same clock; nothing: none.
-    SaveClock(const SaveSchedule& schedule, int node_count, std::optional<double> deadline, double now);
+    SaveClock(const SaveSchedule& schedule, int node_count, std::optional<double> deadline,
+              double now);
 
-    /// The step `step` is over: what is due of steps, seconds and deadline. The deadline comes first.
+    /// The step `step` is over: what is due of steps, seconds and deadline. The deadline comes
+    /// first.
     SaveReason due(std::int64_t step, double now);
     /// A save began at `now`.
     void began(double now) { last_save_ = now; }
-    /// What it cost: the trainer stood still for `stall`, and it was published after `durable`. Seconds.
+    /// What it cost: the trainer stood still for `stall`, and it was published after `durable`.
+    /// Seconds.
     void cost(double stall, double durable);
     /// The job ends at `deadline` if not before.
     void end_by(double deadline) { deadline_ = std::min(deadline_.value_or(deadline), deadline); }

@@ -12,18 +12,20 @@
 
 namespace autolaunch {
 
-/// The copy of a state that a writer takes chunk by chunk while the trainer goes on. With memory for all of it
-/// the writer begins when it is copied; with less, copying waits for the writer to give some back.
+/// The copy of a state that a writer takes chunk by chunk while the trainer goes on. With memory
+/// for all of it the writer begins when it is copied; with less, copying waits for the writer to
+/// give some back.
 ///
-/// Owner: one save; files and memory must outlive it. Threads: any number copy, one takes. Blocks: copy_next() while
-/// the memory is full, take() until the chunk is copied, wait_copied() until all is.
+/// Owner: one save; files and memory must outlive it. Threads: any number copy, one takes. Blocks:
+/// copy_next() while the memory is full, take() until the chunk is copied, wait_copied() until all
+/// is.
 class StagedCopy final : public StateSource {
 public:
     /// `memory` holds at least one chunk.
     StagedCopy(std::span<const PlannedFile> files, AlignedMemory& memory);
 
-    /// Copies the next chunk; false when no chunk is left to start. Throws what the copy fails with, and so does
-    /// take().
+    /// Copies the next chunk; false when no chunk is left to start. Throws what the copy fails
+    /// with, and so does take().
     bool copy_next();
     /// Helps to copy, and returns when the memory of the plan may change. Throws TimeoutError.
     void wait_copied(const Deadline& deadline);
@@ -33,7 +35,8 @@ public:
 
     std::byte* take(std::size_t index) override;
     void give_back(std::byte* memory) override;
-    /// With memory for less than all this reads the state itself: it cannot change, because not all of it is copied.
+    /// With memory for less than all this reads the state itself: it cannot change, because not all
+    /// of it is copied.
     const std::byte* peek(std::size_t index, std::byte* scratch) override;
     void skip(std::size_t index) override;
 

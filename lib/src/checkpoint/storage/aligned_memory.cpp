@@ -16,17 +16,24 @@ constexpr std::size_t kPage = 4096;
 }  // namespace
 
 AlignedMemory::AlignedMemory(std::size_t bytes) : bytes_(bytes) {
-    if (bytes == 0) return;
-    // Huge pages lie on their own size, so that much more is mapped and what sticks out is given back.
-    const std::size_t needed = (bytes + kHugePage - 1) / kHugePage * kHugePage, mapped = needed + kHugePage;
-    void* memory = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) throw SystemError(errno, "map " + std::to_string(bytes) + " bytes of memory");
+    if (bytes == 0)
+        return;
+    // Huge pages lie on their own size, so that much more is mapped and what sticks out is given
+    // back.
+    const std::size_t needed = (bytes + kHugePage - 1) / kHugePage * kHugePage,
+                      mapped = needed + kHugePage;
+    void* memory =
+        ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        throw SystemError(errno, "map " + std::to_string(bytes) + " bytes of memory");
     const auto address = reinterpret_cast<std::uintptr_t>(memory);
     const std::size_t before = (kHugePage - address % kHugePage) % kHugePage;
     data_ = static_cast<std::byte*>(memory) + before;
     bytes_ = needed;
-    if (before > 0) ::munmap(memory, before);
-    if (before < kHugePage) ::munmap(data_ + needed, kHugePage - before);
+    if (before > 0)
+        ::munmap(memory, before);
+    if (before < kHugePage)
+        ::munmap(data_ + needed, kHugePage - before);
     ::madvise(data_, needed, MADV_HUGEPAGE);
 }
 
@@ -40,14 +47,17 @@ AlignedMemory& AlignedMemory::operator=(AlignedMemory&& other) noexcept {
 }
 
 AlignedMemory::~AlignedMemory() {
-    if (data_) ::munmap(data_, bytes_);
+    if (data_)
+        ::munmap(data_, bytes_);
 }
 
 void AlignedMemory::populate() {
 #ifdef MADV_POPULATE_WRITE
-    if (data_ && ::madvise(data_, bytes_, MADV_POPULATE_WRITE) == 0) return;
+    if (data_ && ::madvise(data_, bytes_, MADV_POPULATE_WRITE) == 0)
+        return;
 #endif
-    for (std::size_t at = 0; at < bytes_; at += kPage) data_[at] = std::byte{0};
+    for (std::size_t at = 0; at < bytes_; at += kPage)
+        data_[at] = std::byte{0};
 }
 
 }  // namespace autolaunch

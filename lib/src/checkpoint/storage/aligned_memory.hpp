@@ -19,7 +19,9 @@ public:
     void populate();
     std::byte* data() const noexcept { return data_; }
     std::size_t bytes() const noexcept { return bytes_; }
-    std::span<std::byte> part(std::size_t offset, std::size_t bytes) const noexcept { return {data_ + offset, bytes}; }
+    std::span<std::byte> part(std::size_t offset, std::size_t bytes) const noexcept {
+        return {data_ + offset, bytes};
+    }
 
 private:
     std::byte* data_ = nullptr;

@@ -21,8 +21,9 @@ struct IoResult {
     std::int64_t moved = 0;  ///< bytes, as read(2) has them, or -errno
 };
 
-/// Reads and writes that are under way side by side. Owner: one open file. Threads: one. Blocks: wait(), as long as the
-/// storage does; the destructor, until what was started is over, because the kernel still uses its memory.
+/// Reads and writes that are under way side by side. Owner: one open file. Threads: one. Blocks:
+/// wait(), as long as the storage does; the destructor, until what was started is over, because the
+/// kernel still uses its memory.
 class IoQueue {
 public:
     virtual ~IoQueue() = default;
@@ -34,7 +35,8 @@ public:
     virtual std::string_view kind() const noexcept = 0;  ///< "io_uring" or "threads"
 };
 
-/// io_uring; null where this build or this kernel has none, or refuses it (seccomp, kernel.io_uring_disabled).
+/// io_uring; null where this build or this kernel has none, or refuses it (seccomp,
+/// kernel.io_uring_disabled).
 std::unique_ptr<IoQueue> make_uring_queue(unsigned depth);
 /// pread(2) and pwrite(2) in `depth` threads, which start with the first request.
 std::unique_ptr<IoQueue> make_thread_queue(unsigned depth);

@@ -17,20 +17,26 @@ namespace fs = std::filesystem;
 PosixFile::PosixFile(UniqueFd fd, fs::path path, bool direct, bool uring)
     : fd_(std::move(fd)), path_(std::move(path)), direct_(direct), uring_(uring) {}
 
-std::unique_ptr<PosixFile> PosixFile::open_with(const fs::path& path, int flags, const LargeFileOptions& options) {
+std::unique_ptr<PosixFile> PosixFile::open_with(const fs::path& path, int flags,
+                                                const LargeFileOptions& options) {
     if (options.direct) {
         UniqueFd fd(::open(path.c_str(), flags | O_DIRECT | O_CLOEXEC, 0644));
-        if (fd) return std::unique_ptr<PosixFile>(new PosixFile(std::move(fd), path, true, options.uring));
+        if (fd)
+            return std::unique_ptr<PosixFile>(
+                new PosixFile(std::move(fd), path, true, options.uring));
         // EINVAL is the refusal of O_DIRECT; every other reason shows again below.
     }
-    return std::unique_ptr<PosixFile>(new PosixFile(open_file(path, flags), path, false, options.uring));
+    return std::unique_ptr<PosixFile>(
+        new PosixFile(open_file(path, flags), path, false, options.uring));
 }
 
-std::unique_ptr<StorageFile> PosixFile::create(const fs::path& path, const LargeFileOptions& options) {
+std::unique_ptr<StorageFile> PosixFile::create(const fs::path& path,
+                                               const LargeFileOptions& options) {
     return open_with(path, O_RDWR | O_CREAT | O_TRUNC, options);
 }
 
-std::unique_ptr<StorageFile> PosixFile::open(const fs::path& path, const LargeFileOptions& options) {
+std::unique_ptr<StorageFile> PosixFile::open(const fs::path& path,
+                                             const LargeFileOptions& options) {
     // Not blocking: a FIFO in the place of a file must not hang the reader; size() then refuses it.
     return open_with(path, O_RDONLY | O_NONBLOCK, options);
 }
@@ -43,25 +49,33 @@ void PosixFile::stop_being_direct() {
 }
 
 void PosixFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
-    if (direct_) stop_being_direct();  // any address, any length
+    if (direct_)
+        stop_being_direct();  // any address, any length
     while (!bytes.empty()) {
-        const ssize_t written = ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) throw SystemError(errno, "write " + path_.string());
+        const ssize_t written =
+            ::pwrite(fd_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            throw SystemError(errno, "write " + path_.string());
         bytes = bytes.subspan(static_cast<std::size_t>(written));
         offset += static_cast<std::uint64_t>(written);
     }
 }
 
 std::size_t PosixFile::read_at(std::uint64_t offset, std::span<std::byte> bytes) {
-    if (direct_) stop_being_direct();
+    if (direct_)
+        stop_being_direct();
     std::size_t done = 0;
     while (done < bytes.size()) {
-        const ssize_t got =
-            ::pread(fd_.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(offset + done));
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) throw SystemError(errno, "read " + path_.string());
-        if (got == 0) break;
+        const ssize_t got = ::pread(fd_.get(), bytes.data() + done, bytes.size() - done,
+                                    static_cast<off_t>(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            throw SystemError(errno, "read " + path_.string());
+        if (got == 0)
+            break;
         done += static_cast<std::size_t>(got);
     }
     return done;
@@ -69,23 +83,32 @@ std::size_t PosixFile::read_at(std::uint64_t offset, std::span<std::byte> bytes)
 
 std::uint64_t PosixFile::size() {
     struct stat status = {};
-    if (::fstat(fd_.get(), &status) != 0) throw SystemError(errno, "stat " + path_.string());
-    if (!S_ISREG(status.st_mode)) throw Error(ErrorCode::corrupt, path_.string() + " is not a regular file");
+    if (::fstat(fd_.get(), &status) != 0)
+        throw SystemError(errno, "stat " + path_.string());
+    if (!S_ISREG(status.st_mode))
+        throw Error(ErrorCode::corrupt, path_.string() + " is not a regular file");
     return static_cast<std::uint64_t>(status.st_size);
 }
 
 void PosixFile::sync() {
-    if (::fdatasync(fd_.get()) != 0) throw SystemError(errno, "fdatasync " + path_.string());
+    if (::fdatasync(fd_.get()) != 0)
+        throw SystemError(errno, "fdatasync " + path_.string());
 }
 
 void PosixFile::reserve(std::uint64_t bytes) {
-    if (bytes == 0) return;
-    // The file has its length from the start: writes that lengthen a file go one after the other. A full disk shows
-    // now.
-    if (::fallocate(fd_.get(), 0, 0, static_cast<off_t>(bytes)) == 0) return;
-    if (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINTR) return;  // it would only have been faster
-    const char* hint = errno == ENOSPC ? "make room there, keep fewer checkpoints, or save to another directory" : "";
-    throw SystemError(errno, "reserve " + std::to_string(bytes) + " bytes for " + path_.string(), hint);
+    if (bytes == 0)
+        return;
+    // The file has its length from the start: writes that lengthen a file go one after the other. A
+    // full disk shows now.
+    if (::fallocate(fd_.get(), 0, 0, static_cast<off_t>(bytes)) == 0)
+        return;
+    if (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINTR)
+        return;  // it would only have been faster
+    const char* hint = errno == ENOSPC
+                           ? "make room there, keep fewer checkpoints, or save to another directory"
+                           : "";
+    throw SystemError(errno, "reserve " + std::to_string(bytes) + " bytes for " + path_.string(),
+                      hint);
 }
 
 void PosixFile::truncate(std::uint64_t bytes) {
@@ -93,7 +116,8 @@ void PosixFile::truncate(std::uint64_t bytes) {
         throw SystemError(errno, "give " + path_.string() + " its length");
 }
 
-void PosixFile::start_write(std::uint64_t offset, std::span<const std::byte> bytes, std::size_t tag) {
+void PosixFile::start_write(std::uint64_t offset, std::span<const std::byte> bytes,
+                            std::size_t tag) {
     start({fd_.get(), true, offset, const_cast<std::byte*>(bytes.data()), bytes.size(), tag});
 }
 
@@ -102,9 +126,12 @@ void PosixFile::start_read(std::uint64_t offset, std::span<std::byte> bytes, std
 }
 
 void PosixFile::start(const IoRequest& request) {
-    if (!queue_ && uring_) queue_ = make_uring_queue(kBlockDepth);
-    if (!queue_) queue_ = make_thread_queue(kBlockDepth);
-    if (transfers_.size() <= request.tag) transfers_.resize(request.tag + 1);
+    if (!queue_ && uring_)
+        queue_ = make_uring_queue(kBlockDepth);
+    if (!queue_)
+        queue_ = make_thread_queue(kBlockDepth);
+    if (transfers_.size() <= request.tag)
+        transfers_.resize(request.tag + 1);
     transfers_[request.tag] = {request, 0};
     queue_->start(request);
 }
@@ -123,10 +150,13 @@ bool PosixFile::continues(Transfer& transfer, std::int64_t moved) {
         throw SystemError(static_cast<int>(-moved), doing(transfer));
     } else if (moved >= 0) {
         transfer.done += static_cast<std::size_t>(moved);
-        if (moved == 0 && rest.write) throw SystemError(EIO, doing(transfer));
-        if (moved == 0 || transfer.done == rest.bytes) return false;  // the end of the file, or all of it
+        if (moved == 0 && rest.write)
+            throw SystemError(EIO, doing(transfer));
+        if (moved == 0 || transfer.done == rest.bytes)
+            return false;  // the end of the file, or all of it
         if (direct_ && transfer.done % kBlockAlignment != 0) {
-            if (!rest.write) return false;  // direct reads stop within a page at the end of the file only
+            if (!rest.write)
+                return false;  // direct reads stop within a page at the end of the file only
             stop_being_direct();
         }
     }
@@ -141,7 +171,8 @@ StorageFile::Finished PosixFile::finish_one() {
     for (;;) {
         const IoResult result = queue_->wait();
         Transfer& transfer = transfers_.at(result.tag);
-        if (!continues(transfer, result.moved)) return {result.tag, transfer.done};
+        if (!continues(transfer, result.moved))
+            return {result.tag, transfer.done};
     }
 }
 

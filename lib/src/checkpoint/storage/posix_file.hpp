@@ -9,13 +9,16 @@
 
 namespace autolaunch {
 
-/// A file of this machine. What is started goes past the page cache, several at a time. Falls back, each for itself: to
-/// the page cache where the file system refuses O_DIRECT at open or at the first transfer, and to threads where there
-/// is no io_uring. Threads: one. Blocks: finish_one(), sync(), the destructor.
+/// A file of this machine. What is started goes past the page cache, several at a time. Falls back,
+/// each for itself: to the page cache where the file system refuses O_DIRECT at open or at the
+/// first transfer, and to threads where there is no io_uring. Threads: one. Blocks: finish_one(),
+/// sync(), the destructor.
 class PosixFile final : public StorageFile {
 public:
-    static std::unique_ptr<StorageFile> create(const std::filesystem::path& path, const LargeFileOptions& options);
-    static std::unique_ptr<StorageFile> open(const std::filesystem::path& path, const LargeFileOptions& options);
+    static std::unique_ptr<StorageFile> create(const std::filesystem::path& path,
+                                               const LargeFileOptions& options);
+    static std::unique_ptr<StorageFile> open(const std::filesystem::path& path,
+                                             const LargeFileOptions& options);
 
     void write_at(std::uint64_t offset, std::span<const std::byte> bytes) override;
     std::size_t read_at(std::uint64_t offset, std::span<std::byte> bytes) override;
@@ -23,7 +26,8 @@ public:
     void sync() override;
     void reserve(std::uint64_t bytes) override;
     void truncate(std::uint64_t bytes) override;
-    void start_write(std::uint64_t offset, std::span<const std::byte> bytes, std::size_t tag) override;
+    void start_write(std::uint64_t offset, std::span<const std::byte> bytes,
+                     std::size_t tag) override;
     void start_read(std::uint64_t offset, std::span<std::byte> bytes, std::size_t tag) override;
     Finished finish_one() override;
 

@@ -17,25 +17,34 @@ namespace fs = std::filesystem;
 namespace {
 
 void check(const std::error_code& error, const std::string& doing) {
-    if (error) throw SystemError(error.value(), doing);
+    if (error)
+        throw SystemError(error.value(), doing);
 }
 
 class PosixStorage final : public Storage {
 public:
     explicit PosixStorage(const LargeFileOptions& options) : options_(options) {}
 
-    std::unique_ptr<StorageFile> create(const fs::path& path) override { return PosixFile::create(path, kSmall); }
-    std::unique_ptr<StorageFile> open(const fs::path& path) override { return PosixFile::open(path, kSmall); }
+    std::unique_ptr<StorageFile> create(const fs::path& path) override {
+        return PosixFile::create(path, kSmall);
+    }
+    std::unique_ptr<StorageFile> open(const fs::path& path) override {
+        return PosixFile::open(path, kSmall);
+    }
     std::unique_ptr<StorageFile> create_large(const fs::path& path) override {
         return PosixFile::create(path, options_);
     }
-    std::unique_ptr<StorageFile> open_large(const fs::path& path) override { return PosixFile::open(path, options_); }
+    std::unique_ptr<StorageFile> open_large(const fs::path& path) override {
+        return PosixFile::open(path, options_);
+    }
 
     void create_directories(const fs::path& path) override {
         std::error_code error;
-        if (fs::is_directory(path, error)) return;
+        if (fs::is_directory(path, error))
+            return;
         const fs::path parent = path.parent_path();
-        if (!parent.empty()) create_directories(parent);
+        if (!parent.empty())
+            create_directories(parent);
         fs::create_directory(path, error);
         check(error, "create directory " + path.string());
         autolaunch::sync_directory(parent);
@@ -44,9 +53,11 @@ public:
     std::vector<std::string> list(const fs::path& path) override {
         std::vector<std::string> names;
         std::error_code error;
-        for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error))
+        for (fs::directory_iterator entry(path, error), end; !error && entry != end;
+             entry.increment(error))
             names.push_back(entry->path().filename().string());
-        if (error && error != std::errc::no_such_file_or_directory) check(error, "list " + path.string());
+        if (error && error != std::errc::no_such_file_or_directory)
+            check(error, "list " + path.string());
         std::sort(names.begin(), names.end());
         return names;
     }
@@ -81,11 +92,14 @@ public:
     }
 
 private:
-    // NFS keeps a deleted file that this machine has open as ".nfs…", and its directory with it: the others can go.
+    // NFS keeps a deleted file that this machine has open as ".nfs…", and its directory with it:
+    // the others can go.
     static void remove_around_open_files(const fs::path& path) {
         std::error_code ignored;
-        for (fs::directory_iterator entry(path, ignored), end; entry != end; entry.increment(ignored))
-            if (!entry->path().filename().string().starts_with(kOpenOnNfs)) fs::remove_all(entry->path(), ignored);
+        for (fs::directory_iterator entry(path, ignored), end; entry != end;
+             entry.increment(ignored))
+            if (!entry->path().filename().string().starts_with(kOpenOnNfs))
+                fs::remove_all(entry->path(), ignored);
     }
 
     static constexpr LargeFileOptions kSmall{.direct = false, .uring = false};
@@ -95,10 +109,12 @@ private:
 }  // namespace
 
 void Storage::link_file(const fs::path& from, const fs::path&) {
-    throw Error(ErrorCode::unsupported, "cannot link " + from.string() + ": this storage has no links");
+    throw Error(ErrorCode::unsupported,
+                "cannot link " + from.string() + ": this storage has no links");
 }
 
-void StorageFile::start_write(std::uint64_t offset, std::span<const std::byte> bytes, std::size_t tag) {
+void StorageFile::start_write(std::uint64_t offset, std::span<const std::byte> bytes,
+                              std::size_t tag) {
     write_at(offset, bytes);
     finished_.push_back({tag, bytes.size()});
 }

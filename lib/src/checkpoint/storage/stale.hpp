@@ -5,8 +5,8 @@
 
 namespace autolaunch {
 
-/// What `call` returns, which opens a file and looks into it. On NFS that is ESTALE when another machine replaced the
-/// file in between: the next open finds the new one.
+/// What `call` returns, which opens a file and looks into it. On NFS that is ESTALE when another
+/// machine replaced the file in between: the next open finds the new one.
 template <class Call>
 auto again_if_stale(const Call& call) {
     constexpr int kTries = 5;
@@ -14,7 +14,8 @@ auto again_if_stale(const Call& call) {
         try {
             return call();
         } catch (const SystemError& error) {
-            if (error.error_number() != ESTALE || number == kTries) throw;
+            if (error.error_number() != ESTALE || number == kTries)
+                throw;
         }
     }
 }

@@ -16,9 +16,11 @@ namespace {
 IoResult run(const IoRequest& request) {
     for (;;) {
         const auto offset = static_cast<off_t>(request.offset);
-        const ssize_t moved = request.write ? ::pwrite(request.fd, request.memory, request.bytes, offset)
-                                            : ::pread(request.fd, request.memory, request.bytes, offset);
-        if (moved < 0 && errno == EINTR) continue;
+        const ssize_t moved = request.write
+                                  ? ::pwrite(request.fd, request.memory, request.bytes, offset)
+                                  : ::pread(request.fd, request.memory, request.bytes, offset);
+        if (moved < 0 && errno == EINTR)
+            continue;
         return {request.tag, moved < 0 ? -errno : moved};
     }
 }
@@ -33,7 +35,8 @@ public:
             closing_ = true;
         }
         changed_.notify_all();
-        for (auto& thread : threads_) thread.join();
+        for (auto& thread : threads_)
+            thread.join();
     }
 
     void start(const IoRequest& request) override {
@@ -41,7 +44,8 @@ public:
             const std::scoped_lock lock(mutex_);
             waiting_.push_back(request);
         }
-        if (threads_.size() < depth_) threads_.emplace_back([this] { serve(); });
+        if (threads_.size() < depth_)
+            threads_.emplace_back([this] { serve(); });
         changed_.notify_all();
     }
 
@@ -60,7 +64,8 @@ private:
         std::unique_lock lock(mutex_);
         for (;;) {
             changed_.wait(lock, [&] { return closing_ || !waiting_.empty(); });
-            if (waiting_.empty()) return;
+            if (waiting_.empty())
+                return;
             const IoRequest request = waiting_.front();
             waiting_.pop_front();
             lock.unlock();
@@ -82,6 +87,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<IoQueue> make_thread_queue(unsigned depth) { return std::make_unique<ThreadQueue>(depth); }
+std::unique_ptr<IoQueue> make_thread_queue(unsigned depth) {
+    return std::make_unique<ThreadQueue>(depth);
+}
 
 }  // namespace autolaunch

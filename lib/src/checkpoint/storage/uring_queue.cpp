@@ -18,8 +18,8 @@ namespace autolaunch {
 namespace {
 
 #if defined(__SANITIZE_THREAD__)
-// The kernel may give a ring the addresses of one that another thread closed. The sanitizer does not see liburing's
-// calls, and takes the accesses to both for races.
+// The kernel may give a ring the addresses of one that another thread closed. The sanitizer does
+// not see liburing's calls, and takes the accesses to both for races.
 char closed_rings;
 void tell_of_open() { __tsan_acquire(&closed_rings); }
 void tell_of_close() { __tsan_release(&closed_rings); }
@@ -37,8 +37,10 @@ public:
         while (under_way_ > 0) {
             io_uring_cqe* done = nullptr;
             const int error = io_uring_wait_cqe(&ring_, &done);
-            if (error == -EINTR) continue;
-            if (error < 0) break;
+            if (error == -EINTR)
+                continue;
+            if (error < 0)
+                break;
             io_uring_cqe_seen(&ring_, done);
             --under_way_;
         }
@@ -48,7 +50,8 @@ public:
 
     void start(const IoRequest& request) override {
         io_uring_sqe* entry = io_uring_get_sqe(&ring_);
-        if (!entry) throw Error(ErrorCode::invalid_argument, "more requests than the queue is deep");
+        if (!entry)
+            throw Error(ErrorCode::invalid_argument, "more requests than the queue is deep");
         const auto bytes = static_cast<unsigned>(request.bytes);
         if (request.write)
             io_uring_prep_write(entry, request.fd, request.memory, bytes, request.offset);
@@ -56,18 +59,22 @@ public:
             io_uring_prep_read(entry, request.fd, request.memory, bytes, request.offset);
         entry->user_data = request.tag;
         int submitted = 0;
-        do submitted = io_uring_submit(&ring_);
+        do
+            submitted = io_uring_submit(&ring_);
         while (submitted == -EINTR || submitted == -EAGAIN || submitted == -EBUSY);
-        if (submitted < 0) throw SystemError(-submitted, "submit to io_uring");
+        if (submitted < 0)
+            throw SystemError(-submitted, "submit to io_uring");
         ++under_way_;
     }
 
     IoResult wait() override {
         io_uring_cqe* done = nullptr;
         int error = 0;
-        do error = io_uring_wait_cqe(&ring_, &done);
+        do
+            error = io_uring_wait_cqe(&ring_, &done);
         while (error == -EINTR);
-        if (error < 0) throw SystemError(-error, "wait for io_uring");
+        if (error < 0)
+            throw SystemError(-error, "wait for io_uring");
         const IoResult result{static_cast<std::size_t>(done->user_data), done->res};
         io_uring_cqe_seen(&ring_, done);
         --under_way_;
@@ -85,7 +92,8 @@ private:
 
 std::unique_ptr<IoQueue> make_uring_queue(unsigned depth) {
     io_uring ring = {};
-    if (io_uring_queue_init(depth, &ring, 0) < 0) return nullptr;  // the ring's descriptor is CLOEXEC by itself
+    if (io_uring_queue_init(depth, &ring, 0) < 0)
+        return nullptr;  // the ring's descriptor is CLOEXEC by itself
     tell_of_open();
     return std::make_unique<UringQueue>(ring);
 }

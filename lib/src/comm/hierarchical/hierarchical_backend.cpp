@@ -23,18 +23,22 @@ bool is_message(const CollectiveCall& call) {
 
 }  // namespace
 
-std::shared_ptr<HierarchicalBackend> HierarchicalBackend::create(std::shared_ptr<CommunicatorBackend> local,
-                                                                 std::shared_ptr<CommunicatorBackend> world,
-                                                                 const NodePlan& plan, bool fixed_order) {
-    if (!plan.possible() || plan.ranks_per_node != local->size() || plan.nodes * plan.ranks_per_node != world->size())
-        throw Error(ErrorCode::invalid_argument, "hierarchical backend: its parts do not fit each other");
+std::shared_ptr<HierarchicalBackend> HierarchicalBackend::create(
+    std::shared_ptr<CommunicatorBackend> local, std::shared_ptr<CommunicatorBackend> world,
+    const NodePlan& plan, bool fixed_order) {
+    if (!plan.possible() || plan.ranks_per_node != local->size() ||
+        plan.nodes * plan.ranks_per_node != world->size())
+        throw Error(ErrorCode::invalid_argument,
+                    "hierarchical backend: its parts do not fit each other");
     auto cross = world->split(local->rank(), world->rank());
-    return std::make_shared<HierarchicalBackend>(std::move(local), std::move(cross), std::move(world), fixed_order);
+    return std::make_shared<HierarchicalBackend>(std::move(local), std::move(cross),
+                                                 std::move(world), fixed_order);
 }
 
 HierarchicalBackend::HierarchicalBackend(std::shared_ptr<CommunicatorBackend> local,
                                          std::shared_ptr<CommunicatorBackend> cross,
-                                         std::shared_ptr<CommunicatorBackend> world, bool fixed_order)
+                                         std::shared_ptr<CommunicatorBackend> world,
+                                         bool fixed_order)
     : local_(std::move(local)),
       cross_(std::move(cross)),
       world_(std::move(world)),
@@ -49,13 +53,16 @@ HierarchicalBackend::~HierarchicalBackend() {
     }
     stopping_.notify_all();
     watcher_.join();
-    // Who has seen an abort may leave before the watcher sees it; its node is to learn the reason, not that it left.
+    // Who has seen an abort may leave before the watcher sees it; its node is to learn the reason,
+    // not that it left.
     end_with_world();
-    if (abort_state_.aborted()) keep_until_exit(scratch_);
+    if (abort_state_.aborted())
+        keep_until_exit(scratch_);
 }
 
 void HierarchicalBackend::reserve_scratch(std::size_t bytes) {
-    if (scratch_->size() < bytes) scratch_->resize(bytes);
+    if (scratch_->size() < bytes)
+        scratch_->resize(bytes);
 }
 
 void HierarchicalBackend::watch() {
@@ -66,7 +73,8 @@ void HierarchicalBackend::watch() {
 }
 
 void HierarchicalBackend::end_with_world() {
-    if (abort_state_.aborted() || world_->status() == CommunicatorStatus::ok) return;
+    if (abort_state_.aborted() || world_->status() == CommunicatorStatus::ok)
+        return;
     end_all_parts(world_->abort_reason());
 }
 
@@ -79,10 +87,13 @@ Work HierarchicalBackend::start_group(std::span<const CollectiveCall> calls, Str
     guarded([&] {
         std::vector<CollectiveCall> messages;
         for (const CollectiveCall& call : calls)
-            if (is_message(call)) messages.push_back(call);
-        if (!messages.empty()) world_->start_group(messages, {});
+            if (is_message(call))
+                messages.push_back(call);
+        if (!messages.empty())
+            world_->start_group(messages, {});
         for (const CollectiveCall& call : calls)
-            if (!is_message(call)) run(call);
+            if (!is_message(call))
+                run(call);
     });
     return {};
 }
@@ -115,7 +126,8 @@ void HierarchicalBackend::run(const CollectiveCall& call) {
 void HierarchicalBackend::barrier() {
     guarded([&] {
         local_->barrier();
-        if (local_rank() == 0) cross_->barrier();
+        if (local_rank() == 0)
+            cross_->barrier();
         local_->barrier();
     });
 }
@@ -131,7 +143,8 @@ std::shared_ptr<CommunicatorBackend> HierarchicalBackend::split(int color, int k
     guarded([&] {
         auto world = world_->split(color, key);
         auto local = local_->split(color, key);
-        if (!world || !local) return;
+        if (!world || !local)
+            return;
         const RankPlace own{node(), local->rank(), local->size()};
         std::vector<RankPlace> places(static_cast<std::size_t>(world->size()));
         world->start({.kind = CollectiveKind::all_gather,
@@ -157,7 +170,8 @@ void HierarchicalBackend::guarded(const std::function<void()>& work) {
     try {
         work();
     } catch (const AbortedError& error) {
-        // Whoever failed has told the world in the words of the whole group, before it ended the parts.
+        // Whoever failed has told the world in the words of the whole group, before it ended the
+        // parts.
         world_->status();
         const std::string reason = world_->abort_reason();
         end_all_parts(reason.empty() ? AbortState::reason_in(error) : reason);
@@ -168,7 +182,9 @@ void HierarchicalBackend::guarded(const std::function<void()>& work) {
     }
 }
 
-std::string HierarchicalBackend::ranks_text() const { return fmt::format("{} between nodes: ", calling_); }
+std::string HierarchicalBackend::ranks_text() const {
+    return fmt::format("{} between nodes: ", calling_);
+}
 
 std::string HierarchicalBackend::node_text() const {
     const int first = node() * ranks_per_node();
@@ -176,8 +192,8 @@ std::string HierarchicalBackend::node_text() const {
 }
 
 std::string HierarchicalBackend::peers_text() const {
-    return fmt::format("{} between nodes, where rank N is rank N * {} + {}: ", calling_, ranks_per_node(),
-                       local_rank());
+    return fmt::format("{} between nodes, where rank N is rank N * {} + {}: ", calling_,
+                       ranks_per_node(), local_rank());
 }
 
 void HierarchicalBackend::within_node(CollectiveCall call) {
@@ -198,8 +214,10 @@ void HierarchicalBackend::between_ranks(std::span<CollectiveCall> messages) {
     named([&] { run_messages(*world_, messages); }, &HierarchicalBackend::ranks_text);
 }
 
-void HierarchicalBackend::run_messages(CommunicatorBackend& part, std::span<CollectiveCall> messages) {
-    for (CollectiveCall& message : messages) message.step_of = calling_;
+void HierarchicalBackend::run_messages(CommunicatorBackend& part,
+                                       std::span<CollectiveCall> messages) {
+    for (CollectiveCall& message : messages)
+        message.step_of = calling_;
     part.start_group(messages, {});
 }
 
@@ -221,17 +239,19 @@ void HierarchicalBackend::abort(const std::string& reason) {
 }
 
 void HierarchicalBackend::end_all_parts(const std::string& reason) {
-    if (!abort_state_.abort(reason)) return;
+    if (!abort_state_.abort(reason))
+        return;
     world_->abort(reason);
     cross_->abort(reason);
     local_->abort(reason);
 }
 
 CommunicatorStatus HierarchicalBackend::status() const {
-    if (abort_state_.aborted()) return CommunicatorStatus::aborted;
+    if (abort_state_.aborted())
+        return CommunicatorStatus::aborted;
     // What other ranks have ended, before the watcher or a call finds it.
-    const bool ended =
-        local_->status() == CommunicatorStatus::aborted || world_->status() == CommunicatorStatus::aborted;
+    const bool ended = local_->status() == CommunicatorStatus::aborted ||
+                       world_->status() == CommunicatorStatus::aborted;
     return ended ? CommunicatorStatus::aborted : CommunicatorStatus::ok;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Collectives in two steps: within a node through one backend, between the nodes through another ("shm+mpi").
+// Collectives in two steps: within a node through one backend, between the nodes through another
+// ("shm+mpi").
 #include "comm/abort_state.hpp"
 #include "comm/backend.hpp"
 #include "comm/hierarchical/node_plan.hpp"
@@ -17,26 +18,29 @@ namespace autolaunch {
 
 struct StepwiseReduction;
 
-/// Each rank of a node reduces its slice of the node's data, talks about it to the ranks of the same local rank on the
-/// other nodes, and shares what came out with its node: all of a node's ranks use the network, and every byte crosses
-/// it once. Halves stay f32 until the last addition. Messages, and blocks of all_to_all for other nodes, go straight to
-/// their rank.
+/// Each rank of a node reduces its slice of the node's data, talks about it to the ranks of the
+/// same local rank on the other nodes, and shares what came out with its node: all of a node's
+/// ranks use the network, and every byte crosses it once. Halves stay f32 until the last addition.
+/// Messages, and blocks of all_to_all for other nodes, go straight to their rank.
 ///
-/// Results depend on the inputs and the grouping alone: sums are taken pairwise over a node's ranks, then pairwise over
-/// the nodes (`cross` has a fixed order).
+/// Results depend on the inputs and the grouping alone: sums are taken pairwise over a node's
+/// ranks, then pairwise over the nodes (`cross` has a fixed order).
 ///
-/// A failure in one part ends all parts. A thread looks every 20 ms whether a rank of another node has aborted, for
-/// ranks that wait in shared memory; where MPI may not be called by a second thread, they wait for the timeout.
+/// A failure in one part ends all parts. A thread looks every 20 ms whether a rank of another node
+/// has aborted, for ranks that wait in shared memory; where MPI may not be called by a second
+/// thread, they wait for the timeout.
 ///
 /// Owner, threads: as every backend. Blocks: the destructor for 20 ms at most.
 class HierarchicalBackend final : public CommunicatorBackend {
 public:
-    /// `local`: the ranks of this node, by local rank. `world`: all ranks, as `plan` has them; it must reduce in a
-    /// fixed order. `fixed_order`: so must the group and its parts. Collective over `world`.
+    /// `local`: the ranks of this node, by local rank. `world`: all ranks, as `plan` has them; it
+    /// must reduce in a fixed order. `fixed_order`: so must the group and its parts. Collective
+    /// over `world`.
     static std::shared_ptr<HierarchicalBackend> create(std::shared_ptr<CommunicatorBackend> local,
-                                                       std::shared_ptr<CommunicatorBackend> world, const NodePlan& plan,
-                                                       bool fixed_order);
-    HierarchicalBackend(std::shared_ptr<CommunicatorBackend> local, std::shared_ptr<CommunicatorBackend> cross,
+                                                       std::shared_ptr<CommunicatorBackend> world,
+                                                       const NodePlan& plan, bool fixed_order);
+    HierarchicalBackend(std::shared_ptr<CommunicatorBackend> local,
+                        std::shared_ptr<CommunicatorBackend> cross,
                         std::shared_ptr<CommunicatorBackend> world, bool fixed_order);
     ~HierarchicalBackend() override;
 
@@ -94,15 +98,16 @@ private:
     BlockCounts segment(const BlockCounts& blocks, int node) const;
     std::size_t segment_offset(const BlockCounts& blocks, int node) const;
     BlockCounts segment_totals(const BlockCounts& blocks) const;
-    /// `count` elements cut in a slice for each rank of the node; short ones are all the first rank's, or `only`'s.
+    /// `count` elements cut in a slice for each rank of the node; short ones are all the first
+    /// rank's, or `only`'s.
     BlockCounts slices_of(std::size_t count, DataType type, int only = 0) const;
     // hierarchical_reductions.cpp
     void all_reduce(const CollectiveCall& call);
     void reduce(const CollectiveCall& call);
     void reduce_scatter(const CollectiveCall& call);
     /// One piece of the blocks of `node`'s ranks, over the ranks of this node, to `partial`.
-    void reduce_segment(const CollectiveCall& call, const StepwiseReduction& reduction, int node, std::size_t begin,
-                        std::size_t piece, std::byte* partial);
+    void reduce_segment(const CollectiveCall& call, const StepwiseReduction& reduction, int node,
+                        std::size_t begin, std::size_t piece, std::byte* partial);
 
     std::shared_ptr<CommunicatorBackend> local_;
     std::shared_ptr<CommunicatorBackend> cross_;

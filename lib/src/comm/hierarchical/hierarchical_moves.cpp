@@ -11,11 +11,14 @@ constexpr std::size_t kSliceFromBytes = 8192;
 /// Slices start on cache lines where the buffer does.
 constexpr std::size_t kSliceQuantumBytes = 64;
 
-const std::byte* send_bytes(const CollectiveCall& call) { return static_cast<const std::byte*>(call.send); }
+const std::byte* send_bytes(const CollectiveCall& call) {
+    return static_cast<const std::byte*>(call.send);
+}
 std::byte* recv_bytes(const CollectiveCall& call) { return static_cast<std::byte*>(call.recv); }
 
 void copy_unless_same(std::byte* to, const std::byte* from, std::size_t bytes) {
-    if (to != from && bytes != 0) std::memcpy(to, from, bytes);
+    if (to != from && bytes != 0)
+        std::memcpy(to, from, bytes);
 }
 
 }  // namespace
@@ -29,13 +32,16 @@ BlockCounts HierarchicalBackend::slices_of(std::size_t count, DataType type, int
         return BlockCounts::ragged(counts);
     }
     const std::size_t each = (count / parts / quantum + 1) * quantum;
-    for (std::size_t i = 0, left = count; i < parts; ++i, left -= counts[i - 1]) counts[i] = std::min(each, left);
+    for (std::size_t i = 0, left = count; i < parts; ++i, left -= counts[i - 1])
+        counts[i] = std::min(each, left);
     return BlockCounts::ragged(counts);
 }
 
-std::vector<std::size_t> HierarchicalBackend::segment_counts(const BlockCounts& blocks, int node) const {
+std::vector<std::size_t> HierarchicalBackend::segment_counts(const BlockCounts& blocks,
+                                                             int node) const {
     std::vector<std::size_t> counts;
-    for (int i = 0; i < ranks_per_node(); ++i) counts.push_back(blocks.count(node * ranks_per_node() + i));
+    for (int i = 0; i < ranks_per_node(); ++i)
+        counts.push_back(blocks.count(node * ranks_per_node() + i));
     return counts;
 }
 
@@ -49,7 +55,8 @@ std::size_t HierarchicalBackend::segment_offset(const BlockCounts& blocks, int n
 
 BlockCounts HierarchicalBackend::segment_totals(const BlockCounts& blocks) const {
     std::vector<std::size_t> totals;
-    for (int node = 0; node < nodes(); ++node) totals.push_back(segment(blocks, node).total());
+    for (int node = 0; node < nodes(); ++node)
+        totals.push_back(segment(blocks, node).total());
     return BlockCounts::ragged(totals);
 }
 
@@ -61,8 +68,8 @@ void HierarchicalBackend::share_slices(std::byte* data, const BlockCounts& slice
                  .type = type});
 }
 
-// The root's node cuts the buffer in slices; each crosses between ranks of one local rank; every node puts them
-// together.
+// The root's node cuts the buffer in slices; each crosses between ranks of one local rank; every
+// node puts them together.
 void HierarchicalBackend::broadcast(const CollectiveCall& call) {
     const int root_node = call.root / ranks_per_node();
     const int root_local = call.root % ranks_per_node();
@@ -84,11 +91,13 @@ void HierarchicalBackend::broadcast(const CollectiveCall& call) {
     share_slices(recv_bytes(call), slices, call.type);
 }
 
-// Every block crosses to the ranks of its own local rank, to its place; then each node shares node by node.
+// Every block crosses to the ranks of its own local rank, to its place; then each node shares node
+// by node.
 void HierarchicalBackend::all_gather(const CollectiveCall& call) {
     const std::size_t bytes = call.element_bytes();
     const auto place = [&](int node) {
-        return recv_bytes(call) + call.blocks.offset(node * ranks_per_node() + local_rank()) * bytes;
+        return recv_bytes(call) +
+               call.blocks.offset(node * ranks_per_node() + local_rank()) * bytes;
     };
     const std::size_t own_count = call.blocks.count(rank());
     copy_unless_same(place(node()), send_bytes(call), own_count * bytes);
@@ -96,8 +105,11 @@ void HierarchicalBackend::all_gather(const CollectiveCall& call) {
     for (int distance = 1; distance < nodes(); ++distance) {
         const int next = (node() + distance) % nodes();
         const int previous = (node() + nodes() - distance) % nodes();
-        messages.push_back(
-            {.kind = CollectiveKind::send, .send = place(node()), .count = own_count, .type = call.type, .root = next});
+        messages.push_back({.kind = CollectiveKind::send,
+                            .send = place(node()),
+                            .count = own_count,
+                            .type = call.type,
+                            .root = next});
         messages.push_back({.kind = CollectiveKind::recv,
                             .recv = place(previous),
                             .count = call.blocks.count(previous * ranks_per_node() + local_rank()),
@@ -134,11 +146,12 @@ void HierarchicalBackend::all_to_all(const CollectiveCall& call) {
                                 .type = call.type,
                                 .root = next});
         if (previous / ranks_per_node() != node())
-            messages.push_back({.kind = CollectiveKind::recv,
-                                .recv = recv_bytes(call) + call.recv_blocks.offset(previous) * bytes,
-                                .count = call.recv_blocks.count(previous),
-                                .type = call.type,
-                                .root = previous});
+            messages.push_back(
+                {.kind = CollectiveKind::recv,
+                 .recv = recv_bytes(call) + call.recv_blocks.offset(previous) * bytes,
+                 .count = call.recv_blocks.count(previous),
+                 .type = call.type,
+                 .root = previous});
     }
     between_ranks(messages);
     within_node({.kind = CollectiveKind::all_to_all,
@@ -149,7 +162,8 @@ void HierarchicalBackend::all_to_all(const CollectiveCall& call) {
                  .type = call.type});
 }
 
-// On every node the rank of the root's local rank gathers; then these send to the root, to the nodes' places.
+// On every node the rank of the root's local rank gathers; then these send to the root, to the
+// nodes' places.
 void HierarchicalBackend::gather(const CollectiveCall& call) {
     const int root_node = call.root / ranks_per_node();
     const int leader = call.root % ranks_per_node();
@@ -167,7 +181,8 @@ void HierarchicalBackend::gather(const CollectiveCall& call) {
                  .blocks = own,
                  .type = call.type,
                  .root = leader});
-    if (local_rank() != leader) return;
+    if (local_rank() != leader)
+        return;
     between_nodes({.kind = CollectiveKind::gather,
                    .send = gathered,
                    .recv = call.recv,
@@ -184,8 +199,8 @@ void HierarchicalBackend::scatter(const CollectiveCall& call) {
     if (local_rank() == leader) {
         std::byte* received = nullptr;
         if (rank() == call.root) {  // in place: MPI writes nothing there
-            received =
-                const_cast<std::byte*>(send_bytes(call)) + segment_offset(call.blocks, node()) * call.element_bytes();
+            received = const_cast<std::byte*>(send_bytes(call)) +
+                       segment_offset(call.blocks, node()) * call.element_bytes();
         } else {
             reserve_scratch(own.total() * call.element_bytes());
             received = scratch_->data();

@@ -11,7 +11,9 @@ namespace {
 /// What is rewritten before it is reduced goes in pieces of so many elements, which stay in cache.
 constexpr std::size_t kPieceElements = 256 * 1024;
 
-const std::byte* send_bytes(const CollectiveCall& call) { return static_cast<const std::byte*>(call.send); }
+const std::byte* send_bytes(const CollectiveCall& call) {
+    return static_cast<const std::byte*>(call.send);
+}
 std::byte* recv_bytes(const CollectiveCall& call) { return static_cast<std::byte*>(call.recv); }
 
 /// How much of a block of `count` elements is in the piece of `most` that starts at `begin`.
@@ -23,7 +25,8 @@ std::size_t capped(std::size_t count, std::size_t begin, std::size_t most) {
 
 void HierarchicalBackend::all_reduce(const CollectiveCall& call) {
     const StepwiseReduction reduction(call, size());
-    const std::size_t piece = reduction.rewrites() ? kPieceElements : std::max<std::size_t>(call.count, 1);
+    const std::size_t piece =
+        reduction.rewrites() ? kPieceElements : std::max<std::size_t>(call.count, 1);
     for (std::size_t begin = 0; begin < call.count; begin += piece) {
         const std::size_t count = std::min(piece, call.count - begin);
         const void* input = send_bytes(call) + begin * call.element_bytes();
@@ -55,8 +58,11 @@ void HierarchicalBackend::all_reduce(const CollectiveCall& call) {
                            .type = reduction.travelling,
                            .op = reduction.step_op()});
             reduction.finish(part, place, parts.count(node()));
-            between_nodes(
-                {.kind = CollectiveKind::all_gather, .send = place, .recv = own, .blocks = parts, .type = call.type});
+            between_nodes({.kind = CollectiveKind::all_gather,
+                           .send = place,
+                           .recv = own,
+                           .blocks = parts,
+                           .type = call.type});
         } else {
             between_nodes({.kind = CollectiveKind::all_reduce,
                            .send = partial,
@@ -100,36 +106,42 @@ void HierarchicalBackend::reduce(const CollectiveCall& call) {
                        .type = reduction.travelling,
                        .op = reduction.step_op(),
                        .root = root_node});
-        if (node() != root_node) continue;
+        if (node() != root_node)
+            continue;
         reduction.finish(partial, finished, own_count);
         within_node({.kind = CollectiveKind::gather,
                      .send = finished,
-                     .recv = rank() == call.root ? recv_bytes(call) + begin * call.element_bytes() : nullptr,
+                     .recv = rank() == call.root ? recv_bytes(call) + begin * call.element_bytes()
+                                                 : nullptr,
                      .blocks = slices,
                      .type = call.type,
                      .root = root_local});
     }
 }
 
-// Node by node, the ranks of this node reduce what belongs to that node's ranks; then each sends its local rank's
-// sums there. A piece is the same stretch of every rank's block.
+// Node by node, the ranks of this node reduce what belongs to that node's ranks; then each sends
+// its local rank's sums there. A piece is the same stretch of every rank's block.
 void HierarchicalBackend::reduce_scatter(const CollectiveCall& call) {
     const StepwiseReduction reduction(call, size());
     const auto ranks = static_cast<std::size_t>(size());
-    const std::size_t piece =
-        reduction.rewrites() ? std::max<std::size_t>(kPieceElements / ranks, 1) : call.blocks.longest();
+    const std::size_t piece = reduction.rewrites()
+                                  ? std::max<std::size_t>(kPieceElements / ranks, 1)
+                                  : call.blocks.longest();
     for (std::size_t begin = 0; begin < call.blocks.longest(); begin += piece) {
         std::vector<std::size_t> mine;  // by node: what its rank of this local rank gets
         for (int node = 0; node < nodes(); ++node)
-            mine.push_back(capped(call.blocks.count(node * ranks_per_node() + local_rank()), begin, piece));
+            mine.push_back(
+                capped(call.blocks.count(node * ranks_per_node() + local_rank()), begin, piece));
         const BlockCounts partials = BlockCounts::ragged(mine);
-        const std::size_t prepared = reduction.rewrites() ? piece * static_cast<std::size_t>(ranks_per_node()) : 0;
+        const std::size_t prepared =
+            reduction.rewrites() ? piece * static_cast<std::size_t>(ranks_per_node()) : 0;
         const std::size_t own_count = partials.count(node());
         reserve_scratch((prepared + partials.total() + own_count) * reduction.bytes());
         std::byte* const at = scratch_->data() + prepared * reduction.bytes();
         std::byte* const sums = at + partials.total() * reduction.bytes();
         for (int node = 0; node < nodes(); ++node)
-            reduce_segment(call, reduction, node, begin, piece, at + partials.offset(node) * reduction.bytes());
+            reduce_segment(call, reduction, node, begin, piece,
+                           at + partials.offset(node) * reduction.bytes());
         between_nodes({.kind = CollectiveKind::reduce_scatter,
                        .send = at,
                        .recv = sums,
@@ -140,17 +152,20 @@ void HierarchicalBackend::reduce_scatter(const CollectiveCall& call) {
     }
 }
 
-void HierarchicalBackend::reduce_segment(const CollectiveCall& call, const StepwiseReduction& reduction, int node,
+void HierarchicalBackend::reduce_segment(const CollectiveCall& call,
+                                         const StepwiseReduction& reduction, int node,
                                          std::size_t begin, std::size_t piece, std::byte* partial) {
     std::vector<std::size_t> counts = segment_counts(call.blocks, node);
-    for (std::size_t& count : counts) count = capped(count, begin, piece);
+    for (std::size_t& count : counts)
+        count = capped(count, begin, piece);
     const void* input = send_bytes(call) + segment_offset(call.blocks, node) * call.element_bytes();
     if (reduction.rewrites()) {
         std::byte* to = scratch_->data();
         for (int i = 0; i < ranks_per_node(); ++i) {
             const std::size_t count = counts[static_cast<std::size_t>(i)];
             const std::size_t from = call.blocks.offset(node * ranks_per_node() + i) + begin;
-            if (count != 0) reduction.prepare(send_bytes(call) + from * call.element_bytes(), to, count);
+            if (count != 0)
+                reduction.prepare(send_bytes(call) + from * call.element_bytes(), to, count);
             to += count * reduction.bytes();
         }
         input = scratch_->data();

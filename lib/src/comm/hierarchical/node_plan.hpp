@@ -1,5 +1,6 @@
 #pragma once
-// Whether ranks on several nodes can be served by shared memory within the nodes and MPI between them. Pure.
+// Whether ranks on several nodes can be served by shared memory within the nodes and MPI between
+// them. Pure.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -21,9 +22,9 @@ struct NodePlan {
     bool possible() const noexcept { return obstacle.empty(); }
 };
 
-/// `places` by rank. All nodes must have the same number of ranks, and a node's ranks must follow each other. With
-/// `fixed_order`, ranks per node must be a power of two: then pairs over the ranks are pairs within nodes, then pairs
-/// of nodes.
+/// `places` by rank. All nodes must have the same number of ranks, and a node's ranks must follow
+/// each other. With `fixed_order`, ranks per node must be a power of two: then pairs over the ranks
+/// are pairs within nodes, then pairs of nodes.
 NodePlan plan_nodes(std::span<const RankPlace> places, bool fixed_order);
 
 }  // namespace autolaunch

@@ -1,5 +1,5 @@
-// Life of the backend, and which function serves a call. mpi_moves.cpp has the collectives that only copy,
-// mpi_reductions.cpp the others.
+// Life of the backend, and which function serves a call. mpi_moves.cpp has the collectives that
+// only copy, mpi_reductions.cpp the others.
 #include "comm/mpi/mpi_backend.hpp"
 
 #include "comm/kept_memory.hpp"
@@ -29,9 +29,12 @@ MpiBackend::MpiBackend(std::unique_ptr<mpi::Group> group, const MpiOptions& opti
       exceptions_at_birth_(std::uncaught_exceptions()) {}
 
 MpiBackend::~MpiBackend() {
-    // A trainer that fails would otherwise wait in MPI_Finalize for ranks that wait for it in a collective.
-    if (std::uncaught_exceptions() > exceptions_at_birth_) group_->abort("an exception ended the trainer");
-    if (!group_->abort_reason().empty()) keep_until_exit(memory_);
+    // A trainer that fails would otherwise wait in MPI_Finalize for ranks that wait for it in a
+    // collective.
+    if (std::uncaught_exceptions() > exceptions_at_birth_)
+        group_->abort("an exception ended the trainer");
+    if (!group_->abort_reason().empty())
+        keep_until_exit(memory_);
 }
 
 int MpiBackend::rank() const noexcept { return group_->rank(); }
@@ -82,14 +85,16 @@ void MpiBackend::run(const CollectiveCall& call) {
 Work MpiBackend::start_group(std::span<const CollectiveCall> calls, Stream) {
     std::vector<CollectiveCall> messages;
     for (const CollectiveCall& call : calls)
-        if (is_message(call)) messages.push_back(call);
+        if (is_message(call))
+            messages.push_back(call);
     if (!messages.empty()) {
         const char* step_of = messages.front().step_of;
         calling_ = step_of != nullptr ? step_of : "a group of sends and receives";
         send_and_receive(messages);
     }
     for (const CollectiveCall& call : calls)
-        if (!is_message(call)) start(call, {});
+        if (!is_message(call))
+            start(call, {});
     return {};
 }
 
@@ -99,7 +104,8 @@ std::shared_ptr<CommunicatorBackend> MpiBackend::split(int color, int key) {
 }
 
 std::byte* MpiBackend::scratch(std::size_t bytes) {
-    if (memory_->scratch.size() < bytes) memory_->scratch.resize(bytes);
+    if (memory_->scratch.size() < bytes)
+        memory_->scratch.resize(bytes);
     return memory_->scratch.data();
 }
 

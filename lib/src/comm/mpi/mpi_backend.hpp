@@ -22,14 +22,16 @@ struct MpiOptions {
     std::size_t piece_bytes = std::size_t{1} << 30;
 };
 
-/// Every call is made of nonblocking messages and a loop that tests them, watches the deadline and listens for aborts,
-/// so nothing hangs when a rank does not come. MPI's own collectives are not used: their nonblocking forms cost Open
-/// MPI several microseconds a call and cannot be withdrawn, the blocking ones know no deadline, and their sums have an
-/// order of their own. Reductions are pairwise over the ranks, ((0 + 1) + (2 + 3)) + …, whatever their length.
+/// Every call is made of nonblocking messages and a loop that tests them, watches the deadline and
+/// listens for aborts, so nothing hangs when a rank does not come. MPI's own collectives are not
+/// used: their nonblocking forms cost Open MPI several microseconds a call and cannot be withdrawn,
+/// the blocking ones know no deadline, and their sums have an order of their own. Reductions are
+/// pairwise over the ranks, ((0 + 1) + (2 + 3)) + …, whatever their length.
 ///
-/// After an abort or a timeout receives are withdrawn. MPI may still read what was to be sent, and write to the buffer
-/// of a message of which a part had come (with Open MPI one of more than 4 KiB): keep such buffers until the process
-/// ends, and end it soon. A send() may wait for its recv().
+/// After an abort or a timeout receives are withdrawn. MPI may still read what was to be sent, and
+/// write to the buffer of a message of which a part had come (with Open MPI one of more than 4
+/// KiB): keep such buffers until the process ends, and end it soon. A send() may wait for its
+/// recv().
 class MpiBackend final : public CommunicatorBackend {
 public:
     /// Over MPI_COMM_WORLD. Collective.
@@ -66,7 +68,8 @@ private:
     void reduce(const CollectiveCall& call);
     void reduce_by_tree(const CollectiveCall& call);
     void reduce_scatter(const CollectiveCall& call);
-    void reduce_blocks(const std::byte* send, std::byte* recv, const BlockCounts& blocks, const CollectiveCall& call);
+    void reduce_blocks(const std::byte* send, std::byte* recv, const BlockCounts& blocks,
+                       const CollectiveCall& call);
     std::span<const double> factors_of(const CollectiveCall& call);
     void run(const CollectiveCall& call);
     /// So many ranks on, around the circle.

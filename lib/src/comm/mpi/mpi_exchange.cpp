@@ -39,7 +39,8 @@ void Exchange::run(const char* name, Tag tag) {
     requests_.assign(receives_.size() + sends_.size(), MPI_REQUEST_NULL);
     statuses_.resize(requests_.size());
     group_.run({requests_, statuses_, receives_.size(), name}, [&] { return start(tag); });
-    for (std::size_t i = 0; i < receives_.size(); ++i) check_received(receives_[i], statuses_[i]);
+    for (std::size_t i = 0; i < receives_.size(); ++i)
+        check_received(receives_[i], statuses_[i]);
 }
 
 int Exchange::start(Tag tag) {
@@ -47,11 +48,13 @@ int Exchange::start(Tag tag) {
     int code = MPI_SUCCESS;
     for (const Receive& one : receives_) {
         if (code == MPI_SUCCESS)
-            code = MPI_Irecv(one.data, one.bytes, MPI_BYTE, one.peer, static_cast<int>(tag), group_.data(), request++);
+            code = MPI_Irecv(one.data, one.bytes, MPI_BYTE, one.peer, static_cast<int>(tag),
+                             group_.data(), request++);
     }
     for (const Send& one : sends_) {
         if (code == MPI_SUCCESS)
-            code = MPI_Isend(one.data, one.bytes, MPI_BYTE, one.peer, static_cast<int>(tag), group_.data(), request++);
+            code = MPI_Isend(one.data, one.bytes, MPI_BYTE, one.peer, static_cast<int>(tag),
+                             group_.data(), request++);
     }
     return code;
 }
@@ -59,9 +62,11 @@ int Exchange::start(Tag tag) {
 void Exchange::check_received(const Receive& wanted, const MPI_Status& status) const {
     int received = 0;
     MPI_Get_count(&status, MPI_BYTE, &received);
-    if (received == wanted.bytes) return;
-    const std::string text = fmt::format("rank {} expects {} bytes of {} from rank {}, which sent {}", group_.rank(),
-                                         wanted.bytes, name_of(wanted.type), wanted.peer, received);
+    if (received == wanted.bytes)
+        return;
+    const std::string text =
+        fmt::format("rank {} expects {} bytes of {} from rank {}, which sent {}", group_.rank(),
+                    wanted.bytes, name_of(wanted.type), wanted.peer, received);
     group_.abort(text);
     throw Error(ErrorCode::mismatch, text, "send and recv must agree on count and type");
 }

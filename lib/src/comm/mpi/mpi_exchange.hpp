@@ -9,11 +9,12 @@
 
 namespace autolaunch::mpi {
 
-/// Collects messages, then moves them all. Messages between two ranks with one tag arrive in the order in which they
-/// were collected. One that is longer than MPI can count goes in pieces; an empty one does not go at all.
+/// Collects messages, then moves them all. Messages between two ranks with one tag arrive in the
+/// order in which they were collected. One that is longer than MPI can count goes in pieces; an
+/// empty one does not go at all.
 ///
-/// Owner: the backend, which uses it again for every call. Threads: one. Blocks: run(). Throws Error{mismatch} when a
-/// peer sends more or less than was to be received.
+/// Owner: the backend, which uses it again for every call. Threads: one. Blocks: run(). Throws
+/// Error{mismatch} when a peer sends more or less than was to be received.
 class Exchange {
 public:
     /// Users' own messages have a tag of their own, and so never meet those of collectives.

@@ -22,14 +22,15 @@ struct Pending {
     const char* name;                // what the user called
 };
 
-/// Owner: the backend. Threads: one, except abort(), status() and abort_reason(). Blocks: run() and the factories,
-/// until the operation is done or the timeout passed.
+/// Owner: the backend. Threads: one, except abort(), status() and abort_reason(). Blocks: run() and
+/// the factories, until the operation is done or the timeout passed.
 class Group {
 public:
     static std::unique_ptr<Group> world(std::chrono::milliseconds timeout);
     /// Null for a negative color. Collective over `parent`.
     static std::unique_ptr<Group> split(Group& parent, int color, int key);
-    /// Cancels what is pending and frees the communicators; after an abort it leaves them to the process's end.
+    /// Cancels what is pending and frees the communicators; after an abort it leaves them to the
+    /// process's end.
     ~Group();
     Group(const Group&) = delete;
     Group& operator=(const Group&) = delete;
@@ -38,9 +39,9 @@ public:
     int size() const noexcept { return size_; }
     MPI_Comm data() const noexcept { return data_; }
 
-    /// Starts operations by `start`, which calls MPI_I… functions and returns their code, and waits for them. A failure
-    /// aborts the group and withdraws the receives, so that nothing is written late; other operations MPI cannot
-    /// withdraw.
+    /// Starts operations by `start`, which calls MPI_I… functions and returns their code, and waits
+    /// for them. A failure aborts the group and withdraws the receives, so that nothing is written
+    /// late; other operations MPI cannot withdraw.
     template <class Start>
     void run(const Pending& pending, const Start& start) {
         ready(pending);
@@ -85,7 +86,8 @@ private:
     int rank_ = 0;
     int size_ = 1;
     AbortState abort_state_;
-    std::mutex mpi_mutex_;  // around what abort() shares with the collectives: requests and notices; before serialize()
+    std::mutex mpi_mutex_;  // around what abort() shares with the collectives: requests and
+                            // notices; before serialize()
     bool notified_ = false;
     MPI_Request notice_request_ = MPI_REQUEST_NULL;
     struct Notices {

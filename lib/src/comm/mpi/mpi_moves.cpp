@@ -9,10 +9,13 @@
 namespace autolaunch {
 namespace {
 
-/// Up to this many bytes a broadcast goes down a tree as a whole; longer ones are cut in a slice for each rank.
+/// Up to this many bytes a broadcast goes down a tree as a whole; longer ones are cut in a slice
+/// for each rank.
 constexpr std::size_t kTreeBytes = 64 << 10;
 
-const std::byte* send_bytes(const CollectiveCall& call) { return static_cast<const std::byte*>(call.send); }
+const std::byte* send_bytes(const CollectiveCall& call) {
+    return static_cast<const std::byte*>(call.send);
+}
 std::byte* recv_bytes(const CollectiveCall& call) { return static_cast<std::byte*>(call.recv); }
 
 std::size_t block_bytes(const CollectiveCall& call, const BlockCounts& blocks, int rank) {
@@ -23,14 +26,16 @@ std::size_t block_offset(const CollectiveCall& call, const BlockCounts& blocks, 
 }
 
 void copy_unless_same(std::byte* to, const std::byte* from, std::size_t bytes) {
-    if (to != from && bytes != 0) std::memcpy(to, from, bytes);
+    if (to != from && bytes != 0)
+        std::memcpy(to, from, bytes);
 }
 
 }  // namespace
 
 void MpiBackend::broadcast(const CollectiveCall& call) {
     const std::size_t bytes = call.count * call.element_bytes();
-    if (size() <= 2 || bytes <= kTreeBytes) return broadcast_by_tree(recv_bytes(call), bytes, call.root);
+    if (size() <= 2 || bytes <= kTreeBytes)
+        return broadcast_by_tree(recv_bytes(call), bytes, call.root);
     const BlockCounts slices = even_blocks(call.count, size());
     std::byte* own = recv_bytes(call) + block_offset(call, slices, rank());
     CollectiveCall part = call;
@@ -43,18 +48,22 @@ void MpiBackend::broadcast(const CollectiveCall& call) {
     all_gather(part);
 }
 
-// The binomial tree: who has the data gives it to the rank that is half as far away as the last one.
+// The binomial tree: who has the data gives it to the rank that is half as far away as the last
+// one.
 void MpiBackend::broadcast_by_tree(std::byte* data, std::size_t bytes, int root) {
     const int from_root = (rank() - root + size()) % size();
     int distance = 1;
-    while (distance < size() && (from_root & distance) == 0) distance *= 2;
+    while (distance < size() && (from_root & distance) == 0)
+        distance *= 2;
     if (from_root != 0) {
         exchange_->receive(data, bytes, (rank() - distance + size()) % size());
         exchange_->run(calling_);
     }
     for (distance /= 2; distance > 0; distance /= 2)
-        if (from_root + distance < size()) exchange_->send(data, bytes, (rank() + distance) % size());
-    if (from_root == 0 || !exchange_->empty()) exchange_->run(calling_);
+        if (from_root + distance < size())
+            exchange_->send(data, bytes, (rank() + distance) % size());
+    if (from_root == 0 || !exchange_->empty())
+        exchange_->run(calling_);
 }
 
 void MpiBackend::all_gather(const CollectiveCall& call) {
@@ -64,8 +73,8 @@ void MpiBackend::all_gather(const CollectiveCall& call) {
     for (int distance = 1; distance < size(); ++distance) {
         const int previous = rank_behind(distance);
         exchange_->send(from, own_bytes, rank_ahead(distance));
-        exchange_->receive(to + block_offset(call, call.blocks, previous), block_bytes(call, call.blocks, previous),
-                           previous, call.type);
+        exchange_->receive(to + block_offset(call, call.blocks, previous),
+                           block_bytes(call, call.blocks, previous), previous, call.type);
     }
     exchange_->run(calling_);
     copy_unless_same(to + block_offset(call, call.blocks, rank()), from, own_bytes);
@@ -81,12 +90,14 @@ void MpiBackend::all_to_all(const CollectiveCall& call) {
     }
     for (int distance = 1; distance < size(); ++distance) {
         const int next = rank_ahead(distance), previous = rank_behind(distance);
-        exchange_->send(from + block_offset(call, call.blocks, next), block_bytes(call, call.blocks, next), next);
+        exchange_->send(from + block_offset(call, call.blocks, next),
+                        block_bytes(call, call.blocks, next), next);
         exchange_->receive(to + block_offset(call, call.recv_blocks, previous),
                            block_bytes(call, call.recv_blocks, previous), previous, call.type);
     }
     exchange_->run(calling_);
-    copy_unless_same(to + block_offset(call, call.recv_blocks, rank()), from + block_offset(call, call.blocks, rank()),
+    copy_unless_same(to + block_offset(call, call.recv_blocks, rank()),
+                     from + block_offset(call, call.blocks, rank()),
                      block_bytes(call, call.blocks, rank()));
 }
 
@@ -102,7 +113,8 @@ void MpiBackend::gather(const CollectiveCall& call) {
                            block_bytes(call, call.blocks, peer), peer, call.type);
     }
     exchange_->run(calling_);
-    copy_unless_same(recv_bytes(call) + block_offset(call, call.blocks, rank()), send_bytes(call), own_bytes);
+    copy_unless_same(recv_bytes(call) + block_offset(call, call.blocks, rank()), send_bytes(call),
+                     own_bytes);
 }
 
 void MpiBackend::scatter(const CollectiveCall& call) {
@@ -113,11 +125,12 @@ void MpiBackend::scatter(const CollectiveCall& call) {
     }
     for (int distance = 1; distance < size(); ++distance) {
         const int peer = rank_ahead(distance);
-        exchange_->send(send_bytes(call) + block_offset(call, call.blocks, peer), block_bytes(call, call.blocks, peer),
-                        peer);
+        exchange_->send(send_bytes(call) + block_offset(call, call.blocks, peer),
+                        block_bytes(call, call.blocks, peer), peer);
     }
     exchange_->run(calling_);
-    copy_unless_same(recv_bytes(call), send_bytes(call) + block_offset(call, call.blocks, rank()), own_bytes);
+    copy_unless_same(recv_bytes(call), send_bytes(call) + block_offset(call, call.blocks, rank()),
+                     own_bytes);
 }
 
 void MpiBackend::send_and_receive(std::span<const CollectiveCall> calls) {
@@ -132,11 +145,13 @@ void MpiBackend::send_and_receive(std::span<const CollectiveCall> calls) {
     exchange_->run(calling_, mpi::Exchange::Tag::user);
 }
 
-// Dissemination: after the step of distance d every rank knows of 2 d ranks. Hensgen, Finkel, Manber, 1988.
+// Dissemination: after the step of distance d every rank knows of 2 d ranks. Hensgen, Finkel,
+// Manber, 1988.
 void MpiBackend::barrier() {
     calling_ = "barrier";
     std::byte* const token = scratch(2);
-    if (size() == 1) group_->throw_if_aborted();
+    if (size() == 1)
+        group_->throw_if_aborted();
     for (int distance = 1; distance < size(); distance *= 2) {
         exchange_->send(token, 1, rank_ahead(distance));
         exchange_->receive(token + 1, 1, rank_behind(distance));

@@ -9,11 +9,13 @@ std::optional<Pair> pair_of(int rank, int width, int ranks) {
     const bool is_lower = group % 2 == 0;
     const int own = group * width;
     const int other = is_lower ? own + width : own - width;
-    if (other >= ranks) return std::nullopt;
+    if (other >= ranks)
+        return std::nullopt;
     return Pair{is_lower, own, std::min(width, ranks - own), other, std::min(width, ranks - other)};
 }
 
-// The i-th of one group and the i-th of the other exchange; what is left of the larger one takes turns.
+// The i-th of one group and the i-th of the other exchange; what is left of the larger one takes
+// turns.
 Doubling::Doubling(const Pair& pair, int rank) {
     const int index = rank - pair.own_first;
     receive_from = pair.other_first + index % pair.other_count;
@@ -22,6 +24,8 @@ Doubling::Doubling(const Pair& pair, int rank) {
     send_end = pair.other_first + pair.other_count;
 }
 
-int leader_of(int first, int count, int root) { return root >= first && root < first + count ? root : first; }
+int leader_of(int first, int count, int root) {
+    return root >= first && root < first + count ? root : first;
+}
 
 }  // namespace autolaunch::mpi

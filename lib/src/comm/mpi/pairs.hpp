@@ -1,10 +1,12 @@
 #pragma once
-// Who talks to whom where groups of neighbouring ranks become one, pair by pair: after the step of `width` 1 the groups
-// are {0, 1}, {2, 3}, …, after that of 2 {0 … 3}, …; the last group may be smaller or alone. Sums taken so are ((0 + 1)
+// Who talks to whom where groups of neighbouring ranks become one, pair by pair: after the step of
+// `width` 1 the groups are {0, 1}, {2, 3}, …, after that of 2 {0 … 3}, …; the last group may be
+// smaller or alone. Sums taken so are ((0 + 1)
 // + (2 + 3)) + …, the order of reduce_elements(). Pure.
 //
-// The algorithms are recursive doubling and the binomial tree: Thakur, Rabenseifner, Gropp, "Optimization of Collective
-// Communication Operations in MPICH", 2005. Where ranks are no power of two a rank of the last group serves several.
+// The algorithms are recursive doubling and the binomial tree: Thakur, Rabenseifner, Gropp,
+// "Optimization of Collective Communication Operations in MPICH", 2005. Where ranks are no power of
+// two a rank of the last group serves several.
 #include <optional>
 
 namespace autolaunch::mpi {

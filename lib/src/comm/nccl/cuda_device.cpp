@@ -57,7 +57,8 @@ std::shared_ptr<CudaDevice> CudaDevice::open(const std::string& driver_library, 
     int count = 0;
     driver.check(driver.cuDeviceGetCount(&count), "count the GPUs");
     if (index < 0 || index >= count) {
-        throw Error(ErrorCode::unsupported, fmt::format("this rank's GPU would be number {} of {}", index, count),
+        throw Error(ErrorCode::unsupported,
+                    fmt::format("this rank's GPU would be number {} of {}", index, count),
                     "start no more ranks on a node than it has GPUs, or use another backend");
     }
     CUdevice device = 0;
@@ -74,21 +75,25 @@ CudaDevice::~CudaDevice() {
     {
         const Current current(*this, std::nothrow);
         for (CUevent event : idle_events_)
-            if (current) driver_.cuEventDestroy(event);
+            if (current)
+                driver_.cuEventDestroy(event);
     }
     // The kernels' module goes with the context, which others may still use.
     driver_.cuDevicePrimaryCtxRelease(device_);
 }
 
-CudaDevice::Current::Current(const CudaDevice& device) : driver_(device.driver_), is_current_(true) {
+CudaDevice::Current::Current(const CudaDevice& device)
+    : driver_(device.driver_), is_current_(true) {
     driver_.check(driver_.cuCtxPushCurrent(device.context_), "make the GPU current");
 }
 
 CudaDevice::Current::Current(const CudaDevice& device, std::nothrow_t) noexcept
-    : driver_(device.driver_), is_current_(driver_.cuCtxPushCurrent(device.context_) == CUDA_SUCCESS) {}
+    : driver_(device.driver_),
+      is_current_(driver_.cuCtxPushCurrent(device.context_) == CUDA_SUCCESS) {}
 
 CudaDevice::Current::~Current() {
-    if (!is_current_) return;
+    if (!is_current_)
+        return;
     CUcontext before = nullptr;
     driver_.cuCtxPopCurrent(&before);
 }
@@ -97,10 +102,12 @@ CudaDevice::Stream CudaDevice::make_stream() {
     CUstream stream = nullptr;
     // A number below the device's range means its highest priority.
     constexpr int kHighestPriority = -100;
-    driver_.check(driver_.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, kHighestPriority),
-                  "make a CUDA stream");
+    driver_.check(
+        driver_.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, kHighestPriority),
+        "make a CUDA stream");
     return {stream, [device = shared_from_this()](CUstream gone) {
-                if (const Current current(*device, std::nothrow); current) device->driver_.cuStreamDestroy(gone);
+                if (const Current current(*device, std::nothrow); current)
+                    device->driver_.cuStreamDestroy(gone);
             }};
 }
 
@@ -113,7 +120,8 @@ CudaDevice::Event CudaDevice::record(CUstream stream) {
             idle_events_.pop_back();
         }
     }
-    if (event == nullptr) driver_.check(driver_.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "make a CUDA event");
+    if (event == nullptr)
+        driver_.check(driver_.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "make a CUDA event");
     Event owned(event, [device = shared_from_this()](CUevent idle) {
         const std::scoped_lock lock(device->mutex_);
         device->idle_events_.push_back(idle);
@@ -124,24 +132,28 @@ CudaDevice::Event CudaDevice::record(CUstream stream) {
 
 bool CudaDevice::is_over(const Event& event) const {
     const CUresult result = driver_.cuEventQuery(event.get());
-    if (result == CUDA_ERROR_NOT_READY) return false;
+    if (result == CUDA_ERROR_NOT_READY)
+        return false;
     driver_.check(result, "see whether the GPU is done");
     return true;
 }
 
 void CudaDevice::wait(CUstream stream, const Event& event) const {
-    driver_.check(driver_.cuStreamWaitEvent(stream, event.get(), CU_EVENT_WAIT_DEFAULT), "order CUDA streams");
+    driver_.check(driver_.cuStreamWaitEvent(stream, event.get(), CU_EVENT_WAIT_DEFAULT),
+                  "order CUDA streams");
 }
 
 void CudaDevice::wait(const Event& event, std::chrono::milliseconds timeout) const {
     const Deadline deadline = Deadline::after(timeout);
     for (Backoff backoff; !is_over(event); backoff.pause())
         if (deadline.passed())
-            throw TimeoutError(fmt::format("GPU {} was not done after {} s", index_, timeout.count() / 1000));
+            throw TimeoutError(
+                fmt::format("GPU {} was not done after {} s", index_, timeout.count() / 1000));
 }
 
 void CudaDevice::begin_capture(CUstream stream) const {
-    driver_.check(driver_.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "begin a CUDA graph");
+    driver_.check(driver_.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+                  "begin a CUDA graph");
 }
 
 CudaDevice::Graph CudaDevice::end_capture(CUstream stream) {
@@ -152,7 +164,8 @@ CudaDevice::Graph CudaDevice::end_capture(CUstream stream) {
     driver_.cuGraphDestroy(graph);
     driver_.check(result, "make a CUDA graph ready");
     return {launchable, [device = shared_from_this()](CUgraphExec gone) {
-                if (const Current current(*device, std::nothrow); current) device->driver_.cuGraphExecDestroy(gone);
+                if (const Current current(*device, std::nothrow); current)
+                    device->driver_.cuGraphExecDestroy(gone);
             }};
 }
 
@@ -162,25 +175,30 @@ void CudaDevice::launch(const Graph& graph, CUstream stream) const {
 
 bool CudaDevice::is_capturing(CUstream stream) const {
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    driver_.check(driver_.cuStreamIsCapturing(stream, &status), "see whether a stream makes a CUDA graph");
+    driver_.check(driver_.cuStreamIsCapturing(stream, &status),
+                  "see whether a stream makes a CUDA graph");
     return status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
 std::shared_ptr<void> CudaDevice::allocate(std::size_t bytes) {
     CUdeviceptr memory = 0;
-    driver_.check(driver_.cuMemAlloc(&memory, std::max<std::size_t>(bytes, 1)), "allocate GPU memory");
+    driver_.check(driver_.cuMemAlloc(&memory, std::max<std::size_t>(bytes, 1)),
+                  "allocate GPU memory");
     return {pointer_to(memory), [device = shared_from_this()](void* gone) {
-                if (const Current current(*device, std::nothrow); current) device->driver_.cuMemFree(address(gone));
+                if (const Current current(*device, std::nothrow); current)
+                    device->driver_.cuMemFree(address(gone));
             }};
 }
 
 std::shared_ptr<void> CudaDevice::allocate_pinned(std::size_t bytes) {
     void* memory = nullptr;
     const std::size_t size = std::max<std::size_t>(bytes, 1);
-    driver_.check(driver_.cuMemHostAlloc(&memory, size, CU_MEMHOSTALLOC_PORTABLE), "allocate pinned memory");
+    driver_.check(driver_.cuMemHostAlloc(&memory, size, CU_MEMHOSTALLOC_PORTABLE),
+                  "allocate pinned memory");
     std::memset(memory, 0, size);
     return {memory, [device = shared_from_this()](void* gone) {
-                if (const Current current(*device, std::nothrow); current) device->driver_.cuMemFreeHost(gone);
+                if (const Current current(*device, std::nothrow); current)
+                    device->driver_.cuMemFreeHost(gone);
             }};
 }
 
@@ -190,52 +208,68 @@ void* CudaDevice::allocate_on(CUstream stream, std::size_t bytes) const {
     return pointer_to(memory);
 }
 
-void CudaDevice::free_on(CUstream stream, void* memory) const { driver_.cuMemFreeAsync(address(memory), stream); }
+void CudaDevice::free_on(CUstream stream, void* memory) const {
+    driver_.cuMemFreeAsync(address(memory), stream);
+}
 
 void CudaDevice::copy(void* to, const void* from, std::size_t bytes, CUstream stream) const {
-    if (bytes == 0 || to == from) return;
-    driver_.check(driver_.cuMemcpyAsync(address(to), address(from), bytes, stream), "copy GPU memory");
+    if (bytes == 0 || to == from)
+        return;
+    driver_.check(driver_.cuMemcpyAsync(address(to), address(from), bytes, stream),
+                  "copy GPU memory");
 }
 
 void CudaDevice::fill(void* memory, std::uint8_t value, std::size_t bytes, CUstream stream) const {
-    if (bytes == 0) return;
-    driver_.check(driver_.cuMemsetD8Async(address(memory), value, bytes, stream), "fill GPU memory");
+    if (bytes == 0)
+        return;
+    driver_.check(driver_.cuMemsetD8Async(address(memory), value, bytes, stream),
+                  "fill GPU memory");
 }
 
 bool CudaDevice::is_device_memory(const void* pointer) const noexcept {
     unsigned int kind = 0;
     CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
     void* answer = &kind;
-    // Of memory that CUDA does not know this says 0. cuPointerGetAttribute would fail, which debuggers report.
-    const CUresult result = driver_.cuPointerGetAttributes(1, &attribute, &answer, address(pointer));
+    // Of memory that CUDA does not know this says 0. cuPointerGetAttribute would fail, which
+    // debuggers report.
+    const CUresult result =
+        driver_.cuPointerGetAttributes(1, &attribute, &answer, address(pointer));
     return result == CUDA_SUCCESS && kind == CU_MEMORYTYPE_DEVICE;
 }
 
-void CudaDevice::scale(Scaling scaling, void* data, std::size_t count, DataType type, double number, CUstream stream) {
-    if (count == 0) return;
+void CudaDevice::scale(Scaling scaling, void* data, std::size_t count, DataType type, double number,
+                       CUstream stream) {
+    if (count == 0)
+        return;
     CUfunction kernel = nullptr;
     {
         const std::scoped_lock lock(mutex_);
-        if (kernels_ == nullptr) kernels_ = load_module(scale_kernels_ptx().c_str());
-        driver_.check(driver_.cuModuleGetFunction(&kernel, kernels_, scale_kernel_name(scaling, type).c_str()),
+        if (kernels_ == nullptr)
+            kernels_ = load_module(scale_kernels_ptx().c_str());
+        driver_.check(driver_.cuModuleGetFunction(&kernel, kernels_,
+                                                  scale_kernel_name(scaling, type).c_str()),
                       "find a kernel");
     }
     constexpr unsigned kThreads = 256;
-    constexpr std::size_t kMostBlocks = 2048;  // fills the largest GPUs; a thread takes several elements beyond it
-    const auto blocks = static_cast<unsigned>(std::min(kMostBlocks, (count + kThreads - 1) / kThreads));
+    constexpr std::size_t kMostBlocks =
+        2048;  // fills the largest GPUs; a thread takes several elements beyond it
+    const auto blocks =
+        static_cast<unsigned>(std::min(kMostBlocks, (count + kThreads - 1) / kThreads));
     Number parameter = number_for(type, number);
     std::uint64_t elements = count;
     void* parameters[] = {&data, &elements, &parameter};
-    driver_.check(driver_.cuLaunchKernel(kernel, blocks, 1, 1, kThreads, 1, 1, 0, stream, parameters, nullptr),
+    driver_.check(driver_.cuLaunchKernel(kernel, blocks, 1, 1, kThreads, 1, 1, 0, stream,
+                                         parameters, nullptr),
                   "scale a buffer");
 }
 
 CudaDevice::Module CudaDevice::load(const void* image) {
-    return {load_module(image), [](CUmodule) {}};  // goes with the context, which others may still use
+    return {load_module(image),
+            [](CUmodule) {}};  // goes with the context, which others may still use
 }
 
-// Kernels are loaded when first used, which may be while this thread captures a graph: CUDA refuses to load them then,
-// and ends the capture, unless it is told that the graph does not depend on it.
+// Kernels are loaded when first used, which may be while this thread captures a graph: CUDA refuses
+// to load them then, and ends the capture, unless it is told that the graph does not depend on it.
 CUmodule CudaDevice::load_module(const void* image) const {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     driver_.cuThreadExchangeStreamCaptureMode(&mode);
@@ -248,15 +282,17 @@ CUmodule CudaDevice::load_module(const void* image) const {
 
 CUfunction CudaDevice::kernel(const Module& module, const std::string& name) const {
     CUfunction function = nullptr;
-    driver_.check(driver_.cuModuleGetFunction(&function, module.get(), name.c_str()), "find a kernel");
+    driver_.check(driver_.cuModuleGetFunction(&function, module.get(), name.c_str()),
+                  "find a kernel");
     return function;
 }
 
 void CudaDevice::launch(CUfunction kernel, unsigned blocks, unsigned threads, const void* parameter,
                         CUstream stream) const {
     void* parameters[] = {const_cast<void*>(parameter)};
-    driver_.check(driver_.cuLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, parameters, nullptr),
-                  "launch a kernel");
+    driver_.check(
+        driver_.cuLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, parameters, nullptr),
+        "launch a kernel");
 }
 
 void CudaDevice::let_capture_be() const noexcept {

@@ -1,6 +1,6 @@
 #pragma once
-// The CUDA driver's functions that this folder uses, looked up at run time: the library links no CUDA, and a process
-// that never asks for nccl never loads it. cuda_device.hpp is the only caller.
+// The CUDA driver's functions that this folder uses, looked up at run time: the library links no
+// CUDA, and a process that never asks for nccl never loads it. cuda_device.hpp is the only caller.
 #include <cuda.h>
 
 #include <string>

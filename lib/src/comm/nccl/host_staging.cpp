@@ -20,7 +20,8 @@ std::byte* HostStaging::take(std::size_t bytes) {
     return static_cast<std::byte*>(memory_[piece].get());
 }
 
-std::vector<CollectiveCall> HostStaging::copy_in(std::span<const CollectiveCall> calls, int rank, CUstream stream) {
+std::vector<CollectiveCall> HostStaging::copy_in(std::span<const CollectiveCall> calls, int rank,
+                                                 CUstream stream) {
     used_ = 0;
     std::vector<CollectiveCall> staged(calls.begin(), calls.end());
     for (CollectiveCall& call : staged) {
@@ -45,10 +46,11 @@ std::vector<CollectiveCall> HostStaging::copy_in(std::span<const CollectiveCall>
     return staged;
 }
 
-void HostStaging::copy_out(std::span<const CollectiveCall> calls, std::span<const CollectiveCall> staged, int rank,
-                           CUstream stream) {
+void HostStaging::copy_out(std::span<const CollectiveCall> calls,
+                           std::span<const CollectiveCall> staged, int rank, CUstream stream) {
     for (std::size_t i = 0; i < calls.size(); ++i) {
-        if (calls[i].recv == staged[i].recv) continue;
+        if (calls[i].recv == staged[i].recv)
+            continue;
         const std::size_t bytes = extents_of(calls[i], rank).recv * calls[i].element_bytes();
         device_->copy(calls[i].recv, staged[i].recv, bytes, stream);
     }
@@ -57,14 +59,16 @@ void HostStaging::copy_out(std::span<const CollectiveCall> calls, std::span<cons
 void HostStaging::free_large() noexcept {
     constexpr std::size_t kKept = std::size_t{16} << 20;  // each
     for (std::size_t piece = 0; piece < memory_.size(); ++piece) {
-        if (bytes_[piece] <= kKept) continue;
+        if (bytes_[piece] <= kKept)
+            continue;
         memory_[piece] = nullptr;
         bytes_[piece] = 0;
     }
 }
 
 void HostStaging::abandon() noexcept {
-    for (auto& piece : memory_) new std::shared_ptr<void>(std::move(piece));
+    for (auto& piece : memory_)
+        new std::shared_ptr<void>(std::move(piece));
 }
 
 }  // namespace autolaunch

@@ -10,19 +10,21 @@
 
 namespace autolaunch {
 
-/// For calls without a stream, whose buffers may be anywhere: how ranks agree on a flag or a loss. GPU memory is used
-/// as it is. The copies are kept between calls, and grow, but for large ones.
+/// For calls without a stream, whose buffers may be anywhere: how ranks agree on a flag or a loss.
+/// GPU memory is used as it is. The copies are kept between calls, and grow, but for large ones.
 ///
-/// Owner: a backend. Threads: one at a time. Blocks: for what CUDA blocks when it copies memory that is not pinned.
+/// Owner: a backend. Threads: one at a time. Blocks: for what CUDA blocks when it copies memory
+/// that is not pinned.
 class HostStaging {
 public:
     explicit HostStaging(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
 
     /// The calls with their host buffers replaced, and what is sent copied in.
-    std::vector<CollectiveCall> copy_in(std::span<const CollectiveCall> calls, int rank, CUstream stream);
+    std::vector<CollectiveCall> copy_in(std::span<const CollectiveCall> calls, int rank,
+                                        CUstream stream);
     /// What `calls`, the original ones, received.
-    void copy_out(std::span<const CollectiveCall> calls, std::span<const CollectiveCall> staged, int rank,
-                  CUstream stream);
+    void copy_out(std::span<const CollectiveCall> calls, std::span<const CollectiveCall> staged,
+                  int rank, CUstream stream);
 
     /// Frees what is too large to keep from training. All work on the copies is over.
     void free_large() noexcept;

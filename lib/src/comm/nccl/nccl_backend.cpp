@@ -40,17 +40,19 @@ private:
 class Operation {
 public:
     Operation(NcclGroup& group, const CollectiveCall& call) : group_(group), op_(nccl_op(call.op)) {
-        if (!reduces(call.kind) || call.op.kind() != ReduceOp::Kind::pre_multiplied_sum) return;
+        if (!reduces(call.kind) || call.op.kind() != ReduceOp::Kind::pre_multiplied_sum)
+            return;
         ScalarBytes factor = scalar_bytes(call.type, call.op.factor());
         group_.run([] { return "the making of an operation"; },
                    [&](ncclComm_t comm) {
-                       return group_.runtime().nccl.RedOpCreatePreMulSum(&op_, &factor, nccl_type(call.type),
-                                                                         ncclScalarHostImmediate, comm);
+                       return group_.runtime().nccl.RedOpCreatePreMulSum(
+                           &op_, &factor, nccl_type(call.type), ncclScalarHostImmediate, comm);
                    });
         is_made_ = true;
     }
     ~Operation() {
-        if (!is_made_) return;
+        if (!is_made_)
+            return;
         try {
             group_.run([] { return "the end of an operation"; },
                        [&](ncclComm_t comm) {
@@ -75,32 +77,37 @@ bool moves_between_two(const CollectiveCall& call) {
     return call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv;
 }
 
-/// A group in parts that may go one after the other: the n-th message to and from each rank, which are n-th there, too;
-/// then the collectives.
+/// A group in parts that may go one after the other: the n-th message to and from each rank, which
+/// are n-th there, too; then the collectives.
 std::vector<std::vector<CollectiveCall>> rounds_of(std::span<const CollectiveCall> calls) {
     std::vector<std::vector<CollectiveCall>> rounds;
     std::vector<CollectiveCall> collectives;
-    std::map<std::pair<CollectiveKind, int>, std::size_t> messages;  // so far, by direction and peer
+    std::map<std::pair<CollectiveKind, int>, std::size_t>
+        messages;  // so far, by direction and peer
     for (const CollectiveCall& call : calls) {
         if (!moves_between_two(call)) {
             collectives.push_back(call);
             continue;
         }
         const std::size_t round = messages[{call.kind, call.root}]++;
-        if (rounds.size() == round) rounds.emplace_back();
+        if (rounds.size() == round)
+            rounds.emplace_back();
         rounds[round].push_back(call);
     }
-    if (!collectives.empty()) rounds.push_back(std::move(collectives));
+    if (!collectives.empty())
+        rounds.push_back(std::move(collectives));
     return rounds;
 }
 
 }  // namespace
 
-std::shared_ptr<NcclBackend> NcclBackend::create(const NcclRendezvous& rendezvous, const std::string& name, int rank,
-                                                 int size, const NcclOptions& options) {
+std::shared_ptr<NcclBackend> NcclBackend::create(const NcclRendezvous& rendezvous,
+                                                 const std::string& name, int rank, int size,
+                                                 const NcclOptions& options) {
     auto runtime = std::make_shared<NcclRuntime>();
     // NCCL first: without it no CUDA context is made.
-    if (size > 1) runtime->nccl = NcclLibrary::load(options.nccl_library);
+    if (size > 1)
+        runtime->nccl = NcclLibrary::load(options.nccl_library);
     runtime->device = CudaDevice::open(options.cuda_library, options.device_index);
     runtime->rendezvous = rendezvous;
     runtime->timeout = options.timeout;
@@ -111,11 +118,13 @@ std::shared_ptr<NcclBackend> NcclBackend::create(const NcclRendezvous& rendezvou
 NcclBackend::NcclBackend(std::shared_ptr<NcclGroup> group)
     : group_(std::move(group)), staging_(group_->runtime().device) {}
 
-// So that a process that ends now does not end under the watchdog's abort. What an abort left on the stream still uses
-// the staging memory, which stays for good where the GPU does not come to an end.
+// So that a process that ends now does not end under the watchdog's abort. What an abort left on
+// the stream still uses the staging memory, which stays for good where the GPU does not come to an
+// end.
 NcclBackend::~NcclBackend() {
     group_->stop();
-    if (!own_stream_) return;
+    if (!own_stream_)
+        return;
     try {
         CudaDevice& device = *group_->runtime().device;
         const CudaDevice::Current current(device);
@@ -130,11 +139,14 @@ NcclPlace NcclBackend::place(CUstream stream) const {
 }
 
 CUstream NcclBackend::own_stream() {
-    if (!own_stream_) own_stream_ = group_->runtime().device->make_stream();
+    if (!own_stream_)
+        own_stream_ = group_->runtime().device->make_stream();
     return own_stream_.get();
 }
 
-Work NcclBackend::start(const CollectiveCall& call, Stream stream) { return start_group({&call, 1}, stream); }
+Work NcclBackend::start(const CollectiveCall& call, Stream stream) {
+    return start_group({&call, 1}, stream);
+}
 
 Work NcclBackend::start_group(std::span<const CollectiveCall> calls, Stream stream) {
     group_->throw_if_aborted();
@@ -145,19 +157,22 @@ Work NcclBackend::start_group(std::span<const CollectiveCall> calls, Stream stre
         return {};
     }
     if (stream.device().index != device.index()) {
-        throw Error(ErrorCode::invalid_argument,
-                    fmt::format("{}: the stream is of GPU {}, but the communicator of GPU {}",
-                                name_of(calls.front().kind), stream.device().index, device.index()));
+        throw Error(
+            ErrorCode::invalid_argument,
+            fmt::format("{}: the stream is of GPU {}, but the communicator of GPU {}",
+                        name_of(calls.front().kind), stream.device().index, device.index()));
     }
     const auto handle = static_cast<CUstream>(stream.handle());
     enqueue_group(calls, handle);
-    // In a graph nothing happens yet, and CUDA forbids to ask for its events; its launches are the trainer's to wait
-    // for.
-    if (device.is_capturing(handle)) return {};
+    // In a graph nothing happens yet, and CUDA forbids to ask for its events; its launches are the
+    // trainer's to wait for.
+    if (device.is_capturing(handle))
+        return {};
     return Work(std::make_shared<NcclWork>(group_, group_->record(calls.front(), handle)));
 }
 
-// In rounds, so that the GPU holds copies of one message for each peer and not of all that there are.
+// In rounds, so that the GPU holds copies of one message for each peer and not of all that there
+// are.
 void NcclBackend::run_on_host(std::span<const CollectiveCall> calls) {
     const CUstream stream = own_stream();
     CudaDevice& device = *group_->runtime().device;
@@ -166,27 +181,32 @@ void NcclBackend::run_on_host(std::span<const CollectiveCall> calls) {
         enqueue_group(staged, stream);
         group_->wait(group_->record(round.front(), stream));
         staging_.copy_out(round, staged, rank(), stream);
-        // No other rank holds this up; and nothing may write to the caller's memory after the call, whoever aborts now.
+        // No other rank holds this up; and nothing may write to the caller's memory after the call,
+        // whoever aborts now.
         device.wait(device.record(stream), group_->runtime().timeout);
     }
     staging_.free_large();
 }
 
-// The messages side by side, then the collectives one by one. In one group NCCL would sort and join collectives, which
-// must then be grouped alike on all ranks; what a rank knows of the buffers (a root's alone, say) cannot decide that.
+// The messages side by side, then the collectives one by one. In one group NCCL would sort and join
+// collectives, which must then be grouped alike on all ranks; what a rank knows of the buffers (a
+// root's alone, say) cannot decide that.
 void NcclBackend::enqueue_group(std::span<const CollectiveCall> calls, CUstream stream) {
     if (size() == 1) {
-        for (const CollectiveCall& call : calls) enqueue_alone(place(stream), call);
+        for (const CollectiveCall& call : calls)
+            enqueue_alone(place(stream), call);
         return;
     }
     std::vector<CollectiveCall> messages;
     std::copy_if(calls.begin(), calls.end(), std::back_inserter(messages), moves_between_two);
     if (!messages.empty()) {
-        group_->run([&] { return describe(messages.front()); },
-                    [&](ncclComm_t comm) { return enqueue_messages(place(stream), comm, messages); });
+        group_->run(
+            [&] { return describe(messages.front()); },
+            [&](ncclComm_t comm) { return enqueue_messages(place(stream), comm, messages); });
     }
     for (const CollectiveCall& call : calls)
-        if (!moves_between_two(call)) enqueue_collective(call, stream);
+        if (!moves_between_two(call))
+            enqueue_collective(call, stream);
 }
 
 void NcclBackend::enqueue_collective(const CollectiveCall& call, CUstream stream) {
@@ -203,9 +223,11 @@ void NcclBackend::enqueue_collective(const CollectiveCall& call, CUstream stream
     }
     group_->run([&] { return describe(call); },
                 [&](ncclComm_t comm) { return enqueue(where, comm, ready, operation.get()); });
-    if (copy != nullptr) where.device.free_on(stream, copy);
+    if (copy != nullptr)
+        where.device.free_on(stream, copy);
     if (reduces(call.kind) && call.op.kind() == ReduceOp::Kind::avg)
-        where.device.scale(Scaling::divide, call.recv, extents_of(call, rank()).recv, call.type, size(), stream);
+        where.device.scale(Scaling::divide, call.recv, extents_of(call, rank()).recv, call.type,
+                           size(), stream);
 }
 
 // NCCL has no barrier: an all_reduce of one element.
@@ -242,12 +264,14 @@ std::shared_ptr<CommunicatorBackend> NcclBackend::split(int color, int key) {
     run_on_host({&call, 1});
     std::map<int, int> ranks_of;
     for (const ColorAndKey& wish : wishes)
-        if (wish.color >= 0) ++ranks_of[wish.color];
-    const bool any_pairs =
-        std::any_of(ranks_of.begin(), ranks_of.end(), [](const auto& part) { return part.second > 1; });
+        if (wish.color >= 0)
+            ++ranks_of[wish.color];
+    const bool any_pairs = std::any_of(ranks_of.begin(), ranks_of.end(),
+                                       [](const auto& part) { return part.second > 1; });
     const SplitPlan plan = plan_split(wishes, rank());
     const std::string name = fmt::format("{}/part/{}/{}", group_->name(), parts_made_++, color);
-    auto part = group_->split(name, color, plan.rank, static_cast<int>(plan.parent_ranks.size()), any_pairs);
+    auto part = group_->split(name, color, plan.rank, static_cast<int>(plan.parent_ranks.size()),
+                              any_pairs);
     return part ? std::make_shared<NcclBackend>(std::move(part)) : nullptr;
 }
 

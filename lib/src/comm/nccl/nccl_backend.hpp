@@ -20,16 +20,19 @@ struct NcclOptions {
     bool blocking = false;  ///< see NcclRuntime
 };
 
-/// Calls on a CUDA stream return a Work as soon as NCCL has put them there. Calls without a stream are done when they
-/// return, on a stream of their own, and take host memory, too. docs/nccl-backend.md says what fails how.
+/// Calls on a CUDA stream return a Work as soon as NCCL has put them there. Calls without a stream
+/// are done when they return, on a stream of their own, and take host memory, too.
+/// docs/nccl-backend.md says what fails how.
 ///
-/// avg is ncclSum and a division of ours; pre_multiplied_sum is NCCL's, which rounds the factor to the data type.
-/// bf16 and f16 sums are rounded at every hop where NCCL's algorithm does so.
+/// avg is ncclSum and a division of ours; pre_multiplied_sum is NCCL's, which rounds the factor to
+/// the data type. bf16 and f16 sums are rounded at every hop where NCCL's algorithm does so.
 class NcclBackend final : public CommunicatorBackend {
 public:
-    /// Collective. `name` is unique in the job's generation and equal on all ranks. Makes the CUDA context.
-    static std::shared_ptr<NcclBackend> create(const NcclRendezvous& rendezvous, const std::string& name, int rank,
-                                               int size, const NcclOptions& options);
+    /// Collective. `name` is unique in the job's generation and equal on all ranks. Makes the CUDA
+    /// context.
+    static std::shared_ptr<NcclBackend> create(const NcclRendezvous& rendezvous,
+                                               const std::string& name, int rank, int size,
+                                               const NcclOptions& options);
     explicit NcclBackend(std::shared_ptr<NcclGroup> group);
     ~NcclBackend() override;
 

@@ -20,9 +20,11 @@ struct NcclPlace {
 
 /// Puts one call on the stream. `op` is NCCL's operation where the call reduces.
 /// all_to_all in place must have been taken apart. The first result that is no success is returned.
-ncclResult_t enqueue(const NcclPlace& place, ncclComm_t comm, const CollectiveCall& call, ncclRedOp_t op);
+ncclResult_t enqueue(const NcclPlace& place, ncclComm_t comm, const CollectiveCall& call,
+                     ncclRedOp_t op);
 /// Sends and receives side by side.
-ncclResult_t enqueue_messages(const NcclPlace& place, ncclComm_t comm, std::span<const CollectiveCall> messages);
+ncclResult_t enqueue_messages(const NcclPlace& place, ncclComm_t comm,
+                              std::span<const CollectiveCall> messages);
 /// The call of a group of one rank: a copy, and a multiplication where the operation has a factor.
 void enqueue_alone(const NcclPlace& place, const CollectiveCall& call);
 

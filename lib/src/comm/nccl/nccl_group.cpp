@@ -1,4 +1,5 @@
-// What an NCCL communicator does while all is well. nccl_group_end.cpp has its failures and its end.
+// What an NCCL communicator does while all is well. nccl_group_end.cpp has its failures and its
+// end.
 #include "comm/nccl/nccl_group.hpp"
 
 #include "base/deadline.hpp"
@@ -21,18 +22,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::vector<ncclUniqueId> exchange_ids(NcclRuntime& runtime, const std::string& name, int rank, int size) {
+std::vector<ncclUniqueId> exchange_ids(NcclRuntime& runtime, const std::string& name, int rank,
+                                       int size) {
     const int count = nccl_id_count(size, runtime.nccl.CommInitRankScalable != nullptr);
     const auto key = [&](int index) { return fmt::format("{}/id/{}", name, index); };
     std::vector<ncclUniqueId> ids(static_cast<std::size_t>(count));
     for (int index = 0; index < count; ++index) {
-        if (nccl_id_maker(index, count, size) != rank) continue;
+        if (nccl_id_maker(index, count, size) != rank)
+            continue;
         ncclUniqueId id;
         const ncclResult_t result = runtime.nccl.GetUniqueId(&id);
         if (result != ncclSuccess) {
-            throw Error(ErrorCode::system,
-                        fmt::format("cannot make an id for NCCL: {}", runtime.nccl.GetLastError(nullptr)),
-                        "NCCL_DEBUG=INFO says more; NCCL_SOCKET_IFNAME names the interface to use");
+            throw Error(
+                ErrorCode::system,
+                fmt::format("cannot make an id for NCCL: {}", runtime.nccl.GetLastError(nullptr)),
+                "NCCL_DEBUG=INFO says more; NCCL_SOCKET_IFNAME names the interface to use");
         }
         runtime.rendezvous.set(key(index), std::string(id.internal, sizeof id.internal));
     }
@@ -41,8 +45,10 @@ std::vector<ncclUniqueId> exchange_ids(NcclRuntime& runtime, const std::string& 
         const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.remaining());
         const std::string value = runtime.rendezvous.get(key(index), left);
         if (value.size() != sizeof(ncclUniqueId))
-            throw Error(ErrorCode::mismatch, fmt::format("the store's {} is no id of NCCL", key(index)));
-        std::memcpy(ids[static_cast<std::size_t>(index)].internal, value.data(), sizeof(ncclUniqueId));
+            throw Error(ErrorCode::mismatch,
+                        fmt::format("the store's {} is no id of NCCL", key(index)));
+        std::memcpy(ids[static_cast<std::size_t>(index)].internal, value.data(),
+                    sizeof(ncclUniqueId));
     }
     return ids;
 }
@@ -56,8 +62,10 @@ NcclGroup::NcclGroup(std::shared_ptr<NcclRuntime> runtime, std::string name, int
       size_(size),
       exceptions_at_birth_(std::uncaught_exceptions()) {}
 
-std::shared_ptr<NcclGroup> NcclGroup::make(std::shared_ptr<NcclRuntime> runtime, std::string name, int rank, int size) {
-    std::shared_ptr<NcclGroup> group(new NcclGroup(std::move(runtime), std::move(name), rank, size), end);
+std::shared_ptr<NcclGroup> NcclGroup::make(std::shared_ptr<NcclRuntime> runtime, std::string name,
+                                           int rank, int size) {
+    std::shared_ptr<NcclGroup> group(new NcclGroup(std::move(runtime), std::move(name), rank, size),
+                                     end);
     group->runtime_->watchdog.watch(group);
     return group;
 }
@@ -68,13 +76,15 @@ ncclConfig_t NcclGroup::config() const {
     return config;
 }
 
-std::shared_ptr<NcclGroup> NcclGroup::connect(std::shared_ptr<NcclRuntime> runtime, std::string name, int rank,
-                                              int size) {
+std::shared_ptr<NcclGroup> NcclGroup::connect(std::shared_ptr<NcclRuntime> runtime,
+                                              std::string name, int rank, int size) {
     auto group = make(std::move(runtime), std::move(name), rank, size);
-    if (size == 1) return group;
+    if (size == 1)
+        return group;
     auto ids = exchange_ids(*group->runtime_, group->name_, rank, size);
     const CudaDevice::Current current(*group->runtime_->device);
-    group->run([] { return "NCCL's initialisation"; }, [&](ncclComm_t) { return group->initialise(ids); });
+    group->run([] { return "NCCL's initialisation"; },
+               [&](ncclComm_t) { return group->initialise(ids); });
     return group;
 }
 
@@ -83,7 +93,8 @@ ncclResult_t NcclGroup::initialise(std::span<ncclUniqueId> ids) {
         ncclConfig_t settings = config();
         const NcclLibrary& nccl = runtime_->nccl;
         return nccl.CommInitRankScalable != nullptr
-                   ? nccl.CommInitRankScalable(made, size_, rank_, static_cast<int>(all.size()), all.data(), &settings)
+                   ? nccl.CommInitRankScalable(made, size_, rank_, static_cast<int>(all.size()),
+                                               all.data(), &settings)
                    : nccl.CommInitRankConfig(made, size_, all.front(), rank_, &settings);
     };
     if (!runtime_->blocking) {
@@ -91,8 +102,8 @@ ncclResult_t NcclGroup::initialise(std::span<ncclUniqueId> ids) {
         comm_ = made_;
         return result;
     }
-    // A blocking initialisation has no end when a rank does not come, and nothing to abort it by: it gets a thread,
-    // which is left behind then.
+    // A blocking initialisation has no end when a rank does not come, and nothing to abort it by:
+    // it gets a thread, which is left behind then.
     struct Outcome {
         ncclComm_t comm = nullptr;
         std::vector<ncclUniqueId> ids;
@@ -110,8 +121,9 @@ ncclResult_t NcclGroup::initialise(std::span<ncclUniqueId> ids) {
         }
     }).detach();
     if (result.wait_for(runtime_->timeout) != std::future_status::ready)
-        fail_and_throw(ErrorCode::timeout, fmt::format("rank {} of {}: NCCL's initialisation did not end within {} ms",
-                                                       rank_, size_, runtime_->timeout.count()));
+        fail_and_throw(ErrorCode::timeout,
+                       fmt::format("rank {} of {}: NCCL's initialisation did not end within {} ms",
+                                   rank_, size_, runtime_->timeout.count()));
     comm_ = outcome->comm;
     return result.get();
 }
@@ -120,25 +132,32 @@ void NcclGroup::run(const std::function<std::string()>& doing, const Calls& call
     state_.throw_if_aborted();
     const Deadline deadline = Deadline::after(runtime_->timeout);
     std::unique_lock lock(nccl_mutex_);
-    if (stopping_) throw_failure();
+    if (stopping_)
+        throw_failure();
     calling_since_ = Clock::now().time_since_epoch().count();
     ncclResult_t result = calls(comm_);
     calling_since_ = 0;
-    if (state_.aborted()) throw_failure();
+    if (state_.aborted())
+        throw_failure();
     for (Backoff backoff; result == ncclInProgress;) {
         lock.unlock();
-        if (state_.aborted()) throw_failure();
+        if (state_.aborted())
+            throw_failure();
         if (deadline.passed()) {
-            fail_and_throw(ErrorCode::timeout, fmt::format("rank {} of {}: {} was not taken by NCCL within {} ms",
-                                                           rank_, size_, doing(), runtime_->timeout.count()));
+            fail_and_throw(ErrorCode::timeout,
+                           fmt::format("rank {} of {}: {} was not taken by NCCL within {} ms",
+                                       rank_, size_, doing(), runtime_->timeout.count()));
         }
         backoff.pause();
         lock.lock();
-        if (stopping_) throw_failure();
+        if (stopping_)
+            throw_failure();
         const ncclResult_t asked = runtime_->nccl.CommGetAsyncError(comm_, &result);
-        if (asked != ncclSuccess) result = asked;
+        if (asked != ncclSuccess)
+            result = asked;
     }
-    if (result == ncclSuccess) return;
+    if (result == ncclSuccess)
+        return;
     lock.unlock();
     fail_by(result, doing());
     throw_failure();
@@ -150,38 +169,48 @@ NcclGroup::Operation NcclGroup::record(const CollectiveCall& call, CUstream stre
     operation->started = Clock::now();
     operation->event = runtime_->device->record(stream);
     const std::scoped_lock lock(pending_mutex_);
-    while (!pending_.empty() && pending_.front()->is_over) pending_.pop_front();
+    while (!pending_.empty() && pending_.front()->is_over)
+        pending_.pop_front();
     pending_.push_back(operation);
     return operation;
 }
 
 bool NcclGroup::is_over(const Operation& operation) {
-    if (operation->is_over.load(std::memory_order_acquire)) return true;
-    if (state_.aborted()) return true;  // wait() says how
+    if (operation->is_over.load(std::memory_order_acquire))
+        return true;
+    if (state_.aborted())
+        return true;  // wait() says how
     const CudaDevice::Current current(*runtime_->device);
-    if (!runtime_->device->is_over(operation->event)) return false;
+    if (!runtime_->device->is_over(operation->event))
+        return false;
     // An abort makes NCCL's kernels end, too; only what ended before it has its result.
-    if (!state_.aborted()) operation->is_over.store(true, std::memory_order_release);
+    if (!state_.aborted())
+        operation->is_over.store(true, std::memory_order_release);
     return true;
 }
 
 bool NcclGroup::wait(const Operation& operation, std::optional<Clock::time_point> limit) {
     for (Backoff backoff;; backoff.pause()) {
         try {
-            if (is_over(operation)) break;
+            if (is_over(operation))
+                break;
         } catch (const Error& error) {
-            fail_and_throw(ErrorCode::system,
-                           fmt::format("rank {} of {}: {}: {}", rank_, size_, describe(operation->call), error.what()));
+            fail_and_throw(ErrorCode::system, fmt::format("rank {} of {}: {}: {}", rank_, size_,
+                                                          describe(operation->call), error.what()));
         }
         const auto now = Clock::now();
         if (now >= operation->started + runtime_->timeout) {
-            fail_and_throw(ErrorCode::timeout, fmt::format("rank {} of {}: {} did not end within {} ms", rank_, size_,
-                                                           describe(operation->call), runtime_->timeout.count()));
+            fail_and_throw(ErrorCode::timeout,
+                           fmt::format("rank {} of {}: {} did not end within {} ms", rank_, size_,
+                                       describe(operation->call), runtime_->timeout.count()));
         }
-        if (limit && now >= *limit) return false;
-        if (backoff.rounds() % 64 == 63) look_for_errors(*operation);
+        if (limit && now >= *limit)
+            return false;
+        if (backoff.rounds() % 64 == 63)
+            look_for_errors(*operation);
     }
-    if (!operation->is_over) throw_failure();
+    if (!operation->is_over)
+        throw_failure();
     return true;
 }
 
@@ -191,11 +220,13 @@ void NcclGroup::wait_for_all() {
         const std::scoped_lock lock(pending_mutex_);
         now = pending_;
     }
-    for (const Operation& operation : now) wait(operation);
+    for (const Operation& operation : now)
+        wait(operation);
 }
 
 // The parent is asked whether the child is ready; ncclCommSplit fills in the child only then.
-std::shared_ptr<NcclGroup> NcclGroup::split(std::string name, int color, int rank, int size, bool any_pairs) {
+std::shared_ptr<NcclGroup> NcclGroup::split(std::string name, int color, int rank, int size,
+                                            bool any_pairs) {
     const bool pairs = color >= 0 && size > 1;
     made_ = nullptr;
     if (any_pairs) {
@@ -203,14 +234,16 @@ std::shared_ptr<NcclGroup> NcclGroup::split(std::string name, int color, int ran
         ncclConfig_t settings = config();
         run([] { return "split"; },
             [&](ncclComm_t comm) {
-                return runtime_->nccl.CommSplit(comm, pairs ? color : NCCL_SPLIT_NOCOLOR, pairs ? rank : 0, &made_,
-                                                &settings);
+                return runtime_->nccl.CommSplit(comm, pairs ? color : NCCL_SPLIT_NOCOLOR,
+                                                pairs ? rank : 0, &made_, &settings);
             });
     }
-    if (color < 0) return nullptr;
+    if (color < 0)
+        return nullptr;
     auto group = make(runtime_, std::move(name), rank, size);
     group->comm_ = made_;
-    if (pairs) group->await_ready("split");
+    if (pairs)
+        group->await_ready("split");
     return group;
 }
 
@@ -236,17 +269,21 @@ std::shared_ptr<void> NcclGroup::take_nccl_memory(std::size_t bytes) {
     const ncclResult_t result = runtime_->nccl.MemAlloc(&memory, bytes);
     if (result != ncclSuccess)
         throw Error(ErrorCode::system,
-                    fmt::format("NCCL cannot allocate {} bytes of GPU memory: {}", bytes, last_words(result)));
+                    fmt::format("NCCL cannot allocate {} bytes of GPU memory: {}", bytes,
+                                last_words(result)));
     // The memory is freed by `owned` even when the registration throws.
     std::shared_ptr<void> owned(memory, [runtime = runtime_](void* gone) {
-        if (const CudaDevice::Current current(*runtime->device, std::nothrow); current) runtime->nccl.MemFree(gone);
+        if (const CudaDevice::Current current(*runtime->device, std::nothrow); current)
+            runtime->nccl.MemFree(gone);
     });
     auto deregister = register_memory(memory, bytes);
-    return {memory, [owned = std::move(owned), keep = shared_from_this(), deregister = std::move(deregister)](void*) {
+    return {memory, [owned = std::move(owned), keep = shared_from_this(),
+                     deregister = std::move(deregister)](void*) {
                 const CudaDevice::Current current(*keep->runtime_->device, std::nothrow);
                 const auto lock = lock_within(keep->nccl_mutex_, std::chrono::seconds(1));
                 // What was aborted has let go of everything, and is not to be asked.
-                if (current && lock.owns_lock() && !keep->stopping_) deregister();
+                if (current && lock.owns_lock() && !keep->stopping_)
+                    deregister();
             }};
 }
 
@@ -254,14 +291,17 @@ std::function<void()> NcclGroup::register_memory(void* memory, std::size_t bytes
     const NcclLibrary& nccl = runtime_->nccl;
     const bool window = nccl.CommWindowRegister != nullptr && nccl.CommWindowDeregister != nullptr;
     const bool buffer = nccl.CommRegister != nullptr && nccl.CommDeregister != nullptr;
-    if (!window && !buffer) return [] {};
+    if (!window && !buffer)
+        return [] {};
     registered_ = nullptr;
     run([] { return "the registration of a buffer"; },
         [&](ncclComm_t comm) {
-            return window ? nccl.CommWindowRegister(comm, memory, bytes, &registered_, kNcclWindowSymmetric)
+            return window ? nccl.CommWindowRegister(comm, memory, bytes, &registered_,
+                                                    kNcclWindowSymmetric)
                           : nccl.CommRegister(comm, memory, bytes, &registered_);
         });
-    if (registered_ == nullptr) return [] {};  // NCCL's word for: it brings nothing here
+    if (registered_ == nullptr)
+        return [] {};  // NCCL's word for: it brings nothing here
     return [this, handle = registered_, window] {
         if (window) {
             runtime_->nccl.CommWindowDeregister(comm_, handle);

@@ -11,12 +11,14 @@ namespace autolaunch {
 static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 1), "nccl.h is older than 2.18.1");
 
 NcclLibrary NcclLibrary::load(const std::string& library) {
-    const SharedObject object(library, "put NCCL's folder on LD_LIBRARY_PATH, or use another backend");
+    const SharedObject object(library,
+                              "put NCCL's folder on LD_LIBRARY_PATH, or use another backend");
     NcclLibrary nccl;
     object.require("ncclGetVersion", nccl.GetVersion);
     nccl.GetVersion(&nccl.version);
     if (nccl.version < NCCL_VERSION(2, 18, 1)) {
-        throw Error(ErrorCode::unsupported, fmt::format("{} is NCCL {}", library, nccl.version_text()),
+        throw Error(ErrorCode::unsupported,
+                    fmt::format("{} is NCCL {}", library, nccl.version_text()),
                     "backend nccl needs NCCL 2.18.1 or newer");
     }
 #define AUTOLAUNCH_FIND(name) object.require("nccl" #name, nccl.name);

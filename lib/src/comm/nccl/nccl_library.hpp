@@ -1,5 +1,6 @@
 #pragma once
-// NCCL's functions, looked up at run time, so that one binary runs with an older libnccl and uses what a newer one has.
+// NCCL's functions, looked up at run time, so that one binary runs with an older libnccl and uses
+// what a newer one has.
 #include <nccl.h>
 
 #include <cstddef>
@@ -31,8 +32,8 @@ namespace autolaunch {
     X(RedOpCreatePreMulSum)          \
     X(RedOpDestroy)
 
-/// Newer functions are null where the library has none. Their types are written out here, because the header that this
-/// was compiled with may be older than the library. Threads: any.
+/// Newer functions are null where the library has none. Their types are written out here, because
+/// the header that this was compiled with may be older than the library. Threads: any.
 struct NcclLibrary {
     /// Throws Error{unsupported} when there is no such library or it is older than 2.18.
     static NcclLibrary load(const std::string& library);
@@ -42,8 +43,8 @@ struct NcclLibrary {
 #undef AUTOLAUNCH_MEMBER
 
     using Window = void*;  // ncclWindow_t
-    using MoveBlocks = ncclResult_t(const void*, void*, std::size_t, ncclDataType_t, int root, ncclComm_t,
-                                    cudaStream_t);
+    using MoveBlocks = ncclResult_t(const void*, void*, std::size_t, ncclDataType_t, int root,
+                                    ncclComm_t, cudaStream_t);
     // 2.19
     ncclResult_t (*MemAlloc)(void**, std::size_t) = nullptr;
     ncclResult_t (*MemFree)(void*) = nullptr;
@@ -53,7 +54,8 @@ struct NcclLibrary {
     ncclResult_t (*CommInitRankScalable)(ncclComm_t*, int ranks, int rank, int ids, ncclUniqueId*,
                                          ncclConfig_t*) = nullptr;
     // 2.27
-    ncclResult_t (*CommWindowRegister)(ncclComm_t, void*, std::size_t, Window*, int flags) = nullptr;
+    ncclResult_t (*CommWindowRegister)(ncclComm_t, void*, std::size_t, Window*,
+                                       int flags) = nullptr;
     ncclResult_t (*CommWindowDeregister)(ncclComm_t, Window) = nullptr;
     // 2.28.3
     MoveBlocks* Gather = nullptr;

@@ -9,7 +9,8 @@
 
 namespace autolaunch {
 
-// Apart from the object: the thread may hold the last reference to what owns the watchdog, and outlives it then.
+// Apart from the object: the thread may hold the last reference to what owns the watchdog, and
+// outlives it then.
 struct NcclWatchdog::State {
     std::mutex mutex;
     std::condition_variable changed;
@@ -26,13 +27,15 @@ void NcclWatchdog::State::serve() {
     while (!closing) {
         changed.wait_for(lock, kPeriod, [&] { return closing || hurry; });
         hurry = false;
-        if (closing) return;
+        if (closing)
+            return;
         const auto is_gone = [](const std::weak_ptr<NcclGroup>& group) { return group.expired(); };
         groups.erase(std::remove_if(groups.begin(), groups.end(), is_gone), groups.end());
         const std::vector<std::weak_ptr<NcclGroup>> now = groups;
         lock.unlock();
         for (const auto& group : now)
-            if (const auto alive = group.lock()) alive->look_after();
+            if (const auto alive = group.lock())
+                alive->look_after();
         lock.lock();
     }
 }
@@ -45,7 +48,8 @@ NcclWatchdog::~NcclWatchdog() {
         state_->closing = true;
     }
     state_->changed.notify_all();
-    if (!thread_.joinable()) return;
+    if (!thread_.joinable())
+        return;
     if (thread_.get_id() == std::this_thread::get_id()) {
         thread_.detach();
     } else {
@@ -59,7 +63,8 @@ void NcclWatchdog::watch(std::weak_ptr<NcclGroup> group) {
         state_->groups.push_back(std::move(group));
     }
     const std::scoped_lock lock(mutex_);
-    if (!thread_.joinable()) thread_ = std::thread([state = state_] { state->serve(); });
+    if (!thread_.joinable())
+        thread_ = std::thread([state = state_] { state->serve(); });
 }
 
 void NcclWatchdog::wake() {

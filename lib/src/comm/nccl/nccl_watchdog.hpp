@@ -7,9 +7,9 @@ namespace autolaunch {
 
 class NcclGroup;
 
-/// A thread that looks after the communicators of a process ten times a second: at collectives that nobody waits for,
-/// at NCCL's asynchronous errors, and at other ranks' aborts; and that starts the threads which carry out aborts, so
-/// that abort() never blocks.
+/// A thread that looks after the communicators of a process ten times a second: at collectives that
+/// nobody waits for, at NCCL's asynchronous errors, and at other ranks' aborts; and that starts the
+/// threads which carry out aborts, so that abort() never blocks.
 ///
 /// Owner: NcclRuntime. Threads: any. The thread starts with the first communicator.
 class NcclWatchdog {

@@ -39,14 +39,21 @@ constexpr std::array<ElementCode, kDataTypes> kElements = {{
     {DataType::f64, "f64", "ld.global.f64 %d, [%address];", "{}.rn.f64 %d, %d, %number;",
      "st.global.f64 [%address], %d;"},
     {DataType::bf16, "f32", kLoadBf16, "{}.rn.f32 %f, %f, %number;", kStoreBf16},
-    {DataType::f16, "f32", "ld.global.b16 %half, [%address];\n    cvt.f32.f16 %f, %half;", "{}.rn.f32 %f, %f, %number;",
+    {DataType::f16, "f32", "ld.global.b16 %half, [%address];\n    cvt.f32.f16 %f, %half;",
+     "{}.rn.f32 %f, %f, %number;",
      "cvt.rn.f16.f32 %half, %f;\n    st.global.b16 [%address], %half;"},
-    {DataType::i8, "s64", "ld.global.s8 %n, [%address];", "{}.s64 %n, %n, %number;", "st.global.s8 [%address], %n;"},
-    {DataType::i32, "s64", "ld.global.s32 %n, [%address];", "{}.s64 %n, %n, %number;", "st.global.s32 [%address], %n;"},
-    {DataType::i64, "s64", "ld.global.s64 %n, [%address];", "{}.s64 %n, %n, %number;", "st.global.s64 [%address], %n;"},
-    {DataType::u8, "u64", "ld.global.u8 %n, [%address];", "{}.u64 %n, %n, %number;", "st.global.u8 [%address], %n;"},
-    {DataType::u32, "u64", "ld.global.u32 %n, [%address];", "{}.u64 %n, %n, %number;", "st.global.u32 [%address], %n;"},
-    {DataType::u64, "u64", "ld.global.u64 %n, [%address];", "{}.u64 %n, %n, %number;", "st.global.u64 [%address], %n;"},
+    {DataType::i8, "s64", "ld.global.s8 %n, [%address];", "{}.s64 %n, %n, %number;",
+     "st.global.s8 [%address], %n;"},
+    {DataType::i32, "s64", "ld.global.s32 %n, [%address];", "{}.s64 %n, %n, %number;",
+     "st.global.s32 [%address], %n;"},
+    {DataType::i64, "s64", "ld.global.s64 %n, [%address];", "{}.s64 %n, %n, %number;",
+     "st.global.s64 [%address], %n;"},
+    {DataType::u8, "u64", "ld.global.u8 %n, [%address];", "{}.u64 %n, %n, %number;",
+     "st.global.u8 [%address], %n;"},
+    {DataType::u32, "u64", "ld.global.u32 %n, [%address];", "{}.u64 %n, %n, %number;",
+     "st.global.u32 [%address], %n;"},
+    {DataType::u64, "u64", "ld.global.u64 %n, [%address];", "{}.u64 %n, %n, %number;",
+     "st.global.u64 [%address], %n;"},
 }};
 
 // Each thread takes every (threads in the grid)-th element, so that neighbours read neighbours.
@@ -86,8 +93,10 @@ end:
 )";
 
 std::string instruction(Scaling scaling, DataType type) {
-    const bool real = type == DataType::f32 || type == DataType::f64 || type == DataType::bf16 || type == DataType::f16;
-    if (scaling == Scaling::divide) return "div";
+    const bool real = type == DataType::f32 || type == DataType::f64 || type == DataType::bf16 ||
+                      type == DataType::f16;
+    if (scaling == Scaling::divide)
+        return "div";
     return real ? "mul" : "mul.lo";
 }
 
@@ -101,12 +110,13 @@ std::string scale_kernels_ptx() {
     std::string text = ".version 7.0\n.target sm_70\n.address_size 64\n";
     for (const Scaling scaling : {Scaling::divide, Scaling::multiply}) {
         for (const ElementCode& element : kElements) {
-            text += fmt::format(
-                kKernel, fmt::arg("name", scale_kernel_name(scaling, element.type)), fmt::arg("number", element.number),
-                fmt::arg("size", size_of(element.type)), fmt::arg("load", element.load),
-                fmt::arg("arithmetic",
-                         fmt::format(fmt::runtime(element.arithmetic), instruction(scaling, element.type))),
-                fmt::arg("store", element.store));
+            text +=
+                fmt::format(kKernel, fmt::arg("name", scale_kernel_name(scaling, element.type)),
+                            fmt::arg("number", element.number),
+                            fmt::arg("size", size_of(element.type)), fmt::arg("load", element.load),
+                            fmt::arg("arithmetic", fmt::format(fmt::runtime(element.arithmetic),
+                                                               instruction(scaling, element.type))),
+                            fmt::arg("store", element.store));
         }
     }
     return text;

@@ -10,9 +10,11 @@ namespace autolaunch {
 
 SharedObject::SharedObject(const std::string& name, const std::string& hint)
     : name_(name), handle_(::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) {
-    if (handle_ != nullptr) return;
+    if (handle_ != nullptr)
+        return;
     const char* why = ::dlerror();
-    throw Error(ErrorCode::unsupported, fmt::format("cannot load {}: {}", name, why == nullptr ? "?" : why), hint);
+    throw Error(ErrorCode::unsupported,
+                fmt::format("cannot load {}: {}", name, why == nullptr ? "?" : why), hint);
 }
 
 void* SharedObject::find(const char* symbol) const { return ::dlsym(handle_, symbol); }

@@ -18,7 +18,8 @@ public:
     template <class Function>
     void require(const char* symbol, Function& function) const {
         find(symbol, function);
-        if (function == nullptr) refuse(symbol);
+        if (function == nullptr)
+            refuse(symbol);
     }
 
 private:

@@ -18,12 +18,14 @@ bool reduces(CollectiveKind kind) {
 Work SelfBackend::start(const CollectiveCall& call, Stream) {
     abort_state_.throw_if_aborted();
     const std::size_t count = extents_of(call, 0).send;
-    if (call.send == nullptr || count == 0) return {};  // broadcast, or nothing at all
+    if (call.send == nullptr || count == 0)
+        return {};  // broadcast, or nothing at all
     if (reduces(call.kind) && call.op.factor() != 1) {
         const std::array inputs = {call.send};
         const std::array outputs = {call.recv};
         const std::array factors = {call.op.factor()};
-        reduce_elements({.inputs = inputs, .factors = factors, .outputs = outputs}, count, call.type, call.op);
+        reduce_elements({.inputs = inputs, .factors = factors, .outputs = outputs}, count,
+                        call.type, call.op);
     } else if (call.send != call.recv) {
         std::memcpy(call.recv, call.send, count * call.element_bytes());
     }
@@ -31,7 +33,8 @@ Work SelfBackend::start(const CollectiveCall& call, Stream) {
 }
 
 Work SelfBackend::start_group(std::span<const CollectiveCall> calls, Stream) {
-    for (const CollectiveCall& call : calls) start(call, {});
+    for (const CollectiveCall& call : calls)
+        start(call, {});
     return {};
 }
 

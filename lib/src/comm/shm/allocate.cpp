@@ -14,8 +14,8 @@
 namespace autolaunch {
 namespace {
 
-/// What a rank says before and after it has the memory. A rank that fails says so: leaving would leave the others
-/// waiting.
+/// What a rank says before and after it has the memory. A rank that fails says so: leaving would
+/// leave the others waiting.
 struct Report {
     std::uint64_t bytes;
     char address[120];  // of rank 0's memory
@@ -43,14 +43,16 @@ std::shared_ptr<void> ShmBackend::allocate(std::size_t bytes) {
     };
     std::vector<Report> reports(static_cast<std::size_t>(size_));
     const auto tell = [&] { exchange(shm::Kind::allocate, &own, reports.data(), sizeof own); };
-    if (rank_ == 0) attempt([&] { return shm::Allocation::create(size_, bytes); });
-    if (allocation) write_text(own.address, allocation->address());
+    if (rank_ == 0)
+        attempt([&] { return shm::Allocation::create(size_, bytes); });
+    if (allocation)
+        write_text(own.address, allocation->address());
     tell();
     for (int peer = 0; peer < size_; ++peer) {
         const std::uint64_t theirs = reports[static_cast<std::size_t>(peer)].bytes;
         if (theirs != bytes) {
-            pieces_.fail_mismatch(
-                fmt::format("rank {} calls allocate of {} bytes, rank {} of {}", rank_, bytes, peer, theirs));
+            pieces_.fail_mismatch(fmt::format("rank {} calls allocate of {} bytes, rank {} of {}",
+                                              rank_, bytes, peer, theirs));
         }
     }
     if (rank_ != 0 && reports[0].failure[0] == '\0')
@@ -64,10 +66,12 @@ std::shared_ptr<void> ShmBackend::allocate(std::size_t bytes) {
     tell();
     for (int peer = 0; peer < size_; ++peer) {
         const Report& report = reports[static_cast<std::size_t>(peer)];
-        if (report.failure[0] == '\0') continue;
-        throw Error(ErrorCode::system,
-                    fmt::format("allocate: rank {} cannot have {} bytes: {}", peer, bytes, report.failure),
-                    "ask for less, or raise the node's memory limit");
+        if (report.failure[0] == '\0')
+            continue;
+        throw Error(
+            ErrorCode::system,
+            fmt::format("allocate: rank {} cannot have {} bytes: {}", peer, bytes, report.failure),
+            "ask for less, or raise the node's memory limit");
     }
     allocation->close_to_newcomers();
     allocation->map_others(rank_);

@@ -13,7 +13,8 @@
 namespace autolaunch::shm {
 namespace {
 
-// Page tables take 1/512 of what they map, in every rank: beyond 32 MiB of them, they grow with what is used.
+// Page tables take 1/512 of what they map, in every rank: beyond 32 MiB of them, they grow with
+// what is used.
 constexpr std::size_t kMappedAhead = std::size_t(16) << 30;
 
 // Parts begin on huge pages when they are long enough to have some.
@@ -30,7 +31,8 @@ std::size_t stride_of(std::size_t bytes) {
 std::size_t whole(int ranks, std::size_t bytes) {
     const std::size_t stride = stride_of(bytes), parts = static_cast<std::size_t>(ranks);
     const std::size_t limit = static_cast<std::size_t>(PTRDIFF_MAX) / 2;
-    if (stride < bytes || stride > (limit - quantum_of(bytes)) / parts) throw std::bad_alloc();
+    if (stride < bytes || stride > (limit - quantum_of(bytes)) / parts)
+        throw std::bad_alloc();
     return quantum_of(bytes) + stride * parts;
 }
 
@@ -38,7 +40,8 @@ std::size_t whole(int ranks, std::size_t bytes) {
 
 Allocation::Allocation(SharedMapping mapping, int ranks, std::size_t part_bytes)
     : mapping_(std::move(mapping)), ranks_(ranks), part_bytes_(part_bytes) {
-    if (part_bytes_ >= SharedMapping::kHugePage) mapping_.advise_huge_pages(quantum_of(part_bytes_));
+    if (part_bytes_ >= SharedMapping::kHugePage)
+        mapping_.advise_huge_pages(quantum_of(part_bytes_));
 }
 
 std::shared_ptr<Allocation> Allocation::create(int ranks, std::size_t bytes) {
@@ -46,10 +49,13 @@ std::shared_ptr<Allocation> Allocation::create(int ranks, std::size_t bytes) {
     return std::shared_ptr<Allocation>(new Allocation(std::move(mapping), ranks, stride_of(bytes)));
 }
 
-std::shared_ptr<Allocation> Allocation::attach(const std::string& address, int ranks, std::size_t bytes) {
+std::shared_ptr<Allocation> Allocation::attach(const std::string& address, int ranks,
+                                               std::size_t bytes) {
     std::optional<SharedMapping> mapping = SharedMapping::attach(address, whole(ranks, bytes));
-    if (!mapping) throw Error(ErrorCode::closed, "rank 0 went away before all ranks had its shared memory");
-    return std::shared_ptr<Allocation>(new Allocation(std::move(*mapping), ranks, stride_of(bytes)));
+    if (!mapping)
+        throw Error(ErrorCode::closed, "rank 0 went away before all ranks had its shared memory");
+    return std::shared_ptr<Allocation>(
+        new Allocation(std::move(*mapping), ranks, stride_of(bytes)));
 }
 
 std::size_t Allocation::offset_of(int rank) const noexcept {
@@ -64,14 +70,17 @@ void Allocation::take_own(int rank) {
 }
 
 void Allocation::map_others(int rank) noexcept {
-    const std::size_t each = std::min(part_bytes_, kMappedAhead / static_cast<std::size_t>(ranks_) / kPage * kPage);
+    const std::size_t each =
+        std::min(part_bytes_, kMappedAhead / static_cast<std::size_t>(ranks_) / kPage * kPage);
     for (int peer = 0; peer < ranks_; ++peer) {
-        if (peer != rank) mapping_.map_pages(offset_of(peer), each);
+        if (peer != rank)
+            mapping_.map_pages(offset_of(peer), each);
     }
 }
 
 std::atomic<std::uint64_t>& Allocation::gone() const noexcept {
-    return *reinterpret_cast<std::atomic<std::uint64_t>*>(mapping_.data() + SharedMapping::kTokenBytes);
+    return *reinterpret_cast<std::atomic<std::uint64_t>*>(mapping_.data() +
+                                                          SharedMapping::kTokenBytes);
 }
 
 void Allocation::let_go() noexcept { gone().fetch_add(1, std::memory_order_acq_rel); }
@@ -85,7 +94,8 @@ void Allocations::add(std::shared_ptr<Allocation> allocation) {
 }
 
 void Allocations::sweep() {
-    if (live_.empty()) return;
+    if (live_.empty())
+        return;
     std::erase_if(live_, [](const Numbered& one) { return one.allocation->all_let_go(); });
 }
 
@@ -102,7 +112,8 @@ Location Allocations::find(const void* data, std::size_t bytes) const noexcept {
 
 std::byte* Allocations::at(int rank, const Location& location) const noexcept {
     for (const Numbered& one : live_) {
-        if (one.number == location.allocation) return one.allocation->part(rank) + location.offset;
+        if (one.number == location.allocation)
+            return one.allocation->part(rank) + location.offset;
     }
     return nullptr;
 }

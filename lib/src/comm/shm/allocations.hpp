@@ -12,24 +12,27 @@
 
 namespace autolaunch::shm {
 
-/// What one allocate() made: a part for each rank, mapped by all. Every rank keeps its mapping until all have let their
-/// parts go, so that a rank that is slow to let go finds the others' parts.
+/// What one allocate() made: a part for each rank, mapped by all. Every rank keeps its mapping
+/// until all have let their parts go, so that a rank that is slow to let go finds the others'
+/// parts.
 ///
 /// Owner: the user's buffer and Allocations. Threads: any. Blocks: never.
 class Allocation {
 public:
     static std::shared_ptr<Allocation> create(int ranks, std::size_t bytes);
-    static std::shared_ptr<Allocation> attach(const std::string& address, int ranks, std::size_t bytes);
+    static std::shared_ptr<Allocation> attach(const std::string& address, int ranks,
+                                              std::size_t bytes);
 
     const std::string& address() const noexcept { return mapping_.address(); }
     void close_to_newcomers() noexcept { mapping_.close_to_newcomers(); }
     std::byte* part(int rank) const noexcept;
     std::size_t part_bytes() const noexcept { return part_bytes_; }
 
-    /// This rank takes the pages of its part: they are then on its NUMA node. Throws when there is no memory for them.
+    /// This rank takes the pages of its part: they are then on its NUMA node. Throws when there is
+    /// no memory for them.
     void take_own(int rank);
-    /// Enters the others' parts in this rank's page tables, once all have taken theirs: the first calls would spend
-    /// more time in page faults than in moving data.
+    /// Enters the others' parts in this rank's page tables, once all have taken theirs: the first
+    /// calls would spend more time in page faults than in moving data.
     void map_others(int rank) noexcept;
 
     /// This rank's user has let its part go.

@@ -1,5 +1,5 @@
-// Sends and receives on the shm backend: a ring of chunks from every rank to every other. All of a group proceed side
-// by side; those with the same peer in the same direction keep their order.
+// Sends and receives on the shm backend: a ring of chunks from every rank to every other. All of a
+// group proceed side by side; those with the same peer in the same direction keep their order.
 #include "comm/shm/channels.hpp"
 
 #include "comm/shm/ranges.hpp"
@@ -15,18 +15,22 @@ namespace autolaunch::shm {
 namespace {
 
 // A message of no bytes has one empty chunk, so that the two sides still meet.
-std::size_t chunks_in(std::size_t bytes) { return std::max<std::size_t>(1, pieces_in(bytes, kChannelChunkBytes)); }
+std::size_t chunks_in(std::size_t bytes) {
+    return std::max<std::size_t>(1, pieces_in(bytes, kChannelChunkBytes));
+}
 
 bool is_send(const CollectiveCall& call) { return call.kind == CollectiveKind::send; }
 
 }  // namespace
 
-Transfers::Transfers(const Segment& segment, Peers& peers, int rank) : segment_(segment), peers_(peers), rank_(rank) {}
+Transfers::Transfers(const Segment& segment, Peers& peers, int rank)
+    : segment_(segment), peers_(peers), rank_(rank) {}
 
 void Transfers::add(const CollectiveCall& call) {
     const std::size_t bytes = call.count * call.element_bytes();
     for (Lane& lane : lanes_) {
-        if (lane.peer != call.root || is_send(*lane.messages.front().call) != is_send(call)) continue;
+        if (lane.peer != call.root || is_send(*lane.messages.front().call) != is_send(call))
+            continue;
         lane.messages.push_back({&call, bytes});
         return;
     }
@@ -39,7 +43,8 @@ void Transfers::run(const Operation& operation) {
             peers_.wait_for_bell(
                 operation, [this] { return advance(); }, [this] { return waiting_for(); });
         }
-        std::erase_if(lanes_, [](const Lane& lane) { return lane.message == lane.messages.size(); });
+        std::erase_if(lanes_,
+                      [](const Lane& lane) { return lane.message == lane.messages.size(); });
     }
 }
 
@@ -49,7 +54,9 @@ bool Transfers::advance() {
     for (Lane& lane : lanes_) {
         while (lane.message < lane.messages.size()) {
             const Message& message = lane.messages[lane.message];
-            if (!(is_send(*message.call) ? send_chunk(lane, message) : receive_chunk(lane, message))) break;
+            if (!(is_send(*message.call) ? send_chunk(lane, message)
+                                         : receive_chunk(lane, message)))
+                break;
             advanced = true;
             if (++lane.chunk == chunks_in(message.bytes)) {
                 lane.chunk = 0;
@@ -63,7 +70,8 @@ bool Transfers::advance() {
 std::vector<int> Transfers::waiting_for() const {
     std::vector<int> peers;
     for (const Lane& lane : lanes_) {
-        if (lane.message < lane.messages.size()) peers.push_back(lane.peer);
+        if (lane.message < lane.messages.size())
+            peers.push_back(lane.peer);
     }
     return peers;
 }
@@ -71,7 +79,8 @@ std::vector<int> Transfers::waiting_for() const {
 bool Transfers::send_chunk(const Lane& lane, const Message& message) {
     Channel& channel = segment_.channel(rank_, lane.peer);
     const std::uint64_t chunk = channel.filled.load(std::memory_order_relaxed);
-    if (channel.drained.load(std::memory_order_acquire) + kChannelChunks <= chunk) return false;
+    if (channel.drained.load(std::memory_order_acquire) + kChannelChunks <= chunk)
+        return false;
     auto& header = channel.chunks[chunk % kChannelChunks];
     header.message_bytes = message.bytes;
     header.type = static_cast<std::uint64_t>(message.call->type);
@@ -87,12 +96,15 @@ bool Transfers::send_chunk(const Lane& lane, const Message& message) {
 bool Transfers::receive_chunk(const Lane& lane, const Message& message) {
     Channel& channel = segment_.channel(lane.peer, rank_);
     const std::uint64_t chunk = channel.drained.load(std::memory_order_relaxed);
-    if (channel.filled.load(std::memory_order_acquire) <= chunk) return false;
+    if (channel.filled.load(std::memory_order_acquire) <= chunk)
+        return false;
     const auto& header = channel.chunks[chunk % kChannelChunks];
-    if (header.message_bytes != message.bytes || header.type != static_cast<std::uint64_t>(message.call->type)) {
-        const std::string text = fmt::format("rank {} expects {} bytes of {} from rank {}, which sent {} bytes of {}",
-                                             rank_, message.bytes, name_of(message.call->type), lane.peer,
-                                             header.message_bytes, name_of(static_cast<DataType>(header.type)));
+    if (header.message_bytes != message.bytes ||
+        header.type != static_cast<std::uint64_t>(message.call->type)) {
+        const std::string text =
+            fmt::format("rank {} expects {} bytes of {} from rank {}, which sent {} bytes of {}",
+                        rank_, message.bytes, name_of(message.call->type), lane.peer,
+                        header.message_bytes, name_of(static_cast<DataType>(header.type)));
         peers_.abort_for(ErrorCode::mismatch, text);
         throw Error(ErrorCode::mismatch, text, "send and recv must agree on count and type");
     }

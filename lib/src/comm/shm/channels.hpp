@@ -9,11 +9,12 @@
 
 namespace autolaunch::shm {
 
-/// The sends and receives of one group of calls. They proceed side by side: none waits for another with another peer,
-/// or in the other direction, so ranks may all send first, whatever the sizes.
+/// The sends and receives of one group of calls. They proceed side by side: none waits for another
+/// with another peer, or in the other direction, so ranks may all send first, whatever the sizes.
 ///
-/// Owner: the call. Threads: one. Blocks: run(), until all are done; a send is done when its last chunk is in the
-/// channel (256 KiB fit). Throws Error{mismatch} when a message has another size or type than its receive.
+/// Owner: the call. Threads: one. Blocks: run(), until all are done; a send is done when its last
+/// chunk is in the channel (256 KiB fit). Throws Error{mismatch} when a message has another size or
+/// type than its receive.
 class Transfers {
 public:
     Transfers(const Segment& segment, Peers& peers, int rank);

@@ -9,14 +9,18 @@ namespace {
 std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
-    if (bytes != 0 && to != from) std::memcpy(to, from, bytes);
+    if (bytes != 0 && to != from)
+        std::memcpy(to, from, bytes);
 }
 
 /// Where blocks lie in a buffer that has one of every rank, in bytes.
 class ByteBlocks {
 public:
-    ByteBlocks(const BlockCounts& counts, std::size_t element_bytes) : counts_(counts), element_bytes_(element_bytes) {}
-    Range of(int rank) const { return {counts_.offset(rank) * element_bytes_, counts_.count(rank) * element_bytes_}; }
+    ByteBlocks(const BlockCounts& counts, std::size_t element_bytes)
+        : counts_(counts), element_bytes_(element_bytes) {}
+    Range of(int rank) const {
+        return {counts_.offset(rank) * element_bytes_, counts_.count(rank) * element_bytes_};
+    }
     std::size_t longest() const { return counts_.longest() * element_bytes_; }
     std::size_t total() const { return counts_.total() * element_bytes_; }
 
@@ -39,11 +43,11 @@ private:
 
 std::size_t at_least_one(std::size_t pieces) { return std::max<std::size_t>(1, pieces); }
 
-// Every rank's block, through its slots, to all that read. Filling runs one piece ahead, so that nobody waits for a
-// neighbour who is only a little late. `recv` is null where nothing is read.
+// Every rank's block, through its slots, to all that read. Filling runs one piece ahead, so that
+// nobody waits for a neighbour who is only a little late. `recv` is null where nothing is read.
 template <class Blocks>
-void share_blocks(Pieces& pieces, const Collective& collective, const Blocks& blocks, const std::byte* send,
-                  std::byte* recv) {
+void share_blocks(Pieces& pieces, const Collective& collective, const Blocks& blocks,
+                  const std::byte* send, std::byte* recv) {
     const Range own = blocks.of(pieces.rank());
     const std::size_t steps = at_least_one(pieces_in(blocks.longest(), kSlotBytes));
     for (std::size_t step = 0; step <= steps; ++step) {
@@ -51,19 +55,24 @@ void share_blocks(Pieces& pieces, const Collective& collective, const Blocks& bl
         if (step == 0 || mine.count != 0) {
             const std::uint64_t piece = collective.first_piece + step;
             pieces.open(collective, piece, room_for(blocks.longest()));
-            copy_bytes(pieces.room(pieces.rank(), piece, blocks.longest()), send + mine.begin, mine.count);
+            copy_bytes(pieces.room(pieces.rank(), piece, blocks.longest()), send + mine.begin,
+                       mine.count);
             pieces.publish_filled(collective, piece);
-            if (recv != nullptr) copy_bytes(recv + own.begin + mine.begin, send + mine.begin, mine.count);
+            if (recv != nullptr)
+                copy_bytes(recv + own.begin + mine.begin, send + mine.begin, mine.count);
         }
-        if (step == 0) continue;
+        if (step == 0)
+            continue;
         const std::uint64_t piece = collective.first_piece + step - 1;
         for (int distance = 1; distance < pieces.size() && recv != nullptr; ++distance) {
             const int peer = pieces.neighbour(distance);
             const Range block = blocks.of(peer);
             const Range range = piece_of(block.count, kSlotBytes, step - 1);
-            if (range.count == 0) continue;
+            if (range.count == 0)
+                continue;
             pieces.await_filled(collective, peer, piece);
-            copy_bytes(recv + block.begin + range.begin, pieces.room(peer, piece, blocks.longest()), range.count);
+            copy_bytes(recv + block.begin + range.begin, pieces.room(peer, piece, blocks.longest()),
+                       range.count);
         }
         pieces.publish_done(piece);
     }
@@ -76,7 +85,8 @@ void scatter_at_once(Pieces& pieces, const Collective& collective, const ByteBlo
     const auto* from = static_cast<const std::byte*>(call.send);
     const bool is_root = pieces.rank() == call.root;
     pieces.open(collective, piece, Room::entry);
-    if (is_root) copy_bytes(pieces.payload(call.root, piece), from, blocks.total());
+    if (is_root)
+        copy_bytes(pieces.payload(call.root, piece), from, blocks.total());
     pieces.publish_filled(collective, piece);
     if (!is_root) {
         pieces.await_filled(collective, call.root, piece);
@@ -87,11 +97,14 @@ void scatter_at_once(Pieces& pieces, const Collective& collective, const ByteBlo
     pieces.publish_done(piece);
 }
 
-std::uint64_t& header_of(std::byte* region) { return *reinterpret_cast<std::uint64_t*>(region - kRegionHeaderBytes); }
+std::uint64_t& header_of(std::byte* region) {
+    return *reinterpret_cast<std::uint64_t*>(region - kRegionHeaderBytes);
+}
 
-// The first piece of an all_to_all: a rank's entry says how long its longest block is, since the ranks' counts differ.
-// If all of its blocks are short, they follow there, one after the other in the order of neighbour(), each behind its
-// own length. For two ranks all of that is in one cache line.
+// The first piece of an all_to_all: a rank's entry says how long its longest block is, since the
+// ranks' counts differ. If all of its blocks are short, they follow there, one after the other in
+// the order of neighbour(), each behind its own length. For two ranks all of that is in one cache
+// line.
 constexpr std::size_t kLengthBytes = sizeof(std::uint64_t);
 
 std::uint64_t read_length(const std::byte* from) {
@@ -138,7 +151,8 @@ Sent sent_by(Pieces& pieces, const Collective& collective, int distance, std::si
     const int peer = pieces.neighbour(distance);
     const std::uint64_t piece = collective.first_piece + step;
     if (step == 0 && is_packed(pieces, read_length(pieces.payload(peer, piece)))) {
-        const std::byte* const block = packed_block(pieces, pieces.payload(peer, piece), pieces.size() - distance);
+        const std::byte* const block =
+            packed_block(pieces, pieces.payload(peer, piece), pieces.size() - distance);
         return {read_length(block), block + kLengthBytes};
     }
     std::byte* const block = region(pieces, pieces.slot(peer, piece), pieces.rank());
@@ -164,7 +178,8 @@ std::size_t region_bytes(const Pieces& pieces) noexcept {
 }
 
 std::byte* region(const Pieces& pieces, std::byte* slot, int to) noexcept {
-    return slot + static_cast<std::size_t>(to) * (region_bytes(pieces) + kRegionHeaderBytes) + kRegionHeaderBytes;
+    return slot + static_cast<std::size_t>(to) * (region_bytes(pieces) + kRegionHeaderBytes) +
+           kRegionHeaderBytes;
 }
 
 void fill_regions(Pieces& pieces, const Collective& collective, std::size_t step) {
@@ -186,8 +201,10 @@ void fill_regions(Pieces& pieces, const Collective& collective, std::size_t step
 
 void broadcast(Pieces& pieces, const Collective& collective) {
     auto* data = static_cast<std::byte*>(collective.call.recv);
-    const RootBlock block(collective.call.root, collective.call.count * collective.call.element_bytes());
-    share_blocks(pieces, collective, block, data, pieces.rank() == collective.call.root ? nullptr : data);
+    const RootBlock block(collective.call.root,
+                          collective.call.count * collective.call.element_bytes());
+    share_blocks(pieces, collective, block, data,
+                 pieces.rank() == collective.call.root ? nullptr : data);
 }
 
 void all_gather(Pieces& pieces, const Collective& collective) {
@@ -206,7 +223,8 @@ void gather(Pieces& pieces, const Collective& collective) {
 void scatter(Pieces& pieces, const Collective& collective) {
     const CollectiveCall& call = collective.call;
     const ByteBlocks blocks(call.blocks, call.element_bytes());
-    if (room_for(blocks.total()) == Room::entry) return scatter_at_once(pieces, collective, blocks);
+    if (room_for(blocks.total()) == Room::entry)
+        return scatter_at_once(pieces, collective, blocks);
     const Range own = blocks.of(pieces.rank());
     auto* recv = static_cast<std::byte*>(call.recv);
     const std::size_t steps = at_least_one(pieces_in(blocks.longest(), region_bytes(pieces)));
@@ -215,15 +233,18 @@ void scatter(Pieces& pieces, const Collective& collective) {
         const Range range = piece_of(own.count, region_bytes(pieces), step);
         if (pieces.rank() == call.root) {
             fill_regions(pieces, collective, step);
-            copy_bytes(recv + range.begin, static_cast<const std::byte*>(call.send) + own.begin + range.begin,
+            copy_bytes(recv + range.begin,
+                       static_cast<const std::byte*>(call.send) + own.begin + range.begin,
                        range.count);
         } else {
             if (step == 0) {
                 pieces.open(collective, piece, Room::entry);
                 pieces.publish_filled(collective, piece);
             }
-            if (step == 0 || range.count != 0) pieces.await_filled(collective, call.root, piece);
-            copy_bytes(recv + range.begin, region(pieces, pieces.slot(call.root, piece), pieces.rank()), range.count);
+            if (step == 0 || range.count != 0)
+                pieces.await_filled(collective, call.root, piece);
+            copy_bytes(recv + range.begin,
+                       region(pieces, pieces.slot(call.root, piece), pieces.rank()), range.count);
         }
         pieces.publish_done(piece);
     }
@@ -235,12 +256,14 @@ bool pack_blocks(Pieces& pieces, const Collective& collective) {
     std::byte* const payload = pieces.payload(pieces.rank(), collective.first_piece);
     const std::uint64_t longest = longest_block(pieces, call);
     write_length(payload, longest);
-    if (!is_packed(pieces, longest)) return false;
+    if (!is_packed(pieces, longest))
+        return false;
     for (int distance = 1; distance < pieces.size(); ++distance) {
         const Range block = blocks.of(pieces.neighbour(distance));
         std::byte* const to = packed_block(pieces, payload, distance);
         write_length(to, block.count);
-        copy_bytes(to + kLengthBytes, static_cast<const std::byte*>(call.send) + block.begin, block.count);
+        copy_bytes(to + kLengthBytes, static_cast<const std::byte*>(call.send) + block.begin,
+                   block.count);
     }
     return true;
 }
@@ -250,7 +273,8 @@ bool exchange_packed(Pieces& pieces, const Collective& collective) {
     for (int distance = 1; distance < pieces.size(); ++distance) {
         const int peer = pieces.neighbour(distance);
         pieces.await_filled(collective, peer, collective.first_piece);
-        if (!is_packed(pieces, read_length(pieces.payload(peer, collective.first_piece)))) return false;
+        if (!is_packed(pieces, read_length(pieces.payload(peer, collective.first_piece))))
+            return false;
     }
     const ByteBlocks sends(call.blocks, call.element_bytes());
     const ByteBlocks receives(call.recv_blocks, call.element_bytes());
@@ -258,11 +282,13 @@ bool exchange_packed(Pieces& pieces, const Collective& collective) {
     const Range own = receives.of(pieces.rank());
     pieces.check_block(collective, pieces.rank(), call.blocks.count(pieces.rank()),
                        call.recv_blocks.count(pieces.rank()));
-    copy_bytes(recv + own.begin, static_cast<const std::byte*>(call.send) + sends.of(pieces.rank()).begin, own.count);
+    copy_bytes(recv + own.begin,
+               static_cast<const std::byte*>(call.send) + sends.of(pieces.rank()).begin, own.count);
     for (int distance = 1; distance < pieces.size(); ++distance) {
         const int peer = pieces.neighbour(distance);
         const Sent sent = sent_by(pieces, collective, distance, 0);
-        pieces.check_block(collective, peer, sent.bytes / call.element_bytes(), call.recv_blocks.count(peer));
+        pieces.check_block(collective, peer, sent.bytes / call.element_bytes(),
+                           call.recv_blocks.count(peer));
         copy_bytes(recv + receives.of(peer).begin, sent.data, sent.bytes);
     }
     return true;
@@ -283,16 +309,19 @@ void all_to_all(Pieces& pieces, const Collective& collective) {
         fill_regions(pieces, collective, 0);
     }
     const std::size_t steps = steps_of_all(pieces, collective);
-    copy_bytes(recv + own.begin, static_cast<const std::byte*>(call.send) + sends.of(pieces.rank()).begin, own.count);
+    copy_bytes(recv + own.begin,
+               static_cast<const std::byte*>(call.send) + sends.of(pieces.rank()).begin, own.count);
     for (std::size_t step = 1; step <= steps; ++step) {
-        if (step < steps) fill_regions(pieces, collective, step);
+        if (step < steps)
+            fill_regions(pieces, collective, step);
         const std::uint64_t piece = collective.first_piece + step - 1;
         for (int distance = 1; distance < pieces.size(); ++distance) {
             const int peer = pieces.neighbour(distance);
             pieces.await_filled(collective, peer, piece);
             const Range block = receives.of(peer);
             const Sent sent = sent_by(pieces, collective, distance, step - 1);
-            pieces.check_block(collective, peer, sent.bytes / call.element_bytes(), call.recv_blocks.count(peer));
+            pieces.check_block(collective, peer, sent.bytes / call.element_bytes(),
+                               call.recv_blocks.count(peer));
             const Range range = piece_of(block.count, region_bytes(pieces), step - 1);
             copy_bytes(recv + block.begin + range.begin, sent.data, range.count);
         }

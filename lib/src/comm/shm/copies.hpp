@@ -16,13 +16,15 @@ void barrier(Pieces& pieces, const Collective& collective);
 std::size_t region_bytes(const Pieces& pieces) noexcept;
 /// Where rank `to`'s region begins in a slot; before it is its header.
 std::byte* region(const Pieces& pieces, std::byte* slot, int to) noexcept;
-/// Copies this rank's part of the call's piece `step`: of the block of every other rank, into its region.
+/// Copies this rank's part of the call's piece `step`: of the block of every other rank, into its
+/// region.
 void fill_regions(Pieces& pieces, const Collective& collective, std::size_t step);
 
-/// The first piece of an all_to_all, in this rank's entry, which is open: writes how long its longest block is, and
-/// when all are short, the blocks themselves. Says whether.
+/// The first piece of an all_to_all, in this rank's entry, which is open: writes how long its
+/// longest block is, and when all are short, the blocks themselves. Says whether.
 bool pack_blocks(Pieces& pieces, const Collective& collective);
-/// Waits for the others' entries and takes their blocks there; false, and nothing is done, when not all have packed.
+/// Waits for the others' entries and takes their blocks there; false, and nothing is done, when not
+/// all have packed.
 bool exchange_packed(Pieces& pieces, const Collective& collective);
 
 }  // namespace autolaunch::shm

@@ -16,7 +16,8 @@ constexpr std::size_t kDirectBytes = 16 * 1024;
 
 std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
-/// Of an all_to_all: where in its send buffer a rank has the block for another; in its slot, one for each rank.
+/// Of an all_to_all: where in its send buffer a rank has the block for another; in its slot, one
+/// for each rank.
 struct BlockPlace {
     std::uint64_t offset;
     std::uint64_t count;
@@ -72,7 +73,8 @@ public:
             case CollectiveKind::reduce_scatter:
                 return reduce_block();
             case CollectiveKind::broadcast:
-                if (rank_ != call_.root) copy_bytes(own_recv(), recv_of(call_.root), call_.count * bytes_);
+                if (rank_ != call_.root)
+                    copy_bytes(own_recv(), recv_of(call_.root), call_.count * bytes_);
                 return;
             case CollectiveKind::all_gather:
                 return gather_blocks();
@@ -91,7 +93,9 @@ public:
 private:
     const std::byte* own_send() const { return static_cast<const std::byte*>(call_.send); }
     std::byte* own_recv() const { return static_cast<std::byte*>(call_.recv); }
-    const Descriptor& descriptor(int peer) const { return pieces_.descriptor(peer, collective_.first_piece); }
+    const Descriptor& descriptor(int peer) const {
+        return pieces_.descriptor(peer, collective_.first_piece);
+    }
     const std::byte* send_of(int peer) const {
         return peer == rank_ ? own_send() : allocations_.at(peer, descriptor(peer).send);
     }
@@ -102,14 +106,16 @@ private:
     std::size_t block(int rank) const { return call_.blocks.count(rank) * bytes_; }
 
     void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) const {
-        if (bytes == 0 || to == from) return;
+        if (bytes == 0 || to == from)
+            return;
         streams_ ? stream_bytes(to, from, bytes) : static_cast<void>(std::memcpy(to, from, bytes));
     }
 
-    // Slice r of all inputs, by rank r, to everybody who wants the result. Nobody else touches these elements, so in
-    // place is no different.
+    // Slice r of all inputs, by rank r, to everybody who wants the result. Nobody else touches
+    // these elements, so in place is no different.
     void reduce_slice() {
-        const Range slice = slice_of(call_.count, index(size_), index(rank_), kSliceAlignment / bytes_);
+        const Range slice =
+            slice_of(call_.count, index(size_), index(rank_), kSliceAlignment / bytes_);
         const std::size_t begin = slice.begin * bytes_;
         std::vector<void*> outputs;
         for (int distance = 0; distance < size_; ++distance) {
@@ -117,18 +123,21 @@ private:
             if (call_.kind == CollectiveKind::all_reduce || peer == call_.root)
                 outputs.push_back(recv_of(peer) + begin);
         }
-        for (int peer = 0; peer < size_; ++peer) pieces_.inputs()[index(peer)] = send_of(peer) + begin;
+        for (int peer = 0; peer < size_; ++peer)
+            pieces_.inputs()[index(peer)] = send_of(peer) + begin;
         reduce(outputs, slice.count);
     }
 
     void reduce_block() {
-        for (int peer = 0; peer < size_; ++peer) pieces_.inputs()[index(peer)] = send_of(peer) + offset(rank_);
+        for (int peer = 0; peer < size_; ++peer)
+            pieces_.inputs()[index(peer)] = send_of(peer) + offset(rank_);
         void* const output = call_.recv;
         reduce({&output, 1}, call_.blocks.count(rank_));
     }
 
     void reduce(std::span<void* const> outputs, std::size_t count) {
-        if (count == 0) return;
+        if (count == 0)
+            return;
         reduce_elements({.inputs = pieces_.inputs(),
                          .factors = pieces_.factors(collective_),
                          .outputs = outputs,
@@ -139,22 +148,26 @@ private:
     void gather_blocks() {
         for (int distance = 0; distance < size_; ++distance) {
             const int peer = pieces_.neighbour(distance);
-            if (block(peer) != 0) copy_bytes(own_recv() + offset(peer), send_of(peer), block(peer));
+            if (block(peer) != 0)
+                copy_bytes(own_recv() + offset(peer), send_of(peer), block(peer));
         }
     }
 
     void exchange_blocks() {
         for (int distance = 0; distance < size_; ++distance) {
             const int peer = pieces_.neighbour(distance);
-            const auto* places = reinterpret_cast<const BlockPlace*>(pieces_.slot(peer, collective_.first_piece));
+            const auto* places =
+                reinterpret_cast<const BlockPlace*>(pieces_.slot(peer, collective_.first_piece));
             const std::size_t count = call_.recv_blocks.count(peer);
-            if (count == 0) continue;
+            if (count == 0)
+                continue;
             copy_bytes(own_recv() + call_.recv_blocks.offset(peer) * bytes_,
                        send_of(peer) + places[index(rank_)].offset * bytes_, count * bytes_);
         }
     }
 
-    // Two ranks swap their blocks for each other: the lower one the first half, the higher one the rest.
+    // Two ranks swap their blocks for each other: the lower one the first half, the higher one the
+    // rest.
     void swap_blocks() {
         const std::size_t all = block(rank_), half = all / 2;
         for (int distance = 1; distance < size_; ++distance) {
@@ -162,7 +175,8 @@ private:
             std::byte* mine = own_recv() + offset(peer);
             std::byte* theirs = recv_of(peer) + offset(rank_);
             const Range part = rank_ < peer ? Range{0, half} : Range{half, all - half};
-            std::swap_ranges(mine + part.begin, mine + part.begin + part.count, theirs + part.begin);
+            std::swap_ranges(mine + part.begin, mine + part.begin + part.count,
+                             theirs + part.begin);
         }
     }
 
@@ -176,28 +190,33 @@ private:
     bool streams_;
 };
 
-void locate(const CollectiveCall& call, int rank, const Allocations& allocations, Descriptor& descriptor) {
+void locate(const CollectiveCall& call, int rank, const Allocations& allocations,
+            Descriptor& descriptor) {
     const BufferExtents extents = extents_of(call, rank);
     const Reached wanted = reached(call, rank == call.root, call.send == call.recv);
     const auto find = [&](const void* data, std::size_t count, bool is_reached) {
-        return is_reached && count != 0 ? allocations.find(data, count * call.element_bytes()) : Location{};
+        return is_reached && count != 0 ? allocations.find(data, count * call.element_bytes())
+                                        : Location{};
     };
     descriptor.send = find(call.send, extents.send, wanted.send);
     descriptor.recv = find(call.recv, extents.recv, wanted.recv);
     const auto found = [](const Location& location, std::size_t count, bool is_reached) {
         return !is_reached || count == 0 || location.allocation != Location::kElsewhere;
     };
-    descriptor.is_direct =
-        found(descriptor.send, extents.send, wanted.send) && found(descriptor.recv, extents.recv, wanted.recv);
-    descriptor.in_place = call.kind == CollectiveKind::all_to_all && call.send == call.recv && extents.send != 0;
+    descriptor.is_direct = found(descriptor.send, extents.send, wanted.send) &&
+                           found(descriptor.recv, extents.recv, wanted.recv);
+    descriptor.in_place =
+        call.kind == CollectiveKind::all_to_all && call.send == call.recv && extents.send != 0;
 }
 
 void write_places(const CollectiveCall& call, int size, std::byte* slot) {
     auto* places = reinterpret_cast<BlockPlace*>(slot);
-    for (int peer = 0; peer < size; ++peer) places[index(peer)] = {call.blocks.offset(peer), call.blocks.count(peer)};
+    for (int peer = 0; peer < size; ++peer)
+        places[index(peer)] = {call.blocks.offset(peer), call.blocks.count(peer)};
 }
 
-// All ranks come to the same answer: each that is able waits to hear from all, and each that is not need not.
+// All ranks come to the same answer: each that is able waits to hear from all, and each that is not
+// need not.
 bool all_direct(Pieces& pieces, const Collective& collective) {
     const Descriptor& own = collective.descriptor;
     bool able = own.is_direct;
@@ -223,7 +242,8 @@ bool run_direct(Pieces& pieces, Collective& collective, const Allocations& alloc
     locate(call, pieces.rank(), allocations, collective.descriptor);
     const bool has_table = call.kind == CollectiveKind::all_to_all;
     pieces.open(collective, piece, has_table ? Room::slot : Room::entry);
-    if (has_table) write_places(call, pieces.size(), pieces.slot(pieces.rank(), piece));
+    if (has_table)
+        write_places(call, pieces.size(), pieces.slot(pieces.rank(), piece));
     const bool packed = has_table && pack_blocks(pieces, collective);
     pieces.publish_filled(collective, piece);
     if (packed && exchange_packed(pieces, collective)) {
@@ -235,13 +255,15 @@ bool run_direct(Pieces& pieces, Collective& collective, const Allocations& alloc
         if (call.kind == CollectiveKind::all_to_all) {
             for (int peer = 0; peer < pieces.size(); ++peer) {
                 const auto* places = reinterpret_cast<const BlockPlace*>(pieces.slot(peer, piece));
-                pieces.check_block(collective, peer, places[index(pieces.rank())].count, call.recv_blocks.count(peer));
+                pieces.check_block(collective, peer, places[index(pieces.rank())].count,
+                                   call.recv_blocks.count(peer));
             }
         }
         DirectCall(pieces, collective, allocations).run();
     }
     pieces.publish_done(piece);
-    if (direct) pieces.await_done(collective, piece);
+    if (direct)
+        pieces.await_done(collective, piece);
     ++collective.first_piece;
     return direct;
 }

@@ -1,14 +1,15 @@
 #pragma once
 // What the ranks of one node share: the segment's layout. All of it starts as zeros.
 //
-//   Header | RankState x size | Entry x kEntries x size | ShrinkCell x size | Channel x size x size | slots: kSlots x
-//   kSlotBytes x size | channel chunks
+//   Header | RankState x size | Entry x kEntries x size | ShrinkCell x size | Channel x size x size
+//   | slots: kSlots x kSlotBytes x size | channel chunks
 //
-// Collectives move in pieces. Piece n of the communicator's life uses entry n % kEntries and slot n % kSlots of every
-// rank. A rank begins each call by writing an entry, which also holds its data when they are few: one cache line then
-// carries all. It counts in its own RankState how many pieces it has filled, reduced and done with; the counters never
-// go back, and only their owner writes them. Whoever waits for a counter reads it, then sleeps on the owner's futex
-// word `signal`.
+// Collectives move in pieces. Piece n of the communicator's life uses entry n % kEntries and slot n
+// % kSlots of every rank. A rank begins each call by writing an entry, which also holds its data
+// when they are few: one cache line then carries all. It counts in its own RankState how many
+// pieces it has filled, reduced and done with; the counters never go back, and only their owner
+// writes them. Whoever waits for a counter reads it, then sleeps on the owner's futex word
+// `signal`.
 #include "comm/call.hpp"
 
 #include <autolaunch/comm/types.hpp>
@@ -26,10 +27,12 @@ constexpr std::size_t kSlots = 4;
 constexpr std::size_t kSlotBytes = 256 * 1024;
 constexpr std::size_t kChannelChunks = 4;
 constexpr std::size_t kChannelChunkBytes = 64 * 1024;
-constexpr std::size_t kRegionHeaderBytes = 64;  // before a block's bytes in a slot that has one for every rank
+constexpr std::size_t kRegionHeaderBytes =
+    64;  // before a block's bytes in a slot that has one for every rank
 constexpr int kMaxRanks = 1024;
 
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free &&
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+              std::atomic<std::uint32_t>::is_always_lock_free &&
               std::atomic<std::int32_t>::is_always_lock_free);
 
 /// What a rank can call: the collectives by their own numbers, and what else all ranks do together.
@@ -46,10 +49,11 @@ struct Location {
     std::uint64_t offset = 0;               ///< in the rank's part of it
 };
 
-/// What a rank believes the current collective to be. The first part is equal on all ranks, or they have called
-/// different ones.
+/// What a rank believes the current collective to be. The first part is equal on all ranks, or they
+/// have called different ones.
 struct Descriptor {
-    std::uint64_t count = 0;   ///< elements: of all ragged blocks together, of one equal block, or of the buffer
+    std::uint64_t count =
+        0;  ///< elements: of all ragged blocks together, of one equal block, or of the buffer
     std::uint64_t counts = 0;  ///< digest of ragged counts, else 0
     std::int32_t root = 0;
     Kind kind = Kind::barrier;
@@ -84,7 +88,8 @@ struct alignas(kCacheLine) Entry {
     static constexpr std::size_t kPayloadBytes = 880;
 
     std::atomic<std::uint64_t> written;  ///< the piece's number and 1 more; written last
-    std::uint64_t digest;                ///< of this call and all before it, as far as they are equal on all ranks
+    std::uint64_t
+        digest;  ///< of this call and all before it, as far as they are equal on all ranks
     std::byte payload[kPayloadBytes];
     alignas(64) Descriptor descriptor;
 };
@@ -96,8 +101,10 @@ struct alignas(kCacheLine) RankState {
     alignas(kCacheLine) std::atomic<std::uint64_t> done;
     alignas(kCacheLine) std::atomic<std::uint32_t> presence;  ///< Presence
     std::atomic<std::int32_t> pid;
-    alignas(kCacheLine) std::atomic<std::uint32_t> sleepers;  ///< ranks asleep on `signal`; too high after a kill
-    std::atomic<std::uint32_t> signal;  ///< futex word: grows when this rank publishes something and others sleep
+    alignas(kCacheLine)
+        std::atomic<std::uint32_t> sleepers;  ///< ranks asleep on `signal`; too high after a kill
+    std::atomic<std::uint32_t>
+        signal;  ///< futex word: grows when this rank publishes something and others sleep
     /// Futex word: grows with everything that others publish in their channels with this rank.
     alignas(kCacheLine) std::atomic<std::uint32_t> bell;
     std::atomic<std::uint32_t> hears_bell;  ///< 1 while this rank sleeps on `bell`
@@ -133,7 +140,9 @@ struct Layout {
     std::size_t channels() const { return shrink_cells() + size * sizeof(ShrinkCell); }
     std::size_t slots() const { return page_up(channels() + size * size * sizeof(Channel)); }
     std::size_t channel_chunks() const { return slots() + size * kSlots * kSlotBytes; }
-    std::size_t bytes() const { return channel_chunks() + size * size * kChannelChunks * kChannelChunkBytes; }
+    std::size_t bytes() const {
+        return channel_chunks() + size * size * kChannelChunks * kChannelChunkBytes;
+    }
 
 private:
     static std::size_t page_up(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }

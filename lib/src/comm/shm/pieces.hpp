@@ -1,5 +1,6 @@
 #pragma once
-// How the ranks of a segment keep step: each call takes some pieces of the communicator's life (layout.hpp).
+// How the ranks of a segment keep step: each call takes some pieces of the communicator's life
+// (layout.hpp).
 #include "comm/call.hpp"
 #include "comm/shm/peers.hpp"
 #include "comm/shm/ranges.hpp"
@@ -15,7 +16,9 @@ namespace autolaunch::shm {
 /// Where a rank puts what a piece of it holds.
 enum class Room : std::uint8_t { entry, slot };
 /// Of a piece that has no more than `bytes`, on all ranks.
-constexpr Room room_for(std::size_t bytes) { return bytes <= Entry::kPayloadBytes ? Room::entry : Room::slot; }
+constexpr Room room_for(std::size_t bytes) {
+    return bytes <= Entry::kPayloadBytes ? Room::entry : Room::slot;
+}
 
 /// One call of a collective, for the time that it runs.
 struct Collective {
@@ -25,14 +28,15 @@ struct Collective {
     std::uint64_t first_piece;
 };
 
-/// Whether results go past the caches: when a rank's buffers are more than its share of them holds. Not in place, where
-/// the results' lines were just read.
+/// Whether results go past the caches: when a rank's buffers are more than its share of them holds.
+/// Not in place, where the results' lines were just read.
 bool worth_streaming(const CollectiveCall& call) noexcept;
 
-/// A rank's entries, slots and counters. A rank opens a piece before it writes to its slot or entry, says when it is
-/// filled and its part reduced, and says when it is done with the piece; it waits for others to have filled or reduced
-/// theirs. Every rank fills the first piece of every call, if only with its Descriptor: whoever waits for another
-/// compares the two, and a difference aborts the group and throws Error{mismatch} that names both ranks and calls.
+/// A rank's entries, slots and counters. A rank opens a piece before it writes to its slot or
+/// entry, says when it is filled and its part reduced, and says when it is done with the piece; it
+/// waits for others to have filled or reduced theirs. Every rank fills the first piece of every
+/// call, if only with its Descriptor: whoever waits for another compares the two, and a difference
+/// aborts the group and throws Error{mismatch} that names both ranks and calls.
 ///
 /// Owner: the backend. Threads: one. Blocks: open() and the await functions, as Peers::wait().
 class Pieces {
@@ -41,9 +45,11 @@ public:
 
     int rank() const noexcept { return rank_; }
     int size() const noexcept { return size_; }
-    /// The others in an order in which no rank is asked by all at once: neighbour(1), neighbour(2), …
+    /// The others in an order in which no rank is asked by all at once: neighbour(1), neighbour(2),
+    /// …
     int neighbour(int distance) const noexcept {
-        const int next = rank_ + distance;  // distance < size_; and a division takes as long as a cached read
+        const int next =
+            rank_ + distance;  // distance < size_; and a division takes as long as a cached read
         return next < size_ ? next : next - size_;
     }
 
@@ -60,9 +66,14 @@ public:
     void await_reduced(const Collective& collective, int peer, std::uint64_t piece);
     /// All others.
     void await_done(const Collective& collective, std::uint64_t piece);
-    std::byte* slot(int rank, std::uint64_t piece) const noexcept { return segment_.slot(rank, piece); }
-    std::byte* payload(int rank, std::uint64_t piece) const noexcept { return segment_.entry(rank, piece).payload; }
-    /// Where a rank's `bytes` of a piece are that has no more: in its entry when they fit, else in its slot.
+    std::byte* slot(int rank, std::uint64_t piece) const noexcept {
+        return segment_.slot(rank, piece);
+    }
+    std::byte* payload(int rank, std::uint64_t piece) const noexcept {
+        return segment_.entry(rank, piece).payload;
+    }
+    /// Where a rank's `bytes` of a piece are that has no more: in its entry when they fit, else in
+    /// its slot.
     std::byte* room(int rank, std::uint64_t piece, std::size_t bytes) const noexcept {
         return room_for(bytes) == Room::entry ? payload(rank, piece) : segment_.slot(rank, piece);
     }
@@ -77,7 +88,8 @@ public:
     std::span<const double> factors(const Collective& collective) const noexcept;
 
     /// Of an all_to_all: fails when `peer` sends another number of elements than this rank expects.
-    void check_block(const Collective& collective, int peer, std::size_t sent, std::size_t expected);
+    void check_block(const Collective& collective, int peer, std::size_t sent,
+                     std::size_t expected);
     /// Aborts the group and throws Error{mismatch}.
     [[noreturn]] void fail_mismatch(const std::string& text);
 

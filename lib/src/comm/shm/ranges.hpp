@@ -11,8 +11,10 @@ struct Range {
     std::size_t count = 0;
 };
 
-/// Slice `index` of `parts` of `count` elements: equal ones, each a multiple of `quantum`, but for the last.
-constexpr Range slice_of(std::size_t count, std::size_t parts, std::size_t index, std::size_t quantum) {
+/// Slice `index` of `parts` of `count` elements: equal ones, each a multiple of `quantum`, but for
+/// the last.
+constexpr Range slice_of(std::size_t count, std::size_t parts, std::size_t index,
+                         std::size_t quantum) {
     const std::size_t each = ((count + parts - 1) / parts + quantum - 1) / quantum * quantum;
     const std::size_t begin = std::min(index * each, count);
     return {begin, std::min(each, count - begin)};

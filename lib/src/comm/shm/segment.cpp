@@ -22,10 +22,13 @@ Segment Segment::attach(const std::string& address, int size) {
     std::optional<SharedMapping> mapping = SharedMapping::attach(address, Layout(size).bytes());
     if (mapping) {
         Segment segment(std::move(*mapping), size);
-        if (segment.header().size == size) return segment;
+        if (segment.header().size == size)
+            return segment;
     }
-    throw Error(ErrorCode::closed, fmt::format("what is at '{}' is not rank 0 of this group of {}", address, size),
-                "rank 0 went away and its process number was reused, or the ranks run different releases");
+    throw Error(
+        ErrorCode::closed,
+        fmt::format("what is at '{}' is not rank 0 of this group of {}", address, size),
+        "rank 0 went away and its process number was reused, or the ranks run different releases");
 }
 
 ShrinkCell& Segment::shrink_cell(int rank) const noexcept {
@@ -33,7 +36,8 @@ ShrinkCell& Segment::shrink_cell(int rank) const noexcept {
 }
 
 Channel& Segment::channel(int from, int to) const noexcept {
-    const std::size_t index = static_cast<std::size_t>(from) * layout_.size + static_cast<std::size_t>(to);
+    const std::size_t index =
+        static_cast<std::size_t>(from) * layout_.size + static_cast<std::size_t>(to);
     return reinterpret_cast<Channel*>(mapping_.data() + layout_.channels())[index];
 }
 
@@ -43,7 +47,8 @@ void Segment::take_slots(int rank) const noexcept {
 }
 
 std::byte* Segment::channel_chunk(int from, int to, std::uint64_t chunk) const noexcept {
-    const std::size_t index = static_cast<std::size_t>(from) * layout_.size + static_cast<std::size_t>(to);
+    const std::size_t index =
+        static_cast<std::size_t>(from) * layout_.size + static_cast<std::size_t>(to);
     return mapping_.data() + layout_.channel_chunks() +
            (index * kChannelChunks + chunk % kChannelChunks) * kChannelChunkBytes;
 }

@@ -14,9 +14,11 @@ namespace autolaunch::shm {
 /// Owner: the backend. Threads: any. Blocks: never.
 class Segment {
 public:
-    /// `pids`, when given, holds the members' process numbers, so that a rank that dies before it attaches is noticed.
+    /// `pids`, when given, holds the members' process numbers, so that a rank that dies before it
+    /// attaches is noticed.
     static Segment create(int size, std::span<const int> pids = {});
-    /// Throws as SharedMapping::attach(), and Error{closed} when it is not the memory of such a group.
+    /// Throws as SharedMapping::attach(), and Error{closed} when it is not the memory of such a
+    /// group.
     static Segment attach(const std::string& address, int size);
 
     const std::string& address() const noexcept { return mapping_.address(); }
@@ -37,7 +39,8 @@ public:
         return mapping_.data() + layout_.slots() +
                (static_cast<std::size_t>(rank) * kSlots + piece % kSlots) * kSlotBytes;
     }
-    /// Takes the memory of a rank's slots, which that rank does. Where there is none, the first access fails.
+    /// Takes the memory of a rank's slots, which that rank does. Where there is none, the first
+    /// access fails.
     void take_slots(int rank) const noexcept;
     std::byte* channel_chunk(int from, int to, std::uint64_t chunk) const noexcept;
 

@@ -8,10 +8,10 @@
 
 namespace autolaunch::shm {
 
-/// One mapping of a memfd: it never has a name in a file system, so there is nothing to leak, whenever a rank is
-/// killed, and the size of /dev/shm does not matter. One process creates it and publishes "<pid> <descriptor> <token>";
-/// the others open /proc/<pid>/fd/<descriptor> and check the token, which is what the memory begins with. That needs
-/// one user and one PID namespace.
+/// One mapping of a memfd: it never has a name in a file system, so there is nothing to leak,
+/// whenever a rank is killed, and the size of /dev/shm does not matter. One process creates it and
+/// publishes "<pid> <descriptor> <token>"; the others open /proc/<pid>/fd/<descriptor> and check
+/// the token, which is what the memory begins with. That needs one user and one PID namespace.
 ///
 /// Owner: one. Threads: any. Blocks: never.
 class SharedMapping {
@@ -20,8 +20,9 @@ public:
     static constexpr std::size_t kHugePage = 2 * 1024 * 1024;
 
     static SharedMapping create(const char* name, std::size_t bytes);
-    /// Nothing when the address leads to other memory by now. Throws Error{closed} when the creator is gone,
-    /// SystemError when its descriptors may not be opened, Error{corrupt} when it is no address.
+    /// Nothing when the address leads to other memory by now. Throws Error{closed} when the creator
+    /// is gone, SystemError when its descriptors may not be opened, Error{corrupt} when it is no
+    /// address.
     static std::optional<SharedMapping> attach(const std::string& address, std::size_t bytes);
 
     SharedMapping(SharedMapping&& other) noexcept;
@@ -31,13 +32,14 @@ public:
     std::byte* data() const noexcept { return base_; }  ///< at a multiple of kHugePage
     std::size_t bytes() const noexcept { return bytes_; }
     const std::string& address() const noexcept { return address_; }
-    /// Closes the descriptor: from then on nobody can attach, and the mappings alone keep the memory.
+    /// Closes the descriptor: from then on nobody can attach, and the mappings alone keep the
+    /// memory.
     void close_to_newcomers() noexcept { fd_.reset(); }
     /// Asks the kernel for huge pages from `offset` on; without, it is the same memory.
     void advise_huge_pages(std::size_t offset) noexcept;
-    /// Takes the memory for a range from this thread's NUMA node, zeroed, and enters it in the page tables: one call
-    /// instead of a fault for every page. False, and errno, when there is no more memory. Before Linux 5.14 nothing
-    /// happens, and pages come when they are touched.
+    /// Takes the memory for a range from this thread's NUMA node, zeroed, and enters it in the page
+    /// tables: one call instead of a fault for every page. False, and errno, when there is no more
+    /// memory. Before Linux 5.14 nothing happens, and pages come when they are touched.
     bool take_pages(std::size_t offset, std::size_t bytes) const noexcept;
     /// Enters what another rank has taken in this process's page tables.
     void map_pages(std::size_t offset, std::size_t bytes) const noexcept;

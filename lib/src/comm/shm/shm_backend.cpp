@@ -22,11 +22,14 @@ bool is_message(const CollectiveCall& call) {
 std::shared_ptr<ShmBackend> ShmBackend::create(const ShmRendezvous& rendezvous, int rank, int size,
                                                std::chrono::milliseconds timeout) {
     if (size < 1 || size > shm::kMaxRanks || rank < 0 || rank >= size) {
-        throw Error(ErrorCode::invalid_argument, fmt::format("backend shm: rank {} of {} is not possible", rank, size),
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("backend shm: rank {} of {} is not possible", rank, size),
                     fmt::format("it takes up to {} ranks", shm::kMaxRanks));
     }
-    auto segment = rank == 0 ? shm::Segment::create(size) : shm::Segment::attach(rendezvous.fetch(timeout), size);
-    if (rank == 0) rendezvous.publish(segment.address());
+    auto segment = rank == 0 ? shm::Segment::create(size)
+                             : shm::Segment::attach(rendezvous.fetch(timeout), size);
+    if (rank == 0)
+        rendezvous.publish(segment.address());
     return std::make_shared<ShmBackend>(std::move(segment), rank, size, timeout);
 }
 
@@ -50,10 +53,12 @@ Work ShmBackend::start(const CollectiveCall& call, Stream) {
 Work ShmBackend::start_group(std::span<const CollectiveCall> calls, Stream) {
     shm::Transfers transfers(segment_, peers_, rank_);
     for (const CollectiveCall& call : calls)
-        if (is_message(call)) transfers.add(call);
+        if (is_message(call))
+            transfers.add(call);
     transfers.run(peers_.begin("a group of sends and receives"));
     for (const CollectiveCall& call : calls)
-        if (!is_message(call)) run(call);
+        if (!is_message(call))
+            run(call);
     return {};
 }
 
@@ -65,7 +70,8 @@ void ShmBackend::run(const CollectiveCall& call) {
     }
     allocations_.sweep();
     shm::Collective collective = pieces_.begin(call);
-    if (!allocations_.unused() && shm::asks_for_direct(call) && shm::run_direct(pieces_, collective, allocations_))
+    if (!allocations_.unused() && shm::asks_for_direct(call) &&
+        shm::run_direct(pieces_, collective, allocations_))
         return;
     switch (call.kind) {
         case CollectiveKind::all_reduce:
@@ -95,8 +101,10 @@ void ShmBackend::barrier() {
 }
 
 void ShmBackend::exchange(shm::Kind kind, const void* own, void* all, std::size_t bytes) {
-    const CollectiveCall call{
-        .kind = CollectiveKind::all_gather, .send = own, .recv = all, .blocks = BlockCounts::uniform(bytes, size_)};
+    const CollectiveCall call{.kind = CollectiveKind::all_gather,
+                              .send = own,
+                              .recv = all,
+                              .blocks = BlockCounts::uniform(bytes, size_)};
     shm::all_gather(pieces_, pieces_.begin(call, kind));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Collectives between the ranks of one node, through shared memory (docs/adr/0002-shared-memory-communicator.md).
+// Collectives between the ranks of one node, through shared memory
+// (docs/adr/0002-shared-memory-communicator.md).
 #include "comm/backend.hpp"
 #include "comm/shm/allocations.hpp"
 #include "comm/shm/peers.hpp"
@@ -13,18 +14,20 @@
 
 namespace autolaunch {
 
-/// How the ranks of a new group learn where rank 0's memory is: one short text, from rank 0 to all others. An empty
-/// text is never published. fetch() waits at most `timeout`.
+/// How the ranks of a new group learn where rank 0's memory is: one short text, from rank 0 to all
+/// others. An empty text is never published. fetch() waits at most `timeout`.
 struct ShmRendezvous {
     std::function<void(const std::string& address)> publish;
     std::function<std::string(std::chrono::milliseconds timeout)> fetch;
 };
 
-/// Buffers from allocate() are read and written by all ranks where they are. Other data go through the ranks' entries
-/// and slots: every rank copies what others need into its own, reduces its slice of all, and copies the others' results
-/// out. Sums are taken in rank order, so all ranks have the same bits. Ranks may be processes or threads.
+/// Buffers from allocate() are read and written by all ranks where they are. Other data go through
+/// the ranks' entries and slots: every rank copies what others need into its own, reduces its slice
+/// of all, and copies the others' results out. Sums are taken in rank order, so all ranks have the
+/// same bits. Ranks may be processes or threads.
 ///
-/// send() returns when the message is in the channel to the peer; up to 256 KiB fit without a recv(), more block.
+/// send() returns when the message is in the channel to the peer; up to 256 KiB fit without a
+/// recv(), more block.
 class ShmBackend final : public CommunicatorBackend {
 public:
     /// Collective over `size` ranks. Blocks until all are attached, at most `timeout`.
@@ -51,7 +54,8 @@ private:
     class Shrinking;
 
     void run(const CollectiveCall& call);
-    /// All ranks' `bytes` bytes at `own`, in rank order, to `all`: a part of a split or an allocate.
+    /// All ranks' `bytes` bytes at `own`, in rank order, to `all`: a part of a split or an
+    /// allocate.
     void exchange(shm::Kind kind, const void* own, void* all, std::size_t bytes);
 
     shm::Segment segment_;

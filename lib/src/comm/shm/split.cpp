@@ -1,4 +1,5 @@
-// split on the shm backend: the parent tells its ranks who goes where, and where the new groups' memory is.
+// split on the shm backend: the parent tells its ranks who goes where, and where the new groups'
+// memory is.
 #include "comm/shm/shm_backend.hpp"
 #include "comm/split_plan.hpp"
 
@@ -41,12 +42,15 @@ std::shared_ptr<CommunicatorBackend> ShmBackend::split(int color, int key) {
     exchange(shm::Kind::split, &own, members.data(), sizeof own);
 
     std::vector<ColorAndKey> wishes;
-    for (const Member& member : members) wishes.push_back({member.color, member.key});
+    for (const Member& member : members)
+        wishes.push_back({member.color, member.key});
     const SplitPlan plan = plan_split(wishes, rank_);
     std::vector<int> pids;
-    for (const int rank : plan.parent_ranks) pids.push_back(members[static_cast<std::size_t>(rank)].pid);
+    for (const int rank : plan.parent_ranks)
+        pids.push_back(members[static_cast<std::size_t>(rank)].pid);
 
-    // A leader that fails says so in its offer: leaving the exchange would leave the others waiting.
+    // A leader that fails says so in its offer: leaving the exchange would leave the others
+    // waiting.
     Offer offer{};
     std::optional<shm::Segment> segment;
     if (color >= 0 && plan.rank == 0) {
@@ -59,14 +63,17 @@ std::shared_ptr<CommunicatorBackend> ShmBackend::split(int color, int key) {
     }
     std::vector<Offer> offers(ranks);
     exchange(shm::Kind::split, &offer, offers.data(), sizeof offer);
-    if (color < 0) return nullptr;
+    if (color < 0)
+        return nullptr;
 
     const Offer& chosen = offers[static_cast<std::size_t>(plan.parent_ranks.front())];
     if (chosen.failed != 0) {
-        throw Error(ErrorCode::system, std::string("split: the new group's first rank failed: ") + chosen.address);
+        throw Error(ErrorCode::system,
+                    std::string("split: the new group's first rank failed: ") + chosen.address);
     }
     const int new_size = static_cast<int>(pids.size());
-    if (!segment) segment.emplace(shm::Segment::attach(chosen.address, new_size));
+    if (!segment)
+        segment.emplace(shm::Segment::attach(chosen.address, new_size));
     return std::make_shared<ShmBackend>(std::move(*segment), plan.rank, new_size, timeout_);
 }
 

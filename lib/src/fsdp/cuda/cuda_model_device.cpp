@@ -31,7 +31,8 @@ private:
 
 class CudaModelDevice final : public ModelDevice {
 public:
-    explicit CudaModelDevice(std::shared_ptr<CudaDevice> device) : device_(std::move(device)), kernels_(device_) {
+    explicit CudaModelDevice(std::shared_ptr<CudaDevice> device)
+        : device_(std::move(device)), kernels_(device_) {
         const CudaDevice::Current current(*device_);
         own_stream_ = device_->make_stream();
     }
@@ -39,18 +40,23 @@ public:
     bool is_gpu() const noexcept override { return true; }
 
     Stream stream_for(Stream given) const override {
-        if (!given.is_given()) return Stream::cuda(device_->index(), nullptr);
+        if (!given.is_given())
+            return Stream::cuda(device_->index(), nullptr);
         if (given.device() != Device{DeviceType::cuda, device_->index()})
-            throw Error(ErrorCode::unsupported,
-                        "the model is on GPU " + std::to_string(device_->index()) + ", but the stream is not",
-                        "pass Stream::cuda(" + std::to_string(device_->index()) + ", your cudaStream_t)");
+            throw Error(
+                ErrorCode::unsupported,
+                "the model is on GPU " + std::to_string(device_->index()) +
+                    ", but the stream is not",
+                "pass Stream::cuda(" + std::to_string(device_->index()) + ", your cudaStream_t)");
         return given;
     }
 
-    CommunicatorBuffer allocate(const std::optional<Communicator>& communicator, std::size_t bytes) override {
+    CommunicatorBuffer allocate(const std::optional<Communicator>& communicator,
+                                std::size_t bytes) override {
         const CudaDevice::Current current(*device_);
-        CommunicatorBuffer buffer = communicator ? Communicator(*communicator).allocate(bytes)
-                                                 : CommunicatorBuffer(device_->allocate(bytes), bytes);
+        CommunicatorBuffer buffer = communicator
+                                        ? Communicator(*communicator).allocate(bytes)
+                                        : CommunicatorBuffer(device_->allocate(bytes), bytes);
         device_->fill(buffer.data(), 0, bytes, own_stream_.get());
         device_->wait(device_->record(own_stream_.get()), StreamLane::kLongestWait);
         return buffer;
@@ -67,7 +73,8 @@ public:
 
     std::unique_ptr<OrderedSums> make_ordered_sums(const std::optional<Communicator>& communicator,
                                                    std::size_t elements) override {
-        return std::make_unique<CudaOrderedSums>(kernels_, allocate(communicator, elements * sizeof(float)));
+        return std::make_unique<CudaOrderedSums>(kernels_,
+                                                 allocate(communicator, elements * sizeof(float)));
     }
 
     std::shared_ptr<const StateArrival> arrival_of(const Fence& fence) const override {
@@ -79,12 +86,14 @@ public:
         return {{}, device_->record(handle_of(stream))};
     }
     void wait(Stream stream, const Fence& fence) override {
-        if (!fence.event) return;
+        if (!fence.event)
+            return;
         const CudaDevice::Current current(*device_);
         device_->wait(handle_of(stream), fence.event);
     }
     void wait(const Fence& fence) override {
-        if (!fence.event) return;
+        if (!fence.event)
+            return;
         const CudaDevice::Current current(*device_);
         device_->wait(fence.event, StreamLane::kLongestWait);
     }
@@ -102,8 +111,8 @@ public:
         const CudaDevice::Current current(*device_);
         kernels_.cast(to, to_type, from, from_type, count, handle_of(stream));
     }
-    void accumulate(void* to, DataType to_type, const void* from, DataType from_type, std::size_t count,
-                    Stream stream) override {
+    void accumulate(void* to, DataType to_type, const void* from, DataType from_type,
+                    std::size_t count, Stream stream) override {
         const CudaDevice::Current current(*device_);
         kernels_.accumulate(to, to_type, from, from_type, count, handle_of(stream));
     }

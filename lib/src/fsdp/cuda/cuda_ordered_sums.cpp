@@ -14,8 +14,8 @@ std::size_t part_of(std::size_t count, std::size_t begin, std::size_t most) {
 
 }  // namespace
 
-void CudaOrderedSums::sum_blocks(Communicator& ranks, float* values, std::span<const std::size_t> counts,
-                                 Stream stream) {
+void CudaOrderedSums::sum_blocks(Communicator& ranks, float* values,
+                                 std::span<const std::size_t> counts, Stream stream) {
     const CudaDevice::Current current(kernels_.device());
     const auto own = static_cast<std::size_t>(ranks.rank());
     const std::size_t room = exchange_.bytes() / sizeof(float) / (counts.size() - 1);
@@ -31,8 +31,10 @@ void CudaOrderedSums::sum_blocks(Communicator& ranks, float* values, std::span<c
                 continue;
             }
             const std::size_t theirs = part_of(counts[peer], begin, part);
-            if (theirs > 0) ranks.send(block + begin, theirs, DataType::f32, static_cast<int>(peer), stream);
-            if (mine > 0) ranks.recv(from, mine, DataType::f32, static_cast<int>(peer), stream);
+            if (theirs > 0)
+                ranks.send(block + begin, theirs, DataType::f32, static_cast<int>(peer), stream);
+            if (mine > 0)
+                ranks.recv(from, mine, DataType::f32, static_cast<int>(peer), stream);
             from += part;
         }
         ranks.group_end(stream);
@@ -47,19 +49,25 @@ void CudaOrderedSums::sum_blocks(Communicator& ranks, float* values, std::span<c
     }
 }
 
-void CudaOrderedSums::reduce_scatter(Communicator& ranks, float* whole, std::size_t count, Stream stream) {
-    sum_blocks(ranks, whole, std::vector<std::size_t>(static_cast<std::size_t>(ranks.size()), count), stream);
+void CudaOrderedSums::reduce_scatter(Communicator& ranks, float* whole, std::size_t count,
+                                     Stream stream) {
+    sum_blocks(ranks, whole,
+               std::vector<std::size_t>(static_cast<std::size_t>(ranks.size()), count), stream);
 }
 
-// A reduce-scatter and a gather of the blocks: who holds a sum gives it to all, so that all have the same bits.
-void CudaOrderedSums::all_reduce(Communicator& ranks, float* values, std::size_t count, Stream stream) {
+// A reduce-scatter and a gather of the blocks: who holds a sum gives it to all, so that all have
+// the same bits.
+void CudaOrderedSums::all_reduce(Communicator& ranks, float* values, std::size_t count,
+                                 Stream stream) {
     const auto size = static_cast<std::size_t>(ranks.size());
     const std::size_t block = block_of(count, size);
     std::vector<std::size_t> counts;
-    for (std::size_t rank = 0; rank < size; ++rank) counts.push_back(part_of(count, rank * block, block));
+    for (std::size_t rank = 0; rank < size; ++rank)
+        counts.push_back(part_of(count, rank * block, block));
     sum_blocks(ranks, values, counts, stream);
     const auto own = static_cast<std::size_t>(ranks.rank());
-    ranks.all_gather_v(values + std::min(own * block, count), values, counts, DataType::f32, stream);
+    ranks.all_gather_v(values + std::min(own * block, count), values, counts, DataType::f32,
+                       stream);
 }
 
 }  // namespace autolaunch::fsdp

@@ -27,13 +27,15 @@ std::size_t padded(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 }  // namespace
 
 CudaUpdatePasses::CudaUpdatePasses(ModelEngine& engine, std::shared_ptr<CudaDevice> device,
-                                   std::unique_ptr<Algorithm> algorithm, const UpdateOptions& options)
+                                   std::unique_ptr<Algorithm> algorithm,
+                                   const UpdateOptions& options)
     : engine_(engine),
       device_(std::move(device)),
       kernels_(device_),
       shards_(engine.optimizer_shards()),
       algorithm_(std::move(algorithm)),
-      settings_(all_tensors(shards_), options.groups, options.defaults, options.decays, *algorithm_),
+      settings_(all_tensors(shards_), options.groups, options.defaults, options.decays,
+                *algorithm_),
       rounding_seed_(options.rounding_seed),
       mirror_(*engine.device, engine.calls) {
     algorithm_->begin({}, settings_.all());  // refuses settings that make no sense
@@ -41,11 +43,13 @@ CudaUpdatePasses::CudaUpdatePasses(ModelEngine& engine, std::shared_ptr<CudaDevi
     for (std::size_t i = 0; i < shards_.size(); ++i) {
         ShardState& state = states_.emplace_back();
         for (std::size_t k = 0; k < algorithm_->states().size(); ++k)
-            state.tensors.push_back(engine_.device->allocate({}, shards_[i]->elements * sizeof(float)));
+            state.tensors.push_back(
+                engine_.device->allocate({}, shards_[i]->elements * sizeof(float)));
         cut(i, settings_);
     }
     chunk_memory_ = engine_.device->allocate({}, chunks_.size() * sizeof(UpdateChunk));
-    engine_.device->write(chunk_memory_.data(), chunks_.data(), chunk_memory_.bytes(), engine_.stream);
+    engine_.device->write(chunk_memory_.data(), chunks_.data(), chunk_memory_.bytes(),
+                          engine_.stream);
     lay_out_table();
     words_ = engine_.device->allocate({}, ExactSum::kWords * sizeof(std::int64_t));
     sums_ = engine_.device->allocate({}, ExactSum::kWords * sizeof(double));
@@ -70,13 +74,14 @@ void CudaUpdatePasses::require_types() {
         refuse("masters in " + std::string(name_of(precision.master)),
                "they do in f32, and in bf16 with stochastic rounding");
     gradient_type_ = precision.accumulate;
-    kernel_ = update_kernel_name(std::string(algorithm_->kernel_factors().kernel), gradient_type_, precision.master,
-                                 precision.param);
+    kernel_ = update_kernel_name(std::string(algorithm_->kernel_factors().kernel), gradient_type_,
+                                 precision.master, precision.param);
 }
 
 void CudaUpdatePasses::cut(std::size_t shard, SettingsOfParameters& settings) {
     for (const auto& run : shards_[shard]->runs) {
-        const auto setting = static_cast<std::uint32_t>(settings.index_of(run.full_name, *run.parameter));
+        const auto setting =
+            static_cast<std::uint32_t>(settings.index_of(run.full_name, *run.parameter));
         const auto index = static_cast<std::uint32_t>(name_hashes_.size());
         name_hashes_.push_back(hash64(run.full_name.data(), run.full_name.size()));
         for (std::int64_t done = 0; done < run.count; done += kChunkElements) {
@@ -86,7 +91,8 @@ void CudaUpdatePasses::cut(std::size_t shard, SettingsOfParameters& settings) {
             chunk.shard = static_cast<std::uint32_t>(shard);
             chunk.setting = setting;
             chunk.run = index;
-            chunk.count = static_cast<std::uint32_t>(std::min<std::int64_t>(kChunkElements, run.count - done));
+            chunk.count = static_cast<std::uint32_t>(
+                std::min<std::int64_t>(kChunkElements, run.count - done));
             chunks_.push_back(chunk);
         }
     }
@@ -98,7 +104,8 @@ void CudaUpdatePasses::lay_out_table() {
     table_.keys = table_.factors + padded(algorithm_->kernel_factors().bytes.size());
     table_.bytes = table_.keys + padded(rounds_ ? name_hashes_.size() * sizeof(RoundingKey) : 0);
     table_memory_ = engine_.device->allocate({}, table_.bytes);
-    for (Upload& upload : uploads_) upload.memory = engine_.device->allocate_on_host(table_.bytes);
+    for (Upload& upload : uploads_)
+        upload.memory = engine_.device->allocate_on_host(table_.bytes);
 }
 
 void CudaUpdatePasses::upload(const StepPlan& plan) {
@@ -106,7 +113,8 @@ void CudaUpdatePasses::upload(const StepPlan& plan) {
     engine_.device->wait(upload.copied);
     auto* bytes = static_cast<std::byte*>(upload.memory.data());
     const auto put = [&](std::size_t offset, const void* from, std::size_t count) {
-        if (count > 0) std::memcpy(bytes + offset, from, count);
+        if (count > 0)
+            std::memcpy(bytes + offset, from, count);
     };
     const StepScale scale{0, static_cast<float>(plan.average), 1};
     put(0, &scale, sizeof scale);
@@ -114,8 +122,10 @@ void CudaUpdatePasses::upload(const StepPlan& plan) {
         const OptimizerShard& shard = *shards_[i];
         UpdateShard entry{shard.gradient, shard.master, shard.param};
         auto& tensors = states_[i].tensors;
-        if (!tensors.empty()) entry.first_state = static_cast<float*>(tensors[0].data());
-        if (tensors.size() > 1) entry.second_state = static_cast<float*>(tensors[1].data());
+        if (!tensors.empty())
+            entry.first_state = static_cast<float*>(tensors[0].data());
+        if (tensors.size() > 1)
+            entry.second_state = static_cast<float*>(tensors[1].data());
         entry.has_gradient = shard.has_gradient ? 1 : 0;
         entry.is_first = states_[i].written == 0 ? 1 : 0;
         put(table_.shards + i * sizeof entry, &entry, sizeof entry);
@@ -137,7 +147,9 @@ void CudaUpdatePasses::launch_norm(const StepPlan& plan) {
     const auto* chunks = static_cast<const UpdateChunk*>(chunk_memory_.data());
     device_->fill(words, 0, words_.bytes(), stream);
     if (!chunks_.empty())
-        kernels_.squares(gradient_type_, {chunks, chunks_.size(), in_table<UpdateShard>(table_.shards), words}, stream);
+        kernels_.squares(gradient_type_,
+                         {chunks, chunks_.size(), in_table<UpdateShard>(table_.shards), words},
+                         stream);
     kernels_.carry({words, sums}, stream);
     engine_.sum_over_shards_on_stream(sums, ExactSum::kWords, "gradient norm");
     ScaleArguments scale{sums, static_cast<StepScale*>(table_memory_.data())};
@@ -153,7 +165,8 @@ double CudaUpdatePasses::run(const StepPlan& plan) {
     algorithm_->begin({plan.step, plan.lr, 1}, settings_.all());
     engine_.device->wait(engine_.stream, last_step_);
     upload(plan);
-    if (plan.needs_norm()) launch_norm(plan);
+    if (plan.needs_norm())
+        launch_norm(plan);
     const Fence measured = plan.returns_norm ? engine_.device->record(engine_.stream) : Fence();
     UpdateArguments update;
     update.chunks = static_cast<const UpdateChunk*>(chunk_memory_.data());
@@ -162,7 +175,8 @@ double CudaUpdatePasses::run(const StepPlan& plan) {
     update.factors = in_table<std::byte>(table_.factors);
     update.keys = in_table<RoundingKey>(table_.keys);
     update.scale = in_table<StepScale>(0);
-    if (!chunks_.empty()) kernels_.update(kernel_, update, handle_of(engine_.stream));
+    if (!chunks_.empty())
+        kernels_.update(kernel_, update, handle_of(engine_.stream));
     last_step_ = engine_.device->record(engine_.stream);
     StepScale scale;
     if (plan.returns_norm) {
@@ -172,7 +186,8 @@ double CudaUpdatePasses::run(const StepPlan& plan) {
         std::memcpy(&scale, returned_.data(), sizeof scale);
     }
     for (std::size_t i = 0; scale.updates != 0 && i < shards_.size(); ++i)
-        if (shards_[i]->has_gradient) states_[i].written = 1;
+        if (shards_[i]->has_gradient)
+            states_[i].written = 1;
     return scale.sum_norm * plan.average;
 }
 
@@ -181,19 +196,23 @@ std::optional<NonFiniteGradient> CudaUpdatePasses::find_non_finite() {
     std::vector<std::byte> values;
     for (std::size_t i = 0; i < shards_.size(); ++i) {
         const OptimizerShard& shard = *shards_[i];
-        if (!shard.has_gradient) continue;
+        if (!shard.has_gradient)
+            continue;
         for (const auto& run : shard.runs) {
             const std::size_t bytes = size_of(shard.gradient_type);
             values.resize(static_cast<std::size_t>(run.count) * bytes);
-            engine_.device->read(
-                values.data(),
-                static_cast<const std::byte*>(shard.gradient) + static_cast<std::size_t>(run.shard_offset) * bytes,
-                values.size(), engine_.stream);
-            const auto found = first_nonfinite(values.data(), shard.gradient_type, static_cast<std::size_t>(run.count));
-            if (!found) continue;
+            engine_.device->read(values.data(),
+                                 static_cast<const std::byte*>(shard.gradient) +
+                                     static_cast<std::size_t>(run.shard_offset) * bytes,
+                                 values.size(), engine_.stream);
+            const auto found = first_nonfinite(values.data(), shard.gradient_type,
+                                               static_cast<std::size_t>(run.count));
+            if (!found)
+                continue;
             float value = 0;
             cast(&value, DataType::f32, values.data() + *found * bytes, shard.gradient_type, 1);
-            return place_of(shards_, i, run, run.parameter_offset + static_cast<std::int64_t>(*found), value);
+            return place_of(shards_, i, run,
+                            run.parameter_offset + static_cast<std::int64_t>(*found), value);
         }
     }
     return std::nullopt;
@@ -204,17 +223,21 @@ void CudaUpdatePasses::append_state(State& state) {
         for (std::size_t k = 0; k < states_[i].tensors.size(); ++k) {
             CommunicatorBuffer& tensor = states_[i].tensors[k];
             const auto reading = mirror_.read(tensor.data(), tensor.bytes(), engine_.stream);
-            shards_[i]->append_state(state, reading.memory, DataType::f32, algorithm_->states()[k], reading.arrival);
+            shards_[i]->append_state(state, reading.memory, DataType::f32, algorithm_->states()[k],
+                                     reading.arrival);
         }
-        if (algorithm_->first_differs()) append_written(state, *shards_[i], states_[i].written);
+        if (algorithm_->first_differs())
+            append_written(state, *shards_[i], states_[i].written);
     }
 }
 
 void CudaUpdatePasses::take_over_state() { mirror_.write_back(engine_.stream); }
 
-std::unique_ptr<UpdatePasses> make_cuda_update_passes(ModelEngine& engine, std::unique_ptr<Algorithm> algorithm,
+std::unique_ptr<UpdatePasses> make_cuda_update_passes(ModelEngine& engine,
+                                                      std::unique_ptr<Algorithm> algorithm,
                                                       const UpdateOptions& options) {
-    return std::make_unique<CudaUpdatePasses>(engine, cuda_device_of(engine.world), std::move(algorithm), options);
+    return std::make_unique<CudaUpdatePasses>(engine, cuda_device_of(engine.world),
+                                              std::move(algorithm), options);
 }
 
 }  // namespace autolaunch::fsdp

@@ -12,17 +12,18 @@
 
 namespace autolaunch::fsdp {
 
-/// An optimizer on a GPU. The shards are cut into chunks once; a step uploads what is new in it (a few kilobytes) and
-/// is one launch over all chunks, after the norm's:
+/// An optimizer on a GPU. The shards are cut into chunks once; a step uploads what is new in it (a
+/// few kilobytes) and is one launch over all chunks, after the norm's:
 ///
 ///     squares -> carry -> all-reduce of 22 numbers -> scale -> update
 ///
-/// The clip factor goes from scale to update in the GPU's memory. Where the host is to know the norm it waits for scale
-/// alone, while the update runs; where a gradient is not finite and that matters, update finds that and does nothing.
+/// The clip factor goes from scale to update in the GPU's memory. Where the host is to know the
+/// norm it waits for scale alone, while the update runs; where a gradient is not finite and that
+/// matters, update finds that and does nothing.
 class CudaUpdatePasses final : public UpdatePasses {
 public:
-    CudaUpdatePasses(ModelEngine& engine, std::shared_ptr<CudaDevice> device, std::unique_ptr<Algorithm> algorithm,
-                     const UpdateOptions& options);
+    CudaUpdatePasses(ModelEngine& engine, std::shared_ptr<CudaDevice> device,
+                     std::unique_ptr<Algorithm> algorithm, const UpdateOptions& options);
     ~CudaUpdatePasses() override;
 
     double run(const StepPlan& plan) override;
@@ -34,7 +35,8 @@ public:
 
 private:
     struct ShardState {
-        std::vector<CommunicatorBuffer> tensors;  // laid out as the shard, one for each of the algorithm's states
+        std::vector<CommunicatorBuffer>
+            tensors;  // laid out as the shard, one for each of the algorithm's states
         std::uint8_t written = 0;
     };
     /// What a step uploads, at its places in one buffer.
@@ -54,7 +56,8 @@ private:
     void launch_norm(const StepPlan& plan);
     template <class T>
     const T* in_table(std::size_t offset) const {
-        return reinterpret_cast<const T*>(static_cast<const std::byte*>(table_memory_.data()) + offset);
+        return reinterpret_cast<const T*>(static_cast<const std::byte*>(table_memory_.data()) +
+                                          offset);
     }
 
     ModelEngine& engine_;

@@ -1,12 +1,14 @@
 #pragma once
-// What the kernels are called with: plain structs, passed by value, for the library, the kernels and their tests.
+// What the kernels are called with: plain structs, passed by value, for the library, the kernels
+// and their tests.
 #include "fsdp/optimizer/factors.hpp"
 
 #include <cstdint>
 
 namespace autolaunch::fsdp {
 
-/// A part of one parameter in one shard, which one block of threads updates. Offsets are multiples of 128 elements.
+/// A part of one parameter in one shard, which one block of threads updates. Offsets are multiples
+/// of 128 elements.
 struct UpdateChunk {
     std::uint64_t shard_offset = 0;
     std::uint64_t parameter_offset = 0;
@@ -38,7 +40,8 @@ struct UpdateArguments {
     const UpdateChunk* chunks = nullptr;
     std::uint64_t chunk_count = 0;
     const UpdateShard* shards = nullptr;
-    const void* factors = nullptr;      ///< of the algorithm, by setting; their gradient_scale does not count
+    const void* factors =
+        nullptr;  ///< of the algorithm, by setting; their gradient_scale does not count
     const RoundingKey* keys = nullptr;  ///< by run; of masters in bf16
     const StepScale* scale = nullptr;
 };
@@ -80,8 +83,8 @@ struct FindArguments {
     std::uint64_t* first = nullptr;
 };
 
-/// Adds the parts of ranks pairwise, ((0 + 1) + (2 + 3)) + …: own elements, which become the sum, and the others' in
-/// the order of their ranks. Pointers and `stride` are multiples of 16 bytes.
+/// Adds the parts of ranks pairwise, ((0 + 1) + (2 + 3)) + …: own elements, which become the sum,
+/// and the others' in the order of their ranks. Pointers and `stride` are multiples of 16 bytes.
 struct SumArguments {
     float* to = nullptr;  ///< this rank's part
     const float* others = nullptr;
@@ -91,8 +94,9 @@ struct SumArguments {
     std::uint32_t rank = 0;  ///< this one
 };
 
-constexpr unsigned kKernelThreads = 256;        // of a block
-constexpr std::uint32_t kChunkElements = 4096;  // 114 KB of AdamW's traffic: hides a block's start, and spreads evenly
+constexpr unsigned kKernelThreads = 256;  // of a block
+constexpr std::uint32_t kChunkElements =
+    4096;  // 114 KB of AdamW's traffic: hides a block's start, and spreads evenly
 constexpr std::uint64_t kNoIndex = ~std::uint64_t{0};
 
 }  // namespace autolaunch::fsdp

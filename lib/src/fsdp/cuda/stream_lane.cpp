@@ -6,7 +6,8 @@
 
 namespace autolaunch::fsdp {
 
-StreamLane::StreamLane(std::shared_ptr<CudaDevice> device, std::vector<Communicator> communicators, bool beside)
+StreamLane::StreamLane(std::shared_ptr<CudaDevice> device, std::vector<Communicator> communicators,
+                       bool beside)
     : Lane(std::move(communicators)), device_(std::move(device)), beside_(beside) {
     const CudaDevice::Current current(*device_);
     stream_ = device_->make_stream();
@@ -14,21 +15,26 @@ StreamLane::StreamLane(std::shared_ptr<CudaDevice> device, std::vector<Communica
 
 // The jobs use memory that goes after the lane.
 StreamLane::~StreamLane() {
-    if (!latest_) return;
+    if (!latest_)
+        return;
     try {
         const CudaDevice::Current current(*device_);
-        if (device_->is_over(latest_)) return;
-        if (std::uncaught_exceptions() > 0) abort("a rank left its training step by an exception");
+        if (device_->is_over(latest_))
+            return;
+        if (std::uncaught_exceptions() > 0)
+            abort("a rank left its training step by an exception");
         device_->wait(latest_, kLongestWait);
     } catch (const std::exception&) {  // the GPU is lost, and what is on it
     }
 }
 
-Fence StreamLane::submit(const std::string& unit, std::string_view subject, Job job, std::span<const Fence> after) {
+Fence StreamLane::submit(const std::string& unit, std::string_view subject, Job job,
+                         std::span<const Fence> after) {
     const CudaDevice::Current current(*device_);
     forget_ended();
     for (const Fence& fence : after)
-        if (fence.event) device_->wait(stream_.get(), fence.event);
+        if (fence.event)
+            device_->wait(stream_.get(), fence.event);
     try {
         run(unit, subject, job, Stream::cuda(device_->index(), stream_.get()));
     } catch (...) {
@@ -44,7 +50,8 @@ Fence StreamLane::submit(const std::string& unit, std::string_view subject, Job 
 void StreamLane::forget_ended() {
     std::ptrdiff_t ended = 0;
     for (const Submitted& each : under_way_) {
-        if (!device_->is_over(each.end)) break;
+        if (!device_->is_over(each.end))
+            break;
         ++ended;
     }
     check();
@@ -52,12 +59,15 @@ void StreamLane::forget_ended() {
 }
 
 void StreamLane::check() {
-    if (failure_) std::rethrow_exception(failure_);
+    if (failure_)
+        std::rethrow_exception(failure_);
     try {
-        for (const Communicator& communicator : communicators_) communicator.check();
+        for (const Communicator& communicator : communicators_)
+            communicator.check();
     } catch (...) {
         std::string where = under_way_.empty() ? "" : "unit " + under_way_.front().name + ": ";
-        if (under_way_.size() > 1) where.insert(where.size() - 2, ", or a unit after it");
+        if (under_way_.size() > 1)
+            where.insert(where.size() - 2, ", or a unit after it");
         try {
             fail(where);
         } catch (...) {
@@ -69,7 +79,8 @@ void StreamLane::check() {
 
 void StreamLane::synchronize() {
     const CudaDevice::Current current(*device_);
-    if (latest_) device_->wait(latest_, kLongestWait);
+    if (latest_)
+        device_->wait(latest_, kLongestWait);
     check();
 }
 

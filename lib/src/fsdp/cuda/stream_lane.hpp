@@ -10,17 +10,20 @@
 
 namespace autolaunch::fsdp {
 
-/// A lane of a GPU: a stream of the highest priority that waits for fences, and whose jobs others wait for. The host
-/// waits for none of it but in synchronize() and the destructor.
+/// A lane of a GPU: a stream of the highest priority that waits for fences, and whose jobs others
+/// wait for. The host waits for none of it but in synchronize() and the destructor.
 class StreamLane final : public Lane {
 public:
-    /// No wait for the GPU is longer; collectives have ended by then, for their communicators have timeouts.
+    /// No wait for the GPU is longer; collectives have ended by then, for their communicators have
+    /// timeouts.
     static constexpr std::chrono::milliseconds kLongestWait = std::chrono::minutes(30);
 
-    StreamLane(std::shared_ptr<CudaDevice> device, std::vector<Communicator> communicators, bool beside);
+    StreamLane(std::shared_ptr<CudaDevice> device, std::vector<Communicator> communicators,
+               bool beside);
     ~StreamLane() override;
 
-    Fence submit(const std::string& unit, std::string_view subject, Job job, std::span<const Fence> after) override;
+    Fence submit(const std::string& unit, std::string_view subject, Job job,
+                 std::span<const Fence> after) override;
     Fence latest() const override { return {{}, latest_}; }
     void check() override;
     void synchronize() override;

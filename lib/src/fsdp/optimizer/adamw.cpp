@@ -7,8 +7,8 @@
 
 namespace autolaunch::fsdp {
 
-AdamWFactors adamw_factors(double lr, double beta1, double beta2, double eps, double weight_decay, std::int64_t step,
-                           double gradient_scale) {
+AdamWFactors adamw_factors(double lr, double beta1, double beta2, double eps, double weight_decay,
+                           std::int64_t step, double gradient_scale) {
     const auto t = static_cast<double>(step);
     AdamWFactors factors;
     factors.gradient_scale = static_cast<float>(gradient_scale);
@@ -31,20 +31,24 @@ public:
     Uses uses() const override { return {.beta1 = true, .beta2 = true, .eps = true}; }
     std::vector<std::string_view> states() const override { return {".exp_avg", ".exp_avg_sq"}; }
 
-    void begin(const StepNumbers& numbers, const std::vector<ParameterSettings>& settings) override {
+    void begin(const StepNumbers& numbers,
+               const std::vector<ParameterSettings>& settings) override {
         factors_.clear();
         for (const ParameterSettings& s : settings) {
             require_option(s.beta1 >= 0 && s.beta1 < 1, name(), "beta1 is not in [0, 1)");
             require_option(s.beta2 >= 0 && s.beta2 < 1, name(), "beta2 is not in [0, 1)");
             require_option(s.eps >= 0, name(), "eps is negative");
-            factors_.push_back(adamw_factors(numbers.lr * s.lr_scale, s.beta1, s.beta2, s.eps, s.weight_decay,
-                                             numbers.step, numbers.gradient_scale));
+            factors_.push_back(adamw_factors(numbers.lr * s.lr_scale, s.beta1, s.beta2, s.eps,
+                                             s.weight_decay, numbers.step, numbers.gradient_scale));
         }
     }
 
-    KernelFactors kernel_factors() const override { return {"adamw", std::as_bytes(std::span(factors_))}; }
+    KernelFactors kernel_factors() const override {
+        return {"adamw", std::as_bytes(std::span(factors_))};
+    }
 
-    void update(const OptimizerKernels& kernels, std::size_t setting, bool, const ElementRange& range) const override {
+    void update(const OptimizerKernels& kernels, std::size_t setting, bool,
+                const ElementRange& range) const override {
         kernels.adamw(factors_[setting], range);
     }
 

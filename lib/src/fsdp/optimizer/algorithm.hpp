@@ -44,8 +44,10 @@ public:
     /// Suffixes of its state tensors, at most two.
     virtual std::vector<std::string_view> states() const = 0;
     /// Before the shards are updated: the factors for each of the settings.
-    virtual void begin(const StepNumbers& numbers, const std::vector<ParameterSettings>& settings) = 0;
-    /// The same factors for a kernel of a GPU: its name in cuda/kernel_bodies.hpp, and the structs one after the other.
+    virtual void begin(const StepNumbers& numbers,
+                       const std::vector<ParameterSettings>& settings) = 0;
+    /// The same factors for a kernel of a GPU: its name in cuda/kernel_bodies.hpp, and the structs
+    /// one after the other.
     struct KernelFactors {
         std::string_view kernel;
         std::span<const std::byte> bytes;
@@ -53,15 +55,16 @@ public:
     virtual KernelFactors kernel_factors() const = 0;
     /// Whether the first update of a state differs from the others.
     virtual bool first_differs() const { return false; }
-    /// Updates a range with the factors of settings[setting]; `first` says that its state was never written. Threads:
-    /// many at a time.
+    /// Updates a range with the factors of settings[setting]; `first` says that its state was never
+    /// written. Threads: many at a time.
     virtual void update(const OptimizerKernels& kernels, std::size_t setting, bool first,
                         const ElementRange& range) const = 0;
 };
 
 /// Throws Error{invalid_argument} that says "AdamW: lr is negative" when `holds` is false.
 inline void require_option(bool holds, std::string_view optimizer, const std::string& what) {
-    if (!holds) throw Error(ErrorCode::invalid_argument, std::string(optimizer) + ": " + what);
+    if (!holds)
+        throw Error(ErrorCode::invalid_argument, std::string(optimizer) + ": " + what);
 }
 
 }  // namespace autolaunch::fsdp

@@ -1,9 +1,11 @@
-// The arithmetic of the optimizers on one element, the one place that says it: the loops of CPUs (kernel_loops.hpp) and
-// the kernels of GPUs (cuda/kernel_bodies.hpp) include it, each inside a namespace of its own, after
+// The arithmetic of the optimizers on one element, the one place that says it: the loops of CPUs
+// (kernel_loops.hpp) and the kernels of GPUs (cuda/kernel_bodies.hpp) include it, each inside a
+// namespace of its own, after
 //   AUTOLAUNCH_INLINE   the attributes of a function that is part of its caller
 //   square_root()       rounded correctly
-// V is a float or a register of floats. Both compile without contraction (a product and a sum must not become one
-// rounding) and without flushing small numbers, so each element gets the bits that plain C++ gives.
+// V is a float or a register of floats. Both compile without contraction (a product and a sum must
+// not become one rounding) and without flushing small numbers, so each element gets the bits that
+// plain C++ gives.
 
 struct AdamWStep {
     AdamWFactors f;
@@ -49,8 +51,8 @@ struct LionStep {
     }
 };
 
-// A bf16 is the upper half of an f32. What these return has it there, the lower half is to be cut; a NaN keeps its
-// upper bits and becomes quiet. The bits are those of the f32 numbers.
+// A bf16 is the upper half of an f32. What these return has it there, the lower half is to be cut;
+// a NaN keeps its upper bits and becomes quiet. The bits are those of the f32 numbers.
 
 /// To nearest, ties to even.
 template <class Words, class Mask>
@@ -60,15 +62,17 @@ AUTOLAUNCH_INLINE Words nearest_bf16(Words words, Mask is_nan) {
     return (words + (is_nan ? zero : up)) | (is_nan ? zero + 0x400000u : zero);
 }
 
-/// Up by `random` of 65536 parts of what the lower half counts, so up as often as it is near the upper neighbour.
+/// Up by `random` of 65536 parts of what the lower half counts, so up as often as it is near the
+/// upper neighbour.
 template <class Words, class Mask>
 AUTOLAUNCH_INLINE Words randomly_rounded_bf16(Words words, Words random, Mask is_nan) {
     const Words zero = Words{};
     return (words + (is_nan ? zero : random)) | (is_nan ? zero + 0x400000u : zero);
 }
 
-// Austin Appleby's finalizer of MurmurHash3 (fmix32, in the public domain): every bit of the input changes every bit of
-// the output with a probability near one half, and no two inputs have one output.
+// Austin Appleby's finalizer of MurmurHash3 (fmix32, in the public domain): every bit of the input
+// changes every bit of the output with a probability near one half, and no two inputs have one
+// output.
 template <class Words>
 AUTOLAUNCH_INLINE Words mixed(Words word) {
     word ^= word >> 16;
@@ -78,9 +82,9 @@ AUTOLAUNCH_INLINE Words mixed(Words word) {
     return word ^ (word >> 16);
 }
 
-/// Two elements share a random word, which is what costs: of every 32 elements of a parameter, those of the first half
-/// take the lower halves of 16 words, those of the second half the upper ones. So a register of words is for two
-/// registers of elements, however wide they are.
+/// Two elements share a random word, which is what costs: of every 32 elements of a parameter,
+/// those of the first half take the lower halves of 16 words, those of the second half the upper
+/// ones. So a register of words is for two registers of elements, however wide they are.
 constexpr std::uint64_t kRoundingBlock = 32;
 
 /// The key for words whose numbers have this upper half.
@@ -98,7 +102,7 @@ AUTOLAUNCH_INLINE Words random_words(RoundingKey key, Words numbers) {
 AUTOLAUNCH_INLINE std::uint32_t random_bits(RoundingKey key, std::uint64_t index) {
     constexpr std::uint64_t kWords = kRoundingBlock / 2;
     const std::uint64_t number = index / kRoundingBlock * kWords + index % kWords;
-    const std::uint32_t word =
-        random_words(key_from(key, static_cast<std::uint32_t>(number >> 32)), static_cast<std::uint32_t>(number));
+    const std::uint32_t word = random_words(key_from(key, static_cast<std::uint32_t>(number >> 32)),
+                                            static_cast<std::uint32_t>(number));
     return index % kRoundingBlock < kWords ? word & 0xffffu : word >> 16;
 }

@@ -1,4 +1,5 @@
-// The arithmetic of exact_sum.hpp's numbers, for CPUs and GPUs: included inside a namespace of its own, after
+// The arithmetic of exact_sum.hpp's numbers, for CPUs and GPUs: included inside a namespace of its
+// own, after
 //   AUTOLAUNCH_INLINE   the attributes of a function that is part of its caller
 
 constexpr int kExactDigits = 20;    // of 32 bits
@@ -11,7 +12,8 @@ AUTOLAUNCH_INLINE void add_exactly(double value, Add add) {
     std::uint64_t bits = 0;
     memcpy(&bits, &value, sizeof bits);
     const int exponent = static_cast<int>((bits >> 52) & 0x7ff);
-    if (exponent == 0) return;  // zero: squares of f32 numbers are never subnormal
+    if (exponent == 0)
+        return;  // zero: squares of f32 numbers are never subnormal
     const std::uint64_t fraction = bits & 0xfffffffffffffULL;
     if (exponent == 0x7ff) {
         add(fraction != 0 ? kExactDigits + 1 : kExactDigits, std::int64_t{1});
@@ -38,6 +40,7 @@ AUTOLAUNCH_INLINE void carry_exactly(std::int64_t* words) {
 /// Of words that were carried. Not for sums with infinities and NaN.
 AUTOLAUNCH_INLINE double value_of_digits(const std::int64_t* words) {
     double value = 0;
-    for (int i = kExactDigits; i-- > 0;) value += ldexp(static_cast<double>(words[i]), kExactLowest + 32 * i);
+    for (int i = kExactDigits; i-- > 0;)
+        value += ldexp(static_cast<double>(words[i]), kExactLowest + 32 * i);
     return value;
 }

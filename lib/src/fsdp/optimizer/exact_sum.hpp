@@ -8,19 +8,22 @@
 
 namespace autolaunch::fsdp {
 
-/// A sum without rounding of f64 numbers that are squares of f32 ones, or sums of a few: a wide fixed-point number, as
-/// in Kulisch's accumulators ("Computer Arithmetic and Validity", chapter 8). Whatever is added, in whatever order and
-/// on whatever rank, the sum is the same, so a norm does not depend on how a model is cut.
+/// A sum without rounding of f64 numbers that are squares of f32 ones, or sums of a few: a wide
+/// fixed-point number, as in Kulisch's accumulators ("Computer Arithmetic and Validity", chapter
+/// 8). Whatever is added, in whatever order and on whatever rank, the sum is the same, so a norm
+/// does not depend on how a model is cut.
 class AUTOLAUNCH_API ExactSum {
 public:
     /// 20 digits of 32 bits, the lowest worth 2^-352; then how many infinities and NaN were added.
     static constexpr std::size_t kDigits = 20;
     static constexpr std::size_t kWords = kDigits + 2;
 
-    /// `value` is not negative: 0, 2^-298 to 2^270, infinite or NaN. At most 2^30 of them before carry().
+    /// `value` is not negative: 0, 2^-298 to 2^270, infinite or NaN. At most 2^30 of them before
+    /// carry().
     void add(double value) noexcept;
     void add(const ExactSum& other) noexcept;
-    /// Leaves less than 2^32 in every digit, so that the words of 2^21 ranks can be summed as f64 without rounding.
+    /// Leaves less than 2^32 in every digit, so that the words of 2^21 ranks can be summed as f64
+    /// without rounding.
     void carry() noexcept;
 
     std::array<double, kWords> words() const noexcept;

@@ -10,14 +10,16 @@ namespace autolaunch::fsdp {
 namespace {
 
 void require(bool holds, const char* what) {
-    if (!holds) throw Error(ErrorCode::invalid_argument, std::string("GradScaler: ") + what);
+    if (!holds)
+        throw Error(ErrorCode::invalid_argument, std::string("GradScaler: ") + what);
 }
 
 }  // namespace
 
 GradScaler::GradScaler(const GradScalerOptions& options) : options_(options) {
     require(options.growth_factor > 1, "growth_factor is not above 1");
-    require(options.backoff_factor > 0 && options.backoff_factor < 1, "backoff_factor is not between 0 and 1");
+    require(options.backoff_factor > 0 && options.backoff_factor < 1,
+            "backoff_factor is not between 0 and 1");
     require(options.growth_interval >= 1, "growth_interval is not positive");
     load({.scale = options.initial_scale});
 }
@@ -37,7 +39,8 @@ void GradScaler::update(bool overflowed) noexcept {
         ++state_.skipped_steps;
         return;
     }
-    if (++state_.growth_tracker < options_.growth_interval) return;
+    if (++state_.growth_tracker < options_.growth_interval)
+        return;
     state_.growth_tracker = 0;
     // torch holds the scale in f32, and lets it grow only while it stays finite there.
     if (std::isfinite(static_cast<float>(state_.scale * options_.growth_factor)))

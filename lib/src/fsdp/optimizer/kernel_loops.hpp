@@ -1,11 +1,14 @@
-// The loops of one set of kernels: included once by each file that has a set, inside a namespace of its own, after
+// The loops of one set of kernels: included once by each file that has a set, inside a namespace of
+// its own, after
 //   AUTOLAUNCH_KERNEL   the attribute that gives a function the instructions
-//   Floats, Words       a register of floats, and as many std::uint32_t; float where the compiler alone decides what is
+//   Floats, Words       a register of floats, and as many std::uint32_t; float where the compiler
+//   alone decides what is
 //                       done side by side
-//   root_of(), load_f16(), store_f16()   square roots, and halves to Floats and back, rounded correctly
-//   load_bf16()                          halves to Floats
-//   store_upper_halves()                 of the words of two registers, one after the other
-// All arithmetic is the compiler's, without contraction, so each element gets the bits that plain C++ gives.
+//   root_of(), load_f16(), store_f16()   square roots, and halves to Floats and back, rounded
+//   correctly load_bf16()                          halves to Floats store_upper_halves() of the
+//   words of two registers, one after the other
+// All arithmetic is the compiler's, without contraction, so each element gets the bits that plain
+// C++ gives.
 
 #define AUTOLAUNCH_INLINE AUTOLAUNCH_KERNEL __attribute__((always_inline)) inline
 
@@ -96,7 +99,8 @@ AUTOLAUNCH_INLINE V widened(const float16* from) {
 
 AUTOLAUNCH_INLINE void narrow(float value, float* to) { *to = value; }
 AUTOLAUNCH_INLINE void narrow(float value, bfloat16* to) {
-    to->bits = static_cast<std::uint16_t>(nearest_bf16(same_bits<std::uint32_t>(value), value != value) >> 16);
+    to->bits = static_cast<std::uint16_t>(
+        nearest_bf16(same_bits<std::uint32_t>(value), value != value) >> 16);
 }
 AUTOLAUNCH_INLINE void narrow(float value, float16* to) { *to = float16(value); }
 
@@ -119,8 +123,10 @@ template <class T>
 AUTOLAUNCH_KERNEL void widen_all(const T* from, float* to, std::size_t count) {
     std::size_t i = 0;
     if constexpr (kLanes > 1)
-        for (; i + kLanes <= count; i += kLanes) store(to + i, widened<Floats>(from + i));
-    for (; i < count; ++i) to[i] = widened<float>(from + i);
+        for (; i + kLanes <= count; i += kLanes)
+            store(to + i, widened<Floats>(from + i));
+    for (; i < count; ++i)
+        to[i] = widened<float>(from + i);
 }
 
 template <class T>
@@ -129,7 +135,8 @@ AUTOLAUNCH_KERNEL void narrow_all(const float* from, T* to, std::size_t count) {
     if constexpr (kLanes > 1)
         for (; i + 2 * kLanes <= count; i += 2 * kLanes)
             narrow_two(load<Floats>(from + i), load<Floats>(from + i + kLanes), to + i);
-    for (; i < count; ++i) narrow(from[i], to + i);
+    for (; i < count; ++i)
+        narrow(from[i], to + i);
 }
 
 /// The arrays of a range. Param is void where the master is what ranks gather.
@@ -153,11 +160,15 @@ struct TypedRange {
 template <class V, class Step, class Range>
 AUTOLAUNCH_INLINE V stepped(const Step& step, const Range& r, std::size_t i) {
     V p = widened<V>(r.master + i), first = V{}, second = V{};
-    if constexpr (kStates < Step >> 0) first = load<V>(r.first_state + i);
-    if constexpr (kStates < Step >> 1) second = load<V>(r.second_state + i);
+    if constexpr (kStates < Step >> 0)
+        first = load<V>(r.first_state + i);
+    if constexpr (kStates < Step >> 1)
+        second = load<V>(r.second_state + i);
     step.apply(widened<V>(r.gradient + i), p, first, second);
-    if constexpr (kStates < Step >> 0) store(r.first_state + i, first);
-    if constexpr (kStates < Step >> 1) store(r.second_state + i, second);
+    if constexpr (kStates < Step >> 0)
+        store(r.first_state + i, first);
+    if constexpr (kStates < Step >> 1)
+        store(r.second_state + i, second);
     return p;
 }
 
@@ -167,53 +178,62 @@ AUTOLAUNCH_INLINE void update_range(const Step& step, const TypedRange<Gradient,
     std::size_t i = 0;
     if constexpr (kLanes > 1) {
         for (; i + 2 * kLanes <= range.count; i += 2 * kLanes) {
-            const Floats first = stepped<Floats>(step, r, i), second = stepped<Floats>(step, r, i + kLanes);
+            const Floats first = stepped<Floats>(step, r, i),
+                         second = stepped<Floats>(step, r, i + kLanes);
             narrow_two(first, second, r.master + i);
-            if constexpr (!std::is_void_v<Param>) narrow_two(first, second, r.param + i);
+            if constexpr (!std::is_void_v<Param>)
+                narrow_two(first, second, r.param + i);
         }
     }
     for (; i < range.count; ++i) {
         const float value = stepped<float>(step, r, i);
         r.master[i] = value;
-        if constexpr (!std::is_void_v<Param>) narrow(value, r.param + i);
+        if constexpr (!std::is_void_v<Param>)
+            narrow(value, r.param + i);
     }
 }
 
 template <class Step, class Gradient, class Param>
-AUTOLAUNCH_INLINE void round_one(const Step& step, const TypedRange<Gradient, bfloat16, Param>& r, std::size_t i,
-                                 std::uint32_t random) {
+AUTOLAUNCH_INLINE void round_one(const Step& step, const TypedRange<Gradient, bfloat16, Param>& r,
+                                 std::size_t i, std::uint32_t random) {
     const float value = stepped<float>(step, r, i);
     r.master[i].bits = static_cast<std::uint16_t>(
         randomly_rounded_bf16(same_bits<std::uint32_t>(value), random, value != value) >> 16);
-    if constexpr (!std::is_void_v<Param>) r.param[i] = r.master[i];
+    if constexpr (!std::is_void_v<Param>)
+        r.param[i] = r.master[i];
 }
 
 /// Two registers of elements, with their random bits.
 template <class Step, class Gradient, class Param>
-AUTOLAUNCH_INLINE void round_two(const Step& step, const TypedRange<Gradient, bfloat16, Param>& r, std::size_t i,
-                                 Words random, Words second_random) {
+AUTOLAUNCH_INLINE void round_two(const Step& step, const TypedRange<Gradient, bfloat16, Param>& r,
+                                 std::size_t i, Words random, Words second_random) {
     const Floats first = stepped<Floats>(step, r, i), second = stepped<Floats>(step, r, i + kLanes);
     const auto words = randomly_rounded_bf16(same_bits<Words>(first), random, first != first);
-    const auto second_words = randomly_rounded_bf16(same_bits<Words>(second), second_random, second != second);
+    const auto second_words =
+        randomly_rounded_bf16(same_bits<Words>(second), second_random, second != second);
     store_upper_halves(words, second_words, r.master + i);
-    if constexpr (!std::is_void_v<Param>) store_upper_halves(words, second_words, r.param + i);
+    if constexpr (!std::is_void_v<Param>)
+        store_upper_halves(words, second_words, r.param + i);
 }
 
-/// kRoundingBlock elements from i on, a block of their parameter, too; `number` is that of its first random word.
+/// kRoundingBlock elements from i on, a block of their parameter, too; `number` is that of its
+/// first random word.
 template <class Step, class Range>
 AUTOLAUNCH_INLINE void round_block(const Step& step, const Range& r, std::size_t i, RoundingKey key,
                                    std::uint64_t number) {
     constexpr std::size_t kWords = kRoundingBlock / 2;
     static_assert(kLanes == kWords || 2 * kLanes == kWords || kLanes == 1);
     std::uint32_t places[kWords];
-    for (std::uint32_t word = 0; word < kWords; ++word) places[word] = word;
+    for (std::uint32_t word = 0; word < kWords; ++word)
+        places[word] = word;
     const Words numbers = load<Words>(places) + static_cast<std::uint32_t>(number);
     const RoundingKey block_key = key_from(key, static_cast<std::uint32_t>(number >> 32));
     const Words words = random_words<Words>(block_key, numbers);
     if constexpr (kLanes == kWords) {
         round_two(step, r, i, words & 0xffffu, words >> 16);
     } else {
-        const Words others = random_words<Words>(block_key, numbers + static_cast<std::uint32_t>(kLanes));
+        const Words others =
+            random_words<Words>(block_key, numbers + static_cast<std::uint32_t>(kLanes));
         round_two(step, r, i, words & 0xffffu, others & 0xffffu);
         round_two(step, r, i + kWords, words >> 16, others >> 16);
     }
@@ -221,27 +241,32 @@ AUTOLAUNCH_INLINE void round_block(const Step& step, const Range& r, std::size_t
 
 constexpr std::size_t kFetchedAhead = 12 * kRoundingBlock;  // elements; measured
 
-/// Rounding at random takes a CPU as long as its share of the memory does, so its own window is too short to have the
-/// next elements on their way meanwhile. Of kRoundingBlock elements from i on; past the end it does nothing.
+/// Rounding at random takes a CPU as long as its share of the memory does, so its own window is too
+/// short to have the next elements on their way meanwhile. Of kRoundingBlock elements from i on;
+/// past the end it does nothing.
 template <class Step, class Range>
 AUTOLAUNCH_INLINE void fetch_block(const Range& r, std::size_t i) {
     constexpr std::size_t kLine = 64 / sizeof(float);
     __builtin_prefetch(r.gradient + i);
     __builtin_prefetch(r.master + i);
     for (std::size_t k = 0; k < kRoundingBlock; k += kLine) {
-        if constexpr (kStates < Step >> 0) __builtin_prefetch(r.first_state + i + k);
-        if constexpr (kStates < Step >> 1) __builtin_prefetch(r.second_state + i + k);
+        if constexpr (kStates < Step >> 0)
+            __builtin_prefetch(r.first_state + i + k);
+        if constexpr (kStates < Step >> 1)
+            __builtin_prefetch(r.second_state + i + k);
     }
 }
 
 template <class Step, class Gradient, class Param>
-AUTOLAUNCH_INLINE void update_range(const Step& step, const TypedRange<Gradient, bfloat16, Param>& r,
+AUTOLAUNCH_INLINE void update_range(const Step& step,
+                                    const TypedRange<Gradient, bfloat16, Param>& r,
                                     const ElementRange& range) {
     for (std::size_t i = 0; i < range.count;) {
         const std::uint64_t index = range.index + i;
         if (kLanes > 1 && index % kRoundingBlock == 0 && i + kRoundingBlock <= range.count) {
             fetch_block<Step>(r, i + kFetchedAhead);
-            if constexpr (kLanes > 1) round_block(step, r, i, range.key, index / 2);
+            if constexpr (kLanes > 1)
+                round_block(step, r, i, range.key, index / 2);
             i += kRoundingBlock;
         } else {
             round_one(step, r, i, random_bits(range.key, index));
@@ -261,7 +286,8 @@ constexpr std::size_t kDoubles = kLanes > 1 ? kLanes / 2 : 1;  // in a register
 /// The upper half of the lanes is added to the lower one, until one is left.
 AUTOLAUNCH_INLINE double folded(double* lanes) {
     for (std::size_t width = kSumLanes / 2; width > 0; width /= 2)
-        for (std::size_t lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
+        for (std::size_t lane = 0; lane < width; ++lane)
+            lanes[lane] += lanes[lane + width];
     return lanes[0];
 }
 
@@ -294,12 +320,14 @@ AUTOLAUNCH_INLINE double block_sum(const float* from) {
     Part parts[kParts] = {};
     for (std::size_t row = 0; row < kSumBlock; row += kSumLanes) {
         for (std::size_t part = 0; part < kParts; ++part) {
-            const Part values = __builtin_convertvector(load<NarrowPart>(from + row + part * kDoubles), Part);
+            const Part values =
+                __builtin_convertvector(load<NarrowPart>(from + row + part * kDoubles), Part);
             parts[part] += values * values;
         }
     }
     for (std::size_t width = kParts / 2; width > 0; width /= 2)
-        for (std::size_t part = 0; part < width; ++part) parts[part] += parts[part + width];
+        for (std::size_t part = 0; part < width; ++part)
+            parts[part] += parts[part + width];
     return folded<kDoubles>(parts[0]);
 }
 
@@ -312,14 +340,18 @@ AUTOLAUNCH_KERNEL void sum_blocks(const float* from, double* sums, std::size_t c
             sums[block] = short_block_sum(from + block * kSumBlock, kSumBlock);
         }
     }
-    if (whole * kSumBlock < count) sums[whole] = short_block_sum(from + whole * kSumBlock, count - whole * kSumBlock);
+    if (whole * kSumBlock < count)
+        sums[whole] = short_block_sum(from + whole * kSumBlock, count - whole * kSumBlock);
 }
 
 template <class Step, class Factors, class Gradient>
 constexpr typename UpdateLoops<Factors>::OfGradient kLoopsOfGradient = {
-    update<Step, Factors, Gradient, float, void>,     update<Step, Factors, Gradient, float, float>,
-    update<Step, Factors, Gradient, float, bfloat16>, update<Step, Factors, Gradient, float, float16>,
-    update<Step, Factors, Gradient, bfloat16, void>,  update<Step, Factors, Gradient, bfloat16, bfloat16>};
+    update<Step, Factors, Gradient, float, void>,
+    update<Step, Factors, Gradient, float, float>,
+    update<Step, Factors, Gradient, float, bfloat16>,
+    update<Step, Factors, Gradient, float, float16>,
+    update<Step, Factors, Gradient, bfloat16, void>,
+    update<Step, Factors, Gradient, bfloat16, bfloat16>};
 
 template <class Step, class Factors>
 constexpr UpdateLoops<Factors> kLoops = {kLoopsOfGradient<Step, Factors, float>,

@@ -13,7 +13,8 @@ struct Sets {
     Sets() {
         for (const OptimizerKernels* set :
              {avx512_optimizer_kernels(), avx2_optimizer_kernels(), &plain_optimizer_kernels()})
-            if (set != nullptr) sets[count++] = set;
+            if (set != nullptr)
+                sets[count++] = set;
     }
 };
 

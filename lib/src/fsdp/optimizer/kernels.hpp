@@ -1,6 +1,7 @@
 #pragma once
-// The element loops behind the optimizers: one set for each kind of CPU. All sets give the same bits, whatever the cut:
-// every operation is done on one element alone, and none is fused with the next.
+// The element loops behind the optimizers: one set for each kind of CPU. All sets give the same
+// bits, whatever the cut: every operation is done on one element alone, and none is fused with the
+// next.
 #include "fsdp/optimizer/factors.hpp"
 
 #include <autolaunch/comm/types.hpp>
@@ -14,8 +15,8 @@
 
 namespace autolaunch::fsdp {
 
-/// Elements of one parameter and how they are stored. The arrays must not overlap; an optimizer without a state leaves
-/// its pointer null.
+/// Elements of one parameter and how they are stored. The arrays must not overlap; an optimizer
+/// without a state leaves its pointer null.
 struct ElementRange {
     const void* gradient = nullptr;
     void* master = nullptr;  ///< in f32; or in bf16, rounded at random
@@ -24,7 +25,8 @@ struct ElementRange {
     std::size_t count = 0;
     DataType gradient_type = DataType::f32;
     DataType master_type = DataType::f32;
-    void* param = nullptr;  ///< a copy of the master that is written, too; null where ranks gather the master itself
+    void* param = nullptr;  ///< a copy of the master that is written, too; null where ranks gather
+                            ///< the master itself
     DataType param_type = DataType::f32;
     RoundingKey key{};        ///< of masters in bf16
     std::uint64_t index = 0;  ///< the first element's in its parameter
@@ -35,31 +37,36 @@ constexpr bool can_update(DataType gradient, DataType master, std::optional<Data
     const auto is_float = [](DataType type) {
         return type == DataType::f32 || type == DataType::bf16 || type == DataType::f16;
     };
-    if (!is_float(gradient)) return false;
-    if (master == DataType::bf16) return !param || *param == DataType::bf16;
+    if (!is_float(gradient))
+        return false;
+    if (master == DataType::bf16)
+        return !param || *param == DataType::bf16;
     return master == DataType::f32 && (!param || is_float(*param));
 }
 
-/// The update of one optimizer: a loop for each way of storing elements, in which each is read, widened, updated,
-/// rounded and written once.
+/// The update of one optimizer: a loop for each way of storing elements, in which each is read,
+/// widened, updated, rounded and written once.
 template <class Factors>
 struct UpdateLoops {
     using Loop = void (*)(const Factors& factors, const ElementRange& range);
     struct OfGradient {
-        Loop f32, f32_to_f32, f32_to_bf16, f32_to_f16, bf16, bf16_to_bf16;  ///< masters, and the copies' types
+        Loop f32, f32_to_f32, f32_to_bf16, f32_to_f16, bf16,
+            bf16_to_bf16;  ///< masters, and the copies' types
     };
     OfGradient f32, bf16, f16;
 
     /// can_update() must hold for the range's types.
     void operator()(const Factors& factors, const ElementRange& range) const {
-        const auto of_type = [](DataType type, const auto& in_f32, const auto& in_bf16, const auto& in_f16) {
+        const auto of_type = [](DataType type, const auto& in_f32, const auto& in_bf16,
+                                const auto& in_f16) {
             return type == DataType::f32 ? in_f32 : type == DataType::bf16 ? in_bf16 : in_f16;
         };
         const OfGradient& loops = of_type(range.gradient_type, f32, bf16, f16);
         const bool rounds = range.master_type == DataType::bf16;
         const Loop alone = rounds ? loops.bf16 : loops.f32;
         const Loop copying = rounds ? loops.bf16_to_bf16
-                                    : of_type(range.param_type, loops.f32_to_f32, loops.f32_to_bf16, loops.f32_to_f16);
+                                    : of_type(range.param_type, loops.f32_to_f32, loops.f32_to_bf16,
+                                              loops.f32_to_f16);
         (range.param != nullptr ? copying : alone)(factors, range);
     }
 };
@@ -76,7 +83,8 @@ struct OptimizerKernels {
     void (*narrow_bf16)(const float* from, bfloat16* to, std::size_t count);
     void (*narrow_f16)(const float* from, float16* to, std::size_t count);
 
-    /// sums[b] = the sum of squares of from[b * kSumBlock …]. `count` may leave the last block short.
+    /// sums[b] = the sum of squares of from[b * kSumBlock …]. `count` may leave the last block
+    /// short.
     void (*block_sums)(const float* from, double* sums, std::size_t count);
 };
 

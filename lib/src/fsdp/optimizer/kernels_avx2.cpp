@@ -17,7 +17,9 @@ namespace {
 typedef float Floats __attribute__((vector_size(32)));
 typedef std::uint32_t Words __attribute__((vector_size(32)));
 
-AUTOLAUNCH_KERNEL inline Floats root_of(Floats values) { return (Floats)_mm256_sqrt_ps((__m256)values); }
+AUTOLAUNCH_KERNEL inline Floats root_of(Floats values) {
+    return (Floats)_mm256_sqrt_ps((__m256)values);
+}
 AUTOLAUNCH_KERNEL inline Floats load_f16(const float16* from) {
     return (Floats)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
 }
@@ -27,9 +29,9 @@ AUTOLAUNCH_KERNEL inline __m128i store_f16(Floats values) {
 
 AUTOLAUNCH_KERNEL inline Floats load_bf16(const bfloat16* from) {
     constexpr char kZero = -1;  // bytes of zero below each number's two
-    const __m256i places =
-        _mm256_setr_epi8(kZero, kZero, 0, 1, kZero, kZero, 2, 3, kZero, kZero, 4, 5, kZero, kZero, 6, 7,  //
-                         kZero, kZero, 8, 9, kZero, kZero, 10, 11, kZero, kZero, 12, 13, kZero, kZero, 14, 15);
+    const __m256i places = _mm256_setr_epi8(
+        kZero, kZero, 0, 1, kZero, kZero, 2, 3, kZero, kZero, 4, 5, kZero, kZero, 6, 7,  //
+        kZero, kZero, 8, 9, kZero, kZero, 10, 11, kZero, kZero, 12, 13, kZero, kZero, 14, 15);
     const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
     return (Floats)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(halves), places);
 }

@@ -16,7 +16,9 @@ namespace {
 typedef float Floats __attribute__((vector_size(64)));
 typedef std::uint32_t Words __attribute__((vector_size(64)));
 
-AUTOLAUNCH_KERNEL inline Floats root_of(Floats values) { return (Floats)_mm512_sqrt_ps((__m512)values); }
+AUTOLAUNCH_KERNEL inline Floats root_of(Floats values) {
+    return (Floats)_mm512_sqrt_ps((__m512)values);
+}
 AUTOLAUNCH_KERNEL inline Floats load_f16(const float16* from) {
     return (Floats)_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }
@@ -35,7 +37,8 @@ AUTOLAUNCH_KERNEL inline void store_upper_halves(Words first, Words second, bflo
         const std::uint32_t place = i < 8 ? 4 * i + 1 : kSecond + 4 * (i - 8) + 1;
         places[i] = place | (place + 2) << 16;
     }
-    _mm512_storeu_si512(to, _mm512_permutex2var_epi16((__m512i)first, (__m512i)places, (__m512i)second));
+    _mm512_storeu_si512(
+        to, _mm512_permutex2var_epi16((__m512i)first, (__m512i)places, (__m512i)second));
 }
 
 #include "fsdp/optimizer/kernel_loops.hpp"
@@ -45,7 +48,8 @@ constexpr OptimizerKernels kAvx512 = kernels_named("AVX-512");
 }  // namespace
 
 const OptimizerKernels* avx512_optimizer_kernels() noexcept {
-    const bool supported = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+    const bool supported = __builtin_cpu_supports("avx512f") &&
+                           __builtin_cpu_supports("avx512bw") &&
                            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     return supported ? &kAvx512 : nullptr;
 }

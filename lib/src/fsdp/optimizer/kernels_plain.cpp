@@ -17,7 +17,8 @@ using Words = std::uint32_t;
 [[maybe_unused]] inline float load_f16(const float16* from) { return static_cast<float>(*from); }
 [[maybe_unused]] inline float16 store_f16(float value) { return float16(value); }
 [[maybe_unused]] inline float load_bf16(const bfloat16* from) { return static_cast<float>(*from); }
-[[maybe_unused]] inline void store_upper_halves(std::uint32_t first, std::uint32_t second, bfloat16* to) {
+[[maybe_unused]] inline void store_upper_halves(std::uint32_t first, std::uint32_t second,
+                                                bfloat16* to) {
     to[0].bits = static_cast<std::uint16_t>(first >> 16);
     to[1].bits = static_cast<std::uint16_t>(second >> 16);
 }

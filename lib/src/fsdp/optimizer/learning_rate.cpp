@@ -12,12 +12,14 @@ namespace autolaunch::fsdp::schedule {
 namespace {
 
 void require(bool holds, const char* what) {
-    if (!holds) throw Error(ErrorCode::invalid_argument, std::string("learning rate: ") + what);
+    if (!holds)
+        throw Error(ErrorCode::invalid_argument, std::string("learning rate: ") + what);
 }
 
 /// How far `step` is on the way, from 0 to 1; a way of no steps is over at once.
 double progress(std::int64_t step, std::int64_t steps) {
-    if (step >= steps) return 1;
+    if (step >= steps)
+        return 1;
     return static_cast<double>(std::max<std::int64_t>(step, 0)) / static_cast<double>(steps);
 }
 
@@ -47,7 +49,9 @@ LearningRate cosine(double from, double to, std::int64_t steps) {
 
 LearningRate one_minus_sqrt(double from, double to, std::int64_t steps) {
     require_way(from, to, steps);
-    return [=](std::int64_t step) { return to + (from - to) * (1 - std::sqrt(progress(step, steps))); };
+    return [=](std::int64_t step) {
+        return to + (from - to) * (1 - std::sqrt(progress(step, steps)));
+    };
 }
 
 LearningRate step_decay(double lr, double gamma, std::int64_t every) {
@@ -67,7 +71,8 @@ LearningRate sequence(std::vector<Part> parts, LearningRate last) {
     require(static_cast<bool>(last), "a part has no rate");
     return [parts = std::move(parts), last = std::move(last)](std::int64_t step) {
         for (const Part& part : parts) {
-            if (step <= part.steps) return part.rate(step);
+            if (step <= part.steps)
+                return part.rate(step);
             step -= part.steps;
         }
         return last(step);
@@ -81,9 +86,9 @@ LearningRate warm_up(std::int64_t steps, LearningRate after) {
 }
 
 LearningRate warm_up_stable_decay(const WarmUpStableDecay& shape) {
-    return sequence(
-        {{linear(0, shape.lr, shape.warm_up_steps), shape.warm_up_steps}, {constant(shape.lr), shape.stable_steps}},
-        shape.decay(shape.lr, shape.min_lr, shape.decay_steps));
+    return sequence({{linear(0, shape.lr, shape.warm_up_steps), shape.warm_up_steps},
+                     {constant(shape.lr), shape.stable_steps}},
+                    shape.decay(shape.lr, shape.min_lr, shape.decay_steps));
 }
 
 }  // namespace autolaunch::fsdp::schedule

@@ -13,7 +13,8 @@ public:
     Uses uses() const override { return {.beta1 = true, .beta2 = true}; }
     std::vector<std::string_view> states() const override { return {".exp_avg"}; }
 
-    void begin(const StepNumbers& numbers, const std::vector<ParameterSettings>& settings) override {
+    void begin(const StepNumbers& numbers,
+               const std::vector<ParameterSettings>& settings) override {
         factors_.clear();
         for (const ParameterSettings& s : settings) {
             require_option(s.beta1 >= 0 && s.beta1 < 1, name(), "beta1 is not in [0, 1)");
@@ -31,9 +32,12 @@ public:
         }
     }
 
-    KernelFactors kernel_factors() const override { return {"lion", std::as_bytes(std::span(factors_))}; }
+    KernelFactors kernel_factors() const override {
+        return {"lion", std::as_bytes(std::span(factors_))};
+    }
 
-    void update(const OptimizerKernels& kernels, std::size_t setting, bool, const ElementRange& range) const override {
+    void update(const OptimizerKernels& kernels, std::size_t setting, bool,
+                const ElementRange& range) const override {
         kernels.lion(factors_[setting], range);
     }
 
@@ -46,12 +50,13 @@ private:
 std::unique_ptr<Algorithm> lion_algorithm() { return std::make_unique<LionAlgorithm>(); }
 
 Lion::Lion(ShardedModel& model, const LionOptions& options)
-    : Optimizer(Impl::make(
-          model, lion_algorithm(), options.lr,
-          {.defaults = {.weight_decay = options.weight_decay, .beta1 = options.beta1, .beta2 = options.beta2},
-           .decays = options.decays,
-           .groups = options.groups,
-           .threads = options.threads,
-           .rounding_seed = options.rounding_seed})) {}
+    : Optimizer(Impl::make(model, lion_algorithm(), options.lr,
+                           {.defaults = {.weight_decay = options.weight_decay,
+                                         .beta1 = options.beta1,
+                                         .beta2 = options.beta2},
+                            .decays = options.decays,
+                            .groups = options.groups,
+                            .threads = options.threads,
+                            .rounding_seed = options.rounding_seed})) {}
 
 }  // namespace autolaunch::fsdp

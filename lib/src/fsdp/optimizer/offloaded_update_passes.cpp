@@ -7,7 +7,8 @@
 
 namespace autolaunch::fsdp {
 
-OffloadedUpdatePasses::OffloadedUpdatePasses(ModelEngine& engine, std::unique_ptr<Algorithm> algorithm,
+OffloadedUpdatePasses::OffloadedUpdatePasses(ModelEngine& engine,
+                                             std::unique_ptr<Algorithm> algorithm,
                                              const UpdateOptions& options)
     : engine_(engine),
       updates_(engine.optimizer_shards(), std::move(algorithm), options),
@@ -15,7 +16,8 @@ OffloadedUpdatePasses::OffloadedUpdatePasses(ModelEngine& engine, std::unique_pt
       up_lane_(engine.device->make_lane({}, true)) {
     std::size_t shard = 0;
     for (Bucket& bucket : engine.buckets) {
-        if (!bucket.is_trainable()) continue;
+        if (!bucket.is_trainable())
+            continue;
         parts_.push_back({&bucket, {shard, shard + bucket.members().size()}, {}, {}});
         shard += bucket.members().size();
     }
@@ -54,7 +56,8 @@ void OffloadedUpdatePasses::update(const StepNumbers& numbers) {
             engine_.device->copy(bucket->param_shard(), bucket->host_param(),
                                  bucket->shard_elements() * size_of(bucket->param_type()), lane);
         };
-        const Fence readable[] = {part.down};  // by then all gathers of the old parameters are over, too
+        const Fence readable[] = {
+            part.down};  // by then all gathers of the old parameters are over, too
         part.up = up_lane_->submit(part.bucket->name(), "parameters to the GPU", copy, readable);
     }
     engine_.device->wait(engine_.stream, up_lane_->latest());

@@ -7,8 +7,8 @@
 
 namespace autolaunch::fsdp {
 
-/// The CPU's optimizer for a model on a GPU, whose masters and state are in the CPU's memory. Bucket by bucket, in the
-/// order of their gradients:
+/// The CPU's optimizer for a model on a GPU, whose masters and state are in the CPU's memory.
+/// Bucket by bucket, in the order of their gradients:
 ///
 ///     down     | g 0 | g 1 | g 2 |     |     |     |         gradient shards, GPU to CPU
 ///     CPU      |     | n 0 | n 1 | n 2 | u 0 | u 1 | u 2     norm, then update
@@ -17,14 +17,19 @@ namespace autolaunch::fsdp {
 /// Without a norm the updates follow the gradients. The copies are on lanes of their own.
 class OffloadedUpdatePasses final : public UpdatePasses {
 public:
-    OffloadedUpdatePasses(ModelEngine& engine, std::unique_ptr<Algorithm> algorithm, const UpdateOptions& options);
+    OffloadedUpdatePasses(ModelEngine& engine, std::unique_ptr<Algorithm> algorithm,
+                          const UpdateOptions& options);
 
     double run(const StepPlan& plan) override;
-    std::optional<NonFiniteGradient> find_non_finite() override { return updates_.find_non_finite(); }
+    std::optional<NonFiniteGradient> find_non_finite() override {
+        return updates_.find_non_finite();
+    }
     void append_state(State& state) override { updates_.append_state(state); }
     void take_over_state() override {}
     int threads() const noexcept override { return updates_.threads(); }
-    const std::vector<OptimizerShard*>& shards() const noexcept override { return updates_.shards(); }
+    const std::vector<OptimizerShard*>& shards() const noexcept override {
+        return updates_.shards();
+    }
 
 private:
     struct Part {

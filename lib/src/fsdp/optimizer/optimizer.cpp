@@ -18,15 +18,19 @@ namespace {
 
 std::uint64_t hash_of(const std::string& name, double lr, const UpdateOptions& options) {
     std::string bytes = name;
-    const auto add = [&](const auto& value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); };
+    const auto add = [&](const auto& value) {
+        bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+    };
     const auto add_all = [&](std::initializer_list<std::optional<double>> values) {
-        for (const auto& value : values) add(value.value_or(std::numeric_limits<double>::infinity()));
+        for (const auto& value : values)
+            add(value.value_or(std::numeric_limits<double>::infinity()));
     };
     const ParameterSettings& all = options.defaults;
     add_all({lr, all.lr_scale, all.weight_decay, all.beta1, all.beta2, all.eps, all.momentum});
     for (const ParameterGroup& group : options.groups) {
         bytes += group.pattern;
-        add_all({group.lr_scale, group.weight_decay, group.beta1, group.beta2, group.eps, group.momentum});
+        add_all({group.lr_scale, group.weight_decay, group.beta1, group.beta2, group.eps,
+                 group.momentum});
     }
     add(options.rounding_seed);
     return hash64(bytes.data(), bytes.size());
@@ -34,10 +38,12 @@ std::uint64_t hash_of(const std::string& name, double lr, const UpdateOptions& o
 
 }  // namespace
 
-std::unique_ptr<Optimizer::Impl> Optimizer::Impl::make(ShardedModel& model, std::unique_ptr<Algorithm> algorithm,
+std::unique_ptr<Optimizer::Impl> Optimizer::Impl::make(ShardedModel& model,
+                                                       std::unique_ptr<Algorithm> algorithm,
                                                        double lr, const UpdateOptions& options) {
     const std::string name(algorithm->name());
-    if (model.units().empty()) throw Error(ErrorCode::invalid_argument, name + " needs a model with units");
+    if (model.units().empty())
+        throw Error(ErrorCode::invalid_argument, name + " needs a model with units");
     require_option(lr >= 0 && std::isfinite(lr), name, "lr is negative or not finite");
     require_option(options.defaults.weight_decay >= 0, name, "weight_decay is negative");
     require_option(options.threads >= 0, name, "threads is negative");
@@ -49,29 +55,37 @@ std::unique_ptr<Optimizer::Impl> Optimizer::Impl::make(ShardedModel& model, std:
     return std::make_unique<Impl>(engine, std::move(algorithm), lr, options);
 }
 
-Optimizer::Impl::Impl(ModelEngine& given, std::unique_ptr<Algorithm> algorithm, double learning_rate,
-                      const UpdateOptions& options)
-    : lr(learning_rate), engine(given), name_(algorithm->name()), settings_(hash_of(name_, lr, options)) {
+Optimizer::Impl::Impl(ModelEngine& given, std::unique_ptr<Algorithm> algorithm,
+                      double learning_rate, const UpdateOptions& options)
+    : lr(learning_rate),
+      engine(given),
+      name_(algorithm->name()),
+      settings_(hash_of(name_, lr, options)) {
     passes = UpdatePasses::make(given, std::move(algorithm), options);
 }
 
 // Where they differ copies of the model would drift apart, each with a plausible loss.
 void Optimizer::Impl::require_equal_settings() {
-    if (!settings_) return;
-    engine.require_equal(*std::exchange(settings_, std::nullopt), "the ranks do not have the same " + name_,
-                         "every rank must have the same optimizer, with the same lr, settings, groups and "
-                         "rounding_seed");
+    if (!settings_)
+        return;
+    engine.require_equal(
+        *std::exchange(settings_, std::nullopt), "the ranks do not have the same " + name_,
+        "every rank must have the same optimizer, with the same lr, settings, groups and "
+        "rounding_seed");
 }
 
 void Optimizer::Impl::require_valid(const StepOptions& options) const {
     const auto require = [](bool holds, const char* what, const char* hint = "") {
-        if (!holds) throw Error(ErrorCode::invalid_argument, what, hint);
+        if (!holds)
+            throw Error(ErrorCode::invalid_argument, what, hint);
     };
     require(options.micro_batches >= 1, "micro_batches is not positive");
-    require(options.loss_scale > 0 && std::isfinite(options.loss_scale), "loss_scale is not positive and finite");
-    require(!options.lr || (*options.lr >= 0 && std::isfinite(*options.lr)), "lr is negative or not finite");
-    require(!options.max_grad_norm || *options.max_grad_norm >= 0, "max_grad_norm is negative or a NaN",
-            "leave it out to clip nothing");
+    require(options.loss_scale > 0 && std::isfinite(options.loss_scale),
+            "loss_scale is not positive and finite");
+    require(!options.lr || (*options.lr >= 0 && std::isfinite(*options.lr)),
+            "lr is negative or not finite");
+    require(!options.max_grad_norm || *options.max_grad_norm >= 0,
+            "max_grad_norm is negative or a NaN", "leave it out to clip nothing");
     require(options.measure_norm || options.on_nonfinite == NonFinite::apply,
             "measure_norm is false, but the norm is needed to see what is not finite",
             "pass NonFinite::apply; a GradScaler needs the norm");
@@ -84,7 +98,8 @@ StepResult Optimizer::Impl::step(const StepOptions& options) {
     StepPlan plan;
     plan.step = steps + 1;
     plan.lr = options.lr.value_or(lr);
-    plan.average = 1.0 / (static_cast<double>(engine.world.size()) * options.micro_batches * options.loss_scale);
+    plan.average = 1.0 / (static_cast<double>(engine.world.size()) * options.micro_batches *
+                          options.loss_scale);
     plan.max_grad_norm = options.max_grad_norm;
     plan.returns_norm = options.measure_norm;
     plan.needs_finite = options.on_nonfinite != NonFinite::apply;
@@ -92,8 +107,10 @@ StepResult Optimizer::Impl::step(const StepOptions& options) {
     result.grad_norm = passes->run(plan);
     engine.check_calls();  // on a GPU the norm came, but so it does when a reduction was aborted
     result.skipped = plan.needs_finite && !std::isfinite(result.grad_norm);
-    if (result.skipped && options.on_nonfinite == NonFinite::error) refuse_non_finite();
-    if (!result.skipped) ++steps;
+    if (result.skipped && options.on_nonfinite == NonFinite::error)
+        refuse_non_finite();
+    if (!result.skipped)
+        ++steps;
     engine.end_step();
     return result;
 }
@@ -111,19 +128,25 @@ void Optimizer::Impl::refuse_non_finite() {
 void Optimizer::Impl::name_non_finite() {
     Communicator& world = engine.world;
     const auto found = passes->find_non_finite();
-    const int lowest = world.all_reduce_value<std::int32_t>(found ? world.rank() : world.size(), ReduceOp::min);
+    const int lowest =
+        world.all_reduce_value<std::int32_t>(found ? world.rank() : world.size(), ReduceOp::min);
     std::array<double, 4> place{};
     if (found)
         place = {static_cast<double>(found->shard), static_cast<double>(found->tensor),
                  static_cast<double>(found->element), found->value};
     world.broadcast(place.data(), place.size(), DataType::f64, lowest).wait();
     const OptimizerShard& shard = *passes->shards()[static_cast<std::size_t>(place[0])];
-    const std::string value = std::isnan(place[3]) ? "NaN" : place[3] > 0 ? "infinite" : "-infinite";
+    const std::string value = std::isnan(place[3]) ? "NaN"
+                              : place[3] > 0       ? "infinite"
+                                                   : "-infinite";
     throw Error(ErrorCode::invalid_argument,
-                "the gradient of " + shard.tensors[static_cast<std::size_t>(place[1])].name + " (unit " + shard.name +
-                    ") is " + value + " at element " + std::to_string(static_cast<std::int64_t>(place[2])) +
-                    ", in the shard of rank " + std::to_string(lowest) + ", after step " + std::to_string(steps),
-                "parameters are as before the step; scale the loss of f16 with GradScaler, lower the learning rate, or "
+                "the gradient of " + shard.tensors[static_cast<std::size_t>(place[1])].name +
+                    " (unit " + shard.name + ") is " + value + " at element " +
+                    std::to_string(static_cast<std::int64_t>(place[2])) +
+                    ", in the shard of rank " + std::to_string(lowest) + ", after step " +
+                    std::to_string(steps),
+                "parameters are as before the step; scale the loss of f16 with GradScaler, lower "
+                "the learning rate, or "
                 "pass NonFinite::skip");
 }
 
@@ -140,7 +163,8 @@ StepResult Optimizer::step(const StepOptions& options, Stream stream) {
 std::int64_t Optimizer::step_count() const noexcept { return impl_->steps; }
 
 void Optimizer::set_step_count(std::int64_t steps) {
-    if (steps < 0) throw Error(ErrorCode::invalid_argument, "set_step_count(): the count is negative");
+    if (steps < 0)
+        throw Error(ErrorCode::invalid_argument, "set_step_count(): the count is negative");
     impl_->passes->take_over_state();
     impl_->steps = steps;
 }

@@ -14,10 +14,12 @@ namespace autolaunch::fsdp {
 /// The step that all optimizers share: the engine's brackets around the passes over the shards.
 class Optimizer::Impl {
 public:
-    /// Throws Error{invalid_argument} for a model that is not finalized, and for options that make no sense.
-    static std::unique_ptr<Impl> make(ShardedModel& model, std::unique_ptr<Algorithm> algorithm, double lr,
-                                      const UpdateOptions& options);
-    Impl(ModelEngine& engine, std::unique_ptr<Algorithm> algorithm, double lr, const UpdateOptions& options);
+    /// Throws Error{invalid_argument} for a model that is not finalized, and for options that make
+    /// no sense.
+    static std::unique_ptr<Impl> make(ShardedModel& model, std::unique_ptr<Algorithm> algorithm,
+                                      double lr, const UpdateOptions& options);
+    Impl(ModelEngine& engine, std::unique_ptr<Algorithm> algorithm, double lr,
+         const UpdateOptions& options);
 
     StepResult step(const StepOptions& options);
 
@@ -29,8 +31,8 @@ public:
 private:
     void require_equal_settings();
     void require_valid(const StepOptions& options) const;
-    /// Collective. Every rank throws the same Error: of the first rank whose own gradient is not finite, or else of the
-    /// lowest rank in whose shard the sum is not.
+    /// Collective. Every rank throws the same Error: of the first rank whose own gradient is not
+    /// finite, or else of the lowest rank in whose shard the sum is not.
     [[noreturn]] void refuse_non_finite();
     [[noreturn]] void name_non_finite();
 

@@ -10,7 +10,9 @@ namespace {
 class SGDAlgorithm : public Algorithm {
 public:
     explicit SGDAlgorithm(const SGDOptions& options)
-        : dampening_(options.dampening), nesterov_(options.nesterov), has_buffer_(options.momentum > 0) {
+        : dampening_(options.dampening),
+          nesterov_(options.nesterov),
+          has_buffer_(options.momentum > 0) {
         require_option(options.momentum >= 0, name(), "momentum is negative");
         require_option(!nesterov_ || (options.momentum > 0 && dampening_ == 0), name(),
                        "nesterov needs a momentum and no dampening");
@@ -19,10 +21,12 @@ public:
     std::string_view name() const override { return "SGD"; }
     Uses uses() const override { return {.momentum = has_buffer_}; }
     std::vector<std::string_view> states() const override {
-        return has_buffer_ ? std::vector<std::string_view>{".momentum_buffer"} : std::vector<std::string_view>{};
+        return has_buffer_ ? std::vector<std::string_view>{".momentum_buffer"}
+                           : std::vector<std::string_view>{};
     }
 
-    void begin(const StepNumbers& numbers, const std::vector<ParameterSettings>& settings) override {
+    void begin(const StepNumbers& numbers,
+               const std::vector<ParameterSettings>& settings) override {
         factors_.clear();
         for (const ParameterSettings& s : settings) {
             require_option(s.momentum >= 0, name(), "momentum is negative");
@@ -46,7 +50,8 @@ public:
     void update(const OptimizerKernels& kernels, std::size_t setting, bool first,
                 const ElementRange& range) const override {
         SGDFactors factors = factors_[setting];
-        if (!has_buffer_) return kernels.sgd(factors, range);
+        if (!has_buffer_)
+            return kernels.sgd(factors, range);
         if (first) {  // the buffer, zero until now, becomes the gradient itself
             factors.momentum = 0;
             factors.one_minus_dampening = 1;
@@ -63,14 +68,17 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Algorithm> sgd_algorithm(const SGDOptions& options) { return std::make_unique<SGDAlgorithm>(options); }
+std::unique_ptr<Algorithm> sgd_algorithm(const SGDOptions& options) {
+    return std::make_unique<SGDAlgorithm>(options);
+}
 
 SGD::SGD(ShardedModel& model, const SGDOptions& options)
-    : Optimizer(Impl::make(model, sgd_algorithm(options), options.lr,
-                           {.defaults = {.weight_decay = options.weight_decay, .momentum = options.momentum},
-                            .decays = options.decays,
-                            .groups = options.groups,
-                            .threads = options.threads,
-                            .rounding_seed = options.rounding_seed})) {}
+    : Optimizer(Impl::make(
+          model, sgd_algorithm(options), options.lr,
+          {.defaults = {.weight_decay = options.weight_decay, .momentum = options.momentum},
+           .decays = options.decays,
+           .groups = options.groups,
+           .threads = options.threads,
+           .rounding_seed = options.rounding_seed})) {}
 
 }  // namespace autolaunch::fsdp

@@ -38,9 +38,11 @@ RoundingKey rounding_key(std::uint64_t seed, std::int64_t step, std::uint64_t na
 std::vector<StateTensor> all_tensors(const std::vector<OptimizerShard*>& shards);
 /// Where element `index` of a shard is in its parameters.
 NonFiniteGradient place_of(const std::vector<OptimizerShard*>& shards, std::size_t shard,
-                           const OptimizerShard::Run& run, std::int64_t parameter_element, float value);
+                           const OptimizerShard::Run& run, std::int64_t parameter_element,
+                           float value);
 
-/// Appends "<unit>.state_written", one byte that all ranks have alike: 0 while the unit never had a gradient.
+/// Appends "<unit>.state_written", one byte that all ranks have alike: 0 while the unit never had a
+/// gradient.
 void append_written(State& state, const OptimizerShard& shard, std::uint8_t& written);
 
 /// Some of the shards, that lie together.
@@ -50,14 +52,15 @@ struct ShardRange {
     bool contains(std::size_t shard) const noexcept { return begin <= shard && shard < end; }
 };
 
-/// An optimizer's state for some shards, and the passes over them: the norm's and the update's. Knows no other ranks.
+/// An optimizer's state for some shards, and the passes over them: the norm's and the update's.
+/// Knows no other ranks.
 ///
-/// The shards are cut into slices of one parameter each, which threads take one after the other. Memory is read and
-/// written once, whatever the types.
+/// The shards are cut into slices of one parameter each, which threads take one after the other.
+/// Memory is read and written once, whatever the types.
 class AUTOLAUNCH_API ShardUpdates {
 public:
-    /// The shards must outlive it. Throws Error{invalid_argument} for groups that make no sense, Error{unsupported} for
-    /// types.
+    /// The shards must outlive it. Throws Error{invalid_argument} for groups that make no sense,
+    /// Error{unsupported} for types.
     ShardUpdates(std::vector<OptimizerShard*> shards, std::unique_ptr<Algorithm> algorithm,
                  const UpdateOptions& options);
 
@@ -76,8 +79,9 @@ public:
 
 private:
     struct ShardState {
-        std::vector<StateMemory> tensors;  // laid out as the shard, one for each of the algorithm's states
-        std::uint8_t written = 0;          // part of the state: a checkpoint has it where it matters
+        std::vector<StateMemory>
+            tensors;               // laid out as the shard, one for each of the algorithm's states
+        std::uint8_t written = 0;  // part of the state: a checkpoint has it where it matters
     };
     struct Slice {
         std::size_t shard = 0;

@@ -20,10 +20,12 @@ StateMemory::StateMemory(std::size_t elements) {
     const bool large = bytes >= kLargePage;
     // Not aligned_alloc(): the standard wants its size to be a multiple of the alignment.
     void* memory = nullptr;
-    if (::posix_memalign(&memory, large ? kLargePage : kPage, bytes + (bytes == 0 ? kPage : 0)) != 0)
+    if (::posix_memalign(&memory, large ? kLargePage : kPage, bytes + (bytes == 0 ? kPage : 0)) !=
+        0)
         throw std::bad_alloc();
     memory_.reset(static_cast<float*>(memory));
-    if (large) ::madvise(memory_.get(), bytes, MADV_HUGEPAGE);  // a wish: what it returns does not matter
+    if (large)
+        ::madvise(memory_.get(), bytes, MADV_HUGEPAGE);  // a wish: what it returns does not matter
     std::memset(memory_.get(), 0, bytes);
 }
 

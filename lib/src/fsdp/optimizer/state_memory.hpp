@@ -7,8 +7,8 @@
 
 namespace autolaunch::fsdp {
 
-/// An optimizer's state of one shard: zeros at first, in large pages where the kernel gives them, because an update
-/// goes through several such arrays at once.
+/// An optimizer's state of one shard: zeros at first, in large pages where the kernel gives them,
+/// because an update goes through several such arrays at once.
 class AUTOLAUNCH_API StateMemory {
 public:
     explicit StateMemory(std::size_t elements);

@@ -13,21 +13,27 @@ namespace {
 
 class CpuUpdatePasses final : public UpdatePasses {
 public:
-    CpuUpdatePasses(ModelEngine& engine, std::unique_ptr<Algorithm> algorithm, const UpdateOptions& options)
+    CpuUpdatePasses(ModelEngine& engine, std::unique_ptr<Algorithm> algorithm,
+                    const UpdateOptions& options)
         : engine_(engine), updates_(engine.optimizer_shards(), std::move(algorithm), options) {}
 
     double run(const StepPlan& plan) override {
         const double norm = plan.needs_norm() ? gradient_norm() * plan.average : 0;
         if (!plan.needs_finite || std::isfinite(norm))
-            updates_.update({plan.step, plan.lr, plan.average * clip_factor(norm, plan.max_grad_norm)});
+            updates_.update(
+                {plan.step, plan.lr, plan.average * clip_factor(norm, plan.max_grad_norm)});
         return plan.returns_norm ? norm : 0;
     }
 
-    std::optional<NonFiniteGradient> find_non_finite() override { return updates_.find_non_finite(); }
+    std::optional<NonFiniteGradient> find_non_finite() override {
+        return updates_.find_non_finite();
+    }
     void append_state(State& state) override { updates_.append_state(state); }
     void take_over_state() override {}
     int threads() const noexcept override { return updates_.threads(); }
-    const std::vector<OptimizerShard*>& shards() const noexcept override { return updates_.shards(); }
+    const std::vector<OptimizerShard*>& shards() const noexcept override {
+        return updates_.shards();
+    }
 
 private:
     double gradient_norm() {
@@ -43,16 +49,20 @@ private:
 }  // namespace
 
 double clip_factor(double norm, std::optional<double> max_norm) {
-    if (!max_norm) return 1;
-    if (std::isnan(norm)) return norm;
+    if (!max_norm)
+        return 1;
+    if (std::isnan(norm))
+        return norm;
     return std::min(1.0, *max_norm / (norm + 1e-6));
 }
 
-std::unique_ptr<UpdatePasses> UpdatePasses::make(ModelEngine& engine, std::unique_ptr<Algorithm> algorithm,
+std::unique_ptr<UpdatePasses> UpdatePasses::make(ModelEngine& engine,
+                                                 std::unique_ptr<Algorithm> algorithm,
                                                  const UpdateOptions& options) {
     if (engine.device->is_gpu() && engine.options.offload_optimizer)
         return std::make_unique<OffloadedUpdatePasses>(engine, std::move(algorithm), options);
-    if (engine.device->is_gpu()) return make_cuda_update_passes(engine, std::move(algorithm), options);
+    if (engine.device->is_gpu())
+        return make_cuda_update_passes(engine, std::move(algorithm), options);
     return std::make_unique<CpuUpdatePasses>(engine, std::move(algorithm), options);
 }
 

@@ -24,17 +24,19 @@ struct StepPlan {
     bool needs_norm() const noexcept { return returns_norm || max_grad_norm.has_value(); }
 };
 
-/// An optimizer's state, and its passes over the shards, where the shards are: on the CPU or on a GPU. Between the
-/// engine's begin_step() and end_step(), on the engine's stream.
+/// An optimizer's state, and its passes over the shards, where the shards are: on the CPU or on a
+/// GPU. Between the engine's begin_step() and end_step(), on the engine's stream.
 ///
 /// Owner: the optimizer. Threads: one. Blocks: as Optimizer::step().
 class UpdatePasses {
 public:
-    static std::unique_ptr<UpdatePasses> make(ModelEngine& engine, std::unique_ptr<Algorithm> algorithm,
+    static std::unique_ptr<UpdatePasses> make(ModelEngine& engine,
+                                              std::unique_ptr<Algorithm> algorithm,
                                               const UpdateOptions& options);
     virtual ~UpdatePasses() = default;
 
-    /// Collective. The averaged gradient's norm, before clipping; 0 where the plan does not return it.
+    /// Collective. The averaged gradient's norm, before clipping; 0 where the plan does not return
+    /// it.
     virtual double run(const StepPlan& plan) = 0;
     /// The first gradient that is not finite, in the order of the shards.
     virtual std::optional<NonFiniteGradient> find_non_finite() = 0;
@@ -49,8 +51,10 @@ public:
 /// torch.nn.utils.clip_grad_norm_'s factor; a NaN is not hidden.
 double clip_factor(double norm, std::optional<double> max_norm);
 
-/// Throws Error{unsupported} where the library was built without kernels, and for types that they do not take.
-std::unique_ptr<UpdatePasses> make_cuda_update_passes(ModelEngine& engine, std::unique_ptr<Algorithm> algorithm,
+/// Throws Error{unsupported} where the library was built without kernels, and for types that they
+/// do not take.
+std::unique_ptr<UpdatePasses> make_cuda_update_passes(ModelEngine& engine,
+                                                      std::unique_ptr<Algorithm> algorithm,
                                                       const UpdateOptions& options);
 
 }  // namespace autolaunch::fsdp

@@ -21,12 +21,14 @@ WorkerPool::~WorkerPool() {
         stopping_ = true;
     }
     wake_.notify_all();
-    for (auto& worker : workers_) worker.join();
+    for (auto& worker : workers_)
+        worker.join();
 }
 
 void WorkerPool::run(std::size_t items, const Work& work) {
     if (workers_.empty() || items <= 1) {
-        for (std::size_t item = 0; item < items; ++item) work(0, item);
+        for (std::size_t item = 0; item < items; ++item)
+            work(0, item);
         return;
     }
     {
@@ -50,32 +52,38 @@ void WorkerPool::serve(std::size_t thread) {
         {
             std::unique_lock lock(mutex_);
             wake_.wait(lock, [&] { return stopping_ || round_ != seen; });
-            if (stopping_) return;
+            if (stopping_)
+                return;
             seen = round_;
         }
         take_items(thread);
         const std::lock_guard lock(mutex_);
-        if (--running_ == 0) done_.notify_one();
+        if (--running_ == 0)
+            done_.notify_one();
     }
 }
 
 void WorkerPool::take_items(std::size_t thread) {
     for (;;) {
         const std::size_t item = next_.fetch_add(1, std::memory_order_relaxed);
-        if (item >= items_) return;
+        if (item >= items_)
+            return;
         (*work_)(thread, item);
     }
 }
 
-int choose_optimizer_threads(int asked, const std::string& omp_num_threads, const std::string& local_world_size,
-                             int allowed_cpus, int online_cpus) {
-    if (asked > 0) return asked;
+int choose_optimizer_threads(int asked, const std::string& omp_num_threads,
+                             const std::string& local_world_size, int allowed_cpus,
+                             int online_cpus) {
+    if (asked > 0)
+        return asked;
     // OpenMP allows a list by nesting level: the first counts.
     long long wanted = 0, sharers = 1;
     if (parse_integer(omp_num_threads.substr(0, omp_num_threads.find(',')), wanted) && wanted > 0)
         return static_cast<int>(std::clamp<long long>(wanted, 1, std::max(1, allowed_cpus)));
     const bool bound = allowed_cpus < online_cpus;  // by a launcher that shared the CPUs already
-    if (bound || !parse_integer(local_world_size, sharers) || sharers < 1) sharers = 1;
+    if (bound || !parse_integer(local_world_size, sharers) || sharers < 1)
+        sharers = 1;
     return std::max(1, allowed_cpus / static_cast<int>(std::min<long long>(sharers, 1 << 20)));
 }
 

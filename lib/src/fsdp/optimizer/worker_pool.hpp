@@ -24,8 +24,8 @@ public:
     ~WorkerPool();
 
     int size() const noexcept { return static_cast<int>(workers_.size()) + 1; }
-    /// Calls work(thread, item) for every item below `items`, thread below size(). Who does which item is left to
-    /// chance, in rising order. `work` must not throw.
+    /// Calls work(thread, item) for every item below `items`, thread below size(). Who does which
+    /// item is left to chance, in rising order. `work` must not throw.
     using Work = std::function<void(std::size_t thread, std::size_t item)>;
     void run(std::size_t items, const Work& work);
 
@@ -45,11 +45,12 @@ private:
     std::vector<std::thread> workers_;
 };
 
-/// How many threads a rank's optimizer takes: `asked` when positive; else what OMP_NUM_THREADS says; else the CPUs that
-/// this process may run on, shared between the node's ranks where it may run on all of them. Never more than it may run
-/// on, unless asked.
+/// How many threads a rank's optimizer takes: `asked` when positive; else what OMP_NUM_THREADS
+/// says; else the CPUs that this process may run on, shared between the node's ranks where it may
+/// run on all of them. Never more than it may run on, unless asked.
 AUTOLAUNCH_API int choose_optimizer_threads(int asked, const std::string& omp_num_threads,
-                                            const std::string& local_world_size, int allowed_cpus, int online_cpus);
+                                            const std::string& local_world_size, int allowed_cpus,
+                                            int online_cpus);
 /// The same for this process.
 AUTOLAUNCH_API int optimizer_threads(int asked);
 
