@@ -1,7 +1,16 @@
 # Tests are named FOLDER.NAME, labelled with their folder, and always have a timeout. A test that exits with 77 is
 # counted as skipped; it has printed why.
+#
+# A program has the tests of a room, a source NAME_test.cpp each; ctest lists, runs and times each source's cases apart.
 
-find_package(doctest REQUIRED)
+find_package(doctest QUIET)
+if(NOT doctest_FOUND)
+  message(FATAL_ERROR "The tests need doctest, which was not found: scripts/install-deps.sh --tests installs what they "
+    "need. Or leave them out: -DAUTOLAUNCH_BUILD_TESTS=OFF.")
+endif()
+
+set(AUTOLAUNCH_TEST_OPTIONS "" CACHE STRING "Compile options of the tests' own sources, after all others")
+separate_arguments(_test_options UNIX_COMMAND "${AUTOLAUNCH_TEST_OPTIONS}")
 
 add_library(autolaunch_doctest_main STATIC ${PROJECT_SOURCE_DIR}/tests/doctest_main.cpp)
 target_link_libraries(autolaunch_doctest_main PUBLIC doctest::doctest)
@@ -9,33 +18,78 @@ target_compile_definitions(autolaunch_doctest_main PUBLIC
   AUTOLAUNCH_SOURCE_DIR="${PROJECT_SOURCE_DIR}" AUTOLAUNCH_BINARY_DIR="${PROJECT_BINARY_DIR}")
 autolaunch_configure(autolaunch_doctest_main)
 
-# autolaunch_test(FOLDER NAME SOURCES ... LIBRARIES ... [TIMEOUT seconds] [DEPENDS targets ...])
-function(autolaunch_test folder name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBRARIES;DEPENDS" ${ARGN})
-  set(target ${folder}_${name}_test)
-  add_executable(${target} ${ARG_SOURCES})
-  target_link_libraries(${target} PRIVATE ${ARG_LIBRARIES} autolaunch_doctest_main)
+# autolaunch_test_configure(target): the settings that every program of the tests shares.
+function(autolaunch_test_configure target)
   autolaunch_configure(${target})
+  target_compile_options(${target} PRIVATE ${_test_options})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+endfunction()
+
+# Every test has its folder as its label. Those that see what the build's options change have `option` as well, and can be
+# built alone.
+option(AUTOLAUNCH_TEST_OPTIONS_ONLY "Build and list only the tests that see what AUTOLAUNCH_WITH_* change" OFF)
+
+add_custom_target(unit_tests)  # all programs of the unit tests
+
+# autolaunch_test_program(FOLDER ROOM LIBRARIES ... [SOURCES shared by its tests ...] [DEFINITIONS ...]
+# [DEPENDS targets ...]): FOLDER_ROOM_tests, which autolaunch_tests() fills.
+function(autolaunch_test_program folder room)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES;DEFINITIONS;DEPENDS" ${ARGN})
+  set(target ${folder}_${room}_tests)
+  add_executable(${target} EXCLUDE_FROM_ALL ${ARG_SOURCES})
+  target_link_libraries(${target} PRIVATE ${ARG_LIBRARIES} autolaunch_doctest_main)
+  target_compile_definitions(${target} PRIVATE ${ARG_DEFINITIONS})
+  autolaunch_test_configure(${target})
   if(ARG_DEPENDS)
     add_dependencies(${target} ${ARG_DEPENDS})
   endif()
-  add_test(NAME ${folder}.${name} COMMAND ${target})
-  autolaunch_test_properties(${folder} ${name} "${ARG_TIMEOUT}")
+  if(folder STREQUAL "unit")
+    add_dependencies(unit_tests ${target})
+  endif()
 endfunction()
 
-# autolaunch_script_test(FOLDER NAME SCRIPT [TIMEOUT seconds] [ARGS ...]): a bash script that drives built programs.
+# autolaunch_tests(FOLDER ROOM [OPTION] [TIMEOUT seconds] NAME ...): NAME_test.cpp of the folder is in the room's program.
+function(autolaunch_tests folder room)
+  cmake_parse_arguments(ARG "OPTION" "TIMEOUT" "" ${ARGN})
+  if(AUTOLAUNCH_TEST_OPTIONS_ONLY AND NOT ARG_OPTION)
+    return()
+  endif()
+  foreach(name IN LISTS ARG_UNPARSED_ARGUMENTS)
+    target_sources(${folder}_${room}_tests PRIVATE ${name}_test.cpp)
+    autolaunch_case_test(${folder} ${name} ${folder}_${room}_tests ${name}_test.cpp ${ARGN})
+  endforeach()
+endfunction()
+
+# autolaunch_case_test(FOLDER NAME PROGRAM SOURCE [OPTION] [TIMEOUT seconds]): the program's cases that are in the source.
+function(autolaunch_case_test folder name program source)
+  set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL OFF)
+  add_test(NAME ${folder}.${name} COMMAND ${program} --source-file=*/${folder}/${source})
+  autolaunch_test_properties(${folder} ${name} ${ARGN})
+endfunction()
+
+# autolaunch_script_test(FOLDER NAME SCRIPT [OPTION] [TIMEOUT seconds] [ARGS ...]): a bash script that drives built programs.
 function(autolaunch_script_test folder name script)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "ARGS" ${ARGN})
+  cmake_parse_arguments(ARG "OPTION" "TIMEOUT" "ARGS" ${ARGN})
+  if(AUTOLAUNCH_TEST_OPTIONS_ONLY AND NOT ARG_OPTION)
+    return()
+  endif()
   add_test(NAME ${folder}.${name} COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/${script}" ${ARG_ARGS})
-  autolaunch_test_properties(${folder} ${name} "${ARG_TIMEOUT}")
+  autolaunch_test_properties(${folder} ${name} ${ARGN})
   set_property(TEST ${folder}.${name} PROPERTY ENVIRONMENT
     "AUTOLAUNCH_SOURCE_DIR=${PROJECT_SOURCE_DIR}" "AUTOLAUNCH_BINARY_DIR=${PROJECT_BINARY_DIR}"
     "AUTOLAUNCH=${PROJECT_BINARY_DIR}/launcher/autolaunch")
 endfunction()
 
-function(autolaunch_test_properties folder name timeout)
-  if(NOT timeout)
-    set(timeout 120)
+# autolaunch_test_properties(FOLDER NAME [OPTION] [TIMEOUT seconds])
+function(autolaunch_test_properties folder name)
+  cmake_parse_arguments(ARG "OPTION" "TIMEOUT" "" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
   endif()
-  set_tests_properties(${folder}.${name} PROPERTIES LABELS ${folder} TIMEOUT ${timeout} SKIP_RETURN_CODE 77)
+  set(labels ${folder})
+  if(ARG_OPTION)
+    list(APPEND labels option)
+  endif()
+  set_tests_properties(${folder}.${name} PROPERTIES
+    LABELS "${labels}" TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77)
 endfunction()

@@ -4,7 +4,7 @@
 #
 #   scripts/gpu.sh [check] [bench]     both where none is named; one a call where time is short
 #
-#   BUILD=build/release   where it is built, by the release preset; what is there is brought up to date
+#   BUILD=build/release   where it is built, by the preset ci; what is there is brought up to date
 #   PYTHON=python3        one whose PyTorch has CUDA
 #
 # What cannot run says "skipped: why". Exits with 1 where something failed, and with 77 where there is no GPU. Logs are in
@@ -28,7 +28,7 @@ mkdir -p "$build/gpu"
 log=$build/gpu/build.log
 echo "== build"
 # Whatever compiler is here may warn of more than ours do.
-cmake --preset release -B "$build" -DAUTOLAUNCH_WERROR=OFF > "$log" 2>&1 || { tail -n 20 "$log"; exit 1; }
+cmake --preset ci -B "$build" -DAUTOLAUNCH_WERROR=OFF > "$log" 2>&1 || { tail -n 20 "$log"; exit 1; }
 grep -E '^-- autolaunch' "$log"
 grep -qE '^-- autolaunch.* in:.* CUDA .*NCCL[ ;]' "$log" ||
     { echo "skipped: this build has no CUDA or no NCCL; scripts/install-deps.sh --list names what is missing"; exit 77; }

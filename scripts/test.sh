@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Installs what the tests need, builds, and runs every test that this machine can run.
 #
-#   scripts/test.sh               build and test the `dev` preset, then `no-options`
+#   scripts/test.sh               `ci`: what is installed and all its tests; `asan-unit`: the unit tests under AddressSanitizer
+#                                 and UndefinedBehaviorSanitizer; `no-options`: a build without the optional libraries, and the
+#                                 tests that see the difference
 #   scripts/test.sh --sanitizers  also the unit, conformance and integration tests under asan and tsan
 #   scripts/test.sh PRESET...     just these presets
 #
@@ -12,32 +14,40 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 presets=()
 for argument in "$@"; do
     case $argument in
-        --sanitizers) presets=(dev no-options asan tsan) ;;
-        -h|--help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        --sanitizers) presets=(ci asan-unit no-options asan tsan) ;;
+        -h|--help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
         -*) echo "test.sh: unknown argument '$argument'" >&2; exit 64 ;;
         *) presets+=("$argument") ;;
     esac
 done
-[ ${#presets[@]} -gt 0 ] || presets=(dev no-options)
+[ ${#presets[@]} -gt 0 ] || presets=(ci asan-unit no-options)
 
 scripts/install-deps.sh --tests
 
-# Presets have most of what they compile in common, dev and no-options nearly all. Paths and the working directory are
-# left out of the cache's keys: only build folders differ in them.
+# Presets have something of what they compile in common, ci and no-options most. Paths and the working directory are left
+# out of the cache's keys: only build folders differ in them.
 cached() {
     env CCACHE_DIR="${CCACHE_DIR:-$PWD/build/ccache}" CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1 \
         CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache "$@"
 }
 
+# elapsed SINCE: "3 min 20 s".
+elapsed() {
+    local seconds=$((SECONDS - $1))
+    echo "$((seconds / 60)) min $((seconds % 60)) s"
+}
+
 passed=0 failed=0 skipped=0
 for preset in "${presets[@]}"; do
     echo "== $preset: configure and build"
+    began=$SECONDS
     mkdir -p "build/$preset"
     cached cmake --preset "$preset" >"build/$preset/configure.log" 2>&1 || { cat "build/$preset/configure.log"; exit 1; }
     grep -E '^-- autolaunch' "build/$preset/configure.log" || true
     cached cmake --build --preset "$preset" --parallel "$(nproc)" >"build/$preset/build.log" 2>&1 ||
         { grep -E 'FAILED|error' "build/$preset/build.log" | head -n 40; exit 1; }
-    echo "== $preset: test"
+    echo "== $preset: test, built in $(elapsed $began)"
+    began=$SECONDS
     report=$PWD/build/$preset/tests.xml
     rm -f "$report"
     ctest --preset "$preset" --output-junit "$report" || true
@@ -45,8 +55,10 @@ for preset in "${presets[@]}"; do
     count() { grep -m1 -oE "[[:space:]]$1=\"[0-9]+\"" "$report" | grep -oE '[0-9]+'; }
     total=$(count tests) bad=$(count failures) off=$(($(count skipped) + $(count disabled)))
     passed=$((passed + total - bad - off)) failed=$((failed + bad)) skipped=$((skipped + off))
+    echo "== $preset: tested in $(elapsed $began)"
 done
 
 [ "$((passed + failed))" -gt 0 ] || { echo "test.sh: no test was run" >&2; exit 1; }
+echo "all in $(elapsed 0)"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

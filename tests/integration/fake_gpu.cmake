@@ -17,6 +17,7 @@ function(autolaunch_fake_gpu name version)
   endforeach()
 endfunction()
 function(autolaunch_uses_fake_gpu target)
+  add_dependencies(${target} fake_gpu fake_gpu_218)
   target_include_directories(${target} SYSTEM PRIVATE ${NCCL_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
   target_link_libraries(${target} PRIVATE ${CMAKE_DL_LIBS})
   target_compile_definitions(${target} PRIVATE FAKE_GPU="$<TARGET_FILE:fake_gpu>"

@@ -1,7 +1,6 @@
 // What backend nccl decides without a GPU. In builds without it there is nothing to test.
 #include <doctest/doctest.h>
 
-#if AUTOLAUNCH_HAVE_NCCL_BACKEND
 #include "base/file_io.hpp"
 #include "comm/nccl/nccl_calls.hpp"
 #include "comm/nccl/nccl_ids.hpp"
@@ -79,4 +78,3 @@ TEST_CASE("NVIDIA's assembler takes the kernels for old and new GPUs") {
     }
     std::filesystem::remove_all(folder);
 }
-#endif

@@ -272,7 +272,8 @@ TEST_CASE("every source on disk is built") {
         {"tests/integration/gpt_gpu_", AUTOLAUNCH_HAVE_NCCL_BACKEND},
         {"tests/integration/fake_cuda", AUTOLAUNCH_HAVE_NCCL_BACKEND},
         {"tests/integration/fake_nccl", AUTOLAUNCH_HAVE_NCCL_BACKEND},
-        {"tests/conformance/nccl_", AUTOLAUNCH_HAVE_NCCL_BACKEND},
+        {"tests/conformance/comm_nccl", AUTOLAUNCH_HAVE_NCCL_BACKEND},
+        {"tests/unit/nccl_parts", AUTOLAUNCH_HAVE_NCCL_BACKEND},
         {"tests/integration/torch_", AUTOLAUNCH_HAVE_TORCH},
         {"examples/torch_cpp/", AUTOLAUNCH_HAVE_TORCH},
         {"bench/mpi_", AUTOLAUNCH_HAVE_MPI},
@@ -296,18 +297,28 @@ TEST_CASE("every source on disk is built") {
 }
 
 TEST_CASE("every test on disk is listed") {
+    const std::set<std::string> kCalledByTests = {"lib.sh", "s3_server.sh", "sanitizer.sh"};
     for (const char* folder :
          {"unit", "conformance", "integration", "e2e", "e2e/slurm", "gpu", "package"}) {
         const fs::path directory = kRoot / "tests" / folder;
-        std::string listed;
-        for (const auto& list : sources_under(directory, {".txt", ".cmake"}))
-            listed += read_file(list);
+        // A list names x.sh and x.cpp, or just x for x.cpp and x_test.cpp.
+        std::set<std::string> listed;
+        for (const auto& list : sources_under(directory, {".txt", ".cmake"})) {
+            static const std::regex kWord(R"([\w.]+)");
+            const std::string text = read_file(list);
+            for (std::sregex_iterator word(text.begin(), text.end(), kWord), end; word != end;
+                 ++word)
+                listed.insert(word->str());
+        }
         for (const auto& file : sources_under(directory, {".cpp", ".sh"})) {
             const std::string name = file.filename();
-            if (file.parent_path() != directory || name == "lib.sh")
+            if (file.parent_path() != directory || kCalledByTests.contains(name))
                 continue;
-            CHECK_MESSAGE(listed.find(name) != std::string::npos, "tests/", std::string(folder),
-                          "/", name, " is not listed");
+            const std::string test = file.stem().string();
+            const bool is_listed =
+                listed.contains(name) || (file.extension() == ".cpp" && listed.contains(test)) ||
+                (name.ends_with("_test.cpp") && listed.contains(test.substr(0, test.size() - 5)));
+            CHECK_MESSAGE(is_listed, "tests/", std::string(folder), "/", name, " is not listed");
         }
     }
 }
