@@ -1,7 +1,11 @@
 # Tests are named FOLDER.NAME, labelled with their folder, and always have a timeout. A test that exits with 77 is
 # counted as skipped; it has printed why.
 
-find_package(doctest REQUIRED)
+find_package(doctest QUIET)
+if(NOT doctest_FOUND)
+  message(FATAL_ERROR "doctest was not found. The tests need it; scripts/install-deps.sh --tests installs it. "
+    "To build without tests: -DAUTOLAUNCH_BUILD_TESTS=OFF")
+endif()
 
 add_library(autolaunch_doctest_main STATIC ${PROJECT_SOURCE_DIR}/tests/doctest_main.cpp)
 target_link_libraries(autolaunch_doctest_main PUBLIC doctest::doctest)

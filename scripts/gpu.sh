@@ -28,7 +28,7 @@ mkdir -p "$build/gpu"
 log=$build/gpu/build.log
 echo "== build"
 # Whatever compiler is here may warn of more than ours do.
-cmake --preset release -B "$build" -DAUTOLAUNCH_WERROR=OFF > "$log" 2>&1 || { tail -n 20 "$log"; exit 1; }
+cmake --preset release -B "$build" -DAUTOLAUNCH_WERROR=OFF -DAUTOLAUNCH_BUILD_TESTS=ON > "$log" 2>&1 || { tail -n 20 "$log"; exit 1; }
 grep -E '^-- autolaunch' "$log"
 grep -qE '^-- autolaunch.* in:.* CUDA .*NCCL[ ;]' "$log" ||
     { echo "skipped: this build has no CUDA or no NCCL; scripts/install-deps.sh --list names what is missing"; exit 77; }
