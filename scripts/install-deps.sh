@@ -60,7 +60,8 @@ give_up() {
     echo "install-deps: $1" >&2
     echo "install-deps: install these by hand, or their equivalents:" >&2
     printf '    %s\n' "${missing[@]}" >&2
-    echo "install-deps: then build with cmake --preset release && cmake --build --preset release" >&2
+    echo "install-deps: then: cmake --preset release && cmake --build --preset release" >&2
+    echo "              and scripts/quickstart.sh --build build/release" >&2
     exit 69
 }
 

@@ -75,7 +75,7 @@ tell_the_plan() {
     local as="as root" install_words="installs nothing: all packages are there" install_time=
     [ "$(id -u)" -eq 0 ] || as="with sudo"
     if [ "$missing" -gt 0 ]; then
-        install_words="installs $missing packages with apt, $as" install_time=": a minute or two, as the network is"
+        install_words="installs with apt, $as, packages that are missing: $missing" install_time=": a minute or two, as the network is"
     fi
     echo "quickstart: on this machine ($cores cores, $memory MiB of memory free) it"
     echo "  1. $install_words$install_time"

@@ -31,7 +31,7 @@ is_configured() {
 
 show_configuring() {
     [ -z "$1" ] || configuring_now=$1
-    progress_show 0 1 "$(duration $((SECONDS - watched_since))), ${configuring_now#-- }"
+    progress_show 0 0 "$(duration $((SECONDS - watched_since))), ${configuring_now#-- }"
 }
 
 configure_build() {

@@ -3,7 +3,8 @@
 # terminal, a line each tenth. To be sourced.
 #
 #   progress_start WHO WHAT               the script and its step: quickstart "building"
-#   progress_show DONE TOTAL NOTE         how far it is, and words beside it: 12 430 "12/430, 5 min left"
+#   progress_show DONE TOTAL NOTE         how far it is, and words beside it: 12 430 "12/430, 5 min left"; nobody knows
+#                                         how far where TOTAL is 0
 #   progress_end                          leaves the terminal's line clean
 
 progress_on_terminal() { [ -t 1 ] && [ -n "${TERM:-}" ] && [ "$TERM" != dumb ]; }
@@ -16,12 +17,11 @@ progress_start() {
 
 progress_show() {
     local done=$1 total=$2 note=$3
-    [ "$total" -gt 0 ] || total=1
     if [ "$progress_live" = yes ]; then
         progress_line "$(progress_columns)" "$progress_what" "$done" "$total" "$note"
         printf '\r%s\e[K' "$progress_text"
         progress_drawn=yes
-    elif [ $((done * 10 / total)) -gt "$progress_tenth" ]; then
+    elif [ "$total" -gt 0 ] && [ $((done * 10 / total)) -gt "$progress_tenth" ]; then
         progress_tenth=$((done * 10 / total))
         echo "$progress_who: $progress_what: $((progress_tenth * 10)) %, $note"
     fi
@@ -46,7 +46,7 @@ progress_line() {
     progress_text="$2 $5"
     room=$((columns - ${#progress_text} - 4))
     [ "$room" -le 40 ] || room=40
-    if [ "$room" -ge 6 ]; then
+    if [ "$room" -ge 6 ] && [ "$total" -gt 0 ]; then
         full=$((done * room / total))
         printf -v bar '%*s' "$full" ''
         printf -v bar '%s%*s' "${bar// /#}" $((room - full)) ''
