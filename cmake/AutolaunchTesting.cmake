@@ -5,8 +5,8 @@
 
 find_package(doctest QUIET)
 if(NOT doctest_FOUND)
-  message(FATAL_ERROR "The tests need doctest, which was not found: scripts/install-deps.sh --tests installs what they "
-    "need. Or leave them out: -DAUTOLAUNCH_BUILD_TESTS=OFF.")
+  message(FATAL_ERROR "doctest was not found. The tests need it; scripts/install-deps.sh --tests installs it. "
+    "To build without tests: -DAUTOLAUNCH_BUILD_TESTS=OFF")
 endif()
 
 set(AUTOLAUNCH_TEST_OPTIONS "" CACHE STRING "Compile options of the tests' own sources, after all others")

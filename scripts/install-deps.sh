@@ -4,7 +4,10 @@
 #   scripts/install-deps.sh            what the build and the quick start need
 #   scripts/install-deps.sh --tests    also what the tests need
 #   scripts/install-deps.sh --list     print the packages and install nothing
+#   scripts/install-deps.sh --missing  print those that are not installed, and install nothing
 set -euo pipefail
+# shellcheck source=scripts/lib/progress.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/progress.sh"
 
 build_packages=(
     g++ cmake ninja-build pkg-config git ca-certificates
@@ -19,20 +22,21 @@ test_packages=(
 )
 
 with_tests=no
-list_only=no
+only=
 for argument in "$@"; do
     case $argument in
         --tests) with_tests=yes ;;
-        --list) list_only=yes ;;
-        -h|--help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
-        *) echo "install-deps.sh: unknown argument '$argument' (--tests, --list)" >&2; exit 64 ;;
+        --list) only=list ;;
+        --missing) only=missing ;;
+        -h|--help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        *) echo "install-deps.sh: unknown argument '$argument' (--tests, --list, --missing)" >&2; exit 64 ;;
     esac
 done
 
 packages=("${build_packages[@]}")
 [ "$with_tests" = no ] || packages+=("${test_packages[@]}")
 
-if [ "$list_only" = yes ]; then
+if [ "$only" = list ]; then
     printf '%s\n' "${packages[@]}"
     exit 0
 fi
@@ -43,6 +47,10 @@ for package in "${packages[@]}"; do
     status=$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || true)
     [ "$status" = "install ok installed" ] || missing+=("$package")
 done
+if [ "$only" = missing ]; then
+    printf '%s\n' ${missing[@]+"${missing[@]}"} | grep . || true
+    exit 0
+fi
 if [ ${#missing[@]} -eq 0 ]; then
     echo "install-deps: all ${#packages[@]} packages are installed"
     exit 0
@@ -50,20 +58,64 @@ fi
 
 give_up() {
     echo "install-deps: $1" >&2
-    echo "install-deps: install these by hand, or their equivalents, and run again:" >&2
+    echo "install-deps: install these by hand, or their equivalents:" >&2
     printf '    %s\n' "${missing[@]}" >&2
+    echo "install-deps: then: cmake --preset release && cmake --build --preset release" >&2
+    echo "              and scripts/quickstart.sh --build build/release" >&2
     exit 69
 }
-command -v apt-get >/dev/null || give_up "this system has no apt-get; only Debian 12 and its relatives are installed for you"
-as_root=()
-if [ "$(id -u)" -ne 0 ]; then
+
+# become_root: sets as_root; sudo asks for its password here, before a line is drawn that it would be asked in.
+become_root() {
+    as_root=()
+    [ "$(id -u)" -ne 0 ] || return 0
     command -v sudo >/dev/null || give_up "not root, and there is no sudo"
     as_root=(sudo)
-fi
+    sudo -n true 2>/dev/null && return 0
+    { : </dev/tty; } 2>/dev/null ||
+        give_up "not root, sudo wants a password, and there is no terminal to ask for it"
+    echo "install-deps: sudo asks for your password, to install ${#missing[@]} packages with apt"
+    sudo -v || give_up "sudo did not let this user install packages"
+}
 
-echo "install-deps: installing ${#missing[@]} of ${#packages[@]} packages: ${missing[*]}"
-"${as_root[@]}" apt-get update -qq || give_up "apt-get update failed"
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
-    give_up "apt-get install failed"
+with_root() { ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive "$@"; }
+
+# show_apt: apt's own account of how far it is, in lines such as dlstatus:3:12.5:Retrieving file 3 of 40 and, for dpkg,
+# pmstatus:cmake:71.4:Unpacking cmake (amd64). It stays to the end of apt, which Ctrl-C does not end amid a package.
+show_apt() {
+    local kind what percent words shown=
+    trap '' INT
+    while IFS=: read -r kind what percent words; do
+        case $kind:$percent in
+            dlstatus:[0-9]*) what=fetching ;;
+            pmstatus:[0-9]*) what=installing ;;
+            *) printf '%s\n' "$kind${what:+:$what}${percent:+:$percent}${words:+:$words}" >>"$log"; continue ;;
+        esac
+        [ "$what" = "$shown" ] || progress_start install-deps "$what"
+        shown=$what percent=${percent%%.*}
+        progress_show "$percent" 100 "$percent %, ${words%% (*}"
+    done
+    progress_end
+}
+
+# run_apt ARGUMENTS...: what apt said is shown when it fails. Another apt that is at work is waited for.
+run_apt() {
+    with_root apt-get -qq -o DPkg::Lock::Timeout=600 -o Acquire::Retries=3 -o APT::Status-Fd=1 "$@" </dev/null 2>&1 |
+        show_apt && return 0
+    tail -n 20 "$log" >&2
+    give_up "apt-get $1 failed; what it said is above"
+}
+
+command -v apt-get >/dev/null || give_up "this system has no apt-get: only on Debian 12 and its relatives packages are installed for you"
+become_root
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+trap 'echo "install-deps: broken off; run it again, and it goes on from here" >&2; exit 130' INT
+
+echo "install-deps: installing ${#missing[@]} of ${#packages[@]} packages, and what they need: ${missing[*]}"
+# An installation that was broken off half-way: apt goes on only when dpkg has ended it.
+[ -z "$(dpkg --audit 2>/dev/null)" ] || with_root dpkg --configure -a >"$log" 2>&1 || tail -n 5 "$log" >&2
+echo "install-deps: asking for the newest lists of packages"
+run_apt update
+run_apt install -y --fix-broken --no-install-recommends "${missing[@]}"
 echo "install-deps: done"

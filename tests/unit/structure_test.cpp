@@ -1,14 +1,17 @@
 // The house rules that a compiler does not check: includes point downwards only, each third-party
-// library has one room, every source on disk is built, and every test is listed.
+// library has one room, every source on disk is built, every test is listed, and the map is true.
 
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 
 #include <doctest/doctest.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <regex>
 #include <set>
 #include <string>
@@ -320,5 +323,85 @@ TEST_CASE("every test on disk is listed") {
                 (name.ends_with("_test.cpp") && listed.contains(test.substr(0, test.size() - 5)));
             CHECK_MESSAGE(is_listed, "tests/", std::string(folder), "/", name, " is not listed");
         }
+    }
+}
+
+namespace {
+
+/// A room as its CMakeLists.txt tells of it, in three lines: "# NAME: QUESTION?…", "# in: …" and
+/// "# out: …".
+struct ToldRoom {
+    std::string question, in, out;
+};
+
+/// The lines of `list` that begin with "# NAME: "; nothing where they are not as they should be.
+std::optional<ToldRoom> told_room(const fs::path& list, const std::string& name) {
+    const std::vector<std::string> lines = autolaunch::split(read_file(list), '\n');
+    const std::string begin = "# " + name + ": ";
+    for (size_t i = 0; i + 2 < lines.size(); ++i) {
+        if (!lines[i].starts_with(begin))
+            continue;
+        if (lines[i].find('?') == std::string::npos || !lines[i + 1].starts_with("# in: ") ||
+            !lines[i + 2].starts_with("# out: "))
+            return std::nullopt;
+        return ToldRoom{lines[i].substr(begin.size()), lines[i + 1].substr(6),
+                        lines[i + 2].substr(7)};
+    }
+    return std::nullopt;
+}
+
+/// Every room on disk, as the map names it, and the list that tells of it.
+std::map<std::string, fs::path> rooms_on_disk() {
+    std::map<std::string, fs::path> rooms;
+    for (const char* wing : {"lib/src", "launcher"})
+        for (const auto& list : sources_under(kRoot / wing, {".txt"}))
+            if (list.filename() == "CMakeLists.txt" && list.parent_path() != kRoot / wing)
+                rooms[fs::relative(list.parent_path(), kRoot / wing)] = list;
+    for (const auto& entry : fs::directory_iterator(kRoot / "lib/src/checkpoint"))
+        if (entry.is_directory())
+            rooms["checkpoint/" + entry.path().filename().string()] = rooms.at("checkpoint");
+    return rooms;
+}
+
+std::string output_of(const std::string& command) {
+    const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
+    REQUIRE(pipe);
+    std::string output;
+    char buffer[4096];
+    for (size_t got = 0; (got = fread(buffer, 1, sizeof buffer, pipe.get())) > 0;)
+        output.append(buffer, got);
+    return output;
+}
+
+}  // namespace
+
+TEST_CASE("the map is what the rooms say") {
+    const std::string map = read_file(kRoot / "docs/map.md");
+    CHECK_MESSAGE(output_of("bash '" + (kRoot / "scripts/map").string() + "'") == map,
+                  "run scripts/map >docs/map.md");
+    const auto rooms = rooms_on_disk();
+    REQUIRE(rooms.size() > 40);
+    for (const auto& [room, list] : rooms) {
+        const bool within = room.starts_with("checkpoint/");
+        const auto told = told_room(list, within ? room : fs::path(room).filename().string());
+        INFO("room ", room, ", ", list.string());
+        REQUIRE_MESSAGE(told, "tell of it: '# NAME: question?', '# in: …', '# out: …'");
+        // The map begins a question with a capital letter.
+        const std::string row = told->question.substr(1) + " | " + told->in + " | " + told->out;
+        CHECK(map.find("| [" + room + "](../") != std::string::npos);
+        CHECK(map.find(row + " |\n") != std::string::npos);
+    }
+}
+
+TEST_CASE("the map is in the order of the layers") {
+    const std::string map = read_file(kRoot / "docs/map.md");
+    const auto place = [&map](const std::string& room) {
+        const std::string folder = room.starts_with("lib/") ? "lib/src/" + room.substr(4) : room;
+        return map.find("](../" + folder + ") |");
+    };
+    for (const auto& [room, below] : kMayInclude) {
+        CHECK_MESSAGE(place(room) != std::string::npos, room, " is not on the map");
+        for (const auto& target : below)
+            CHECK_MESSAGE(place(target) < place(room), target, " comes after ", room);
     }
 }
