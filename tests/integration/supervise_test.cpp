@@ -12,8 +12,8 @@
 #include "rendezvous/join.hpp"
 #include "report/console.hpp"
 #include "report/reporter.hpp"
-#include "spawn/file_limit.hpp"
 #include "spawn/keeper.hpp"
+#include "spawn/spawn.hpp"
 #include "supervise/run_directory.hpp"
 
 #include <doctest/doctest.h>
