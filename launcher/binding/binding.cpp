@@ -4,6 +4,7 @@
 #include "binding/binding_list.hpp"
 #include "binding/exclusive.hpp"
 #include "binding/locality.hpp"
+#include "topology/cpu_sets.hpp"
 
 #include <fmt/format.h>
 
@@ -16,8 +17,6 @@
 namespace autolaunch::launcher {
 namespace {
 
-using CpuList = std::vector<int>;
-
 constexpr std::array<std::pair<std::string_view, BindingMode>, 5> kModes = {{
     // list is no word
     {"node", BindingMode::node},
@@ -27,21 +26,12 @@ constexpr std::array<std::pair<std::string_view, BindingMode>, 5> kModes = {{
     {"none", BindingMode::none},
 }};
 
-CpuList cpus_of(const std::vector<Core>& cores) {
-    CpuList cpus;
-    for (const Core& core : cores)
-        cpus.insert(cpus.end(), core.cpus.begin(), core.cpus.end());
-    std::sort(cpus.begin(), cpus.end());
-    return cpus;
-}
-
 std::vector<CpuList> numa_domains(const NodeTopology& topology) {
     std::vector<CpuList> domains;
     CpuList left = topology.allowed_cpus;
     for (const NumaNode& node : nodes_by_index(topology)) {
-        CpuList cpus = sorted_intersection(node.cpus, topology.allowed_cpus);
-        std::erase_if(left,
-                      [&](int cpu) { return std::binary_search(cpus.begin(), cpus.end(), cpu); });
+        CpuList cpus = intersect(node.cpus, topology.allowed_cpus);
+        left = without(left, cpus);
         if (!cpus.empty())
             domains.push_back(std::move(cpus));
     }
@@ -114,7 +104,7 @@ std::vector<Choice> choose(const NodeTopology& topology, const std::vector<RankL
         for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
             CpuList cpus;
             for (const CpuList& socket : sockets)
-                if (!sorted_intersection(socket, ranks[rank].cpus).empty())
+                if (!intersect(socket, ranks[rank].cpus).empty())
                     cpus.insert(cpus.end(), socket.begin(), socket.end());
             std::sort(cpus.begin(), cpus.end());
             choices[rank] = {std::move(cpus), "all allowed CPUs of that socket"};
@@ -181,7 +171,7 @@ std::vector<int> memory_nodes_of(const NodeTopology& topology, const CpuList& cp
     if (topology.numa_nodes.size() < 2)
         return nodes;  // nothing to choose
     for (const NumaNode& node : nodes_by_index(topology))
-        if (!sorted_intersection(node.cpus, cpus).empty())
+        if (!intersect(node.cpus, cpus).empty())
             nodes.push_back(node.index);
     return nodes;
 }
@@ -204,8 +194,7 @@ std::vector<Choice> choose_listed(const NodeTopology& topology,
         const std::size_t rank = choices.size();
         std::string how =
             fmt::format("resource_management.binding[{}] says {}", rank, trim(list[rank]));
-        if (ranks[rank].gpu && ranks[rank].known &&
-            sorted_intersection(cpus, ranks[rank].cpus).empty())
+        if (ranks[rank].gpu && ranks[rank].known && intersect(cpus, ranks[rank].cpus).empty())
             how += fmt::format("; remote: {}", ranks[rank].where);
         choices.push_back({std::move(cpus), std::move(how)});
     }
@@ -227,7 +216,7 @@ RankSet set_of(const NodeTopology& topology, BindingMode mode, const RankLocalit
         return {mask, true, locality.where + ": not bound"};
     const std::string why =
         mode == BindingMode::list ? choice.how : fmt::format("{}: {}", locality.where, choice.how);
-    CpuList cpus = sorted_intersection(choice.cpus, mask);
+    CpuList cpus = intersect(choice.cpus, mask);
     if (!cpus.empty() && cpus != mask)
         return {std::move(cpus), false, why};
     const char* whose = mask == topology.allowed_cpus ? "right already" : "its task's own";
@@ -239,13 +228,9 @@ RankSet set_of(const NodeTopology& topology, BindingMode mode, const RankLocalit
 // CPUs that no rank runs on. One sentence, or none.
 void note_idle_cpus(const NodeTopology& topology, const std::vector<CpuList>& sets,
                     BindingMode mode, const char* why, std::vector<std::string>& notes) {
-    std::set<int> used;
+    CpuList idle = topology.allowed_cpus;
     for (const CpuList& set : sets)
-        used.insert(set.begin(), set.end());
-    CpuList idle;
-    for (const int cpu : topology.allowed_cpus)
-        if (!used.contains(cpu))
-            idle.push_back(cpu);
+        idle = without(idle, set);
     if (idle.empty())
         return;
     if (mode == BindingMode::core_complex)
@@ -306,8 +291,7 @@ BindingPlan bind_ranks(const NodeTopology& topology, const std::vector<int>& gpu
     std::vector<CpuList> sets;  // what each rank may really run on
     for (std::size_t rank = 0; rank < choices.size(); ++rank) {
         RankSet set = set_of(topology, mode, ranks[rank], choices[rank], masks[rank]);
-        if (by_place && ranks[rank].known &&
-            sorted_intersection(choices[rank].cpus, masks[rank]).empty())
+        if (by_place && ranks[rank].known && intersect(choices[rank].cpus, masks[rank]).empty())
             plan.warnings.push_back(fmt::format(
                 "rank {} of this node runs on CPUs {}, to which its task is confined: {}", rank,
                 format_list(masks[rank]), ranks[rank].where));

@@ -35,12 +35,15 @@ struct BindingPlan {
 };
 
 /// Pure, and the same answer for the same input. No rank gets a CPU outside topology.allowed_cpus.
-///   node          all allowed CPUs near the rank's GPU; without GPUs, of the NUMA node that falls
-///   to it socket        all allowed CPUs of the sockets those are in core_complex  one L3 group of
-///   them, ranks of one locality spread over its groups exclusive     a part of their cores for
-///   itself alone (binding/exclusive.hpp); shared where cores are too few list          what `list`
-///   says of each rank (binding/binding_list.hpp, which throws for what it cannot be) none nothing
-///   is bound
+///  - node: all allowed CPUs near the rank's GPU; without GPUs, of the NUMA node that falls to it
+///  - socket: all allowed CPUs of the sockets those are in
+///  - core_complex: one L3 group of them, ranks of one locality spread over its groups
+///  - exclusive: a part of their cores for itself alone (binding/exclusive.hpp); shared where cores
+///    are too few
+///  - list: what `list` says of each rank (binding/binding_list.hpp, which throws for impossible
+///    ones)
+///  - none: nothing is bound
+///
 /// Where that is all that is allowed, or a GPU's NUMA node is unknown, or no CPU is told (a saved
 /// machine), `cpus` stays empty: the mask is left alone. `gpus` are the usable ones, as positions
 /// in topology.gpus, in the order the ranks see them. Where each rank is started in a task with

@@ -1,7 +1,7 @@
 #include "binding/binding_list.hpp"
 
 #include "base/text.hpp"
-#include "binding/locality.hpp"
+#include "topology/cpu_sets.hpp"
 #include "topology/system_files.hpp"
 
 #include <autolaunch/error.hpp>
@@ -15,8 +15,6 @@
 
 namespace autolaunch::launcher {
 namespace {
-
-using CpuList = std::vector<int>;
 
 constexpr std::string_view kKey = "resource_management.binding";
 constexpr std::string_view kNumaPrefix = "numa:", kCorePrefix = "core:";

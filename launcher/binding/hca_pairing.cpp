@@ -1,6 +1,6 @@
 #include "binding/hca_pairing.hpp"
 
-#include "binding/locality.hpp"
+#include "topology/cpu_sets.hpp"
 
 #include <fmt/format.h>
 
@@ -75,7 +75,7 @@ Merit merit_for_gpu(const NodeTopology& topology, const Gpu& gpu, const Hca& hca
 Merit merit_for_cpus(const NodeTopology& topology, const std::vector<int>& cpus, const Hca& hca) {
     Merit merit{PathClass::unknown, kUnknownDistance, -rate_of(hca)};
     for (const NumaNode& node : topology.numa_nodes) {
-        if (sorted_intersection(node.cpus, cpus).empty())
+        if (intersect(node.cpus, cpus).empty())
             continue;
         const int distance =
             hca.numa_node == node.index ? 0 : distance_to(topology, hca.numa_node, node.distances);

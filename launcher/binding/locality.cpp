@@ -2,11 +2,11 @@
 
 #include "base/text.hpp"
 #include "binding/apportion.hpp"
+#include "topology/cpu_sets.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
@@ -59,7 +59,7 @@ RankLocality near_gpu(const NodeTopology& topology, int position, int ordinal,
     const Gpu& gpu = topology.gpus[static_cast<std::size_t>(position)];
     RankLocality locality;
     locality.gpu_position = position;
-    locality.cpus = sorted_intersection(gpu.local_cpus, topology.allowed_cpus);
+    locality.cpus = intersect(gpu.local_cpus, topology.allowed_cpus);
     const std::string node =
         gpu.numa_node ? fmt::format("NUMA node {}", *gpu.numa_node) : "several NUMA nodes";
     if (!locality.cpus.empty()) {
@@ -79,7 +79,7 @@ RankLocality near_gpu(const NodeTopology& topology, int position, int ordinal,
     }
     const NumaNode* nearest = nearest_node(topology, gpu);
     locality.cpus =
-        nearest ? sorted_intersection(nearest->cpus, topology.allowed_cpus) : topology.allowed_cpus;
+        nearest ? intersect(nearest->cpus, topology.allowed_cpus) : topology.allowed_cpus;
     if (locality.cpus.empty())
         locality.cpus = topology.allowed_cpus;
     locality.where =
@@ -158,43 +158,6 @@ std::vector<RankLocality> deal_over(const NodeTopology& topology,
 }
 
 }  // namespace
-
-std::vector<int> sorted_intersection(const std::vector<int>& a, const std::vector<int>& b) {
-    std::vector<int> both;
-    std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
-    return both;
-}
-
-std::vector<int> without(const std::vector<int>& a, const std::vector<int>& b) {
-    std::vector<int> rest;
-    std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(rest));
-    return rest;
-}
-
-std::vector<Core> cores_by_first_cpu(const NodeTopology& topology) {
-    std::vector<Core> cores = topology.cores;
-    std::sort(cores.begin(), cores.end(),
-              [](const Core& a, const Core& b) { return a.cpus.front() < b.cpus.front(); });
-    return cores;
-}
-
-std::vector<NumaNode> nodes_by_index(const NodeTopology& topology) {
-    std::vector<NumaNode> nodes = topology.numa_nodes;
-    std::sort(nodes.begin(), nodes.end(),
-              [](const NumaNode& a, const NumaNode& b) { return a.index < b.index; });
-    return nodes;
-}
-
-std::vector<Core> cores_within(const NodeTopology& topology, const std::vector<int>& cpus) {
-    std::vector<Core> cores;
-    for (const Core& core : topology.cores) {
-        Core part = core;
-        part.cpus = sorted_intersection(core.cpus, cpus);
-        if (!part.cpus.empty())
-            cores.push_back(std::move(part));
-    }
-    return cores;
-}
 
 Localities find_localities(const NodeTopology& topology, const std::vector<int>& gpus,
                            int rank_count, const std::vector<std::vector<int>>& domains,

@@ -1,5 +1,5 @@
 #pragma once
-#include "binding/binding.hpp"
+#include "topology/node_topology.hpp"
 
 #include <optional>
 #include <string>
@@ -31,15 +31,5 @@ struct Localities {
 Localities find_localities(const NodeTopology& topology, const std::vector<int>& gpus,
                            int rank_count, const std::vector<std::vector<int>>& domains,
                            const std::string& domain_name);
-
-/// Cores with all or part of their CPUs in `cpus`.
-std::vector<Core> cores_within(const NodeTopology& topology, const std::vector<int>& cpus);
-std::vector<Core> cores_by_first_cpu(const NodeTopology& topology);
-/// By the kernel's numbers.
-std::vector<NumaNode> nodes_by_index(const NodeTopology& topology);
-
-std::vector<int> sorted_intersection(const std::vector<int>& a, const std::vector<int>& b);
-/// What is in `a` alone.
-std::vector<int> without(const std::vector<int>& a, const std::vector<int>& b);
 
 }  // namespace autolaunch::launcher

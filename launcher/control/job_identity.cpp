@@ -12,7 +12,7 @@ constexpr std::uint16_t kFirstPort = 20'000;
 constexpr std::uint64_t kPortCount = 12'768;
 constexpr std::size_t kCandidates = 16;
 
-std::string name_of(const Allocation& allocation, const JobSpec& spec) {
+std::string name_of(const Allocation& allocation, int port, const std::string& run_id) {
     std::string name = allocation.source + '/';
     if (!allocation.job_id.empty()) {
         name += allocation.job_id;
@@ -20,10 +20,10 @@ std::string name_of(const Allocation& allocation, const JobSpec& spec) {
         const std::string first =
             allocation.node_names.empty() ? std::string() : allocation.node_names.front();
         const std::string& head = allocation.head_address.empty() ? first : allocation.head_address;
-        name += head + ':' + std::to_string(spec.rendezvous.port);
+        name += head + ':' + std::to_string(port);
     }
-    if (!spec.run_id.empty())
-        name += '/' + spec.run_id;
+    if (!run_id.empty())
+        name += '/' + run_id;
     if (allocation.restart_count > 0)
         name += "/restart-" + std::to_string(allocation.restart_count);
     return name;
@@ -31,8 +31,9 @@ std::string name_of(const Allocation& allocation, const JobSpec& spec) {
 
 }  // namespace
 
-JobIdentity job_identity(const Allocation& allocation, const JobSpec& spec) {
-    JobIdentity identity{name_of(allocation, spec), {}};
+JobIdentity job_identity(const Allocation& allocation, const RendezvousSpec& spec,
+                         const std::string& run_id) {
+    JobIdentity identity{name_of(allocation, spec.port, run_id), {}};
     for (std::uint64_t i = 0; identity.ports.size() < kCandidates; ++i) {
         const std::string text = identity.name + '#' + std::to_string(i);
         const auto port =
@@ -40,7 +41,7 @@ JobIdentity job_identity(const Allocation& allocation, const JobSpec& spec) {
         const bool taken =
             std::find(identity.ports.begin(), identity.ports.end(), port) != identity.ports.end();
         // The user's own port is where the ranks meet.
-        if (!taken && port != spec.rendezvous.port)
+        if (!taken && port != spec.port)
             identity.ports.push_back(port);
     }
     return identity;

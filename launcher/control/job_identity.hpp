@@ -1,6 +1,6 @@
 #pragma once
 #include "allocation/allocation.hpp"
-#include "spec/job_spec.hpp"
+#include "spec/rendezvous_spec.hpp"
 
 #include <cstdint>
 #include <string>
@@ -16,6 +16,8 @@ struct JobIdentity {
 };
 
 /// Pure. A requeued job is another one than before (its restart count is part of the name).
-JobIdentity job_identity(const Allocation& allocation, const JobSpec& spec);
+/// `run_id` is the user's own, or empty.
+JobIdentity job_identity(const Allocation& allocation, const RendezvousSpec& spec,
+                         const std::string& run_id);
 
 }  // namespace autolaunch::launcher

@@ -144,16 +144,16 @@ std::string KeyPlan::described(JobKey::Source source) const {
     return "the file " + shared_file;
 }
 
-KeyPlan plan_job_key(const JobSpec& spec, const EnvironmentMap& environment,
+KeyPlan plan_job_key(const RendezvousSpec& spec, const EnvironmentMap& environment,
                      const JobIdentity& identity, const std::string& shared_directory) {
     KeyPlan plan;
     if (const auto socket = environment.find(env::kMungeSocket); socket != environment.end())
         plan.munge_socket = socket->second;
     if (!shared_directory.empty())
         plan.shared_file = shared_directory + "/.key";
-    if (!spec.rendezvous.secret_file.empty()) {
-        const std::string secret = read_secret_file(spec.rendezvous.secret_file);
-        plan.given_by = "the file " + spec.rendezvous.secret_file;
+    if (!spec.secret_file.empty()) {
+        const std::string secret = read_secret_file(spec.secret_file);
+        plan.given_by = "the file " + spec.secret_file;
         check_length(secret, plan.given_by);
         plan.given = derive(secret, identity);
     } else if (const auto found = environment.find(env::kJobKey); found != environment.end()) {

@@ -2,7 +2,7 @@
 #include "allocation/allocation.hpp"
 #include "base/deadline.hpp"
 #include "control/job_identity.hpp"
-#include "spec/job_spec.hpp"
+#include "spec/rendezvous_spec.hpp"
 
 #include <array>
 #include <cstdint>
@@ -48,7 +48,7 @@ struct KeyPlan {
 /// rendezvous.secret_file, else AUTOLAUNCH_JOB_KEY; at least 16 bytes, any bytes.
 /// `shared_directory` may be empty. Throws RendezvousError(77) for a secret that is too short, or a
 /// file that others may read.
-KeyPlan plan_job_key(const JobSpec& spec, const EnvironmentMap& environment,
+KeyPlan plan_job_key(const RendezvousSpec& spec, const EnvironmentMap& environment,
                      const JobIdentity& identity, const std::string& shared_directory);
 
 /// The 0600 file in the shared run directory that carries the key to the other nodes. Removed with

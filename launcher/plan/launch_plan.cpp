@@ -4,7 +4,6 @@
 #include "binding/hca_pairing.hpp"
 #include "plan/job_shape.hpp"
 #include "plan/rank_environment.hpp"
-#include "plan/unused_settings.hpp"
 #include "plan/usable_gpus.hpp"
 
 #include <autolaunch/error.hpp>
@@ -178,6 +177,31 @@ void predict_memory(LaunchPlan& plan, const NodeTopology& topology, const Usable
     plan.memory = forecast_memory(plan.spec, places, topology);
     if (plan.memory && !plan.memory->warning.empty())
         plan.warnings.push_back(plan.memory->warning);
+}
+
+/// A key of the spec that nothing in this version acts on.
+struct UnusedSetting {
+    const char* key;
+    bool (*given)(const JobSpec& spec);
+};
+
+constexpr UnusedSetting kUnused[] = {
+    {"resource_management.memory_per_gpu",
+     [](const JobSpec& s) { return s.resources.memory_per_gpu_bytes && !s.model_size.parameters; }},
+    {"monitoring.slurm_integration",
+     [](const JobSpec& s) { return s.monitoring.slurm_integration; }},
+    {"monitoring.resource_tracking",
+     [](const JobSpec& s) { return s.monitoring.resource_tracking; }},
+};
+
+// So that nobody relies on them unknowingly. What the trainer reads (distributed, checkpoint) and
+// what a scheduler has already granted (slurm_config) is not among them.
+std::vector<std::string> unused_settings(const JobSpec& spec) {
+    std::vector<std::string> keys;
+    for (const UnusedSetting& setting : kUnused)
+        if (setting.given(spec))
+            keys.emplace_back(setting.key);
+    return keys;
 }
 
 }  // namespace

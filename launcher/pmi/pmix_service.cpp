@@ -1,17 +1,27 @@
 #include "pmi/pmix_service.hpp"
 
+#include "base/file_io.hpp"
 #include "base/hash.hpp"
-#include "pmi/node_facts.hpp"
+#include "base/text.hpp"
 #include "pmi/pmix_relay.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <asio/post.hpp>
 
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace autolaunch::launcher {
+
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -21,15 +31,62 @@ std::vector<std::string> helper_environment(const std::vector<std::string>& envi
     return with_mpi(environment, {});
 }
 
-std::filesystem::path pmixd_program(const std::vector<std::string>& environment) {
-    std::filesystem::path program = find_pmixd(environment);
+fs::path pmixd_program(const std::vector<std::string>& environment) {
+    fs::path program = find_pmixd(environment);
     if (program.empty())
         throw Error(ErrorCode::unsupported, "the ranks need PMIx, and there is no autolaunch-pmixd",
                     "build autolaunch with AUTOLAUNCH_WITH_PMIX=ON, or set trainer.mpi to none");
     return program;
 }
 
+// A network that MPI libraries drive themselves: InfiniBand, RoCE, Omni-Path, EFA (verbs devices)
+// or Slingshot.
+bool has_fabric(const fs::path& sysfs) {
+    for (const char* device_class : {"class/infiniband", "class/cxi"}) {
+        std::error_code error;
+        if (fs::directory_iterator(sysfs / device_class, error) != fs::directory_iterator())
+            return true;
+    }
+    return false;
+}
+
+// The user's own Open MPI parameter file, $HOME/.openmpi/mca-params.conf, names transports (pml,
+// btl or mtl).
+bool user_names_transport(const std::vector<std::string>& environment) {
+    constexpr std::string_view kHome = "HOME=";
+    for (const std::string& variable : environment) {
+        if (!variable.starts_with(kHome))
+            continue;
+        try {
+            for (const auto& line : split(read_file(fs::path(variable.substr(kHome.size())) /
+                                                    ".openmpi/mca-params.conf"),
+                                          '\n')) {
+                const std::string_view key = trim(std::string_view(line).substr(0, line.find('=')));
+                if (key == "pml" || key == "btl" || key == "mtl")
+                    return true;
+            }
+        } catch (const Error&) {  // there is none
+        }
+    }
+    return false;
+}
+
 }  // namespace
+
+PrivateDirectory::PrivateDirectory(fs::path path) : path_(std::move(path)) {
+    if (::mkdir(path_.c_str(), 0700) != 0)
+        throw SystemError(errno, "create the folder " + path_.string());
+}
+
+PrivateDirectory::~PrivateDirectory() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+}
+
+bool PrivateDirectory::in_memory() const {
+    struct statfs system {};
+    return ::statfs(path_.c_str(), &system) == 0 && system.f_type == TMPFS_MAGIC;
+}
 
 PmixService::PmixService(asio::io_context& io, const MpiJob& job, Member& member, Handlers handlers)
     : io_(io),
@@ -69,13 +126,13 @@ PmixService::~PmixService() {
 
 // Open MPI names its segments by a short hash of the job and keeps them in /dev/shm: two jobs may
 // get each other's.
-std::filesystem::path PmixService::find_shared_memory() {
+fs::path PmixService::find_shared_memory() {
     if (directory_.in_memory())
         return directory_.path() / "job";
     const std::string unique = directory_.path().parent_path().filename().string() + '-' +
                                directory_.path().filename().string();
     try {
-        return shared_memory_.emplace(std::filesystem::path("/dev/shm") / unique).path();
+        return shared_memory_.emplace(fs::path("/dev/shm") / unique).path();
     } catch (const SystemError&) {
         return {};  // there is no /dev/shm for us: Open MPI finds a place
     }

@@ -1,7 +1,6 @@
 #pragma once
 #include "pmi/mpi_service.hpp"
 #include "pmi/pmixd_process.hpp"
-#include "pmi/private_directory.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -14,6 +13,24 @@
 #include <vector>
 
 namespace autolaunch::launcher {
+
+/// A folder that only its user may enter, made anew, and removed with all it holds by the
+/// destructor.
+class PrivateDirectory {
+public:
+    /// Throws SystemError.
+    explicit PrivateDirectory(std::filesystem::path path);
+    PrivateDirectory(const PrivateDirectory&) = delete;
+    PrivateDirectory& operator=(const PrivateDirectory&) = delete;
+    ~PrivateDirectory();
+
+    const std::filesystem::path& path() const { return path_; }
+    /// On a file system that never writes to a disk.
+    bool in_memory() const;
+
+private:
+    std::filesystem::path path_;
+};
 
 /// Serves PMIx through an autolaunch-pmixd of its own. What that one asks for beyond this node goes
 /// through Member: a fence becomes Member's fence, a direct modex a question and an answer on the

@@ -17,7 +17,6 @@
 #include <fcntl.h>
 
 #include <cerrno>
-#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -28,7 +27,7 @@ namespace {
 /// What both ends start from.
 struct Situation {
     asio::io_context& io;
-    const JobSpec& spec;
+    const RendezvousSpec& spec;
     const Allocation& allocation;
     const EnvironmentMap& environment;
     const JoinRequest& request;
@@ -70,9 +69,9 @@ control::Join introduce(const Situation& here) {
     return join;
 }
 
-ControlConnectionOptions connection_options(const JobSpec& spec) {
+ControlConnectionOptions connection_options(const RendezvousSpec& spec) {
     ControlConnectionOptions options;
-    options.silence_limit = spec.rendezvous.lost_after;
+    options.silence_limit = spec.lost_after;
     return options;
 }
 
@@ -147,14 +146,14 @@ Expectation expectation_of(const Situation& here) {
         expectation.node_names = here.allocation.node_names;
     expectation.node_count = here.request.node_count;
     expectation.keeps_node_order = here.allocation.keeps_node_order;
-    expectation.spec_name = std::filesystem::path(here.spec.spec_file).filename();
+    expectation.spec_name = here.request.spec_name;
     expectation.run_name = here.request.run_name;
     expectation.head = introduce(here);
     return expectation;
 }
 
 Joined join_as_head(const Situation& here) {
-    const auto timeout = here.spec.rendezvous.timeout;
+    const auto timeout = here.spec.timeout;
     const auto security = ControlSecurity::for_head(
         here.identity, make_head_key(here.key_plan, here.identity, Deadline::after(timeout)));
     HeadJoin::Options options;
@@ -183,12 +182,12 @@ Joined join_as_member(const Situation& here) {
     options.search.ports = here.identity.ports;
     options.search.connection = connection_options(here.spec);
     options.search.connection.handshake_timeout =
-        here.spec.rendezvous.timeout;  // a head with many nodes is busy
+        here.spec.timeout;  // a head with many nodes is busy
     options.head_name = head_name(here.allocation);
     options.node_count = here.request.node_count;
     options.join = introduce(here);
     options.environment = here.environment_table;
-    options.timeout = here.spec.rendezvous.timeout;
+    options.timeout = here.spec.timeout;
     auto outcome =
         complete(here, std::make_shared<MemberJoin>(here.io, security, std::move(options)));
     Joined joined;
@@ -207,13 +206,14 @@ Joined join_as_member(const Situation& here) {
 
 }  // namespace
 
-Joined join_job(asio::io_context& io, const JobSpec& spec, const Allocation& allocation,
+Joined join_job(asio::io_context& io, const RendezvousSpec& spec, const Allocation& allocation,
                 const EnvironmentMap& environment, const JoinRequest& request) {
     if (request.node_count == 1)
         return join_alone(io, allocation, request);
     const auto start = std::chrono::steady_clock::now();
-    Situation here{io, spec, allocation, environment, request, job_identity(allocation, spec),
-                   {}, {}};
+    Situation here{io,          spec,    allocation,
+                   environment, request, job_identity(allocation, spec, request.run_id),
+                   {},          {}};
     here.key_plan = plan_job_key(spec, environment, here.identity, request.shared_directory);
     here.environment_table = describe_environment(environment);
     Joined joined = allocation.node_rank == 0 ? join_as_head(here) : join_as_member(here);

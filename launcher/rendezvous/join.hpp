@@ -4,7 +4,7 @@
 #include "control/head.hpp"
 #include "control/member.hpp"
 #include "control/rendezvous_error.hpp"
-#include "spec/job_spec.hpp"
+#include "spec/rendezvous_spec.hpp"
 
 #include <asio/io_context.hpp>
 
@@ -22,6 +22,8 @@ struct JoinRequest {
     std::string hostname;
     int node_count = 1;
     int ranks_here = 1;
+    std::string run_id;                ///< the user's own, part of the job's identity; empty: none
+    std::string spec_name;             ///< of train.yaml, for messages; empty: there is none
     std::string run_name;              ///< counts where this node is the head
     std::string shared_directory;      ///< for the key file, the last resort
     std::uint64_t program_digest = 0;  ///< equal on all nodes, or the job is refused
@@ -48,8 +50,8 @@ struct Joined {
 
 /// Brings the nodes of the job together, each calling this. Runs `io` until all are there; the
 /// connections then live on in it. One node joins without a socket, a key or a wait. Throws
-/// RendezvousError by the deadline (spec.rendezvous.timeout).
-Joined join_job(asio::io_context& io, const JobSpec& spec, const Allocation& allocation,
+/// RendezvousError by the deadline (spec.timeout).
+Joined join_job(asio::io_context& io, const RendezvousSpec& spec, const Allocation& allocation,
                 const EnvironmentMap& environment, const JoinRequest& request);
 
 }  // namespace autolaunch::launcher

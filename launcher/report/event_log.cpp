@@ -1,11 +1,181 @@
 #include "report/event_log.hpp"
 
 #include "base/file_io.hpp"
-#include "report/event_json.hpp"
 
 #include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include <type_traits>
 
 namespace autolaunch::launcher {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double seconds(std::chrono::milliseconds duration) {
+    return static_cast<double>(duration.count()) / 1000;
+}
+
+std::string format_time(std::chrono::system_clock::time_point at) {
+    const auto since_epoch = std::chrono::floor<std::chrono::milliseconds>(at.time_since_epoch());
+    const auto whole = std::chrono::floor<std::chrono::seconds>(since_epoch);
+    return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
+                       fmt::gmtime(static_cast<std::time_t>(whole.count())),
+                       (since_epoch - whole).count());
+}
+
+template <class T>
+void set_if_known(Json& json, const char* key, const std::optional<T>& value) {
+    if (value)
+        json[key] = *value;
+}
+
+void set_if_any(Json& json, const char* key, const std::string& value) {
+    if (!value.empty())
+        json[key] = value;
+}
+
+Json exit_fields(const RankExited& exit) {
+    Json json = {{"rank", exit.rank}, {"local_rank", exit.local_rank}, {"pid", exit.pid}};
+    set_if_known(json, "exit_code", exit.exit_code);
+    set_if_known(json, "signal", exit.signal);
+    if (exit.signal)
+        json["core_dumped"] = exit.core_dumped;
+    json["asked_to_stop"] = exit.asked_to_stop;
+    json["ran_seconds"] = seconds(exit.ran);
+    set_if_known(json, "last_step", exit.last_step);
+    return json;
+}
+
+// One overload an event: its name and its fields.
+std::pair<const char*, Json> describe(const JobStarted& e) {
+    Json json = {{"job_name", e.job_name},        {"run_id", e.run_id},
+                 {"run_dir", e.run_dir},          {"hostname", e.hostname},
+                 {"node_count", e.node_count},    {"world_size", e.world_size},
+                 {"max_restarts", e.max_restarts}};
+    set_if_known(json, "ranks_per_node", e.ranks_per_node);
+    set_if_any(json, "joined", e.joined);
+    json.update({{"binding", e.binding}, {"nccl", e.nccl}, {"warnings", e.warnings}});
+    return {"job_started", json};
+}
+std::pair<const char*, Json> describe(const GenerationStarted& e) {
+    return {"generation_started",
+            {{"startup_seconds", seconds(e.startup)},
+             {"ranks_bound", e.ranks_bound},
+             {"numa_nodes", e.numa_nodes},
+             {"gpus", e.gpus}}};
+}
+std::pair<const char*, Json> describe(const TimeLimitKnown& e) {
+    return {"time_limit_known",
+            {{"ends_at", format_time(e.ends_at)}, {"seconds_left", e.left.count()}}};
+}
+std::pair<const char*, Json> describe(const RankStarted& e) {
+    Json json = {{"rank", e.rank}, {"local_rank", e.local_rank}, {"pid", e.pid}};
+    set_if_known(json, "gpu", e.gpu);
+    return {"rank_started", json};
+}
+std::pair<const char*, Json> describe(const StepReported& e) {
+    Json json = {{"rank", e.rank}, {"step", e.step}};
+    set_if_known(json, "total_steps", e.total_steps);
+    set_if_known(json, "tokens", e.tokens);
+    set_if_known(json, "loss", e.loss);
+    set_if_known(json, "seconds", e.seconds);
+    return {"step", json};
+}
+std::pair<const char*, Json> describe(const CheckpointPublished& e) {
+    return {
+        "checkpoint",
+        {{"rank", e.rank}, {"step", e.step}, {"path", e.path}, {"stall_seconds", e.stall_seconds}}};
+}
+std::pair<const char*, Json> describe(const MessageReported& e) {
+    return {"message", {{"rank", e.rank}, {"text", e.text}}};
+}
+std::pair<const char*, Json> describe(const StopRequested& e) {
+    return {"stop_requested", {{"reason", e.reason}}};
+}
+std::pair<const char*, Json> describe(const RankSignalled& e) {
+    return {"rank_signalled", {{"rank", e.rank}, {"signal", e.signal}}};
+}
+std::pair<const char*, Json> describe(const RankExited& e) {
+    return {"rank_exited", exit_fields(e)};
+}
+std::pair<const char*, Json> describe(const GenerationFailed& e) {
+    Json json = {{"first", exit_fields(e.first)}, {"hostname", e.hostname}};
+    set_if_known(json, "gpu", e.gpu);
+    json["others"] = Json::array();
+    for (const auto& other : e.others)
+        json["others"].push_back(exit_fields(other));
+    set_if_any(json, "stderr_path", e.stderr_path);
+    set_if_any(json, "stdout_path", e.stdout_path);
+    set_if_any(json, "error_file_path", e.error_file_path);
+    set_if_known(json, "oom_kills", e.oom_kills);
+    json["stopped_others_in_seconds"] = seconds(e.stopped_others_in);
+    set_if_known(json, "restart_number", e.restart_number);
+    json["max_restarts"] = e.max_restarts;
+    set_if_known(json, "checkpoint_step", e.checkpoint_step);
+    set_if_any(json, "flight_path", e.flight_path);
+    return {"generation_failed", json};
+}
+std::pair<const char*, Json> describe(const NodeLost& e) {
+    Json json = {{"node", e.node},
+                 {"ranks", e.ranks},
+                 {"why", e.why},
+                 {"stopped", e.stopped},
+                 {"stopped_others_in_seconds", seconds(e.stopped_others_in)},
+                 {"ran_seconds", seconds(e.ran)}};
+    set_if_any(json, "flight_path", e.flight_path);
+    return {"node_lost", json};
+}
+std::pair<const char*, Json> describe(const FlightShown& e) {
+    Json json = {{"reason", e.reason}, {"lines", e.lines}};
+    set_if_any(json, "path", e.path);
+    return {"flight", json};
+}
+std::pair<const char*, Json> describe(const HeadLost& e) {
+    return {"head_lost", {{"node", e.node}, {"why", e.why}}};
+}
+std::pair<const char*, Json> describe(const SpawnFailed& e) {
+    Json json = {{"rank", e.rank}, {"what", e.what}};
+    set_if_any(json, "hint", e.hint);
+    return {"spawn_failed", json};
+}
+std::pair<const char*, Json> describe(const PlacementDrifted& e) {
+    return {"placement_drift", {{"rank", e.rank}, {"what", e.what}}};
+}
+std::pair<const char*, Json> describe(const GpuPlacementKnown& e) {
+    if (!e.cannot_tell.empty())
+        return {"gpu_placement", {{"cannot_tell", e.cannot_tell}}};
+    return {"gpu_placement", {{"as_planned", e.as_planned}, {"elsewhere", e.elsewhere}}};
+}
+std::pair<const char*, Json> describe(const WarningRaised& e) {
+    return {"warning", {{"text", e.text}}};
+}
+std::pair<const char*, Json> describe(const JobEnded& e) {
+    return {"job_ended",
+            {{"exit_code", e.exit_code},
+             {"outcome", e.outcome},
+             {"restarts", e.restarts},
+             {"ran_seconds", seconds(e.ran)}}};
+}
+
+}  // namespace
+
+std::string to_json_line(const Event& event) {
+    return std::visit(
+        [&event](const auto& what) {
+            const auto described = describe(what);
+            Json line = {{"time", format_time(event.at)},
+                         {"generation", event.generation},
+                         {"event", described.first}};
+            line.update(described.second);
+            return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+        },
+        event.what);
+}
 
 EventLog::EventLog(const std::filesystem::path& path)
     : path_(path), fd_(open_file(path, O_WRONLY | O_CREAT | O_APPEND, 0644)) {}

@@ -3,8 +3,13 @@
 #include "report/event.hpp"
 
 #include <filesystem>
+#include <string>
 
 namespace autolaunch::launcher {
+
+/// The event as one line of JSON without its newline; docs/events.md describes it. Pure. Bytes that
+/// are not UTF-8 become U+FFFD; a field that is not known is left out.
+std::string to_json_line(const Event& event);
 
 /// events.jsonl: one event a line, each with one write(2) at the end of the file, so that a reader
 /// sees whole lines even while the job runs and after the launcher was killed. docs/events.md

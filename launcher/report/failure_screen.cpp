@@ -2,8 +2,6 @@
 
 #include "base/text.hpp"
 #include "exit_codes/exit_codes.hpp"
-#include "report/error_file.hpp"
-#include "report/file_tail.hpp"
 #include "report/terminal_text.hpp"
 #include "report/units.hpp"
 
@@ -18,8 +16,6 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr std::size_t kTailLines = 20;
-constexpr std::size_t kCallstackLines = 12;
 constexpr std::size_t kMaxLineBytes = 400;  // a longer one is data, not a message
 constexpr std::size_t kNamedFailures = 3;   // of other ranks; the rest is counted
 constexpr std::string_view kIndent = "    ";
@@ -210,23 +206,6 @@ std::string flight_screen(const std::vector<std::string>& lines, const std::stri
     if (!path.empty())
         text += fmt::format("{0}  all of it: {1}\n", kIndent, safe(path));
     return text;
-}
-
-FailureEvidence collect_evidence(const std::string& stderr_path, const std::string& stdout_path,
-                                 const std::string& error_file_path) {
-    FailureEvidence evidence;
-    evidence.last_lines = file_tail(stderr_path, kTailLines);
-    if (evidence.last_lines.empty()) {
-        evidence.last_lines = file_tail(stdout_path, kTailLines);
-        evidence.from_stdout = !evidence.last_lines.empty();
-    }
-    if (auto error = read_error_file(error_file_path)) {
-        evidence.error_message = std::move(error->message);
-        const auto count =
-            static_cast<std::ptrdiff_t>(std::min(kCallstackLines, error->callstack.size()));
-        evidence.callstack.assign(error->callstack.end() - count, error->callstack.end());
-    }
-    return evidence;
 }
 
 }  // namespace autolaunch::launcher

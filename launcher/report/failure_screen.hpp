@@ -1,5 +1,6 @@
 #pragma once
 #include "report/event.hpp"
+#include "report/failure_evidence.hpp"
 #include "report/text_style.hpp"
 
 #include <optional>
@@ -22,10 +23,5 @@ std::string failure_screen(const NodeLost& lost, const TextStyle& style);
 
 /// Where the ranks were, indented, and the file that says more. Pure.
 std::string flight_screen(const std::vector<std::string>& lines, const std::string& path);
-
-/// Reads what a rank said from its files, on the node where it ran; what cannot be read is left
-/// out. Reads at most a bounded part from the end of each.
-FailureEvidence collect_evidence(const std::string& stderr_path, const std::string& stdout_path,
-                                 const std::string& error_file_path);
 
 }  // namespace autolaunch::launcher

@@ -52,6 +52,8 @@ JoinRequest join_request(const JobSpec& spec, const JobShape& shape, const std::
     request.hostname = hostname();
     request.node_count = shape.nodes;
     request.ranks_here = shape.ranks_here;
+    request.run_id = spec.run_id;
+    request.spec_name = std::filesystem::path(spec.spec_file).filename();
     request.run_name = now_text();
     request.shared_directory = shared_directory(spec);
     if (shape.nodes > 1)

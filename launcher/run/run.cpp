@@ -14,8 +14,8 @@
 #include "run/nccl_site.hpp"
 #include "run/node_tasks.hpp"
 #include "run/preflight.hpp"
-#include "spawn/file_limit.hpp"
 #include "spawn/keeper.hpp"
+#include "spawn/spawn.hpp"
 #include "supervise/run_directory.hpp"
 #include "supervise/stay_out.hpp"
 #include "supervise/supervise.hpp"
@@ -108,7 +108,7 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     const NodeTopology topology = read_local_topology({.allowed_cpus = tasks.cpus});
     const JobShape shape = decide_shape(spec, allocation, topology);
     const auto file_limit = raise_file_limit();  // the head has a connection a node
-    Joined joined = join_job(io, spec, allocation, environment,
+    Joined joined = join_job(io, spec.rendezvous, allocation, environment,
                              join_request(spec, shape, version, keeper_gone.get()));
     if (const auto unfit = preflight(io, joined, spec, tasks, environment, keeper_gone.get()))
         return *unfit;

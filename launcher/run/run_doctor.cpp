@@ -97,7 +97,7 @@ int check_together(const DoctorRequest& request, const Allocation& own, const Ch
     const NodeTasks tasks = gather_tasks(own, environment, task_address, keeper_gone.get());
     const JobShape shape = {.nodes = std::max(1, static_cast<int>(own.node_names.size())),
                             .ranks_here = 1};
-    Joined joined = join_job(io, request.spec, tasks.allocation, environment,
+    Joined joined = join_job(io, request.spec.rendezvous, tasks.allocation, environment,
                              join_request(request.spec, shape, request.version, keeper_gone.get()));
     NodeSources sources = sources_of_job(request.spec, joined, tasks, environment);
     add_folders(request.options, sources);

@@ -90,4 +90,10 @@ Child spawn_child(const ChildSpec& spec);
 /// Waits for nothing.
 std::optional<ChildEnd> reap_child(pid_t pid, int pidfd);
 
+/// Raises this process's soft limit on open files to the hard one: the agent needs about four for
+/// each rank, and 1024 is a common limit. Returns the soft limit from before, for
+/// ChildSpec::file_limit, since programs that use select(2) rely on a low one; nothing when it
+/// could not be read.
+std::optional<rlim_t> raise_file_limit();
+
 }  // namespace autolaunch::launcher

@@ -1,4 +1,6 @@
 #pragma once
+#include "spec/rendezvous_spec.hpp"
+
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -59,23 +61,6 @@ struct NcclSpec {
     bool manage = true;  ///< false: set no NCCL variable at all
     std::string profile = "auto";
     std::map<std::string, std::string> env;  ///< NCCL_* as the user wants them
-};
-
-/// Whether nodes are checked before a job, and what a failure does.
-enum class Preflight {
-    off,
-    warn,  ///< the job starts in spite of it
-    stop,
-};
-
-struct RendezvousSpec {
-    std::chrono::milliseconds timeout{300'000};
-    std::chrono::milliseconds lost_after{10'000};  ///< at least 1 s
-    std::string secret_file;
-    Preflight preflight = Preflight::off;
-    std::string address;         ///< --master-addr, or the host of --rdzv-endpoint
-    int port = 0;                ///< --master-port; 0: free port
-    std::string store = "head";  ///< or "node": which store MASTER_ADDR and MASTER_PORT name
 };
 
 struct SlurmSpec {  // what a submission would ask for; a job that runs inside an allocation only

@@ -3,6 +3,7 @@
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 #include "topology/capture_parts.hpp"
+#include "topology/cpu_sets.hpp"
 #include "topology/hwloc_topology.hpp"
 #include "topology/machine_identity.hpp"
 #include "topology/nccl_topology.hpp"

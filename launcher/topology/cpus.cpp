@@ -1,4 +1,5 @@
 #include "base/text.hpp"
+#include "topology/cpu_sets.hpp"
 #include "topology/readers.hpp"
 #include "topology/system_files.hpp"
 

@@ -1,7 +1,7 @@
 #include "base/text.hpp"
 #include "topology/capture_parts.hpp"
+#include "topology/cpu_sets.hpp"
 #include "topology/hwloc_parts.hpp"
-#include "topology/system_files.hpp"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #include "topology/hwloc_topology.hpp"
 
 #include "topology/capture_parts.hpp"
+#include "topology/cpu_sets.hpp"
 #include "topology/hwloc_parts.hpp"
-#include "topology/system_files.hpp"
 
 #include <autolaunch/error.hpp>
 

@@ -2,11 +2,11 @@
 
 #include "base/text.hpp"
 #include "topology/capture_parts.hpp"
+#include "topology/cpu_sets.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -181,10 +181,7 @@ void NcclReader::read_cpu(const XmlElement& cpu, bool only_one) {
             result_.numa_nodes.push_back({*place.numa_node, 0, place.cpus, {}});
     }
     some_cpus_are_missing_ = some_cpus_are_missing_ || place.cpus.empty();
-    std::vector<int> all;
-    std::set_union(result_.allowed_cpus.begin(), result_.allowed_cpus.end(), place.cpus.begin(),
-                   place.cpus.end(), std::back_inserter(all));
-    result_.allowed_cpus = std::move(all);
+    result_.allowed_cpus = unite(result_.allowed_cpus, place.cpus);
     for (const XmlElement& child : cpu.children) {
         if (child.name == "pci")
             read_pci(child, place);

@@ -1,3 +1,4 @@
+#include "topology/cpu_sets.hpp"
 #include "topology/readers.hpp"
 #include "topology/system_files.hpp"
 

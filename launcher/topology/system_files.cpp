@@ -11,7 +11,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <iterator>
 #include <memory>
 
 namespace autolaunch::launcher {
@@ -141,15 +140,5 @@ std::string read_link(const std::string& path) {
 }
 
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
-
-std::vector<int> intersect(const std::vector<int>& a, const std::vector<int>& b) {
-    std::vector<int> both;
-    std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
-    return both;
-}
-
-bool is_subset(const std::vector<int>& part, const std::vector<int>& whole) {
-    return std::includes(whole.begin(), whole.end(), part.begin(), part.end());
-}
 
 }  // namespace autolaunch::launcher

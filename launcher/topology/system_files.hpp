@@ -31,8 +31,4 @@ std::map<std::string, std::uint64_t> read_properties(const std::string& path);
 std::string read_link(const std::string& path);
 bool exists(const std::string& path);
 
-/// What is in both, or is `part` wholly in `whole`; sorted lists.
-std::vector<int> intersect(const std::vector<int>& a, const std::vector<int>& b);
-bool is_subset(const std::vector<int>& part, const std::vector<int>& whole);
-
 }  // namespace autolaunch::launcher

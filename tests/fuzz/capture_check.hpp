@@ -1,9 +1,9 @@
 #pragma once
 #include "binding/binding.hpp"
+#include "topology/cpu_sets.hpp"
 #include "topology/nccl_topology.hpp"
 #include "topology/path_class.hpp"
 #include "topology/smi_topology.hpp"
-#include "topology/system_files.hpp"
 #include "topology/xml.hpp"
 
 #include <autolaunch/error.hpp>

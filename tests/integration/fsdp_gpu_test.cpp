@@ -306,7 +306,7 @@ TEST_CASE("memory on GPUs is what it is on CPUs, and gathers are as many") {
             const std::size_t found[] = {
                 memory.parameters,      memory.masters,
                 memory.gradients,       memory.gathered,
-                memory.whole_gradients, tiny.first.impl().engine().gatherer->gather_count()};
+                memory.whole_gradients, tiny.first.impl().engine().gatherer().gather_count()};
             std::copy(std::begin(found), std::end(found), into);
         };
         on_ranks(2, [&](Communicator& world) { measure(world, {}, numbers.data()); });
@@ -698,7 +698,7 @@ TEST_CASE("a step behind a reduction that was aborted is no step, and its state 
             world.barrier();
             // All is on its way when the GPU goes on and the reductions' communicator is lost.
             trainee.run([] { std::this_thread::sleep_for(std::chrono::milliseconds(800)); });
-            Communicator scatter = *tiny.first.impl().engine().mesh.scatter;
+            Communicator scatter = *tiny.first.impl().engine().mesh().scatter;
             std::thread loses([&] {
                 std::this_thread::sleep_for(std::chrono::milliseconds(300));
                 scatter.abort("a link was lost");

@@ -56,7 +56,7 @@ TEST_CASE("no bucket is gathered that is still in its slot, whatever is gathered
             options.overlap = overlap;
             TinyModel tiny(world, options);
             AdamW optimizer(tiny.model);
-            const auto gathers = [&] { return engine_of(tiny).gatherer->gather_count(); };
+            const auto gathers = [&] { return engine_of(tiny).gatherer().gather_count(); };
             for (std::size_t step = 0; step < 3; ++step) {
                 const std::size_t before = gathers();
                 tiny.backward(step, 4);
@@ -94,7 +94,7 @@ TEST_CASE("parameters that stay whole are gathered once a step, by strategy or b
                     model.units()[i]->grad("w").as<float>()[0] = 1;
                     model.units()[i]->reduce_grads();
                 }
-                expect(engine.gatherer->gather_count() == 4 * step, "each once");
+                expect(engine.gatherer().gather_count() == 4 * step, "each once");
                 optimizer.step();
             }
             expect(model.memory().gathered == 0, "without slots");
@@ -223,7 +223,7 @@ TEST_CASE(
                 std::this_thread::sleep_for(std::chrono::seconds(4));
                 return;
             }
-            tiny.second.impl().engine().order = UnitOrder();  // so that this rank may go on alone
+            tiny.second.impl().engine().forget_order();  // so that this rank may go on alone
             tiny.third.reduce_grads();
             std::this_thread::sleep_for(std::chrono::seconds(3));
             expect_error(ErrorCode::timeout,

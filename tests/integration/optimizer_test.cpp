@@ -255,7 +255,7 @@ TEST_CASE("a checkpoint knows which momentum is still to begin") {
         trainer.backward(1, trainer.optimizer->step_count() >= 2);
         trainer.optimizer->step(trainer.options());
         if (trainer.optimizer->step_count() == 2)
-            trainer.first.impl().engine().order = {};
+            trainer.first.impl().engine().forget_order();
     };
     const Setup setup{kOptimizers[2].make};
     const TemporaryDirectory uninterrupted, resumed;

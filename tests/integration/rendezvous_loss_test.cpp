@@ -86,7 +86,7 @@ private:
 struct ThreeProcesses {
     explicit ThreeProcesses(std::chrono::milliseconds lost_after) {
         for (auto& node : job.nodes)
-            node.spec.rendezvous.lost_after = lost_after;
+            node.spec.lost_after = lost_after;
         for (auto& node : job.nodes)
             processes.push_back(std::make_unique<NodeProcess>(node));
         for (auto& process : processes)

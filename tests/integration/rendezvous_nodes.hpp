@@ -23,7 +23,7 @@ using namespace autolaunch::launcher;
 
 /// What one node starts from, and what came of it.
 struct TestNode {
-    JobSpec spec;
+    RendezvousSpec spec;
     Allocation allocation;
     EnvironmentMap environment;
     JoinRequest request;
@@ -68,9 +68,9 @@ public:
             names.push_back("node" + std::to_string(i));
         for (std::size_t i = 0; i < nodes.size(); ++i) {
             TestNode& node = nodes[i];
-            node.spec.rendezvous.timeout = std::chrono::seconds(60);
-            node.spec.rendezvous.lost_after = std::chrono::seconds(20);
-            node.spec.spec_file = "/home/user/train.yaml";
+            node.spec.timeout = std::chrono::seconds(60);
+            node.spec.lost_after = std::chrono::seconds(20);
+            node.request.spec_name = "train.yaml";
             node.allocation.source = "test";
             node.allocation.job_id = job_id;
             node.allocation.node_names = names;

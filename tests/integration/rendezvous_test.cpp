@@ -35,7 +35,8 @@ UniqueFd stranger(const TestNode& head, const std::string& bytes) {
     UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
     address.sin_family = AF_INET;
-    address.sin_port = htons(job_identity(head.allocation, head.spec).ports.front());
+    address.sin_port =
+        htons(job_identity(head.allocation, head.spec, head.request.run_id).ports.front());
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     for (int i = 0; i < 2000; ++i) {
         if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) ==
@@ -57,7 +58,7 @@ TEST_CASE("one node joins at once, and its head and member talk") {
     JoinRequest request;
     request.ranks_here = 8;
     request.run_name = "run-7";
-    Joined joined = join_job(io, JobSpec{}, allocation, {}, request);
+    Joined joined = join_job(io, RendezvousSpec{}, allocation, {}, request);
     CHECK(joined.roster.world_size() == 8);
     CHECK(joined.roster.nodes.at(0).name == "alone");
     CHECK(joined.roster.run_name == "run-7");
@@ -327,7 +328,7 @@ TEST_CASE("a head or a node that starts late") {
 TEST_CASE("a node that never comes is named, to all, by the deadline") {
     TestJob job(4);
     for (auto& node : job.nodes)
-        node.spec.rendezvous.timeout = 700ms;
+        node.spec.timeout = 700ms;
     job.start(0);
     job.start(2);
     job.wait();
@@ -345,7 +346,7 @@ TEST_CASE("a node that never comes is named, to all, by the deadline") {
 
 TEST_CASE("a node that finds no head says what it tried") {
     TestJob job(2);
-    job.nodes[1].spec.rendezvous.timeout = 300ms;
+    job.nodes[1].spec.timeout = 300ms;
     job.nodes[1].allocation.head_address.clear();
     job.nodes[1].allocation.node_names = {"localhost", "node1"};
     job.start(1);
@@ -368,8 +369,8 @@ TEST_CASE("a node that finds no head says what it tried") {
 
 TEST_CASE("another key is refused, and both ends say so") {
     TestJob job(2);
-    job.nodes[0].spec.rendezvous.timeout = 1500ms;
-    job.nodes[1].spec.rendezvous.timeout = 700ms;
+    job.nodes[0].spec.timeout = 1500ms;
+    job.nodes[1].spec.timeout = 700ms;
     job.nodes[1].environment["AUTOLAUNCH_JOB_KEY"] = "another secret: 0123456789";
     job.join_all();
     CHECK(job.nodes[1].exit_code == 77);

@@ -12,8 +12,8 @@
 #include "rendezvous/join.hpp"
 #include "report/console.hpp"
 #include "report/reporter.hpp"
-#include "spawn/file_limit.hpp"
 #include "spawn/keeper.hpp"
+#include "spawn/spawn.hpp"
 #include "supervise/run_directory.hpp"
 
 #include <doctest/doctest.h>
@@ -149,7 +149,7 @@ private:
             JoinRequest request;
             request.ranks_here = plan_.world_size;
             const Joined joined =
-                join_job(io, plan_.spec, read_allocation({}, "node1"), {}, request);
+                join_job(io, plan_.spec.rendezvous, read_allocation({}, "node1"), {}, request);
             const RunDirectory run_dir(plan_);
             const UniqueFd nowhere = open_file("/dev/null", O_RDWR);
             Console console({.stdout_fd = nowhere.get(), .stderr_fd = nowhere.get()});

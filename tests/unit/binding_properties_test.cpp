@@ -3,7 +3,7 @@
 #include "binding/binding.hpp"
 #include "binding/hca_pairing.hpp"
 #include "synthetic_topology.hpp"
-#include "topology/system_files.hpp"
+#include "topology/cpu_sets.hpp"
 
 #include <doctest/doctest.h>
 

@@ -7,8 +7,8 @@
 #include "binding/exclusive.hpp"
 #include "captures.hpp"
 #include "synthetic_topology.hpp"
+#include "topology/cpu_sets.hpp"
 #include "topology/hwloc_topology.hpp"
-#include "topology/system_files.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "report/event_json.hpp"
+#include "report/event_log.hpp"
 
 #include <doctest/doctest.h>
 

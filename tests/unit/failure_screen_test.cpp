@@ -1,6 +1,6 @@
 #include "report/failure_screen.hpp"
 #include "report/banner.hpp"
-#include "report/error_file.hpp"
+#include "report/failure_evidence.hpp"
 
 #include <doctest/doctest.h>
 

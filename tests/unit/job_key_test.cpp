@@ -4,7 +4,7 @@
 
 #include "base/file_io.hpp"
 #include "control/preamble.hpp"
-#include "rendezvous/join.hpp"
+#include "control/rendezvous_error.hpp"
 
 #include <doctest/doctest.h>
 
@@ -40,9 +40,9 @@ public:
         fs::permissions(path_, static_cast<fs::perms>(mode));
     }
     ~SecretFile() { fs::remove(path_); }
-    JobSpec spec() const {
-        JobSpec spec;
-        spec.rendezvous.secret_file = path_;
+    RendezvousSpec spec() const {
+        RendezvousSpec spec;
+        spec.secret_file = path_;
         return spec;
     }
     std::string path() const { return path_; }
@@ -51,13 +51,13 @@ private:
     fs::path path_;
 };
 
-JobKey::Bytes given_bytes(const JobSpec& spec, const EnvironmentMap& environment,
+JobKey::Bytes given_bytes(const RendezvousSpec& spec, const EnvironmentMap& environment,
                           const JobIdentity& identity = kIdentity) {
     return plan_job_key(spec, environment, identity, "").given.value().bytes();
 }
 
-void check_refused(const JobSpec& spec, const EnvironmentMap& environment, const std::string& what,
-                   const std::string& hint) {
+void check_refused(const RendezvousSpec& spec, const EnvironmentMap& environment,
+                   const std::string& what, const std::string& hint) {
     try {
         plan_job_key(spec, environment, kIdentity, "/run/dir");
         FAIL("expected a refusal");
@@ -84,33 +84,31 @@ Preamble preamble(ControlRole role) {
 }  // namespace
 
 TEST_CASE("the identity is that of the step, and another after a requeue") {
-    CHECK(job_identity(slurm("4711.0"), {}).name == "slurm/4711.0");
-    CHECK(job_identity(slurm("4711.0", 2), {}).name == "slurm/4711.0/restart-2");
-    JobSpec named;
-    named.run_id = "run7";
-    CHECK(job_identity(slurm("4711.0"), named).name == "slurm/4711.0/run7");
+    CHECK(job_identity(slurm("4711.0"), {}, "").name == "slurm/4711.0");
+    CHECK(job_identity(slurm("4711.0", 2), {}, "").name == "slurm/4711.0/restart-2");
+    CHECK(job_identity(slurm("4711.0"), {}, "run7").name == "slurm/4711.0/run7");
     Allocation list;
     list.source = "static";
     list.node_names = {"a", "b"};
-    JobSpec spec;
-    spec.rendezvous.port = 29500;
-    CHECK(job_identity(list, spec).name == "static/a:29500");
+    RendezvousSpec spec;
+    spec.port = 29500;
+    CHECK(job_identity(list, spec, "").name == "static/a:29500");
     list.head_address = "10.0.0.1";
-    CHECK(job_identity(list, spec).name == "static/10.0.0.1:29500");
+    CHECK(job_identity(list, spec, "").name == "static/10.0.0.1:29500");
 }
 
 TEST_CASE(
     "sixteen ports below the ephemeral range, the same on all nodes, others for another job") {
-    const auto ports = job_identity(slurm("4711.0"), {}).ports;
+    const auto ports = job_identity(slurm("4711.0"), {}, "").ports;
     CHECK(ports.size() == 16);
     CHECK(std::set<int>(ports.begin(), ports.end()).size() == 16);
     CHECK(std::all_of(ports.begin(), ports.end(),
                       [](int port) { return port >= 20'000 && port < 32'768; }));
-    CHECK(ports == job_identity(slurm("4711.0"), {}).ports);
-    CHECK(ports != job_identity(slurm("4711.1"), {}).ports);
-    JobSpec spec;
-    spec.rendezvous.port = ports[0];
-    const auto others = job_identity(slurm("4711.0"), spec).ports;
+    CHECK(ports == job_identity(slurm("4711.0"), {}, "").ports);
+    CHECK(ports != job_identity(slurm("4711.1"), {}, "").ports);
+    RendezvousSpec spec;
+    spec.port = ports[0];
+    const auto others = job_identity(slurm("4711.0"), spec, "").ports;
     CHECK(std::find(others.begin(), others.end(), ports[0]) ==
           others.end());  // that is where the ranks meet
 }
@@ -154,10 +152,10 @@ TEST_CASE("a secret that others may know is refused, and it is said how to mend 
                   "head -c 32 /dev/urandom");
     check_refused({}, {{"AUTOLAUNCH_JOB_KEY", "short"}}, "AUTOLAUNCH_JOB_KEY has 5 bytes",
                   "urandom");
-    JobSpec spec;
-    spec.rendezvous.secret_file = "/nonexistent/key";
+    RendezvousSpec spec;
+    spec.secret_file = "/nonexistent/key";
     check_refused(spec, {}, "cannot open /nonexistent/key", "on every node");
-    spec.rendezvous.secret_file = "/";
+    spec.secret_file = "/";
     check_refused(spec, {}, "is not a regular file", "chmod 600");
 }
 

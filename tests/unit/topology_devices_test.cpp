@@ -2,9 +2,9 @@
 // interfaces, MIG and AMD partitions, NUMA nodes that are none, and files with nonsense in them.
 
 #include "fake_system.hpp"
+#include "topology/cpu_sets.hpp"
 #include "topology/path_class.hpp"
 #include "topology/read_topology.hpp"
-#include "topology/system_files.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

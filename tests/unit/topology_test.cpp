@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "captures.hpp"
 #include "fake_system.hpp"
+#include "topology/cpu_sets.hpp"
 #include "topology/hwloc_topology.hpp"
 #include "topology/read_topology.hpp"
 #include "topology/system_files.hpp"

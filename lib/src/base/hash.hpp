@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,23 @@ AUTOLAUNCH_API Digest128 hash128(const void* data, std::size_t bytes);
 /// The digest of a whole that is known by its parts: XXH3-128 over their digests in order, 16 bytes
 /// each, the most significant byte first. The digest of no bytes when there is none.
 AUTOLAUNCH_API Digest128 hash128_of(std::span<const Digest128> parts);
+/// XXH3, 128 bits, of bytes that come in parts. Move-only. Owner: one. Threads: one.
+class AUTOLAUNCH_API RunningHash {
+public:
+    RunningHash();
+    RunningHash(RunningHash&&) noexcept;
+    RunningHash& operator=(RunningHash&&) noexcept;
+    ~RunningHash();
+
+    void update(const void* data, std::size_t bytes);
+    /// Of what came since the last call of it, and begins anew.
+    Digest128 take();
+
+private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
 /// 32 lower-case hexadecimal digits.
 AUTOLAUNCH_API std::string hex128(const Digest128& value);
 /// Exactly what hex128() writes; anything else is nothing.

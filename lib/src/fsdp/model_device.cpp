@@ -1,7 +1,6 @@
 #include "fsdp/model_device.hpp"
 
 #include "comm/communicator_device.hpp"
-#include "fsdp/aligned_buffer.hpp"
 #include "fsdp/cast.hpp"
 #include "fsdp/cuda/cuda_model_device.hpp"
 #include "fsdp/thread_lane.hpp"
@@ -9,12 +8,25 @@
 #include <autolaunch/error.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace autolaunch::fsdp {
 
 namespace {
+
+// Starts on a page, and has whole ones, so that it can be written with O_DIRECT.
+std::shared_ptr<void> zeroed_pages(std::size_t bytes) {
+    constexpr std::size_t kPage = 4096;
+    const std::size_t pages = std::max<std::size_t>(1, (bytes + kPage - 1) / kPage);
+    void* memory = std::aligned_alloc(kPage, pages * kPage);
+    if (memory == nullptr)
+        throw std::bad_alloc();
+    std::memset(memory, 0, pages * kPage);
+    return {memory, &std::free};
+}
 
 class CpuModelDevice final : public ModelDevice {
 public:
@@ -39,8 +51,7 @@ public:
     }
 
     CommunicatorBuffer allocate_on_host(std::size_t bytes) override {
-        auto own = std::make_shared<AlignedBuffer>(AlignedBuffer::zeroed(bytes));
-        return {std::shared_ptr<void>(own, own->data()), bytes};
+        return {zeroed_pages(bytes), bytes};
     }
 
     std::unique_ptr<Lane> make_lane(std::vector<Communicator> communicators, bool beside) override {

@@ -25,20 +25,26 @@ std::string describe(const UnitEvent& event, const std::vector<std::string>& nam
 }  // namespace
 
 ModelEngine::ModelEngine(Communicator given, const ShardedModelOptions& chosen)
-    : world(std::move(given)),
-      options(chosen),
-      device(ModelDevice::of(world)),
-      stream(device->stream_for({})) {}
+    : world_(std::move(given)),
+      options_(chosen),
+      device_(ModelDevice::of(world_)),
+      stream_(device_->stream_for({})) {}
 
 ModelEngine::~ModelEngine() {
-    reduce_lane.reset();
-    gather_lane.reset();
-    calls->close();
+    reduce_lane_.reset();
+    gather_lane_.reset();
+    calls_->close();
+}
+
+Unit& ModelEngine::add(std::unique_ptr<Unit> unit) {
+    unit_names_.push_back(unit->name());
+    units_.push_back(std::move(unit));
+    return *units_.back();
 }
 
 std::vector<UnitToPlan> ModelEngine::units_to_plan() const {
     std::vector<UnitToPlan> plans;
-    for (const auto& unit : units) {
+    for (const auto& unit : units_) {
         const Unit::Impl& impl = unit->impl();
         plans.push_back({impl.name(), impl.parameters(), impl.options().reshard_after_forward});
     }
@@ -48,22 +54,22 @@ std::vector<UnitToPlan> ModelEngine::units_to_plan() const {
 // Also where a rank has one CPU: made in between, each call waits for the slowest rank, and beside
 // it only who needs the result (docs/performance.md has both).
 bool ModelEngine::ranks_want_overlap() {
-    const bool wanted = world.size() > 1 && options.overlap.value_or(true);
-    return !world.any_rank(!wanted);
+    const bool wanted = world_.size() > 1 && options_.overlap.value_or(true);
+    return !world_.any_rank(!wanted);
 }
 
 void ModelEngine::finalize() {
     const bool overlap = ranks_want_overlap();
-    mesh = make_mesh(world, options, overlap);
+    mesh_ = make_mesh(world_, options_, overlap);
     const auto plans = units_to_plan();
-    const BucketLimits limits{options.merge_below, options.merge_cap,
-                              static_cast<int>(size_of(options.precision.param))};
+    const BucketLimits limits{options_.merge_below, options_.merge_cap,
+                              static_cast<int>(size_of(options_.precision.param))};
     for (const BucketPlan& plan : plan_buckets(plans, limits)) {
-        Bucket& bucket = buckets.emplace_back(buckets.size(), plan, plans, mesh, options);
-        bucket.allocate_parameters(mesh, *device);
+        Bucket& bucket = buckets_.emplace_back(buckets_.size(), plan, plans, mesh_, options_);
+        bucket.allocate_parameters(mesh_, *device_);
         std::size_t placement = 0;
         for (const auto& member : plan.members) {
-            units[member.unit_index]->impl().place(bucket, member.parameters, placement);
+            units_[member.unit_index]->impl().place(bucket, member.parameters, placement);
             placement += member.parameters.size();
         }
     }
@@ -74,16 +80,17 @@ void ModelEngine::finalize() {
                 found.push_back(*communicator);
         return found;
     };
-    gather_lane = device->make_lane(present({mesh.gather}), overlap && mesh.gather);
-    reduce_lane = device->make_lane(present({mesh.scatter, mesh.replicas}), overlap);
-    gatherer.emplace(buckets, mesh, *device, *gather_lane,
-                     static_cast<std::size_t>(options.gather_slots));
-    reducer.emplace(buckets, mesh, *device, *reduce_lane, options);
-    masters.emplace(*device, calls);
-    if (device->is_gpu())
-        for (const auto& communicator : present({world, mesh.gather, mesh.scatter, mesh.replicas}))
-            calls->watch(communicator);
-    finalized = true;
+    gather_lane_ = device_->make_lane(present({mesh_.gather}), overlap && mesh_.gather);
+    reduce_lane_ = device_->make_lane(present({mesh_.scatter, mesh_.replicas}), overlap);
+    gatherer_.emplace(buckets_, mesh_, *device_, *gather_lane_,
+                      static_cast<std::size_t>(options_.gather_slots));
+    reducer_.emplace(buckets_, mesh_, *device_, *reduce_lane_, options_);
+    masters_.emplace(*device_, calls_);
+    if (device_->is_gpu())
+        for (const auto& communicator :
+             present({world_, mesh_.gather, mesh_.scatter, mesh_.replicas}))
+            calls_->watch(communicator);
+    finalized_ = true;
 }
 
 void ModelEngine::begin_call(const char* doing) {
@@ -92,40 +99,85 @@ void ModelEngine::begin_call(const char* doing) {
 }
 
 void ModelEngine::check_calls() {
-    gather_lane->check();
-    reduce_lane->check();
-    calls->check();
+    gather_lane_->check();
+    reduce_lane_->check();
+    calls_->check();
+}
+
+void ModelEngine::begin_writing_masters() {
+    gather_lane_->synchronize();
+    reduce_lane_->synchronize();
+    masters_->forget(stream_);
 }
 
 // The lanes are idle. The model's fill may differ between ranks; copies that did would never be one
 // model again.
 void ModelEngine::copy_to_replicas(const Bucket& bucket, const OptimizerShard& shard) {
-    if (!mesh.replicas)
+    if (!mesh_.replicas)
         return;
-    const ScopedLabel label(*mesh.replicas, shard.name, "initial values");
-    const bool on_gpu = device->is_gpu() && !bucket.is_offloaded();
-    mesh.replicas
+    const ScopedLabel label(*mesh_.replicas, shard.name, "initial values");
+    const bool on_gpu = device_->is_gpu() && !bucket.is_offloaded();
+    mesh_.replicas
         ->broadcast(shard.master, shard.elements, bucket.master_type(), 0,
-                    on_gpu ? stream : Stream{})
+                    on_gpu ? stream_ : Stream{})
         .wait();
 }
 
+void ModelEngine::refresh_parameters() {
+    begin_call("refresh_parameters()");
+    if (unsharded_units_ > 0)
+        throw Error(
+            ErrorCode::invalid_argument, "parameters were written while a unit is unsharded",
+            "end the scope of every UnshardedParameters first: they would keep the old values");
+    gather_lane_->synchronize();
+    gatherer_->begin_writing(stream_);
+    masters_->write_back(stream_);
+    for (Bucket& bucket : buckets_)
+        bucket.refresh_param(*device_, stream_);
+    gatherer_->invalidate(device_->record(stream_));
+}
+
+void ModelEngine::append_state(State& state) {
+    calls_->check();
+    for (const auto& unit : units_)
+        unit->impl().for_each_shard([&](Bucket& bucket, OptimizerShard& shard) {
+            const std::size_t bytes = shard.elements * size_of(bucket.master_type());
+            const auto reading = bucket.is_offloaded()
+                                     ? StateMirror::Reading{shard.master, nullptr}
+                                     : masters_->read(shard.master, bytes, stream_);
+            shard.append_state(state, reading.memory, bucket.master_type(), "", reading.arrival);
+        });
+}
+
+ModelMemory ModelEngine::memory() const {
+    ModelMemory memory;
+    for (const Bucket& bucket : buckets_) {
+        memory.parameters += bucket.param_bytes();
+        memory.masters += bucket.master_bytes();
+        memory.on_host += bucket.host_bytes();
+        memory.gradients += bucket.gradient_bytes();
+    }
+    memory.gathered = gatherer_->slot_bytes();
+    memory.whole_gradients = reducer_->whole_bytes();
+    return memory;
+}
+
 void ModelEngine::begin_training() {
-    if (!reducer->is_allocated())
-        reducer->allocate();
+    if (!reducer_->is_allocated())
+        reducer_->allocate();
 }
 
 void ModelEngine::observe(UnitEvent event) {
-    if (evaluation_depth > 0)
+    if (evaluation_depth_ > 0)
         return;
     begin_training();
-    const auto expected = order.observe(event);
+    const auto expected = order_.observe(event);
     if (!expected)
         return;
     const std::string what = "the order of units changed: expected " +
-                             describe(*expected, unit_names) + ", got " +
-                             describe(event, unit_names);
-    abort("rank " + std::to_string(world.rank()) + ": " + what);
+                             describe(*expected, unit_names_) + ", got " +
+                             describe(event, unit_names_);
+    abort("rank " + std::to_string(world_.rank()) + ": " + what);
     throw Error(ErrorCode::mismatch, what,
                 "every step must gather and reduce the units in the first step's order: put "
                 "evaluation passes inside "
@@ -136,27 +188,27 @@ void ModelEngine::observe(UnitEvent event) {
 
 // As many units ahead as there are slots besides the one in use.
 void ModelEngine::prefetch() {
-    if (evaluation_depth > 0)
+    if (evaluation_depth_ > 0)
         return;
-    gather_ahead(options.gather_slots - 1, units[order.latest().unit_index]->impl().buckets());
+    gather_ahead(options_.gather_slots - 1, units_[order_.latest().unit_index]->impl().buckets());
 }
 
 // All ranks choose alike, for the order is the same.
 void ModelEngine::gather_ahead(int ahead, std::span<Bucket* const> in_use) {
-    if (!gather_lane->is_beside())
+    if (!gather_lane_->is_beside())
         return;
     std::vector<const Bucket*> seen(in_use.begin(), in_use.end());
-    for (const UnitEvent& event : order.upcoming()) {
+    for (const UnitEvent& event : order_.upcoming()) {
         if (ahead == 0 || event.action == UnitAction::step)
             return;
         if (event.action != UnitAction::gather)
             continue;
         bool is_new = false;
-        for (Bucket* bucket : units[event.unit_index]->impl().buckets()) {
+        for (Bucket* bucket : units_[event.unit_index]->impl().buckets()) {
             if (std::find(seen.begin(), seen.end(), bucket) != seen.end())
                 continue;
             seen.push_back(bucket);
-            gatherer->prefetch(*bucket);
+            gatherer_->prefetch(*bucket);
             is_new = true;
         }
         if (is_new)
@@ -166,7 +218,7 @@ void ModelEngine::gather_ahead(int ahead, std::span<Bucket* const> in_use) {
 
 bool ModelEngine::reduces_again(Bucket& bucket) const {
     const auto& members = bucket.members();
-    const auto upcoming = order.upcoming();
+    const auto upcoming = order_.upcoming();
     if (upcoming.empty())
         return true;
     return std::any_of(upcoming.begin(), upcoming.end(), [&](const UnitEvent& event) {
@@ -178,8 +230,8 @@ bool ModelEngine::reduces_again(Bucket& bucket) const {
 }
 
 void ModelEngine::abort(const std::string& reason) {
-    world.abort(reason);
-    for (auto* communicator : {&mesh.gather, &mesh.scatter, &mesh.replicas})
+    world_.abort(reason);
+    for (auto* communicator : {&mesh_.gather, &mesh_.scatter, &mesh_.replicas})
         if (*communicator)
             (*communicator)->abort(reason);
 }
@@ -189,127 +241,36 @@ void ModelEngine::require_equal(std::uint64_t value, const std::string& what,
     // One all-reduce finds both ends: the maximum of the value, and of its complement.
     const auto number = static_cast<std::int64_t>(value >> 1);
     std::array<std::int64_t, 2> ends = {number, -number};
-    world.all_reduce(std::span<std::int64_t>(ends), ReduceOp::max).wait();
+    world_.all_reduce(std::span<std::int64_t>(ends), ReduceOp::max).wait();
     if (ends[0] != -ends[1])
         throw Error(ErrorCode::mismatch, what, hint);
 }
 
 void ModelEngine::require_finalized(const char* doing) const {
-    if (!finalized)
+    if (!finalized_)
         throw Error(ErrorCode::invalid_argument, std::string(doing) + " needs a finalized model",
                     "call finalize()");
 }
 
-std::vector<OptimizerShard*> ModelEngine::optimizer_shards() {
-    std::vector<OptimizerShard*> shards;
-    for (Bucket& bucket : buckets) {
-        if (!bucket.is_trainable())
-            continue;
-        for (auto& member : bucket.members())
-            shards.push_back(&member.shard);
-    }
-    return shards;
-}
-
 void ModelEngine::require_no_scope(const char* doing) const {
-    if (evaluation_depth > 0)
+    if (evaluation_depth_ > 0)
         throw Error(ErrorCode::invalid_argument,
                     std::string(doing) + " was called inside model.evaluation()",
                     "end that scope first");
-    if (unsharded_units > 0)
+    if (unsharded_units_ > 0)
         throw Error(
             ErrorCode::invalid_argument,
             std::string(doing) + " was called while a unit is unsharded",
             "end the scope of every UnshardedParameters first: they would keep the old values");
 }
 
-void ModelEngine::begin_step() {
-    begin_call("step()");
-    require_no_scope("step()");
-    for (const auto& unit : units) {
-        if (unit->impl().has_unreduced_gradient())
-            throw Error(
-                ErrorCode::invalid_argument,
-                "step() was called while unit " + unit->name() + " has gradients not yet reduced",
-                "call its reduce_grads() first; the last micro-batch of a TorchModel goes outside "
-                "no_sync()");
-    }
-    observe({UnitAction::step, 0});
-    if (!order_compared) {
-        require_equal(order.hash(), "the ranks gathered or reduced the units in different orders",
-                      "every rank must run the units in the same order");
-        order_compared = true;
-    }
-    reducer->complete_step(stream);
-    gatherer->begin_writing(stream);
-    gather_lane->check();
-    masters->forget(stream);
-}
-
-double ModelEngine::sum_over_shards(double value, std::string_view what) {
-    sum_over_shards({&value, 1}, what);
-    return value;
-}
-
-void ModelEngine::sum_over_shards(std::span<double> values, std::string_view what) {
-    if (mesh.shard_count == 1)
-        return;
-    Communicator& communicator =
-        mesh.replica_count == 1 ? world : *mesh.scatter;  // the lanes are idle
-    const ScopedLabel label(communicator, "optimizer", what);
-    communicator.all_reduce(values, ReduceOp::sum).wait();
-}
-
-void ModelEngine::sum_over_shards_on_stream(double* values, std::size_t count,
-                                            std::string_view what) {
-    if (mesh.shard_count == 1)
-        return;
-    Communicator& communicator = mesh.replica_count == 1 ? world : *mesh.scatter;
-    const ScopedLabel label(communicator, "optimizer", what);
-    communicator.all_reduce(values, values, count, DataType::f64, ReduceOp::sum, stream);
-}
-
-void ModelEngine::require_finite_contributions() {
-    const auto own = reducer->own_nonfinite(stream);
-    const int first =
-        world.all_reduce_value<std::int32_t>(own ? world.rank() : world.size(), ReduceOp::min);
-    if (first == world.size())
-        return;
-    std::array<std::uint64_t, 2> place{};  // bucket and element
-    if (own)
-        place = {own->bucket->index(), own->element};
-    world.broadcast(place.data(), place.size(), DataType::u64, first).wait();
-    const Bucket& bucket = buckets[place[0]];
-    const auto element = static_cast<std::int64_t>(place[1]);
-    const auto& placements = bucket.layout().placements();
-    const auto after =
-        std::find_if(placements.begin(), placements.end(),
-                     [&](const auto& placement) { return placement.offset > element; });
-    const auto& placement = *std::prev(after);
-    std::string unit;
-    for (const auto& member : bucket.members())
-        if (member.begin <= element && element < member.end)
-            unit = member.shard.name;
-    throw Error(ErrorCode::invalid_argument,
-                "rank " + std::to_string(first) + "'s gradient of " + placement.parameter.name +
-                    " (unit " + unit + ") is a NaN or infinite at element " +
-                    std::to_string(element - placement.offset),
-                "look at what that rank computed in this step: its data, a division, an overflow");
-}
-
 void ModelEngine::discard_step() {
     begin_call("discard_step()");
     require_no_scope("discard_step()");
-    require_equal(order.hash_of_step(), "the ranks discard a step at different calls",
+    require_equal(order_.hash_of_step(), "the ranks discard a step at different calls",
                   "every rank must have gathered and reduced the same units in it");
-    order.discard_step();
-    reducer->discard(stream);
-}
-
-void ModelEngine::end_step() {
-    reducer->reset(stream);
-    gatherer->invalidate(device->record(stream));
-    gather_ahead(options.gather_slots, {});  // the next step begins with whole parameters
+    order_.discard_step();
+    reducer_->discard(stream_);
 }
 
 void require_supported(const ShardedModelOptions& options) {

@@ -4,7 +4,7 @@
 #include "fsdp/gradient_reducer.hpp"
 #include "fsdp/lane.hpp"
 #include "fsdp/model_device.hpp"
-#include "fsdp/optimizer_shard.hpp"
+#include "fsdp/optimized_model.hpp"
 #include "fsdp/parameter_gatherer.hpp"
 #include "fsdp/shard_mesh.hpp"
 #include "fsdp/state_mirror.hpp"
@@ -25,91 +25,113 @@
 namespace autolaunch::fsdp {
 
 /// What the units of one model share. Owner: the model, at a fixed address. Threads: the trainer's.
-struct ModelEngine {
+class ModelEngine final : public OptimizedModel {
+public:
     ModelEngine(Communicator given, const ShardedModelOptions& chosen);
     ~ModelEngine();
 
-    Communicator world;
-    ShardedModelOptions options;
-    std::unique_ptr<ModelDevice> device;
-    /// The trainer's, as its latest call gave it.
-    Stream stream;
-    UnitOrder order;
-    std::vector<std::string> unit_names;  // by unit index
-    std::vector<std::unique_ptr<Unit>> units;
-    int evaluation_depth = 0;
-    int unsharded_units = 0;
-    bool finalized = false;
-    bool order_compared = false;
+    Communicator& world() noexcept override { return world_; }
+    const ShardedModelOptions& options() const noexcept override { return options_; }
+    ModelDevice& device() noexcept override { return *device_; }
+    Stream stream() const noexcept override { return stream_; }
+    void use_stream(Stream given) override { stream_ = device_->stream_for(given); }
+    void require_finalized(const char* doing) const override;
+    void require_equal(std::uint64_t value, const std::string& what,
+                       const std::string& hint) override;
+    void check_calls() override;
 
-    // From finalize() on. The lanes end first: their jobs use the others.
-    ShardMesh mesh;
-    std::shared_ptr<CommunicatorWatch> calls =
-        std::make_shared<CommunicatorWatch>();  // all there are, on a GPU
-    std::deque<Bucket> buckets;
-    std::optional<ParameterGatherer> gatherer;
-    std::optional<GradientReducer> reducer;
-    std::optional<StateMirror> masters;  // what state() gave out
-    std::unique_ptr<Lane> gather_lane;
-    std::unique_ptr<Lane> reduce_lane;
-
+    // For the model.
+    /// Before finalize().
+    Unit& add(std::unique_ptr<Unit> unit);
+    const std::vector<std::unique_ptr<Unit>>& units() const noexcept { return units_; }
+    const std::vector<std::string>& unit_names() const noexcept { return unit_names_; }
     /// Collective: makes the mesh, the buckets and their memory.
     void finalize();
+    bool is_finalized() const noexcept { return finalized_; }
+    /// From here on somebody writes to the masters: nothing is on its way to or from them.
+    void begin_writing_masters();
+    /// Collective: all copies of the shard's masters are as the first one.
+    void copy_to_replicas(const Bucket& bucket, const OptimizerShard& shard);
+    /// What is gathered follows the masters. Throws Error{invalid_argument} while a unit is
+    /// unsharded.
+    void refresh_parameters();
+    /// Collective: what was added and reduced since the last step counts no more, and the step
+    /// begins anew.
+    void discard_step();
+    /// Nothing reads the masters from here on.
+    void wait_for_gathers() { gather_lane_->synchronize(); }
+    /// The masters' copies, which may be on their way from a GPU.
+    void append_state(State& state);
+    ModelMemory memory() const;
+    const ShardMesh& mesh() const noexcept { return mesh_; }
+    /// Of the scopes of evaluation() that are open.
+    int& evaluation_depth() noexcept { return evaluation_depth_; }
+
+    // For units.
     /// First thing in each of the trainer's calls: throws what a lane's call failed with, and
     /// Error{invalid_argument} before finalize().
     void begin_call(const char* doing);
-    /// Throws what a call on a lane or on a stream failed with.
-    void check_calls();
     /// First thing where gradients are meant, and in unshard() outside evaluation(): allocates what
     /// training needs. A model that is only evaluated has no gradient memory.
     void begin_training();
-    /// Collective: all copies of the shard's masters are as the first one.
-    void copy_to_replicas(const Bucket& bucket, const OptimizerShard& shard);
+    bool is_evaluating() const noexcept { return evaluation_depth_ > 0; }
+    /// How many are unsharded.
+    void count_unsharded(int change) noexcept { unsharded_units_ += change; }
     /// Checks the event against the recorded order. On a deviation aborts the communicators, so
     /// that no other rank waits for this one, and throws Error{mismatch}.
     void observe(UnitEvent event);
     /// Gathers what the recorded order unshards next, as far as there are slots.
     void prefetch();
-    /// The stream is what the trainer's work is on from here on. Throws Error{unsupported} for one
-    /// of elsewhere.
-    void use_stream(Stream given) { stream = device->stream_for(given); }
     /// Whether the recorded order reduces the bucket again before the step; true where that is not
     /// known.
     bool reduces_again(Bucket& bucket) const;
-    void abort(const std::string& reason);
-    /// Collective. Throws Error{mismatch} with this text on every rank when the ranks' values
-    /// differ.
-    void require_equal(std::uint64_t value, const std::string& what, const std::string& hint);
-    /// Throws Error{invalid_argument} before finalize().
-    void require_finalized(const char* doing) const;
+    /// The order is recorded anew: for a rank that goes another way alone, which others notice by
+    /// its silence only. Tests do that.
+    void forget_order() { order_ = {}; }
+    ParameterGatherer& gatherer() noexcept { return *gatherer_; }
+    GradientReducer& reducer() noexcept { return *reducer_; }
 
-    // For optimizers.
-    std::vector<OptimizerShard*> optimizer_shards();
-    /// Collective, first thing in a step: gradients are whole sums from here on. Throws
-    /// Error{invalid_argument} when parameters are unsharded or gradients not yet reduced.
-    void begin_step();
-    /// `value` summed over the ranks that hold different shards; itself where every rank holds
-    /// everything.
-    double sum_over_shards(double value, std::string_view what);
-    void sum_over_shards(std::span<double> values, std::string_view what);
-    /// The same on the stream, of values on the GPU.
-    void sum_over_shards_on_stream(double* values, std::size_t count, std::string_view what);
-    /// Collective, between begin_step() and end_step(), where the gradients turned out not to be
-    /// finite: when any rank's own gradient had a NaN or an infinity before it was summed, throws
-    /// Error{invalid_argument} on every rank, naming the first such rank, its unit and parameter.
-    /// Returns when none had, or when ranks do not look (ShardedModelOptions::find_nonfinite).
-    void require_finite_contributions();
-    /// Collective: what was added and reduced since the last step counts no more, and the step
-    /// begins anew.
-    void discard_step();
-    /// Last thing in a step: gradients are used up, and parameters are gathered anew.
-    void end_step();
+    // For optimizers (model_step.cpp).
+    std::shared_ptr<const CommunicatorWatch> calls() const override { return calls_; }
+    std::vector<Bucket*> trainable_buckets() override;
+    std::vector<OptimizerShard*> optimizer_shards() override;
+    void begin_step() override;
+    void sum_over_shards(std::span<double> values, std::string_view what) override;
+    void sum_over_shards_on_stream(double* values, std::size_t count,
+                                   std::string_view what) override;
+    void require_finite_contributions() override;
+    void end_step() override;
 
 private:
     void require_no_scope(const char* doing) const;
     bool ranks_want_overlap();
     void gather_ahead(int buckets, std::span<Bucket* const> in_use);
     std::vector<UnitToPlan> units_to_plan() const;
+    Communicator& of_shards();
+    void abort(const std::string& reason);
+
+    Communicator world_;
+    ShardedModelOptions options_;
+    std::unique_ptr<ModelDevice> device_;
+    Stream stream_;
+    UnitOrder order_;
+    std::vector<std::string> unit_names_;  // by unit index
+    std::vector<std::unique_ptr<Unit>> units_;
+    int evaluation_depth_ = 0;
+    int unsharded_units_ = 0;
+    bool finalized_ = false;
+    bool order_compared_ = false;
+
+    // From finalize() on. The lanes end first: their jobs use the others.
+    ShardMesh mesh_;
+    std::shared_ptr<CommunicatorWatch> calls_ =
+        std::make_shared<CommunicatorWatch>();  // all there are, on a GPU
+    std::deque<Bucket> buckets_;
+    std::optional<ParameterGatherer> gatherer_;
+    std::optional<GradientReducer> reducer_;
+    std::optional<StateMirror> masters_;  // what state() gave out
+    std::unique_ptr<Lane> gather_lane_;
+    std::unique_ptr<Lane> reduce_lane_;
 };
 
 /// Throws Error{unsupported} for what this build cannot do, naming what it can, and
@@ -141,6 +163,12 @@ public:
     void place(Bucket& bucket, std::span<const std::size_t> parameters,
                std::size_t first_placement);
     bool has_unreduced_gradient() const;
+    /// Calls `use(bucket, shard)` for this unit's parts, trainable parameters first.
+    template <class Use>
+    void for_each_shard(Use use) const {
+        for (Bucket* bucket : buckets_)
+            use(*bucket, bucket->member(index_).shard);
+    }
 
 private:
     struct Place {

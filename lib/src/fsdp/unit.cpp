@@ -48,7 +48,7 @@ TensorView Unit::Impl::view(std::byte* arena, DataType type, std::size_t paramet
 TensorView Unit::Impl::parameter(std::string_view name) const {
     const std::size_t index = index_of(name);
     const Bucket& bucket = *places_[index].bucket;
-    return view(engine_.gatherer->arena(bucket), bucket.param_type(), index);
+    return view(engine_.gatherer().arena(bucket), bucket.param_type(), index);
 }
 
 Stream Unit::Impl::unshard(Stream stream) {
@@ -57,29 +57,29 @@ Stream Unit::Impl::unshard(Stream stream) {
     if (scopes_ == 0) {
         engine_.observe({UnitAction::gather, index_});
         for (Bucket* bucket : buckets_)
-            engine_.gatherer->open(*bucket);
-        ++engine_.unsharded_units;
+            engine_.gatherer().open(*bucket);
+        engine_.count_unsharded(+1);
         engine_.prefetch();
     }
     ++scopes_;
     for (Bucket* bucket : buckets_)
-        engine_.gatherer->wait(*bucket, engine_.stream);
-    return engine_.stream;
+        engine_.gatherer().wait(*bucket, engine_.stream());
+    return engine_.stream();
 }
 
 void Unit::Impl::reshard(Stream stream) noexcept {
     for (Bucket* bucket : buckets_)
-        engine_.gatherer->read_on(*bucket, stream);
+        engine_.gatherer().read_on(*bucket, stream);
     if (--scopes_ > 0)
         return;
-    --engine_.unsharded_units;
+    engine_.count_unsharded(-1);
     for (Bucket* bucket : buckets_)
-        engine_.gatherer->close(*bucket);
+        engine_.gatherer().close(*bucket);
 }
 
 TensorView Unit::Impl::grad(std::string_view name) {
     engine_.begin_call("grad()");
-    if (engine_.evaluation_depth > 0)
+    if (engine_.is_evaluating())
         throw Error(ErrorCode::invalid_argument,
                     "gradients were asked for inside model.evaluation()");
     const std::size_t index = index_of(name);
@@ -89,23 +89,23 @@ TensorView Unit::Impl::grad(std::string_view name) {
                     "check ParameterSpec::trainable first");
     engine_.begin_training();
     Bucket& bucket = *places_[index].bucket;
-    std::byte* whole = engine_.reducer->whole(bucket, engine_.stream);
+    std::byte* whole = engine_.reducer().whole(bucket, engine_.stream());
     bucket.member(index_).added = true;
-    return view(whole, engine_.options.precision.reduce, index);
+    return view(whole, engine_.options().precision.reduce, index);
 }
 
 void Unit::Impl::reduce_grads(Stream stream) {
     engine_.begin_call("reduce_grads()");
     engine_.use_stream(stream);
-    if (engine_.evaluation_depth > 0)
+    if (engine_.is_evaluating())
         throw Error(ErrorCode::invalid_argument,
                     "reduce_grads() was called inside model.evaluation()");
     engine_.observe({UnitAction::reduce, index_});
     for (Bucket* bucket : buckets_) {
         if (!bucket->is_trainable())
             continue;
-        engine_.reducer->reduce(*bucket, bucket->member(index_), !engine_.reduces_again(*bucket),
-                                engine_.stream);
+        engine_.reducer().reduce(*bucket, bucket->member(index_), !engine_.reduces_again(*bucket),
+                                 engine_.stream());
     }
 }
 

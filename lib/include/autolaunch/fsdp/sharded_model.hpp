@@ -127,7 +127,7 @@ public:
     /// memory.
     void reduce_grads(Stream stream = {});
 
-    Impl& impl() noexcept { return *impl_; }  // for the optimizer
+    Impl& impl() noexcept { return *impl_; }  // for the library
 
 private:
     friend class ShardedModel;

@@ -1,7 +1,6 @@
 #include "checkpoint/memory/slot.hpp"
 
 #include "base/hash.hpp"
-#include "base/running_hash.hpp"
 
 #include <autolaunch/error.hpp>
 

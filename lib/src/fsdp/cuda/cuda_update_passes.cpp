@@ -26,34 +26,34 @@ std::size_t padded(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 }  // namespace
 
-CudaUpdatePasses::CudaUpdatePasses(ModelEngine& engine, std::shared_ptr<CudaDevice> device,
+CudaUpdatePasses::CudaUpdatePasses(OptimizedModel& model, std::shared_ptr<CudaDevice> device,
                                    std::unique_ptr<Algorithm> algorithm,
                                    const UpdateOptions& options)
-    : engine_(engine),
+    : model_(model),
       device_(std::move(device)),
       kernels_(device_),
-      shards_(engine.optimizer_shards()),
+      shards_(model.optimizer_shards()),
       algorithm_(std::move(algorithm)),
       settings_(all_tensors(shards_), options.groups, options.defaults, options.decays,
                 *algorithm_),
       rounding_seed_(options.rounding_seed),
-      mirror_(*engine.device, engine.calls) {
+      mirror_(model.device(), model.calls()) {
     algorithm_->begin({}, settings_.all());  // refuses settings that make no sense
     require_types();
     for (std::size_t i = 0; i < shards_.size(); ++i) {
         ShardState& state = states_.emplace_back();
         for (std::size_t k = 0; k < algorithm_->states().size(); ++k)
             state.tensors.push_back(
-                engine_.device->allocate({}, shards_[i]->elements * sizeof(float)));
+                model_.device().allocate({}, shards_[i]->elements * sizeof(float)));
         cut(i, settings_);
     }
-    chunk_memory_ = engine_.device->allocate({}, chunks_.size() * sizeof(UpdateChunk));
-    engine_.device->write(chunk_memory_.data(), chunks_.data(), chunk_memory_.bytes(),
-                          engine_.stream);
+    chunk_memory_ = model_.device().allocate({}, chunks_.size() * sizeof(UpdateChunk));
+    model_.device().write(chunk_memory_.data(), chunks_.data(), chunk_memory_.bytes(),
+                          model_.stream());
     lay_out_table();
-    words_ = engine_.device->allocate({}, ExactSum::kWords * sizeof(std::int64_t));
-    sums_ = engine_.device->allocate({}, ExactSum::kWords * sizeof(double));
-    returned_ = engine_.device->allocate_on_host(sizeof(StepScale));
+    words_ = model_.device().allocate({}, ExactSum::kWords * sizeof(std::int64_t));
+    sums_ = model_.device().allocate({}, ExactSum::kWords * sizeof(double));
+    returned_ = model_.device().allocate_on_host(sizeof(StepScale));
     const CudaDevice::Current current(*device_);
     side_ = device_->make_stream();
 }
@@ -61,14 +61,14 @@ CudaUpdatePasses::CudaUpdatePasses(ModelEngine& engine, std::shared_ptr<CudaDevi
 // The last step's kernels read and write what goes now.
 CudaUpdatePasses::~CudaUpdatePasses() {
     try {
-        engine_.device->wait(last_step_);
+        model_.device().wait(last_step_);
     } catch (const std::exception&) {  // the GPU is lost
     }
 }
 
 // All shards of a model have the same types.
 void CudaUpdatePasses::require_types() {
-    const auto& precision = engine_.options.precision;
+    const auto& precision = model_.options().precision;
     rounds_ = precision.master == DataType::bf16;
     if (precision.master != DataType::f32 && !rounds_)
         refuse("masters in " + std::string(name_of(precision.master)),
@@ -103,14 +103,14 @@ void CudaUpdatePasses::lay_out_table() {
     table_.factors = table_.shards + padded(shards_.size() * sizeof(UpdateShard));
     table_.keys = table_.factors + padded(algorithm_->kernel_factors().bytes.size());
     table_.bytes = table_.keys + padded(rounds_ ? name_hashes_.size() * sizeof(RoundingKey) : 0);
-    table_memory_ = engine_.device->allocate({}, table_.bytes);
+    table_memory_ = model_.device().allocate({}, table_.bytes);
     for (Upload& upload : uploads_)
-        upload.memory = engine_.device->allocate_on_host(table_.bytes);
+        upload.memory = model_.device().allocate_on_host(table_.bytes);
 }
 
 void CudaUpdatePasses::upload(const StepPlan& plan) {
     Upload& upload = uploads_[turn_++ % uploads_.size()];
-    engine_.device->wait(upload.copied);
+    model_.device().wait(upload.copied);
     auto* bytes = static_cast<std::byte*>(upload.memory.data());
     const auto put = [&](std::size_t offset, const void* from, std::size_t count) {
         if (count > 0)
@@ -136,12 +136,12 @@ void CudaUpdatePasses::upload(const StepPlan& plan) {
         const RoundingKey key = rounding_key(rounding_seed_, plan.step, name_hashes_[i]);
         put(table_.keys + i * sizeof key, &key, sizeof key);
     }
-    engine_.device->copy(table_memory_.data(), bytes, table_.bytes, engine_.stream);
-    upload.copied = engine_.device->record(engine_.stream);
+    model_.device().copy(table_memory_.data(), bytes, table_.bytes, model_.stream());
+    upload.copied = model_.device().record(model_.stream());
 }
 
 void CudaUpdatePasses::launch_norm(const StepPlan& plan) {
-    const CUstream stream = handle_of(engine_.stream);
+    const CUstream stream = handle_of(model_.stream());
     auto* words = static_cast<std::int64_t*>(words_.data());
     auto* sums = static_cast<double*>(sums_.data());
     const auto* chunks = static_cast<const UpdateChunk*>(chunk_memory_.data());
@@ -151,7 +151,7 @@ void CudaUpdatePasses::launch_norm(const StepPlan& plan) {
                          {chunks, chunks_.size(), in_table<UpdateShard>(table_.shards), words},
                          stream);
     kernels_.carry({words, sums}, stream);
-    engine_.sum_over_shards_on_stream(sums, ExactSum::kWords, "gradient norm");
+    model_.sum_over_shards_on_stream(sums, ExactSum::kWords, "gradient norm");
     ScaleArguments scale{sums, static_cast<StepScale*>(table_memory_.data())};
     scale.average = plan.average;
     scale.max_norm = plan.max_grad_norm.value_or(-1);
@@ -161,13 +161,13 @@ void CudaUpdatePasses::launch_norm(const StepPlan& plan) {
 
 double CudaUpdatePasses::run(const StepPlan& plan) {
     const CudaDevice::Current current(*device_);
-    mirror_.forget(engine_.stream);
+    mirror_.forget(model_.stream());
     algorithm_->begin({plan.step, plan.lr, 1}, settings_.all());
-    engine_.device->wait(engine_.stream, last_step_);
+    model_.device().wait(model_.stream(), last_step_);
     upload(plan);
     if (plan.needs_norm())
         launch_norm(plan);
-    const Fence measured = plan.returns_norm ? engine_.device->record(engine_.stream) : Fence();
+    const Fence measured = plan.returns_norm ? model_.device().record(model_.stream()) : Fence();
     UpdateArguments update;
     update.chunks = static_cast<const UpdateChunk*>(chunk_memory_.data());
     update.chunk_count = chunks_.size();
@@ -176,8 +176,8 @@ double CudaUpdatePasses::run(const StepPlan& plan) {
     update.keys = in_table<RoundingKey>(table_.keys);
     update.scale = in_table<StepScale>(0);
     if (!chunks_.empty())
-        kernels_.update(kernel_, update, handle_of(engine_.stream));
-    last_step_ = engine_.device->record(engine_.stream);
+        kernels_.update(kernel_, update, handle_of(model_.stream()));
+    last_step_ = model_.device().record(model_.stream());
     StepScale scale;
     if (plan.returns_norm) {
         device_->wait(side_.get(), measured.event);
@@ -201,10 +201,10 @@ std::optional<NonFiniteGradient> CudaUpdatePasses::find_non_finite() {
         for (const auto& run : shard.runs) {
             const std::size_t bytes = size_of(shard.gradient_type);
             values.resize(static_cast<std::size_t>(run.count) * bytes);
-            engine_.device->read(values.data(),
+            model_.device().read(values.data(),
                                  static_cast<const std::byte*>(shard.gradient) +
                                      static_cast<std::size_t>(run.shard_offset) * bytes,
-                                 values.size(), engine_.stream);
+                                 values.size(), model_.stream());
             const auto found = first_nonfinite(values.data(), shard.gradient_type,
                                                static_cast<std::size_t>(run.count));
             if (!found)
@@ -222,7 +222,7 @@ void CudaUpdatePasses::append_state(State& state) {
     for (std::size_t i = 0; i < shards_.size(); ++i) {
         for (std::size_t k = 0; k < states_[i].tensors.size(); ++k) {
             CommunicatorBuffer& tensor = states_[i].tensors[k];
-            const auto reading = mirror_.read(tensor.data(), tensor.bytes(), engine_.stream);
+            const auto reading = mirror_.read(tensor.data(), tensor.bytes(), model_.stream());
             shards_[i]->append_state(state, reading.memory, DataType::f32, algorithm_->states()[k],
                                      reading.arrival);
         }
@@ -231,12 +231,12 @@ void CudaUpdatePasses::append_state(State& state) {
     }
 }
 
-void CudaUpdatePasses::take_over_state() { mirror_.write_back(engine_.stream); }
+void CudaUpdatePasses::take_over_state() { mirror_.write_back(model_.stream()); }
 
-std::unique_ptr<UpdatePasses> make_cuda_update_passes(ModelEngine& engine,
+std::unique_ptr<UpdatePasses> make_cuda_update_passes(OptimizedModel& model,
                                                       std::unique_ptr<Algorithm> algorithm,
                                                       const UpdateOptions& options) {
-    return std::make_unique<CudaUpdatePasses>(engine, cuda_device_of(engine.world),
+    return std::make_unique<CudaUpdatePasses>(model, cuda_device_of(model.world()),
                                               std::move(algorithm), options);
 }
 

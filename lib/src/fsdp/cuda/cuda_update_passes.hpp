@@ -2,6 +2,7 @@
 #include "comm/nccl/cuda_device.hpp"
 #include "fsdp/cuda/cuda_kernels.hpp"
 #include "fsdp/optimizer/update_passes.hpp"
+#include "fsdp/state_mirror.hpp"
 
 #include <array>
 #include <cstddef>
@@ -22,7 +23,7 @@ namespace autolaunch::fsdp {
 /// matters, update finds that and does nothing.
 class CudaUpdatePasses final : public UpdatePasses {
 public:
-    CudaUpdatePasses(ModelEngine& engine, std::shared_ptr<CudaDevice> device,
+    CudaUpdatePasses(OptimizedModel& model, std::shared_ptr<CudaDevice> device,
                      std::unique_ptr<Algorithm> algorithm, const UpdateOptions& options);
     ~CudaUpdatePasses() override;
 
@@ -60,7 +61,7 @@ private:
                                           offset);
     }
 
-    ModelEngine& engine_;
+    OptimizedModel& model_;
     std::shared_ptr<CudaDevice> device_;
     CudaKernels kernels_;
     std::vector<OptimizerShard*> shards_;

@@ -14,7 +14,7 @@ std::unique_ptr<ModelDevice> make_cuda_model_device(std::shared_ptr<CudaDevice>)
                 "give ShardedModel a communicator of CPUs");
 }
 
-std::unique_ptr<UpdatePasses> make_cuda_update_passes(ModelEngine&, std::unique_ptr<Algorithm>,
+std::unique_ptr<UpdatePasses> make_cuda_update_passes(OptimizedModel&, std::unique_ptr<Algorithm>,
                                                       const UpdateOptions&) {
     throw Error(ErrorCode::unsupported, "this build has no optimizers for GPUs");
 }

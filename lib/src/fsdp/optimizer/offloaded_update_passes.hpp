@@ -17,7 +17,7 @@ namespace autolaunch::fsdp {
 /// Without a norm the updates follow the gradients. The copies are on lanes of their own.
 class OffloadedUpdatePasses final : public UpdatePasses {
 public:
-    OffloadedUpdatePasses(ModelEngine& engine, std::unique_ptr<Algorithm> algorithm,
+    OffloadedUpdatePasses(OptimizedModel& model, std::unique_ptr<Algorithm> algorithm,
                           const UpdateOptions& options);
 
     double run(const StepPlan& plan) override;
@@ -42,7 +42,7 @@ private:
     double gradient_norm();
     void update(const StepNumbers& numbers);
 
-    ModelEngine& engine_;
+    OptimizedModel& model_;
     ShardUpdates updates_;
     std::vector<Part> parts_;  // last bucket first, as backward reduces them
     std::unique_ptr<Lane> down_lane_, up_lane_;

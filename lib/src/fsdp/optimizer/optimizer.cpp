@@ -2,6 +2,7 @@
 
 #include "base/hash.hpp"
 #include "fsdp/optimizer/optimizer_impl.hpp"
+#include "fsdp/state_mirror.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -47,18 +48,18 @@ std::unique_ptr<Optimizer::Impl> Optimizer::Impl::make(ShardedModel& model,
     require_option(lr >= 0 && std::isfinite(lr), name, "lr is negative or not finite");
     require_option(options.defaults.weight_decay >= 0, name, "weight_decay is negative");
     require_option(options.threads >= 0, name, "threads is negative");
-    ModelEngine& engine = model.units().front()->impl().engine();
-    engine.require_finalized(name.c_str());
-    if (engine.optimizer_shards().empty())
+    OptimizedModel& shards = optimized(model);
+    shards.require_finalized(name.c_str());
+    if (shards.optimizer_shards().empty())
         throw Error(ErrorCode::invalid_argument, name + ": every parameter of the model is frozen",
                     "leave ParameterSpec::trainable true for what is to be trained");
-    return std::make_unique<Impl>(engine, std::move(algorithm), lr, options);
+    return std::make_unique<Impl>(shards, std::move(algorithm), lr, options);
 }
 
-Optimizer::Impl::Impl(ModelEngine& given, std::unique_ptr<Algorithm> algorithm,
+Optimizer::Impl::Impl(OptimizedModel& given, std::unique_ptr<Algorithm> algorithm,
                       double learning_rate, const UpdateOptions& options)
     : lr(learning_rate),
-      engine(given),
+      model(given),
       name_(algorithm->name()),
       settings_(hash_of(name_, lr, options)) {
     passes = UpdatePasses::make(given, std::move(algorithm), options);
@@ -68,7 +69,7 @@ Optimizer::Impl::Impl(ModelEngine& given, std::unique_ptr<Algorithm> algorithm,
 void Optimizer::Impl::require_equal_settings() {
     if (!settings_)
         return;
-    engine.require_equal(
+    model.require_equal(
         *std::exchange(settings_, std::nullopt), "the ranks do not have the same " + name_,
         "every rank must have the same optimizer, with the same lr, settings, groups and "
         "rounding_seed");
@@ -93,40 +94,40 @@ void Optimizer::Impl::require_valid(const StepOptions& options) const {
 
 StepResult Optimizer::Impl::step(const StepOptions& options) {
     require_valid(options);
-    engine.begin_step();
+    model.begin_step();
     require_equal_settings();
     StepPlan plan;
     plan.step = steps + 1;
     plan.lr = options.lr.value_or(lr);
-    plan.average = 1.0 / (static_cast<double>(engine.world.size()) * options.micro_batches *
+    plan.average = 1.0 / (static_cast<double>(model.world().size()) * options.micro_batches *
                           options.loss_scale);
     plan.max_grad_norm = options.max_grad_norm;
     plan.returns_norm = options.measure_norm;
     plan.needs_finite = options.on_nonfinite != NonFinite::apply;
     StepResult result;
     result.grad_norm = passes->run(plan);
-    engine.check_calls();  // on a GPU the norm came, but so it does when a reduction was aborted
+    model.check_calls();  // on a GPU the norm came, but so it does when a reduction was aborted
     result.skipped = plan.needs_finite && !std::isfinite(result.grad_norm);
     if (result.skipped && options.on_nonfinite == NonFinite::error)
         refuse_non_finite();
     if (!result.skipped)
         ++steps;
-    engine.end_step();
+    model.end_step();
     return result;
 }
 
 void Optimizer::Impl::refuse_non_finite() {
     try {
-        engine.require_finite_contributions();  // names the rank that made it, where ranks look
+        model.require_finite_contributions();  // names the rank that made it, where ranks look
         name_non_finite();
     } catch (...) {
-        engine.end_step();  // the gradients are of no use; training can go on after the exception
+        model.end_step();  // the gradients are of no use; training can go on after the exception
         throw;
     }
 }
 
 void Optimizer::Impl::name_non_finite() {
-    Communicator& world = engine.world;
+    Communicator& world = model.world();
     const auto found = passes->find_non_finite();
     const int lowest =
         world.all_reduce_value<std::int32_t>(found ? world.rank() : world.size(), ReduceOp::min);
@@ -156,7 +157,7 @@ Optimizer& Optimizer::operator=(Optimizer&&) noexcept = default;
 Optimizer::~Optimizer() = default;
 
 StepResult Optimizer::step(const StepOptions& options, Stream stream) {
-    impl_->engine.use_stream(stream);
+    impl_->model.use_stream(stream);
     return impl_->step(options);
 }
 
@@ -178,7 +179,7 @@ State Optimizer::state() {
 }
 
 State Optimizer::state_to_save() {
-    impl_->engine.calls->check();
+    impl_->model.calls()->check();
     State state;
     impl_->passes->append_state(state);
     return state;

@@ -1,5 +1,5 @@
 #pragma once
-#include "fsdp/model_engine.hpp"
+#include "fsdp/optimized_model.hpp"
 #include "fsdp/optimizer/update_passes.hpp"
 
 #include <autolaunch/fsdp/optimizer.hpp>
@@ -11,21 +11,21 @@
 
 namespace autolaunch::fsdp {
 
-/// The step that all optimizers share: the engine's brackets around the passes over the shards.
+/// The step that all optimizers share: the model's brackets around the passes over the shards.
 class Optimizer::Impl {
 public:
     /// Throws Error{invalid_argument} for a model that is not finalized, and for options that make
     /// no sense.
     static std::unique_ptr<Impl> make(ShardedModel& model, std::unique_ptr<Algorithm> algorithm,
                                       double lr, const UpdateOptions& options);
-    Impl(ModelEngine& engine, std::unique_ptr<Algorithm> algorithm, double lr,
+    Impl(OptimizedModel& model, std::unique_ptr<Algorithm> algorithm, double lr,
          const UpdateOptions& options);
 
     StepResult step(const StepOptions& options);
 
     double lr;
     std::int64_t steps = 0;
-    ModelEngine& engine;
+    OptimizedModel& model;
     std::unique_ptr<UpdatePasses> passes;
 
 private:

@@ -4,14 +4,20 @@
 
 #include <autolaunch/error.hpp>
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <new>
 #include <utility>
 
 namespace autolaunch::fsdp {
 
 namespace {
 
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kLargePage = std::size_t{2} << 20;
 constexpr std::size_t kBlock = 1024;        // elements, of gradients widened for the norm
 constexpr std::int64_t kSlice = 64 * 1024;  // elements: some tens of microseconds of work
 constexpr std::size_t kWorthAThread =
@@ -68,6 +74,20 @@ const float* gradient_of(const OptimizerKernels& kernels, const OptimizerShard& 
 }
 
 }  // namespace
+
+StateMemory::StateMemory(std::size_t elements) {
+    const std::size_t bytes = (elements * sizeof(float) + kPage - 1) / kPage * kPage;
+    const bool large = bytes >= kLargePage;
+    // Not aligned_alloc(): the standard wants its size to be a multiple of the alignment.
+    void* memory = nullptr;
+    if (::posix_memalign(&memory, large ? kLargePage : kPage, bytes + (bytes == 0 ? kPage : 0)) !=
+        0)
+        throw std::bad_alloc();
+    memory_.reset(static_cast<float*>(memory));
+    if (large)
+        ::madvise(memory_.get(), bytes, MADV_HUGEPAGE);  // a wish: what it returns does not matter
+    std::memset(memory_.get(), 0, bytes);
+}
 
 std::vector<StateTensor> all_tensors(const std::vector<OptimizerShard*>& shards) {
     std::vector<StateTensor> all;

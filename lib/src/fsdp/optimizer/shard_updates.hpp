@@ -2,12 +2,14 @@
 #include "fsdp/optimizer/algorithm.hpp"
 #include "fsdp/optimizer/exact_sum.hpp"
 #include "fsdp/optimizer/parameter_groups.hpp"
-#include "fsdp/optimizer/state_memory.hpp"
 #include "fsdp/optimizer/worker_pool.hpp"
 #include "fsdp/optimizer_shard.hpp"
 
+#include <autolaunch/export.hpp>
+
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -44,6 +46,22 @@ NonFiniteGradient place_of(const std::vector<OptimizerShard*>& shards, std::size
 /// Appends "<unit>.state_written", one byte that all ranks have alike: 0 while the unit never had a
 /// gradient.
 void append_written(State& state, const OptimizerShard& shard, std::uint8_t& written);
+
+/// An optimizer's state of one shard: zeros at first, in large pages where the kernel gives them,
+/// because an update goes through several such arrays at once.
+class AUTOLAUNCH_API StateMemory {
+public:
+    explicit StateMemory(std::size_t elements);
+
+    float* floats() const noexcept { return memory_.get(); }
+    std::byte* data() const noexcept { return reinterpret_cast<std::byte*>(memory_.get()); }
+
+private:
+    struct Free {
+        void operator()(float* memory) const noexcept { std::free(memory); }
+    };
+    std::unique_ptr<float, Free> memory_;
+};
 
 /// Some of the shards, that lie together.
 struct ShardRange {

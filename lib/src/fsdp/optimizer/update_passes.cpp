@@ -13,9 +13,9 @@ namespace {
 
 class CpuUpdatePasses final : public UpdatePasses {
 public:
-    CpuUpdatePasses(ModelEngine& engine, std::unique_ptr<Algorithm> algorithm,
+    CpuUpdatePasses(OptimizedModel& model, std::unique_ptr<Algorithm> algorithm,
                     const UpdateOptions& options)
-        : engine_(engine), updates_(engine.optimizer_shards(), std::move(algorithm), options) {}
+        : model_(model), updates_(model.optimizer_shards(), std::move(algorithm), options) {}
 
     double run(const StepPlan& plan) override {
         const double norm = plan.needs_norm() ? gradient_norm() * plan.average : 0;
@@ -38,11 +38,11 @@ public:
 private:
     double gradient_norm() {
         auto words = updates_.sum_of_squares().words();
-        engine_.sum_over_shards(std::span<double>(words), "gradient norm");
+        model_.sum_over_shards(std::span<double>(words), "gradient norm");
         return std::sqrt(ExactSum::from_words(words).value());
     }
 
-    ModelEngine& engine_;
+    OptimizedModel& model_;
     ShardUpdates updates_;
 };
 
@@ -56,14 +56,14 @@ double clip_factor(double norm, std::optional<double> max_norm) {
     return std::min(1.0, *max_norm / (norm + 1e-6));
 }
 
-std::unique_ptr<UpdatePasses> UpdatePasses::make(ModelEngine& engine,
+std::unique_ptr<UpdatePasses> UpdatePasses::make(OptimizedModel& model,
                                                  std::unique_ptr<Algorithm> algorithm,
                                                  const UpdateOptions& options) {
-    if (engine.device->is_gpu() && engine.options.offload_optimizer)
-        return std::make_unique<OffloadedUpdatePasses>(engine, std::move(algorithm), options);
-    if (engine.device->is_gpu())
-        return make_cuda_update_passes(engine, std::move(algorithm), options);
-    return std::make_unique<CpuUpdatePasses>(engine, std::move(algorithm), options);
+    if (model.device().is_gpu() && model.options().offload_optimizer)
+        return std::make_unique<OffloadedUpdatePasses>(model, std::move(algorithm), options);
+    if (model.device().is_gpu())
+        return make_cuda_update_passes(model, std::move(algorithm), options);
+    return std::make_unique<CpuUpdatePasses>(model, std::move(algorithm), options);
 }
 
 }  // namespace autolaunch::fsdp

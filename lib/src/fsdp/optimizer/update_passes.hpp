@@ -1,5 +1,5 @@
 #pragma once
-#include "fsdp/model_engine.hpp"
+#include "fsdp/optimized_model.hpp"
 #include "fsdp/optimizer/shard_updates.hpp"
 
 #include <autolaunch/fsdp/optimizer.hpp>
@@ -25,12 +25,12 @@ struct StepPlan {
 };
 
 /// An optimizer's state, and its passes over the shards, where the shards are: on the CPU or on a
-/// GPU. Between the engine's begin_step() and end_step(), on the engine's stream.
+/// GPU. Between the model's begin_step() and end_step(), on the model's stream.
 ///
 /// Owner: the optimizer. Threads: one. Blocks: as Optimizer::step().
 class UpdatePasses {
 public:
-    static std::unique_ptr<UpdatePasses> make(ModelEngine& engine,
+    static std::unique_ptr<UpdatePasses> make(OptimizedModel& model,
                                               std::unique_ptr<Algorithm> algorithm,
                                               const UpdateOptions& options);
     virtual ~UpdatePasses() = default;
@@ -53,7 +53,7 @@ double clip_factor(double norm, std::optional<double> max_norm);
 
 /// Throws Error{unsupported} where the library was built without kernels, and for types that they
 /// do not take.
-std::unique_ptr<UpdatePasses> make_cuda_update_passes(ModelEngine& engine,
+std::unique_ptr<UpdatePasses> make_cuda_update_passes(OptimizedModel& model,
                                                       std::unique_ptr<Algorithm> algorithm,
                                                       const UpdateOptions& options);
 

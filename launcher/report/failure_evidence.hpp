@@ -1,5 +1,6 @@
 #pragma once
-#include <filesystem>
+#include "report/event.hpp"
+
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,7 +17,10 @@ struct ErrorFile {
 /// {"message": {"message": "…", "extraInfo": {"py_callstack": "…", …}}} or {"message": "…"};
 /// nothing when it is neither.
 std::optional<ErrorFile> parse_error_file(std::string_view json);
-/// The same from a file of at most 1 MiB; nothing when it is not there or not readable.
-std::optional<ErrorFile> read_error_file(const std::filesystem::path& path);
+
+/// Reads what a rank said from its files, on the node where it ran; what cannot be read is left
+/// out. Reads at most a bounded part from the end of each.
+FailureEvidence collect_evidence(const std::string& stderr_path, const std::string& stdout_path,
+                                 const std::string& error_file_path);
 
 }  // namespace autolaunch::launcher

@@ -1,0 +1,136 @@
+#include "report/failure_evidence.hpp"
+
+#include "base/file_io.hpp"
+#include "base/text.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <utility>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kTailLines = 20;
+constexpr std::size_t kCallstackLines = 12;
+constexpr std::uintmax_t kMaxErrorFileBytes = 1024 * 1024;
+
+std::vector<std::string> lines_of(const std::string& text) {
+    std::vector<std::string> lines = split(text, '\n');
+    while (!lines.empty() && trim(lines.back()).empty())
+        lines.pop_back();
+    return lines;
+}
+
+// What a terminal would show of it in the end.
+std::string last_state(const std::string& line) {
+    const std::size_t end = line.find_last_not_of('\r');
+    if (end == std::string::npos)
+        return {};
+    const std::size_t overwritten = line.rfind('\r', end);
+    const std::size_t begin = overwritten == std::string::npos ? 0 : overwritten + 1;
+    return line.substr(begin, end + 1 - begin);
+}
+
+std::string read_end(int fd, off_t size, std::size_t bytes) {
+    std::string content(std::min<std::size_t>(bytes, static_cast<std::size_t>(size)), '\0');
+    const off_t begin = size - static_cast<off_t>(content.size());
+    std::size_t filled = 0;
+    while (filled < content.size()) {
+        const ssize_t got = ::pread(fd, content.data() + filled, content.size() - filled,
+                                    begin + static_cast<off_t>(filled));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        filled += static_cast<std::size_t>(got);
+    }
+    content.resize(filled);
+    return content;
+}
+
+// The last `lines` lines of a file, oldest first, reading no more than its last `bytes` bytes (a
+// first line that this cuts is left out when there is another). Of a line with carriage returns,
+// what stood last. Empty lines at the end are left out. Empty when the file cannot be read.
+std::vector<std::string> file_tail(const std::filesystem::path& path, std::size_t lines,
+                                   std::size_t bytes = 64 * 1024) {
+    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    struct stat status {};
+    if (!fd || ::fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode))
+        return {};
+    std::vector<std::string> tail = split(read_end(fd.get(), status.st_size, bytes), '\n');
+    for (auto& line : tail)
+        line = last_state(line);
+    while (!tail.empty() && trim(tail.back()).empty())
+        tail.pop_back();
+    const bool first_is_cut = static_cast<std::size_t>(status.st_size) > bytes;
+    if (first_is_cut && tail.size() > 1)
+        tail.erase(tail.begin());
+    if (tail.size() > lines)
+        tail.erase(tail.begin(), tail.end() - static_cast<std::ptrdiff_t>(lines));
+    return tail;
+}
+
+// Nothing when it is not there or not readable.
+std::optional<ErrorFile> read_error_file(const std::filesystem::path& path) {
+    std::error_code failed;
+    if (path.empty() || !std::filesystem::is_regular_file(path, failed))
+        return std::nullopt;
+    const std::uintmax_t bytes = std::filesystem::file_size(path, failed);
+    if (failed || bytes > kMaxErrorFileBytes)
+        return std::nullopt;
+    try {
+        return parse_error_file(read_file(path));
+    } catch (const SystemError&) {  // the screen goes without it
+        return std::nullopt;
+    }
+}
+
+}  // namespace
+
+std::optional<ErrorFile> parse_error_file(std::string_view text) {
+    const json root = json::parse(text, nullptr, false);
+    if (!root.is_object() || !root.contains("message"))
+        return std::nullopt;
+    const json& message = root["message"];
+    if (message.is_string())
+        return ErrorFile{message.get<std::string>(), {}};
+    if (!message.is_object() || !message.contains("message") || !message["message"].is_string())
+        return std::nullopt;
+    ErrorFile error{message["message"].get<std::string>(), {}};
+    const json extra = message.value("extraInfo", json::object());
+    if (extra.is_object() && extra.contains("py_callstack") && extra["py_callstack"].is_string())
+        error.callstack = lines_of(extra["py_callstack"].get<std::string>());
+    return error;
+}
+
+FailureEvidence collect_evidence(const std::string& stderr_path, const std::string& stdout_path,
+                                 const std::string& error_file_path) {
+    FailureEvidence evidence;
+    evidence.last_lines = file_tail(stderr_path, kTailLines);
+    if (evidence.last_lines.empty()) {
+        evidence.last_lines = file_tail(stdout_path, kTailLines);
+        evidence.from_stdout = !evidence.last_lines.empty();
+    }
+    if (auto error = read_error_file(error_file_path)) {
+        evidence.error_message = std::move(error->message);
+        const auto count =
+            static_cast<std::ptrdiff_t>(std::min(kCallstackLines, error->callstack.size()));
+        evidence.callstack.assign(error->callstack.end() - count, error->callstack.end());
+    }
+    return evidence;
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,24 @@
+#pragma once
+#include <chrono>
+#include <string>
+
+namespace autolaunch::launcher {
+
+/// Whether nodes are checked before a job, and what a failure does.
+enum class Preflight {
+    off,
+    warn,  ///< the job starts in spite of it
+    stop,
+};
+
+struct RendezvousSpec {
+    std::chrono::milliseconds timeout{300'000};
+    std::chrono::milliseconds lost_after{10'000};  ///< at least 1 s
+    std::string secret_file;
+    Preflight preflight = Preflight::off;
+    std::string address;         ///< --master-addr, or the host of --rdzv-endpoint
+    int port = 0;                ///< --master-port; 0: free port
+    std::string store = "head";  ///< or "node": which store MASTER_ADDR and MASTER_PORT name
+};
+
+}  // namespace autolaunch::launcher
