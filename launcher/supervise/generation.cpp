@@ -3,9 +3,8 @@
 #include "base/file_io.hpp"
 #include "report/failure_screen.hpp"
 #include "spawn/process_tree.hpp"
-#include "supervise/exit_decision.hpp"
+#include "supervise/failure_evidence.hpp"
 #include "supervise/oom_kills.hpp"
-#include "supervise/rank_end.hpp"
 
 #include <fcntl.h>
 
@@ -313,7 +312,7 @@ control::RankFailed Generation::describe_failure() const {
     const RankExited first = first_failure().value();
     control::RankFailed failed;
     failed.generation = number_;
-    failed.end = to_control(first);
+    failed.end = first;
     failed.hostname = plan_.hostname;
     for (const auto& rank : plan_.ranks)
         if (rank.rank == first.rank)

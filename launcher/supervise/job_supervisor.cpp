@@ -4,7 +4,7 @@
 #include "base/text.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "report/units.hpp"
-#include "supervise/rank_end.hpp"
+#include "supervise/failure_evidence.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -345,7 +345,7 @@ void JobSupervisor::report_failure() {
     const control::RankFailed& first = tally_->first_failure()->what;
     GenerationFailed failed;
     failed.generation = generation_number_;
-    failed.first = from_control(first.end);
+    failed.first = first.end;
     if (!outcome_.cannot_start_code)
         outcome_.first_failure = failed.first;
     failed.hostname = first.hostname;

@@ -4,8 +4,6 @@
 #include "base/text.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "spawn/process_tree.hpp"
-#include "supervise/exit_decision.hpp"
-#include "supervise/rank_end.hpp"
 #include "supervise/stop_signals.hpp"
 
 #include <autolaunch/error.hpp>
@@ -334,7 +332,7 @@ void NodeSupervisor::tell_ended() {
             std::all_of(exits.begin(), exits.end(),
                         [](const RankExited& e) { return e.exit_code == 0; });
         if (failure_seen_)
-            std::transform(exits.begin(), exits.end(), std::back_inserter(ended.ends), to_control);
+            ended.ends = exits;
         ended.checkpoint_step = generation_->checkpoint_step();
     }
     node_.member.report(std::move(ended));

@@ -3,11 +3,11 @@
 
 #include "exit_codes/exit_codes.hpp"
 #include "supervise/exit_decision.hpp"
+#include "supervise/failure_evidence.hpp"
 #include "supervise/generation_tally.hpp"
 #include "supervise/job_table.hpp"
 #include "supervise/node_table.hpp"
 #include "supervise/node_warnings.hpp"
-#include "supervise/rank_end.hpp"
 #include "supervise/rank_table.hpp"
 
 #include <doctest/doctest.h>
@@ -250,7 +250,7 @@ control::RanksEnded end_of(std::vector<int> ranks, std::uint64_t age_ms = 0, boo
     ended.every_rank_exited_zero = all_zero;
     ended.age_us = age_ms * 1000;
     for (const int rank : ranks) {
-        control::RankEnd end;
+        RankExited end;
         end.rank = rank;
         ended.ends.push_back(end);
     }
