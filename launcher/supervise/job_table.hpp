@@ -1,4 +1,5 @@
 #pragma once
+#include "supervise/transition_table.hpp"
 
 namespace autolaunch::launcher {
 
@@ -38,11 +39,7 @@ enum class JobAction {
     finish,
 };
 
-struct JobTransition {
-    JobState next;
-    JobAction action;
-    bool operator==(const JobTransition&) const = default;
-};
+using JobTransition = Transition<JobState, JobAction>;
 
 /// The whole life of a job, as one table.
 JobTransition transition(JobState state, JobEvent event);

@@ -1,4 +1,5 @@
 #pragma once
+#include "supervise/transition_table.hpp"
 
 namespace autolaunch::launcher {
 
@@ -40,11 +41,7 @@ enum class NodeAction {
     leave,
 };
 
-struct NodeTransition {
-    NodeState next;
-    NodeAction action;
-    bool operator==(const NodeTransition&) const = default;
-};
+using NodeTransition = Transition<NodeState, NodeAction>;
 
 /// The whole life of a node's agent in a job, as one table.
 NodeTransition transition(NodeState state, NodeEvent event);

@@ -165,6 +165,34 @@ TEST_CASE("the node table, cell by cell") {
 
 namespace {
 
+enum class Lamp { off, on, broken };
+enum class Touch { press, drop };
+enum class Answer { none, click };
+
+using LampTable = TransitionTable<Lamp, 3, Touch, 2, Answer>;
+
+constexpr LampTable kLamp({{Lamp::off, Touch::press, Answer::click, Lamp::on},
+                           {Lamp::on, Touch::press, Answer::click, Lamp::off},
+                           {Lamp::on, Touch::drop, Answer::none, Lamp::broken}});
+
+}  // namespace
+
+TEST_CASE("a table of transitions says what changes, and its checks see what is wrong with it") {
+    CHECK(kLamp(Lamp::on, Touch::drop) == Transition<Lamp, Answer>{Lamp::broken, Answer::none});
+    CHECK(kLamp(Lamp::off, Touch::drop) == Transition<Lamp, Answer>{Lamp::off, Answer::none});
+    CHECK(kLamp.lists_each_pair_once());
+    CHECK(kLamp.lists_changes_only());
+    CHECK(kLamp.reaches_every_state_from(Lamp::off));
+    CHECK_FALSE(kLamp.reaches_every_state_from(Lamp::broken));
+    CHECK_FALSE(LampTable({{Lamp::off, Touch::press, Answer::click, Lamp::on},
+                           {Lamp::off, Touch::press, Answer::none, Lamp::broken}})
+                    .lists_each_pair_once());
+    CHECK_FALSE(
+        LampTable({{Lamp::off, Touch::press, Answer::none, Lamp::off}}).lists_changes_only());
+}
+
+namespace {
+
 RankExited exited_with(int code) {
     RankExited exited;
     exited.exit_code = code;
