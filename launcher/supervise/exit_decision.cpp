@@ -26,6 +26,8 @@ ExitDecision decide_stopped(const JobOutcome& outcome, int signal) {
 }  // namespace
 
 ExitDecision decide_exit(const JobOutcome& outcome) {
+    if (outcome.ranks_hang)
+        return {exit_code::kSystem, "failed: processes that hang in the kernel are left"};
     if (outcome.stop_signal)
         return decide_stopped(outcome, *outcome.stop_signal);
     if (outcome.cannot_start_code)

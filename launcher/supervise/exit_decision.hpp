@@ -16,6 +16,7 @@ struct JobOutcome {
     bool every_rank_exited_zero = false;
     bool has_checkpoint = false;  ///< one was published in this run
     bool keeper_gone = false;
+    bool ranks_hang = false;  ///< SIGKILL had no effect: they are left
 };
 
 struct ExitDecision {

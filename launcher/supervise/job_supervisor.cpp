@@ -141,6 +141,8 @@ void JobSupervisor::act(JobAction action) {
             return start_generation();
         case JobAction::finish:
             return finish();
+        case JobAction::give_up:
+            return give_up();
     }
 }
 
@@ -181,18 +183,13 @@ void JobSupervisor::kill_ranks() {
         return;
     kill_sent_ = true;
     head_.command(control::KillRanks{generation_number_});
-    timer_.expires_after(kKillTimeout);
-    timer_.async_wait([this](const std::error_code& error) {
-        if (!error)
-            give_up();
-    });
+    wait_then(kKillTimeout, JobEvent::hung);
 }
 
 // SIGKILL had no effect: the ranks hang in the kernel (a dead file system, a driver). Waiting
 // longer helps nobody.
 void JobSupervisor::give_up() {
-    gave_up_code_ = exit_code::kSystem;
-    state_ = JobState::finished;
+    outcome_.ranks_hang = true;
     finish();
 }
 
@@ -379,9 +376,7 @@ void JobSupervisor::finish() {
     flight_.stop();
     end_time_.stop();
     show_warnings();
-    ExitDecision decision = decide_exit(outcome_);
-    if (gave_up_code_)
-        decision = {*gave_up_code_, "failed: processes that hang in the kernel are left"};
+    const ExitDecision decision = decide_exit(outcome_);
     report(JobEnded{.exit_code = decision.code,
                     .outcome = decision.outcome,
                     .restarts = restarts_,

@@ -101,7 +101,6 @@ private:
     std::string stop_reason_;  ///< for a failure: "rank 3 failed", "node2 was lost"
     std::optional<std::int64_t> checkpoint_step_;
     JobOutcome outcome_;
-    std::optional<int> gave_up_code_;
 };
 
 }  // namespace autolaunch::launcher

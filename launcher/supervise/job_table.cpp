@@ -31,6 +31,7 @@ constexpr TransitionTable<S, kJobStates, E, kJobEvents, A> kTable({
     {S::stopping,   E::keeper_gone,          A::kill_ranks,        S::stopping},
     {S::stopping,   E::grace_over,           A::kill_ranks,        S::stopping},
     {S::stopping,   E::all_ended,            A::finish,            S::finished},
+    {S::stopping,   E::hung,                 A::give_up,           S::finished},
 
     // The ranks have their SIGTERM: a stop only cancels what was to follow.
     {S::restarting, E::rank_failed_for_good, A::none,              S::failing},
@@ -40,12 +41,14 @@ constexpr TransitionTable<S, kJobStates, E, kJobEvents, A> kTable({
     {S::restarting, E::grace_over,           A::kill_ranks,        S::restarting},
     {S::restarting, E::all_ended,            A::wait_to_restart,   S::waiting},
     {S::restarting, E::node_lost,            A::none,              S::failing},
+    {S::restarting, E::hung,                 A::give_up,           S::finished},
 
     // A stop changes nothing: the failure came first.
     {S::failing,    E::stop_asked_again,     A::kill_ranks,        S::failing},
     {S::failing,    E::keeper_gone,          A::kill_ranks,        S::failing},
     {S::failing,    E::grace_over,           A::kill_ranks,        S::failing},
     {S::failing,    E::all_ended,            A::finish,            S::finished},
+    {S::failing,    E::hung,                 A::give_up,           S::finished},
 
     // No rank is there.
     {S::waiting,    E::stop_asked,           A::finish,            S::finished},

@@ -25,8 +25,9 @@ enum class JobEvent {
     all_ended,  ///< no rank of the generation is left
     wait_over,
     node_lost,  ///< a node with its ranks is gone
+    hung,       ///< ranks are there long after SIGKILL
 };
-inline constexpr int kJobEvents = 10;
+inline constexpr int kJobEvents = 11;
 
 enum class JobAction {
     none,
@@ -37,6 +38,7 @@ enum class JobAction {
     wait_to_restart,
     start_generation,
     finish,
+    give_up,  ///< finish, without the ranks
 };
 
 using JobTransition = Transition<JobState, JobAction>;
