@@ -65,7 +65,6 @@ private:
     void report_lost();
     void report_end_time(std::chrono::system_clock::time_point ends_at);
 
-    void announce();
     void warn(int node, const std::string& text);
     void show_warnings();
     void report(Happening happening);
