@@ -6,6 +6,7 @@
 #include "supervise/failure_evidence.hpp"
 #include "supervise/generation_tally.hpp"
 #include "supervise/job_table.hpp"
+#include "supervise/node_reports.hpp"
 #include "supervise/node_table.hpp"
 #include "supervise/node_warnings.hpp"
 #include "supervise/rank_table.hpp"
@@ -27,9 +28,12 @@ const std::vector<std::string> kRankStateNames{"planned",  "running", "cooperati
 const std::vector<std::string> kRankActionNames{"-", "message", "term", "kill"};
 const std::vector<std::string> kJobStateNames{"starting", "running", "stopping", "restarting",
                                               "failing",  "waiting", "finished"};
-const std::vector<std::string> kNodeStateNames{"idle", "running", "orphaned", "doomed", "left"};
-const std::vector<std::string> kNodeActionNames{"-",    "start", "ask",  "term", "orphan",
-                                                "kill", "await", "tell", "name", "leave"};
+const std::vector<std::string> kNodeStateNames{"idle",    "starting", "running",  "doubting",
+                                               "failing", "ending",   "orphaned", "departing",
+                                               "doomed",  "awaiting", "left"};
+const std::vector<std::string> kNodeActionNames{"-",     "start", "running", "doubt", "failure",
+                                                "ask",   "term",  "orphan",  "kill",  "clear",
+                                                "await", "ended", "name",    "leave"};
 const std::vector<std::string> kJobActionNames{"-",    "ask",   "term",   "kill",
                                                "wait", "start", "finish", "give_up"};
 
@@ -39,8 +43,9 @@ const std::vector<std::string> kJobEventNames{
     "started",    "rank_failed", "failed_for_good", "stop_asked", "stop_again", "keeper_gone",
     "grace_over", "all_ended",   "wait_over",       "node_lost",  "hung"};
 const std::vector<std::string> kNodeEventNames{
-    "start",     "by_user",     "stop_failed", "kill",       "finish",
-    "head_lost", "keeper_gone", "ranks_ended", "grace_over", "hung"};
+    "start",       "all_started", "start_failed", "rank_failed", "in_doubt", "doubt_over",
+    "signalled",   "by_user",     "stop_failed",  "kill",        "finish",   "head_lost",
+    "keeper_gone", "ranks_ended", "cleared",      "grace_over",  "hung"};
 
 std::vector<std::string> words(const std::string& line) {
     std::istringstream stream(line);
@@ -136,13 +141,28 @@ TEST_CASE("the job table, cell by cell") {
 
 TEST_CASE("the node table, cell by cell") {
     const std::vector<std::string> rows{
-        "idle start:running/start finish:left/leave head_lost:left/leave keeper_gone:doomed/await",
-        "running by_user:running/ask stop_failed:running/term kill:running/kill finish:left/leave "
-        "head_lost:orphaned/orphan keeper_gone:doomed/kill ranks_ended:idle/tell hung:running/name",
-        "orphaned keeper_gone:orphaned/kill ranks_ended:left/leave grace_over:orphaned/kill "
+        "idle start:starting/start finish:left/leave head_lost:left/leave "
+        "keeper_gone:awaiting/await",
+        "starting all_started:running/running start_failed:failing rank_failed:failing/failure "
+        "in_doubt:doubting/doubt by_user:running/ask stop_failed:running/term kill:running/kill "
+        "finish:left/leave head_lost:orphaned/orphan keeper_gone:doomed/kill",
+        "running rank_failed:failing/failure in_doubt:doubting/doubt by_user:running/ask "
+        "stop_failed:running/term kill:running/kill finish:left/leave head_lost:orphaned/orphan "
+        "keeper_gone:doomed/kill ranks_ended:ending/clear hung:running/name",
+        "doubting rank_failed:failing/failure doubt_over:failing/failure signalled:running "
+        "by_user:running/ask stop_failed:doubting/term kill:doubting/kill finish:left/leave "
+        "head_lost:orphaned/orphan keeper_gone:doomed/kill",
+        "failing by_user:failing/ask stop_failed:failing/term kill:failing/kill "
+        "finish:left/leave head_lost:orphaned/orphan keeper_gone:doomed/kill "
+        "ranks_ended:ending/clear hung:failing/name",
+        "ending finish:left/leave head_lost:departing keeper_gone:awaiting cleared:idle/ended",
+        "orphaned keeper_gone:orphaned/kill ranks_ended:departing/clear "
+        "grace_over:orphaned/kill hung:left/leave",
+        "departing cleared:left/leave",
+        "doomed finish:left/leave head_lost:orphaned/kill ranks_ended:awaiting/clear "
         "hung:left/leave",
-        "doomed start:doomed/tell finish:left/leave head_lost:orphaned/kill "
-        "ranks_ended:doomed/tell hung:left/leave",
+        "awaiting start:awaiting/ended finish:left/leave head_lost:left/leave "
+        "cleared:awaiting/ended hung:left/leave",
         "left"};
     REQUIRE(kNodeEventNames.size() == kNodeEvents);
     REQUIRE(rows.size() == kNodeStates);
@@ -177,6 +197,16 @@ TEST_CASE("a table of transitions says what changes, and its checks see what is 
                     .lists_each_pair_once());
     CHECK_FALSE(
         LampTable({{Lamp::off, Touch::press, Answer::none, Lamp::off}}).lists_changes_only());
+}
+
+TEST_CASE("a node has ranks in the states that their end changes, or that hold it back") {
+    for (int number = 0; number < kNodeStates; ++number) {
+        const auto state = static_cast<NodeState>(number);
+        INFO(kNodeStateNames[static_cast<std::size_t>(number)]);
+        const bool ends = transition(state, NodeEvent::ranks_ended).next != state;
+        const bool holds = state == NodeState::starting || state == NodeState::doubting;
+        CHECK(has_ranks(state) == (ends || holds));
+    }
 }
 
 namespace {
@@ -344,6 +374,24 @@ TEST_CASE("equal warnings of nodes are one line, and what was said is not said a
     CHECK(warnings.take() ==
           std::vector<std::string>{"n1, n2, n3 and 2 more: few cores", "n2: no swap"});
     CHECK(warnings.take().empty());
+}
+
+TEST_CASE("what flight recorders say goes to the head in parts, and where there is nothing, too") {
+    for (const std::size_t ranks : {0U, 1U, 64U, 65U, 128U, 130U}) {
+        std::vector<autolaunch::flight::RecordedRank> recorded(ranks);
+        for (std::size_t rank = 0; rank < ranks; ++rank)
+            recorded[rank].rank = static_cast<int>(rank);
+        const auto reports = flight_reports(recorded);
+        CHECK(reports.size() == std::max<std::size_t>(1, (ranks + 63) / 64));
+        int next = 0;
+        for (const auto& report : reports) {
+            CHECK(report.more == (&report != &reports.back()));
+            CHECK(report.ranks.size() <= control::kFlightRanks);
+            for (const auto& rank : report.ranks)
+                CHECK(rank.rank == next++);
+        }
+        CHECK(next == static_cast<int>(ranks));
+    }
 }
 
 TEST_CASE("what a rank said fits its message, and comes back") {
