@@ -25,6 +25,15 @@ auto fields(Is<RecordedCall> auto& m) {
 
 }  // namespace autolaunch::flight
 
+namespace autolaunch::launcher {
+
+auto fields(flight::Is<RankExited> auto& m) {
+    return std::tie(m.rank, m.local_rank, m.pid, m.exit_code, m.signal, m.core_dumped,
+                    m.asked_to_stop, m.ran, m.last_step);
+}
+
+}  // namespace autolaunch::launcher
+
 namespace autolaunch::launcher::control {
 namespace {
 
@@ -60,10 +69,6 @@ auto fields(Is<GenerationRunning> auto& m) {
 }
 auto fields(Is<StartFailed> auto& m) {
     return std::tie(m.generation, m.rank, m.exit_code, m.restart_helps, m.what, m.hint);
-}
-auto fields(Is<RankEnd> auto& m) {
-    return std::tie(m.rank, m.local_rank, m.pid, m.exit_code, m.signal, m.core_dumped,
-                    m.asked_to_stop, m.ran_ms, m.last_step);
 }
 auto fields(Is<RankFailed> auto& m) {
     return std::tie(m.generation, m.end, m.hostname, m.gpu, m.age_us, m.stderr_path, m.stdout_path,

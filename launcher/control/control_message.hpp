@@ -1,4 +1,5 @@
 #pragma once
+#include "exit_codes/rank_exited.hpp"
 #include "flight/flight_summary.hpp"
 
 #include <cstddef>
@@ -107,19 +108,10 @@ struct StartFailed {
     std::string what, hint;
     bool operator==(const StartFailed&) const = default;
 };
-/// A rank's end, as report's RankExited has it.
-struct RankEnd {
-    int rank = 0, local_rank = 0, pid = 0;
-    std::optional<int> exit_code, signal;
-    bool core_dumped = false, asked_to_stop = false;
-    std::uint64_t ran_ms = 0;
-    std::optional<std::int64_t> last_step;
-    bool operator==(const RankEnd&) const = default;
-};
 /// The node's first failure of a generation, with what the failure screen shows of it.
 struct RankFailed {
     int generation = 0;
-    RankEnd end;
+    RankExited end;
     std::string hostname;
     std::optional<int> gpu;
     std::uint64_t age_us = 0;  ///< how long before this message was sent
@@ -137,7 +129,7 @@ inline constexpr std::size_t kEvidenceLimit = 16U << 10;
 struct RanksEnded {
     int generation = 0;
     bool every_rank_exited_zero = false;
-    std::vector<RankEnd>
+    std::vector<RankExited>
         ends;  ///< in their order, all of them; none where no rank failed, nor one elsewhere
     std::optional<std::int64_t> checkpoint_step;
     std::uint64_t age_us = 0;  ///< how long before this message the last rank ended

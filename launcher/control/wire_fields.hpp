@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +11,8 @@
 #include <vector>
 
 /// The bytes of single fields: integers little-endian and of fixed width, bool and optional one
-/// byte that is 0 or 1, strings and lists a 32-bit length first. Pure.
+/// byte that is 0 or 1, durations 64 bits of milliseconds, strings and lists a 32-bit length first.
+/// Pure.
 namespace autolaunch::launcher::control {
 
 /// No list of a message has more items: one a node is the most there is.
@@ -32,6 +34,7 @@ public:
         for (std::size_t i = 0; i < sizeof(T); ++i)
             out_.push_back(static_cast<char>(bits >> (8 * i) & 0xFF));
     }
+    void put(std::chrono::milliseconds time) { put(static_cast<std::uint64_t>(time.count())); }
     void put(std::string_view text) {
         put_count(text.size());
         out_.append(text);
@@ -82,6 +85,11 @@ public:
         for (std::size_t i = 0; i < sizeof(T); ++i)
             bits |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
         value = static_cast<T>(bits);
+    }
+    void get(std::chrono::milliseconds& time) {
+        std::uint64_t count = 0;
+        get(count);
+        time = std::chrono::milliseconds(count);
     }
     void get(bool& value);
     void get(std::string& text);

@@ -1,4 +1,6 @@
 #pragma once
+#include "exit_codes/rank_exited.hpp"
+
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -58,15 +60,6 @@ struct StopRequested {
 };
 struct RankSignalled {
     int rank = 0, signal = 0;
-};
-struct RankExited {
-    int rank = 0, local_rank = 0, pid = 0;
-    std::optional<int> exit_code;  ///< exactly one of these two
-    std::optional<int> signal;
-    bool core_dumped = false;
-    bool asked_to_stop = false;  ///< we had signalled it before
-    std::chrono::milliseconds ran{0};
-    std::optional<std::int64_t> last_step;
 };
 /// What a rank said before it failed.
 struct FailureEvidence {

@@ -26,6 +26,8 @@ ExitDecision decide_stopped(const JobOutcome& outcome, int signal) {
 }  // namespace
 
 ExitDecision decide_exit(const JobOutcome& outcome) {
+    if (outcome.ranks_hang)
+        return {exit_code::kSystem, "failed: processes that hang in the kernel are left"};
     if (outcome.stop_signal)
         return decide_stopped(outcome, *outcome.stop_signal);
     if (outcome.cannot_start_code)
@@ -37,19 +39,6 @@ ExitDecision decide_exit(const JobOutcome& outcome) {
     if (outcome.keeper_gone)
         return {exit_code::kSignalBase + SIGKILL, "stopped: autolaunch itself was killed"};
     return {exit_code::kSuccess, "succeeded"};
-}
-
-int exit_code_of(const RankExited& exited) {
-    return exited.signal ? exit_code::kSignalBase + *exited.signal
-                         : exited.exit_code.value_or(exit_code::kInternal);
-}
-
-bool is_failure(const RankExited& exited) {
-    return !exited.asked_to_stop && exit_code_of(exited) != 0;
-}
-
-bool looks_stopped_by(const RankExited& exited, int signal) {
-    return exited.signal == signal || exited.exit_code == exit_code::kSignalBase + signal;
 }
 
 }  // namespace autolaunch::launcher

@@ -1,5 +1,5 @@
 #pragma once
-#include "report/event.hpp"
+#include "exit_codes/rank_exited.hpp"
 
 #include <optional>
 #include <string>
@@ -16,6 +16,7 @@ struct JobOutcome {
     bool every_rank_exited_zero = false;
     bool has_checkpoint = false;  ///< one was published in this run
     bool keeper_gone = false;
+    bool ranks_hang = false;  ///< SIGKILL had no effect: they are left
 };
 
 struct ExitDecision {
@@ -25,13 +26,5 @@ struct ExitDecision {
 
 /// docs/exit-codes.md as a pure function.
 ExitDecision decide_exit(const JobOutcome& outcome);
-
-/// C of exit code C, 128 + N of signal N.
-int exit_code_of(const RankExited& exited);
-/// Neither exit code 0 nor an end that we asked for.
-bool is_failure(const RankExited& exited);
-/// The rank's end looks like the effect of `signal`: killed by it, or exit code 128 + signal, as
-/// shells say it.
-bool looks_stopped_by(const RankExited& exited, int signal);
 
 }  // namespace autolaunch::launcher

@@ -3,9 +3,8 @@
 #include "base/file_io.hpp"
 #include "report/failure_screen.hpp"
 #include "spawn/process_tree.hpp"
-#include "supervise/exit_decision.hpp"
+#include "supervise/failure_evidence.hpp"
 #include "supervise/oom_kills.hpp"
-#include "supervise/rank_end.hpp"
 
 #include <fcntl.h>
 
@@ -283,6 +282,8 @@ void Generation::on_end(RankProcess& rank) {
     RankExited end = rank.exited();
     if (mpi_)
         mpi_->correct(end);
+    if (is_failure(end) && !first_failure())
+        failed_at_ = std::chrono::steady_clock::now();
     exits_.push_back(end);
     follower_.rank_ended(rank.plan().rank);
     if (gpu_watch_)
@@ -313,7 +314,11 @@ control::RankFailed Generation::describe_failure() const {
     const RankExited first = first_failure().value();
     control::RankFailed failed;
     failed.generation = number_;
-    failed.end = to_control(first);
+    failed.end = first;
+    failed.age_us =
+        static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
+                                       std::chrono::steady_clock::now() - failed_at_)
+                                       .count());
     failed.hostname = plan_.hostname;
     for (const auto& rank : plan_.ranks)
         if (rank.rank == first.rank)

@@ -16,6 +16,7 @@
 
 #include <asio/io_context.hpp>
 
+#include <chrono>
 #include <deque>
 #include <filesystem>
 #include <functional>
@@ -84,7 +85,7 @@ public:
     std::optional<RankExited> first_failure() const;
     /// The newest that a rank has published.
     std::optional<std::int64_t> checkpoint_step() const { return checkpoint_step_; }
-    /// first_failure() with what the head shows of it; when it happened is the caller's to say.
+    /// first_failure() with what the head shows of it.
     control::RankFailed describe_failure() const;
 
     /// What its ranks' flight recorders say, those of ended ranks too.
@@ -121,6 +122,7 @@ private:
     LogFollower follower_;
     RankRecorders recorders_;
     std::vector<RankExited> exits_;
+    std::chrono::steady_clock::time_point failed_at_;  ///< when first_failure() ended
     int starting_rank_ = 0;
     std::vector<std::optional<std::int64_t>>
         oom_kills_before_;  ///< by local task: each may have its own cgroup

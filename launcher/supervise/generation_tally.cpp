@@ -1,7 +1,5 @@
 #include "supervise/generation_tally.hpp"
 
-#include "supervise/rank_end.hpp"
-
 #include <algorithm>
 #include <utility>
 
@@ -64,9 +62,9 @@ bool GenerationTally::every_rank_exited_zero() const {
 std::vector<RankExited> GenerationTally::ends_but(std::optional<int> rank) const {
     std::vector<RankExited> ends;
     for (const Node& node : nodes_)
-        for (const control::RankEnd& end : node.ends)
+        for (const RankExited& end : node.ends)
             if (end.rank != rank)
-                ends.push_back(from_control(end));
+                ends.push_back(end);
     return ends;
 }
 

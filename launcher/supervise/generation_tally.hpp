@@ -1,6 +1,6 @@
 #pragma once
 #include "control/control_message.hpp"
-#include "report/event.hpp"
+#include "exit_codes/rank_exited.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -51,7 +51,7 @@ public:
 private:
     struct Node {
         bool ended = false, every_rank_exited_zero = false;
-        std::vector<control::RankEnd> ends;
+        std::vector<RankExited> ends;
     };
 
     int generation_;

@@ -3,8 +3,8 @@
 #include "base/deadline.hpp"
 #include "base/text.hpp"
 #include "exit_codes/exit_codes.hpp"
-#include "report/units.hpp"
-#include "supervise/rank_end.hpp"
+#include "supervise/failure_evidence.hpp"
+#include "supervise/job_announcement.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -32,37 +32,6 @@ std::chrono::milliseconds between(steady_clock::time_point start, steady_clock::
 
 std::chrono::milliseconds since(steady_clock::time_point start) {
     return between(start, steady_clock::now());
-}
-
-// "2 set, 3 kept from your environment, 1 warning"; empty when there is nothing to say.
-std::string describe_nccl(const NcclEnvironment& nccl) {
-    std::string text;
-    const auto add = [&](std::size_t count, const std::string& what) {
-        if (count > 0)
-            text += (text.empty() ? "" : ", ") + std::to_string(count) + what;
-    };
-    add(nccl.set.size(), " set");
-    add(nccl.kept.size(), " kept as you set them");
-    add(nccl.warnings.size(), nccl.warnings.size() == 1 ? " warning" : " warnings");
-    return text;
-}
-
-std::string describe_join(const Joined& joined) {
-    const std::string count = std::to_string(joined.roster.nodes.size());
-    if (joined.roster.nodes.size() == 1)
-        return {};
-    return count + "/" + count + " nodes in " +
-           format_duration(
-               std::chrono::duration_cast<std::chrono::milliseconds>(joined.summary.took)) +
-           " · head " + joined.roster.nodes[0].name + " · key from " + joined.summary.key_source +
-           " · TLS 1.3";
-}
-
-std::optional<int> ranks_of_each(const Roster& roster) {
-    const int first = roster.nodes[0].ranks;
-    const auto alike = [&](const RosterNode& node) { return node.ranks == first; };
-    return std::all_of(roster.nodes.begin(), roster.nodes.end(), alike) ? std::optional(first)
-                                                                        : std::nullopt;
 }
 
 }  // namespace
@@ -96,27 +65,8 @@ JobSupervisor::JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coord
 
 void JobSupervisor::start() {
     started_at_ = steady_clock::now();
-    announce();
+    report(announce_job(plan_, joined_));
     start_generation();
-}
-
-void JobSupervisor::announce() {
-    JobStarted started;
-    started.job_name = plan_.job_name;
-    started.run_id = plan_.run_id;
-    started.run_dir = plan_.run_dir;
-    started.hostname = plan_.hostname;
-    started.node_count = static_cast<int>(roster_.nodes.size());
-    started.ranks_per_node = ranks_of_each(roster_);
-    started.world_size = plan_.world_size;
-    started.max_restarts = plan_.spec.restart.max_restarts;
-    started.joined = describe_join(joined_);
-    started.binding = binding_mode_name(plan_.binding_mode);
-    started.nccl = describe_nccl(plan_.nccl);
-    started.warnings = plan_.warnings;
-    const auto& more = joined_.summary.warnings;
-    started.warnings.insert(started.warnings.end(), more.begin(), more.end());
-    report(started);
 }
 
 void JobSupervisor::dispatch(JobEvent event) {
@@ -141,6 +91,8 @@ void JobSupervisor::act(JobAction action) {
             return start_generation();
         case JobAction::finish:
             return finish();
+        case JobAction::give_up:
+            return give_up();
     }
 }
 
@@ -181,18 +133,13 @@ void JobSupervisor::kill_ranks() {
         return;
     kill_sent_ = true;
     head_.command(control::KillRanks{generation_number_});
-    timer_.expires_after(kKillTimeout);
-    timer_.async_wait([this](const std::error_code& error) {
-        if (!error)
-            give_up();
-    });
+    wait_then(kKillTimeout, JobEvent::hung);
 }
 
 // SIGKILL had no effect: the ranks hang in the kernel (a dead file system, a driver). Waiting
 // longer helps nobody.
 void JobSupervisor::give_up() {
-    gave_up_code_ = exit_code::kSystem;
-    state_ = JobState::finished;
+    outcome_.ranks_hang = true;
     finish();
 }
 
@@ -345,7 +292,7 @@ void JobSupervisor::report_failure() {
     const control::RankFailed& first = tally_->first_failure()->what;
     GenerationFailed failed;
     failed.generation = generation_number_;
-    failed.first = from_control(first.end);
+    failed.first = first.end;
     if (!outcome_.cannot_start_code)
         outcome_.first_failure = failed.first;
     failed.hostname = first.hostname;
@@ -379,9 +326,7 @@ void JobSupervisor::finish() {
     flight_.stop();
     end_time_.stop();
     show_warnings();
-    ExitDecision decision = decide_exit(outcome_);
-    if (gave_up_code_)
-        decision = {*gave_up_code_, "failed: processes that hang in the kernel are left"};
+    const ExitDecision decision = decide_exit(outcome_);
     report(JobEnded{.exit_code = decision.code,
                     .outcome = decision.outcome,
                     .restarts = restarts_,

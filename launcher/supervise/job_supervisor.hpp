@@ -65,7 +65,6 @@ private:
     void report_lost();
     void report_end_time(std::chrono::system_clock::time_point ends_at);
 
-    void announce();
     void warn(int node, const std::string& text);
     void show_warnings();
     void report(Happening happening);
@@ -101,7 +100,6 @@ private:
     std::string stop_reason_;  ///< for a failure: "rank 3 failed", "node2 was lost"
     std::optional<std::int64_t> checkpoint_step_;
     JobOutcome outcome_;
-    std::optional<int> gave_up_code_;
 };
 
 }  // namespace autolaunch::launcher

@@ -1,4 +1,5 @@
 #pragma once
+#include "supervise/transition_table.hpp"
 
 namespace autolaunch::launcher {
 
@@ -24,8 +25,9 @@ enum class JobEvent {
     all_ended,  ///< no rank of the generation is left
     wait_over,
     node_lost,  ///< a node with its ranks is gone
+    hung,       ///< ranks are there long after SIGKILL
 };
-inline constexpr int kJobEvents = 10;
+inline constexpr int kJobEvents = 11;
 
 enum class JobAction {
     none,
@@ -36,13 +38,10 @@ enum class JobAction {
     wait_to_restart,
     start_generation,
     finish,
+    give_up,  ///< finish, without the ranks
 };
 
-struct JobTransition {
-    JobState next;
-    JobAction action;
-    bool operator==(const JobTransition&) const = default;
-};
+using JobTransition = Transition<JobState, JobAction>;
 
 /// The whole life of a job, as one table.
 JobTransition transition(JobState state, JobEvent event);

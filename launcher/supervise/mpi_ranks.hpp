@@ -1,9 +1,9 @@
 #pragma once
 #include "base/deadline.hpp"
 #include "control/member.hpp"
+#include "exit_codes/rank_exited.hpp"
 #include "plan/launch_plan.hpp"
 #include "pmi/mpi_service.hpp"
-#include "report/event.hpp"
 #include "spawn/spawn.hpp"
 
 #include <asio/io_context.hpp>

@@ -1,11 +1,9 @@
 #include "supervise/node_supervisor.hpp"
 
 #include "base/deadline.hpp"
-#include "base/text.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "spawn/process_tree.hpp"
-#include "supervise/exit_decision.hpp"
-#include "supervise/rank_end.hpp"
+#include "supervise/node_reports.hpp"
 #include "supervise/stop_signals.hpp"
 
 #include <autolaunch/error.hpp>
@@ -13,7 +11,6 @@
 #include <asio/post.hpp>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <system_error>
 #include <utility>
@@ -36,19 +33,10 @@ constexpr auto kKillTimeout = std::chrono::seconds(30);
 // How long an agent that nobody waits for stays for the head's last word.
 constexpr auto kReleaseTimeout = std::chrono::seconds(5);
 
-int exit_code_of(const SpawnError& error) {
-    switch (error.error_number()) {
-        case ENOENT:
-        case ENOTDIR:
-            return error.stage() == SpawnStage::workdir ? exit_code::kNoInput
-                                                        : exit_code::kNotFound;
-        case EACCES:
-        case ENOEXEC:
-        case EPERM:
-            return exit_code::kCannotExecute;
-        default:
-            return exit_code::kSystem;
-    }
+bool looks_like_a_stop(const RankExited& ended, const JobSpec& spec) {
+    const auto signals = stop_signals(spec);
+    return std::any_of(signals.begin(), signals.end(),
+                       [&](int signal) { return looks_stopped_by(ended, signal); });
 }
 
 std::uint64_t microseconds_since(steady_clock::time_point start) {
@@ -99,15 +87,11 @@ void NodeSupervisor::obey(const control::Command& command) {
     } else if (const auto* stop = std::get_if<control::StopRanks>(&command)) {
         if (stop->generation != start_.generation)
             return;
-        if (stop->by_user) {
-            stopping_ = true;
-            forget_doubt();
-        } else {
-            failure_seen_ = true;
-            report_flight_of_failure();
-        }
+        if (stop->by_user)
+            stop_asked_ = true;
+        else
+            see_failure();
         dispatch(stop->by_user ? NodeEvent::stop_by_user : NodeEvent::stop_failed);
-        end_if_over();
     } else if (const auto* kill = std::get_if<control::KillRanks>(&command)) {
         if (kill->generation == start_.generation)
             dispatch(NodeEvent::kill);
@@ -121,6 +105,17 @@ void NodeSupervisor::obey(const control::Command& command) {
 }
 
 void NodeSupervisor::dispatch(NodeEvent event) {
+    move_on(event);
+    end_if_over();
+}
+
+// What happened may have been the last rank's end, or what the end was waiting for.
+void NodeSupervisor::end_if_over() {
+    if (!generation_ || generation_->all_ended())
+        move_on(NodeEvent::ranks_ended);
+}
+
+void NodeSupervisor::move_on(NodeEvent event) {
     const NodeTransition next = transition(state_, event);
     state_ = next.next;
     act(next.action);
@@ -132,32 +127,38 @@ void NodeSupervisor::act(NodeAction action) {
             return;
         case NodeAction::start_ranks:
             return start_ranks();
+        case NodeAction::tell_running:
+            return tell_running();
+        case NodeAction::wait_in_doubt:
+            return wait_then(doubt_timer_, kDoubtTime, NodeEvent::doubt_over);
+        case NodeAction::report_failure:
+            return report_failure();
         case NodeAction::ask_ranks_to_stop:
             return apply_to_ranks(RankEvent::user_stop);
         case NodeAction::terminate_ranks:
             return apply_to_ranks(RankEvent::peer_failed);
         case NodeAction::orphan_ranks:
-            wait_then(plan_.spec.restart.grace_period, NodeEvent::grace_over);
-            apply_to_ranks(RankEvent::peer_failed);
-            return end_if_over();
+            wait_then(timer_, plan_.spec.restart.grace_period, NodeEvent::grace_over);
+            return apply_to_ranks(RankEvent::peer_failed);
         case NodeAction::kill_ranks:
-            return kill_ranks();
+            wait_then(timer_, kKillTimeout, NodeEvent::hung);
+            return apply_to_ranks(RankEvent::kill);
+        case NodeAction::clear_up:
+            return clear_up();
         case NodeAction::await_release:
-            return wait_then(kReleaseTimeout, NodeEvent::hung);
+            return wait_then(timer_, kReleaseTimeout, NodeEvent::hung);
         case NodeAction::tell_ended:
             return tell_ended();
         case NodeAction::name_hung:
             return name_hung();
         case NodeAction::leave:
-            if (ranks_are_there())
-                name_hung();
+            name_hung();
             return node_.io.stop();
     }
 }
 
 void NodeSupervisor::start_ranks() {
-    failure_seen_ = failure_reported_ = flight_reported_ = in_doubt_ = ended_ = false;
-    starting_ = true;
+    failure_seen_ = false;
     generation_.reset();  // its ports and sockets are free before the next ones are taken
     node_.member.begin_generation(start_.generation);
     begun_at_ = last_end_at_ = steady_clock::now();
@@ -167,6 +168,8 @@ void NodeSupervisor::start_ranks() {
 // As many as fit into a time slice; then the loop has its turn, so that nobody believes us lost
 // while a slow file system loads programs.
 void NodeSupervisor::start_some() {
+    if (state_ != NodeState::starting)
+        return;
     const Deadline slice = Deadline::after(kStartSlice);
     try {
         if (!generation_)
@@ -175,30 +178,20 @@ void NodeSupervisor::start_some() {
             if (slice.passed())
                 return asio::post(node_.io, [this] { start_some(); });
         }
-        starting_ = false;
-        if (!stopping_ && !failure_seen_)
-            tell_running();
-    } catch (const SpawnError& error) {
-        const bool may_pass =
-            exit_code_of(error) == exit_code::kSystem && error.stage() != SpawnStage::stand_in;
-        cannot_start(exit_code_of(error), error, may_pass);
     } catch (const Error& error) {
-        const bool is_file = generation_ && error.code() != ErrorCode::unsupported;
-        cannot_start(is_file ? exit_code::kCannotCreate : exit_code::kUnavailable, error, false);
+        return cannot_start(error);
     }
-    end_if_over();
+    dispatch(NodeEvent::all_started);
 }
 
 void NodeSupervisor::tell_running() {
+    if (stop_asked_)
+        return;  // the head knows more than that
     const std::uint64_t startup_us = microseconds_since(begun_at_);
-    const auto gpus =
-        std::count_if(plan_.ranks.begin(), plan_.ranks.end(),
-                      [](const RankPlan& rank) { return rank.binding.gpu.has_value(); });
-    node_.member.report(control::GenerationRunning{.generation = start_.generation,
-                                                   .startup_us = startup_us,
-                                                   .ranks_bound = generation_->watch_placement(),
-                                                   .numa_nodes = plan_.numa_node_count,
-                                                   .gpus = static_cast<int>(gpus)});
+    control::GenerationRunning running = running_report(plan_, *generation_);
+    running.generation = start_.generation;
+    running.startup_us = startup_us;
+    node_.member.report(running);
 }
 
 std::unique_ptr<Generation> NodeSupervisor::make_generation() {
@@ -209,35 +202,26 @@ std::unique_ptr<Generation> NodeSupervisor::make_generation() {
             .rank_ended = [this] { on_rank_ended(); }});
 }
 
-void NodeSupervisor::cannot_start(int exit_code, const Error& error, bool restart_helps) {
-    starting_ = false;
-    failure_seen_ = failure_reported_ = true;
-    const int rank = generation_ ? generation_->starting_rank() : plan_.ranks.front().rank;
-    node_.member.report(control::StartFailed{.generation = start_.generation,
-                                             .rank = rank,
-                                             .exit_code = exit_code,
-                                             .restart_helps = restart_helps,
-                                             .what = error.what(),
-                                             .hint = error.hint()});
+void NodeSupervisor::cannot_start(const Error& error) {
+    control::StartFailed failed = start_failed_report(plan_, generation_.get(), error);
+    failed.generation = start_.generation;
+    node_.member.report(failed);
     if (node_.member.node_rank() > 0)
-        record(SpawnFailed{.rank = rank, .what = error.what(), .hint = error.hint()});
+        record(SpawnFailed{.rank = failed.rank, .what = failed.what, .hint = failed.hint});
+    see_failure();
+    dispatch(NodeEvent::start_failed);
 }
 
 void NodeSupervisor::apply_to_ranks(RankEvent event) {
-    if (ranks_are_there())
+    if (generation_)
         generation_->apply_to_all(event);
-}
-
-void NodeSupervisor::kill_ranks() {
-    wait_then(kKillTimeout, NodeEvent::hung);
-    apply_to_ranks(RankEvent::kill);
-    if (ended_)
-        dispatch(NodeEvent::ranks_ended);
 }
 
 // SIGKILL had no effect: the ranks hang in the kernel (a dead file system, a driver). Waiting
 // longer helps nobody.
 void NodeSupervisor::name_hung() {
+    if (!generation_)
+        return;
     std::string pids;
     for (const pid_t pid : generation_->live_pids())
         pids += " " + std::to_string(pid);
@@ -246,97 +230,52 @@ void NodeSupervisor::name_hung() {
             "these processes did not end long after SIGKILL, and hang in the kernel:" + pids});
 }
 
+// After a stop was asked no end is a failure.
 void NodeSupervisor::on_rank_ended() {
     last_end_at_ = steady_clock::now();
     const RankExited& ended = generation_->exits().back();
-    if (is_failure(ended) && !failure_reported_ && !stopping_) {
-        if (!in_doubt_)
-            failed_at_ = last_end_at_;
-        const auto signals = stop_signals(plan_.spec);
-        const bool doubtful = std::any_of(signals.begin(), signals.end(), [&](int signal) {
-            return looks_stopped_by(ended, signal);
-        });
-        if (!doubtful) {
-            report_failure();
-        } else if (!in_doubt_) {
-            in_doubt_ = true;
-            doubt_timer_.expires_after(kDoubtTime);
-            doubt_timer_.async_wait([this](const std::error_code& error) {
-                if (error)
-                    return;
-                report_failure();
-                end_if_over();
-            });
-        }
-    }
-    end_if_over();
+    if (stop_asked_ || !is_failure(ended))
+        return end_if_over();
+    dispatch(looks_like_a_stop(ended, plan_.spec) ? NodeEvent::rank_in_doubt
+                                                  : NodeEvent::rank_failed);
 }
 
 void NodeSupervisor::report_failure() {
-    forget_doubt();
-    failure_seen_ = failure_reported_ = true;
-    report_flight_of_failure();
-    control::RankFailed failed = generation_->describe_failure();
-    failed.age_us = microseconds_since(failed_at_);
-    node_.member.report(std::move(failed));
+    see_failure();
+    node_.member.report(generation_->describe_failure());
 }
 
 // Before the others are stopped: stopping changes where they are.
-void NodeSupervisor::report_flight_of_failure() {
-    if (!std::exchange(flight_reported_, true) && generation_)
+void NodeSupervisor::see_failure() {
+    if (!std::exchange(failure_seen_, true) && generation_)
         report_flight(0);
 }
 
 void NodeSupervisor::report_flight(int request) {
     auto ranks = generation_ ? generation_->read_flight() : std::vector<flight::RecordedRank>();
-    control::FlightRead read{
-        .generation = start_.generation, .request = request, .more = false, .ranks = {}};
-    for (auto& rank : ranks) {
-        if (read.ranks.size() == control::kFlightRanks) {
-            read.more = true;
-            node_.member.report(read);
-            read.more = false;
-            read.ranks.clear();
-        }
-        read.ranks.push_back(std::move(rank));
+    for (control::FlightRead& read : flight_reports(std::move(ranks))) {
+        read.generation = start_.generation;
+        read.request = request;
+        node_.member.report(std::move(read));
     }
-    node_.member.report(std::move(read));
-}
-
-void NodeSupervisor::forget_doubt() {
-    in_doubt_ = false;
-    doubt_timer_.cancel();
 }
 
 // Posted, because a rank's or a signal's handler may be below us on the stack.
-void NodeSupervisor::end_if_over() {
-    if (ended_ || starting_ || in_doubt_ || (generation_ && !generation_->all_ended()))
-        return;
-    ended_ = true;
+void NodeSupervisor::clear_up() {
     asio::post(node_.io, [this] {
         timer_.cancel();
         if (generation_)
             generation_->finish(output_.console);
-        dispatch(NodeEvent::ranks_ended);
+        dispatch(NodeEvent::cleared);
     });
 }
 
 void NodeSupervisor::tell_ended() {
-    control::RanksEnded ended{.generation = start_.generation,
-                              .every_rank_exited_zero = false,
-                              .ends = {},
-                              .checkpoint_step = {},
-                              .age_us = microseconds_since(last_end_at_)};
-    if (generation_ && generation_->number() == start_.generation) {
-        const auto& exits = generation_->exits();
-        ended.every_rank_exited_zero =
-            exits.size() == plan_.ranks.size() &&
-            std::all_of(exits.begin(), exits.end(),
-                        [](const RankExited& e) { return e.exit_code == 0; });
-        if (failure_seen_)
-            std::transform(exits.begin(), exits.end(), std::back_inserter(ended.ends), to_control);
-        ended.checkpoint_step = generation_->checkpoint_step();
-    }
+    control::RanksEnded ended;
+    if (generation_ && generation_->number() == start_.generation)
+        ended = ranks_ended_report(plan_, *generation_, failure_seen_);
+    ended.generation = start_.generation;
+    ended.age_us = microseconds_since(last_end_at_);
     node_.member.report(std::move(ended));
 }
 
@@ -344,17 +283,16 @@ void NodeSupervisor::on_signal(int signal) {
     if (signal == SIGCHLD)
         return reap_orphans(generation_ ? generation_->live_pids() : std::vector<pid_t>{});
     if (!stops_the_job(plan_.spec, signal)) {
-        if (!ranks_are_there())
+        if (!has_ranks(state_))
             return;
         if (signal == SIGUSR2)
             node_.member.report(control::FlightAsked{});
         return signal == SIGUSR1 ? generation_->request_checkpoint(signal)
                                  : generation_->forward(signal);
     }
-    stopping_ = true;
-    forget_doubt();
+    stop_asked_ = true;
     node_.member.report(control::StopAsked{signal});
-    end_if_over();
+    dispatch(NodeEvent::stop_signalled);
 }
 
 void NodeSupervisor::watch_stand_ins() {
@@ -372,11 +310,11 @@ void NodeSupervisor::watch_stand_ins() {
 // A scheduler signals all tasks, and ours comes to us directly. A stop that has reached another
 // task alone counts, too, but not as a second one.
 void NodeSupervisor::on_task_signal(int signal) {
-    if (stopping_ || !stops_the_job(plan_.spec, signal))
+    if (stop_asked_ || !stops_the_job(plan_.spec, signal))
         return;
     task_signal_timer_.expires_after(kTaskSignalTime);
     task_signal_timer_.async_wait([this, signal](const std::error_code& error) {
-        if (!error && !stopping_)
+        if (!error && !stop_asked_)
             on_signal(signal);
     });
 }
@@ -397,16 +335,16 @@ void NodeSupervisor::watch_keeper() {
                                 if (error)
                                     return;
                                 exit_code_ = exit_code::kSignalBase + SIGKILL;
-                                stopping_ = true;
+                                stop_asked_ = true;
                                 node_.member.report(control::StopAsked{SIGKILL});
                                 dispatch(NodeEvent::keeper_gone);
-                                end_if_over();
                             });
 }
 
-void NodeSupervisor::wait_then(std::chrono::milliseconds time, NodeEvent event) {
-    timer_.expires_after(time);
-    timer_.async_wait([this, event](const std::error_code& error) {
+void NodeSupervisor::wait_then(asio::steady_timer& timer, std::chrono::milliseconds time,
+                               NodeEvent event) {
+    timer.expires_after(time);
+    timer.async_wait([this, event](const std::error_code& error) {
         if (!error)
             dispatch(event);
     });

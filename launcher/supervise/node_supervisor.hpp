@@ -44,30 +44,29 @@ public:
 private:
     void obey(const control::Command& command);
     void dispatch(NodeEvent event);
+    void end_if_over();
+    void move_on(NodeEvent event);
     void act(NodeAction action);
     void start_ranks();
     void start_some();
     void tell_running();
     std::unique_ptr<Generation> make_generation();
-    void cannot_start(int exit_code, const Error& error, bool restart_helps);
+    void cannot_start(const Error& error);
     void apply_to_ranks(RankEvent event);
-    void kill_ranks();
+    void clear_up();
     void tell_ended();
     void name_hung();
 
     void on_rank_ended();
     void report_failure();
+    void see_failure();
     void report_flight(int request);
-    void report_flight_of_failure();
-    void forget_doubt();
     void on_signal(int signal);
     void watch_stand_ins();
     void on_task_signal(int signal);
     void on_head_lost(const std::string& why);
-    void end_if_over();
-    bool ranks_are_there() const { return generation_ != nullptr && !ended_; }
 
-    void wait_then(std::chrono::milliseconds time, NodeEvent event);
+    void wait_then(asio::steady_timer& timer, std::chrono::milliseconds time, NodeEvent event);
     void watch_keeper();
     void refresh_output();
     void report(Happening happening);
@@ -86,15 +85,13 @@ private:
     NodeState state_ = NodeState::idle;
     control::StartGeneration start_;  ///< the newest
     std::unique_ptr<Generation> generation_;
-    std::chrono::steady_clock::time_point begun_at_, failed_at_, last_end_at_;
-    bool starting_ = false;  ///< some ranks of this generation are still to be started
-    bool ended_ = true;      ///< the end of this generation has been handled, or there was none
-    bool failure_seen_ =
-        false;  ///< a rank of this generation failed, here or, by the head's word, elsewhere
-    bool failure_reported_ = false;  ///< in this generation
-    bool flight_reported_ = false;   ///< of this generation's failure
-    bool in_doubt_ = false;          ///< a rank ended as if by a stop that we have not heard of yet
-    bool stopping_ = false;          ///< a person or the scheduler wants the job to stop
+    std::chrono::steady_clock::time_point begun_at_, last_end_at_;
+    /// A rank of this generation failed, here or, by the head's word, elsewhere: its RanksEnded
+    /// says how each rank ended. No state: the head's word may come in any, after the end too.
+    bool failure_seen_ = false;
+    /// A person or the scheduler wants the job to stop: for good, over all generations, and in
+    /// every state.
+    bool stop_asked_ = false;
     int exit_code_ = 0;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
+#include "exit_codes/rank_exited.hpp"
 #include "plan/launch_plan.hpp"
-#include "report/event.hpp"
 #include "spawn/child_host.hpp"
 #include "supervise/rank_table.hpp"
 

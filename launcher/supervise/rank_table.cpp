@@ -5,32 +5,44 @@ namespace autolaunch::launcher {
 namespace {
 
 using S = RankState;
+using E = RankEvent;
 using A = RankAction;
 
-// Columns: started, start_failed, declared_cooperative, user_stop, peer_failed, kill, exited.
 // clang-format off
-constexpr RankTransition kTable[kRankStates][kRankEvents] = {
-    /* planned */     {{S::running, A::none},     {S::ended, A::none},       {S::planned, A::none},
-                       {S::ended, A::none},       {S::ended, A::none},       {S::ended, A::none},     {S::planned, A::none}},
-    /* running */     {{S::running, A::none},     {S::running, A::none},     {S::cooperative, A::none},
-                       {S::stopping, A::send_term}, {S::stopping, A::send_term}, {S::killed, A::send_kill}, {S::ended, A::none}},
-    /* cooperative */ {{S::cooperative, A::none}, {S::cooperative, A::none}, {S::cooperative, A::none},
-                       {S::finishing, A::send_stop_message}, {S::stopping, A::send_term}, {S::killed, A::send_kill}, {S::ended, A::none}},
-    /* finishing */   {{S::finishing, A::none},   {S::finishing, A::none},   {S::finishing, A::none},
-                       {S::finishing, A::none},   {S::stopping, A::send_term}, {S::killed, A::send_kill}, {S::ended, A::none}},
-    /* stopping */    {{S::stopping, A::none},    {S::stopping, A::none},    {S::stopping, A::none},
-                       {S::stopping, A::none},    {S::stopping, A::none},    {S::killed, A::send_kill}, {S::ended, A::none}},
-    /* killed */      {{S::killed, A::none},      {S::killed, A::none},      {S::killed, A::none},
-                       {S::killed, A::none},      {S::killed, A::none},      {S::killed, A::none},    {S::ended, A::none}},
-    /* ended */       {{S::ended, A::none},       {S::ended, A::none},       {S::ended, A::none},
-                       {S::ended, A::none},       {S::ended, A::none},       {S::ended, A::none},     {S::ended, A::none}},
-};
+constexpr TransitionTable<S, kRankStates, E, kRankEvents, A> kTable({
+    {S::planned,     E::started,              A::none,              S::running},
+    {S::planned,     E::start_failed,         A::none,              S::ended},
+    {S::planned,     E::user_stop,            A::none,              S::ended},
+    {S::planned,     E::peer_failed,          A::none,              S::ended},
+    {S::planned,     E::kill,                 A::none,              S::ended},
+
+    {S::running,     E::declared_cooperative, A::none,              S::cooperative},
+    {S::running,     E::user_stop,            A::send_term,         S::stopping},
+    {S::running,     E::peer_failed,          A::send_term,         S::stopping},
+    {S::running,     E::kill,                 A::send_kill,         S::killed},
+    {S::running,     E::exited,               A::none,              S::ended},
+
+    {S::cooperative, E::user_stop,            A::send_stop_message, S::finishing},
+    {S::cooperative, E::peer_failed,          A::send_term,         S::stopping},
+    {S::cooperative, E::kill,                 A::send_kill,         S::killed},
+    {S::cooperative, E::exited,               A::none,              S::ended},
+
+    {S::finishing,   E::peer_failed,          A::send_term,         S::stopping},
+    {S::finishing,   E::kill,                 A::send_kill,         S::killed},
+    {S::finishing,   E::exited,               A::none,              S::ended},
+
+    {S::stopping,    E::kill,                 A::send_kill,         S::killed},
+    {S::stopping,    E::exited,               A::none,              S::ended},
+
+    {S::killed,      E::exited,               A::none,              S::ended},
+});
 // clang-format on
+static_assert(kTable.lists_each_pair_once());
+static_assert(kTable.lists_changes_only());
+static_assert(kTable.reaches_every_state_from(S::planned));
 
 }  // namespace
 
-RankTransition transition(RankState state, RankEvent event) {
-    return kTable[static_cast<int>(state)][static_cast<int>(event)];
-}
+RankTransition transition(RankState state, RankEvent event) { return kTable(state, event); }
 
 }  // namespace autolaunch::launcher

@@ -1,4 +1,5 @@
 #pragma once
+#include "supervise/transition_table.hpp"
 
 namespace autolaunch::launcher {
 
@@ -27,11 +28,7 @@ inline constexpr int kRankEvents = 7;
 
 enum class RankAction { none, send_stop_message, send_term, send_kill };
 
-struct RankTransition {
-    RankState next;
-    RankAction action;
-    bool operator==(const RankTransition&) const = default;
-};
+using RankTransition = Transition<RankState, RankAction>;
 
 /// The whole life of a rank's process, as one table.
 RankTransition transition(RankState state, RankEvent event);

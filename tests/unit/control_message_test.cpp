@@ -74,6 +74,12 @@ TEST_CASE("the bytes are those of docs/control-protocol.md") {
     CHECK(encode(Heartbeat{}) == std::string("\x01\0\0\0\x3F", 5));
     CHECK(encode(Command(KillRanks{258})) == std::string("\x05\0\0\0\x12\x02\x01\0\0", 9));
     CHECK(encode(Report(NodeWarning{"ab"})) == std::string("\x07\0\0\0\x25\x02\0\0\0ab", 11));
+    const std::string end = u32(13) + u32(5) + u32(8123) +
+                            std::string("\1\1\0\0\0\0\1\1", 8)  // code 1, no signal
+                            + u32(192'000) + u32(0) + '\1' + u32(1243) + u32(0);
+    const std::string body = '\x23' + u32(1) + '\1' + u32(1) + end + '\0' + u32(5) + u32(0);
+    CHECK(encode(Report(RanksEnded{1, true, {sample_end()}, std::nullopt, 5})) ==
+          u32(static_cast<std::uint32_t>(body.size())) + body);
 }
 
 TEST_CASE("messages arrive in any pieces, and several at once") {

@@ -1,6 +1,7 @@
 #pragma once
 #include "control/control_message.hpp"
 
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,21 +10,24 @@
 /// as fuzzing seeds.
 namespace autolaunch::launcher::control {
 
-inline RankEnd sample_end() { return {13, 5, 8123, 1, std::nullopt, true, true, 192'000, 1243}; }
+inline RankExited sample_end() {
+    return {13, 5, 8123, 1, std::nullopt, true, true, std::chrono::milliseconds(192'000), 1243};
+}
 
 inline RankFailed sample_failure() {
-    return {2,
-            {14, 6, 8124, std::nullopt, 11, false, false, 7, std::nullopt},
-            "node2",
-            5,
-            400'000,
-            "rank-14/stderr.log",
-            "stdout",
-            "error.json",
-            "tail\n",
-            "out\n",
-            "{\"message\": \"no\"}",
-            3};
+    return {
+        2,
+        {14, 6, 8124, std::nullopt, 11, false, false, std::chrono::milliseconds(7), std::nullopt},
+        "node2",
+        5,
+        400'000,
+        "rank-14/stderr.log",
+        "stdout",
+        "error.json",
+        "tail\n",
+        "out\n",
+        "{\"message\": \"no\"}",
+        3};
 }
 
 inline flight::RecordedRank sample_recorded() {

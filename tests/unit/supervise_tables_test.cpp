@@ -3,17 +3,17 @@
 
 #include "exit_codes/exit_codes.hpp"
 #include "supervise/exit_decision.hpp"
+#include "supervise/failure_evidence.hpp"
 #include "supervise/generation_tally.hpp"
 #include "supervise/job_table.hpp"
+#include "supervise/node_reports.hpp"
 #include "supervise/node_table.hpp"
 #include "supervise/node_warnings.hpp"
-#include "supervise/rank_end.hpp"
 #include "supervise/rank_table.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <sstream>
 #include <string>
@@ -28,11 +28,24 @@ const std::vector<std::string> kRankStateNames{"planned",  "running", "cooperati
 const std::vector<std::string> kRankActionNames{"-", "message", "term", "kill"};
 const std::vector<std::string> kJobStateNames{"starting", "running", "stopping", "restarting",
                                               "failing",  "waiting", "finished"};
-const std::vector<std::string> kNodeStateNames{"idle", "running", "orphaned", "doomed", "left"};
-const std::vector<std::string> kNodeActionNames{"-",    "start", "ask",  "term", "orphan",
-                                                "kill", "await", "tell", "name", "leave"};
-const std::vector<std::string> kJobActionNames{"-",    "ask",   "term",  "kill",
-                                               "wait", "start", "finish"};
+const std::vector<std::string> kNodeStateNames{"idle",    "starting", "running",  "doubting",
+                                               "failing", "ending",   "orphaned", "departing",
+                                               "doomed",  "awaiting", "left"};
+const std::vector<std::string> kNodeActionNames{"-",     "start", "running", "doubt", "failure",
+                                                "ask",   "term",  "orphan",  "kill",  "clear",
+                                                "await", "ended", "name",    "leave"};
+const std::vector<std::string> kJobActionNames{"-",    "ask",   "term",   "kill",
+                                               "wait", "start", "finish", "give_up"};
+
+const std::vector<std::string> kRankEventNames{
+    "started", "start_failed", "cooperative", "user_stop", "peer_failed", "kill", "exited"};
+const std::vector<std::string> kJobEventNames{
+    "started",    "rank_failed", "failed_for_good", "stop_asked", "stop_again", "keeper_gone",
+    "grace_over", "all_ended",   "wait_over",       "node_lost",  "hung"};
+const std::vector<std::string> kNodeEventNames{
+    "start",       "all_started", "start_failed", "rank_failed", "in_doubt", "doubt_over",
+    "signalled",   "by_user",     "stop_failed",  "kill",        "finish",   "head_lost",
+    "keeper_gone", "ranks_ended", "cleared",      "grace_over",  "hung"};
 
 std::vector<std::string> words(const std::string& line) {
     std::istringstream stream(line);
@@ -50,9 +63,10 @@ Enum value_of(const std::vector<std::string>& names, const std::string& name) {
 }
 
 // "next" or "next/action"; "." stays and does nothing.
-template <typename Transition, typename State, typename Action>
-Transition expected(const std::string& cell, State state, const std::vector<std::string>& states,
-                    const std::vector<std::string>& actions) {
+template <typename State, typename Action>
+Transition<State, Action> expected(const std::string& cell, State state,
+                                   const std::vector<std::string>& states,
+                                   const std::vector<std::string>& actions) {
     if (cell == ".")
         return {state, Action::none};
     const auto slash = cell.find('/');
@@ -61,105 +75,137 @@ Transition expected(const std::string& cell, State state, const std::vector<std:
                                              : value_of<Action>(actions, cell.substr(slash + 1))};
 }
 
+// "state event:cell …": every event that is not named stays and does nothing.
+template <typename State, typename Event, typename Action>
+void check_row(const std::string& row, const std::vector<std::string>& states,
+               const std::vector<std::string>& events, const std::vector<std::string>& actions) {
+    const auto named = words(row);
+    const auto state = value_of<State>(states, named[0]);
+    std::vector<std::string> cells(events.size(), ".");
+    for (std::size_t word = 1; word < named.size(); ++word) {
+        const auto colon = named[word].find(':');
+        const auto event = value_of<Event>(events, named[word].substr(0, colon));
+        cells[static_cast<std::size_t>(event)] = named[word].substr(colon + 1);
+    }
+    for (std::size_t event = 0; event < events.size(); ++event) {
+        INFO(named[0], " x ", events[event]);
+        CHECK(transition(state, static_cast<Event>(event)) ==
+              expected<State, Action>(cells[event], state, states, actions));
+    }
+}
+
 }  // namespace
 
 TEST_CASE("the rank table, cell by cell") {
-    //  state        started  start_failed cooperative  user_stop          peer_failed    kill
-    //  exited
-    const std::array<std::string, kRankStates> rows{
-        "planned      running  ended        .            ended              ended          ended   "
-        "     .",
-        "running      .        .            cooperative  stopping/term      stopping/term  "
-        "killed/kill  ended",
-        "cooperative  .        .            .            finishing/message  stopping/term  "
-        "killed/kill  ended",
-        "finishing    .        .            .            .                  stopping/term  "
-        "killed/kill  ended",
-        "stopping     .        .            .            .                  .              "
-        "killed/kill  ended",
-        "killed       .        .            .            .                  .              .       "
-        "     ended",
-        "ended        .        .            .            .                  .              .       "
-        "     ."};
-    for (const auto& row : rows) {
-        const auto cells = words(row);
-        REQUIRE(cells.size() == 1 + kRankEvents);
-        const auto state = value_of<RankState>(kRankStateNames, cells[0]);
-        for (int event = 0; event < kRankEvents; ++event) {
-            INFO(cells[0], " x event ", event);
-            CHECK(transition(state, static_cast<RankEvent>(event)) ==
-                  expected<RankTransition, RankState, RankAction>(
-                      cells[1 + event], state, kRankStateNames, kRankActionNames));
-        }
-    }
+    const std::vector<std::string> rows{
+        "planned started:running start_failed:ended user_stop:ended peer_failed:ended kill:ended",
+        "running cooperative:cooperative user_stop:stopping/term peer_failed:stopping/term "
+        "kill:killed/kill exited:ended",
+        "cooperative user_stop:finishing/message peer_failed:stopping/term kill:killed/kill "
+        "exited:ended",
+        "finishing peer_failed:stopping/term kill:killed/kill exited:ended",
+        "stopping kill:killed/kill exited:ended",
+        "killed exited:ended",
+        "ended"};
+    REQUIRE(kRankEventNames.size() == kRankEvents);
+    REQUIRE(rows.size() == kRankStates);
+    for (const auto& row : rows)
+        check_row<RankState, RankEvent, RankAction>(row, kRankStateNames, kRankEventNames,
+                                                    kRankActionNames);
 }
 
 TEST_CASE("the job table, cell by cell") {
-    //  state       started  failed           failed_for_good  stop          again keeper_gone
-    //  grace_over
-    //              all_ended  wait_over  node_lost
-    const std::array<std::string, kJobStates> rows{
-        "starting   running  restarting/term  failing/term     stopping/ask  stopping/kill  "
-        "stopping/kill  . "
-        "           finished/finish  .      failing/term",
-        "running    .        restarting/term  failing/term     stopping/ask  stopping/kill  "
-        "stopping/kill  . "
-        "           finished/finish  .      failing/term",
-        "stopping   .        .                .                .             stopping/kill  "
-        "stopping/kill  "
-        "stopping/kill "
-        "           finished/finish  .      .",
-        "restarting .        .                failing          stopping      stopping/kill  "
-        "stopping/kill  "
-        "restarting/kill "
-        "           waiting/wait     .      failing",
-        "failing    .        .                .                .             failing/kill   "
-        "failing/kill   "
-        "failing/kill "
-        "           finished/finish  .      .",
-        "waiting    .        .                .          finished/finish  finished/finish  "
-        "finished/finish  . "
-        "           .                starting/start      finished/finish",
-        "finished   .        .                .                .             .              .      "
-        "        . "
-        "           .                .      ."};
-    for (const auto& row : rows) {
-        const auto cells = words(row);
-        REQUIRE(cells.size() == 1 + kJobEvents);
-        const auto state = value_of<JobState>(kJobStateNames, cells[0]);
-        for (int event = 0; event < kJobEvents; ++event) {
-            INFO(cells[0], " x event ", event);
-            CHECK(transition(state, static_cast<JobEvent>(event)) ==
-                  expected<JobTransition, JobState, JobAction>(cells[1 + event], state,
-                                                               kJobStateNames, kJobActionNames));
-        }
-    }
+    const std::vector<std::string> rows{
+        "starting started:running rank_failed:restarting/term failed_for_good:failing/term "
+        "stop_asked:stopping/ask stop_again:stopping/kill keeper_gone:stopping/kill "
+        "all_ended:finished/finish node_lost:failing/term",
+        "running rank_failed:restarting/term failed_for_good:failing/term "
+        "stop_asked:stopping/ask stop_again:stopping/kill keeper_gone:stopping/kill "
+        "all_ended:finished/finish node_lost:failing/term",
+        "stopping stop_again:stopping/kill keeper_gone:stopping/kill grace_over:stopping/kill "
+        "all_ended:finished/finish hung:finished/give_up",
+        "restarting failed_for_good:failing stop_asked:stopping stop_again:stopping/kill "
+        "keeper_gone:stopping/kill grace_over:restarting/kill all_ended:waiting/wait "
+        "node_lost:failing hung:finished/give_up",
+        "failing stop_again:failing/kill keeper_gone:failing/kill grace_over:failing/kill "
+        "all_ended:finished/finish hung:finished/give_up",
+        "waiting stop_asked:finished/finish stop_again:finished/finish "
+        "keeper_gone:finished/finish wait_over:starting/start node_lost:finished/finish",
+        "finished"};
+    REQUIRE(kJobEventNames.size() == kJobEvents);
+    REQUIRE(rows.size() == kJobStates);
+    for (const auto& row : rows)
+        check_row<JobState, JobEvent, JobAction>(row, kJobStateNames, kJobEventNames,
+                                                 kJobActionNames);
 }
 
 TEST_CASE("the node table, cell by cell") {
-    //  state     start          by_user      failed        kill           finish
-    //            head_lost        keeper_gone    ranks_ended   grace_over     hung
-    const std::array<std::string, kNodeStates> rows{
-        "idle      running/start  .            .             .              left/leave "
-        "          left/leave       doomed/await   .             .              .",
-        "running   .              running/ask  running/term  running/kill   left/leave "
-        "          orphaned/orphan  doomed/kill    idle/tell     .              running/name",
-        "orphaned  .              .            .             .              . "
-        "          .                orphaned/kill  left/leave    orphaned/kill  left/leave",
-        "doomed    doomed/tell    .            .             .              left/leave "
-        "          orphaned/kill    .              doomed/tell   .              left/leave",
-        "left      .              .            .             .              . "
-        "          .                .              .             .              ."};
-    for (const auto& row : rows) {
-        const auto cells = words(row);
-        REQUIRE(cells.size() == 1 + kNodeEvents);
-        const auto state = value_of<NodeState>(kNodeStateNames, cells[0]);
-        for (int event = 0; event < kNodeEvents; ++event) {
-            INFO(cells[0], " x event ", event);
-            CHECK(transition(state, static_cast<NodeEvent>(event)) ==
-                  expected<NodeTransition, NodeState, NodeAction>(
-                      cells[1 + event], state, kNodeStateNames, kNodeActionNames));
-        }
+    const std::vector<std::string> rows{
+        "idle start:starting/start finish:left/leave head_lost:left/leave "
+        "keeper_gone:awaiting/await",
+        "starting all_started:running/running start_failed:failing rank_failed:failing/failure "
+        "in_doubt:doubting/doubt by_user:running/ask stop_failed:running/term kill:running/kill "
+        "finish:left/leave head_lost:orphaned/orphan keeper_gone:doomed/kill",
+        "running rank_failed:failing/failure in_doubt:doubting/doubt by_user:running/ask "
+        "stop_failed:running/term kill:running/kill finish:left/leave head_lost:orphaned/orphan "
+        "keeper_gone:doomed/kill ranks_ended:ending/clear hung:running/name",
+        "doubting rank_failed:failing/failure doubt_over:failing/failure signalled:running "
+        "by_user:running/ask stop_failed:doubting/term kill:doubting/kill finish:left/leave "
+        "head_lost:orphaned/orphan keeper_gone:doomed/kill",
+        "failing by_user:failing/ask stop_failed:failing/term kill:failing/kill "
+        "finish:left/leave head_lost:orphaned/orphan keeper_gone:doomed/kill "
+        "ranks_ended:ending/clear hung:failing/name",
+        "ending finish:left/leave head_lost:departing keeper_gone:awaiting cleared:idle/ended",
+        "orphaned keeper_gone:orphaned/kill ranks_ended:departing/clear "
+        "grace_over:orphaned/kill hung:left/leave",
+        "departing cleared:left/leave",
+        "doomed finish:left/leave head_lost:orphaned/kill ranks_ended:awaiting/clear "
+        "hung:left/leave",
+        "awaiting start:awaiting/ended finish:left/leave head_lost:left/leave "
+        "cleared:awaiting/ended hung:left/leave",
+        "left"};
+    REQUIRE(kNodeEventNames.size() == kNodeEvents);
+    REQUIRE(rows.size() == kNodeStates);
+    for (const auto& row : rows)
+        check_row<NodeState, NodeEvent, NodeAction>(row, kNodeStateNames, kNodeEventNames,
+                                                    kNodeActionNames);
+}
+
+namespace {
+
+enum class Lamp { off, on, broken };
+enum class Touch { press, drop };
+enum class Answer { none, click };
+
+using LampTable = TransitionTable<Lamp, 3, Touch, 2, Answer>;
+
+constexpr LampTable kLamp({{Lamp::off, Touch::press, Answer::click, Lamp::on},
+                           {Lamp::on, Touch::press, Answer::click, Lamp::off},
+                           {Lamp::on, Touch::drop, Answer::none, Lamp::broken}});
+
+}  // namespace
+
+TEST_CASE("a table of transitions says what changes, and its checks see what is wrong with it") {
+    CHECK(kLamp(Lamp::on, Touch::drop) == Transition<Lamp, Answer>{Lamp::broken, Answer::none});
+    CHECK(kLamp(Lamp::off, Touch::drop) == Transition<Lamp, Answer>{Lamp::off, Answer::none});
+    CHECK(kLamp.lists_each_pair_once());
+    CHECK(kLamp.lists_changes_only());
+    CHECK(kLamp.reaches_every_state_from(Lamp::off));
+    CHECK_FALSE(kLamp.reaches_every_state_from(Lamp::broken));
+    CHECK_FALSE(LampTable({{Lamp::off, Touch::press, Answer::click, Lamp::on},
+                           {Lamp::off, Touch::press, Answer::none, Lamp::broken}})
+                    .lists_each_pair_once());
+    CHECK_FALSE(
+        LampTable({{Lamp::off, Touch::press, Answer::none, Lamp::off}}).lists_changes_only());
+}
+
+TEST_CASE("a node has ranks in the states that their end changes, or that hold it back") {
+    for (int number = 0; number < kNodeStates; ++number) {
+        const auto state = static_cast<NodeState>(number);
+        INFO(kNodeStateNames[static_cast<std::size_t>(number)]);
+        const bool ends = transition(state, NodeEvent::ranks_ended).next != state;
+        const bool holds = state == NodeState::starting || state == NodeState::doubting;
+        CHECK(has_ranks(state) == (ends || holds));
     }
 }
 
@@ -202,6 +248,9 @@ TEST_CASE("the exit code is the first failing rank's") {
     CHECK(decide_exit(outcome).code == 127);
     outcome.stop_signal = SIGTERM;
     CHECK(decide_exit(outcome).code == 143);
+    outcome.ranks_hang = true;
+    CHECK(decide_exit(outcome).code == exit_code::kSystem);
+    CHECK(decide_exit(outcome).outcome == "failed: processes that hang in the kernel are left");
 }
 
 TEST_CASE(
@@ -250,7 +299,7 @@ control::RanksEnded end_of(std::vector<int> ranks, std::uint64_t age_ms = 0, boo
     ended.every_rank_exited_zero = all_zero;
     ended.age_us = age_ms * 1000;
     for (const int rank : ranks) {
-        control::RankEnd end;
+        RankExited end;
         end.rank = rank;
         ended.ends.push_back(end);
     }
@@ -325,6 +374,24 @@ TEST_CASE("equal warnings of nodes are one line, and what was said is not said a
     CHECK(warnings.take() ==
           std::vector<std::string>{"n1, n2, n3 and 2 more: few cores", "n2: no swap"});
     CHECK(warnings.take().empty());
+}
+
+TEST_CASE("what flight recorders say goes to the head in parts, and where there is nothing, too") {
+    for (const std::size_t ranks : {0U, 1U, 64U, 65U, 128U, 130U}) {
+        std::vector<autolaunch::flight::RecordedRank> recorded(ranks);
+        for (std::size_t rank = 0; rank < ranks; ++rank)
+            recorded[rank].rank = static_cast<int>(rank);
+        const auto reports = flight_reports(recorded);
+        CHECK(reports.size() == std::max<std::size_t>(1, (ranks + 63) / 64));
+        int next = 0;
+        for (const auto& report : reports) {
+            CHECK(report.more == (&report != &reports.back()));
+            CHECK(report.ranks.size() <= control::kFlightRanks);
+            for (const auto& rank : report.ranks)
+                CHECK(rank.rank == next++);
+        }
+        CHECK(next == static_cast<int>(ranks));
+    }
 }
 
 TEST_CASE("what a rank said fits its message, and comes back") {

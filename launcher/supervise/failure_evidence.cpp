@@ -1,10 +1,9 @@
-#include "supervise/rank_end.hpp"
+#include "supervise/failure_evidence.hpp"
 
 #include "base/text.hpp"
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 
 namespace autolaunch::launcher {
 
@@ -32,30 +31,6 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 }  // namespace
-
-control::RankEnd to_control(const RankExited& exited) {
-    return {.rank = exited.rank,
-            .local_rank = exited.local_rank,
-            .pid = exited.pid,
-            .exit_code = exited.exit_code,
-            .signal = exited.signal,
-            .core_dumped = exited.core_dumped,
-            .asked_to_stop = exited.asked_to_stop,
-            .ran_ms = static_cast<std::uint64_t>(exited.ran.count()),
-            .last_step = exited.last_step};
-}
-
-RankExited from_control(const control::RankEnd& end) {
-    return {.rank = end.rank,
-            .local_rank = end.local_rank,
-            .pid = end.pid,
-            .exit_code = end.exit_code,
-            .signal = end.signal,
-            .core_dumped = end.core_dumped,
-            .asked_to_stop = end.asked_to_stop,
-            .ran = std::chrono::milliseconds(end.ran_ms),
-            .last_step = end.last_step};
-}
 
 void put_evidence(const FailureEvidence& evidence, control::RankFailed& failed) {
     (evidence.from_stdout ? failed.stdout_tail : failed.stderr_tail) =

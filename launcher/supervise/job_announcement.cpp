@@ -1,0 +1,67 @@
+#include "supervise/job_announcement.hpp"
+
+#include "report/units.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+// "2 set, 3 kept from your environment, 1 warning"; empty when there is nothing to say.
+std::string describe_nccl(const NcclEnvironment& nccl) {
+    std::string text;
+    const auto add = [&](std::size_t count, const std::string& what) {
+        if (count > 0)
+            text += (text.empty() ? "" : ", ") + std::to_string(count) + what;
+    };
+    add(nccl.set.size(), " set");
+    add(nccl.kept.size(), " kept as you set them");
+    add(nccl.warnings.size(), nccl.warnings.size() == 1 ? " warning" : " warnings");
+    return text;
+}
+
+std::string describe_join(const Joined& joined) {
+    const std::string count = std::to_string(joined.roster.nodes.size());
+    if (joined.roster.nodes.size() == 1)
+        return {};
+    return count + "/" + count + " nodes in " +
+           format_duration(
+               std::chrono::duration_cast<std::chrono::milliseconds>(joined.summary.took)) +
+           " · head " + joined.roster.nodes[0].name + " · key from " + joined.summary.key_source +
+           " · TLS 1.3";
+}
+
+std::optional<int> ranks_of_each(const Roster& roster) {
+    const int first = roster.nodes[0].ranks;
+    const auto alike = [&](const RosterNode& node) { return node.ranks == first; };
+    return std::all_of(roster.nodes.begin(), roster.nodes.end(), alike) ? std::optional(first)
+                                                                        : std::nullopt;
+}
+
+}  // namespace
+
+JobStarted announce_job(const LaunchPlan& plan, const Joined& joined) {
+    JobStarted started;
+    started.job_name = plan.job_name;
+    started.run_id = plan.run_id;
+    started.run_dir = plan.run_dir;
+    started.hostname = plan.hostname;
+    started.node_count = static_cast<int>(joined.roster.nodes.size());
+    started.ranks_per_node = ranks_of_each(joined.roster);
+    started.world_size = plan.world_size;
+    started.max_restarts = plan.spec.restart.max_restarts;
+    started.joined = describe_join(joined);
+    started.binding = binding_mode_name(plan.binding_mode);
+    started.nccl = describe_nccl(plan.nccl);
+    started.warnings = plan.warnings;
+    const auto& more = joined.summary.warnings;
+    started.warnings.insert(started.warnings.end(), more.begin(), more.end());
+    return started;
+}
+
+}  // namespace autolaunch::launcher
