@@ -1,5 +1,6 @@
 #include "binding/binding_list.hpp"
 
+#include "base/refuse.hpp"
 #include "base/text.hpp"
 #include "binding/locality.hpp"
 #include "topology/system_files.hpp"
@@ -20,10 +21,6 @@ using CpuList = std::vector<int>;
 
 constexpr std::string_view kKey = "resource_management.binding";
 constexpr std::string_view kNumaPrefix = "numa:", kCorePrefix = "core:";
-
-[[noreturn]] void refuse(std::string what, std::string hint) {
-    throw Error(ErrorCode::invalid_argument, what, std::move(hint));
-}
 
 /// One entry, with what its messages begin with.
 class Entry {
