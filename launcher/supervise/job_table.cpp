@@ -4,11 +4,12 @@ namespace autolaunch::launcher {
 
 namespace {
 
-using S = JobState;
-using A = JobAction;
+struct JobTable {
+    using S = JobState;
+    using A = JobAction;
 
-// clang-format off
-constexpr JobTransition kTable[kJobStates][kJobEvents] = {
+    // clang-format off
+    static constexpr JobTransition kRows[kJobStates][kJobEvents] = {
     // started, rank_failed, rank_failed_for_good,
     // stop_asked, stop_asked_again, keeper_gone,
     // grace_over, all_ended, wait_over,
@@ -49,12 +50,13 @@ constexpr JobTransition kTable[kJobStates][kJobEvents] = {
      {S::finished, A::none},                {S::finished, A::none},              {S::finished, A::none},
      {S::finished, A::none}},
 };
-// clang-format on
+    // clang-format on
+};
 
 }  // namespace
 
 JobTransition transition(JobState state, JobEvent event) {
-    return kTable[static_cast<int>(state)][static_cast<int>(event)];
+    return JobTable::kRows[static_cast<int>(state)][static_cast<int>(event)];
 }
 
 }  // namespace autolaunch::launcher

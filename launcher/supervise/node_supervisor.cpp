@@ -32,7 +32,7 @@ constexpr auto kStartSlice = std::chrono::milliseconds(100);
 // The same for another task's. Shorter: that task's rank, which ended by the signal, is then still
 // in doubt.
 constexpr auto kTaskSignalTime = std::chrono::milliseconds(200);
-constexpr auto kKillTimeout = std::chrono::seconds(30);
+constexpr auto kRanksKillTimeout = std::chrono::seconds(30);
 // How long an agent that nobody waits for stays for the head's last word.
 constexpr auto kReleaseTimeout = std::chrono::seconds(5);
 
@@ -229,7 +229,7 @@ void NodeSupervisor::apply_to_ranks(RankEvent event) {
 }
 
 void NodeSupervisor::kill_ranks() {
-    wait_then(kKillTimeout, NodeEvent::hung);
+    wait_then(kRanksKillTimeout, NodeEvent::hung);
     apply_to_ranks(RankEvent::kill);
     if (ended_)
         dispatch(NodeEvent::ranks_ended);

@@ -4,11 +4,12 @@ namespace autolaunch::launcher {
 
 namespace {
 
-using S = NodeState;
-using A = NodeAction;
+struct NodeTable {
+    using S = NodeState;
+    using A = NodeAction;
 
-// clang-format off
-constexpr NodeTransition kTable[kNodeStates][kNodeEvents] = {
+    // clang-format off
+    static constexpr NodeTransition kRows[kNodeStates][kNodeEvents] = {
     // start, stop_by_user, stop_failed,
     // kill, finish, head_lost,
     // keeper_gone, ranks_ended,
@@ -39,12 +40,13 @@ constexpr NodeTransition kTable[kNodeStates][kNodeEvents] = {
      {S::left, A::none},                 {S::left, A::none},
      {S::left, A::none},                 {S::left, A::none}},
 };
-// clang-format on
+    // clang-format on
+};
 
 }  // namespace
 
 NodeTransition transition(NodeState state, NodeEvent event) {
-    return kTable[static_cast<int>(state)][static_cast<int>(event)];
+    return NodeTable::kRows[static_cast<int>(state)][static_cast<int>(event)];
 }
 
 }  // namespace autolaunch::launcher

@@ -4,12 +4,13 @@ namespace autolaunch::launcher {
 
 namespace {
 
-using S = RankState;
-using A = RankAction;
+struct RankTable {
+    using S = RankState;
+    using A = RankAction;
 
-// Columns: started, start_failed, declared_cooperative, user_stop, peer_failed, kill, exited.
-// clang-format off
-constexpr RankTransition kTable[kRankStates][kRankEvents] = {
+    // Columns: started, start_failed, declared_cooperative, user_stop, peer_failed, kill, exited.
+    // clang-format off
+    static constexpr RankTransition kRows[kRankStates][kRankEvents] = {
     /* planned */     {{S::running, A::none},     {S::ended, A::none},       {S::planned, A::none},
                        {S::ended, A::none},       {S::ended, A::none},       {S::ended, A::none},     {S::planned, A::none}},
     /* running */     {{S::running, A::none},     {S::running, A::none},     {S::cooperative, A::none},
@@ -25,12 +26,13 @@ constexpr RankTransition kTable[kRankStates][kRankEvents] = {
     /* ended */       {{S::ended, A::none},       {S::ended, A::none},       {S::ended, A::none},
                        {S::ended, A::none},       {S::ended, A::none},       {S::ended, A::none},     {S::ended, A::none}},
 };
-// clang-format on
+    // clang-format on
+};
 
 }  // namespace
 
 RankTransition transition(RankState state, RankEvent event) {
-    return kTable[static_cast<int>(state)][static_cast<int>(event)];
+    return RankTable::kRows[static_cast<int>(state)][static_cast<int>(event)];
 }
 
 }  // namespace autolaunch::launcher
