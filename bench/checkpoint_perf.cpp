@@ -23,6 +23,7 @@
 #include "base/hash.hpp"
 #include "checkpoint/checkpoint_engine.hpp"
 #include "comm/self/self_backend.hpp"
+#include "seconds_since.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -42,6 +43,7 @@
 namespace {
 
 using namespace autolaunch;
+using bench::seconds_since;
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
@@ -49,10 +51,6 @@ constexpr std::int64_t kTensors = 48;  // a third each of parameters and of two 
 constexpr double kStep_s = 0.25;
 constexpr int kSteps = 12;
 constexpr int kStalls = 3;
-
-double seconds_since(Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// Tensors in memory of their own, as a model has them.
 class BenchState {

@@ -16,7 +16,7 @@ volatile float term_of_all = 0.001f;
 // Not a template: vectors are cut into what a function's target has before anything is inlined into
 // it.
 #define AUTOLAUNCH_FMA_LOOP(bytes)                                         \
-    typedef float Vector __attribute__((vector_size(bytes)));              \
+    using Vector __attribute__((vector_size(bytes))) = float;              \
     const Vector factor = Vector{} + factor_of_all;                        \
     const Vector term = Vector{} + term_of_all;                            \
     Vector sums[kSums];                                                    \

@@ -1,5 +1,7 @@
 #include "metered_backend.hpp"
 
+#include "seconds_since.hpp"
+
 #include <autolaunch/error.hpp>
 
 #include <chrono>
@@ -44,10 +46,6 @@ using Clock = std::chrono::steady_clock;
 
 // Up to this size a call may be about a variable that is gone when the call is repeated.
 constexpr std::size_t kVariableBytes = 1024;
-
-double seconds_since(Clock::time_point begin) {
-    return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 std::size_t bytes_about(const CollectiveCall& call) {
     const bool blocks =

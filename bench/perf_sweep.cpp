@@ -1,5 +1,7 @@
 #include "perf_sweep.hpp"
 
+#include "seconds_since.hpp"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -17,10 +19,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kStagingBytes = 1 << 20;
 constexpr std::size_t kMostPlans = 4096;
 constexpr std::size_t kWidest = 8;  // bytes of an element
-
-double seconds_since(Clock::time_point begin) {
-    return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 }  // namespace
 

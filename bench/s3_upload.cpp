@@ -3,6 +3,7 @@
 // Settings and key by the environment (docs/s3.md). Every part is signed with the SHA-256 of its
 // bytes.
 #include "base/deadline.hpp"
+#include "base/environment.hpp"
 #include "base/file_io.hpp"
 #include "checkpoint/s3/s3_client.hpp"
 #include "checkpoint/s3/s3_settings.hpp"
@@ -12,6 +13,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -34,7 +36,7 @@ void read_at(int fd, std::uint64_t offset, std::span<std::byte> bytes) {
 
 void upload(const std::string& path, const std::string& url, int parallel) {
     const std::size_t slash = url.rfind('/');
-    const s3::Environment environment = s3::environment_of_process();
+    const Environment environment = environment_of_process();
     s3::S3Client client(s3::locate(url.substr(0, slash), environment),
                         s3::find_credentials(environment));
     const UniqueFd file = open_file(path, O_RDONLY);

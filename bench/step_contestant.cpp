@@ -1,5 +1,7 @@
 #include "step_contestant.hpp"
 
+#include "seconds_since.hpp"
+
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -15,10 +17,6 @@ namespace {
 constexpr std::size_t kGatherSlots = 2;  // of ShardedModelOptions, by default
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-    return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 fsdp::AdamWOptions optimizer_options(const StepWork& work) {
     fsdp::AdamWOptions options;

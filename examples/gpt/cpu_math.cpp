@@ -13,10 +13,6 @@ namespace {
 
 constexpr std::align_val_t kAlignment{64};  // a cache line, and the widest vector
 
-std::int64_t extent(std::size_t size, std::int64_t rows) {
-    return static_cast<std::int64_t>(size) / rows;
-}
-
 /// Calls `use` with a null pointer of the type that `type` stands for.
 template <class Use>
 void with_type(autolaunch::DataType type, const Use& use) {

@@ -10,10 +10,6 @@
 namespace gpt {
 namespace {
 
-std::int64_t extent(std::size_t size, std::int64_t rows) {
-    return static_cast<std::int64_t>(size) / rows;
-}
-
 /// Adds each row's element to its column's sum, columns shared out over the pool.
 template <class T>
 void add_column_sums(ThreadPool& pool, std::int64_t rows, std::span<const T> x, std::span<T> sums) {

@@ -7,6 +7,7 @@
 // gradients, unless said otherwise. Results do not depend on the number of threads.
 #include "thread_pool.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -18,6 +19,11 @@ struct BatchShape {
     std::int64_t length = 0;
     std::int64_t rows() const { return sequences * length; }
 };
+
+/// Of a row, where `size` elements are in `rows` rows.
+inline std::int64_t extent(std::size_t size, std::int64_t rows) {
+    return static_cast<std::int64_t>(size) / rows;
+}
 
 // y[rows][outputs] = x[rows][inputs] weight[inputs][outputs] + bias[outputs]; an empty bias is
 // none.

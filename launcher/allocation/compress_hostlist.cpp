@@ -11,8 +11,6 @@
 namespace autolaunch::launcher {
 namespace {
 
-constexpr std::size_t kMaxDigits = 18;  // fits long long
-
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 void check_name(const std::string& name) {
@@ -49,7 +47,7 @@ std::optional<Frame> common_frame(std::string_view a, std::string_view b) {
     const std::size_t end_a = digits_end(a), end_b = digits_end(b);
     if (end_a == begin || end_b == begin || a == b)
         return std::nullopt;
-    if (end_a - begin > kMaxDigits || end_b - begin > kMaxDigits)
+    if (end_a - begin > kMaxHostDigits || end_b - begin > kMaxHostDigits)
         return std::nullopt;
     if (a.substr(end_a) != b.substr(end_b))
         return std::nullopt;
@@ -64,7 +62,7 @@ std::string_view digits_in(const Frame& frame, std::string_view name) {
         return {};
     const std::string_view digits =
         name.substr(frame.prefix.size(), name.size() - frame.prefix.size() - frame.suffix.size());
-    return digits.size() <= kMaxDigits && std::all_of(digits.begin(), digits.end(), is_digit)
+    return digits.size() <= kMaxHostDigits && std::all_of(digits.begin(), digits.end(), is_digit)
                ? digits
                : std::string_view();
 }

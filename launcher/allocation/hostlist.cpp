@@ -17,7 +17,6 @@ namespace {
 using Names = std::vector<std::string>;
 
 constexpr int kMaxDepth = 8;
-constexpr std::size_t kMaxDigits = 18;  // fits long long
 constexpr std::string_view kBlanks = " \t\r\n";
 // All that is built on the way counts, the inner lists too: this many times the result's own
 // bounds.
@@ -188,7 +187,7 @@ private:
         if (!is_number(step_text))
             fail(fmt::format("the range {} has no step after its ':'", word));
         for (const std::string_view part : {low_text, high_text, step_text})
-            if (part.size() > kMaxDigits)
+            if (part.size() > kMaxHostDigits)
                 fail("a number too long");
         long long low = 0, high = 0, step = 0;
         parse_integer(low_text, low);

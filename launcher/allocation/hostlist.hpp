@@ -8,7 +8,8 @@
 namespace autolaunch::launcher {
 
 inline constexpr std::size_t kMaxHosts = std::size_t{1} << 20;
-inline constexpr std::size_t kMaxHostName = 255;  ///< bytes; what DNS allows
+inline constexpr std::size_t kMaxHostName = 255;   ///< bytes; what DNS allows
+inline constexpr std::size_t kMaxHostDigits = 18;  ///< of a number that counts; fits long long
 inline constexpr std::size_t kMaxHostlistBytes = std::size_t{64} << 20;
 
 /// Expands Slurm's host list form, as `scontrol show hostnames` does, in the order written:

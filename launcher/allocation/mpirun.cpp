@@ -28,7 +28,7 @@ struct MpiProcess {
 };
 
 // Nothing is started here, or all that we are told of it.
-[[noreturn]] void refuse(const std::string& what, const std::string& hint) {
+[[noreturn]] void refuse_mpirun(const std::string& what, const std::string& hint) {
     throw Error(ErrorCode::invalid_argument, "mpirun started this process, but " + what, hint);
 }
 
@@ -109,17 +109,19 @@ int count_nodes(const MpiProcess& process) {
     const auto [size, local_size] = std::pair(process.size, process.local_size);
     if (local_size < 1 || size < local_size || process.rank >= size ||
         process.local_rank >= local_size)
-        refuse(fmt::format("rank {} of {} and local rank {} of {} cannot be", process.rank, size,
-                           process.local_rank, local_size),
-               "unset OMPI_COMM_WORLD_RANK and PMI_RANK if they are left over from another job");
+        refuse_mpirun(
+            fmt::format("rank {} of {} and local rank {} of {} cannot be", process.rank, size,
+                        process.local_rank, local_size),
+            "unset OMPI_COMM_WORLD_RANK and PMI_RANK if they are left over from another job");
     if (!process.nodes && size % local_size != 0)
-        refuse(fmt::format("its {} processes are spread unevenly, {} of them here, so the number "
-                           "of nodes is not known",
-                           size, local_size),
-               kOnePerNode);
+        refuse_mpirun(
+            fmt::format("its {} processes are spread unevenly, {} of them here, so the number "
+                        "of nodes is not known",
+                        size, local_size),
+            kOnePerNode);
     const long long nodes = process.nodes ? *process.nodes : size / local_size;
     if (nodes < 1 || nodes > static_cast<long long>(kMaxHosts))
-        refuse(fmt::format("says {} nodes", nodes), kOnePerNode);
+        refuse_mpirun(fmt::format("says {} nodes", nodes), kOnePerNode);
     return static_cast<int>(nodes);
 }
 
@@ -194,7 +196,7 @@ std::optional<Allocation> read_mpirun_allocation(const EnvironmentMap& environme
     const int nodes = count_nodes(*process);
     const auto place = find_place(*process, nodes);
     if (!place || place->node_rank >= nodes)
-        refuse("does not tell which of the nodes this one is", kOnePerNode);
+        refuse_mpirun("does not tell which of the nodes this one is", kOnePerNode);
 
     Allocation allocation;
     allocation.source = "mpirun";
@@ -204,8 +206,8 @@ std::optional<Allocation> read_mpirun_allocation(const EnvironmentMap& environme
     if (nodes > 1 && place->mpirun_is_first)
         allocation.head_address = process->mpirun_host;
     if (!names_known && allocation.head_address.empty() && options.head_address.empty())
-        refuse("does not tell where the first node is",
-               "give --master-addr=HOST, the node of rank 0, or start with srun");
+        refuse_mpirun("does not tell where the first node is",
+                      "give --master-addr=HOST, the node of rank 0, or start with srun");
     allocation.keeps_node_order = !names_known;
     allocation.job_id = job_name(*process, environment);
     allocation.tasks_on_node = static_cast<int>(process->local_size);

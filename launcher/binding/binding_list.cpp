@@ -1,5 +1,6 @@
 #include "binding/binding_list.hpp"
 
+#include "base/refuse.hpp"
 #include "base/text.hpp"
 #include "topology/cpu_sets.hpp"
 #include "topology/system_files.hpp"
@@ -18,10 +19,6 @@ namespace {
 
 constexpr std::string_view kKey = "resource_management.binding";
 constexpr std::string_view kNumaPrefix = "numa:", kCorePrefix = "core:";
-
-[[noreturn]] void refuse(std::string what, std::string hint) {
-    throw Error(ErrorCode::invalid_argument, what, std::move(hint));
-}
 
 /// One entry, with what its messages begin with.
 class Entry {

@@ -5,6 +5,7 @@
 #include "spec/spec.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 
 namespace autolaunch::launcher {

@@ -35,13 +35,6 @@ auto fields(flight::Is<RankExited> auto& m) {
 }  // namespace autolaunch::launcher
 
 namespace autolaunch::launcher::control {
-namespace {
-
-[[noreturn]] void fail(const std::string& what) {
-    throw Error(ErrorCode::corrupt, "control message: " + what);
-}
-
-}  // namespace
 
 // Every message's fields, in the order of the wire. One list serves both directions.
 using flight::Is;
@@ -109,7 +102,7 @@ struct KindTable {
                 (message = read_struct<typename Kinds::Struct>(reader), true)) ||
                ...);
         if (!message)
-            fail("type " + std::to_string(number) + " does not exist");
+            refuse_message("type " + std::to_string(number) + " does not exist");
         return std::move(*message);
     }
 
@@ -181,8 +174,8 @@ std::optional<Message> MessageReader::next() {
     std::uint32_t length = 0;
     FieldReader(arrived).get(length);
     if (length == 0 || length > frame_limit_)
-        fail("a frame of " + std::to_string(length) + " bytes; the most is " +
-             std::to_string(frame_limit_));
+        refuse_message("a frame of " + std::to_string(length) + " bytes; the most is " +
+                       std::to_string(frame_limit_));
     if (arrived.size() < kLengthBytes + length) {
         discard_read();
         return std::nullopt;
@@ -192,7 +185,8 @@ std::optional<Message> MessageReader::next() {
     reader.get(number);
     Message message = Table::read(number, reader);
     if (reader.left() > 0)
-        fail(std::to_string(reader.left()) + " bytes after type " + std::to_string(number));
+        refuse_message(std::to_string(reader.left()) + " bytes after type " +
+                       std::to_string(number));
     offset_ += kLengthBytes + length;
     return message;
 }

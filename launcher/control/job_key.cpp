@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -27,7 +28,7 @@ constexpr std::size_t kShortestSecret = 16;
 constexpr std::size_t kLongestSecret = 64U << 10;
 constexpr std::string_view kDerivationSalt = "autolaunch job key v1";
 
-[[noreturn]] void refuse(const std::string& what, std::string hint) {
+[[noreturn]] void refuse_job_key(const std::string& what, std::string hint) {
     throw RendezvousError(exit_code::kNotPermitted, what, std::move(hint));
 }
 
@@ -98,34 +99,36 @@ std::string read_secret_file(const std::string& path) try {
     if (::fstat(file.get(), &status) != 0)
         throw SystemError(errno, "look at " + path);
     if (const std::string why = exposure(status, path); !why.empty())
-        refuse("rendezvous.secret_file: " + why, "it must be yours alone: chmod 600 " + path);
+        refuse_job_key("rendezvous.secret_file: " + why,
+                       "it must be yours alone: chmod 600 " + path);
     std::string secret = read_up_to(file.get(), kLongestSecret, path);
     if (secret.size() > kLongestSecret)
-        refuse("rendezvous.secret_file: " + path + " has over 64 KiB", "give a secret");
+        refuse_job_key("rendezvous.secret_file: " + path + " has over 64 KiB", "give a secret");
     while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r'))
         secret.pop_back();
     return secret;
 } catch (const SystemError& error) {
-    refuse(std::string("rendezvous.secret_file: ") + error.what(),
-           "it must be there on every node");
+    refuse_job_key(std::string("rendezvous.secret_file: ") + error.what(),
+                   "it must be there on every node");
 }
 
 void check_length(const std::string& secret, const std::string& where) {
     if (secret.size() < kShortestSecret)
-        refuse(fmt::format("{} has {} bytes; a job key needs at least {}", where, secret.size(),
-                           kShortestSecret),
-               "make one: head -c 32 /dev/urandom | base64");
+        refuse_job_key(fmt::format("{} has {} bytes; a job key needs at least {}", where,
+                                   secret.size(), kShortestSecret),
+                       "make one: head -c 32 /dev/urandom | base64");
 }
 
 [[noreturn]] void refuse_without_key(const std::string& munge_reason,
                                      const std::string& file_reason) {
-    refuse("the nodes of this job have no key to prove that they belong together",
-           fmt::format("MUNGE: {}\n"
-                       "a file in the run directory: {}\n"
-                       "either way will do, or give all nodes the same secret of at least {} "
-                       "bytes: AUTOLAUNCH_JOB_KEY in "
-                       "the environment, or rendezvous.secret_file, a file of mode 600",
-                       munge_reason, file_reason, kShortestSecret));
+    refuse_job_key(
+        "the nodes of this job have no key to prove that they belong together",
+        fmt::format("MUNGE: {}\n"
+                    "a file in the run directory: {}\n"
+                    "either way will do, or give all nodes the same secret of at least {} "
+                    "bytes: AUTOLAUNCH_JOB_KEY in "
+                    "the environment, or rendezvous.secret_file, a file of mode 600",
+                    munge_reason, file_reason, kShortestSecret));
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ std::string printable(std::string_view bytes) {
     return text;
 }
 
-PreambleVerdict refuse(bool is_autolaunch, std::string reason) {
+PreambleVerdict refused(bool is_autolaunch, std::string reason) {
     PreambleVerdict verdict;
     verdict.kind = PreambleVerdict::Kind::refused;
     verdict.is_autolaunch = is_autolaunch;
@@ -46,9 +46,9 @@ PreambleVerdict refuse(bool is_autolaunch, std::string reason) {
 PreambleVerdict stranger(std::string_view arrived) {
     for (const auto& [begin, protocol] : kOtherProtocols)
         if (arrived.starts_with(begin))
-            return refuse(false, fmt::format("it speaks {}, not autolaunch", protocol));
-    return refuse(false, fmt::format("it does not speak autolaunch: it began with \"{}\"",
-                                     printable(arrived)));
+            return refused(false, fmt::format("it speaks {}, not autolaunch", protocol));
+    return refused(false, fmt::format("it does not speak autolaunch: it began with \"{}\"",
+                                      printable(arrived)));
 }
 
 PreambleVerdict incomplete(std::size_t wanted) {
@@ -87,7 +87,7 @@ PreambleVerdict judge_preamble(std::string_view arrived, const Preamble& ours) {
     stable.get(verdict.theirs.protocol);
     stable.get(role);
     if (verdict.theirs.protocol != ours.protocol)
-        return refuse(
+        return refused(
             true, fmt::format(
                       "it speaks version {} of the control protocol, this node version {}: install "
                       "the same autolaunch on all nodes",
@@ -102,19 +102,20 @@ PreambleVerdict judge_preamble(std::string_view arrived, const Preamble& ours) {
     reader.get(verdict.theirs.job_digest);
     reader.get(credential_bytes);
     if (verdict.theirs.job_digest != ours.job_digest)
-        return refuse(true, "it belongs to another job");
+        return refused(true, "it belongs to another job");
     const bool is_head = role == static_cast<std::uint8_t>(ControlRole::head);
     if (!is_head && role != static_cast<std::uint8_t>(ControlRole::node))
-        return refuse(true,
-                      fmt::format("it says that it is a {}, which is neither head nor node", role));
+        return refused(
+            true, fmt::format("it says that it is a {}, which is neither head nor node", role));
     verdict.theirs.role = static_cast<ControlRole>(role);
     if (verdict.theirs.role == ours.role)
-        return refuse(true, is_head ? "it is another head of this job"
-                                    : "it is another node of this job, not its head");
+        return refused(true, is_head ? "it is another head of this job"
+                                     : "it is another node of this job, not its head");
     if (credential_bytes > kCredentialLimit || (credential_bytes > 0 && !is_head))
-        return refuse(true, fmt::format("it announced a credential of {} bytes", credential_bytes));
+        return refused(true,
+                       fmt::format("it announced a credential of {} bytes", credential_bytes));
     if (source > source_number(JobKey::Source::run_directory) || is_head != (source > 0))
-        return refuse(
+        return refused(
             true, fmt::format("it has its key from {}, which this version does not know", source));
     if (arrived.size() < kFixedBytes + credential_bytes)
         return incomplete(kFixedBytes + credential_bytes);

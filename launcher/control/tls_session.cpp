@@ -26,7 +26,7 @@ std::string openssl_reason() {
     return reason != nullptr ? reason : "no reason was given";
 }
 
-[[noreturn]] void fail(const char* doing) {
+[[noreturn]] void refuse_tls(const char* doing) {
     throw Error(ErrorCode::system, std::string("OpenSSL cannot ") + doing + ": " + openssl_reason(),
                 "is this OpenSSL built without TLS 1.3, or restricted by a policy?");
 }
@@ -50,10 +50,10 @@ void set_key_exchange(SSL_CTX* context, TlsEnd end, TlsKeyExchange exchange) {
         // OpenSSL 3.0 prefers ECDHE whenever it can be had, and has no switch. Ends without a
         // common group cannot have it.
         if (!set_groups(context, end == TlsEnd::client ? "P-256" : "P-384"))
-            fail("set its groups");
+            refuse_tls("set its groups");
     } else if (!set_groups(context, "X25519:P-256") &&
                !set_groups(context, "P-256")) {  // FIPS 140-2 has no X25519
-        fail("set its groups");
+        refuse_tls("set its groups");
     }
 }
 
@@ -188,7 +188,7 @@ TlsContext::TlsContext(TlsEnd end, TlsKeyExchange exchange) : end_(end) {
     context_.reset(openssl().SSL_CTX_new(end == TlsEnd::client ? openssl().TLS_client_method()
                                                                : openssl().TLS_server_method()));
     if (!wire_method_ || !context_)
-        fail("make a TLS context");
+        refuse_tls("make a TLS context");
     openssl().BIO_meth_set_create(wire_method_.get(), TlsCallbacks::create);
     openssl().BIO_meth_set_read(wire_method_.get(), TlsCallbacks::read);
     openssl().BIO_meth_set_write(wire_method_.get(), TlsCallbacks::write);
@@ -200,7 +200,7 @@ TlsContext::TlsContext(TlsEnd end, TlsKeyExchange exchange) : end_(end) {
         openssl().SSL_CTX_ctrl(context, SSL_CTRL_SET_MAX_PROTO_VERSION, TLS1_3_VERSION, nullptr) !=
             1 ||
         openssl().SSL_CTX_set_ciphersuites(context, kCipherSuite) != 1)
-        fail("use TLS 1.3 with AES-128-GCM");
+        refuse_tls("use TLS 1.3 with AES-128-GCM");
     openssl().SSL_CTX_set_options(
         context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
     openssl().SSL_CTX_set_num_tickets(context, 0);

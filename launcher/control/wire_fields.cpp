@@ -5,13 +5,10 @@
 #include <limits>
 
 namespace autolaunch::launcher::control {
-namespace {
 
-[[noreturn]] void fail(const std::string& what) {
+void refuse_message(const std::string& what) {
     throw Error(ErrorCode::corrupt, "control message: " + what);
 }
-
-}  // namespace
 
 void FieldWriter::put_count(std::size_t count) {
     if (count > std::numeric_limits<std::uint32_t>::max())
@@ -28,8 +25,8 @@ void FieldWriter::check_items(std::size_t count) {
 
 std::string_view FieldReader::take(std::size_t bytes) {
     if (bytes > left_.size())
-        fail("it ends within a field (" + std::to_string(bytes) + " bytes needed, " +
-             std::to_string(left_.size()) + " left)");
+        refuse_message("it ends within a field (" + std::to_string(bytes) + " bytes needed, " +
+                       std::to_string(left_.size()) + " left)");
     const std::string_view taken = left_.substr(0, bytes);
     left_.remove_prefix(bytes);
     return taken;
@@ -39,7 +36,7 @@ void FieldReader::get(bool& value) {
     std::uint8_t byte = 0;
     get(byte);
     if (byte > 1)
-        fail("a yes or no that is neither 0 nor 1");
+        refuse_message("a yes or no that is neither 0 nor 1");
     value = byte == 1;
 }
 
@@ -53,9 +50,9 @@ std::size_t FieldReader::get_count(std::size_t item_bytes) {
     std::uint32_t count = 0;
     get(count);
     if (count > kMaxItems)
-        fail("a list of " + std::to_string(count) + " items");
+        refuse_message("a list of " + std::to_string(count) + " items");
     if (count * item_bytes > left_.size())
-        fail("a list that is longer than the message");
+        refuse_message("a list that is longer than the message");
     return count;
 }
 

@@ -18,6 +18,9 @@ namespace autolaunch::launcher::control {
 /// No list of a message has more items: one a node is the most there is.
 inline constexpr std::size_t kMaxItems = std::size_t{1} << 17;
 
+/// For bytes that are no message: Error{corrupt}.
+[[noreturn]] void refuse_message(const std::string& what);
+
 /// A message struct: fields(T&) ties its fields together in the order of the wire.
 template <class T>
 concept Record = requires(T& record) {

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 4> kNames = {"info", "hint", "warn", "fail"};
+constexpr std::array<std::string_view, 4> kSeverityNames = {"info", "hint", "warn", "fail"};
 
 template <class T>
 void append(std::vector<T>& to, std::vector<T>&& from) {
@@ -37,7 +37,7 @@ std::vector<Unchecked> pairs(const json& array) {
 }  // namespace
 
 std::string_view severity_name(Severity severity) {
-    return kNames.at(static_cast<std::size_t>(severity));
+    return kSeverityNames.at(static_cast<std::size_t>(severity));
 }
 
 void NodeReport::merge(NodeReport&& other) {
@@ -66,7 +66,7 @@ NodeReport decode_report(std::string_view text) {
         report.facts = whole.at("facts").get<Facts>();
         for (const json& f : whole.at("findings")) {
             const int severity = f.at(1).get<int>();
-            if (severity < 0 || severity >= static_cast<int>(kNames.size()))
+            if (severity < 0 || severity >= static_cast<int>(kSeverityNames.size()))
                 throw Error(ErrorCode::corrupt,
                             "a doctor's report has severity " + std::to_string(severity));
             report.findings.push_back({f.at(0).get<std::string>(), static_cast<Severity>(severity),

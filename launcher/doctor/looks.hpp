@@ -1,8 +1,11 @@
 #pragma once
+#include <cstdint>
 
 namespace autolaunch::launcher {
 
 class Examination;
+
+inline constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
 // The functions of the table in check.cpp, by what they look at. Private to this folder.
 

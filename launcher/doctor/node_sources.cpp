@@ -1,5 +1,6 @@
 #include "doctor/node_sources.hpp"
 
+#include "base/hostname.hpp"
 #include "nccl_env/nccl_conf.hpp"
 
 #include <arpa/inet.h>
@@ -53,12 +54,6 @@ ResolvedName resolve(const std::string& name) {
     for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next)
         note_address(entry->ai_addr, resolved);
     return resolved;
-}
-
-std::string hostname() {
-    char name[256] = {};
-    ::gethostname(name, sizeof name - 1);
-    return name;
 }
 
 }  // namespace

@@ -25,7 +25,6 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 constexpr std::uint64_t kEnoughInodes = 1000;
 constexpr auto kSlowLookup = std::chrono::seconds(1);
 

@@ -24,7 +24,6 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 constexpr rlim_t kEnoughFiles = 16384;
 constexpr std::uint64_t kEnoughSharedMemory = kGiB;
 constexpr std::size_t kMostKernelLog = std::size_t{16} << 20;

@@ -192,7 +192,7 @@ RuleHits by_scontrol(const Subject& subject) {
     return hits;
 }
 
-constexpr std::array<Rule, 6> kRules = {{
+constexpr std::array<Rule, 6> kAddressRules = {{
     {"rdzv-host-list", LintSeverity::error, "the rendezvous address is a whole node list",
      "SLURM_JOB_NODELIST is a list such as node[01-04], which no resolver knows.",
      "leave it out: autolaunch finds the first node by itself", rdzv_host_list},
@@ -218,6 +218,6 @@ constexpr std::array<Rule, 6> kRules = {{
 
 }  // namespace
 
-std::span<const Rule> address_rules() { return kRules; }
+std::span<const Rule> address_rules() { return kAddressRules; }
 
 }  // namespace autolaunch::launcher

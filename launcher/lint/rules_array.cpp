@@ -326,7 +326,7 @@ RuleHits without_array(const Subject& subject) {
     return {};
 }
 
-constexpr std::array<Rule, 5> kRules = {{
+constexpr std::array<Rule, 5> kArrayRules = {{
     {"array-beyond-list", LintSeverity::error,
      "--array has numbers for which the script's list has no item",
      "The shell gives an empty text for an item that is not there, and the trainer runs with it.",
@@ -348,6 +348,6 @@ constexpr std::array<Rule, 5> kRules = {{
 
 }  // namespace
 
-std::span<const Rule> array_rules() { return kRules; }
+std::span<const Rule> array_rules() { return kArrayRules; }
 
 }  // namespace autolaunch::launcher

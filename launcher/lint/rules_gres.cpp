@@ -302,7 +302,7 @@ RuleHits proctrack(const Subject& subject) {
              line->value("ProctrackType") + ": processes that leave their group outlive the job"}};
 }
 
-constexpr std::array<Rule, 14> kRules = {{
+constexpr std::array<Rule, 14> kGresRules = {{
     {"gres-file-twice", LintSeverity::error, "gres.conf: the same device in two lines",
      "Slurm counts it twice, and may give one GPU to two jobs.", "make the ranges of File disjoint",
      file_twice},
@@ -351,6 +351,6 @@ constexpr std::array<Rule, 14> kRules = {{
 
 }  // namespace
 
-std::span<const Rule> conf_rules() { return kRules; }
+std::span<const Rule> conf_rules() { return kGresRules; }
 
 }  // namespace autolaunch::launcher

@@ -238,7 +238,7 @@ RuleHits standalone(const Subject& subject) {
     return hits;
 }
 
-constexpr std::array<Rule, 12> kRules = {{
+constexpr std::array<Rule, 12> kLaunchRules = {{
     {"rank-in-batch-step", LintSeverity::error,
      "RANK, LOCAL_RANK or NODE_RANK is exported in the batch step",
      "The batch script runs once, on the first node; what it exports is the same for every task "
@@ -292,6 +292,6 @@ constexpr std::array<Rule, 12> kRules = {{
 
 }  // namespace
 
-std::span<const Rule> launch_rules() { return kRules; }
+std::span<const Rule> launch_rules() { return kLaunchRules; }
 
 }  // namespace autolaunch::launcher

@@ -221,7 +221,7 @@ RuleHits not_exported(const Subject& subject) {
     return hits;
 }
 
-constexpr std::array<Rule, 10> kRules = {{
+constexpr std::array<Rule, 10> kNcclRules = {{
     {"nccl-ib-disable", LintSeverity::warning, "NCCL_IB_DISABLE=1: the fast network is not used",
      "It is the usual first try when a job hangs, and then stays: the job runs many times slower "
      "than the network "
@@ -264,6 +264,6 @@ constexpr std::array<Rule, 10> kRules = {{
 
 }  // namespace
 
-std::span<const Rule> nccl_rules() { return kRules; }
+std::span<const Rule> nccl_rules() { return kNcclRules; }
 
 }  // namespace autolaunch::launcher

@@ -241,7 +241,7 @@ RuleHits memlock(const Subject& subject) {
     return hits;
 }
 
-constexpr std::array<Rule, 9> kRules = {{
+constexpr std::array<Rule, 9> kShellRules = {{
     {"background-without-wait", LintSeverity::error, "training in the background, and no wait",
      "When the batch script ends, the job ends, with everything that it has started.",
      "add wait at the end", background_without_wait},
@@ -281,6 +281,6 @@ constexpr std::array<Rule, 9> kRules = {{
 
 }  // namespace
 
-std::span<const Rule> shell_rules() { return kRules; }
+std::span<const Rule> shell_rules() { return kShellRules; }
 
 }  // namespace autolaunch::launcher

@@ -381,7 +381,7 @@ RuleHits beyond_node(const Subject& subject) {
     return hits;
 }
 
-constexpr std::array<Rule, 18> kRules = {{
+constexpr std::array<Rule, 18> kSlurmRules = {{
     {"no-shebang", LintSeverity::error, "a batch script without #! in its first line",
      "sbatch refuses it: it does not look like a batch script.", "begin with #!/bin/bash",
      no_shebang},
@@ -446,6 +446,6 @@ constexpr std::array<Rule, 18> kRules = {{
 
 }  // namespace
 
-std::span<const Rule> slurm_rules() { return kRules; }
+std::span<const Rule> slurm_rules() { return kSlurmRules; }
 
 }  // namespace autolaunch::launcher

@@ -154,7 +154,7 @@ RuleHits batch_signal(const Subject& subject) {
              fmt::format("{} goes to the batch shell, not to autolaunch", signal)}};
 }
 
-constexpr std::array<Rule, 10> kRules = {{
+constexpr std::array<Rule, 10> kSpecRules = {{
     {"spec-error", LintSeverity::error, "the spec is wrong", "autolaunch does not start with it.",
      "see docs/spec.md for the key", spec_error},
     {"spec-restart-no-checkpoint", LintSeverity::warning, "restarts without checkpoints",
@@ -193,6 +193,6 @@ constexpr std::array<Rule, 10> kRules = {{
 
 }  // namespace
 
-std::span<const Rule> spec_rules() { return kRules; }
+std::span<const Rule> spec_rules() { return kSpecRules; }
 
 }  // namespace autolaunch::launcher

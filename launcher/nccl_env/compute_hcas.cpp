@@ -23,11 +23,11 @@ struct PortView {
     std::string why_not = {};    // empty: it stays
     bool nccl_skips_it = false;  // without our help
 };
-using Ports = std::vector<PortView>;
+using PortViews = std::vector<PortView>;
 
 bool stays(const PortView& view) { return view.why_not.empty(); }
 
-std::vector<PortView*> staying(Ports& ports) {
+std::vector<PortView*> staying(PortViews& ports) {
     std::vector<PortView*> list;
     for (PortView& view : ports)
         if (stays(view))
@@ -69,7 +69,7 @@ PathClass nearest_gpu(const NodeTopology& topology, const Hca& hca) {
 }
 
 // True if the PCI tree told which ones are for computing.
-bool keep_near_ones(const NodeTopology& topology, Ports& ports) {
+bool keep_near_ones(const NodeTopology& topology, PortViews& ports) {
     std::map<const Hca*, PathClass> paths;
     bool any = false;
     for (const PortView* view : staying(ports)) {
@@ -99,7 +99,7 @@ std::string what_it_is(const NodeTopology& topology, const PortView& view) {
     return {};
 }
 
-void keep_fastest(const NodeTopology& topology, Ports& ports) {
+void keep_fastest(const NodeTopology& topology, PortViews& ports) {
     double top = 0;
     for (const PortView* view : staying(ports))
         top = std::max(top, view->port->rate_gbps);
@@ -113,7 +113,7 @@ void keep_fastest(const NodeTopology& topology, Ports& ports) {
 
 // Keeps the commonest of what `property` says; those that are equally common all stay. Nothing is
 // dropped where the property of one is unknown.
-void keep_commonest(Ports& ports, const std::function<std::string(const PortView&)>& property,
+void keep_commonest(PortViews& ports, const std::function<std::string(const PortView&)>& property,
                     const char* name) {
     std::map<std::string, int> counts;
     for (const PortView* view : staying(ports))
@@ -130,7 +130,7 @@ void keep_commonest(Ports& ports, const std::function<std::string(const PortView
     }
 }
 
-void drop_blue_field(Ports& ports) {
+void drop_blue_field(PortViews& ports) {
     const auto is_dpu = [](const PortView* view) {
         return std::find(std::begin(kBlueField), std::end(kBlueField), view->hca->pci_id) !=
                std::end(kBlueField);
@@ -143,7 +143,7 @@ void drop_blue_field(Ports& ports) {
             view->why_not = "a BlueField DPU, and there are other HCAs";
 }
 
-void tell(const Ports& ports, const NodeTopology& topology, ComputeHcas& chosen) {
+void tell(const PortViews& ports, const NodeTopology& topology, ComputeHcas& chosen) {
     std::vector<std::string> list;
     bool narrowed = false;
     for (const Hca& hca : topology.hcas) {
@@ -194,7 +194,7 @@ void tell(const Ports& ports, const NodeTopology& topology, ComputeHcas& chosen)
 }  // namespace
 
 ComputeHcas choose_compute_hcas(const NodeTopology& topology) {
-    Ports ports;
+    PortViews ports;
     const bool interfaces_known = knows_interfaces(topology);
     for (const Hca& hca : topology.hcas)
         for (const Hca::Port& port : hca.ports)

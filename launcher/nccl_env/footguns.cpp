@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "nccl_env/gid_choice.hpp"
+#include "nccl_env/nccl_settings.hpp"
 
 #include <fmt/format.h>
 
@@ -15,7 +16,7 @@
 namespace autolaunch::launcher {
 namespace {
 
-struct Situation {
+struct Scene {
     const NodeTopology& topology;
     const ComputeHcas& compute;
     const EnvironmentMap& settings;
@@ -26,16 +27,6 @@ std::size_t count_active(const std::vector<Hca>& hcas) {
         return std::any_of(hca.ports.begin(), hca.ports.end(),
                            [](const Hca::Port& port) { return port.active; });
     }));
-}
-
-// NCCL reads numbers with strtoll(…, 0): a word is 0.
-long long number_of(const std::string& value) { return std::strtoll(value.c_str(), nullptr, 0); }
-
-std::optional<std::string> value_of(const EnvironmentMap& found, const char* name) {
-    const auto entry = found.find(name);
-    if (entry == found.end() || entry->second.empty())
-        return std::nullopt;
-    return entry->second;
 }
 
 // NCCL's list syntax: "^" excludes, "=" matches whole names instead of prefixes.
@@ -61,8 +52,8 @@ NameFilter parse_filter(std::string_view text) {
     return filter;
 }
 
-std::optional<std::string> ib_disabled(const Situation& here) {
-    const auto value = value_of(here.settings, "NCCL_IB_DISABLE");
+std::optional<std::string> ib_disabled(const Scene& here) {
+    const auto* value = find_setting(here.settings, "NCCL_IB_DISABLE");
     const std::size_t active = count_active(here.topology.hcas);
     if (!value || number_of(*value) == 0 || active == 0)
         return std::nullopt;
@@ -70,8 +61,8 @@ std::optional<std::string> ib_disabled(const Situation& here) {
                        *value, active, active == 1 ? "HCA is" : "HCAs are");
 }
 
-std::optional<std::string> ib_hca_prefix(const Situation& here) {
-    const auto value = value_of(here.settings, "NCCL_IB_HCA");
+std::optional<std::string> ib_hca_prefix(const Scene& here) {
+    const auto* value = find_setting(here.settings, "NCCL_IB_HCA");
     if (!value)
         return std::nullopt;
     const NameFilter filter = parse_filter(*value);
@@ -98,8 +89,8 @@ std::optional<std::string> ib_hca_prefix(const Situation& here) {
     return std::nullopt;
 }
 
-std::optional<std::string> missing_interface(const Situation& here) {
-    const auto value = value_of(here.settings, "NCCL_SOCKET_IFNAME");
+std::optional<std::string> missing_interface(const Scene& here) {
+    const auto* value = find_setting(here.settings, "NCCL_SOCKET_IFNAME");
     if (!value)
         return std::nullopt;
     const NameFilter filter = parse_filter(*value);
@@ -122,8 +113,8 @@ bool is_level(const std::string& value, const char* name, long long legacy) {
            (std::isdigit(static_cast<unsigned char>(value[0])) && number_of(value) >= legacy);
 }
 
-std::optional<std::string> unknown_hcas(const Situation& here) {
-    const auto value = value_of(here.settings, "NCCL_IB_HCA");
+std::optional<std::string> unknown_hcas(const Scene& here) {
+    const auto* value = find_setting(here.settings, "NCCL_IB_HCA");
     if (!value || here.topology.hcas.empty())
         return std::nullopt;
     const NameFilter filter = parse_filter(*value);
@@ -141,8 +132,8 @@ std::optional<std::string> unknown_hcas(const Situation& here) {
         *value, join(names, ", "));
 }
 
-std::optional<std::string> gdr_everywhere(const Situation& here) {
-    const auto value = value_of(here.settings, "NCCL_NET_GDR_LEVEL");
+std::optional<std::string> gdr_everywhere(const Scene& here) {
+    const auto* value = find_setting(here.settings, "NCCL_NET_GDR_LEVEL");
     if (!value || !is_level(*value, "SYS", 4))
         return std::nullopt;
     return fmt::format(
@@ -151,8 +142,8 @@ std::optional<std::string> gdr_everywhere(const Situation& here) {
         *value);
 }
 
-std::optional<std::string> gid_index(const Situation& here) {
-    const auto value = value_of(here.settings, "NCCL_IB_GID_INDEX");
+std::optional<std::string> gid_index(const Scene& here) {
+    const auto* value = find_setting(here.settings, "NCCL_IB_GID_INDEX");
     if (!value || number_of(*value) < 0)
         return std::nullopt;
     const auto index = static_cast<int>(number_of(*value));
@@ -168,8 +159,8 @@ std::optional<std::string> gid_index(const Situation& here) {
     return std::nullopt;
 }
 
-std::optional<std::string> dmabuf_disabled(const Situation& here) {
-    const auto value = value_of(here.settings, "NCCL_DMABUF_ENABLE");
+std::optional<std::string> dmabuf_disabled(const Scene& here) {
+    const auto* value = find_setting(here.settings, "NCCL_DMABUF_ENABLE");
     if (!value || number_of(*value) != 0 || here.compute.hcas.empty())
         return std::nullopt;
     if (here.topology.peermem != std::optional(false))
@@ -182,9 +173,9 @@ std::optional<std::string> dmabuf_disabled(const Situation& here) {
 
 // "0000:05:00.2" is function 2 of "0000:05:00". A card of two ports has two functions; more are a
 // hypervisor's way to show cards that are distinct.
-std::optional<std::string> fused_functions(const Situation& here) {
+std::optional<std::string> fused_functions(const Scene& here) {
     for (const char* name : {"NCCL_IB_MERGE_VFS", "NCCL_IB_MERGE_NICS"})
-        if (const auto value = value_of(here.settings, name); value && number_of(*value) == 0)
+        if (const auto* value = find_setting(here.settings, name); value && number_of(*value) == 0)
             return std::nullopt;
     std::map<std::string, std::vector<std::string>> functions;
     for (const Hca* hca : here.compute.hcas)
@@ -249,13 +240,13 @@ std::vector<std::string> find_nccl_footguns(const NodeTopology& topology,
                                             const ComputeHcas& compute,
                                             const EnvironmentMap& settings) {
     std::vector<std::string> warnings;
-    const Situation here{topology, compute, settings};
+    const Scene here{topology, compute, settings};
     for (const auto check : {ib_disabled, ib_hca_prefix, unknown_hcas, missing_interface,
                              gdr_everywhere, gid_index, dmabuf_disabled, fused_functions})
         if (auto warning = check(here))
             warnings.push_back(std::move(*warning));
     for (const Leftover& leftover : kLeftovers) {
-        const auto value = value_of(settings, leftover.name);
+        const auto* value = find_setting(settings, leftover.name);
         if (value && applies(leftover, *value))
             warnings.push_back(
                 fmt::format("{}={}: {}; {}", leftover.name, *value, leftover.effect, leftover.fix));

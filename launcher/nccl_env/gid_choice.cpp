@@ -1,8 +1,11 @@
 #include "nccl_env/gid_choice.hpp"
 
+#include "nccl_env/nccl_settings.hpp"
+
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 
@@ -11,14 +14,9 @@ namespace {
 
 using Bytes = std::array<std::uint8_t, 16>;
 
-const std::string* find(const EnvironmentMap& settings, const char* name) {
-    const auto entry = settings.find(name);
-    return entry == settings.end() || entry->second.empty() ? nullptr : &entry->second;
-}
-
 void read_number(const EnvironmentMap& settings, const char* name, int& value) {
-    if (const std::string* text = find(settings, name))
-        value = static_cast<int>(std::strtoll(text->c_str(), nullptr, 0));
+    if (const std::string* text = find_setting(settings, name))
+        value = static_cast<int>(number_of(*text));
 }
 
 std::optional<GidRange> read_range(const std::string& text, bool ipv6) {
@@ -84,9 +82,9 @@ GidRules read_gid_rules(const EnvironmentMap& settings) {
     read_number(settings, "NCCL_IB_GID_INDEX", rules.index);
     read_number(settings, "NCCL_IB_ROUTABLE_FLID_GID_INDEX", rules.flid_index);
     read_number(settings, "NCCL_IB_ROCE_VERSION_NUM", rules.roce_version);
-    if (const std::string* family = find(settings, "NCCL_IB_ADDR_FAMILY"))
+    if (const std::string* family = find_setting(settings, "NCCL_IB_ADDR_FAMILY"))
         rules.ipv6 = *family == "AF_INET6";
-    if (const std::string* range = find(settings, "NCCL_IB_ADDR_RANGE"))
+    if (const std::string* range = find_setting(settings, "NCCL_IB_ADDR_RANGE"))
         rules.range = read_range(*range, rules.ipv6);
     return rules;
 }

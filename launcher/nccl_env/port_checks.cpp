@@ -1,7 +1,9 @@
 #include "nccl_env/port_checks.hpp"
 
+#include "base/environment.hpp"
 #include "base/text.hpp"
 #include "nccl_env/gid_choice.hpp"
+#include "nccl_env/nccl_settings.hpp"
 
 #include <fmt/format.h>
 
@@ -36,13 +38,6 @@ std::vector<NamedPort> ports_of(const ComputeHcas& compute, std::string_view lin
         }
     return list;
 }
-
-std::string value_of(const EnvironmentMap& settings, const char* name) {
-    const auto entry = settings.find(name);
-    return entry == settings.end() ? std::string() : entry->second;
-}
-
-long long number_of(const std::string& value) { return std::strtoll(value.c_str(), nullptr, 0); }
 
 // ---- partition keys: a QP of an empty entry cannot be made, and limited members do not hear each
 // other

@@ -1,6 +1,7 @@
 #include "placement_watch/gpu_watch.hpp"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 namespace autolaunch::launcher {

@@ -5,6 +5,7 @@
 #include <asio/post.hpp>
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 namespace autolaunch::launcher {

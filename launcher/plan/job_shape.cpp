@@ -1,5 +1,6 @@
 #include "plan/job_shape.hpp"
 
+#include "base/refuse.hpp"
 #include "plan/usable_gpus.hpp"
 
 #include <autolaunch/error.hpp>
@@ -13,10 +14,6 @@ namespace autolaunch::launcher {
 namespace {
 
 constexpr int kMostRanksPerNode = 4096;
-
-[[noreturn]] void refuse(const std::string& what, std::string hint) {
-    throw Error(ErrorCode::invalid_argument, what, std::move(hint));
-}
 
 // The spec's number, whoever is to start so many; nothing: it says none.
 std::optional<int> asked_ranks(const ResourceSpec& resources, std::size_t gpu_count,

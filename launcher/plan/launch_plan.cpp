@@ -1,5 +1,6 @@
 #include "plan/launch_plan.hpp"
 
+#include "base/refuse.hpp"
 #include "base/text.hpp"
 #include "binding/hca_pairing.hpp"
 #include "plan/job_shape.hpp"
@@ -15,10 +16,6 @@
 
 namespace autolaunch::launcher {
 namespace {
-
-[[noreturn]] void refuse(const std::string& what, std::string hint) {
-    throw Error(ErrorCode::invalid_argument, what, std::move(hint));
-}
 
 std::string absolute(const std::string& path, const std::string& current_dir) {
     const auto whole = (std::filesystem::path(current_dir) / path).lexically_normal();

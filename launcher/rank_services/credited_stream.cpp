@@ -8,14 +8,14 @@
 #include <utility>
 
 namespace autolaunch::launcher::store_relay {
+
+void refuse_bytes(const std::string& what) {
+    throw Error(ErrorCode::corrupt, "store relay: " + what);
+}
 namespace {
 
 constexpr std::size_t kCreditBytes = 4;
 constexpr std::size_t kWorthAMessage = CreditedStream::kWindowBytes / 4;
-
-[[noreturn]] void fail(const std::string& what) {
-    throw Error(ErrorCode::corrupt, "store relay: " + what);
-}
 
 }  // namespace
 
@@ -49,13 +49,13 @@ void CreditedStream::flush() {
 
 std::string_view CreditedStream::receive(std::string_view message) {
     if (message.size() < kCreditBytes)
-        fail("a message without its credit");
+        refuse_bytes("a message without its credit");
     const auto credit = static_cast<std::size_t>(store::load_le(message.data(), kCreditBytes));
     message.remove_prefix(kCreditBytes);
     if (credit > kWindowBytes - may_send_)
-        fail("more was taken than was sent");
+        refuse_bytes("more was taken than was sent");
     if (message.size() > may_arrive_)
-        fail("more came than the window allows");
+        refuse_bytes("more came than the window allows");
     may_send_ += credit;
     may_arrive_ -= message.size();
     return message;

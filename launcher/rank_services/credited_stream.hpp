@@ -6,6 +6,9 @@
 
 namespace autolaunch::launcher::store_relay {
 
+/// For what the peer cannot have meant: Error{corrupt}.
+[[noreturn]] void refuse_bytes(const std::string& what);
+
 /// A byte stream in each direction, carried in messages of a connection that others use, too. What
 /// is under way and not yet taken is at most a window, so that a large value holds up nobody and
 /// fills no buffer. Each message is the number of bytes taken since the last one (u32), then bytes
@@ -16,6 +19,8 @@ class CreditedStream {
 public:
     static constexpr std::size_t kWindowBytes = std::size_t{4} << 20;
     static constexpr std::size_t kMessageBytes = std::size_t{256} << 10;
+    /// Whose backlog is longer takes no more to send from others.
+    static constexpr std::size_t kPauseAboveBytes = std::size_t{1} << 20;
 
     using Send = std::function<void(std::string message)>;
     explicit CreditedStream(Send send) : send_(std::move(send)) {}

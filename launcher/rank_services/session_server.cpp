@@ -66,21 +66,6 @@ UniqueFd listen_at(const std::filesystem::path& path) {
     return socket;
 }
 
-struct Connection {
-    explicit Connection(Protocol::socket accepted) : socket(std::move(accepted)) {}
-
-    Protocol::socket socket;
-    std::array<char, 8192> bytes{};
-    std::string input;
-    std::string output;  // waits for `sending` to be gone
-    std::string sending;
-    std::optional<SessionPeer> peer;  // once it said hello
-    UniqueFd file;                    // came with the bytes of a line that is still to be taken
-    int kernel_pid = 0;
-    bool open = true;
-};
-using ConnectionPtr = std::shared_ptr<Connection>;
-
 }  // namespace
 
 class SessionServer::Impl : public std::enable_shared_from_this<SessionServer::Impl> {
@@ -101,6 +86,21 @@ public:
     const std::filesystem::path& path() const { return path_; }
 
 private:
+    struct Connection {
+        explicit Connection(Protocol::socket accepted) : socket(std::move(accepted)) {}
+
+        Protocol::socket socket;
+        std::array<char, 8192> bytes{};
+        std::string input;
+        std::string output;  // waits for `sending` to be gone
+        std::string sending;
+        std::optional<SessionPeer> peer;  // once it said hello
+        UniqueFd file;                    // came with the bytes of a line that is still to be taken
+        int kernel_pid = 0;
+        bool open = true;
+    };
+    using ConnectionPtr = std::shared_ptr<Connection>;
+
     void start(Protocol::socket socket);
     void read_more(const ConnectionPtr& connection);
     void take_lines(const ConnectionPtr& connection);

@@ -17,7 +17,6 @@ namespace relay = store_relay;
 
 namespace {
 constexpr int kHead = 0;
-constexpr std::size_t kPauseAboveBytes = std::size_t{1} << 20;  // of what waits to go to the head
 }  // namespace
 
 /// Between the server's clients and the head.
@@ -45,7 +44,9 @@ public:
     void close() { closed_ = true; }
 
 private:
-    bool congested() const { return stream_.backlog_bytes() > kPauseAboveBytes; }
+    bool congested() const {
+        return stream_.backlog_bytes() > relay::CreditedStream::kPauseAboveBytes;
+    }
     void take_answers(std::string_view bytes);
     void flush_later();
 

@@ -18,13 +18,10 @@ namespace autolaunch::launcher {
 
 namespace relay = store_relay;
 
-namespace {
-
 using store::Command;
 using store::TableService;
 
-constexpr std::size_t kPauseAboveBytes = std::size_t{1}
-                                         << 20;  // of answers that wait to go to the node
+namespace store_relay {
 
 /// One node's relay: what it asks, what it is told, and what it waits for.
 class Link : public std::enable_shared_from_this<Link> {
@@ -80,7 +77,7 @@ void Link::receive(std::string_view message) {
 
 /// Until the node owes us reading; then nothing more is let come.
 void Link::serve() {
-    while (stream_.backlog_bytes() <= kPauseAboveBytes) {
+    while (stream_.backlog_bytes() <= relay::CreditedStream::kPauseAboveBytes) {
         auto item = reader_.next();
         if (!item) {
             stream_.taken(std::exchange(untold_bytes_, 0));
@@ -92,7 +89,8 @@ void Link::serve() {
 
 void Link::flush() {
     stream_.flush();
-    while (untold_bytes_ > 0 && stream_.backlog_bytes() <= kPauseAboveBytes) {
+    while (untold_bytes_ > 0 &&
+           stream_.backlog_bytes() <= relay::CreditedStream::kPauseAboveBytes) {
         serve();
         stream_.flush();
     }
@@ -198,7 +196,7 @@ void Link::close() {
         table_->dismiss(waiter);
 }
 
-}  // namespace
+}  // namespace store_relay
 
 /// The links of all nodes.
 class StoreRelayHead::Desk {
@@ -210,7 +208,7 @@ public:
         auto& link = links_[node];
         if (link == nullptr)
             link = make_link(node);
-        std::shared_ptr<Link>(link)->receive(message);
+        std::shared_ptr<relay::Link>(link)->receive(message);
     }
     void forget(int node) {
         const auto found = links_.find(node);
@@ -223,8 +221,8 @@ public:
     }
 
 private:
-    std::shared_ptr<Link> make_link(int node) {
-        return std::make_shared<Link>(
+    std::shared_ptr<relay::Link> make_link(int node) {
+        return std::make_shared<relay::Link>(
             io_, table_, [&member = member_, generation = generation_, node](std::string message) {
                 member.relay(control::RelayChannel::store, generation, node, std::move(message));
             });
@@ -234,7 +232,7 @@ private:
     Member& member_;
     int generation_;
     std::shared_ptr<TableService> table_;
-    std::unordered_map<int, std::shared_ptr<Link>> links_;
+    std::unordered_map<int, std::shared_ptr<relay::Link>> links_;
 };
 
 StoreRelayHead::StoreRelayHead(asio::io_context& io, Member& member, int generation,

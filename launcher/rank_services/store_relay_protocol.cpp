@@ -1,5 +1,7 @@
 #include "rank_services/store_relay_protocol.hpp"
 
+#include "rank_services/credited_stream.hpp"
+
 #include <autolaunch/error.hpp>
 
 #include <utility>
@@ -13,10 +15,6 @@ enum class AnswerKind : std::uint8_t { reply, appeared, refused, hangup };
 constexpr std::size_t kNumberBytes = 8;
 constexpr std::size_t kHeadBytes =
     1 + kNumberBytes;  // kind and ticket: the length counts them, too
-
-[[noreturn]] void fail(const std::string& what) {
-    throw Error(ErrorCode::corrupt, "store relay: " + what);
-}
 
 /// Puts the envelope around what `append_body` appends.
 template <class Kind, class AppendBody>
@@ -33,7 +31,7 @@ void append_item(std::string& out, Kind kind, std::uint64_t ticket, AppendBody a
 
 std::uint64_t take_number(std::string& body) {
     if (body.size() < kNumberBytes)
-        fail("a number is cut short");
+        refuse_bytes("a number is cut short");
     const std::uint64_t number = store::load_le(body.data(), kNumberBytes);
     body.erase(0, kNumberBytes);
     return number;
@@ -41,7 +39,7 @@ std::uint64_t take_number(std::string& body) {
 
 std::string checked_key(std::string&& key, const store::Limits& limits) {
     if (key.size() > limits.key_bytes)
-        fail("a key of " + std::to_string(key.size()) + " bytes exceeds the limit");
+        refuse_bytes("a key of " + std::to_string(key.size()) + " bytes exceeds the limit");
     return std::move(key);
 }
 
@@ -80,7 +78,7 @@ std::optional<Item> ItemReader::next() {
         return std::nullopt;
     const std::uint64_t length = store::load_le(buffer_.data() + offset_, kNumberBytes);
     if (length < kHeadBytes || length - kHeadBytes > body_limit_)
-        fail("an item of " + std::to_string(length) + " bytes");
+        refuse_bytes("an item of " + std::to_string(length) + " bytes");
     if (have - kNumberBytes < length)
         return std::nullopt;
     const char* start = buffer_.data() + offset_ + kNumberBytes;
@@ -119,13 +117,13 @@ Question parse_question(Item&& item, const store::Limits& limits) {
         case QuestionKind::unwatch:
             return Unwatch{item.ticket, checked_key(std::move(item.body), limits)};
     }
-    fail("unknown question " + std::to_string(item.kind));
+    refuse_bytes("unknown question " + std::to_string(item.kind));
 }
 
 Answer parse_answer(Item&& item) {
     const auto empty = [&](auto answer) {
         if (!item.body.empty())
-            fail("something follows an answer");
+            refuse_bytes("something follows an answer");
         return answer;
     };
     switch (static_cast<AnswerKind>(item.kind)) {
@@ -140,7 +138,7 @@ Answer parse_answer(Item&& item) {
         case AnswerKind::hangup:
             return empty(Hangup{});
     }
-    fail("unknown answer " + std::to_string(item.kind));
+    refuse_bytes("unknown answer " + std::to_string(item.kind));
 }
 
 }  // namespace autolaunch::launcher::store_relay

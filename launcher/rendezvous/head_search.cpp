@@ -3,6 +3,7 @@
 #include <asio/ip/address.hpp>
 
 #include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>

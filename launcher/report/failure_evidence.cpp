@@ -21,8 +21,6 @@ namespace autolaunch::launcher {
 
 namespace {
 
-using nlohmann::json;
-
 constexpr std::size_t kTailLines = 20;
 constexpr std::size_t kCallstackLines = 12;
 constexpr std::uintmax_t kMaxErrorFileBytes = 1024 * 1024;
@@ -101,16 +99,16 @@ std::optional<ErrorFile> read_error_file(const std::filesystem::path& path) {
 }  // namespace
 
 std::optional<ErrorFile> parse_error_file(std::string_view text) {
-    const json root = json::parse(text, nullptr, false);
+    const nlohmann::json root = nlohmann::json::parse(text, nullptr, false);
     if (!root.is_object() || !root.contains("message"))
         return std::nullopt;
-    const json& message = root["message"];
+    const nlohmann::json& message = root["message"];
     if (message.is_string())
         return ErrorFile{message.get<std::string>(), {}};
     if (!message.is_object() || !message.contains("message") || !message["message"].is_string())
         return std::nullopt;
     ErrorFile error{message["message"].get<std::string>(), {}};
-    const json extra = message.value("extraInfo", json::object());
+    const nlohmann::json extra = message.value("extraInfo", nlohmann::json::object());
     if (extra.is_object() && extra.contains("py_callstack") && extra["py_callstack"].is_string())
         error.callstack = lines_of(extra["py_callstack"].get<std::string>());
     return error;

@@ -1,5 +1,6 @@
 #include "run/join_inputs.hpp"
 
+#include "base/hostname.hpp"
 #include "rendezvous/program_digest.hpp"
 
 #include <unistd.h>
@@ -22,12 +23,6 @@ std::string shared_directory(const JobSpec& spec) {
 }
 
 }  // namespace
-
-std::string hostname() {
-    char name[256] = {};
-    ::gethostname(name, sizeof name - 1);
-    return name;
-}
 
 std::string now_text() {
     const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());

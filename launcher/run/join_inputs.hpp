@@ -10,7 +10,6 @@ namespace autolaunch::launcher {
 
 // What `run` and `doctor` bring to a rendezvous.
 
-std::string hostname();
 /// "20260309-174501-4711": of this second and process.
 std::string now_text();
 NodeOptions node_options(const JobSpec& spec);

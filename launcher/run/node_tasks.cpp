@@ -1,5 +1,6 @@
 #include "run/node_tasks.hpp"
 
+#include "base/hostname.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "rendezvous/join.hpp"
 #include "spawn/keeper.hpp"
@@ -21,12 +22,6 @@ using namespace std::chrono_literals;
 // srun starts a node's tasks within milliseconds of each other; a node that swaps, or a prologue a
 // task, takes longer.
 constexpr auto kMeetingTimeout = 60s;
-
-std::string hostname() {
-    char name[256] = {};
-    ::gethostname(name, sizeof name - 1);
-    return name;
-}
 
 bool has_several_tasks(const Allocation& allocation) {
     return allocation.tasks_on_node.value_or(1) > 1;

@@ -2,6 +2,7 @@
 
 #include "allocation/allocation.hpp"
 #include "allocation/roster.hpp"
+#include "base/hostname.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "plan/job_shape.hpp"
 #include "pmi/mpi_linkage.hpp"

@@ -1,6 +1,7 @@
 #include "run/run_doctor.hpp"
 
 #include "base/file_io.hpp"
+#include "base/hostname.hpp"
 #include "base/text.hpp"
 #include "doctor/check_runner.hpp"
 #include "doctor/meeting.hpp"

@@ -84,6 +84,8 @@ bool hand_over_descriptor(const ChildSetup& setup) {
     return ::dup2(setup.inherited_fd, setup.inherited_as) >= 0;
 }
 
+}  // namespace
+
 // Dispositions first, mask second: a pending signal must not meet a handler of the parent.
 void reset_signals() {
     struct sigaction standard {};
@@ -94,8 +96,6 @@ void reset_signals() {
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
-
-}  // namespace
 
 int run_child(void* argument) {
     auto& setup = *static_cast<ChildSetup*>(argument);

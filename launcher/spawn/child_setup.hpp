@@ -32,6 +32,10 @@ struct ChildSetup {
     int memory_policy_error = 0;
 };
 
+/// Gives a child the dispositions and the mask of signals that a program expects: the default ones,
+/// and none blocked. Async-signal-safe.
+void reset_signals();
+
 /// Runs in the child, on its own stack, with all signals blocked. Only async-signal-safe calls;
 /// returns the exit status only when something failed.
 int run_child(void* setup);

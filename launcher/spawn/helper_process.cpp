@@ -1,6 +1,7 @@
 #include "spawn/helper_process.hpp"
 
 #include "base/deadline.hpp"
+#include "spawn/child_setup.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -33,14 +34,6 @@ void keep_only(int output) {
     if (output != kOutput)
         ::dup3(output, kOutput, O_CLOEXEC);
     ::syscall(SYS_close_range, kOutput + 1, ~0U, 0);
-}
-
-void reset_signals() {
-    for (int signal = 1; signal < NSIG; ++signal)
-        ::signal(signal, SIG_DFL);
-    sigset_t none;
-    ::sigemptyset(&none);
-    ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
 [[noreturn]] void run(const std::function<void(int)>& work, int output, pid_t parent) {

@@ -105,7 +105,7 @@ void read_topology_files(const Value& root, ProfileFile& profile, Errors& errors
     profile.topology_files.source = field(found->value, "topology_files", "source", errors);
 }
 
-[[noreturn]] void refuse(const std::string& path, const Errors& errors) {
+[[noreturn]] void refuse_profile(const std::string& path, const Errors& errors) {
     std::vector<std::string> lines;
     for (const SpecError& error : errors)
         lines.push_back(to_string(error));
@@ -134,7 +134,7 @@ ProfileFile read_profile(const std::string& path) {
             profile.notes = read_texts(entry->value, "notes", errors);
     }
     if (!errors.empty())
-        refuse(path, errors);
+        refuse_profile(path, errors);
     return profile;
 }
 

@@ -4,45 +4,46 @@ namespace autolaunch::launcher {
 
 namespace {
 
-using S = RankState;
-using E = RankEvent;
-using A = RankAction;
-
 // clang-format off
-constexpr TransitionTable<S, kRankStates, E, kRankEvents, A> kTable({
-    {S::planned,     E::started,              A::none,              S::running},
-    {S::planned,     E::start_failed,         A::none,              S::ended},
-    {S::planned,     E::user_stop,            A::none,              S::ended},
-    {S::planned,     E::peer_failed,          A::none,              S::ended},
-    {S::planned,     E::kill,                 A::none,              S::ended},
+constexpr auto kRankTable = [] {
+    using S = RankState;
+    using E = RankEvent;
+    using A = RankAction;
+    return TransitionTable<S, kRankStates, E, kRankEvents, A>({
+        {S::planned,     E::started,              A::none,              S::running},
+        {S::planned,     E::start_failed,         A::none,              S::ended},
+        {S::planned,     E::user_stop,            A::none,              S::ended},
+        {S::planned,     E::peer_failed,          A::none,              S::ended},
+        {S::planned,     E::kill,                 A::none,              S::ended},
 
-    {S::running,     E::declared_cooperative, A::none,              S::cooperative},
-    {S::running,     E::user_stop,            A::send_term,         S::stopping},
-    {S::running,     E::peer_failed,          A::send_term,         S::stopping},
-    {S::running,     E::kill,                 A::send_kill,         S::killed},
-    {S::running,     E::exited,               A::none,              S::ended},
+        {S::running,     E::declared_cooperative, A::none,              S::cooperative},
+        {S::running,     E::user_stop,            A::send_term,         S::stopping},
+        {S::running,     E::peer_failed,          A::send_term,         S::stopping},
+        {S::running,     E::kill,                 A::send_kill,         S::killed},
+        {S::running,     E::exited,               A::none,              S::ended},
 
-    {S::cooperative, E::user_stop,            A::send_stop_message, S::finishing},
-    {S::cooperative, E::peer_failed,          A::send_term,         S::stopping},
-    {S::cooperative, E::kill,                 A::send_kill,         S::killed},
-    {S::cooperative, E::exited,               A::none,              S::ended},
+        {S::cooperative, E::user_stop,            A::send_stop_message, S::finishing},
+        {S::cooperative, E::peer_failed,          A::send_term,         S::stopping},
+        {S::cooperative, E::kill,                 A::send_kill,         S::killed},
+        {S::cooperative, E::exited,               A::none,              S::ended},
 
-    {S::finishing,   E::peer_failed,          A::send_term,         S::stopping},
-    {S::finishing,   E::kill,                 A::send_kill,         S::killed},
-    {S::finishing,   E::exited,               A::none,              S::ended},
+        {S::finishing,   E::peer_failed,          A::send_term,         S::stopping},
+        {S::finishing,   E::kill,                 A::send_kill,         S::killed},
+        {S::finishing,   E::exited,               A::none,              S::ended},
 
-    {S::stopping,    E::kill,                 A::send_kill,         S::killed},
-    {S::stopping,    E::exited,               A::none,              S::ended},
+        {S::stopping,    E::kill,                 A::send_kill,         S::killed},
+        {S::stopping,    E::exited,               A::none,              S::ended},
 
-    {S::killed,      E::exited,               A::none,              S::ended},
-});
+        {S::killed,      E::exited,               A::none,              S::ended},
+    });
+}();
 // clang-format on
-static_assert(kTable.lists_each_pair_once());
-static_assert(kTable.lists_changes_only());
-static_assert(kTable.reaches_every_state_from(S::planned));
+static_assert(kRankTable.lists_each_pair_once());
+static_assert(kRankTable.lists_changes_only());
+static_assert(kRankTable.reaches_every_state_from(RankState::planned));
 
 }  // namespace
 
-RankTransition transition(RankState state, RankEvent event) { return kTable(state, event); }
+RankTransition transition(RankState state, RankEvent event) { return kRankTable(state, event); }
 
 }  // namespace autolaunch::launcher

@@ -9,8 +9,8 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr auto kLeaveTimeout = std::chrono::seconds(5);
-constexpr auto kReleaseTimeout = std::chrono::seconds(30);
+constexpr auto kStayOutLeaveTimeout = std::chrono::seconds(5);
+constexpr auto kStayOutTimeout = std::chrono::seconds(30);
 
 void run_until(asio::io_context& io, Deadline deadline, const std::function<bool()>& over) {
     io.restart();
@@ -39,7 +39,7 @@ void stay_out(asio::io_context& io, Joined& joined, const Absence& absence) {
     if (joined.head) {
         joined.head->command(
             control::Finish{.exit_code = absence.exit_code, .outcome = "failed to start"});
-        return run_until(io, Deadline::after(kLeaveTimeout),
+        return run_until(io, Deadline::after(kStayOutLeaveTimeout),
                          [&] { return joined.head->all_left(); });
     }
     bool over = false;
@@ -53,7 +53,7 @@ void stay_out(asio::io_context& io, Joined& joined, const Absence& absence) {
                                              over = true;
                                      },
                                  .on_head_lost = [&](const std::string&) { over = true; }});
-    run_until(io, Deadline::after(kReleaseTimeout), [&] { return over; });
+    run_until(io, Deadline::after(kStayOutTimeout), [&] { return over; });
     joined.member->set_handlers({});
 }
 

@@ -25,7 +25,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kSendTimeout = 30s;
 constexpr auto kEndingTimeout = 10s;
 constexpr auto kShortestPause = 1ms, kLongestPause = 50ms;  // between two looks for the agent
 
@@ -67,7 +66,7 @@ private:
     void start_rank(stand_in::Start start);
     void end_offspring(std::chrono::milliseconds timeout);
     void tell(const stand_in::Message& message) {
-        agent_->send(message, Deadline::after(kSendTimeout));
+        agent_->send(message, Deadline::after(kTaskSendTimeout));
     }
     void tell_signals();
     void reap();

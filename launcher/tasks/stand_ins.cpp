@@ -14,6 +14,7 @@
 #include <csignal>
 #include <list>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -22,7 +23,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kSendTimeout = 30s;
 constexpr auto kSignalTimeout = 1s;
 constexpr auto kStartTimeout = 120s;  // a program on a slow network file system
 constexpr std::size_t kMostStrangers = 64;
@@ -201,7 +201,7 @@ Child StandIns::Host::start(const ChildSpec& spec, EndHandler on_end) {
     }
     stand_in::Message reply;
     try {
-        socket_.send(start, Deadline::after(kSendTimeout), descriptors);
+        socket_.send(start, Deadline::after(kTaskSendTimeout), descriptors);
         reply = answer(Deadline::after(kStartTimeout));
     } catch (const Error& error) {
         lost_ = true;

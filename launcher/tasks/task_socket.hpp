@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <deque>
 #include <optional>
 #include <span>
@@ -12,6 +13,9 @@
 #include <vector>
 
 namespace autolaunch::launcher {
+
+/// What a message may take to be sent.
+inline constexpr std::chrono::seconds kTaskSendTimeout{30};
 
 /// Messages, and descriptors beside them, between two tasks of one node.
 ///

@@ -45,7 +45,7 @@ std::string to_bdf(const std::map<std::string, std::uint64_t>& properties) {
                        (location >> 8) & 0xff, (location >> 3) & 0x1f);
 }
 
-std::uint64_t read_memory_bytes(const std::string& folder) {
+std::uint64_t read_bank_bytes(const std::string& folder) {
     std::uint64_t bytes = 0;
     for (const int bank : list_numbers(folder + "/mem_banks"))
         bytes += value_of(read_properties(fmt::format("{}/mem_banks/{}/properties", folder, bank)),
@@ -76,7 +76,7 @@ std::vector<KfdNode> read_kfd_gpus(const TopologyOptions& options) {
         gpu.number = number;
         gpu.runtime_index = static_cast<int>(gpus.size());
         gpu.bdf = to_bdf(properties);
-        gpu.memory_bytes = read_memory_bytes(folder);
+        gpu.memory_bytes = read_bank_bytes(folder);
         if (const std::uint64_t unique = value_of(properties, "unique_id"))
             gpu.uuid = fmt::format("GPU-{:016x}", unique);
         gpus.push_back(std::move(gpu));

@@ -1,6 +1,7 @@
 #include "topology/read_topology.hpp"
 
 #include "base/affinity.hpp"
+#include "base/hostname.hpp"
 #include "topology/natural_order.hpp"
 #include "topology/readers.hpp"
 #include "topology/system_files.hpp"
@@ -17,13 +18,6 @@
 
 namespace autolaunch::launcher {
 namespace {
-
-std::string read_hostname() {
-    char name[256] = {};
-    if (::gethostname(name, sizeof name - 1) != 0)
-        return "localhost";
-    return name;
-}
 
 // Mems_allowed_list is the cpuset's; empty when the kernel does not say.
 std::vector<int> read_allowed_memory_nodes(const std::string& proc_root) {
@@ -53,7 +47,7 @@ std::vector<int> read_affinity() {
 
 NodeTopology read_local_topology(const TopologyOptions& options) {
     NodeTopology topology;
-    topology.hostname = read_hostname();
+    topology.hostname = hostname();
     if (options.cpu_model)
         topology.cpu_model = read_cpu_model(options);
     topology.allowed_cpus = options.allowed_cpus ? *options.allowed_cpus : read_affinity();

@@ -272,7 +272,7 @@ TEST_CASE("a ring that came round, with torn entries, says what it still knows")
     }
     auto open = ring.enqueue({.kind = Kind::all_gather, .bytes = 16}, true);
     auto torn = ring.enqueue({.kind = Kind::all_gather, .bytes = 16}, true);
-    flight::store(torn.words[flight::kEntryVersion], torn.version + 1);
+    flight::write_word(torn.words[flight::kEntryVersion], torn.version + 1);
     const auto contents = flight::read_contents(flight::memory_source(recorder->memory()));
     const flight::RecordedRank read = summarize(1, true, contents.value());
     const flight::RecordedGroup& world = read.groups.at(0);

@@ -193,7 +193,7 @@ TEST_CASE("the same group has the same number on all ranks, and another group an
 TEST_CASE_FIXTURE(Fixture, "an entry that is being written is counted, not read") {
     ring.enqueue(kAllReduce, true);
     ring.enqueue(kAllReduce, true);
-    store(entry(0)[kEntryVersion], load(entry(0)[kEntryVersion]) + 1);
+    write_word(entry(0)[kEntryVersion], read_word(entry(0)[kEntryVersion]) + 1);
     const ReadGroup read = group();
     CHECK(read.calls.size() == 1);
     CHECK(read.calls[0].sequence == 2);
@@ -226,7 +226,7 @@ TEST_CASE_FIXTURE(Fixture, "whatever a rank writes there, reading it ends well")
             }
         }
     }
-    store(words()[kRingGroup], 1);
+    write_word(words()[kRingGroup], 1);
     std::memset(words(), 0xff, kMemoryBytes);
     CHECK_FALSE(read_contents(memory_source(recorder->memory())));
 }

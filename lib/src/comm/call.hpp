@@ -27,6 +27,10 @@ enum class CollectiveKind : std::uint8_t {
 
 /// "all_reduce", …
 std::string_view name_of(CollectiveKind kind) noexcept;
+constexpr bool reduces(CollectiveKind kind) noexcept {
+    return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce ||
+           kind == CollectiveKind::reduce_scatter;
+}
 
 /// How many elements each rank's block has, where a buffer holds a block of every rank in rank
 /// order.
@@ -67,6 +71,11 @@ struct CollectiveCall {
         nullptr;  ///< what the user called, where this is a step of it: for errors
 
     std::size_t element_bytes() const noexcept { return size_of(type); }
+    const std::byte* send_bytes() const noexcept { return static_cast<const std::byte*>(send); }
+    std::byte* recv_bytes() const noexcept { return static_cast<std::byte*>(recv); }
+    bool is_message() const noexcept {
+        return kind == CollectiveKind::send || kind == CollectiveKind::recv;
+    }
 };
 
 /// What one rank's buffers hold in a call, in elements.

@@ -9,10 +9,6 @@
 namespace autolaunch {
 namespace {
 
-bool is_message(const CollectiveCall& call) {
-    return call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv;
-}
-
 ExchangeBytes exchange_through(CommunicatorBackend& backend) {
     return [&backend](std::span<const std::byte> mine, std::span<std::byte> all) {
         backend.start({.kind = CollectiveKind::all_gather,
@@ -67,7 +63,7 @@ void ComparingBackend::compare_messages(std::span<const CollectiveCall> messages
 }
 
 Work ComparingBackend::start(const CollectiveCall& call, Stream stream) {
-    if (is_message(call)) {
+    if (call.is_message()) {
         compare_messages({&call, 1});
     } else {
         compare(call);
@@ -78,14 +74,14 @@ Work ComparingBackend::start(const CollectiveCall& call, Stream stream) {
 Work ComparingBackend::start_group(std::span<const CollectiveCall> calls, Stream stream) {
     std::vector<CollectiveCall> messages;
     for (const CollectiveCall& call : calls)
-        if (is_message(call))
+        if (call.is_message())
             messages.push_back(call);
     if (!messages.empty()) {
         compare_messages(messages);
         inner_->start_group(messages, stream);
     }
     for (const CollectiveCall& call : calls)
-        if (!is_message(call))
+        if (!call.is_message())
             start(call, stream);
     return {};
 }

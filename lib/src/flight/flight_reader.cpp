@@ -143,7 +143,7 @@ std::string describe(const ReadCall& call) {
 Source memory_source(const Word* memory) {
     return [memory](std::size_t offset, std::span<Word> words) {
         for (std::size_t i = 0; i < words.size(); ++i)
-            words[i] = load(memory[offset / sizeof(Word) + i], std::memory_order_acquire);
+            words[i] = read_word(memory[offset / sizeof(Word) + i], std::memory_order_acquire);
         return true;
     };
 }
@@ -225,8 +225,9 @@ std::string name_call(Kind kind, std::uint64_t sequence, std::uint64_t bytes,
 }
 
 std::string describe_last_calls(const Word* memory, const Word* ring) {
-    const auto clock = static_cast<Clock>(load(memory[kHeaderClock]));
-    const Ages ages(clock, {load(memory[kHeaderAnchorTicks]), load(memory[kHeaderAnchorNs])},
+    const auto clock = static_cast<Clock>(read_word(memory[kHeaderClock]));
+    const Ages ages(clock,
+                    {read_word(memory[kHeaderAnchorTicks]), read_word(memory[kHeaderAnchorNs])},
                     anchor(clock));
     const auto readings = std::make_unique<Readings>();
     const auto offset = static_cast<std::size_t>(ring - memory) * sizeof(Word);

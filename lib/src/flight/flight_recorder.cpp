@@ -23,7 +23,7 @@ void put_text(Word* words, std::size_t count, std::string_view text) {
     Word copy[kTextWords] = {};
     std::memcpy(copy, text.data(), std::min(text.size(), count * sizeof(Word)));
     for (std::size_t i = 0; i < count; ++i)
-        store(words[i], copy[i]);
+        write_word(words[i], copy[i]);
 }
 
 constexpr Word halves(std::int32_t low, std::int32_t high) {
@@ -46,12 +46,12 @@ std::shared_ptr<FlightRecorder> FlightRecorder::create(int rank, int generation)
 FlightRecorder::FlightRecorder(UniqueFd file, void* memory, int rank, int generation)
     : file_(std::move(file)), memory_(static_cast<Word*>(memory)), clock_(best_clock()) {
     const Anchor now = anchor(clock_);
-    store(memory_[kHeaderSizes], kSizes);
-    store(memory_[kHeaderClock], static_cast<Word>(clock_));
-    store(memory_[kHeaderAnchorTicks], now.ticks);
-    store(memory_[kHeaderAnchorNs], now.ns);
-    store(memory_[kHeaderRank], halves(rank, generation));
-    store(memory_[kHeaderMagic], kMagic);
+    write_word(memory_[kHeaderSizes], kSizes);
+    write_word(memory_[kHeaderClock], static_cast<Word>(clock_));
+    write_word(memory_[kHeaderAnchorTicks], now.ticks);
+    write_word(memory_[kHeaderAnchorNs], now.ns);
+    write_word(memory_[kHeaderRank], halves(rank, generation));
+    write_word(memory_[kHeaderMagic], kMagic);
 }
 
 FlightRecorder::~FlightRecorder() { ::munmap(memory_, kMemoryBytes); }
@@ -67,19 +67,19 @@ Word* FlightRecorder::take_ring() {
     Word* oldest = nullptr;
     for (std::size_t i = 0; i < kRings; ++i) {
         Word* const ring = memory_ + (kHeaderBytes + i * kRingBytes) / sizeof(Word);
-        const Word use = load(ring[kRingUse]);
-        if (use % 2 == 0 && (oldest == nullptr || use < load(oldest[kRingUse])))
+        const Word use = read_word(ring[kRingUse]);
+        if (use % 2 == 0 && (oldest == nullptr || use < read_word(oldest[kRingUse])))
             oldest = ring;
     }
     if (oldest == nullptr) {
-        store(memory_[kHeaderLostGroups], load(memory_[kHeaderLostGroups]) + 1);
+        write_word(memory_[kHeaderLostGroups], read_word(memory_[kHeaderLostGroups]) + 1);
         return nullptr;
     }
-    const Word use = load(oldest[kRingUse]);
-    store(oldest[kRingGroup], 0);
+    const Word use = read_word(oldest[kRingUse]);
+    write_word(oldest[kRingGroup], 0);
     for (std::size_t i = 0; use > 0 && i < kRingBytes / sizeof(Word); ++i)
-        store(oldest[i], 0);
-    store(oldest[kRingUse], use + 1);
+        write_word(oldest[i], 0);
+    write_word(oldest[kRingUse], use + 1);
     // Its pages at once, where the system can: else every 32nd of the group's first calls takes a
     // page fault.
     constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, of Linux 5.14
@@ -89,7 +89,7 @@ Word* FlightRecorder::take_ring() {
 
 void FlightRecorder::give_back(Word* ring) {
     const std::scoped_lock lock(mutex_);
-    store(ring[kRingUse], load(ring[kRingUse]) + 1);
+    write_word(ring[kRingUse], read_word(ring[kRingUse]) + 1);
 }
 
 FlightRing::FlightRing(std::shared_ptr<FlightRecorder> recorder, std::string_view name, int rank,
@@ -101,10 +101,10 @@ FlightRing::FlightRing(std::shared_ptr<FlightRecorder> recorder, std::string_vie
     ring_ = recorder_->take_ring();
     if (ring_ == nullptr)
         return;
-    store(ring_[kRingPlace], halves(size, rank));
+    write_word(ring_[kRingPlace], halves(size, rank));
     put_text(ring_ + kRingBackend, 2, backend);
     put_text(ring_ + kRingName, kTextWords, name_);
-    store(ring_[kRingGroup], hash64(name_.data(), name_.size()) | 1U);
+    write_word(ring_[kRingGroup], hash64(name_.data(), name_.size()) | 1U);
 }
 
 FlightRing::FlightRing(FlightRing&& other) noexcept { *this = std::move(other); }
@@ -138,12 +138,12 @@ void FlightRing::set_label(std::string_view label) noexcept {
 // An entry that is over is ours to write. One that a device has not finished may be finished by
 // another thread now.
 bool FlightRing::claim(Word* entry, Word writing) noexcept {
-    Word version = load(entry[kEntryVersion], std::memory_order_acquire);
+    Word version = read_word(entry[kEntryVersion], std::memory_order_acquire);
     const Word step = version & kStepMask;
     if (step == kEmpty || step == kOver) {
-        store(entry[kEntryVersion], writing);
+        write_word(entry[kEntryVersion], writing);
     } else {
-        const bool on_device = (load(entry[kEntryWhat]) >> 32 & kOnDevice) != 0;
+        const bool on_device = (read_word(entry[kEntryWhat]) >> 32 & kOnDevice) != 0;
         if (!on_device || step % 2 != 0)
             return false;
         if (!std::atomic_ref<Word>(entry[kEntryVersion]).compare_exchange_strong(version, writing))
@@ -157,31 +157,31 @@ FlightRing::Entry FlightRing::enqueue(const FlightCall& call, bool started) noex
         return {};
     const bool message = is_message(call.kind);
     const Word sequence = message ? ++messages_ : ++collectives_;
-    store(ring_[message ? kRingMessages : kRingCollectives], sequence);
+    write_word(ring_[message ? kRingMessages : kRingCollectives], sequence);
     Word* const entry = ring_ + kBlockWords * (1 + slot_);
     const Word version = next_ * 8;
     if (!claim(entry, version + 1)) {
-        store(ring_[kRingLost], ++lost_);
+        write_word(ring_[kRingLost], ++lost_);
         return {};
     }
     ++next_;
     if (++slot_ == kEntries)
         slot_ = 0;
     const Word now = ticks(clock_);
-    store(entry[kEntrySequence], sequence);
-    store(entry[kEntryBytes], call.bytes);
-    store(entry[kEntryEnqueued], now);
-    store(entry[kEntryStarted], started ? now : 0);
-    store(entry[kEntryFinished], 0);
+    write_word(entry[kEntrySequence], sequence);
+    write_word(entry[kEntryBytes], call.bytes);
+    write_word(entry[kEntryEnqueued], now);
+    write_word(entry[kEntryStarted], started ? now : 0);
+    write_word(entry[kEntryFinished], 0);
     const State state = started ? State::started : State::enqueued;
-    store(entry[kEntryWhat], static_cast<Word>(call.kind) | Word{call.op} << 8 |
-                                 Word{call.type} << 16 | static_cast<Word>(state) << 24 |
-                                 Word{call.flags} << 32 | Word{label_bytes_} << 40);
-    store(entry[kEntryRoot], static_cast<std::uint32_t>(call.root));
+    write_word(entry[kEntryWhat], static_cast<Word>(call.kind) | Word{call.op} << 8 |
+                                      Word{call.type} << 16 | static_cast<Word>(state) << 24 |
+                                      Word{call.flags} << 32 | Word{label_bytes_} << 40);
+    write_word(entry[kEntryRoot], static_cast<std::uint32_t>(call.root));
     for (std::size_t i = 0; i * sizeof(Word) < label_bytes_; ++i)
-        store(entry[kEntryLabel + i], label_[i]);
+        write_word(entry[kEntryLabel + i], label_[i]);
     const Word stable = version + (started ? kStarted : kEnqueued);
-    store(entry[kEntryVersion], stable);
+    write_word(entry[kEntryVersion], stable);
     return {entry, stable, (call.flags & kOnDevice) != 0};
 }
 
@@ -191,7 +191,7 @@ namespace {
 bool begin_update(const FlightRing::Entry& entry) {
     Word expected = entry.version;
     if (!entry.on_device) {
-        store(entry.words[kEntryVersion], entry.version + 1);
+        write_word(entry.words[kEntryVersion], entry.version + 1);
     } else if (!std::atomic_ref<Word>(entry.words[kEntryVersion])
                     .compare_exchange_strong(expected, entry.version + 1)) {
         return false;
@@ -200,8 +200,8 @@ bool begin_update(const FlightRing::Entry& entry) {
 }
 
 void set_state(Word* words, State state) {
-    const Word what = load(words[kEntryWhat]) & ~(Word{0xff} << 24);
-    store(words[kEntryWhat], what | static_cast<Word>(state) << 24);
+    const Word what = read_word(words[kEntryWhat]) & ~(Word{0xff} << 24);
+    write_word(words[kEntryWhat], what | static_cast<Word>(state) << 24);
 }
 
 }  // namespace
@@ -209,19 +209,19 @@ void set_state(Word* words, State state) {
 void FlightRing::start(Entry& entry) noexcept {
     if (entry.words == nullptr || !begin_update(entry))
         return;
-    store(entry.words[kEntryStarted], ticks(clock_));
+    write_word(entry.words[kEntryStarted], ticks(clock_));
     set_state(entry.words, State::started);
     entry.version += 2;
-    store(entry.words[kEntryVersion], entry.version);
+    write_word(entry.words[kEntryVersion], entry.version);
 }
 
 void FlightRing::end(Entry& entry, bool failed) noexcept {
     if (entry.words == nullptr || !begin_update(entry))
         return;
     Word* const words = std::exchange(entry.words, nullptr);
-    store(words[kEntryFinished], ticks(clock_));
+    write_word(words[kEntryFinished], ticks(clock_));
     set_state(words, failed ? State::failed : State::finished);
-    store(words[kEntryVersion], (entry.version & ~Word{kStepMask}) + kOver);
+    write_word(words[kEntryVersion], (entry.version & ~Word{kStepMask}) + kOver);
 }
 
 std::string FlightRing::describe_last() const {

@@ -108,12 +108,12 @@ constexpr bool has_root(Kind kind) {
 }
 constexpr bool is_message(Kind kind) { return kind == Kind::send || kind == Kind::recv; }
 
-inline Word load(const Word& word, std::memory_order order = std::memory_order_relaxed) {
+inline Word read_word(const Word& word, std::memory_order order = std::memory_order_relaxed) {
     return std::atomic_ref<Word>(const_cast<Word&>(word)).load(order);
 }
-/// After all that was stored before it: so an odd version is there before what it announces, and an
-/// even one after it.
-inline void store(Word& word, Word value) {
+/// After all that was written before it: so an odd version is there before what it announces, and
+/// an even one after it.
+inline void write_word(Word& word, Word value) {
     std::atomic_ref<Word>(word).store(value, std::memory_order_release);
 }
 

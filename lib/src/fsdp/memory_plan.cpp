@@ -1,3 +1,4 @@
+#include "base/refuse.hpp"
 #include "fsdp/bucket_plan.hpp"
 #include "fsdp/ordered_sums.hpp"
 
@@ -12,10 +13,6 @@
 namespace autolaunch::fsdp {
 
 namespace {
-
-[[noreturn]] void reject(const std::string& what, std::string hint = {}) {
-    throw Error(ErrorCode::invalid_argument, what, std::move(hint));
-}
 
 // What the formulas need to know of all arenas together, in elements.
 struct ArenaSums {
@@ -32,17 +29,17 @@ struct ModelSums {
 // Ranks that share one copy of the masters: N of the formulas.
 int shard_count(const MemoryPlanOptions& options) {
     if (options.ranks < 1)
-        reject(std::to_string(options.ranks) + " ranks");
+        refuse(std::to_string(options.ranks) + " ranks");
     if (options.reductions < 1)
-        reject(std::to_string(options.reductions) + " reductions in a step");
+        refuse(std::to_string(options.reductions) + " reductions in a step");
     if (options.gather_slots < 1 || options.reduce_slots < 1)
-        reject("a model needs a gather and a reduce slot");
+        refuse("a model needs a gather and a reduce slot");
     switch (options.strategy) {
         case ShardingStrategy::no_shard:
             return 1;
         case ShardingStrategy::hybrid_shard:
             if (options.shard_group < 1 || options.ranks % options.shard_group != 0)
-                reject("a shard group of " + std::to_string(options.shard_group) +
+                refuse("a shard group of " + std::to_string(options.shard_group) +
                            " does not divide " + std::to_string(options.ranks) + " ranks",
                        "hybrid_shard cuts each copy over the ranks of one group, usually a node's");
             return options.shard_group;
@@ -160,7 +157,7 @@ std::vector<std::size_t> merge_units(std::span<const std::int64_t> unit_bytes,
 MemoryPlan plan_memory(std::span<const std::vector<ParameterSpec>> units,
                        const MemoryPlanOptions& options) {
     if (units.empty())
-        reject("the model has no units");
+        refuse("the model has no units");
     const int shards = shard_count(options);
     std::vector<UnitToPlan> plans;
     for (const auto& unit : units)
@@ -185,7 +182,7 @@ MemoryPlan plan_memory(const ModelSize& model, const MemoryPlanOptions& options)
     constexpr std::int64_t kMostLayers = 1'000'000;
     if (model.parameters < 1 || model.layers < 1 || model.layers > kMostLayers ||
         model.largest_unit < 0 || model.largest_unit > model.parameters)
-        reject("a model of " + std::to_string(model.parameters) + " parameters in " +
+        refuse("a model of " + std::to_string(model.parameters) + " parameters in " +
                std::to_string(model.layers) + " layers, with " +
                std::to_string(model.largest_unit) + " in the largest unit");
     // One tensor a unit; ShardLayout's padding is then what it is in a real model but for 64

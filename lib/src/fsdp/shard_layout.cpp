@@ -1,3 +1,4 @@
+#include "base/refuse.hpp"
 #include "base/text.hpp"
 
 #include <autolaunch/error.hpp>
@@ -10,14 +11,10 @@ namespace autolaunch::fsdp {
 
 namespace {
 
-[[noreturn]] void reject(const std::string& what) {
-    throw Error(ErrorCode::invalid_argument, what);
-}
-
 std::int64_t checked_add(std::int64_t a, std::int64_t b) {
     std::int64_t sum = 0;
     if (__builtin_add_overflow(a, b, &sum))
-        reject("the unit's parameters have more elements than 63 bits can count");
+        refuse("the unit's parameters have more elements than 63 bits can count");
     return sum;
 }
 
@@ -31,9 +28,9 @@ std::int64_t ParameterSpec::element_count() const {
     std::int64_t count = 1;
     for (const std::int64_t extent : shape) {
         if (extent <= 0)
-            reject("parameter " + name + " has an extent of " + std::to_string(extent));
+            refuse("parameter " + name + " has an extent of " + std::to_string(extent));
         if (__builtin_mul_overflow(count, extent, &count))
-            reject("parameter " + name + " has more elements than 63 bits can count");
+            refuse("parameter " + name + " has more elements than 63 bits can count");
     }
     return count;
 }
@@ -42,17 +39,17 @@ ShardLayout::ShardLayout(std::span<const ParameterSpec> parameters, int world_si
                          std::int64_t alignment_elements, std::int64_t quantum_elements)
     : world_size_(world_size) {
     if (world_size < 1)
-        reject("world size " + std::to_string(world_size) + " is not positive");
+        refuse("world size " + std::to_string(world_size) + " is not positive");
     if (alignment_elements < 1 || quantum_elements < 1)
-        reject("alignment and quantum must be positive");
+        refuse("alignment and quantum must be positive");
     std::unordered_set<std::string_view> names;
     std::int64_t end = 0;
     placements_.reserve(parameters.size());
     for (const ParameterSpec& parameter : parameters) {
         if (parameter.name.empty())
-            reject("a parameter has no name");
+            refuse("a parameter has no name");
         if (!names.insert(parameter.name).second)
-            reject("two parameters have the name " + parameter.name);
+            refuse("two parameters have the name " + parameter.name);
         const std::int64_t offset = round_up(end, alignment_elements);
         end = checked_add(offset, parameter.element_count());
         placements_.push_back({parameter, offset});
@@ -78,7 +75,7 @@ const ShardLayout::Placement& ShardLayout::placement(std::string_view name) cons
 
 std::vector<ShardLayout::Interval> ShardLayout::intervals(int rank) const {
     if (rank < 0 || rank >= world_size_)
-        reject("rank " + std::to_string(rank) + " is not in a world of " +
+        refuse("rank " + std::to_string(rank) + " is not in a world of " +
                std::to_string(world_size_));
     const std::int64_t shard_begin = rank * shard_elements_;
     const std::int64_t shard_end = shard_begin + shard_elements_;

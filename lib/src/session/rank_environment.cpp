@@ -1,6 +1,7 @@
 // Session::read_environment: who this process is, by the environment that its launcher left. Pure.
 #include <autolaunch/session.hpp>
 
+#include "base/environment.hpp"
 #include "base/text.hpp"
 #include "session/environment.hpp"
 #include "session/task_counts.hpp"
@@ -14,8 +15,6 @@
 
 namespace autolaunch {
 namespace {
-
-using Environment = std::map<std::string, std::string>;
 
 // Slurm numbers its own steps from the top: batch, extern and interactive step are no srun tasks.
 constexpr long long kFirstSpecialStep = 0xFFFFFFF0LL;

@@ -1,6 +1,7 @@
 #include <autolaunch/session.hpp>
 
 #include "base/deadline.hpp"
+#include "base/environment.hpp"
 #include "base/file_io.hpp"
 #include "flight/flight_recorder.hpp"
 #include "session/agent_line.hpp"
@@ -19,33 +20,13 @@
 #include <mutex>
 #include <utility>
 
-extern char** environ;  // NOLINT: POSIX declares no header for it
-
 namespace autolaunch {
 namespace {
-
-using Environment = std::map<std::string, std::string>;
 
 constexpr std::chrono::seconds kAgentTimeout{10};
 constexpr std::chrono::minutes kStoreTimeout{5};
 constexpr std::chrono::seconds kLeaveTimeout{10};
 constexpr char kJoinedKey[] = "autolaunch/joined";
-
-Environment current_environment() {
-    Environment environment;
-    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-        const std::string_view text(*entry);
-        const std::size_t equals = text.find('=');
-        if (equals != std::string_view::npos)
-            environment.emplace(text.substr(0, equals), text.substr(equals + 1));
-    }
-    return environment;
-}
-
-std::string value_of(const Environment& environment, const char* name) {
-    const auto found = environment.find(name);
-    return found != environment.end() ? found->second : std::string();
-}
 
 // The message may have waited for as long as a step takes. Who does not say when it was sent, sent
 // it now. No agent means more than a year.
@@ -291,7 +272,7 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
 Session Session::from_environment() {
-    Environment environment = current_environment();
+    Environment environment = environment_of_process();
     RankInfo info = read_environment(environment);
     return Session(std::make_unique<Impl>(std::move(environment), std::move(info)));
 }

@@ -1,5 +1,6 @@
 #include "session/store_place.hpp"
 
+#include "base/environment.hpp"
 #include "base/text.hpp"
 #include "session/environment.hpp"
 
@@ -8,13 +9,7 @@
 namespace autolaunch::session {
 namespace {
 
-using Environment = std::map<std::string, std::string>;
 using Server = StorePlace::Server;
-
-std::string value_of(const Environment& environment, const char* name) {
-    const auto found = environment.find(name);
-    return found != environment.end() ? found->second : std::string();
-}
 
 bool parse_port(const std::string& text, std::uint16_t& port) {
     long long number = 0;

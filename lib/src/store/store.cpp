@@ -13,7 +13,18 @@
 
 namespace autolaunch {
 
+namespace store {
+
+/// A server that has answered, and how it numbers commands.
+struct Connected {
+    Connection connection;
+    Dialect dialect;
+};
+
+}  // namespace store
+
 using store::Command;
+using store::Connected;
 using store::Connection;
 using store::Dialect;
 
@@ -58,11 +69,6 @@ std::string torch1_question() {
     return std::string(1,
                        static_cast<char>(store::command_code(Dialect::torch1, Command::key_count)));
 }
-
-struct Connected {
-    Connection connection;
-    Dialect dialect;
-};
 
 /// Newest first: each dialect costs those before it one round trip.
 Connected connect_any(const StoreOptions& options, const Deadline& deadline) {

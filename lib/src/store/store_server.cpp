@@ -30,27 +30,6 @@ using store::Request;
 constexpr std::size_t kReadBytes = 64U << 10;
 constexpr std::size_t kPauseReadingAboveBytes = 1U << 20;  // of unsent replies
 
-/// One client's socket, its unparsed input and its unsent output.
-struct Connection {
-    Connection(tcp::socket accepted, Backend::Client assigned, const store::Limits& limits)
-        : socket(std::move(accepted)), number(assigned), parser(limits) {}
-
-    tcp::socket socket;
-    Backend::Client number;
-    store::RequestParser parser;
-    std::array<char, kReadBytes> input{};
-    std::string output;  // waits for `sending` to be gone
-    std::string sending;
-    bool reading = false;
-    bool serving = false;
-    bool open = true;
-
-    bool must_read_first() const {
-        return output.size() + sending.size() > kPauseReadingAboveBytes;
-    }
-};
-using ConnectionPtr = std::shared_ptr<Connection>;
-
 }  // namespace
 
 class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer::Impl>,
@@ -78,6 +57,27 @@ public:
     void go_on() override;
 
 private:
+    /// One client's socket, its unparsed input and its unsent output.
+    struct Connection {
+        Connection(tcp::socket accepted, Backend::Client assigned, const store::Limits& limits)
+            : socket(std::move(accepted)), number(assigned), parser(limits) {}
+
+        tcp::socket socket;
+        Backend::Client number;
+        store::RequestParser parser;
+        std::array<char, kReadBytes> input{};
+        std::string output;  // waits for `sending` to be gone
+        std::string sending;
+        bool reading = false;
+        bool serving = false;
+        bool open = true;
+
+        bool must_read_first() const {
+            return output.size() + sending.size() > kPauseReadingAboveBytes;
+        }
+    };
+    using ConnectionPtr = std::shared_ptr<Connection>;
+
     void listen(const StoreServerOptions& options);
     void start(tcp::socket socket);
     void read_more(const ConnectionPtr& connection);

@@ -16,7 +16,8 @@ namespace autolaunch::age {
 // each recipient, 16 bytes of nonce, and the payload in chunks of 64 KiB, each sealed on its own.
 
 inline constexpr std::size_t kChunkBytes = 64 << 10;
-inline constexpr std::size_t kSealedChunkBytes = kChunkBytes + crypto::ChaCha20Poly1305::kTagBytes;
+inline constexpr std::size_t kTagBytes = crypto::ChaCha20Poly1305::kTagBytes;
+inline constexpr std::size_t kSealedChunkBytes = kChunkBytes + kTagBytes;
 inline constexpr std::size_t kNonceBytes = 16;
 
 /// Of a payload, without what precedes it. Even an empty one has a chunk.

@@ -14,7 +14,7 @@ constexpr std::size_t kColumns = 64;
 constexpr std::string_view kAlphabet =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_file(const std::string& why) {
     throw Error(ErrorCode::corrupt, "not an age file: " + why);
 }
 
@@ -26,8 +26,8 @@ public:
     std::string_view next() {
         const std::size_t end = text_.find('\n', at_);
         if (end == std::string_view::npos)
-            refuse(text_.size() >= kMaxHeaderBytes ? "its header does not end within 64 KiB"
-                                                   : "its header is cut off");
+            refuse_file(text_.size() >= kMaxHeaderBytes ? "its header does not end within 64 KiB"
+                                                        : "its header is cut off");
         const std::string_view line = text_.substr(at_, end - at_);
         at_ = end + 1;
         ++number_;
@@ -47,14 +47,14 @@ std::vector<std::string> parse_arguments(std::string_view text, const Lines& lin
         if (c == ' ') {
             arguments.emplace_back();
         } else if (c < 33 || c > 126) {
-            refuse(lines.where() + "has a character that cannot be there");
+            refuse_file(lines.where() + "has a character that cannot be there");
         } else {
             arguments.back() += c;
         }
     }
     for (const std::string& argument : arguments)
         if (argument.empty())
-            refuse(lines.where() + "has an empty argument");
+            refuse_file(lines.where() + "has an empty argument");
     return arguments;
 }
 
@@ -64,9 +64,9 @@ std::vector<std::uint8_t> parse_body(Lines& lines) {
     for (;;) {
         const std::string_view line = lines.next();
         if (line.size() > kColumns)
-            refuse(lines.where() + "is too long");
+            refuse_file(lines.where() + "is too long");
         if (!decode_base64(line, part))
-            refuse(lines.where() + "is not Base64");
+            refuse_file(lines.where() + "is not Base64");
         body.insert(body.end(), part.begin(), part.end());
         if (line.size() < kColumns)
             return body;
@@ -132,9 +132,9 @@ std::string format(const Header& header) {
 ParsedHeader parse_header(std::string_view start) {
     Lines lines(start.substr(0, kMaxHeaderBytes));
     if (!start.starts_with(kVersionLine))
-        refuse("it does not start with " + std::string(kVersionLine));
+        refuse_file("it does not start with " + std::string(kVersionLine));
     if (lines.next() != kVersionLine)
-        refuse("it is of another version of the format");
+        refuse_file("it is of another version of the format");
     ParsedHeader parsed;
     for (;;) {
         std::string_view line = lines.next();
@@ -148,13 +148,13 @@ ParsedHeader parse_header(std::string_view start) {
         }
         std::vector<std::uint8_t> mac;
         if (!line.starts_with(kEndStart))
-            refuse(lines.where() + "starts neither with \"-> \" nor with \"--- \"");
+            refuse_file(lines.where() + "starts neither with \"-> \" nor with \"--- \"");
         line.remove_prefix(kEndStart.size());
         if (!line.starts_with(' ') || !decode_base64(line.substr(1), mac) ||
             mac.size() != parsed.header.mac.size())
-            refuse(lines.where() + "has no MAC of 32 bytes");
+            refuse_file(lines.where() + "has no MAC of 32 bytes");
         if (parsed.header.stanzas.empty())
-            refuse("its header has no recipient");
+            refuse_file("its header has no recipient");
         std::copy(mac.begin(), mac.end(), parsed.header.mac.begin());
         parsed.bytes = lines.position();
         return parsed;

@@ -1,5 +1,6 @@
 #include "checkpoint/age/age_keys.hpp"
 
+#include "base/refuse.hpp"
 #include "base/text.hpp"
 #include "checkpoint/age/bech32.hpp"
 #include "checkpoint/crypto/key_command.hpp"
@@ -17,10 +18,6 @@ using crypto::SecretBytes;
 constexpr char kRecipientPrefix[] = "age";
 constexpr char kIdentityPrefix[] = "AGE-SECRET-KEY-";
 constexpr std::size_t kKeyBytes = 32;
-
-[[noreturn]] void refuse(const std::string& what, const std::string& hint = {}) {
-    throw Error(ErrorCode::invalid_argument, what, hint);
-}
 
 }  // namespace
 

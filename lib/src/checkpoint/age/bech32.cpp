@@ -41,7 +41,7 @@ std::uint32_t checksum_of(std::string_view prefix, std::span<const std::uint8_t>
     return checksum;
 }
 
-[[noreturn]] void refuse(const char* why) {
+[[noreturn]] void refuse_key(const char* why) {
     throw Error(ErrorCode::invalid_argument, std::string("not a Bech32 key: ") + why);
 }
 
@@ -63,7 +63,7 @@ SecretBytes regroup(std::span<const std::uint8_t> values, unsigned from, unsigne
         if (count > 0)
             regrouped.push_back(static_cast<std::uint8_t>(bits << (to - count) & ((1U << to) - 1)));
     } else if (count >= from || bits != 0) {
-        refuse("its last character has bits that mean nothing");
+        refuse_key("its last character has bits that mean nothing");
     }
     return regrouped;
 }
@@ -76,25 +76,25 @@ Bech32 decode_bech32(std::string_view text) {
     const bool has_upper =
         std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::isupper(c); });
     if (has_lower && has_upper)
-        refuse("upper and lower case are mixed");
+        refuse_key("upper and lower case are mixed");
     const std::size_t separator = text.rfind('1');
     if (separator == std::string_view::npos || separator == 0)
-        refuse("it has no prefix");
+        refuse_key("it has no prefix");
     if (text.size() - separator - 1 < kChecksumCharacters)
-        refuse("it is too short");
+        refuse_key("it is too short");
     const std::string_view prefix = text.substr(0, separator);
     if (std::any_of(prefix.begin(), prefix.end(), [](char c) { return c < 33 || c > 126; }))
-        refuse("its prefix has a character that cannot be there");
+        refuse_key("its prefix has a character that cannot be there");
     SecretBytes values;
     values.reserve(text.size());
     for (const char c : text.substr(separator + 1)) {
         const std::size_t value = kCharacters.find(lower(c));
         if (value == std::string_view::npos)
-            refuse("it has a character that no key has");
+            refuse_key("it has a character that no key has");
         values.push_back(static_cast<std::uint8_t>(value));
     }
     if (checksum_of(prefix, values) != 1)
-        refuse("its checksum is wrong; was all of it copied?");
+        refuse_key("its checksum is wrong; was all of it copied?");
     values.resize(values.size() - kChecksumCharacters);
     return {std::string(prefix), regroup(values, 5, 8, false)};
 }

@@ -1,16 +1,14 @@
 #include "checkpoint/age/encryption_keys.hpp"
 
+#include "checkpoint/crypto/key_command.hpp"
+
 #include <autolaunch/error.hpp>
 
 #include <chrono>
 #include <string>
 
 namespace autolaunch {
-namespace {
-
-constexpr std::chrono::minutes kCommandTime(1);
-
-}  // namespace
+namespace {}  // namespace
 
 std::vector<age::Recipient> parse_recipients(const EncryptionOptions& options) {
     std::vector<age::Recipient> recipients;
@@ -31,7 +29,8 @@ std::vector<age::Identity> find_identities(const EncryptionOptions& options) {
     if (!options.identity_file.empty())
         return age::read_identities(options.identity_file);
     if (!options.identity_command.empty())
-        return age::identities_of_command(options.identity_command, Deadline::after(kCommandTime));
+        return age::identities_of_command(options.identity_command,
+                                          Deadline::after(crypto::kKeyCommandTime));
     throw Error(ErrorCode::invalid_argument, "the checkpoint is encrypted, and no key was given",
                 "set encryption.identity_file or encryption.identity_command");
 }

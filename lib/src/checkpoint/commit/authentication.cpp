@@ -1,6 +1,7 @@
 #include "checkpoint/commit/authentication.hpp"
 
 #include "base/hash.hpp"
+#include "base/refuse.hpp"
 #include "base/text.hpp"
 #include "checkpoint/crypto/crypto.hpp"
 #include "checkpoint/crypto/key_command.hpp"
@@ -16,15 +17,10 @@ namespace {
 
 using crypto::SecretBytes;
 
-constexpr std::chrono::minutes kCommandTime(1);
 constexpr char kPurpose[] = "autolaunch checkpoint manifest v1";
 // Between the manifest's digest and the MAC's digits; the MAC is of all that follows those.
 constexpr std::string_view kMacStart = "\",\n\"manifest_hmac_sha256\":\"";
 constexpr std::size_t kMacDigits = 64;
-
-[[noreturn]] void refuse(const std::string& what, const std::string& hint) {
-    throw Error(ErrorCode::invalid_argument, what, hint);
-}
 
 // Up to the end of the line, without it.
 std::string_view take_line(std::string_view& text) {
@@ -64,7 +60,8 @@ AuthenticationKeys AuthenticationKeys::find(const EncryptionOptions& options) {
     const std::string& command = options.authentication_key_command;
     if (command.empty())
         return {};
-    const SecretBytes text = crypto::output_of_key_command(command, Deadline::after(kCommandTime));
+    const SecretBytes text =
+        crypto::output_of_key_command(command, Deadline::after(crypto::kKeyCommandTime));
     return parse(crypto::as_text(text), crypto::name_of_key_command(command));
 }
 

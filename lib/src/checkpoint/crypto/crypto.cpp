@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <string>
 
 #if AUTOLAUNCH_HAVE_CRYPTO
@@ -98,7 +99,6 @@ const CryptoLibrary& library() {
 struct Release {
     void operator()(EVP_PKEY* key) const { library().EVP_PKEY_free(key); }
     void operator()(EVP_PKEY_CTX* context) const { library().EVP_PKEY_CTX_free(context); }
-    void operator()(EVP_CIPHER_CTX* context) const { library().EVP_CIPHER_CTX_free(context); }
 };
 template <class T>
 using Owned = std::unique_ptr<T, Release>;
@@ -180,7 +180,10 @@ struct ChaCha20Poly1305::Contexts {
                 "set up ChaCha20-Poly1305");
     }
 
-    Owned<EVP_CIPHER_CTX> sealing, opening;
+    struct Release {
+        void operator()(EVP_CIPHER_CTX* context) const { library().EVP_CIPHER_CTX_free(context); }
+    };
+    std::unique_ptr<EVP_CIPHER_CTX, Release> sealing, opening;
 };
 
 ChaCha20Poly1305::ChaCha20Poly1305(Bytes key) : contexts_(std::make_unique<Contexts>(key)) {}
@@ -237,7 +240,7 @@ bool ChaCha20Poly1305::open(const Nonce& nonce, std::span<const std::byte> seale
 
 namespace {
 
-[[noreturn]] void refuse() {
+[[noreturn]] void refuse_without_openssl() {
     throw Error(
         ErrorCode::unsupported, "this build has neither encryption nor S3",
         "install OpenSSL's headers (Debian: libssl-dev) and build with AUTOLAUNCH_WITH_CRYPTO=ON");
@@ -247,19 +250,19 @@ namespace {
 
 struct ChaCha20Poly1305::Contexts {};
 
-Digest sha256(Bytes) { refuse(); }
-Digest hmac_sha256(Bytes, Bytes) { refuse(); }
-SecretBytes x25519(Bytes, const Point&) { refuse(); }
-Point x25519_public(Bytes) { refuse(); }
-ChaCha20Poly1305::ChaCha20Poly1305(Bytes) { refuse(); }
+Digest sha256(Bytes) { refuse_without_openssl(); }
+Digest hmac_sha256(Bytes, Bytes) { refuse_without_openssl(); }
+SecretBytes x25519(Bytes, const Point&) { refuse_without_openssl(); }
+Point x25519_public(Bytes) { refuse_without_openssl(); }
+ChaCha20Poly1305::ChaCha20Poly1305(Bytes) { refuse_without_openssl(); }
 ChaCha20Poly1305::ChaCha20Poly1305(ChaCha20Poly1305&&) noexcept = default;
 ChaCha20Poly1305& ChaCha20Poly1305::operator=(ChaCha20Poly1305&&) noexcept = default;
 ChaCha20Poly1305::~ChaCha20Poly1305() = default;
 void ChaCha20Poly1305::seal(const Nonce&, std::span<const std::byte>, std::span<std::byte>) {
-    refuse();
+    refuse_without_openssl();
 }
 bool ChaCha20Poly1305::open(const Nonce&, std::span<const std::byte>, std::span<std::byte>) {
-    refuse();
+    refuse_without_openssl();
 }
 
 #endif

@@ -2,9 +2,13 @@
 #include "base/deadline.hpp"
 #include "checkpoint/crypto/secret.hpp"
 
+#include <chrono>
 #include <string>
 
 namespace autolaunch::crypto {
+
+/// What such a command may take.
+inline constexpr std::chrono::minutes kKeyCommandTime{1};
 
 /// What `/bin/sh -c COMMAND` prints. Blocks until it has ended; at the deadline it is killed with
 /// its process group, and TimeoutError is thrown. Its stderr is ours. Errors name the command, and

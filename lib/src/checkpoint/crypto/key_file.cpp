@@ -1,6 +1,7 @@
 #include "checkpoint/crypto/key_file.hpp"
 
 #include "base/file_io.hpp"
+#include "base/refuse.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -10,15 +11,12 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 
 namespace autolaunch::crypto {
 namespace {
 
 constexpr std::size_t kMaxBytes = 1 << 20;
-
-[[noreturn]] void refuse(const std::string& what, const std::string& hint = {}) {
-    throw Error(ErrorCode::invalid_argument, what, hint);
-}
 
 }  // namespace
 

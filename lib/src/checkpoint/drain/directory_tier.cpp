@@ -1,3 +1,4 @@
+#include "base/environment.hpp"
 #include "base/hash.hpp"
 #include "base/text.hpp"
 #include "checkpoint/commit/catalog.hpp"
@@ -172,7 +173,7 @@ std::unique_ptr<Tier> make_directory_tier(std::shared_ptr<Storage> storage, fs::
 std::unique_ptr<Tier> make_tier(const std::string& place) {
     if (!s3::is_s3_url(place))
         return make_directory_tier(make_posix_storage(), place);
-    const s3::Environment environment = s3::environment_of_process();
+    const Environment environment = environment_of_process();
     return make_s3_tier(s3::locate(place, environment), s3::find_credentials(environment));
 }
 

@@ -20,8 +20,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
-
 /// The checkpoint here cannot be what was saved: trying again does not help.
 class DamagedHere : public Error {
 public:
@@ -376,15 +374,15 @@ void Drain::copy_file(const std::string& name, const fs::path& from, const Manif
     const auto read = [&](std::uint64_t offset, std::span<std::byte> bytes) {
         if (stop_)
             throw AbortedError("the drain was stopped");
-        if (offset % kBlock != 0 ||
-            (bytes.size() % kBlock != 0 && offset + bytes.size() != file.bytes))
+        if (offset % Manifest::kBlockBytes != 0 ||
+            (bytes.size() % Manifest::kBlockBytes != 0 && offset + bytes.size() != file.bytes))
             throw Error(ErrorCode::invalid_argument, "a tier asked for a part of a block");
         std::vector<std::size_t> blocks;
-        for (std::uint64_t at = offset; at < offset + bytes.size(); at += kBlock)
-            blocks.push_back(at / kBlock);
+        for (std::uint64_t at = offset; at < offset + bytes.size(); at += Manifest::kBlockBytes)
+            blocks.push_back(at / Manifest::kBlockBytes);
         reading_here([&] {
             reader->read(blocks, [&](std::size_t index, std::span<const std::byte> content) {
-                std::memcpy(bytes.data() + (index * kBlock - offset), content.data(),
+                std::memcpy(bytes.data() + (index * Manifest::kBlockBytes - offset), content.data(),
                             content.size());
             });
         });

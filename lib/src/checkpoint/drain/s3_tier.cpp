@@ -19,9 +19,10 @@ constexpr std::chrono::minutes kCallTimeout(2);
 // A part is read in whole blocks of the manifest's digests. The least that S3 takes is 5 MiB: two
 // of them.
 s3::UploadOptions whole_blocks(s3::UploadOptions options) {
-    constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
     options.part_bytes =
-        std::max((options.part_bytes + kBlock - 1) / kBlock, std::uint64_t{2}) * kBlock;
+        std::max((options.part_bytes + Manifest::kBlockBytes - 1) / Manifest::kBlockBytes,
+                 std::uint64_t{2}) *
+        Manifest::kBlockBytes;
     return options;
 }
 

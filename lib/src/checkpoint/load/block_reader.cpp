@@ -16,9 +16,7 @@
 
 namespace autolaunch {
 
-namespace {
-constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
-}
+namespace {}
 
 BlockReader::BlockReader(Storage& storage, const std::filesystem::path& directory,
                          const Manifest::File& expected, Describe describe, BlockCheck check)
@@ -39,19 +37,20 @@ BlockReader::BlockReader(Storage& storage, const std::filesystem::path& director
 }
 
 std::uint64_t BlockReader::bytes_of(std::size_t index) const noexcept {
-    return std::min(kBlock, expected_.bytes - index * kBlock);
+    return std::min(Manifest::kBlockBytes, expected_.bytes - index * Manifest::kBlockBytes);
 }
 
 void BlockReader::start(std::size_t index, std::size_t slot) {
     // Whole pages, as direct reads want them; the file's end makes the last one shorter.
     const std::uint64_t pages = (bytes_of(index) + kBlockAlignment - 1) / kBlockAlignment;
-    file_->start_read(index * kBlock, memory_.part(slot * kBlock, pages * kBlockAlignment), slot);
+    file_->start_read(index * Manifest::kBlockBytes,
+                      memory_.part(slot * Manifest::kBlockBytes, pages * kBlockAlignment), slot);
 }
 
 void BlockReader::read(std::span<const std::size_t> indices, const Use& use) {
     const std::size_t slots = std::min<std::size_t>(indices.size(), kBlockDepth);
-    if (memory_.bytes() < slots * kBlock)
-        memory_ = AlignedMemory(slots * kBlock);
+    if (memory_.bytes() < slots * Manifest::kBlockBytes)
+        memory_ = AlignedMemory(slots * Manifest::kBlockBytes);
     std::array<std::optional<std::size_t>, kBlockDepth> finished;  // bytes, by slot
     std::size_t started = 0;
     for (; started < slots; ++started)
@@ -64,7 +63,7 @@ void BlockReader::read(std::span<const std::size_t> indices, const Use& use) {
         }
         const std::uint64_t bytes =
             std::min<std::uint64_t>(bytes_of(indices[next]), *finished[slot]);
-        const auto content = memory_.part(slot * kBlock, bytes);
+        const auto content = memory_.part(slot * Manifest::kBlockBytes, bytes);
         require_as_saved(indices[next], content);
         use(indices[next], content);
         finished[slot].reset();
@@ -92,7 +91,7 @@ bool BlockReader::is_as_saved(std::size_t index, std::span<const std::byte> cont
 void BlockReader::require_as_saved(std::size_t index, std::span<const std::byte> content) const {
     if (is_as_saved(index, content))
         return;
-    const std::uint64_t begin = index * kBlock, end = begin + bytes_of(index);
+    const std::uint64_t begin = index * Manifest::kBlockBytes, end = begin + bytes_of(index);
     const std::string content_is = describe_ ? " (" + describe_(begin, end) + ")" : "";
     throw Error(ErrorCode::corrupt,
                 path_.string() + " does not hold what was saved: bytes " + std::to_string(begin) +

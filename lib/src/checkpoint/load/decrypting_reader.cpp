@@ -9,10 +9,7 @@
 namespace autolaunch {
 namespace {
 
-constexpr std::uint64_t kUnit = age::kChunkBytes;  // what is sealed at once
-constexpr std::uint64_t kTag = age::kSealedChunkBytes - age::kChunkBytes;
-constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
-static_assert(kBlock % kUnit == 0);
+static_assert(Manifest::kBlockBytes % age::kChunkBytes == 0);
 
 }  // namespace
 
@@ -41,11 +38,13 @@ DecryptingReader::DecryptingReader(Storage& storage, const std::filesystem::path
 }
 
 DecryptingReader::Range DecryptingReader::stored_blocks_of(std::size_t index) const {
-    const std::uint64_t begin = index * kBlock, end = std::min(begin + kBlock, plain_bytes_);
+    const std::uint64_t begin = index * Manifest::kBlockBytes,
+                        end = std::min(begin + Manifest::kBlockBytes, plain_bytes_);
     const std::uint64_t start = opened_[0].start_bytes;
-    const std::uint64_t chunks = (end + kUnit - 1) / kUnit;  // up to the block's end
-    return {(start + begin / kUnit * age::kSealedChunkBytes) / kBlock,
-            (start + end + chunks * kTag - 1) / kBlock};
+    const std::uint64_t chunks =
+        (end + age::kChunkBytes - 1) / age::kChunkBytes;  // up to the block's end
+    return {(start + begin / age::kChunkBytes * age::kSealedChunkBytes) / Manifest::kBlockBytes,
+            (start + end + chunks * age::kTagBytes - 1) / Manifest::kBlockBytes};
 }
 
 void DecryptingReader::read(std::span<const std::size_t> indices, const BlockReader::Use& use) {
@@ -69,12 +68,13 @@ void DecryptingReader::read(std::span<const std::size_t> indices, const BlockRea
 }
 
 std::span<const std::byte> DecryptingReader::open_block(std::size_t index) {
-    const std::uint64_t begin = index * kBlock, end = std::min(begin + kBlock, plain_bytes_);
+    const std::uint64_t begin = index * Manifest::kBlockBytes,
+                        end = std::min(begin + Manifest::kBlockBytes, plain_bytes_);
     plain_.resize(end - begin);
-    for (std::uint64_t at = begin; at < end; at += kUnit) {
-        const std::uint64_t bytes = std::min<std::uint64_t>(kUnit, end - at);
-        const std::uint64_t chunk = at / kUnit;
-        sealed_.resize(bytes + kTag);
+    for (std::uint64_t at = begin; at < end; at += age::kChunkBytes) {
+        const std::uint64_t bytes = std::min<std::uint64_t>(age::kChunkBytes, end - at);
+        const std::uint64_t chunk = at / age::kChunkBytes;
+        sealed_.resize(bytes + age::kTagBytes);
         gather(opened_[0].start_bytes + chunk * age::kSealedChunkBytes, sealed_);
         try {
             opened_[0].payload.open(chunk, at + bytes == plain_bytes_, sealed_,
@@ -90,7 +90,8 @@ std::span<const std::byte> DecryptingReader::open_block(std::size_t index) {
 // Of the stored bytes that are held.
 void DecryptingReader::gather(std::uint64_t offset, std::span<std::byte> to) const {
     for (const Held& held : held_) {
-        const std::uint64_t begin = held.index * kBlock, end = begin + held.content.size();
+        const std::uint64_t begin = held.index * Manifest::kBlockBytes,
+                            end = begin + held.content.size();
         const std::uint64_t first = std::max(begin, offset),
                             last = std::min(end, offset + to.size());
         if (first < last)

@@ -16,8 +16,6 @@ namespace autolaunch {
 
 namespace {
 
-constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
-
 // What tells this machine from others: it is drawn anew at every boot.
 std::string machine_text() {
     try {
@@ -36,7 +34,7 @@ public:
         : group_(group),
           count_(count),
           rounds_(share_of_blocks(count, 0, group.size()).rounds),
-          buffer_(group.allocate(static_cast<std::size_t>(group.size()) * kBlock)),
+          buffer_(group.allocate(static_cast<std::size_t>(group.size()) * Manifest::kBlockBytes)),
           received_(std::move(received)) {}
 
     ShareOfBlocks share() const { return share_of_blocks(count_, group_.rank(), group_.size()); }
@@ -45,14 +43,15 @@ public:
     // This member's next block; nothing when it has none any more.
     void pass_on(std::span<const std::byte> content) {
         auto* buffer = static_cast<std::byte*>(buffer_.data());
-        std::byte* mine = buffer + static_cast<std::size_t>(group_.rank()) * kBlock;
+        std::byte* mine = buffer + static_cast<std::size_t>(group_.rank()) * Manifest::kBlockBytes;
         if (!content.empty())
             std::memcpy(mine, content.data(), content.size());
-        group_.all_gather(mine, buffer, kBlock, DataType::u8).wait();
+        group_.all_gather(mine, buffer, Manifest::kBlockBytes, DataType::u8).wait();
         for (int member = 0; member < group_.size(); ++member) {
             const ShareOfBlocks share = share_of_blocks(count_, member, group_.size());
             if (share.first + round_ < share.last)
-                received_(share.first + round_, buffer + static_cast<std::size_t>(member) * kBlock);
+                received_(share.first + round_,
+                          buffer + static_cast<std::size_t>(member) * Manifest::kBlockBytes);
         }
         ++round_;
     }
@@ -110,7 +109,7 @@ void read_parts_in_group(Storage& storage, const std::filesystem::path& director
     std::optional<Communicator> alike = members_alike(*group, own);
     const auto copy = [&](const BlockNeed& need, std::span<const std::byte> content) {
         for (const std::size_t part : need.parts)
-            copy_part(parts[part], need.block * kBlock, content);
+            copy_part(parts[part], need.block * Manifest::kBlockBytes, content);
     };
     std::exception_ptr failure;
     const auto read = [&](std::span<const BlockNeed> needs, const UseBlock& use) {
@@ -125,8 +124,8 @@ void read_parts_in_group(Storage& storage, const std::filesystem::path& director
     const auto read_together = [&](Communicator& members, std::span<const BlockNeed> needs) {
         Exchange exchange(members, needs.size(), [&](std::size_t index, const std::byte* content) {
             const std::uint64_t left = manifest.files[needs[index].file_index].content_bytes() -
-                                       needs[index].block * kBlock;
-            copy(needs[index], {content, std::min(left, kBlock)});
+                                       needs[index].block * Manifest::kBlockBytes;
+            copy(needs[index], {content, std::min(left, Manifest::kBlockBytes)});
         });
         const ShareOfBlocks share = exchange.share();
         read(needs.subspan(share.first, share.last - share.first),

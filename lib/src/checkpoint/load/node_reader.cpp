@@ -18,8 +18,6 @@ namespace autolaunch {
 
 namespace {
 
-constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
-
 using Place = std::pair<std::size_t, std::size_t>;  // a file, and a block of it
 
 /// Blocks that are on other nodes only, one at a time, from those who have them to all.
@@ -33,7 +31,7 @@ public:
           manifest_(manifest),
           parts_(parts),
           keys_(keys),
-          buffer_(kBlock) {}
+          buffer_(Manifest::kBlockBytes) {}
 
     void run() {
         const auto mine = blocks_needed(parts_);
@@ -76,7 +74,7 @@ private:
     void send(std::span<const std::byte> content, int root) {
         if (!content.empty())
             std::memcpy(buffer_.data(), content.data(), content.size());
-        world_.broadcast(buffer_.data(), kBlock, DataType::u8, root).wait();
+        world_.broadcast(buffer_.data(), Manifest::kBlockBytes, DataType::u8, root).wait();
     }
 
     // The others wait for what it cannot read: they get something, and the load fails on all.
@@ -106,11 +104,11 @@ private:
             const auto found = wanted.find({need.file_index, need.block});
             if (found == wanted.end())
                 continue;
-            const std::uint64_t left =
-                manifest_.files[need.file_index].content_bytes() - need.block * kBlock;
+            const std::uint64_t left = manifest_.files[need.file_index].content_bytes() -
+                                       need.block * Manifest::kBlockBytes;
             for (const std::size_t part : found->second->parts)
-                copy_part(parts_[part], need.block * kBlock,
-                          {buffer_.data(), std::min(left, kBlock)});
+                copy_part(parts_[part], need.block * Manifest::kBlockBytes,
+                          {buffer_.data(), std::min(left, Manifest::kBlockBytes)});
         }
     }
 

@@ -1,5 +1,6 @@
 #include "checkpoint/s3/routed_storage.hpp"
 
+#include "base/environment.hpp"
 #include "checkpoint/s3/s3_storage.hpp"
 
 #include <autolaunch/error.hpp>
@@ -42,7 +43,7 @@ private:
         const std::string text = path.string();
         if (!s3::is_s3_url(text))
             return *machine_;
-        const s3::Environment environment = s3::environment_of_process();
+        const Environment environment = environment_of_process();
         s3::Location location = s3::locate(text, environment);
         location.prefix.clear();
         const std::lock_guard lock(mutex_);

@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kMaxParts = 10'000;
 constexpr std::size_t kMaxShown = 200;
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_answer(const std::string& why) {
     throw Error(ErrorCode::corrupt, "the S3 server's answer " + why,
                 "is the endpoint really one of S3?");
 }
@@ -29,7 +29,7 @@ std::vector<std::string_view> elements(std::string_view xml, const std::string& 
         at += open.size();
         const std::size_t end = xml.find(close, at);
         if (end == std::string_view::npos)
-            refuse("is cut off within " + open);
+            refuse_answer("is cut off within " + open);
         found.push_back(xml.substr(at, end - at));
         at = end + close.size();
     }
@@ -69,7 +69,7 @@ std::string url_decoded(std::string_view text) {
             const std::string digits(text.substr(at + 1, 2));
             if (digits.size() != 2 ||
                 digits.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos)
-                refuse("has a key that is not encoded right");
+                refuse_answer("has a key that is not encoded right");
             plain += static_cast<char>(std::strtoul(digits.c_str(), nullptr, 16));
             at += 2;
         }
@@ -80,7 +80,7 @@ std::string url_decoded(std::string_view text) {
 std::string key_in(std::string_view xml, const char* name) {
     const auto key = element(xml, name);
     if (!key)
-        refuse(std::string("lists something without a ") + name);
+        refuse_answer(std::string("lists something without a ") + name);
     return url_decoded(unescaped(*key));
 }
 
@@ -96,13 +96,13 @@ std::string printable(std::string_view text) {
 
 ListPage parse_list(std::string_view xml) {
     if (xml.find("<ListBucketResult") == std::string_view::npos)
-        refuse("to a listing is no listing");
+        refuse_answer("to a listing is no listing");
     ListPage page;
     for (const auto contents : elements(xml, "Contents")) {
         long long bytes = -1;
         const auto size = element(contents, "Size");
         if (!size || !parse_integer(*size, bytes) || bytes < 0)
-            refuse("lists an object without a size");
+            refuse_answer("lists an object without a size");
         page.objects.push_back({key_in(contents, "Key"), static_cast<std::uint64_t>(bytes)});
     }
     for (const auto common : elements(xml, "CommonPrefixes"))
@@ -110,14 +110,14 @@ ListPage parse_list(std::string_view xml) {
     if (element(xml, "IsTruncated").value_or("false") == "true") {
         page.next = unescaped(element(xml, "NextContinuationToken").value_or(""));
         if (page.next.empty())
-            refuse("says that there is more to list, but not where");
+            refuse_answer("says that there is more to list, but not where");
     }
     return page;
 }
 
 std::vector<UnfinishedUpload> parse_uploads(std::string_view xml) {
     if (xml.find("<ListMultipartUploadsResult") == std::string_view::npos)
-        refuse("to a listing is no listing");
+        refuse_answer("to a listing is no listing");
     std::vector<UnfinishedUpload> uploads;
     for (const auto upload : elements(xml, "Upload"))
         uploads.push_back(
@@ -128,7 +128,7 @@ std::vector<UnfinishedUpload> parse_uploads(std::string_view xml) {
 std::string parse_upload_id(std::string_view xml) {
     const auto id = element(xml, "UploadId");
     if (!id || id->empty())
-        refuse("has no UploadId");
+        refuse_answer("has no UploadId");
     return unescaped(*id);
 }
 

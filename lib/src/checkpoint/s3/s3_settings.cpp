@@ -1,5 +1,6 @@
 #include "checkpoint/s3/s3_settings.hpp"
 
+#include "base/refuse.hpp"
 #include "base/text.hpp"
 #include "checkpoint/crypto/key_file.hpp"
 
@@ -15,10 +16,6 @@ namespace {
 using crypto::SecretBytes;
 
 constexpr std::string_view kScheme = "s3://";
-
-[[noreturn]] void refuse(const std::string& what, const std::string& hint = {}) {
-    throw Error(ErrorCode::invalid_argument, what, hint);
-}
 
 std::string get(const Environment& environment, std::initializer_list<const char*> names) {
     for (const char* name : names)
@@ -155,17 +152,6 @@ Credentials find_credentials(const Environment& environment) {
     const std::string profile = get(environment, {"AWS_PROFILE"});
     const SecretBytes text = crypto::read_key_file(file);
     return parse_credentials(crypto::as_text(text), profile.empty() ? "default" : profile, file);
-}
-
-Environment environment_of_process() {
-    Environment environment;
-    for (const char* name : {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN",
-                             "AWS_SHARED_CREDENTIALS_FILE", "AWS_PROFILE", "AWS_REGION",
-                             "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3",
-                             "AWS_CA_BUNDLE", "AUTOLAUNCH_S3_STYLE", "HOME"})
-        if (const char* value = std::getenv(name))
-            environment[name] = value;
-    return environment;
 }
 
 }  // namespace autolaunch::s3

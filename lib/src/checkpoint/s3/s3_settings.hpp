@@ -1,4 +1,5 @@
 #pragma once
+#include "base/environment.hpp"
 #include "checkpoint/s3/sigv4.hpp"
 
 #include <map>
@@ -18,8 +19,6 @@ struct Location {
     std::string ca_file;      ///< certificates to trust; empty: the system's
 };
 
-using Environment = std::map<std::string, std::string>;
-
 /// Of "s3://bucket/prefix" and the variables that AWS's own tools read: AWS_ENDPOINT_URL_S3,
 /// AWS_ENDPOINT_URL, AWS_REGION, AWS_DEFAULT_REGION, AWS_CA_BUNDLE. A server of one's own is spoken
 /// to in path style, AWS with the bucket in the host's name; AUTOLAUNCH_S3_STYLE=path or =host
@@ -34,8 +33,5 @@ Credentials find_credentials(const Environment& environment);
 /// One profile of such a file's text; `source` names it in errors. Pure.
 Credentials parse_credentials(std::string_view text, std::string_view profile,
                               const std::string& source);
-
-/// Of this process: what the two above read.
-Environment environment_of_process();
 
 }  // namespace autolaunch::s3

@@ -3,6 +3,7 @@
 #include "base/hash.hpp"
 #include "checkpoint/crypto/crypto.hpp"
 
+#include <cstring>
 #include <ctime>
 
 namespace autolaunch::s3 {

@@ -11,18 +11,15 @@
 namespace autolaunch {
 namespace {
 
-constexpr std::uint64_t kUnit = age::kChunkBytes;  // what is sealed at once
-constexpr std::uint64_t kTag = age::kSealedChunkBytes - age::kChunkBytes;
 constexpr std::uint64_t kWrite =
     autolaunch::kChunkBytes;  // of the writer; a multiple of age's chunks
-constexpr std::size_t kBuffers = kBlockDepth;
-static_assert(kWrite % kUnit == 0);
+static_assert(kWrite % age::kChunkBytes == 0);
 
 }  // namespace
 
 EncryptingSource::EncryptingSource(ChunkSource& plain, std::span<const PlannedFile> files,
                                    std::span<const age::Recipient> recipients)
-    : plain_(plain), files_(files), memory_(kBuffers * kWrite) {
+    : plain_(plain), files_(files), memory_(kBlockDepth * kWrite) {
     for (const PlannedFile& file : files) {
         keys_.push_back(age::start_file(recipients));
         PlannedFile stored;
@@ -31,7 +28,7 @@ EncryptingSource::EncryptingSource(ChunkSource& plain, std::span<const PlannedFi
         stored_.push_back(std::move(stored));
     }
     stored_chunks_ = chunks_of(stored_);
-    for (std::size_t i = 0; i < kBuffers; ++i)
+    for (std::size_t i = 0; i < kBlockDepth; ++i)
         free_.push_back(memory_.data() + i * kWrite);
 }
 
@@ -72,10 +69,10 @@ void EncryptingSource::fill(std::span<std::byte> stored) {
 }
 
 void EncryptingSource::seal_next() {
-    const std::uint64_t index = sealed_plain_ / kUnit;
+    const std::uint64_t index = sealed_plain_ / age::kChunkBytes;
     const auto plain = next_plain();
     sealed_plain_ += plain.size();
-    pending_.resize(plain.size() + kTag);
+    pending_.resize(plain.size() + age::kTagBytes);
     pending_at_ = 0;
     keys_[file_].payload.seal(index, sealed_plain_ == files_[file_].bytes, plain, pending_);
     const bool used_up = sealed_plain_ % kWrite == 0 || sealed_plain_ == files_[file_].bytes;
@@ -95,7 +92,7 @@ std::span<const std::byte> EncryptingSource::next_plain() {
     if (chunk_ == nullptr)
         throw Error(ErrorCode::system, "there is no memory for the next chunk to encrypt");
     return {chunk_ + sealed_plain_ % kWrite,
-            static_cast<std::size_t>(std::min<std::uint64_t>(left, kUnit))};
+            static_cast<std::size_t>(std::min<std::uint64_t>(left, age::kChunkBytes))};
 }
 
 BlockHashes hashes_for(const EncryptionOptions& options) {

@@ -16,7 +16,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
 constexpr std::size_t kTurns = 16;
 
 /// The chunks of some of the files, as if there were no others.
@@ -54,8 +53,9 @@ std::vector<Digest128> content_digests(std::span<const FileChunk> chunks, std::s
     std::vector<Digest128> digests;
     for (std::size_t i = 0; i < chunks.size(); ++i) {
         const std::byte* content = source.peek(first + i, scratch);
-        for (std::uint64_t at = 0; at < chunks[i].bytes; at += kBlock)
-            digests.push_back(hash128(content + at, std::min(kBlock, chunks[i].bytes - at)));
+        for (std::uint64_t at = 0; at < chunks[i].bytes; at += Manifest::kBlockBytes)
+            digests.push_back(
+                hash128(content + at, std::min(Manifest::kBlockBytes, chunks[i].bytes - at)));
     }
     return digests;
 }

@@ -14,8 +14,6 @@ namespace autolaunch {
 
 namespace {
 
-constexpr std::uint64_t kBlock = Manifest::kBlockBytes;
-
 std::uint64_t aligned(std::uint64_t bytes) {
     return (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
 }
@@ -70,15 +68,16 @@ private:
     void add_digests(std::span<const std::byte> chunk) {
         std::vector<std::future<Digest256>> others;
         const auto block_at = [&](std::size_t at) {
-            return chunk.subspan(at, std::min(kBlock, chunk.size() - at));
+            return chunk.subspan(at, std::min(Manifest::kBlockBytes, chunk.size() - at));
         };
         if (hashes_ == BlockHashes::xxh3_and_sha256) {
-            for (std::size_t at = kBlock; at < chunk.size(); at += kBlock)
+            for (std::size_t at = Manifest::kBlockBytes; at < chunk.size();
+                 at += Manifest::kBlockBytes)
                 others.push_back(std::async(std::launch::async,
                                             [block = block_at(at)] { return sha256_of(block); }));
             digests_.sha256.push_back(sha256_of(block_at(0)));
         }
-        for (std::size_t at = 0; at < chunk.size(); at += kBlock)
+        for (std::size_t at = 0; at < chunk.size(); at += Manifest::kBlockBytes)
             digests_.xxh3.push_back(hash128(chunk.data() + at, block_at(at).size()));
         for (auto& other : others)
             digests_.sha256.push_back(other.get());

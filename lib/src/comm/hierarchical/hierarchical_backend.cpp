@@ -17,10 +17,6 @@ namespace {
 
 constexpr auto kWatchEvery = std::chrono::milliseconds(20);
 
-bool is_message(const CollectiveCall& call) {
-    return call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv;
-}
-
 }  // namespace
 
 std::shared_ptr<HierarchicalBackend> HierarchicalBackend::create(
@@ -87,12 +83,12 @@ Work HierarchicalBackend::start_group(std::span<const CollectiveCall> calls, Str
     guarded([&] {
         std::vector<CollectiveCall> messages;
         for (const CollectiveCall& call : calls)
-            if (is_message(call))
+            if (call.is_message())
                 messages.push_back(call);
         if (!messages.empty())
             world_->start_group(messages, {});
         for (const CollectiveCall& call : calls)
-            if (!is_message(call))
+            if (!call.is_message())
                 run(call);
     });
     return {};

@@ -1,7 +1,6 @@
 // Collectives of the hierarchical backend that only copy.
+#include "comm/copy_unless_same.hpp"
 #include "comm/hierarchical/hierarchical_backend.hpp"
-
-#include <cstring>
 
 namespace autolaunch {
 namespace {
@@ -10,16 +9,6 @@ namespace {
 constexpr std::size_t kSliceFromBytes = 8192;
 /// Slices start on cache lines where the buffer does.
 constexpr std::size_t kSliceQuantumBytes = 64;
-
-const std::byte* send_bytes(const CollectiveCall& call) {
-    return static_cast<const std::byte*>(call.send);
-}
-std::byte* recv_bytes(const CollectiveCall& call) { return static_cast<std::byte*>(call.recv); }
-
-void copy_unless_same(std::byte* to, const std::byte* from, std::size_t bytes) {
-    if (to != from && bytes != 0)
-        std::memcpy(to, from, bytes);
-}
 
 }  // namespace
 
@@ -74,7 +63,7 @@ void HierarchicalBackend::broadcast(const CollectiveCall& call) {
     const int root_node = call.root / ranks_per_node();
     const int root_local = call.root % ranks_per_node();
     const BlockCounts slices = slices_of(call.count, call.type, root_local);
-    std::byte* own = recv_bytes(call) + slices.offset(local_rank()) * call.element_bytes();
+    std::byte* own = call.recv_bytes() + slices.offset(local_rank()) * call.element_bytes();
     if (node() == root_node) {
         within_node({.kind = CollectiveKind::scatter,
                      .send = call.recv,
@@ -88,7 +77,7 @@ void HierarchicalBackend::broadcast(const CollectiveCall& call) {
                    .count = slices.count(local_rank()),
                    .type = call.type,
                    .root = root_node});
-    share_slices(recv_bytes(call), slices, call.type);
+    share_slices(call.recv_bytes(), slices, call.type);
 }
 
 // Every block crosses to the ranks of its own local rank, to its place; then each node shares node
@@ -96,11 +85,11 @@ void HierarchicalBackend::broadcast(const CollectiveCall& call) {
 void HierarchicalBackend::all_gather(const CollectiveCall& call) {
     const std::size_t bytes = call.element_bytes();
     const auto place = [&](int node) {
-        return recv_bytes(call) +
+        return call.recv_bytes() +
                call.blocks.offset(node * ranks_per_node() + local_rank()) * bytes;
     };
     const std::size_t own_count = call.blocks.count(rank());
-    copy_unless_same(place(node()), send_bytes(call), own_count * bytes);
+    copy_unless_same(place(node()), call.send_bytes(), own_count * bytes);
     std::vector<CollectiveCall> messages;
     for (int distance = 1; distance < nodes(); ++distance) {
         const int next = (node() + distance) % nodes();
@@ -120,7 +109,7 @@ void HierarchicalBackend::all_gather(const CollectiveCall& call) {
     for (int node = 0; node < nodes(); ++node) {
         within_node({.kind = CollectiveKind::all_gather,
                      .send = place(node),
-                     .recv = recv_bytes(call) + segment_offset(call.blocks, node) * bytes,
+                     .recv = call.recv_bytes() + segment_offset(call.blocks, node) * bytes,
                      .blocks = segment(call.blocks, node),
                      .type = call.type});
     }
@@ -129,7 +118,7 @@ void HierarchicalBackend::all_gather(const CollectiveCall& call) {
 // Blocks for this node through shared memory, all others straight to their rank.
 void HierarchicalBackend::all_to_all(const CollectiveCall& call) {
     const std::size_t bytes = call.element_bytes();
-    const std::byte* from = send_bytes(call);
+    const std::byte* from = call.send_bytes();
     if (from == call.recv) {
         reserve_scratch(call.blocks.total() * bytes);
         copy_unless_same(scratch_->data(), from, call.blocks.total() * bytes);
@@ -148,7 +137,7 @@ void HierarchicalBackend::all_to_all(const CollectiveCall& call) {
         if (previous / ranks_per_node() != node())
             messages.push_back(
                 {.kind = CollectiveKind::recv,
-                 .recv = recv_bytes(call) + call.recv_blocks.offset(previous) * bytes,
+                 .recv = call.recv_bytes() + call.recv_blocks.offset(previous) * bytes,
                  .count = call.recv_blocks.count(previous),
                  .type = call.type,
                  .root = previous});
@@ -156,7 +145,7 @@ void HierarchicalBackend::all_to_all(const CollectiveCall& call) {
     between_ranks(messages);
     within_node({.kind = CollectiveKind::all_to_all,
                  .send = from + segment_offset(call.blocks, node()) * bytes,
-                 .recv = recv_bytes(call) + segment_offset(call.recv_blocks, node()) * bytes,
+                 .recv = call.recv_bytes() + segment_offset(call.recv_blocks, node()) * bytes,
                  .blocks = segment(call.blocks, node()),
                  .recv_blocks = segment(call.recv_blocks, node()),
                  .type = call.type});
@@ -170,7 +159,7 @@ void HierarchicalBackend::gather(const CollectiveCall& call) {
     const BlockCounts own = segment(call.blocks, node());
     std::byte* gathered = nullptr;
     if (rank() == call.root) {
-        gathered = recv_bytes(call) + segment_offset(call.blocks, node()) * call.element_bytes();
+        gathered = call.recv_bytes() + segment_offset(call.blocks, node()) * call.element_bytes();
     } else if (local_rank() == leader) {
         reserve_scratch(own.total() * call.element_bytes());
         gathered = scratch_->data();
@@ -199,7 +188,7 @@ void HierarchicalBackend::scatter(const CollectiveCall& call) {
     if (local_rank() == leader) {
         std::byte* received = nullptr;
         if (rank() == call.root) {  // in place: MPI writes nothing there
-            received = const_cast<std::byte*>(send_bytes(call)) +
+            received = const_cast<std::byte*>(call.send_bytes()) +
                        segment_offset(call.blocks, node()) * call.element_bytes();
         } else {
             reserve_scratch(own.total() * call.element_bytes());

@@ -11,11 +11,6 @@ namespace {
 /// What is rewritten before it is reduced goes in pieces of so many elements, which stay in cache.
 constexpr std::size_t kPieceElements = 256 * 1024;
 
-const std::byte* send_bytes(const CollectiveCall& call) {
-    return static_cast<const std::byte*>(call.send);
-}
-std::byte* recv_bytes(const CollectiveCall& call) { return static_cast<std::byte*>(call.recv); }
-
 /// How much of a block of `count` elements is in the piece of `most` that starts at `begin`.
 std::size_t capped(std::size_t count, std::size_t begin, std::size_t most) {
     return begin < count ? std::min(most, count - begin) : 0;
@@ -29,8 +24,8 @@ void HierarchicalBackend::all_reduce(const CollectiveCall& call) {
         reduction.rewrites() ? kPieceElements : std::max<std::size_t>(call.count, 1);
     for (std::size_t begin = 0; begin < call.count; begin += piece) {
         const std::size_t count = std::min(piece, call.count - begin);
-        const void* input = send_bytes(call) + begin * call.element_bytes();
-        std::byte* output = recv_bytes(call) + begin * call.element_bytes();
+        const void* input = call.send_bytes() + begin * call.element_bytes();
+        std::byte* output = call.recv_bytes() + begin * call.element_bytes();
         const BlockCounts slices = slices_of(count, call.type);
         const std::size_t own_count = slices.count(local_rank());
         std::byte* own = output + slices.offset(local_rank()) * call.element_bytes();
@@ -82,7 +77,7 @@ void HierarchicalBackend::reduce(const CollectiveCall& call) {
     const int root_local = call.root % ranks_per_node();
     for (std::size_t begin = 0; begin < call.count; begin += kPieceElements) {
         const std::size_t count = std::min(kPieceElements, call.count - begin);
-        const void* input = send_bytes(call) + begin * call.element_bytes();
+        const void* input = call.send_bytes() + begin * call.element_bytes();
         const BlockCounts slices = slices_of(count, call.type, root_local);
         const std::size_t own_count = slices.count(local_rank());
         const std::size_t prepared = reduction.rewrites() ? count : 0;
@@ -111,7 +106,7 @@ void HierarchicalBackend::reduce(const CollectiveCall& call) {
         reduction.finish(partial, finished, own_count);
         within_node({.kind = CollectiveKind::gather,
                      .send = finished,
-                     .recv = rank() == call.root ? recv_bytes(call) + begin * call.element_bytes()
+                     .recv = rank() == call.root ? call.recv_bytes() + begin * call.element_bytes()
                                                  : nullptr,
                      .blocks = slices,
                      .type = call.type,
@@ -148,7 +143,7 @@ void HierarchicalBackend::reduce_scatter(const CollectiveCall& call) {
                        .blocks = partials,
                        .type = reduction.travelling,
                        .op = reduction.step_op()});
-        reduction.finish(sums, recv_bytes(call) + begin * call.element_bytes(), own_count);
+        reduction.finish(sums, call.recv_bytes() + begin * call.element_bytes(), own_count);
     }
 }
 
@@ -158,14 +153,15 @@ void HierarchicalBackend::reduce_segment(const CollectiveCall& call,
     std::vector<std::size_t> counts = segment_counts(call.blocks, node);
     for (std::size_t& count : counts)
         count = capped(count, begin, piece);
-    const void* input = send_bytes(call) + segment_offset(call.blocks, node) * call.element_bytes();
+    const void* input =
+        call.send_bytes() + segment_offset(call.blocks, node) * call.element_bytes();
     if (reduction.rewrites()) {
         std::byte* to = scratch_->data();
         for (int i = 0; i < ranks_per_node(); ++i) {
             const std::size_t count = counts[static_cast<std::size_t>(i)];
             const std::size_t from = call.blocks.offset(node * ranks_per_node() + i) + begin;
             if (count != 0)
-                reduction.prepare(send_bytes(call) + from * call.element_bytes(), to, count);
+                reduction.prepare(call.send_bytes() + from * call.element_bytes(), to, count);
             to += count * reduction.bytes();
         }
         input = scratch_->data();

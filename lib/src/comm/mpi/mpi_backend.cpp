@@ -10,13 +10,6 @@
 #include <utility>
 
 namespace autolaunch {
-namespace {
-
-bool is_message(const CollectiveCall& call) {
-    return call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv;
-}
-
-}  // namespace
 
 std::shared_ptr<MpiBackend> MpiBackend::world(const MpiOptions& options) {
     return std::make_shared<MpiBackend>(mpi::Group::world(options.timeout), options);
@@ -85,7 +78,7 @@ void MpiBackend::run(const CollectiveCall& call) {
 Work MpiBackend::start_group(std::span<const CollectiveCall> calls, Stream) {
     std::vector<CollectiveCall> messages;
     for (const CollectiveCall& call : calls)
-        if (is_message(call))
+        if (call.is_message())
             messages.push_back(call);
     if (!messages.empty()) {
         const char* step_of = messages.front().step_of;
@@ -93,7 +86,7 @@ Work MpiBackend::start_group(std::span<const CollectiveCall> calls, Stream) {
         send_and_receive(messages);
     }
     for (const CollectiveCall& call : calls)
-        if (!is_message(call))
+        if (!call.is_message())
             start(call, {});
     return {};
 }

@@ -1,10 +1,9 @@
 // Collectives of the mpi backend that only copy.
+#include "comm/copy_unless_same.hpp"
 #include "comm/even_blocks.hpp"
 #include "comm/mpi/mpi_backend.hpp"
 #include "comm/mpi/mpi_exchange.hpp"
 #include "comm/mpi/mpi_group.hpp"
-
-#include <cstring>
 
 namespace autolaunch {
 namespace {
@@ -13,11 +12,6 @@ namespace {
 /// for each rank.
 constexpr std::size_t kTreeBytes = 64 << 10;
 
-const std::byte* send_bytes(const CollectiveCall& call) {
-    return static_cast<const std::byte*>(call.send);
-}
-std::byte* recv_bytes(const CollectiveCall& call) { return static_cast<std::byte*>(call.recv); }
-
 std::size_t block_bytes(const CollectiveCall& call, const BlockCounts& blocks, int rank) {
     return blocks.count(rank) * call.element_bytes();
 }
@@ -25,19 +19,14 @@ std::size_t block_offset(const CollectiveCall& call, const BlockCounts& blocks, 
     return blocks.offset(rank) * call.element_bytes();
 }
 
-void copy_unless_same(std::byte* to, const std::byte* from, std::size_t bytes) {
-    if (to != from && bytes != 0)
-        std::memcpy(to, from, bytes);
-}
-
 }  // namespace
 
 void MpiBackend::broadcast(const CollectiveCall& call) {
     const std::size_t bytes = call.count * call.element_bytes();
     if (size() <= 2 || bytes <= kTreeBytes)
-        return broadcast_by_tree(recv_bytes(call), bytes, call.root);
+        return broadcast_by_tree(call.recv_bytes(), bytes, call.root);
     const BlockCounts slices = even_blocks(call.count, size());
-    std::byte* own = recv_bytes(call) + block_offset(call, slices, rank());
+    std::byte* own = call.recv_bytes() + block_offset(call, slices, rank());
     CollectiveCall part = call;
     part.blocks = slices;
     part.send = rank() == call.root ? call.recv : own;
@@ -67,8 +56,8 @@ void MpiBackend::broadcast_by_tree(std::byte* data, std::size_t bytes, int root)
 }
 
 void MpiBackend::all_gather(const CollectiveCall& call) {
-    const std::byte* from = send_bytes(call);
-    std::byte* to = recv_bytes(call);
+    const std::byte* from = call.send_bytes();
+    std::byte* to = call.recv_bytes();
     const std::size_t own_bytes = block_bytes(call, call.blocks, rank());
     for (int distance = 1; distance < size(); ++distance) {
         const int previous = rank_behind(distance);
@@ -81,8 +70,8 @@ void MpiBackend::all_gather(const CollectiveCall& call) {
 }
 
 void MpiBackend::all_to_all(const CollectiveCall& call) {
-    const std::byte* from = send_bytes(call);
-    std::byte* to = recv_bytes(call);
+    const std::byte* from = call.send_bytes();
+    std::byte* to = call.recv_bytes();
     if (from == to) {
         std::byte* copy = scratch(call.blocks.total() * call.element_bytes());
         copy_unless_same(copy, from, call.blocks.total() * call.element_bytes());
@@ -109,11 +98,11 @@ void MpiBackend::gather(const CollectiveCall& call) {
     }
     for (int distance = 1; distance < size(); ++distance) {
         const int peer = rank_behind(distance);
-        exchange_->receive(recv_bytes(call) + block_offset(call, call.blocks, peer),
+        exchange_->receive(call.recv_bytes() + block_offset(call, call.blocks, peer),
                            block_bytes(call, call.blocks, peer), peer, call.type);
     }
     exchange_->run(calling_);
-    copy_unless_same(recv_bytes(call) + block_offset(call, call.blocks, rank()), send_bytes(call),
+    copy_unless_same(call.recv_bytes() + block_offset(call, call.blocks, rank()), call.send_bytes(),
                      own_bytes);
 }
 
@@ -125,11 +114,11 @@ void MpiBackend::scatter(const CollectiveCall& call) {
     }
     for (int distance = 1; distance < size(); ++distance) {
         const int peer = rank_ahead(distance);
-        exchange_->send(send_bytes(call) + block_offset(call, call.blocks, peer),
+        exchange_->send(call.send_bytes() + block_offset(call, call.blocks, peer),
                         block_bytes(call, call.blocks, peer), peer);
     }
     exchange_->run(calling_);
-    copy_unless_same(recv_bytes(call), send_bytes(call) + block_offset(call, call.blocks, rank()),
+    copy_unless_same(call.recv_bytes(), call.send_bytes() + block_offset(call, call.blocks, rank()),
                      own_bytes);
 }
 

@@ -23,11 +23,6 @@ constexpr std::size_t kReducePieceBytes = 1 << 20;
 constexpr std::size_t kStepwiseBytes = 32 << 10;
 constexpr std::size_t kStepwiseBytesPerRank = 2 << 10;
 
-const std::byte* send_bytes(const CollectiveCall& call) {
-    return static_cast<const std::byte*>(call.send);
-}
-std::byte* recv_bytes(const CollectiveCall& call) { return static_cast<std::byte*>(call.recv); }
-
 bool goes_stepwise(const CollectiveCall& call, int ranks) {
     const std::size_t longest =
         std::max(kStepwiseBytes, kStepwiseBytesPerRank * static_cast<std::size_t>(ranks));
@@ -40,7 +35,7 @@ class PartialSum {
 public:
     /// `memory`: 2 * count * reduction.bytes()
     PartialSum(const CollectiveCall& call, const StepwiseReduction& reduction, std::byte* memory)
-        : call_(call), reduction_(reduction), own_(send_bytes(call)), memory_(memory) {
+        : call_(call), reduction_(reduction), own_(call.send_bytes()), memory_(memory) {
         if (!reduction.rewrites() || call.count == 0)
             return;
         reduction.prepare(call.send, memory, call.count);
@@ -85,8 +80,8 @@ void MpiBackend::all_reduce(const CollectiveCall& call) {
     if (goes_stepwise(call, size()))
         return all_reduce_by_doubling(call);
     const BlockCounts slices = even_blocks(call.count, size());
-    std::byte* own = recv_bytes(call) + slices.offset(rank()) * call.element_bytes();
-    reduce_blocks(send_bytes(call), own, slices, call);
+    std::byte* own = call.recv_bytes() + slices.offset(rank()) * call.element_bytes();
+    reduce_blocks(call.send_bytes(), own, slices, call);
     all_gather({.kind = CollectiveKind::all_gather,
                 .send = own,
                 .recv = call.recv,
@@ -119,9 +114,9 @@ void MpiBackend::reduce(const CollectiveCall& call) {
     const bool is_root = rank() == call.root;
     const BlockCounts slices = even_blocks(call.count, size());
     memory_->slice.resize(slices.count(rank()) * call.element_bytes());
-    std::byte* own = is_root ? recv_bytes(call) + slices.offset(rank()) * call.element_bytes()
+    std::byte* own = is_root ? call.recv_bytes() + slices.offset(rank()) * call.element_bytes()
                              : memory_->slice.data();
-    reduce_blocks(send_bytes(call), own, slices, call);
+    reduce_blocks(call.send_bytes(), own, slices, call);
     gather({.kind = CollectiveKind::gather,
             .send = own,
             .recv = call.recv,
@@ -154,7 +149,7 @@ void MpiBackend::reduce_by_tree(const CollectiveCall& call) {
 }
 
 void MpiBackend::reduce_scatter(const CollectiveCall& call) {
-    reduce_blocks(send_bytes(call), recv_bytes(call), call.blocks, call);
+    reduce_blocks(call.send_bytes(), call.recv_bytes(), call.blocks, call);
 }
 
 // Rank r gets every rank's block r of `send`, in pieces, and reduces it to `recv`, which may be its

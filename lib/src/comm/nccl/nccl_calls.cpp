@@ -128,11 +128,6 @@ ncclResult_t scatter(const NcclPlace& place, ncclComm_t comm, const CollectiveCa
 
 }  // namespace
 
-bool reduces(CollectiveKind kind) noexcept {
-    return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce ||
-           kind == CollectiveKind::reduce_scatter;
-}
-
 ncclDataType_t nccl_type(DataType type) {
     switch (type) {
         case DataType::f32:

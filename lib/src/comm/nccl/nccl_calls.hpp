@@ -28,7 +28,6 @@ ncclResult_t enqueue_messages(const NcclPlace& place, ncclComm_t comm,
 /// The call of a group of one rank: a copy, and a multiplication where the operation has a factor.
 void enqueue_alone(const NcclPlace& place, const CollectiveCall& call);
 
-bool reduces(CollectiveKind kind) noexcept;
 ncclDataType_t nccl_type(DataType type);
 /// sum for avg, which is divided afterwards, and for pre_multiplied_sum with a factor of 1.
 ncclRedOp_t nccl_op(ReduceOp op);

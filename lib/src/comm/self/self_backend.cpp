@@ -6,14 +6,6 @@
 #include <cstring>
 
 namespace autolaunch {
-namespace {
-
-bool reduces(CollectiveKind kind) {
-    return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce ||
-           kind == CollectiveKind::reduce_scatter;
-}
-
-}  // namespace
 
 Work SelfBackend::start(const CollectiveCall& call, Stream) {
     abort_state_.throw_if_aborted();

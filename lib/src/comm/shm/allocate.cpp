@@ -22,11 +22,6 @@ struct Report {
     char failure[120];
 };
 
-template <std::size_t N>
-void write_text(char (&to)[N], const std::string& text) {
-    std::memcpy(to, text.data(), std::min(text.size(), N - 1));
-}
-
 }  // namespace
 
 std::shared_ptr<void> ShmBackend::allocate(std::size_t bytes) {
@@ -38,7 +33,7 @@ std::shared_ptr<void> ShmBackend::allocate(std::size_t bytes) {
         try {
             allocation = make();
         } catch (const std::exception& error) {
-            write_text(own.failure, error.what());
+            shm::write_text(own.failure, error.what());
         }
     };
     std::vector<Report> reports(static_cast<std::size_t>(size_));
@@ -46,7 +41,7 @@ std::shared_ptr<void> ShmBackend::allocate(std::size_t bytes) {
     if (rank_ == 0)
         attempt([&] { return shm::Allocation::create(size_, bytes); });
     if (allocation)
-        write_text(own.address, allocation->address());
+        shm::write_text(own.address, allocation->address());
     tell();
     for (int peer = 0; peer < size_; ++peer) {
         const std::uint64_t theirs = reports[static_cast<std::size_t>(peer)].bytes;

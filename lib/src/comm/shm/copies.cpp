@@ -1,17 +1,12 @@
 #include "comm/shm/copies.hpp"
 
+#include "comm/copy_unless_same.hpp"
+
 #include <algorithm>
 #include <cstring>
 
 namespace autolaunch::shm {
 namespace {
-
-std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
-
-void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
-    if (bytes != 0 && to != from)
-        std::memcpy(to, from, bytes);
-}
 
 /// Where blocks lie in a buffer that has one of every rank, in bytes.
 class ByteBlocks {
@@ -55,11 +50,11 @@ void share_blocks(Pieces& pieces, const Collective& collective, const Blocks& bl
         if (step == 0 || mine.count != 0) {
             const std::uint64_t piece = collective.first_piece + step;
             pieces.open(collective, piece, room_for(blocks.longest()));
-            copy_bytes(pieces.room(pieces.rank(), piece, blocks.longest()), send + mine.begin,
-                       mine.count);
+            copy_unless_same(pieces.room(pieces.rank(), piece, blocks.longest()), send + mine.begin,
+                             mine.count);
             pieces.publish_filled(collective, piece);
             if (recv != nullptr)
-                copy_bytes(recv + own.begin + mine.begin, send + mine.begin, mine.count);
+                copy_unless_same(recv + own.begin + mine.begin, send + mine.begin, mine.count);
         }
         if (step == 0)
             continue;
@@ -71,8 +66,8 @@ void share_blocks(Pieces& pieces, const Collective& collective, const Blocks& bl
             if (range.count == 0)
                 continue;
             pieces.await_filled(collective, peer, piece);
-            copy_bytes(recv + block.begin + range.begin, pieces.room(peer, piece, blocks.longest()),
-                       range.count);
+            copy_unless_same(recv + block.begin + range.begin,
+                             pieces.room(peer, piece, blocks.longest()), range.count);
         }
         pieces.publish_done(piece);
     }
@@ -86,14 +81,14 @@ void scatter_at_once(Pieces& pieces, const Collective& collective, const ByteBlo
     const bool is_root = pieces.rank() == call.root;
     pieces.open(collective, piece, Room::entry);
     if (is_root)
-        copy_bytes(pieces.payload(call.root, piece), from, blocks.total());
+        copy_unless_same(pieces.payload(call.root, piece), from, blocks.total());
     pieces.publish_filled(collective, piece);
     if (!is_root) {
         pieces.await_filled(collective, call.root, piece);
         from = pieces.payload(call.root, piece);
     }
     const Range own = blocks.of(pieces.rank());
-    copy_bytes(static_cast<std::byte*>(call.recv), from + own.begin, own.count);
+    copy_unless_same(static_cast<std::byte*>(call.recv), from + own.begin, own.count);
     pieces.publish_done(piece);
 }
 
@@ -194,7 +189,7 @@ void fill_regions(Pieces& pieces, const Collective& collective, std::size_t step
         const Range range = piece_of(block.count, region_bytes(pieces), step);
         std::byte* to = region(pieces, slot, peer);
         header_of(to) = block.count;
-        copy_bytes(to, send + block.begin + range.begin, range.count);
+        copy_unless_same(to, send + block.begin + range.begin, range.count);
     }
     pieces.publish_filled(collective, piece);
 }
@@ -233,9 +228,9 @@ void scatter(Pieces& pieces, const Collective& collective) {
         const Range range = piece_of(own.count, region_bytes(pieces), step);
         if (pieces.rank() == call.root) {
             fill_regions(pieces, collective, step);
-            copy_bytes(recv + range.begin,
-                       static_cast<const std::byte*>(call.send) + own.begin + range.begin,
-                       range.count);
+            copy_unless_same(recv + range.begin,
+                             static_cast<const std::byte*>(call.send) + own.begin + range.begin,
+                             range.count);
         } else {
             if (step == 0) {
                 pieces.open(collective, piece, Room::entry);
@@ -243,8 +238,9 @@ void scatter(Pieces& pieces, const Collective& collective) {
             }
             if (step == 0 || range.count != 0)
                 pieces.await_filled(collective, call.root, piece);
-            copy_bytes(recv + range.begin,
-                       region(pieces, pieces.slot(call.root, piece), pieces.rank()), range.count);
+            copy_unless_same(recv + range.begin,
+                             region(pieces, pieces.slot(call.root, piece), pieces.rank()),
+                             range.count);
         }
         pieces.publish_done(piece);
     }
@@ -262,8 +258,8 @@ bool pack_blocks(Pieces& pieces, const Collective& collective) {
         const Range block = blocks.of(pieces.neighbour(distance));
         std::byte* const to = packed_block(pieces, payload, distance);
         write_length(to, block.count);
-        copy_bytes(to + kLengthBytes, static_cast<const std::byte*>(call.send) + block.begin,
-                   block.count);
+        copy_unless_same(to + kLengthBytes, static_cast<const std::byte*>(call.send) + block.begin,
+                         block.count);
     }
     return true;
 }
@@ -282,14 +278,15 @@ bool exchange_packed(Pieces& pieces, const Collective& collective) {
     const Range own = receives.of(pieces.rank());
     pieces.check_block(collective, pieces.rank(), call.blocks.count(pieces.rank()),
                        call.recv_blocks.count(pieces.rank()));
-    copy_bytes(recv + own.begin,
-               static_cast<const std::byte*>(call.send) + sends.of(pieces.rank()).begin, own.count);
+    copy_unless_same(recv + own.begin,
+                     static_cast<const std::byte*>(call.send) + sends.of(pieces.rank()).begin,
+                     own.count);
     for (int distance = 1; distance < pieces.size(); ++distance) {
         const int peer = pieces.neighbour(distance);
         const Sent sent = sent_by(pieces, collective, distance, 0);
         pieces.check_block(collective, peer, sent.bytes / call.element_bytes(),
                            call.recv_blocks.count(peer));
-        copy_bytes(recv + receives.of(peer).begin, sent.data, sent.bytes);
+        copy_unless_same(recv + receives.of(peer).begin, sent.data, sent.bytes);
     }
     return true;
 }
@@ -309,8 +306,9 @@ void all_to_all(Pieces& pieces, const Collective& collective) {
         fill_regions(pieces, collective, 0);
     }
     const std::size_t steps = steps_of_all(pieces, collective);
-    copy_bytes(recv + own.begin,
-               static_cast<const std::byte*>(call.send) + sends.of(pieces.rank()).begin, own.count);
+    copy_unless_same(recv + own.begin,
+                     static_cast<const std::byte*>(call.send) + sends.of(pieces.rank()).begin,
+                     own.count);
     for (std::size_t step = 1; step <= steps; ++step) {
         if (step < steps)
             fill_regions(pieces, collective, step);
@@ -323,7 +321,7 @@ void all_to_all(Pieces& pieces, const Collective& collective) {
             pieces.check_block(collective, peer, sent.bytes / call.element_bytes(),
                                call.recv_blocks.count(peer));
             const Range range = piece_of(block.count, region_bytes(pieces), step - 1);
-            copy_bytes(recv + block.begin + range.begin, sent.data, range.count);
+            copy_unless_same(recv + block.begin + range.begin, sent.data, range.count);
         }
         pieces.publish_done(piece);
     }

@@ -3,6 +3,7 @@
 #include "base/stream_bytes.hpp"
 #include "comm/reduce.hpp"
 #include "comm/shm/copies.hpp"
+#include "comm/shm/ranges.hpp"
 
 #include <algorithm>
 #include <array>
@@ -13,8 +14,6 @@ namespace {
 
 // Below, one wait for the others through the slots is quicker than two.
 constexpr std::size_t kDirectBytes = 16 * 1024;
-
-std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
 /// Of an all_to_all: where in its send buffer a rank has the block for another; in its slot, one
 /// for each rank.

@@ -14,9 +14,12 @@
 
 #include <autolaunch/comm/types.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <string_view>
 
 namespace autolaunch::shm {
 
@@ -118,6 +121,13 @@ struct alignas(kCacheLine) ShrinkCell {
     std::atomic<std::uint64_t> offered;  ///< the first survivor has written the new group's address
     char address[120];                   ///< empty when it failed
 };
+
+/// Into a field of shared memory: cut to fit, and with zeros to its end.
+template <std::size_t N>
+void write_text(char (&field)[N], std::string_view text) {
+    std::memset(field, 0, N);
+    std::memcpy(field, text.data(), std::min(text.size(), N - 1));
+}
 
 /// Messages from one rank to another: a ring of chunks. Each side rings the other's bell.
 struct alignas(kCacheLine) Channel {

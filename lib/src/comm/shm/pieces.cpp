@@ -59,11 +59,6 @@ bool has_blocks(CollectiveKind kind) {
            kind == CollectiveKind::scatter;
 }
 
-bool reduces(CollectiveKind kind) {
-    return kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce ||
-           kind == CollectiveKind::reduce_scatter;
-}
-
 std::string_view name_of(Kind kind) {
     switch (kind) {
         case Kind::split:

@@ -11,6 +11,9 @@ struct Range {
     std::size_t count = 0;
 };
 
+/// A rank as an index.
+constexpr std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
+
 /// Slice `index` of `parts` of `count` elements: equal ones, each a multiple of `quantum`, but for
 /// the last.
 constexpr Range slice_of(std::size_t count, std::size_t parts, std::size_t index,

@@ -2,6 +2,7 @@
 
 #include "comm/reduce.hpp"
 #include "comm/shm/copies.hpp"
+#include "comm/shm/ranges.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,8 +17,6 @@ constexpr std::size_t kSmallBytes = 16 * 1024;
 
 // Of two ranks: small enough for both slots and both buffers to stay in a core's own cache.
 constexpr std::size_t kPairPieceBytes = 128 * 1024;
-
-std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
 void run_reduction(Pieces& pieces, const Collective& collective, std::span<void* const> outputs,
                    std::size_t count, bool stream = false) {

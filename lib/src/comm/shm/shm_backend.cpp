@@ -11,13 +11,6 @@
 #include <fmt/format.h>
 
 namespace autolaunch {
-namespace {
-
-bool is_message(const CollectiveCall& call) {
-    return call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv;
-}
-
-}  // namespace
 
 std::shared_ptr<ShmBackend> ShmBackend::create(const ShmRendezvous& rendezvous, int rank, int size,
                                                std::chrono::milliseconds timeout) {
@@ -53,17 +46,17 @@ Work ShmBackend::start(const CollectiveCall& call, Stream) {
 Work ShmBackend::start_group(std::span<const CollectiveCall> calls, Stream) {
     shm::Transfers transfers(segment_, peers_, rank_);
     for (const CollectiveCall& call : calls)
-        if (is_message(call))
+        if (call.is_message())
             transfers.add(call);
     transfers.run(peers_.begin("a group of sends and receives"));
     for (const CollectiveCall& call : calls)
-        if (!is_message(call))
+        if (!call.is_message())
             run(call);
     return {};
 }
 
 void ShmBackend::run(const CollectiveCall& call) {
-    if (is_message(call)) {
+    if (call.is_message()) {
         shm::Transfers transfers(segment_, peers_, rank_);
         transfers.add(call);
         return transfers.run(peers_.begin(name_of(call.kind)));

@@ -16,17 +16,8 @@
 #include <vector>
 
 namespace autolaunch {
-namespace {
 
 using shm::ShrinkCell;
-
-template <std::size_t N>
-void write_text(char (&to)[N], const std::string& text) {
-    std::memset(to, 0, N);
-    std::memcpy(to, text.data(), std::min(text.size(), N - 1));
-}
-
-}  // namespace
 
 /// One shrink, as one survivor runs it.
 class ShmBackend::Shrinking {
@@ -43,7 +34,7 @@ public:
     std::shared_ptr<CommunicatorBackend> run() {
         ShrinkCell& own = cell(parent_.rank_);
         own.digest = digest_;
-        write_text(own.lost, lost_text_);
+        shm::write_text(own.lost, lost_text_);
         own.attempt.store(attempt_, std::memory_order_release);
         for (const int rank : survivors_)
             meet(rank);
@@ -82,7 +73,7 @@ private:
         } catch (...) {
             failure = std::current_exception();
         }
-        write_text(own.address, segment ? segment->address() : std::string());
+        shm::write_text(own.address, segment ? segment->address() : std::string());
         own.offered.store(attempt_, std::memory_order_release);
         if (failure)
             std::rethrow_exception(failure);

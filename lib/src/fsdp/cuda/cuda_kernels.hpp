@@ -2,6 +2,7 @@
 #include "comm/nccl/cuda_device.hpp"
 #include "fsdp/cuda/kernel_arguments.hpp"
 
+#include <autolaunch/comm/device.hpp>
 #include <autolaunch/comm/types.hpp>
 
 #include <cstddef>
@@ -11,6 +12,9 @@
 #include <string>
 
 namespace autolaunch::fsdp {
+
+/// As CUDA knows the stream.
+inline CUstream handle_of(Stream stream) { return static_cast<CUstream>(stream.handle()); }
 
 /// The kernels on one GPU, by name. Each call puts one launch on the stream, under
 /// CudaDevice::Current.

@@ -12,8 +12,6 @@ namespace autolaunch::fsdp {
 
 namespace {
 
-CUstream handle_of(Stream stream) { return static_cast<CUstream>(stream.handle()); }
-
 class EventArrival final : public StateArrival {
 public:
     EventArrival(std::shared_ptr<CudaDevice> device, CudaDevice::Event event)

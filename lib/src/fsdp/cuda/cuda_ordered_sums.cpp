@@ -45,7 +45,7 @@ void CudaOrderedSums::sum_blocks(Communicator& ranks, float* values,
         arguments.count = mine;
         arguments.ranks = static_cast<std::uint32_t>(counts.size());
         arguments.rank = static_cast<std::uint32_t>(own);
-        kernels_.sum_in_order(arguments, static_cast<CUstream>(stream.handle()));
+        kernels_.sum_in_order(arguments, handle_of(stream));
     }
 }
 

@@ -16,9 +16,7 @@ namespace autolaunch::fsdp {
 
 namespace {
 
-CUstream handle_of(Stream stream) { return static_cast<CUstream>(stream.handle()); }
-
-[[noreturn]] void refuse(const std::string& what, const std::string& supported) {
+[[noreturn]] void refuse_on_gpus(const std::string& what, const std::string& supported) {
     throw Error(ErrorCode::unsupported, "the optimizers on GPUs do not take " + what, supported);
 }
 
@@ -71,8 +69,8 @@ void CudaUpdatePasses::require_types() {
     const auto& precision = model_.options().precision;
     rounds_ = precision.master == DataType::bf16;
     if (precision.master != DataType::f32 && !rounds_)
-        refuse("masters in " + std::string(name_of(precision.master)),
-               "they do in f32, and in bf16 with stochastic rounding");
+        refuse_on_gpus("masters in " + std::string(name_of(precision.master)),
+                       "they do in f32, and in bf16 with stochastic rounding");
     gradient_type_ = precision.accumulate;
     kernel_ = update_kernel_name(std::string(algorithm_->kernel_factors().kernel), gradient_type_,
                                  precision.master, precision.param);

@@ -9,7 +9,7 @@ namespace autolaunch::fsdp {
 
 namespace {
 
-void require(bool holds, const char* what) {
+void require_scaling(bool holds, const char* what) {
     if (!holds)
         throw Error(ErrorCode::invalid_argument, std::string("GradScaler: ") + what);
 }
@@ -17,10 +17,10 @@ void require(bool holds, const char* what) {
 }  // namespace
 
 GradScaler::GradScaler(const GradScalerOptions& options) : options_(options) {
-    require(options.growth_factor > 1, "growth_factor is not above 1");
-    require(options.backoff_factor > 0 && options.backoff_factor < 1,
-            "backoff_factor is not between 0 and 1");
-    require(options.growth_interval >= 1, "growth_interval is not positive");
+    require_scaling(options.growth_factor > 1, "growth_factor is not above 1");
+    require_scaling(options.backoff_factor > 0 && options.backoff_factor < 1,
+                    "backoff_factor is not between 0 and 1");
+    require_scaling(options.growth_interval >= 1, "growth_interval is not positive");
     load({.scale = options.initial_scale});
 }
 
@@ -48,7 +48,8 @@ void GradScaler::update(bool overflowed) noexcept {
 }
 
 void GradScaler::load(const GradScalerState& state) {
-    require(state.scale > 0 && std::isfinite(state.scale), "the scale is not positive and finite");
+    require_scaling(state.scale > 0 && std::isfinite(state.scale),
+                    "the scale is not positive and finite");
     state_ = state;
 }
 

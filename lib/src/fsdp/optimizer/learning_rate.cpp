@@ -11,7 +11,7 @@ namespace autolaunch::fsdp::schedule {
 
 namespace {
 
-void require(bool holds, const char* what) {
+void require_schedule(bool holds, const char* what) {
     if (!holds)
         throw Error(ErrorCode::invalid_argument, std::string("learning rate: ") + what);
 }
@@ -24,14 +24,14 @@ double progress(std::int64_t step, std::int64_t steps) {
 }
 
 void require_way(double from, double to, std::int64_t steps) {
-    require(from >= 0 && to >= 0, "a rate is negative");
-    require(steps >= 0, "a number of steps is negative");
+    require_schedule(from >= 0 && to >= 0, "a rate is negative");
+    require_schedule(steps >= 0, "a number of steps is negative");
 }
 
 }  // namespace
 
 LearningRate constant(double lr) {
-    require(lr >= 0, "a rate is negative");
+    require_schedule(lr >= 0, "a rate is negative");
     return [lr](std::int64_t) { return lr; };
 }
 
@@ -55,8 +55,8 @@ LearningRate one_minus_sqrt(double from, double to, std::int64_t steps) {
 }
 
 LearningRate step_decay(double lr, double gamma, std::int64_t every) {
-    require(lr >= 0 && gamma >= 0, "a rate is negative");
-    require(every >= 1, "a number of steps is not positive");
+    require_schedule(lr >= 0 && gamma >= 0, "a rate is negative");
+    require_schedule(every >= 1, "a number of steps is not positive");
     return [=](std::int64_t step) {
         const std::int64_t decays = std::max<std::int64_t>(step - 1, 0) / every;
         return lr * std::pow(gamma, static_cast<double>(decays));
@@ -65,10 +65,10 @@ LearningRate step_decay(double lr, double gamma, std::int64_t every) {
 
 LearningRate sequence(std::vector<Part> parts, LearningRate last) {
     for (const Part& part : parts) {
-        require(part.steps >= 0, "a number of steps is negative");
-        require(static_cast<bool>(part.rate), "a part has no rate");
+        require_schedule(part.steps >= 0, "a number of steps is negative");
+        require_schedule(static_cast<bool>(part.rate), "a part has no rate");
     }
-    require(static_cast<bool>(last), "a part has no rate");
+    require_schedule(static_cast<bool>(last), "a part has no rate");
     return [parts = std::move(parts), last = std::move(last)](std::int64_t step) {
         for (const Part& part : parts) {
             if (step <= part.steps)
@@ -80,7 +80,7 @@ LearningRate sequence(std::vector<Part> parts, LearningRate last) {
 }
 
 LearningRate warm_up(std::int64_t steps, LearningRate after) {
-    require(static_cast<bool>(after), "a part has no rate");
+    require_schedule(static_cast<bool>(after), "a part has no rate");
     LearningRate rise = linear(0, after(0), steps);
     return sequence({{std::move(rise), steps}}, std::move(after));
 }
