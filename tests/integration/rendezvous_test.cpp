@@ -447,6 +447,17 @@ TEST_CASE("strangers do not get in and do not hold up the others") {
     CHECK(job.nodes[2].took < 30s);
 }
 
+TEST_CASE("nodes that were given different run ids are different jobs") {
+    TestJob job(2);
+    job.nodes[0].request.run_id = "one";
+    job.nodes[1].request.run_id = "another";
+    for (auto& node : job.nodes)
+        node.spec.timeout = 700ms;
+    job.join_all();
+    for (const auto& node : job.nodes)
+        CHECK(node.exit_code == 68);
+}
+
 TEST_CASE("two agents for one node, and one that is none of the job's") {
     TestJob job(3);
     SUBCASE("twice") {
