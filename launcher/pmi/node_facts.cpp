@@ -1,6 +1,7 @@
 #include "pmi/node_facts.hpp"
 
 #include "base/file_io.hpp"
+#include "base/file_system.hpp"
 #include "base/text.hpp"
 
 #include <autolaunch/error.hpp>
@@ -14,8 +15,8 @@ namespace fs = std::filesystem;
 
 bool has_fabric(const fs::path& sysfs) {
     for (const char* device_class : {"class/infiniband", "class/cxi"}) {
-        std::error_code error;
-        if (fs::directory_iterator(sysfs / device_class, error) != fs::directory_iterator())
+        std::error_code missing;
+        if (!list_folder(sysfs / device_class, missing).empty())
             return true;
     }
     return false;
