@@ -246,11 +246,6 @@ void ModelEngine::begin_step() {
     masters->forget(stream);
 }
 
-double ModelEngine::sum_over_shards(double value, std::string_view what) {
-    sum_over_shards({&value, 1}, what);
-    return value;
-}
-
 void ModelEngine::sum_over_shards(std::span<double> values, std::string_view what) {
     if (mesh.shard_count == 1)
         return;

@@ -88,9 +88,8 @@ struct ModelEngine {
     /// Collective, first thing in a step: gradients are whole sums from here on. Throws
     /// Error{invalid_argument} when parameters are unsharded or gradients not yet reduced.
     void begin_step();
-    /// `value` summed over the ranks that hold different shards; itself where every rank holds
+    /// Summed over the ranks that hold different shards; themselves where every rank holds
     /// everything.
-    double sum_over_shards(double value, std::string_view what);
     void sum_over_shards(std::span<double> values, std::string_view what);
     /// The same on the stream, of values on the GPU.
     void sum_over_shards_on_stream(double* values, std::size_t count, std::string_view what);
