@@ -9,23 +9,38 @@
 #include <iterator>
 #include <set>
 #include <stdexcept>
+#include <system_error>
 
 namespace gpt {
 namespace {
 
 namespace fs = std::filesystem;
 
+void check(const std::error_code& error, const fs::path& path) {
+    if (error)
+        throw std::runtime_error("cannot read " + path.string() + ": " + error.message());
+}
+
 std::set<fs::path> files_of(const fs::path& path) {
     std::set<fs::path> files;  // sorted, each once
-    if (!fs::is_directory(path)) {
-        files.insert(fs::canonical(path));
+    std::error_code error;
+    const auto add = [&](const fs::path& file) {
+        files.insert(fs::canonical(file, error));
+        check(error, file);
+    };
+    const bool is_folder = fs::is_directory(path, error);
+    check(error, path);
+    if (!is_folder) {
+        add(path);
         return files;
     }
-    for (const auto& entry : fs::directory_iterator(path)) {
+    for (fs::directory_iterator entry(path, error), end; !error && entry != end;
+         entry.increment(error)) {
         std::error_code dangling;
-        if (entry.is_regular_file(dangling))
-            files.insert(fs::canonical(entry.path()));
+        if (fs::is_regular_file(entry->path(), dangling))
+            add(entry->path());
     }
+    check(error, path);
     return files;
 }
 
@@ -49,7 +64,8 @@ void append_window(std::span<const std::uint8_t> text, std::int64_t start, Batch
 }  // namespace
 
 TextData load_text(const fs::path& path, std::int64_t context) {
-    if (!fs::exists(path))
+    std::error_code unknown;
+    if (!fs::exists(path, unknown) && !unknown)
         throw std::runtime_error("there is no text at " + path.string());
     TextData text;
     for (const auto& file : files_of(path)) {

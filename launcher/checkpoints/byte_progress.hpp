@@ -18,7 +18,6 @@ public:
     ByteProgress(const ByteProgress&) = delete;
 
     void add(std::uint64_t bytes);
-    std::uint64_t done() const { return done_; }
     std::chrono::milliseconds elapsed() const;
 
 private:

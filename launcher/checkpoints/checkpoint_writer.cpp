@@ -6,10 +6,9 @@
 #include "checkpoint/commit/catalog.hpp"
 #include "checkpoint/format/write_plan.hpp"
 #include "checkpoint/save/encrypting_source.hpp"
+#include "checkpoints/open_checkpoint.hpp"
 
 #include <autolaunch/error.hpp>
-
-#include <cerrno>
 
 namespace autolaunch::launcher {
 
@@ -68,9 +67,7 @@ Manifest write_ranks(Storage& storage, const fs::path& unfinished, const Manifes
 fs::path write_checkpoint(Storage& storage, const fs::path& directory, const Manifest& described_as,
                           const WrittenAs& as, const FillState& fill) {
     const fs::path published = directory / checkpoint_name(described_as.step);
-    if (fs::exists(published))
-        throw SystemError(EEXIST, "write " + published.string(),
-                          "remove it, or name another directory");
+    require_free(published);
     // Its name ends as unfinished ones do, so a job's next save there clears what a crash left.
     const AuthenticationKeys keys = AuthenticationKeys::find(as.encryption);
     const fs::path unfinished =

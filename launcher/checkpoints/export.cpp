@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <nlohmann/json.hpp>
 
 namespace autolaunch::launcher {
@@ -110,13 +109,6 @@ void write_index(const OpenCheckpoint& open, const fs::path& out,
     write_whole(*open.storage, out / "model.safetensors.index.json", index.dump(2) + '\n');
 }
 
-void require_free(const std::vector<ExportFile>& files) {
-    for (const ExportFile& file : files)
-        if (fs::exists(file.path))
-            throw SystemError(EEXIST, "write " + file.path.string(),
-                              "remove it, or name another place");
-}
-
 }  // namespace
 
 CheckpointOutcome export_checkpoint(const CheckpointRequest& request) {
@@ -125,7 +117,8 @@ CheckpointOutcome export_checkpoint(const CheckpointRequest& request) {
     const OpenCheckpoint open = open_to_read(request.paths.at(0), encryption_of(request));
     const auto tensors = tensors_to_export(open.manifest, request);
     const auto files = plan_files(out, tensors, request.max_file_bytes);
-    require_free(files);
+    for (const ExportFile& file : files)
+        require_free(file.path);
     const fs::path directory = files[0].path.parent_path();
     if (!directory.empty())
         open.storage->create_directories(directory);

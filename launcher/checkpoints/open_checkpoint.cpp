@@ -1,10 +1,12 @@
 #include "checkpoints/open_checkpoint.hpp"
 
+#include "base/file_system.hpp"
 #include "base/text.hpp"
 #include "checkpoint/age/encryption_keys.hpp"
 #include "checkpoint/commit/catalog.hpp"
 #include "checkpoint/s3/routed_storage.hpp"
 #include "checkpoint/s3/s3_settings.hpp"
+#include "exit_codes/exit_error.hpp"
 #include "report/terminal_text.hpp"
 
 #include <autolaunch/error.hpp>
@@ -17,11 +19,6 @@ namespace autolaunch::launcher {
 namespace fs = std::filesystem;
 
 namespace {
-
-bool is_there(const fs::path& path) {
-    std::error_code ignored;
-    return fs::exists(path, ignored);
-}
 
 bool has_manifest(Storage& storage, const fs::path& path) {
     const auto names = storage.list(path);
@@ -42,11 +39,21 @@ void require_outside_bucket(const fs::path& path) {
 void require_directory(const fs::path& path) {
     if (is_in_bucket(path))
         return;
-    std::error_code error;
-    if (fs::is_directory(path, error))
+    if (is_folder(path))
         return;
-    throw SystemError(is_there(path) ? ENOTDIR : ENOENT, "open the directory " + path.string(),
+    throw SystemError(path_exists(path) ? ENOTDIR : ENOENT, "open the directory " + path.string(),
                       "name a checkpoint, or a directory of checkpoints");
+}
+
+void require_free(const fs::path& path) {
+    try {
+        if (!path_exists(path))
+            return;
+    } catch (const SystemError& cannot) {
+        throw ExitError(exit_code::kCannotCreate, cannot.code(), cannot.what(),
+                        "name another place");
+    }
+    throw SystemError(EEXIST, "write " + path.string(), "remove it, or name another place");
 }
 
 bool has_checkpoint(const fs::path& path) {

@@ -49,6 +49,8 @@ bool is_in_bucket(const std::filesystem::path& path);
 void require_directory(const std::filesystem::path& path);
 /// Throws Error{unsupported} where it is in a bucket: files are made here alone.
 void require_outside_bucket(const std::filesystem::path& path);
+/// Throws where something is there already, or where nobody can tell: exit code 73.
+void require_free(const std::filesystem::path& path);
 
 /// Parameters are what is neither opaque nor an optimizer's state.
 enum class TensorRole { parameter, optimizer, opaque };

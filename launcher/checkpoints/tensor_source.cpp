@@ -1,5 +1,6 @@
 #include "checkpoints/tensor_source.hpp"
 
+#include "base/file_system.hpp"
 #include "checkpoint/commit/catalog.hpp"
 #include "checkpoint/storage/storage.hpp"
 
@@ -31,29 +32,21 @@ safetensors::Header header_of(const fs::path& path) {
 }
 
 std::vector<fs::path> files_in(const fs::path& path) {
-    std::error_code error;
-    if (fs::is_regular_file(path, error))
+    if (is_file(path))
         return {path};
-    std::vector<fs::path> files;
-    for (fs::directory_iterator entry(path, error), end; !error && entry != end;
-         entry.increment(error))
-        if (entry->path().extension() == ".safetensors")
-            files.push_back(entry->path());
-    if (error)
-        throw SystemError(error.value(), "open " + path.string());
-    std::sort(files.begin(), files.end());
+    auto files = list_folder(path);
+    std::erase_if(files, [](const fs::path& file) { return file.extension() != ".safetensors"; });
     return files;
 }
 
 }  // namespace
 
 SourceKind kind_of_source(const fs::path& path) {
-    std::error_code ignored;
     const auto files = files_in(path);
-    if (fs::exists(path / kManifestName, ignored))
+    if (path_exists(path / kManifestName))
         throw Error(ErrorCode::mismatch, path.string() + " is a checkpoint of autolaunch already",
                     "autolaunch ckpt reshard makes one for another number of ranks of it");
-    if (fs::exists(path / ".metadata", ignored))
+    if (path_exists(path / ".metadata"))
         return SourceKind::torch_checkpoint;
     if (files.empty())
         throw Error(ErrorCode::mismatch,

@@ -118,8 +118,6 @@ int run_checkpoints(const CommandLine& line) {
         };
         complain_about(Error(error.code(), shown(error.what()), shown(error.hint())));
         const auto* system = dynamic_cast<const SystemError*>(&error);
-        if (system != nullptr && system->error_number() == ENOTDIR)
-            return exit_code::kNoInput;
         if (system != nullptr && system->error_number() == EEXIST)
             return exit_code::kCannotCreate;
         const bool data = error.code() == ErrorCode::corrupt || error.code() == ErrorCode::mismatch;

@@ -31,7 +31,6 @@ public:
     void deliver(control::Relay&& relay);
 
     void begin_generation(int generation);
-    int generation() const { return generation_; }
 
 private:
     using FenceKey = std::pair<int, std::string>;   // generation, name

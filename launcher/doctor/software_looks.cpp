@@ -1,3 +1,4 @@
+#include "base/file_system.hpp"
 #include "doctor/examination.hpp"
 #include "doctor/looks.hpp"
 
@@ -79,9 +80,8 @@ std::string file_system_name(long type) {
 
 /// The folder, or the nearest above it that is there: a trainer makes its own.
 std::filesystem::path nearest_folder(const std::string& path) {
-    std::filesystem::path folder = std::filesystem::absolute(path).lexically_normal();
-    std::error_code error;
-    while (folder.has_relative_path() && !std::filesystem::exists(folder, error))
+    std::filesystem::path folder = absolute_path(path).lexically_normal();
+    while (folder.has_relative_path() && !path_exists(folder))
         folder = folder.parent_path();
     return folder;
 }

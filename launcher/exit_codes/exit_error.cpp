@@ -4,11 +4,21 @@
 
 namespace autolaunch::launcher {
 
+namespace {
+
+/// Whether it says that a path leads to nothing that could be read.
+bool leads_nowhere(int error_number) {
+    return error_number == ENOENT || error_number == ENOTDIR || error_number == ENAMETOOLONG ||
+           error_number == ELOOP;
+}
+
+}  // namespace
+
 int exit_code_of(const Error& error) {
     if (const auto* knows = dynamic_cast<const ExitError*>(&error))
         return knows->exit_code();
     const auto* system = dynamic_cast<const SystemError*>(&error);
-    if (system != nullptr && system->error_number() == ENOENT)
+    if (system != nullptr && leads_nowhere(system->error_number()))
         return exit_code::kNoInput;
     switch (error.code()) {
         case ErrorCode::invalid_argument:

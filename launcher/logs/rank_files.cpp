@@ -1,6 +1,7 @@
 #include "logs/rank_files.hpp"
 
 #include "base/file_io.hpp"
+#include "base/file_system.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -53,8 +54,8 @@ RankFiles open_rank_files(const fs::path& run_dir, int generation, int rank) {
     files.stdout_path = files.directory / "stdout";
     files.stderr_path = files.directory / "stderr";
     files.error_file_path = files.directory / "error.json";
-    fs::remove(files.error_file_path,
-               failed);  // of an earlier run: it must not explain this one's failure
+    // Of an earlier run: it must not explain this one's failure.
+    remove_path(files.error_file_path);
     files.out = open_log(files.stdout_path);
     files.err = open_log(files.stderr_path);
     files.stdout_start = size_of(files.out, files.stdout_path);

@@ -138,14 +138,4 @@ std::string gid_problem(const Hca::Port& port, int index) {
     return {};
 }
 
-std::string gid_text(const Gid& gid) {
-    char text[INET6_ADDRSTRLEN] = {};
-    if (is_ipv4(gid)) {
-        ::inet_ntop(AF_INET, gid.bytes.data() + 12, text, sizeof text);
-    } else {
-        ::inet_ntop(AF_INET6, gid.bytes.data(), text, sizeof text);
-    }
-    return text;
-}
-
 }  // namespace autolaunch::launcher

@@ -38,7 +38,5 @@ bool is_routable(const Gid& gid);
 /// Why RoCE traffic would not flow with this index: "a hole", "link-local", "RoCE v1"; empty: it
 /// would, or nothing is known of that entry. Whoever read the port's table says how far.
 std::string gid_problem(const Hca::Port& port, int index);
-/// "10.1.2.3", "2001:db8::1".
-std::string gid_text(const Gid& gid);
 
 }  // namespace autolaunch::launcher

@@ -1,6 +1,7 @@
 #include "pmi/abandoned_files.hpp"
 
 #include "base/file_io.hpp"
+#include "base/file_system.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -20,27 +21,22 @@ namespace {
 std::set<std::string> candidates(const fs::path& folder, std::string_view prefix,
                                  std::chrono::system_clock::time_point since) {
     std::set<std::string> found;
-    std::error_code error;
-    for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-         entry.increment(error)) {
+    std::error_code ignored;
+    for (const fs::path& file : list_folder(folder, ignored)) {
         struct stat status {};
-        if (!entry->path().filename().string().starts_with(prefix) ||
-            ::lstat(entry->path().c_str(), &status) != 0)
+        if (!file.filename().string().starts_with(prefix) || ::lstat(file.c_str(), &status) != 0)
             continue;
         if (S_ISREG(status.st_mode) && status.st_uid == ::geteuid() &&
             std::chrono::system_clock::from_time_t(status.st_mtim.tv_sec + 1) >= since)
-            found.insert(entry->path());
+            found.insert(file);
     }
     return found;
 }
 
 void forget_used_by(const fs::path& process, std::set<std::string>& files) {
-    std::error_code error;
-    for (fs::directory_iterator fd(process / "fd", error), end; !error && fd != end;
-         fd.increment(error)) {
-        std::error_code gone;
-        files.erase(fs::read_symlink(fd->path(), gone).string());
-    }
+    std::error_code gone;
+    for (const fs::path& fd : list_folder(process / "fd", gone))
+        files.erase(fs::read_symlink(fd, gone).string());
     try {
         const std::string maps = read_file(process / "maps");
         std::erase_if(
@@ -54,13 +50,14 @@ void forget_used_by(const fs::path& process, std::set<std::string>& files) {
 void remove_abandoned_files(const fs::path& folder, std::string_view prefix,
                             std::chrono::system_clock::time_point since) {
     std::set<std::string> files = candidates(folder, prefix, since);
+    if (files.empty())
+        return;
     std::error_code error;
-    for (fs::directory_iterator entry("/proc", error), end;
-         !files.empty() && !error && entry != end; entry.increment(error)) {
-        const std::string name = entry->path().filename();
-        if (name.find_first_not_of("0123456789") == std::string::npos)
-            forget_used_by(entry->path(), files);
-    }
+    for (const fs::path& process : list_folder("/proc", error))
+        if (process.filename().string().find_first_not_of("0123456789") == std::string::npos)
+            forget_used_by(process, files);
+    if (error)
+        return;  // of a process that was not looked at, nobody knows what it uses
     for (const auto& file : files)
         ::unlink(file.c_str());
 }

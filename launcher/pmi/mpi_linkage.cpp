@@ -1,6 +1,7 @@
 #include "pmi/mpi_linkage.hpp"
 
 #include "base/file_io.hpp"
+#include "base/file_system.hpp"
 #include "base/text.hpp"
 #include "pmi/elf_file.hpp"
 #include "pmi/pmixd_process.hpp"
@@ -79,13 +80,12 @@ public:
 
 private:
     void read_configured() {
-        std::error_code error;
-        for (fs::directory_iterator entry("/etc/ld.so.conf.d", error), end; !error && entry != end;
-             entry.increment(error)) {
-            if (entry->path().extension() != ".conf")
+        std::error_code missing;
+        for (const fs::path& file : list_folder("/etc/ld.so.conf.d", missing)) {
+            if (file.extension() != ".conf")
                 continue;
             try {
-                for (const auto& line : split(read_file(entry->path()), '\n'))
+                for (const auto& line : split(read_file(file), '\n'))
                     if (const auto folder = trim(line); folder.starts_with('/'))
                         folders_.emplace_back(folder);
             } catch (const Error&) {  // not for us to read

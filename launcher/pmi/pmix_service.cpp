@@ -1,6 +1,7 @@
 #include "pmi/pmix_service.hpp"
 
 #include "base/file_io.hpp"
+#include "base/file_system.hpp"
 #include "base/hash.hpp"
 #include "base/text.hpp"
 #include "pmi/pmix_relay.hpp"
@@ -43,8 +44,8 @@ fs::path pmixd_program(const std::vector<std::string>& environment) {
 // or Slingshot.
 bool has_fabric(const fs::path& sysfs) {
     for (const char* device_class : {"class/infiniband", "class/cxi"}) {
-        std::error_code error;
-        if (fs::directory_iterator(sysfs / device_class, error) != fs::directory_iterator())
+        std::error_code missing;
+        if (!list_folder(sysfs / device_class, missing).empty())
             return true;
     }
     return false;

@@ -42,7 +42,6 @@ public:
     pmixd::Ready await_ready(Deadline deadline);
     /// Hands on what has arrived by now. What it said before it released a rank is then known.
     void receive();
-    pid_t pid() const { return pid_; }
 
 private:
     void read_later();

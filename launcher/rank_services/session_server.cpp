@@ -83,7 +83,6 @@ public:
     void close_all();
     bool send_to_rank(int rank, const session::AgentMessage& message);
     std::size_t connection_count() const { return connections_.size(); }
-    const std::filesystem::path& path() const { return path_; }
 
 private:
     struct Connection {
@@ -273,6 +272,5 @@ bool SessionServer::send_checkpoint(int rank) {
     return impl_->send_to_rank(rank, session::CheckpointRequest{});
 }
 std::size_t SessionServer::connection_count() const { return impl_->connection_count(); }
-const std::filesystem::path& SessionServer::path() const { return impl_->path(); }
 
 }  // namespace autolaunch::launcher

@@ -44,7 +44,6 @@ public:
     bool send_stop(int rank, const session::Stop& stop);
     bool send_checkpoint(int rank);
     std::size_t connection_count() const;
-    const std::filesystem::path& path() const;
 
 private:
     class Impl;

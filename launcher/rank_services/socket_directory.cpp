@@ -1,6 +1,7 @@
 #include "rank_services/socket_directory.hpp"
 
 #include "base/file_io.hpp"
+#include "base/file_system.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -46,11 +47,9 @@ bool is_abandoned(const std::filesystem::path& folder) {
 
 void remove_abandoned(const std::filesystem::path& parent) {
     std::error_code ignored;
-    std::filesystem::directory_iterator entry(parent, ignored);
-    for (; entry != std::filesystem::directory_iterator(); entry.increment(ignored))
-        if (entry->path().filename().string().starts_with(name_prefix()) &&
-            is_abandoned(entry->path()))
-            std::filesystem::remove_all(entry->path(), ignored);
+    for (const auto& folder : list_folder(parent, ignored))
+        if (folder.filename().string().starts_with(name_prefix()) && is_abandoned(folder))
+            std::filesystem::remove_all(folder, ignored);
 }
 
 }  // namespace

@@ -35,7 +35,6 @@ public:
     EnvironmentComparison(control::EnvironmentTable own)
         : own_(std::move(own)), own_digest_(digest_of(own_)) {}
 
-    std::uint64_t own_digest() const { return own_digest_; }
     /// A node has joined; true when it must send its table.
     bool must_ask(const std::string& node_name, std::uint64_t digest);
     void answer(std::uint64_t digest, const control::EnvironmentTable& table);

@@ -14,7 +14,7 @@ namespace autolaunch::launcher {
 /// children; setting it would break them. So pipes and terminals are opened a second time through
 /// /proc/self/fd, sockets are written with MSG_DONTWAIT, and where neither can be done the
 /// descriptor is polled and written in small pieces. When the reader has gone (EPIPE, EIO) the
-/// channel is closed(): it takes everything and drops it; no SIGPIPE is raised.
+/// channel is closed: it takes everything and drops it; no SIGPIPE is raised.
 ///
 /// Owner: Console. Threads: one. Blocks: only flush(), until its deadline. Does not close the
 /// descriptor it was given.
@@ -25,7 +25,6 @@ public:
     bool is_terminal() const { return is_terminal_; }
     /// Columns of the terminal, or 80 when it does not say.
     int columns() const;
-    bool closed() const { return closed_; }
     std::size_t queued_bytes() const { return queue_.size() - written_; }
 
     void append(std::string_view bytes);

@@ -1,5 +1,6 @@
 #include "run/join_inputs.hpp"
 
+#include "base/file_system.hpp"
 #include "base/hostname.hpp"
 #include "rendezvous/program_digest.hpp"
 
@@ -7,7 +8,6 @@
 
 #include <chrono>
 #include <ctime>
-#include <filesystem>
 
 namespace autolaunch::launcher {
 
@@ -16,10 +16,9 @@ namespace {
 // The folder that holds run directories: before the nodes have met, nobody knows the run's own
 // name.
 std::string shared_directory(const JobSpec& spec) {
-    namespace fs = std::filesystem;
     if (!spec.run_dir.empty())
-        return fs::absolute(spec.run_dir).parent_path();
-    return fs::absolute(spec.monitoring.log_path.empty() ? "runs" : spec.monitoring.log_path);
+        return absolute_path(spec.run_dir).parent_path();
+    return absolute_path(spec.monitoring.log_path.empty() ? "runs" : spec.monitoring.log_path);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "run/nccl_site.hpp"
 
 #include "base/file_io.hpp"
+#include "base/file_system.hpp"
 #include "base/text.hpp"
+#include "exit_codes/exit_error.hpp"
 #include "nccl_env/nccl_conf.hpp"
 #include "nccl_env/site.hpp"
 #include "run/profile_folder.hpp"
@@ -46,13 +48,22 @@ std::string fitting_topology_file(const std::vector<std::string>& paths,
     return {};
 }
 
+ProfileFile named_profile(const std::string& word, const std::string& folder) {
+    try {
+        return find_profile(word, folder);
+    } catch (const SystemError& cannot) {
+        throw ExitError(exit_code::kNoInput, cannot.code(),
+                        std::string("nccl.profile: ") + cannot.what(), cannot.hint());
+    }
+}
+
 std::optional<ProfileFile> choose_profile(const std::string& word,
                                           const std::map<std::string, std::string>& identity) {
     if (word == "none")
         return std::nullopt;
     const std::string folder = profile_folder();
     if (word != "auto")
-        return find_profile(word, folder);
+        return named_profile(word, folder);
     std::vector<ProfileFile> profiles;
     for (const std::string& name : profile_names(folder))
         profiles.push_back(find_profile(name, folder));
@@ -62,7 +73,7 @@ std::optional<ProfileFile> choose_profile(const std::string& word,
 
 NcclConfPlaces conf_places(const JobSpec& spec) {
     return {home_of_user(),
-            fs::absolute(spec.trainer.workdir.empty() ? "." : spec.trainer.workdir)};
+            absolute_path(spec.trainer.workdir.empty() ? "." : spec.trainer.workdir)};
 }
 
 }  // namespace
@@ -91,8 +102,8 @@ SavedSite read_saved_nccl_site(const JobSpec& spec, const EnvironmentMap& enviro
     if (topology.gpus.empty())
         return saved;
     NcclConfPlaces places = conf_places(spec);
-    const std::string root = fs::is_directory(file) ? file : "";
-    if (std::error_code error; !root.empty() && fs::exists(root + "/etc/nccl.conf", error))
+    const std::string root = is_folder(file) ? file : "";
+    if (!root.empty() && path_exists(root + "/etc/nccl.conf"))
         places.system_file = root + "/etc/nccl.conf";
     saved.site.conf = read_nccl_conf(settings_of_user(spec, environment), places);
     if (spec.nccl.profile == "auto" && topology.identity.empty() && spec.nccl.manage)

@@ -2,6 +2,7 @@
 
 #include "allocation/allocation.hpp"
 #include "allocation/roster.hpp"
+#include "base/file_system.hpp"
 #include "base/hostname.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "plan/job_shape.hpp"
@@ -24,7 +25,6 @@
 #include "topology/read_topology.hpp"
 
 #include <chrono>
-#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -56,7 +56,7 @@ Prepared prepare(asio::io_context& io, Joined& joined, const JobSpec& spec,
         const NcclSite nccl =
             read_nccl_site(spec, environment, topology, joined.summary.local_address);
         LaunchPlan plan = make_plan(spec, allocation, topology, joined.roster, environment,
-                                    std::filesystem::current_path(), nccl);
+                                    current_folder(), nccl);
         plan.mpi = choose_mpi(plan, environment);
         RunDirectory run_dir(plan);
         return {std::move(plan), std::move(run_dir)};
@@ -73,9 +73,8 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
     const NodeTopology topology = read_local_topology();
     const JobShape shape = decide_shape(spec, allocation, topology);
     const Roster roster = assume_alike(allocation, shape.ranks_here, now_text());
-    LaunchPlan plan =
-        make_plan(spec, allocation, topology, roster, environment, std::filesystem::current_path(),
-                  read_nccl_site(spec, environment, topology));
+    LaunchPlan plan = make_plan(spec, allocation, topology, roster, environment, current_folder(),
+                                read_nccl_site(spec, environment, topology));
     plan.mpi = choose_mpi(plan, environment);
     return plan;
 }
@@ -84,8 +83,8 @@ LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment
                           const std::string& file) {
     const NodeTopology topology = load_capture(file);
     const SavedSite nccl = read_saved_nccl_site(spec, environment, topology, file);
-    LaunchPlan plan = plan_saved_machine(spec, topology, file, environment,
-                                         std::filesystem::current_path(), nccl.site);
+    LaunchPlan plan =
+        plan_saved_machine(spec, topology, file, environment, current_folder(), nccl.site);
     plan.notes.insert(plan.notes.end(), nccl.notes.begin(), nccl.notes.end());
     if (spec.trainer.mpi == "auto")
         plan.mpi.reason = "not decided: the program that counts is on the saved machine";

@@ -1,6 +1,7 @@
 #include "spawn/process_tree.hpp"
 
 #include "base/file_io.hpp"
+#include "base/file_system.hpp"
 #include "base/text.hpp"
 
 #include <autolaunch/error.hpp>
@@ -39,14 +40,13 @@ void add_numbers(const std::string& text, std::vector<pid_t>& pids) {
 // may hold anything.
 std::vector<pid_t> children_by_scan() {
     std::vector<pid_t> pids;
-    std::error_code error;
-    for (fs::directory_iterator entry("/proc", error), end; !error && entry != end;
-         entry.increment(error)) {
+    std::error_code ignored;
+    for (const auto& process : list_folder("/proc", ignored)) {
         long long pid = 0;
-        if (!parse_integer(entry->path().filename().string(), pid))
+        if (!parse_integer(process.filename().string(), pid))
             continue;
         try {
-            const std::string stat = read_file(entry->path() / "stat");
+            const std::string stat = read_file(process / "stat");
             const auto fields = split(std::string_view(stat).substr(stat.rfind(')') + 2), ' ');
             if (fields.size() > 1 && fields[1] == std::to_string(::getpid()))
                 pids.push_back(static_cast<pid_t>(pid));
@@ -74,11 +74,10 @@ void adopt_orphans() {
 
 std::vector<pid_t> list_children() {
     std::vector<pid_t> pids;
-    std::error_code error;
-    for (fs::directory_iterator task("/proc/self/task", error), end; !error && task != end;
-         task.increment(error)) {
+    std::error_code ignored;
+    for (const auto& task : list_folder("/proc/self/task", ignored)) {
         try {
-            add_numbers(read_file(task->path() / "children"), pids);
+            add_numbers(read_file(task / "children"), pids);
         } catch (const Error&) {
             return children_by_scan();
         }

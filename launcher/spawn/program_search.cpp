@@ -1,6 +1,7 @@
 #include "spawn/program_search.hpp"
 
 #include "base/file_io.hpp"
+#include "base/file_system.hpp"
 #include "base/text.hpp"
 
 #include <autolaunch/error.hpp>
@@ -65,10 +66,9 @@ std::string interpreter_of(const fs::path& path) {
 std::string similar_program(const std::string& name, const std::vector<std::string>& environment) {
     std::vector<std::string> names;
     for (const auto& folder : path_folders(environment)) {
-        std::error_code error;
-        for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-             entry.increment(error))
-            names.push_back(entry->path().filename().string());
+        std::error_code missing;
+        for (const fs::path& program : list_folder(folder, missing))
+            names.push_back(program.filename().string());
     }
     return nearest(name, names);
 }

@@ -1,12 +1,14 @@
 #include "spec/profile.hpp"
 
 #include "base/file_io.hpp"
+#include "base/file_system.hpp"
 #include "base/text.hpp"
 #include "spec/yaml_reader.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 
 namespace autolaunch::launcher {
@@ -140,28 +142,29 @@ ProfileFile read_profile(const std::string& path) {
 
 std::vector<std::string> profile_names(const std::string& folder) {
     std::vector<std::string> names;
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, error))
-        if (entry.path().extension() == kExtension)
-            names.push_back(entry.path().stem());
-    std::sort(names.begin(), names.end());
+    if (!path_exists(folder))
+        return names;
+    for (const auto& file : list_folder(folder))
+        if (file.extension() == kExtension)
+            names.push_back(file.stem());
     return names;
 }
 
 ProfileFile find_profile(const std::string& word, const std::string& folder) {
     const bool is_path = word.find('/') != std::string::npos;
-    const std::string path = is_path ? word : folder + "/" + word + kExtension;
-    if (std::filesystem::exists(path))
-        return read_profile(path);
+    if (is_path && path_exists(word))
+        return read_profile(word);
     const auto names = profile_names(folder);
+    if (!is_path && std::find(names.begin(), names.end(), word) != names.end())
+        return read_profile(folder + "/" + word + kExtension);
     const std::string there_are =
-        names.empty() ? "there are none in " + folder : "there are " + join(names, ", ");
-    const std::string meant = is_path ? "" : nearest(word, names);
-    throw Error(ErrorCode::invalid_argument,
-                is_path ? "nccl.profile: there is no file " + word
-                        : "nccl.profile: there is no profile " + word,
-                (meant.empty() ? "" : "did you mean " + meant + "? ") + there_are +
-                    "; also auto, none, or the path of a file");
+        (names.empty() ? "there are none in " + folder : "there are " + join(names, ", ")) +
+        "; also auto, none, or the path of a file";
+    if (is_path)
+        throw SystemError(ENOENT, "read " + word, there_are);
+    const std::string meant = nearest(word, names);
+    throw Error(ErrorCode::invalid_argument, "nccl.profile: there is no profile " + word,
+                (meant.empty() ? "" : "did you mean " + meant + "? ") + there_are);
 }
 
 }  // namespace autolaunch::launcher

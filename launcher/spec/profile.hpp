@@ -30,14 +30,16 @@ struct ProfileFile {
 };
 
 /// Reads one file. Throws Error{invalid_argument} naming file, line and key: all that is wrong, at
-/// once.
+/// once; and SystemError if it cannot be read.
 ProfileFile read_profile(const std::string& path);
 
-/// Names of the profiles in a folder, sorted; empty if it cannot be read.
+/// Names of the profiles in a folder, sorted; empty if there is no such folder. Throws SystemError
+/// if it cannot be read.
 std::vector<std::string> profile_names(const std::string& folder);
 
-/// By name, or by path where `word` has a slash. Throws Error{invalid_argument} that lists the
-/// profiles there are.
+/// By name, or by path where `word` has a slash. Throws Error{invalid_argument} for a name and
+/// SystemError{ENOENT} for a path that leads nowhere, with a list of the profiles there are; and
+/// what read_profile() throws.
 ProfileFile find_profile(const std::string& word, const std::string& folder);
 
 }  // namespace autolaunch::launcher

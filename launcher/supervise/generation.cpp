@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -326,7 +327,8 @@ control::RankFailed Generation::describe_failure() const {
     const auto directory = rank_directory(plan_.run_dir, number_, first.rank);
     failed.stderr_path = directory / "stderr";
     failed.stdout_path = directory / "stdout";
-    if (std::filesystem::exists(directory / "error.json"))
+    std::error_code unknown;  // one that cannot be looked at may be there
+    if (std::filesystem::exists(directory / "error.json", unknown) || unknown)
         failed.error_file_path = directory / "error.json";
     put_evidence(collect_evidence(failed.stderr_path, failed.stdout_path, failed.error_file_path),
                  failed);

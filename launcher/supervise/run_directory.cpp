@@ -1,6 +1,7 @@
 #include "supervise/run_directory.hpp"
 
 #include "base/file_io.hpp"
+#include "base/file_system.hpp"
 #include "base/text.hpp"
 
 #include <autolaunch/error.hpp>
@@ -25,8 +26,8 @@ constexpr std::string_view kGenerationPrefix = "generation-";
 
 int next_generation(const fs::path& run_dir) {
     int next = 0;
-    for (const auto& entry : fs::directory_iterator(run_dir)) {
-        const std::string name = entry.path().filename().string();
+    for (const auto& entry : list_folder(run_dir)) {
+        const std::string name = entry.filename().string();
         long long number = 0;
         if (name.starts_with(kGenerationPrefix) &&
             parse_integer(name.substr(kGenerationPrefix.size()), number))
@@ -43,7 +44,7 @@ void write_private_file(const fs::path& path, const std::string& text, int node_
         const UniqueFd fd = open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0600);
         write_all(fd.get(), text, temporary.string());
     }
-    fs::rename(temporary, path);
+    rename_path(temporary, path);
 }
 
 // File systems without locks (some NFS mounts) go without.
@@ -57,8 +58,8 @@ void lock_folder(const UniqueFd& folder, const fs::path& path) {
 void point_latest_at(const fs::path& run_dir) {
     const fs::path link = run_dir.parent_path() / "latest";
     std::error_code ignored;
-    if (fs::exists(fs::symlink_status(link, ignored)) &&
-        !fs::is_symlink(fs::symlink_status(link, ignored)))
+    const fs::file_type in_the_way = fs::symlink_status(link, ignored).type();
+    if (in_the_way != fs::file_type::not_found && in_the_way != fs::file_type::symlink)
         return;
     fs::path temporary = link;
     temporary += "." + std::to_string(::getpid());
@@ -76,8 +77,6 @@ RunDirectory::RunDirectory(const LaunchPlan& plan)
         prepare(plan);
     } catch (const Error& error) {
         throw RunDirectoryError(error.code(), error.what(), error.hint());
-    } catch (const fs::filesystem_error& error) {
-        throw RunDirectoryError(ErrorCode::system, error.what());
     }
 }
 

@@ -34,7 +34,6 @@ public:
     /// RunDirectoryError.
     explicit RunDirectory(const LaunchPlan& plan);
 
-    const std::filesystem::path& path() const { return path_; }
     std::filesystem::path events_path() const { return path_ / ("events" + suffix_ + ".jsonl"); }
     std::filesystem::path trainer_config_path() const { return path_ / "trainer_config.json"; }
     /// The number of the next generation that nobody has used here; on the head.

@@ -22,7 +22,6 @@ public:
 
     SignalInbox(asio::io_context& io, const std::vector<int>& signals,
                 std::function<void(int signal)> on_signal);
-    void close() { signals_.cancel(); }
 
 private:
     void wait();

@@ -1,6 +1,7 @@
 #include "topology/capture.hpp"
 
 #include "base/file_io.hpp"
+#include "base/file_system.hpp"
 #include "base/text.hpp"
 #include "topology/capture_parts.hpp"
 #include "topology/cpu_sets.hpp"
@@ -49,7 +50,7 @@ NodeTopology read_folder(const fs::path& folder) {
     options.cpu_model = true;
     options.details = true;
     options.may_open = exists;  // a copy's permissions are not the machine's
-    if (!fs::is_directory(options.sysfs_root))
+    if (!is_folder(options.sysfs_root))
         refuse_capture(folder, 0, "the folder has no sys/",
                        "copy /sys of the machine into it: see docs/captures.md");
     const std::vector<int> allowed = allowed_cpus_of(options);
@@ -67,27 +68,20 @@ NodeTopology read_folder(const fs::path& folder) {
             node.memory_bytes = 0;
         topology.notes.push_back("NUMA nodes are not told: all CPUs are shown as one");
     }
-    if (!fs::is_directory(options.dev_root))
+    if (!is_folder(options.dev_root))
         topology.notes.push_back(
             "the folder has no dev/: GPUs whose driver names a device node are left out");
     return topology;
 }
 
 std::string read_capture_file(const std::string& path) {
-    std::error_code error;
-    const fs::file_status status = fs::status(path, error);
-    if (!fs::exists(status))
+    if (!path_exists(path))
         refuse_capture(path, 0, "there is no such file", kForms);
-    if (!fs::is_regular_file(status))
+    if (!is_file(path))
         refuse_capture(path, 0, "it is no file and no folder", kForms);
-    if (fs::file_size(path) > kMostBytes)
+    if (file_bytes(path) > kMostBytes)
         refuse_capture(path, 0, "it is larger than 32 MiB", kForms);
-    std::string text;
-    try {
-        text = read_file(path);
-    } catch (const SystemError& cannot) {
-        refuse_capture(path, 0, cannot.what());
-    }
+    const std::string text = read_file(path);
     if (trim(text).empty())
         refuse_capture(path, 0, "it is empty", kForms);
     if (text.find('\0') != text.npos)
@@ -114,12 +108,13 @@ NodeTopology read_file_capture(const std::string& path) {
 
 }  // namespace
 
-NodeTopology read_capture(const std::string& path) {
-    const bool is_folder = fs::is_directory(path);
-    NodeTopology topology = is_folder ? read_folder(path) : read_file_capture(path);
+NodeTopology read_capture(const std::string& path) try {
+    NodeTopology topology = is_folder(path) ? read_folder(path) : read_file_capture(path);
     const fs::path named = fs::path(path).lexically_normal();
     topology.source = named.has_filename() ? named.filename() : named.parent_path().filename();
     return topology;
+} catch (const SystemError& cannot) {
+    refuse_capture(path, 0, cannot.what());
 }
 
 }  // namespace autolaunch::launcher

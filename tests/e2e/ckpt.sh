@@ -33,6 +33,13 @@ ckpt 73 reshard runs/step-00000001 other --ranks 6
 
 ckpt 0 export runs/step-00000001 all.safetensors --all
 ckpt 73 export runs/step-00000001 all.safetensors
+long=$(printf 'a%.0s' {1..300})
+for arguments in "export runs/step-00000001 $long.safetensors" "reshard runs/step-00000001 $long --ranks 2"; do
+    ckpt 73 $arguments
+    contains "a name that is too long" out.log "File name too long"
+done
+ckpt 66 show "$long"
+contains "a name that is too long" out.log "File name too long"
 ckpt 0 export runs/step-00000001 parts --all --max-file-size 10kB
 [ -f parts/model.safetensors.index.json ] || fail "no index"
 for source in all.safetensors parts; do

@@ -3,15 +3,21 @@
 
 printf 'trainer: {command: ["true"]}\n' >spec.yaml
 
-# refused WHAT PROFILE TEXT: `autolaunch plan` fails and says TEXT.
+# refused EXIT_CODE WHAT PROFILE TEXT: `autolaunch plan` ends with EXIT_CODE and says TEXT.
 refused() {
-    "$AUTOLAUNCH" plan -c spec.yaml "nccl.profile=$2" >"$work/plan.log" 2>&1 && fail "$1: accepted"
-    contains "$1" "$work/plan.log" "$3"
+    "$AUTOLAUNCH" plan -c spec.yaml "nccl.profile=$3" >"$work/plan.log" 2>&1
+    expect "exit code: $2" "$1" "$?"
+    contains "$2" "$work/plan.log" "$4"
 }
-refused "a misspelt name" azur "did you mean azure? there are aws, azure, coreweave, gcp, generic, oci"
-refused "a missing file" ./mine.yaml "there is no file ./mine.yaml"
+refused 65 "a misspelt name" azur "did you mean azure? there are aws, azure, coreweave, gcp, generic, oci"
+refused 66 "a missing file" ./mine.yaml "nccl.profile: cannot read ./mine.yaml: No such file or directory"
+long=$(printf 'a%.0s' {1..300})
+refused 66 "a path that is too long" "/tmp/$long" "nccl.profile: cannot look at /tmp/$long: File name too long"
+refused 65 "a name that is too long" "$long" "there is no profile $long"
+ln -s loop.yaml loop.yaml
+refused 66 "a path in a circle" ./loop.yaml "nccl.profile: cannot look at ./loop.yaml: Too many levels of symbolic links"
 printf 'set:\n  NCCL_IB_SL: {value: 1, source: us}\n' >mine.yaml
-refused "a value without its reason" ./mine.yaml "mine.yaml:2:15: set.NCCL_IB_SL: lacks reason"
+refused 65 "a value without its reason" ./mine.yaml "mine.yaml:2:15: set.NCCL_IB_SL: lacks reason"
 
 printf 'set:\n  NCCL_IB_SL: {value: 1, reason: fabric, source: us}\n' >mine.yaml
 for profile in none auto generic oci ./mine.yaml; do

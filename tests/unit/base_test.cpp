@@ -1,4 +1,5 @@
 #include "base/file_io.hpp"
+#include "base/file_system.hpp"
 #include "base/hash.hpp"
 #include "base/shared_library.hpp"
 #include "base/stream_bytes.hpp"
@@ -8,16 +9,21 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 using namespace autolaunch;
+namespace fs = std::filesystem;
 
 namespace {
 #define TIME_FUNCTIONS(X) X(gmtime_r) X(timegm)
@@ -59,6 +65,125 @@ TEST_CASE("write_file_durably replaces a file whole and leaves no temporary") {
     CHECK(read_file(dir / "f") == "two");
     CHECK(std::distance(std::filesystem::directory_iterator(dir), {}) == 1);
     std::filesystem::remove_all(dir);
+}
+
+namespace {
+
+/// The errno and the text of the SystemError that a call throws.
+template <typename Call>
+std::pair<int, std::string> failure_of(const Call& call) {
+    try {
+        call();
+    } catch (const SystemError& error) {
+        return {error.error_number(), error.what()};
+    }
+    return {0, "nothing was thrown"};
+}
+
+/// A folder, empty, and gone at the end.
+struct Folder {
+    fs::path path = fs::temp_directory_path() / ("autolaunch-base-" + random_hex(8));
+    Folder() { fs::create_directory(path); }
+    ~Folder() { fs::remove_all(path); }
+    fs::path file(const std::string& name, const std::string& text = "x") const {
+        write_file_durably(path / name, text);
+        return path / name;
+    }
+};
+
+const fs::path kTooLong = "/tmp/" + std::string(300, 'a');
+
+}  // namespace
+
+TEST_CASE("what is there, what is absent, and what nobody can tell") {
+    const Folder folder;
+    const fs::path file = folder.file("file", "seven b");
+    fs::create_symlink("nowhere", folder.path / "dangling");
+    fs::create_symlink("loop", folder.path / "loop");
+    CHECK(path_exists(file));
+    CHECK(is_file(file));
+    CHECK_FALSE(is_folder(file));
+    CHECK(is_folder(folder.path));
+    CHECK_FALSE(is_file(folder.path));
+    CHECK(file_bytes(file) == 7);
+    for (const fs::path& absent :
+         {folder.path / "none", file / "below a file", folder.path / "dangling"}) {
+        CHECK_FALSE(path_exists(absent));
+        CHECK_FALSE(is_file(absent));
+        CHECK_FALSE(is_folder(absent));
+    }
+    CHECK(failure_of([&] { file_bytes(folder.path / "none"); }).first == ENOENT);
+    const std::vector<std::pair<fs::path, int>> unknown = {{kTooLong, ENAMETOOLONG},
+                                                           {folder.path / "loop", ELOOP}};
+    for (const auto& [path, error_number] : unknown)
+        for (bool (*question)(const fs::path&) : {&path_exists, &is_file, &is_folder}) {
+            const auto [number, text] = failure_of([&] { question(path); });
+            CHECK(number == error_number);
+            CHECK(text.starts_with("cannot look at " + path.string()));
+        }
+}
+
+TEST_CASE("a folder that may not be searched is not an empty one") {
+    if (::geteuid() == 0) {  // who may search all folders: ask as somebody who may not
+        REQUIRE(::seteuid(65534) == 0);
+    }
+    const Folder folder;
+    const fs::path file = folder.file("file");
+    ::chmod(folder.path.c_str(), 0);
+    CHECK(failure_of([&] { path_exists(file); }).first == EACCES);
+    CHECK(failure_of([&] { list_folder(folder.path); }).first == EACCES);
+    std::error_code error;
+    CHECK(list_folder(folder.path, error).empty());
+    CHECK(error.value() == EACCES);
+    ::chmod(folder.path.c_str(), 0700);
+    CHECK(list_folder(folder.path, error) == std::vector<fs::path>{file});
+    CHECK_FALSE(error);
+    if (::getuid() == 0)
+        REQUIRE(::seteuid(0) == 0);
+}
+
+TEST_CASE("folders are made, listed in order, and things in them renamed and removed") {
+    const Folder folder;
+    const fs::path deep = folder.path / "a/b/c";
+    make_folders(deep);
+    make_folders(deep);
+    CHECK(is_folder(deep));
+    folder.file("z");
+    const fs::path file = folder.file("f");
+    CHECK(list_folder(folder.path) ==
+          std::vector<fs::path>{folder.path / "a", file, folder.path / "z"});
+    rename_path(file, folder.path / "z");
+    CHECK_FALSE(path_exists(file));
+    remove_path(folder.path / "z");
+    remove_path(folder.path / "z");  // it need not be there
+    CHECK_FALSE(path_exists(folder.path / "z"));
+
+    CHECK(failure_of([&] { make_folders(folder.file("in-the-way") / "x"); }).first == ENOTDIR);
+    CHECK(failure_of([&] { make_folders(kTooLong); }).second ==
+          "cannot create the folder " + kTooLong.string() + ": File name too long");
+    CHECK(failure_of([&] { rename_path(file, folder.path / "y"); }).second ==
+          "cannot rename " + file.string() + " to " + (folder.path / "y").string() +
+              ": No such file or directory");
+    CHECK(failure_of([&] { remove_path(folder.path / "a"); }).first == ENOTEMPTY);
+    CHECK(failure_of([&] { list_folder(folder.path / "none"); }).second ==
+          "cannot list " + (folder.path / "none").string() + ": No such file or directory");
+    CHECK(failure_of([&] { list_folder(folder.path / "in-the-way"); }).first == ENOTDIR);
+}
+
+TEST_CASE("a working directory that was removed") {
+    CHECK(absolute_path("/a/../b") == "/a/../b");
+    CHECK(absolute_path("x") == current_folder() / "x");
+    const fs::path before = current_folder();
+    {
+        const Folder folder;
+        REQUIRE(::chdir(folder.path.c_str()) == 0);
+    }
+    const auto [number, text] = failure_of([] { current_folder(); });
+    CHECK(number == ENOENT);
+    CHECK(text == "cannot tell the working directory: No such file or directory");
+    CHECK(failure_of([] { absolute_path("x"); }).first == ENOENT);
+    CHECK(absolute_path("/x") == "/x");
+    REQUIRE(::chdir(before.c_str()) == 0);
 }
 
 TEST_CASE("open_file names the path and the reason, and sets close-on-exec") {

@@ -156,8 +156,3 @@ TEST_CASE("an index is given only where NCCL would go wrong and one is good ever
     CHECK_FALSE(repair_gid_index({&wrong, &good}, {}));  // index 2 is v1 there
     CHECK_FALSE(repair_gid_index({}, {}));
 }
-
-TEST_CASE("GIDs as text") {
-    CHECK(gid_text(make_gid(0, "10.1.2.3")) == "10.1.2.3");
-    CHECK(gid_text(make_gid(0, "2001:db8::1")) == "2001:db8::1");
-}

@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -16,6 +17,7 @@
 
 using namespace autolaunch::launcher;
 using autolaunch::Error;
+using autolaunch::SystemError;
 namespace fs = std::filesystem;
 
 namespace {
@@ -139,4 +141,25 @@ TEST_CASE("a profile that is missing: which there are") {
     CHECK(hint_of("aws", "/no/such").starts_with("there are none in /no/such"));
     const Folder folder;
     CHECK(find_profile(folder.write("description: x"), kFolder).description == "x");
+}
+
+TEST_CASE("a profile that cannot be looked at is an error, and none that is missing") {
+    const std::string longer = std::string(300, 'a');
+    const Folder folder;
+    fs::create_symlink("loop.yaml", folder.path / "loop.yaml");
+    for (const std::string& path : {"/tmp/" + longer, (folder.path / "loop.yaml").string()}) {
+        INFO(path);
+        try {
+            find_profile(path, kFolder);
+            FAIL_CHECK("nothing was thrown");
+        } catch (const SystemError& error) {
+            CHECK(std::string(error.what()).find(path) != std::string::npos);
+            CHECK((error.error_number() == ENAMETOOLONG || error.error_number() == ELOOP));
+        }
+    }
+    // No profile can have such a name: it is one that is not there.
+    CHECK_THROWS_WITH_AS(find_profile(longer, kFolder),
+                         ("nccl.profile: there is no profile " + longer).c_str(), Error);
+    CHECK(profile_names("/no/such").empty());
+    CHECK_THROWS_AS(profile_names("/tmp/" + longer), SystemError);
 }

@@ -1,11 +1,14 @@
 // The house rules that a compiler does not check: includes point downwards only, each third-party
-// library has one room, every source on disk is built, every test is listed, and the map is true.
+// library has one room, no call of std::filesystem throws its own exception, every source on disk
+// is built, every test is listed, and the map is true.
 
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -210,6 +213,143 @@ TEST_CASE(
             CHECK_MESSAGE((standard || is_torch || include.starts_with("autolaunch/")),
                           fs::relative(file, kRoot).string(), " includes ", include);
         }
+}
+
+namespace {
+
+/// Where the comment or literal that begins at `at` ends; `at` itself where none begins.
+std::size_t end_of_no_code(const std::string& text, std::size_t at) {
+    const auto past = [&](const std::string& end, std::size_t from) {
+        const std::size_t found = text.find(end, from);
+        return found == text.npos ? text.size() : found + end.size();
+    };
+    const bool in_word = at > 0 && std::isalnum(static_cast<unsigned char>(text[at - 1])) != 0;
+    if (text.compare(at, 2, "//") == 0)
+        return past("\n", at);
+    if (text.compare(at, 2, "/*") == 0)
+        return past("*/", at + 2);
+    if (text.compare(at, 2, "R\"") == 0 && !in_word) {
+        const std::string mark = text.substr(at + 2, text.find('(', at) - at - 2);
+        return past(')' + mark + '"', at);
+    }
+    // In a word ' is the separator of 1'000'000.
+    if (text[at] != '"' && (text[at] != '\'' || in_word))
+        return at;
+    std::size_t end = at + 1;
+    while (end < text.size() && text[end] != text[at])
+        end += text[end] == '\\' ? 2 : 1;
+    return std::min(end + 1, text.size());
+}
+
+/// Without comments, and with one word for each literal.
+std::string code_of(const std::string& text) {
+    std::string code;
+    for (std::size_t at = 0; at < text.size();) {
+        const std::size_t end = end_of_no_code(text, at);
+        code += end == at ? text.substr(at, 1) : text[at] == '/' ? "\n" : " literal ";
+        at = std::max(end, at + 1);
+    }
+    return code;
+}
+
+/// The last argument of the call whose opening parenthesis is at `open`.
+std::string last_argument(const std::string& code, std::size_t open) {
+    int depth = 0;
+    std::size_t start = open + 1;
+    for (std::size_t i = open; i < code.size(); ++i) {
+        const char c = code[i];
+        depth += c == '(' || c == '{' || c == '[';
+        depth -= c == ')' || c == '}' || c == ']';
+        if (c == ',' && depth == 1)
+            start = i + 1;
+        if (depth == 0)
+            return std::string(autolaunch::trim(code.substr(start, i - start)));
+    }
+    return {};
+}
+
+// Of std::filesystem: all that take an error_code, and throw where they get none.
+constexpr const char* kFunctions =
+    "absolute|canonical|weakly_canonical|relative|proximate|copy|copy_file|"
+    "copy_symlink|create_directory|create_directories|"
+    "create_directory_symlink|create_hard_link|create_symlink|current_path|"
+    "equivalent|exists|file_size|hard_link_count|is_block_file|"
+    "is_character_file|is_directory|is_empty|is_fifo|is_other|"
+    "is_regular_file|is_socket|is_symlink|last_write_time|permissions|"
+    "read_symlink|remove|remove_all|rename|resize_file|space|status|"
+    "symlink_status|temp_directory_path";
+
+/// Calls of std::filesystem that would throw a filesystem_error, as "name(" and the last argument.
+std::vector<std::string> throwing_calls(const std::string& text) {
+    static const std::regex kCall(R"(\b(?:fs|filesystem)::()" + std::string(kFunctions) +
+                                  R"()\s*\()");
+    static const std::regex kErrorCode(R"(\bstd::error_code&?\s+(\w+))");
+    // Names that hide where a function comes from.
+    static const std::regex kHidden(
+        R"(\busing (?:namespace )?(?:std::)?(?:filesystem|fs)(?:::\w+)?;|\bnamespace (?!fs )\w+ = (?:::)?std::filesystem;)");
+    const std::string code = code_of(text);
+    std::set<std::string> error_codes;
+    for (std::sregex_iterator found(code.begin(), code.end(), kErrorCode), end; found != end;
+         ++found)
+        error_codes.insert((*found)[1]);
+    std::vector<std::string> calls;
+    for (std::sregex_iterator found(code.begin(), code.end(), kCall), end; found != end; ++found) {
+        const auto open = static_cast<std::size_t>(found->position() + found->length() - 1);
+        if (const auto last = last_argument(code, open); !error_codes.contains(last))
+            calls.push_back((*found)[1].str() + "(… " + last + ")");
+    }
+    for (std::sregex_iterator found(code.begin(), code.end(), kHidden), end; found != end; ++found)
+        calls.push_back(found->str());
+    return calls;
+}
+
+/// Iterators of folders throw when they go on, in a range-for and by ++, and entries when they are
+/// asked what they are.
+bool uses_folder_iterators(const std::string& text) {
+    static const std::regex kIterator(R"(\b(?:recursive_)?directory_(?:iterator|entry)\b)");
+    return std::regex_search(code_of(text), kIterator);
+}
+
+}  // namespace
+
+TEST_CASE("what a call of std::filesystem that throws looks like") {
+    CHECK(
+        throwing_calls("std::error_code error;\nif (fs::exists(path / \"a, b\", error))").empty());
+    CHECK(throwing_calls("f(std::error_code& e) { fs::remove(p(a, b),\n  e); }").empty());
+    CHECK(throwing_calls("fs::path p; fs::path(q); p.remove_filename(); storage.rename(a, b);")
+              .empty());
+    CHECK(throwing_calls("// fs::exists(path)\n/* fs::exists(a)\n*/ \"fs::exists(b)\"").empty());
+    CHECK(throwing_calls("n = 1'000; if (fs::exists(path)) n = 2'000;").size() == 1);
+    CHECK(throwing_calls("if (std::filesystem::exists (path))").size() == 1);
+    CHECK(throwing_calls("std::error_code e; fs::rename(a, b); fs::exists(e.x)").size() == 2);
+    CHECK(throwing_calls("x = std::filesystem::current_path();").size() == 1);
+    CHECK(throwing_calls("using std::filesystem::exists;").size() == 1);
+    CHECK(throwing_calls("using namespace std::filesystem;").size() == 1);
+    CHECK(throwing_calls("namespace files = std::filesystem;").size() == 1);
+    CHECK(throwing_calls("namespace fs = std::filesystem;").empty());
+    CHECK(
+        uses_folder_iterators("for (const auto& e : fs::recursive_directory_iterator(p, error))"));
+    CHECK_FALSE(uses_folder_iterators("// no directory_iterator"));
+}
+
+// A filesystem_error is no autolaunch::Error: it would end an agent, or be called a bug.
+// base/file_system.hpp has what to call instead.
+TEST_CASE("no call of std::filesystem throws an exception of its own") {
+    const std::set<fs::path> may_iterate = {"lib/src/base/file_system.cpp",
+                                            "examples/gpt/text_data.cpp"};
+    int files = 0;
+    for (const char* folder : {"lib", "launcher", "examples"})
+        for (const auto& file : sources_under(kRoot / folder, {".cpp", ".hpp", ".cu"})) {
+            const fs::path name = fs::relative(file, kRoot);
+            const std::string text = read_file(file);
+            ++files;
+            for (const auto& call : throwing_calls(text))
+                FAIL_CHECK(name.string(), ": ", call, " takes no std::error_code");
+            if (!may_iterate.contains(name))
+                CHECK_MESSAGE(!uses_folder_iterators(text), name.string(),
+                              " iterates over a folder: take list_folder()");
+        }
+    CHECK(files > 500);
 }
 
 // Two headers of one namespace with types of one name break the one-definition rule, which no

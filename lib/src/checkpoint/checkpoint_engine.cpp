@@ -15,6 +15,8 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <map>
+#include <utility>
 
 namespace autolaunch {
 
@@ -239,7 +241,7 @@ void CheckpointEngine::commit_as_writer(Communicator& world, Job& job, const Wri
     text = place_->to_leaders(world, std::move(text));
     together(world, [&] {
         if (place_->leads())
-            stage(job.unfinished, manifest, text);
+            stage(job.unfinished, text);
     });
     together(world, [&] {
         if (place_->leads())
@@ -319,38 +321,44 @@ void CheckpointEngine::note_remarks(Communicator& world) {
     std::string mine;
     for (const std::string& remark : saver_.take_remarks())
         mine += (mine.empty() ? "" : "; ") + remark;
-    const auto remarks = gather_texts(world, mine);
+    const auto remarks = gather_texts(world, mine, 0);  // who alone notes
     for (std::size_t rank = 0; rank < remarks.size(); ++rank)
         if (!remarks[rank].empty())
             note("rank " + std::to_string(rank) + ": " + remarks[rank]);
 }
 
-// The next rank that sees the same directory.
-int CheckpointEngine::neighbour() const {
-    int rank = world_.rank();
-    do {
-        rank = (rank + 1) % world_.size();
-    } while (!place_->is_with(rank));
-    return rank;
+// Of each rank the next one that sees the same directory; of the last one, the first.
+std::vector<int> CheckpointEngine::neighbours() const {
+    std::vector<int> next(static_cast<std::size_t>(world_.size()));
+    std::map<int, int> met;  // by leader: the rank that was met last
+    for (int round = 0; round < 2; ++round)
+        for (int rank = world_.size() - 1; rank >= 0; --rank) {
+            int& after = met.try_emplace(place_->leader_of(rank), rank).first->second;
+            next[static_cast<std::size_t>(rank)] = std::exchange(after, rank);
+        }
+    return next;
 }
 
 // Every rank looks at its neighbour's files through a fresh open, so that what one machine wrote
-// has been seen by another: in the directory that both see.
+// has been seen by another: in the directory that both see. Rank 0 alone has all that was written,
+// which it returns.
 Manifest CheckpointEngine::write_and_verify(Communicator& world, const Job& job,
                                             const WriteFiles& write_fragment) {
     std::string fragment;
     together(world, [&] { fragment = write_fragment(job.unfinished).to_text(); });
-    const auto texts = gather_texts(world, fragment);
+    const auto texts = gather_texts(world, fragment, 0);
+    const std::string of_neighbour = take_text(world, fragment, neighbours());
     Manifest manifest;
     together(world, [&] {
-        std::vector<Manifest> fragments;
-        for (const std::string& text : texts)
-            fragments.push_back(Manifest::parse(text));
-        manifest = merge_fragments(std::move(fragments));
-        manifest.require_complete();
-        for (const Manifest::File& file : manifest.files)
-            if (file.rank == neighbour())
-                verify_file(*storage_, job.unfinished, file, options_.verify);
+        if (world.rank() == 0) {
+            std::vector<Manifest> fragments;
+            for (const std::string& text : texts)
+                fragments.push_back(Manifest::parse(text));
+            manifest = merge_fragments(std::move(fragments));
+            manifest.require_complete();
+        }
+        for (const Manifest::File& file : Manifest::parse(of_neighbour).files)
+            verify_file(*storage_, job.unfinished, file, options_.verify);
     });
     return manifest;
 }
@@ -372,15 +380,14 @@ std::string CheckpointEngine::finished_manifest(Manifest& manifest, const Job& j
 }
 
 // From here on only the names are missing.
-void CheckpointEngine::stage(const fs::path& unfinished, const Manifest& manifest,
-                             const std::string& text) {
+void CheckpointEngine::stage(const fs::path& unfinished, const std::string& text) {
     write_whole(*storage_, unfinished / "manifest.tmp", text);
     storage_->rename(unfinished / "manifest.tmp", unfinished / kManifestName);
     storage_->sync_directory(unfinished);
     if (read_whole(*storage_, unfinished / kManifestName, text.size()) != text)
         throw Error(ErrorCode::corrupt,
                     (unfinished / kManifestName).string() + " is not what was written");
-    require_files(*storage_, unfinished, manifest,
+    require_files(*storage_, unfinished, Manifest::parse(text),
                   [&](const Manifest::File& file) { return place_->is_with(file.rank); });
 }
 

@@ -97,10 +97,9 @@ private:
     Manifest write_and_verify(Communicator& world, const Job& job, const WriteFiles& write);
     void complete(Manifest& manifest, const Job& job);
     std::string finished_manifest(Manifest& manifest, const Job& job);
-    void stage(const std::filesystem::path& unfinished, const Manifest& manifest,
-               const std::string& text);
+    void stage(const std::filesystem::path& unfinished, const std::string& text);
     void publish(const std::filesystem::path& unfinished, std::int64_t step);
-    int neighbour() const;  // whose files this rank verifies
+    std::vector<int> neighbours() const;  // of each rank: whose files it verifies
     void reserve_staging(const WritePlan& plan);
     void note(const std::string& text) const;
     WriteProgress with_notes(WriteProgress inner) const;

@@ -1,9 +1,9 @@
 #include "comm/gpu_place.hpp"
 
+#include "base/file_system.hpp"
 #include "base/text.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -36,11 +36,8 @@ GpuPlace place_on_gpu(const char* visible, int installed, const RankInfo& info) 
 }
 
 int installed_gpus(const std::filesystem::path& folder) {
-    std::error_code error;
-    const std::filesystem::directory_iterator entries(folder, error);
-    if (error)
-        return 0;
-    return static_cast<int>(std::distance(begin(entries), end(entries)));
+    std::error_code missing;
+    return static_cast<int>(list_folder(folder, missing).size());
 }
 
 }  // namespace autolaunch

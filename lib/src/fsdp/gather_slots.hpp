@@ -38,7 +38,6 @@ public:
     /// Nothing is kept any more: the parameters changed.
     void clear() noexcept;
 
-    std::size_t size() const noexcept { return capacity_; }
     /// Bytes of buffers that were allocated because all slots were in use.
     std::size_t extra_bytes() const noexcept { return extra_.size() * slot_bytes_; }
 

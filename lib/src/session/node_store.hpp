@@ -27,7 +27,6 @@ public:
     Store find(const std::string& prefix, std::chrono::milliseconds timeout) const;
     /// Removes the file: everybody has found it.
     void remove() const noexcept;
-    const std::filesystem::path& path() const { return path_; }
 
 private:
     std::filesystem::path path_;

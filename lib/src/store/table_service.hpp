@@ -42,7 +42,6 @@ public:
     void rouse(const std::string& key) { wake(table_.rouse(key), table_.push_count()); }
 
     const Limits& limits() const { return limits_; }
-    std::size_t key_count() const { return table_.key_count(); }
     std::size_t waiter_count() const { return wakes_.size(); }
 
 private:

@@ -43,6 +43,26 @@ std::set<std::size_t> files_here(Storage& storage, const fs::path& checkpoint,
     return found;
 }
 
+// [first, last] of each run of numbers: a node's ranks, and so its files, follow one another.
+nlohmann::json ranges_of(const std::set<std::size_t>& numbers) {
+    nlohmann::json ranges = nlohmann::json::array();
+    for (const std::size_t number : numbers) {
+        if (!ranges.empty() && ranges.back().at(1).get<std::size_t>() + 1 == number)
+            ranges.back().at(1) = number;
+        else
+            ranges.push_back({number, number});
+    }
+    return ranges;
+}
+
+std::set<std::size_t> numbers_of(const nlohmann::json& ranges) {
+    std::set<std::size_t> numbers;
+    for (const auto& range : ranges)
+        for (std::size_t number = range.at(0); number <= range.at(1).get<std::size_t>(); ++number)
+            numbers.insert(numbers.end(), number);
+    return numbers;
+}
+
 nlohmann::json described(Storage& storage, const fs::path& directory, const Candidate& candidate) {
     nlohmann::json line = {{"name", candidate.name}, {"step", candidate.step}, {"hash", 0}};
     try {
@@ -55,7 +75,7 @@ nlohmann::json described(Storage& storage, const fs::path& directory, const Cand
         const auto files = files_here(storage, directory / candidate.name, manifest);
         line.update({{"hash", hash64(text.data(), text.size())},
                      {"count", manifest.files.size()},
-                     {"files", files}});
+                     {"files", ranges_of(files)}});
         if (manifest.metric)
             line["metric"] = *manifest.metric;
     } catch (const Error&) {  // torn: it counts as one that has nothing
@@ -90,28 +110,78 @@ void add(std::vector<NodeCheckpoint>& found, const nlohmann::json& line, int lea
         same = found.insert(found.end(), std::move(fresh));
     }
     if (hash != 0)
-        same->files[leader] = line.at("files").get<std::set<std::size_t>>();
+        same->files[leader] = numbers_of(line.at("files"));
+}
+
+std::vector<NodeCheckpoint> merged(const std::vector<std::string>& texts) {
+    std::vector<NodeCheckpoint> found;
+    for (std::size_t rank = 0; rank < texts.size(); ++rank)
+        if (!texts[rank].empty())
+            for (const auto& line : nlohmann::json::parse(texts[rank]))
+                add(found, line, static_cast<int>(rank));
+    std::stable_sort(found.begin(), found.end(),
+                     [](const NodeCheckpoint& a, const NodeCheckpoint& b) {
+                         if (a.step != b.step)
+                             return a.step > b.step;
+                         if (a.complete() != b.complete())
+                             return a.complete();
+                         return a.name.size() <
+                                b.name.size();  // the one in place before the one it was to replace
+                     });
+    return found;
+}
+
+std::string text_of(const std::vector<NodeCheckpoint>& checkpoints) {
+    nlohmann::json all = nlohmann::json::array();
+    for (const NodeCheckpoint& one : checkpoints) {
+        nlohmann::json files = nlohmann::json::array();
+        for (const auto& [leader, held] : one.files)
+            files.push_back({leader, ranges_of(held)});
+        all.push_back({{"name", one.name},
+                       {"step", one.step},
+                       {"hash", one.manifest_hash},
+                       {"count", one.file_count},
+                       {"files", files}});
+        if (one.metric)
+            all.back()["metric"] = *one.metric;
+    }
+    return json_text(all);
+}
+
+std::vector<NodeCheckpoint> checkpoints_of(const std::string& text) {
+    std::vector<NodeCheckpoint> checkpoints;
+    for (const auto& line : nlohmann::json::parse(text)) {
+        NodeCheckpoint one{line.at("name"), line.at("step"), line.at("hash"), line.at("count")};
+        if (line.contains("metric"))
+            one.metric = line.at("metric").get<double>();
+        for (const auto& held : line.at("files"))
+            one.files.emplace(held.at(0).get<int>(), numbers_of(held.at(1)));
+        checkpoints.push_back(std::move(one));
+    }
+    return checkpoints;
 }
 
 }  // namespace
 
 std::vector<int> leaders_of_directories(Communicator& world, Storage& storage,
                                         const fs::path& directory) {
-    const std::string mine = ".rank-" + random_hex(8);
+    const std::string drawn = broadcast_text(world, random_hex(8), 0);
+    const auto token = [&](int rank) {
+        return directory / (".rank-" + std::to_string(rank) + '-' + drawn);
+    };
     together(world, [&] {
         storage.create_directories(directory);
-        write_whole(storage, directory / mine, "");
+        write_whole(storage, token(world.rank()), "");
     });
-    const auto tokens = gather_texts(world, mine);
     std::int64_t leader = world.rank();
     together(world, [&] {
         for (int rank = 0; rank < leader; ++rank)
-            if (is_there(storage, directory / tokens[static_cast<std::size_t>(rank)]))
+            if (is_there(storage, token(rank)))
                 leader = rank;
     });
     std::vector<std::int64_t> leaders(static_cast<std::size_t>(world.size()));
     world.all_gather(&leader, leaders.data(), 1, DataType::i64).wait();
-    storage.remove_all(directory / mine);
+    storage.remove_all(token(world.rank()));
     return {leaders.begin(), leaders.end()};
 }
 
@@ -133,23 +203,9 @@ std::vector<NodeCheckpoint> survey_nodes(Communicator& world, Storage& storage,
                                          const fs::path& directory, const std::vector<int>& leaders,
                                          std::optional<std::int64_t> step) {
     const bool leads = leaders.at(static_cast<std::size_t>(world.rank())) == world.rank();
-    const auto texts =
-        gather_texts(world, leads ? what_is_here(storage, directory, step) : std::string());
-    std::vector<NodeCheckpoint> found;
-    for (std::size_t rank = 0; rank < texts.size(); ++rank)
-        if (!texts[rank].empty())
-            for (const auto& line : nlohmann::json::parse(texts[rank]))
-                add(found, line, static_cast<int>(rank));
-    std::stable_sort(found.begin(), found.end(),
-                     [](const NodeCheckpoint& a, const NodeCheckpoint& b) {
-                         if (a.step != b.step)
-                             return a.step > b.step;
-                         if (a.complete() != b.complete())
-                             return a.complete();
-                         return a.name.size() <
-                                b.name.size();  // the one in place before the one it was to replace
-                     });
-    return found;
+    const std::string here = leads ? what_is_here(storage, directory, step) : std::string();
+    return checkpoints_of(merge_texts(
+        world, here, [](const std::vector<std::string>& texts) { return text_of(merged(texts)); }));
 }
 
 }  // namespace autolaunch

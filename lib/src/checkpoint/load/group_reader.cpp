@@ -2,7 +2,6 @@
 
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
-#include "checkpoint/agreement.hpp"
 #include "checkpoint/load/part_reader.hpp"
 
 #include <autolaunch/error.hpp>
@@ -16,12 +15,13 @@ namespace autolaunch {
 
 namespace {
 
-// What tells this machine from others: it is drawn anew at every boot.
-std::string machine_text() {
+// What tells this machine from others: it is drawn anew at every boot. 0: unknown.
+std::uint64_t machine_number() {
     try {
-        return read_file("/proc/sys/kernel/random/boot_id");
+        const std::string text = read_file("/proc/sys/kernel/random/boot_id");
+        return hash64(text.data(), text.size()) | 1;
     } catch (const Error&) {
-        return {};
+        return 0;
     }
 }
 
@@ -89,13 +89,14 @@ std::optional<Communicator> members_alike(Communicator& group, std::span<const B
 std::optional<Communicator> ranks_of_this_node(Communicator& world) {
     if (world.size() == 1 || world.backend() == "nccl")
         return std::nullopt;
-    const auto machines = gather_texts(world, machine_text());
-    const std::string& mine = machines[static_cast<std::size_t>(world.rank())];
+    const std::uint64_t mine = machine_number();
+    std::vector<std::uint64_t> machines(static_cast<std::size_t>(world.size()));
+    world.all_gather(&mine, machines.data(), 1, DataType::u64).wait();
     const auto here = std::count(machines.begin(), machines.end(), mine);
     if (here == world.size())
         return world;
     const auto first = std::find(machines.begin(), machines.end(), mine) - machines.begin();
-    return world.split(here > 1 && !mine.empty() ? static_cast<int>(first) : -1, world.rank());
+    return world.split(here > 1 && mine != 0 ? static_cast<int>(first) : -1, world.rank());
 }
 
 void read_parts_in_group(Storage& storage, const std::filesystem::path& directory,

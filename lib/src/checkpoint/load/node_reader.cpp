@@ -20,6 +20,20 @@ namespace {
 
 using Place = std::pair<std::size_t, std::size_t>;  // a file, and a block of it
 
+std::string text_of(const std::set<Place>& places) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const auto& [file, block] : places)
+        list.push_back({file, block});
+    return json_text(list);
+}
+
+std::set<Place> places_of(const std::string& text) {
+    std::set<Place> places;
+    for (const auto& place : nlohmann::json::parse(text))
+        places.emplace(place.at(0).get<std::size_t>(), place.at(1).get<std::size_t>());
+    return places;
+}
+
 /// Blocks that are on other nodes only, one at a time, from those who have them to all.
 class BlockExchange {
 public:
@@ -61,14 +75,17 @@ public:
 
 private:
     std::set<Place> wanted_by_anybody(const std::map<Place, const BlockNeed*>& wanted) {
-        nlohmann::json list = nlohmann::json::array();
+        std::set<Place> places;
         for (const auto& [place, need] : wanted)
-            list.push_back({place.first, place.second});
-        std::set<Place> all;
-        for (const std::string& text : gather_texts(world_, json_text(list)))
-            for (const auto& place : nlohmann::json::parse(text))
-                all.emplace(place.at(0).get<std::size_t>(), place.at(1).get<std::size_t>());
-        return all;
+            places.insert(place);
+        const auto merged =
+            merge_texts(world_, text_of(places), [](const std::vector<std::string>& texts) {
+                std::set<Place> all;
+                for (const std::string& text : texts)
+                    all.merge(places_of(text));
+                return text_of(all);
+            });
+        return places_of(merged);
     }
 
     void send(std::span<const std::byte> content, int root) {

@@ -42,6 +42,20 @@ int helpful_threads(int local_ranks) {
                       kMost);
 }
 
+std::string text_of(const std::vector<Copy>& copies) {
+    std::string text(copies.size() * sizeof(Copy), '\0');
+    if (!copies.empty())
+        std::memcpy(text.data(), copies.data(), text.size());
+    return text;
+}
+
+std::vector<Copy> copies_of(const std::string& text) {
+    std::vector<Copy> copies(text.size() / sizeof(Copy));
+    if (!copies.empty())
+        std::memcpy(copies.data(), text.data(), copies.size() * sizeof(Copy));
+    return copies;
+}
+
 CheckpointInfo memory_checkpoint(std::int64_t step, std::string extra) {
     CheckpointInfo info;
     info.step = step;
@@ -235,17 +249,25 @@ std::vector<Copy> MemoryCopies::gather_copies() {
                     mine.push_back(
                         {*name, shard, world_.rank(), find(shard, *name)->header()->used_bytes});
     });
-    std::string text(mine.size() * sizeof(Copy), '\0');
-    if (!mine.empty())
-        std::memcpy(text.data(), mine.data(), text.size());
     std::vector<Copy> all;
-    for (const std::string& theirs : gather_texts(world_, text)) {
-        const std::size_t first = all.size();
-        all.resize(first + theirs.size() / sizeof(Copy));
-        if (!theirs.empty())
-            std::memcpy(all.data() + first, theirs.data(), theirs.size());
+    for (const std::string& theirs : gather_texts(world_, text_of(mine), 0)) {
+        const auto copies = copies_of(theirs);
+        all.insert(all.end(), copies.begin(), copies.end());
     }
     return all;
+}
+
+// Rank 0 alone has the copies; every rank gets what it chooses.
+std::optional<Restore> MemoryCopies::choose(const std::vector<Copy>& copies, std::int64_t before) {
+    std::optional<Restore> choice;
+    if (world_.rank() == 0)
+        choice = choose_restore(copies, world_.size(), before);
+    auto chosen =
+        copies_of(broadcast_text(world_, choice ? text_of(choice->copies) : std::string(), 0));
+    if (chosen.empty())
+        return std::nullopt;
+    const SaveName name = chosen.front().name;
+    return Restore{name, std::move(chosen)};
 }
 
 // By shard, on all ranks: 1 where the copy that was chosen is not what was saved.
@@ -274,13 +296,13 @@ std::optional<CheckpointInfo> MemoryCopies::latest(std::int64_t before) {
         return std::nullopt;
     meet();
     std::vector<Copy> copies = gather_copies();
-    while ((choice_ = choose_restore(copies, world_.size(), before))) {
+    while ((choice_ = choose(copies, before))) {
         const auto damaged = find_damaged(*choice_);
         bool any = false;
         for (const Copy& copy : choice_->copies) {
             if (damaged[static_cast<std::size_t>(copy.shard)] == 0)
                 continue;
-            copies.erase(std::find(copies.begin(), copies.end(), copy));
+            std::erase(copies, copy);
             any = true;
         }
         if (!any)
@@ -425,7 +447,7 @@ std::vector<std::string> MemoryCopies::load_opaque(const CheckpointInfo& checkpo
             mine = "s" + shared->second;
     });
     std::vector<std::string> values;
-    for (const std::string& theirs : gather_texts(world_, mine))
+    for (const std::string& theirs : exchange_texts(world_, mine))
         if (theirs.front() != '-')
             values.push_back(theirs.substr(1));
     return values;

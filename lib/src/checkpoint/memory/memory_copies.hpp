@@ -67,7 +67,8 @@ private:
     Slot* find(int shard, const SaveName& name);
     std::vector<int> kept_shards() const;
     std::vector<Statement> exchange_statements(const Statement& mine);
-    std::vector<Copy> gather_copies();
+    std::vector<Copy> gather_copies();  // of all ranks, on rank 0
+    std::optional<Restore> choose(const std::vector<Copy>& copies, std::int64_t before);
     std::vector<std::uint8_t> find_damaged(const Restore& choice);
     void require_found(const CheckpointInfo& checkpoint) const;
     void fetch_missing();

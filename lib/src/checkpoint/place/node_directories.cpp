@@ -69,21 +69,18 @@ private:
 class NodeDirectories final : public CheckpointPlace {
 public:
     NodeDirectories(PlaceTools tools, std::vector<int> leaders)
-        : CheckpointPlace(std::move(tools)),
-          leaders_(std::move(leaders)),
-          leader_(leader_of(tools_.world.rank())) {
+        : CheckpointPlace(std::move(tools)), leaders_(std::move(leaders)) {
         if (tools_.options.drain.place.empty())
             throw Error(ErrorCode::invalid_argument,
                         "nodes with directories of their own need a drain.place");
     }
 
-    bool leads() const override { return leader_ == tools_.world.rank(); }
-    bool is_with(int rank) const override { return leader_of(rank) == leader_; }
+    int leader_of(int rank) const override { return leaders_.at(static_cast<std::size_t>(rank)); }
     std::string to_leaders(Communicator& world, std::string text) const override {
         return broadcast_text(world, std::move(text), 0);
     }
     std::string from_leader(Communicator& world, const std::string& text) const override {
-        return gather_texts(world, text)[static_cast<std::size_t>(leader_)];
+        return take_text(world, text, leaders_);
     }
 
     std::optional<CheckpointInfo> latest(std::int64_t before) override;
@@ -92,14 +89,12 @@ public:
     void tidy(Communicator& world, std::int64_t step) override;
 
 private:
-    int leader_of(int rank) const { return leaders_.at(static_cast<std::size_t>(rank)); }
     std::optional<CheckpointInfo> newest_drained_for_all(std::int64_t before, bool is_needed);
     std::string drained_manifest(const fs::path& path, bool is_needed);
     NodeSources sources_of(const CheckpointInfo& checkpoint);
     std::vector<std::string> no_longer_kept_anywhere(Communicator& world, std::int64_t step);
 
     std::vector<int> leaders_;  // by rank
-    int leader_;                // of this rank's directory
     std::optional<std::int64_t> newest_known_;
     NodeReaders readers_;
 };

@@ -48,8 +48,7 @@ class OneDirectory final : public CheckpointPlace {
 public:
     explicit OneDirectory(PlaceTools tools) : CheckpointPlace(std::move(tools)) {}
 
-    bool leads() const override { return tools_.world.rank() == 0; }
-    bool is_with(int) const override { return true; }
+    int leader_of(int) const override { return 0; }
     std::string to_leaders(Communicator&, std::string text) const override { return text; }
     std::string from_leader(Communicator& world, const std::string& text) const override {
         return broadcast_text(world, text, 0);

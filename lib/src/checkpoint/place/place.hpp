@@ -67,10 +67,13 @@ public:
     CheckpointPlace(const CheckpointPlace&) = delete;
     CheckpointPlace& operator=(const CheckpointPlace&) = delete;
 
-    /// This rank does in its directory what one must do there.
-    virtual bool leads() const = 0;
+    /// Of the ranks that see the same directory as this one the rank that does there what one must
+    /// do.
+    virtual int leader_of(int rank) const = 0;
+    /// This rank does so.
+    bool leads() const { return leader_of(tools_.world.rank()) == tools_.world.rank(); }
     /// The other rank sees this rank's directory.
-    virtual bool is_with(int rank) const = 0;
+    bool is_with(int rank) const { return leader_of(rank) == leader_of(tools_.world.rank()); }
     /// Of rank 0, on those who lead. Collective.
     virtual std::string to_leaders(Communicator& world, std::string text) const = 0;
     /// Of who leads this rank's directory. Collective.

@@ -1,5 +1,6 @@
 #include "checkpoint/s3/s3_settings.hpp"
 
+#include "base/file_system.hpp"
 #include "base/refuse.hpp"
 #include "base/text.hpp"
 #include "checkpoint/crypto/key_file.hpp"
@@ -144,8 +145,7 @@ Credentials find_credentials(const Environment& environment) {
     const std::string home = get(environment, {"HOME"});
     if (file.empty() && !home.empty())
         file = home + "/.aws/credentials";
-    std::error_code error;
-    if (file.empty() || !std::filesystem::exists(file, error))
+    if (file.empty() || !path_exists(file))
         refuse("no credentials for S3: AWS_ACCESS_KEY_ID is not set, and there is no file " +
                    (file.empty() ? "~/.aws/credentials" : file),
                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or write the file with mode 600");

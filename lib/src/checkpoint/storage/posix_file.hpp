@@ -31,8 +31,6 @@ public:
     void start_read(std::uint64_t offset, std::span<std::byte> bytes, std::size_t tag) override;
     Finished finish_one() override;
 
-    bool is_direct() const noexcept { return direct_; }
-
 private:
     /// A transfer that is under way; short ones are continued until they are whole.
     struct Transfer {

@@ -1,4 +1,5 @@
 #include "base/file_io.hpp"
+#include "base/file_system.hpp"
 #include "checkpoint/storage/posix_file.hpp"
 #include "checkpoint/storage/stale.hpp"
 #include "checkpoint/storage/storage.hpp"
@@ -7,7 +8,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 
 namespace autolaunch {
@@ -53,12 +53,10 @@ public:
     std::vector<std::string> list(const fs::path& path) override {
         std::vector<std::string> names;
         std::error_code error;
-        for (fs::directory_iterator entry(path, error), end; !error && entry != end;
-             entry.increment(error))
-            names.push_back(entry->path().filename().string());
-        if (error && error != std::errc::no_such_file_or_directory)
+        for (const fs::path& entry : list_folder(path, error))
+            names.push_back(entry.filename().string());
+        if (error != std::errc::no_such_file_or_directory)
             check(error, "list " + path.string());
-        std::sort(names.begin(), names.end());
         return names;
     }
 
@@ -96,10 +94,9 @@ private:
     // the others can go.
     static void remove_around_open_files(const fs::path& path) {
         std::error_code ignored;
-        for (fs::directory_iterator entry(path, ignored), end; entry != end;
-             entry.increment(ignored))
-            if (!entry->path().filename().string().starts_with(kOpenOnNfs))
-                fs::remove_all(entry->path(), ignored);
+        for (const fs::path& entry : list_folder(path, ignored))
+            if (!entry.filename().string().starts_with(kOpenOnNfs))
+                fs::remove_all(entry, ignored);
     }
 
     static constexpr LargeFileOptions kSmall{.direct = false, .uring = false};

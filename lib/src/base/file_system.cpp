@@ -1,0 +1,89 @@
+#include "base/file_system.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace autolaunch {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void check(const std::error_code& error, const std::string& doing, std::string hint = {}) {
+    if (error)
+        throw SystemError(error.value(), doing, std::move(hint));
+}
+
+fs::file_type type_of(const fs::path& path) {
+    std::error_code error;
+    const fs::file_type type = fs::status(path, error).type();
+    if (type != fs::file_type::not_found)
+        check(error, "look at " + path.string());
+    return type;
+}
+
+}  // namespace
+
+bool path_exists(const fs::path& path) { return type_of(path) != fs::file_type::not_found; }
+
+bool is_folder(const fs::path& path) { return type_of(path) == fs::file_type::directory; }
+
+bool is_file(const fs::path& path) { return type_of(path) == fs::file_type::regular; }
+
+std::uintmax_t file_bytes(const fs::path& path) {
+    std::error_code error;
+    const std::uintmax_t bytes = fs::file_size(path, error);
+    check(error, "tell the size of " + path.string());
+    return bytes;
+}
+
+void make_folders(const fs::path& path) {
+    std::error_code error;
+    fs::create_directories(path, error);
+    check(error, "create the folder " + path.string());
+}
+
+void rename_path(const fs::path& from, const fs::path& to) {
+    std::error_code error;
+    fs::rename(from, to, error);
+    check(error, "rename " + from.string() + " to " + to.string());
+}
+
+void remove_path(const fs::path& path) {
+    std::error_code error;
+    fs::remove(path, error);
+    check(error, "remove " + path.string());
+}
+
+std::vector<fs::path> list_folder(const fs::path& folder, std::error_code& error) {
+    std::vector<fs::path> entries;
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+         entry.increment(error))
+        entries.push_back(entry->path());
+    std::sort(entries.begin(), entries.end());
+    return entries;
+}
+
+std::vector<fs::path> list_folder(const fs::path& folder) {
+    std::error_code error;
+    auto entries = list_folder(folder, error);
+    check(error, "list " + folder.string());
+    return entries;
+}
+
+fs::path current_folder() {
+    std::error_code error;
+    fs::path folder = fs::current_path(error);
+    check(error, "tell the working directory",
+          "it may have been removed: cd into one that is there");
+    return folder;
+}
+
+fs::path absolute_path(const fs::path& path) {
+    return path.is_absolute() ? path : current_folder() / path;
+}
+
+}  // namespace autolaunch
