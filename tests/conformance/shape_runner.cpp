@@ -17,10 +17,6 @@ constexpr std::size_t kGuardBytes = 64;
 constexpr auto kGuard = std::byte{0xa5};
 constexpr auto kPoison = std::byte{0xc7};
 
-bool reduces(Kind kind) {
-    return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
-}
-
 bool has_blocks(Kind kind) {
     return kind == Kind::all_gather || kind == Kind::reduce_scatter || kind == Kind::gather ||
            kind == Kind::scatter;

@@ -4,6 +4,7 @@ function(autolaunch_fake_gpu name version)
   add_library(${name} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/integration/fake_cuda.cpp
     ${CMAKE_CURRENT_SOURCE_DIR}/integration/fake_kernels.cpp ${CMAKE_CURRENT_SOURCE_DIR}/integration/fake_nccl.cpp)
   autolaunch_configure(${name})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
   set_target_properties(${name} PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${name})
   target_compile_definitions(${name} PRIVATE FAKE_NCCL_VERSION=${version})
   target_include_directories(${name} SYSTEM PRIVATE ${NCCL_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
