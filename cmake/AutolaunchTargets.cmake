@@ -22,6 +22,10 @@ if(AUTOLAUNCH_BUILD_FUZZERS)
   target_compile_options(autolaunch_build_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
+# Sources of kernels are optimised in every build type; unoptimised they would be too slow to test with. Under sanitizers a
+# little, for there -O3 takes minutes.
+set(AUTOLAUNCH_KERNEL_OPTIMIZATION $<IF:$<BOOL:${AUTOLAUNCH_SANITIZE}>,-O1,-O3>)
+
 # autolaunch_configure(target): the settings that every target of ours shares.
 function(autolaunch_configure target)
   set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON

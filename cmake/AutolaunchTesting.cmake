@@ -12,10 +12,12 @@ endif()
 set(AUTOLAUNCH_TEST_OPTIONS "" CACHE STRING "Compile options of the tests' own sources, after all others")
 separate_arguments(_test_options UNIX_COMMAND "${AUTOLAUNCH_TEST_OPTIONS}")
 
-add_library(autolaunch_doctest_main STATIC ${PROJECT_SOURCE_DIR}/tests/doctest_main.cpp)
-target_link_libraries(autolaunch_doctest_main PUBLIC doctest::doctest)
-target_compile_definitions(autolaunch_doctest_main PUBLIC
+add_library(autolaunch_doctest INTERFACE)
+target_link_libraries(autolaunch_doctest INTERFACE doctest::doctest)
+target_compile_definitions(autolaunch_doctest INTERFACE
   AUTOLAUNCH_SOURCE_DIR="${PROJECT_SOURCE_DIR}" AUTOLAUNCH_BINARY_DIR="${PROJECT_BINARY_DIR}")
+add_library(autolaunch_doctest_main OBJECT ${PROJECT_SOURCE_DIR}/tests/doctest_main.cpp)
+target_link_libraries(autolaunch_doctest_main PRIVATE autolaunch_doctest)
 autolaunch_configure(autolaunch_doctest_main)
 
 # autolaunch_test_configure(target): the settings that every program of the tests shares.
@@ -36,8 +38,8 @@ add_custom_target(unit_tests)  # all programs of the unit tests
 function(autolaunch_test_program folder room)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES;DEFINITIONS;DEPENDS" ${ARGN})
   set(target ${folder}_${room}_tests)
-  add_executable(${target} EXCLUDE_FROM_ALL ${ARG_SOURCES})
-  target_link_libraries(${target} PRIVATE ${ARG_LIBRARIES} autolaunch_doctest_main)
+  add_executable(${target} EXCLUDE_FROM_ALL $<TARGET_OBJECTS:autolaunch_doctest_main> ${ARG_SOURCES})
+  target_link_libraries(${target} PRIVATE ${ARG_LIBRARIES} autolaunch_doctest)
   target_compile_definitions(${target} PRIVATE ${ARG_DEFINITIONS})
   autolaunch_test_configure(${target})
   if(ARG_DEPENDS)
