@@ -24,7 +24,10 @@ endif()
 
 # Sources of kernels are optimised in every build type; unoptimised they would be too slow to test with. Under sanitizers a
 # little, for there -O3 takes minutes.
-set(AUTOLAUNCH_KERNEL_OPTIMIZATION $<IF:$<BOOL:${AUTOLAUNCH_SANITIZE}>,-O1,-O3>)
+set(AUTOLAUNCH_KERNEL_OPTIMIZATION -O3)
+if(AUTOLAUNCH_SANITIZE)
+  set(AUTOLAUNCH_KERNEL_OPTIMIZATION -O1)
+endif()
 
 # autolaunch_configure(target): the settings that every target of ours shares.
 function(autolaunch_configure target)

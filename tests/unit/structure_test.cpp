@@ -428,6 +428,9 @@ TEST_CASE("every source on disk is built") {
         {"launcher/pmi/pmixd/", AUTOLAUNCH_HAVE_PMIX},
         {"tests/integration/pmi_", AUTOLAUNCH_HAVE_TEST_MPI},
         {"tests/integration/mpi_", AUTOLAUNCH_HAVE_TEST_MPI},
+        {"tests/conformance/", AUTOLAUNCH_ALL_TESTS},
+        {"tests/integration/", AUTOLAUNCH_ALL_TESTS},
+        {"tests/unit/", AUTOLAUNCH_ALL_TESTS},
         {"tests/package/", false},
         {"tests/fuzz/", false}};
     for (const char* folder : {"lib", "launcher", "examples", "bench", "tests"})
