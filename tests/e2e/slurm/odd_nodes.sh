@@ -37,7 +37,7 @@ test_another_interface_with_an_address_of_the_same_kind() { # docker0 and the li
     for node in node1 node2 node3; do "$cluster" on $node ip link del docker0; done
 }
 test_another_clock() {
-    "$cluster" clock node2 +120
+    "$cluster" clock node2 +100  # Slurm itself refuses a launch at 120 s
     eventually "node2" login srun -w node2 true
     spec 2 "$misbehave" meet
     one_line -N3 --
