@@ -32,7 +32,7 @@ while [ $# -gt 0 ]; do
 done
 
 targets=(autolaunch gpt)
-build_core_seconds=720    # what a fresh build takes of one core
+build_core_seconds=600    # what a fresh build takes of one core
 train_seconds=90          # what a run of 1000 steps takes, on two cores or more
 
 broken_off() { # SIGNAL'S NUMBER
