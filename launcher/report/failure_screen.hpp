@@ -1,6 +1,5 @@
 #pragma once
 #include "report/event.hpp"
-#include "report/failure_evidence.hpp"
 #include "report/text_style.hpp"
 
 #include <optional>

@@ -1,9 +1,9 @@
 #include "supervise/generation.hpp"
 
 #include "base/file_io.hpp"
-#include "report/failure_screen.hpp"
+#include "report/failure_evidence.hpp"
 #include "spawn/process_tree.hpp"
-#include "supervise/failure_evidence.hpp"
+#include "supervise/evidence_message.hpp"
 #include "supervise/oom_kills.hpp"
 
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 #include "base/deadline.hpp"
 #include "base/text.hpp"
 #include "exit_codes/exit_codes.hpp"
-#include "supervise/failure_evidence.hpp"
+#include "supervise/evidence_message.hpp"
 #include "supervise/job_announcement.hpp"
 
 #include <autolaunch/error.hpp>

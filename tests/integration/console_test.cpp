@@ -1,6 +1,7 @@
 // The console on real pipes, files and pseudo-terminals.
 
 #include "report/console.hpp"
+#include "report/failure_evidence.hpp"
 #include "report/failure_screen.hpp"
 #include "report/reporter.hpp"
 

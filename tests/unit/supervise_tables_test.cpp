@@ -2,8 +2,8 @@
 // decided beside them.
 
 #include "exit_codes/exit_codes.hpp"
+#include "supervise/evidence_message.hpp"
 #include "supervise/exit_decision.hpp"
-#include "supervise/failure_evidence.hpp"
 #include "supervise/generation_tally.hpp"
 #include "supervise/job_table.hpp"
 #include "supervise/node_reports.hpp"

@@ -1,4 +1,4 @@
-#include "supervise/failure_evidence.hpp"
+#include "supervise/evidence_message.hpp"
 
 #include "base/text.hpp"
 
