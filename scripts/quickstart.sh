@@ -79,9 +79,11 @@ tell_the_plan() {
     fi
     echo "quickstart: on this machine ($cores cores, $memory MiB of memory free) it"
     echo "  1. $install_words$install_time"
-    [ "$build_seconds" -eq 0 ] || build_words+=": about $(duration "$build_seconds")"
+    duration "$build_seconds"
+    [ "$build_seconds" -eq 0 ] || build_words+=": about $REPLY"
     echo "  2. $build_words"
-    echo "  3. $train_words: about $(duration "$training_seconds")"
+    duration "$training_seconds"
+    echo "  3. $train_words: about $REPLY"
 }
 
 install_and_build() {

@@ -31,7 +31,8 @@ is_configured() {
 
 show_configuring() {
     [ -z "$1" ] || configuring_now=$1
-    progress_show 0 0 "$(duration $((SECONDS - watched_since))), ${configuring_now#-- }"
+    duration $((SECONDS - watched_since))
+    progress_show 0 0 "$REPLY, ${configuring_now#-- }"
 }
 
 configure_build() {
@@ -59,9 +60,9 @@ show_compiling() {
         return
     fi
     [ "$steps_total" -gt 0 ] || return 0
-    local left
-    left=$(time_left "$steps_done" "$steps_total" $((SECONDS - watched_since)) "$expected_seconds")
-    progress_show "$steps_done" "$steps_total" "$steps_done/$steps_total, $(duration "$left") left"
+    time_left "$steps_done" "$steps_total" $((SECONDS - watched_since)) "$expected_seconds"
+    duration "$REPLY"
+    progress_show "$steps_done" "$steps_total" "$steps_done/$steps_total, $REPLY left"
 }
 
 compile_targets() {
@@ -77,7 +78,8 @@ compile_targets() {
         exit 1
     fi
     progress_end
-    echo "quickstart: built in $(duration $((SECONDS - watched_since)))"
+    duration $((SECONDS - watched_since))
+    echo "quickstart: built in $REPLY"
 }
 
 # show_errors LOG: what failed and what it said, without the compiler's command lines; else the last lines.

@@ -6,6 +6,9 @@
 #   progress_show DONE TOTAL NOTE         how far it is, and words beside it: 12 430 "12/430, 5 min left"; nobody knows
 #                                         how far where TOTAL is 0
 #   progress_end                          leaves the terminal's line clean
+#
+# What is called for each line of output starts no process: a Ctrl-C that comes while bash waits for one that ends by
+# itself is lost. So these answer in REPLY.
 
 progress_on_terminal() { [ -t 1 ] && [ -n "${TERM:-}" ] && [ "$TERM" != dumb ]; }
 
@@ -13,12 +16,13 @@ progress_start() {
     progress_who=$1 progress_what=$2 progress_tenth=0 progress_drawn=no
     progress_on_terminal && progress_live=yes || progress_live=no
     [ -n "${progress_output:-}" ] || exec {progress_output}>&1
+    [ "$progress_live" = no ] || { progress_measure; trap progress_measure WINCH; }
 }
 
 progress_show() {
     local done=$1 total=$2 note=$3
     if [ "$progress_live" = yes ]; then
-        progress_line "$(progress_columns)" "$progress_what" "$done" "$total" "$note"
+        progress_line "$progress_columns" "$progress_what" "$done" "$total" "$note"
         printf '\r%s\e[K' "$progress_text"
         progress_drawn=yes
     elif [ "$total" -gt 0 ] && [ $((done * 10 / total)) -gt "$progress_tenth" ]; then
@@ -28,15 +32,17 @@ progress_show() {
 }
 
 progress_end() {
+    trap - WINCH
     [ "${progress_drawn:-no}" = no ] || printf '\r\e[K'
     progress_drawn=no
 }
 
-progress_columns() {
+progress_measure() {
     local size
     size=$(stty size <&"$progress_output" 2>/dev/null) || size=
     size=${size#* }
-    [ "${size:-0}" -gt 0 ] && echo "$size" || echo 80
+    [ "${size:-0}" -gt 0 ] || size=80
+    progress_columns=$size
 }
 
 # progress_line COLUMNS WHAT DONE TOTAL NOTE: sets progress_text, which is shorter than the terminal is wide: a line that
@@ -55,18 +61,18 @@ progress_line() {
     progress_text=${progress_text:0:columns - 1}
 }
 
-# duration SECONDS: as people say it.
+# duration SECONDS: as people say it, in REPLY.
 duration() {
     local minutes=$((($1 + 30) / 60))
     if [ "$1" -lt 90 ]; then
-        echo "$1 s"
+        REPLY="$1 s"
     elif [ "$minutes" -lt 90 ]; then
-        echo "$minutes min"
+        REPLY="$minutes min"
     else
-        echo "$((minutes / 60)) h $((minutes % 60)) min"
+        REPLY="$((minutes / 60)) h $((minutes % 60)) min"
     fi
 }
 
-# time_left DONE TOTAL SECONDS_GONE EXPECTED: seconds. What was expected of the whole counts as a tenth of the steps, so
+# time_left DONE TOTAL SECONDS_GONE EXPECTED: seconds, in REPLY. What was expected of the whole counts as a tenth of the steps, so
 # that the first steps do not promise nonsense.
-time_left() { echo $((($2 - $1) * ($4 + 10 * $3) / ($2 + 10 * $1))); }
+time_left() { REPLY=$((($2 - $1) * ($4 + 10 * $3) / ($2 + 10 * $1))); }
