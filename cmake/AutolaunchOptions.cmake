@@ -8,6 +8,7 @@ option(AUTOLAUNCH_BUILD_BENCHES "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
 option(AUTOLAUNCH_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(AUTOLAUNCH_WERROR "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 option(AUTOLAUNCH_BUILD_FUZZERS "Build the fuzzers, with clang" OFF)
+option(AUTOLAUNCH_COMPILE_GPU_KERNELS "Compile kernels for GPUs where nvcc is found" ON)
 set(AUTOLAUNCH_SANITIZE "" CACHE STRING "Sanitizers for every target, as -fsanitize= takes them")
 
 # autolaunch_need(found what debian): a dependency that is missing is told in one line, with its package in Debian 12.
@@ -68,7 +69,7 @@ if(AUTOLAUNCH_HAVE_CUDA AND AUTOLAUNCH_HAVE_NCCL)
 endif()
 # Kernels of our own for GPUs are reached through the device of backend nccl.
 set(AUTOLAUNCH_HAVE_CUDA_KERNELS OFF)
-if(AUTOLAUNCH_HAVE_NCCL_BACKEND AND CUDAToolkit_NVCC_EXECUTABLE)
+if(AUTOLAUNCH_HAVE_NCCL_BACKEND AND CUDAToolkit_NVCC_EXECUTABLE AND AUTOLAUNCH_COMPILE_GPU_KERNELS)
   set(AUTOLAUNCH_HAVE_CUDA_KERNELS ON)
 endif()
 if(AUTOLAUNCH_WITH_MPI)
