@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <functional>
+#include <future>
 #include <optional>
 #include <span>
 #include <string>
@@ -95,64 +96,89 @@ void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms
 
 }  // namespace
 
-void abort_in_each_kind(Communicator& comm) {
-    Caller call(comm.size(), 30'000);
-    int turn = 0;
-    for (const Kind kind : kAllKinds) {
-        const int aborter = turn++ % comm.size();
-        Communicator part = comm.split(0, comm.rank()).value();
-        const std::string reason = fmt::format("enough of {}", name_of(kind));
+namespace {
+
+/// A part of the group for a kind of call, and its buffers: MPI may use them after an abort for as
+/// long as any group of the process calls it.
+struct Part {
+    Communicator comm;
+    Kind kind;
+    Caller call;
+};
+
+std::vector<Part> part_for_each_kind(Communicator& comm, std::size_t count) {
+    std::vector<Part> parts;
+    for (const Kind kind : kAllKinds)
+        parts.push_back({comm.split(0, comm.rank()).value(), kind, Caller(comm.size(), count)});
+    return parts;
+}
+
+/// Side by side in threads, so that what is waited for is waited for once.
+void in_each(std::vector<Part>& parts, const std::function<void(Part&)>& act) {
+    std::vector<std::future<void>> acts;
+    for (Part& part : parts)
+        acts.push_back(std::async(std::launch::async, [&] { act(part); }));
+    for (auto& running : acts)
+        running.get();
+}
+
+void expect_abort(Part& part) {
+    const std::string reason = fmt::format("enough of {}", name_of(part.kind));
+    const auto start = Clock::now();
+    std::optional<Thread> other;
+    if (part.comm.rank() == static_cast<int>(part.kind) % part.comm.size())
+        other.emplace([&] {
+            sleep_ms(5);
+            part.comm.abort(reason);
+        });
+    expect_throws<AbortedError>(
+        "an abort ends " + std::string(name_of(part.kind)),
+        [&] {
+            for (;;)
+                part.call(part.comm, part.kind);
+        },
+        [&](const AbortedError& error) { return mentions(error, reason); });
+    expect(Clock::now() - start < kLongAfter, "an abort ends a call long before the timeout");
+    expect(part.comm.status() == CommunicatorStatus::aborted, "an aborted part says so");
+}
+
+/// The part's last rank does not come.
+void expect_timeout(Part& part) {
+    if (part.comm.rank() == part.comm.size() - 1) {
         const auto start = Clock::now();
-        std::optional<Thread> other;
-        if (comm.rank() == aborter)
-            other.emplace([&] {
-                sleep_ms(5);
-                part.abort(reason);
-            });
-        expect_throws<AbortedError>(
-            "an abort ends " + std::string(name_of(kind)),
-            [&] {
-                for (;;)
-                    call(part, kind);
-            },
-            [&](const AbortedError& error) { return mentions(error, reason); });
-        expect(Clock::now() - start < kLongAfter, "an abort ends a call long before the timeout");
-        expect(part.status() == CommunicatorStatus::aborted, "an aborted part says so");
+        while (part.comm.status() == CommunicatorStatus::ok) {
+            expect(Clock::now() - start < kLongAfter, "the others give up after the timeout");
+            sleep_ms(5);
+        }
+        return;
     }
+    expect_throws<Error>(
+        fmt::format("nobody waits in {} for longer than the timeout", name_of(part.kind)),
+        [&] {
+            for (;;)
+                part.call(part.comm, part.kind);
+        },
+        [&](const Error& error) {
+            return (error.code() == ErrorCode::timeout || error.code() == ErrorCode::aborted) &&
+                   mentions(error, "rank ") &&
+                   mentions(error, part.kind == Kind::send ? "send" : name_of(part.kind));
+        });
+}
+
+}  // namespace
+
+void abort_in_each_kind(Communicator& comm) {
+    std::vector<Part> parts = part_for_each_kind(comm, 30'000);
+    in_each(parts, expect_abort);
+    comm.barrier();  // the group itself goes on
     comm.abort("done");
 }
 
 void absent_rank_in_each_kind(Communicator& comm) {
-    // More than fits anywhere on the way: nobody gets rid of it alone.
-    Caller call(comm.size(), 300'000);
-    // All at once: afterwards ranks come out of a part up to a timeout apart, too late for a split
-    // that has the same.
-    std::vector<Communicator> parts;
-    for (std::size_t i = 0; i < std::size(kAllKinds); ++i)
-        parts.push_back(comm.split(0, comm.rank()).value());
-    for (std::size_t i = 0; i < std::size(kAllKinds); ++i) {
-        const Kind kind = kAllKinds[i];
-        Communicator& part = parts[i];
-        if (comm.rank() == comm.size() - 1) {
-            const auto start = Clock::now();
-            while (part.status() == CommunicatorStatus::ok) {
-                expect(Clock::now() - start < kLongAfter, "the others give up after the timeout");
-                sleep_ms(5);
-            }
-            continue;
-        }
-        expect_throws<Error>(
-            fmt::format("nobody waits in {} for longer than the timeout", name_of(kind)),
-            [&] {
-                for (;;)
-                    call(part, kind);
-            },
-            [&](const Error& error) {
-                return (error.code() == ErrorCode::timeout || error.code() == ErrorCode::aborted) &&
-                       mentions(error, "rank ") &&
-                       mentions(error, kind == Kind::send ? "send" : name_of(kind));
-            });
-    }
+    // More than fits anywhere on the way: nobody gets rid of it alone. No barrier afterwards: ranks
+    // come out of their parts up to a timeout apart, and it has the same.
+    std::vector<Part> parts = part_for_each_kind(comm, 300'000);
+    in_each(parts, expect_timeout);
     comm.abort("done");
 }
 

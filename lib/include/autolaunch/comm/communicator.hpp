@@ -180,7 +180,9 @@ public:
     std::optional<Communicator> split(int color, int key);
 
     /// Wakes every rank of the group that waits in a collective; it and all later calls throw
-    /// AbortedError.
+    /// AbortedError. With MPI among the backends, the buffers of calls that failed stay in MPI's
+    /// hands, which cannot take back what it began: keep them for as long as this process uses
+    /// another communicator.
     void abort(const std::string& reason);
     /// The surviving ranks' own communicator after others were lost; called by all survivors with
     /// the same list, ordered as before. This one is aborted with it. Throws Error{unsupported}
