@@ -1,4 +1,6 @@
 // main() of NAME_perf: from the environment to a measured group. Session, Communicator, sweep.
+#include "session_perf.hpp"
+
 #include "communicator_group.hpp"
 #include "gpu_device.hpp"
 #include "perf_options.hpp"
@@ -49,7 +51,7 @@ std::unique_ptr<bench::PerfDevice> device_of(const Session& session,
 
 int measure(Session& session, const bench::PerfOptions& options,
             const std::vector<std::string>& arguments) {
-    const auto& spec = bench::collective_named(AUTOLAUNCH_PERF_COLLECTIVE);
+    const auto& spec = bench::collective_named(bench::kMeasuredCollective);
     Communicator world = join(session, options);
     bench::CommunicatorGroup group(world, device_of(session, world));
     bench::PerfReport report(options, session.rank() == 0);
