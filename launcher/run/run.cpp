@@ -40,6 +40,7 @@ ReporterOptions reporter_options(const LaunchPlan& plan, const RunDirectory& run
             .events_path = run_dir.events_path(),
             .quiet = plan.spec.logging.quiet,
             .progress = plan.spec.logging.progress,
+            .secrets = plan.spec.secrets,
             .only_records = plan.node_rank > 0};
 }
 
@@ -98,6 +99,7 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     check_runs_on_every_node(own);
     if (is_stand_in(own))
         return serve_as_stand_in(own, environment);
+    const auto file_limit = raise_file_limit();  // the head has a connection a node
     const std::string task_address = task_address_of(own);
     const SocketDirectory sockets;
     UniqueFd keeper_gone =
@@ -107,13 +109,14 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     const Allocation& allocation = tasks.allocation;
     const NodeTopology topology = read_local_topology({.allowed_cpus = tasks.cpus});
     const JobShape shape = decide_shape(spec, allocation, topology);
-    const auto file_limit = raise_file_limit();  // the head has a connection a node
     Joined joined = join_job(io, spec.rendezvous, allocation, environment,
                              join_request(spec, shape, version, keeper_gone.get()));
     if (const auto unfit = preflight(io, joined, spec, tasks, environment, keeper_gone.get()))
         return *unfit;
     const auto [plan, run_dir] = prepare(io, joined, spec, allocation, topology, environment);
-    Console console(ConsoleOptions::from_environment());
+    ConsoleOptions console_options = ConsoleOptions::from_environment();
+    console_options.secrets = plan.spec.secrets;
+    Console console(std::move(console_options));
     Reporter reporter(reporter_options(plan, run_dir, version), console);
     Coordinator coordinator(plan, sockets.path(), joined.summary.head_address);
     const int exit_code = supervise(
