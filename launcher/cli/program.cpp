@@ -35,7 +35,7 @@ namespace {
 using Environment = std::map<std::string, std::string>;
 
 /// Of the least that a command does; each rank takes more.
-constexpr std::size_t kFewestFiles = 16;
+constexpr std::size_t kFewestFiles = 16, kNeededFiles = 32;
 
 /// What a subcommand has to work with, besides what was typed.
 struct Place {
@@ -88,20 +88,12 @@ int topo(const CommandLine& line, const Screen& screen) {
     return exit_code::kSuccess;
 }
 
-/// A process that has as many files open as it may: what it takes to go on.
-std::string limit_hint(const Error& error) {
-    const auto* system = dynamic_cast<const SystemError*>(&error);
-    if (system == nullptr || system->error_number() != EMFILE)
-        return {};
-    return explain_file_limit();
-}
-
 void complain_about(const Error& error, const Screen& screen) {
     complain(error.what(), screen);
-    for (const std::string& hint : {error.hint(), limit_hint(error)})
-        for (const auto& line : split(hint, '\n'))
-            if (!line.empty())
-                complain("  " + line, screen);
+    if (error.hint().empty())
+        return;
+    for (const auto& line : split(error.hint(), '\n'))
+        complain("  " + line, screen);
 }
 
 int run_lint(const CommandLine& line, const Place& place) {
@@ -208,7 +200,7 @@ int dispatch(const CommandLine& line, const Environment& environment) {
 int run_program(const std::vector<std::string>& arguments, const Environment& environment) {
     const Screen screen(environment);
     try {
-        require_file_limit(kFewestFiles);
+        require_file_limit(kFewestFiles, kNeededFiles);
         return dispatch(parse_command_line(arguments, environment), environment);
     } catch (const UsageError& error) {
         if (!looks_like_stand_in(environment))

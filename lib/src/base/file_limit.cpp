@@ -32,9 +32,9 @@ std::string explain_file_limit(std::size_t needed) {
                    "/etc/security/limits.conf, LimitNOFILE= of the service that starts it");
 }
 
-void require_file_limit(std::size_t needed) {
+void require_file_limit(std::size_t fewest, std::size_t needed) {
     rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < needed)
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < fewest)
         throw SystemError(EMFILE, "start", explain_file_limit(needed));
 }
 

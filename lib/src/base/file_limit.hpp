@@ -10,8 +10,8 @@ namespace autolaunch {
 /// `needed` files; 0: unknown. Nothing where the limit cannot be read.
 AUTOLAUNCH_API std::string explain_file_limit(std::size_t needed = 0);
 
-/// Throws SystemError{EMFILE} with that explanation where this process may not open `needed` files,
-/// also not after it raised its soft limit to the hard one.
-AUTOLAUNCH_API void require_file_limit(std::size_t needed);
+/// Throws SystemError{EMFILE} with that explanation where this process may not open `fewest` files,
+/// without which nothing works, also not after it raised its soft limit to the hard one.
+AUTOLAUNCH_API void require_file_limit(std::size_t fewest, std::size_t needed);
 
 }  // namespace autolaunch
