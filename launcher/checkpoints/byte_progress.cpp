@@ -46,7 +46,9 @@ std::string byte_progress_line(const std::string& doing, std::uint64_t done, std
 }
 
 ByteProgress::ByteProgress(std::string doing, std::uint64_t total)
-    : doing_(std::move(doing)), total_(total), terminal_(::isatty(STDERR_FILENO) == 1) {}
+    : doing_(escape_for_terminal(doing, Colours::strip)),
+      total_(total),
+      terminal_(::isatty(STDERR_FILENO) == 1) {}
 
 ByteProgress::~ByteProgress() {
     if (terminal_)

@@ -3,6 +3,7 @@
 #include "base/hash.hpp"
 #include "base/text.hpp"
 #include "exit_codes/exit_error.hpp"
+#include "secrets/secrets.hpp"
 #include "spec/spec.hpp"
 #include "spec/units.hpp"
 
@@ -344,7 +345,8 @@ JobRequest job_request(const CommandLine& line,
     JobRequest request;
     apply_options(line.defaults, request.spec, request.notes);
     if (!line.spec_file.empty()) {
-        SpecResult read = load_spec({line.spec_file, line.overrides, environment, request.spec});
+        SpecResult read =
+            load_spec({line.spec_file, line.overrides, environment, request.spec, line.secrets});
         request.spec = std::move(read.spec);
         request.errors = std::move(read.errors);
         if (!request.errors.empty())
@@ -354,6 +356,9 @@ JobRequest job_request(const CommandLine& line,
     request.notes.insert(request.notes.begin(), line.notes.begin(), line.notes.end());
     apply_options(line.options, request.spec, request.notes);
     choose_program(line, environment, request.spec);
+    request.spec.secrets = secret_values(environment);
+    for (const auto& secret : secret_values(request.spec.trainer.env))
+        request.spec.secrets.push_back(secret);
     request.spec.source_digest = digest(line, request.spec.source_digest);
     return request;
 }

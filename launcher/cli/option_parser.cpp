@@ -177,6 +177,10 @@ OptionParser::OptionParser(Command command) : command_(command) {
             ->group("General");
     if (command == Command::schema)
         app_.add_flag("--markdown", markdown_, "The keys as Markdown tables")->group("General");
+    if (command == Command::plan || command == Command::validate)
+        app_.add_flag("--show-secrets", show_secrets_,
+                      "Show tokens, keys and passwords, which are *** otherwise")
+            ->group("General");
     if (command == Command::doctor)
         add_doctor_options();
     if (command == Command::ckpt)
@@ -449,6 +453,7 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     }
     into.spec_file = config_;
     into.json = json_;
+    into.secrets = show_secrets_ ? Secrets::show : Secrets::mask;
     into.topology_file = topology_;
     into.svg = svg_;
     into.markdown = markdown_;

@@ -43,6 +43,7 @@ private:
     bool help_ = false;
     bool version_ = false;
     bool json_ = false;
+    bool show_secrets_ = false;
     bool svg_ = false;
     std::string topology_;
     Command command_;

@@ -1,6 +1,7 @@
 #pragma once
 #include "checkpoints/checkpoint_command.hpp"
 #include "doctor/doctor_options.hpp"
+#include "secrets/secrets.hpp"
 
 #include <map>
 #include <optional>
@@ -29,9 +30,10 @@ struct CommandLine {
     JobOptions options;                ///< of the command line
     JobOptions defaults;               ///< of PET_* variables; weaker than the spec
     std::vector<std::string>
-        notes;                  ///< options that were accepted without effect, one sentence each
-    bool json = false;          ///< plan --json, topo --json, lint --json, doctor --json
-    std::string topology_file;  ///< plan --topology FILE, topo FILE
+        notes;  ///< options that were accepted without effect, one sentence each
+    Secrets secrets = Secrets::mask;  ///< --show-secrets of plan and validate
+    bool json = false;                ///< plan --json, topo --json, lint --json, doctor --json
+    std::string topology_file;        ///< plan --topology FILE, topo FILE
     DoctorOptions doctor;
     CheckpointRequest checkpoints;
     bool svg = false;        ///< topo --svg

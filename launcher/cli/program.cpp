@@ -1,6 +1,6 @@
 #include "cli/program.hpp"
 
-#include "base/file_io.hpp"
+#include "base/file_limit.hpp"
 #include "base/text.hpp"
 #include "checkpoints/checkpoint_command.hpp"
 #include "cli/build_info.hpp"
@@ -10,7 +10,7 @@
 #include "exit_codes/exit_error.hpp"
 #include "lint/lint_files.hpp"
 #include "plan/launch_plan.hpp"
-#include "report/terminal_text.hpp"
+#include "report/screen.hpp"
 #include "run/node_tasks.hpp"
 #include "run/run.hpp"
 #include "run/run_doctor.hpp"
@@ -22,12 +22,11 @@
 #include "topology_view/topology_svg.hpp"
 #include "topology_view/topology_text.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
+#include <cstddef>
 #include <new>
+#include <system_error>
 
 namespace autolaunch::launcher {
 
@@ -35,22 +34,28 @@ namespace {
 
 using Environment = std::map<std::string, std::string>;
 
-void print(const std::string& text) { write_all(STDOUT_FILENO, text, "the standard output"); }
+/// Of the least that a command does; each rank takes more.
+constexpr std::size_t kFewestFiles = 16, kNeededFiles = 32;
 
-/// Nobody is left to be told when stderr cannot be written.
-void complain(const std::string& text) {
-    std::fputs(("autolaunch: " + text + '\n').c_str(), stderr);
+/// What a subcommand has to work with, besides what was typed.
+struct Place {
+    const Environment& environment;
+    Screen screen;
+};
+
+void complain(const std::string& text, const Screen& screen) {
+    screen.complain("autolaunch: " + text);
 }
 
 /// For what all tasks of a node see: the one that becomes its agent says it.
-void complain_once(const std::string& text, const Environment& environment) {
-    if (!looks_like_stand_in(environment))
-        complain(text);
+void complain_once(const std::string& text, const Place& place) {
+    if (!looks_like_stand_in(place.environment))
+        complain(text, place.screen);
 }
 
-int report_errors(const std::vector<SpecError>& errors, const Environment& environment) {
+int report_errors(const std::vector<SpecError>& errors, const Place& place) {
     for (const auto& error : errors)
-        complain_once(to_string(error), environment);
+        complain_once(to_string(error), place);
     const bool unreadable =
         std::all_of(errors.begin(), errors.end(), [](const SpecError& e) { return e.unreadable; });
     return unreadable ? exit_code::kNoInput : exit_code::kBadSpec;
@@ -62,34 +67,36 @@ std::string version_text() {
            build_info::kOptions;
 }
 
-int validate(const CommandLine& line, const Environment& environment) {
-    const SpecResult result = load_spec({line.spec_file, line.overrides, environment});
+int validate(const CommandLine& line, const Place& place) {
+    const SpecResult result =
+        load_spec({line.spec_file, line.overrides, place.environment, {}, line.secrets});
     if (!result.errors.empty())
-        return report_errors(result.errors, environment);
-    print(line.spec_file + ": valid\n");
+        return report_errors(result.errors, place);
+    place.screen.print(line.spec_file + ": valid\n");
     return exit_code::kSuccess;
 }
 
-int topo(const CommandLine& line) {
+int topo(const CommandLine& line, const Screen& screen) {
     const NodeTopology topology =
         line.topology_file.empty()
             ? read_local_topology({.cpu_model = true, .details = true, .driver_facts = true})
             : load_capture(line.topology_file);
-    print(line.json  ? topology_json(topology)
-          : line.svg ? topology_svg(topology)
-                     : topology_text(topology));
+    if (line.json)
+        screen.print_json(topology_json(topology));
+    else
+        screen.print(line.svg ? topology_svg(topology) : topology_text(topology));
     return exit_code::kSuccess;
 }
 
-void complain_about(const Error& error) {
-    complain(error.what());
+void complain_about(const Error& error, const Screen& screen) {
+    complain(error.what(), screen);
     if (error.hint().empty())
         return;
     for (const auto& line : split(error.hint(), '\n'))
-        complain("  " + line);
+        complain("  " + line, screen);
 }
 
-int run_lint(const CommandLine& line, const Environment& environment) {
+int run_lint(const CommandLine& line, const Place& place) {
     try {
         const LintOutcome outcome = lint_files({.files = line.program,
                                                 .kind = line.lint_kind,
@@ -97,26 +104,28 @@ int run_lint(const CommandLine& line, const Environment& environment) {
                                                 .rules = line.rules,
                                                 .markdown = line.markdown,
                                                 .json = line.json},
-                                               environment);
-        print(outcome.text);
+                                               place.environment);
+        if (line.json)
+            place.screen.print_json(outcome.text);
+        else
+            place.screen.print(outcome.text);
         return outcome.exit_code;
     } catch (const SystemError& error) {  // a folder, or no permission
-        complain_about(error);
+        complain_about(error, place.screen);
         return exit_code::kNoInput;
     }
 }
 
-int run_checkpoints(const CommandLine& line) {
+int run_checkpoints(const CommandLine& line, const Screen& screen) {
     try {
         const CheckpointOutcome outcome = run_checkpoint_command(line.checkpoints);
-        print(outcome.text);
+        if (line.json)
+            screen.print_json(outcome.text);
+        else
+            screen.print(outcome.text);
         return outcome.exit_code;
     } catch (const Error& error) {
-        // It may quote names of somebody else's files.
-        const auto shown = [](const std::string& text) {
-            return escape_for_terminal(text, Colours::strip);
-        };
-        complain_about(Error(error.code(), shown(error.what()), shown(error.hint())));
+        complain_about(error, screen);
         const auto* system = dynamic_cast<const SystemError*>(&error);
         if (system != nullptr && system->error_number() == EEXIST)
             return exit_code::kCannotCreate;
@@ -125,21 +134,23 @@ int run_checkpoints(const CommandLine& line) {
     }
 }
 
-int doctor(const CommandLine& line, const Environment& environment) {
+int doctor(const CommandLine& line, const Place& place) {
     SpecResult result;
     if (!line.spec_file.empty())
-        result = load_spec({line.spec_file, line.overrides, environment});
+        result = load_spec({line.spec_file, line.overrides, place.environment});
     if (!result.errors.empty())
-        return report_errors(result.errors, environment);
-    return run_doctor({line.doctor, line.json, result.spec, build_info::kVersion}, environment);
+        return report_errors(result.errors, place);
+    return run_doctor({line.doctor, line.json, result.spec, build_info::kVersion},
+                      place.environment);
 }
 
-int run_or_plan(const CommandLine& line, const Environment& environment) {
+int run_or_plan(const CommandLine& line, const Place& place) {
+    const Environment& environment = place.environment;
     const JobRequest request = job_request(line, environment);
     if (!request.errors.empty())
-        return report_errors(request.errors, environment);
+        return report_errors(request.errors, place);
     for (const auto& note : request.notes)
-        complain_once(note, environment);
+        complain_once(note, place);
     if (line.command == Command::run)
         return run_job(request.spec, environment, build_info::kVersion);
     if (looks_like_stand_in(environment))
@@ -147,34 +158,39 @@ int run_or_plan(const CommandLine& line, const Environment& environment) {
     const LaunchPlan plan = line.topology_file.empty()
                                 ? plan_here(request.spec, environment)
                                 : plan_elsewhere(request.spec, environment, line.topology_file);
-    print(line.json ? plan_json(plan) : plan_table(plan));
+    if (line.json)
+        place.screen.print_json(plan_json(plan, line.secrets));
+    else
+        place.screen.print(plan_table(plan, line.secrets));
     return exit_code::kSuccess;
 }
 
 int dispatch(const CommandLine& line, const Environment& environment) {
+    const Place place = {environment, Screen(environment, line.secrets)};
+    const Screen& screen = place.screen;
     switch (line.command) {
         case Command::help:
-            print(line.help);
+            screen.print(line.help);
             return exit_code::kSuccess;
         case Command::version:
-            print(version_text());
+            screen.print(version_text());
             return exit_code::kSuccess;
         case Command::schema:
-            print(line.markdown ? schema_markdown() : json_schema() + '\n');
+            screen.print(line.markdown ? schema_markdown() : json_schema() + '\n');
             return exit_code::kSuccess;
         case Command::topo:
-            return topo(line);
+            return topo(line, screen);
         case Command::validate:
-            return validate(line, environment);
+            return validate(line, place);
         case Command::lint:
-            return run_lint(line, environment);
+            return run_lint(line, place);
         case Command::doctor:
-            return doctor(line, environment);
+            return doctor(line, place);
         case Command::ckpt:
-            return run_checkpoints(line);
+            return run_checkpoints(line, screen);
         case Command::plan:
         case Command::run:
-            return run_or_plan(line, environment);
+            return run_or_plan(line, place);
     }
     return exit_code::kInternal;
 }
@@ -182,20 +198,29 @@ int dispatch(const CommandLine& line, const Environment& environment) {
 }  // namespace
 
 int run_program(const std::vector<std::string>& arguments, const Environment& environment) {
+    const Screen screen(environment);
     try {
+        require_file_limit(kFewestFiles, kNeededFiles);
         return dispatch(parse_command_line(arguments, environment), environment);
     } catch (const UsageError& error) {
         if (!looks_like_stand_in(environment))
-            complain_about(error);
+            complain_about(error, screen);
         return exit_code::kUsage;
     } catch (const Error& error) {
-        complain_about(error);
+        complain_about(error, screen);
         return exit_code_of(error);
     } catch (const std::bad_alloc&) {
-        complain("out of memory");
+        complain("out of memory", screen);
+        return exit_code::kSystem;
+    } catch (const std::system_error& error) {
+        // Of libraries, which do not know our errors.
+        const bool files = error.code() == std::errc::too_many_files_open;
+        complain_about(Error(ErrorCode::system, std::string("cannot go on: ") + error.what(),
+                             files ? explain_file_limit() : ""),
+                       screen);
         return exit_code::kSystem;
     } catch (const std::exception& error) {
-        complain(std::string("internal error: ") + error.what() + " (please report it)");
+        complain(std::string("internal error: ") + error.what() + " (please report it)", screen);
         return exit_code::kInternal;
     }
 }

@@ -1,5 +1,7 @@
 #include "doctor/finding.hpp"
 
+#include "base/json_nesting.hpp"
+
 #include <autolaunch/error.hpp>
 
 #include <array>
@@ -12,6 +14,8 @@ namespace autolaunch::launcher {
 namespace {
 
 using nlohmann::json;
+
+constexpr int kDeepest = 8;
 
 constexpr std::array<std::string_view, 4> kSeverityNames = {"info", "hint", "warn", "fail"};
 
@@ -60,6 +64,8 @@ std::string encode_report(const NodeReport& report) {
 
 NodeReport decode_report(std::string_view text) {
     try {
+        if (!nests_at_most(text, kDeepest))
+            throw Error(ErrorCode::corrupt, "a doctor's report is nested too deeply");
         const json whole = json::parse(text);
         NodeReport report;
         report.node = whole.at("node").get<std::string>();

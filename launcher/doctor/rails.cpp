@@ -2,6 +2,7 @@
 
 #include "doctor/check.hpp"
 
+#include "base/json_nesting.hpp"
 #include "base/text.hpp"
 
 #include <autolaunch/error.hpp>
@@ -62,6 +63,8 @@ std::string encode_targets(const std::vector<RailTarget>& targets) {
 
 std::vector<RailTarget> decode_targets(std::string_view text) {
     try {
+        if (!nests_at_most(text, 2))
+            throw Error(ErrorCode::corrupt, "the head's list of rails is nested too deeply");
         std::vector<RailTarget> targets;
         for (const auto& entry : nlohmann::json::parse(text))
             targets.push_back({entry.at(0).get<std::string>(), entry.at(1).get<std::string>(),

@@ -161,6 +161,9 @@ std::vector<LintFinding> lint(const LintRequest& request) {
     if (request.text.size() > kMaxLintBytes)
         throw Error(ErrorCode::invalid_argument, request.file + ": larger than 4 MiB",
                     "name a script or a spec");
+    if (request.cluster_text.size() > kMaxLintBytes)
+        throw Error(ErrorCode::invalid_argument, "--slurm-conf: larger than 4 MiB",
+                    "name the cluster's slurm.conf");
     Subject subject;
     subject.kind = request.kind.value_or(guess_kind(request.file, request.text));
     subject.folder_exists = request.folder_exists;

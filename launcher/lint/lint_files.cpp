@@ -1,6 +1,6 @@
 #include "lint/lint_files.hpp"
 
-#include "base/file_io.hpp"
+#include "base/read_at_most.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "lint/lint.hpp"
@@ -32,13 +32,13 @@ LintOutcome lint_files(const LintFilesRequest& asked,
                              ": expected script, spec, gres.conf or slurm.conf");
     }
     if (!asked.slurm_conf.empty())
-        request.cluster_text = read_file(asked.slurm_conf);
+        request.cluster_text = read_at_most(asked.slurm_conf, kMaxLintBytes);
     request.environment = environment;
     request.folder_exists = folder_exists;
     std::vector<LintFinding> all;
     for (const auto& file : asked.files) {
         request.file = file;
-        request.text = read_file(file);
+        request.text = read_at_most(file, kMaxLintBytes);
         auto found = lint(request);
         all.insert(all.end(), std::make_move_iterator(found.begin()),
                    std::make_move_iterator(found.end()));

@@ -83,7 +83,8 @@ SpecFile read_spec_file(const std::string& file, const std::string& text,
           "SLURM_SUBMIT_DIR", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_STEP_ID",
           "SLURM_JOB_NODELIST", "SLURM_RESTART_COUNT", "SLURM_TMPDIR"})
         in_job.try_emplace(name, "1");
-    return {file, load_spec({file, {}, in_job}), split(text, '\n')};
+    return {file, load_spec({.file = file, .overrides = {}, .environment = in_job, .text = text}),
+            split(text, '\n')};
 }
 
 }  // namespace autolaunch::launcher

@@ -5,6 +5,7 @@
 #include "nccl_env/nccl_env.hpp"
 #include "plan/memory_forecast.hpp"
 #include "plan/mpi_choice.hpp"
+#include "secrets/secrets.hpp"
 #include "spec/job_spec.hpp"
 #include "topology/node_topology.hpp"
 
@@ -119,8 +120,9 @@ std::vector<std::string> rank_environment(const LaunchPlan& plan, const RankPlan
 /// 8 GPUs".
 std::string describe_placement(const LaunchPlan& plan);
 
-/// For people and for programs: `autolaunch plan` and `autolaunch plan --json`.
-std::string plan_table(const LaunchPlan& plan);
-std::string plan_json(const LaunchPlan& plan);
+/// For people and for programs: `autolaunch plan` and `autolaunch plan --json`. Secrets are *** in
+/// both unless they are to be shown.
+std::string plan_table(const LaunchPlan& plan, Secrets secrets = Secrets::mask);
+std::string plan_json(const LaunchPlan& plan, Secrets secrets = Secrets::mask);
 
 }  // namespace autolaunch::launcher

@@ -1,3 +1,4 @@
+#include "plan/hidden_values.hpp"
 #include "plan/launch_plan.hpp"
 #include "topology/path_class.hpp"
 
@@ -100,11 +101,12 @@ Json memory_json(const std::optional<MemoryForecast>& memory) {
 
 }  // namespace
 
-std::string plan_json(const LaunchPlan& plan) {
+std::string plan_json(const LaunchPlan& given, Secrets secrets) {
+    const LaunchPlan plan = secrets == Secrets::show ? given : without_secrets(given);
     Json ranks = Json::array();
     for (const RankPlan& rank : plan.ranks)
         ranks.push_back(rank_json(rank));
-    const Json whole = {
+    Json whole = {
         {"format", kFormatVersion},
         {"job_name", plan.job_name},
         {"run_id", plan.run_id},
@@ -132,6 +134,8 @@ std::string plan_json(const LaunchPlan& plan) {
         {"memory", memory_json(plan.memory)},
         {"notes", plan.notes},
         {"warnings", plan.warnings}};
+    if (secrets == Secrets::mask)
+        mask_texts(whole, plan.spec.secrets);
     // A name from outside need not be UTF-8; it is shown with replacement characters rather than
     // refused.
     return whole.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -1,4 +1,5 @@
 #include "base/text.hpp"
+#include "plan/hidden_values.hpp"
 #include "plan/launch_plan.hpp"
 #include "topology/path_class.hpp"
 
@@ -201,7 +202,8 @@ std::string head(const LaunchPlan& plan) {
 
 }  // namespace
 
-std::string plan_table(const LaunchPlan& plan) {
+std::string plan_table(const LaunchPlan& given, Secrets secrets) {
+    const LaunchPlan plan = secrets == Secrets::show ? given : without_secrets(given);
     std::string text = head(plan);
     text += "\nranks\n" + ranks_section(plan);
     text += "\nenvironment, on top of the inherited one\n" + environment_section(plan);
@@ -222,7 +224,7 @@ std::string plan_table(const LaunchPlan& plan) {
             for (const std::string& warning : *list)
                 text += "  ! " + warning + "\n";
     }
-    return text;
+    return secrets == Secrets::show ? text : mask_secrets(text, plan.spec.secrets);
 }
 
 }  // namespace autolaunch::launcher

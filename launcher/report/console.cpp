@@ -1,12 +1,13 @@
 #include "report/console.hpp"
 
-#include "base/text.hpp"
 #include "report/terminal_text.hpp"
+#include "secrets/secrets.hpp"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <cstdlib>
+#include <utility>
 
 namespace autolaunch::launcher {
 
@@ -34,9 +35,9 @@ ConsoleOptions ConsoleOptions::from_environment() {
 }
 
 Console::Console(ConsoleOptions options)
-    : options_(options), err_(std::make_unique<OutputChannel>(options.stderr_fd)) {
-    if (!same_place(options.stdout_fd, options.stderr_fd))
-        out_ = std::make_unique<OutputChannel>(options.stdout_fd);
+    : options_(std::move(options)), err_(std::make_unique<OutputChannel>(options_.stderr_fd)) {
+    if (!same_place(options_.stdout_fd, options_.stderr_fd))
+        out_ = std::make_unique<OutputChannel>(options_.stdout_fd);
     if (!options_.cursor_control)
         return;
     if (err_->is_terminal()) {
@@ -89,8 +90,7 @@ void Console::write_message(std::string_view text) {
     if (text.back() == '\n')
         text.remove_suffix(1);
     const Colours colours = style().colours ? Colours::keep : Colours::strip;
-    for (const auto& line : split(text, '\n'))
-        append(*err_, escape_for_terminal(line, colours) + '\n');
+    append(*err_, escape_lines(mask_secrets(text, options_.secrets), colours) + '\n');
 }
 
 void Console::set_status(std::string text) {

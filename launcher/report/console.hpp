@@ -8,14 +8,16 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace autolaunch::launcher {
 
 struct ConsoleOptions {
     int stdout_fd = 1;
     int stderr_fd = 2;
-    bool colours = true;         ///< on terminals
-    bool cursor_control = true;  ///< on terminals: the status line
+    bool colours = true;                    ///< on terminals
+    bool cursor_control = true;             ///< on terminals: the status line
+    std::vector<std::string> secrets = {};  ///< not to be shown in our own messages
 
     /// NO_COLOR (https://no-color.org) turns colours off, TERM=dumb both.
     static ConsoleOptions from_environment();

@@ -1,6 +1,7 @@
 #include "report/event_log.hpp"
 
 #include "base/file_io.hpp"
+#include "secrets/secrets.hpp"
 
 #include <fcntl.h>
 #include <fmt/chrono.h>
@@ -9,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <type_traits>
+#include <utility>
 
 namespace autolaunch::launcher {
 
@@ -164,10 +166,11 @@ std::pair<const char*, Json> describe(const JobEnded& e) {
 
 }  // namespace
 
-std::string to_json_line(const Event& event) {
+std::string to_json_line(const Event& event, std::span<const std::string> secrets) {
     return std::visit(
-        [&event](const auto& what) {
-            const auto described = describe(what);
+        [&event, secrets](const auto& what) {
+            auto described = describe(what);
+            mask_texts(described.second, secrets);
             Json line = {{"time", format_time(event.at)},
                          {"generation", event.generation},
                          {"event", described.first}};
@@ -177,11 +180,13 @@ std::string to_json_line(const Event& event) {
         event.what);
 }
 
-EventLog::EventLog(const std::filesystem::path& path)
-    : path_(path), fd_(open_file(path, O_WRONLY | O_CREAT | O_APPEND, 0644)) {}
+EventLog::EventLog(const std::filesystem::path& path, std::vector<std::string> secrets)
+    : path_(path),
+      fd_(open_file(path, O_WRONLY | O_CREAT | O_APPEND, 0644)),
+      secrets_(std::move(secrets)) {}
 
 void EventLog::append(const Event& event) {
-    write_all(fd_.get(), to_json_line(event) + '\n', path_.string());
+    write_all(fd_.get(), to_json_line(event, secrets_) + '\n', path_.string());
 }
 
 }  // namespace autolaunch::launcher

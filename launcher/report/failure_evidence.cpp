@@ -1,6 +1,8 @@
 #include "report/failure_evidence.hpp"
 
 #include "base/file_io.hpp"
+#include "base/json_nesting.hpp"
+#include "base/read_at_most.hpp"
 #include "base/text.hpp"
 
 #include <autolaunch/error.hpp>
@@ -23,6 +25,7 @@ namespace {
 
 constexpr std::size_t kTailLines = 20;
 constexpr std::size_t kCallstackLines = 12;
+constexpr int kDeepestError = 64;  // torchelastic's are three deep, and extraInfo may hold anything
 constexpr std::uintmax_t kMaxErrorFileBytes = 1024 * 1024;
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -90,7 +93,7 @@ std::optional<ErrorFile> read_error_file(const std::filesystem::path& path) {
     if (failed || bytes > kMaxErrorFileBytes)
         return std::nullopt;
     try {
-        return parse_error_file(read_file(path));
+        return parse_error_file(read_at_most(path, kMaxErrorFileBytes));
     } catch (const SystemError&) {  // the screen goes without it
         return std::nullopt;
     }
@@ -99,6 +102,8 @@ std::optional<ErrorFile> read_error_file(const std::filesystem::path& path) {
 }  // namespace
 
 std::optional<ErrorFile> parse_error_file(std::string_view text) {
+    if (!nests_at_most(text, kDeepestError))
+        return std::nullopt;
     const nlohmann::json root = nlohmann::json::parse(text, nullptr, false);
     if (!root.is_object() || !root.contains("message"))
         return std::nullopt;

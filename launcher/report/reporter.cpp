@@ -16,7 +16,7 @@ namespace autolaunch::launcher {
 Reporter::Reporter(ReporterOptions options, Console& console)
     : options_(std::move(options)), console_(console) {
     if (!options_.events_path.empty())
-        log_.emplace(options_.events_path);
+        log_.emplace(options_.events_path, options_.secrets);
 }
 
 void Reporter::handle(const Event& event) {

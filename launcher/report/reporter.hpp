@@ -14,8 +14,9 @@ namespace autolaunch::launcher {
 struct ReporterOptions {
     std::string version;                ///< of autolaunch, for the banner
     std::filesystem::path events_path;  ///< events.jsonl; empty: none
-    bool quiet = false;         ///< no banner and no closing line; failures and warnings stay
-    bool progress = true;       ///< the bar, or plain lines without a terminal
+    bool quiet = false;    ///< no banner and no closing line; failures and warnings stay
+    bool progress = true;  ///< the bar, or plain lines without a terminal
+    std::vector<std::string> secrets = {};  ///< not to be recorded
     bool only_records = false;  ///< on all nodes but the head, which shows what concerns the job
 };
 

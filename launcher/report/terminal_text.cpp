@@ -174,6 +174,34 @@ std::string escape_for_terminal(std::string_view text, Colours colours) {
     return safe;
 }
 
+std::string escape_lines(std::string_view text, Colours colours) {
+    std::string safe;
+    safe.reserve(text.size());
+    for (std::size_t end = text.find('\n'); end != text.npos; end = text.find('\n')) {
+        safe += escape_for_terminal(text.substr(0, end), colours) + '\n';
+        text.remove_prefix(end + 1);
+    }
+    return safe + escape_for_terminal(text, colours);
+}
+
+std::string escape_json(std::string_view text) {
+    std::string safe;
+    safe.reserve(text.size());
+    while (!text.empty()) {
+        const Character character = decode(text);
+        const std::size_t bytes = std::max<std::size_t>(1, character.bytes);
+        const bool obeyed =
+            character.bytes > 0 &&
+            ((character.code >= 0x7F && character.code < 0xA0) || is_deceptive(character.code));
+        if (obeyed)
+            safe += fmt::format("\\u{:04x}", static_cast<unsigned>(character.code));
+        else
+            safe += text.substr(0, bytes);
+        text.remove_prefix(bytes);
+    }
+    return safe;
+}
+
 int display_width(std::string_view text) {
     int width = 0;
     for_each_piece(text, [&width](std::string_view, int columns) {

@@ -12,6 +12,12 @@ enum class Colours { strip, keep };
 /// Pure.
 std::string escape_for_terminal(std::string_view text, Colours colours);
 
+/// The same for each line of a text.
+std::string escape_lines(std::string_view text, Colours colours);
+/// The same for JSON text, where such characters are only in strings: they become \uNNNN, which
+/// says the same to every reader of JSON. What is not UTF-8 stays.
+std::string escape_json(std::string_view text);
+
 /// Columns that `text` takes: wide characters two, combining ones none, escape sequences for
 /// colours none.
 int display_width(std::string_view text);

@@ -4,6 +4,7 @@
 #include "doctor/meeting.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "report/console.hpp"
+#include "report/screen.hpp"
 #include "run/run_doctor.hpp"
 #include "supervise/stay_out.hpp"
 
@@ -11,14 +12,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
 namespace autolaunch::launcher {
 
 namespace {
 
 // Failures and warnings: what else there is, `autolaunch doctor` shows.
-void show_failures(const Verdict& verdict) {
+void show_failures(const Verdict& verdict, const Screen& screen) {
     Verdict shown;
     for (const NodesFinding& entry : verdict.findings)
         if (entry.finding.severity >= Severity::warn)
@@ -28,8 +28,8 @@ void show_failures(const Verdict& verdict) {
     const std::string text =
         finding_lines(shown.findings, verdict.reports.size() > 1, style) +
         "not started: rendezvous.preflight found failures · all results: autolaunch doctor · "
-        "start anyway: rendezvous.preflight=warn\n";
-    std::fputs(text.c_str(), stderr);
+        "start anyway: rendezvous.preflight=warn";
+    screen.complain(text);
 }
 
 // Worst first, as they are in the verdict.
@@ -72,7 +72,7 @@ std::optional<int> preflight(asio::io_context& io, Joined& joined, const JobSpec
     const MeetingOutcome outcome = hold_meeting(io, joined, sources, {}, options);
     const bool stop = outcome.has_failures && spec.rendezvous.preflight == Preflight::stop;
     if (outcome.verdict && stop)
-        show_failures(*outcome.verdict);
+        show_failures(*outcome.verdict, Screen(environment));
     if (outcome.verdict && !stop)
         warn_of(*outcome.verdict, joined.summary.warnings);
     if (!stop)

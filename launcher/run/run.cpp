@@ -2,6 +2,7 @@
 
 #include "allocation/allocation.hpp"
 #include "allocation/roster.hpp"
+#include "base/file_limit.hpp"
 #include "base/file_system.hpp"
 #include "base/hostname.hpp"
 #include "exit_codes/exit_error.hpp"
@@ -25,6 +26,7 @@
 #include "topology/read_topology.hpp"
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <utility>
 
@@ -40,7 +42,19 @@ ReporterOptions reporter_options(const LaunchPlan& plan, const RunDirectory& run
             .events_path = run_dir.events_path(),
             .quiet = plan.spec.logging.quiet,
             .progress = plan.spec.logging.progress,
+            .secrets = plan.spec.secrets,
             .only_records = plan.node_rank > 0};
+}
+
+// Of a launch without network, and of each rank: two log files and a pidfd at least, and its
+// connections to the store, to the agent and to MPI's server as well.
+constexpr std::size_t kFewestFiles = 14, kFewestOfRank = 3, kNeededFiles = 24, kNeededOfRank = 6;
+
+void require_files(const JobShape& shape) {
+    const auto ranks = static_cast<std::size_t>(shape.ranks_here);
+    const auto nodes = static_cast<std::size_t>(shape.nodes);
+    require_file_limit(kFewestFiles + kFewestOfRank * ranks,
+                       kNeededFiles + kNeededOfRank * ranks + nodes);
 }
 
 struct Prepared {
@@ -98,6 +112,7 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     check_runs_on_every_node(own);
     if (is_stand_in(own))
         return serve_as_stand_in(own, environment);
+    const auto file_limit = raise_file_limit();  // the head has a connection a node
     const std::string task_address = task_address_of(own);
     const SocketDirectory sockets;
     UniqueFd keeper_gone =
@@ -107,13 +122,15 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     const Allocation& allocation = tasks.allocation;
     const NodeTopology topology = read_local_topology({.allowed_cpus = tasks.cpus});
     const JobShape shape = decide_shape(spec, allocation, topology);
-    const auto file_limit = raise_file_limit();  // the head has a connection a node
+    require_files(shape);
     Joined joined = join_job(io, spec.rendezvous, allocation, environment,
                              join_request(spec, shape, version, keeper_gone.get()));
     if (const auto unfit = preflight(io, joined, spec, tasks, environment, keeper_gone.get()))
         return *unfit;
     const auto [plan, run_dir] = prepare(io, joined, spec, allocation, topology, environment);
-    Console console(ConsoleOptions::from_environment());
+    ConsoleOptions console_options = ConsoleOptions::from_environment();
+    console_options.secrets = plan.spec.secrets;
+    Console console(std::move(console_options));
     Reporter reporter(reporter_options(plan, run_dir, version), console);
     Coordinator coordinator(plan, sockets.path(), joined.summary.head_address);
     const int exit_code = supervise(

@@ -9,6 +9,7 @@
 #include "exit_codes/exit_codes.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "report/console.hpp"
+#include "report/screen.hpp"
 #include "run/drain.hpp"
 #include "run/join_inputs.hpp"
 #include "run/preflight.hpp"
@@ -58,15 +59,16 @@ void add_folders(const DoctorOptions& options, NodeSources& sources) {
             sources.folders.push_back({std::string(trim(path)), "named folder"});
 }
 
-void print(const std::string& text) { write_all(STDOUT_FILENO, text, "the standard output"); }
-
 TextStyle style_of_stdout() {
     const ConsoleOptions console = ConsoleOptions::from_environment();
     return {.colours = console.colours && ::isatty(STDOUT_FILENO) != 0};
 }
 
-void show(const DoctorRequest& request, const Verdict& verdict) {
-    print(request.json ? verdict_json(verdict) : verdict_screen(verdict, style_of_stdout()));
+void show(const DoctorRequest& request, const Verdict& verdict, const Screen& screen) {
+    if (request.json)
+        screen.print_json(verdict_json(verdict));
+    else
+        screen.print(verdict_screen(verdict, style_of_stdout()));
 }
 
 // What Slurm's programs want: nothing, or one line.
@@ -76,12 +78,13 @@ int check_health(const DoctorRequest& request, const NodeSources& sources,
     const std::string line = health_line(verdict, at_least);
     if (line.empty())
         return exit_code::kSuccess;
-    print(line + '\n');
+    const Screen screen(sources.environment);
+    screen.print(line + '\n');
     if (!request.options.drain)
         return exit_code_of(verdict.has(Severity::fail), true);
     const std::string wrong = drain_this_node(line, sources.environment, sources.hostname);
     if (!wrong.empty())
-        std::fprintf(stderr, "autolaunch: %s\n", wrong.c_str());
+        screen.complain("autolaunch: " + wrong);
     return exit_code_of(verdict.has(Severity::fail), true);
 }
 
@@ -106,7 +109,7 @@ int check_together(const DoctorRequest& request, const Allocation& own, const Ch
     options.cancel_fd = keeper_gone.get();
     const MeetingOutcome outcome = hold_meeting(io, joined, sources, choice, options);
     if (outcome.verdict)
-        show(request, *outcome.verdict);
+        show(request, *outcome.verdict, Screen(environment));
     const int code =
         exit_code_of(outcome.has_failures, outcome.has_warnings && at_least <= Severity::warn);
     stay_out(io, joined, {code, "the checks are over", ""});
@@ -145,7 +148,8 @@ int run_doctor(const DoctorRequest& request, const EnvironmentMap& environment) 
         (own.node_names.size() > 1 || own.tasks_on_node.value_or(1) > 1))
         return check_together(request, own, choice, at_least, environment);
     const Verdict verdict = judge({examine_node(sources, choice)});
-    show(request, verdict);
+    const Screen screen(environment);
+    show(request, verdict, screen);
     if (own.node_names.size() > 1 && !request.options.standalone)
         std::fprintf(stderr, "this node alone: srun autolaunch doctor checks all %zu\n",
                      own.node_names.size());

@@ -1,5 +1,6 @@
 #include "spawn/spawn.hpp"
 
+#include "base/file_limit.hpp"
 #include "spawn/child_setup.hpp"
 #include "spawn/program_search.hpp"
 
@@ -152,6 +153,8 @@ void set_inherited_fd(ChildSetup& setup, const InheritedFd& inherited, UniqueFd&
         case SpawnStage::stand_in:
             break;
     }
+    if (error_number == EMFILE)
+        hint = explain_file_limit();
     throw SpawnError(stage, error_number, "cannot " + doing + ": " + reason(error_number), hint);
 }
 

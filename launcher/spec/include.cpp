@@ -1,18 +1,13 @@
 #include "spec/include.hpp"
 
-#include "base/file_io.hpp"
 #include "base/hash.hpp"
+#include "base/read_at_most.hpp"
 #include "spec/interpolate.hpp"
 #include "spec/yaml_reader.hpp"
 
 #include <autolaunch/error.hpp>
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <filesystem>
 #include <utility>
 
@@ -20,33 +15,14 @@ namespace autolaunch::launcher {
 
 namespace {
 
-/// One byte more than a spec may have, at most: enough to see that it is too large, even of an
-/// endless file.
-std::string read_bounded(const std::string& file) {
-    const UniqueFd fd = open_file(file, O_RDONLY);
-    std::string content;
-    std::array<char, 65536> buffer;
-    while (content.size() <= kMaxSpecBytes) {
-        const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            throw SystemError(errno, "read " + file);
-        if (got == 0)
-            break;
-        content.append(buffer.data(), static_cast<std::size_t>(got));
-    }
-    return content;
-}
-
 class IncludeReader {
 public:
-    IncludeReader(const std::map<std::string, std::string>& environment,
-                  std::vector<SpecError>& errors)
-        : environment_(environment), errors_(errors) {}
+    IncludeReader(Variables& variables, std::vector<SpecError>& errors)
+        : variables_(variables), errors_(errors) {}
 
     /// `from`: the value that names the file; none for the spec itself.
-    Value read(const std::string& file, const Value* from);
+    Value read(const std::string& file, const Value* from,
+               const std::optional<std::string>& known = {});
     std::uint64_t digest() const { return digest_; }
 
 private:
@@ -54,10 +30,11 @@ private:
     Value merge_includes(Value including, const std::string& file);
     void report(const Value* from, const std::string& file, std::string message, bool unreadable);
 
-    const std::map<std::string, std::string>& environment_;
+    Variables& variables_;
     std::vector<SpecError>& errors_;
     std::vector<std::string> being_read_;  ///< absolute paths, outermost first
     int files_ = 0;
+    std::size_t bytes_ = 0;  ///< of all files
     std::uint64_t digest_ = 0;
 };
 
@@ -82,7 +59,8 @@ bool IncludeReader::may_read(const std::string& absolute, const Value* from) {
     return false;
 }
 
-Value IncludeReader::read(const std::string& file, const Value* from) {
+Value IncludeReader::read(const std::string& file, const Value* from,
+                          const std::optional<std::string>& known) {
     std::error_code ignored;
     std::string absolute = std::filesystem::weakly_canonical(file, ignored).string();
     if (absolute.empty())
@@ -91,9 +69,15 @@ Value IncludeReader::read(const std::string& file, const Value* from) {
         return {};
     std::string text;
     try {
-        text = read_bounded(file);
+        text = known ? *known : read_at_most(file, kMaxSpecBytes);
     } catch (const Error& error) {
-        report(from, file, error.what(), true);
+        const std::string hint = error.hint().empty() ? "" : "; " + error.hint();
+        report(from, file, error.what() + hint, true);
+        return {};
+    }
+    bytes_ += text.size();
+    if (from != nullptr && bytes_ > kMaxSpecBytes) {
+        report(from, file, "with this file the spec becomes larger than 4 MiB", false);
         return {};
     }
     const std::string all = hex64(digest_) + text;
@@ -118,7 +102,7 @@ Value IncludeReader::merge_includes(Value including, const std::string& file) {
         return including;
     Value names = std::move(place->value);
     including.entries.erase(place);
-    interpolate(names, environment_, false, "include", errors_);
+    interpolate(names, variables_, false, "include", errors_);
     if (names.is_null())
         return including;
     if (names.is_scalar()) {
@@ -149,11 +133,11 @@ Value IncludeReader::merge_includes(Value including, const std::string& file) {
 
 }  // namespace
 
-Value read_with_includes(const std::string& file,
-                         const std::map<std::string, std::string>& environment,
-                         std::vector<SpecError>& errors, std::uint64_t& digest) {
-    IncludeReader reader(environment, errors);
-    Value root = reader.read(file, nullptr);
+Value read_with_includes(const std::string& file, const std::optional<std::string>& text,
+                         Variables& variables, std::vector<SpecError>& errors,
+                         std::uint64_t& digest) {
+    IncludeReader reader(variables, errors);
+    Value root = reader.read(file, nullptr, text);
     digest = reader.digest();
     return root;
 }

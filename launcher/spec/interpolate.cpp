@@ -44,6 +44,7 @@ public:
 
     std::string expand(std::string_view text, int nesting = 0);
     const std::string& problem() const { return problem_; }
+    bool used_a_secret() const { return used_a_secret_; }
 
 private:
     std::string value_of(std::string_view reference, int nesting);
@@ -55,6 +56,7 @@ private:
 
     const std::map<std::string, std::string>& environment_;
     bool foreign_allowed_;
+    bool used_a_secret_ = false;
     std::string problem_;
 };
 
@@ -102,6 +104,7 @@ std::string Expander::value_of(std::string_view reference, int nesting) {
                     ":-default}; $${" + name + "} stays a plain ${" + name + "}");
     if (first_unprintable(found->second) != std::string_view::npos)
         return fail("the value of the variable " + name + " is not UTF-8 text");
+    used_a_secret_ = used_a_secret_ || names_secret(name);
     return found->second;
 }
 
@@ -111,18 +114,19 @@ bool is_one_reference(std::string_view text) {
 
 }  // namespace
 
-void interpolate(Value& value, const std::map<std::string, std::string>& environment,
-                 bool foreign_allowed, const std::string& key, std::vector<SpecError>& errors) {
+void interpolate(Value& value, Variables& variables, bool foreign_allowed, const std::string& key,
+                 std::vector<SpecError>& errors) {
     for (std::size_t i = 0; i < value.items.size(); ++i)
-        interpolate(value.items[i], environment, foreign_allowed,
-                    key + '[' + std::to_string(i) + ']', errors);
+        interpolate(value.items[i], variables, foreign_allowed, key + '[' + std::to_string(i) + ']',
+                    errors);
     for (auto& entry : value.entries) {
-        interpolate(entry.value, environment, foreign_allowed,
+        interpolate(entry.value, variables, foreign_allowed,
                     key.empty() ? entry.key : key + '.' + entry.key, errors);
     }
-    if (!value.is_scalar() || value.text.find("${") == std::string::npos)
+    if (!value.is_scalar() || value.text.find("${") == std::string::npos ||
+        variables.replaced_bytes > kMaxText)
         return;
-    Expander expander(environment, foreign_allowed);
+    Expander expander(variables.environment, foreign_allowed);
     std::string expanded = expander.expand(value.text);
     if (!expander.problem().empty()) {
         errors.push_back(error_at(value.at, key, expander.problem()));
@@ -130,7 +134,14 @@ void interpolate(Value& value, const std::map<std::string, std::string>& environ
     }
     if (expanded == value.text)
         return;
+    variables.replaced_bytes += expanded.size();
+    if (variables.replaced_bytes > kMaxText) {
+        errors.push_back(error_at(
+            value.at, key, "with its variables replaced the spec becomes larger than 4 MiB"));
+        return;
+    }
     value.interpolated = true;
+    value.secret = value.secret || (expander.used_a_secret() && variables.secrets == Secrets::mask);
     // Only a scalar that is one reference is typed anew; text around a reference makes it text.
     value.plain = value.plain && is_one_reference(value.text);
     value.text = std::move(expanded);

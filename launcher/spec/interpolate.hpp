@@ -1,11 +1,20 @@
 #pragma once
+#include "secrets/secrets.hpp"
 #include "spec/value.hpp"
 
+#include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
 
 namespace autolaunch::launcher {
+
+/// What ${VAR} stands for, in all of one spec.
+struct Variables {
+    const std::map<std::string, std::string>& environment;
+    Secrets secrets = Secrets::mask;  ///< whether values of secret variables are marked as such
+    std::size_t replaced_bytes = 0;   ///< so far: short texts can become long ones
+};
 
 /// Replaces ${VAR} and ${VAR:-default} (used when VAR is unset or empty; it may hold ${…} itself)
 /// in every scalar of `value`. $VAR and $$ are left alone, and $${ writes a plain ${, so a shell
@@ -15,7 +24,7 @@ namespace autolaunch::launcher {
 /// With `foreign_allowed`, a ${…} that cannot name a variable, such as ${model.width}, stays as it
 /// is: it belongs to the trainer's own configuration language. `key` is the path of `value`, for
 /// messages.
-void interpolate(Value& value, const std::map<std::string, std::string>& environment,
-                 bool foreign_allowed, const std::string& key, std::vector<SpecError>& errors);
+void interpolate(Value& value, Variables& variables, bool foreign_allowed, const std::string& key,
+                 std::vector<SpecError>& errors);
 
 }  // namespace autolaunch::launcher

@@ -141,6 +141,9 @@ struct JobSpec {
     /// ${VAR} may differ), overrides, and options that concern the whole job.
     std::uint64_t source_digest = 0;
 
+    /// What variables with secret names hold: masked in all that is shown or recorded.
+    std::vector<std::string> secrets;
+
     /// JSON text of what the trainer reads untouched: model, dataloader, step_scheduler, optimizer,
     /// trainer.config, every other section with a _target_, and `distributed` and `checkpoint` as
     /// given.

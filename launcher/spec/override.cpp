@@ -77,7 +77,9 @@ bool is_override(const std::string& argument) {
 
 void apply_override(Value& root, const std::string& text, std::vector<SpecError>& errors) {
     const std::size_t equals = text.find('=');
-    const Origin at{std::make_shared<const std::string>("override " + text), 0, 0};
+    const Origin at{std::make_shared<const std::string>("override " + text.substr(0, equals + 1) +
+                                                        shorten(text.substr(equals + 1))),
+                    0, 0};
     std::vector<SpecError> found;
     Value value = read_yaml(text.substr(equals + 1), *at.file, found);
     for (auto& error : found) {

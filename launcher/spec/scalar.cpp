@@ -60,6 +60,14 @@ std::optional<Scalar> whole_number_from(std::string_view text) {
     return magnitude <= limit ? Scalar(static_cast<std::int64_t>(magnitude)) : Scalar(magnitude);
 }
 
+/// Of a number that no double holds: whether it is too near to zero rather than too large.
+bool is_small(std::string_view digits) {
+    const std::size_t exponent = digits.find_first_of("eE");
+    if (exponent != std::string_view::npos && exponent + 1 < digits.size())
+        return digits[exponent + 1] == '-';
+    return digits.starts_with("0.") || digits.starts_with('.');
+}
+
 std::optional<Scalar> real_number_from(std::string_view text) {
     constexpr std::array<std::string_view, 3> kInfinity = {".inf", ".Inf", ".INF"};
     constexpr std::array<std::string_view, 3> kNotANumber = {".nan", ".NaN", ".NAN"};
@@ -78,6 +86,8 @@ std::optional<Scalar> real_number_from(std::string_view text) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), magnitude);
     if (end != text.data() + text.size() || error == std::errc::invalid_argument)
         return std::nullopt;
+    if (error == std::errc::result_out_of_range)  // it leaves the number as it was
+        magnitude = is_small(text) ? 0 : std::numeric_limits<double>::infinity();
     return Scalar(negative ? -magnitude : magnitude);
 }
 
@@ -101,9 +111,32 @@ std::optional<Scalar> tagged_scalar(const Value& value) {
     return std::nullopt;
 }
 
+/// 12, -3, 1.5, 1e-4, but not 007, +1, .5, 1_000 or 0x1F: what a text key's reader would lose of
+/// those is what was meant, the name of a folder, say.
+bool is_json_number(std::string_view text) {
+    if (text.starts_with('-'))
+        text.remove_prefix(1);
+    const bool digits = text.find_first_not_of("0123456789.eE+-") == std::string_view::npos;
+    const bool leading_zero = text.size() > 1 && text[0] == '0' && is_digit(text[1]);
+    return digits && !text.empty() && is_digit(text[0]) && !leading_zero && is_digit(text.back()) &&
+           text.find(".e") == std::string_view::npos && text.find(".E") == std::string_view::npos;
+}
+
+Scalar resolve_text_key(std::string_view text) {
+    constexpr std::array<std::string_view, 6> kBooleans = {"true",  "True",  "TRUE",
+                                                           "false", "False", "FALSE"};
+    const Scalar found = resolve_scalar(text);
+    if (std::holds_alternative<std::monostate>(found) || is_one_of(text, kBooleans) ||
+        is_json_number(text))
+        return found;
+    return ScalarText{};
+}
+
 nlohmann::ordered_json scalar_to_json(const Value& value, const std::string& key,
-                                      std::vector<SpecError>& errors) {
-    Scalar scalar = value.plain ? resolve_scalar(value.text) : Scalar(ScalarText{});
+                                      std::vector<SpecError>& errors, Typing typing) {
+    Scalar scalar = ScalarText{};
+    if (value.plain)
+        scalar = typing == Typing::free ? resolve_scalar(value.text) : resolve_text_key(value.text);
     if (!value.tag.empty()) {
         const auto tagged = tagged_scalar(value);
         if (!tagged) {
@@ -117,7 +150,7 @@ nlohmann::ordered_json scalar_to_json(const Value& value, const std::string& key
         number != nullptr && !std::isfinite(*number)) {
         errors.push_back(error_at(value.at, key,
                                   "the trainer reads this as JSON, which cannot hold the number " +
-                                      value.text +
+                                      describe(value) +
                                       "; put it in quotes and convert it in the trainer"));
         return nullptr;
     }
@@ -164,7 +197,7 @@ Scalar resolve_scalar(std::string_view text) {
 }
 
 nlohmann::ordered_json to_json(const Value& value, const std::string& key,
-                               std::vector<SpecError>& errors) {
+                               std::vector<SpecError>& errors, Typing typing) {
     const bool core_tag = value.tag.empty() || value.tag == "!!map" || value.tag == "!!seq";
     if (!value.is_scalar() && !core_tag)
         errors.push_back(
@@ -173,7 +206,7 @@ nlohmann::ordered_json to_json(const Value& value, const std::string& key,
         case Value::Kind::null:
             return nullptr;
         case Value::Kind::scalar:
-            return scalar_to_json(value, key, errors);
+            return scalar_to_json(value, key, errors, typing);
         case Value::Kind::sequence: {
             auto list = nlohmann::ordered_json::array();
             for (std::size_t i = 0; i < value.items.size(); ++i)

@@ -87,13 +87,20 @@ void report_unknown_section(const Entry& entry, std::vector<SpecError>& errors) 
                                   "section with a _target_)"));
 }
 
-/// A text key's `no` is the word, not the boolean, in what the trainer reads as well.
+/// Whether ${VAR} in quotes is what the key expects nevertheless: within { } there is no other way.
+bool is_typed_form(Form form) {
+    return form == Form::boolean || form == Form::whole_number || form == Form::number;
+}
+
+/// The trainer gets of our keys what we read ourselves, with its type.
 nlohmann::ordered_json entry_to_json(const Section* section, const Entry& entry,
                                      const std::string& path, std::vector<SpecError>& errors) {
     const Key* key = section == nullptr ? nullptr : section->find(entry.key);
-    if (key != nullptr && key->form == Form::text && entry.value.is_scalar())
-        return entry.value.text;
-    return to_json(entry.value, path, errors);
+    if (key == nullptr || !entry.value.is_scalar())
+        return to_json(entry.value, path, errors);
+    Value value = entry.value;
+    value.plain = value.plain || (value.interpolated && is_typed_form(key->form));
+    return to_json(value, path, errors, key->form == Form::text ? Typing::text_key : Typing::free);
 }
 
 /// Whether the trainer gets this entry of one of our sections.

@@ -15,21 +15,20 @@ namespace {
 
 /// ${…} that cannot name a variable is an error in our keys, and left alone in what is the
 /// trainer's.
-void interpolate_sections(Value& root, const std::map<std::string, std::string>& environment,
-                          std::vector<SpecError>& errors) {
+void interpolate_sections(Value& root, Variables& variables, std::vector<SpecError>& errors) {
     for (auto& entry : root.entries) {
         const Section* section = find_section(entry.key);
         const bool foreign =
             section == nullptr || section->free_form || entry.value.find("_target_") != nullptr;
         if (foreign || !entry.value.is_mapping()) {
-            interpolate(entry.value, environment, foreign, entry.key, errors);
+            interpolate(entry.value, variables, foreign, entry.key, errors);
             continue;
         }
         for (auto& inner : entry.value.entries) {
             const Key* key = section->find(inner.key);
             const bool free_form =
                 (key != nullptr && key->form == Form::free_form) || contains_target(inner.value);
-            interpolate(inner.value, environment, free_form, entry.key + '.' + inner.key, errors);
+            interpolate(inner.value, variables, free_form, entry.key + '.' + inner.key, errors);
         }
     }
 }
@@ -69,14 +68,19 @@ void order(std::vector<SpecError>& errors) {
 SpecResult load_spec(const SpecRequest& request) {
     SpecResult result{request.base, {}};
     result.spec.spec_file = request.file;
-    Value root = read_with_includes(request.file, request.environment, result.errors,
+    Variables variables = {.environment = request.environment, .secrets = request.secrets};
+    Value root = read_with_includes(request.file, request.text, variables, result.errors,
                                     result.spec.source_digest);
     const bool whole = root.is_mapping() || result.errors.empty();
     if (whole) {
         root.kind = Value::Kind::mapping;  // an empty file is an empty spec
+        if (request.secrets == Secrets::mask)
+            mark_secrets(root);
         for (const auto& text : request.overrides)
             apply_override(root, text, result.errors);
-        interpolate_sections(root, request.environment, result.errors);
+        interpolate_sections(root, variables, result.errors);
+        if (request.secrets == Secrets::mask)
+            mark_secrets(root);
         check_module(root, result.errors);
         read_sections(root, result.spec, result.errors);
     }

@@ -1,8 +1,10 @@
 #pragma once
+#include "secrets/secrets.hpp"
 #include "spec/job_spec.hpp"
 #include "spec/spec_error.hpp"
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,9 @@ struct SpecRequest {
     std::vector<std::string> overrides;  ///< KEY=VALUE of the command line; a later one wins
     std::map<std::string, std::string> environment;  ///< for ${VAR}
     JobSpec base = {};                               ///< what keys that are not given keep
+    Secrets secrets = Secrets::mask;                 ///< whether errors may quote them
+    std::optional<std::string> text =
+        {};  ///< the file's, where it was read before: a pipe is read once
 };
 
 struct SpecResult {

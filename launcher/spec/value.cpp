@@ -1,5 +1,7 @@
 #include "spec/value.hpp"
 
+#include "secrets/secrets.hpp"
+
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
@@ -63,8 +65,32 @@ void merge_into(Value& base, Value over) {
     }
 }
 
-std::string describe(const Value& value) {
+void mark_secrets(Value& value) {
+    value.secret = value.secret || (value.is_scalar() && mask_secrets(value.text) != value.text);
+    for (auto& item : value.items) {
+        item.secret = item.secret || value.secret;
+        mark_secrets(item);
+    }
+    for (auto& entry : value.entries) {
+        entry.value.secret = entry.value.secret || value.secret || names_secret(entry.key);
+        mark_secrets(entry.value);
+    }
+}
+
+std::string shorten(std::string_view text) {
     constexpr std::size_t kShown = 60;
+    std::string shown(text.substr(0, kShown));
+    if (text.size() <= kShown)
+        return shown;
+    // Never end within a UTF-8 sequence.
+    while (!shown.empty() && (static_cast<unsigned char>(shown.back()) & 0xC0) == 0x80)
+        shown.pop_back();
+    if (!shown.empty() && static_cast<unsigned char>(shown.back()) >= 0xC0)
+        shown.pop_back();
+    return shown + "…";
+}
+
+std::string describe(const Value& value) {
     switch (value.kind) {
         case Value::Kind::null:
             return "nothing";
@@ -75,17 +101,11 @@ std::string describe(const Value& value) {
         case Value::Kind::scalar:
             break;
     }
-    std::string shown;
-    for (const char c : value.text.substr(0, kShown))
-        shown += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-    // Never end within a UTF-8 sequence.
-    if (value.text.size() > kShown) {
-        while (!shown.empty() && (static_cast<unsigned char>(shown.back()) & 0xC0) == 0x80)
-            shown.pop_back();
-        if (!shown.empty() && static_cast<unsigned char>(shown.back()) >= 0xC0)
-            shown.pop_back();
-        shown += "…";
-    }
+    if (value.secret && !value.text.empty())
+        return std::string(kMasked);
+    std::string shown = shorten(value.text);
+    for (char& c : shown)
+        c = static_cast<unsigned char>(c) < ' ' ? ' ' : c;
     return '"' + shown + '"';
 }
 

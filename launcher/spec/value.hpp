@@ -25,6 +25,7 @@ struct Value {
     Kind kind = Kind::null;
     bool plain = false;          ///< a scalar without quotes: its text decides its type
     bool interpolated = false;   ///< a ${VAR} was replaced in the text
+    bool secret = false;         ///< not to be quoted: its key, or a variable in it, says so
     std::string text;            ///< of a scalar, as written
     std::string tag;             ///< "!!int", "!custom"; empty when the file names none
     std::vector<Value> items;    ///< of a sequence
@@ -55,8 +56,13 @@ int depth_of(const Value& value);
 bool contains_target(const Value& value);
 /// `over` wins; mappings merge deeply, everything else is replaced.
 void merge_into(Value& base, Value over);
-/// "a mapping", "a list", "nothing" or the text in quotes (shortened), for messages.
+/// Marks what stands under keys that name secrets, and what looks like one.
+void mark_secrets(Value& value);
+/// "a mapping", "a list", "nothing" or the text in quotes (shortened; *** for a secret), for
+/// messages.
 std::string describe(const Value& value);
+/// At most 60 bytes of it, whole characters.
+std::string shorten(std::string_view text);
 SpecError error_at(const Origin& at, std::string key, std::string message);
 
 }  // namespace autolaunch::launcher

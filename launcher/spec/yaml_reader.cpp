@@ -21,13 +21,42 @@ struct Unreadable {
     SpecError error;
 };
 
-std::size_t values_in(const Value& value) {
-    std::size_t count = 1;
+struct Extent {
+    std::size_t values = 0, bytes = 0;
+};
+
+void add_extent(const Value& value, Extent& extent) {
+    ++extent.values;
+    extent.bytes += value.text.size();
     for (const auto& item : value.items)
-        count += values_in(item);
-    for (const auto& entry : value.entries)
-        count += values_in(entry.value);
-    return count;
+        add_extent(item, extent);
+    for (const auto& entry : value.entries) {
+        extent.bytes += entry.key.size();
+        add_extent(entry.value, extent);
+    }
+}
+
+Extent extent_of(const Value& value) {
+    Extent extent;
+    add_extent(value, extent);
+    return extent;
+}
+
+/// The parser writes "\_" and "\N", a blank that does not break and a line's end, as one byte each.
+/// All else that it gives is UTF-8, as the file is.
+std::string as_utf8(const std::string& text) {
+    std::string whole;
+    for (std::size_t i = 0; i < text.size();) {
+        const auto lead = static_cast<unsigned char>(text[i]);
+        if (lead == 0x85 || lead == 0xA0) {
+            whole.append("\xC2").append(1, text[i++]);
+            continue;
+        }
+        const std::size_t length = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+        whole.append(text, i, length);
+        i += length;
+    }
+    return whole;
 }
 
 /// Builds the tree from the parser's events. Lives for one document; nothing blocks.
@@ -78,7 +107,7 @@ private:
     [[noreturn]] void stop(const Origin& at, std::string message) const {
         throw Unreadable{error_at(at, "", std::move(message))};
     }
-    void count(std::size_t values, const Origin& at);
+    void count(const Extent& more, const Origin& at);
     void open(Value::Kind kind, const YAML::Mark& mark, const std::string& tag,
               YAML::anchor_t anchor);
     void close();
@@ -92,14 +121,17 @@ private:
     Value root_;
     std::vector<Frame> open_;
     std::map<YAML::anchor_t, Value> anchored_;
-    std::size_t values_ = 0;
+    Extent extent_;
 };
 
-void TreeBuilder::count(std::size_t values, const Origin& at) {
-    values_ += values;
-    if (values_ > kMaxValues)
+void TreeBuilder::count(const Extent& more, const Origin& at) {
+    extent_.values += more.values;
+    extent_.bytes += more.bytes;
+    if (extent_.values > kMaxValues)
         stop(at,
              "the file has more than " + std::to_string(kMaxValues) + " values, aliases expanded");
+    if (extent_.bytes > kMaxTextBytes)
+        stop(at, "the file has more than 16 MiB of text, aliases expanded");
 }
 
 /// The parser's tags: "?" plain, "!" quoted, else what the file says; "!!int" arrives in its long
@@ -116,7 +148,7 @@ void TreeBuilder::OnScalar(const YAML::Mark& mark, const std::string& tag, YAML:
     Value value;
     value.kind = Value::Kind::scalar;
     value.plain = tag == "?";
-    value.text = text;
+    value.text = as_utf8(text);
     value.tag = short_tag(tag);
     value.at = origin(mark);
     add(std::move(value), anchor);
@@ -129,7 +161,7 @@ void TreeBuilder::OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) {
     const auto& value = found->second;
     if (static_cast<int>(open_.size()) + depth_of(value) > kMaxDepth)
         stop(origin(mark), "nested more than " + std::to_string(kMaxDepth) + " levels deep");
-    count(values_in(value), origin(mark));
+    count(extent_of(value), origin(mark));
     add(Value(value), 0);
 }
 
@@ -153,9 +185,9 @@ void TreeBuilder::close() {
 }
 
 void TreeBuilder::add(Value value, YAML::anchor_t anchor) {
-    count(1, value.at);
+    count({1, value.text.size()}, value.at);
     if (anchor != 0) {
-        count(values_in(value), value.at);
+        count(extent_of(value), value.at);
         anchored_[anchor] = value;
     }
     if (open_.empty()) {
@@ -184,6 +216,10 @@ void TreeBuilder::add(Value value, YAML::anchor_t anchor) {
 void TreeBuilder::add_key(Frame& frame, const Value& value) {
     if (value.is_sequence() || value.is_mapping())
         stop(value.at, "a key must be text, found " + describe(value));
+    if (value.is_null())
+        stop(value.at, "a key must be text, found nothing; put null in quotes where it is a name");
+    if (value.text.size() > kMaxKeyBytes)
+        stop(value.at, "a key has more than " + std::to_string(kMaxKeyBytes) + " bytes");
     frame.key = Key{value.text, value.at, value.plain && value.text == "<<"};
 }
 

@@ -8,8 +8,10 @@
 
 namespace autolaunch::launcher {
 
-inline constexpr std::size_t kMaxSpecBytes = 4 << 20;  ///< a larger file is not a job's spec
-inline constexpr std::size_t kMaxValues = 200'000;     ///< after aliases are expanded
+inline constexpr std::size_t kMaxSpecBytes = 4 << 20;   ///< a larger file is not a job's spec
+inline constexpr std::size_t kMaxValues = 200'000;      ///< after aliases are expanded
+inline constexpr std::size_t kMaxTextBytes = 16 << 20;  ///< of all values and keys, the same
+inline constexpr std::size_t kMaxKeyBytes = 1024;       ///< as YAML has it for keys without "? "
 
 /// One YAML document as a tree: anchors, aliases and merge keys (`<<`) are resolved by copying.
 /// Whatever is wrong (encoding, syntax, duplicate keys, several documents, too deep, too large) is

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -23,15 +24,30 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kGenerationPrefix = "generation-";
+constexpr long long kMostGenerations = 1'000'000'000;  // no job comes near; sums stay in an int
+
+/// The number of a folder's name as we write it: no sign, no leading zero. Others' folders, such as
+/// generation-old, are none of ours.
+std::optional<int> generation_of(const std::string& name) {
+    if (!name.starts_with(kGenerationPrefix))
+        return std::nullopt;
+    const std::string digits = name.substr(kGenerationPrefix.size());
+    long long number = 0;
+    if (!parse_integer(digits, number) || number < 0 || digits != std::to_string(number))
+        return std::nullopt;
+    if (number > kMostGenerations)
+        throw Error(
+            ErrorCode::invalid_argument,
+            "the run directory has a " + name + ", after which no generation can be numbered",
+            "remove that folder, or name another run directory with --log-dir");
+    return static_cast<int>(number);
+}
 
 int next_generation(const fs::path& run_dir) {
     int next = 0;
     for (const auto& entry : list_folder(run_dir)) {
-        const std::string name = entry.filename().string();
-        long long number = 0;
-        if (name.starts_with(kGenerationPrefix) &&
-            parse_integer(name.substr(kGenerationPrefix.size()), number))
-            next = std::max(next, static_cast<int>(number) + 1);
+        if (const auto number = generation_of(entry.filename().string()))
+            next = std::max(next, *number + 1);
     }
     return next;
 }

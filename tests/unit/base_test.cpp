@@ -1,6 +1,8 @@
 #include "base/file_io.hpp"
 #include "base/file_system.hpp"
 #include "base/hash.hpp"
+#include "base/json_nesting.hpp"
+#include "base/read_at_most.hpp"
 #include "base/shared_library.hpp"
 #include "base/stream_bytes.hpp"
 #include "base/text.hpp"
@@ -15,6 +17,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -214,6 +217,50 @@ TEST_CASE(
         bytes += byte;
     CHECK(hash128_of(parts) == hash128(bytes.data(), bytes.size()));
     CHECK(hash128_of({}) == hash128("", 0));
+}
+
+TEST_CASE("files that users name are read up to a limit, and pipes up to a deadline") {
+    const fs::path folder = fs::temp_directory_path() / ("al_pipe_" + std::to_string(::getpid()));
+    fs::create_directory(folder);
+    const fs::path pipe = folder / "pipe";
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+    const ReadPatience impatient = {std::chrono::milliseconds(10), std::chrono::milliseconds(10)};
+    const auto hint_of = [&](const fs::path& path) {
+        try {
+            read_at_most(path, 10, impatient);
+        } catch (const SystemError& error) {
+            CHECK(error.error_number() == ETIMEDOUT);
+            return error.hint();
+        }
+        return std::string("it was read");
+    };
+    CHECK(hint_of(pipe).starts_with("it is a pipe, and nobody opened it"));
+    UniqueFd writer(::open(pipe.c_str(), O_RDWR | O_CLOEXEC));
+    CHECK(hint_of(pipe).starts_with("it is no regular file, and nothing came"));
+    write_all(writer.get(), "0123456789abcdef", "pipe");
+    CHECK(read_at_most(pipe, 10) == "0123456789a");
+    fs::remove_all(folder);
+
+    CHECK(read_at_most("/dev/zero", 5) == std::string(6, '\0'));
+    CHECK(read_at_most("/dev/null", 5).empty());
+    // As the shell's <(…) and a pipeline's /dev/stdin: its end is an end, also when it is empty.
+    int ends[2];
+    REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+    const UniqueFd reading(ends[0]);
+    UniqueFd writing(ends[1]);
+    const std::string name = "/dev/fd/" + std::to_string(reading.get());
+    write_all(writing.get(), "text", "pipe");
+    writing.reset();
+    CHECK(read_at_most(name, 10, impatient) == "text");
+    CHECK(read_at_most(name, 10, impatient).empty());
+}
+
+TEST_CASE("nests_at_most counts brackets that are not in strings") {
+    CHECK(nests_at_most("[[1], {}]", 2));
+    CHECK_FALSE(nests_at_most("[[[1]]]", 2));
+    CHECK(nests_at_most(R"({"a": "[[[\"[["})", 1));
+    CHECK(nests_at_most("[[]][[]]", 2));
+    CHECK_FALSE(nests_at_most(std::string(1'000'000, '['), 64));
 }
 
 TEST_CASE("hash64 is XXH3 with its published value for the empty input") {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
@@ -35,6 +36,19 @@ TEST_CASE("a line begins with time, generation and event, and has no unknown fie
     CHECK(
         to_json_line(event(step)) ==
         R"({"time":"2023-11-14T22:13:20.042Z","generation":2,"event":"step","rank":3,"step":10,"loss":2.5})");
+}
+
+TEST_CASE("events hold no secrets, at whatever depth") {
+    GenerationFailed failure;
+    failure.hostname = "hunter2";
+    failure.others.resize(1);
+    failure.stderr_path = "/runs/hf_SECRET123/x";
+    const std::vector<std::string> known = {"hunter2"};
+    const std::string line = to_json_line(event(failure), known);
+    CHECK(line.find("hunter2") == std::string::npos);
+    CHECK(line.find("SECRET123") == std::string::npos);
+    const json raised = parsed(WarningRaised{"HF_TOKEN=\"abc\" is \"set\""});
+    CHECK(raised["text"] == "HF_TOKEN=\"***\" is \"set\"");
 }
 
 TEST_CASE("a loss that is not a number is null: JSON has no NaN") {

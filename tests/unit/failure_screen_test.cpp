@@ -198,6 +198,9 @@ TEST_CASE("torchelastic's error file in both its forms, and in none") {
     for (const char* broken :
          {"", "{", "[]", "{}", R"({"message": 3})", R"({"message": {"message": []}})"})
         CHECK_FALSE(parse_error_file(broken).has_value());
+    std::string deep = R"({"message": {"message": "m", "extraInfo": )";
+    deep += std::string(500'000, '[') + std::string(500'000, ']') + "}}";
+    CHECK_FALSE(parse_error_file(deep).has_value());  // a copy of it would take 500,000 stack frames
     CHECK(parse_error_file(R"({"message": {"message": "m", "extraInfo": 3}})")->callstack.empty());
 }
 

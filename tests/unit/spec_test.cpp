@@ -10,6 +10,8 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -317,11 +319,95 @@ TEST_CASE("a _target_ frees its mapping from our table, and known keys are still
                    "did you mean \"command\"?"));
 }
 
+TEST_CASE("a text key's value reaches the trainer with its type, and its words as written") {
+    const auto distributed = [](const std::string& word) {
+        const auto result = load_text("distributed: {mixed_precision: " + word + "}");
+        REQUIRE(lines_of(result) == std::vector<std::string>{});
+        return config_of(result)["distributed"]["mixed_precision"];
+    };
+    CHECK(distributed("true") == true);
+    CHECK(distributed("False") == false);
+    CHECK(distributed("8") == 8);
+    CHECK(distributed("1.5") == 1.5);
+    CHECK(distributed("1e-4") == 1e-4);
+    for (const char* word : {"bf16", "no", "yes", "on", "off", "Off", "007", "1_000", "0x1F", "+1",
+                             ".5", "1.", "1.2.3", "2026-01-31"})
+        CHECK_MESSAGE(distributed(word) == word, word);
+    for (const char* word : {"true", "no", "8", "null", ""})
+        CHECK_MESSAGE(distributed('"' + std::string(word) + '"') == word, word);
+    CHECK(distributed("~").is_null());
+    CHECK(distributed("!!str true") == "true");
+    CHECK(distributed("!!bool 'true'") == true);
+
+    const auto target = load_text(
+        "distributed: {_target_: x, mixed_precision: true, flag: no, list: [true, \"true\", {a: "
+        "~}]}\ncheckpoint: {restore_from: false, checkpoint_dir: 2024_01}\n",
+        {"distributed.backend=false", "distributed.other=yes", "distributed.word=\"yes\""});
+    REQUIRE(lines_of(target) == std::vector<std::string>{});
+    CHECK(config_of(target)["distributed"] ==
+          json::parse(R"({"_target_": "x", "mixed_precision": true, "flag": false,
+                          "list": [true, "true", {"a": null}], "backend": false, "other": true,
+                          "word": "yes"})"));
+    CHECK(config_of(target)["checkpoint"] ==
+          json::parse(R"({"restore_from": false, "checkpoint_dir": "2024_01"})"));
+}
+
+TEST_CASE("a variable in quotes has the type of its key, for the trainer too") {
+    const auto result = load_text(
+        "checkpoint: {enabled: \"${ON}\", every_steps: \"${N}\", checkpoint_dir: \"${N}\"}\n"
+        "distributed: {mixed_precision: \"${ON}\"}\nmodel: {flag: \"${ON}\"}\n",
+        {}, {{"ON", "false"}, {"N", "20"}});
+    REQUIRE(lines_of(result) == std::vector<std::string>{});
+    CHECK(config_of(result) ==
+          json::parse(R"({"checkpoint": {"enabled": false, "every_steps": 20,
+                          "checkpoint_dir": "20"}, "distributed": {"mixed_precision": "false"},
+                          "model": {"flag": "false"}})"));
+}
+
+TEST_CASE("the environment and the arguments of ranks are text as written") {
+    const auto result = load_text(
+        "trainer:\n  env: {A: true, B: 1_000, C: no, D: 1e-4, E: ~, F: 0x1F}\n"
+        "  command: [x, true, 1_000, 1e-4, no]\n");
+    REQUIRE(lines_of(result) == std::vector<std::string>{});
+    CHECK(result.spec.trainer.env ==
+          std::map<std::string, std::string>{
+              {"A", "true"}, {"B", "1_000"}, {"C", "no"}, {"D", "1e-4"}, {"E", ""}, {"F", "0x1F"}});
+    CHECK(result.spec.trainer.command ==
+          std::vector<std::string>{"x", "true", "1_000", "1e-4", "no"});
+}
+
+TEST_CASE("escapes that the parser writes as one byte arrive as UTF-8") {
+    const auto result = load_text(R"(trainer: {config: {"a\_b": "x\_y\Nz\L\e[31m\xe9"}})");
+    REQUIRE(lines_of(result) == std::vector<std::string>{});
+    CHECK(config_of(result)["trainer"]["config"]["a\u00a0b"] ==
+          "x\u00a0y\u0085z\u2028\x1b[31m\u00e9");
+}
+
+TEST_CASE("errors do not quote secrets") {
+    const std::map<std::string, std::string> environment = {
+        {"HF_TOKEN", "hf_SECRET123"}, {"DB_PASSWORD", "swordfish"}, {"N", "hf_SECRET123"}};
+    const std::string text =
+        "resource_management: {nodes: \"${HF_TOKEN}\", gpus_per_node: \"${DB_PASSWORD}\"}\n"
+        "restart: {max_restarts: \"${N}\", backoff: x7}\n"
+        "trainer: {command: [x], env: {API_KEY: {a: b}}}\n";
+    for (const auto& line : lines_of(load_text(text, {"trainer.env.API_KEY.a.b=1"}, environment))) {
+        CHECK_MESSAGE(!contains(line, "SECRET"), line);
+        CHECK_MESSAGE(!contains(line, "swordfish"), line);
+    }
+    const auto lines = lines_of(load_text(text, {}, environment));
+    REQUIRE(lines.size() == 5);
+    CHECK(contains(lines[0], "a whole number >= 1; found ***"));
+    CHECK(contains(lines[3], "found \"x7\""));
+}
+
 TEST_CASE("numbers and tags that JSON cannot hold are errors") {
     CHECK(contains(only_line(load_text("model: {x: .inf}")),
                    "t.yaml:1:12: model.x: the trainer reads this as JSON"));
     CHECK(
         contains(only_line(load_text("model: {x: 99999999999999999999999}")), "put it in quotes"));
+    CHECK(contains(only_line(load_text("model: {x: 1e400}")), "put it in quotes"));
+    CHECK(config_of(load_text("model: {x: 1e-400}"))["model"]["x"] == 0.0);
+    CHECK(contains(only_line(load_text("model: {null: 3}")), "a key must be text, found nothing"));
     CHECK(contains(only_line(load_text("model: {x: !custom 3}")), "the tag !custom"));
     CHECK(contains(only_line(load_text("model: !custom {x: 3}")), "the tag !custom"));
 }
@@ -540,6 +626,24 @@ TEST_CASE("files that are too large, too deep or too many values are refused in 
                   std::to_string(i - 1) + "]\n";
     }
     CHECK(contains(only_line(load_text(ladder)), "levels deep"));
+}
+
+TEST_CASE("short texts that become long ones are refused before they take the memory") {
+    std::string variables = "model:\n";
+    for (int i = 0; i < 1000; ++i)
+        variables += "  a" + std::to_string(i) + ": ${LONG}\n";
+    CHECK(contains(only_line(load_text(variables, {}, {{"LONG", std::string(100'000, 'x')}})),
+                   "with its variables replaced the spec becomes larger than 4 MiB"));
+    std::string aliases = "model:\n  long: &long " + std::string(100'000, 'x') + "\n  list: [";
+    for (int i = 0; i < 1000; ++i)
+        aliases += "*long, ";
+    CHECK(contains(only_line(load_text(aliases + "]\n")), "more than 16 MiB of text"));
+    CHECK(contains(only_line(load_text("? " + std::string(2000, 'k') + "\n: 1\n")),
+                   "a key has more than 1024 bytes"));
+    const SpecFiles files;
+    files.write("base.yaml", "model: {a: " + std::string(3 << 20, 'x') + "}\n");
+    files.write("t.yaml", "include: [base.yaml, base.yaml]\n");
+    CHECK(contains(only_line(files.load("t.yaml")), "with this file the spec becomes larger"));
 }
 
 TEST_CASE("a file that cannot be read says why") {

@@ -1,10 +1,16 @@
 #include "base/file_io.hpp"
 
+#include "base/deadline.hpp"
+#include "base/read_at_most.hpp"
+
 #include <autolaunch/error.hpp>
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -32,20 +38,79 @@ void write_all(int fd, std::string_view bytes, std::string_view what) {
     }
 }
 
-std::string read_file(const std::filesystem::path& path) {
-    const UniqueFd fd = open_file(path, O_RDONLY);
+namespace {
+
+constexpr std::size_t kMostFileBytes = std::size_t{1} << 30;
+
+// The end of an anonymous pipe is an end; a named one may only wait for its writer.
+bool is_named_pipe(int fd) {
+    struct stat status {};
+    if (::fstat(fd, &status) != 0 || !S_ISFIFO(status.st_mode))
+        return false;
+    std::array<char, 8> target{};
+    const std::string link = "/proc/self/fd/" + std::to_string(fd);
+    const ssize_t length = ::readlink(link.c_str(), target.data(), target.size());
+    return length > 0 && std::string_view(target.data(), 5) != "pipe:";
+}
+
+// Whether there is something to read, or the end, by the deadline.
+bool is_readable(int fd, std::chrono::milliseconds patience, const std::filesystem::path& path) {
+    const Deadline deadline = Deadline::after(patience);
+    for (;;) {
+        pollfd wait = {fd, POLLIN, 0};
+        const int ready = ::poll(&wait, 1, deadline.poll_timeout_ms());
+        if (ready < 0 && errno != EINTR)
+            throw SystemError(errno, "wait for " + path.string());
+        if (ready > 0)
+            return true;
+        if (ready == 0 && deadline.passed())
+            return false;
+    }
+}
+
+[[noreturn]] void refuse_silence(const std::filesystem::path& path, bool nobody,
+                                 std::chrono::milliseconds waited) {
+    const std::string time = std::to_string(waited.count() / 1000) + " s";
+    throw SystemError(ETIMEDOUT, "read " + path.string(),
+                      nobody ? "it is a pipe, and nobody opened it to write for " + time
+                             : "it is no regular file, and nothing came for " + time +
+                                   "; write it to a file first");
+}
+
+}  // namespace
+
+std::string read_at_most(const std::filesystem::path& path, std::size_t bytes,
+                         ReadPatience patience) {
+    // Without O_NONBLOCK, open(2) itself waits for a pipe's writer.
+    const UniqueFd fd = open_file(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    bool has_writer = !is_named_pipe(fd.get());
     std::string content;
     std::array<char, 65536> buffer;
-    for (;;) {
-        const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
+    while (content.size() <= bytes) {
+        const std::size_t wanted = std::min(buffer.size(), bytes + 1 - content.size());
+        const ssize_t got = ::read(fd.get(), buffer.data(), wanted);
         if (got < 0 && errno == EINTR)
             continue;
-        if (got < 0)
+        if (got < 0 && errno != EAGAIN)
             throw SystemError(errno, "read " + path.string());
-        if (got == 0)
-            return content;
-        content.append(buffer.data(), static_cast<std::size_t>(got));
+        if (got == 0 && has_writer)
+            break;
+        has_writer = has_writer || got != 0;
+        if (got > 0)
+            content.append(buffer.data(), static_cast<std::size_t>(got));
+        else if (!is_readable(fd.get(), has_writer ? patience.silence : patience.writer, path))
+            refuse_silence(path, !has_writer, has_writer ? patience.silence : patience.writer);
+        else
+            has_writer = true;
     }
+    return content;
+}
+
+std::string read_file(const std::filesystem::path& path) {
+    std::string content = read_at_most(path, kMostFileBytes);
+    if (content.size() > kMostFileBytes)
+        throw SystemError(EFBIG, "read " + path.string(), "more than 1 GiB");
+    return content;
 }
 
 void sync_directory(const std::filesystem::path& path) {

@@ -1,5 +1,7 @@
 #include "session/session_protocol.hpp"
 
+#include "base/json_nesting.hpp"
+
 #include <autolaunch/error.hpp>
 
 #include <cmath>
@@ -10,6 +12,8 @@ namespace autolaunch::session {
 namespace {
 
 using nlohmann::json;
+
+constexpr int kDeepestLine = 16;  // ours are flat; what later versions add is ignored
 
 /// JSON has no NaN and no infinity: they go as the words "nan", "inf" and "-inf".
 json from_number(double value) {
@@ -146,6 +150,8 @@ std::optional<T> optional_field(const json& line, const char* name, Convert conv
 /// Runs `read` on the parsed line; all of nlohmann's complaints become Error{corrupt}.
 template <typename Read>
 auto with_json(std::string_view line, Read read) {
+    if (!nests_at_most(line, kDeepestLine))
+        throw Error(ErrorCode::corrupt, "session line: nested too deeply");
     try {
         const json parsed = json::parse(line);
         return read(parsed, parsed.at("type").template get<std::string>());

@@ -40,7 +40,7 @@ std::string WriterClaim::to_text() const {
 }
 
 WriterClaim WriterClaim::parse(std::string_view text) {
-    const auto parsed = nlohmann::json::parse(text, nullptr, false);
+    const auto parsed = parse_strictly(text, kClaimName);
     const JsonReader reader(parsed, kClaimName);
     if (reader.field("format").text() != "autolaunch-writer")
         reader.fail("is of another format");

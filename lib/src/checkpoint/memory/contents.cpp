@@ -18,6 +18,34 @@ std::uint64_t bytes_of(std::int64_t count, DataType type) {
     return static_cast<std::uint64_t>(count) * size_of(type);
 }
 
+/// The reader of CBOR recurses with each level: damaged or foreign memory is refused before that.
+class ShallowOnly : public json::json_sax_t {
+public:
+    bool null() override { return true; }
+    bool boolean(bool) override { return true; }
+    bool number_integer(json::number_integer_t) override { return true; }
+    bool number_unsigned(json::number_unsigned_t) override { return true; }
+    bool number_float(json::number_float_t, const json::string_t&) override { return true; }
+    bool string(json::string_t&) override { return true; }
+    bool binary(json::binary_t&) override { return true; }
+    bool start_object(std::size_t) override { return ++depth_ <= kDeepest; }
+    bool key(json::string_t&) override { return true; }
+    bool end_object() override { return leave(); }
+    bool start_array(std::size_t) override { return ++depth_ <= kDeepest; }
+    bool end_array() override { return leave(); }
+    bool parse_error(std::size_t, const std::string&, const json::exception&) override {
+        return false;
+    }
+
+private:
+    static constexpr int kDeepest = 8;
+    bool leave() {
+        --depth_;
+        return true;
+    }
+    int depth_ = 0;
+};
+
 json to_json(const std::map<std::string, std::string>& opaque) {
     json object = json::object();
     for (const auto& [name, bytes] : opaque)
@@ -52,6 +80,9 @@ std::string Contents::encode() const {
 
 Contents Contents::decode(std::string_view text) {
     try {
+        ShallowOnly shallow;
+        if (!json::sax_parse(text.begin(), text.end(), &shallow, json::input_format_t::cbor))
+            throw Error(ErrorCode::corrupt, "the text of a copy in memory: no CBOR, or nested");
         const json all = json::from_cbor(text.begin(), text.end());
         Contents contents;
         for (const json& run : all.at("runs"))

@@ -1,0 +1,159 @@
+#include "secrets/secrets.hpp"
+
+#include "secrets/secret_shapes.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <optional>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+constexpr std::size_t kShortestKnown = 6;  // shorter ones would be found in other words
+
+bool is_name_byte(char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < 0x80 && (std::isalnum(byte) != 0 || c == '_' || c == '-' || c == '.');
+}
+
+/// "required", "/run/key" and "123456" are parts of other texts too.
+bool is_odd(std::string_view value) {
+    if (value.size() < kShortestKnown || value.starts_with('/') || value == kMasked)
+        return false;
+    const auto all = [&](auto is) { return std::all_of(value.begin(), value.end(), is); };
+    if (all([](unsigned char c) { return std::isdigit(c) != 0; }))
+        return value.size() >= 12;
+    return value.size() >= 16 || !all([](unsigned char c) { return std::islower(c) != 0; });
+}
+
+std::string without_known(std::string text, std::span<const std::string> known) {
+    for (const std::string& secret : known) {
+        if (secret.empty())
+            continue;
+        for (std::size_t at = text.find(secret); at != std::string::npos;
+             at = text.find(secret, at + kMasked.size()))
+            text.replace(at, secret.size(), kMasked);
+    }
+    return text;
+}
+
+std::string without_shapes(std::string_view text) {
+    std::string safe;
+    safe.reserve(text.size());
+    for (std::size_t at = 0; at < text.size();) {
+        const SecretShape found = secret_at(text.substr(at), at > 0 ? text[at - 1] : '\0');
+        if (found.hidden == 0) {
+            safe += text[at++];
+            continue;
+        }
+        safe.append(text.substr(at, found.shown)).append(kMasked);
+        at += found.shown + found.hidden;
+    }
+    return safe;
+}
+
+/// Of a value that stands in running text: in its quotes, or up to what ends a word. A $VARIABLE
+/// holds nothing itself.
+std::string_view value_at(std::string_view text) {
+    if (text.empty() || text[0] == '$')
+        return {};
+    if (text[0] == '"' || text[0] == '\'') {
+        const std::size_t end = text.find(text[0], 1);
+        const std::string_view inner = text.substr(1, end == text.npos ? end : end - 1);
+        return inner.starts_with('$') ? std::string_view() : inner;
+    }
+    std::string_view word = text.substr(0, text.find_first_of(" \t\r\n,;&|)\"'`}]>"));
+    if (word.ends_with(':'))  // of the sentence
+        word.remove_suffix(1);
+    return word;
+}
+
+/// The name that ends at `end`.
+std::string_view name_before(std::string_view text, std::size_t end) {
+    std::size_t begin = end;
+    while (begin > 0 && is_name_byte(text[begin - 1]))
+        --begin;
+    return text.substr(begin, end - begin);
+}
+
+/// Blanks out each value that `is_value_of` finds behind a separator.
+template <class IsSeparator>
+std::string without_assigned(std::string_view text, IsSeparator is_separator) {
+    std::string safe;
+    std::size_t copied = 0;
+    for (std::size_t i = 0; i + 1 < text.size(); ++i) {
+        if (!is_separator(text, i))
+            continue;
+        const std::string_view value = value_at(text.substr(i + 1));
+        if (value.empty() || value == kMasked)
+            continue;
+        const auto begin = static_cast<std::size_t>(value.data() - text.data());
+        safe.append(text.substr(copied, begin - copied)).append(kMasked);
+        copied = begin + value.size();
+        i = copied > 0 ? copied - 1 : 0;
+    }
+    return safe.append(text.substr(copied));
+}
+
+bool is_assignment(std::string_view text, std::size_t at) {
+    if (text[at] != '=')
+        return false;
+    const std::string_view name = name_before(text, at);
+    const std::size_t begin = at - name.size();
+    // A signature within an address of Azure's storage.
+    const bool signature =
+        name == "sig" && begin > 0 && (text[begin - 1] == '&' || text[begin - 1] == '?');
+    return signature || (!name.empty() && names_secret(name));
+}
+
+/// --token VALUE, in a line of several words.
+bool is_option(std::string_view text, std::size_t at) {
+    if (text[at] != ' ' || text[at + 1] == '-' || text[at + 1] == ' ')
+        return false;
+    const std::string_view name = name_before(text, at);
+    return name.starts_with("--") && names_secret(name);
+}
+
+}  // namespace
+
+std::vector<std::string> secret_values(const std::map<std::string, std::string>& environment) {
+    std::vector<std::string> values;
+    for (const auto& [name, value] : environment)
+        if (names_secret(name) && is_odd(value))
+            values.push_back(value);
+    // The longest first: one may be a part of another.
+    std::sort(values.begin(), values.end(),
+              [](const auto& a, const auto& b) { return a.size() > b.size(); });
+    return values;
+}
+
+std::string mask_secrets(std::string_view text, std::span<const std::string> known) {
+    return without_assigned(without_shapes(without_known(std::string(text), known)), is_assignment);
+}
+
+std::string mask_value(std::string_view name, std::string_view value,
+                       std::span<const std::string> known) {
+    if (!value.empty() && names_secret(name))
+        return std::string(kMasked);
+    return mask_secrets(value, known);
+}
+
+std::vector<std::string> mask_arguments(const std::vector<std::string>& arguments,
+                                        std::span<const std::string> known) {
+    std::vector<std::string> safe;
+    bool follows_option = false;
+    for (const std::string& argument : arguments) {
+        const bool option = argument.starts_with('-');
+        if (follows_option && !option)
+            safe.push_back(argument.empty() ? "" : std::string(kMasked));
+        else
+            safe.push_back(without_assigned(mask_secrets(argument, known), is_option));
+        follows_option = option && argument.find('=') == std::string::npos &&
+                         argument.find(' ') == std::string::npos && names_secret(argument);
+    }
+    return safe;
+}
+
+}  // namespace autolaunch::launcher
