@@ -14,25 +14,44 @@ namespace autolaunch {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+constexpr mode_t kMode = 0640;  // the world need not read a model
+
+// What has the name is neither followed nor written to: it may be a link that somebody prepared, or
+// have other names.
+void clear_name(const fs::path& path) {
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT)
+        throw SystemError(errno, "replace " + path.string());
+}
+
+}  // namespace
+
 PosixFile::PosixFile(UniqueFd fd, fs::path path, bool direct, bool uring)
     : fd_(std::move(fd)), path_(std::move(path)), direct_(direct), uring_(uring) {}
 
 std::unique_ptr<PosixFile> PosixFile::open_with(const fs::path& path, int flags,
                                                 const LargeFileOptions& options) {
+    const bool creates = (flags & O_CREAT) != 0;
+    if (creates)
+        clear_name(path);
     if (options.direct) {
-        UniqueFd fd(::open(path.c_str(), flags | O_DIRECT | O_CLOEXEC, 0644));
+        UniqueFd fd(::open(path.c_str(), flags | O_DIRECT | O_CLOEXEC, kMode));
         if (fd)
             return std::unique_ptr<PosixFile>(
                 new PosixFile(std::move(fd), path, true, options.uring));
-        // EINVAL is the refusal of O_DIRECT; every other reason shows again below.
+        // EINVAL is the refusal of O_DIRECT, which comes after the file was made; every other
+        // reason shows again below.
+        if (creates)
+            clear_name(path);
     }
     return std::unique_ptr<PosixFile>(
-        new PosixFile(open_file(path, flags), path, false, options.uring));
+        new PosixFile(open_file(path, flags, kMode), path, false, options.uring));
 }
 
 std::unique_ptr<StorageFile> PosixFile::create(const fs::path& path,
                                                const LargeFileOptions& options) {
-    return open_with(path, O_RDWR | O_CREAT | O_TRUNC, options);
+    return open_with(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, options);
 }
 
 std::unique_ptr<StorageFile> PosixFile::open(const fs::path& path,
