@@ -41,8 +41,9 @@ int next_generation(const fs::path& run_dir) {
 OwnedFolder make_run_folder(const fs::path& path) try {
     return OwnedFolder::make(path);
 } catch (const SystemError& error) {
+    const SystemError named(error.error_number(), "create the run directory " + path.string());
     throw RunDirectoryError(
-        error.code(), error.what(),
+        error.code(), named.what(),
         is_want_of_room(error.error_number())
             ? "make room there, or name another one with --log-dir"
             : "name another one with --log-dir, or start autolaunch where you may write");
