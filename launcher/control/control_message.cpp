@@ -65,7 +65,8 @@ auto fields(Is<StartFailed> auto& m) {
 }
 auto fields(Is<RankFailed> auto& m) {
     return std::tie(m.generation, m.end, m.hostname, m.gpu, m.age_us, m.stderr_path, m.stdout_path,
-                    m.error_file_path, m.stderr_tail, m.stdout_tail, m.error_text, m.oom_kills);
+                    m.error_file_path, m.stderr_tail, m.stdout_tail, m.error_text, m.oom_kills,
+                    m.no_room);
 }
 auto fields(Is<RanksEnded> auto& m) {
     return std::tie(m.generation, m.every_rank_exited_zero, m.ends, m.checkpoint_step, m.age_us);

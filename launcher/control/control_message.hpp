@@ -122,6 +122,7 @@ struct RankFailed {
     std::string error_text;  ///< of its error file: a line that says what happened, then the end of
                              ///< its call stack
     std::optional<std::int64_t> oom_kills;
+    std::string no_room;  ///< why nothing can be written into the rank's folder; empty: it can
     bool operator==(const RankFailed&) const = default;
 };
 inline constexpr std::size_t kEvidenceLimit = 16U << 10;

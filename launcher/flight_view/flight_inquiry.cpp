@@ -1,6 +1,6 @@
 #include "flight_view/flight_inquiry.hpp"
 
-#include "base/file_io.hpp"
+#include "base/owned_folder.hpp"
 #include "flight_view/flight_json.hpp"
 #include "flight_view/flight_lines.hpp"
 #include "flight_view/flight_picture.hpp"
@@ -27,13 +27,13 @@ void append(std::vector<flight::RecordedRank>& to, std::vector<flight::RecordedR
 }
 
 // The first name that is free: each inquiry has a file of its own.
-fs::path next_path(const fs::path& folder) {
+fs::path next_name(const fs::path& folder) {
     std::error_code ignored;
-    fs::create_directories(folder, ignored);
     for (int number = 0;; ++number) {
-        fs::path path = folder / ("flight-" + std::to_string(number) + ".json");
-        if (!fs::exists(path, ignored))
-            return path;
+        const fs::path name = "flight-" + std::to_string(number) + ".json";
+        const fs::file_type there = fs::symlink_status(folder / name, ignored).type();
+        if (there == fs::file_type::not_found || there == fs::file_type::none)
+            return name;
     }
 }
 
@@ -116,11 +116,15 @@ FlightFindings FlightInquiry::write_down(std::vector<flight::RecordedRank>&& ran
     if (picture.groups.empty())
         return findings;
     try {
-        const fs::path path = next_path(run_dir_ / ("generation-" + std::to_string(generation_)));
+        const OwnedFolder folder =
+            OwnedFolder::make(run_dir_).folder("generation-" + std::to_string(generation_));
+        const fs::path name = next_name(folder.path());
         const auto now = std::chrono::system_clock::now();
-        write_file_durably(path, flight_json(picture, findings.lines, generation_, reason, now));
-        findings.path = path;
-    } catch (const Error&) {  // a full disk: the lines are there
+        folder.replace(name, flight_json(picture, findings.lines, generation_, reason, now));
+        findings.path = folder.path() / name;
+    } catch (const Error& error) {
+        findings.lines.push_back(std::string("the file with all of it is missing: ") +
+                                 error.what());
     }
     return findings;
 }

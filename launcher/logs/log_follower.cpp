@@ -104,6 +104,8 @@ bool LogFollower::read_file(File& file, Clock::time_point now) {
     }
     const ssize_t got =
         unread == 0 ? 0 : ::pread(file.fd.get(), buffer_.data(), buffer_.size(), file.offset);
+    if (got > 0 && skip_gap(file, static_cast<std::size_t>(got), now))
+        return true;
     if (got > 0) {
         file.offset += got;
         file.splitter.feed({buffer_.data(), static_cast<std::size_t>(got)}, now, lines_);
@@ -113,6 +115,23 @@ bool LogFollower::read_file(File& file, Clock::time_point now) {
     file.splitter.idle(now, lines_);
     queue_lines(file, now);
     return got > 0 && got < unread;
+}
+
+// What was given up for want of room reads as zeros (LogRoom). True when there was such a gap at
+// the beginning of what was read, or is one now.
+bool LogFollower::skip_gap(File& file, std::size_t got, Clock::time_point now) {
+    const std::string_view read(buffer_.data(), got);
+    if (read.find('\0') == std::string_view::npos)
+        return false;
+    const off_t gap = ::lseek(file.fd.get(), file.offset, SEEK_HOLE);
+    if (gap < 0 || gap >= file.offset + static_cast<off_t>(got))
+        return false;  // zeros that the rank wrote
+    const off_t end = ::lseek(file.fd.get(), gap, SEEK_DATA);
+    if (end <= gap)
+        return false;
+    file.splitter.feed(read.substr(0, static_cast<std::size_t>(gap - file.offset)), now, lines_);
+    skip_to(file, end, now);
+    return true;
 }
 
 // Goes on behind the first newline after `offset`, and says so in the file's own place.

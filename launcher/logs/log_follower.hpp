@@ -69,6 +69,7 @@ private:
     bool read_round(const LineSink& sink, Clock::time_point now);
     bool read_file(File& file, Clock::time_point now);
     std::int64_t unread_bytes(File& file) const;
+    bool skip_gap(File& file, std::size_t got, Clock::time_point now);
     void skip_to(File& file, std::int64_t offset, Clock::time_point now);
     void queue_lines(File& file, Clock::time_point now);
     void queue_line(const File& file, std::string text, Clock::time_point now);

@@ -19,9 +19,9 @@ struct RankFiles {
 /// RUN_DIR/generation-G/rank-R.
 std::filesystem::path rank_directory(const std::filesystem::path& run_dir, int generation,
                                      int rank);
-/// Creates the directories and both files (0644 before the umask), or goes on at the end of
-/// existing ones; an error file of an earlier run is removed. Throws SystemError with a hint when
-/// that cannot be done.
+/// Creates the directories (0750) and both files (0640, before the umask), or goes on at the end of
+/// existing ones, if they are the user's own (base/owned_folder.hpp); an error file of an earlier
+/// run is removed. Throws Error with a hint when that cannot be done.
 RankFiles open_rank_files(const std::filesystem::path& run_dir, int generation, int rank);
 
 }  // namespace autolaunch::launcher

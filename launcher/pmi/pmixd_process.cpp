@@ -1,6 +1,6 @@
 #include "pmi/pmixd_process.hpp"
 
-#include "base/file_io.hpp"
+#include "base/owned_folder.hpp"
 #include "spawn/program_search.hpp"
 #include "spawn/spawn.hpp"
 
@@ -43,7 +43,7 @@ PmixdProcess::PmixdProcess(asio::io_context& io, const fs::path& program,
                            Handlers handlers)
     : log_(log), handlers_(std::move(handlers)), socket_(io) {
     auto [ours, its] = socket_pair();
-    const UniqueFd output = open_file(log, O_WRONLY | O_CREAT | O_APPEND);
+    const UniqueFd output = OwnedFolder::open(log.parent_path()).append(log.filename());
     ChildSpec spec;
     spec.argv = {program};
     spec.environment = environment;

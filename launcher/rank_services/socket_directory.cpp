@@ -2,6 +2,7 @@
 
 #include "base/file_io.hpp"
 #include "base/file_system.hpp"
+#include "base/owned_folder.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -57,18 +58,24 @@ void remove_abandoned(const std::filesystem::path& parent) {
 SocketDirectory::SocketDirectory() {
     int error = 0;
     for (const auto& parent : parents()) {
+        if (!keeps_our_names(parent)) {  // after su, XDG_RUNTIME_DIR may be another user's
+            error = EPERM;
+            continue;
+        }
         std::string name = parent + "/" + name_prefix() + "XXXXXX";
         if (::mkdtemp(name.data()) != nullptr) {  // 0700
             path_ = name;
-            lock_ = open_file(path_, O_RDONLY | O_DIRECTORY);
+            lock_ = open_file(path_, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
             ::flock(lock_.get(), LOCK_EX);
             remove_abandoned(parent);
             return;
         }
         error = errno;
     }
-    throw SystemError(error, "create a folder for sockets in /tmp",
-                      "XDG_RUNTIME_DIR, /dev/shm or /tmp must be writable");
+    throw SystemError(
+        error, "create a folder for sockets in /tmp",
+        "XDG_RUNTIME_DIR, /dev/shm or /tmp must be writable, and this user's, root's or "
+        "sticky");
 }
 
 SocketDirectory::~SocketDirectory() {

@@ -86,6 +86,8 @@ struct GenerationFailed {
     std::optional<std::int64_t> checkpoint_step;  ///< the next generation resumes from it
     std::vector<std::string> flight = {};  ///< sentences: where the ranks were; shown, not recorded
     std::string flight_path = {};          ///< the file with all of it; empty: none
+    std::string no_room = {};  ///< why nothing can be written where its logs are; empty: it can
+    bool restart_held_back = false;  ///< restarts are left, and none is tried without room
 };
 /// A node is gone, with its ranks; nobody can say how they ended.
 struct NodeLost {

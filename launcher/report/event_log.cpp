@@ -2,10 +2,14 @@
 
 #include "base/file_io.hpp"
 #include "secrets/secrets.hpp"
+#include "base/owned_folder.hpp"
 
-#include <fcntl.h>
+#include <autolaunch/error.hpp>
+
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -120,6 +124,9 @@ std::pair<const char*, Json> describe(const GenerationFailed& e) {
     json["max_restarts"] = e.max_restarts;
     set_if_known(json, "checkpoint_step", e.checkpoint_step);
     set_if_any(json, "flight_path", e.flight_path);
+    set_if_any(json, "no_room", e.no_room);
+    if (e.restart_held_back)
+        json["restart_held_back"] = true;
     return {"generation_failed", json};
 }
 std::pair<const char*, Json> describe(const NodeLost& e) {
@@ -182,11 +189,42 @@ std::string to_json_line(const Event& event, std::span<const std::string> secret
 
 EventLog::EventLog(const std::filesystem::path& path, std::vector<std::string> secrets)
     : path_(path),
-      fd_(open_file(path, O_WRONLY | O_CREAT | O_APPEND, 0644)),
+      fd_(OwnedFolder::make(path.parent_path()).append(path.filename())),
       secrets_(std::move(secrets)) {}
 
-void EventLog::append(const Event& event) {
-    write_all(fd_.get(), to_json_line(event, secrets_) + '\n', path_.string());
+// Readers see whole lines: of one that found no room for its end nothing stays. Nobody else writes.
+bool EventLog::write_line(const std::string& line) {
+    struct stat before {};
+    const bool size_known = ::fstat(fd_.get(), &before) == 0;
+    try {
+        write_all(fd_.get(), line + '\n', path_.string());
+        return true;
+    } catch (const SystemError& error) {
+        why_lost_ = error.what();
+        if (size_known && ::ftruncate(fd_.get(), before.st_size) != 0)
+            why_lost_ += ", and a part of a line stays";
+        return false;
+    }
+}
+
+EventLog::Outcome EventLog::append(const Event& event) {
+    const bool gap = lost_in_a_row_ > 0;
+    if (gap) {
+        const WarningRaised warning{std::to_string(lost_in_a_row_) +
+                                    " events are missing here: " + why_lost_};
+        if (!write_line(to_json_line({event.at, event.generation, warning}, secrets_)))
+            return lose_one(), Outcome::lost;
+    }
+    lost_in_a_row_ = 0;
+    if (write_line(to_json_line(event, secrets_)))
+        return gap ? Outcome::recorded_again : Outcome::recorded;
+    lose_one();
+    return gap ? Outcome::lost : Outcome::lost_first;
+}
+
+void EventLog::lose_one() {
+    ++lost_;
+    ++lost_in_a_row_;
 }
 
 }  // namespace autolaunch::launcher

@@ -2,6 +2,7 @@
 #include "base/unique_fd.hpp"
 #include "report/event.hpp"
 
+#include <cstddef>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -18,19 +19,38 @@ std::string to_json_line(const Event& event, std::span<const std::string> secret
 /// sees whole lines even while the job runs and after the launcher was killed. docs/events.md
 /// describes the lines.
 ///
+/// A disk without room takes no job with it: what cannot be written is counted, each later event
+/// tries again, and where it goes on a warning in the file says how many are missing.
+///
 /// Owner: Reporter. Threads: one. Blocks: on the file system.
 class EventLog {
 public:
-    /// Creates the file (not its directory) or goes on with an existing one. Throws SystemError.
+    enum class Outcome {
+        recorded,
+        lost_first,  ///< not written, for the first time in a row
+        lost,
+        recorded_again,  ///< the first one after some were lost
+    };
+
+    /// Creates the file (not its directory) or goes on with an existing one of this user. Throws
+    /// Error.
     explicit EventLog(const std::filesystem::path& path, std::vector<std::string> secrets = {});
 
-    /// Throws SystemError, e.g. when the disk is full.
-    void append(const Event& event);
+    Outcome append(const Event& event);
+
+    const std::filesystem::path& path() const { return path_; }
+    std::size_t lost() const { return lost_; }  ///< in all
+    const std::string& why_lost() const { return why_lost_; }
 
 private:
+    bool write_line(const std::string& line);
+    void lose_one();
+
     std::filesystem::path path_;
     UniqueFd fd_;
     std::vector<std::string> secrets_;
+    std::size_t lost_ = 0, lost_in_a_row_ = 0;
+    std::string why_lost_;
 };
 
 }  // namespace autolaunch::launcher

@@ -3,6 +3,7 @@
 #include "base/file_io.hpp"
 #include "base/json_nesting.hpp"
 #include "base/read_at_most.hpp"
+#include "base/room_on_disk.hpp"
 #include "base/text.hpp"
 
 #include <autolaunch/error.hpp>
@@ -14,6 +15,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -26,6 +28,7 @@ namespace {
 constexpr std::size_t kTailLines = 20;
 constexpr std::size_t kCallstackLines = 12;
 constexpr int kDeepestError = 64;  // torchelastic's are three deep, and extraInfo may hold anything
+constexpr std::size_t kGapBytes = 512;  // a rank hardly prints as many zeros
 constexpr std::uintmax_t kMaxErrorFileBytes = 1024 * 1024;
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -59,6 +62,9 @@ std::string read_end(int fd, off_t size, std::size_t bytes) {
         filled += static_cast<std::size_t>(got);
     }
     content.resize(filled);
+    // What was given up of a log on a full disk reads as zeros; what counts is behind it.
+    if (const auto gap = content.rfind(std::string(kGapBytes, '\0')); gap != std::string::npos)
+        content.erase(0, gap + kGapBytes);
     return content;
 }
 
@@ -134,6 +140,18 @@ FailureEvidence collect_evidence(const std::string& stderr_path, const std::stri
         evidence.callstack.assign(error->callstack.end() - count, error->callstack.end());
     }
     return evidence;
+}
+
+bool blames_full_disk(const FailureEvidence& evidence, const RankExited& end,
+                      const std::string& no_room) {
+    const auto tells = [](const std::vector<std::string>& lines) {
+        return std::any_of(lines.begin(), lines.end(),
+                           [](const std::string& line) { return tells_want_of_room(line); });
+    };
+    if (tells(evidence.last_lines) || tells(evidence.callstack) ||
+        tells_want_of_room(evidence.error_message) || end.signal == SIGXFSZ)
+        return true;
+    return !no_room.empty() && (evidence.last_lines.empty() || end.signal == SIGBUS);
 }
 
 }  // namespace autolaunch::launcher

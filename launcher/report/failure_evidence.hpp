@@ -23,4 +23,9 @@ std::optional<ErrorFile> parse_error_file(std::string_view json);
 FailureEvidence collect_evidence(const std::string& stderr_path, const std::string& stdout_path,
                                  const std::string& error_file_path);
 
+/// Whether a full disk fits what it said and how it ended: its own words, a signal that such a disk
+/// sends, or nothing at all where its log had no room. `no_room` is GenerationFailed's. Pure.
+bool blames_full_disk(const FailureEvidence& evidence, const RankExited& end,
+                      const std::string& no_room);
+
 }  // namespace autolaunch::launcher

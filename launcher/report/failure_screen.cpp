@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "exit_codes/exit_codes.hpp"
+#include "report/failure_evidence.hpp"
 #include "report/terminal_text.hpp"
 #include "report/units.hpp"
 
@@ -53,9 +54,12 @@ std::string quote(std::string_view title, const std::vector<std::string>& lines,
     return text;
 }
 
-std::string last_words(const FailureEvidence& evidence, const TextStyle& style) {
+std::string last_words(const GenerationFailed& failure, const TextStyle& style) {
+    const FailureEvidence& evidence = failure.evidence;
     if (evidence.last_lines.empty())
-        return fmt::format("{}it printed nothing\n", kIndent);
+        return fmt::format("{}{}\n", kIndent,
+                           failure.no_room.empty() ? "it printed nothing"
+                                                   : "nothing of what it printed could be written");
     return quote(evidence.from_stdout ? "it wrote nothing to stderr; the last lines of its stdout:"
                                       : "the last lines of its stderr:",
                  evidence.last_lines, style);
@@ -77,6 +81,20 @@ std::string error_file_words(const FailureEvidence& evidence, const TextStyle& s
     return text + quote("the end of its call stack:", evidence.callstack, style);
 }
 
+// Where its logs are is the run directory; it may have met another disk.
+std::string full_disk(const GenerationFailed& failure, const TextStyle& style) {
+    std::string text;
+    if (!failure.no_room.empty()) {
+        const std::string& log = failure.stderr_path;
+        text = fmt::format("nothing can be written where its logs are: {}; make room: df -h {}",
+                           failure.no_room, log.substr(0, log.rfind('/')));
+    } else if (blames_full_disk(failure.evidence, failure.first, failure.no_room) &&
+               !failure.first.signal) {
+        text = "a disk, a quota or a limit had no room for it: df -h, df -i, quota, ulimit -f";
+    }
+    return text.empty() ? "" : fmt::format("{}{}\n", kIndent, style.yellow(safe(text)));
+}
+
 std::string what_next(const GenerationFailed& failure, const TextStyle& style) {
     if (failure.restart_number) {
         std::string text =
@@ -88,6 +106,9 @@ std::string what_next(const GenerationFailed& failure, const TextStyle& style) {
     }
     if (failure.max_restarts == 0)
         return {};
+    if (failure.restart_held_back)
+        return fmt::format("{}no restart before there is room: it would end as this one did\n",
+                           kIndent);
     return fmt::format("{}all {} restarts are used up\n", kIndent, failure.max_restarts);
 }
 
@@ -161,8 +182,9 @@ std::string describe_others(const GenerationFailed& failure) {
 
 std::string failure_screen(const GenerationFailed& failure, const TextStyle& style) {
     std::string text = "\n" + headline(failure, style);
-    text += last_words(failure.evidence, style);
+    text += last_words(failure, style);
     text += error_file_words(failure.evidence, style);
+    text += full_disk(failure, style);
     const std::string hint = exit_hint(failure.first, failure.oom_kills);
     if (!hint.empty())
         text += fmt::format("{}{}\n", kIndent, style.yellow(hint));

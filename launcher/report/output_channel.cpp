@@ -71,8 +71,22 @@ int OutputChannel::columns() const {
 }
 
 void OutputChannel::append(std::string_view bytes) {
-    if (!closed_)
-        queue_ += bytes;
+    if (closed_)
+        return;
+    if (missing_ > 0 && queued_bytes() == 0) {
+        const std::string note = "autolaunch: " + std::to_string(missing_) +
+                                 " bytes are missing here: the disk was full\n";
+        note_bytes_ = note.size();
+        queue_ += note;
+    }
+    queue_ += bytes;
+}
+
+// The disk is full, or so; what comes later may find room, and a line says then what is missing.
+void OutputChannel::give_up_queue() {
+    missing_ += queued_bytes() - std::min(queued_bytes(), written_ == 0 ? note_bytes_ : 0);
+    note_bytes_ = 0;
+    written_ = queue_.size();
 }
 
 long OutputChannel::write_some(const char* data, std::size_t bytes) {
@@ -102,10 +116,14 @@ void OutputChannel::pump() {
             continue;
         if (written < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             break;
-        if (written < 0) {  // gone, or (a full disk) at least these bytes have no place
+        if (written < 0) {
             closed_ = reader_is_gone(errno);
-            written_ = queue_.size();
+            give_up_queue();
             break;
+        }
+        if (note_bytes_ > 0) {  // it is written, as far as it matters
+            note_bytes_ = 0;
+            missing_ = 0;
         }
         written_ += static_cast<std::size_t>(written);
     }

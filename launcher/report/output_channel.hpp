@@ -37,6 +37,7 @@ private:
     enum class Kind { nonblocking, socket, file, polled };
 
     long write_some(const char* data, std::size_t bytes);
+    void give_up_queue();
 
     int fd_;        // the given one
     UniqueFd own_;  // the second opening of it, if any
@@ -44,7 +45,9 @@ private:
     bool is_terminal_;
     bool closed_ = false;
     std::string queue_;
-    std::size_t written_ = 0;  // of queue_
+    std::size_t written_ = 0;     // of queue_
+    std::size_t missing_ = 0;     // bytes for which there was no room, and no line has said so
+    std::size_t note_bytes_ = 0;  // of that line, at the queue's beginning
 };
 
 }  // namespace autolaunch::launcher

@@ -4,8 +4,6 @@
 #include "report/failure_screen.hpp"
 #include "report/units.hpp"
 
-#include <autolaunch/error.hpp>
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,16 +24,22 @@ void Reporter::handle(const Event& event) {
     std::visit([this, &event](const auto& what) { show(event, what); }, event.what);
 }
 
+// A full disk takes events, and neither the job nor what its screen says.
 void Reporter::record(const Event& event) {
     if (!log_)
         return;
-    try {
-        log_->append(event);
-    } catch (const SystemError& error) {  // a full disk ends the record, not the job
-        log_.reset();
-        console_.write_message(
-            fmt::format("warning: events are no longer recorded: {}", error.what()));
-    }
+    const EventLog::Outcome outcome = log_->append(event);
+    if (outcome == EventLog::Outcome::lost_first && !told_of_loss_)
+        say_of_record(fmt::format("events are not recorded: {}; the job goes on, make room there",
+                                  log_->why_lost()));
+    told_of_loss_ |= outcome == EventLog::Outcome::lost_first;
+    if (std::holds_alternative<JobEnded>(event.what) && log_->lost() > 0)
+        say_of_record(
+            fmt::format("{} events are missing in {}", log_->lost(), log_->path().string()));
+}
+
+void Reporter::say_of_record(const std::string& text) {
+    console_.write_message(fmt::format("{} {}", console_.style().yellow("warning:"), text));
 }
 
 void Reporter::tick(Clock::time_point now) {

@@ -52,6 +52,7 @@ private:
     };
 
     void record(const Event& event);
+    void say_of_record(const std::string& text);
     void show_progress(Clock::time_point now);
 
     // What is shown of each event; the others are recorded only.
@@ -74,6 +75,7 @@ private:
     ReporterOptions options_;
     Console& console_;
     std::optional<EventLog> log_;
+    bool told_of_loss_ = false;  ///< of events: once, and how many at the end
     JobStarted job_;
     bool started_before_ = false;
     ProgressBar progress_;

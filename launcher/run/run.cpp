@@ -27,6 +27,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <csignal>
 #include <optional>
 #include <utility>
 
@@ -117,6 +118,8 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     const SocketDirectory sockets;
     UniqueFd keeper_gone =
         start_keeper({.scratch = sockets.path(), .end_with_parent = own.tasks_on_node.has_value()});
+    ::signal(SIGXFSZ,
+             SIG_IGN);  // past ulimit -f a write fails with its reason; ranks start without
     asio::io_context io{1};
     const NodeTasks tasks = gather_tasks(own, environment, task_address, keeper_gone.get());
     const Allocation& allocation = tasks.allocation;

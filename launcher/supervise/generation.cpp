@@ -1,6 +1,7 @@
 #include "supervise/generation.hpp"
 
 #include "base/file_io.hpp"
+#include "base/room_on_disk.hpp"
 #include "report/failure_evidence.hpp"
 #include "spawn/process_tree.hpp"
 #include "supervise/evidence_message.hpp"
@@ -133,6 +134,7 @@ void Generation::start_rank(RankProcess& rank, const Inheritance& inherited) {
     if (mpi_)
         mpi_->was_started(rank.plan().local_rank);
     follower_.add_rank(rank.plan().rank, rank.plan().local_rank, files);
+    log_room_.add_rank(files);
     callbacks_.report(RankStarted{.rank = rank.plan().rank,
                                   .local_rank = rank.plan().local_rank,
                                   .pid = rank.pid(),
@@ -332,6 +334,7 @@ control::RankFailed Generation::describe_failure() const {
         failed.error_file_path = directory / "error.json";
     put_evidence(collect_evidence(failed.stderr_path, failed.stdout_path, failed.error_file_path),
                  failed);
+    failed.no_room = why_no_room(directory);
     const int task = has_stand_in(stand_ins_, first.local_rank) ? first.local_rank : 0;
     const auto before = oom_kills_before_.at(static_cast<std::size_t>(task));
     const auto oom_kills = read_oom_kills(process_of_task(stand_ins_, task));
@@ -348,6 +351,12 @@ std::vector<flight::RecordedRank> Generation::read_flight() const {
     return read;
 }
 
+void Generation::follow_logs(LineSink& console) {
+    follower_.follow(console);
+    if (const std::string full = log_room_.keep(); !full.empty())
+        callbacks_.report(WarningRaised{full});
+}
+
 void Generation::finish(LineSink& console) {
     watch_.reset();
     gpu_watch_.reset();
@@ -359,6 +368,8 @@ void Generation::finish(LineSink& console) {
         callbacks_.report(WarningRaised{
             "some processes that the ranks started do not end; they hang in the kernel"});
     follower_.drain(console, patience(plan_.spec));
+    if (const std::string missing = log_room_.given_up(); !missing.empty())
+        callbacks_.report(WarningRaised{missing});
 }
 
 RankProcess* Generation::find(int rank) {

@@ -3,6 +3,7 @@
 #include "control/member.hpp"
 #include "flight_view/rank_recorders.hpp"
 #include "logs/log_follower.hpp"
+#include "logs/log_room.hpp"
 #include "placement_watch/gpu_watch.hpp"
 #include "placement_watch/placement_watch.hpp"
 #include "plan/launch_plan.hpp"
@@ -94,7 +95,8 @@ public:
     /// The head is gone: what ranks ask of the store is not answered any more, and they are to know
     /// it.
     void close_store() { sockets_.store_relay.reset(); }
-    void follow_logs(LineSink& console) { follower_.follow(console); }
+    /// Shows what is new in the ranks' logs, and sees to it that there is room for more.
+    void follow_logs(LineSink& console);
     /// After the last rank's end: ends what they left behind, and shows the rest of their output.
     void finish(LineSink& console);
 
@@ -120,6 +122,7 @@ private:
     GenerationSockets sockets_;
     std::deque<RankProcess> ranks_;
     LogFollower follower_;
+    LogRoom log_room_;
     RankRecorders recorders_;
     std::vector<RankExited> exits_;
     std::chrono::steady_clock::time_point failed_at_;  ///< when first_failure() ended

@@ -3,6 +3,7 @@
 #include "base/deadline.hpp"
 #include "base/text.hpp"
 #include "exit_codes/exit_codes.hpp"
+#include "report/failure_evidence.hpp"
 #include "supervise/evidence_message.hpp"
 #include "supervise/job_announcement.hpp"
 
@@ -202,7 +203,15 @@ void JobSupervisor::on(int, control::RankFailed&& failed) {
     if (!first)
         return;
     stop_reason_ = "rank " + std::to_string(tally_->first_failure()->what.end.rank) + " failed";
-    dispatch(restart_left() ? JobEvent::rank_failed : JobEvent::rank_failed_for_good);
+    dispatch(restart_left() && !died_of_full_disk() ? JobEvent::rank_failed
+                                                    : JobEvent::rank_failed_for_good);
+}
+
+// A rank that the full disk of its logs ended would end so again: a restart is for when there is
+// room.
+bool JobSupervisor::died_of_full_disk() const {
+    const control::RankFailed& first = tally_->first_failure()->what;
+    return !first.no_room.empty() && blames_full_disk(evidence_of(first), first.end, first.no_room);
 }
 
 void JobSupervisor::on(int node, control::RanksEnded&& ended) {
@@ -308,6 +317,8 @@ void JobSupervisor::report_failure() {
         failed.restart_number = restarts_ + 1;
     failed.max_restarts = plan_.spec.restart.max_restarts;
     failed.checkpoint_step = checkpoint_step_;
+    failed.no_room = first.no_room;
+    failed.restart_held_back = !failed.restart_number && restart_left() && died_of_full_disk();
     FlightFindings found =
         flight_.take_failure("rank " + std::to_string(failed.first.rank) + " failed");
     failed.flight = std::move(found.lines);

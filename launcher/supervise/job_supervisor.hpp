@@ -61,6 +61,7 @@ private:
     void cannot_start(int rank, int exit_code, const std::string& what, const std::string& hint,
                       bool restart_helps);
     void end_generation_if_over();
+    bool died_of_full_disk() const;
     void report_failure();
     void report_lost();
     void report_end_time(std::chrono::system_clock::time_point ends_at);

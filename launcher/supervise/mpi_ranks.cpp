@@ -1,7 +1,7 @@
 #include "supervise/mpi_ranks.hpp"
 
-#include "base/file_system.hpp"
 #include "base/hash.hpp"
+#include "base/owned_folder.hpp"
 #include "logs/rank_files.hpp"
 
 #include <csignal>
@@ -25,7 +25,7 @@ MpiJob describe(const MpiRanks::Context& context) {
         "autolaunch-" + hex64(hash64(context.plan.run_id.data(), context.plan.run_id.size()));
     job.directory = context.socket_directory / ("mpi-" + number);
     const auto folder = rank_directory(context.plan.run_dir, context.generation, 0).parent_path();
-    make_folders(folder);
+    OwnedFolder::make(folder.parent_path()).folder(folder.filename());
     job.log = folder / ("pmixd-" + std::to_string(context.roster.self) + ".log");
     job.cores =
         static_cast<int>(std::thread::hardware_concurrency());  // of this process's affinity mask

@@ -1,13 +1,13 @@
 #include "supervise/run_directory.hpp"
 
-#include "base/file_io.hpp"
 #include "base/file_system.hpp"
+#include "base/room_on_disk.hpp"
 #include "base/text.hpp"
 
 #include <autolaunch/error.hpp>
 
-#include <fcntl.h>
 #include <sys/file.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,6 +42,7 @@ std::optional<int> generation_of(const std::string& name) {
             "remove that folder, or name another run directory with --log-dir");
     return static_cast<int>(number);
 }
+constexpr mode_t kPrivateMode = 0600;  // both files may hold keys
 
 int next_generation(const fs::path& run_dir) {
     int next = 0;
@@ -52,21 +53,24 @@ int next_generation(const fs::path& run_dir) {
     return next;
 }
 
-// Whole or not at all: another node may write the same file, or a rank read it.
-void write_private_file(const fs::path& path, const std::string& text, int node_rank) {
-    fs::path temporary = path;
-    temporary += "." + std::to_string(node_rank) + "." + std::to_string(::getpid());
-    {
-        const UniqueFd fd = open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-        write_all(fd.get(), text, temporary.string());
-    }
-    rename_path(temporary, path);
+// Every node has it, and may make it at the same time.
+OwnedFolder make_run_folder(const fs::path& path) try {
+    return OwnedFolder::make(path);
+} catch (const SystemError& error) {
+    const SystemError named(error.error_number(), "create the run directory " + path.string());
+    throw RunDirectoryError(
+        error.code(), named.what(),
+        is_want_of_room(error.error_number())
+            ? "make room there, or name another one with --log-dir"
+            : "name another one with --log-dir, or start autolaunch where you may write");
+} catch (const Error& error) {
+    throw RunDirectoryError(error.code(), error.what(), error.hint() + " (--log-dir)");
 }
 
 // File systems without locks (some NFS mounts) go without.
-void lock_folder(const UniqueFd& folder, const fs::path& path) {
-    if (::flock(folder.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        throw SystemError(EBUSY, "use the run directory " + path.string(),
+void lock_folder(const OwnedFolder& folder) {
+    if (::flock(folder.fd(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        throw SystemError(EBUSY, "use the run directory " + folder.path().string(),
                           "another autolaunch is running in it; name another one with --log-dir");
 }
 
@@ -88,30 +92,30 @@ void point_latest_at(const fs::path& run_dir) {
 
 RunDirectory::RunDirectory(const LaunchPlan& plan)
     : path_(plan.run_dir),
-      suffix_(plan.node_rank == 0 ? "" : ".node-" + std::to_string(plan.node_rank)) {
+      suffix_(plan.node_rank == 0 ? "" : ".node-" + std::to_string(plan.node_rank)),
+      folder_(make_run_folder(path_)) {
     try {
         prepare(plan);
+    } catch (const SystemError& error) {
+        throw RunDirectoryError(error.code(), error.what(),
+                                is_want_of_room(error.error_number())
+                                    ? "make room there, or name another folder with --log-dir"
+                                    : error.hint());
     } catch (const Error& error) {
         throw RunDirectoryError(error.code(), error.what(), error.hint());
     }
 }
 
 void RunDirectory::prepare(const LaunchPlan& plan) {
-    std::error_code error;
-    fs::create_directories(path_, error);
-    if (error)
-        throw SystemError(
-            error.value(), "create the run directory " + path_.string(),
-            "name another one with --log-dir, or start autolaunch where you may write");
     if (plan.node_rank == 0) {
-        lock_ = open_file(path_, O_RDONLY | O_DIRECTORY);
-        lock_folder(lock_, path_);
+        lock_folder(folder_);
         first_generation_ = next_generation(path_);
         if (plan.spec.run_dir.empty())
             point_latest_at(path_);
     }
-    write_private_file(path_ / ("plan" + suffix_ + ".json"), plan_json(plan), plan.node_rank);
-    write_private_file(trainer_config_path(), plan.spec.trainer_config, plan.node_rank);
+    // Whole or not at all: another node may write the same file, or a rank read it.
+    folder_.replace("plan" + suffix_ + ".json", plan_json(plan), kPrivateMode);
+    folder_.replace(trainer_config_path().filename(), plan.spec.trainer_config, kPrivateMode);
 }
 
 }  // namespace autolaunch::launcher

@@ -1,5 +1,5 @@
 #pragma once
-#include "base/unique_fd.hpp"
+#include "base/owned_folder.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "plan/launch_plan.hpp"
 
@@ -16,8 +16,9 @@ public:
 };
 
 /// The folder of one job: plan.json, trainer_config.json, events.jsonl and generation-G/rank-R/ for
-/// each rank. It is made 0755 (less the umask), so that colleagues can read logs; plan.json and
-/// trainer_config.json are 0600, for they may hold keys.
+/// each rank. It is made 0750 and its logs 0640 (less the umask), so that colleagues of the group
+/// can read them and the world cannot; plan.json and trainer_config.json are 0600, for they may
+/// hold keys. A folder that is there already must be the user's own (base/owned_folder.hpp).
 ///
 /// A folder that an earlier attempt left (a requeued job) is gone on with: its generations keep
 /// their numbers, ours follow. A lock keeps a second autolaunch out.
@@ -44,7 +45,7 @@ private:
 
     std::filesystem::path path_;
     std::string suffix_;  ///< of the names of this node's own files: ".node-K", empty on the head
-    UniqueFd lock_;
+    OwnedFolder folder_;  ///< locked, on the head
     int first_generation_ = 0;
 };
 

@@ -35,4 +35,62 @@ for mpi in none pmi1; do
     contains "what could not be done" err.log "cannot $what"
     nothing_left
 done
+umount small && mounted=
+
+# Filled by a rank in the middle of its work: its print goes on, and so does the job.
+mount -t tmpfs -o size=4m tmpfs small || fail "cannot mount a tmpfs again"
+mounted=$work/small
+cat >printer.py <<'END'
+import os, time
+def fill():
+    try:
+        with open("small/filler", "ab", buffering=0) as filler:
+            while filler.write(b"x" * 512): pass
+    except OSError:
+        pass
+print("begins", flush=True)
+time.sleep(0.3)
+fill()
+for line in range(700):
+    print(f"line {line} ".ljust(1023, "."), flush=True)
+    time.sleep(0.003)
+print("ends", flush=True)
+END
+timeout 60 "$AUTOLAUNCH" --nproc-per-node 1 --log-dir small/run python3 printer.py >out.log 2>err.log </dev/null
+expect "exit code of a job that fills its disk" 0 "$?"
+contains "what is said" err.log "no room for what the ranks print (No space left on device: small/run/generation-0/rank-0/stdout)"
+expect "how often" 1 "$(grep -c "no room for what" err.log)"
+contains "how much was lost" err.log "of what ranks printed are missing in the middle of small/run/generation-0/rank-0/stdout"
+contains "the end" err.log "done in"
+contains "the console's first line" out.log "begins"
+contains "the console's last line" out.log "ends"
+expect "the log's beginning" begins "$(head -n 1 small/run/generation-0/rank-0/stdout)"
+expect "the log's end" ends "$(tail -n 1 small/run/generation-0/rank-0/stdout)"
+nothing_left
+rm -rf small/*
+
+# A rank that a full disk ends: that is named, and no restart is tried without room.
+cat >saver.py <<'END'
+with open("small/state", "ab", buffering=0) as state:
+    while True: state.write(b"x" * 4096)
+END
+timeout 60 "$AUTOLAUNCH" --nproc-per-node 1 --max-restarts 2 --log-dir small/run python3 saver.py >out.log 2>err.log </dev/null
+expect "exit code of a rank that finds no room" 1 "$?"
+contains "its words" err.log "OSError: [Errno 28] No space left on device"
+contains "the cause" err.log "nothing can be written where its logs are: No space left on device; make room: df -h small/run/generation-0/rank-0"
+contains "the restart" err.log "no restart before there is room"
+expect "restarts" "" "$(grep "restart 1 of" err.log)"
+nothing_left
+umount small && mounted=
+
+# A limit on a file's size is the rank's end, and not the agent's.
+(
+    ulimit -f 64
+    timeout 60 "$AUTOLAUNCH" --nproc-per-node 1 --log-dir run "$misbehave" flood:5000,exit:0 >/dev/null 2>err.log </dev/null
+    exit $?
+)
+expect "exit code past ulimit -f" 153 "$?"
+contains "the limit" err.log "the file size limit (ulimit -f) was reached"
+contains "the record" run/events.jsonl '"event":"job_ended"'
+nothing_left
 echo "passed"

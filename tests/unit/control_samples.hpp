@@ -27,7 +27,8 @@ inline RankFailed sample_failure() {
         "tail\n",
         "out\n",
         "{\"message\": \"no\"}",
-        3};
+        3,
+        "No space left on device"};
 }
 
 inline flight::RecordedRank sample_recorded() {

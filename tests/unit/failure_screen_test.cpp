@@ -86,6 +86,44 @@ TEST_CASE("a rank alone that said nothing and is not restarted") {
 )");
 }
 
+TEST_CASE("a full disk under the logs is the cause, and no restart is tried without room") {
+    GenerationFailed failure = crash();
+    failure.no_room = "No space left on device";
+    failure.restart_number.reset();
+    failure.restart_held_back = true;
+    const std::string screen = screen_of(failure, {});
+    CHECK(screen.find("    nothing of what it printed could be written\n    nothing can be written "
+                      "where its logs are: No space left on device; make room: df -h "
+                      "runs/4711/generation-0/rank-13\n") != std::string::npos);
+    CHECK(screen.find("    no restart before there is room: it would end as this one did\n") !=
+          std::string::npos);
+    CHECK(screen.find("used up") == std::string::npos);
+}
+
+TEST_CASE("a disk elsewhere is named by the rank's own words, and its restart is tried") {
+    GenerationFailed failure = crash();
+    failure.first = ended(13, 1, {}, 192'000ms);
+    const std::string screen =
+        screen_of(failure, evidence({"OSError: [Errno 28] No space left on device: '/scratch/x'"}));
+    CHECK(screen.find("    a disk, a quota or a limit had no room for it: df -h") !=
+          std::string::npos);
+    CHECK(screen.find("    restart 1 of 3") != std::string::npos);
+}
+
+TEST_CASE("what blames a full disk: words, a signal, or silence where nothing could be written") {
+    const RankExited exited = ended(0, 1, {}, 1s);
+    const auto blames = [](const FailureEvidence& found, const RankExited& end, bool full) {
+        return blames_full_disk(found, end, full ? "No space left on device" : "");
+    };
+    CHECK(blames(evidence({"x", "cp: error writing: Disk quota exceeded"}), exited, false));
+    CHECK(blames({}, ended(0, {}, SIGXFSZ, 1s), false));
+    CHECK(blames({}, exited, true));
+    CHECK(blames(evidence({"loading"}), ended(0, {}, SIGBUS, 1s), true));
+    CHECK_FALSE(blames({}, exited, false));
+    CHECK_FALSE(blames(evidence({"loading"}), ended(0, {}, SIGSEGV, 1s), true));
+    CHECK_FALSE(blames(evidence({"loading"}), ended(0, {}, SIGBUS, 1s), false));
+}
+
 TEST_CASE("stdout stands in when stderr is empty, and says so") {
     FailureEvidence found = evidence({"bye"});
     found.from_stdout = true;

@@ -123,7 +123,8 @@ void write_file_durably(const std::filesystem::path& path, std::string_view byte
     std::filesystem::path temporary = path;
     temporary += ".tmp" + std::to_string(::getpid());
     {
-        const UniqueFd fd = open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, mode);
+        ::unlink(temporary.c_str());  // of a process that had our number
+        const UniqueFd fd = open_file(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
         write_all(fd.get(), bytes, temporary.string());
         if (::fsync(fd.get()) != 0)
             throw SystemError(errno, "fsync " + temporary.string());

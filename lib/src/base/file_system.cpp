@@ -2,7 +2,10 @@
 
 #include <autolaunch/error.hpp>
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <string>
 #include <utility>
 
@@ -41,9 +44,14 @@ std::uintmax_t file_bytes(const fs::path& path) {
 }
 
 void make_folders(const fs::path& path) {
-    std::error_code error;
-    fs::create_directories(path, error);
-    check(error, "create the folder " + path.string());
+    constexpr mode_t kMode = 0750;
+    if (path.empty() || is_folder(path))
+        return;
+    if (path.parent_path() != path)
+        make_folders(path.parent_path());
+    const int failed = ::mkdir(path.c_str(), kMode) == 0 ? 0 : errno;
+    if (failed != 0 && (failed != EEXIST || !is_folder(path)))
+        throw SystemError(failed, "create the folder " + path.string());
 }
 
 void rename_path(const fs::path& from, const fs::path& to) {

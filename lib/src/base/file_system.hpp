@@ -24,7 +24,7 @@ AUTOLAUNCH_API bool is_folder(const std::filesystem::path& path);
 AUTOLAUNCH_API bool is_file(const std::filesystem::path& path);
 AUTOLAUNCH_API std::uintmax_t file_bytes(const std::filesystem::path& path);
 
-/// With those above it; what is there already is left as it is.
+/// With those above it, 0750 less the umask; what is there already is left.
 AUTOLAUNCH_API void make_folders(const std::filesystem::path& path);
 /// Replaces a file at `to`.
 AUTOLAUNCH_API void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);

@@ -1,6 +1,7 @@
 #include "checkpoint/storage/posix_file.hpp"
 
 #include "base/file_io.hpp"
+#include "base/room_on_disk.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -14,25 +15,52 @@ namespace autolaunch {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+constexpr mode_t kMode = 0640;  // the world need not read a model
+
+// What has the name is neither followed nor written to: it may be a link that somebody prepared, or
+// have other names.
+void clear_name(const fs::path& path) {
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT)
+        throw SystemError(errno, "replace " + path.string());
+}
+
+// A full disk, a quota and ulimit -f come with what to do, whichever call meets them.
+[[noreturn]] void fail(int error, const std::string& doing) {
+    throw SystemError(error, doing,
+                      is_want_of_room(error)
+                          ? "make room there, keep fewer checkpoints, or save to another directory"
+                          : "");
+}
+
+}  // namespace
+
 PosixFile::PosixFile(UniqueFd fd, fs::path path, bool direct, bool uring)
     : fd_(std::move(fd)), path_(std::move(path)), direct_(direct), uring_(uring) {}
 
 std::unique_ptr<PosixFile> PosixFile::open_with(const fs::path& path, int flags,
                                                 const LargeFileOptions& options) {
+    const bool creates = (flags & O_CREAT) != 0;
+    if (creates)
+        clear_name(path);
     if (options.direct) {
-        UniqueFd fd(::open(path.c_str(), flags | O_DIRECT | O_CLOEXEC, 0644));
+        UniqueFd fd(::open(path.c_str(), flags | O_DIRECT | O_CLOEXEC, kMode));
         if (fd)
             return std::unique_ptr<PosixFile>(
                 new PosixFile(std::move(fd), path, true, options.uring));
-        // EINVAL is the refusal of O_DIRECT; every other reason shows again below.
+        // EINVAL is the refusal of O_DIRECT, which comes after the file was made; every other
+        // reason shows again below.
+        if (creates)
+            clear_name(path);
     }
     return std::unique_ptr<PosixFile>(
-        new PosixFile(open_file(path, flags), path, false, options.uring));
+        new PosixFile(open_file(path, flags, kMode), path, false, options.uring));
 }
 
 std::unique_ptr<StorageFile> PosixFile::create(const fs::path& path,
                                                const LargeFileOptions& options) {
-    return open_with(path, O_RDWR | O_CREAT | O_TRUNC, options);
+    return open_with(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, options);
 }
 
 std::unique_ptr<StorageFile> PosixFile::open(const fs::path& path,
@@ -57,7 +85,7 @@ void PosixFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes)
         if (written < 0 && errno == EINTR)
             continue;
         if (written < 0)
-            throw SystemError(errno, "write " + path_.string());
+            fail(errno, "write " + path_.string());
         bytes = bytes.subspan(static_cast<std::size_t>(written));
         offset += static_cast<std::uint64_t>(written);
     }
@@ -92,7 +120,7 @@ std::uint64_t PosixFile::size() {
 
 void PosixFile::sync() {
     if (::fdatasync(fd_.get()) != 0)
-        throw SystemError(errno, "fdatasync " + path_.string());
+        fail(errno, "fdatasync " + path_.string());
 }
 
 void PosixFile::reserve(std::uint64_t bytes) {
@@ -104,16 +132,12 @@ void PosixFile::reserve(std::uint64_t bytes) {
         return;
     if (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINTR)
         return;  // it would only have been faster
-    const char* hint = errno == ENOSPC
-                           ? "make room there, keep fewer checkpoints, or save to another directory"
-                           : "";
-    throw SystemError(errno, "reserve " + std::to_string(bytes) + " bytes for " + path_.string(),
-                      hint);
+    fail(errno, "reserve " + std::to_string(bytes) + " bytes for " + path_.string());
 }
 
 void PosixFile::truncate(std::uint64_t bytes) {
     if (::ftruncate(fd_.get(), static_cast<off_t>(bytes)) != 0)
-        throw SystemError(errno, "give " + path_.string() + " its length");
+        fail(errno, "give " + path_.string() + " its length");
 }
 
 void PosixFile::start_write(std::uint64_t offset, std::span<const std::byte> bytes,
@@ -147,7 +171,7 @@ bool PosixFile::continues(Transfer& transfer, std::int64_t moved) {
     if (moved == -EINVAL && direct_) {
         stop_being_direct();  // some file systems take the flag at open and refuse the transfer
     } else if (moved < 0 && moved != -EAGAIN && moved != -EINTR) {
-        throw SystemError(static_cast<int>(-moved), doing(transfer));
+        fail(static_cast<int>(-moved), doing(transfer));
     } else if (moved >= 0) {
         transfer.done += static_cast<std::size_t>(moved);
         if (moved == 0 && rest.write)

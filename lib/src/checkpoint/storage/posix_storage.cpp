@@ -6,6 +6,7 @@
 
 #include <autolaunch/error.hpp>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -39,14 +40,16 @@ public:
     }
 
     void create_directories(const fs::path& path) override {
+        constexpr mode_t kMode = 0750;  // the world need not read a model
         std::error_code error;
         if (fs::is_directory(path, error))
             return;
         const fs::path parent = path.parent_path();
         if (!parent.empty())
             create_directories(parent);
-        fs::create_directory(path, error);
-        check(error, "create directory " + path.string());
+        const int failed = ::mkdir(path.c_str(), kMode) == 0 ? 0 : errno;
+        if (failed != 0 && (failed != EEXIST || !fs::is_directory(path, error)))
+            throw SystemError(failed, "create directory " + path.string());
         autolaunch::sync_directory(parent);
     }
 

@@ -1,0 +1,178 @@
+#include "logs/log_room.hpp"
+
+#include "base/room_on_disk.hpp"
+#include "report/units.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+constexpr std::int64_t kPage = 4096;
+constexpr std::int64_t kWorthIt = 4 * kPage;  // less of a log is not given up at a time
+constexpr char kMark[] =
+    "\n… the disk was full: what stood from here to the next line was given up by autolaunch …\n";
+
+std::int64_t whole_pages(std::int64_t bytes) { return bytes / kPage * kPage; }
+
+std::int64_t size_of_file(int fd) {
+    struct stat facts {};
+    return ::fstat(fd, &facts) == 0 ? facts.st_size : 0;
+}
+
+}  // namespace
+
+// No rank writes any more: what is behind the end was only reserved.
+LogRoom::~LogRoom() {
+    for (const File& file : files_) {
+        const std::int64_t size = size_of_file(file.fd.get());
+        if (file.reserved_to > size && ::ftruncate(file.fd.get(), size) != 0)
+            continue;  // it stays reserved until the file is removed
+    }
+}
+
+void LogRoom::add_rank(const RankFiles& files) {
+    add_file(files.out, files.stdout_path);
+    add_file(files.err, files.stderr_path);
+}
+
+// By the descriptor, not by the name: who could exchange the name must not make us write.
+void LogRoom::add_file(const UniqueFd& written, const std::filesystem::path& path) {
+    const std::string again = "/proc/self/fd/" + std::to_string(written.get());
+    UniqueFd fd(::open(again.c_str(), O_WRONLY | O_CLOEXEC));
+    if (!fd)
+        return;  // no room is kept for this one
+    const std::int64_t size = size_of_file(fd.get());
+    File file{.fd = std::move(fd), .path = path};
+    file.reserved_to = file.seen = size;
+    file.gone_to = std::max(kHead, (size + kPage - 1) / kPage * kPage);  // of an earlier run: stays
+    files_.push_back(std::move(file));
+}
+
+std::string LogRoom::keep(Clock::time_point now) {
+    for (File& file : files_)
+        if (file.can_reserve)
+            keep(file, now);
+    if (full_ == 0 || std::exchange(told_, true))
+        return {};
+    return "no room for what the ranks print (" + std::string(std::strerror(full_)) + ": " +
+           full_path_.string() +
+           "): they go on, and the middle of their logs is given up for what comes; make room "
+           "there";
+}
+
+void LogRoom::keep(File& file, Clock::time_point now) {
+    const std::int64_t size = size_of_file(file.fd.get());
+    if (size < file.seen) {  // the rank truncated its log, and what was reserved with it
+        file.reserved_to = size;
+        file.gone_to = kHead;
+    }
+    const std::int64_t grown = std::max(size - file.seen, std::int64_t{0});
+    file.seen = size;
+    const std::int64_t ahead = file.reserved_to - size;
+    if (ahead > kMostReserved / 2)
+        return;
+    // In time: much may come before the next look, most of all from one that prints much.
+    const std::int64_t enough =
+        std::max(2 * grown, std::clamp(size / 4, 4 * kPage, kMostReserved / 4));
+    const bool wait = full_ != 0 && now - full_since_ < kRetry;
+    if (!wait) {
+        const std::int64_t wanted = share(file);
+        if (ahead > std::max(wanted / 2, enough))
+            return;
+        const int error = reserve(file, std::max(wanted, 2 * enough));
+        if (error == 0) {
+            full_ = 0;
+            return;
+        }
+        if (!is_want_of_room(error)) {
+            file.can_reserve = false;
+            return;
+        }
+        full_ = error;
+        full_since_ = now;
+        full_path_ = file.path;
+    }
+    if (ahead < enough)
+        give_up_middle(file);
+}
+
+// All files together leave most of what the disk has to others.
+std::int64_t LogRoom::share(const File& file) const {
+    struct statvfs disk {};
+    if (::fstatvfs(file.fd.get(), &disk) != 0)
+        return kMostReserved;
+    const auto room = static_cast<std::int64_t>(disk.f_bavail * disk.f_frsize);
+    return std::clamp(whole_pages(room / static_cast<std::int64_t>(8 * files_.size())), kPage,
+                      kMostReserved);
+}
+
+// The errno of what failed.
+int LogRoom::reserve(File& file, std::int64_t bytes) const {
+    const std::int64_t size = file.seen;
+    const std::int64_t from = std::max(size, file.reserved_to);
+    const std::int64_t to = whole_pages(size + bytes) + kPage;
+    if (to <= from)
+        return 0;
+    while (::fallocate(file.fd.get(), FALLOC_FL_KEEP_SIZE, from, to - from) != 0)
+        if (errno != EINTR)
+            return errno;
+    file.reserved_to = to;
+    return 0;
+}
+
+// Its blocks go to the disk and come back as reserve, unless somebody else was faster.
+void LogRoom::give_up_middle(File& file) {
+    const std::int64_t to = whole_pages(file.seen - kTail);
+    const std::int64_t bytes = to - file.gone_to;
+    if (bytes < kWorthIt)
+        return;
+    constexpr int kHole = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+    if (::fallocate(file.fd.get(), kHole, file.gone_to, bytes) != 0) {
+        file.can_reserve = false;
+        return;
+    }
+    if (file.given_up == 0)
+        mark(file);
+    file.gone_to = to;
+    file.given_up += bytes;
+    for (std::int64_t part = std::min(bytes, kMostReserved); part >= kPage; part /= 2)
+        if (reserve(file, file.reserved_to - file.seen + part - kPage) == 0)
+            return;
+}
+
+// In the last bytes before the gap, whose block is there.
+void LogRoom::mark(const File& file) const {
+    const std::int64_t length = sizeof kMark - 1;
+    const ssize_t written = ::pwrite(file.fd.get(), kMark, sizeof kMark - 1, file.gone_to - length);
+    static_cast<void>(written);  // the sentence on the screen says it too
+}
+
+std::string LogRoom::given_up() const {
+    std::int64_t bytes = 0;
+    std::string first;
+    std::size_t logs = 0;
+    for (const File& file : files_) {
+        if (file.given_up == 0)
+            continue;
+        bytes += file.given_up;
+        if (++logs == 1)
+            first = file.path.string();
+    }
+    if (logs == 0)
+        return {};
+    return "the disk was full: " + format_bytes(static_cast<std::uint64_t>(bytes)) +
+           " of what ranks printed are missing in the middle of " +
+           (logs == 1 ? first : std::to_string(logs) + " logs, as " + first);
+}
+
+}  // namespace autolaunch::launcher

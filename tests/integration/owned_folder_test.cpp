@@ -1,0 +1,207 @@
+// What another user of the machine prepares in a place that all may write to, and folders of ours.
+#include "base/owned_folder.hpp"
+#include "base/file_io.hpp"
+#include "base/file_system.hpp"
+#include "logs/rank_files.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <doctest/doctest.h>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+using namespace autolaunch;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr uid_t kStranger = 65534;
+
+// A place like /tmp: sticky, and all may write to it.
+struct SharedPlace {
+    SharedPlace() {
+        std::string name = "/tmp/owned-folder-test-XXXXXX";
+        path = ::mkdtemp(name.data());
+        REQUIRE(::chmod(path.c_str(), 01777) == 0);
+        write_file_durably(path / "victim", "precious", 0600);
+    }
+    ~SharedPlace() { fs::remove_all(path); }
+    SharedPlace(const SharedPlace&) = delete;
+    SharedPlace& operator=(const SharedPlace&) = delete;
+
+    fs::path path;
+};
+
+bool is_root() {
+    if (::geteuid() == 0)
+        return true;
+    MESSAGE("skipped: only root can be another user too");
+    return false;
+}
+
+void as_stranger(const std::function<bool()>& what) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        const bool done = ::setgid(kStranger) == 0 && ::setuid(kStranger) == 0 && what();
+        ::_exit(done ? 0 : 1);
+    }
+    int status = -1;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    REQUIRE(status == 0);
+}
+
+std::string refusal(const std::function<void()>& what) {
+    try {
+        what();
+    } catch (const Error& error) {
+        CHECK(std::string(error.hint()) != "");
+        return error.what();
+    }
+    return "it was not refused";
+}
+
+void check_tells(const std::string& text, const std::string& part) {
+    CHECK_MESSAGE(text.find(part) != std::string::npos, text);
+}
+
+mode_t mode_of(const fs::path& path) {
+    struct stat facts {};
+    REQUIRE(::lstat(path.c_str(), &facts) == 0);
+    return facts.st_mode & 07777;
+}
+
+}  // namespace
+
+TEST_CASE("a folder that another user prepared is not written into") {
+    if (!is_root())
+        return;
+    const SharedPlace shared;
+    const fs::path run = shared.path / "run";
+    as_stranger([&] {
+        return ::mkdir(run.c_str(), 0777) == 0 && ::chmod(run.c_str(), 0777) == 0 &&
+               ::symlink((shared.path / "victim").c_str(), (run / "plan.json").c_str()) == 0;
+    });
+    check_tells(refusal([&] { OwnedFolder::make(run); }), "belongs to another user (uid 65534)");
+    check_tells(refusal([&] { OwnedFolder::open(run); }), "belongs to another user (uid 65534)");
+    check_tells(refusal([&] { launcher::open_rank_files(run, 0, 0); }), "another user");
+    CHECK(read_file(shared.path / "victim") == "precious");
+    CHECK(list_folder(run).size() == 1);
+}
+
+TEST_CASE("another user's link in the place of the folder is not followed, a user's own is") {
+    if (!is_root())
+        return;
+    const SharedPlace shared;
+    const fs::path ours = shared.path / "ours";
+    OwnedFolder::make(ours);
+    as_stranger([&] { return ::symlink(ours.c_str(), (shared.path / "run").c_str()) == 0; });
+    check_tells(refusal([&] { OwnedFolder::make(shared.path / "run"); }), "is a symbolic link");
+    check_tells(refusal([&] { OwnedFolder::make(shared.path / "run/"); }), "is a symbolic link");
+    CHECK(list_folder(ours).empty());
+
+    fs::create_symlink(ours, shared.path / "latest");
+    OwnedFolder::make(shared.path / "latest").append("log");
+    CHECK(fs::exists(ours / "log"));
+}
+
+TEST_CASE("in a shared place what others prepared under our names is refused, each in its words") {
+    if (!is_root())
+        return;
+    const SharedPlace shared;
+    const fs::path victim = shared.path / "victim";
+    as_stranger([&] {
+        const auto in = [&](const char* name) { return (shared.path / name).string(); };
+        return ::symlink(victim.c_str(), in("link").c_str()) == 0 &&
+               ::symlink(in("nowhere").c_str(), in("dangling").c_str()) == 0 &&
+               ::symlink("/etc", in("generation-0").c_str()) == 0 &&
+               ::mkfifo(in("fifo").c_str(), 0666) == 0 &&
+               ::close(::open(in("theirs").c_str(), O_WRONLY | O_CREAT, 0666)) == 0;
+    });
+    fs::create_hard_link(victim, shared.path / "second-name");  // protected_hardlinks may be off
+    const OwnedFolder folder = OwnedFolder::open(shared.path);
+    check_tells(refusal([&] { folder.append("link"); }), "is a symbolic link");
+    check_tells(refusal([&] { folder.append("dangling"); }), "is a symbolic link");
+    check_tells(refusal([&] { folder.append("fifo"); }), "is not a regular file");
+    check_tells(refusal([&] { folder.append("theirs"); }), "belongs to another user (uid 65534)");
+    check_tells(refusal([&] { folder.append("second-name"); }), "has another name too");
+    check_tells(refusal([&] { folder.folder("generation-0"); }), "is a symbolic link");
+    CHECK_THROWS_AS(folder.create("link"), SystemError);
+    CHECK_THROWS_AS(folder.create("dangling"), SystemError);
+    folder.replace("second-name", "plan");
+    CHECK(read_file(shared.path / "second-name") == "plan");
+    CHECK(read_file(victim) == "precious");
+    CHECK_FALSE(fs::exists(shared.path / "nowhere"));
+}
+
+TEST_CASE("a folder that everybody may write to is refused, unless it is sticky") {
+    const SharedPlace shared;
+    const fs::path open_to_all = shared.path / "open";
+    OwnedFolder::make(open_to_all);
+    REQUIRE(::chmod(open_to_all.c_str(), 0777) == 0);
+    check_tells(refusal([&] { OwnedFolder::open(open_to_all); }), "everybody may write");
+    REQUIRE(::chmod(open_to_all.c_str(), 01777) == 0);
+    CHECK_NOTHROW(OwnedFolder::open(open_to_all));
+}
+
+TEST_CASE("what is made is for its group to read and not for the world, less the umask") {
+    const SharedPlace shared;
+    const mode_t before = ::umask(022);
+    const OwnedFolder folder = OwnedFolder::make(shared.path / "runs/4711");
+    folder.folder("generation-0").append("stdout");
+    folder.replace("plan.json", "{}", 0600);
+    ::umask(077);
+    folder.folder("mine").append("log");
+    ::umask(before);
+    CHECK(mode_of(shared.path / "runs") == 0750);
+    CHECK(mode_of(shared.path / "runs/4711") == 0750);
+    CHECK(mode_of(shared.path / "runs/4711/generation-0") == 0750);
+    CHECK(mode_of(shared.path / "runs/4711/generation-0/stdout") == 0640);
+    CHECK(mode_of(shared.path / "runs/4711/plan.json") == 0600);
+    CHECK(mode_of(shared.path / "runs/4711/mine") == 0700);
+    CHECK(mode_of(shared.path / "runs/4711/mine/log") == 0600);
+}
+
+TEST_CASE("names stay ours in a folder of ours, of root's, or in a sticky one") {
+    const SharedPlace shared;
+    const fs::path folder = shared.path / "folder";
+    REQUIRE(::mkdir(folder.c_str(), 0700) == 0);
+    CHECK(keeps_our_names(shared.path));
+    CHECK(keeps_our_names(folder));
+    CHECK_FALSE(keeps_our_names(shared.path / "victim"));
+    CHECK_FALSE(keeps_our_names(shared.path / "absent"));
+    REQUIRE(::chmod(folder.c_str(), 0770) == 0);
+    CHECK_FALSE(keeps_our_names(folder));
+    if (!is_root())
+        return;
+    REQUIRE(::chmod(folder.c_str(), 0700) == 0);
+    REQUIRE(::chown(folder.c_str(), kStranger, kStranger) == 0);
+    CHECK_FALSE(keeps_our_names(folder));
+}
+
+TEST_CASE("a file is gone on with at its end, in blocking mode, and replaced whole") {
+    const SharedPlace shared;
+    const OwnedFolder folder = OwnedFolder::make(shared.path / "run");
+    write_all(folder.append("log").get(), "one\n", "log");
+    const UniqueFd again = folder.append("log");
+    write_all(again.get(), "two\n", "log");
+    CHECK(read_file(folder.path() / "log") == "one\ntwo\n");
+    CHECK((::fcntl(again.get(), F_GETFL) & (O_APPEND | O_NONBLOCK)) == O_APPEND);
+    CHECK((::fcntl(again.get(), F_GETFD) & FD_CLOEXEC) != 0);
+    fs::create_hard_link(folder.path() / "log", shared.path / "backup");
+    CHECK_NOTHROW(folder.append("log"));  // nobody else could have done that
+    folder.replace("log", "new");
+    CHECK(read_file(folder.path() / "log") == "new");
+    CHECK(read_file(shared.path / "backup") == "one\ntwo\n");
+    folder.remove("log");
+    folder.remove("log");
+    CHECK(list_folder(folder.path()).empty());
+}
