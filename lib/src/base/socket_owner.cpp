@@ -5,6 +5,7 @@
 
 #include <autolaunch/error.hpp>
 
+#include <arpa/inet.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
@@ -35,22 +36,10 @@ bool is_open_connection(unsigned state, std::uint64_t inode) {
     return connected && inode != 0;
 }
 
-std::optional<TcpEnd> end_of(const sockaddr_storage& from, std::uint32_t& interface) {
-    TcpEnd end;
-    if (from.ss_family == AF_INET) {
-        const auto& ipv4 = reinterpret_cast<const sockaddr_in&>(from);
-        std::copy(kMapped.begin(), kMapped.end(), end.address.begin());
-        std::memcpy(end.address.data() + kIpv4At, &ipv4.sin_addr, sizeof ipv4.sin_addr);
-        end.port = ntohs(ipv4.sin_port);
-        return end;
-    }
-    if (from.ss_family != AF_INET6)
-        return std::nullopt;
-    const auto& ipv6 = reinterpret_cast<const sockaddr_in6&>(from);
-    std::memcpy(end.address.data(), &ipv6.sin6_addr, sizeof ipv6.sin6_addr);
-    end.port = ntohs(ipv6.sin6_port);
-    interface = std::max(interface, ipv6.sin6_scope_id);
-    return end;
+std::uint32_t interface_of(const sockaddr_storage& address) {
+    if (address.ss_family != AF_INET6)
+        return 0;
+    return reinterpret_cast<const sockaddr_in6&>(address).sin6_scope_id;
 }
 
 // ---- NETLINK_SOCK_DIAG
@@ -207,6 +196,30 @@ bool TcpEnd::is_loopback() const {
     return is_ipv4() ? address[kIpv4At] == 127 : address == kLoopback6;
 }
 
+std::optional<TcpEnd> tcp_end(const sockaddr& address) {
+    TcpEnd end;
+    if (address.sa_family == AF_INET) {
+        const auto& ipv4 = reinterpret_cast<const sockaddr_in&>(address);
+        std::copy(kMapped.begin(), kMapped.end(), end.address.begin());
+        std::memcpy(end.address.data() + kIpv4At, &ipv4.sin_addr, sizeof ipv4.sin_addr);
+        end.port = ntohs(ipv4.sin_port);
+        return end;
+    }
+    if (address.sa_family != AF_INET6)
+        return std::nullopt;
+    const auto& ipv6 = reinterpret_cast<const sockaddr_in6&>(address);
+    std::memcpy(end.address.data(), &ipv6.sin6_addr, sizeof ipv6.sin6_addr);
+    end.port = ntohs(ipv6.sin6_port);
+    return end;
+}
+
+std::string text_of(const TcpEnd& end) {
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    const void* const address = end.address.data() + (end.is_ipv4() ? kIpv4At : 0);
+    ::inet_ntop(end.is_ipv4() ? AF_INET : AF_INET6, address, text.data(), text.size());
+    return text.data();
+}
+
 std::optional<TcpEnds> tcp_ends(int socket) {
     sockaddr_storage own{}, peer{};
     socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
@@ -214,8 +227,9 @@ std::optional<TcpEnds> tcp_ends(int socket) {
         ::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &peer_bytes) != 0)
         return std::nullopt;
     TcpEnds ends;
-    const auto near = end_of(own, ends.interface);
-    const auto far = end_of(peer, ends.interface);
+    const auto near = tcp_end(reinterpret_cast<const sockaddr&>(own));
+    const auto far = tcp_end(reinterpret_cast<const sockaddr&>(peer));
+    ends.interface = std::max(interface_of(own), interface_of(peer));
     if (!near || !far)
         return std::nullopt;
     ends.near = *near;

@@ -1,11 +1,13 @@
 #pragma once
 #include <autolaunch/export.hpp>
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace autolaunch {
@@ -29,6 +31,12 @@ struct TcpEnds {
     bool operator==(const TcpEnds&) const = default;
     TcpEnds seen_from_far() const { return {far, near, interface}; }
 };
+
+/// Of a socket address of IPv4 or IPv6; nothing for other families.
+AUTOLAUNCH_API std::optional<TcpEnd> tcp_end(const sockaddr& address);
+
+/// Its address, as people write it; without the port.
+AUTOLAUNCH_API std::string text_of(const TcpEnd& end);
 
 /// Of a connected socket. Nothing where it is none: the other end has gone meanwhile.
 AUTOLAUNCH_API std::optional<TcpEnds> tcp_ends(int socket);
