@@ -157,7 +157,7 @@ Section rendezvous_section() {
           "With "
           "node, scripts that open ports of their own at MASTER_ADDR do not work across nodes.",
           {"head", "node"}},
-         {"store_limit", Form::size, FIELD(rendezvous.store_limit_bytes), "1G",
+         {"store_limit", Form::size, FIELD(rendezvous.store_limit_bytes), "1GiB",
           "What the store of a node may hold in memory: keys, values, waits, and requests and "
           "replies under way. Who wants more is disconnected."},
          {"store_connections",
