@@ -409,7 +409,7 @@ Figures HeadProcess::run(int go) {
     for (int generation = 1; generation <= options_.fences; ++generation) {
         shared_.fenced = 0;
         const std::uint64_t begin = now_ns();
-        outcome_.head->command(control::StartGeneration{generation, "10.0.0.1", 29500});
+        outcome_.head->command(control::StartGeneration{generation, "10.0.0.1", 29500, {}});
         fence(generation);
         run_until(shared_.fenced, options_.nodes - 1, fenced_);
         figures.fence_ms.push_back(ms_since(begin, shared_.last_fence_ns));

@@ -66,6 +66,7 @@ struct StartGeneration {
     int generation = 0;
     std::string master_address;  ///< of rank 0's node, as every node can reach it
     std::uint16_t master_port = 0;
+    std::string store_token;  ///< of this generation: what keys of ours begin with
     bool operator==(const StartGeneration&) const = default;
 };
 struct StopRanks {
@@ -191,7 +192,7 @@ struct Relay {
     std::string bytes;
     bool operator==(const Relay&) const = default;
 };
-enum class RelayChannel : std::uint8_t { store, pmix, doctor };
+enum class RelayChannel : std::uint8_t { store, pmix, doctor, vouching };
 /// I live. Sent by both ends when they have said nothing else for a while.
 struct Heartbeat {
     bool operator==(const Heartbeat&) const = default;

@@ -80,6 +80,7 @@ struct GenerationFacts {
     std::string trainer_config_path;
     std::string run_dir;
     std::string store_address = {};  ///< "host:port" of this node's way to the store
+    std::string store_token = {};    ///< a secret of this generation; keys of ours begin with it
 };
 
 /// What NCCL's settings depend on besides the machine, read at the edge.

@@ -1,5 +1,6 @@
 #include "plan/hidden_values.hpp"
 #include "plan/launch_plan.hpp"
+#include "plan/store_exposure.hpp"
 #include "topology/path_class.hpp"
 
 #include <nlohmann/json.hpp>
@@ -106,6 +107,7 @@ std::string plan_json(const LaunchPlan& given, Secrets secrets) {
     Json ranks = Json::array();
     for (const RankPlan& rank : plan.ranks)
         ranks.push_back(rank_json(rank));
+    const StoreExposure store = store_exposure(plan);
     Json whole = {
         {"format", kFormatVersion},
         {"job_name", plan.job_name},
@@ -123,6 +125,7 @@ std::string plan_json(const LaunchPlan& given, Secrets secrets) {
         {"numa_node_count", plan.numa_node_count},
         {"cpu_quota", or_null(plan.cpu_quota)},
         {"ranks", ranks},
+        {"store", {{"listens", store.listens}, {"admits", store.admits}, {"open", store.open}}},
         {"nccl",
          {{"profile", plan.nccl.profile},
           {"set", choices_json(plan.nccl.set)},

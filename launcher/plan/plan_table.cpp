@@ -1,6 +1,7 @@
 #include "base/text.hpp"
 #include "plan/hidden_values.hpp"
 #include "plan/launch_plan.hpp"
+#include "plan/store_exposure.hpp"
 #include "topology/path_class.hpp"
 
 #include <fmt/format.h>
@@ -112,12 +113,20 @@ std::string environment_section(const LaunchPlan& plan) {
         rows.push_back({"NCCL_SOCKET_IFNAME", "at start",
                         "the interface that reaches the head, on each node its own"});
     rows.push_back({"AUTOLAUNCH_SOCKET", "at start", "the launcher's socket"});
+    rows.push_back(
+        {"AUTOLAUNCH_STORE_TOKEN", "at start", "a secret: what keys of autolaunch begin with"});
     rows.push_back({"AUTOLAUNCH_GENERATION", "at start",
                     "attempt number, from 0; also TORCHELASTIC_RESTART_COUNT"});
     rows.push_back(
         {"AUTOLAUNCH_TRAINER_CONFIG", "at start", "file with the free-form part of the spec"});
     rows.push_back({"TORCHELASTIC_ERROR_FILE", "at start", "where the rank may say why it failed"});
     return format_rows(rows, "  ");
+}
+
+std::string store_section(const LaunchPlan& plan) {
+    const StoreExposure store = store_exposure(plan);
+    return format_rows(
+        {{"listens", store.listens}, {"admits", store.admits}, {"open to", store.open}}, "  ");
 }
 
 // Sources that say more than the reason does: a profile's name, a line of nccl.conf.
@@ -207,6 +216,7 @@ std::string plan_table(const LaunchPlan& given, Secrets secrets) {
     std::string text = head(plan);
     text += "\nranks\n" + ranks_section(plan);
     text += "\nenvironment, on top of the inherited one\n" + environment_section(plan);
+    text += "\nstore of the ranks\n" + store_section(plan);
     if (plan.gpu_count > 0)
         text += "\nnccl\n" + nccl_section(plan);
     if (plan.memory)

@@ -15,7 +15,7 @@ constexpr const char* kContract[] = {
     env::kRoleWorldSize, env::kMasterAddr,     env::kMasterPort,    env::kRestartCount,
     env::kMaxRestarts,   env::kRunId,          env::kUseAgentStore, env::kErrorFile,
     env::kSocket,        env::kGeneration,     env::kRunDir,        env::kTrainerConfig,
-    env::kStore,
+    env::kStore,         env::kStoreToken,
 };
 
 class Choices {
@@ -141,6 +141,8 @@ std::vector<std::string> rank_environment(const LaunchPlan& plan, const RankPlan
         environment[env::kRunDir] = facts.run_dir;
     if (!facts.store_address.empty())
         environment[env::kStore] = facts.store_address;
+    if (!facts.store_token.empty())
+        environment[env::kStoreToken] = facts.store_token;
     if (!facts.socket_path.empty())
         environment[env::kSocket] = facts.socket_path;
     if (!facts.trainer_config_path.empty())

@@ -2,6 +2,7 @@
 #include "control/control_message.hpp"
 #include "control/member.hpp"
 #include "plan/launch_plan.hpp"
+#include "rank_services/connection_vouching.hpp"
 #include "rank_services/session_server.hpp"
 #include "rank_services/store_relay.hpp"
 #include "rank_services/store_relay_head.hpp"
@@ -19,16 +20,19 @@ namespace autolaunch::launcher {
 /// serve a node's ranks for a generation (MPI's wire-up) go here, beside the session.
 struct GenerationSockets {
     std::unique_ptr<SessionServer> session;
-    std::unique_ptr<StoreRelay> store_relay;  ///< nothing on the head, where the store itself is
+    std::unique_ptr<StoreRelay> store_relay;     ///< nothing on the head, where the store itself is
+    std::unique_ptr<ConnectionVoucher> voucher;  ///< the same
     GenerationFacts facts;
 };
 
 /// The key-value store of one generation, on the head: what MASTER_ADDR and MASTER_PORT name on all
 /// nodes, and the other nodes' relays lead to.
 struct MasterStore {
+    std::unique_ptr<ConnectionVouching> vouching;  ///< nothing where no other node connects
     std::unique_ptr<StoreServer> server;
     std::unique_ptr<StoreRelayHead> relays;  ///< nothing with one node
     std::string address;                     ///< as ranks are told it
+    std::string token;  ///< of this generation; for ranks, through their agents
 };
 
 /// Where the nodes of a job meet: opens what each generation needs, on fresh sockets, so that
@@ -55,6 +59,9 @@ public:
     const std::filesystem::path& socket_directory() const { return socket_directory_; }
 
 private:
+    StoreServerOptions store_options(Member& member, int ranks) const;
+    SessionServer::Options session_options(Member& member) const;
+
     const LaunchPlan& plan_;
     std::filesystem::path socket_directory_;
     std::string head_address_;
@@ -67,6 +74,8 @@ struct MasterAddress {
 };
 
 /// --master-addr, else where the other nodes reach the head, else --local-addr, else the loopback.
+/// The loopback alone, whatever was given, where no other node connects: on one node, and with
+/// `rendezvous.store: node`.
 /// A given name that means the loopback on the head (Debian's /etc/hosts) is of no use to other
 /// nodes: where there are any, the head's address stands in. Throws Error{invalid_argument} for an
 /// address that cannot be resolved in 5 s.

@@ -12,6 +12,8 @@ using store::Command;
 using store::Request;
 using store::WaitReply;
 
+// A key that is waited for: with the client, by name and by ticket.
+constexpr std::size_t kKeyCopies = 3, kWaitOverheadBytes = 384;
 constexpr std::size_t kLongestGroupName = 4096;  // longer requests are not worth remembering
 
 bool only_reads(Command command) {
@@ -39,7 +41,7 @@ std::string group_name(const Request& request) {
 
 RequestMerger::Client RequestMerger::join() {
     const Client client = next_ticket_++;
-    clients_.emplace(client, Waiting{});
+    clients_.emplace(client, Waiting(budget_));
     return client;
 }
 
@@ -86,6 +88,10 @@ void RequestMerger::request(Client client, Request&& request) {
 void RequestMerger::wait(Client client, const std::vector<std::string>& keys) {
     end_wait(client);
     Waiting& waiting = clients_.at(client);
+    std::size_t bytes = 0;
+    for (const std::string& key : keys)
+        bytes += kKeyCopies * key.size() + kWaitOverheadBytes;
+    waiting.held.resize(store::beyond_free(bytes));
     for (const std::string& key : keys) {
         if (!waiting.missing.insert(key).second)
             continue;
@@ -109,6 +115,7 @@ void RequestMerger::end_wait(Client client) {
     if (found == clients_.end())
         return;
     Waiting& waiting = found->second;
+    waiting.held.resize(0);
     for (const std::string& key : std::exchange(waiting.missing, {})) {
         WatchedKey& watched = watched_.at(key);
         std::erase(watched.clients, client);
@@ -136,8 +143,10 @@ void RequestMerger::barrier(Client client, Request&& request) {
 void RequestMerger::count_down(Client client, const std::string& key) {
     Waiting& waiting = clients_.at(client);
     waiting.missing.erase(key);
-    if (waiting.missing.empty())
-        outlet_.reply(client, store::wait_reply(WaitReply::stop_waiting));
+    if (!waiting.missing.empty())
+        return;
+    waiting.held.resize(0);
+    outlet_.reply(client, store::wait_reply(WaitReply::stop_waiting));
 }
 
 void RequestMerger::take_appeared(const Appeared& appeared) {

@@ -1,12 +1,15 @@
 #pragma once
 #include "rank_services/store_relay_protocol.hpp"
+#include "store/budget.hpp"
 #include "store/protocol.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace autolaunch::launcher::store_relay {
@@ -37,18 +40,25 @@ public:
         ~Outlet() = default;
     };
 
-    explicit RequestMerger(Outlet& outlet) : outlet_(outlet) {}
+    /// What clients wait for is charged to `budget`.
+    RequestMerger(Outlet& outlet, std::shared_ptr<store::Budget> budget)
+        : outlet_(outlet), budget_(std::move(budget)) {}
 
     Client join();
     void leave(Client client);
     /// A reply is under way to it: no request is taken now.
     bool busy(Client client) const;
+    /// Throws Budget's error when there is no room for it; nothing of it is done then.
     void request(Client client, store::Request&& request);
     /// What the head says; answers to what nobody wants any more are nothing. Not Hangup.
     void take(Answer&& answer);
 
 private:
     struct Waiting {
+        explicit Waiting(const std::shared_ptr<store::Budget>& budget)
+            : held(budget, store::Budget::Use::waits) {}
+
+        store::Share held;  // for the keys that it waits for
         bool busy = false;
         std::unordered_set<std::string> missing;  // keys of its WAIT
         std::uint64_t barrier = 0;                // ticket of its BARRIER; 0: none
@@ -89,6 +99,7 @@ private:
     void refuse_group(const std::string& name);
 
     Outlet& outlet_;
+    std::shared_ptr<store::Budget> budget_;
     std::uint64_t next_ticket_ = 1;
     std::unordered_map<Client, Waiting> clients_;
     std::unordered_map<std::string, WatchedKey> watched_;

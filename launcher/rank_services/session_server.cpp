@@ -4,6 +4,7 @@
 #include "session/descriptor_message.hpp"
 #include "session/unix_address.hpp"
 #include "store/accept_loop.hpp"
+#include "store/budget.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -19,8 +20,10 @@
 #include <asio/steady_timer.hpp>
 #include <asio/write.hpp>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -30,6 +33,7 @@ namespace {
 
 using Protocol = asio::local::stream_protocol;
 constexpr std::size_t kMaxPendingBytes = 256U << 10;
+constexpr std::size_t kPassingPart = 3;  // of a budget is more than a third for what is under way
 
 void check_directory(const std::filesystem::path& directory) {
     struct stat found {};
@@ -70,9 +74,12 @@ UniqueFd listen_at(const std::filesystem::path& path) {
 
 class SessionServer::Impl : public std::enable_shared_from_this<SessionServer::Impl> {
 public:
-    Impl(asio::io_context& context, std::filesystem::path path, Callback callback)
+    Impl(asio::io_context& context, std::filesystem::path path, Callback callback,
+         const Options& options)
         : path_(std::move(path)),
           callback_(std::move(callback)),
+          options_(options),
+          budget_(std::make_shared<store::Budget>(kPassingPart * options.bytes)),
           acceptor_(context),
           accept_pause_(context) {
         check_directory(path_.parent_path());
@@ -86,10 +93,13 @@ public:
 
 private:
     struct Connection {
-        explicit Connection(Protocol::socket accepted) : socket(std::move(accepted)) {}
+        Connection(Protocol::socket accepted, std::uint64_t arrival,
+                   const std::shared_ptr<store::Budget>& budget)
+            : socket(std::move(accepted)), number(arrival), held(budget) {}
 
         Protocol::socket socket;
-        std::array<char, 8192> bytes{};
+        std::uint64_t number;  // in order of arrival
+        store::Share held;     // for the lines in both directions
         std::string input;
         std::string output;  // waits for `sending` to be gone
         std::string sending;
@@ -107,10 +117,19 @@ private:
     void send(const ConnectionPtr& connection, const std::string& line);
     void send_next(const ConnectionPtr& connection);
     void send_whole(const ConnectionPtr& connection, const std::string& line, int file);
+    void hold(const ConnectionPtr& connection);
+    bool make_room();
+    void refuse(const std::string& what);
     void close(const ConnectionPtr& connection);
 
     std::filesystem::path path_;
     Callback callback_;
+    Options options_;
+    std::shared_ptr<store::Budget> budget_;
+    bool refusal_told_ = false;
+    std::uint64_t next_number_ = 0;
+    std::map<std::uint64_t, ConnectionPtr> strangers_;  // said no hello yet; the oldest first
+    std::array<char, 8192> bytes_{};                    // what one read brings
     Protocol::acceptor acceptor_;
     asio::steady_timer accept_pause_;
     std::set<ConnectionPtr> connections_;
@@ -130,10 +149,44 @@ void SessionServer::Impl::start(Protocol::socket socket) {
         return;
     if (credentials.uid != ::geteuid())
         return;
-    const auto connection = std::make_shared<Connection>(std::move(socket));
+    if (!make_room())
+        return;
+    const auto connection =
+        std::make_shared<Connection>(std::move(socket), next_number_++, budget_);
     connection->kernel_pid = credentials.pid;
     connections_.insert(connection);
+    strangers_.emplace(connection->number, connection);
     read_more(connection);
+}
+
+bool SessionServer::Impl::make_room() {
+    if (connections_.size() < options_.connections)
+        return true;
+    if (strangers_.empty()) {
+        refuse("a rank was not heard: the session socket has " +
+               std::to_string(options_.connections) + " connections");
+        return false;
+    }
+    close(ConnectionPtr(strangers_.begin()->second));
+    return true;
+}
+
+/// Charges it with what it holds now; it is disconnected when there is no room for that.
+void SessionServer::Impl::hold(const ConnectionPtr& connection) {
+    try {
+        connection->held.resize(store::beyond_free(connection->input.capacity() +
+                                                   connection->output.capacity() +
+                                                   connection->sending.capacity()));
+    } catch (const Error&) {
+        refuse("a rank's session was closed: all unfinished lines together may have " +
+               std::to_string(options_.bytes >> 20) + " MiB");
+        close(connection);
+    }
+}
+
+void SessionServer::Impl::refuse(const std::string& what) {
+    if (options_.on_refusal && !std::exchange(refusal_told_, true))
+        options_.on_refusal(what);
 }
 
 void SessionServer::Impl::read_more(const ConnectionPtr& connection) {
@@ -142,16 +195,20 @@ void SessionServer::Impl::read_more(const ConnectionPtr& connection) {
         [self = shared_from_this(), connection](const asio::error_code& error) {
             if (!connection->open)
                 return;
-            const ssize_t count =
-                error ? 0
-                      : receive_with_descriptor(connection->socket.native_handle(),
-                                                connection->bytes, connection->file);
+            const ssize_t count = error
+                                      ? 0
+                                      : receive_with_descriptor(connection->socket.native_handle(),
+                                                                self->bytes_, connection->file);
             if (count < 0 && (errno == EAGAIN || errno == EINTR))
                 return self->read_more(connection);
             if (count <= 0)
                 return self->close(connection);
-            connection->input.append(connection->bytes.data(), static_cast<std::size_t>(count));
+            connection->input.append(self->bytes_.data(), static_cast<std::size_t>(count));
             self->take_lines(connection);
+            if (connection->input.empty())
+                connection->input = std::string();
+            if (connection->open)
+                self->hold(connection);
             if (connection->open)
                 self->read_more(connection);
         });
@@ -187,6 +244,7 @@ void SessionServer::Impl::take_lines(const ConnectionPtr& connection) {
 
 void SessionServer::Impl::deliver(Connection& connection, const session::RankMessage& message) {
     if (const auto* hello = std::get_if<session::Hello>(&message)) {
+        strangers_.erase(connection.number);
         connection.peer = SessionPeer{hello->rank, hello->local_rank, hello->generation, hello->pid,
                                       connection.kernel_pid};
     }
@@ -209,7 +267,8 @@ void SessionServer::Impl::send(const ConnectionPtr& connection, const std::strin
     if (connection->output.size() + line.size() > kMaxPendingBytes)
         return close(connection);
     connection->output += line;
-    if (connection->sending.empty())
+    hold(connection);
+    if (connection->open && connection->sending.empty())
         send_next(connection);
 }
 
@@ -218,7 +277,7 @@ void SessionServer::Impl::send_next(const ConnectionPtr& connection) {
     asio::async_write(
         connection->socket, asio::buffer(connection->sending),
         [self = shared_from_this(), connection](const asio::error_code& error, std::size_t) {
-            connection->sending.clear();
+            connection->sending = std::string();
             if (!connection->open)
                 return;
             if (error)
@@ -246,6 +305,7 @@ void SessionServer::Impl::close(const ConnectionPtr& connection) {
     asio::error_code ignored;
     connection->socket.close(ignored);
     connections_.erase(connection);
+    strangers_.erase(connection->number);
 }
 
 void SessionServer::Impl::close_all() {
@@ -258,8 +318,8 @@ void SessionServer::Impl::close_all() {
 }
 
 SessionServer::SessionServer(asio::io_context& context, std::filesystem::path path,
-                             Callback callback)
-    : impl_(std::make_shared<Impl>(context, std::move(path), std::move(callback))) {
+                             Callback callback, const Options& options)
+    : impl_(std::make_shared<Impl>(context, std::move(path), std::move(callback), options)) {
     impl_->accept();
 }
 

@@ -25,7 +25,12 @@ class StoreRelay::Forwarder final : public store::Backend,
                                     public std::enable_shared_from_this<Forwarder> {
 public:
     Forwarder(asio::io_context& io, const store::Limits& limits, relay::CreditedStream::Send send)
-        : io_(io), merger_(*this), stream_(std::move(send)), reader_(relay::answer_limit(limits)) {}
+        : io_(io),
+          budget_(std::make_shared<store::Budget>(limits.table_bytes)),
+          merger_(*this, budget_),
+          stream_(std::move(send)),
+          unsent_(budget_),
+          reader_(relay::answer_limit(limits)) {}
 
     void attach(Server* server) override { server_ = server; }
     Client join() override { return merger_.join(); }
@@ -39,6 +44,7 @@ public:
     void reply(Client client, std::string_view bytes) override { server_->reply(client, bytes); }
     void drop(Client client) override { server_->drop(client); }
 
+    const std::shared_ptr<store::Budget>& budget() const { return budget_; }
     void receive(std::string_view message);
     void flush();
     void close() { closed_ = true; }
@@ -51,8 +57,10 @@ private:
     void flush_later();
 
     asio::io_context& io_;
+    std::shared_ptr<store::Budget> budget_;
     relay::RequestMerger merger_;
     relay::CreditedStream stream_;
+    store::Share unsent_;
     relay::ItemReader reader_;
     Server* server_ = nullptr;
     bool flush_pending_ = false;
@@ -62,6 +70,11 @@ private:
 void StoreRelay::Forwarder::request(Client client, store::Request&& request) {
     if (closed_)
         throw Error(ErrorCode::closed, "the store's head does not listen any more");
+    std::size_t bytes = stream_.backlog_bytes();
+    for (const auto* strings : {&request.keys, &request.values})
+        for (const std::string& string : *strings)
+            bytes += string.size();
+    unsent_.resize(store::beyond_free(bytes));
     merger_.request(client, std::move(request));
 }
 
@@ -87,6 +100,7 @@ void StoreRelay::Forwarder::flush() {
         return;
     const bool was_congested = congested();
     stream_.flush();
+    unsent_.shrink(store::beyond_free(stream_.backlog_bytes()));
     if (was_congested && !congested() && server_ != nullptr)
         server_->go_on();
 }
@@ -124,7 +138,7 @@ StoreRelay::StoreRelay(asio::io_context& io, Member& member, int generation,
           [&member, generation](std::string message) {
               member.relay(control::RelayChannel::store, generation, kHead, std::move(message));
           })),
-      server_(std::make_unique<StoreServer>(io, options, forwarder_)) {
+      server_(std::make_unique<StoreServer>(io, options, forwarder_, forwarder_->budget())) {
     member_.on_relay(control::RelayChannel::store, generation_,
                      [forwarder = forwarder_](int source, std::string_view bytes) {
                          if (source == kHead)

@@ -31,7 +31,8 @@ public:
         : io_(io),
           table_(std::move(table)),
           stream_(std::move(send)),
-          reader_(relay::question_limit(table_->limits())) {}
+          reader_(relay::question_limit(table_->limits())),
+          held_(table_->budget()) {}
 
     void receive(std::string_view message);
     void close();
@@ -53,6 +54,7 @@ private:
     std::shared_ptr<TableService> table_;
     relay::CreditedStream stream_;
     relay::ItemReader reader_;
+    store::Share held_;
     std::unordered_map<std::uint64_t, TableService::Waiter> waiters_;  // by ticket
     std::size_t untold_bytes_ = 0;  // came, and are not served yet
     bool flush_pending_ = false;
@@ -68,7 +70,8 @@ void Link::receive(std::string_view message) {
         untold_bytes_ += bytes.size();
         serve();
         flush();
-    } catch (const Error&) {
+        held_.resize(store::beyond_free(reader_.buffered_bytes() + stream_.backlog_bytes()));
+    } catch (const Error&) {  // it sent nonsense, or more than there is room for
         tell(relay::Hangup{});
         stream_.flush();
         close();
@@ -94,6 +97,7 @@ void Link::flush() {
         serve();
         stream_.flush();
     }
+    held_.shrink(store::beyond_free(reader_.buffered_bytes() + stream_.backlog_bytes()));
 }
 
 /// A bad item costs only the one who asked.
@@ -192,6 +196,8 @@ void Link::tell(const relay::Answer& answer) {
 
 void Link::close() {
     closed_ = true;
+    reader_ = relay::ItemReader(0);
+    held_.resize(0);
     for (const auto& [ticket, waiter] : std::exchange(waiters_, {}))
         table_->dismiss(waiter);
 }

@@ -67,6 +67,8 @@ public:
     void feed(std::string_view bytes) { buffer_.append(bytes); }
     /// Nothing when more bytes are needed. Throws Error{corrupt}: the stream is then of no use.
     std::optional<Item> next();
+    /// Of memory, for an item that is not whole.
+    std::size_t buffered_bytes() const { return buffer_.capacity(); }
 
 private:
     std::size_t body_limit_;

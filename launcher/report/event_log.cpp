@@ -1,8 +1,8 @@
 #include "report/event_log.hpp"
 
 #include "base/file_io.hpp"
-#include "secrets/secrets.hpp"
 #include "base/owned_folder.hpp"
+#include "secrets/secrets.hpp"
 
 #include <autolaunch/error.hpp>
 

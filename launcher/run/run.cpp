@@ -26,8 +26,8 @@
 #include "topology/read_topology.hpp"
 
 #include <chrono>
-#include <cstddef>
 #include <csignal>
+#include <cstddef>
 #include <optional>
 #include <utility>
 

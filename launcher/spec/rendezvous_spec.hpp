@@ -1,5 +1,7 @@
 #pragma once
 #include <chrono>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 namespace autolaunch::launcher {
@@ -16,8 +18,10 @@ struct RendezvousSpec {
     std::chrono::milliseconds lost_after{10'000};  ///< at least 1 s
     std::string secret_file;
     Preflight preflight = Preflight::off;
-    std::string address;         ///< --master-addr, or the host of --rdzv-endpoint
-    int port = 0;                ///< --master-port; 0: free port
+    std::string address;  ///< --master-addr, or the host of --rdzv-endpoint
+    int port = 0;         ///< --master-port; 0: free port
+    std::optional<std::int64_t> store_limit_bytes;  ///< all that the store holds; nothing: 1 GiB
+    std::optional<int> store_connections;           ///< at a time; nothing: 128 a rank, and 256
     std::string store = "head";  ///< or "node": which store MASTER_ADDR and MASTER_PORT name
 };
 

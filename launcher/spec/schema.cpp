@@ -117,45 +117,58 @@ Section nccl_section() {
 }
 
 Section rendezvous_section() {
-    return {"rendezvous",
-            "How ranks find one another.",
-            false,
-            false,
-            {{"timeout", Form::duration, FIELD(rendezvous.timeout), "300s",
-              "How long the start may wait for all nodes."},
-             {"lost_after",
-              Form::duration,
-              FIELD(rendezvous.lost_after),
-              "10s",
-              "How long a node may be silent before it counts as lost. A connection that breaks "
-              "counts at once.",
-              {},
-              1000},
-             {"secret_file", Form::text, FIELD(rendezvous.secret_file), "",
-              "A file with the job's key, mode 0600."},
-             {"preflight", Form::preflight, FIELD(rendezvous.preflight), "false",
-              "Check the nodes as `autolaunch doctor` does, and start nothing where one is not "
-              "fit; with warn, start and "
-              "say so."},
-             {"address", Form::text, FIELD(rendezvous.address), "",
-              "Address that ranks connect to, as --master-addr."},
-             {"port",
-              Form::whole_number,
-              FIELD(rendezvous.port),
-              "0",
-              "Port that ranks connect to, as --master-port. 0: a free one.",
-              {},
-              0,
-              65535},
-             {"store",
-              Form::text,
-              FIELD(rendezvous.store),
-              "head",
-              "Which store MASTER_ADDR and MASTER_PORT name: the head's, or for very many nodes "
-              "each node's own way to it. "
-              "With "
-              "node, scripts that open ports of their own at MASTER_ADDR do not work across nodes.",
-              {"head", "node"}}}};
+    return {
+        "rendezvous",
+        "How ranks find one another.",
+        false,
+        false,
+        {{"timeout", Form::duration, FIELD(rendezvous.timeout), "300s",
+          "How long the start may wait for all nodes."},
+         {"lost_after",
+          Form::duration,
+          FIELD(rendezvous.lost_after),
+          "10s",
+          "How long a node may be silent before it counts as lost. A connection that breaks "
+          "counts at once.",
+          {},
+          1000},
+         {"secret_file", Form::text, FIELD(rendezvous.secret_file), "",
+          "A file with the job's key, mode 0600."},
+         {"preflight", Form::preflight, FIELD(rendezvous.preflight), "false",
+          "Check the nodes as `autolaunch doctor` does, and start nothing where one is not "
+          "fit; with warn, start and "
+          "say so."},
+         {"address", Form::text, FIELD(rendezvous.address), "",
+          "Address that ranks connect to, as --master-addr."},
+         {"port",
+          Form::whole_number,
+          FIELD(rendezvous.port),
+          "0",
+          "Port that ranks connect to, as --master-port. 0: a free one.",
+          {},
+          0,
+          65535},
+         {"store",
+          Form::text,
+          FIELD(rendezvous.store),
+          "head",
+          "Which store MASTER_ADDR and MASTER_PORT name: the head's, or for very many nodes "
+          "each node's own way to it. "
+          "With "
+          "node, scripts that open ports of their own at MASTER_ADDR do not work across nodes.",
+          {"head", "node"}},
+         {"store_limit", Form::size, FIELD(rendezvous.store_limit_bytes), "1GiB",
+          "What the store of a node may hold in memory: keys, values, waits, and requests and "
+          "replies under way. Who wants more is disconnected."},
+         {"store_connections",
+          Form::whole_number,
+          FIELD(rendezvous.store_connections),
+          "",
+          "Connections that the store of a node takes at a time, of one other node half as many. "
+          "Without it: 128 for each rank, and 256; at most a quarter of the files that the agent "
+          "may have open.",
+          {},
+          1}}};
 }
 
 Section slurm_section() {

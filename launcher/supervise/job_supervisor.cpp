@@ -116,7 +116,8 @@ void JobSupervisor::start_generation() {
     }
     head_.command(control::StartGeneration{.generation = generation_number_,
                                            .master_address = store_.address,
-                                           .master_port = store_.server->port()});
+                                           .master_port = store_.server->port(),
+                                           .store_token = store_.token});
 }
 
 void JobSupervisor::stop_ranks(bool by_user, const std::string& reason) {

@@ -57,6 +57,21 @@ TEST_CASE("a numeric address needs no resolver") {
     CHECK(look_ups == 0);
 }
 
+TEST_CASE("where no other node connects, the store is on the loopback, whatever is given") {
+    CHECK(address_given("10.0.0.7").listen == "127.0.0.1");
+    CHECK(address_given("10.0.0.7").told == "127.0.0.1");
+    JobSpec spec;
+    spec.local_addr = "10.0.0.7";
+    CHECK(master_address(spec, "").listen == "127.0.0.1");
+    spec.rendezvous.store = "node";
+    CHECK(master_address(spec, "10.0.0.1").listen == "127.0.0.1");
+    CHECK(master_address(spec, "10.0.0.1").told == "127.0.0.1");
+    spec.rendezvous.address = "10.0.0.1";
+    CHECK(master_address(spec, "10.0.0.1").listen == "127.0.0.1");
+    spec.rendezvous.store = "head";
+    CHECK(master_address(spec, "10.0.0.1").listen == "10.0.0.1");
+}
+
 TEST_CASE("a name is looked up, and told as it was given") {
     const MasterAddress found = address_given("localhost");
     CHECK(found.told == "localhost");

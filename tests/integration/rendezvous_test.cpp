@@ -162,7 +162,7 @@ TEST_CASE("commands reach all, reports reach the head, fences and relays reach w
              },
          .on_node_lost = [&](int, const std::string& why) { FAIL(why); }});
     int commands = 0;
-    job.nodes[0].joined.head->command(control::StartGeneration{1, "10.0.0.1", 29500});
+    job.nodes[0].joined.head->command(control::StartGeneration{1, "10.0.0.1", 29500, {}});
     CHECK(job.run_until([&] { return true; }));
     std::this_thread::sleep_for(20ms);
     for (auto& node : job.nodes)
@@ -247,7 +247,7 @@ TEST_CASE("commands reach all, reports reach the head, fences and relays reach w
     SUBCASE("a generation that began drops what belongs to the one before") {
         int done = 0;
         job.nodes[1].joined.member->fence(1, "f", {}, "", [&](Blobs&&) { ++done; });
-        job.nodes[0].joined.head->command(control::StartGeneration{2, "", 29500});
+        job.nodes[0].joined.head->command(control::StartGeneration{2, "", 29500, {}});
         CHECK(job.run_until([&] { return commands == 6; }));
         for (auto& node : job.nodes)
             node.joined.member->begin_generation(2);

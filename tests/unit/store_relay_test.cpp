@@ -71,7 +71,7 @@ struct Recorder final : RequestMerger::Outlet {
 
 struct Relay {
     Recorder says;
-    RequestMerger merger{says};
+    RequestMerger merger{says, std::make_shared<store::Budget>(std::size_t{1} << 20)};
     std::vector<RequestMerger::Client> clients;
 
     explicit Relay(int count) {

@@ -1,3 +1,4 @@
+#include "store/budget.hpp"
 #include "store/key_value_table.hpp"
 #include "store/protocol.hpp"
 
@@ -5,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -140,6 +142,35 @@ TEST_CASE("the table refuses to grow past its limit, and gives back what is dele
     CHECK_FALSE(table.erase("k"));
     CHECK(table.bytes() == 0);
     table.set("other", std::string(400, 'x'));
+}
+
+TEST_CASE("keys that are waited for have a bound of their own, and leave the table alone") {
+    const auto budget = std::make_shared<Budget>(std::size_t{64} << 10);
+    {
+        KeyValueTable table(budget);
+        std::vector<std::string> keys;
+        for (int i = 0; i < 8; ++i)
+            keys.push_back(std::string(300, static_cast<char>('a' + i)));
+        CHECK_FALSE(table.wait(1, keys));
+        const std::size_t one = budget->used();
+        CHECK(one > 8 * 2 * 300);
+        CHECK_THROWS_AS(table.wait(2, keys), Error);  // an eighth is 8 KiB
+        CHECK(budget->used() == one);
+        table.set(keys[0], std::string(16U << 10, 'v'));
+        CHECK_FALSE(table.wait(2, {"who asks for little"}));
+        table.cancel_wait(1);
+        CHECK_FALSE(table.wait(3, {keys.begin() + 1, keys.end()}));
+        for (int i = 1; i < 8; ++i)
+            table.set(keys[static_cast<std::size_t>(i)], "v");
+        table.cancel_wait(2);
+        CHECK(budget->used() == table.bytes());
+        CHECK(table.queue_push(std::string(1000, 'q'), "v").empty());
+        CHECK(table.bytes() > 17000);
+        const std::size_t with_queue = table.bytes();
+        CHECK(table.queue_pop(std::string(1000, 'q')) == "v");
+        CHECK(table.bytes() < with_queue - 1000);
+    }
+    CHECK(budget->used() == 0);
 }
 
 TEST_CASE("requests come out the same however the bytes are cut") {

@@ -30,6 +30,8 @@ inline constexpr char kCudaVisibleDevices[] = "CUDA_VISIBLE_DEVICES";
 inline constexpr char kSocket[] = "AUTOLAUNCH_SOCKET";          // path of the agent's Unix socket
 inline constexpr char kGeneration[] = "AUTOLAUNCH_GENERATION";  // attempt number, from 0
 inline constexpr char kStore[] = "AUTOLAUNCH_STORE";  // host:port of this node's way to the store
+inline constexpr char kStoreToken[] =
+    "AUTOLAUNCH_STORE_TOKEN";  // what keys of ours begin with: who has it is of the job
 inline constexpr char kRunDir[] = "AUTOLAUNCH_RUN_DIR";  // absolute path of the run directory
 inline constexpr char kTrainerConfig[] =
     "AUTOLAUNCH_TRAINER_CONFIG";                  // path of the JSON file with the free-form part

@@ -117,7 +117,12 @@ std::string Session::Impl::trainer_config() const {
 
 StoreOptions Session::Impl::store_options() const {
     StoreOptions options;
-    options.prefix = "autolaunch/" + info_.run_id + "/" + std::to_string(info_.generation);
+    // Under autolaunch nobody can guess our keys: the store shows them to who has the token.
+    const std::string token = value_of(environment_, env::kStoreToken);
+    const bool has_token = info_.launched_by == LaunchedBy::autolaunch && !token.empty();
+    options.prefix = has_token
+                         ? "autolaunch/" + token
+                         : "autolaunch/" + info_.run_id + "/" + std::to_string(info_.generation);
     options.timeout = kStoreTimeout;
     return options;
 }
@@ -126,6 +131,9 @@ std::uint16_t Session::Impl::serve(const std::string& address, std::uint16_t por
     StoreServerOptions options;
     options.address = address;
     options.port = port;
+    // Nobody knows the other nodes here: each may be one of this job's.
+    if (info_.node_count > 1)
+        options.admit_from_elsewhere = [](const TcpEnds&, const auto& verdict) { verdict(true); };
     hosted_ = std::make_unique<HostedStore>(options);
     return hosted_->port();
 }

@@ -9,15 +9,15 @@
 
 namespace autolaunch::store {
 namespace {
-constexpr std::size_t kEntryOverheadBytes = 64;  // so that a flood of empty keys is bounded, too
-}
+constexpr std::size_t kEntryOverheadBytes = 128;  // so that a flood of empty keys is bounded, too
+constexpr std::size_t kWaitOverheadBytes = 256;   // of a key in both tables of who waits for what
+
+// A key that is waited for is kept by its waiter and with those who wait for it.
+std::size_t wait_bytes(const std::string& key) { return 2 * key.size() + kWaitOverheadBytes; }
+}  // namespace
 
 void KeyValueTable::charge(std::size_t added, std::size_t removed) {
-    if (added > removed && bytes_ - std::min(bytes_, removed) + added > limit_bytes_) {
-        throw Error(ErrorCode::corrupt,
-                    "the store is full: " + std::to_string(limit_bytes_) + " bytes");
-    }
-    bytes_ = bytes_ - std::min(bytes_, removed) + added;
+    held_.resize(held_.bytes() - std::min(held_.bytes(), removed) + added);
 }
 
 std::string& KeyValueTable::slot(const std::string& key, std::size_t new_value_bytes) {
@@ -40,11 +40,11 @@ KeyValueTable::Waiters KeyValueTable::wake(const std::string& key) {
     if (waiting == waiting_for_.end())
         return woken;
     for (const Waiter waiter : waiting->second) {
-        auto& missing = missing_of_[waiter];
-        missing.erase(key);
-        if (!missing.empty())
+        const auto found = missing_of_.find(waiter);
+        found->second.keys.erase(key);
+        if (!found->second.keys.empty())
             continue;
-        missing_of_.erase(waiter);
+        missing_of_.erase(found);
         woken.push_back(waiter);
     }
     waiting_for_.erase(waiting);
@@ -114,20 +114,32 @@ bool KeyValueTable::wait(Waiter waiter, const std::vector<std::string>& keys) {
     cancel_wait(waiter);
     std::unordered_set<std::string> missing;
     for (const std::string& key : keys) {
-        if (!exists(key) && missing.insert(key).second)
-            waiting_for_[key].push_back(waiter);
+        if (!exists(key))
+            missing.insert(key);
     }
     if (missing.empty())
         return true;
-    missing_of_.emplace(waiter, std::move(missing));
+    enlist(waiter, std::move(missing));
     return false;
+}
+
+/// Throws, and changes nothing, when there is no room for it.
+void KeyValueTable::enlist(Waiter waiter, std::unordered_set<std::string> missing) {
+    std::size_t bytes = 0;
+    for (const std::string& key : missing)
+        bytes += wait_bytes(key);
+    Share held(budget_, Budget::Use::waits);
+    held.resize(beyond_free(bytes));
+    for (const std::string& key : missing)
+        waiting_for_[key].push_back(waiter);
+    missing_of_.emplace(waiter, Missing{std::move(missing), std::move(held)});
 }
 
 void KeyValueTable::cancel_wait(Waiter waiter) {
     const auto found = missing_of_.find(waiter);
     if (found == missing_of_.end())
         return;
-    for (const std::string& key : found->second) {
+    for (const std::string& key : found->second.keys) {
         auto& waiting = waiting_for_[key];
         waiting.erase(std::remove(waiting.begin(), waiting.end(), waiter), waiting.end());
         if (waiting.empty())
@@ -144,8 +156,7 @@ std::optional<std::uint64_t> KeyValueTable::watch(Waiter waiter, const std::stri
     if (queue != queues_.end() && queue->second.last_push > after)
         return queue->second.last_push;
     cancel_wait(waiter);
-    waiting_for_[key].push_back(waiter);
-    missing_of_.emplace(waiter, std::unordered_set<std::string>{key});
+    enlist(waiter, {key});
     return std::nullopt;
 }
 
@@ -154,7 +165,7 @@ KeyValueTable::Waiters KeyValueTable::wake_one(const std::string& key) {
     if (waiting == waiting_for_.end())
         return {};
     for (const Waiter waiter : waiting->second) {
-        if (missing_of_[waiter].size() > 1)
+        if (missing_of_.at(waiter).keys.size() > 1)
             continue;  // it waits for other keys, too
         cancel_wait(waiter);
         return {waiter};
@@ -163,7 +174,8 @@ KeyValueTable::Waiters KeyValueTable::wake_one(const std::string& key) {
 }
 
 KeyValueTable::Waiters KeyValueTable::queue_push(const std::string& key, std::string value) {
-    charge(value.size() + kEntryOverheadBytes, 0);
+    const std::size_t key_bytes = queues_.contains(key) ? 0 : key.size() + kEntryOverheadBytes;
+    charge(key_bytes + value.size() + kEntryOverheadBytes, 0);
     Queue& queue = queues_[key];
     queue.elements.push_back(std::move(value));
     queue.last_push = ++pushes_;
@@ -181,8 +193,10 @@ std::optional<std::string> KeyValueTable::queue_pop(const std::string& key) {
     auto& elements = found->second.elements;
     std::string value = std::move(elements.front());
     elements.pop_front();
-    if (elements.empty())
+    if (elements.empty()) {
+        charge(0, key.size() + kEntryOverheadBytes);
         queues_.erase(found);
+    }
     charge(0, value.size() + kEntryOverheadBytes);
     return value;
 }
@@ -203,8 +217,7 @@ bool KeyValueTable::barrier(Waiter waiter, const std::string& key, std::int64_t 
         return true;
     }
     cancel_wait(waiter);
-    waiting_for_[key].push_back(waiter);
-    missing_of_.emplace(waiter, std::unordered_set<std::string>{key});
+    enlist(waiter, {key});
     return false;
 }
 

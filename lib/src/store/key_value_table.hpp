@@ -1,14 +1,17 @@
 #pragma once
+#include "store/budget.hpp"
 #include "store/protocol.hpp"
 
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace autolaunch::store {
@@ -18,14 +21,19 @@ namespace autolaunch::store {
 /// knows its waiters.
 ///
 /// Owner: one server. Threads: none of its own, not synchronised. Blocks: never. Throws
-/// Error{corrupt} for what no reply exists for (adding to what is no number, a full table); the
-/// server then drops the client.
+/// Error{corrupt} for what no reply exists for (adding to what is no number), and Budget's error;
+/// the server then drops the client.
 class KeyValueTable {
 public:
     using Waiter = std::uint64_t;
     using Waiters = std::vector<Waiter>;
 
-    explicit KeyValueTable(std::size_t limit_bytes) : limit_bytes_(limit_bytes) {}
+    /// A table alone, with so many bytes for keys and values.
+    explicit KeyValueTable(std::size_t limit_bytes)
+        : KeyValueTable(std::make_shared<Budget>(2 * limit_bytes)) {}
+    /// `budget` is shared with others that hold memory for the same store.
+    explicit KeyValueTable(std::shared_ptr<Budget> budget)
+        : budget_(std::move(budget)), held_(budget_, Budget::Use::table) {}
 
     Waiters set(const std::string& key, std::string value);
     Waiters append(const std::string& key, std::string_view value);
@@ -41,7 +49,8 @@ public:
     bool erase(const std::string& key);
     std::size_t key_count() const { return values_.size(); }
     const std::unordered_map<std::string, std::string>& values() const { return values_; }
-    std::size_t bytes() const { return bytes_; }
+    /// What keys and queues are charged with.
+    std::size_t bytes() const { return held_.bytes(); }
 
     /// True when all keys exist already; otherwise `waiter` is woken once all have appeared. A new
     /// wait replaces an earlier one of the same waiter.
@@ -75,18 +84,25 @@ private:
 
     std::string& slot(const std::string& key, std::size_t new_value_bytes);
     void charge(std::size_t added, std::size_t removed);
+    void enlist(Waiter waiter, std::unordered_set<std::string> missing);
     bool exists(const std::string& key) const;
     Waiters wake(const std::string& key);
     Waiters wake_one(const std::string& key);
     static std::int64_t sum_of(const std::string& held, std::int64_t amount);
 
-    std::size_t limit_bytes_;
-    std::size_t bytes_ = 0;
+    /// What a waiter waits for, and what that is charged with.
+    struct Missing {
+        std::unordered_set<std::string> keys;
+        Share held;
+    };
+
+    std::shared_ptr<Budget> budget_;
+    Share held_;
     std::uint64_t pushes_ = 0;
     std::unordered_map<std::string, std::string> values_;
     std::unordered_map<std::string, Queue> queues_;
     std::unordered_map<std::string, std::vector<Waiter>> waiting_for_;  // in order of arrival
-    std::unordered_map<Waiter, std::unordered_set<std::string>> missing_of_;
+    std::unordered_map<Waiter, Missing> missing_of_;
 };
 
 }  // namespace autolaunch::store

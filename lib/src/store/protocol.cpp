@@ -61,6 +61,8 @@ std::optional<Command> command_of(Dialect dialect, unsigned char code) {
     return std::nullopt;
 }
 
+constexpr std::size_t kKeptBytes = 4096;  // of an idle client's buffer
+
 [[noreturn]] void fail(const std::string& what) {
     throw Error(ErrorCode::corrupt, "store request: " + what);
 }
@@ -214,9 +216,13 @@ bool RequestParser::read_bytes(std::size_t limit, std::vector<std::string>& to) 
         pending_length_ = static_cast<std::int64_t>(length);
     }
     const auto length = static_cast<std::size_t>(pending_length_);
-    if (buffered_bytes() < length)
+    if (buffered_bytes() < length) {
+        if (buffered_bytes() >= length / 2)
+            input_.reserve(offset_ + length);  // doubling would take twice as much at last
         return false;
+    }
     to.emplace_back(input_, offset_, length);
+    request_bytes_held_ += length;
     offset_ += length;
     pending_length_ = -1;
     return true;
@@ -236,14 +242,20 @@ bool RequestParser::read_field(char kind) {
 
 void RequestParser::discard_consumed() {
     if (offset_ == input_.size()) {
+        if (input_.capacity() > kKeptBytes)
+            input_ = std::string();
         input_.clear();
-        if (input_.capacity() > (1U << 20))
-            input_.shrink_to_fit();
         offset_ = 0;
     } else if (offset_ > input_.size() / 2 && offset_ > 4096) {
         input_.erase(0, offset_);
         offset_ = 0;
     }
+}
+
+std::size_t RequestParser::held_bytes() const {
+    constexpr std::size_t kStringBytes = sizeof(std::string);
+    return input_.capacity() + request_bytes_held_ +
+           (current_.keys.capacity() + current_.values.capacity()) * kStringBytes;
 }
 
 bool RequestParser::next(Request& request) {
@@ -271,10 +283,11 @@ bool RequestParser::next(Request& request) {
         --repetitions_;
     }
     in_request_ = false;
+    request_bytes_held_ = 0;
     const bool valid = current_.command != Command::validate || current_.number == kValidationMagic;
     if (!valid)
         fail("wrong validation number");
-    request = std::move(current_);
+    request = std::exchange(current_, Request{});
     return true;
 }
 

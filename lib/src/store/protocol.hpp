@@ -57,8 +57,9 @@ struct Limits {
     std::size_t key_bytes = 64U << 10;
     std::size_t value_bytes = 256U << 20;
     std::size_t keys_per_request = 128U << 10;
-    std::size_t request_bytes = 512U << 20;          ///< keys and values of one request together
-    std::size_t table_bytes = std::size_t{4} << 30;  ///< everything the table holds
+    std::size_t request_bytes = 512U << 20;  ///< keys and values of one request together
+    /// Everything together: the table, who waits, requests that are not whole, unread replies.
+    std::size_t table_bytes = std::size_t{1} << 30;
     std::size_t reply_bytes = 512U << 20;  ///< one reply; who asks for more is disconnected
 };
 
@@ -90,6 +91,8 @@ public:
     bool next(Request& request);
     Dialect dialect() const { return dialect_; }
     std::size_t buffered_bytes() const { return input_.size() - offset_; }
+    /// Of memory, for what has come of a request that is not whole yet.
+    std::size_t held_bytes() const;
 
 private:
     bool detect_dialect();
@@ -112,7 +115,8 @@ private:
     std::size_t field_ = 0;          // the next of fields_
     std::uint64_t repetitions_ = 0;  // left, this one included
     std::size_t request_bytes_ = 0;
-    std::int64_t pending_length_ = -1;  // of the byte string whose length was read
+    std::size_t request_bytes_held_ = 0;  // of its keys and values that are whole
+    std::int64_t pending_length_ = -1;    // of the byte string whose length was read
 };
 
 /// Appends little-endian integers and length-prefixed byte strings: both requests and replies are

@@ -1,5 +1,6 @@
 #pragma once
 #include "store/backend.hpp"
+#include "store/budget.hpp"
 #include "store/key_value_table.hpp"
 #include "store/protocol.hpp"
 
@@ -11,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 namespace autolaunch::store {
 
@@ -26,7 +28,13 @@ public:
     /// dismiss anybody.
     using Wake = std::function<void(Waiter waiter, std::uint64_t push)>;
 
-    explicit TableService(const Limits& limits) : limits_(limits), table_(limits.table_bytes) {}
+    /// Keys below "/autolaunch/" are ours: with a `token`, only those below "/autolaunch/<token>/"
+    /// exist for anybody, and nobody is told their names.
+    explicit TableService(const Limits& limits, std::string token = {})
+        : limits_(limits),
+          budget_(std::make_shared<Budget>(limits.table_bytes)),
+          table_(budget_),
+          own_prefix_(token.empty() ? token : kOwnKeys + token + "/") {}
 
     Waiter enroll(Wake wake);
     /// Its wait is over, if it has one.
@@ -35,13 +43,15 @@ public:
     /// BARRIER, of which `waiter` is told. Throws Error{corrupt} for what no reply exists for.
     /// Takes the request's values.
     std::string answer(Waiter waiter, Request& request);
-    /// KeyValueTable's.
+    /// KeyValueTable's. Throws as answer().
     std::optional<std::uint64_t> watch(Waiter waiter, const std::string& key, std::uint64_t after) {
+        check_key(key);
         return table_.watch(waiter, key, after);
     }
     void rouse(const std::string& key) { wake(table_.rouse(key), table_.push_count()); }
 
     const Limits& limits() const { return limits_; }
+    const std::shared_ptr<Budget>& budget() const { return budget_; }
     std::size_t waiter_count() const { return wakes_.size(); }
 
 private:
@@ -50,8 +60,15 @@ private:
     std::string list_keys() const;
     void wake(const KeyValueTable::Waiters& waiters, std::uint64_t push = 0);
 
+    void check_key(const std::string& key) const;
+    bool is_hidden(const std::string& key) const;
+
+    static constexpr char kOwnKeys[] = "/autolaunch/";
+
     Limits limits_;
+    std::shared_ptr<Budget> budget_;
     KeyValueTable table_;
+    std::string own_prefix_;  // empty: no key is special
     std::unordered_map<Waiter, std::shared_ptr<const Wake>> wakes_;
     Waiter next_waiter_ = 1;
 };

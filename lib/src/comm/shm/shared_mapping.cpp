@@ -1,6 +1,7 @@
 #include "comm/shm/shared_mapping.hpp"
 
 #include "base/hash.hpp"
+#include "base/memory_file.hpp"
 #include "base/text.hpp"
 
 #include <autolaunch/error.hpp>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -23,17 +25,79 @@ constexpr char kOpenHint[] =
     "the ranks of a node must run as one user, in one PID namespace, with /proc mounted; else "
     "choose backend mpi";
 
-UniqueFd open_published(const std::string& pid, const std::string& descriptor) {
-    const std::string path = "/proc/" + pid + "/fd/" + descriptor;
-    UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+constexpr std::size_t kTokenDigits = 32;
+
+/// What "<pid> <descriptor> <token>" says.
+struct Published {
+    int pid, descriptor;
+    std::string token;
+};
+
+// Digits alone: what another process wrote leads to a number or nowhere.
+std::optional<int> parse_number(const std::string& text) {
+    long long number = 0;
+    const bool digits = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+    if (!digits || !parse_integer(text, number) || number > INT_MAX)
+        return std::nullopt;
+    return static_cast<int>(number);
+}
+
+// The text is shown to nobody: who wrote it is not known yet.
+Published parse_address(const std::string& address) {
+    const auto parts = split(address, ' ');
+    if (parts.size() == 3 && parts[2].size() == kTokenDigits &&
+        parts[2].find_first_not_of("0123456789abcdef") == std::string::npos) {
+        const auto pid = parse_number(parts[0]), descriptor = parse_number(parts[1]);
+        if (pid && descriptor && *pid > 0)
+            return {*pid, *descriptor, parts[2]};
+    }
+    throw Error(ErrorCode::corrupt, "what a rank published is no address of shared memory",
+                "the ranks run different releases, or somebody else writes into the job's store");
+}
+
+[[noreturn]] void refuse_foreign(const Published& published, const char* why) {
+    throw Error(ErrorCode::corrupt,
+                fmt::format("descriptor {} of pid {}, which was published as a rank's shared "
+                            "memory, {}",
+                            published.descriptor, published.pid, why),
+                "somebody else writes into the job's store, or the ranks run as several users");
+}
+
+UniqueFd open_descriptor(const Published& published, int flags) {
+    const std::string path = fmt::format("/proc/{}/fd/{}", published.pid, published.descriptor);
+    UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC));
     if (fd)
         return fd;
     if (errno == ENOENT) {
-        throw Error(ErrorCode::closed,
-                    fmt::format("pid {} went away before all ranks shared its memory", pid),
-                    kOpenHint);
+        throw Error(
+            ErrorCode::closed,
+            fmt::format("pid {} went away before all ranks shared its memory", published.pid),
+            kOpenHint);
     }
     throw SystemError(errno, "open another rank's shared memory " + path, kOpenHint);
+}
+
+/// Looks before it opens: a device or a pipe would already be touched by that. Only a memory file
+/// that our own user made, and whose size is sealed, is memory of a rank's.
+UniqueFd open_published(const Published& published, std::size_t& bytes) {
+    const UniqueFd found = open_descriptor(published, O_PATH);
+    struct stat status {};
+    if (::fstat(found.get(), &status) != 0)
+        throw SystemError(errno, "examine another rank's shared memory");
+    if (!S_ISREG(status.st_mode) || status.st_nlink != 0)
+        refuse_foreign(published, "is no memory file");
+    if (status.st_uid != ::geteuid())
+        refuse_foreign(published, "is another user's");
+    const std::string path = fmt::format("/proc/self/fd/{}", found.get());
+    UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    if (!fd)
+        throw SystemError(errno, "open another rank's shared memory", kOpenHint);
+    constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+    if (seals < 0 || (seals & kSeals) != kSeals)
+        refuse_foreign(published, "is not sealed as a rank's memory is");
+    bytes = static_cast<std::size_t>(status.st_size);
+    return fd;
 }
 
 // MADV_POPULATE_READ and _WRITE, which libraries older than the kernel do not name.
@@ -100,12 +164,10 @@ SharedMapping::~SharedMapping() {
 }
 
 SharedMapping SharedMapping::create(const char* name, std::size_t bytes) {
-    UniqueFd fd(::memfd_create(name, MFD_CLOEXEC));
+    UniqueFd fd = create_memory_file(name, bytes);
     if (!fd)
-        throw SystemError(errno, "create shared memory (memfd)");
-    if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
-        throw SystemError(errno, fmt::format("size shared memory to {}", bytes));
-    const std::string token = random_hex(16);
+        throw SystemError(errno, fmt::format("make {} bytes of shared memory (memfd)", bytes));
+    const std::string token = random_hex(kTokenDigits / 2);
     std::string address = fmt::format("{} {} {}", ::getpid(), fd.get(), token);
     SharedMapping mapping(std::move(fd), bytes, std::move(address));
     std::memcpy(mapping.data(), token.data(), token.size());
@@ -113,21 +175,14 @@ SharedMapping SharedMapping::create(const char* name, std::size_t bytes) {
 }
 
 std::optional<SharedMapping> SharedMapping::attach(const std::string& address, std::size_t bytes) {
-    const auto parts = split(address, ' ');
-    if (parts.size() != 3) {
-        throw Error(ErrorCode::corrupt,
-                    "another rank published '" + address + "' as its shared memory");
-    }
-    UniqueFd fd = open_published(parts[0], parts[1]);
-    struct stat status {};
-    if (::fstat(fd.get(), &status) != 0)
-        throw SystemError(errno, "examine another rank's shared memory");
-    if (static_cast<std::size_t>(status.st_size) != bytes)
+    const Published published = parse_address(address);
+    std::size_t found_bytes = 0;
+    UniqueFd fd = open_published(published, found_bytes);
+    if (found_bytes != bytes || bytes < kTokenBytes)
         return std::nullopt;
     SharedMapping mapping(std::move(fd), bytes, address);
     mapping.close_to_newcomers();
-    if (std::strncmp(reinterpret_cast<const char*>(mapping.data()), parts[2].c_str(),
-                     kTokenBytes) != 0)
+    if (std::memcmp(mapping.data(), published.token.data(), kTokenDigits) != 0)
         return std::nullopt;
     return mapping;
 }

@@ -10,8 +10,10 @@ namespace autolaunch::shm {
 
 /// One mapping of a memfd: it never has a name in a file system, so there is nothing to leak,
 /// whenever a rank is killed, and the size of /dev/shm does not matter. One process creates it and
-/// publishes "<pid> <descriptor> <token>"; the others open /proc/<pid>/fd/<descriptor> and check
-/// the token, which is what the memory begins with. That needs one user and one PID namespace.
+/// publishes "<pid> <descriptor> <token>"; the others open /proc/<pid>/fd/<descriptor>, which needs
+/// one user and one PID namespace. Others may write into the store that it is published in, so it
+/// counts only as two numbers and 32 hexadecimal digits that lead to a memory file of our own user,
+/// of sealed size, which begins with that token.
 ///
 /// Owner: one. Threads: any. Blocks: never.
 class SharedMapping {
@@ -22,7 +24,7 @@ public:
     static SharedMapping create(const char* name, std::size_t bytes);
     /// Nothing when the address leads to other memory by now. Throws Error{closed} when the creator
     /// is gone, SystemError when its descriptors may not be opened, Error{corrupt} when it is no
-    /// address.
+    /// address, or leads to what is no memory of a rank's.
     static std::optional<SharedMapping> attach(const std::string& address, std::size_t bytes);
 
     SharedMapping(SharedMapping&& other) noexcept;
