@@ -45,7 +45,7 @@ inline std::vector<std::pair<std::string, Message>> sample_messages() {
          EnvironmentTable{{{"HOME", 17}, {"PATH", ~std::uint64_t{0}}, {"", 0}}}},
         {"refused", Refused{"another program", "install the same one on all nodes"}},
         {"welcome", Welcome{3, "runs/4711", "gpu[08-10],login", "8(x3),4"}},
-        {"start_generation", Command(StartGeneration{1, "10.0.0.1", 29500})},
+        {"start_generation", Command(StartGeneration{1, "10.0.0.1", 29500, "5ec2e7"})},
         {"stop_ranks", Command(StopRanks{1, true, "SIGTERM"})},
         {"kill_ranks", Command(KillRanks{1})},
         {"finish", Command(Finish{139, "rank 13 failed"})},
