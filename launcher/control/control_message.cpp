@@ -49,7 +49,7 @@ auto fields(Is<Refused> auto& m) { return std::tie(m.reason, m.hint); }
 auto fields(Is<Welcome> auto& m) { return std::tie(m.self, m.run_name, m.nodes, m.ranks); }
 
 auto fields(Is<StartGeneration> auto& m) {
-    return std::tie(m.generation, m.master_address, m.master_port, m.store_token);
+    return std::tie(m.generation, m.master_address, m.master_port, m.store_token, m.secret);
 }
 auto fields(Is<StopRanks> auto& m) { return std::tie(m.generation, m.by_user, m.reason); }
 auto fields(Is<KillRanks> auto& m) { return std::tie(m.generation); }

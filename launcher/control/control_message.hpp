@@ -16,7 +16,7 @@
 /// is node 0.
 namespace autolaunch::launcher::control {
 
-inline constexpr std::uint16_t kProtocolVersion = 2;
+inline constexpr std::uint16_t kProtocolVersion = 3;
 
 /// No frame is longer; before a node is accepted, none is longer than kJoinLimit.
 inline constexpr std::size_t kFrameLimit = std::size_t{64} << 20;
@@ -66,7 +66,8 @@ struct StartGeneration {
     int generation = 0;
     std::string master_address;  ///< of rank 0's node, as every node can reach it
     std::uint16_t master_port = 0;
-    std::string store_token;  ///< of this generation: what keys of ours begin with
+    std::string store_token = {};  ///< of this generation: what keys of ours begin with
+    std::string secret = {};  ///< of this generation: for names that no other user may guess
     bool operator==(const StartGeneration&) const = default;
 };
 struct StopRanks {

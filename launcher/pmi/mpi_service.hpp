@@ -8,6 +8,8 @@
 
 #include <asio/io_context.hpp>
 
+#include <sys/types.h>
+
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -22,6 +24,7 @@ struct MpiJob {
     Roster roster;
     int generation = 0;
     std::string job_name;  ///< no other job of this user has it at the same time
+    std::string secret;    ///< the head's, of this generation: makes names that nobody can guess
     std::filesystem::path
         directory;              ///< made and removed by the service; short, for this user alone
     std::filesystem::path log;  ///< what a helper process prints
@@ -63,6 +66,8 @@ public:
     };
 
     virtual ~MpiService() = default;
+    /// The process that helps; nobody else may reap it. -1: there is none.
+    virtual pid_t helper() const { return -1; }
     /// Returns once ranks may start. Throws Error.
     virtual void await_ready(Deadline deadline) = 0;
     virtual MpiRankStart start_of(int local_rank) = 0;

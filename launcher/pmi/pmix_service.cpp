@@ -99,13 +99,12 @@ PmixService::PmixService(asio::io_context& io, const MpiJob& job, Member& member
           io, pmixd_program(job.environment), helper_environment(job.environment), job.log,
           PmixdProcess::Handlers{
               [this](pmixd::Message&& message) { on_message(std::move(message)); },
-              [this](const std::string& why) {
-                  handlers_.on_broken("autolaunch-pmixd: " + why);
-              }})) {
-    pmixd::Start start{.directory = directory_.path(),
-                       .name_space = job_.job_name + '.' + std::to_string(job_.generation),
-                       .node_rank = job_.roster.self,
-                       .nodes = {}};
+              [this](const std::string& why) { handlers_.on_broken(why); }})) {
+    pmixd::Start start{
+        .directory = directory_.path(),
+        .name_space = job_.job_name + '.' + std::to_string(job_.generation) + '.' + job_.secret,
+        .node_rank = job_.roster.self,
+        .nodes = {}};
     const auto labels = node_labels(job_.roster);
     for (std::size_t node = 0; node < labels.size(); ++node)
         start.nodes.emplace_back(labels[node], job_.roster.nodes[node].ranks);
@@ -208,8 +207,9 @@ void PmixService::on_message(pmixd::Message&& message) {
     if (const auto* log = std::get_if<pmixd::Log>(&message))
         call_later([this, text = log->text] { handlers_.on_warning("MPI: " + text); });
     if (const auto* failed = std::get_if<pmixd::Failed>(&message))
-        call_later(
-            [this, what = failed->what] { handlers_.on_broken("autolaunch-pmixd: " + what); });
+        call_later([this, what = failed->what] {
+            handlers_.on_broken("autolaunch's own helper autolaunch-pmixd gave up: " + what);
+        });
     if (const auto* aborted = std::get_if<pmixd::Aborted>(&message))
         fail(aborted->rank, {"called MPI_Abort with error code " + std::to_string(aborted->status),
                              aborted->status, true});

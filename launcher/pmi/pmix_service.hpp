@@ -40,6 +40,8 @@ public:
     PmixService(asio::io_context& io, const MpiJob& job, Member& member, Handlers handlers);
     ~PmixService() override;
 
+    pid_t helper() const override { return pmixd_->pid(); }
+
     void await_ready(Deadline deadline) override;
     MpiRankStart start_of(int local_rank) override;
     void was_started(int) override {}

@@ -28,6 +28,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kProgram = "autolaunch-pmixd";
+constexpr int kEndTime_ms = 200;
 
 std::pair<UniqueFd, UniqueFd> socket_pair() {
     int ends[2];
@@ -50,6 +51,7 @@ PmixdProcess::PmixdProcess(asio::io_context& io, const fs::path& program,
     spec.workdir = "/";
     spec.stdin_fd = its.get();
     spec.stdout_fd = spec.stderr_fd = output.get();
+    spec.deaf = true;
     Child child = spawn_child(spec);
     pid_ = child.pid;
     pidfd_ = std::move(child.pidfd);
@@ -57,8 +59,6 @@ PmixdProcess::PmixdProcess(asio::io_context& io, const fs::path& program,
     socket_.assign(ours.release());
 }
 
-// Whoever reaps children (the agent's SIGCHLD handler does) may have been here first: the pidfd is
-// safe all the same.
 PmixdProcess::~PmixdProcess() {
     ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
     siginfo_t info{};
@@ -81,7 +81,7 @@ void PmixdProcess::write_now() {
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0 && errno != EAGAIN)
-            return end("it does not listen any more");
+            return end(describe_end());
         if (sent < 0)
             break;
         unsent_.erase(0, static_cast<std::size_t>(sent));
@@ -115,7 +115,7 @@ pmixd::Ready PmixdProcess::await_ready(Deadline deadline) {
         if ((waited.revents & POLLOUT) != 0)
             write_now();
         if ((waited.revents & (POLLIN | POLLHUP)) != 0 && !read_once() && !ready && failure.empty())
-            failure = "it ended at once";
+            failure = describe_end();
     }
     handlers_.on_message = later;
     if (!ready)
@@ -139,7 +139,7 @@ void PmixdProcess::read_later() {
 
 void PmixdProcess::receive() {
     if (!ended_ && !read_once())
-        end("it ended");
+        end(describe_end());
 }
 
 // All that is there. False when it is gone.
@@ -158,10 +158,28 @@ bool PmixdProcess::read_once() {
             while (auto message = reader_.next())
                 handlers_.on_message(std::move(*message));
         } catch (const Error& error) {
-            end(error.what());
+            end(std::string("autolaunch's own helper autolaunch-pmixd said what makes no sense: ") +
+                error.what());
             return true;
         }
     }
+}
+
+// A process closes its descriptors a little before it can be waited for. Nobody else reaps it
+// (MpiService::helper), and the destructor will.
+std::string PmixdProcess::describe_end() const {
+    const std::string name =
+        "autolaunch's own helper autolaunch-pmixd (pid " + std::to_string(pid_) + ") ";
+    pollfd ended{pidfd_.get(), POLLIN, 0};
+    ::poll(&ended, 1, kEndTime_ms);
+    siginfo_t info{};
+    if (::waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, WEXITED | WNOHANG | WNOWAIT) !=
+            0 ||
+        info.si_pid == 0)
+        return name + "has hung up";
+    if (info.si_code == CLD_EXITED)
+        return name + "exited with code " + std::to_string(info.si_status);
+    return name + "was killed by " + signal_name(info.si_status);
 }
 
 void PmixdProcess::end(const std::string& why) {

@@ -19,7 +19,7 @@ namespace autolaunch::launcher {
 /// The agent's side of an autolaunch-pmixd: starts it, talks to it, kills it.
 ///
 /// Owner: PmixService. Threads: the agent's one. Blocks: the constructor, until it runs;
-/// await_ready().
+/// await_ready(); when it has hung up, 200 ms at most for how it ended.
 class PmixdProcess {
 public:
     struct Handlers {
@@ -37,6 +37,7 @@ public:
     PmixdProcess& operator=(const PmixdProcess&) = delete;
     ~PmixdProcess();
 
+    pid_t pid() const { return pid_; }
     void send(const pmixd::Message& message);
     /// Waits for the answer to Start. Throws Error: it said why, it ended, or it took too long.
     pmixd::Ready await_ready(Deadline deadline);
@@ -48,6 +49,7 @@ private:
     void write_now();
     bool read_once();
     void end(const std::string& why);
+    std::string describe_end() const;
 
     std::filesystem::path log_;
     Handlers handlers_;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 
 namespace autolaunch::launcher {
 
@@ -84,6 +85,34 @@ bool hand_over_descriptor(const ChildSetup& setup) {
     return ::dup2(setup.inherited_fd, setup.inherited_as) >= 0;
 }
 
+bool is_request(int signal) {
+    switch (signal) {
+        case SIGSEGV:
+        case SIGBUS:
+        case SIGFPE:
+        case SIGILL:
+        case SIGABRT:
+        case SIGTRAP:
+        case SIGSYS:
+        case SIGPIPE:
+        case SIGALRM:
+        case SIGVTALRM:
+        case SIGPROF:
+        case SIGXCPU:
+        case SIGXFSZ:
+        case SIGCHLD:
+        case SIGCONT:
+        case SIGTSTP:
+        case SIGTTIN:
+        case SIGTTOU:
+        case SIGSTOP:
+        case SIGKILL:
+            return false;
+        default:
+            return true;
+    }
+}
+
 }  // namespace
 
 // Dispositions first, mask second: a pending signal must not meet a handler of the parent.
@@ -95,6 +124,14 @@ void reset_signals() {
     sigset_t none;
     ::sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+void ignore_requests() {
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    for (int signal = 1; signal < NSIG; ++signal)
+        if (is_request(signal))
+            ::sigaction(signal, &ignore, nullptr);
 }
 
 int run_child(void* argument) {
@@ -113,6 +150,8 @@ int run_child(void* argument) {
     if (setup.workdir != nullptr && ::chdir(setup.workdir) != 0)
         return fail(setup, SpawnStage::workdir);
     reset_signals();
+    if (setup.deaf)
+        ignore_requests();
     ::execve(setup.path, setup.argv, setup.environment);
     return fail(setup, SpawnStage::exec);
 }

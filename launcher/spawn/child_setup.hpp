@@ -24,6 +24,7 @@ struct ChildSetup {
     int streams[3] = {-1, -1, -1};       ///< sources of 0, 1, 2: -1 or at least 3
     int inherited_fd = -1;               ///< -1: none; else at least 3
     int inherited_as = -1;
+    bool deaf = false;  ///< ignore_requests() after reset_signals()
     pid_t parent = -1;
 
     SpawnStage failed_stage = SpawnStage::none;
@@ -35,6 +36,12 @@ struct ChildSetup {
 /// Gives a child the dispositions and the mask of signals that a program expects: the default ones,
 /// and none blocked. Async-signal-safe.
 void reset_signals();
+
+/// Ignores every signal by which others ask a process to end or to do something: a helper lives as
+/// long as its agent, also where a scheduler signals all processes of a job at once. Not those that
+/// a process causes itself, faults or limits, and not job control. Programs that are executed
+/// inherit it. Async-signal-safe.
+void ignore_requests();
 
 /// Runs in the child, on its own stack, with all signals blocked. Only async-signal-safe calls;
 /// returns the exit status only when something failed.

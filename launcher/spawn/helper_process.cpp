@@ -41,6 +41,7 @@ void keep_only(int output) {
     if (::getppid() != parent)
         ::_exit(1);
     reset_signals();
+    ignore_requests();
     const rlimit no_core = {0, 0};
     ::setrlimit(RLIMIT_CORE, &no_core);
     keep_only(output);

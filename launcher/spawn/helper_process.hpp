@@ -10,8 +10,8 @@ namespace autolaunch::launcher {
 
 /// A process forked from this one to ask what may crash or never answer: a driver, a library, a
 /// file system. What it writes comes back through a pipe. It has no other descriptor of ours, so
-/// that nobody who waits for the end of our output waits for it; it leaves no core file, and dies
-/// with us.
+/// that nobody who waits for the end of our output waits for it; it leaves no core file, ignores
+/// signals that others send (a scheduler may signal every process of a job), and dies with us.
 ///
 /// Owner: whoever asks; the destructor ends it. Threads: one, and it is a fork: no other thread
 /// should hold a lock of the C library. Blocks: end() and the destructor, 50 ms at most; one that

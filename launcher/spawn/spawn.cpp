@@ -193,6 +193,7 @@ Child spawn_child(const ChildSpec& spec) {
     if (spec.inherited_fd)
         set_inherited_fd(setup, *spec.inherited_fd, moved[3]);
     setup.file_limit = spec.file_limit ? &*spec.file_limit : nullptr;
+    setup.deaf = spec.deaf;
     setup.parent = ::getpid();
 
     int pidfd = -1;

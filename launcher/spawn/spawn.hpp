@@ -30,6 +30,7 @@ struct ChildSpec {
     int stdout_fd = -1;
     int stderr_fd = -1;
     std::optional<InheritedFd> inherited_fd = {};  ///< e.g. what PMI_FD names
+    bool deaf = false;  ///< a helper of ours: it starts with ignore_requests(), and we end it
 };
 
 /// The steps of the child before its program runs, in their order.

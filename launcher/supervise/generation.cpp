@@ -49,6 +49,7 @@ Generation::Generation(const NodeContext& node, const control::StartGeneration& 
       plan_(node.plan),
       stand_ins_(node.stand_ins),
       number_(start.generation),
+      secret_(start.secret),
       callbacks_(std::move(callbacks)),
       sockets_(node.coordinator.open(
           node.io, node.member, start,
@@ -91,6 +92,7 @@ void Generation::start_mpi(const Inheritance& inherited) {
         .member = node_.member,
         .socket_directory = node_.coordinator.socket_directory(),
         .generation = number_,
+        .secret = secret_,
         .environment =
             rank_environment(plan_, plan_.ranks.front(), sockets_.facts, inherited.environment)};
     mpi_ = std::make_unique<MpiRanks>(
@@ -305,6 +307,13 @@ std::vector<pid_t> Generation::live_pids() const {
     for (const auto& rank : ranks_)
         if (rank.alive())
             pids.push_back(rank.pid());
+    return pids;
+}
+
+std::vector<pid_t> Generation::own_processes() const {
+    std::vector<pid_t> pids = live_pids();
+    if (mpi_ && mpi_->helper() > 0)
+        pids.push_back(mpi_->helper());
     return pids;
 }
 

@@ -81,6 +81,8 @@ public:
     /// No process is there; ranks that are still planned do not count.
     bool all_ended() const;
     std::vector<pid_t> live_pids() const;
+    /// The same, and helpers of this generation: children that somebody waits for.
+    std::vector<pid_t> own_processes() const;
     /// In the order in which they ended.
     const std::vector<RankExited>& exits() const { return exits_; }
     std::optional<RankExited> first_failure() const;
@@ -118,6 +120,7 @@ private:
     const LaunchPlan& plan_;
     StandIns* const stand_ins_;
     const int number_;
+    const std::string secret_;
     Callbacks callbacks_;
     GenerationSockets sockets_;
     std::deque<RankProcess> ranks_;

@@ -1,6 +1,7 @@
 #include "supervise/job_supervisor.hpp"
 
 #include "base/deadline.hpp"
+#include "base/hash.hpp"
 #include "base/text.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "report/failure_evidence.hpp"
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstddef>
 #include <system_error>
 #include <utility>
 
@@ -23,6 +25,7 @@ using std::chrono::steady_clock;
 // Nodes name what hangs there after 30 s; then there is nothing to wait for.
 constexpr auto kKillTimeout = std::chrono::seconds(31);
 constexpr auto kLeaveTimeout = std::chrono::seconds(5);
+constexpr std::size_t kSecretBytes = 16;
 constexpr auto kWarningDelay =
     std::chrono::milliseconds(100);  // equal warnings of other nodes come within it
 
@@ -117,7 +120,8 @@ void JobSupervisor::start_generation() {
     head_.command(control::StartGeneration{.generation = generation_number_,
                                            .master_address = store_.address,
                                            .master_port = store_.server->port(),
-                                           .store_token = store_.token});
+                                           .store_token = store_.token,
+                                           .secret = random_hex(kSecretBytes)});
 }
 
 void JobSupervisor::stop_ranks(bool by_user, const std::string& reason) {

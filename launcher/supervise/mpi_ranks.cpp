@@ -2,6 +2,7 @@
 
 #include "base/hash.hpp"
 #include "base/owned_folder.hpp"
+#include "exit_codes/exit_codes.hpp"
 #include "logs/rank_files.hpp"
 
 #include <csignal>
@@ -21,6 +22,7 @@ MpiJob describe(const MpiRanks::Context& context) {
     MpiJob job;
     job.roster = context.roster;
     job.generation = context.generation;
+    job.secret = context.secret;
     job.job_name =
         "autolaunch-" + hex64(hash64(context.plan.run_id.data(), context.plan.run_id.size()));
     job.directory = context.socket_directory / ("mpi-" + number);
@@ -51,6 +53,7 @@ MpiRanks::MpiRanks(const Context& context, Deadline deadline, Callbacks callback
                [this](const std::string& why) {
                    if (over_)
                        return;
+                   broken_ = true;
                    callbacks_.warn("MPI ranks cannot go on: " + why);
                    callbacks_.kill_all();
                },
@@ -88,6 +91,10 @@ void MpiRanks::correct(RankExited& end) {
     if (const auto fault = service_->fault_of(end.local_rank))
         note(end.rank, *fault);
     const auto failed = faults_.find(end.rank);
+    if (broken_ && failed == faults_.end() && end.signal == SIGKILL) {  // it was ours
+        end.signal.reset();
+        end.exit_code = exit_code::kSystem;
+    }
     if (failed != faults_.end()) {
         if (end.signal == SIGKILL || end.exit_code == 0) {
             end.signal.reset();

@@ -39,6 +39,7 @@ public:
         Member& member;
         std::filesystem::path socket_directory;
         int generation = 0;
+        std::string secret;                    ///< of the generation
         std::vector<std::string> environment;  ///< of a rank, as planned
     };
 
@@ -48,6 +49,7 @@ public:
     /// Adds to what the rank is started with.
     void prepare(int local_rank, ChildSpec& spec);
     void was_started(int local_rank) { service_->was_started(local_rank); }
+    pid_t helper() const { return service_->helper(); }
     /// A rank that called MPI_Abort ends with the code it gave; one that left the others waiting
     /// has failed.
     void correct(RankExited& end);
@@ -61,6 +63,7 @@ private:
     std::map<int, MpiService::Fault> faults_;  ///< by rank
     std::list<asio::steady_timer> patience_;   ///< with ranks that should end by themselves
     std::size_t running_;                      ///< ranks that have not ended
+    bool broken_ = false;                      ///< the service is, and the ranks were killed for it
     bool over_ = false;  ///< a rank has failed, or all have ended: what else happens means nothing
     std::shared_ptr<int> alive_ =
         std::make_shared<int>(0);  ///< a timer that has run out already checks it

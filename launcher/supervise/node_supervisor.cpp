@@ -25,6 +25,9 @@ constexpr auto kOutputInterval = std::chrono::milliseconds(20);
 // A scheduler signals ranks and agent one after the other; this is how much later than theirs ours
 // may come.
 constexpr auto kDoubtTime = std::chrono::milliseconds(250);
+// And how much later than any other end of a rank that it caused: the scheduler signals all within
+// a millisecond or two, and a rank takes longer to end.
+constexpr auto kGlanceTime = std::chrono::milliseconds(10);
 constexpr auto kStartSlice = std::chrono::milliseconds(100);
 // The same for another task's. Shorter: that task's rank, which ended by the signal, is then still
 // in doubt.
@@ -131,6 +134,8 @@ void NodeSupervisor::act(NodeAction action) {
             return tell_running();
         case NodeAction::wait_in_doubt:
             return wait_then(doubt_timer_, kDoubtTime, NodeEvent::doubt_over);
+        case NodeAction::glance_at_signals:
+            return wait_then(doubt_timer_, kGlanceTime, NodeEvent::doubt_over);
         case NodeAction::report_failure:
             return report_failure();
         case NodeAction::ask_ranks_to_stop:
@@ -281,7 +286,7 @@ void NodeSupervisor::tell_ended() {
 
 void NodeSupervisor::on_signal(int signal) {
     if (signal == SIGCHLD)
-        return reap_orphans(generation_ ? generation_->live_pids() : std::vector<pid_t>{});
+        return reap_orphans(generation_ ? generation_->own_processes() : std::vector<pid_t>{});
     if (!stops_the_job(plan_.spec, signal)) {
         if (!has_ranks(state_))
             return;

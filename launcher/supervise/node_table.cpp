@@ -18,7 +18,7 @@ constexpr auto kNodeTable = [] {
         // Whatever ends a start ends it for good: no rank is started after it.
         {S::starting,         E::all_started,    A::tell_running,      S::running},
         {S::starting,         E::start_failed,   A::none,              S::failing},
-        {S::starting,         E::rank_failed,    A::report_failure,    S::failing},
+        {S::starting,         E::rank_failed,    A::glance_at_signals, S::doubting},
         {S::starting,         E::rank_in_doubt,  A::wait_in_doubt,     S::doubting},
         {S::starting,         E::stop_by_user,   A::ask_ranks_to_stop, S::running},
         {S::starting,         E::stop_failed,    A::terminate_ranks,   S::running},
@@ -28,7 +28,7 @@ constexpr auto kNodeTable = [] {
         {S::starting,         E::keeper_gone,    A::kill_ranks,        S::doomed},
 
         // A Finish comes early only when the head gave up on ranks that hang.
-        {S::running,          E::rank_failed,    A::report_failure,    S::failing},
+        {S::running,          E::rank_failed,    A::glance_at_signals, S::doubting},
         {S::running,          E::rank_in_doubt,  A::wait_in_doubt,     S::doubting},
         {S::running,          E::stop_by_user,   A::ask_ranks_to_stop, S::running},
         {S::running,          E::stop_failed,    A::terminate_ranks,   S::running},
@@ -39,8 +39,8 @@ constexpr auto kNodeTable = [] {
         {S::running,          E::ranks_ended,    A::clear_up,          S::ending},
         {S::running,          E::hung,           A::name_hung,         S::running},
 
-        // The end waits for the doubt's.
-        {S::doubting,         E::rank_failed,    A::report_failure,    S::failing},
+        // The end waits for the doubt's. A rank that fails now may do so because another was stopped.
+        {S::doubting,         E::rank_in_doubt,  A::wait_in_doubt,     S::doubting},
         {S::doubting,         E::doubt_over,     A::report_failure,    S::failing},
         {S::doubting,         E::stop_signalled, A::none,              S::running},
         {S::doubting,         E::stop_by_user,   A::ask_ranks_to_stop, S::running},

@@ -8,7 +8,7 @@ enum class NodeState {
     idle,              ///< no rank is there; the head may start a generation
     starting,          ///< ranks are being started, and none has failed
     running,           ///< ranks are there and none is started any more, whatever they were told
-    doubting,          ///< the same; one ended as if by a stop that we have not heard of yet
+    doubting,          ///< the same; one failed, perhaps by a stop that we have not heard of yet
     failing,           ///< the same; the head knows that one failed or could not be started
     ending,            ///< all have ended; what they left behind is being ended and shown
     orphaned,          ///< the head is gone: the ranks are being stopped, then the agent leaves
@@ -46,6 +46,7 @@ enum class NodeAction {
     start_ranks,
     tell_running,       ///< GenerationRunning to the head
     wait_in_doubt,      ///< a deadline for the stop signal
+    glance_at_signals,  ///< a short one, for a signal that has come and was not taken yet
     report_failure,     ///< RankFailed to the head
     ask_ranks_to_stop,  ///< ranks that stop by themselves are told, others get SIGTERM
     terminate_ranks,    ///< SIGTERM to all

@@ -157,7 +157,7 @@ TEST_CASE("another job, another version and another key are told apart, at both 
     Preamble newer = node_preamble();
     newer.protocol = 9;
     const std::string version =
-        "it speaks version 9 of the control protocol, this node version 2: install the same "
+        "it speaks version 9 of the control protocol, this node version 3: install the same "
         "autolaunch on all nodes";
     CHECK(judged(encode_preamble(newer).substr(0, 11) + "then whatever", Kind::not_ours) ==
           version);

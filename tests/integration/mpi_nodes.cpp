@@ -143,6 +143,7 @@ private:
             MpiJob job{.roster = roster,
                        .generation = options_.generation,
                        .job_name = job_name,
+                       .secret = "5ec2e7",
                        .directory = sockets_ / ("mpi-" + std::to_string(node)),
                        .log = log_of(node),
                        .cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)),

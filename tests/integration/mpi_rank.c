@@ -44,6 +44,22 @@ static int window_is_right(MPI_Comm node, int local_rank, int local_size) {
     return good;
 }
 
+static volatile sig_atomic_t term_came = 0;
+static void note_term(int signal) { term_came = signal; }
+static void leave(int signal) {
+    (void)signal;
+    _exit(0);
+}
+
+/* As a trainer does: the ranks agree on the step after which they stop. */
+static void wait_for_term(void) {
+    for (int mine = 0, any = 0; !any; usleep(1000)) {
+        mine = term_came != 0;
+        MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    }
+    puts("stopped by itself");
+}
+
 int main(int argc, char** argv) {
     const char* what = argc > 1 ? argv[1] : "";
     const char* expected = getenv("MPI_EXPECT_SIZE");
@@ -53,6 +69,8 @@ int main(int argc, char** argv) {
     if (strcmp(what, "no-init") == 0) return 0;
     if (strcmp(what, "last-skips-init") == 0 && atoi(getenv("RANK")) == atoi(getenv("WORLD_SIZE")) - 1) return 0;
     MPI_Init(&argc, &argv);
+    if (strcmp(what, "stop-on-term") == 0) signal(SIGTERM, note_term);
+    if (strcmp(what, "leave-on-term") == 0) signal(SIGTERM, leave);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
@@ -70,6 +88,8 @@ int main(int argc, char** argv) {
     if (strcmp(what, "kill") == 0 && last) raise(SIGKILL);
     if (strcmp(what, "exit") == 0 && last) _exit(0);
     if (strcmp(what, "sleep") == 0) sleep(600);
+    if (strcmp(what, "stop-on-term") == 0) wait_for_term();
+    if (strcmp(what, "leave-on-term") == 0) sleep(600);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Comm_free(&node);
     MPI_Finalize();

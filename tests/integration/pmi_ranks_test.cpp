@@ -1,12 +1,22 @@
 // Real MPI ranks without mpirun: Open MPI through autolaunch-pmixd, MPICH through PMI-1, on one
 // simulated node and on several; and what is seen of ranks that abort, are killed or leave early.
 
+#include "base/file_io.hpp"
 #include "base/text.hpp"
 #include "mpi_nodes.hpp"
+#include "processes.hpp"
+#include "spawn/process_tree.hpp"
+#include "spawn/spawn.hpp"
 
 #include <doctest/doctest.h>
 
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
+#include <utility>
 
 using namespace autolaunch;
 using namespace autolaunch::launcher;
@@ -36,6 +46,42 @@ std::string everything(const MpiRunResult& result) {
     return text + join(result.failures, "; ") + join(result.warnings, "; ") +
            join(result.broken, "; ") + result.helper_output;
 }
+
+/// pmi_stranger, with the environment of a rank; killed at the end.
+class Stranger {
+public:
+    Stranger(std::vector<std::string> arguments, std::vector<std::string> environment) {
+        const UniqueFd output = open_file(folder_.path() / "output", O_WRONLY | O_CREAT | O_APPEND);
+        ChildSpec spec;
+        spec.argv = std::move(arguments);
+        spec.argv.insert(spec.argv.begin(), STRANGER_PROGRAM);
+        spec.environment = std::move(environment);
+        spec.stdout_fd = spec.stderr_fd = output.get();
+        child_ = spawn_child(spec);
+    }
+    Stranger(const Stranger&) = delete;
+    Stranger& operator=(const Stranger&) = delete;
+    ~Stranger() {
+        ::kill(child_.pid, SIGKILL);
+        siginfo_t info{};
+        ::waitid(P_PIDFD, static_cast<id_t>(child_.pidfd.get()), &info, WEXITED);
+    }
+
+    bool says(const std::string& text) {
+        return eventually(
+            [&] { return slurp(folder_.path() / "output").find(text) != std::string::npos; });
+    }
+    /// Waits for its end; 128 + N of signal N.
+    int exit_code() {
+        siginfo_t info{};
+        ::waitid(P_PIDFD, static_cast<id_t>(child_.pidfd.get()), &info, WEXITED | WNOWAIT);
+        return info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
+    }
+
+private:
+    TemporaryFolder folder_;
+    Child child_;
+};
 
 void check_clean(const MpiRunResult& result) {
     CHECK(result.left_behind.empty());
@@ -154,6 +200,83 @@ TEST_CASE("an MPI program that does not see its server is caught") {
     INFO(everything(result));
     CHECK(std::any_of(result.ranks.begin(), result.ranks.end(),
                       [](const RankOutcome& rank) { return rank.departure.fatal; }));
+}
+
+// A program of another user that has a rank's whole environment, and says to be of the same user.
+TEST_CASE("another user of the machine cannot end the job, nor hold it up") {
+    if (!is_pmix())
+        return;
+    if (::geteuid() != 0) {
+        MESSAGE("skipped: only root can become another user");
+        return;
+    }
+    constexpr const char* kNobody = "65534";
+    std::optional<Stranger> silent;
+    std::optional<int> abort_code;
+    MpiRunOptions options = options_for({2}, "ok");
+    options.edit_environment = [&](std::vector<std::string>& environment) {
+        if (silent)
+            return;  // once
+        silent.emplace(std::vector<std::string>{kNobody, "silent"}, environment);
+        CHECK(silent->says("connected"));
+        abort_code = Stranger({kNobody, "abort"}, environment).exit_code();
+    };
+    const auto result = run_mpi(options);
+    INFO(everything(result));
+    CHECK(abort_code == 3);
+    CHECK(result.all_exited_zero());
+    CHECK(result.failures.empty());
+    REQUIRE(result.warnings.size() == 1);
+    CHECK(result.warnings.front().find("a process of user 65534 tried to connect") !=
+          std::string::npos);
+    check_clean(result);
+}
+
+TEST_CASE("what would end the job is not refused for another reason") {
+    if (!is_pmix())
+        return;
+    MpiRunOptions options = options_for({1}, "ok");
+    std::optional<int> abort_code;
+    options.edit_environment = [&](std::vector<std::string>& environment) {
+        if (!abort_code)
+            abort_code = Stranger({std::to_string(::geteuid()), "abort"}, environment).exit_code();
+    };
+    const auto result = run_mpi(options);
+    INFO(everything(result));
+    CHECK(abort_code == 0);
+    CHECK(std::count(result.failures.begin(), result.failures.end(),
+                     "rank 0 called MPI_Abort with error code 77") == 1);
+}
+
+TEST_CASE("signals that a scheduler sends to all processes leave the ranks' server alone") {
+    if (!is_pmix())
+        return;
+    // The server is the only child when the one rank is prepared.
+    MpiRunOptions options = options_for({1}, "ok");
+    options.edit_environment = [&](std::vector<std::string>&) {
+        for (const pid_t child : list_children())
+            for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGRTMIN})
+                ::kill(child, signal);
+    };
+    const auto result = run_mpi(options);
+    INFO(everything(result));
+    CHECK(result.all_exited_zero());
+    check_clean(result);
+}
+
+TEST_CASE("when the ranks' server dies, it is said that it was, and of what") {
+    if (!is_pmix())
+        return;
+    MpiRunOptions options = options_for({1}, "sleep");
+    options.edit_environment = [&](std::vector<std::string>&) {
+        for (const pid_t child : list_children())
+            ::kill(child, SIGKILL);
+    };
+    const auto result = run_mpi(options);
+    INFO(everything(result));
+    REQUIRE(result.broken.size() == 1);
+    CHECK(result.broken.front().find("autolaunch's own helper autolaunch-pmixd (pid ") == 0);
+    CHECK(result.broken.front().find(") was killed by SIGKILL") != std::string::npos);
 }
 
 TEST_CASE("the next generation of a job runs beside what is left of the last") {

@@ -31,9 +31,9 @@ const std::vector<std::string> kJobStateNames{"starting", "running", "stopping",
 const std::vector<std::string> kNodeStateNames{"idle",    "starting", "running",  "doubting",
                                                "failing", "ending",   "orphaned", "departing",
                                                "doomed",  "awaiting", "left"};
-const std::vector<std::string> kNodeActionNames{"-",     "start", "running", "doubt", "failure",
-                                                "ask",   "term",  "orphan",  "kill",  "clear",
-                                                "await", "ended", "name",    "leave"};
+const std::vector<std::string> kNodeActionNames{"-",       "start", "running", "doubt",  "glance",
+                                                "failure", "ask",   "term",    "orphan", "kill",
+                                                "clear",   "await", "ended",   "name",   "leave"};
 const std::vector<std::string> kJobActionNames{"-",    "ask",   "term",   "kill",
                                                "wait", "start", "finish", "give_up"};
 
@@ -143,13 +143,13 @@ TEST_CASE("the node table, cell by cell") {
     const std::vector<std::string> rows{
         "idle start:starting/start finish:left/leave head_lost:left/leave "
         "keeper_gone:awaiting/await",
-        "starting all_started:running/running start_failed:failing rank_failed:failing/failure "
+        "starting all_started:running/running start_failed:failing rank_failed:doubting/glance "
         "in_doubt:doubting/doubt by_user:running/ask stop_failed:running/term kill:running/kill "
         "finish:left/leave head_lost:orphaned/orphan keeper_gone:doomed/kill",
-        "running rank_failed:failing/failure in_doubt:doubting/doubt by_user:running/ask "
+        "running rank_failed:doubting/glance in_doubt:doubting/doubt by_user:running/ask "
         "stop_failed:running/term kill:running/kill finish:left/leave head_lost:orphaned/orphan "
         "keeper_gone:doomed/kill ranks_ended:ending/clear hung:running/name",
-        "doubting rank_failed:failing/failure doubt_over:failing/failure signalled:running "
+        "doubting in_doubt:doubting/doubt doubt_over:failing/failure signalled:running "
         "by_user:running/ask stop_failed:doubting/term kill:doubting/kill finish:left/leave "
         "head_lost:orphaned/orphan keeper_gone:doomed/kill",
         "failing by_user:failing/ask stop_failed:failing/term kill:failing/kill "

@@ -170,7 +170,9 @@ struct PmixServer::Upcalls {
 };
 
 PmixServer::PmixServer(Mailbox& mailbox, std::function<void(pmixd::Message&&)> tell)
-    : mailbox_(mailbox), tell_(std::move(tell)) {}
+    : mailbox_(mailbox), tell_(std::move(tell)), guard_([this](const std::string& text) {
+          mailbox_.post([this, text] { tell_(pmixd::Log{text}); });
+      }) {}
 
 pmixd::Ready PmixServer::start(const pmixd::Start& job) {
     name_space_ = job.name_space;
@@ -182,6 +184,8 @@ pmixd::Ready PmixServer::start(const pmixd::Start& job) {
     const JobRanks ranks(job);
     for (int rank = ranks.first(job.node_rank); rank < ranks.first(job.node_rank + 1); ++rank)
         ready.environments.push_back(register_client(job, rank));
+    if (!ready.environments.empty())
+        guard_.prove(pmix_listener(ready.environments.front()));
     return ready;
 }
 

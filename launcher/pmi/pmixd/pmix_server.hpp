@@ -1,4 +1,5 @@
 #pragma once
+#include "pmi/pmixd/connection_guard.hpp"
 #include "pmi/pmixd/mailbox.hpp"
 #include "pmi/pmixd_message.hpp"
 
@@ -21,6 +22,9 @@ namespace autolaunch::launcher {
 ///
 /// It is never finalised and forgets no client: with ranks that died while they connected,
 /// OpenPMIx 4.2 hangs in both. The process ends by _exit instead.
+///
+/// Ranks connect to it over the loopback; of other users' processes it hears nothing
+/// (ConnectionGuard).
 ///
 /// Owner: autolaunch-pmixd's main, one a process (PMIx's own rule). Threads: the main one. Blocks:
 /// start(), until PMIx has done what it is asked, each time at most kPmixTimeout.
@@ -56,6 +60,7 @@ private:
 
     Mailbox& mailbox_;
     std::function<void(pmixd::Message&&)> tell_;
+    ConnectionGuard guard_;
     std::string name_space_;
     std::map<std::uint64_t, Pending> pending_;
     std::uint64_t last_call_ = 0;

@@ -85,6 +85,11 @@ public:
     /// itself at the next step: the agent then sends it no SIGTERM before restart.grace_period is
     /// over. Ranks learn it at different steps, so agree on it (Communicator::any_rank) before
     /// leaving the training loop.
+    ///
+    /// From the first call on, SIGTERM, SIGINT, SIGHUP and SIGQUIT that the launcher did not send
+    /// (a scheduler that signals all processes of a job) do not end a process that has no handler
+    /// for them: the launcher got them, too, and asks for the stop. When it has not asked after
+    /// 5 s, the next call ends the process by the signal.
     bool stop_requested();
     /// When a rank that has not ended by itself is killed: the end of restart.grace_period. Nothing
     /// before the launcher asked to stop. Never blocks.

@@ -29,6 +29,7 @@ public:
     /// The next thing the agent asked for.
     std::optional<AgentMessage> poll();
     bool connected() const { return static_cast<bool>(socket_); }
+    int socket() const { return socket_.get(); }  ///< -1: not connected
 
 private:
     void flush();

@@ -8,6 +8,7 @@
 #include "session/environment.hpp"
 #include "session/node_store.hpp"
 #include "session/store_place.hpp"
+#include "session/stray_signals.hpp"
 #include "store/hosted_store.hpp"
 
 #include <autolaunch/error.hpp>
@@ -100,6 +101,8 @@ Session::Impl::Impl(Environment environment, RankInfo info)
     hello.generation = info_.generation;
     hello.pid = static_cast<int>(::getpid());
     line_.emplace(socket, hello, kAgentTimeout);
+    if (line_->connected())
+        session::leave_notices_to_agent();
 }
 
 /// Who serves the store lets the others finish first (those that died have left already), unless it
@@ -236,9 +239,14 @@ void Session::Impl::report(const session::RankMessage& message) {
 
 bool Session::Impl::stop_requested() {
     const std::lock_guard lock(line_mutex_);
-    if (line_ && !std::exchange(said_handles_stop_, true))
+    if (line_ && !std::exchange(said_handles_stop_, true)) {
+        if (line_->connected())
+            session::leave_stops_to_agent(line_->socket());
         line_->announce(session::HandlesStop{});
+    }
     take_requests();
+    if (line_ && !stop_requested_)
+        session::end_if_unanswered();
     return stop_requested_;
 }
 

@@ -127,4 +127,18 @@ test_scancel_reaches_ranks_too() {
     contains "it is a stop, no failure" err.log "stopped by SIGTERM"
     expect "ranks that failed" 0 "$(events generation_failed | wc -l)"
 }
+# Trainers that stop by themselves save all the same, with autolaunch-pmixd beside them where it is built.
+test_scancel_lets_ranks_save() {
+    local mpi=none
+    [ ! -x "$AUTOLAUNCH_BINARY_DIR/launcher/pmi/autolaunch-pmixd" ] || mpi=pmix
+    spec 2 "$misbehave" train:0
+    launch 3 trainer.mpi=$mpi restart.max_restarts=2
+    eventually "steps of all nodes" eval '[ "$(grep -l step run/events*.jsonl | wc -l)" = 3 ]'
+    login scancel -u root
+    ended
+    contains "it is a stop, no failure" err.log "stopped by SIGTERM"
+    contains "the outcome" run/events.jsonl '"event":"job_ended","exit_code":75'
+    expect "ranks that saved" 6 "$(events checkpoint | grep -c '/checkpoints/last')"
+    expect "ranks that failed" 0 "$(events generation_failed | wc -l)"
+}
 run_tests
