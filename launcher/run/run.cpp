@@ -100,8 +100,9 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
         return serve_as_stand_in(own, environment);
     const std::string task_address = task_address_of(own);
     const SocketDirectory sockets;
-    UniqueFd keeper_gone =
-        start_keeper({.scratch = sockets.path(), .end_with_parent = own.tasks_on_node.has_value()});
+    UniqueFd keeper_gone = start_keeper({.scratch = sockets.path(),
+                                         .end_with_parent = own.tasks_on_node.has_value(),
+                                         .guardian = true});
     asio::io_context io{1};
     const NodeTasks tasks = gather_tasks(own, environment, task_address, keeper_gone.get());
     const Allocation& allocation = tasks.allocation;
