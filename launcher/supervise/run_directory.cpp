@@ -36,10 +36,11 @@ int next_generation(const fs::path& run_dir) {
     return next;
 }
 
-// Whole or not at all: another node may write the same file, or a rank read it.
+// Whole or not at all: another node may write the same file, or a rank read it. What an agent that
+// was killed in here left is written over by the next one of its place.
 void write_private_file(const fs::path& path, const std::string& text, int node_rank) {
     fs::path temporary = path;
-    temporary += "." + std::to_string(node_rank) + "." + std::to_string(::getpid());
+    temporary += "." + std::to_string(node_rank) + ".tmp";
     {
         const UniqueFd fd = open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0600);
         write_all(fd.get(), text, temporary.string());
