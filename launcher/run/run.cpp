@@ -99,10 +99,12 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     if (is_stand_in(own))
         return serve_as_stand_in(own, environment);
     const std::string task_address = task_address_of(own);
-    const SocketDirectory sockets;
+    SocketDirectory sockets;
     UniqueFd keeper_gone = start_keeper({.scratch = sockets.path(),
+                                         .lock = sockets.lock(),
                                          .end_with_parent = own.tasks_on_node.has_value(),
-                                         .guardian = true});
+                                         .guardian = true,
+                                         .meanwhile = SocketDirectory::remove_abandoned});
     asio::io_context io{1};
     const NodeTasks tasks = gather_tasks(own, environment, task_address, keeper_gone.get());
     const Allocation& allocation = tasks.allocation;
@@ -116,7 +118,7 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     const auto [plan, run_dir] = prepare(io, joined, spec, allocation, topology, environment);
     Console console(ConsoleOptions::from_environment());
     Reporter reporter(reporter_options(plan, run_dir, version), console);
-    Coordinator coordinator(plan, sockets.path(), joined.summary.head_address);
+    Coordinator coordinator(plan, sockets, joined.summary.head_address);
     const int exit_code = supervise(
         io, {plan, run_dir, coordinator, joined, {reporter, console}, tasks.stand_ins.get()},
         std::move(keeper_gone), {environment, file_limit});
