@@ -33,16 +33,35 @@ std::set<std::string> candidates(const fs::path& folder, std::string_view prefix
     return found;
 }
 
+// A process that made itself unreadable (it has capabilities) shows its user all the same. The
+// machine's first one may be so even for root, and is no rank.
+bool may_be_a_rank_of_ours(const fs::path& process) {
+    if (process.filename() == "1")
+        return false;
+    try {
+        return read_file(process / "status").find("\nUid:\t" + std::to_string(::getuid()) + '\t') !=
+               std::string::npos;
+    } catch (const Error&) {
+        return false;  // it has ended
+    }
+}
+
+// Another user's process cannot have ours; one of ours that cannot be looked at may have all.
 void forget_used_by(const fs::path& process, std::set<std::string>& files) {
-    std::error_code gone;
-    for (const fs::path& fd : list_folder(process / "fd", gone))
+    std::error_code unreadable;
+    for (const fs::path& fd : list_folder(process / "fd", unreadable)) {
+        std::error_code gone;
         files.erase(fs::read_symlink(fd, gone).string());
+    }
     try {
         const std::string maps = read_file(process / "maps");
         std::erase_if(
             files, [&](const std::string& file) { return maps.find(file) != std::string::npos; });
-    } catch (const Error&) {  // it has ended, or is another user's and cannot have ours
+    } catch (const SystemError& error) {
+        unreadable.assign(error.error_number(), std::generic_category());
     }
+    if (unreadable == std::errc::permission_denied && may_be_a_rank_of_ours(process))
+        files.clear();
 }
 
 }  // namespace
@@ -60,6 +79,11 @@ void remove_abandoned_files(const fs::path& folder, std::string_view prefix,
         return;  // of a process that was not looked at, nobody knows what it uses
     for (const auto& file : files)
         ::unlink(file.c_str());
+}
+
+bool sees_all_processes() {
+    std::error_code unknown;
+    return fs::read_symlink("/proc/self/ns/pid", unknown) == "pid:[4026531836]";  // the machine's
 }
 
 }  // namespace autolaunch::launcher

@@ -40,6 +40,8 @@ Pmi1Service::Pmi1Service(asio::io_context& io, const MpiJob& job, Member& member
       local_size_(job.roster.nodes.at(static_cast<std::size_t>(job.roster.self)).ranks),
       table_(local_size_, job.roster.world_size(), "kvs_" + std::to_string(job.generation),
              process_mapping(ranks_per_node(job.roster))) {
+    if (sees_all_processes())  // what jobs left whose agents were killed with their ranks
+        remove_abandoned_files("/dev/shm", "mpich_shar_tmp", {});
     for (int local_rank = 0; local_rank < local_size_; ++local_rank) {
         int ends[2];
         if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)

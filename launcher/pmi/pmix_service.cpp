@@ -11,7 +11,6 @@
 #include <asio/post.hpp>
 
 #include <linux/magic.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
 
 #include <algorithm>
@@ -72,22 +71,13 @@ bool user_names_transport(const std::vector<std::string>& environment) {
     return false;
 }
 
-}  // namespace
-
-PrivateDirectory::PrivateDirectory(fs::path path) : path_(std::move(path)) {
-    if (::mkdir(path_.c_str(), 0700) != 0)
-        throw SystemError(errno, "create the folder " + path_.string());
-}
-
-PrivateDirectory::~PrivateDirectory() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-}
-
-bool PrivateDirectory::in_memory() const {
+// On a file system that never writes to a disk.
+bool is_in_memory(const fs::path& path) {
     struct statfs system {};
-    return ::statfs(path_.c_str(), &system) == 0 && system.f_type == TMPFS_MAGIC;
+    return ::statfs(path.c_str(), &system) == 0 && system.f_type == TMPFS_MAGIC;
 }
+
+}  // namespace
 
 PmixService::PmixService(asio::io_context& io, const MpiJob& job, Member& member, Handlers handlers)
     : io_(io),
@@ -127,7 +117,7 @@ PmixService::~PmixService() {
 // Open MPI names its segments by a short hash of the job and keeps them in /dev/shm: two jobs may
 // get each other's.
 fs::path PmixService::find_shared_memory() {
-    if (directory_.in_memory())
+    if (is_in_memory(directory_.path()))
         return directory_.path() / "job";
     const std::string unique = directory_.path().parent_path().filename().string() + '-' +
                                directory_.path().filename().string();

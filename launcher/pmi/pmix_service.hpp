@@ -1,4 +1,5 @@
 #pragma once
+#include "base/locked_folder.hpp"
 #include "pmi/mpi_service.hpp"
 #include "pmi/pmixd_process.hpp"
 
@@ -13,24 +14,6 @@
 #include <vector>
 
 namespace autolaunch::launcher {
-
-/// A folder that only its user may enter, made anew, and removed with all it holds by the
-/// destructor.
-class PrivateDirectory {
-public:
-    /// Throws SystemError.
-    explicit PrivateDirectory(std::filesystem::path path);
-    PrivateDirectory(const PrivateDirectory&) = delete;
-    PrivateDirectory& operator=(const PrivateDirectory&) = delete;
-    ~PrivateDirectory();
-
-    const std::filesystem::path& path() const { return path_; }
-    /// On a file system that never writes to a disk.
-    bool in_memory() const;
-
-private:
-    std::filesystem::path path_;
-};
 
 /// Serves PMIx through an autolaunch-pmixd of its own. What that one asks for beyond this node goes
 /// through Member: a fence becomes Member's fence, a direct modex a question and an answer on the
@@ -67,8 +50,8 @@ private:
     MpiJob job_;
     Member& member_;
     Handlers handlers_;
-    PrivateDirectory directory_;
-    std::optional<PrivateDirectory> shared_memory_;  ///< where `directory_` is on a disk
+    LockedFolder directory_;
+    std::optional<LockedFolder> shared_memory_;  ///< where `directory_` is on a disk
     OpenMpiNode node_;
     std::vector<std::vector<std::string>> environments_;  ///< by local rank, from autolaunch-pmixd
     std::set<int> connected_, finalized_;

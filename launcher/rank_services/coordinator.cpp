@@ -77,11 +77,8 @@ std::unique_ptr<StoreServer> open_store(asio::io_context& io, const StoreServerO
 
 }  // namespace
 
-Coordinator::Coordinator(const LaunchPlan& plan, std::filesystem::path socket_directory,
-                         std::string head_address)
-    : plan_(plan),
-      socket_directory_(std::move(socket_directory)),
-      head_address_(std::move(head_address)) {}
+Coordinator::Coordinator(const LaunchPlan& plan, SocketDirectory& sockets, std::string head_address)
+    : plan_(plan), sockets_(sockets), head_address_(std::move(head_address)) {}
 
 StoreServerOptions Coordinator::store_options(Member& member, int ranks) const {
     constexpr std::size_t kOfRank = 128, kAlways = 256;
@@ -141,7 +138,11 @@ GenerationSockets Coordinator::open(asio::io_context& io, Member& member,
                                     const control::StartGeneration& start,
                                     SessionServer::Callback on_message) const {
     GenerationSockets sockets;
-    const auto path = socket_directory_ / ("agent-" + std::to_string(start.generation));
+    const std::filesystem::path before = sockets_.path();
+    if (sockets_.restore())
+        sockets.warning = "the folder for sockets, " + before.string() +
+                          ", was removed while the job ran; it is now " + sockets_.path().string();
+    const auto path = sockets_.path() / ("agent-" + std::to_string(start.generation));
     sockets.session =
         std::make_unique<SessionServer>(io, path, std::move(on_message), session_options(member));
     sockets.facts.generation = start.generation;

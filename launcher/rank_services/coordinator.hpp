@@ -4,6 +4,7 @@
 #include "plan/launch_plan.hpp"
 #include "rank_services/connection_vouching.hpp"
 #include "rank_services/session_server.hpp"
+#include "rank_services/socket_directory.hpp"
 #include "rank_services/store_relay.hpp"
 #include "rank_services/store_relay_head.hpp"
 #include "store/store_server.hpp"
@@ -23,6 +24,7 @@ struct GenerationSockets {
     std::unique_ptr<StoreRelay> store_relay;     ///< nothing on the head, where the store itself is
     std::unique_ptr<ConnectionVoucher> voucher;  ///< the same
     GenerationFacts facts;
+    std::string warning;  ///< to be shown; empty: none
 };
 
 /// The key-value store of one generation, on the head: what MASTER_ADDR and MASTER_PORT name on all
@@ -43,27 +45,27 @@ struct MasterStore {
 /// looking up a host name that the user gave as the master address.
 class Coordinator {
 public:
-    /// `socket_directory`: a folder that only this user may enter, with a short path.
-    /// `head_address`: numeric, where the other nodes reach the head; empty with one node.
-    Coordinator(const LaunchPlan& plan, std::filesystem::path socket_directory,
-                std::string head_address);
+    /// `sockets` outlives it. `head_address`: numeric, where the other nodes reach the head; empty
+    /// with one node.
+    Coordinator(const LaunchPlan& plan, SocketDirectory& sockets, std::string head_address);
 
     /// On the head, before the nodes are told to start. Throws Error with a hint: an address that
     /// is not ours, a port that is taken.
     MasterStore open_store(asio::io_context& io, Member& member, int generation) const;
-    /// On every node. Throws SystemError.
+    /// On every node. A socket directory that was removed (a logout does that) is made again.
+    /// Throws SystemError.
     GenerationSockets open(asio::io_context& io, Member& member,
                            const control::StartGeneration& start,
                            SessionServer::Callback on_message) const;
     /// For other sockets of the agent.
-    const std::filesystem::path& socket_directory() const { return socket_directory_; }
+    const std::filesystem::path& socket_directory() const { return sockets_.path(); }
 
 private:
     StoreServerOptions store_options(Member& member, int ranks) const;
     SessionServer::Options session_options(Member& member) const;
 
     const LaunchPlan& plan_;
-    std::filesystem::path socket_directory_;
+    SocketDirectory& sockets_;
     std::string head_address_;
 };
 

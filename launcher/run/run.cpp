@@ -115,9 +115,12 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
         return serve_as_stand_in(own, environment);
     const auto file_limit = raise_file_limit();  // the head has a connection a node
     const std::string task_address = task_address_of(own);
-    const SocketDirectory sockets;
-    UniqueFd keeper_gone =
-        start_keeper({.scratch = sockets.path(), .end_with_parent = own.tasks_on_node.has_value()});
+    SocketDirectory sockets;
+    UniqueFd keeper_gone = start_keeper({.scratch = sockets.path(),
+                                         .lock = sockets.lock(),
+                                         .end_with_parent = own.tasks_on_node.has_value(),
+                                         .guardian = true,
+                                         .meanwhile = SocketDirectory::remove_abandoned});
     ::signal(SIGXFSZ,
              SIG_IGN);  // past ulimit -f a write fails with its reason; ranks start without
     asio::io_context io{1};
@@ -135,7 +138,7 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     console_options.secrets = plan.spec.secrets;
     Console console(std::move(console_options));
     Reporter reporter(reporter_options(plan, run_dir, version), console);
-    Coordinator coordinator(plan, sockets.path(), joined.summary.head_address);
+    Coordinator coordinator(plan, sockets, joined.summary.head_address);
     const int exit_code = supervise(
         io, {plan, run_dir, coordinator, joined, {reporter, console}, tasks.stand_ins.get()},
         std::move(keeper_gone), {environment, file_limit});

@@ -1,6 +1,7 @@
 #include "spawn/keeper.hpp"
 
 #include "base/text.hpp"
+#include "spawn/guardian.hpp"
 #include "spawn/process_tree.hpp"
 
 #include <autolaunch/error.hpp>
@@ -14,8 +15,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
-#include <system_error>
 
 namespace autolaunch::launcher {
 
@@ -25,6 +24,7 @@ namespace {
 // started us.
 const int kParentGone = SIGRTMAX;
 
+constexpr char kProcessLimitHint[] = "the limit on processes may be reached: see ulimit -u";
 constexpr auto kEndingTimeout = std::chrono::seconds(10);
 
 // All but job control, which stops the keeper and with it the shell's job while the training goes
@@ -38,18 +38,40 @@ sigset_t forwarded_signals() {
     return signals;
 }
 
+/// Who is below the keeper.
+struct Kept {
+    pid_t agent = -1;
+    pid_t guardian = -1;  ///< the agent's parent; -1: we are that ourselves
+};
+
 int exit_code_of(const siginfo_t& ended) {
     return ended.si_code == CLD_EXITED ? ended.si_status : 128 + ended.si_status;
 }
 
-// True once the agent has ended.
-bool wait_for_agent(pid_t agent, siginfo_t& ended, int options) {
-    for (;;) {
-        if (::waitid(P_PID, static_cast<id_t>(agent), &ended, WEXITED | options) == 0)
-            return ended.si_pid == agent;
+// The agent becomes our child when the guardian ends, and is reaped by nobody else: until then its
+// number means it and nobody else.
+bool has_ended(pid_t pid, siginfo_t& ended) {
+    while (::waitid(P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOHANG) != 0)
         if (errno != EINTR)
-            return true;  // cannot happen: it is our child and nobody else waits for it
+            return false;
+    return ended.si_pid == pid;
+}
+
+// A guardian cannot be replaced: an ancestor of the agent can only be made before it.
+void see_guardian_end(Kept& kept, const KeeperOptions& options) {
+    siginfo_t ended{};
+    if (kept.guardian < 0 || !has_ended(kept.guardian, ended))
+        return;
+    if (ended.si_code != CLD_EXITED) {
+        std::fprintf(stderr,
+                     "autolaunch: its guardian (pid %d) was killed by %s; the %s (pid %d) goes on, "
+                     "but if it and this process (pid %d) are killed together now, what the ranks "
+                     "started may stay\n",
+                     kept.guardian, signal_name(ended.si_status).c_str(), options.role, kept.agent,
+                     ::getpid());
+        std::fflush(stderr);
     }
+    kept.guardian = -1;
 }
 
 // A parent that was gone before the request never triggers it.
@@ -59,25 +81,37 @@ void follow_parent(pid_t parent) {
         ::raise(kParentGone);
 }
 
-[[noreturn]] void keep(pid_t agent, pid_t parent, const sigset_t& signals,
-                       const KeeperOptions& options) {
-    ::prctl(PR_SET_NAME, "autolaunch-keep");
-    if (options.end_with_parent)
-        follow_parent(parent);
+// Until the agent's end. `signals` are blocked.
+siginfo_t serve(Kept& kept, pid_t parent, const sigset_t& signals, const KeeperOptions& options) {
     siginfo_t ended{};
-    while (!wait_for_agent(agent, ended, WNOHANG)) {
+    for (;;) {
+        see_guardian_end(kept, options);
+        if (has_ended(kept.agent, ended))
+            return ended;
         int signal = ::sigwaitinfo(&signals, nullptr);
         if (signal == kParentGone && options.end_with_parent)
             signal = ::getppid() == parent ? 0 : SIGTERM;
         if (signal > 0 && signal != SIGCHLD)
-            ::kill(agent, signal);
+            ::kill(kept.agent, signal);
     }
+}
+
+[[noreturn]] void keep(Kept kept, pid_t parent, const sigset_t& signals,
+                       const KeeperOptions& options) {
+    if (kept.guardian > 0)
+        ::prctl(PR_SET_NAME, "autolaunch-keep");
+    else
+        disguise_as_guardian(kept.agent);
+    if (options.end_with_parent)
+        follow_parent(parent);
+    if (options.meanwhile)
+        options.meanwhile();
+    const siginfo_t ended = serve(kept, parent, signals, options);
     const bool all_ended = end_children({}, Deadline::after(kEndingTimeout));
     if (ended.si_code != CLD_EXITED) {
-        std::error_code ignored;
-        std::filesystem::remove_all(options.scratch, ignored);
+        remove_scratch(options.scratch.c_str());
         std::fprintf(stderr, "autolaunch: its %s (pid %d) was killed by %s; %s\n", options.role,
-                     agent, signal_name(ended.si_status).c_str(),
+                     kept.agent, signal_name(ended.si_status).c_str(),
                      all_ended ? "all that it had started was ended" : "some processes do not end");
     }
     std::fflush(stderr);
@@ -94,6 +128,75 @@ void fill_standard_streams() {
         ::close(fd);
 }
 
+/// What the guardian tells the keeper of the agent's start.
+struct AgentStart {
+    pid_t agent = -1;
+    int error_number = EIO;  ///< when there is none
+};
+
+// In the guardian. Returns in the agent only.
+void start_agent(pid_t keeper, const UniqueFd& told, const KeeperOptions& options) {
+    adopt_orphans();  // before there is an agent that may die
+    ::signal(SIGCHLD, SIG_DFL);
+    AgentStart start{::fork(), errno};
+    if (start.agent == 0)
+        return;
+    const auto sent = ::write(told.get(), &start, sizeof start);
+    if (start.agent < 0 || sent != sizeof start)
+        ::_exit(1);
+    guard({.keeper = keeper,
+           .agent = start.agent,
+           .scratch = options.scratch.c_str(),
+           .lock = options.lock});
+}
+
+// Returns in the keeper, or with no agent in the agent itself.
+Kept start_guarded(const KeeperOptions& options) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+        throw SystemError(errno, "open a pipe");
+    const UniqueFd heard(ends[0]);
+    UniqueFd told(ends[1]);
+    const pid_t keeper = ::getpid();
+    Kept kept;
+    kept.guardian = ::fork();
+    if (kept.guardian < 0)
+        throw SystemError(errno, "start the agent's guardian", kProcessLimitHint);
+    if (kept.guardian == 0) {
+        start_agent(keeper, told, options);
+        return {};
+    }
+    told.reset();
+    AgentStart start;
+    if (::read(heard.get(), &start, sizeof start) != sizeof start || start.agent < 0) {
+        ::waitpid(kept.guardian, nullptr, 0);
+        throw SystemError(start.error_number, "start the agent", kProcessLimitHint);
+    }
+    kept.agent = start.agent;
+    return kept;
+}
+
+Kept start_alone() {
+    const pid_t pid = ::fork();
+    if (pid < 0)
+        throw SystemError(errno, "start the agent", kProcessLimitHint);
+    return {.agent = pid == 0 ? -1 : pid, .guardian = -1};
+}
+
+/// Blocks signals, which are let through again if nothing was started.
+class BlockedSignals {
+public:
+    explicit BlockedSignals(const sigset_t& signals) {
+        ::sigprocmask(SIG_BLOCK, &signals, &before_);
+    }
+    BlockedSignals(const BlockedSignals&) = delete;
+    BlockedSignals& operator=(const BlockedSignals&) = delete;
+    ~BlockedSignals() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+private:
+    sigset_t before_{};
+};
+
 }  // namespace
 
 UniqueFd start_keeper(const KeeperOptions& options) {
@@ -104,22 +207,16 @@ UniqueFd start_keeper(const KeeperOptions& options) {
     UniqueFd keeper_gone(ends[0]);
     UniqueFd kept_open(ends[1]);
     const pid_t parent = ::getppid();
-    adopt_orphans();  // not inherited: the agent asks for itself
+    adopt_orphans();             // not inherited: the agent asks for itself
+    ::signal(SIGCHLD, SIG_DFL);  // where it was ignored, the kernel would reap our children
     std::fflush(nullptr);
 
     const sigset_t signals = forwarded_signals();
-    sigset_t before;
-    ::sigprocmask(SIG_BLOCK, &signals, &before);
-    const pid_t pid = ::fork();
-    if (pid < 0) {
-        const int error = errno;
-        ::sigprocmask(SIG_SETMASK, &before, nullptr);
-        throw SystemError(error, "start the agent",
-                          "the limit on processes may be reached: see ulimit -u");
-    }
-    if (pid > 0) {
+    const BlockedSignals blocked(signals);
+    const Kept kept = options.guardian ? start_guarded(options) : start_alone();
+    if (kept.agent > 0) {
         keeper_gone.reset();
-        keep(pid, parent, signals, options);
+        keep(kept, parent, signals, options);
     }
     kept_open.reset();
     // Away from the terminal's foreground group: Ctrl-C reaches us once, through the keeper.
@@ -127,7 +224,6 @@ UniqueFd start_keeper(const KeeperOptions& options) {
     ::setpgid(0, 0);
     ::signal(SIGTTOU, SIG_IGN);
     adopt_orphans();
-    ::sigprocmask(SIG_SETMASK, &before, nullptr);
     return keeper_gone;
 }
 

@@ -2,25 +2,31 @@
 #include "base/unique_fd.hpp"
 
 #include <filesystem>
+#include <functional>
 
 namespace autolaunch::launcher {
 
 struct KeeperOptions {
-    std::filesystem::path
-        scratch;  ///< a folder of the agent's, to be removed when it was killed; empty: none
+    /// A folder of the agent's, to be removed when it was killed; empty: none.
+    std::filesystem::path scratch = {};
+    int lock = -1;  ///< a descriptor that holds its lock, for the guardian to keep; -1: none
     /// Our parent is a scheduler's, which waits for us: when it is gone, the agent gets SIGTERM.
     bool end_with_parent = false;
     const char* role = "agent";  ///< in messages: what is kept
+    /// A third process, between keeper and agent, ends last, and bears another name. Without it the
+    /// keeper bears that name.
+    bool guardian = false;
+    std::function<void()> meanwhile = {};  ///< the keeper's first work, while the agent starts
 };
 
-/// Splits this process in two, so that no end of autolaunch, SIGKILL included, leaves a process of
-/// the job behind (docs/adr/0004-process-model.md).
+/// Splits this process in two or three, so that no end of autolaunch, SIGKILL included, leaves a
+/// process of the job behind (docs/adr/0004-process-model.md).
 ///
 /// The process that the caller's parent knows becomes the keeper: it passes every signal on to the
 /// agent, waits, ends whatever the agent left, and exits with the agent's exit code (128 + N when
-/// signal N killed it). It never returns from here. The call returns in the agent, a child in a
+/// signal N killed it). It never returns from here. The call returns in the agent, which leads a
 /// process group of its own; the descriptor becomes readable when the keeper is gone, and the agent
-/// must then end its children.
+/// must then end its children. The guardian (guardian.hpp) ends what is left when both are killed.
 ///
 /// Threads: call it before any other thread or descriptor that must not be shared exists. Throws
 /// SystemError.

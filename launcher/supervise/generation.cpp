@@ -57,6 +57,8 @@ Generation::Generation(const NodeContext& node, const control::StartGeneration& 
               on_message(peer, message);
           })),
       follower_(plan_.spec.logging, plan_.hostname) {
+    if (!sockets_.warning.empty())
+        callbacks_.report(WarningRaised{sockets_.warning});
     sockets_.facts.trainer_config_path = node.trainer_config;
     for (const auto& rank : plan_.ranks)
         ranks_.emplace_back(node.io, rank,

@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kGenerationPrefix = "generation-";
+constexpr mode_t kPrivateMode = 0600;  // both files may hold keys
 constexpr long long kMostGenerations = 1'000'000'000;  // no job comes near; sums stay in an int
 
 /// The number of a folder's name as we write it: no sign, no leading zero. Others' folders, such as
@@ -42,7 +43,6 @@ std::optional<int> generation_of(const std::string& name) {
             "remove that folder, or name another run directory with --log-dir");
     return static_cast<int>(number);
 }
-constexpr mode_t kPrivateMode = 0600;  // both files may hold keys
 
 int next_generation(const fs::path& run_dir) {
     int next = 0;

@@ -24,7 +24,7 @@ wait "$job"
 eventually "the end of all after kill -9 of autolaunch" gone
 
 start
-agent=$(pgrep -P "$job") || fail "autolaunch has no child"
+agent=$(pgrep -P "$(pgrep -P "$job")") || fail "the guardian has no child"
 kill -9 "$agent"
 ended "kill -9 of the agent" 137
 

@@ -4,14 +4,17 @@
 #include "base/hash.hpp"
 #include "base/text.hpp"
 #include "processes.hpp"
+#include "spawn/guardian_image.hpp"
 #include "spawn/keeper.hpp"
 #include "spawn/process_tree.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -262,12 +265,12 @@ namespace {
 
 // A process that runs `agent` under a keeper; returns the keeper's pid.
 template <typename Agent>
-pid_t start_kept(Agent agent) {
+pid_t start_kept(Agent agent, const KeeperOptions& options = {}) {
     std::fflush(nullptr);
     const pid_t pid = ::fork();
     if (pid != 0)
         return pid;
-    const UniqueFd keeper_gone = start_keeper({});
+    const UniqueFd keeper_gone = start_keeper(options);
     ::_exit(agent(keeper_gone.get()));
 }
 
@@ -360,4 +363,149 @@ TEST_CASE("kill -9 of the agent or of the keeper leaves nothing") {
         CHECK(exit_status_of(keeper) == -SIGKILL);
         CHECK(eventually([&] { return processes_with(mark).empty(); }));
     }
+}
+
+namespace {
+
+std::string proc(pid_t pid, const std::string& name) {
+    return "/proc/" + std::to_string(pid) + "/" + name;
+}
+
+// A keeper, a guardian and an agent with offspring, which ends it when the keeper is gone.
+class Guarded {
+public:
+    Guarded()
+        : keeper_(start_kept(
+              [this](int keeper_gone) {
+                  return agent_with_offspring(mark_, folder_.path() / "agent", [&] {
+                      pollfd gone{keeper_gone, POLLIN, 0};
+                      while (::poll(&gone, 1, 10) == 0)
+                          if (std::filesystem::exists(folder_.path() / "finish"))
+                              break;
+                      return end_children({}, Deadline::after(std::chrono::seconds(20))) ? 23 : 1;
+                  });
+              },
+              {.guardian = true})) {}
+
+    bool wait_until_running() {
+        return eventually([&] {
+            return !slurp(folder_.path() / "agent").empty() && processes_with(mark_).size() == 3;
+        });
+    }
+    void let_finish() const { write_file_durably(folder_.path() / "finish", ""); }
+    pid_t keeper() const { return keeper_; }
+    pid_t agent() const { return std::stoi(slurp(folder_.path() / "agent")); }
+    pid_t guardian() const {
+        const std::string stat = slurp(proc(agent(), "stat"));
+        return std::stoi(stat.substr(stat.rfind(')') + 4));
+    }
+    bool nothing_left() const {
+        return eventually([&] { return processes_with(mark_).empty(); });
+    }
+
+private:
+    TemporaryFolder folder_;
+    std::string mark_ = "SPAWN_TEST=" + random_hex(8);
+    pid_t keeper_;
+};
+
+}  // namespace
+
+TEST_CASE("with a guardian, kill -9 of any two of the three leaves nothing") {
+    Guarded job;
+    REQUIRE(job.wait_until_running());
+    const pid_t agent = job.agent(), guardian = job.guardian();
+    REQUIRE(guardian != job.keeper());
+    SUBCASE("the agent alone") {
+        ::kill(agent, SIGKILL);
+        CHECK(exit_status_of(job.keeper()) == 128 + SIGKILL);
+    }
+    SUBCASE("the keeper alone") {
+        ::kill(job.keeper(), SIGKILL);
+        CHECK(exit_status_of(job.keeper()) == -SIGKILL);
+    }
+    SUBCASE("the keeper, then the agent") {
+        ::kill(job.keeper(), SIGKILL);
+        ::kill(agent, SIGKILL);
+        CHECK(exit_status_of(job.keeper()) == -SIGKILL);
+    }
+    SUBCASE("the agent, then the keeper") {
+        ::kill(agent, SIGKILL);
+        ::kill(job.keeper(), SIGKILL);
+        exit_status_of(job.keeper());  // it may have been faster
+    }
+    SUBCASE("the guardian, then the agent") {
+        ::kill(guardian, SIGKILL);
+        ::kill(agent, SIGKILL);
+        CHECK(exit_status_of(job.keeper()) == 128 + SIGKILL);
+    }
+    SUBCASE("the guardian, then the keeper") {
+        ::kill(guardian, SIGKILL);
+        ::kill(job.keeper(), SIGKILL);
+        CHECK(exit_status_of(job.keeper()) == -SIGKILL);
+    }
+    CHECK(job.nothing_left());
+}
+
+TEST_CASE("without its guardian a job goes on, and its exit code and signals come through") {
+    Guarded job;
+    REQUIRE(job.wait_until_running());
+    const pid_t agent = job.agent();
+    ::kill(job.guardian(), SIGKILL);
+    REQUIRE(eventually([&] { return job.guardian() == job.keeper(); }));
+    CHECK(::kill(agent, 0) == 0);
+    SUBCASE("to its end") {
+        job.let_finish();
+        CHECK(exit_status_of(job.keeper()) == 23);
+    }
+    SUBCASE("to a signal") {
+        ::kill(job.keeper(), SIGTERM);
+        CHECK(exit_status_of(job.keeper()) == 128 + SIGTERM);
+    }
+    CHECK(job.nothing_left());
+}
+
+TEST_CASE("a guardian has no name, no command line and no program of autolaunch's") {
+    Guarded job;
+    REQUIRE(job.wait_until_running());
+    const pid_t guardian = job.guardian();
+    const std::string expected = "job-guardian of " + std::to_string(job.keeper());
+    CHECK(slurp(proc(guardian, "comm")) == "job-guardian\n");
+    const auto command_line = [&] {
+        std::string words = slurp(proc(guardian, "cmdline"));
+        std::replace(words.begin(), words.end(), '\0', ' ');
+        return words.substr(0, words.find_last_not_of(' ') + 1);
+    };
+    CHECK(command_line() == expected);
+    const auto program = [&] {
+        return std::filesystem::read_symlink(proc(guardian, "exe")).string();
+    };
+    if (kGuardianImageBytes > 0) {  // none under sanitizers
+        CHECK(eventually([&] { return program() == "/memfd:job-guardian (deleted)"; }));
+        CHECK(eventually([&] { return slurp(proc(guardian, "comm")) == "job-guardian\n"; }));
+        CHECK(command_line() == expected);
+    }
+    job.let_finish();
+    CHECK(exit_status_of(job.keeper()) == 23);
+}
+
+TEST_CASE("what a killed agent had for scratch is removed, where it was made again too") {
+    const TemporaryFolder folder;
+    const std::string name = "spawn-test-" + random_hex(8);
+    const auto own = folder.path() / name;
+    const std::filesystem::path moved = "/dev/shm/" + name + "-mpi-0",
+                                other = "/dev/shm/" + name.substr(0, 14);
+    for (const auto& made : {own, moved, other}) {
+        std::filesystem::create_directories(made / "in" / "it");
+        write_file_durably(made / "in" / "file", "");
+    }
+    const auto killed = [](int) {
+        ::raise(SIGKILL);
+        return 0;
+    };
+    CHECK(exit_status_of(start_kept(killed, {.scratch = own, .guardian = true})) == 128 + SIGKILL);
+    CHECK_FALSE(std::filesystem::exists(own));
+    CHECK_FALSE(std::filesystem::exists(moved));
+    CHECK(std::filesystem::exists(other / "in" / "file"));
+    std::filesystem::remove_all(other);
 }

@@ -84,12 +84,8 @@ public:
     }
 
     pid_t keeper(int node) const { return nodes_.at(static_cast<std::size_t>(node)).keeper; }
-    pid_t agent(int node) const {
-        const std::string children = slurp("/proc/" + std::to_string(keeper(node)) + "/task/" +
-                                           std::to_string(keeper(node)) + "/children");
-        REQUIRE_FALSE(children.empty());
-        return std::stoi(children);
-    }
+    /// The child of the guardian, which is the keeper's.
+    pid_t agent(int node) const { return only_child(only_child(keeper(node))); }
 
     std::string run_dir(int node) const {
         const std::string& named = nodes_.at(static_cast<std::size_t>(node)).log_dir;
@@ -144,6 +140,13 @@ public:
     int size() const { return static_cast<int>(nodes_.size()); }
 
 private:
+    static pid_t only_child(pid_t parent) {
+        const std::string pid = std::to_string(parent);
+        const std::string children = slurp("/proc/" + pid + "/task/" + pid + "/children");
+        REQUIRE_FALSE(children.empty());
+        return std::stoi(children);
+    }
+
     struct Node {
         int ranks = 1;
         std::string log_dir;

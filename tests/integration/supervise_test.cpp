@@ -142,7 +142,7 @@ public:
 private:
     int run() {
         try {
-            const SocketDirectory sockets;
+            SocketDirectory sockets;
             UniqueFd keeper_gone = start_keeper({.scratch = sockets.path()});
             write_file_durably(path("agent"), std::to_string(::getpid()));
             asio::io_context io{1};
@@ -154,7 +154,7 @@ private:
             const UniqueFd nowhere = open_file("/dev/null", O_RDWR);
             Console console({.stdout_fd = nowhere.get(), .stderr_fd = nowhere.get()});
             Reporter reporter({.version = "test", .events_path = run_dir.events_path()}, console);
-            Coordinator coordinator(plan_, sockets.path(), "");
+            Coordinator coordinator(plan_, sockets, "");
             const auto separator = mark_.find('=');
             return supervise(io, {plan_, run_dir, coordinator, joined, {reporter, console}},
                              std::move(keeper_gone),
