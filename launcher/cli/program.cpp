@@ -109,6 +109,8 @@ int run_lint(const CommandLine& line, const Environment& environment) {
 int run_checkpoints(const CommandLine& line) {
     try {
         const CheckpointOutcome outcome = run_checkpoint_command(line.checkpoints);
+        for (const std::string& one : outcome.passed_over)
+            complain("passed over " + escape_for_terminal(one, Colours::strip));
         print(outcome.text);
         return outcome.exit_code;
     } catch (const Error& error) {
