@@ -116,6 +116,28 @@ rm unread/step-00000003
 ckpt 0 export unread older.safetensors
 contains "a damaged one is passed over with a line" out.log "passed over step-00000004: "
 
+# PyTorch's .metadata is a pickle, and a stranger's may name what is to be run.
+python3 - <<'END' || fail "no pickles"
+import os, pickle
+class Hostile:
+    def __init__(self, function, *arguments): self.what = function, arguments
+    def __reduce__(self): return self.what
+for name, value in {"system": Hostile(os.system, "touch ran"), "eval": Hostile(eval, "open('ran', 'w')"),
+                    "nested": {"state_dict_metadata": [Hostile(os.mkdir, "ran")]},
+                    "dotted": b"\x80\x04\x8c\x05torch\x8c\x08Size.mro\x93."}.items():
+    os.makedirs("hostile/" + name)
+    with open(f"hostile/{name}/.metadata", "wb") as file:
+        file.write(value if isinstance(value, bytes) else pickle.dumps(value))
+END
+for module in torch pickle os; do echo "open('ran', 'w')" >"$module.py"; done # as in a stranger's folder
+for name in system eval nested dotted; do
+    ckpt 65 convert "hostile/$name" made
+    contains "$name" out.log "hostile/$name/.metadata is not read: it names "
+    contains "what to do" out.log "a pickle can run what it names"
+done
+[ ! -e ran ] || fail "a stranger's pickle ran"
+rm torch.py pickle.py os.py
+
 mkdir empty
 ckpt 0 ls empty
 ckpt 66 show empty
