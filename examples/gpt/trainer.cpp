@@ -90,6 +90,7 @@ Trainer::Trainer(al::Session& session, const TrainerConfig& config)
         al::CheckpointOptions options;
         options.directory = checkpoint_directory(config, session);
         options.keep = config.checkpoint.keep;
+        options.pass_over_unusable = config.checkpoint.pass_over_unusable;
         options.schedule.every_steps = config.step_scheduler.checkpoint_every;
         checkpointer_.emplace(session, world_, options);
     }
@@ -158,15 +159,18 @@ Trainer::MemoryUse Trainer::memory_use() const {
 }
 
 void Trainer::resume() {
-    const auto checkpoint = checkpointer_ ? checkpointer_->latest() : std::nullopt;
+    const auto checkpoint =
+        checkpointer_ ? checkpointer_->load_latest(sharded_, optimizer_) : std::nullopt;
     if (!checkpoint) {
+        // What was passed over may have been read in part.
+        if (config_.checkpoint.pass_over_unusable)
+            optimizer_ = al::fsdp::AdamW(sharded_, optimizer_options(config_));
         sharded_.initialize([this](const std::string& name, std::span<const std::int64_t>,
                                    std::int64_t first, std::span<float> values) {
             initial_values(config_.model, config_.seed, name, first, values);
         });
         return;
     }
-    checkpointer_->load(*checkpoint, sharded_, optimizer_);
     steps_done_ = checkpoint->step;
     const auto extra = json::parse(checkpoint->extra);
     if (scaler_ && extra.contains("loss_scale")) {
@@ -178,6 +182,8 @@ void Trainer::resume() {
                                config_.dataloader.global_batch;
     if (!prints())
         return;
+    for (const std::string& reason : checkpoint->skipped)
+        std::printf("note: passed over %s\n", reason.c_str());
     std::printf("resumed from step %lld, %s\n", static_cast<long long>(steps_done_),
                 checkpoint->path.c_str());
     if (!same_data)

@@ -226,6 +226,7 @@ void read_checkpoint(const json& root, TrainerConfig& config) {
     section.take("enabled", config.checkpoint.enabled);
     section.take<std::int64_t>("every_steps", config.step_scheduler.checkpoint_every, 1);
     section.take("keep", config.checkpoint.keep, 1);
+    section.take("pass_over_unusable", config.checkpoint.pass_over_unusable);
 }
 
 void read_distributed(const json& root, TrainerConfig& config) {

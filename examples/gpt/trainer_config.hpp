@@ -55,6 +55,7 @@ struct TrainerConfig {
         std::filesystem::path
             directory;  ///< empty: "checkpoints" in the run directory, or here without one
         int keep = 2;
+        bool pass_over_unusable = false;  ///< al::CheckpointOptions::pass_over_unusable
     } checkpoint;
 
     // distributed

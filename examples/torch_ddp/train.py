@@ -38,6 +38,14 @@ def save(path, step, model, optimizer):
     os.replace(path + ".new", path)
 
 
+def load(path, device):
+    """What was saved, or nothing. A file that is there and cannot be read is an error, and not nothing."""
+    try:
+        return torch.load(path, map_location=device, weights_only=True)
+    except FileNotFoundError:
+        return None
+
+
 def main():
     arguments = parse_arguments()
     local_rank = int(os.environ["LOCAL_RANK"])
@@ -52,8 +60,8 @@ def main():
     network = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 1)).to(device)
     optimizer = torch.optim.AdamW(network.parameters(), lr=arguments.lr)
     first_step = 1
-    if arguments.checkpoint and os.path.exists(arguments.checkpoint):
-        state = torch.load(arguments.checkpoint, map_location=device)
+    state = load(arguments.checkpoint, device) if arguments.checkpoint else None
+    if state:
         network.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         first_step = state["step"] + 1

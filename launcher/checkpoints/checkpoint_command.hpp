@@ -50,6 +50,9 @@ struct CheckpointRequest {
 struct CheckpointOutcome {
     std::string text;  ///< for the standard output
     int exit_code = 0;
+    /// Of directories that were named: newer checkpoints than the one that was taken, with the
+    /// reason. For stderr.
+    std::vector<std::string> passed_over = {};
 };
 
 /// Does it. Shows progress on stderr where that is a terminal. Throws Error: of code corrupt or

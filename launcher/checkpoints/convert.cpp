@@ -78,8 +78,9 @@ CheckpointOutcome convert_to_checkpoint(const CheckpointRequest& request) {
     const SourceKind kind = kind_of_source(source);
     storage->create_directories(directory);
     const TemporaryFile temporary(directory);
+    std::string left_out;
     if (kind == SourceKind::torch_checkpoint)
-        convert_with_torch(request.python, source, temporary.path());
+        left_out = convert_with_torch(request.python, source, temporary.path());
     const auto tensors =
         tensors_in(kind == SourceKind::torch_checkpoint ? temporary.path() : source);
     const Manifest manifest = described(tensors, request.step.value_or(0));
@@ -93,8 +94,10 @@ CheckpointOutcome convert_to_checkpoint(const CheckpointRequest& request) {
             *storage, directory, manifest, {request.ranks, encryption_of(request)},
             [&](const fsdp::State& state) { fill(*storage, tensors, state, progress); });
     }
-    return {fmt::format("{} tensors, {}, are now {}\n", tensors.size(), format_bytes(bytes),
-                        shown(made.string())),
+    if (!left_out.empty())
+        left_out = shown(left_out) + '\n';
+    return {fmt::format("{}{} tensors, {}, are now {}\n", left_out, tensors.size(),
+                        format_bytes(bytes), shown(made.string())),
             0};
 }
 

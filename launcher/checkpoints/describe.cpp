@@ -21,22 +21,14 @@ using nlohmann::ordered_json;
 /// What `ls` says of one directory.
 struct Listed {
     std::string name;
-    std::optional<Manifest> manifest;  // none: `problem` says why
-    std::string problem;
+    Look look;
 };
 
-std::vector<Listed> look_at(Storage& storage, const std::filesystem::path& directory,
-                            const AuthenticationKeys& keys) {
+std::vector<Listed> look_at_all(Storage& storage, const std::filesystem::path& directory,
+                                const AuthenticationKeys& keys) {
     std::vector<Listed> all;
-    for (const Candidate& candidate : list_candidates(storage, directory)) {
-        Listed one{candidate.name, std::nullopt, {}};
-        try {
-            one.manifest = read_manifest(storage, directory / candidate.name, keys);
-        } catch (const Error& error) {
-            one.problem = error.what();
-        }
-        all.push_back(std::move(one));
-    }
+    for (const Candidate& candidate : list_candidates(storage, directory))
+        all.push_back({candidate.name, look_at(storage, directory, candidate, keys)});
     return all;
 }
 
@@ -74,11 +66,13 @@ std::string json_lines(const ordered_json& json) {
 std::string list_json(const std::filesystem::path& directory, const std::vector<Listed>& all) {
     ordered_json checkpoints = ordered_json::array();
     for (const Listed& one : all) {
-        ordered_json json = {{"name", one.name}, {"complete", one.manifest.has_value()}};
-        if (one.manifest)
-            json.update(summary(*one.manifest));
-        if (!one.manifest)
-            json["problem"] = one.problem;
+        ordered_json json = {{"name", one.name}, {"complete", one.look.manifest.has_value()}};
+        if (one.look.manifest) {
+            json.update(summary(*one.look.manifest));
+        } else {
+            json["why"] = name_of(one.look.unusable.why);
+            json["problem"] = one.look.unusable.reason;
+        }
         checkpoints.push_back(std::move(json));
     }
     return json_lines({{"directory", directory.string()}, {"checkpoints", checkpoints}});
@@ -88,11 +82,14 @@ std::string list_text(const std::vector<Listed>& all) {
     std::string text = fmt::format("{:<26} {:<23} {:>6} {:>8} {:>10}  {}\n", "checkpoint", "saved",
                                    "ranks", "tensors", "size", "strategy");
     for (const Listed& one : all) {
-        if (!one.manifest) {
-            text += fmt::format("{:<26} not complete: {}\n", one.name, shown(one.problem));
+        if (!one.look.manifest) {
+            const UnusableCheckpoint& unusable = one.look.unusable;
+            text += fmt::format("{:<26} {}: {}\n", one.name,
+                                is_unknown(unusable.why) ? "cannot be read" : "not complete",
+                                shown(unusable.reason));
             continue;
         }
-        const Manifest& manifest = *one.manifest;
+        const Manifest& manifest = *one.look.manifest;
         text += fmt::format("{:<26} {:<23} {:>6} {:>8} {:>10}  {}\n", one.name,
                             saved_text(manifest), manifest.world_size, manifest.tensors.size(),
                             format_bytes(file_bytes_of(manifest)),
@@ -187,7 +184,8 @@ CheckpointOutcome list_checkpoints(const CheckpointRequest& request) {
     const std::filesystem::path directory = request.paths.at(0);
     require_directory(directory);
     const auto storage = make_routed_storage();
-    const auto all = look_at(*storage, directory, AuthenticationKeys::find(encryption_of(request)));
+    const auto all =
+        look_at_all(*storage, directory, AuthenticationKeys::find(encryption_of(request)));
     if (request.json)
         return {list_json(directory, all), 0};
     if (all.empty())
@@ -201,7 +199,8 @@ CheckpointOutcome show_checkpoint(const CheckpointRequest& request) {
     for (const auto& tensor : open.manifest.tensors)
         if (is_selected(tensor.name, request.only))
             tensors.push_back(&tensor);
-    return {request.json ? show_json(open, tensors) : show_text(open, tensors, request.tensors), 0};
+    return {request.json ? show_json(open, tensors) : show_text(open, tensors, request.tensors), 0,
+            open.skipped};
 }
 
 }  // namespace autolaunch::launcher

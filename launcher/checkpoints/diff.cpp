@@ -120,6 +120,8 @@ CheckpointOutcome diff_checkpoints(const CheckpointRequest& request) {
     const auto both = comparable(a.manifest, b.manifest, request.only, differences);
     compare_content(a, b, both, differences);
     CheckpointOutcome outcome;
+    outcome.passed_over = a.skipped;
+    outcome.passed_over.insert(outcome.passed_over.end(), b.skipped.begin(), b.skipped.end());
     outcome.exit_code = differences.empty() ? exit_code::kSuccess : exit_code::kFindings;
     if (request.json) {
         nlohmann::ordered_json json = {{"first", a.path.string()}, {"second", b.path.string()}};

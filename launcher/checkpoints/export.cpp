@@ -138,7 +138,7 @@ CheckpointOutcome export_checkpoint(const CheckpointRequest& request) {
                         files.size() == 1
                             ? shown(files[0].path.string())
                             : fmt::format("{} files in {}", files.size(), shown(out.string()))),
-            0};
+            0, open.skipped};
 }
 
 }  // namespace autolaunch::launcher

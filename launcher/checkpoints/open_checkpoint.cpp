@@ -13,6 +13,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <span>
+#include <utility>
 
 namespace autolaunch::launcher {
 
@@ -23,6 +25,22 @@ namespace {
 bool has_manifest(Storage& storage, const fs::path& path) {
     const auto names = storage.list(path);
     return std::find(names.begin(), names.end(), kManifestName) != names.end();
+}
+
+// Throws where there is none that can be used, or where one that cannot be read may be newer.
+Choice newest_in(Storage& storage, const fs::path& directory, const AuthenticationKeys& keys) {
+    const Search search = search_newest(storage, directory, {}, keys);
+    try {
+        Choice choice = choose_checkpoint(std::span(&search, 1), false, directory);
+        if (choice.found)
+            return choice;
+    } catch (const Error& error) {
+        throw Error(error.code(), error.what(),
+                    "autolaunch ckpt ls " + directory.string() +
+                        " shows all of them; name one to look at no other");
+    }
+    throw SystemError(ENOENT, "find a checkpoint in " + directory.string(),
+                      "autolaunch ckpt ls shows what is there");
 }
 
 }  // namespace
@@ -84,17 +102,9 @@ OpenCheckpoint open_checkpoint(const fs::path& path, const EncryptionOptions& en
     if (!keys.empty())
         open.check = BlockCheck::tampering;
     if (!has_manifest(*open.storage, path)) {
-        const auto newest = find_newest(*open.storage, path, INT64_MAX, keys);
-        if (!newest) {
-            const auto candidates = list_candidates(*open.storage, path);
-            // What is wrong with the newest says more than that there is none.
-            if (!candidates.empty())
-                read_manifest(*open.storage, path / candidates.front().name, keys);
-            throw SystemError(ENOENT, "find a checkpoint in " + path.string(),
-                              "autolaunch ckpt ls shows what is there");
-        }
-        open.path = newest->path;
-        open.skipped = newest->skipped;
+        Choice choice = newest_in(*open.storage, path, keys);
+        open.path = choice.found->path;
+        open.skipped = std::move(choice.passed_over);
     }
     open.manifest = read_manifest(*open.storage, open.path, keys);
     return open;

@@ -32,8 +32,8 @@ EncryptionOptions encryption_of(const CheckpointRequest& request);
 
 /// `path` is a checkpoint, or a directory of checkpoints, whose newest complete one is meant; also
 /// in a bucket, "s3://bucket/prefix". With an authentication key one without its MAC counts as not
-/// complete. Throws Error{corrupt} that says what is wrong with it, SystemError where there is
-/// nothing. Identities are not looked for.
+/// complete. One that cannot be read is not passed over. Throws Error{corrupt} that says what is
+/// wrong with it, SystemError where there is nothing. Identities are not looked for.
 OpenCheckpoint open_checkpoint(const std::filesystem::path& path,
                                const EncryptionOptions& encryption);
 /// The same, to read what it holds. Throws Error{invalid_argument} where it is encrypted and there

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <utility>
 
 namespace autolaunch::launcher {
 
@@ -21,28 +22,38 @@ struct Doomed {
     std::string why;
 };
 
-// What is neither among the newest nor of a kept step. Nothing before the first complete one is
-// found: what follows it is older, and there is one to go back to.
-std::vector<Doomed> doomed_of(Storage& storage, const std::filesystem::path& directory,
-                              const CheckpointRequest& request) {
+/// What prune makes of a directory.
+struct Sorted {
     std::vector<Doomed> doomed;
+    std::vector<UnusableCheckpoint> unknown;  // nobody can say that they may go
+};
+
+// Doomed is what is neither among the newest nor of a kept step. Nothing before the first complete
+// one is found: what follows it is older, and there is one to go back to.
+Sorted sorted_out(Storage& storage, const std::filesystem::path& directory,
+                  const CheckpointRequest& request) {
+    Sorted sorted;
     int complete = 0;
     for (const Candidate& candidate : list_candidates(storage, directory)) {
         if (candidate.name.ends_with(kReplacedSuffix))
             continue;  // a save goes on, or the next one clears it
-        try {
-            read_manifest(storage, directory / candidate.name);
-        } catch (const Error&) {
+        Look look = look_at(storage, directory, candidate);
+        if (!look.manifest && is_unknown(look.unusable.why)) {
+            sorted.unknown.push_back(std::move(look.unusable));
+            continue;
+        }
+        if (!look.manifest) {
             if (complete > 0)
-                doomed.push_back({candidate, "not complete, and there is a newer one"});
+                sorted.doomed.push_back({candidate, "not complete, and there is a newer one"});
             continue;
         }
         ++complete;
         const bool of_kept_step = request.every > 0 && candidate.step % request.every == 0;
         if (complete > request.keep && !of_kept_step)
-            doomed.push_back({candidate, fmt::format("older than the newest {}", request.keep)});
+            sorted.doomed.push_back(
+                {candidate, fmt::format("older than the newest {}", request.keep)});
     }
-    return doomed;
+    return sorted;
 }
 
 std::uint64_t bytes_in(Storage& storage, const std::filesystem::path& directory) {
@@ -63,7 +74,7 @@ CheckpointOutcome prune_checkpoints(const CheckpointRequest& request) {
     const std::filesystem::path directory = request.paths.at(0);
     require_directory(directory);
     const auto tier = make_tier(directory.string());
-    const auto doomed = doomed_of(tier->storage(), directory, request);
+    const auto [doomed, unknown] = sorted_out(tier->storage(), directory, request);
     CheckpointOutcome outcome;
     std::uint64_t bytes = 0;
     for (const Doomed& one : doomed) {
@@ -74,6 +85,9 @@ CheckpointOutcome prune_checkpoints(const CheckpointRequest& request) {
         outcome.text +=
             fmt::format("{} {}: {}\n", request.dry_run ? "would delete" : "deleted", name, one.why);
     }
+    for (const UnusableCheckpoint& one : unknown)
+        outcome.text +=
+            fmt::format("kept {}, for it cannot be read: {}\n", one.name, shown(one.reason));
     outcome.text += fmt::format("{} checkpoints, {}\n", doomed.size(), format_bytes(bytes));
     return outcome;
 }

@@ -12,6 +12,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 extern char** environ;
@@ -22,25 +23,74 @@ namespace {
 
 constexpr int kCannotStart = 127;  // as a shell has it
 constexpr int kNoTorch = 3;
+constexpr int kRefused = 4;
+constexpr std::string_view kLeftOut = "left out ";
 
+// PyTorch's .metadata is a pickle, and a pickle runs whatever it names: here it may name what DCP
+// writes, and nothing else. Files of tensors are pickles too, which PyTorch's own reader of weights
+// reads. The first line keeps modules of the working directory out, which may be a stranger's.
 constexpr const char kScript[] = R"(
-import os, sys
+import sys
+sys.path[:] = [folder for folder in sys.path if folder]
+import os, pickle
+source, target = sys.argv[1:]
+def refuse(what):
+    print(what, file=sys.stderr)
+    sys.exit(4)
+PLACES = {
+    "torch.distributed.checkpoint.metadata": "Metadata TensorStorageMetadata BytesStorageMetadata TensorProperties "
+        "ChunkStorageMetadata MetadataIndex StorageMeta _MEM_FORMAT_ENCODING",
+    "torch.distributed._shard.sharded_tensor.metadata": "TensorProperties MEM_FORMAT_ENCODING",
+    "torch.distributed.checkpoint.filesystem": "_StorageInfo",
+    "torch.serialization": "_get_layout",
+    "torch": "Size float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2 int64 int32 int16 int8 uint64 uint32 "
+        "uint16 uint8 bool complex64 complex128",
+    "pathlib": "PosixPath",
+    "pathlib._local": "PosixPath",
+    "collections": "OrderedDict",
+}
+class Unpickler(pickle.Unpickler):
+    def find_class(self, module, name):
+        if name not in PLACES.get(module, "").split():
+            refuse(f"it names {module}.{name}, which DCP does not write")
+        return super().find_class(module, name)
+metadata = None
 try:
+    path = os.path.join(source, ".metadata")
+    if os.path.exists(path):
+        with open(path, "rb") as file:
+            metadata = Unpickler(file).load()
     import torch, torch.distributed.checkpoint as dcp
-    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+    from torch.distributed.checkpoint.metadata import Metadata, StorageMeta, TensorStorageMetadata
     from safetensors.torch import save_file
-    if not os.path.exists(os.path.join(sys.argv[1], ".metadata")):
+    if metadata is None:
         from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader as Reader
-    else:
-        Reader = dcp.FileSystemReader
 except ImportError as error:
     print(error, file=sys.stderr)
     sys.exit(3)
-stored = Reader(sys.argv[1]).read_metadata().state_dict_metadata
+if metadata is not None:
+    if not isinstance(metadata, Metadata):
+        refuse("it is not DCP's metadata")
+    for info in metadata.storage_data.values():
+        if os.path.basename(info.relative_path) != info.relative_path:
+            refuse(f"it leads out of the checkpoint, to {info.relative_path}")
+    class Reader(dcp.FileSystemReader):
+        def read_metadata(self, *unused, **also_unused):
+            if getattr(metadata, "storage_meta", None) is None:
+                metadata.storage_meta = StorageMeta()
+            metadata.storage_meta.load_id = getattr(self, "load_id", None)
+            return metadata
+load = torch.load
+torch.load = lambda *given, **named: load(*given, **{**named, "weights_only": True})
+stored = Reader(source).read_metadata().state_dict_metadata
 tensors = {n: torch.empty(t.size, dtype=t.properties.dtype) for n, t in stored.items()
            if isinstance(t, TensorStorageMetadata)}
-dcp.load(tensors, storage_reader=Reader(sys.argv[1]), no_dist=True)
-save_file({n: t.contiguous() for n, t in tensors.items()}, sys.argv[2])
+dcp.load(tensors, storage_reader=Reader(source), no_dist=True)
+save_file({n: t.contiguous() for n, t in tensors.items()}, target)
+others = sorted(set(stored) - set(tensors))
+if others:
+    more = f" and {len(others) - 5} more" if len(others) > 5 else ""
+    print(f"left out {len(others)} values that are no tensors: {', '.join(others[:5])}{more}")
 )";
 
 std::string read_all(int fd) {
@@ -86,8 +136,8 @@ std::string last_line(const std::string& text) {
 
 }  // namespace
 
-void convert_with_torch(const std::string& python, const std::filesystem::path& source,
-                        const std::filesystem::path& target) {
+std::string convert_with_torch(const std::string& python, const std::filesystem::path& source,
+                               const std::filesystem::path& target) {
     int ends[2] = {};
     if (::pipe2(ends, O_CLOEXEC) != 0)
         throw SystemError(errno, "make a pipe");
@@ -105,9 +155,16 @@ void convert_with_torch(const std::string& python, const std::filesystem::path& 
             ErrorCode::unsupported,
             python + " cannot read PyTorch's checkpoints: " + last_line(words),
             "install torch and safetensors, or name an interpreter that has them with --python");
+    if (code == kRefused)
+        throw Error(ErrorCode::mismatch,
+                    (source / ".metadata").string() + " is not read: " + last_line(words),
+                    "a pickle can run what it names. If you trust who made it, load it with "
+                    "PyTorch, save its tensors with safetensors, and convert that");
     if (code != 0)
         throw Error(ErrorCode::mismatch,
                     "PyTorch did not read " + source.string() + ": " + last_line(words));
+    const std::string last = last_line(words);
+    return last.starts_with(kLeftOut) ? last : std::string();
 }
 
 }  // namespace autolaunch::launcher

@@ -63,7 +63,7 @@ CheckpointOutcome reshard_checkpoint(const CheckpointRequest& request) {
     return {fmt::format("step {} of {} ranks, {}, is now of {} ranks: {}\n", open.manifest.step,
                         open.manifest.world_size, format_bytes(bytes), request.ranks,
                         shown(made.string())),
-            0};
+            0, open.skipped};
 }
 
 }  // namespace autolaunch::launcher

@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
+#include <span>
 #include <tuple>
 
 namespace autolaunch::launcher {
@@ -62,9 +63,27 @@ std::string content_start(const OpenCheckpoint& open, const Manifest::File& file
     return start;
 }
 
+/// A piece of a tensor in a file.
+struct Placed {
+    const Manifest::Tensor* tensor = nullptr;
+    std::uint64_t begin = 0, end = 0;
+};
+using PlacedByFile = std::vector<std::vector<Placed>>;
+
+PlacedByFile placed_by_file(const Manifest& manifest) {
+    PlacedByFile files(manifest.files.size());
+    for (const auto& tensor : manifest.tensors)
+        for (const auto& piece : tensor.pieces)
+            files[piece.file_index].push_back(
+                {&tensor, piece.file_offset,
+                 piece.file_offset +
+                     static_cast<std::uint64_t>(piece.count) * size_of(tensor.type)});
+    return files;
+}
+
 // The header must say of every tensor what the manifest says.
 void verify_header(const OpenCheckpoint& open, std::size_t file_index,
-                   std::vector<std::string>& damages) {
+                   std::span<const Placed> placed, std::vector<std::string>& damages) {
     const Manifest::File& file = open.manifest.files[file_index];
     try {
         const std::uint64_t bytes =
@@ -75,17 +94,11 @@ void verify_header(const OpenCheckpoint& open, std::size_t file_index,
         for (const auto& entry : header.entries)
             entries.emplace(entry.name, header.data_begin + entry.begin,
                             header.data_begin + entry.end);
-        for (const auto& tensor : open.manifest.tensors)
-            for (const auto& piece : tensor.pieces) {
-                const std::uint64_t end =
-                    piece.file_offset +
-                    static_cast<std::uint64_t>(piece.count) * size_of(tensor.type);
-                if (piece.file_index == file_index &&
-                    !entries.contains({tensor.name, piece.file_offset, end}))
-                    damages.push_back((open.path / file.name).string() +
-                                      ": its header does not place tensor " + tensor.name +
-                                      " as the manifest does");
-            }
+        for (const Placed& one : placed)
+            if (!entries.contains({one.tensor->name, one.begin, one.end}))
+                damages.push_back((open.path / file.name).string() +
+                                  ": its header does not place tensor " + one.tensor->name +
+                                  " as the manifest does");
     } catch (const Error& error) {
         damages.push_back((open.path / file.name).string() + ": " + error.what());
     }
@@ -140,8 +153,8 @@ void verify_sealed(const OpenCheckpoint& open, std::size_t file_index, ByteProgr
     }
 }
 
-void verify_file(const OpenCheckpoint& open, std::size_t file_index, ByteProgress& progress,
-                 Verdict& verdict) {
+void verify_file(const OpenCheckpoint& open, std::size_t file_index, std::span<const Placed> placed,
+                 ByteProgress& progress, Verdict& verdict) {
     const bool encrypted = open.manifest.files[file_index].plain_bytes.has_value();
     if (encrypted && open.identities.empty()) {
         ++verdict.sealed_files;
@@ -152,7 +165,7 @@ void verify_file(const OpenCheckpoint& open, std::size_t file_index, ByteProgres
         verify_sealed(open, file_index, progress, verdict.damages);
     // Nothing can be read of what is sealed and damaged.
     if (verdict.damages.size() == before)
-        verify_header(open, file_index, verdict.damages);
+        verify_header(open, file_index, placed, verdict.damages);
     if (!encrypted)
         verify_blocks(open, file_index, progress, verdict.damages);
 }
@@ -173,9 +186,10 @@ Verdict verify(const std::string& path, const EncryptionOptions& encryption) {
         verdict.path = open.path.string();
         verdict.files = open.manifest.files.size();
         verdict.bytes = file_bytes_of(open.manifest);
+        const PlacedByFile placed = placed_by_file(open.manifest);
         ByteProgress progress("verifying", verdict.bytes);
         for (std::size_t i = 0; i < open.manifest.files.size(); ++i)
-            verify_file(open, i, progress, verdict);
+            verify_file(open, i, placed[i], progress, verdict);
         verdict.elapsed = progress.elapsed();
     } catch (const Error& error) {
         // A key that does not fit, or is none, is no damage.

@@ -119,6 +119,8 @@ int run_lint(const CommandLine& line, const Place& place) {
 int run_checkpoints(const CommandLine& line, const Screen& screen) {
     try {
         const CheckpointOutcome outcome = run_checkpoint_command(line.checkpoints);
+        for (const std::string& one : outcome.passed_over)
+            complain("passed over " + one, screen);
         if (line.json)
             screen.print_json(outcome.text);
         else

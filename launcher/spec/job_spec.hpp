@@ -79,6 +79,7 @@ struct CheckpointSpec {
     std::string checkpoint_dir;
     std::optional<std::int64_t> every_steps;
     std::optional<int> keep;
+    bool pass_over_unusable = false;  ///< the trainer's, as the rest of it
     std::optional<std::int64_t>
         memory_limit_bytes;  ///< of copies in memory, a node; nothing: half of its memory
     std::string restore_from, model_save_format;

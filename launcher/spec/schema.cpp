@@ -239,6 +239,8 @@ Section checkpoint_section() {
           "How many of the newest to keep.",
           {},
           1},
+         {"pass_over_unusable", Form::boolean, FIELD(checkpoint.pass_over_unusable), "false",
+          "Whether to go on without checkpoints that cannot be used, anew where none is left."},
          {"memory_limit", Form::size, FIELD(checkpoint.memory_limit_bytes), "",
           "Memory of a node that may hold copies of its ranks' state; without it, half of what the "
           "ranks may use."},

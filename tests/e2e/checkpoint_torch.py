@@ -62,6 +62,7 @@ def save(directory):
     shapes = {"wte.w": (64, 24), "h.0.b": (31,), "h.0.scale": (), "h.0.conv": (5, 7, 6, 4)}
     state = {name: expected(name, shape, torch.float32) for name, shape in shapes.items()}
     state["ids"] = expected("ids", (41,), torch.int64)
+    state["epoch"], state["name"] = 3, "a run"  # what is no tensor
     dcp.save(state, checkpoint_id=directory, no_dist=True)
 
 

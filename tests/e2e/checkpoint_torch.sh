@@ -34,6 +34,8 @@ ckpt convert dcp from_dcp --step 9 --ranks 2 --python "$python"
 ckpt export from_dcp back.safetensors
 with_python exported back.safetensors
 contains "PyTorch's own checkpoint" read.log "exported: 5 tensors are equal"
+ckpt convert dcp from_dcp_again --python "$python"
+contains "what is no tensor" ckpt.log "left out 2 values that are no tensors: epoch, name"
 # DCP's shards of several ranks, as we write them, are read by PyTorch too when there is no manifest.
 rm checkpoints/step-00000004/manifest.json
 ckpt convert checkpoints/step-00000004 joined --step 4 --python "$python"

@@ -94,6 +94,50 @@ ckpt 64 reshard runs other --ranks 0
 ckpt 64 export runs x --dtype f64
 ckpt 66 ls nowhere
 ckpt 66 show "$shard/x"
+# What cannot be read is neither absent nor damaged: here a link to a disk that is not mounted.
+"$sample" 2 unread 1 0 2>sample.log && "$sample" 2 unread 2 0 2>sample.log || fail "no samples"
+ln -s "$work/not-mounted/step-00000003" unread/step-00000003
+ckpt 0 ls unread
+contains "what cannot be read" out.log "step-00000003              cannot be read: cannot list "
+ckpt 0 ls --json unread
+json '[c.get("why") for c in d["checkpoints"]] == ["unreadable", None, None]'
+for command in show verify "export unread x.safetensors" "reshard unread x --ranks 3"; do
+    [ "$command" = verify ] && code=1 || code=71
+    set -- $command
+    ckpt "$code" "$1" unread "${@:3}"
+    contains "$1: no older one is taken for it" out.log "a newer checkpoint than unread/step-00000002 is there and cannot be read"
+done
+ckpt 0 show unread/step-00000002
+ckpt 0 prune unread --keep 1
+contains "what stays" out.log "kept step-00000003, for it cannot be read: "
+[ -L unread/step-00000003 ] && [ ! -e unread/step-00000001 ] || fail "prune kept or deleted the wrong ones: $(ls unread)"
+rm unread/step-00000003
+"$sample" 2 unread 4 0 2>sample.log && truncate -s -1 "$(ls unread/step-00000004/*.safetensors | head -1)"
+ckpt 0 export unread older.safetensors
+contains "a damaged one is passed over with a line" out.log "passed over step-00000004: "
+
+# PyTorch's .metadata is a pickle, and a stranger's may name what is to be run.
+python3 - <<'END' || fail "no pickles"
+import os, pickle
+class Hostile:
+    def __init__(self, function, *arguments): self.what = function, arguments
+    def __reduce__(self): return self.what
+for name, value in {"system": Hostile(os.system, "touch ran"), "eval": Hostile(eval, "open('ran', 'w')"),
+                    "nested": {"state_dict_metadata": [Hostile(os.mkdir, "ran")]},
+                    "dotted": b"\x80\x04\x8c\x05torch\x8c\x08Size.mro\x93."}.items():
+    os.makedirs("hostile/" + name)
+    with open(f"hostile/{name}/.metadata", "wb") as file:
+        file.write(value if isinstance(value, bytes) else pickle.dumps(value))
+END
+for module in torch pickle os; do echo "open('ran', 'w')" >"$module.py"; done # as in a stranger's folder
+for name in system eval nested dotted; do
+    ckpt 65 convert "hostile/$name" made
+    contains "$name" out.log "hostile/$name/.metadata is not read: it names "
+    contains "what to do" out.log "a pickle can run what it names"
+done
+[ ! -e ran ] || fail "a stranger's pickle ran"
+rm torch.py pickle.py os.py
+
 mkdir empty
 ckpt 0 ls empty
 ckpt 66 show empty

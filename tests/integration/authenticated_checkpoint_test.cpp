@@ -322,7 +322,8 @@ TEST_CASE("files of another rank, another step or another save do not take a fil
                            read_file(place.folder.path() / "step-1" / kManifestName));
         on_ranks(1, [&](Communicator& world) {
             Session session = Session::from_environment();
-            expect(!Checkpointer(session, world, strict).latest(), "it is not of this step");
+            expect_error(ErrorCode::corrupt, "its manifest is of step 1",
+                         [&] { Checkpointer(session, world, strict).latest(); });
         });
     }
     // All of step 1 under a later name.

@@ -11,8 +11,13 @@
 #include <autolaunch/fsdp/adamw.hpp>
 
 #include <doctest/doctest.h>
+#include <grp.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -265,6 +270,62 @@ TEST_CASE("a missing file is passed over before it is read, and nothing saved is
         const auto loaded = engine_in(world, temporary.path()).load_latest(sample.state);
         expect(loaded && loaded->step == 1 && sample.is_filled(), "the one before is loaded");
     });
+}
+
+TEST_CASE("what this user may not read is neither absent nor passed over, and outlives his saves") {
+    if (::geteuid() != 0) {
+        std::printf("skipped: another user's checkpoints: only root can become another user\n");
+        return;
+    }
+    const TemporaryDirectory temporary;
+    fs::permissions(temporary.path(), fs::perms::all);  // where he may save
+    save_sample(2, temporary.path(), kSmall, 1);
+    save_sample(2, temporary.path(), kSmall, 2);
+    const auto forbid = [&](const char* name, bool forbidden) {
+        fs::permissions(temporary.path() / name, forbidden
+                                                     ? fs::perms::owner_all
+                                                     : fs::perms::all & ~fs::perms::others_write);
+    };
+    const auto as_nobody = [&](const std::function<void(Communicator&)>& body) {
+        on_ranks(2, [&](Communicator& world) {
+            constexpr uid_t kNobody = 65534;
+            expect(::setgroups(0, nullptr) == 0 && ::setresgid(kNobody, kNobody, kNobody) == 0 &&
+                       ::setresuid(kNobody, kNobody, kNobody) == 0,
+                   "root becomes nobody");
+            body(world);
+        });
+    };
+    forbid("step-00000002", true);
+    as_nobody([&](Communicator& world) {
+        Sample sample(world, kSmall, false);
+        auto engine = engine_in(world, temporary.path());
+        const char* words =
+            "/step-00000001 is there and cannot be read: step-00000002: cannot open";
+        expect_error(ErrorCode::system, words, [&] { engine.load_latest(sample.state); });
+        expect_error(ErrorCode::system, "Permission denied", [&] { engine.latest(INT64_MAX); });
+        expect(engine.latest(2)->step == 1, "who asks for older ones gets them");
+    });
+    forbid("step-00000001", true);
+    as_nobody([&](Communicator& world) {
+        Sample sample(world, kSmall, false);
+        auto engine = engine_in(world, temporary.path());
+        expect_error(ErrorCode::system, "step-00000001: cannot open",
+                     [&] { engine.load_latest(sample.state); });
+        CheckpointOptions options{.directory = temporary.path(), .keep = 1};
+        options.pass_over_unusable = true;
+        CheckpointEngine asked(make_posix_storage(), world, options, {});
+        expect(!asked.load_latest(sample.state), "he starts anew");
+        asked.save(5, sample.state, {});
+        asked.save(6, sample.state, {});
+        expect(asked.load_latest(sample.state)->step == 6, "and goes on from what he saved");
+    });
+    CHECK_FALSE(fs::exists(temporary.path() / "step-00000005"));
+    forbid("step-00000002", false);
+    on_ranks(2, [&](Communicator& world) {
+        Sample sample(world, kSmall, false);
+        expect(engine_in(world, temporary.path()).latest(3)->step == 2, "nothing of it is lost");
+    });
+    CHECK(fs::exists(temporary.path() / "step-00000001"));
 }
 
 TEST_CASE("types are cast where that is asked for, and tensors may be missing") {

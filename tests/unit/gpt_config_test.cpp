@@ -32,6 +32,7 @@ TEST_CASE("nothing given: the defaults, no checkpoints, no fault") {
     CHECK(config.model == ModelConfig{});
     CHECK(config.sharding_strategy == ShardingStrategy::full_shard);
     CHECK_FALSE(config.checkpoint.enabled);
+    CHECK_FALSE(config.checkpoint.pass_over_unusable);
     CHECK_FALSE(config.fail);
     CHECK(config.device == ComputeDevice::automatic);
     CHECK(parse_trainer_config(R"({"trainer": {"config": {"device": "cpu"}}})").device ==
@@ -44,7 +45,7 @@ TEST_CASE("every key is read") {
         "dataloader": {"path": "/some/text", "global_batch": 6},
         "optimizer": {"lr": 0.01, "min_lr": 0.002, "beta1": 0.8, "beta2": 0.95, "weight_decay": 0, "max_grad_norm": 2},
         "step_scheduler": {"max_steps": 30, "warmup_steps": 4, "checkpoint_every": 7, "log_every": 3},
-        "checkpoint": {"enabled": true, "checkpoint_dir": "/some/where", "keep": 5, "model_save_format": "safetensors"},
+        "checkpoint": {"enabled": true, "checkpoint_dir": "/some/where", "keep": 5, "pass_over_unusable": true, "model_save_format": "safetensors"},
         "distributed": {"sharding_strategy": "HYBRID_SHARD", "shard_group": 2, "mixed_precision": "bf16", "backend": "shm"},
         "trainer": {"config": {"seed": 9, "sample_bytes": 10, "temperature": 0.5,
                                "fail": {"rank": 1, "step": 12, "signal": "SIGABRT"}}}})");
@@ -64,6 +65,7 @@ TEST_CASE("every key is read") {
     CHECK(config.checkpoint.enabled);
     CHECK(config.checkpoint.directory == "/some/where");
     CHECK(config.checkpoint.keep == 5);
+    CHECK(config.checkpoint.pass_over_unusable);
     CHECK(config.sharding_strategy == ShardingStrategy::hybrid_shard);
     CHECK(config.shard_group == 2);
     CHECK(config.precision.param == autolaunch::bf16);

@@ -130,22 +130,23 @@ namespace {
 
 struct Shelf {
     // Steps newest first, with metrics; a NaN stands for "has none", and steps in `broken` are not
-    // complete.
+    // complete, and nothing is known of those in `unread`.
     std::map<std::int64_t, double, std::greater<>> metrics;
     std::vector<std::int64_t> broken = {};
+    std::vector<std::int64_t> unread = {};
 
     std::vector<std::string> going(const CheckpointOptions& options, std::int64_t just_saved) {
         std::vector<KeptCheckpoint> checkpoints;
         for (const auto& [step, metric] : metrics)
             checkpoints.push_back({step, std::to_string(step)});
         return no_longer_kept(checkpoints, options, just_saved,
-                              [&](const std::string& name) -> std::optional<CompleteCheckpoint> {
+                              [&](const KeptCheckpoint& one) -> LookedAt {
                                   ++looked;
-                                  const std::int64_t step = std::stoll(name);
-                                  for (const std::int64_t one : broken)
-                                      if (one == step)
-                                          return std::nullopt;
-                                  return CompleteCheckpoint{metrics.at(step)};
+                                  if (std::count(unread.begin(), unread.end(), one.step) > 0)
+                                      return {LookedAt::unknown, {}};
+                                  if (std::count(broken.begin(), broken.end(), one.step) > 0)
+                                      return {LookedAt::incomplete, {}};
+                                  return {LookedAt::complete, metrics.at(one.step)};
                               });
     }
     int looked = 0;
@@ -160,13 +161,26 @@ TEST_CASE("the newest are kept, and what is not complete does not count") {
     CheckpointOptions options;
     options.keep = 2;
     CHECK(shelf.going(options, 500) == Names{"300", "200", "100"});
-    CHECK(shelf.looked == 1);
+    CHECK(shelf.looked == 4);  // what goes was looked at
     shelf.broken = {400, 300};
     CHECK(shelf.going(options, 500) == Names{"100"});  // 400 and 300 go with the next save
     options.keep = 1;
     CHECK(shelf.going(options, 500) == Names{"400", "300", "200", "100"});
     shelf.broken = {400, 300, 200, 100};
     options.keep = 3;
+    CHECK(shelf.going(options, 500).empty());
+}
+
+TEST_CASE("what cannot be read stays, and does not count") {
+    Shelf shelf{{{500, 1}, {400, 1}, {300, 1}, {200, 1}, {100, 1}}};
+    shelf.unread = {400, 200};
+    CheckpointOptions options;
+    options.keep = 2;
+    CHECK(shelf.going(options, 500) == Names{"100"});  // 300 is the second
+    options.keep = 1;
+    options.keep_best = 1;
+    CHECK(shelf.going(options, 500) == Names{"100"});
+    shelf.unread = {500, 400, 300, 200, 100};
     CHECK(shelf.going(options, 500).empty());
 }
 

@@ -283,7 +283,8 @@ void CheckpointEngine::prepare_directory(Communicator& world, Job& job) {
             return;
         storage_->create_directories(options_.directory);
         fence_.take();
-        remove_leftovers(*storage_, options_.directory, fence_);
+        for (const std::string& line : remove_leftovers(*storage_, options_.directory, fence_))
+            note(line);
         name = fence_.unfinished_name(checkpoint_name(job.step));
         storage_->create_directories(options_.directory / name);
     });
@@ -298,11 +299,13 @@ void CheckpointEngine::find_parent(Communicator& world) {
     if (world.rank() == 0) {
         try {
             const AuthenticationKeys& keys = keys_.authentication();
-            if (const auto newest = find_newest(*storage_, options_.directory, INT64_MAX, keys)) {
-                parent = read_manifest(*storage_, newest->path, keys);
-                path = newest->path.string();
+            const Search search = search_newest(*storage_, options_.directory, {}, keys);
+            if (search.found) {
+                parent = read_manifest(*storage_, search.found->path, keys);
+                path = search.found->path.string();
             }
-        } catch (const Error&) {
+        } catch (const Error& error) {
+            note(std::string("files of frozen tensors are written, not linked: ") + error.what());
         }
     }
     parent.tensors.clear();

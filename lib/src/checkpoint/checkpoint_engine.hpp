@@ -64,7 +64,10 @@ public:
         double durable_seconds = 0;  ///< from its begin until it was published
     };
     std::optional<Cost> take_cost();
-    std::optional<CheckpointInfo> latest(std::int64_t before) { return place_->latest(before); }
+    /// `above`: a copy of this step is at hand, and nothing older is looked at.
+    std::optional<CheckpointInfo> latest(std::int64_t before, std::int64_t above = -1) {
+        return place_->latest({before, above});
+    }
     /// engine_load.cpp: the following.
     std::vector<std::string> load(const CheckpointInfo& checkpoint, const fsdp::State& state,
                                   const LoadOptions& options = {});

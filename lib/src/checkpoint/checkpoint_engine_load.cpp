@@ -2,6 +2,7 @@
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/checkpoint_engine.hpp"
 #include "checkpoint/commit/catalog.hpp"
+#include "checkpoint/commit/usable.hpp"
 #include "checkpoint/format/opaque_tensors.hpp"
 #include "checkpoint/format/read_plan.hpp"
 #include "checkpoint/place/place.hpp"
@@ -23,6 +24,21 @@ std::uint64_t hash_of_names(const fsdp::State& state) {
     return hash64(text.data(), text.size());
 }
 
+// With the first clause of the hint, which says how it came; what to do is for whoever tells it.
+std::string reason_of(const Error& error) {
+    const std::string how = error.hint().substr(0, error.hint().find(';'));
+    return error.what() + (how.empty() ? "" : ": " + how);
+}
+
+[[noreturn]] void throw_not_passed_over(const CheckpointInfo& checkpoint, const Error& error) {
+    const std::string name = checkpoint.path.filename().string();
+    throw Error(error.code(), error.what(),
+                name +
+                    " is not known to be damaged, so none older is taken for it. Mend what keeps "
+                    "it from being read, or move it elsewhere. To go on without it set "
+                    "pass_over_unusable (CheckpointOptions)");
+}
+
 }  // namespace
 
 std::vector<std::string> CheckpointEngine::load(const CheckpointInfo& checkpoint,
@@ -42,23 +58,24 @@ std::vector<std::string> CheckpointEngine::load(const CheckpointInfo& checkpoint
 
 std::optional<CheckpointInfo> CheckpointEngine::load_latest(const fsdp::State& state,
                                                             const LoadOptions& options) {
-    std::vector<std::string> damaged;
+    std::vector<UnusableCheckpoint> damaged;
     auto found = latest(INT64_MAX);
     while (found) {
         try {
             load(*found, state, options);
-            found->skipped.insert(found->skipped.begin(), damaged.begin(), damaged.end());
             return found;
         } catch (const Error& error) {
-            if (!options.fall_back || !is_damage(error))
+            // The same on all ranks: a code travels, an errno does not.
+            const bool cannot_read = error.code() == ErrorCode::system;
+            if (!options.fall_back || (error.code() != ErrorCode::corrupt && !cannot_read))
                 throw;
-            damaged.push_back(checkpoint_name(found->step) + ": " + error.what());
-            note("passed over " + damaged.back());
-            found = latest(found->step);
-            // Starting from nothing, where something was saved, is for a person to decide.
-            if (!found)
-                throw;
+            if (cannot_read && !options_.pass_over_unusable)
+                throw_not_passed_over(*found, error);
+            damaged.insert(damaged.begin(), {found->step, checkpoint_name(found->step),
+                                             cannot_read ? Unusable::unreadable : Unusable::damaged,
+                                             reason_of(error)});
         }
+        found = place_->latest({.before = found->step}, damaged);
     }
     return std::nullopt;
 }

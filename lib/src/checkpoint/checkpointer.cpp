@@ -287,8 +287,10 @@ CheckpointInfo Checkpointer::save_to_memory(std::int64_t step, const fsdp::State
 // Of the same step the copy in memory is read sooner.
 std::optional<CheckpointInfo> Checkpointer::latest(std::int64_t before) {
     auto found = impl_->memory->latest(before);
-    auto on_disk = impl_->engine.latest(before);
-    return found && (!on_disk || found->step >= on_disk->step) ? found : on_disk;
+    if (!found)
+        return impl_->engine.latest(before);
+    auto newer = impl_->engine.latest(before, found->step);
+    return newer ? newer : found;
 }
 
 std::vector<std::string> Checkpointer::load(const CheckpointInfo& checkpoint,
@@ -301,8 +303,8 @@ std::vector<std::string> Checkpointer::load(const CheckpointInfo& checkpoint,
 // ranks know it alike.
 std::optional<CheckpointInfo> Checkpointer::load_latest(const fsdp::State& state,
                                                         const LoadOptions& options) {
-    const auto newest = latest();
-    if (!newest || !newest->in_memory)
+    auto newest = impl_->memory->latest(INT64_MAX);
+    if (!newest || impl_->engine.latest(INT64_MAX, newest->step))
         return impl_->engine.load_latest(state, options);
     try {
         impl_->memory->load(*newest, state, options);

@@ -66,6 +66,12 @@ struct CheckpointOptions {
     /// checkpoint before become hard links to that one's, where the file system has them
     /// (docs/checkpoints.md).
     bool link_unchanged = true;
+    /// latest() and load_latest() throw where they would have to choose: where a newer checkpoint
+    /// than the one they found cannot be read (no permission, an I/O error, another version of the
+    /// format), and where checkpoints are there and none can be used. With this they go on from the
+    /// older one, or find nothing: then training starts anew beside them. What cannot be read is
+    /// never deleted. A job may leave it set: what it saves itself is found again.
+    bool pass_over_unusable = false;
     /// Memory that save_async() may take on each rank for its copy of the state; 0: as much as the
     /// state. With less, wait_copied() also waits for the storage.
     std::uint64_t staging_bytes = 0;
@@ -91,7 +97,8 @@ struct LoadOptions {
     bool cast =
         false;  ///< f32, bf16 and f16 become each other; otherwise another type is Error{mismatch}
     bool allow_missing = false;  ///< tensors that the checkpoint has not keep what they hold
-    bool fall_back = true;  ///< load_latest(): where a checkpoint is damaged, take the one before
+    bool fall_back = true;  ///< load_latest(): where a checkpoint is damaged, take the one before;
+                            ///< not where it cannot be read (CheckpointOptions::pass_over_unusable)
 };
 
 /// How far a save_async() of this rank is.
@@ -203,7 +210,10 @@ public:
     /// The newest complete checkpoint of a step before `before`, or nothing; from the second place
     /// where there is none as new in the first. Collective: rank 0 looks, all get its answer.
     /// Complete: the manifest is whole, and every file is there with its size. Damage inside a file
-    /// shows in load(); then latest(info.step) is the one before.
+    /// shows in load(); then latest(info.step) is the one before. What is damaged is passed over
+    /// where an older one is complete; what cannot be read is not, and nothing is returned only
+    /// where nothing was ever published. Else this throws an Error that lists each checkpoint with
+    /// its reason (CheckpointOptions::pass_over_unusable).
     std::optional<CheckpointInfo> latest(std::int64_t before = INT64_MAX);
     /// Fills the state's memory from a checkpoint, on any number of ranks and cut in any way; a
     /// state of fewer tensors than were saved, such as the weights alone, gets those. Collective;
@@ -231,7 +241,8 @@ public:
     }
     /// latest() and load() in one; nothing when nothing was saved. Where a checkpoint turns out to
     /// be damaged, the one before is loaded, and CheckpointInfo::skipped says so; throws when all
-    /// are. Collective.
+    /// are, and where latest() does. With pass_over_unusable nothing is returned instead: the state
+    /// may then be partly filled, and all of it has to be set. Collective.
     std::optional<CheckpointInfo> load_latest(const fsdp::State& state,
                                               const LoadOptions& options = {});
     template <class Model, class Optimizer>

@@ -3,6 +3,7 @@
 #include "base/hash.hpp"
 #include "base/text.hpp"
 #include "checkpoint/commit/retention.hpp"
+#include "checkpoint/s3/s3_settings.hpp"
 #include "checkpoint/storage/stale.hpp"
 
 #include <autolaunch/error.hpp>
@@ -83,30 +84,66 @@ Manifest read_manifest(Storage& storage, const fs::path& checkpoint,
     return manifest;
 }
 
+UnusableCheckpoint why_unusable(Storage& storage, const fs::path& directory,
+                                const Candidate& candidate, const Error& error) {
+    UnusableCheckpoint unusable{candidate.step, candidate.name, Unusable::unreadable, error.what()};
+    const auto* system = dynamic_cast<const SystemError*>(&error);
+    const int number = system ? system->error_number() : 0;
+    if (error.code() == ErrorCode::corrupt || number == EISDIR)
+        unusable.why = Unusable::damaged;
+    if (error.code() == ErrorCode::unsupported)
+        unusable.why = Unusable::unsupported;
+    if (number == ENOTDIR)  // a file of such a name
+        unusable.why = Unusable::unpublished;
+    if (number != ENOENT)
+        return unusable;
+    try {
+        const auto names = storage.list(directory / candidate.name);
+        const bool has_manifest = std::binary_search(names.begin(), names.end(), kManifestName);
+        // In a directory the name comes last, in a bucket the manifest.
+        const bool was_published =
+            has_manifest || (!names.empty() && !s3::is_s3_url(directory.string()));
+        unusable.why = was_published ? Unusable::damaged : Unusable::unpublished;
+    } catch (const Error& cannot_list) {
+        unusable.reason = cannot_list.what();
+    }
+    return unusable;
+}
+
+Look look_at(Storage& storage, const fs::path& directory, const Candidate& candidate,
+             const AuthenticationKeys& keys) {
+    try {
+        Manifest manifest = read_manifest(storage, directory / candidate.name, keys);
+        if (manifest.step != candidate.step)
+            throw Error(ErrorCode::corrupt,
+                        "its manifest is of step " + std::to_string(manifest.step));
+        return {std::move(manifest), {}};
+    } catch (const Error& error) {
+        return {std::nullopt, why_unusable(storage, directory, candidate, error)};
+    }
+}
+
+Search search_newest(Storage& storage, const fs::path& directory, const StepRange& range,
+                     const AuthenticationKeys& keys) {
+    Search search;
+    for (const Candidate& candidate : list_candidates(storage, directory)) {
+        if (!range.contains(candidate.step))
+            continue;
+        Look look = look_at(storage, directory, candidate, keys);
+        if (look.manifest) {
+            search.found = {
+                candidate.step, directory / candidate.name, std::move(look.manifest->extra), {}};
+            break;
+        }
+        search.unusable.push_back(std::move(look.unusable));
+    }
+    return search;
+}
+
 std::optional<CheckpointInfo> find_newest(Storage& storage, const fs::path& directory,
                                           std::int64_t before, const AuthenticationKeys& keys) {
-    std::vector<std::string> skipped;
-    std::optional<NotAuthentic> refused;  // the newest
-    for (const Candidate& candidate : list_candidates(storage, directory)) {
-        if (candidate.step >= before)
-            continue;
-        try {
-            const Manifest manifest = read_manifest(storage, directory / candidate.name, keys);
-            if (manifest.step != candidate.step)
-                throw Error(ErrorCode::corrupt,
-                            "its manifest is of step " + std::to_string(manifest.step));
-            return CheckpointInfo{manifest.step, directory / candidate.name, manifest.extra,
-                                  std::move(skipped)};
-        } catch (const Error& error) {
-            skipped.push_back(candidate.name + ": " + error.what());
-            const auto* not_authentic = dynamic_cast<const NotAuthentic*>(&error);
-            if (not_authentic && !refused)
-                refused = *not_authentic;
-        }
-    }
-    if (refused)
-        throw *refused;
-    return std::nullopt;
+    const Search search = search_newest(storage, directory, {.before = before}, keys);
+    return choose_checkpoint(std::span(&search, 1), false, directory).found;
 }
 
 bool remove_for_good(Storage& storage, const fs::path& path) {
@@ -123,15 +160,28 @@ bool remove_for_good(Storage& storage, const fs::path& path) {
     }
 }
 
-void remove_leftovers(Storage& storage, const fs::path& directory, const WriterFence& fence) {
+std::vector<std::string> remove_leftovers(Storage& storage, const fs::path& directory,
+                                          const WriterFence& fence) {
+    std::vector<std::string> set_aside;
     const auto names = storage.list(directory);
     const std::set<std::string> present(names.begin(), names.end());
     for (const std::string& name : names) {
         if (fence.may_delete(name))
             remove_for_good(storage, directory / name);
-        if (is_replaced(name) && step_of(name) && present.contains(without_suffix(name)))
+        const auto step = step_of(name);
+        if (!is_replaced(name) || !step || !present.contains(without_suffix(name)))
+            continue;
+        const Look look = look_at(storage, directory, {*step, name});
+        if (look.manifest || !is_unknown(look.unusable.why)) {
             remove_checkpoint(storage, directory, name);
+            continue;
+        }
+        const std::string aside = without_suffix(name) + ".unread-" + random_hex(4);
+        storage.rename(directory / name, directory / aside);
+        set_aside.push_back("what was replaced by " + without_suffix(name) + " is kept as " +
+                            aside + ", for it cannot be read: " + look.unusable.reason);
     }
+    return set_aside;
 }
 
 void remove_checkpoint(Storage& storage, const fs::path& directory, const std::string& name) {
@@ -142,21 +192,27 @@ void remove_checkpoint(Storage& storage, const fs::path& directory, const std::s
     remove_for_good(storage, doomed);
 }
 
-void remove_old(Storage& storage, const fs::path& directory, const CheckpointOptions& options,
-                std::int64_t just_saved, std::optional<std::int64_t> pinned) {
+std::vector<UnusableCheckpoint> remove_old(Storage& storage, const fs::path& directory,
+                                           const CheckpointOptions& options,
+                                           std::int64_t just_saved,
+                                           std::optional<std::int64_t> pinned) {
     std::vector<KeptCheckpoint> checkpoints;
+    std::vector<UnusableCheckpoint> unknown;
     for (const Candidate& candidate : list_candidates(storage, directory))
         checkpoints.push_back({candidate.step, candidate.name});
-    const auto look = [&](const std::string& name) -> std::optional<CompleteCheckpoint> {
-        try {
-            return CompleteCheckpoint{read_manifest(storage, directory / name).metric};
-        } catch (const Error&) {
-            return std::nullopt;
-        }
+    const auto look = [&](const KeptCheckpoint& checkpoint) {
+        Look found = look_at(storage, directory, {checkpoint.step, checkpoint.name});
+        if (found.manifest)
+            return LookedAt{LookedAt::complete, found.manifest->metric};
+        if (!is_unknown(found.unusable.why))
+            return LookedAt{LookedAt::incomplete, {}};
+        unknown.push_back(std::move(found.unusable));
+        return LookedAt{LookedAt::unknown, {}};
     };
     for (const std::string& name : no_longer_kept(checkpoints, options, just_saved, look))
         if (!pinned || step_of(name) != pinned)
             remove_checkpoint(storage, directory, name);
+    return unknown;
 }
 
 }  // namespace autolaunch

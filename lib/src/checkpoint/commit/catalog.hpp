@@ -1,5 +1,6 @@
 #pragma once
 #include "checkpoint/commit/authentication.hpp"
+#include "checkpoint/commit/usable.hpp"
 #include "checkpoint/commit/writer_claim.hpp"
 #include "checkpoint/storage/storage.hpp"
 
@@ -47,9 +48,26 @@ void require_files(Storage& storage, const std::filesystem::path& checkpoint,
 Manifest read_manifest(Storage& storage, const std::filesystem::path& checkpoint,
                        const AuthenticationKeys& keys = {});
 
-/// The newest complete checkpoint of a step before `before`, with what was passed over. Throws
-/// NotAuthentic where there is none, but one that the keys do not fit: a job must not start anew
-/// because a key is wrong.
+/// What an error says of the checkpoint in which it was met. One without a manifest was published
+/// once where something is in its directory, unless that is a bucket's: there the manifest comes
+/// last, and here the name.
+UnusableCheckpoint why_unusable(Storage& storage, const std::filesystem::path& directory,
+                                const Candidate& candidate, const Error& error);
+
+/// A complete checkpoint's manifest, or why there is none.
+struct Look {
+    std::optional<Manifest> manifest = {};
+    UnusableCheckpoint unusable = {};  ///< without a manifest
+};
+Look look_at(Storage& storage, const std::filesystem::path& directory, const Candidate& candidate,
+             const AuthenticationKeys& keys = {});
+
+/// The newest complete checkpoint of the range, and those before it that cannot be used. Throws
+/// where the directory cannot be listed.
+Search search_newest(Storage& storage, const std::filesystem::path& directory,
+                     const StepRange& range = {}, const AuthenticationKeys& keys = {});
+
+/// The same of one directory, as choose_checkpoint() chooses: throws where that throws.
 std::optional<CheckpointInfo> find_newest(Storage& storage, const std::filesystem::path& directory,
                                           std::int64_t before, const AuthenticationKeys& keys = {});
 
@@ -57,9 +75,10 @@ std::optional<CheckpointInfo> find_newest(Storage& storage, const std::filesyste
 bool remove_for_good(Storage& storage, const std::filesystem::path& path);
 
 /// Deletes what crashed saves left behind: "*.tmp" that the writer may delete, and "*.replaced"
-/// whose replacement is in place.
-void remove_leftovers(Storage& storage, const std::filesystem::path& directory,
-                      const WriterFence& fence);
+/// whose replacement is in place. One of those that cannot be read gets another name instead, and a
+/// line for people.
+std::vector<std::string> remove_leftovers(Storage& storage, const std::filesystem::path& directory,
+                                          const WriterFence& fence);
 
 /// Renames the directory to "<name>.tmp" first, so that what is named like a checkpoint is never
 /// half deleted.
@@ -67,9 +86,10 @@ void remove_checkpoint(Storage& storage, const std::filesystem::path& directory,
                        const std::string& name);
 
 /// Deletes what no_longer_kept() (retention.hpp) names, but not the step `pinned`. Asks for no MAC:
-/// with a wrong key it would delete what is right.
-void remove_old(Storage& storage, const std::filesystem::path& directory,
-                const CheckpointOptions& options, std::int64_t just_saved,
-                std::optional<std::int64_t> pinned = {});
+/// with a wrong key it would delete what is right. Returns what stays because it cannot be read.
+std::vector<UnusableCheckpoint> remove_old(Storage& storage, const std::filesystem::path& directory,
+                                           const CheckpointOptions& options,
+                                           std::int64_t just_saved,
+                                           std::optional<std::int64_t> pinned = {});
 
 }  // namespace autolaunch

@@ -1,10 +1,13 @@
 #pragma once
+#include "checkpoint/commit/usable.hpp"
 #include "checkpoint/format/json.hpp"
 
 #include <autolaunch/checkpoint/checkpointer.hpp>
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace autolaunch {
 
@@ -24,6 +27,37 @@ inline std::optional<CheckpointInfo> info_of(const std::string& text) {
     const auto json = nlohmann::json::parse(text);
     return CheckpointInfo{json.at("step"), json.at("path").get<std::string>(), json.at("extra"),
                           json.at("skipped")};
+}
+
+/// What a place has, on its way to other ranks. A reason names a path, which need not be UTF-8.
+inline nlohmann::json json_of(const std::vector<UnusableCheckpoint>& unusable) {
+    nlohmann::json all = nlohmann::json::array();
+    for (const UnusableCheckpoint& one : unusable) {
+        const std::string reason =
+            nlohmann::json(one.reason)
+                .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+        all.push_back(
+            {one.step, one.name, static_cast<int>(one.why), nlohmann::json::parse(reason)});
+    }
+    return all;
+}
+
+inline std::vector<UnusableCheckpoint> unusable_of(const nlohmann::json& json) {
+    std::vector<UnusableCheckpoint> unusable;
+    for (const auto& one : json)
+        unusable.push_back({one.at(0).get<std::int64_t>(), one.at(1).get<std::string>(),
+                            static_cast<Unusable>(one.at(2).get<int>()),
+                            one.at(3).get<std::string>()});
+    return unusable;
+}
+
+inline std::string text_of(const Search& search) {
+    return json_text({{"found", text_of(search.found)}, {"unusable", json_of(search.unusable)}});
+}
+
+inline Search search_of(const std::string& text) {
+    const auto json = nlohmann::json::parse(text);
+    return {info_of(json.at("found").get<std::string>()), unusable_of(json.at("unusable"))};
 }
 
 }  // namespace autolaunch

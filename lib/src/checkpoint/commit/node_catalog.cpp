@@ -3,6 +3,7 @@
 #include "base/hash.hpp"
 #include "checkpoint/agreement.hpp"
 #include "checkpoint/commit/catalog.hpp"
+#include "checkpoint/commit/info_text.hpp"
 #include "checkpoint/format/json.hpp"
 #include "checkpoint/storage/stale.hpp"
 
@@ -29,16 +30,25 @@ bool is_there(Storage& storage, const fs::path& path) {
     }
 }
 
-std::set<std::size_t> files_here(Storage& storage, const fs::path& checkpoint,
-                                 const Manifest& manifest) {
+struct FilesHere {
+    std::set<std::size_t> whole = {};  // numbers in the manifest
+    std::string damage = {};           // of the first one with another size
+};
+
+FilesHere files_here(Storage& storage, const fs::path& checkpoint, const Manifest& manifest) {
     const auto names = storage.list(checkpoint);
-    std::set<std::size_t> found;
+    FilesHere found;
     for (std::size_t i = 0; i < manifest.files.size(); ++i) {
         const Manifest::File& file = manifest.files[i];
-        if (std::binary_search(names.begin(), names.end(), file.name) &&
-            again_if_stale([&] { return storage.open(checkpoint / file.name)->size(); }) ==
-                file.bytes)
-            found.insert(i);
+        if (!std::binary_search(names.begin(), names.end(), file.name))
+            continue;
+        const std::uint64_t bytes =
+            again_if_stale([&] { return storage.open(checkpoint / file.name)->size(); });
+        if (bytes == file.bytes)
+            found.whole.insert(i);
+        else if (found.damage.empty())
+            found.damage = (checkpoint / file.name).string() + " has " + std::to_string(bytes) +
+                           " bytes, not " + std::to_string(file.bytes);
     }
     return found;
 }
@@ -65,33 +75,36 @@ std::set<std::size_t> numbers_of(const nlohmann::json& ranges) {
 
 nlohmann::json described(Storage& storage, const fs::path& directory, const Candidate& candidate) {
     nlohmann::json line = {{"name", candidate.name}, {"step", candidate.step}, {"hash", 0}};
+    std::vector<UnusableCheckpoint> problems;
     try {
         const std::string text =
             read_whole(storage, directory / candidate.name / kManifestName, kMaxManifestBytes);
         const Manifest manifest = Manifest::parse(text);
         manifest.require_complete();
         if (manifest.step != candidate.step)
-            return line;
-        const auto files = files_here(storage, directory / candidate.name, manifest);
+            throw Error(ErrorCode::corrupt,
+                        "its manifest is of step " + std::to_string(manifest.step));
+        const FilesHere files = files_here(storage, directory / candidate.name, manifest);
         line.update({{"hash", hash64(text.data(), text.size())},
                      {"count", manifest.files.size()},
-                     {"files", ranges_of(files)}});
+                     {"files", ranges_of(files.whole)}});
         if (manifest.metric)
             line["metric"] = *manifest.metric;
-    } catch (const Error&) {  // torn: it counts as one that has nothing
+        if (!files.damage.empty())
+            problems.push_back({candidate.step, candidate.name, Unusable::damaged, files.damage});
+    } catch (const Error& error) {
+        problems.push_back(why_unusable(storage, directory, candidate, error));
     }
+    line["problems"] = json_of(problems);
     return line;
 }
 
 std::string what_is_here(Storage& storage, const fs::path& directory,
                          std::optional<std::int64_t> step) {
     nlohmann::json all = nlohmann::json::array();
-    try {
-        for (const Candidate& candidate : list_candidates(storage, directory))
-            if (!step || candidate.step == *step)
-                all.push_back(described(storage, directory, candidate));
-    } catch (const Error&) {
-    }
+    for (const Candidate& candidate : list_candidates(storage, directory))
+        if (!step || candidate.step == *step)
+            all.push_back(described(storage, directory, candidate));
     return json_text(all);
 }
 
@@ -111,6 +124,10 @@ void add(std::vector<NodeCheckpoint>& found, const nlohmann::json& line, int lea
     }
     if (hash != 0)
         same->files[leader] = numbers_of(line.at("files"));
+    for (UnusableCheckpoint& problem : unusable_of(line.at("problems"))) {
+        problem.reason = "on the node of rank " + std::to_string(leader) + ": " + problem.reason;
+        same->problems.push_back(std::move(problem));
+    }
 }
 
 std::vector<NodeCheckpoint> merged(const std::vector<std::string>& texts) {
@@ -141,7 +158,8 @@ std::string text_of(const std::vector<NodeCheckpoint>& checkpoints) {
                        {"step", one.step},
                        {"hash", one.manifest_hash},
                        {"count", one.file_count},
-                       {"files", files}});
+                       {"files", files},
+                       {"problems", json_of(one.problems)}});
         if (one.metric)
             all.back()["metric"] = *one.metric;
     }
@@ -156,6 +174,7 @@ std::vector<NodeCheckpoint> checkpoints_of(const std::string& text) {
             one.metric = line.at("metric").get<double>();
         for (const auto& held : line.at("files"))
             one.files.emplace(held.at(0).get<int>(), numbers_of(held.at(1)));
+        one.problems = unusable_of(line.at("problems"));
         checkpoints.push_back(std::move(one));
     }
     return checkpoints;
@@ -192,6 +211,12 @@ bool NodeCheckpoint::complete() const {
     return manifest_hash != 0 && all.size() == file_count;
 }
 
+std::vector<UnusableCheckpoint> NodeCheckpoint::why_not_complete() const {
+    if (!problems.empty())
+        return problems;
+    return {{step, name, Unusable::unpublished, "not all of it is on these nodes"}};
+}
+
 std::optional<int> NodeCheckpoint::owner_of(std::size_t file_index) const {
     for (const auto& [leader, held] : files)
         if (held.contains(file_index))
@@ -203,7 +228,11 @@ std::vector<NodeCheckpoint> survey_nodes(Communicator& world, Storage& storage,
                                          const fs::path& directory, const std::vector<int>& leaders,
                                          std::optional<std::int64_t> step) {
     const bool leads = leaders.at(static_cast<std::size_t>(world.rank())) == world.rank();
-    const std::string here = leads ? what_is_here(storage, directory, step) : std::string();
+    std::string here;
+    together(world, [&] {
+        if (leads)
+            here = what_is_here(storage, directory, step);
+    });
     return checkpoints_of(merge_texts(
         world, here, [](const std::vector<std::string>& texts) { return text_of(merged(texts)); }));
 }

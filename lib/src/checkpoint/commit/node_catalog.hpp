@@ -1,4 +1,5 @@
 #pragma once
+#include "checkpoint/commit/usable.hpp"
 #include "checkpoint/storage/storage.hpp"
 
 #include <autolaunch/checkpoint/manifest.hpp>
@@ -32,15 +33,20 @@ struct NodeCheckpoint {
     std::size_t file_count = 0;
     std::optional<double> metric = {};
     std::map<int, std::set<std::size_t>> files = {};  ///< by leader: what is there with its size
+    /// What leaders say of what is there and cannot be used.
+    std::vector<UnusableCheckpoint> problems = {};
 
     /// Every file is on one of the nodes.
     bool complete() const;
     /// The lowest leader that has a file; nothing when nobody has.
     std::optional<int> owner_of(std::size_t file_index) const;
+    /// Of one that is not complete. What is nowhere counts as never published: it was not
+    /// announced, and may have been on a node that is lost.
+    std::vector<UnusableCheckpoint> why_not_complete() const;
 };
 
 /// What the leaders' directories have, of this step or of all. Newest first, and complete ones of a
-/// step first. A directory that cannot be read has nothing.
+/// step first. Throws on every rank where one of the directories cannot be listed.
 std::vector<NodeCheckpoint> survey_nodes(Communicator& world, Storage& storage,
                                          const std::filesystem::path& directory,
                                          const std::vector<int>& leaders,

@@ -16,8 +16,7 @@ struct Rated {
 
 std::vector<std::string> no_longer_kept(
     const std::vector<KeptCheckpoint>& checkpoints, const CheckpointOptions& options,
-    std::int64_t just_saved,
-    const std::function<std::optional<CompleteCheckpoint>(const std::string&)>& look) {
+    std::int64_t just_saved, const std::function<LookedAt(const KeptCheckpoint&)>& look) {
     std::vector<std::string> going;
     std::vector<Rated> rated;  // newest first
     int complete = 0;
@@ -26,17 +25,17 @@ std::vector<std::string> no_longer_kept(
             ++complete;
         } else if (options.keep_every > 0 && item.step % options.keep_every == 0) {
             // Kept whatever it is; and not counted, so that it need not be read.
-        } else if (complete < options.keep) {
-            if (look(item.name))
-                ++complete;
-        } else if (options.keep_best == 0) {
-            going.push_back(item.name);
-        } else if (const auto found = look(item.name);
-                   found && found->metric && !std::isnan(*found->metric)) {
-            rated.push_back(
-                {item.name, options.lower_is_better ? *found->metric : -*found->metric});
         } else {
-            going.push_back(item.name);
+            const LookedAt found = look(item);
+            const double metric = found.metric.value_or(std::nan(""));
+            if (complete < options.keep)
+                complete += found.state == LookedAt::complete ? 1 : 0;
+            else if (found.state == LookedAt::unknown)
+                continue;
+            else if (options.keep_best > 0 && !std::isnan(metric))
+                rated.push_back({item.name, options.lower_is_better ? metric : -metric});
+            else
+                going.push_back(item.name);
         }
     }
     std::stable_sort(rated.begin(), rated.end(),

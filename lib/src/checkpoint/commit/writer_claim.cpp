@@ -113,6 +113,15 @@ void WriterFence::require_held() {
     throw_lost(directory_, now ? describe(*now) : "nobody that can be read", mine_);
 }
 
+bool WriterFence::is_of_this_run() const {
+    try {
+        const auto now = read();
+        return now && !mine_.writer.run_id.empty() && now->writer.run_id == mine_.writer.run_id;
+    } catch (const Error&) {
+        return false;
+    }
+}
+
 bool WriterFence::may_delete(std::string_view unfinished_name) const {
     const auto name = UnfinishedName::parse(unfinished_name);
     return name && (name->epoch < mine_.epoch ||

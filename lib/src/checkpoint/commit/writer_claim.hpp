@@ -52,6 +52,9 @@ public:
     /// Reads the claim anew. Throws Error{aborted} that names who took over.
     void require_held();
     bool was_taken() const noexcept { return held_; }
+    /// Whoever wrote here last is of the same run, this generation or an earlier one. False where
+    /// nobody knows.
+    bool is_of_this_run() const;
     /// Whether an unfinished directory is ours, or of a writer that lost its claim before.
     bool may_delete(std::string_view unfinished_name) const;
     const WriterIdentity& identity() const noexcept { return mine_.writer; }

@@ -20,18 +20,29 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The checkpoint here cannot be what was saved: trying again does not help.
+/// The checkpoint here cannot be what was saved, or is of another version: trying again does not
+/// help.
 class DamagedHere : public Error {
 public:
     explicit DamagedHere(const Error& error) : Error(error.code(), error.what(), error.hint()) {}
+};
+
+/// Its storage gave an error: others may be drained meanwhile.
+class UnreadableHere : public Error {
+public:
+    explicit UnreadableHere(const Error& error) : Error(error.code(), error.what(), error.hint()) {}
 };
 
 template <class Call>
 auto reading_here(const Call& call) {
     try {
         return call();
+    } catch (const SystemError& error) {
+        if (error.error_number() == ENOENT)  // deleted since
+            throw;
+        throw UnreadableHere(error);
     } catch (const Error& error) {
-        if (error.code() == ErrorCode::corrupt)
+        if (error.code() == ErrorCode::corrupt || error.code() == ErrorCode::unsupported)
             throw DamagedHere(error);
         throw;
     }
@@ -118,6 +129,7 @@ void Drain::run() {
             }
         } catch (const std::exception& error) {
             failed = true;
+            put_off_.clear();
             if (!stop_)
                 note(std::string("draining to ") + far_->directory().string() + " failed: " +
                      error.what() + "; again in " + std::to_string(pause.count()) + " ms");
@@ -143,11 +155,17 @@ bool Drain::work() {
             copy(*decision.copy);
         } catch (const DamagedHere& error) {
             unreadable_.insert(*decision.copy);
-            note("step " + std::to_string(*decision.copy) +
-                 " is not drained, it is damaged: " + error.what());
+            note("step " + std::to_string(*decision.copy) + " is not drained, " +
+                 (error.code() == ErrorCode::corrupt ? "it is damaged: "
+                                                     : "this version cannot read it: ") +
+                 error.what());
+        } catch (const UnreadableHere& error) {
+            put_off_.emplace(*decision.copy, error);
         }
         return true;
     }
+    if (!put_off_.empty())
+        throw Error(put_off_.rbegin()->second);
     for (const FarCheckpoint& checkpoint : decision.remove) {
         if (stop_)
             break;
@@ -162,12 +180,12 @@ std::vector<NearCheckpoint> Drain::near_checkpoints() {
     std::vector<NearCheckpoint> found;
     for (const Candidate& candidate : list_candidates(*near_, options_.directory))
         if (candidate.name == checkpoint_name(candidate.step) &&
-            !unreadable_.contains(candidate.step))
+            !unreadable_.contains(candidate.step) && !put_off_.contains(candidate.step))
             found.push_back({candidate.step, near_metric(candidate.name, candidate.step)});
     return found;
 }
 
-// One that cannot be read has none: its damage shows when it is copied.
+// One that is damaged has none: that shows when it is copied.
 std::optional<double> Drain::near_metric(const std::string& name, std::int64_t step) {
     if (options_.retention.keep_best == 0)
         return std::nullopt;
@@ -177,6 +195,10 @@ std::optional<double> Drain::near_metric(const std::string& name, std::int64_t s
         const std::string text =
             read_whole(*near_, options_.directory / name / kManifestName, kMaxManifestBytes);
         return near_metrics_[step] = Manifest::parse(text).metric;
+    } catch (const SystemError& error) {
+        if (error.error_number() == ENOENT)  // deleted since
+            return std::nullopt;
+        throw;
     } catch (const Error&) {
         return std::nullopt;
     }

@@ -5,6 +5,8 @@
 #include "checkpoint/drain/tier.hpp"
 #include "checkpoint/storage/storage.hpp"
 
+#include <autolaunch/error.hpp>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -114,6 +116,9 @@ private:
     std::map<std::string, std::optional<double>> validated_;
     std::map<std::int64_t, std::optional<double>> near_metrics_;
     std::set<std::int64_t> unreadable_;  ///< damaged here, or another one is there
+    /// Those that could not be read in this round, which fails with the newest one's reason once
+    /// the others are done. They are tried again in the next.
+    std::map<std::int64_t, Error> put_off_;
     std::uint64_t copied_bytes_ = 0;
 
     mutable std::mutex mutex_;

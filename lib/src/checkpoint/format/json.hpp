@@ -1,11 +1,13 @@
 #pragma once
 #include <autolaunch/error.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace autolaunch {
@@ -60,26 +62,57 @@ private:
     std::string what_;
 };
 
+/// Looks through JSON for what parse_strictly() refuses. The library's own callback, which could do
+/// it while it parses, looks at all of an object's members whenever one of them ends.
+class StrictJson final : public nlohmann::json_sax<nlohmann::json> {
+public:
+    explicit StrictJson(std::string what) : what_(std::move(what)) {}
+
+    bool null() override { return true; }
+    bool boolean(bool) override { return true; }
+    bool number_integer(number_integer_t) override { return true; }
+    bool number_unsigned(number_unsigned_t) override { return true; }
+    bool number_float(number_float_t, const string_t&) override { return true; }
+    bool string(string_t&) override { return true; }
+    bool binary(binary_t&) override { return true; }
+    bool start_object(std::size_t) override { return enter(); }
+    bool end_object() override { return leave(); }
+    bool start_array(std::size_t) override { return enter(); }
+    bool end_array() override { return leave(); }
+    bool key(string_t& name) override {
+        if (!names_.back().insert(name).second)
+            throw Error(ErrorCode::corrupt, what_ + " has the name " + name + " twice");
+        return true;
+    }
+    bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override {
+        return false;
+    }
+
+private:
+    bool enter() {
+        constexpr std::size_t kMaxDepth = 16;
+        names_.emplace_back();
+        if (names_.size() > kMaxDepth)
+            throw Error(ErrorCode::corrupt, what_ + " is nested too deeply");
+        return true;
+    }
+    bool leave() {
+        names_.pop_back();
+        return true;
+    }
+
+    std::string what_;
+    std::vector<std::set<std::string>> names_;  // of what is open; none of arrays
+};
+
 /// JSON that somebody else may have written: a name that comes twice in an object and nesting that
 /// nobody needs are refused, for readers would disagree about them. Error{corrupt} with `what` it
 /// was found in.
 inline nlohmann::json parse_strictly(std::string_view text, const std::string& what) {
-    constexpr int kMaxDepth = 16;
-    using Event = nlohmann::json::parse_event_t;
-    std::vector<std::set<std::string>> names;  // of the objects that are open
-    const auto check = [&](int depth, Event event, nlohmann::json& value) {
-        if (depth > kMaxDepth)
-            throw Error(ErrorCode::corrupt, what + " is nested too deeply");
-        if (event == Event::object_start)
-            names.emplace_back();
-        if (event == Event::object_end)
-            names.pop_back();
-        if (event == Event::key && !names.back().insert(value.get<std::string>()).second)
-            throw Error(ErrorCode::corrupt,
-                        what + " has the name " + value.get<std::string>() + " twice");
-        return true;
-    };
-    nlohmann::json parsed = nlohmann::json::parse(text, check, false);
+    StrictJson strict(what);
+    nlohmann::json parsed;
+    if (nlohmann::json::sax_parse(text, &strict))
+        parsed = nlohmann::json::parse(text, nullptr, false);
     if (!parsed.is_object())
         throw Error(ErrorCode::corrupt, what + " is not a JSON object");
     return parsed;

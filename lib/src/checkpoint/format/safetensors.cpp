@@ -71,6 +71,10 @@ std::map<std::string, std::string> parse_metadata(const JsonReader& json) {
     return metadata;
 }
 
+std::string member(const std::string& name, const nlohmann::ordered_json& value) {
+    return nlohmann::ordered_json(name).dump() + ':' + value.dump();
+}
+
 // No hole, no overlap, and the last tensor ends where the file does.
 void require_contiguous(const std::vector<Entry>& entries, std::uint64_t data_bytes) {
     std::uint64_t end = 0;
@@ -102,32 +106,33 @@ DataType type_named(std::string_view name) {
 
 std::string encode_header(std::span<const Entry> entries,
                           const std::map<std::string, std::string>& metadata) {
-    nlohmann::ordered_json json = nlohmann::ordered_json::object();
-    if (!metadata.empty())
-        json[kMetadataKey] = metadata;
+    // Member by member: an ordered object looks through all it has for each that is added.
+    std::string text = "{";
     std::set<std::string_view> names = {kMetadataKey};
     std::uint64_t end = 0;
-    for (const Entry& entry : entries) {
-        if (!names.insert(entry.name).second)
-            throw Error(ErrorCode::invalid_argument,
-                        "safetensors: the name " + entry.name + " is taken");
-        std::uint64_t bytes = 0;
-        if (!bytes_of(entry, bytes) || __builtin_add_overflow(end, bytes, &bytes) ||
-            bytes > INT64_MAX)
-            throw Error(ErrorCode::invalid_argument,
-                        "safetensors: tensor " + entry.name + " is too large");
-        nlohmann::ordered_json& described = json[entry.name];
-        described["dtype"] = safetensors::name_of(entry.type);
-        described["shape"] = entry.shape;
-        described["data_offsets"] = {end, bytes};
-        end = bytes;
-    }
-    std::string text;
     try {
-        text = json.dump();
+        if (!metadata.empty())
+            text += member(kMetadataKey, metadata);
+        for (const Entry& entry : entries) {
+            if (!names.insert(entry.name).second)
+                throw Error(ErrorCode::invalid_argument,
+                            "safetensors: the name " + entry.name + " is taken");
+            std::uint64_t bytes = 0;
+            if (!bytes_of(entry, bytes) || __builtin_add_overflow(end, bytes, &bytes) ||
+                bytes > INT64_MAX)
+                throw Error(ErrorCode::invalid_argument,
+                            "safetensors: tensor " + entry.name + " is too large");
+            if (text.size() > 1)
+                text += ',';
+            text += member(entry.name, {{"dtype", safetensors::name_of(entry.type)},
+                                        {"shape", entry.shape},
+                                        {"data_offsets", {end, bytes}}});
+            end = bytes;
+        }
     } catch (const nlohmann::json::exception&) {
         throw Error(ErrorCode::invalid_argument, "safetensors: a name or text is not UTF-8");
     }
+    text += '}';
     const std::size_t unpadded = kLengthBytes + text.size();
     text.append((unpadded + kDataAlignment - 1) / kDataAlignment * kDataAlignment - unpadded, ' ');
     if (text.size() > kMaxHeaderBytes)

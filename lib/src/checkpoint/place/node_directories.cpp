@@ -12,7 +12,7 @@
 #include <autolaunch/error.hpp>
 
 #include <algorithm>
-#include <exception>
+#include <cerrno>
 
 namespace autolaunch {
 
@@ -83,70 +83,73 @@ public:
         return take_text(world, text, leaders_);
     }
 
-    std::optional<CheckpointInfo> latest(std::int64_t before) override;
+    std::optional<CheckpointInfo> latest(const StepRange& range,
+                                         const std::vector<UnusableCheckpoint>& damaged) override;
     std::optional<std::int64_t> newest_step() override { return newest_known_; }
     std::unique_ptr<PublishedCheckpoint> open(const CheckpointInfo& checkpoint) override;
     void tidy(Communicator& world, std::int64_t step) override;
 
 private:
-    std::optional<CheckpointInfo> newest_drained_for_all(std::int64_t before, bool is_needed);
+    Search search_drained_for_all(const StepRange& range);
+    Search search_nodes(const StepRange& range);
     std::string drained_manifest(const fs::path& path, bool is_needed);
     NodeSources sources_of(const CheckpointInfo& checkpoint);
-    std::vector<std::string> no_longer_kept_anywhere(Communicator& world, std::int64_t step);
+    struct Going {
+        std::vector<std::string> names;
+        std::vector<UnusableCheckpoint> unknown;  // these stay
+    };
+    Going no_longer_kept_anywhere(Communicator& world, std::int64_t step);
 
     std::vector<int> leaders_;  // by rank
     std::optional<std::int64_t> newest_known_;
     NodeReaders readers_;
 };
 
-std::optional<CheckpointInfo> NodeDirectories::newest_drained_for_all(std::int64_t before,
-                                                                      bool is_needed) {
+Search NodeDirectories::search_drained_for_all(const StepRange& range) {
     std::string text;
     together(tools_.world, [&] {
         if (tools_.world.rank() == 0)
-            text = text_of(newest_drained(before, is_needed));
+            text = text_of(search_drained(range));
     });
-    return info_of(broadcast_text(tools_.world, text, 0));
+    return search_of(broadcast_text(tools_.world, text, 0));
 }
 
-std::optional<CheckpointInfo> NodeDirectories::latest(std::int64_t before) {
+Search NodeDirectories::search_nodes(const StepRange& range) {
     const fs::path& directory = tools_.options.directory;
-    const auto held = survey_nodes(tools_.world, tools_.storage, directory, leaders_);
-    const bool near = std::any_of(held.begin(), held.end(), [&](const NodeCheckpoint& one) {
-        return one.step < before && one.complete();
-    });
-    const auto drained = newest_drained_for_all(before, !near);
-    std::optional<CheckpointInfo> found;
-    std::vector<std::string> skipped;
-    std::exception_ptr refused;
-    for (const NodeCheckpoint& one : held) {
-        if (found || one.step >= before || (drained && one.step < drained->step))
+    Search search;
+    for (const NodeCheckpoint& one :
+         survey_nodes(tools_.world, tools_.storage, directory, leaders_)) {
+        if (search.found || !range.contains(one.step))
             continue;
-        const CheckpointInfo info{one.step, directory / one.name, "{}", {}};
+        if (!one.complete()) {
+            const auto why = one.why_not_complete();
+            search.unusable.insert(search.unusable.end(), why.begin(), why.end());
+            continue;
+        }
+        CheckpointInfo info{one.step, directory / one.name, "{}", {}};
         try {
-            if (!one.complete())
-                throw Error(ErrorCode::corrupt, "not all of it is on these nodes");
-            found = info;
-            found->extra = Manifest::parse(sources_of(info).manifest_text).extra;
+            info.extra = Manifest::parse(sources_of(info).manifest_text).extra;
+            search.found = std::move(info);
         } catch (const Error& error) {  // the same on all ranks
             if (error.code() != ErrorCode::corrupt)
                 throw;
-            found.reset();
-            skipped.push_back(one.name + ": " + error.what());
-            if (one.complete())
-                refused = std::current_exception();
+            search.unusable.push_back({one.step, one.name, Unusable::damaged, error.what()});
         }
     }
-    if (!found)
-        found = drained;
-    if (!found && refused)
-        std::rethrow_exception(refused);
-    if (!found)
-        return found;
-    found->skipped.insert(found->skipped.begin(), skipped.begin(), skipped.end());
-    for (const std::string& reason : found->skipped)
-        tools_.note("passed over " + reason);
-    newest_known_ = found->step;
+    return search;
+}
+
+std::optional<CheckpointInfo> NodeDirectories::latest(
+    const StepRange& range, const std::vector<UnusableCheckpoint>& damaged) {
+    Search drained = search_drained_for_all(range);
+    // Of what is as new the nodes' own is nearer; older ones need not be looked at.
+    StepRange newer = range;
+    if (drained.found)
+        newer.above = drained.found->step - 1;
+    Search here = search_nodes(newer);
+    auto found = choose({std::move(here), std::move(drained)}, damaged);
+    if (found)
+        newest_known_ = found->step;
     return found;
 }
 
@@ -159,9 +162,12 @@ std::string NodeDirectories::drained_manifest(const fs::path& path, bool is_need
         try {
             read_manifest(tools_.storage, path, tools_.keys.authentication());
             text = read_whole(tools_.storage, path / kManifestName, kMaxManifestBytes);
-        } catch (const Error&) {
+        } catch (const Error& error) {
             if (is_needed)
                 throw;
+            const auto* system = dynamic_cast<const SystemError*>(&error);
+            if (!system || system->error_number() != ENOENT)
+                tools_.note("not read from there: " + path.string() + ": " + error.what());
         }
     });
     return broadcast_text(tools_.world, text, 0);
@@ -222,34 +228,52 @@ std::unique_ptr<PublishedCheckpoint> NodeDirectories::open(const CheckpointInfo&
                                                leaders_, readers_);
 }
 
-std::vector<std::string> NodeDirectories::no_longer_kept_anywhere(Communicator& world,
-                                                                  std::int64_t step) {
+NodeDirectories::Going NodeDirectories::no_longer_kept_anywhere(Communicator& world,
+                                                                std::int64_t step) {
     const auto held = survey_nodes(world, tools_.storage, tools_.options.directory, leaders_);
     std::vector<KeptCheckpoint> checkpoints;
     for (const NodeCheckpoint& one : held)
         if (checkpoints.empty() || checkpoints.back().name != one.name)
             checkpoints.push_back({one.step, one.name});
-    return no_longer_kept(checkpoints, tools_.options, step,
-                          [&](const std::string& name) -> std::optional<CompleteCheckpoint> {
-                              for (const NodeCheckpoint& one : held)
-                                  if (one.name == name && one.complete())
-                                      return CompleteCheckpoint{one.metric};
-                              return std::nullopt;
-                          });
+    Going going;
+    const auto look = [&](const KeptCheckpoint& checkpoint) {
+        LookedAt found;
+        for (const NodeCheckpoint& one : held) {
+            if (one.name != checkpoint.name)
+                continue;
+            if (found.state == LookedAt::incomplete && one.complete())
+                found = {LookedAt::complete, one.metric};
+            for (const UnusableCheckpoint& problem : one.problems) {
+                if (!is_unknown(problem.why))
+                    continue;
+                found = {LookedAt::unknown, {}};
+                going.unknown.push_back(problem);
+            }
+        }
+        return found;
+    };
+    going.names = no_longer_kept(checkpoints, tools_.options, step, look);
+    return going;
 }
 
 void NodeDirectories::tidy(Communicator& world, std::int64_t step) {
     newest_known_ = step;
-    const auto going = no_longer_kept_anywhere(world, step);
+    Going going;
+    try {
+        going = no_longer_kept_anywhere(world, step);
+    } catch (const Error& error) {  // on all ranks
+        tools_.note(std::string("nothing is deleted: ") + error.what());
+    }
     if (!leads())
         return;
     tidy_directory(step, [&](std::optional<std::int64_t> pinned) {
         const fs::path& directory = tools_.options.directory;
         const auto names = tools_.storage.list(directory);
-        for (const std::string& name : going)
+        for (const std::string& name : going.names)
             if (std::binary_search(names.begin(), names.end(), name) &&
                 (!pinned || name != checkpoint_name(*pinned)))
                 remove_checkpoint(tools_.storage, directory, name);
+        return going.unknown;
     });
 }
 

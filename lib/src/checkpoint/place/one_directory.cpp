@@ -27,14 +27,19 @@ public:
         ReadKeys keys;
         together(tools_.world, [&] { keys = tools_.keys.reading(manifest_); });
         together(tools_.world, [&] {
-            read_parts_in_group(tools_.storage, path_, manifest_, parts, *readers_, keys);
+            missing_is_damage([&] {
+                read_parts_in_group(tools_.storage, path_, manifest_, parts, *readers_, keys);
+            });
         });
     }
 
     void read_alone(std::span<const ReadPart> parts) override {
         together(tools_.world, [&] {
             if (tools_.world.rank() == 0)
-                read_parts(tools_.storage, path_, manifest_, parts, tools_.keys.reading(manifest_));
+                missing_is_damage([&] {
+                    read_parts(tools_.storage, path_, manifest_, parts,
+                               tools_.keys.reading(manifest_));
+                });
         });
     }
 
@@ -54,25 +59,21 @@ public:
         return broadcast_text(world, text, 0);
     }
 
-    std::optional<CheckpointInfo> latest(std::int64_t before) override {
-        std::optional<CheckpointInfo> found;
+    std::optional<CheckpointInfo> latest(const StepRange& range,
+                                         const std::vector<UnusableCheckpoint>& damaged) override {
         std::string text;
         together(tools_.world, [&] {
-            if (tools_.world.rank() != 0)
-                return;
-            found = newest_anywhere(before);
-            text = text_of(found);
+            if (tools_.world.rank() == 0)
+                text = text_of(choose(look_everywhere(range), damaged));
         });
-        if (found)
-            for (const std::string& reason : found->skipped)
-                tools_.note("passed over " + reason);
         return info_of(broadcast_text(tools_.world, text, 0));
     }
 
     std::optional<std::int64_t> newest_step() override {
         try {
-            if (const auto newest = find_newest(tools_.storage, tools_.options.directory, INT64_MAX,
-                                                tools_.keys.authentication()))
+            if (const auto newest = search_newest(tools_.storage, tools_.options.directory, {},
+                                                  tools_.keys.authentication())
+                                        .found)
                 return newest->step;
         } catch (const Error&) {
         }
@@ -84,8 +85,10 @@ public:
         std::string text;
         together(world, [&] {
             if (world.rank() == 0)
-                text = read_manifest(tools_.storage, checkpoint.path, tools_.keys.authentication())
-                           .to_text();
+                text = missing_is_damage([&] {
+                           return read_manifest(tools_.storage, checkpoint.path,
+                                                tools_.keys.authentication());
+                       }).to_text();
         });
         text = broadcast_text(world, text, 0);
         Manifest manifest;
@@ -104,29 +107,20 @@ public:
         if (!leads())
             return;
         tidy_directory(step, [&](std::optional<std::int64_t> pinned) {
-            remove_old(tools_.storage, tools_.options.directory, tools_.options, step, pinned);
+            return remove_old(tools_.storage, tools_.options.directory, tools_.options, step,
+                              pinned);
         });
     }
 
 private:
     // Of equals the one here: it is nearer.
-    std::optional<CheckpointInfo> newest_anywhere(std::int64_t before) {
-        std::optional<CheckpointInfo> here;
-        std::optional<NotAuthentic> refused;
-        try {
-            here = find_newest(tools_.storage, tools_.options.directory, before,
-                               tools_.keys.authentication());
-        } catch (const NotAuthentic& error) {
-            refused = error;
-        }
-        if (!tools_.options.drain.place.empty()) {
-            auto drained = newest_drained(before, !here);
-            if (drained && (!here || drained->step > here->step))
-                here = std::move(drained);
-        }
-        if (!here && refused)
-            throw *refused;
-        return here;
+    std::vector<Search> look_everywhere(const StepRange& range) {
+        std::vector<Search> places = {search_newest(tools_.storage, tools_.options.directory, range,
+                                                    tools_.keys.authentication())};
+        const auto& here = places[0].found;
+        if (!tools_.options.drain.place.empty())
+            places.push_back(search_drained({range.before, here ? here->step : range.above}));
+        return places;
     }
 
     NodeReaders readers_;

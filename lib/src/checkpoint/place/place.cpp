@@ -15,25 +15,57 @@ std::unique_ptr<CheckpointPlace> make_place(PlaceTools tools, std::vector<int> l
                : make_node_directories(std::move(tools), std::move(leaders));
 }
 
-std::optional<CheckpointInfo> CheckpointPlace::newest_drained(std::int64_t before, bool is_needed) {
+Search CheckpointPlace::search_drained(const StepRange& range) {
     const std::string& place = tools_.options.drain.place;
     try {
-        return find_newest(tools_.storage, place, before, tools_.keys.authentication());
+        Search search = search_newest(tools_.storage, place, range, tools_.keys.authentication());
+        for (UnusableCheckpoint& one : search.unusable)
+            one.name = (std::filesystem::path(place) / one.name).string();
+        return search;
     } catch (const Error& error) {
-        if (is_needed)
-            throw;
-        tools_.note("cannot look into " + place + ": " + error.what());
-        return std::nullopt;
+        const std::string what = "cannot look into " + place + ": " + error.what();
+        if (!tools_.options.pass_over_unusable && !tools_.fence.is_of_this_run())
+            throw Error(error.code(), what,
+                        "it may have newer checkpoints than " + tools_.options.directory.string() +
+                            ". To go on without it set pass_over_unusable (CheckpointOptions)");
+        tools_.note(what);
+        return {};
     }
 }
 
+std::optional<CheckpointInfo> CheckpointPlace::choose(
+    std::vector<Search> places, const std::vector<UnusableCheckpoint>& damaged) {
+    auto& here = places.front().unusable;
+    here.insert(here.begin(), damaged.begin(), damaged.end());
+    Choice choice =
+        choose_checkpoint(places, tools_.options.pass_over_unusable, tools_.options.directory);
+    for (const std::string& line : choice.passed_over)
+        tell_once("passed over " + line);
+    return std::move(choice.found);
+}
+
+void CheckpointPlace::tell_once(const std::string& text) {
+    {
+        const std::lock_guard lock(told_mutex_);
+        if (!told_.insert(text).second)
+            return;
+    }
+    tools_.note(text);
+}
+
 void CheckpointPlace::tidy_directory(
-    std::int64_t step, const std::function<void(std::optional<std::int64_t>)>& remove_others) {
+    std::int64_t step,
+    const std::function<std::vector<UnusableCheckpoint>(std::optional<std::int64_t>)>&
+        remove_others) {
     try {
         tools_.fence.require_held();
         tools_.storage.replace_link(tools_.options.directory / kLatestName, checkpoint_name(step));
-        remove_leftovers(tools_.storage, tools_.options.directory, tools_.fence);
-        remove_others(tools_.pinned ? tools_.pinned() : std::nullopt);
+        for (const std::string& line :
+             remove_leftovers(tools_.storage, tools_.options.directory, tools_.fence))
+            tools_.note(line);
+        const auto unknown = remove_others(tools_.pinned ? tools_.pinned() : std::nullopt);
+        for (const UnusableCheckpoint& one : unknown)
+            tell_once("not deleted, for it cannot be read: " + one.line());
     } catch (const Error& error) {
         tools_.note(std::string("cannot tidy up: ") + error.what());
     }

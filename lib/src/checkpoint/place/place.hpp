@@ -2,6 +2,7 @@
 // Where a job's checkpoints are published and found again: in one directory that all ranks see, or
 // in one of each node, and in the second place that they are copied to.
 #include "checkpoint/checkpoint_keys.hpp"
+#include "checkpoint/commit/usable.hpp"
 #include "checkpoint/commit/writer_claim.hpp"
 #include "checkpoint/format/read_plan.hpp"
 #include "checkpoint/storage/storage.hpp"
@@ -11,20 +12,36 @@
 #include <autolaunch/comm/communicator.hpp>
 #include <autolaunch/error.hpp>
 
+#include <cerrno>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace autolaunch {
 
-/// Reading failed for what is stored, or where: another copy, or an older checkpoint, may be whole.
+/// Reading failed for what is stored, or where: another copy of the same may be whole.
 inline bool is_damage(const Error& error) {
     return error.code() == ErrorCode::corrupt || error.code() == ErrorCode::system;
+}
+
+/// What is gone since somebody looked is damage, which every rank has to see alike: an errno does
+/// not travel.
+template <class Call>
+auto missing_is_damage(const Call& call) {
+    try {
+        return call();
+    } catch (const SystemError& error) {
+        if (error.error_number() != ENOENT)
+            throw;
+        throw Error(ErrorCode::corrupt, error.what(), error.hint());
+    }
 }
 
 /// A checkpoint that somebody loads. Its functions are collective over the trainer's communicator.
@@ -79,14 +96,15 @@ public:
     /// Of who leads this rank's directory. Collective.
     virtual std::string from_leader(Communicator& world, const std::string& text) const = 0;
 
-    /// The newest before the step, here or in the second place where that has a newer one, with
-    /// what was passed over. Collective. Throws NotAuthentic where there is none, but one that the
-    /// keys do not fit.
-    virtual std::optional<CheckpointInfo> latest(std::int64_t before) = 0;
+    /// The newest of the range, here or in the second place where that has a newer one, with what
+    /// was passed over; `damaged` are newer ones that loading has shown to be so. Collective.
+    /// Throws as choose_checkpoint() does.
+    virtual std::optional<CheckpointInfo> latest(
+        const StepRange& range, const std::vector<UnusableCheckpoint>& damaged = {}) = 0;
     /// The newest one here, for people who ask where a checkpoint comes from: not knowing it fails
     /// nothing.
     virtual std::optional<std::int64_t> newest_step() = 0;
-    /// Collective. Throws Error{corrupt} (NotAuthentic), Error{mismatch} or SystemError.
+    /// Collective. Throws Error{corrupt} (also where it is gone), Error{mismatch} or SystemError.
     virtual std::unique_ptr<PublishedCheckpoint> open(const CheckpointInfo& checkpoint) = 0;
 
     /// The step is published: `latest` points to it, what crashed saves left goes, and so does what
@@ -96,14 +114,25 @@ public:
 
 protected:
     explicit CheckpointPlace(PlaceTools tools) : tools_(std::move(tools)) {}
-    /// In the second place; a failure is only noted where there is another checkpoint.
-    std::optional<CheckpointInfo> newest_drained(std::int64_t before, bool is_needed);
-    /// This rank's directory.
-    void tidy_directory(
-        std::int64_t step,
-        const std::function<void(std::optional<std::int64_t> pinned)>& remove_others);
+    /// What the second place has. That it cannot be looked into is only noted where it can have
+    /// nothing newer than this directory, which this very run wrote last, or where that was asked
+    /// for (pass_over_unusable).
+    Search search_drained(const StepRange& range);
+    /// choose_checkpoint() of the places, and what is newer and damaged. On rank 0 it is said what
+    /// is passed over.
+    std::optional<CheckpointInfo> choose(std::vector<Search> places,
+                                         const std::vector<UnusableCheckpoint>& damaged);
+    /// This rank's directory. `remove_others` returns what stays because it cannot be read.
+    void tidy_directory(std::int64_t step, const std::function<std::vector<UnusableCheckpoint>(
+                                               std::optional<std::int64_t> pinned)>& remove_others);
 
     PlaceTools tools_;
+
+private:
+    void tell_once(const std::string& text);
+
+    std::mutex told_mutex_;  ///< tidy() may run beside latest()
+    std::set<std::string> told_;
 };
 
 /// `leaders` of leaders_of_directories(), where nodes have directories of their own; else empty, or

@@ -58,7 +58,10 @@ public:
         std::error_code error;
         for (const fs::path& entry : list_folder(path, error))
             names.push_back(entry.filename().string());
-        if (error != std::errc::no_such_file_or_directory)
+        // Behind a link that leads nowhere is what nobody can read, and not nothing.
+        std::error_code no_link;
+        if (error != std::errc::no_such_file_or_directory ||
+            fs::is_symlink(fs::symlink_status(path, no_link)))
             check(error, "list " + path.string());
         return names;
     }

@@ -75,7 +75,8 @@ public:
     }
     /// With its parents, durably. Nothing happens when it exists.
     virtual void create_directories(const std::filesystem::path& path) = 0;
-    /// Names in a directory, sorted; empty when there is no such directory.
+    /// Names in a directory, sorted; empty when there is no such directory. What cannot be read,
+    /// such as a link that leads nowhere, is an error.
     virtual std::vector<std::string> list(const std::filesystem::path& path) = 0;
     /// Replaces a file; a directory must not exist at `to`. Durable after sync_directory of the
     /// parent.
