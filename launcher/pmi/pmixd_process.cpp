@@ -1,6 +1,7 @@
 #include "pmi/pmixd_process.hpp"
 
 #include "base/owned_folder.hpp"
+#include "base/text.hpp"
 #include "spawn/program_search.hpp"
 #include "spawn/spawn.hpp"
 
