@@ -29,7 +29,8 @@ std::string why_no_room(const std::filesystem::path& folder) {
     const ssize_t written = ::write(fd.get(), block.data(), block.size());
     if (written != static_cast<ssize_t>(block.size()))
         error = written < 0 ? errno : ENOSPC;
-    else if (::fsync(fd.get()) != 0)  // a network file system tells it now
+    // A network file system tells it now. Not by fsync: others wait for our answer.
+    else if (::close(fd.release()) != 0)
         error = errno;
     ::unlink(path.c_str());
     return error == 0 ? "" : std::strerror(error);
