@@ -9,7 +9,7 @@ namespace {
 /// Whether it says that a path leads to nothing that could be read.
 bool leads_nowhere(int error_number) {
     return error_number == ENOENT || error_number == ENOTDIR || error_number == ENAMETOOLONG ||
-           error_number == ELOOP;
+           error_number == ELOOP || error_number == ENODATA;  // a pipe without writer
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ ReporterOptions reporter_options(const LaunchPlan& plan, const RunDirectory& run
 
 // Of a launch without network, and of each rank: two log files and a pidfd at least, and its
 // connections to the store, to the agent and to MPI's server as well.
-constexpr std::size_t kFewestFiles = 14, kFewestOfRank = 3, kNeededFiles = 24, kNeededOfRank = 6;
+constexpr std::size_t kFewestFiles = 17, kFewestOfRank = 3, kNeededFiles = 24, kNeededOfRank = 6;
 
 void require_files(const JobShape& shape) {
     const auto ranks = static_cast<std::size_t>(shape.ranks_here);

@@ -71,7 +71,7 @@ bool is_readable(int fd, std::chrono::milliseconds patience, const std::filesyst
 [[noreturn]] void refuse_silence(const std::filesystem::path& path, bool nobody,
                                  std::chrono::milliseconds waited) {
     const std::string time = std::to_string(waited.count() / 1000) + " s";
-    throw SystemError(ETIMEDOUT, "read " + path.string(),
+    throw SystemError(ENODATA, "read " + path.string(),
                       nobody ? "it is a pipe, and nobody opened it to write for " + time
                              : "it is no regular file, and nothing came for " + time +
                                    "; write it to a file first");

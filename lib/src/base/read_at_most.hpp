@@ -11,7 +11,7 @@ namespace autolaunch {
 /// What a user names as a file may be a pipe that nobody writes to, or a device without end. Gives
 /// one byte more than `bytes` at most: enough to see that there is more. A named pipe is given
 /// `patience.writer` until somebody opens it; one that is open, and a terminal,
-/// `patience.silence` between two pieces. SystemError{ETIMEDOUT} then.
+/// `patience.silence` between two pieces. SystemError{ENODATA} then.
 struct ReadPatience {
     std::chrono::milliseconds writer{5'000};
     std::chrono::milliseconds silence{30'000};
