@@ -14,6 +14,7 @@
 #include "rendezvous/reception.hpp"
 #include "session/unix_address.hpp"
 #include "store/protocol.hpp"
+#include "store/store_server.hpp"
 #include "store_nodes.hpp"
 
 #include <autolaunch/error.hpp>
@@ -106,8 +107,10 @@ void tell(int to, const std::string& address) {
         ControlSecurity::for_head({"slurm/4711.0", {}}, {key, {}, KeyFile(file, key), ""});
     Reception reception(io, security, {},
                         [](const std::shared_ptr<ControlConnection>&, const std::string&) {});
+    const auto port = static_cast<std::uint16_t>(20000 + ::getpid() % 10000);
     const HeadListener listener(
-        io, {0}, [&](asio::ip::tcp::socket socket) { reception.take(std::move(socket)); });
+        io, {port, static_cast<std::uint16_t>(port + 1)},
+        [&](asio::ip::tcp::socket socket) { reception.take(std::move(socket)); });
     tell(to, std::to_string(listener.port()));
     io.run();
     std::_Exit(1);
