@@ -57,18 +57,24 @@ bool has_ended(pid_t pid, siginfo_t& ended) {
     return ended.si_pid == pid;
 }
 
+// It is our child now, and there; false while the guardian is its parent, too.
+bool goes_on(pid_t agent) {
+    siginfo_t ended{};
+    return ::waitid(P_PID, static_cast<id_t>(agent), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           ended.si_pid == 0;
+}
+
 // A guardian cannot be replaced: an ancestor of the agent can only be made before it.
 void see_guardian_end(Kept& kept, const KeeperOptions& options) {
     siginfo_t ended{};
     if (kept.guardian < 0 || !has_ended(kept.guardian, ended))
         return;
-    if (ended.si_code != CLD_EXITED) {
+    if (goes_on(kept.agent)) {
         std::fprintf(stderr,
-                     "autolaunch: its guardian (pid %d) was killed by %s; the %s (pid %d) goes on, "
-                     "but if it and this process (pid %d) are killed together now, what the ranks "
-                     "started may stay\n",
-                     kept.guardian, signal_name(ended.si_status).c_str(), options.role, kept.agent,
-                     ::getpid());
+                     "autolaunch: its guardian (pid %d) has ended (exit code %d); the %s (pid %d) "
+                     "goes on, but if it and this process (pid %d) are killed together now, what "
+                     "the ranks started may stay\n",
+                     kept.guardian, exit_code_of(ended), options.role, kept.agent, ::getpid());
         std::fflush(stderr);
     }
     kept.guardian = -1;

@@ -22,4 +22,26 @@ expect "exit code of a second run in the folder" 0 "$?"
 [ -e run/generation-3/rank-0/stdout ] || fail "the second run did not go on with generation 3"
 expect "events of both runs" 2 "$(grep -c '"event":"job_started"' run/events.jsonl)"
 nothing_left
+
+# The folder for sockets goes while the job runs, as XDG_RUNTIME_DIR does at logout: the restart has another one.
+cat >logout.sh <<'EOS'
+if [ "$AUTOLAUNCH_GENERATION" = 0 ]; then
+    echo "$AUTOLAUNCH_SOCKET" >first
+    rm -r "$XDG_RUNTIME_DIR"
+    exit 9
+fi
+[ -S "$AUTOLAUNCH_SOCKET" ] || exit 8
+echo "$AUTOLAUNCH_SOCKET" >second
+stat -c %a "$(dirname "$AUTOLAUNCH_SOCKET")" >mode
+EOS
+"$AUTOLAUNCH" --nproc-per-node 1 --max-restarts 1 --log-dir logout sh logout.sh >out.log 2>err.log </dev/null
+expect "exit code of a job whose user logged out" 0 "$?"
+first=$(dirname "$(cat first)")
+second=$(dirname "$(cat second)")
+expect "the folder's name" "$(basename "$first")" "$(basename "$second")"
+expect "its mode" 700 "$(cat mode)"
+contains "the warning" err.log "the folder for sockets, $first, was removed while the job ran; it is now $second"
+[ ! -e "$second" ] || fail "the new folder is left"
+mkdir -m 700 "$XDG_RUNTIME_DIR"
+nothing_left
 echo "passed"
