@@ -60,8 +60,7 @@ public:
             names.push_back(entry.filename().string());
         // Behind a link that leads nowhere is what nobody can read, and not nothing.
         std::error_code no_link;
-        if (error != std::errc::no_such_file_or_directory ||
-            fs::is_symlink(fs::symlink_status(path, no_link)))
+        if (error != std::errc::no_such_file_or_directory || fs::is_symlink(path, no_link))
             check(error, "list " + path.string());
         return names;
     }
