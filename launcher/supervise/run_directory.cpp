@@ -116,6 +116,7 @@ void RunDirectory::prepare(const LaunchPlan& plan) {
     // Whole or not at all: another node may write the same file, or a rank read it.
     folder_.replace("plan" + suffix_ + ".json", plan_json(plan), kPrivateMode);
     folder_.replace(trainer_config_path().filename(), plan.spec.trainer_config, kPrivateMode);
+    folder_.append(events_path().filename());  // what is wrong with it shows here, as all of these
 }
 
 }  // namespace autolaunch::launcher

@@ -58,9 +58,9 @@ print("ends", flush=True)
 END
 timeout 60 "$AUTOLAUNCH" --nproc-per-node 1 --log-dir small/run python3 printer.py >out.log 2>err.log </dev/null
 expect "exit code of a job that fills its disk" 0 "$?"
-contains "what is said" err.log "no room for what the ranks print (No space left on device: small/run/generation-0/rank-0/stdout)"
+contains "what is said" err.log "no room for what the ranks print (No space left on device: $work/small/run/generation-0/rank-0/stdout)"
 expect "how often" 1 "$(grep -c "no room for what" err.log)"
-contains "how much was lost" err.log "of what ranks printed are missing in the middle of small/run/generation-0/rank-0/stdout"
+contains "how much was lost" err.log "of what ranks printed are missing in the middle of $work/small/run/generation-0/rank-0/stdout"
 contains "the end" err.log "done in"
 contains "the console's first line" out.log "begins"
 contains "the console's last line" out.log "ends"
@@ -77,7 +77,7 @@ END
 timeout 60 "$AUTOLAUNCH" --nproc-per-node 1 --max-restarts 2 --log-dir small/run python3 saver.py >out.log 2>err.log </dev/null
 expect "exit code of a rank that finds no room" 1 "$?"
 contains "its words" err.log "OSError: [Errno 28] No space left on device"
-contains "the cause" err.log "nothing can be written where its logs are: No space left on device; make room: df -h small/run/generation-0/rank-0"
+contains "the cause" err.log "nothing can be written where its logs are: No space left on device; make room: df -h $work/small/run/generation-0/rank-0"
 contains "the restart" err.log "no restart before there is room"
 expect "restarts" "" "$(grep "restart 1 of" err.log)"
 nothing_left
