@@ -100,12 +100,15 @@ void PmixdProcess::write_now() {
 pmixd::Ready PmixdProcess::await_ready(Deadline deadline) {
     std::optional<pmixd::Ready> ready;
     std::string failure;
-    const auto later = std::exchange(handlers_.on_message, [&](pmixd::Message&& message) {
+    const auto later = handlers_.on_message;
+    handlers_.on_message = [&](pmixd::Message&& message) {
         if (auto* said = std::get_if<pmixd::Ready>(&message))
             ready = std::move(*said);
-        if (const auto* said = std::get_if<pmixd::Failed>(&message))
-            failure = said->what;
-    });
+        else if (const auto* failed = std::get_if<pmixd::Failed>(&message))
+            failure = failed->what;
+        else
+            later(std::move(message));
+    };
     while (!ready && failure.empty()) {
         if (deadline.passed())
             failure = "it took too long to start";

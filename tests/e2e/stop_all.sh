@@ -11,12 +11,12 @@ below() { # PID: it and all below it, the youngest first
     for child in $(cat "/proc/$1/task/"*/children 2>/dev/null); do below "$child"; done
     echo "$1"
 }
-launch() { # ARGUMENTS...: until run/ready says that the ranks are there
+launch() { # ARGUMENTS...: in the background, with its run directory `run`
     rm -rf run
     "$AUTOLAUNCH" --log-dir run --max-restarts 2 "$@" >out.log 2>&1 </dev/null &
     launcher=$!
 }
-# signal_all SIGNAL: leaves first, at once. ranks_first SIGNAL: the agent hears of it 50 ms later.
+# The ranks and helpers before agent and keeper: at once, or 50 ms earlier.
 signal_all() { kill -s "$1" $(below $launcher); }
 ranks_first() {
     local all
@@ -29,21 +29,25 @@ is_a_stop() { # WHAT CODE
     wait $launcher
     expect "$1: exit code" "$2" $?
     expect "$1: failures" "" "$(grep -E '"event":"(generation_failed|restart)' run/events.jsonl)"
-    expect "$1: generations" "generation-0" "$(ls run | grep generation)"
+    expect "$1: generations" "generation-0" "$(cd run && echo generation-*)"
     contains "$1: verdict" out.log "stopped by SIG"
 }
-steps() { [ "$(grep -l '"event":"step"' run/events.jsonl 2>/dev/null | wc -l)" = 1 ]; }
+steps() { grep -qs '"event":"step"' run/events.jsonl; }
+
+# A signal that only a rank got is for that rank: it ends it, a little later. Looked at last.
+"$AUTOLAUNCH" --log-dir alone --nproc-per-node 1 "$misbehave" train:0 >alone.log 2>&1 </dev/null &
+alone=$!
+eventually "steps of the rank alone" grep -qs '"event":"step"' alone/events.jsonl
+kill -TERM $(ranks_left)
 
 serve=none
 [ ! -x "$openmpi" ] || serve=pmix # trainers that save when they are asked to, with autolaunch-pmixd beside them
-for how in signal_all ranks_first; do
-    for signal in TERM INT; do
-        launch --mpi $serve --nproc-per-node 2 "$misbehave" train:0
-        eventually "steps" steps
-        $how $signal
-        is_a_stop "$how $signal" "$([ $signal = TERM ] && echo 75 || echo 130)"
-        expect "$how $signal: ranks that saved" 2 "$(grep -c '/checkpoints/last' run/events.jsonl)"
-    done
+for how in "signal_all TERM" "ranks_first TERM" "ranks_first HUP"; do
+    launch --mpi $serve --nproc-per-node 2 "$misbehave" train:0
+    eventually "steps" steps
+    $how
+    is_a_stop "$how" "$([ "${how#* }" = TERM ] && echo 75 || echo 129)"
+    expect "$how: ranks that saved" 2 "$(grep -c '/checkpoints/last' run/events.jsonl)"
 done
 
 # What asks for something else ends nobody, either.
@@ -55,14 +59,6 @@ eventually "a checkpoint of each rank" eval '[ "$(grep -c /checkpoints/asked run
 signal_all TERM
 is_a_stop "after USR1" 75
 
-# A signal that only the rank got is for the rank: it ends it, a little later.
-launch --max-restarts 0 --nproc-per-node 1 "$misbehave" train:0
-eventually "steps" steps
-kill -TERM $(ranks_left)
-wait $launcher
-expect "a rank alone: exit code" 143 $?
-contains "a rank alone: the failure" out.log "was killed by SIGTERM"
-
 for program in "$openmpi" "$mpich"; do
     [ -x "$program" ] || continue
     name=$(basename "$program")
@@ -72,8 +68,11 @@ for program in "$openmpi" "$mpich"; do
         sleep 0.3 # past the exchanges that follow
         signal_all TERM
         is_a_stop "$name, $ending" 143
-        [ $ending != stop-on-term ] || expect "ranks that stopped by themselves" 2 "$(grep -c 'stopped by itself' out.log)"
+        [ $ending != stop-on-term ] || expect "ranks that stopped by themselves" 2 "$(cat run/generation-0/rank-*/stdout | grep -c 'stopped by itself')"
     done
 done
+wait $alone
+expect "a rank alone: exit code" 143 $?
+contains "a rank alone: the failure" alone.log "was killed by SIGTERM"
 nothing_left
 echo "passed"
