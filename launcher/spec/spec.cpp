@@ -13,6 +13,8 @@ namespace autolaunch::launcher {
 
 namespace {
 
+constexpr std::size_t kMaxErrors = 1000;  // nobody reads more
+
 /// ${…} that cannot name a variable is an error in our keys, and left alone in what is the
 /// trainer's.
 void interpolate_sections(Value& root, Variables& variables, std::vector<SpecError>& errors) {
@@ -61,6 +63,12 @@ void order(std::vector<SpecError>& errors) {
         return to_string(a) == to_string(b);
     };
     errors.erase(std::unique(errors.begin(), errors.end(), same), errors.end());
+    if (errors.size() <= kMaxErrors)
+        return;
+    const std::size_t more = errors.size() - kMaxErrors;
+    errors.resize(kMaxErrors);
+    errors.push_back(
+        {errors.back().file, 0, 0, "", "and " + std::to_string(more) + " more errors", false});
 }
 
 }  // namespace

@@ -110,6 +110,10 @@ std::string describe(const Value& value) {
 }
 
 SpecError error_at(const Origin& at, std::string key, std::string message) {
+    // 64 levels of long keys, in each of many errors: its ends tell which it is.
+    constexpr std::size_t kEnd = 300;
+    if (key.size() > 3 * kEnd)
+        key.replace(kEnd, key.size() - 2 * kEnd, "…");
     return {at.file ? *at.file : std::string(),
             at.line,
             at.column,

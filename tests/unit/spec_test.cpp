@@ -358,8 +358,7 @@ TEST_CASE("a variable in quotes has the type of its key, for the trainer too") {
         "distributed: {mixed_precision: \"${ON}\"}\nmodel: {flag: \"${ON}\"}\n",
         {}, {{"ON", "false"}, {"N", "20"}});
     REQUIRE(lines_of(result) == std::vector<std::string>{});
-    CHECK(config_of(result) ==
-          json::parse(R"({"checkpoint": {"enabled": false, "every_steps": 20,
+    CHECK(config_of(result) == json::parse(R"({"checkpoint": {"enabled": false, "every_steps": 20,
                           "checkpoint_dir": "20"}, "distributed": {"mixed_precision": "false"},
                           "model": {"flag": "false"}})"));
 }
@@ -640,6 +639,12 @@ TEST_CASE("short texts that become long ones are refused before they take the me
     CHECK(contains(only_line(load_text(aliases + "]\n")), "more than 16 MiB of text"));
     CHECK(contains(only_line(load_text("? " + std::string(2000, 'k') + "\n: 1\n")),
                    "a key has more than 1024 bytes"));
+    std::string mistakes = "model:\n";
+    for (int i = 0; i < 1100; ++i)
+        mistakes += "- ${UNSET}\n";
+    const auto lines = lines_of(load_text(mistakes));
+    REQUIRE(lines.size() == 1001);
+    CHECK(contains(lines.back(), "and 100 more errors"));
     const SpecFiles files;
     files.write("base.yaml", "model: {a: " + std::string(3 << 20, 'x') + "}\n");
     files.write("t.yaml", "include: [base.yaml, base.yaml]\n");

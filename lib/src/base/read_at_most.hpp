@@ -8,14 +8,14 @@
 
 namespace autolaunch {
 
-/// What a user names as a file may be a pipe that nobody writes to, or a device without end. Gives
-/// one byte more than `bytes` at most: enough to see that there is more. A named pipe is given
-/// `patience.writer` until somebody opens it; one that is open, and a terminal,
-/// `patience.silence` between two pieces. SystemError{ENODATA} then.
 struct ReadPatience {
-    std::chrono::milliseconds writer{5'000};
-    std::chrono::milliseconds silence{30'000};
+    std::chrono::milliseconds writer{5'000};    ///< for a named pipe, until somebody opens it
+    std::chrono::milliseconds silence{30'000};  ///< of an open pipe or a terminal, at a time
 };
+
+/// Reads what a user names as a file, which may be a pipe that nobody writes to, or a device
+/// without end. Gives one byte more than `bytes` at most: enough to see that there is more. Throws
+/// SystemError; ENODATA where patience ends.
 AUTOLAUNCH_API std::string read_at_most(const std::filesystem::path& path, std::size_t bytes,
                                         ReadPatience patience = {});
 
