@@ -25,7 +25,6 @@
 #include <optional>
 #include <set>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -91,6 +90,7 @@ private:
         tcp::socket socket;
         TcpEnds ends;
         bool is_from_elsewhere;
+        std::uint64_t arrival = 0;
         Backend::Client number = 0;  // once it is admitted
         store::RequestParser parser;
         store::Share held;
@@ -116,6 +116,7 @@ private:
     bool has_room_for(const TcpEnds& ends, bool is_from_elsewhere);
     void refuse(const std::string& what, const std::string& hint);
     void admit(const ConnectionPtr& connection);
+    void wait_at_the_door(const ConnectionPtr& connection);
     void hold(const ConnectionPtr& connection);
     void disconnect(const ConnectionPtr& connection, const std::exception& why);
     void trim();
@@ -133,7 +134,8 @@ private:
     std::shared_ptr<store::Budget> budget_;
     std::vector<char> input_;  // what one read brings, until it is parsed
     std::unordered_map<Backend::Client, ConnectionPtr> connections_;
-    std::unordered_set<ConnectionPtr> at_the_door_;                       // it is not decided yet
+    std::map<std::uint64_t, ConnectionPtr> at_the_door_;  // not decided yet, in order of arrival
+    std::uint64_t arrivals_ = 0;
     std::map<std::array<std::uint8_t, 16>, std::size_t> connections_of_;  // other machines' only
     std::set<std::string> refusals_told_;
     std::uint16_t port_ = 0;
@@ -178,14 +180,13 @@ void StoreServer::Impl::start(tcp::socket socket) {
     socket.set_option(asio::socket_base::keep_alive(true), ignored);
     const auto ends = tcp_ends(socket.native_handle());
     bool is_from_elsewhere = false;
-    if (!ends || !judge(*ends, is_from_elsewhere) || !has_room_for(*ends, is_from_elsewhere))
+    if (!ends || !judge(*ends, is_from_elsewhere))
         return;
     const auto connection = std::make_shared<Connection>(
         std::move(socket), *ends, is_from_elsewhere, options_.limits, budget_);
-    at_the_door_.insert(connection);
     if (!is_from_elsewhere)
         return admit(connection);
-    ++connections_of_[ends->far.address];
+    wait_at_the_door(connection);
     options_.admit_from_elsewhere(*ends, [weak = weak_from_this(), connection](bool admitted) {
         const auto self = weak.lock();
         if (!self || !connection->open || connection->admitted)
@@ -198,6 +199,14 @@ void StoreServer::Impl::start(tcp::socket socket) {
                      "connect to their own node only");
         self->close(connection);
     });
+}
+
+/// Who is vouched for is there for a moment; strangers, who may be many, wait in vain and make way.
+void StoreServer::Impl::wait_at_the_door(const ConnectionPtr& connection) {
+    if (at_the_door_.size() >= options_.most_connections)
+        close(ConnectionPtr(at_the_door_.begin()->second));
+    connection->arrival = ++arrivals_;
+    at_the_door_.emplace(connection->arrival, connection);
 }
 
 /// False for who may not connect at all.
@@ -231,7 +240,7 @@ bool StoreServer::Impl::judge(const TcpEnds& ends, bool& is_from_elsewhere) {
 }
 
 bool StoreServer::Impl::has_room_for(const TcpEnds& ends, bool is_from_elsewhere) {
-    if (connections_.size() + at_the_door_.size() >= options_.most_connections) {
+    if (connections_.size() >= options_.most_connections) {
         refuse("the job's store has " + std::to_string(options_.most_connections) +
                    " connections and takes no more",
                kMoreConnections);
@@ -256,10 +265,14 @@ void StoreServer::Impl::refuse(const std::string& what, const std::string& hint)
 }
 
 void StoreServer::Impl::admit(const ConnectionPtr& connection) {
-    at_the_door_.erase(connection);
+    if (!has_room_for(connection->ends, connection->is_from_elsewhere))
+        return close(connection);
+    at_the_door_.erase(connection->arrival);
     connection->admitted = true;
     connection->number = backend_->join();
     connections_.emplace(connection->number, connection);
+    if (connection->is_from_elsewhere)
+        ++connections_of_[connection->ends.far.address];
     read_more(connection);
 }
 
@@ -392,10 +405,10 @@ void StoreServer::Impl::close(const ConnectionPtr& connection) {
         return;
     asio::error_code ignored;
     connection->socket.close(ignored);
-    at_the_door_.erase(connection);
-    if (connection->is_from_elsewhere && --connections_of_[connection->ends.far.address] == 0)
-        connections_of_.erase(connection->ends.far.address);
+    at_the_door_.erase(connection->arrival);
     if (connection->admitted) {
+        if (connection->is_from_elsewhere && --connections_of_[connection->ends.far.address] == 0)
+            connections_of_.erase(connection->ends.far.address);
         connections_.erase(connection->number);
         backend_->leave(connection->number);
     }
@@ -408,7 +421,7 @@ void StoreServer::Impl::close(const ConnectionPtr& connection) {
 
 void StoreServer::Impl::drop_all() {
     while (!at_the_door_.empty())
-        close(ConnectionPtr(*at_the_door_.begin()));
+        close(ConnectionPtr(at_the_door_.begin()->second));
     while (!connections_.empty())
         close(ConnectionPtr(connections_.begin()->second));
 }
