@@ -86,8 +86,8 @@ int open_own_image() {
         file = ::memfd_create(kName, MFD_CLOEXEC);
     if (file < 0)
         return -1;
-    const auto size = static_cast<ssize_t>(kGuardianImageBytes);
-    if (size > 0 && ::write(file, kGuardianImage, kGuardianImageBytes) == size)
+    if (::write(file, kGuardianImage, kGuardianImageBytes) ==
+        static_cast<ssize_t>(kGuardianImageBytes))
         return file;
     ::close(file);
     return -1;
@@ -95,7 +95,7 @@ int open_own_image() {
 
 // Returns where that cannot be.
 void become_own_image(const GuardOrder& order) {
-    const int image = kGuardianImageBytes == 0 ? -1 : open_own_image();
+    const int image = open_own_image();
     if (image < 0)
         return;
     char name[sizeof kName];

@@ -3,8 +3,8 @@
 
 namespace autolaunch::launcher {
 
-/// The guardian as a program of its own (guardian_main.cpp), an ELF file; no bytes in a build
-/// without it. The build makes the source from that program.
+/// The guardian as a program of its own (guardian_main.cpp), an ELF file. The build makes the
+/// source of this from that program, which carries none.
 extern const unsigned char kGuardianImage[];
 extern const std::size_t kGuardianImageBytes;
 
