@@ -308,8 +308,9 @@ void JobSupervisor::report_failure() {
         failed.restart_number = restarts_ + 1;
     failed.max_restarts = plan_.spec.restart.max_restarts;
     failed.checkpoint_step = checkpoint_step_;
-    FlightFindings found =
-        flight_.take_failure("rank " + std::to_string(failed.first.rank) + " failed");
+    FlightFindings found = flight_.take_failure(
+        "rank " + std::to_string(failed.first.rank) + " failed", failed.first.rank);
+    failed.culprit = std::move(found.culprit);
     failed.flight = std::move(found.lines);
     failed.flight_path = std::move(found.path);
     report(std::move(failed));
