@@ -1,6 +1,7 @@
 #include "cli/program.hpp"
 
 #include "base/file_io.hpp"
+#include "base/hostname.hpp"
 #include "base/text.hpp"
 #include "checkpoints/checkpoint_command.hpp"
 #include "cli/build_info.hpp"
@@ -42,15 +43,22 @@ void complain(const std::string& text) {
     std::fputs(("autolaunch: " + text + '\n').c_str(), stderr);
 }
 
-/// For what all tasks of a node see: the one that becomes its agent says it.
-void complain_once(const std::string& text, const Environment& environment) {
-    if (!looks_like_stand_in(environment))
-        complain(text);
+/// For what all tasks of a job see, who have the same command line: the first node's agent says it.
+bool others_tell(const Environment& environment) {
+    return looks_like_stand_in(environment) || looks_like_later_node(environment);
 }
 
+// A node may have another file of that name than the first one: it says that there are errors, and
+// not which.
 int report_errors(const std::vector<SpecError>& errors, const Environment& environment) {
-    for (const auto& error : errors)
-        complain_once(to_string(error), environment);
+    if (!others_tell(environment)) {
+        for (const auto& error : errors)
+            complain(to_string(error));
+    } else if (!looks_like_stand_in(environment)) {
+        complain(hostname() + ": the spec has " + std::to_string(errors.size()) +
+                 (errors.size() == 1 ? " error" : " errors") +
+                 " here; the first node of the job lists its own");
+    }
     const bool unreadable =
         std::all_of(errors.begin(), errors.end(), [](const SpecError& e) { return e.unreadable; });
     return unreadable ? exit_code::kNoInput : exit_code::kBadSpec;
@@ -138,8 +146,9 @@ int run_or_plan(const CommandLine& line, const Environment& environment) {
     const JobRequest request = job_request(line, environment);
     if (!request.errors.empty())
         return report_errors(request.errors, environment);
-    for (const auto& note : request.notes)
-        complain_once(note, environment);
+    if (!others_tell(environment))
+        for (const auto& note : request.notes)
+            complain(note);
     if (line.command == Command::run)
         return run_job(request.spec, environment, build_info::kVersion);
     if (looks_like_stand_in(environment))
@@ -185,7 +194,7 @@ int run_program(const std::vector<std::string>& arguments, const Environment& en
     try {
         return dispatch(parse_command_line(arguments, environment), environment);
     } catch (const UsageError& error) {
-        if (!looks_like_stand_in(environment))
+        if (!others_tell(environment))
             complain_about(error);
         return exit_code::kUsage;
     } catch (const Error& error) {

@@ -35,6 +35,10 @@ test_exit_codes() {
     expect "exit code: no such program" 127 "$code"
     login srun -N2 autolaunch -c no-such.yaml >out.log 2>err.log
     expect "exit code: no such spec" 66 "$?"
+    expect "what is said of it, once" 1 "$(grep -c no-such.yaml err.log)"
+    login srun -N2 autolaunch --no-such-option >out.log 2>err.log
+    expect "exit code: no such option" 64 "$?"
+    expect "what is said of that, once" 1 "$(grep -c 'autolaunch: .*no-such-option' err.log)"
 }
 test_scancel() {
     trainer
