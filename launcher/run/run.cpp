@@ -100,8 +100,10 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
         return serve_as_stand_in(own, environment);
     const std::string task_address = task_address_of(own);
     const SocketDirectory sockets;
-    UniqueFd keeper_gone =
-        start_keeper({.scratch = sockets.path(), .end_with_parent = own.tasks_on_node.has_value()});
+    AgentPulse pulse;
+    UniqueFd keeper_gone = start_keeper({.scratch = sockets.path(),
+                                         .end_with_parent = own.tasks_on_node.has_value(),
+                                         .pulse = &pulse});
     asio::io_context io{1};
     const NodeTasks tasks = gather_tasks(own, environment, task_address, keeper_gone.get());
     const Allocation& allocation = tasks.allocation;
@@ -117,7 +119,8 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     Reporter reporter(reporter_options(plan, run_dir, version), console);
     Coordinator coordinator(plan, sockets.path(), joined.summary.head_address);
     const int exit_code = supervise(
-        io, {plan, run_dir, coordinator, joined, {reporter, console}, tasks.stand_ins.get()},
+        io,
+        {plan, run_dir, coordinator, joined, {reporter, console}, tasks.stand_ins.get(), &pulse},
         std::move(keeper_gone), {environment, file_limit});
     console.flush(Deadline::after(kFlushTimeout));
     if (tasks.stand_ins)

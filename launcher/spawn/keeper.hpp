@@ -1,5 +1,6 @@
 #pragma once
 #include "base/unique_fd.hpp"
+#include "spawn/agent_pulse.hpp"
 
 #include <filesystem>
 
@@ -11,6 +12,9 @@ struct KeeperOptions {
     /// Our parent is a scheduler's, which waits for us: when it is gone, the agent gets SIGTERM.
     bool end_with_parent = false;
     const char* role = "agent";  ///< in messages: what is kept
+    /// By which the agent shows that it runs; one that does not, although it promised to, is
+    /// killed.
+    AgentPulse* pulse = nullptr;
 };
 
 /// Splits this process in two, so that no end of autolaunch, SIGKILL included, leaves a process of

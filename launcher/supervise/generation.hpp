@@ -8,6 +8,7 @@
 #include "plan/launch_plan.hpp"
 #include "rank_services/coordinator.hpp"
 #include "report/event.hpp"
+#include "spawn/agent_pulse.hpp"
 #include "supervise/mpi_ranks.hpp"
 #include "supervise/rank_memory.hpp"
 #include "supervise/rank_process.hpp"
@@ -45,6 +46,7 @@ struct NodeContext {
         nullptr;  ///< tasks of this node that local ranks from 1 up are started in
     GpuInquiry* gpu_inquiry = nullptr;  ///< null: nobody looks where ranks compute
     RankMemory* memory = nullptr;  ///< for copies of the ranks' state; null: ranks are not answered
+    AgentPulse* pulse = nullptr;   ///< for the keeper; null: none watches
 };
 
 /// All ranks of this node in one attempt: their processes, their sockets, their log files.

@@ -75,8 +75,14 @@ int NodeSupervisor::run(const Inheritance& inherited) {
         for (const auto& warning : plan_.warnings)
             report(WarningRaised{warning});
     refresh_output();
+    // A node alone has nobody who would give it up.
+    const bool is_watched = node_.pulse != nullptr && node_.roster.nodes.size() > 1;
+    if (is_watched)
+        node_.pulse->begin(plan_.spec.rendezvous.lost_after, exit_code::kNoHost);
     node_.io.restart();
     node_.io.run();
+    if (is_watched)
+        node_.pulse->end();
     return exit_code_;
 }
 
@@ -290,6 +296,10 @@ void NodeSupervisor::on_signal(int signal) {
         return signal == SIGUSR1 ? generation_->request_checkpoint(signal)
                                  : generation_->forward(signal);
     }
+    if (node_.pulse != nullptr && node_.pulse->parent_is_gone())
+        report(WarningRaised{
+            "the process that started autolaunch here is gone (under Slurm, slurmstepd): nobody "
+            "waits for this node any more, and the job is stopped"});
     stop_asked_ = true;
     node_.member.report(control::StopAsked{signal});
     dispatch(NodeEvent::stop_signalled);
@@ -351,6 +361,8 @@ void NodeSupervisor::wait_then(asio::steady_timer& timer, std::chrono::milliseco
 }
 
 void NodeSupervisor::refresh_output() {
+    if (node_.pulse != nullptr)
+        node_.pulse->beat();
     if (generation_)
         generation_->follow_logs(output_.console);
     output_.reporter.tick();

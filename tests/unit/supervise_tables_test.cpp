@@ -244,6 +244,9 @@ TEST_CASE("the exit code is the first failing rank's") {
     outcome.lost_node = "node2";
     CHECK(decide_exit(outcome).code == exit_code::kNoHost);
     CHECK(decide_exit(outcome).outcome == "failed: node2 was lost");
+    outcome.has_checkpoint = true;  // other nodes can take it up
+    CHECK(decide_exit(outcome).code == exit_code::kRequeue);
+    CHECK(decide_exit(outcome).outcome == "failed: node2 was lost, can go on from a checkpoint");
     outcome.cannot_start_code = exit_code::kNotFound;
     CHECK(decide_exit(outcome).code == 127);
     outcome.stop_signal = SIGTERM;
