@@ -2,6 +2,7 @@
 
 #include "allocation/adapters.hpp"
 #include "allocation/hostlist.hpp"
+#include "allocation/slurm_conf.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 
@@ -96,6 +97,8 @@ Allocation read_allocation(const EnvironmentMap& environment, const std::string&
     const FileReader read =
         read_text ? read_text : [](const std::string& path) { return read_file(path); };
     Allocation allocation = read_surroundings(environment, hostname, options, read);
+    if (!slurm_job_id(environment).empty())
+        allocation.kill_wait = read_kill_wait(environment, read);
     const bool by_number = allocation.source == "local" || allocation.source == "kubernetes";
     if (by_number && allocation.node_names.size() == 1)
         check_is_not_one_of_several(environment, hostname, options);

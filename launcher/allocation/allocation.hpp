@@ -50,6 +50,8 @@ struct Allocation {
     std::string granted_gpus_from;  ///< the variable that said so
     bool gpus_are_masked = false;   ///< CUDA_, ROCR_ or HIP_VISIBLE_DEVICES is set
     std::optional<std::chrono::system_clock::time_point> ends_at;
+    std::optional<std::chrono::seconds>
+        kill_wait;  ///< between the scheduler's SIGTERM and its SIGKILL, where that is known
 };
 
 /// Asks the environments in the order of docs/allocation.md. Throws Error{invalid_argument} naming

@@ -222,6 +222,7 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation,
     place_nodes(plan, roster);
     name_run(plan, allocation, current_dir, roster.run_name);
     plan.ends_at = allocation.ends_at;
+    plan.kill_wait = allocation.kill_wait;
     if (allocation.source == "slurm")
         plan.slurm_job_id = allocation.job_id.substr(0, allocation.job_id.find('.'));
     plan.hostname = topology.hostname;

@@ -3,8 +3,10 @@
 #include "base/deadline.hpp"
 #include "base/text.hpp"
 #include "exit_codes/exit_codes.hpp"
+#include "report/units.hpp"
 #include "supervise/evidence_message.hpp"
 #include "supervise/job_announcement.hpp"
+#include "supervise/stop_grace.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -125,7 +127,13 @@ void JobSupervisor::stop_ranks(bool by_user, const std::string& reason) {
         report(StopRequested{reason});
     head_.command(
         control::StopRanks{.generation = generation_number_, .by_user = by_user, .reason = reason});
-    wait_then(plan_.spec.restart.grace_period, JobEvent::grace_over);
+    const auto grace = grace_after(plan_, reason);
+    if (grace < plan_.spec.restart.grace_period)
+        report(WarningRaised{
+            "restart.grace_period is " + format_duration(plan_.spec.restart.grace_period) +
+            ", but Slurm sends SIGKILL " + format_duration(*plan_.kill_wait) +
+            " (KillWait) after SIGTERM: the ranks have " + format_duration(grace)});
+    wait_then(grace, JobEvent::grace_over);
 }
 
 void JobSupervisor::kill_ranks() {
