@@ -30,6 +30,10 @@ std::optional<Allocation> read_kubernetes_allocation(const EnvironmentMap& envir
                                                      const std::string& hostname,
                                                      const NodeOptions& options,
                                                      const FileReader& read_text);
+/// A pod of a Volcano job with the plugins env and svc.
+std::optional<Allocation> read_volcano_allocation(const EnvironmentMap& environment,
+                                                  const std::string& hostname,
+                                                  const NodeOptions& options);
 /// PBS Professional, OpenPBS, Torque. Reads the node file.
 std::optional<Allocation> read_pbs_allocation(const EnvironmentMap& environment,
                                               const std::string& hostname,
@@ -38,6 +42,12 @@ std::optional<Allocation> read_pbs_allocation(const EnvironmentMap& environment,
 std::optional<Allocation> read_lsf_allocation(const EnvironmentMap& environment,
                                               const std::string& hostname,
                                               const FileReader& read_text);
+
+/// For one that no adapter found company for. Throws Error{invalid_argument} where its variables
+/// look like those of one of several, and say no number that is to be trusted: it would train
+/// alone, beside others that do so too. Where a person says the number, that counts.
+void check_is_not_one_of_several(const EnvironmentMap& environment, const std::string& hostname,
+                                 const NodeOptions& options);
 
 /// SLURM_JOB_ID, or "". An element of an array has one of its own, so it is unique while the
 /// cluster lives.

@@ -2,6 +2,7 @@
 
 #include "allocation/adapters.hpp"
 #include "allocation/hostlist.hpp"
+#include "allocation/slurm_conf.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 
@@ -75,6 +76,8 @@ Allocation read_surroundings(const EnvironmentMap& environment, const std::strin
         return *slurm;
     if (auto kubernetes = read_kubernetes_allocation(environment, hostname, options, read_text))
         return *kubernetes;
+    if (auto volcano = read_volcano_allocation(environment, hostname, options))
+        return *volcano;
     if (auto pbs = read_pbs_allocation(environment, hostname, read_text))
         return *pbs;
     if (auto lsf = read_lsf_allocation(environment, hostname, read_text))
@@ -91,9 +94,14 @@ Allocation read_allocation(const EnvironmentMap& environment, const std::string&
                     fmt::format("{} nodes are asked for", options.nodes));
     if (options.standalone)
         return read_local_allocation(environment, hostname, {});
-    const auto read_disk = [](const std::string& path) { return read_file(path); };
-    Allocation allocation = read_surroundings(environment, hostname, options,
-                                              read_text ? read_text : FileReader(read_disk));
+    const FileReader read =
+        read_text ? read_text : [](const std::string& path) { return read_file(path); };
+    Allocation allocation = read_surroundings(environment, hostname, options, read);
+    if (!slurm_job_id(environment).empty())
+        allocation.kill_wait = read_kill_wait(environment, read);
+    const bool by_number = allocation.source == "local" || allocation.source == "kubernetes";
+    if (by_number && allocation.node_names.size() == 1)
+        check_is_not_one_of_several(environment, hostname, options);
     if (!options.head_address.empty())
         allocation.head_address = options.head_address;
     std::string& first = allocation.node_names[0];

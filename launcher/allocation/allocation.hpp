@@ -13,7 +13,8 @@ using EnvironmentMap = std::map<std::string, std::string>;
 /// What a person says about the nodes, on the command line or in the spec; it wins over the
 /// scheduler.
 struct NodeOptions {
-    int nodes = 1;                      ///< --nnodes
+    int nodes = 1;             ///< --nnodes
+    bool nodes_given = false;  ///< by --nnodes or PET_NNODES: a person says it, also where it is 1
     std::optional<int> node_rank = {};  ///< --node-rank
     std::string head_address = {};      ///< --master-addr, or the host of --rdzv-endpoint
     bool standalone = false;            ///< --standalone: this node alone, whatever surrounds it
@@ -25,8 +26,8 @@ using FileReader = std::function<std::string(const std::string& path)>;
 /// What the scheduler gave us: a pure function of the environment, so captured environments test
 /// it.
 struct Allocation {
-    std::string source =
-        "local";  ///< "local", "slurm", "static", "mpirun", "kubernetes", "pbs", "lsf"
+    std::string source = "local";  ///< "local", "slurm", "static", "mpirun", "kubernetes",
+                                   ///< "volcano", "pbs", "lsf"
     std::vector<std::string>
         node_names;         ///< in node-rank order; a name that nobody told is "node-rank-N"
     int node_rank = 0;      ///< this node's index in node_names
@@ -49,11 +50,14 @@ struct Allocation {
     std::string granted_gpus_from;  ///< the variable that said so
     bool gpus_are_masked = false;   ///< CUDA_, ROCR_ or HIP_VISIBLE_DEVICES is set
     std::optional<std::chrono::system_clock::time_point> ends_at;
+    std::optional<std::chrono::seconds>
+        kill_wait;  ///< between the scheduler's SIGTERM and its SIGKILL, where that is known
 };
 
 /// Asks the environments in the order of docs/allocation.md. Throws Error{invalid_argument} naming
-/// the variable, with the flag that helps in its hint. `hostname` is this machine's; `read_text`
-/// reads host files, from the disk if empty.
+/// the variable, with the flag that helps in its hint; so where the variables tell that this is one
+/// of several, and not of how many. `hostname` is this machine's; `read_text` reads host files,
+/// from the disk if empty.
 Allocation read_allocation(const EnvironmentMap& environment, const std::string& hostname,
                            const NodeOptions& options = {}, const FileReader& read_text = {});
 

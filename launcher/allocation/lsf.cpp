@@ -45,7 +45,7 @@ std::optional<Allocation> read_lsf_allocation(const EnvironmentMap& environment,
         if (!path || path->empty()) {
             throw Error(ErrorCode::invalid_argument,
                         "LSB_JOBID is set, but neither LSB_MCPU_HOSTS nor LSB_DJOB_HOSTFILE",
-                        "start with blaunch; outside a job, unset LSB_JOBID");
+                        "start with blaunch; outside a job, say --standalone");
         }
         hosts = hosts_in_file(from, *path, read_text);
     }

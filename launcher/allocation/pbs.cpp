@@ -28,7 +28,7 @@ std::optional<Allocation> read_pbs_allocation(const EnvironmentMap& environment,
     if (!path || path->empty()) {
         throw Error(ErrorCode::invalid_argument, "PBS_JOBID is set, but PBS_NODEFILE is not",
                     "start with mpirun, or give --nnodes, --node-rank and --master-addr; outside a "
-                    "job, unset PBS_JOBID");
+                    "job, say --standalone");
     }
     Allocation allocation = allocation_of_hosts(
         "pbs", hosts_in_file("PBS_NODEFILE", *path, read_text), hostname, "PBS_NODEFILE");

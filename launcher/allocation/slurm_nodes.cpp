@@ -69,12 +69,12 @@ Names in_component_order(const EnvironmentMap& environment, const Names& names) 
     if (!value || value->empty()) {
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("SLURM_JOB_ID is set, but {} is not", variable),
-                    "start with srun; outside a job, unset SLURM_JOB_ID");
+                    "start with srun; outside a job, say --standalone");
     }
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("this machine, {}, is not one of the job's nodes ({}={})", node_name,
                             variable, value->substr(0, 200)),
-                "start with `srun autolaunch …`; to ignore the job, unset SLURM_JOB_ID");
+                "start with `srun autolaunch …`; to ignore the job, say --standalone");
 }
 
 std::optional<int> read_tasks(const EnvironmentMap& environment, std::size_t position) {

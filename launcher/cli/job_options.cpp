@@ -37,6 +37,7 @@ void apply_nnodes(const std::string& text, JobSpec& spec, std::vector<std::strin
         notes.push_back("--nnodes " + text + ": the job runs on " + parts[0] +
                         "; it does not grow beyond that");
     spec.resources.nodes = minimum;
+    spec.resources.nodes_given = true;
 }
 
 void apply_nproc_per_node(const std::string& text, ResourceSpec& resources) {

@@ -1,6 +1,7 @@
 #include "cli/program.hpp"
 
 #include "base/file_limit.hpp"
+#include "base/hostname.hpp"
 #include "base/text.hpp"
 #include "checkpoints/checkpoint_command.hpp"
 #include "cli/build_info.hpp"
@@ -47,15 +48,26 @@ void complain(const std::string& text, const Screen& screen) {
     screen.complain("autolaunch: " + text);
 }
 
-/// For what all tasks of a node see: the one that becomes its agent says it.
+/// For what all tasks of a job see, who have the same command line: the first node's agent says it.
+bool others_tell(const Environment& environment) {
+    return looks_like_stand_in(environment) || looks_like_later_node(environment);
+}
+
 void complain_once(const std::string& text, const Place& place) {
-    if (!looks_like_stand_in(place.environment))
+    if (!others_tell(place.environment))
         complain(text, place.screen);
 }
 
+// A node may have another file of that name than the first one: it says that there are errors, and
+// not which.
 int report_errors(const std::vector<SpecError>& errors, const Place& place) {
     for (const auto& error : errors)
         complain_once(to_string(error), place);
+    if (looks_like_later_node(place.environment) && !looks_like_stand_in(place.environment))
+        complain(hostname() + ": the spec has " + std::to_string(errors.size()) +
+                     (errors.size() == 1 ? " error" : " errors") +
+                     " here; the first node of the job lists its own",
+                 place.screen);
     const bool unreadable =
         std::all_of(errors.begin(), errors.end(), [](const SpecError& e) { return e.unreadable; });
     return unreadable ? exit_code::kNoInput : exit_code::kBadSpec;
@@ -205,7 +217,7 @@ int run_program(const std::vector<std::string>& arguments, const Environment& en
         require_file_limit(kFewestFiles, kNeededFiles);
         return dispatch(parse_command_line(arguments, environment), environment);
     } catch (const UsageError& error) {
-        if (!looks_like_stand_in(environment))
+        if (!others_tell(environment))
             complain_about(error, screen);
         return exit_code::kUsage;
     } catch (const Error& error) {

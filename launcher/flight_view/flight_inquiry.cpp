@@ -101,18 +101,22 @@ void FlightInquiry::conclude() {
     show_(findings);
 }
 
-FlightFindings FlightInquiry::take_failure(const std::string& reason) {
-    return write_down(std::exchange(at_failure_, {}), reason, true);
+FlightFindings FlightInquiry::take_failure(const std::string& reason,
+                                           std::optional<int> failed_rank) {
+    return write_down(std::exchange(at_failure_, {}), reason, true, failed_rank);
 }
 
 FlightFindings FlightInquiry::write_down(std::vector<flight::RecordedRank>&& ranks,
-                                         const std::string& reason, bool at_failure) {
+                                         const std::string& reason, bool at_failure,
+                                         std::optional<int> failed_rank) {
     drop_impossible_calls(ranks);
     const FlightPicture picture = draw_flight_picture(ranks);
     FlightFindings findings;
     if (at_failure && (picture.groups.empty() || world_size_ == 1))
         return findings;
     findings.lines = flight_lines(picture, kLines);
+    if (failed_rank)
+        findings.culprit = flight_culprit(picture, *failed_rank);
     if (picture.groups.empty())
         return findings;
     try {

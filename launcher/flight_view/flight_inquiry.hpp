@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -17,7 +18,8 @@ namespace autolaunch::launcher {
 /// What is shown of all ranks' flight recorders, and the file with the rest.
 struct FlightFindings {
     std::vector<std::string> lines;
-    std::string path;  ///< empty: it could not be written, or there was nothing to write
+    std::string culprit = {};  ///< flight_culprit() of a failure
+    std::string path;          ///< empty: it could not be written, or there was nothing to write
 };
 
 /// The head's way to know where the ranks are: collects what nodes read from their ranks' flight
@@ -37,9 +39,9 @@ public:
     void asked();
     void heard(int node, control::FlightRead&& read);
     void node_lost(int node);
-    /// What nodes told of this generation's failure; nothing where no rank had a communicator.
-    /// Once.
-    FlightFindings take_failure(const std::string& reason);
+    /// What nodes told of this generation's failure, in which `failed_rank` was the first; nothing
+    /// where no rank had a communicator. Once.
+    FlightFindings take_failure(const std::string& reason, std::optional<int> failed_rank = {});
     void stop() { timer_.cancel(); }
 
 private:
@@ -47,7 +49,7 @@ private:
 
     void conclude();
     FlightFindings write_down(std::vector<flight::RecordedRank>&& ranks, const std::string& reason,
-                              bool at_failure);
+                              bool at_failure, std::optional<int> failed_rank = {});
 
     Head& head_;
     const std::filesystem::path run_dir_;

@@ -267,4 +267,26 @@ std::vector<std::string> flight_lines(const FlightPicture& picture, std::size_t 
     return lines;
 }
 
+std::string flight_culprit(const FlightPicture& picture, int failed_rank) {
+    for (const FlightGroup& group : picture.groups) {
+        if (!group.stuck)
+            continue;
+        const auto gave_up = std::find_if(
+            group.members.begin(), group.members.end(), [&](const FlightMember& member) {
+                return member.rank == failed_rank && member.current != nullptr &&
+                       member.current->sequence == *group.stuck &&
+                       static_cast<State>(member.current->state) == State::failed;
+            });
+        std::vector<int> missing;
+        for (const FlightMember* member : members_behind(group))
+            missing.push_back(member->rank);
+        if (gave_up == group.members.end() || missing.empty())
+            continue;
+        return prefix(group) + name_ranks(missing) +
+               (missing.size() == 1 ? " has not entered " : " have not entered ") +
+               name(*gave_up->current);
+    }
+    return {};
+}
+
 }  // namespace autolaunch::launcher

@@ -71,7 +71,7 @@ int count_nodes(const JobSpec& spec, const Allocation& allocation) {
     if (asked > given)
         refuse(fmt::format("{} nodes are asked for, but the {} allocation has {}", asked,
                            allocation.source, given),
-               "ask the scheduler for as many, or lower resources.nodes");
+               "ask the scheduler for as many, or lower resource_management.nodes");
     return given;
 }
 

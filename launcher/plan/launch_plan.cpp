@@ -3,6 +3,7 @@
 #include "base/refuse.hpp"
 #include "base/text.hpp"
 #include "binding/hca_pairing.hpp"
+#include "plan/granted_otherwise.hpp"
 #include "plan/job_shape.hpp"
 #include "plan/rank_environment.hpp"
 #include "plan/usable_gpus.hpp"
@@ -221,11 +222,14 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation,
     place_nodes(plan, roster);
     name_run(plan, allocation, current_dir, roster.run_name);
     plan.ends_at = allocation.ends_at;
+    plan.kill_wait = allocation.kill_wait;
     if (allocation.source == "slurm")
         plan.slurm_job_id = allocation.job_id.substr(0, allocation.job_id.find('.'));
     plan.hostname = topology.hostname;
     plan.numa_node_count = static_cast<int>(topology.numa_nodes.size());
     plan.binding_mode = binding_mode_of(spec.resources);
+    for (auto& warning : granted_otherwise(spec.slurm, environment))
+        plan.warnings.push_back(std::move(warning));
     plan.warnings.insert(plan.warnings.end(), topology.notes.begin(), topology.notes.end());
 
     const UsableGpus gpus = choose_usable_gpus(topology, allocation, spec.resources);

@@ -66,7 +66,9 @@ struct LaunchPlan {
     BindingMode binding_mode = BindingMode::node;
     int node_count = 1;
     std::optional<std::chrono::system_clock::time_point>
-        ends_at;               ///< the allocation, where the environment says it
+        ends_at;  ///< the allocation, where the environment says it
+    std::optional<std::chrono::seconds>
+        kill_wait;  ///< between the scheduler's SIGTERM and its SIGKILL, where that is known
     std::string slurm_job_id;  ///< of whose end Slurm can be asked; empty outside Slurm
     MpiChoice mpi;             ///< decided after make_plan(): it takes a look at the program's file
 };

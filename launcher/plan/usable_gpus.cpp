@@ -204,11 +204,12 @@ UsableGpus choose_usable_gpus(const NodeTopology& topology, const Allocation& al
             allocation.granted_gpus && usable.positions.size() < candidates.size()
                 ? fmt::format(" may be used here ({})", allocation.granted_gpus_from)
                 : std::string(usable.positions.size() == 1 ? " is here" : " are here");
-        throw Error(ErrorCode::invalid_argument,
-                    fmt::format("{} a node are asked for, but {}{}",
-                                count_text(static_cast<std::size_t>(wanted)),
-                                count_text(usable.positions.size()), limit),
-                    "lower resources.gpus_per_node, or leave it out to take what is there");
+        throw Error(
+            ErrorCode::invalid_argument,
+            fmt::format("{} a node are asked for, but {}{}",
+                        count_text(static_cast<std::size_t>(wanted)),
+                        count_text(usable.positions.size()), limit),
+            "lower resource_management.gpus_per_node, or leave it out to take what is there");
     }
     usable.positions.resize(static_cast<std::size_t>(std::max(wanted, 0)));
     return usable;

@@ -84,6 +84,8 @@ struct GenerationFailed {
     std::optional<int> restart_number;  ///< nothing: no restart left
     int max_restarts = 0;
     std::optional<std::int64_t> checkpoint_step;  ///< the next generation resumes from it
+    std::string culprit = {};  ///< "rank 3 has not entered all_reduce #2", in which the first gave
+                               ///< up; empty: nobody else is known to be; shown, not recorded
     std::vector<std::string> flight = {};  ///< sentences: where the ranks were; shown, not recorded
     std::string flight_path = {};          ///< the file with all of it; empty: none
     std::string no_room = {};  ///< why nothing can be written where its logs are; empty: it can

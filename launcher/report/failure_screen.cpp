@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "exit_codes/exit_codes.hpp"
+#include "report/exit_hint.hpp"
 #include "report/failure_evidence.hpp"
 #include "report/terminal_text.hpp"
 #include "report/units.hpp"
@@ -10,8 +11,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstring>
-#include <map>
 
 namespace autolaunch::launcher {
 
@@ -39,8 +38,13 @@ std::string headline(const GenerationFailed& failure, const TextStyle& style) {
     std::string where = failure.hostname.empty() ? "" : failure.hostname + ", ";
     if (failure.gpu)
         where += fmt::format("GPU {}, ", *failure.gpu);
-    std::string text = style.red(fmt::format("✗ rank {}", first.rank));
-    text += fmt::format(" ({}pid {}) {}", where, first.pid, style.red(describe_exit(first)));
+    const std::string who = fmt::format("rank {}", first.rank);
+    std::string text = failure.culprit.empty()
+                           ? style.red("✗ " + who)
+                           : style.red("✗ " + safe(failure.culprit)) + ", and " + who;
+    text += fmt::format(" ({}pid {}) {}", where, first.pid,
+                        failure.culprit.empty() ? style.red(describe_exit(first))
+                                                : "gave up there: it " + describe_exit(first));
     if (first.last_step)
         text += fmt::format(" at step {}", *first.last_step);
     return text + fmt::format(", {} after it started\n", format_duration(first.ran));
@@ -121,45 +125,15 @@ std::string describe_exit(const RankExited& exit) {
     return fmt::format("exited with code {}", exit.exit_code.value_or(0));
 }
 
-std::string exit_hint(const RankExited& exit, std::optional<std::int64_t> oom_kills) {
-    static const std::map<int, std::string_view> kBySignal = {
-        {SIGBUS, "often /dev/shm or a memory-mapped file's disk is full: df -h /dev/shm"},
-        {SIGILL, "a CPU instruction that this machine does not have: built for another CPU?"},
-        {SIGXCPU, "the CPU time limit (ulimit -t) was reached"},
-        {SIGXFSZ, "the file size limit (ulimit -f) was reached"},
-        {SIGSYS, "a system call that a seccomp filter forbids"},
-    };
-    if (exit.signal == SIGKILL) {
-        if (!oom_kills)
-            return "perhaps out of memory; the kernel's log tells: dmesg | grep -i 'killed "
-                   "process'";
-        if (*oom_kills == 0)
-            return "not by this cgroup's out-of-memory killer: somebody or the scheduler sent it";
-        return fmt::format("out of memory: the kernel killed {} process{} of this job's cgroup",
-                           *oom_kills, *oom_kills == 1 ? "" : "es");
-    }
-    if (exit.signal) {
-        const auto found = kBySignal.find(*exit.signal);
-        return found == kBySignal.end() ? "" : std::string(found->second);
-    }
-    const int code = exit.exit_code.value_or(0);
-    if (code == exit_code::kNotFound)
-        return "127 from a shell: a command it was to run was not found";
-    if (code == exit_code::kCannotExecute)
-        return "126 from a shell: a command it was to run cannot be executed";
-    if (code > exit_code::kSignalBase && ::sigabbrev_np(code - exit_code::kSignalBase) != nullptr)
-        return fmt::format("{} from a shell: its command was killed by {}", code,
-                           signal_name(code - exit_code::kSignalBase));
-    return {};
-}
-
 std::string describe_others(const GenerationFailed& failure) {
-    std::vector<int> finished, failed;
+    std::vector<int> finished, failed, killed;
     std::vector<std::string> parts;
     std::size_t stopped = 0;
     for (const auto& other : failure.others) {
         if (other.asked_to_stop) {
             ++stopped;
+            if (other.signal == SIGKILL)
+                killed.push_back(other.rank);
         } else if (succeeded(other)) {
             finished.push_back(other.rank);
         } else if (failed.push_back(other.rank); failed.size() <= kNamedFailures) {
@@ -175,6 +149,9 @@ std::string describe_others(const GenerationFailed& failure) {
         parts.insert(parts.begin(), fmt::format("{} other rank{} stopped in {}", stopped,
                                                 stopped == 1 ? " was" : "s were",
                                                 format_duration(failure.stopped_others_in)));
+    if (!killed.empty())
+        parts.push_back(fmt::format("{} did not end on SIGTERM, and {} killed by SIGKILL",
+                                    name_ranks(killed), killed.size() == 1 ? "was" : "were"));
     if (!finished.empty())
         parts.push_back(name_ranks(finished) + " had finished");
     return join(parts, " · ");
@@ -185,7 +162,8 @@ std::string failure_screen(const GenerationFailed& failure, const TextStyle& sty
     text += last_words(failure, style);
     text += error_file_words(failure.evidence, style);
     text += full_disk(failure, style);
-    const std::string hint = exit_hint(failure.first, failure.oom_kills);
+    const std::string hint =
+        exit_hint(failure.first, failure.oom_kills, failure.evidence.last_lines);
     if (!hint.empty())
         text += fmt::format("{}{}\n", kIndent, style.yellow(hint));
     const std::string others = describe_others(failure);

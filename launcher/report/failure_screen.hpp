@@ -2,7 +2,6 @@
 #include "report/event.hpp"
 #include "report/text_style.hpp"
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,8 +9,6 @@ namespace autolaunch::launcher {
 
 /// "was killed by SIGSEGV (core dumped)", "exited with code 3". Pure.
 std::string describe_exit(const RankExited& exit);
-/// What the exit most likely means, where that is known; else empty. Pure.
-std::string exit_hint(const RankExited& exit, std::optional<std::int64_t> oom_kills);
 /// "7 other ranks were stopped in 8 ms · rank 21 exited with code 1 0.4 s later · ranks 2-3 had
 /// finished"; empty when there were no others. Pure.
 std::string describe_others(const GenerationFailed& failure);

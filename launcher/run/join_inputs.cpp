@@ -34,6 +34,7 @@ std::string now_text() {
 
 NodeOptions node_options(const JobSpec& spec) {
     return {.nodes = spec.resources.nodes,
+            .nodes_given = spec.resources.nodes_given,
             .node_rank = spec.node_rank,
             .head_address = spec.rendezvous.address,
             .standalone = spec.standalone};

@@ -48,6 +48,15 @@ bool looks_like_stand_in(const EnvironmentMap& environment) {
     }
 }
 
+bool looks_like_later_node(const EnvironmentMap& environment) {
+    try {
+        const Allocation allocation = read_allocation(environment, hostname());
+        return allocation.source == "slurm" && allocation.on_every_node && allocation.node_rank > 0;
+    } catch (const Error&) {
+        return false;
+    }
+}
+
 std::string task_address_of(const Allocation& allocation) {
     if (!has_several_tasks(allocation))
         return {};

@@ -15,6 +15,9 @@ namespace autolaunch::launcher {
 bool is_stand_in(const Allocation& allocation);
 /// The same by the environment alone, for errors that all tasks of a node see and one should tell.
 bool looks_like_stand_in(const EnvironmentMap& environment);
+/// srun started this one on another than the first node, by the environment alone: it was given the
+/// same command line, and the first node tells what is wrong with that.
+bool looks_like_later_node(const EnvironmentMap& environment);
 /// Does, until the job is over; the task's exit code. Splits this process in two as start_keeper()
 /// does.
 int serve_as_stand_in(const Allocation& allocation, const EnvironmentMap& environment);

@@ -116,11 +116,13 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     const auto file_limit = raise_file_limit();  // the head has a connection a node
     const std::string task_address = task_address_of(own);
     SocketDirectory sockets;
+    AgentPulse pulse;
     UniqueFd keeper_gone = start_keeper({.scratch = sockets.path(),
                                          .lock = sockets.lock(),
                                          .end_with_parent = own.tasks_on_node.has_value(),
                                          .guardian = true,
-                                         .meanwhile = SocketDirectory::remove_abandoned});
+                                         .meanwhile = SocketDirectory::remove_abandoned,
+                                         .pulse = &pulse});
     ::signal(SIGXFSZ,
              SIG_IGN);  // past ulimit -f a write fails with its reason; ranks start without
     asio::io_context io{1};
@@ -140,7 +142,8 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     Reporter reporter(reporter_options(plan, run_dir, version), console);
     Coordinator coordinator(plan, sockets, joined.summary.head_address);
     const int exit_code = supervise(
-        io, {plan, run_dir, coordinator, joined, {reporter, console}, tasks.stand_ins.get()},
+        io,
+        {plan, run_dir, coordinator, joined, {reporter, console}, tasks.stand_ins.get(), &pulse},
         std::move(keeper_gone), {environment, file_limit});
     console.flush(Deadline::after(kFlushTimeout));
     if (tasks.stand_ins)

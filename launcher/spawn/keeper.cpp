@@ -1,5 +1,6 @@
 #include "spawn/keeper.hpp"
 
+#include "base/deadline.hpp"
 #include "base/text.hpp"
 #include "spawn/guardian.hpp"
 #include "spawn/process_tree.hpp"
@@ -11,10 +12,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
+#include <optional>
 
 namespace autolaunch::launcher {
 
@@ -80,6 +84,57 @@ void see_guardian_end(Kept& kept, const KeeperOptions& options) {
     kept.guardian = -1;
 }
 
+int lost_code(const KeeperOptions& options) {
+    return options.pulse == nullptr ? 0 : options.pulse->code_when_lost();
+}
+
+// The next signal; 0 where none came within the interval in which the agent's pulse is looked at.
+int next_signal(const sigset_t& signals, const AgentPulse* pulse) {
+    if (pulse == nullptr)
+        return ::sigwaitinfo(&signals, nullptr);
+    const timespec time{0, std::chrono::nanoseconds(PulseWatch::kInterval).count()};
+    return std::max(::sigtimedwait(&signals, nullptr, &time), 0);
+}
+
+// An agent that does not move is killed, and at once all that it has started: it may hang in the
+// kernel, where no signal ends it.
+void end_silent_agent(pid_t agent, const KeeperOptions& options) {
+    ::kill(agent, SIGKILL);
+    kill_tree(agent);
+    std::fprintf(stderr,
+                 "autolaunch: its %s (pid %d) has not moved for %.0f s (is it stopped, or a file "
+                 "system dead?): it and its ranks are killed, for the other nodes have given this "
+                 "one up\n",
+                 options.role, agent, static_cast<double>(options.pulse->limit().count()) / 1000);
+    std::fflush(stderr);
+}
+
+// Fences an agent that is silent. True when it has outlived that, too.
+class Fence {
+public:
+    explicit Fence(const KeeperOptions& options) : options_(options) {
+        if (options.pulse != nullptr)
+            watch_.emplace(*options.pulse);
+    }
+
+    bool failed(pid_t agent) {
+        if (!watch_)
+            return false;
+        if (fenced_)
+            return fenced_->passed();
+        if (watch_->is_silent(PulseWatch::Clock::now())) {
+            end_silent_agent(agent, options_);
+            fenced_ = Deadline::after(kEndingTimeout);
+        }
+        return false;
+    }
+
+private:
+    const KeeperOptions& options_;
+    std::optional<PulseWatch> watch_;
+    std::optional<Deadline> fenced_;
+};
+
 // A parent that was gone before the request never triggers it.
 void follow_parent(pid_t parent) {
     ::prctl(PR_SET_PDEATHSIG, kParentGone);
@@ -90,13 +145,19 @@ void follow_parent(pid_t parent) {
 // Until the agent's end. `signals` are blocked.
 siginfo_t serve(Kept& kept, pid_t parent, const sigset_t& signals, const KeeperOptions& options) {
     siginfo_t ended{};
+    Fence fence(options);
     for (;;) {
         see_guardian_end(kept, options);
         if (has_ended(kept.agent, ended))
             return ended;
-        int signal = ::sigwaitinfo(&signals, nullptr);
-        if (signal == kParentGone && options.end_with_parent)
+        if (fence.failed(kept.agent))
+            ::_exit(lost_code(options));
+        int signal = next_signal(signals, options.pulse);
+        if (signal == kParentGone && options.end_with_parent) {
             signal = ::getppid() == parent ? 0 : SIGTERM;
+            if (signal != 0 && options.pulse != nullptr)
+                options.pulse->tell_parent_is_gone();
+        }
         if (signal > 0 && signal != SIGCHLD)
             ::kill(kept.agent, signal);
     }
@@ -121,7 +182,8 @@ siginfo_t serve(Kept& kept, pid_t parent, const sigset_t& signals, const KeeperO
                      all_ended ? "all that it had started was ended" : "some processes do not end");
     }
     std::fflush(stderr);
-    ::_exit(exit_code_of(ended));
+    const bool was_killed = ended.si_code != CLD_EXITED;
+    ::_exit(was_killed && lost_code(options) != 0 ? lost_code(options) : exit_code_of(ended));
 }
 
 // A standard stream that our parent closed must not become a pipe or a log file of ours.

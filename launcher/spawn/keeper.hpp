@@ -1,5 +1,6 @@
 #pragma once
 #include "base/unique_fd.hpp"
+#include "spawn/agent_pulse.hpp"
 
 #include <filesystem>
 #include <functional>
@@ -17,6 +18,9 @@ struct KeeperOptions {
     /// keeper bears that name.
     bool guardian = false;
     std::function<void()> meanwhile = {};  ///< the keeper's first work, while the agent starts
+    /// By which the agent shows that it runs; one that does not, although it promised to, is
+    /// killed.
+    AgentPulse* pulse = nullptr;
 };
 
 /// Splits this process in two or three, so that no end of autolaunch, SIGKILL included, leaves a

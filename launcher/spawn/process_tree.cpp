@@ -38,7 +38,7 @@ void add_numbers(const std::string& text, std::vector<pid_t>& pids) {
 
 // For kernels without CONFIG_PROC_CHILDREN. The parent is the second field after the name, which
 // may hold anything.
-std::vector<pid_t> children_by_scan() {
+std::vector<pid_t> children_by_scan(pid_t parent) {
     std::vector<pid_t> pids;
     std::error_code ignored;
     for (const auto& process : list_folder("/proc", ignored)) {
@@ -48,9 +48,22 @@ std::vector<pid_t> children_by_scan() {
         try {
             const std::string stat = read_file(process / "stat");
             const auto fields = split(std::string_view(stat).substr(stat.rfind(')') + 2), ' ');
-            if (fields.size() > 1 && fields[1] == std::to_string(::getpid()))
+            if (fields.size() > 1 && fields[1] == std::to_string(parent))
                 pids.push_back(static_cast<pid_t>(pid));
         } catch (const Error&) {  // it ended while we looked
+        }
+    }
+    return pids;
+}
+
+std::vector<pid_t> children_of(pid_t parent) {
+    std::vector<pid_t> pids;
+    std::error_code ignored;
+    for (const auto& task : list_folder("/proc/" + std::to_string(parent) + "/task", ignored)) {
+        try {
+            add_numbers(read_file(task / "children"), pids);
+        } catch (const Error&) {
+            return children_by_scan(parent);
         }
     }
     return pids;
@@ -72,17 +85,13 @@ void adopt_orphans() {
         throw SystemError(errno, "adopt orphaned processes");
 }
 
-std::vector<pid_t> list_children() {
-    std::vector<pid_t> pids;
-    std::error_code ignored;
-    for (const auto& task : list_folder("/proc/self/task", ignored)) {
-        try {
-            add_numbers(read_file(task / "children"), pids);
-        } catch (const Error&) {
-            return children_by_scan();
-        }
+std::vector<pid_t> list_children() { return children_of(::getpid()); }
+
+void kill_tree(pid_t pid) {
+    for (const pid_t child : children_of(pid)) {
+        kill_tree(child);  // before it: its children would become another's
+        ::kill(child, SIGKILL);
     }
-    return pids;
 }
 
 void reap_orphans(const std::vector<pid_t>& except) {

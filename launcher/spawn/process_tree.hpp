@@ -19,6 +19,10 @@ std::vector<pid_t> list_children();
 /// (uninterruptible, in the kernel). Blocks until then.
 bool end_children(const std::vector<pid_t>& except, Deadline deadline);
 
+/// SIGKILL to all descendants of a process that is not ours to reap, as long as they are its. Waits
+/// for nothing.
+void kill_tree(pid_t pid);
+
 /// Reaps what has ended and is not in `except`; kills nothing and waits for nothing.
 void reap_orphans(const std::vector<pid_t>& except);
 

@@ -47,7 +47,8 @@ int executable_error(const fs::path& path) {
     return ::access(path.c_str(), X_OK) == 0 ? 0 : EACCES;
 }
 
-// "/usr/bin/env" of a file that begins with "#! /usr/bin/env python3"; empty without such a line.
+// "/usr/bin/env" of a file that begins with "#! /usr/bin/env python3"; empty without such a line. A
+// carriage return that ends the line is a part of the name, as it is for the kernel.
 std::string interpreter_of(const fs::path& path) {
     try {
         const UniqueFd fd = open_file(path, O_RDONLY);
@@ -56,7 +57,8 @@ std::string interpreter_of(const fs::path& path) {
         std::string_view text(head, got > 0 ? static_cast<std::size_t>(got) : 0);
         if (!text.starts_with("#!"))
             return {};
-        text = trim(text.substr(2, text.find('\n') - 2));
+        text = text.substr(2, text.find('\n') - 2);
+        text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
         return std::string(text.substr(0, text.find_first_of(" \t")));
     } catch (const Error&) {
         return {};
@@ -117,6 +119,10 @@ std::string exec_failure_hint(const std::string& name, const ProgramSearch& foun
             if (found.error_number != 0)
                 return not_found_hint(name, environment, workdir);
             const std::string interpreter = interpreter_of(path);
+            if (interpreter.ends_with('\r'))
+                return "its first line has a DOS line end (CR LF), so that the system looks for " +
+                       interpreter.substr(0, interpreter.size() - 1) + "\\r: sed -i 's/\\r$//' " +
+                       path.string() + ", or dos2unix " + path.string();
             if (!interpreter.empty())
                 return "its first line asks for the interpreter " + interpreter +
                        ", which is missing";

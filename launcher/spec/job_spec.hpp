@@ -45,6 +45,7 @@ enum class RanksPerNode { unset, automatic, cpu, gpu, fixed };
 
 struct ResourceSpec {
     int nodes = 1;
+    bool nodes_given = false;  ///< by --nnodes or PET_NNODES, also where it is 1
     std::optional<int> gpus_per_node;
     RanksPerNode ranks_mode = RanksPerNode::unset;
     int ranks_per_node = 0;  ///< with RanksPerNode::fixed

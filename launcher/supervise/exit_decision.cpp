@@ -32,6 +32,9 @@ ExitDecision decide_exit(const JobOutcome& outcome) {
         return decide_stopped(outcome, *outcome.stop_signal);
     if (outcome.cannot_start_code)
         return {*outcome.cannot_start_code, "failed to start"};
+    if (outcome.lost_node && outcome.has_checkpoint)
+        return {exit_code::kRequeue,
+                "failed: " + *outcome.lost_node + " was lost, can go on from a checkpoint"};
     if (outcome.lost_node)
         return {exit_code::kNoHost, "failed: " + *outcome.lost_node + " was lost"};
     if (outcome.first_failure)

@@ -56,7 +56,8 @@ Generation::Generation(const NodeContext& node, const control::StartGeneration& 
           [this](const SessionPeer& peer, const session::RankMessage& message) {
               on_message(peer, message);
           })),
-      follower_(plan_.spec.logging, plan_.hostname) {
+      follower_(plan_.spec.logging, plan_.hostname),
+      grace_(plan_.spec.restart.grace_period) {
     if (!sockets_.warning.empty())
         callbacks_.report(WarningRaised{sockets_.warning});
     sockets_.facts.trainer_config_path = node.trainer_config;
@@ -235,7 +236,8 @@ void Generation::report_gpu_drift(const std::vector<PlacementWatch::Drift>& drif
         WarningRaised{text + ". Does the program take the device of its LOCAL_RANK?"});
 }
 
-void Generation::apply_to_all(RankEvent event) {
+void Generation::apply_to_all(RankEvent event, std::chrono::milliseconds grace) {
+    grace_ = grace;
     for (auto& rank : ranks_)
         act(rank, rank.apply(event));
 }
@@ -260,7 +262,7 @@ void Generation::signal(RankProcess& rank, int number) {
 
 // A rank that hung up its session after it promised to listen to it gets the signal after all.
 void Generation::ask_to_stop(RankProcess& rank) {
-    const std::chrono::duration<double> grace = plan_.spec.restart.grace_period;
+    const std::chrono::duration<double> grace = grace_;
     const std::chrono::duration<double> until =
         std::chrono::steady_clock::now().time_since_epoch() + grace;
     const session::Stop stop{
@@ -317,6 +319,14 @@ std::vector<pid_t> Generation::own_processes() const {
     if (mpi_ && mpi_->helper() > 0)
         pids.push_back(mpi_->helper());
     return pids;
+}
+
+std::vector<LiveRank> Generation::live_ranks() const {
+    std::vector<LiveRank> live;
+    for (const auto& rank : ranks_)
+        if (rank.alive())
+            live.push_back({rank.plan().rank, rank.pid()});
+    return live;
 }
 
 std::optional<RankExited> Generation::first_failure() const {

@@ -9,10 +9,12 @@
 #include "plan/launch_plan.hpp"
 #include "rank_services/coordinator.hpp"
 #include "report/event.hpp"
+#include "spawn/agent_pulse.hpp"
 #include "supervise/mpi_ranks.hpp"
 #include "supervise/rank_memory.hpp"
 #include "supervise/rank_process.hpp"
 #include "supervise/rank_table.hpp"
+#include "supervise/stop_notice.hpp"
 #include "tasks/stand_ins.hpp"
 
 #include <asio/io_context.hpp>
@@ -46,6 +48,7 @@ struct NodeContext {
         nullptr;  ///< tasks of this node that local ranks from 1 up are started in
     GpuInquiry* gpu_inquiry = nullptr;  ///< null: nobody looks where ranks compute
     RankMemory* memory = nullptr;  ///< for copies of the ranks' state; null: ranks are not answered
+    AgentPulse* pulse = nullptr;   ///< for the keeper; null: none watches
 };
 
 /// All ranks of this node in one attempt: their processes, their sockets, their log files.
@@ -68,8 +71,9 @@ public:
     /// Once all are started: from now on it is watched whether they stay where they were put.
     /// Returns how many are.
     int watch_placement();
-    /// One event for every rank's table, and what follows from it.
-    void apply_to_all(RankEvent event);
+    /// One event for every rank's table, and what follows from it. Ranks that are asked to stop are
+    /// told that they have `grace`.
+    void apply_to_all(RankEvent event, std::chrono::milliseconds grace);
     /// Asks ranks with a session for a checkpoint; forwards the signal to the others that have a
     /// handler for it.
     void request_checkpoint(int signal);
@@ -83,6 +87,8 @@ public:
     std::vector<pid_t> live_pids() const;
     /// The same, and helpers of this generation: children that somebody waits for.
     std::vector<pid_t> own_processes() const;
+    std::vector<LiveRank> live_ranks() const;
+    std::size_t rank_count() const { return ranks_.size(); }
     /// In the order in which they ended.
     const std::vector<RankExited>& exits() const { return exits_; }
     std::optional<RankExited> first_failure() const;
@@ -129,6 +135,7 @@ private:
     RankRecorders recorders_;
     std::vector<RankExited> exits_;
     std::chrono::steady_clock::time_point failed_at_;  ///< when first_failure() ended
+    std::chrono::milliseconds grace_;                  ///< that a rank has which is asked to stop
     int starting_rank_ = 0;
     std::vector<std::optional<std::int64_t>>
         oom_kills_before_;  ///< by local task: each may have its own cgroup

@@ -5,8 +5,10 @@
 #include "base/text.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "report/failure_evidence.hpp"
+#include "report/units.hpp"
 #include "supervise/evidence_message.hpp"
 #include "supervise/job_announcement.hpp"
+#include "supervise/stop_grace.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -131,7 +133,13 @@ void JobSupervisor::stop_ranks(bool by_user, const std::string& reason) {
         report(StopRequested{reason});
     head_.command(
         control::StopRanks{.generation = generation_number_, .by_user = by_user, .reason = reason});
-    wait_then(plan_.spec.restart.grace_period, JobEvent::grace_over);
+    const auto grace = grace_after(plan_, reason);
+    if (grace < plan_.spec.restart.grace_period)
+        report(WarningRaised{
+            "restart.grace_period is " + format_duration(plan_.spec.restart.grace_period) +
+            ", but Slurm sends SIGKILL " + format_duration(*plan_.kill_wait) +
+            " (KillWait) after SIGTERM: the ranks have " + format_duration(grace)});
+    wait_then(grace, JobEvent::grace_over);
 }
 
 void JobSupervisor::kill_ranks() {
@@ -324,8 +332,9 @@ void JobSupervisor::report_failure() {
     failed.checkpoint_step = checkpoint_step_;
     failed.no_room = first.no_room;
     failed.restart_held_back = !failed.restart_number && restart_left() && died_of_full_disk();
-    FlightFindings found =
-        flight_.take_failure("rank " + std::to_string(failed.first.rank) + " failed");
+    FlightFindings found = flight_.take_failure(
+        "rank " + std::to_string(failed.first.rank) + " failed", failed.first.rank);
+    failed.culprit = std::move(found.culprit);
     failed.flight = std::move(found.lines);
     failed.flight_path = std::move(found.path);
     report(std::move(failed));

@@ -4,6 +4,7 @@
 #include "exit_codes/exit_codes.hpp"
 #include "spawn/process_tree.hpp"
 #include "supervise/node_reports.hpp"
+#include "supervise/stop_grace.hpp"
 #include "supervise/stop_signals.hpp"
 
 #include <autolaunch/error.hpp>
@@ -33,6 +34,8 @@ constexpr auto kStartSlice = std::chrono::milliseconds(100);
 // in doubt.
 constexpr auto kTaskSignalTime = std::chrono::milliseconds(200);
 constexpr auto kKillTimeout = std::chrono::seconds(30);
+// Ranks that have not ended by then are named; a grace period that is hardly longer needs no words.
+constexpr auto kWaitNotice = std::chrono::seconds(2);
 // How long an agent that nobody waits for stays for the head's last word.
 constexpr auto kReleaseTimeout = std::chrono::seconds(5);
 
@@ -59,7 +62,9 @@ NodeSupervisor::NodeSupervisor(const NodeContext& node, const std::string& head_
       timer_(node.io),
       output_timer_(node.io),
       doubt_timer_(node.io),
-      task_signal_timer_(node.io) {
+      task_signal_timer_(node.io),
+      notice_timer_(node.io),
+      grace_(node.plan.spec.restart.grace_period) {
     if (keeper_gone)
         keeper_gone_.assign(keeper_gone.release());
     node_.member.set_handlers(
@@ -78,8 +83,14 @@ int NodeSupervisor::run(const Inheritance& inherited) {
         for (const auto& warning : plan_.warnings)
             report(WarningRaised{warning});
     refresh_output();
+    // A node alone has nobody who would give it up.
+    const bool is_watched = node_.pulse != nullptr && node_.roster.nodes.size() > 1;
+    if (is_watched)
+        node_.pulse->begin(plan_.spec.rendezvous.lost_after, exit_code::kNoHost);
     node_.io.restart();
     node_.io.run();
+    if (is_watched)
+        node_.pulse->end();
     return exit_code_;
 }
 
@@ -90,11 +101,13 @@ void NodeSupervisor::obey(const control::Command& command) {
     } else if (const auto* stop = std::get_if<control::StopRanks>(&command)) {
         if (stop->generation != start_.generation)
             return;
+        grace_ = grace_after(plan_, stop->reason);
         if (stop->by_user)
             stop_asked_ = true;
         else
             see_failure();
         dispatch(stop->by_user ? NodeEvent::stop_by_user : NodeEvent::stop_failed);
+        expect_ends();
     } else if (const auto* kill = std::get_if<control::KillRanks>(&command)) {
         if (kill->generation == start_.generation)
             dispatch(NodeEvent::kill);
@@ -146,6 +159,7 @@ void NodeSupervisor::act(NodeAction action) {
             wait_then(timer_, plan_.spec.restart.grace_period, NodeEvent::grace_over);
             return apply_to_ranks(RankEvent::peer_failed);
         case NodeAction::kill_ranks:
+            tell_killed();
             wait_then(timer_, kKillTimeout, NodeEvent::hung);
             return apply_to_ranks(RankEvent::kill);
         case NodeAction::clear_up:
@@ -164,6 +178,8 @@ void NodeSupervisor::act(NodeAction action) {
 
 void NodeSupervisor::start_ranks() {
     failure_seen_ = false;
+    asked_to_end_at_.reset();
+    notice_timer_.cancel();
     generation_.reset();  // its ports and sockets are free before the next ones are taken
     node_.member.begin_generation(start_.generation);
     begun_at_ = last_end_at_ = steady_clock::now();
@@ -219,7 +235,35 @@ void NodeSupervisor::cannot_start(const Error& error) {
 
 void NodeSupervisor::apply_to_ranks(RankEvent event) {
     if (generation_)
-        generation_->apply_to_all(event);
+        generation_->apply_to_all(event, grace_);
+}
+
+// The screen would be still for the whole grace period: who is waited for is said, and until when.
+void NodeSupervisor::expect_ends() {
+    if (asked_to_end_at_ || !generation_ || generation_->all_ended())
+        return;
+    asked_to_end_at_ = steady_clock::now();
+    if (grace_ < 2 * kWaitNotice)
+        return;
+    notice_timer_.expires_after(kWaitNotice);
+    notice_timer_.async_wait([this](const std::error_code& error) {
+        if (error || !has_ranks(state_) || !generation_ || generation_->all_ended())
+            return;
+        report(WarningRaised{waiting_notice(generation_->live_ranks(), generation_->rank_count(),
+                                            kWaitNotice, grace_ - kWaitNotice,
+                                            std::chrono::system_clock::now())});
+    });
+}
+
+// After a failure the failure's screen says it.
+void NodeSupervisor::tell_killed() {
+    notice_timer_.cancel();
+    if (!stop_asked_ || !asked_to_end_at_ || !generation_ || generation_->all_ended())
+        return;
+    const auto asked_ago = std::chrono::duration_cast<std::chrono::milliseconds>(
+        steady_clock::now() - *std::exchange(asked_to_end_at_, std::nullopt));
+    report(WarningRaised{
+        killed_notice(generation_->live_ranks(), generation_->rank_count(), asked_ago)});
 }
 
 // SIGKILL had no effect: the ranks hang in the kernel (a dead file system, a driver). Waiting
@@ -295,6 +339,10 @@ void NodeSupervisor::on_signal(int signal) {
         return signal == SIGUSR1 ? generation_->request_checkpoint(signal)
                                  : generation_->forward(signal);
     }
+    if (node_.pulse != nullptr && node_.pulse->parent_is_gone())
+        report(WarningRaised{
+            "the process that started autolaunch here is gone (under Slurm, slurmstepd): nobody "
+            "waits for this node any more, and the job is stopped"});
     stop_asked_ = true;
     node_.member.report(control::StopAsked{signal});
     dispatch(NodeEvent::stop_signalled);
@@ -356,6 +404,8 @@ void NodeSupervisor::wait_then(asio::steady_timer& timer, std::chrono::milliseco
 }
 
 void NodeSupervisor::refresh_output() {
+    if (node_.pulse != nullptr)
+        node_.pulse->beat();
     if (generation_)
         generation_->follow_logs(output_.console);
     output_.reporter.tick();

@@ -61,6 +61,8 @@ private:
     void report_failure();
     void see_failure();
     void report_flight(int request);
+    void expect_ends();
+    void tell_killed();
     void on_signal(int signal);
     void watch_stand_ins();
     void on_task_signal(int signal);
@@ -80,12 +82,15 @@ private:
 
     asio::posix::stream_descriptor keeper_gone_;
     std::optional<SignalInbox> signals_;
-    asio::steady_timer timer_, output_timer_, doubt_timer_, task_signal_timer_;
+    asio::steady_timer timer_, output_timer_, doubt_timer_, task_signal_timer_, notice_timer_;
 
     NodeState state_ = NodeState::idle;
     control::StartGeneration start_;  ///< the newest
     std::unique_ptr<Generation> generation_;
     std::chrono::steady_clock::time_point begun_at_, last_end_at_;
+    std::optional<std::chrono::steady_clock::time_point>
+        asked_to_end_at_;              ///< the ranks of this generation
+    std::chrono::milliseconds grace_;  ///< that they have, from the newest request on
     /// A rank of this generation failed, here or, by the head's word, elsewhere: its RanksEnded
     /// says how each rank ended. No state: the head's word may come in any, after the end too.
     bool failure_seen_ = false;

@@ -19,7 +19,8 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
                               job.run_dir.trainer_config_path(),
                               job.stand_ins,
                               &gpu_inquiry,
-                              &memory};
+                              &memory,
+                              job.pulse};
     NodeSupervisor node(context, job.joined.roster.nodes[0].name, job.output,
                         std::move(keeper_gone));
     std::optional<JobSupervisor> head;

@@ -19,6 +19,7 @@ struct PreparedJob {
     SupervisorOutput output;
     StandIns* stand_ins =
         nullptr;  ///< the other tasks of this node, if the scheduler started one a rank
+    AgentPulse* pulse = nullptr;  ///< for this node's keeper; null: none watches
 };
 
 /// Runs the job to its end: a NodeSupervisor on every node, on the head a JobSupervisor too. The

@@ -221,6 +221,18 @@ TEST_CASE("what cannot be started says why, and what to try") {
         CHECK(error_of(spec).error_number() == ENOENT);
         CHECK(error_of(spec).hint().find("/opt/nowhere/python3,") != std::string::npos);
     }
+    SUBCASE("DOS line ends") {
+        for (const char* first : {"#!/bin/sh\r\n", "#! /bin/sh\r\nexit 0\r\n"}) {
+            write_program(folder.path() / "dos.sh", first, 0755);
+            spec.argv = {"./dos.sh"};
+            CHECK(error_of(spec).error_number() == ENOENT);
+            const std::string hint = error_of(spec).hint();
+            CHECK(
+                hint.starts_with("its first line has a DOS line end (CR LF), so that the system "
+                                 "looks for /bin/sh\\r: sed -i 's/\\r$//' "));
+            CHECK(hint.find("dos2unix") != std::string::npos);
+        }
+    }
     SUBCASE("neither program nor script") {
         write_program(folder.path() / "train", "import torch\n", 0755);
         spec.argv = {"./train"};
@@ -336,6 +348,25 @@ TEST_CASE("the keeper of a scheduler's task stops the agent when its parent is g
     write_file_durably(leave, "");
     CHECK(exit_status_of(parent) == 0);
     CHECK(eventually([&] { return ::kill(agent, 0) != 0; }));
+}
+
+TEST_CASE("an agent that promised to beat and stands still is ended with all that it started") {
+    const TemporaryFolder folder;
+    const std::string pid_path = folder.path() / "pid", mark = "SPAWN_TEST=" + random_hex(8);
+    std::fflush(nullptr);
+    const pid_t keeper = ::fork();
+    if (keeper == 0) {
+        AgentPulse pulse;
+        const UniqueFd keeper_gone = start_keeper({.pulse = &pulse});
+        ::_exit(agent_with_offspring(mark, pid_path, [&] {
+            pulse.begin(std::chrono::milliseconds(600), 68);
+            ::raise(SIGSTOP);
+            return 1;
+        }));
+    }
+    CHECK(exit_status_of(keeper) == 68);
+    CHECK(!slurp(pid_path).empty());
+    CHECK(processes_with(mark).empty());
 }
 
 TEST_CASE("kill -9 of the agent or of the keeper leaves nothing") {

@@ -172,8 +172,10 @@ TEST_CASE("a pod of an indexed Job or a JobSet") {
     CHECK(allocation.node_rank == 2);
     CHECK(allocation.head_address == "set-w-0-0.set.ns.svc.cluster.local");
     CHECK(allocation.job_id.empty());
-    CHECK(read_allocation(kPod, "set-w-0-2", {}, kPodHosts).node_names ==
-          Names{"set-w-0-2"});  // each works alone
+    for (const NodeOptions& alone :
+         {NodeOptions{.standalone = true}, NodeOptions{.nodes_given = true}})
+        CHECK(read_allocation(kPod, "set-w-0-2", alone, kPodHosts).node_names ==
+              Names{"set-w-0-2"});
     CHECK(
         read_allocation(with(kPod, {{"MASTER_ADDR", "m"}}), "set-w-0-2", {.nodes = 4}, file("", ""))
             .head_address == "m");
@@ -207,10 +209,111 @@ TEST_CASE("a pod of Kubeflow's PyTorchJob") {
     CHECK(allocation.head_address == "pt-master-0");
     CHECK(read_allocation(pod, "pt-worker-0", {.nodes = 2}).node_names.size() ==
           2);  // WORLD_SIZE counts ranks there
-    CHECK(read_allocation(with(pod, {{"LOCAL_RANK", "0"}}), "x").source ==
+    CHECK(read_allocation(with(pod, {{"LOCAL_RANK", "0"}}), "x", {.standalone = true}).source ==
           "local");  // a rank, not a pod
+    CHECK(read_allocation(with(pod, {{"WORLD_SIZE", "1"}}), "x").node_names == Names{"x"});
     CHECK(fault(with(pod, {{"WORLD_SIZE", "99999999"}}), "x").find("99999999 nodes") !=
           std::string::npos);
+}
+
+TEST_CASE("a pod of a Volcano job") {
+    const EnvironmentMap pod = {{"VC_TASK_INDEX", "1"},
+                                {"VC_WORKER_HOSTS", "gpt-worker-0.gpt,gpt-worker-1.gpt"},
+                                {"VC_WORKER_NUM", "2"}};
+    const Allocation allocation = read_allocation(pod, "gpt-worker-1");
+    CHECK(allocation.source == "volcano");
+    CHECK(allocation.node_names == Names{"gpt-worker-0.gpt", "gpt-worker-1.gpt"});
+    CHECK(allocation.node_rank == 1);
+    CHECK(allocation.on_every_node);
+    CHECK(read_allocation(pod, "gpt-worker-1", {.nodes = 2}).node_names.size() == 2);
+    CHECK(read_allocation(pod, "any-name").node_rank == 1);  // hostNetwork: true
+    CHECK(fault(pod, "gpt-worker-0") ==
+          "VC_TASK_INDEX=1 on gpt-worker-0, VC_WORKER_HOSTS with 2 pods, and 1 node asked for: "
+          "they do not agree (leave --nnodes out, or give --nnodes, --node-rank and --master-addr "
+          "on every pod)");
+    CHECK(fault(pod, "gpt-worker-1", {.nodes = 3}).find("they do not agree") != std::string::npos);
+    CHECK(fault(with(pod, {{"VC_TASK_INDEX", "2"}}), "gpt-worker-2").find("do not agree") !=
+          std::string::npos);
+    CHECK(fault(with(pod, {{"VC_MASTER_HOSTS", "gpt-master-0.gpt"}}), "gpt-worker-1")
+              .starts_with("the pods of this Volcano job are of several tasks: VC_MASTER_HOSTS "
+                           "(1), VC_WORKER_HOSTS (2). Nothing says which of them train together"));
+    for (const NodeOptions& alone :
+         {NodeOptions{.standalone = true}, NodeOptions{.nodes_given = true}})
+        CHECK(read_allocation(pod, "gpt-worker-1", alone).node_names == Names{"gpt-worker-1"});
+    const NodeOptions told = {.nodes = 3, .node_rank = 2, .head_address = "gpt-master-0.gpt"};
+    CHECK(read_allocation(pod, "gpt-worker-1", told).node_rank == 2);
+}
+
+TEST_CASE("one of several that is not told of how many does not train alone") {
+    const EnvironmentMap pod = {{"KUBERNETES_SERVICE_HOST", "10.96.0.1"}};
+    const std::vector<EnvironmentMap> several = {
+        {{"JOB_COMPLETION_INDEX", "0"}},
+        {{"VC_TASK_INDEX", "0"}},
+        {{"VK_TASK_INDEX", "0"}},
+        {{"VC_TASK_INDEX", "1"}, {"MA_NUM_HOSTS", "2"}},
+        {{"LWS_WORKER_INDEX", "0"}, {"LWS_GROUP_SIZE", "4"}},
+        {{"K_MPI_JOB_ROLE", "launcher"}},
+        {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}},
+        {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}},
+        {{"PMIX_RANK", "0"}},
+        {{"FLUX_TASK_RANK", "0"}, {"FLUX_JOB_NNODES", "2"}},
+        {{"SLURM_JOB_NUM_NODES", "2"}},
+        {{"SLURM_PROCID", "0"}},
+        {{"SLURM_NODEID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}},
+        {{"PBS_NODENUM", "0"}},
+        {{"AWS_BATCH_JOB_NODE_INDEX", "0"}, {"AWS_BATCH_JOB_NUM_NODES", "2"}},
+        {{"SM_CURRENT_HOST", "algo-1"}, {"SM_HOSTS", R"(["algo-1","algo-2"])"}},
+        {{"SKYPILOT_NODE_RANK", "0"}, {"SKYPILOT_NUM_NODES", "2"}},
+        {{"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}, {"WORLD_SIZE", "2"}, {"RANK", "0"}},
+        {{"RANK", "0"}, {"WORLD_SIZE", "2"}},
+        {{"RANK", "0"}, {"MASTER_ADDR", "pt-master-0"}},
+        with(pod, {{"RANK", "1"}}),
+        {{"NODE_RANK", "0"}, {"MASTER_ADDR", "10.0.0.4"}},
+        {{"NODE_RANK", "1"}, {"AZUREML_NODE_COUNT", "2"}},
+    };
+    for (const EnvironmentMap& environment : several) {
+        CAPTURE(environment.begin()->first);
+        const std::string what = fault(environment, "h");
+        CHECK(what.starts_with("this looks like one of "));
+        CHECK(what.find(environment.begin()->first) != std::string::npos);
+        CHECK(what.ends_with("; where this one really is alone, say --standalone)"));
+        CHECK(fault(environment, "h", {.nodes_given = true}) == "no error");
+        CHECK(fault(environment, "h", {.standalone = true}) == "no error");
+    }
+    CHECK(fault({{"RANK", "1"}, {"WORLD_SIZE", "2"}}, "h") ==
+          "this looks like one of a job whose operator numbers its machines or processes, by "
+          "RANK=1 and WORLD_SIZE=2, and autolaunch is not told how many it is to work with: each "
+          "would train alone (give --nnodes, --node-rank and --master-addr on each of them; where "
+          "this one really is alone, say --standalone)");
+    CHECK(fault({}, "h", {.node_rank = 0, .head_address = "node0"}) ==
+          "this is node 0, and node 0 is at node0, but nothing says how many nodes there are (give "
+          "--nnodes (or PET_NNODES) on every node; where this one really is alone, say "
+          "--nnodes=1)");
+}
+
+TEST_CASE("a machine with a stray variable is a machine") {
+    const std::vector<EnvironmentMap> alone = {
+        {{"RANK", "0"}},
+        {{"RANK", "3"}},
+        {{"WORLD_SIZE", "8"}},
+        {{"MASTER_ADDR", "node0"}},
+        {{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_ADDR", "node0"}},
+        {{"RANK", "0"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "29500"}},
+        {{"RANK", "0"}, {"MASTER_ADDR", "h"}},
+        {{"NODE_RANK", "0"}, {"MASTER_ADDR", "127.0.0.1"}},
+        {{"LOCAL_RANK", "0"}},
+        {{"SLURM_NNODES", "2"}, {"SLURM_CONF", "/etc/slurm.conf"}},  // srun's defaults
+        {{"SLURM_PROCID", "0"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_STEP_NUM_TASKS", "1"}},
+        {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}},
+        {{"SM_CURRENT_HOST", "algo-1"}, {"SM_HOSTS", R"(["algo-1"])"}},
+        {{"VC_WORKER_HOSTS", "a,b"}},
+        {{"KUBERNETES_SERVICE_HOST", "10.96.0.1"}},
+    };
+    for (const EnvironmentMap& environment : alone) {
+        CAPTURE(environment.begin()->first);
+        CHECK(fault(environment, "h") == "no error");
+    }
+    CHECK(fault({}, "h", {.node_rank = 0, .head_address = "localhost"}) == "no error");
 }
 
 TEST_CASE("PBS") {
@@ -268,8 +371,8 @@ TEST_CASE("who is asked first") {
     CHECK(read_allocation(all, "x", {.nodes = 2, .node_rank = 1, .head_address = "h"}, hosts)
               .source == "static");
     CHECK(read_allocation(with(all, prrte(0, 1, 0, 1, 0)), "x", {}, hosts).source == "mpirun");
-    all.erase("SLURM_JOB_ID");
-    CHECK(read_allocation(all, "x", {}, hosts).source == "kubernetes");
+    std::erase_if(all, [](const auto& set) { return set.first.starts_with("SLURM"); });
+    CHECK(read_allocation(all, "x", {.nodes_given = true}, hosts).source == "kubernetes");
     all.erase("JOB_COMPLETION_INDEX");
     CHECK(read_allocation(all, "x", {}, hosts).source == "pbs");
     all.erase("PBS_JOBID");

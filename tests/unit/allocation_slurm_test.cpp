@@ -118,7 +118,7 @@ TEST_CASE("salloc") {
     CHECK(error_of([] { read_allocation(captured("slurm-salloc"), "login1"); }) ==
           "this machine, login1, is not one of the job's nodes (SLURM_JOB_NODELIST=node[1-2]) "
           "(start with `srun "
-          "autolaunch …`; to ignore the job, unset SLURM_JOB_ID)");
+          "autolaunch …`; to ignore the job, say --standalone)");
     CHECK(read_allocation(captured("slurm-salloc"), "login1", {.standalone = true}).node_names ==
           Names{"login1"});
     const Allocation interactive =

@@ -1,5 +1,6 @@
 #include "report/failure_screen.hpp"
 #include "report/banner.hpp"
+#include "report/exit_hint.hpp"
 #include "report/failure_evidence.hpp"
 
 #include <doctest/doctest.h>
@@ -182,6 +183,60 @@ TEST_CASE("hints follow what is known") {
     CHECK(exit_hint(ended(0, {}, SIGSEGV, 0ms), {}).empty());
 }
 
+TEST_CASE("hints follow what a rank, its shell or its loader said last") {
+    const auto said = [](const std::string& line, int code = 127,
+                         std::optional<std::int64_t> oom_kills = 0) {
+        return exit_hint(ended(0, code, {}, 0ms), oom_kills, {"epoch 1", line, "bye"});
+    };
+    CHECK(said("./solver: error while loading shared libraries: libfoo.so.1: cannot open shared "
+               "object file: No such file or directory")
+              .starts_with("the library libfoo.so.1 is missing on this node: "));
+    CHECK(said("ImportError: libcudnn.so.9: cannot open shared object file: No such file", 1)
+              .starts_with("the library libcudnn.so.9 is missing"));
+    CHECK(said("Error loading shared library libbar.so: No such file or directory (needed by ./p)")
+              .starts_with("the library libbar.so is missing"));
+    CHECK(said("./p: error while loading shared libraries: libz.so: wrong ELF class: ELFCLASS32") ==
+          "the library libz.so cannot be loaded");
+    CHECK(said("./p: /lib/libc.so.6: version `GLIBC_2.38' not found (required by ./p)", 1)
+              .find("than this node has (GLIBC_2.38)") != std::string::npos);
+    CHECK(said("./p: symbol lookup error: ./p: undefined symbol: ncclCommRevoke")
+              .ends_with("it lacks ncclCommRevoke"));
+    for (const char* dos : {"/usr/bin/env: \u2018python3\\r\u2019: No such file or directory",
+                            "job.sh: line 2: $'\\r': command not found",
+                            "bash: ./x: /bin/bash^M: bad interpreter: No such file or directory"})
+        CHECK_MESSAGE(said(dos).find("dos2unix") != std::string::npos, dos);
+    CHECK(said("sh: 1: gone: not found") ==
+          "127 from a shell: a command it was to run was not found");
+}
+
+TEST_CASE("a child that was killed for want of memory is named, whatever its rank made of it") {
+    const std::string worker = "RuntimeError: DataLoader worker (pid 77) is killed by signal: ";
+    const auto said = [&](const std::string& how, std::optional<std::int64_t> oom_kills) {
+        return exit_hint(ended(0, 1, {}, 0ms), oom_kills, {worker + how + ". "});
+    };
+    CHECK(said("Killed", 1) ==
+          "a data loader's process ran out of memory: the kernel killed 1 process of this job's "
+          "cgroup; ask for more, or have fewer workers");
+    CHECK(said("Killed", 0).find("not by this cgroup's out-of-memory killer") != std::string::npos);
+    CHECK(said("Killed", {}).find("perhaps out of memory") != std::string::npos);
+    CHECK(said("Bus error", 0).find("/dev/shm") != std::string::npos);
+    CHECK(exit_hint(ended(0, 1, {}, 0ms), 2, {"BrokenPipeError"}) ==
+          "out of memory, for a process beside this one or started by it: the kernel killed 2 "
+          "processes of this job's cgroup");
+}
+
+TEST_CASE("who did not come to a collective is in the headline, before the rank that gave up") {
+    GenerationFailed failure = crash();
+    failure.first = ended(0, 1, {}, 31s);
+    failure.hostname = "node1";
+    failure.gpu.reset();
+    failure.culprit = "rank 3 has not entered all_reduce #2 (1 KiB)";
+    CHECK(screen_of(failure, {})
+              .starts_with("\n✗ rank 3 has not entered all_reduce #2 (1 KiB), and rank 0 (node1, "
+                           "pid 8000) gave up "
+                           "there: it exited with code 1, 31 s after it started\n"));
+}
+
 TEST_CASE("the others are counted by what became of them") {
     GenerationFailed failure;
     failure.first = ended(0, 1, {}, 10s);
@@ -189,6 +244,11 @@ TEST_CASE("the others are counted by what became of them") {
     failure.others = {ended(3, 0, {}, 5s), ended(2, 0, {}, 6s), stopped(1)};
     failure.stopped_others_in = 1s;
     CHECK(describe_others(failure) == "1 other rank was stopped in 1.0 s · ranks 2-3 had finished");
+    failure.others.push_back(stopped(4));
+    failure.others.back().signal = SIGKILL;
+    CHECK(describe_others(failure) ==
+          "2 other ranks were stopped in 1.0 s · rank 4 did not end on SIGTERM, and was killed by "
+          "SIGKILL · ranks 2-3 had finished");
     failure.others.clear();
     for (int rank = 1; rank <= 5; ++rank)
         failure.others.push_back(ended(rank, 1, {}, 10s + rank * 10ms));

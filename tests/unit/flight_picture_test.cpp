@@ -122,6 +122,26 @@ TEST_CASE("a failure in it is no waiting") {
                                    "s, rank 1 failed in it after 500 ms"});
 }
 
+TEST_CASE("who has not come is to blame where another gave up waiting") {
+    const auto gave_up = call(Kind::all_reduce, 412, State::failed, 31);
+    auto ranks = waiting_ranks(4);
+    ranks[3] = rank_in(3, {group(3, 4, {kGather})});
+    const auto culprit = [&](int failed_rank) {
+        return flight_culprit(draw_flight_picture(ranks), failed_rank);
+    };
+    CHECK(culprit(0).empty());  // it waited, and failed by something else
+    ranks[0] = rank_in(0, {group(0, 4, {kGather, gave_up})});
+    CHECK(culprit(0) == "rank 3 has not entered all_reduce #412 (4 MiB, h.0 gradients)");
+    CHECK(culprit(3).empty());
+    ranks[2] = rank_in(2, {group(2, 4, {kGather})}, true);
+    CHECK(culprit(0) == "ranks 2-3 have not entered all_reduce #412 (4 MiB, h.0 gradients)");
+    for (int rank : {2, 3})
+        ranks[static_cast<std::size_t>(rank)] = rank_in(rank, {group(rank, 4, {kGather, gave_up})});
+    CHECK(culprit(0).empty());  // all came: nobody is to blame
+    ranks = {rank_in(0, {group(0, 2, {kGather, gave_up})}), rank_in(1, {group(1, 2, {kGather})})};
+    CHECK(culprit(0) == "rank 1 has not entered all_reduce #412 (4 MiB, h.0 gradients)");
+}
+
 TEST_CASE("a failure that the group survived is of the past") {
     auto ranks = waiting_ranks(2);
     for (int rank : {0, 1})

@@ -103,6 +103,31 @@ const GenerationFacts kFacts = {
 
 }  // namespace
 
+TEST_CASE("what slurm_config asks for and the allocation has otherwise is said") {
+    JobSpec spec = trainer();
+    spec.slurm.partition = "gpu,long";
+    spec.slurm.time_limit = "4:00:00";
+    spec.slurm.nodes = 2;
+    const EnvironmentMap job = {{"SLURM_JOB_ID", "7"},
+                                {"SLURM_JOB_PARTITION", "debug"},
+                                {"SLURM_JOB_NUM_NODES", "1"},
+                                {"SLURM_JOB_START_TIME", "1700000000"},
+                                {"SLURM_JOB_END_TIME", "1700003600"}};
+    const auto warnings = [&](const EnvironmentMap& environment) {
+        return plan_of(spec, local(), kCpuMachine, environment).warnings;
+    };
+    CHECK(warnings(job) ==
+          Lines{"slurm_config.partition is gpu,long, but this job has debug: within an allocation "
+                "the key changes nothing",
+                "slurm_config.nodes is 2, but this job has 1: within an allocation the key changes "
+                "nothing",
+                "slurm_config.time_limit is 240 min, but this job has 60 min: within an allocation "
+                "the key changes nothing"});
+    CHECK(warnings({{"SLURM_JOB_PARTITION", "debug"}}).empty());  // in no job
+    CHECK(warnings({{"SLURM_JOB_ID", "7"}}).empty());             // it does not tell
+    CHECK(warnings({{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_PARTITION", "long"}}).empty());
+}
+
 TEST_CASE("ranks a node: GPUs if there are any, else one") {
     CHECK(rank_count(trainer(), kCpuMachine) == 1);
     CHECK(rank_count(trainer(), kGpuMachine) == 8);

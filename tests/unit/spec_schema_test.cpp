@@ -6,13 +6,68 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <vector>
 
 using namespace autolaunch;
 using namespace autolaunch::launcher;
 using nlohmann::json;
+
+namespace {
+
+bool is_word(char c) { return (c >= 'a' && c <= 'z') || c == '_'; }
+
+// The string literals of a source, without its comments.
+std::string literals_of(const std::string& source) {
+    std::string text;
+    for (const auto& line : split(source, '\n')) {
+        bool inside = false;
+        for (std::size_t i = 0; i < line.size(); ++i) {
+            if (!inside && line.compare(i, 2, "//") == 0)
+                break;
+            if (inside && line[i] == '\\') {
+                ++i;
+                text += ' ';
+            } else if (line[i] == '"') {
+                inside = !inside;
+                text += ' ';
+            } else if (inside) {
+                text += line[i];
+            }
+        }
+        text += ' ';
+    }
+    return text;
+}
+
+// "restart.max_restarts": two words with a dot between them, and nothing of a path or a longer name
+// around them.
+std::vector<std::pair<std::string, std::string>> dotted_names(const std::string& text) {
+    std::vector<std::pair<std::string, std::string>> names;
+    for (std::size_t dot = text.find('.'); dot != std::string::npos;
+         dot = text.find('.', dot + 1)) {
+        std::size_t begin = dot, end = dot + 1;
+        while (begin > 0 && is_word(text[begin - 1]))
+            --begin;
+        while (end < text.size() && is_word(text[end]))
+            ++end;
+        const char before = begin > 0 ? text[begin - 1] : ' ',
+                   after = end < text.size() ? text[end] : ' ';
+        const auto joins = [](char c) {
+            return std::string_view("./-<>{}0123456789").find(c) != std::string_view::npos;
+        };
+        if (begin < dot && end > dot + 1 && !joins(before) && (after == '.' || !joins(after)))
+            names.emplace_back(text.substr(begin, dot - begin),
+                               text.substr(dot + 1, end - dot - 1));
+    }
+    return names;
+}
+
+}  // namespace
 
 TEST_CASE("the JSON Schema has every section and key, with what they expect") {
     const json schema = json::parse(json_schema());
@@ -50,4 +105,33 @@ TEST_CASE("docs/spec.md has the table as it is") {
         CHECK_MESSAGE(document.find(line) != std::string::npos,
                       "docs/spec.md lacks (autolaunch schema --markdown): ", line);
     }
+}
+
+TEST_CASE("messages name keys that are there") {
+    std::set<std::string> known, section_names, key_names;
+    for (const auto& section : sections()) {
+        section_names.emplace(section.name);
+        for (const auto& key : section.keys) {
+            known.insert(std::string(section.name) + "." + std::string(key.name));
+            key_names.emplace(key.name);
+        }
+    }
+    const std::set<std::string> endings = {"yaml", "json", "py", "sh", "md", "conf"};
+    std::size_t seen = 0;
+    for (const char* root : {"/launcher", "/lib"})
+        for (const auto& entry : std::filesystem::recursive_directory_iterator(
+                 std::string(AUTOLAUNCH_SOURCE_DIR) + root)) {
+            if (entry.path().extension() != ".cpp" && entry.path().extension() != ".hpp")
+                continue;
+            for (const auto& [first, second] : dotted_names(literals_of(read_file(entry.path())))) {
+                const std::string name = first + "." + second;
+                const bool of_section = section_names.contains(first) && !endings.contains(second);
+                if (!of_section && !key_names.contains(second))
+                    continue;
+                ++seen;
+                CHECK_MESSAGE(known.contains(name), entry.path().string(), " names ", name,
+                              ", and there is no such key (autolaunch schema --markdown)");
+            }
+        }
+    CHECK(seen > 50);  // the search finds what there is
 }

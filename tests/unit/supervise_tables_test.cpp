@@ -10,10 +10,12 @@
 #include "supervise/node_table.hpp"
 #include "supervise/node_warnings.hpp"
 #include "supervise/rank_table.hpp"
+#include "supervise/stop_grace.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <sstream>
 #include <string>
@@ -244,6 +246,9 @@ TEST_CASE("the exit code is the first failing rank's") {
     outcome.lost_node = "node2";
     CHECK(decide_exit(outcome).code == exit_code::kNoHost);
     CHECK(decide_exit(outcome).outcome == "failed: node2 was lost");
+    outcome.has_checkpoint = true;  // other nodes can take it up
+    CHECK(decide_exit(outcome).code == exit_code::kRequeue);
+    CHECK(decide_exit(outcome).outcome == "failed: node2 was lost, can go on from a checkpoint");
     outcome.cannot_start_code = exit_code::kNotFound;
     CHECK(decide_exit(outcome).code == 127);
     outcome.stop_signal = SIGTERM;
@@ -418,4 +423,22 @@ TEST_CASE("what a rank said fits its message, and comes back") {
     CHECK(back.from_stdout);
     CHECK(back.last_lines == std::vector<std::string>{"bye"});
     CHECK(evidence_of({}).last_lines.empty());
+}
+
+TEST_CASE("after Slurm's SIGTERM the grace period ends before Slurm's SIGKILL") {
+    using namespace std::chrono_literals;
+    LaunchPlan plan;
+    plan.spec.restart.grace_period = 60s;
+    CHECK(grace_after(plan, "SIGTERM") == 60s);  // not in Slurm, or its file cannot be read
+    plan.kill_wait = 30s;
+    CHECK(grace_after(plan, "SIGTERM") == 27s);
+    CHECK(grace_after(plan, "SIGUSR1") == 60s);
+    CHECK(grace_after(plan, "rank 3 failed") == 60s);
+    plan.kill_wait = 5s;
+    CHECK(grace_after(plan, "SIGTERM") == 4s);
+    plan.kill_wait = 0s;
+    CHECK(grace_after(plan, "SIGTERM") == 0s);
+    plan.kill_wait = 30s;
+    plan.spec.restart.grace_period = 15s;
+    CHECK(grace_after(plan, "SIGTERM") == 15s);
 }

@@ -35,6 +35,10 @@ test_exit_codes() {
     expect "exit code: no such program" 127 "$code"
     login srun -N2 autolaunch -c no-such.yaml >out.log 2>err.log
     expect "exit code: no such spec" 66 "$?"
+    expect "what is said of it, once" 1 "$(grep -c no-such.yaml err.log)"
+    login srun -N2 autolaunch --no-such-option >out.log 2>err.log
+    expect "exit code: no such option" 64 "$?"
+    expect "what is said of that, once" 1 "$(grep -c 'autolaunch: .*no-such-option' err.log)"
 }
 test_scancel() {
     trainer
@@ -54,6 +58,14 @@ test_scancel_of_ranks_that_ignore_it() {
     eventually "four ranks" eval "[ \$(cat run/generation-0/rank-*/stderr 2>/dev/null | grep -c ready) = 4 ]"
     login scancel "$job"
     eventually "the end of the job" job_ended "$job"
+    rm -rf run # the default grace period, 15 s, is longer than the cluster's KillWait of 5 s: there are last words
+    submit -N2 <<<'exec srun autolaunch --log-dir run -c train.yaml'
+    eventually "four ranks" eval "[ \$(cat run/generation-0/rank-*/stderr 2>/dev/null | grep -c ready) = 4 ]"
+    login scancel "$job"
+    eventually "the end of the job" job_ended "$job"
+    eventually "the last words" eval "events job_ended | grep -q ."
+    contains "the time they had" batch.log "Slurm sends SIGKILL 5.0 s (KillWait) after SIGTERM: the ranks have 4.0 s"
+    contains "who was killed" batch.log "did not end within 4"
 }
 test_usr1_asks_for_a_checkpoint() {
     trainer

@@ -54,8 +54,17 @@ test_agent_killed() {
     launch 3 restart.grace_period=1s
     kill_on node2 KILL autolaunch
     ended
-    expect "exit code" 137 "$code" # the highest of the tasks
+    expect "exit code" 68 "$code" # the head's is the highest of the tasks
     contains "the node" err.log "✗ node2 was lost, with ranks 2-3"
+}
+test_agent_stopped() { # for good: its keeper ends it and its ranks, and srun does not wait
+    spec 2 "$misbehave" ignore-term,stubborn-child,daemon,hang
+    launch 3 restart.grace_period=1s rendezvous.lost_after=2s
+    kill_on node2 STOP autolaunch
+    ended
+    expect "exit code" 68 "$code"
+    contains "the node" err.log "✗ node2 was lost, with ranks 2-3"
+    contains "what its keeper says" err.log "has not moved for 2 s"
 }
 test_task_killed() {
     spec 2 "$misbehave" ignore-term,stubborn-child,daemon,hang

@@ -1,0 +1,193 @@
+#include "allocation/adapters.hpp"
+#include "base/text.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace autolaunch::launcher {
+namespace {
+
+using Variables = std::vector<const char*>;
+
+// One kind of surroundings in which a process is one of several.
+struct Surroundings {
+    const char* what;
+    Variables index;   ///< say which of them this is
+    Variables number;  ///< say how many there are
+    /// Nothing but those surroundings sets these. Where a person's shell may have them as well,
+    /// they count only with another witness.
+    bool sure;
+    const char* fix;
+};
+
+constexpr const char* kSayAll = "give --nnodes, --node-rank and --master-addr on each of them";
+constexpr const char* kSayNumber =
+    "give --nnodes the number of those that work together, as the Job's `completions`";
+constexpr const char* kMpirun = "start it with `mpirun --map-by ppr:1:node autolaunch …`";
+
+const std::vector<Surroundings>& all_surroundings() {
+    static const std::vector<Surroundings> kAll = {
+        {"an indexed Job of Kubernetes", {"JOB_COMPLETION_INDEX"}, {}, true, kSayNumber},
+        {"a job of Volcano",
+         {"VC_TASK_INDEX", "VK_TASK_INDEX"},
+         {"MA_NUM_HOSTS"},
+         true,
+         "add Volcano's plugin `svc: []`, which tells the pods' names, or give --nnodes, "
+         "--node-rank and --master-addr on each of them"},
+        {"a LeaderWorkerSet of Kubernetes",
+         {"LWS_WORKER_INDEX"},
+         {"LWS_GROUP_SIZE"},
+         true,
+         "give --nnodes=$LWS_GROUP_SIZE --node-rank=$LWS_WORKER_INDEX "
+         "--master-addr=$LWS_LEADER_ADDRESS"},
+        {"a job of the MPI Operator", {"K_MPI_JOB_ROLE"}, {}, true, kMpirun},
+        {"an MPI launcher's processes",
+         {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID",
+          "JSM_NAMESPACE_RANK"},
+         {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "JSM_NAMESPACE_SIZE"},
+         true,
+         kSayAll},
+        {"a Flux job",
+         {"FLUX_TASK_RANK"},
+         {"FLUX_JOB_NNODES", "FLUX_JOB_SIZE"},
+         true,
+         "start one a node, and give --nnodes=$FLUX_JOB_NNODES --node-rank=$FLUX_TASK_RANK and "
+         "--master-addr"},
+        {"a Slurm job whose SLURM_JOB_ID is not set",
+         {"SLURM_PROCID", "SLURM_NODEID"},
+         {"SLURM_JOB_NUM_NODES", "SLURM_STEP_NUM_NODES", "SLURM_STEP_NUM_TASKS"},
+         true,
+         "hand on all variables that begin with SLURM_"},
+        {"a PBS job whose PBS_JOBID is not set",
+         {"PBS_NODENUM"},
+         {"PBS_NUM_NODES"},
+         true,
+         "hand on all variables that begin with PBS_"},
+        {"a multi-node job of AWS Batch",
+         {"AWS_BATCH_JOB_NODE_INDEX"},
+         {"AWS_BATCH_JOB_NUM_NODES"},
+         true,
+         "give --nnodes=$AWS_BATCH_JOB_NUM_NODES --node-rank=$AWS_BATCH_JOB_NODE_INDEX and "
+         "--master-addr"},
+        {"a job of SageMaker", {"SM_CURRENT_HOST"}, {"SM_HOSTS"}, true, kSayAll},
+        {"a job of SkyPilot",
+         {"SKYPILOT_NODE_RANK"},
+         {"SKYPILOT_NUM_NODES"},
+         true,
+         "give --nnodes=$SKYPILOT_NUM_NODES --node-rank=$SKYPILOT_NODE_RANK and --master-addr, the "
+         "first of $SKYPILOT_NODE_IPS"},
+        {"the ranks of another launcher",
+         {"LOCAL_RANK"},
+         {"LOCAL_WORLD_SIZE", "WORLD_SIZE"},
+         false,
+         "start autolaunch in that launcher's place, and not below it"},
+        {"a job whose operator numbers its machines or processes",
+         {"RANK"},
+         {"WORLD_SIZE"},
+         false,
+         kSayAll},
+        {"a job whose operator numbers its machines",
+         {"NODE_RANK", "GROUP_RANK"},
+         {"NNODES", "NUM_NODES", "AZUREML_NODE_COUNT", "GROUP_WORLD_SIZE"},
+         false,
+         kSayAll},
+    };
+    return kAll;
+}
+
+std::optional<std::string> first_set(const EnvironmentMap& environment,
+                                     const Variables& variables) {
+    for (const char* variable : variables)
+        if (const auto value = lookup(environment, variable); value && !value->empty())
+            return fmt::format("{}={}", variable, value->substr(0, 60));
+    return std::nullopt;
+}
+
+// A number, or how many a list such as ["algo-1","algo-2"] has. Nothing: neither.
+std::optional<long long> read_number(const std::string& value) {
+    long long number = 0;
+    if (parse_integer(value, number))
+        return number;
+    if (value.starts_with('['))
+        return 1 + std::count(value.begin(), value.end(), ',');
+    return std::nullopt;
+}
+
+struct Told {
+    std::string several;  ///< "WORLD_SIZE=4", of the first that says more than one
+    bool one = false;     ///< something says one, and nothing more than one
+};
+
+Told read_numbers(const EnvironmentMap& environment, const Variables& variables) {
+    Told told;
+    for (const char* variable : variables) {
+        const auto value = lookup(environment, variable);
+        const auto number = value ? read_number(*value) : std::nullopt;
+        if (number && *number > 1)
+            return {fmt::format("{}={}", variable, value->substr(0, 60)), false};
+        told.one = told.one || number == 1;
+    }
+    return told;
+}
+
+bool is_elsewhere(const std::string& address, const std::string& hostname) {
+    return !address.empty() && address != "localhost" && address != "::1" &&
+           !address.starts_with("127.") && !find_host({address}, hostname);
+}
+
+// That others are there, too, for variables that do not prove it by themselves.
+std::optional<std::string> other_witness(const EnvironmentMap& environment,
+                                         const std::string& hostname) {
+    const std::string head = lookup(environment, "MASTER_ADDR").value_or("");
+    if (is_elsewhere(head, hostname))
+        return "MASTER_ADDR=" + head.substr(0, 60);
+    if (lookup(environment, "KUBERNETES_SERVICE_HOST"))
+        return "KUBERNETES_SERVICE_HOST";
+    return std::nullopt;
+}
+
+// The variables by which this is one of several, as "RANK=1 and WORLD_SIZE=4"; or nothing.
+std::optional<std::string> evidence_in(const Surroundings& row, const EnvironmentMap& environment,
+                                       const std::string& hostname) {
+    const auto index = first_set(environment, row.index);
+    const Told told = read_numbers(environment, row.number);
+    if (!told.several.empty() && (index || row.sure))
+        return index ? *index + " and " + told.several : told.several;
+    if (!index || told.one)
+        return std::nullopt;
+    if (row.sure)
+        return *index;
+    const auto witness = other_witness(environment, hostname);
+    return witness ? std::optional(*index + " and " + *witness) : std::nullopt;
+}
+
+}  // namespace
+
+void check_is_not_one_of_several(const EnvironmentMap& environment, const std::string& hostname,
+                                 const NodeOptions& options) {
+    if (options.nodes_given)
+        return;
+    if (options.node_rank && is_elsewhere(options.head_address, hostname)) {
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("this is node {}, and node 0 is at {}, but nothing says how many "
+                                "nodes there are",
+                                *options.node_rank, options.head_address),
+                    "give --nnodes (or PET_NNODES) on every node; where this one really is alone, "
+                    "say --nnodes=1");
+    }
+    for (const Surroundings& row : all_surroundings()) {
+        const auto evidence = evidence_in(row, environment, hostname);
+        if (!evidence)
+            continue;
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("this looks like one of {}, by {}, and autolaunch is not told how "
+                                "many it is to work with: each would train alone",
+                                row.what, *evidence),
+                    fmt::format("{}; where this one really is alone, say --standalone", row.fix));
+    }
+}
+
+}  // namespace autolaunch::launcher
