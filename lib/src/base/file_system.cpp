@@ -45,13 +45,15 @@ std::uintmax_t file_bytes(const fs::path& path) {
 
 void make_folders(const fs::path& path) {
     constexpr mode_t kMode = 0750;
-    if (path.empty() || is_folder(path))
+    std::error_code unknown;
+    if (path.empty() || fs::is_directory(path, unknown))
         return;
-    if (path.parent_path() != path)
+    if (path.has_parent_path() && path.parent_path() != path)
         make_folders(path.parent_path());
     const int failed = ::mkdir(path.c_str(), kMode) == 0 ? 0 : errno;
-    if (failed != 0 && (failed != EEXIST || !is_folder(path)))
-        throw SystemError(failed, "create the folder " + path.string());
+    if (failed == 0 || (failed == EEXIST && fs::is_directory(path, unknown)))
+        return;
+    throw SystemError(failed == EEXIST ? ENOTDIR : failed, "create the folder " + path.string());
 }
 
 void rename_path(const fs::path& from, const fs::path& to) {

@@ -49,7 +49,8 @@ public:
             create_directories(parent);
         const int failed = ::mkdir(path.c_str(), kMode) == 0 ? 0 : errno;
         if (failed != 0 && (failed != EEXIST || !fs::is_directory(path, error)))
-            throw SystemError(failed, "create directory " + path.string());
+            throw SystemError(failed == EEXIST ? ENOTDIR : failed,
+                              "create directory " + path.string());
         autolaunch::sync_directory(parent);
     }
 
