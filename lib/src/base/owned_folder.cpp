@@ -3,6 +3,7 @@
 #include "base/file_io.hpp"
 #include "base/file_system.hpp"
 #include "base/hash.hpp"
+#include "base/refuse.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -21,10 +22,6 @@ namespace {
 
 constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 constexpr int kTries = 3;  // of what another process may undo in between
-
-[[noreturn]] void refuse(const std::string& what, const std::string& hint) {
-    throw Error(ErrorCode::invalid_argument, what, hint);
-}
 
 struct stat look_at(int fd, const fs::path& path) {
     struct stat facts {};

@@ -1,6 +1,7 @@
 #include "checkpoint/storage/posix_file.hpp"
 
 #include "base/file_io.hpp"
+#include "base/owned_folder.hpp"
 #include "base/room_on_disk.hpp"
 
 #include <autolaunch/error.hpp>
@@ -16,8 +17,6 @@ namespace autolaunch {
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr mode_t kMode = 0640;  // the world need not read a model
 
 // What has the name is neither followed nor written to: it may be a link that somebody prepared, or
 // have other names.
@@ -45,7 +44,7 @@ std::unique_ptr<PosixFile> PosixFile::open_with(const fs::path& path, int flags,
     if (creates)
         clear_name(path);
     if (options.direct) {
-        UniqueFd fd(::open(path.c_str(), flags | O_DIRECT | O_CLOEXEC, kMode));
+        UniqueFd fd(::open(path.c_str(), flags | O_DIRECT | O_CLOEXEC, kFileMode));
         if (fd)
             return std::unique_ptr<PosixFile>(
                 new PosixFile(std::move(fd), path, true, options.uring));
@@ -55,7 +54,7 @@ std::unique_ptr<PosixFile> PosixFile::open_with(const fs::path& path, int flags,
             clear_name(path);
     }
     return std::unique_ptr<PosixFile>(
-        new PosixFile(open_file(path, flags, kMode), path, false, options.uring));
+        new PosixFile(open_file(path, flags, kFileMode), path, false, options.uring));
 }
 
 std::unique_ptr<StorageFile> PosixFile::create(const fs::path& path,

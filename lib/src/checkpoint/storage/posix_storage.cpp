@@ -1,5 +1,6 @@
 #include "base/file_io.hpp"
 #include "base/file_system.hpp"
+#include "base/owned_folder.hpp"
 #include "checkpoint/storage/posix_file.hpp"
 #include "checkpoint/storage/stale.hpp"
 #include "checkpoint/storage/storage.hpp"
@@ -40,14 +41,13 @@ public:
     }
 
     void create_directories(const fs::path& path) override {
-        constexpr mode_t kMode = 0750;  // the world need not read a model
         std::error_code error;
         if (fs::is_directory(path, error))
             return;
         const fs::path parent = path.parent_path();
         if (!parent.empty())
             create_directories(parent);
-        const int failed = ::mkdir(path.c_str(), kMode) == 0 ? 0 : errno;
+        const int failed = ::mkdir(path.c_str(), kFolderMode) == 0 ? 0 : errno;
         if (failed != 0 && (failed != EEXIST || !fs::is_directory(path, error)))
             throw SystemError(failed == EEXIST ? ENOTDIR : failed,
                               "create directory " + path.string());
