@@ -288,6 +288,7 @@ bool RequestParser::next(Request& request) {
     if (!valid)
         fail("wrong validation number");
     request = std::exchange(current_, Request{});
+    discard_consumed();
     return true;
 }
 
