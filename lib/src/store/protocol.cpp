@@ -249,6 +249,8 @@ void RequestParser::discard_consumed() {
     } else if (offset_ > input_.size() / 2 && offset_ > 4096) {
         input_.erase(0, offset_);
         offset_ = 0;
+        if (input_.capacity() > kKeptBytes && input_.size() < input_.capacity() / 4)
+            input_.shrink_to_fit();
     }
 }
 
