@@ -249,6 +249,8 @@ void RequestParser::discard_consumed() {
     } else if (offset_ > input_.size() / 2 && offset_ > 4096) {
         input_.erase(0, offset_);
         offset_ = 0;
+        if (input_.capacity() > kKeptBytes && input_.size() < input_.capacity() / 4)
+            input_.shrink_to_fit();
     }
 }
 
@@ -288,6 +290,7 @@ bool RequestParser::next(Request& request) {
     if (!valid)
         fail("wrong validation number");
     request = std::exchange(current_, Request{});
+    discard_consumed();
     return true;
 }
 

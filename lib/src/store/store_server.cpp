@@ -332,6 +332,7 @@ void StoreServer::Impl::serve_buffered(const ConnectionPtr& connection) {
         Request request;
         while (connection->open && !connection->must_read_first() &&
                backend_->takes_request_of(connection->number) && connection->parser.next(request)) {
+            connection->held.shrink(connection->held_bytes());  // it is the backend's to charge
             backend_->request(connection->number, std::move(request));
             request = Request{};
         }
