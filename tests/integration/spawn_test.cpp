@@ -357,7 +357,7 @@ TEST_CASE("an agent that promised to beat and stands still is ended with all tha
     const pid_t keeper = ::fork();
     if (keeper == 0) {
         AgentPulse pulse;
-        const UniqueFd keeper_gone = start_keeper({.pulse = &pulse});
+        const UniqueFd keeper_gone = start_keeper({.scratch = {}, .pulse = &pulse});
         ::_exit(agent_with_offspring(mark, pid_path, [&] {
             pulse.begin(std::chrono::milliseconds(600), 68);
             ::raise(SIGSTOP);

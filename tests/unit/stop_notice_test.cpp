@@ -10,7 +10,10 @@ using namespace autolaunch::launcher;
 using namespace std::chrono_literals;
 
 TEST_CASE("who is waited for is named, and until when") {
-    std::tm noon{.tm_mday = 2, .tm_mon = 3, .tm_year = 126};
+    std::tm noon{};
+    noon.tm_mday = 2;
+    noon.tm_mon = 3;
+    noon.tm_year = 126;
     noon.tm_hour = 12;
     noon.tm_isdst = -1;
     const auto now = std::chrono::system_clock::from_time_t(std::mktime(&noon));

@@ -28,7 +28,7 @@ void CommunicatorBackend::check() const {
 std::shared_ptr<CommunicatorBackend> CommunicatorBackend::shrink(std::span<const int>) {
     throw Error(ErrorCode::unsupported,
                 fmt::format("backend {} cannot go on without lost ranks", name()),
-                "let the launcher restart the job: fault_tolerance.max_restarts");
+                "let the launcher restart the job: restart.max_restarts");
 }
 
 }  // namespace autolaunch
