@@ -119,7 +119,7 @@ void become_own_image(const GuardOrder& order) {
 
 // ---- what it holds: stderr and the lock, and nobody's pipe
 
-void keep_only(int lock) {
+void keep_lock_alone(int lock) {
     const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     ::dup2(nowhere, STDIN_FILENO);
     ::dup2(nowhere, STDOUT_FILENO);
@@ -274,7 +274,7 @@ void guard(const GuardOrder& order) {
         // Away from every group and terminal that somebody may signal as a whole.
         ::setsid();
         disguise_as_guardian(order.keeper);
-        keep_only(order.lock);
+        keep_lock_alone(order.lock);
         sigset_t child_ends;
         ::sigemptyset(&child_ends);
         ::sigaddset(&child_ends, SIGCHLD);

@@ -18,7 +18,7 @@ namespace autolaunch {
 
 namespace {
 
-UniqueFd open_folder(const std::filesystem::path& path) {
+UniqueFd folder_at(const std::filesystem::path& path) {
     return UniqueFd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
@@ -71,7 +71,7 @@ LockedFolder::~LockedFolder() { remove(); }
 // False when somebody who removes what is abandoned came between making and locking it. A file
 // system without locks goes without: nobody else can lock it either, and so remove it.
 bool LockedFolder::take(const std::filesystem::path& made) {
-    lock_ = open_folder(made);
+    lock_ = folder_at(made);
     if (!lock_)
         return false;
     if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
@@ -99,7 +99,7 @@ void remove_abandoned_folders(const std::filesystem::path& parent, const std::st
     for (const auto& path : list_folder(parent, ignored)) {
         if (!path.filename().string().starts_with(prefix))
             continue;
-        const UniqueFd folder = open_folder(path);
+        const UniqueFd folder = folder_at(path);
         if (folder && is_ours(folder.get()) && ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0 &&
             is_at(folder.get(), path))
             std::filesystem::remove_all(path, ignored);
