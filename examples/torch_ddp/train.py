@@ -41,7 +41,7 @@ def save(path, step, model, optimizer):
 def load(path, device):
     """What was saved, or nothing. A file that is there and cannot be read is an error, and not nothing."""
     try:
-        return torch.load(path, map_location=device, weights_only=True)
+        return torch.load(path, map_location=device)
     except FileNotFoundError:
         return None
 

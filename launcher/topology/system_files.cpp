@@ -16,7 +16,7 @@
 namespace autolaunch::launcher {
 
 std::optional<std::string> read_small(const std::string& path) {
-    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!fd)
         return std::nullopt;
     std::array<char, 16384> buffer;  // /proc/self/status holds whole CPU masks
@@ -39,7 +39,7 @@ std::optional<long long> read_number(const std::string& path) {
 
 std::vector<std::string> read_table(const std::string& path) {
     constexpr std::size_t kMost = 256 << 10;
-    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     std::string text;
     std::array<char, 16384> buffer;
     while (fd && text.size() < kMost) {
