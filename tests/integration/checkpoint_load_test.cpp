@@ -281,6 +281,9 @@ TEST_CASE("what this user may not read is neither absent nor passed over, and ou
     fs::permissions(temporary.path(), fs::perms::all);  // where he may save
     save_sample(2, temporary.path(), kSmall, 1);
     save_sample(2, temporary.path(), kSmall, 2);
+    for (const auto& entry : fs::recursive_directory_iterator(temporary.path()))
+        fs::permissions(entry.path(), fs::perms::others_read | fs::perms::others_exec,
+                        fs::perm_options::add);
     const auto forbid = [&](const char* name, bool forbidden) {
         fs::permissions(temporary.path() / name, forbidden
                                                      ? fs::perms::owner_all

@@ -13,11 +13,14 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -383,15 +386,27 @@ TEST_CASE("a stop that takes long is announced, one that is quick is not") {
 }
 
 TEST_CASE("events that cannot be recorded are said once, and the job goes on") {
+    std::string folder = "/tmp/autolaunch-console-XXXXXX";
+    REQUIRE(::mkdtemp(folder.data()) != nullptr);
     Pipe err;
     Console console(options(err.writer.get(), err.writer.get()));
     ReporterOptions chosen;
-    chosen.events_path = "/dev/full";
+    chosen.events_path = folder + "/events.jsonl";
     Reporter reporter(chosen, console);
+    // As `ulimit -f 0`: no file may grow.
+    rlimit before{};
+    ::getrlimit(RLIMIT_FSIZE, &before);
+    const rlimit nothing = {0, before.rlim_max};
+    ::signal(SIGXFSZ, SIG_IGN);
+    ::setrlimit(RLIMIT_FSIZE, &nothing);
     reporter.handle({{}, 0, MessageReported{0, "a"}});
     reporter.handle({{}, 0, MessageReported{0, "b"}});
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    ::signal(SIGXFSZ, SIG_DFL);
     console.pump();
-    CHECK(read_available(err.reader.get()) ==
-          "warning: events are no longer recorded: cannot write /dev/full: No space left on "
-          "device\n");
+    const std::string said = read_available(err.reader.get());
+    CHECK(said.starts_with("warning: events are not recorded: cannot write " +
+                           chosen.events_path.string() + ": File too large; "));
+    CHECK(std::count(said.begin(), said.end(), '\n') == 1);
+    std::filesystem::remove_all(folder);
 }
