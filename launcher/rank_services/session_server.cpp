@@ -206,7 +206,7 @@ void SessionServer::Impl::read_more(const ConnectionPtr& connection) {
             connection->input.append(self->bytes_.data(), static_cast<std::size_t>(count));
             self->take_lines(connection);
             if (connection->input.empty())
-                connection->input = std::string();
+                std::string().swap(connection->input);  // an assignment would keep its memory
             if (connection->open)
                 self->hold(connection);
             if (connection->open)
@@ -277,7 +277,7 @@ void SessionServer::Impl::send_next(const ConnectionPtr& connection) {
     asio::async_write(
         connection->socket, asio::buffer(connection->sending),
         [self = shared_from_this(), connection](const asio::error_code& error, std::size_t) {
-            connection->sending = std::string();
+            std::string().swap(connection->sending);  // an assignment would keep its memory
             if (!connection->open)
                 return;
             if (error)

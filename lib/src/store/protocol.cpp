@@ -243,7 +243,7 @@ bool RequestParser::read_field(char kind) {
 void RequestParser::discard_consumed() {
     if (offset_ == input_.size()) {
         if (input_.capacity() > kKeptBytes)
-            input_ = std::string();
+            std::string().swap(input_);  // an assignment would keep its memory
         input_.clear();
         offset_ = 0;
     } else if (offset_ > input_.size() / 2 && offset_ > 4096) {

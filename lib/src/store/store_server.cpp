@@ -388,7 +388,7 @@ void StoreServer::Impl::send_next(const ConnectionPtr& connection) {
     asio::async_write(
         connection->socket, asio::buffer(connection->sending),
         [self = shared_from_this(), connection](const asio::error_code& error, std::size_t) {
-            connection->sending = std::string();
+            std::string().swap(connection->sending);  // an assignment would keep its memory
             if (!connection->open)
                 return;
             if (error)
@@ -414,7 +414,7 @@ void StoreServer::Impl::close(const ConnectionPtr& connection) {
         backend_->leave(connection->number);
     }
     connection->parser = store::RequestParser(options_.limits);
-    connection->output = std::string();
+    std::string().swap(connection->output);  // an assignment would keep its memory
     if (connection->sending.empty())
         connection->held.resize(0);
     trim();
