@@ -74,7 +74,9 @@ bool names_secret(std::string_view name) {
         joined += word;
     if (contains_one_of(joined, kAlways))
         return true;
-    const std::string_view before = words.size() > 1 ? words[words.size() - 2] : "";
+    std::string_view before;
+    if (words.size() > 1)
+        before = words[words.size() - 2];
     if (last == "TOKEN" && is_one_of(before, kModelTokens))
         return false;
     if (last == "KEY")
