@@ -75,11 +75,19 @@ public:
 
     void report_step(const StepReport& report);
     /// A checkpoint of `step` is published at `path`; `stall_seconds` is how long training stood
-    /// still for it.
+    /// still for it, `save_seconds` how long it took from its begin until it was published (0: it
+    /// is in memory alone). By the latter the launcher knows when the job must be asked to stop at
+    /// the latest; where it is not given, it takes the former. The Checkpointer calls this by
+    /// itself.
     void report_checkpoint(std::int64_t step, const std::filesystem::path& path,
-                           double stall_seconds);
+                           double stall_seconds, std::optional<double> save_seconds = {});
     /// Free text for the job's event log.
     void report_message(const std::string& text);
+    /// None of the checkpoints that are there can be used, for this reason, and a restart would
+    /// find the same ones: when the job's ranks then fail, the launcher tries none and ends with
+    /// exit code 74. An empty reason takes it back, and so does the next step or checkpoint that
+    /// is reported. The Checkpointer calls this by itself.
+    void report_cannot_resume(const std::string& reason);
 
     /// True once the launcher asked the job to stop. Calling it declares that this trainer stops by
     /// itself at the next step: the agent then sends it no SIGTERM before restart.grace_period is

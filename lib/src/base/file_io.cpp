@@ -119,19 +119,4 @@ void sync_directory(const std::filesystem::path& path) {
         throw SystemError(errno, "fsync " + path.string());
 }
 
-void write_file_durably(const std::filesystem::path& path, std::string_view bytes, mode_t mode) {
-    std::filesystem::path temporary = path;
-    temporary += ".tmp" + std::to_string(::getpid());
-    {
-        ::unlink(temporary.c_str());  // of a process that had our number
-        const UniqueFd fd = open_file(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
-        write_all(fd.get(), bytes, temporary.string());
-        if (::fsync(fd.get()) != 0)
-            throw SystemError(errno, "fsync " + temporary.string());
-    }
-    if (::rename(temporary.c_str(), path.c_str()) != 0)
-        throw SystemError(errno, "rename " + temporary.string());
-    sync_directory(path.parent_path());
-}
-
 }  // namespace autolaunch

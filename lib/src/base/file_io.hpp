@@ -20,10 +20,6 @@ AUTOLAUNCH_API void close_on_exec(int fd) noexcept;
 /// All of it, whatever write(2) does in between. `what` names the target in the error.
 AUTOLAUNCH_API void write_all(int fd, std::string_view bytes, std::string_view what);
 AUTOLAUNCH_API std::string read_file(const std::filesystem::path& path);
-/// Readers see the old content or the new, never a part: writes a temporary beside it, fsyncs,
-/// renames, fsyncs the folder.
-AUTOLAUNCH_API void write_file_durably(const std::filesystem::path& path, std::string_view bytes,
-                                       mode_t mode = 0644);
 /// fsync(2) of a directory, so that renames in it survive a crash.
 AUTOLAUNCH_API void sync_directory(const std::filesystem::path& path);
 

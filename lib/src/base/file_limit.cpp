@@ -4,6 +4,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace autolaunch {
@@ -36,6 +37,14 @@ void require_file_limit(std::size_t fewest, std::size_t needed) {
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < fewest)
         throw SystemError(EMFILE, "start", explain_file_limit(needed));
+}
+
+std::size_t spare_files() {
+    constexpr std::size_t kFewest = 16, kUnknown = 1024;
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return kUnknown;
+    return std::max(static_cast<std::size_t>(limit.rlim_cur) / 4, kFewest);
 }
 
 }  // namespace autolaunch

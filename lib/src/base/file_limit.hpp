@@ -14,4 +14,8 @@ AUTOLAUNCH_API std::string explain_file_limit(std::size_t needed = 0);
 /// without which nothing works, also not after it raised its soft limit to the hard one.
 AUTOLAUNCH_API void require_file_limit(std::size_t fewest, std::size_t needed);
 
+/// How many files may be open for those who connect to a server of this process: a quarter of the
+/// soft limit, at least 16. The others are for what the process is there for.
+AUTOLAUNCH_API std::size_t spare_files();
+
 }  // namespace autolaunch

@@ -44,13 +44,12 @@ std::uintmax_t file_bytes(const fs::path& path) {
 }
 
 void make_folders(const fs::path& path) {
-    constexpr mode_t kMode = 0750;
     std::error_code unknown;
     if (path.empty() || fs::is_directory(path, unknown))
         return;
     if (path.has_parent_path() && path.parent_path() != path)
         make_folders(path.parent_path());
-    const int failed = ::mkdir(path.c_str(), kMode) == 0 ? 0 : errno;
+    const int failed = ::mkdir(path.c_str(), kFolderMode) == 0 ? 0 : errno;
     if (failed == 0 || (failed == EEXIST && fs::is_directory(path, unknown)))
         return;
     throw SystemError(failed == EEXIST ? ENOTDIR : failed, "create the folder " + path.string());
@@ -68,11 +67,13 @@ void remove_path(const fs::path& path) {
     check(error, "remove " + path.string());
 }
 
-std::vector<fs::path> list_folder(const fs::path& folder, std::error_code& error) {
+std::vector<fs::path> list_folder(const fs::path& folder, std::error_code& error,
+                                  std::string_view prefix) {
     std::vector<fs::path> entries;
     for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
          entry.increment(error))
-        entries.push_back(entry->path());
+        if (prefix.empty() || entry->path().filename().native().starts_with(prefix))
+            entries.push_back(entry->path());
     std::sort(entries.begin(), entries.end());
     return entries;
 }

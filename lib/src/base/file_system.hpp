@@ -1,12 +1,19 @@
 #pragma once
 #include <autolaunch/export.hpp>
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
 namespace autolaunch {
+
+/// Of folders that are made in a run directory or beside a checkpoint: its group may read, the
+/// world may not. The umask takes more away.
+inline constexpr mode_t kFolderMode = 0750;
 
 // What std::filesystem does, with errors of ours. Its own functions throw a filesystem_error unless
 // they are given an error_code, and nobody here catches one: tests/unit/structure_test.cpp keeps
@@ -24,7 +31,7 @@ AUTOLAUNCH_API bool is_folder(const std::filesystem::path& path);
 AUTOLAUNCH_API bool is_file(const std::filesystem::path& path);
 AUTOLAUNCH_API std::uintmax_t file_bytes(const std::filesystem::path& path);
 
-/// With those above it, 0750 less the umask; what is there already is left.
+/// With those above it, kFolderMode less the umask; what is there already is left.
 AUTOLAUNCH_API void make_folders(const std::filesystem::path& path);
 /// Replaces a file at `to`.
 AUTOLAUNCH_API void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
@@ -33,9 +40,11 @@ AUTOLAUNCH_API void remove_path(const std::filesystem::path& path);
 
 /// The paths of what is in a folder, sorted, without "." and "..".
 AUTOLAUNCH_API std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder);
-/// The same for those who make do with what can be read: `error` says what kept the rest away.
+/// The same for those who make do with what can be read: `error` says what kept the rest away. Only
+/// names that begin so: in /tmp there may be thousands of others.
 AUTOLAUNCH_API std::vector<std::filesystem::path> list_folder(const std::filesystem::path& folder,
-                                                              std::error_code& error);
+                                                              std::error_code& error,
+                                                              std::string_view prefix = {});
 
 /// Fails where the working directory was removed, or may not be searched.
 AUTOLAUNCH_API std::filesystem::path current_folder();

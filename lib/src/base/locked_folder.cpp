@@ -1,6 +1,5 @@
 #include "base/locked_folder.hpp"
 
-#include "base/file_system.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -90,20 +89,6 @@ void LockedFolder::remove() noexcept {
         return;
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
-}
-
-// The lock is kept until the folder is gone: whoever makes it at this moment sees that he has to
-// make another one.
-void remove_abandoned_folders(const std::filesystem::path& parent, const std::string& prefix) {
-    std::error_code ignored;
-    for (const auto& path : list_folder(parent, ignored)) {
-        if (!path.filename().string().starts_with(prefix))
-            continue;
-        const UniqueFd folder = folder_at(path);
-        if (folder && is_ours(folder.get()) && ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0 &&
-            is_at(folder.get(), path))
-            std::filesystem::remove_all(path, ignored);
-    }
 }
 
 }  // namespace autolaunch

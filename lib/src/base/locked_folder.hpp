@@ -37,10 +37,4 @@ private:
     UniqueFd lock_;
 };
 
-/// Removes the folders in `parent` whose names start with `prefix`, that are this user's, and that
-/// nobody has locked. Whether that is asked about a LockedFolder at the moment it is made makes no
-/// difference: it is made again. What cannot be looked at stays.
-AUTOLAUNCH_API void remove_abandoned_folders(const std::filesystem::path& parent,
-                                             const std::string& prefix);
-
 }  // namespace autolaunch

@@ -53,8 +53,7 @@ UniqueFd open_folder(const fs::path& path) {
     int error = errno;
     uid_t owner = 0;
     if (!fd && (error == ELOOP || error == ENOTDIR) && is_link(path, owner)) {
-        if (owner != ::geteuid() && owner != 0)
-            refuse_link(path);
+        refuse_strangers_link(path);
         fd.reset(::open(path.c_str(), kFolderFlags));
         error = errno;
     }
@@ -65,7 +64,8 @@ UniqueFd open_folder(const fs::path& path) {
 
 }  // namespace
 
-OwnedFolder::OwnedFolder(UniqueFd fd, fs::path path) : fd_(std::move(fd)), path_(std::move(path)) {
+OwnedFolder::OwnedFolder(UniqueFd fd, fs::path path, bool is_new)
+    : fd_(std::move(fd)), path_(std::move(path)), is_new_(is_new) {
     check_owner();
 }
 
@@ -131,8 +131,22 @@ void OwnedFolder::check_file(int fd, const std::string& name) const {
 }
 
 OwnedFolder OwnedFolder::folder(const std::string& name) const {
+    return folder_with(name, kFolderMode);
+}
+
+OwnedFolder OwnedFolder::private_folder(const std::string& name) const {
+    OwnedFolder made = folder_with(name, 0700);
+    const struct stat facts = look_at(made.fd(), made.path());
+    if (!made.is_ours(facts.st_uid) || (facts.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+        refuse(made.path().string() + " is not a folder of ours alone (mode 0700)",
+               "remove it, or ask its owner to");
+    return made;
+}
+
+OwnedFolder OwnedFolder::folder_with(const std::string& name, mode_t mode) const {
     const fs::path path = path_ / name;
-    if (::mkdirat(fd_.get(), name.c_str(), kFolderMode) != 0 && errno != EEXIST)
+    const bool is_new = ::mkdirat(fd_.get(), name.c_str(), mode) == 0;
+    if (!is_new && errno != EEXIST)
         throw SystemError(errno, "create the folder " + path.string());
     UniqueFd fd(::openat(fd_.get(), name.c_str(), kFolderFlags | O_NOFOLLOW));
     const int error = errno;
@@ -141,7 +155,7 @@ OwnedFolder OwnedFolder::folder(const std::string& name) const {
         refuse_link(path);
     if (!fd)
         throw SystemError(error, "open the folder " + path.string());
-    return {std::move(fd), path};
+    return {std::move(fd), path, is_new};
 }
 
 UniqueFd OwnedFolder::create(const std::string& name, mode_t mode) const {
@@ -152,12 +166,19 @@ UniqueFd OwnedFolder::create(const std::string& name, mode_t mode) const {
     return fd;
 }
 
-// A FIFO must not hold us: without a reader it is ENXIO.
+// As a rule it is not there yet. A FIFO must not hold us: without a reader it is ENXIO.
 UniqueFd OwnedFolder::append(const std::string& name, mode_t mode) const {
     const fs::path path = path_ / name;
     for (int left = kTries;; --left) {
         UniqueFd fd(::openat(fd_.get(), name.c_str(),
-                             O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+                             O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_APPEND | O_CLOEXEC,
+                             mode));
+        if (fd)
+            return fd;
+        if (errno != EEXIST)
+            throw SystemError(errno, "create " + path.string());
+        fd.reset(::openat(fd_.get(), name.c_str(),
+                          O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
         if (fd) {
             check_file(fd.get(), name);
             ::fcntl(fd.get(), F_SETFL, O_APPEND);  // what a rank gets must block
@@ -167,14 +188,8 @@ UniqueFd OwnedFolder::append(const std::string& name, mode_t mode) const {
             refuse_link(path);
         if (errno == ENXIO)
             refuse(path.string() + " is not a regular file", "remove it, or name another folder");
-        if (errno != ENOENT)
+        if (errno != ENOENT || left == 1)
             throw SystemError(errno, "open " + path.string() + " for writing");
-        fd.reset(::openat(fd_.get(), name.c_str(),
-                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_APPEND | O_CLOEXEC, mode));
-        if (fd)
-            return fd;
-        if (errno != EEXIST || left == 1)
-            throw SystemError(errno, "create " + path.string());
     }
 }
 
@@ -193,9 +208,44 @@ void OwnedFolder::replace(const std::string& name, std::string_view bytes, mode_
     }
 }
 
+std::optional<std::string> OwnedFolder::read(const std::string& name, std::size_t most) const {
+    const fs::path path = path_ / name;
+    const UniqueFd fd(
+        ::openat(fd_.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (!fd && errno == ENOENT)
+        return std::nullopt;
+    if (!fd && errno == ELOOP)
+        refuse_link(path);
+    if (!fd)
+        throw SystemError(errno, "open " + path.string());
+    check_file(fd.get(), name);
+    std::string content(most + 1, '\0');
+    std::size_t filled = 0;
+    while (filled < content.size()) {
+        const ssize_t got = ::read(fd.get(), content.data() + filled, content.size() - filled);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            throw SystemError(errno, "read " + path.string());
+        if (got == 0)
+            break;
+        filled += static_cast<std::size_t>(got);
+    }
+    if (filled > most)
+        throw Error(ErrorCode::corrupt, path.string() + " is too long to be what it should be");
+    content.resize(filled);
+    return content;
+}
+
 void OwnedFolder::remove(const std::string& name) const {
     if (::unlinkat(fd_.get(), name.c_str(), 0) != 0 && errno != ENOENT)
         throw SystemError(errno, "remove " + (path_ / name).string());
+}
+
+void refuse_strangers_link(const fs::path& path) {
+    uid_t owner = 0;
+    if (is_link(path, owner) && owner != ::geteuid() && owner != 0)
+        refuse_link(path);
 }
 
 bool keeps_our_names(const fs::path& folder) noexcept {

@@ -5,15 +5,15 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace autolaunch {
 
-/// What is made in a run directory or beside a checkpoint: its group may read, the world may not.
-/// The umask takes more away.
-inline constexpr mode_t kFolderMode = 0750;  // as make_folders()'s
+/// Of files in such folders as kFolderMode (base/file_system.hpp) is of.
 inline constexpr mode_t kFileMode = 0640;
 
 /// A folder in which nobody but its owner, us, can make us write elsewhere. Whoever writes files
@@ -40,9 +40,13 @@ public:
 
     const std::filesystem::path& path() const { return path_; }
     int fd() const { return fd_.get(); }
+    /// Whether folder() made it just now, so that nothing is in it.
+    bool is_new() const { return is_new_; }
 
     /// A folder in it, made if it is missing.
     OwnedFolder folder(const std::string& name) const;
+    /// The same for ourselves alone (0700): one that is there and lets others in is refused.
+    OwnedFolder private_folder(const std::string& name) const;
     /// A file in it, to write at its end; made if it is missing.
     UniqueFd append(const std::string& name, mode_t mode = kFileMode) const;
     /// A file that nobody else has made: EEXIST where the name is taken.
@@ -50,11 +54,15 @@ public:
     /// Readers see the old content or the new, never a part: written beside it, renamed. After a
     /// failure nothing of it is left.
     void replace(const std::string& name, std::string_view bytes, mode_t mode = kFileMode) const;
+    /// The content of a file in it; nothing where there is none. Throws Error{corrupt} for more
+    /// than `most` bytes.
+    std::optional<std::string> read(const std::string& name, std::size_t most) const;
     /// A file or a link. It need not be there.
     void remove(const std::string& name) const;
 
 private:
-    OwnedFolder(UniqueFd fd, std::filesystem::path path);
+    OwnedFolder(UniqueFd fd, std::filesystem::path path, bool is_new = false);
+    OwnedFolder folder_with(const std::string& name, mode_t mode) const;
     void check_owner() const;
     bool is_ours(uid_t owner) const;
     bool others_may_write() const;
@@ -62,7 +70,11 @@ private:
 
     UniqueFd fd_;
     std::filesystem::path path_;
+    bool is_new_ = false;
 };
+
+/// Refuses a link in this place that neither this user nor root has made.
+AUTOLAUNCH_API void refuse_strangers_link(const std::filesystem::path& path);
 
 /// Whether nobody else can exchange what we make in this folder: it is ours or root's, and whoever
 /// else may write there may not rename or remove what is not his. False where it cannot be looked

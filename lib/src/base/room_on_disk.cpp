@@ -4,6 +4,9 @@
 #include "base/unique_fd.hpp"
 
 #include <fcntl.h>
+#include <linux/quota.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,8 +14,54 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
+#include <limits>
 
 namespace autolaunch {
+
+namespace {
+
+constexpr auto kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+// Glibc has no function for it, and older headers have no number.
+#ifdef SYS_quotactl_fd
+constexpr long kQuotaOfFile = SYS_quotactl_fd;
+#else
+constexpr long kQuotaOfFile = 443;
+#endif
+
+// A file system without quotas answers ENOSYS as an old kernel does; only a new one looks at the
+// descriptor first.
+bool kernel_tells_quotas() {
+    static const bool tells = ::syscall(kQuotaOfFile, -1, 0, 0, nullptr) != 0 && errno != ENOSYS;
+    return tells;
+}
+
+// Beyond the soft limit the kernel may refuse at any moment.
+std::int64_t left_of_quota(int fd, int type, std::uint32_t id) {
+    constexpr std::uint64_t kBlock = 1024;
+    if_dqblk quota{};
+    if (::syscall(kQuotaOfFile, fd, QCMD(Q_GETQUOTA, type), id, &quota) != 0)
+        return kNoLimit;  // there is none
+    if (quota.dqb_bsoftlimit != 0 && quota.dqb_curspace >= quota.dqb_bsoftlimit * kBlock)
+        return 0;
+    if (quota.dqb_bhardlimit == 0)
+        return kNoLimit;
+    const std::uint64_t limit = quota.dqb_bhardlimit * kBlock;
+    return static_cast<std::int64_t>(limit - std::min(limit, std::uint64_t{quota.dqb_curspace}));
+}
+
+}  // namespace
+
+RoomLeft room_left(int fd) noexcept {
+    struct statvfs disk {};
+    const bool told = ::fstatvfs(fd, &disk) == 0;
+    RoomLeft left{told ? static_cast<std::int64_t>(disk.f_bavail * disk.f_frsize) : kNoLimit,
+                  told && kernel_tells_quotas()};
+    if (left.knows_quotas)
+        left.bytes = std::min({left.bytes, left_of_quota(fd, USRQUOTA, ::geteuid()),
+                               left_of_quota(fd, GRPQUOTA, ::getegid())});
+    return left;
+}
 
 bool is_want_of_room(int error) noexcept {
     return error == ENOSPC || error == EDQUOT || error == EFBIG;

@@ -1,6 +1,7 @@
 #pragma once
 #include <autolaunch/export.hpp>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -14,6 +15,16 @@ AUTOLAUNCH_API bool is_want_of_room(int error) noexcept;
 /// Why nothing can be written in this folder now, as "No space left on device"; empty when it can.
 /// Finds out by a small file, which is gone at once: a quota shows in no statvfs(2).
 AUTOLAUNCH_API std::string why_no_room(const std::filesystem::path& folder);
+
+/// How many bytes this user may still write where an open file is.
+struct RoomLeft {
+    std::int64_t bytes =
+        0;  ///< what the file system has for users, or a quota's rest, if it is less
+    /// Whether the quotas of the user and the group were asked: kernels before 5.14 do not tell
+    /// those of an open file. A server's quotas (NFS) show in no such call.
+    bool knows_quotas = false;
+};
+AUTOLAUNCH_API RoomLeft room_left(int fd) noexcept;
 
 /// A program's words for a full disk, in C's, Python's, Java's and Rust's messages alike. Pure.
 AUTOLAUNCH_API bool tells_want_of_room(std::string_view text);

@@ -27,6 +27,15 @@ namespace {
 constexpr std::array<std::uint8_t, 12> kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF};
 constexpr std::size_t kIpv4At = kMapped.size();
 
+struct Socket {
+    uid_t owner = 0;
+    std::uint64_t inode = 0;
+};
+
+std::optional<uid_t> owner_of(const std::optional<Socket>& socket) {
+    return socket ? std::optional(socket->owner) : std::nullopt;
+}
+
 // The kernel's numbers. A connection whose process has closed it has no inode any more.
 constexpr unsigned kEstablished = 1, kFinWait1 = 4, kFinWait2 = 5, kCloseWait = 8;
 
@@ -85,13 +94,13 @@ TcpEnd answered_end(unsigned family, const __be32 (&address)[4], __be16 port) {
 
 // For lack of the connection the kernel answers with a listener of the port, whose far end is
 // nothing: only the four that were asked for count.
-std::optional<uid_t> owner_in(const inet_diag_msg& found, const TcpEnds& ends) {
+std::optional<Socket> socket_in(const inet_diag_msg& found, const TcpEnds& ends) {
     const bool same =
         answered_end(found.idiag_family, found.id.idiag_src, found.id.idiag_sport) == ends.near &&
         answered_end(found.idiag_family, found.id.idiag_dst, found.id.idiag_dport) == ends.far;
     if (!same || !is_open_connection(found.idiag_state, found.idiag_inode))
         return std::nullopt;
-    return found.idiag_uid;
+    return Socket{found.idiag_uid, found.idiag_inode};
 }
 
 UniqueFd ask_kernel(const TcpEnds& ends) {
@@ -107,7 +116,7 @@ UniqueFd ask_kernel(const TcpEnds& ends) {
 
 enum class Told { answer, nothing_there, not_served };
 
-Told owner_by_diag(const TcpEnds& ends, std::optional<uid_t>& owner) {
+Told ask_by_diag(const TcpEnds& ends, std::optional<Socket>& socket_there) {
     const UniqueFd socket = ask_kernel(ends);
     if (!socket)
         return Told::not_served;
@@ -132,7 +141,7 @@ Told owner_by_diag(const TcpEnds& ends, std::optional<uid_t>& owner) {
         return Told::not_served;
     inet_diag_msg found{};
     std::memcpy(&found, body, sizeof found);
-    owner = owner_in(found, ends);
+    socket_there = socket_in(found, ends);
     return Told::answer;
 }
 
@@ -153,7 +162,7 @@ std::string table_text(const TcpEnd& end, bool of_ipv6) {
 }
 
 // " 0: LOCAL REMOTE ST TX:RX TR:WHEN RETRANSMITS UID TIMEOUT INODE …"
-std::optional<uid_t> owner_in_line(const std::string& line, const std::string& wanted) {
+std::optional<Socket> socket_in_line(const std::string& line, const std::string& wanted) {
     const std::size_t at = line.find(wanted);
     if (at == std::string::npos)
         return std::nullopt;
@@ -163,18 +172,32 @@ std::optional<uid_t> owner_in_line(const std::string& line, const std::string& w
                                  "%x %*x:%*x %*x:%*x %*x %u %*u %llu", &state, &uid, &inode);
     if (read != 3 || !is_open_connection(state, inode))
         return std::nullopt;
-    return uid;
+    return Socket{uid, inode};
 }
 
-std::optional<uid_t> owner_by_tables(const TcpEnds& ends) {
+std::optional<Socket> socket_in_table(std::string_view table, bool of_ipv6, const TcpEnds& ends) {
+    if (!of_ipv6 && !(ends.near.is_ipv4() && ends.far.is_ipv4()))
+        return std::nullopt;
+    const std::string wanted =
+        " " + table_text(ends.near, of_ipv6) + " " + table_text(ends.far, of_ipv6) + " ";
+    while (!table.empty()) {
+        const std::size_t end = std::min(table.find('\n'), table.size());
+        if (const auto found = socket_in_line(std::string(table.substr(0, end)), wanted))
+            return found;
+        table.remove_prefix(std::min(end + 1, table.size()));
+    }
+    return std::nullopt;
+}
+
+std::optional<Socket> ask_tables(const TcpEnds& ends) {
     bool any_read = false;
     int reason = 0;
     for (const bool of_ipv6 : {false, true}) {
         try {
             const std::string table = read_file(of_ipv6 ? "/proc/net/tcp6" : "/proc/net/tcp");
             any_read = true;
-            if (const auto owner = tcp_owner_in_table(table, of_ipv6, ends))
-                return owner;
+            if (const auto found = socket_in_table(table, of_ipv6, ends))
+                return found;
         } catch (const SystemError& error) {  // there is no tcp6 where there is no IPv6
             reason = error.error_number();
         }
@@ -184,6 +207,18 @@ std::optional<uid_t> owner_by_tables(const TcpEnds& ends) {
     throw SystemError(reason, "learn from the kernel whose a TCP connection is",
                       "neither NETLINK_SOCK_DIAG nor /proc/net/tcp can be read here: mount /proc, "
                       "or allow netlink sockets");
+}
+
+std::optional<Socket> find_socket(const TcpEnds& ends) {
+    std::optional<Socket> found, own;
+    const Told told = ask_by_diag(ends, found);
+    if (told == Told::answer)
+        return found;
+    // Where the kernel knows our own end, it answers, and the other is really not there. The tables
+    // hold every connection of the machine: nobody is to make us read them at will.
+    if (told == Told::nothing_there && ask_by_diag(ends.seen_from_far(), own) == Told::answer)
+        return std::nullopt;
+    return ask_tables(ends);
 }
 
 }  // namespace
@@ -237,16 +272,11 @@ std::optional<TcpEnds> tcp_ends(int socket) {
     return ends;
 }
 
-std::optional<uid_t> tcp_owner(const TcpEnds& ends) {
-    std::optional<uid_t> owner, own;
-    const Told told = owner_by_diag(ends, owner);
-    if (told == Told::answer)
-        return owner;
-    // Where the kernel knows our own end, it answers, and the other is really not there. The tables
-    // hold every connection of the machine: nobody is to make us read them at will.
-    if (told == Told::nothing_there && owner_by_diag(ends.seen_from_far(), own) == Told::answer)
-        return std::nullopt;
-    return owner_by_tables(ends);
+std::optional<uid_t> tcp_owner(const TcpEnds& ends) { return owner_of(find_socket(ends)); }
+
+std::optional<std::uint64_t> tcp_inode(const TcpEnds& ends) {
+    const auto found = find_socket(ends);
+    return found ? std::optional(found->inode) : std::nullopt;
 }
 
 bool is_peer_of_own_user(int socket) {
@@ -261,17 +291,7 @@ bool is_peer_of_own_user(int socket) {
 }
 
 std::optional<uid_t> tcp_owner_in_table(std::string_view table, bool of_ipv6, const TcpEnds& ends) {
-    if (!of_ipv6 && !(ends.near.is_ipv4() && ends.far.is_ipv4()))
-        return std::nullopt;
-    const std::string wanted =
-        " " + table_text(ends.near, of_ipv6) + " " + table_text(ends.far, of_ipv6) + " ";
-    while (!table.empty()) {
-        const std::size_t end = std::min(table.find('\n'), table.size());
-        if (const auto owner = owner_in_line(std::string(table.substr(0, end)), wanted))
-            return owner;
-        table.remove_prefix(std::min(end + 1, table.size()));
-    }
-    return std::nullopt;
+    return owner_of(socket_in_table(table, of_ipv6, ends));
 }
 
 }  // namespace autolaunch

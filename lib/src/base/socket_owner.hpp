@@ -50,6 +50,10 @@ AUTOLAUNCH_API std::optional<TcpEnds> tcp_ends(int socket);
 /// have no number there are the overflow uid (65534).
 AUTOLAUNCH_API std::optional<uid_t> tcp_owner(const TcpEnds& ends);
 
+/// The number by which /proc/PID/fd names the socket at the `near` end, "socket:[NUMBER]". As
+/// tcp_owner() otherwise.
+AUTOLAUNCH_API std::optional<std::uint64_t> tcp_inode(const TcpEnds& ends);
+
 /// Whether a process of our own user (geteuid()) has the other end of `socket`, on this machine.
 /// False, too, when the kernel does not tell.
 AUTOLAUNCH_API bool is_peer_of_own_user(int socket);

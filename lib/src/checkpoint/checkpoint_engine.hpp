@@ -36,6 +36,13 @@ struct CheckpointEvents {
     std::function<std::optional<std::int64_t>()> pinned = {};
 };
 
+/// Copies that are nearer than any file (memory/memory_copies.hpp): their newest of a step before
+/// `before`, and how it is loaded. Empty: there are none.
+struct CopiesInMemory {
+    std::function<std::optional<CheckpointInfo>(std::int64_t before)> latest = {};
+    std::function<void(const CheckpointInfo& newest)> load = {};
+};
+
 /// The commit protocol and its reverse, over any storage. Owner: Checkpointer. Threads: one; it has
 /// a copier and a writer of its own while a save_async() goes on, whose collectives run on a
 /// communicator split off for them, so that they never come between the trainer's. Blocks: every
@@ -64,15 +71,19 @@ public:
         double durable_seconds = 0;  ///< from its begin until it was published
     };
     std::optional<Cost> take_cost();
-    /// `above`: a copy of this step is at hand, and nothing older is looked at.
-    std::optional<CheckpointInfo> latest(std::int64_t before, std::int64_t above = -1) {
-        return place_->latest({before, above});
+    /// Of the last save that was published, also from within Events::published.
+    double durable_seconds() const { return durable_seconds_; }
+    /// `at_hand`: a copy in memory, which is taken where nothing is newer.
+    std::optional<CheckpointInfo> latest(std::int64_t before,
+                                         const std::optional<CheckpointInfo>& at_hand = {}) {
+        return place_->latest({before, at_hand ? at_hand->step : -1}, {{}, at_hand});
     }
     /// engine_load.cpp: the following.
     std::vector<std::string> load(const CheckpointInfo& checkpoint, const fsdp::State& state,
                                   const LoadOptions& options = {});
     std::optional<CheckpointInfo> load_latest(const fsdp::State& state,
-                                              const LoadOptions& options = {});
+                                              const LoadOptions& options = {},
+                                              const CopiesInMemory& copies = {});
     std::vector<std::string> load_opaque(const CheckpointInfo& checkpoint, const std::string& name);
 
 private:

@@ -10,7 +10,7 @@
 
 #include <autolaunch/error.hpp>
 
-#include <algorithm>
+#include <exception>
 
 namespace autolaunch {
 
@@ -30,13 +30,11 @@ std::string reason_of(const Error& error) {
     return error.what() + (how.empty() ? "" : ": " + how);
 }
 
-[[noreturn]] void throw_not_passed_over(const CheckpointInfo& checkpoint, const Error& error) {
-    const std::string name = checkpoint.path.filename().string();
-    throw Error(error.code(), error.what(),
-                name +
-                    " is not known to be damaged, so none older is taken for it. Mend what keeps "
-                    "it from being read, or move it elsewhere. To go on without it set "
-                    "pass_over_unusable (CheckpointOptions)");
+// Whether another checkpoint may do where this one fails. A copy in memory only fits the state that
+// it is of. The same on all ranks: a code travels, an errno does not.
+bool another_may_do(const Error& error, const CheckpointInfo& failed) {
+    return error.code() == ErrorCode::corrupt ||
+           error.code() == (failed.in_memory ? ErrorCode::mismatch : ErrorCode::system);
 }
 
 }  // namespace
@@ -56,27 +54,44 @@ std::vector<std::string> CheckpointEngine::load(const CheckpointInfo& checkpoint
     return plan.missing;
 }
 
+// A file that could not be read is for choose_checkpoint() to judge, as one that could not be
+// opened is.
 std::optional<CheckpointInfo> CheckpointEngine::load_latest(const fsdp::State& state,
-                                                            const LoadOptions& options) {
-    std::vector<UnusableCheckpoint> damaged;
-    auto found = latest(INT64_MAX);
-    while (found) {
+                                                            const LoadOptions& options,
+                                                            const CopiesInMemory& copies) {
+    KnownCheckpoints known;
+    std::exception_ptr misfit;  // of a copy in memory
+    if (copies.latest)
+        known.at_hand = copies.latest(INT64_MAX);
+    StepRange range;
+    for (;;) {
+        range.above = known.at_hand ? known.at_hand->step : -1;
+        const auto found = place_->latest(range, known);
+        if (!found)
+            break;
         try {
-            load(*found, state, options);
+            if (found->in_memory)
+                copies.load(*found);
+            else
+                load(*found, state, options);
             return found;
         } catch (const Error& error) {
-            // The same on all ranks: a code travels, an errno does not.
-            const bool cannot_read = error.code() == ErrorCode::system;
-            if (!options.fall_back || (error.code() != ErrorCode::corrupt && !cannot_read))
+            if (!options.fall_back || !another_may_do(error, *found))
                 throw;
-            if (cannot_read && !options_.pass_over_unusable)
-                throw_not_passed_over(*found, error);
-            damaged.insert(damaged.begin(), {found->step, checkpoint_name(found->step),
-                                             cannot_read ? Unusable::unreadable : Unusable::damaged,
-                                             reason_of(error)});
+            if (found->in_memory) {
+                note("passed over the copies in memory of step " + std::to_string(found->step) +
+                     ": " + error.what());
+                misfit = std::current_exception();
+                known.at_hand = copies.latest(found->step);
+                continue;
+            }
+            known.add(*found, options_.directory,
+                      error.code() == ErrorCode::system ? Unusable::unreadable : Unusable::damaged,
+                      reason_of(error));
         }
-        found = place_->latest({.before = found->step}, damaged);
     }
+    if (misfit)
+        std::rethrow_exception(misfit);
     return std::nullopt;
 }
 

@@ -82,7 +82,8 @@ public:
                           if (spread())
                               remember_stall(step, stall_seconds);
                           else
-                              session.report_checkpoint(step, path, stall_seconds);
+                              session.report_checkpoint(step, path, stall_seconds,
+                                                        engine.durable_seconds());
                           if (drain)
                               drain->wake(step);
                       },
@@ -210,8 +211,33 @@ public:
         session.report_message(text);
     }
 
+    // What comes of an attempt to go on from a checkpoint: a restart would find the same files.
+    // What ended it from outside (a peer that died, a server that did not answer) is no reason.
+    template <class Attempt>
+    auto resuming(const Attempt& attempt) {
+        try {
+            auto found = attempt();
+            goes_on();
+            return found;
+        } catch (const Error& error) {
+            const bool is_for_good =
+                error.code() == ErrorCode::corrupt || error.code() == ErrorCode::mismatch ||
+                error.code() == ErrorCode::system || error.code() == ErrorCode::unsupported;
+            if (is_for_good) {
+                session.report_cannot_resume(error.what());
+                said_cannot_resume = true;
+            }
+            throw;
+        }
+    }
+    void goes_on() {
+        if (std::exchange(said_cannot_resume, false))
+            session.report_cannot_resume("");
+    }
+
     // Ranks hear of requests at different steps, and their clocks differ: rank 0's counts.
     SaveDecision should_save(std::int64_t step) {
+        goes_on();
         if (const auto cost = engine.take_cost())
             clock.cost(cost->stall_seconds, cost->durable_seconds);
         heed_stop();
@@ -236,6 +262,7 @@ public:
     std::chrono::milliseconds wait_at_end;
     SaveClock clock;
     bool heeded_stop = false;
+    bool said_cannot_resume = false;
     std::vector<int> leaders;
     std::mutex stalls_mutex;
     std::map<std::int64_t, double> stalls;  // of steps that are not drained yet
@@ -253,12 +280,14 @@ Checkpointer::~Checkpointer() = default;
 
 CheckpointInfo Checkpointer::save(std::int64_t step, const fsdp::State& state,
                                   const SaveOptions& options) {
+    impl_->goes_on();
     impl_->clock.began(now_s());
     return impl_->engine.save(step, state, options);
 }
 
 void Checkpointer::save_async(std::int64_t step, const fsdp::State& state,
                               const SaveOptions& options) {
+    impl_->goes_on();
     impl_->clock.began(now_s());
     impl_->engine.save_async(step, state, options);
 }
@@ -277,50 +306,36 @@ SaveDecision Checkpointer::should_save(std::int64_t step) { return impl_->should
 
 CheckpointInfo Checkpointer::save_to_memory(std::int64_t step, const fsdp::State& state,
                                             const SaveOptions& options) {
+    impl_->goes_on();
     const double start = now_s();
     CheckpointInfo saved = impl_->memory->save(step, state, options);
     if (impl_->world.rank() == 0)
-        impl_->session.report_checkpoint(step, saved.path, now_s() - start);
+        impl_->session.report_checkpoint(step, saved.path, now_s() - start, 0);
     return saved;
 }
 
-// Of the same step the copy in memory is read sooner.
 std::optional<CheckpointInfo> Checkpointer::latest(std::int64_t before) {
-    auto found = impl_->memory->latest(before);
-    if (!found)
-        return impl_->engine.latest(before);
-    auto newer = impl_->engine.latest(before, found->step);
-    return newer ? newer : found;
+    return impl_->resuming(
+        [&] { return impl_->engine.latest(before, impl_->memory->latest(before)); });
 }
 
 std::vector<std::string> Checkpointer::load(const CheckpointInfo& checkpoint,
                                             const fsdp::State& state, const LoadOptions& options) {
-    return checkpoint.in_memory ? impl_->memory->load(checkpoint, state, options)
-                                : impl_->engine.load(checkpoint, state, options);
+    return impl_->resuming([&] {
+        return checkpoint.in_memory ? impl_->memory->load(checkpoint, state, options)
+                                    : impl_->engine.load(checkpoint, state, options);
+    });
 }
 
-// A copy in memory that does not fit this state, or was damaged since, is no reason to stop: all
-// ranks know it alike.
 std::optional<CheckpointInfo> Checkpointer::load_latest(const fsdp::State& state,
                                                         const LoadOptions& options) {
-    auto newest = impl_->memory->latest(INT64_MAX);
-    if (!newest || impl_->engine.latest(INT64_MAX, newest->step))
-        return impl_->engine.load_latest(state, options);
-    try {
-        impl_->memory->load(*newest, state, options);
-        return newest;
-    } catch (const Error& error) {
-        const bool other_may_do =
-            error.code() == ErrorCode::corrupt || error.code() == ErrorCode::mismatch;
-        if (!options.fall_back || !other_may_do)
-            throw;
-        impl_->session.report_message(std::string("passed over the copies in memory: ") +
-                                      error.what());
-        auto loaded = impl_->engine.load_latest(state, options);
-        if (!loaded)
-            throw;
-        return loaded;
-    }
+    memory::MemoryCopies& memory = *impl_->memory;
+    return impl_->resuming([&] {
+        return impl_->engine.load_latest(
+            state, options,
+            {[&](std::int64_t before) { return memory.latest(before); },
+             [&](const CheckpointInfo& newest) { memory.load(newest, state, options); }});
+    });
 }
 
 std::vector<std::string> Checkpointer::load_opaque(const CheckpointInfo& checkpoint,

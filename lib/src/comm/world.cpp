@@ -24,6 +24,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <span>
@@ -165,6 +166,14 @@ std::shared_ptr<CommunicatorBackend> make_backend(Session& session,
     throw Error(ErrorCode::unsupported, "no backend was chosen");
 }
 
+// Where a rank is debugged, the others wait until somebody has looked.
+CommunicatorOptions patient(CommunicatorOptions options) {
+    constexpr std::chrono::hours kLongest{24 * 7};
+    if (std::getenv(env::kDebugRank) != nullptr)
+        options.timeout = std::max<std::chrono::milliseconds>(options.timeout, kLongest);
+    return options;
+}
+
 // The ranks must agree on it, as on every option.
 bool compares_calls(const CommunicatorOptions& options) {
     const char* variable = std::getenv("AUTOLAUNCH_CHECK_COLLECTIVES");
@@ -173,12 +182,13 @@ bool compares_calls(const CommunicatorOptions& options) {
 
 }  // namespace
 
-Communicator Communicator::world(Session& session, const CommunicatorOptions& options) {
-    if (options.timeout <= std::chrono::milliseconds::zero()) {
+Communicator Communicator::world(Session& session, const CommunicatorOptions& wanted) {
+    if (wanted.timeout <= std::chrono::milliseconds::zero()) {
         throw Error(ErrorCode::invalid_argument,
-                    fmt::format("the communicator's timeout is {} ms", options.timeout.count()),
+                    fmt::format("the communicator's timeout is {} ms", wanted.timeout.count()),
                     "give a time above zero");
     }
+    const CommunicatorOptions options = patient(wanted);
     std::string reason;
     auto backend = make_backend(session, options, reason);
     const bool compares_itself = backend->name() == "shm" || backend->name() == "self";

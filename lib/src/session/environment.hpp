@@ -11,6 +11,7 @@ inline constexpr char kWorldSize[] = "WORLD_SIZE";
 inline constexpr char kLocalWorldSize[] = "LOCAL_WORLD_SIZE";
 inline constexpr char kGroupRank[] = "GROUP_RANK";
 inline constexpr char kGroupWorldSize[] = "GROUP_WORLD_SIZE";
+inline constexpr char kNodeRank[] = "NODE_RANK";  // not torchrun's: composer reads it
 inline constexpr char kRoleRank[] = "ROLE_RANK";
 inline constexpr char kRoleName[] = "ROLE_NAME";
 inline constexpr char kRoleWorldSize[] = "ROLE_WORLD_SIZE";
@@ -21,6 +22,7 @@ inline constexpr char kMaxRestarts[] = "TORCHELASTIC_MAX_RESTARTS";
 inline constexpr char kRunId[] = "TORCHELASTIC_RUN_ID";
 inline constexpr char kUseAgentStore[] = "TORCHELASTIC_USE_AGENT_STORE";
 inline constexpr char kErrorFile[] = "TORCHELASTIC_ERROR_FILE";
+inline constexpr char kSignalsToHandle[] = "TORCHELASTIC_SIGNALS_TO_HANDLE";
 
 inline constexpr char kOmpNumThreads[] = "OMP_NUM_THREADS";
 inline constexpr char kCudaDeviceOrder[] = "CUDA_DEVICE_ORDER";
@@ -33,11 +35,20 @@ inline constexpr char kStore[] = "AUTOLAUNCH_STORE";  // host:port of this node'
 inline constexpr char kStoreToken[] =
     "AUTOLAUNCH_STORE_TOKEN";  // what keys of ours begin with: who has it is of the job
 inline constexpr char kRunDir[] = "AUTOLAUNCH_RUN_DIR";  // absolute path of the run directory
+inline constexpr char kStdout[] =
+    "AUTOLAUNCH_STDOUT";  // DEVICE:INODE of the rank's log, for autolaunch-lines.so
 inline constexpr char kTrainerConfig[] =
     "AUTOLAUNCH_TRAINER_CONFIG";                  // path of the JSON file with the free-form part
 inline constexpr char kMpi[] = "AUTOLAUNCH_MPI";  // "pmix" or "pmi1": MPI is served; else unset
+inline constexpr char kTrueLocalRank[] =
+    "AUTOLAUNCH_LOCAL_RANK";  // where --virtual-local-rank makes LOCAL_RANK 0
+inline constexpr char kWithin[] =
+    "AUTOLAUNCH_WITHIN";  // which launchers started the agent (nesting.hpp)
 inline constexpr char kNcclBlocking[] =
     "AUTOLAUNCH_NCCL_BLOCKING";  // "1": backend nccl makes blocking communicators
+
+inline constexpr char kDebugRank[] =
+    "AUTOLAUNCH_DEBUG_RANK";  // the rank that is debugged, for whom the others wait for hours
 
 // The launcher's own; no rank gets them.
 inline constexpr char kJobKey[] =

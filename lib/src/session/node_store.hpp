@@ -1,4 +1,6 @@
 #pragma once
+#include "base/owned_folder.hpp"
+
 #include <autolaunch/store.hpp>
 
 #include <chrono>
@@ -19,6 +21,9 @@ public:
     /// `job` must be equal for the ranks of a job on this node and different for other jobs. Makes
     /// the directory.
     explicit NodeStoreFile(const std::string& job);
+    /// In a folder of this user's in `base`, which may be everybody's. Throws Error where another
+    /// user has put something in its place.
+    NodeStoreFile(const std::string& job, const std::filesystem::path& base);
 
     /// Puts the word into the store and then the file in place. `own` is connected to the store at
     /// `port`.
@@ -29,7 +34,8 @@ public:
     void remove() const noexcept;
 
 private:
-    std::filesystem::path path_;
+    OwnedFolder folder_;
+    std::string name_;
 };
 
 }  // namespace autolaunch::session

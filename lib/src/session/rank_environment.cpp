@@ -4,6 +4,7 @@
 #include "base/environment.hpp"
 #include "base/text.hpp"
 #include "session/environment.hpp"
+#include "session/nesting.hpp"
 #include "session/task_counts.hpp"
 
 #include <autolaunch/error.hpp>
@@ -15,9 +16,6 @@
 
 namespace autolaunch {
 namespace {
-
-// Slurm numbers its own steps from the top: batch, extern and interactive step are no srun tasks.
-constexpr long long kFirstSpecialStep = 0xFFFFFFF0LL;
 
 /// Reads whole numbers and words from the environment; errors name the variable and its value.
 class Reader {
@@ -90,7 +88,7 @@ RankInfo read_torchrun(const Reader& reader, LaunchedBy launched_by) {
     info.rank = reader.required(env::kRank, because);
     info.world_size = reader.required(env::kWorldSize, because);
     check_below(info.rank, env::kRank, info.world_size, env::kWorldSize);
-    info.local_rank = reader.number(env::kLocalRank, 0);
+    info.local_rank = reader.number(reader.first_of({env::kTrueLocalRank, env::kLocalRank}), 0);
     info.local_world_size = reader.number(env::kLocalWorldSize, info.local_rank + 1);
     check_below(info.local_rank, env::kLocalRank, info.local_world_size, env::kLocalWorldSize);
     check_below(info.local_world_size - 1, env::kLocalWorldSize, info.world_size, env::kWorldSize);
@@ -131,14 +129,6 @@ RankInfo read_mpi(const Reader& reader, const MpiNames& names) {
     return info;
 }
 
-bool is_srun_task(const Reader& reader) {
-    const char* step = reader.first_of({"SLURM_STEP_ID", "SLURM_STEPID"});
-    if (!reader.has("SLURM_PROCID") || !reader.has(step))
-        return false;  // a batch script, or salloc's shell
-    long long number = 0;
-    return parse_integer(reader.text(step), number) && number < kFirstSpecialStep;
-}
-
 RankInfo read_slurm(const Reader& reader) {
     const char* ntasks = reader.first_of({"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"});
     const char* nnodes = reader.first_of({"SLURM_STEP_NUM_NODES", "SLURM_NNODES"});
@@ -173,8 +163,20 @@ constexpr MpiNames kHydra = {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOC
 
 RankInfo Session::read_environment(const std::map<std::string, std::string>& environment) {
     const Reader reader(environment);
-    if (reader.has(env::kSocket) || reader.has(env::kGeneration))
-        return read_torchrun(reader, LaunchedBy::autolaunch);
+    switch (told_last(environment)) {
+        case ToldBy::autolaunch:
+            return read_torchrun(reader, LaunchedBy::autolaunch);
+        case ToldBy::sbatch:
+            return {};
+        case ToldBy::srun:
+            return read_slurm(reader);
+        case ToldBy::open_mpi:
+            return read_mpi(reader, kOpenMpi);
+        case ToldBy::hydra:
+            return read_mpi(reader, kHydra);
+        case ToldBy::others:
+            break;
+    }
     // WORLD_SIZE alone is what many job scripts export for all tasks; who a task is, Slurm or MPI
     // tells.
     if (reader.has(env::kRank) || reader.has(env::kRunId))
@@ -183,10 +185,10 @@ RankInfo Session::read_environment(const std::map<std::string, std::string>& env
         return read_mpi(reader, kOpenMpi);
     // srun --mpi=pmi2 sets PMI_RANK, too, but tells the place on the node in Slurm's own names
     // only.
-    const bool is_hydra = reader.has(kHydra.local_rank) || !is_srun_task(reader);
+    const bool is_hydra = reader.has(kHydra.local_rank) || !is_srun_task(environment);
     if (is_hydra && (reader.has(kHydra.rank) || reader.has(kHydra.size)))
         return read_mpi(reader, kHydra);
-    if (is_srun_task(reader))
+    if (is_srun_task(environment))
         return read_slurm(reader);
     return {};
 }

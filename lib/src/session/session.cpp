@@ -58,6 +58,7 @@ public:
     Store& store();
     Store new_store();
     void report(const session::RankMessage& message);
+    void announce(const session::RankMessage& message);
     bool stop_requested();
     std::optional<std::chrono::steady_clock::time_point> stop_deadline();
     bool checkpoint_requested();
@@ -81,7 +82,7 @@ private:
 
     std::mutex line_mutex_;
     std::optional<session::AgentLine> line_;
-    bool said_handles_stop_ = false;
+    bool said_handles_stop_ = false, said_heard_stop_ = false;
     bool stop_requested_ = false;
     std::optional<std::chrono::steady_clock::time_point> stop_deadline_;
     int checkpoints_requested_ = 0;
@@ -237,6 +238,12 @@ void Session::Impl::report(const session::RankMessage& message) {
     take_requests();
 }
 
+void Session::Impl::announce(const session::RankMessage& message) {
+    const std::lock_guard lock(line_mutex_);
+    if (line_)
+        line_->announce(message);
+}
+
 bool Session::Impl::stop_requested() {
     const std::lock_guard lock(line_mutex_);
     if (line_ && !std::exchange(said_handles_stop_, true)) {
@@ -247,6 +254,8 @@ bool Session::Impl::stop_requested() {
     take_requests();
     if (line_ && !stop_requested_)
         session::end_if_unanswered();
+    if (line_ && stop_requested_ && !std::exchange(said_heard_stop_, true))
+        line_->announce(session::HeardStop{});
     return stop_requested_;
 }
 
@@ -303,11 +312,14 @@ void Session::report_step(const StepReport& report) {
 }
 
 void Session::report_checkpoint(std::int64_t step, const std::filesystem::path& path,
-                                double stall_seconds) {
-    impl_->report(session::Checkpoint{step, path.string(), stall_seconds});
+                                double stall_seconds, std::optional<double> save_seconds) {
+    impl_->report(session::Checkpoint{step, path.string(), stall_seconds, save_seconds});
 }
 
 void Session::report_message(const std::string& text) { impl_->report(session::Message{text}); }
+void Session::report_cannot_resume(const std::string& reason) {
+    impl_->announce(session::CannotResume{reason});
+}
 std::shared_ptr<FlightRecorder> Session::flight_recorder() { return impl_->flight_recorder(); }
 std::filesystem::path Session::agent_socket() const { return impl_->agent_socket(); }
 bool Session::stop_requested() { return impl_->stop_requested(); }

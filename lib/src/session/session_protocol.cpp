@@ -58,13 +58,20 @@ json to_json(const Step& step) {
     return line;
 }
 json to_json(const Checkpoint& checkpoint) {
-    return {{"type", "checkpoint"},
-            {"step", checkpoint.step},
-            {"path", checkpoint.path},
-            {"stall_seconds", from_number(checkpoint.stall_seconds)}};
+    json line = {{"type", "checkpoint"},
+                 {"step", checkpoint.step},
+                 {"path", checkpoint.path},
+                 {"stall_seconds", from_number(checkpoint.stall_seconds)}};
+    if (checkpoint.save_seconds)
+        line["save_seconds"] = from_number(*checkpoint.save_seconds);
+    return line;
 }
 json to_json(const Message& message) { return {{"type", "message"}, {"text", message.text}}; }
 json to_json(const HandlesStop&) { return {{"type", "handles_stop"}}; }
+json to_json(const HeardStop&) { return {{"type", "heard_stop"}}; }
+json to_json(const CannotResume& resume) {
+    return {{"type", "cannot_resume"}, {"reason", resume.reason}};
+}
 json to_json(const Recorder& recorder) {
     return {{"type", "recorder"}, {"layout", recorder.layout}};
 }
@@ -116,6 +123,9 @@ struct Formatter {
     }
     std::string operator()(const Message& message) const {
         return dump_cut(to_json(message), "text");
+    }
+    std::string operator()(const CannotResume& message) const {
+        return dump_cut(to_json(message), "reason");
     }
     std::string operator()(const Stop& message) const {
         return dump_cut(to_json(message), "reason");
@@ -183,12 +193,17 @@ std::optional<RankMessage> parse_rank_line(std::string_view line) {
             if (type == "checkpoint") {
                 return Checkpoint{to_integer(fields.at("step")),
                                   fields.at("path").get<std::string>(),
-                                  to_number(fields.at("stall_seconds"))};
+                                  to_number(fields.at("stall_seconds")),
+                                  optional_field<double>(fields, "save_seconds", to_number)};
             }
             if (type == "message")
                 return Message{fields.at("text").get<std::string>()};
             if (type == "handles_stop")
                 return HandlesStop{};
+            if (type == "heard_stop")
+                return HeardStop{};
+            if (type == "cannot_resume")
+                return CannotResume{fields.at("reason").get<std::string>()};
             if (type == "recorder")
                 return Recorder{to_small(fields.at("layout"))};
             if (type == "memory")

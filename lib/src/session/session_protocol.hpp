@@ -38,11 +38,20 @@ struct Checkpoint {
     std::int64_t step = 0;
     std::string path;
     double stall_seconds = 0;
+    std::optional<double> save_seconds = {};  ///< from its begin until it was published
 };
 struct Message {
     std::string text;
 };
 struct HandlesStop {};
+/// The rank has seen the agent's Stop, and stops by itself.
+struct HeardStop {};
+/// None of the checkpoints that are there can be used, and a restart would find the same ones. What
+/// a rank that goes on all the same says with an empty reason, or by its next step or checkpoint,
+/// takes it back.
+struct CannotResume {
+    std::string reason;
+};
 /// The rank's flight recorder, whose descriptor goes with the line's first byte.
 struct Recorder {
     int layout = 0;
@@ -58,8 +67,8 @@ struct MemoryAsked {
     /// Beside the line, where it arrives: sends the answer, with the file unless that is -1.
     std::function<void(const MemoryAnswer& answer, int file)> answer = {};
 };
-using RankMessage =
-    std::variant<Hello, Step, Checkpoint, Message, HandlesStop, Recorder, MemoryAsked>;
+using RankMessage = std::variant<Hello, Step, Checkpoint, Message, HandlesStop, HeardStop,
+                                 CannotResume, Recorder, MemoryAsked>;
 
 // The agent's messages.
 struct Stop {

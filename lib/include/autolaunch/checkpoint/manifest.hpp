@@ -85,6 +85,7 @@ struct AUTOLAUNCH_API Manifest {
     /// Throws Error{corrupt} unless the pieces of every tensor cover it exactly once, and no two
     /// share a byte.
     void require_complete() const;
+    /// Looks through all of them; null where there is none.
     const Tensor* find(std::string_view name) const;
 
     bool operator==(const Manifest&) const = default;

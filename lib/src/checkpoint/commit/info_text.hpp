@@ -18,15 +18,16 @@ inline std::string text_of(const std::optional<CheckpointInfo>& info) {
     return json_text({{"step", info->step},
                       {"path", info->path.string()},
                       {"extra", info->extra},
-                      {"skipped", info->skipped}});
+                      {"skipped", info->skipped},
+                      {"in_memory", info->in_memory}});
 }
 
 inline std::optional<CheckpointInfo> info_of(const std::string& text) {
     if (text.empty())
         return std::nullopt;
-    const auto json = nlohmann::json::parse(text);
+    const auto json = parse_of_rank(text);
     return CheckpointInfo{json.at("step"), json.at("path").get<std::string>(), json.at("extra"),
-                          json.at("skipped")};
+                          json.at("skipped"), json.at("in_memory")};
 }
 
 /// What a place has, on its way to other ranks. A reason names a path, which need not be UTF-8.
@@ -56,7 +57,7 @@ inline std::string text_of(const Search& search) {
 }
 
 inline Search search_of(const std::string& text) {
-    const auto json = nlohmann::json::parse(text);
+    const auto json = parse_of_rank(text);
     return {info_of(json.at("found").get<std::string>()), unusable_of(json.at("unusable"))};
 }
 

@@ -134,7 +134,7 @@ std::vector<NodeCheckpoint> merged(const std::vector<std::string>& texts) {
     std::vector<NodeCheckpoint> found;
     for (std::size_t rank = 0; rank < texts.size(); ++rank)
         if (!texts[rank].empty())
-            for (const auto& line : nlohmann::json::parse(texts[rank]))
+            for (const auto& line : parse_of_rank(texts[rank]))
                 add(found, line, static_cast<int>(rank));
     std::stable_sort(found.begin(), found.end(),
                      [](const NodeCheckpoint& a, const NodeCheckpoint& b) {
@@ -168,7 +168,7 @@ std::string text_of(const std::vector<NodeCheckpoint>& checkpoints) {
 
 std::vector<NodeCheckpoint> checkpoints_of(const std::string& text) {
     std::vector<NodeCheckpoint> checkpoints;
-    for (const auto& line : nlohmann::json::parse(text)) {
+    for (const auto& line : parse_of_rank(text)) {
         NodeCheckpoint one{line.at("name"), line.at("step"), line.at("hash"), line.at("count")};
         if (line.contains("metric"))
             one.metric = line.at("metric").get<double>();

@@ -49,9 +49,11 @@ std::string how_to_see(const std::filesystem::path& directory) {
 [[noreturn]] void throw_unknown_newer(std::span<const UnusableCheckpoint> unusable,
                                       const CheckpointInfo& older,
                                       const std::filesystem::path& directory) {
-    const std::string name = older.path.filename().string();
+    const std::string name = older.in_memory
+                                 ? "the copy of step " + std::to_string(older.step) + " in memory"
+                                 : older.path.filename().string();
     throw Error(code_of(unusable.front().why),
-                "a newer checkpoint than " + older.path.string() +
+                "a newer checkpoint than " + (older.in_memory ? name : older.path.string()) +
                     " is there and cannot be read: " + listed(unusable),
                 how_to_see(directory) +
                     "Mend what keeps it from being read, or move it elsewhere to go on from " +

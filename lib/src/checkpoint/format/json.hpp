@@ -1,10 +1,11 @@
 #pragma once
+#include "base/json_nesting.hpp"
+
 #include <autolaunch/error.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -62,26 +63,33 @@ private:
     std::string what_;
 };
 
-/// Looks through JSON for what parse_strictly() refuses. The library's own callback, which could do
-/// it while it parses, looks at all of an object's members whenever one of them ends.
+/// Builds a value from JSON that somebody else may have written, and stops at what
+/// parse_strictly() refuses. The library's own callback, which could do it while it parses, looks
+/// at all of an object's members whenever one of them ends.
 class StrictJson final : public nlohmann::json_sax<nlohmann::json> {
 public:
     explicit StrictJson(std::string what) : what_(std::move(what)) {}
 
-    bool null() override { return true; }
-    bool boolean(bool) override { return true; }
-    bool number_integer(number_integer_t) override { return true; }
-    bool number_unsigned(number_unsigned_t) override { return true; }
-    bool number_float(number_float_t, const string_t&) override { return true; }
-    bool string(string_t&) override { return true; }
-    bool binary(binary_t&) override { return true; }
-    bool start_object(std::size_t) override { return enter(); }
+    /// What was read; of a text that is no JSON, a part.
+    nlohmann::json take() { return std::move(root_); }
+
+    bool null() override { return put(nullptr); }
+    bool boolean(bool value) override { return put(value); }
+    bool number_integer(number_integer_t value) override { return put(value); }
+    bool number_unsigned(number_unsigned_t value) override { return put(value); }
+    bool number_float(number_float_t value, const string_t&) override { return put(value); }
+    bool string(string_t& value) override { return put(std::move(value)); }
+    bool binary(binary_t&) override { return false; }  // no text has it
+    bool start_object(std::size_t) override { return enter(nlohmann::json::value_t::object); }
     bool end_object() override { return leave(); }
-    bool start_array(std::size_t) override { return enter(); }
+    bool start_array(std::size_t) override { return enter(nlohmann::json::value_t::array); }
     bool end_array() override { return leave(); }
     bool key(string_t& name) override {
-        if (!names_.back().insert(name).second)
+        const auto [member, is_new] =
+            open_.back()->get_ref<nlohmann::json::object_t&>().emplace(name, nullptr);
+        if (!is_new)
             throw Error(ErrorCode::corrupt, what_ + " has the name " + name + " twice");
+        member_ = &member->second;
         return true;
     }
     bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override {
@@ -89,20 +97,36 @@ public:
     }
 
 private:
-    bool enter() {
+    nlohmann::json& place(nlohmann::json value) {
+        if (open_.empty())
+            return root_ = std::move(value);
+        if (open_.back()->is_object())
+            return *member_ = std::move(value);
+        auto& items = open_.back()->get_ref<nlohmann::json::array_t&>();
+        items.push_back(std::move(value));
+        return items.back();
+    }
+    bool put(nlohmann::json value) {
+        place(std::move(value));
+        return true;
+    }
+    bool enter(nlohmann::json::value_t type) {
         constexpr std::size_t kMaxDepth = 16;
-        names_.emplace_back();
-        if (names_.size() > kMaxDepth)
+        if (open_.size() == kMaxDepth)
             throw Error(ErrorCode::corrupt, what_ + " is nested too deeply");
+        open_.push_back(&place(type));
         return true;
     }
     bool leave() {
-        names_.pop_back();
+        open_.pop_back();
         return true;
     }
 
     std::string what_;
-    std::vector<std::set<std::string>> names_;  // of what is open; none of arrays
+    nlohmann::json root_;
+    // The last of an array, or what a name was given for: nothing beside it moves until it ends.
+    std::vector<nlohmann::json*> open_;
+    nlohmann::json* member_ = nullptr;  // of the innermost object
 };
 
 /// JSON that somebody else may have written: a name that comes twice in an object and nesting that
@@ -112,10 +136,18 @@ inline nlohmann::json parse_strictly(std::string_view text, const std::string& w
     StrictJson strict(what);
     nlohmann::json parsed;
     if (nlohmann::json::sax_parse(text, &strict))
-        parsed = nlohmann::json::parse(text, nullptr, false);
+        parsed = strict.take();
     if (!parsed.is_object())
         throw Error(ErrorCode::corrupt, what + " is not a JSON object");
     return parsed;
+}
+
+/// What another rank of the job has said. No stranger wrote it, but it comes over a wire.
+inline nlohmann::json parse_of_rank(std::string_view text) {
+    constexpr int kDeepest = 16;
+    if (!nests_at_most(text, kDeepest))
+        throw Error(ErrorCode::corrupt, "what another rank said is nested too deeply");
+    return nlohmann::json::parse(text);
 }
 
 /// Names need not be UTF-8 in memory, but must be in a file.

@@ -1,5 +1,7 @@
 #include "checkpoint/format/opaque_tensors.hpp"
 
+#include "checkpoint/format/tensor_index.hpp"
+
 #include <cstdio>
 
 namespace autolaunch {
@@ -31,11 +33,12 @@ fsdp::State opaque_tensors(std::span<const OpaqueState> opaque, int rank) {
 
 std::vector<const Manifest::Tensor*> find_opaque(const Manifest& manifest,
                                                  const std::string& name) {
-    if (const auto* tensor = manifest.find(opaque_tensor_name(name, false, 0)))
+    const TensorIndex tensors(manifest);
+    if (const auto* tensor = tensors.find(opaque_tensor_name(name, false, 0)))
         return {tensor};
     std::vector<const Manifest::Tensor*> found;
     // As many ranks as saved it: a checkpoint that was resharded has another world size.
-    for (int rank = 0; const auto* tensor = manifest.find(opaque_tensor_name(name, true, rank));
+    for (int rank = 0; const auto* tensor = tensors.find(opaque_tensor_name(name, true, rank));
          ++rank)
         found.push_back(tensor);
     return found;

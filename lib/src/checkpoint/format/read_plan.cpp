@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <map>
-#include <string_view>
-#include <unordered_map>
 
 namespace autolaunch {
 
@@ -21,9 +19,7 @@ std::string format_shape(std::span<const std::int64_t> shape) {
     return "[" + join(extents, ", ") + "]";
 }
 
-using TensorsByName = std::unordered_map<std::string_view, const Manifest::Tensor*>;
-
-[[noreturn]] void throw_missing(const TensorsByName& tensors, const std::string& wanted) {
+[[noreturn]] void throw_missing(const TensorIndex& tensors, const std::string& wanted) {
     std::vector<std::string> names;
     for (const auto& [name, tensor] : tensors)
         names.emplace_back(name);
@@ -68,20 +64,22 @@ void plan_tensor(const Manifest::Tensor& stored, const fsdp::StateTensor& wanted
 }  // namespace
 
 ReadPlan plan_loading(const Manifest& manifest, const fsdp::State& state, const ReadRules& rules) {
-    TensorsByName tensors;
-    for (const auto& tensor : manifest.tensors)
-        tensors[tensor.name] = &tensor;
+    return plan_loading(TensorIndex(manifest), state, rules);
+}
+
+ReadPlan plan_loading(const TensorIndex& tensors, const fsdp::State& state,
+                      const ReadRules& rules) {
     ReadPlan plan;
     for (const auto& wanted : state) {
-        const auto found = tensors.find(wanted.name);
-        if (found == tensors.end()) {
+        const Manifest::Tensor* const stored = tensors.find(wanted.name);
+        if (stored == nullptr) {
             if (!rules.allow_missing)
                 throw_missing(tensors, wanted.name);
             plan.missing.push_back(wanted.name);
             continue;
         }
-        require_same(*found->second, wanted, rules.cast);
-        plan_tensor(*found->second, wanted, plan.parts);
+        require_same(*stored, wanted, rules.cast);
+        plan_tensor(*stored, wanted, plan.parts);
     }
     std::sort(plan.parts.begin(), plan.parts.end(), [](const ReadPart& a, const ReadPart& b) {
         return std::pair(a.file_index, a.file_offset) < std::pair(b.file_index, b.file_offset);

@@ -1,4 +1,6 @@
 #pragma once
+#include "checkpoint/format/tensor_index.hpp"
+
 #include <autolaunch/checkpoint/manifest.hpp>
 #include <autolaunch/fsdp/shard_layout.hpp>
 
@@ -37,6 +39,9 @@ struct ReadPlan {
 /// The copies that fill the state from a checkpoint. Throws Error{mismatch} for a tensor that is
 /// missing or has another shape or type, where the rules do not allow it.
 ReadPlan plan_loading(const Manifest& manifest, const fsdp::State& state,
+                      const ReadRules& rules = {});
+/// The same, for whoever plans more than once.
+ReadPlan plan_loading(const TensorIndex& tensors, const fsdp::State& state,
                       const ReadRules& rules = {});
 
 /// A block of a file, and the parts that lie in it, also partly.

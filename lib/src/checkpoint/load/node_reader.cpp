@@ -29,7 +29,7 @@ std::string text_of(const std::set<Place>& places) {
 
 std::set<Place> places_of(const std::string& text) {
     std::set<Place> places;
-    for (const auto& place : nlohmann::json::parse(text))
+    for (const auto& place : parse_of_rank(text))
         places.emplace(place.at(0).get<std::size_t>(), place.at(1).get<std::size_t>());
     return places;
 }

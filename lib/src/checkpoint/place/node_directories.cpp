@@ -49,8 +49,7 @@ public:
         } catch (const Error& error) {
             if (!is_damage(error) || sources_.far.empty() || sources_.held.files.empty())
                 throw;
-            tools_.note(std::string("read from ") + sources_.far.string() +
-                        " instead: " + error.what());
+            tell_second_try(tools_, sources_.far, error);
             NodeSources far_only = sources_;
             far_only.held.files.clear();
             from(far_only);
@@ -84,7 +83,7 @@ public:
     }
 
     std::optional<CheckpointInfo> latest(const StepRange& range,
-                                         const std::vector<UnusableCheckpoint>& damaged) override;
+                                         const KnownCheckpoints& known) override;
     std::optional<std::int64_t> newest_step() override { return newest_known_; }
     std::unique_ptr<PublishedCheckpoint> open(const CheckpointInfo& checkpoint) override;
     void tidy(Communicator& world, std::int64_t step) override;
@@ -139,16 +138,16 @@ Search NodeDirectories::search_nodes(const StepRange& range) {
     return search;
 }
 
-std::optional<CheckpointInfo> NodeDirectories::latest(
-    const StepRange& range, const std::vector<UnusableCheckpoint>& damaged) {
-    Search drained = search_drained_for_all(range);
+std::optional<CheckpointInfo> NodeDirectories::latest(const StepRange& range,
+                                                      const KnownCheckpoints& known) {
+    Search drained = search_drained_for_all(known.left_there(range));
     // Of what is as new the nodes' own is nearer; older ones need not be looked at.
-    StepRange newer = range;
+    StepRange newer = known.left_here(range);
     if (drained.found)
         newer.above = drained.found->step - 1;
     Search here = search_nodes(newer);
-    auto found = choose({std::move(here), std::move(drained)}, damaged);
-    if (found)
+    auto found = choose({std::move(here), std::move(drained)}, known);
+    if (found && !found->in_memory)
         newest_known_ = found->step;
     return found;
 }
@@ -165,9 +164,7 @@ std::string NodeDirectories::drained_manifest(const fs::path& path, bool is_need
         } catch (const Error& error) {
             if (is_needed)
                 throw;
-            const auto* system = dynamic_cast<const SystemError*>(&error);
-            if (!system || system->error_number() != ENOENT)
-                tools_.note("not read from there: " + path.string() + ": " + error.what());
+            tell_no_copy(tools_, path, error);
         }
     });
     return broadcast_text(tools_.world, text, 0);
@@ -180,11 +177,9 @@ NodeSources NodeDirectories::sources_of(const CheckpointInfo& checkpoint) {
     const std::string name = checkpoint.path.filename().string();
     const auto all = survey_nodes(world, tools_.storage, directory, leaders_, checkpoint.step);
     const bool is_far =
-        broadcast_text(world, checkpoint.path.parent_path() == directory ? "" : "far", 0) == "far";
+        broadcast_text(world, directory / name == checkpoint.path ? "" : "far", 0) == "far";
     NodeSources sources;
-    const fs::path far =
-        is_far ? checkpoint.path
-               : fs::path(tools_.options.drain.place) / checkpoint_name(checkpoint.step);
+    const fs::path far = is_far ? checkpoint.path : drained_copy(tools_, checkpoint.step);
     const std::string far_text = drained_manifest(far, is_far);
     if (is_far) {
         const std::uint64_t hash = hash64(far_text.data(), far_text.size());

@@ -10,12 +10,13 @@
 
 namespace autolaunch {
 
+namespace fs = std::filesystem;
+
 namespace {
 
 class CheckpointInOne final : public PublishedCheckpoint {
 public:
-    CheckpointInOne(Manifest manifest, std::filesystem::path path, const PlaceTools& tools,
-                    NodeReaders& readers)
+    CheckpointInOne(Manifest manifest, fs::path path, const PlaceTools& tools, NodeReaders& readers)
         : PublishedCheckpoint(std::move(manifest)),
           path_(std::move(path)),
           tools_(tools),
@@ -26,25 +27,57 @@ public:
             readers_ = ranks_of_this_node(tools_.world);
         ReadKeys keys;
         together(tools_.world, [&] { keys = tools_.keys.reading(manifest_); });
-        together(tools_.world, [&] {
-            missing_is_damage([&] {
-                read_parts_in_group(tools_.storage, path_, manifest_, parts, *readers_, keys);
-            });
+        wherever_whole([&](const fs::path& path) {
+            read_parts_in_group(tools_.storage, path, manifest_, parts, *readers_, keys);
         });
     }
 
     void read_alone(std::span<const ReadPart> parts) override {
-        together(tools_.world, [&] {
+        wherever_whole([&](const fs::path& path) {
             if (tools_.world.rank() == 0)
-                missing_is_damage([&] {
-                    read_parts(tools_.storage, path_, manifest_, parts,
-                               tools_.keys.reading(manifest_));
-                });
+                read_parts(tools_.storage, path, manifest_, parts, tools_.keys.reading(manifest_));
         });
     }
 
 private:
-    std::filesystem::path path_;
+    // What is damaged here may be whole in the second place. On all ranks.
+    void wherever_whole(const std::function<void(const fs::path& path)>& read_from) {
+        const auto from = [&](const fs::path& path) {
+            together(tools_.world, [&] { missing_is_damage([&] { read_from(path); }); });
+        };
+        try {
+            from(path_);
+        } catch (const Error& error) {
+            const fs::path copy = is_damage(error) ? same_in_second_place() : fs::path();
+            if (copy.empty())
+                throw;
+            tell_second_try(tools_, copy, error);
+            from(copy);
+        }
+    }
+
+    // Empty where it has none, or another one of this step.
+    fs::path same_in_second_place() {
+        std::string found;
+        if (tools_.world.rank() == 0)
+            found = find_in_second_place();
+        return broadcast_text(tools_.world, found, 0);
+    }
+    std::string find_in_second_place() const {
+        const fs::path copy = drained_copy(tools_, manifest_.step);
+        if (tools_.options.drain.place.empty() || copy == path_)
+            return {};
+        try {
+            if (read_manifest(tools_.storage, copy, tools_.keys.authentication()) == manifest_)
+                return copy.string();
+            tools_.note("not read from there: " + copy.string() + " is another checkpoint");
+        } catch (const Error& error) {
+            tell_no_copy(tools_, copy, error);
+        }
+        return {};
+    }
+
+    fs::path path_;
     const PlaceTools& tools_;
     NodeReaders& readers_;
 };
@@ -60,11 +93,11 @@ public:
     }
 
     std::optional<CheckpointInfo> latest(const StepRange& range,
-                                         const std::vector<UnusableCheckpoint>& damaged) override {
+                                         const KnownCheckpoints& known) override {
         std::string text;
         together(tools_.world, [&] {
             if (tools_.world.rank() == 0)
-                text = text_of(choose(look_everywhere(range), damaged));
+                text = text_of(choose(look_everywhere(range, known), known));
         });
         return info_of(broadcast_text(tools_.world, text, 0));
     }
@@ -114,12 +147,16 @@ public:
 
 private:
     // Of equals the one here: it is nearer.
-    std::vector<Search> look_everywhere(const StepRange& range) {
-        std::vector<Search> places = {search_newest(tools_.storage, tools_.options.directory, range,
+    std::vector<Search> look_everywhere(const StepRange& range, const KnownCheckpoints& known) {
+        std::vector<Search> places = {search_newest(tools_.storage, tools_.options.directory,
+                                                    known.left_here(range),
                                                     tools_.keys.authentication())};
         const auto& here = places[0].found;
+        StepRange newer = known.left_there(range);
+        if (here)
+            newer.above = here->step;
         if (!tools_.options.drain.place.empty())
-            places.push_back(search_drained({range.before, here ? here->step : range.above}));
+            places.push_back(search_drained(newer));
         return places;
     }
 

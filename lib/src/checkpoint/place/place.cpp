@@ -15,6 +15,36 @@ std::unique_ptr<CheckpointPlace> make_place(PlaceTools tools, std::vector<int> l
                : make_node_directories(std::move(tools), std::move(leaders));
 }
 
+std::filesystem::path drained_copy(const PlaceTools& tools, std::int64_t step) {
+    return std::filesystem::path(tools.options.drain.place) / checkpoint_name(step);
+}
+
+void tell_second_try(const PlaceTools& tools, const std::filesystem::path& copy,
+                     const Error& damage) {
+    tools.note("read from " + copy.string() + " instead: " + damage.what());
+}
+
+void tell_no_copy(const PlaceTools& tools, const std::filesystem::path& copy, const Error& error) {
+    const auto* system = dynamic_cast<const SystemError*>(&error);
+    if (!system || system->error_number() != ENOENT)
+        tools.note("not read from there: " + copy.string() + ": " + error.what());
+}
+
+void KnownCheckpoints::add(const CheckpointInfo& failed, const std::filesystem::path& directory,
+                           Unusable why, const std::string& reason) {
+    const bool is_here = directory / failed.path.filename() == failed.path;
+    unusable.insert(
+        unusable.begin(),
+        {failed.step, is_here ? checkpoint_name(failed.step) : failed.path.string(), why, reason});
+}
+
+StepRange KnownCheckpoints::left(StepRange range, bool here) const {
+    for (const UnusableCheckpoint& one : unusable)
+        if ((one.name == checkpoint_name(one.step)) == here)
+            range.before = std::min(range.before, one.step);
+    return range;
+}
+
 Search CheckpointPlace::search_drained(const StepRange& range) {
     const std::string& place = tools_.options.drain.place;
     try {
@@ -33,10 +63,11 @@ Search CheckpointPlace::search_drained(const StepRange& range) {
     }
 }
 
-std::optional<CheckpointInfo> CheckpointPlace::choose(
-    std::vector<Search> places, const std::vector<UnusableCheckpoint>& damaged) {
+std::optional<CheckpointInfo> CheckpointPlace::choose(std::vector<Search> places,
+                                                      const KnownCheckpoints& known) {
     auto& here = places.front().unusable;
-    here.insert(here.begin(), damaged.begin(), damaged.end());
+    here.insert(here.begin(), known.unusable.begin(), known.unusable.end());
+    places.insert(places.begin(), Search{known.at_hand, {}});
     Choice choice =
         choose_checkpoint(places, tools_.options.pass_over_unusable, tools_.options.directory);
     for (const std::string& line : choice.passed_over)

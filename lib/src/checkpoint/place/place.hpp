@@ -44,6 +44,25 @@ auto missing_is_damage(const Call& call) {
     }
 }
 
+/// What a place works with. All of it outlives the place.
+struct PlaceTools {
+    Storage& storage;
+    Communicator& world;  ///< the trainer's
+    const CheckpointOptions& options;
+    CheckpointKeys& keys;
+    WriterFence& fence;
+    std::function<void(const std::string& text)> note;  ///< rank 0 tells it
+    std::function<std::optional<std::int64_t>()> pinned;
+};
+
+/// Where the second place has a step.
+std::filesystem::path drained_copy(const PlaceTools& tools, std::int64_t step);
+/// What was damaged, and is read from there instead.
+void tell_second_try(const PlaceTools& tools, const std::filesystem::path& copy,
+                     const Error& damage);
+/// Why a copy there cannot be used; nothing is said where there is none.
+void tell_no_copy(const PlaceTools& tools, const std::filesystem::path& copy, const Error& error);
+
 /// A checkpoint that somebody loads. Its functions are collective over the trainer's communicator.
 class PublishedCheckpoint {
 public:
@@ -65,15 +84,22 @@ protected:
 /// itself.
 using NodeReaders = std::optional<std::optional<Communicator>>;
 
-/// What a place works with. All of it outlives the place.
-struct PlaceTools {
-    Storage& storage;
-    Communicator& world;  ///< the trainer's
-    const CheckpointOptions& options;
-    CheckpointKeys& keys;
-    WriterFence& fence;
-    std::function<void(const std::string& text)> note;  ///< rank 0 tells it
-    std::function<std::optional<std::int64_t>()> pinned;
+/// What is known before anybody looks for the newest checkpoint.
+struct KnownCheckpoints {
+    /// Newer ones that loading has shown to be so: of each place that and what is newer there is
+    /// not looked at again.
+    std::vector<UnusableCheckpoint> unusable = {};
+    /// A copy in memory: of equals it is taken.
+    std::optional<CheckpointInfo> at_hand = {};
+
+    void add(const CheckpointInfo& failed, const std::filesystem::path& directory, Unusable why,
+             const std::string& reason);
+    /// What is left of a range here, or in the second place.
+    StepRange left_here(StepRange range) const { return left(range, true); }
+    StepRange left_there(StepRange range) const { return left(range, false); }
+
+private:
+    StepRange left(StepRange range, bool here) const;
 };
 
 /// Owner: the engine. Threads: the trainer's; functions that take a communicator also the writer's,
@@ -96,11 +122,11 @@ public:
     /// Of who leads this rank's directory. Collective.
     virtual std::string from_leader(Communicator& world, const std::string& text) const = 0;
 
-    /// The newest of the range, here or in the second place where that has a newer one, with what
-    /// was passed over; `damaged` are newer ones that loading has shown to be so. Collective.
-    /// Throws as choose_checkpoint() does.
-    virtual std::optional<CheckpointInfo> latest(
-        const StepRange& range, const std::vector<UnusableCheckpoint>& damaged = {}) = 0;
+    /// The newest of the range, here or in the second place where that has a newer one, or what is
+    /// at hand where nothing is; with what was passed over. Collective. Throws as
+    /// choose_checkpoint() does.
+    virtual std::optional<CheckpointInfo> latest(const StepRange& range,
+                                                 const KnownCheckpoints& known = {}) = 0;
     /// The newest one here, for people who ask where a checkpoint comes from: not knowing it fails
     /// nothing.
     virtual std::optional<std::int64_t> newest_step() = 0;
@@ -118,10 +144,9 @@ protected:
     /// nothing newer than this directory, which this very run wrote last, or where that was asked
     /// for (pass_over_unusable).
     Search search_drained(const StepRange& range);
-    /// choose_checkpoint() of the places, and what is newer and damaged. On rank 0 it is said what
-    /// is passed over.
-    std::optional<CheckpointInfo> choose(std::vector<Search> places,
-                                         const std::vector<UnusableCheckpoint>& damaged);
+    /// choose_checkpoint() of the places and of what is known. On rank 0 it is said what is passed
+    /// over.
+    std::optional<CheckpointInfo> choose(std::vector<Search> places, const KnownCheckpoints& known);
     /// This rank's directory. `remove_others` returns what stays because it cannot be read.
     void tidy_directory(std::int64_t step, const std::function<std::vector<UnusableCheckpoint>(
                                                std::optional<std::int64_t> pinned)>& remove_others);

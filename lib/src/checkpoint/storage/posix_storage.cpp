@@ -43,7 +43,7 @@ public:
     void create_directories(const fs::path& path) override {
         std::error_code error;
         if (fs::is_directory(path, error))
-            return;
+            return refuse_strangers_link(path);
         const fs::path parent = path.parent_path();
         if (!parent.empty())
             create_directories(parent);
