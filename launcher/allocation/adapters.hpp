@@ -17,6 +17,11 @@ std::optional<Allocation> read_slurm_allocation(const EnvironmentMap& environmen
 std::optional<Allocation> read_static_allocation(const EnvironmentMap& environment,
                                                  const std::string& hostname,
                                                  const NodeOptions& options);
+/// torchrun's other way: every node has the same line, with --rdzv-endpoint, and none has a number.
+/// Nothing without an endpoint, or for one node.
+std::optional<Allocation> read_meeting_allocation(const EnvironmentMap& environment,
+                                                  const std::string& hostname,
+                                                  const NodeOptions& options);
 /// This machine, and as many nameless ones as are asked for beside it.
 Allocation read_local_allocation(const EnvironmentMap& environment, const std::string& hostname,
                                  const NodeOptions& options);
@@ -47,7 +52,7 @@ std::optional<Allocation> read_lsf_allocation(const EnvironmentMap& environment,
 /// look like those of one of several, and say no number that is to be trusted: it would train
 /// alone, beside others that do so too. Where a person says the number, that counts.
 void check_is_not_one_of_several(const EnvironmentMap& environment, const std::string& hostname,
-                                 const NodeOptions& options);
+                                 const NodeOptions& options, const FileReader& read_text);
 
 /// SLURM_JOB_ID, or "". An element of an array has one of its own, so it is unique while the
 /// cluster lives.

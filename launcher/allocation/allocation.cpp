@@ -2,15 +2,17 @@
 
 #include "allocation/adapters.hpp"
 #include "allocation/hostlist.hpp"
-#include "allocation/slurm_conf.hpp"
+#include "allocation/kill_wait.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
+#include "session/nesting.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace autolaunch::launcher {
 
@@ -64,16 +66,38 @@ std::optional<std::size_t> find_host(const std::vector<std::string>& hosts,
 
 namespace {
 
+// A rank has its agent's SLURM_* and others, with its own numbers in them: they say nothing of us.
+Allocation read_allocation_of_rank(const EnvironmentMap& environment, const std::string& hostname,
+                                   const NodeOptions& options) {
+    auto meeting = read_meeting_allocation(environment, hostname, options);
+    Allocation allocation =
+        meeting ? *meeting : read_local_allocation(environment, hostname, options);
+    allocation.inside_a_rank = true;
+    fill_slurm_job(allocation, environment);
+    return allocation;
+}
+
 // The first that answers. mpirun before the schedulers: the tasks that a scheduler knows of are
 // mpirun's daemons then.
 Allocation read_surroundings(const EnvironmentMap& environment, const std::string& hostname,
                              const NodeOptions& options, const FileReader& read_text) {
     if (auto by_person = read_static_allocation(environment, hostname, options))
         return *by_person;
-    if (auto by_mpirun = read_mpirun_allocation(environment, hostname, options))
+    const ToldBy by = told_last(environment);
+    if (by == ToldBy::autolaunch)
+        return read_allocation_of_rank(environment, hostname, options);
+    // Slurm's tasks below a rank of ours inherit what the rank was told for MPI.
+    const bool by_slurm = by == ToldBy::srun || by == ToldBy::sbatch;
+    if (auto by_mpirun = by_slurm ? std::nullopt
+                                  : read_mpirun_allocation(environment, hostname, options))
         return *by_mpirun;
     if (auto slurm = read_slurm_allocation(environment, hostname))
         return *slurm;
+    // An indexed Job numbers its pods, but not how many of a range there are.
+    const bool is_range = options.most_nodes > options.nodes;
+    auto meeting = read_meeting_allocation(environment, hostname, options);
+    if (meeting && is_range)
+        return *meeting;
     if (auto kubernetes = read_kubernetes_allocation(environment, hostname, options, read_text))
         return *kubernetes;
     if (auto volcano = read_volcano_allocation(environment, hostname, options))
@@ -82,6 +106,8 @@ Allocation read_surroundings(const EnvironmentMap& environment, const std::strin
         return *pbs;
     if (auto lsf = read_lsf_allocation(environment, hostname, read_text))
         return *lsf;
+    if (meeting)
+        return *meeting;
     return read_local_allocation(environment, hostname, options);
 }
 
@@ -97,11 +123,14 @@ Allocation read_allocation(const EnvironmentMap& environment, const std::string&
     const FileReader read =
         read_text ? read_text : [](const std::string& path) { return read_file(path); };
     Allocation allocation = read_surroundings(environment, hostname, options, read);
-    if (!slurm_job_id(environment).empty())
-        allocation.kill_wait = read_kill_wait(environment, read);
+    if (!slurm_job_id(environment).empty()) {
+        KillWaitReading reading = read_kill_wait(environment, read);
+        allocation.kill_wait = reading.kill_wait;
+        allocation.notes = std::move(reading.notes);
+    }
     const bool by_number = allocation.source == "local" || allocation.source == "kubernetes";
-    if (by_number && allocation.node_names.size() == 1)
-        check_is_not_one_of_several(environment, hostname, options);
+    if (by_number && allocation.node_names.size() == 1 && !allocation.inside_a_rank)
+        check_is_not_one_of_several(environment, hostname, options, read);
     if (!options.head_address.empty())
         allocation.head_address = options.head_address;
     std::string& first = allocation.node_names[0];
@@ -129,9 +158,8 @@ void check_runs_on_every_node(const Allocation& allocation) {
     throw Error(
         ErrorCode::invalid_argument,
         fmt::format("{} nodes are asked for, but nothing says which of them this one is", nodes),
-        "start it with srun or mpirun; or on each node with --node-rank=0, 1, … and "
-        "--master-addr=HOST, where "
-        "HOST is the node of rank 0");
+        "start it with srun or mpirun; or on each node alike with --rdzv-endpoint=HOST:PORT, or "
+        "with --node-rank=0, 1, … and --master-addr=HOST, where HOST is the first node");
 }
 
 }  // namespace autolaunch::launcher

@@ -14,9 +14,11 @@ using EnvironmentMap = std::map<std::string, std::string>;
 /// scheduler.
 struct NodeOptions {
     int nodes = 1;             ///< --nnodes
+    int most_nodes = 1;        ///< its MAX, where it is a range
     bool nodes_given = false;  ///< by --nnodes or PET_NNODES: a person says it, also where it is 1
     std::optional<int> node_rank = {};  ///< --node-rank
     std::string head_address = {};      ///< --master-addr, or the host of --rdzv-endpoint
+    bool is_meeting_place = false;      ///< that address is --rdzv-endpoint's: nodes need no number
     bool standalone = false;            ///< --standalone: this node alone, whatever surrounds it
 };
 
@@ -37,6 +39,9 @@ struct Allocation {
     int local_task = 0;                ///< which of them we are; 0 becomes the agent
     std::vector<std::vector<int>> task_cpus =
         {};  ///< that each of them may use, where they differ (merge_tasks)
+    bool numbered_by_arrival =
+        false;  ///< nobody says which of the nodes this is: head_address' own one is the first
+    bool inside_a_rank = false;  ///< of another autolaunch: what surrounds that one is not ours
     bool on_every_node =
         true;  ///< false: a batch script or a shell, of several nodes; only this node runs us
     std::string head_address;      ///< where the first node can be reached (a name or an address);
@@ -52,6 +57,7 @@ struct Allocation {
     std::optional<std::chrono::system_clock::time_point> ends_at;
     std::optional<std::chrono::seconds>
         kill_wait;  ///< between the scheduler's SIGTERM and its SIGKILL, where that is known
+    std::vector<std::string> notes = {};  ///< what could not be read, a line each
 };
 
 /// Asks the environments in the order of docs/allocation.md. Throws Error{invalid_argument} naming

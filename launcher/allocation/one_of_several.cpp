@@ -1,22 +1,31 @@
 #include "allocation/adapters.hpp"
-#include "base/text.hpp"
+#include "allocation/machine_counts.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace autolaunch::launcher {
 namespace {
 
 using Variables = std::vector<const char*>;
 
+/// A variable that says how many there are, and in which form.
+struct Number {
+    const char* variable;
+    std::optional<long long> (*count)(const std::string& value) = count_as_number;
+};
+using Numbers = std::vector<Number>;
+
 // One kind of surroundings in which a process is one of several.
 struct Surroundings {
     const char* what;
-    Variables index;   ///< say which of them this is
-    Variables number;  ///< say how many there are
+    Variables index;  ///< say which of them this is
+    Numbers number;   ///< say how many there are
     /// Nothing but those surroundings sets these. Where a person's shell may have them as well,
     /// they count only with another witness.
     bool sure;
@@ -28,70 +37,106 @@ constexpr const char* kSayNumber =
     "give --nnodes the number of those that work together, as the Job's `completions`";
 constexpr const char* kMpirun = "start it with `mpirun --map-by ppr:1:node autolaunch …`";
 
-const std::vector<Surroundings>& all_surroundings() {
+// Sources: the products' own documentation, or what sets the variables (docs/allocation.md).
+const std::vector<Surroundings>& batch_systems() {
     static const std::vector<Surroundings> kAll = {
-        {"an indexed Job of Kubernetes", {"JOB_COMPLETION_INDEX"}, {}, true, kSayNumber},
-        {"a job of Volcano",
-         {"VC_TASK_INDEX", "VK_TASK_INDEX"},
-         {"MA_NUM_HOSTS"},
-         true,
-         "add Volcano's plugin `svc: []`, which tells the pods' names, or give --nnodes, "
-         "--node-rank and --master-addr on each of them"},
-        {"a LeaderWorkerSet of Kubernetes",
-         {"LWS_WORKER_INDEX"},
-         {"LWS_GROUP_SIZE"},
-         true,
-         "give --nnodes=$LWS_GROUP_SIZE --node-rank=$LWS_WORKER_INDEX "
-         "--master-addr=$LWS_LEADER_ADDRESS"},
-        {"a job of the MPI Operator", {"K_MPI_JOB_ROLE"}, {}, true, kMpirun},
         {"an MPI launcher's processes",
          {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID",
           "JSM_NAMESPACE_RANK"},
-         {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "JSM_NAMESPACE_SIZE"},
+         {{"OMPI_COMM_WORLD_SIZE"}, {"PMI_SIZE"}, {"MV2_COMM_WORLD_SIZE"}, {"JSM_NAMESPACE_SIZE"}},
          true,
          kSayAll},
         {"a Flux job",
          {"FLUX_TASK_RANK"},
-         {"FLUX_JOB_NNODES", "FLUX_JOB_SIZE"},
+         {{"FLUX_JOB_NNODES"}, {"FLUX_JOB_SIZE"}},
          true,
          "start one a node, and give --nnodes=$FLUX_JOB_NNODES --node-rank=$FLUX_TASK_RANK and "
          "--master-addr"},
         {"a Slurm job whose SLURM_JOB_ID is not set",
          {"SLURM_PROCID", "SLURM_NODEID"},
-         {"SLURM_JOB_NUM_NODES", "SLURM_STEP_NUM_NODES", "SLURM_STEP_NUM_TASKS"},
+         {{"SLURM_JOB_NUM_NODES"}, {"SLURM_STEP_NUM_NODES"}, {"SLURM_STEP_NUM_TASKS"}},
          true,
          "hand on all variables that begin with SLURM_"},
         {"a PBS job whose PBS_JOBID is not set",
          {"PBS_NODENUM"},
-         {"PBS_NUM_NODES"},
+         {{"PBS_NUM_NODES"}},
          true,
          "hand on all variables that begin with PBS_"},
+        {"an LSF job whose LSB_JOBID is not set",
+         {"LSF_PM_TASKID"},
+         {{"LSB_MCPU_HOSTS", count_hosts_with_slots}, {"LSB_HOSTS", count_words}},
+         true,
+         "hand on all variables that begin with LSB_"},
+        {"a job of Grid Engine", {"PE_HOSTFILE"}, {{"NHOSTS"}}, false, kMpirun},
+        {"a parallel job of HTCondor", {"_CONDOR_PROCNO"}, {{"_CONDOR_NPROCS"}}, false, kSayAll},
+    };
+    return kAll;
+}
+
+const std::vector<Surroundings>& operators_and_clouds() {
+    static const std::vector<Surroundings> kAll = {
+        {"an indexed Job of Kubernetes", {"JOB_COMPLETION_INDEX"}, {}, true, kSayNumber},
+        {"a job of Volcano",
+         {"VC_TASK_INDEX", "VK_TASK_INDEX"},
+         {{"MA_NUM_HOSTS"}},
+         true,
+         "add Volcano's plugin `svc: []`, which tells the pods' names, or give --nnodes, "
+         "--node-rank and --master-addr on each of them"},
+        {"a LeaderWorkerSet of Kubernetes",
+         {"LWS_WORKER_INDEX"},
+         {{"LWS_GROUP_SIZE"}},
+         true,
+         "give --nnodes=$LWS_GROUP_SIZE --node-rank=$LWS_WORKER_INDEX "
+         "--master-addr=$LWS_LEADER_ADDRESS"},
+        {"a job of the MPI Operator", {"K_MPI_JOB_ROLE"}, {}, true, kMpirun},
         {"a multi-node job of AWS Batch",
          {"AWS_BATCH_JOB_NODE_INDEX"},
-         {"AWS_BATCH_JOB_NUM_NODES"},
+         {{"AWS_BATCH_JOB_NUM_NODES"}},
          true,
          "give --nnodes=$AWS_BATCH_JOB_NUM_NODES --node-rank=$AWS_BATCH_JOB_NODE_INDEX and "
-         "--master-addr"},
-        {"a job of SageMaker", {"SM_CURRENT_HOST"}, {"SM_HOSTS"}, true, kSayAll},
+         "--master-addr, which is $AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS on all nodes but "
+         "the main one"},
+        {"a multi-instance task of Azure Batch",
+         {},
+         {{"AZ_BATCH_NODE_LIST", count_between_semicolons}},
+         true,
+         kSayAll},
+        {"a job of SageMaker",
+         {"SM_CURRENT_HOST", "TRAINING_JOB_ARN"},
+         {{"SM_HOSTS", count_json_hosts}, {"SM_RESOURCE_CONFIG", count_json_hosts}},
+         true,
+         kSayAll},
         {"a job of SkyPilot",
          {"SKYPILOT_NODE_RANK"},
-         {"SKYPILOT_NUM_NODES"},
+         {{"SKYPILOT_NUM_NODES"}, {"SKYPILOT_NODE_IPS", count_words}},
          true,
          "give --nnodes=$SKYPILOT_NUM_NODES --node-rank=$SKYPILOT_NODE_RANK and --master-addr, the "
          "first of $SKYPILOT_NODE_IPS"},
+        {"a job whose members TF_CONFIG or CLUSTER_SPEC lists",
+         {},
+         {{"TF_CONFIG", count_cluster_members}, {"CLUSTER_SPEC", count_cluster_members}},
+         true,
+         kSayAll},
+    };
+    return kAll;
+}
+
+// Names that a person's shell may have, too.
+const std::vector<Surroundings>& ranks_of_somebody() {
+    static const std::vector<Surroundings> kAll = {
         {"the ranks of another launcher",
          {"LOCAL_RANK"},
-         {"LOCAL_WORLD_SIZE", "WORLD_SIZE"},
+         {{"LOCAL_WORLD_SIZE"}, {"WORLD_SIZE"}},
          false,
          "start autolaunch in that launcher's place, and not below it"},
         {"a job whose operator numbers its machines or processes",
          {"RANK"},
-         {"WORLD_SIZE"},
+         {{"WORLD_SIZE"}},
          false,
          kSayAll},
         {"a job whose operator numbers its machines",
          {"NODE_RANK", "GROUP_RANK"},
-         {"NNODES", "NUM_NODES", "AZUREML_NODE_COUNT", "GROUP_WORLD_SIZE"},
+         {{"NNODES"}, {"NUM_NODES"}, {"AZUREML_NODE_COUNT"}, {"GROUP_WORLD_SIZE"}},
          false,
          kSayAll},
     };
@@ -106,28 +151,18 @@ std::optional<std::string> first_set(const EnvironmentMap& environment,
     return std::nullopt;
 }
 
-// A number, or how many a list such as ["algo-1","algo-2"] has. Nothing: neither.
-std::optional<long long> read_number(const std::string& value) {
-    long long number = 0;
-    if (parse_integer(value, number))
-        return number;
-    if (value.starts_with('['))
-        return 1 + std::count(value.begin(), value.end(), ',');
-    return std::nullopt;
-}
-
 struct Told {
     std::string several;  ///< "WORLD_SIZE=4", of the first that says more than one
     bool one = false;     ///< something says one, and nothing more than one
 };
 
-Told read_numbers(const EnvironmentMap& environment, const Variables& variables) {
+Told read_numbers(const EnvironmentMap& environment, const Numbers& numbers) {
     Told told;
-    for (const char* variable : variables) {
-        const auto value = lookup(environment, variable);
-        const auto number = value ? read_number(*value) : std::nullopt;
+    for (const Number& each : numbers) {
+        const auto value = lookup(environment, each.variable);
+        const auto number = value ? each.count(*value) : std::nullopt;
         if (number && *number > 1)
-            return {fmt::format("{}={}", variable, value->substr(0, 60)), false};
+            return {fmt::format("{}={}", each.variable, value->substr(0, 60)), false};
         told.one = told.one || number == 1;
     }
     return told;
@@ -164,10 +199,32 @@ std::optional<std::string> evidence_in(const Surroundings& row, const Environmen
     return witness ? std::optional(*index + " and " + *witness) : std::nullopt;
 }
 
+[[noreturn]] void refuse_to_train_alone(const Surroundings& row, const std::string& evidence) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("this looks like one of {}, by {}, and autolaunch is not told how many "
+                            "it is to work with: each would train alone",
+                            row.what, evidence),
+                fmt::format("{}; where this one really is alone, say --standalone", row.fix));
+}
+
+// A container of one's own finds SageMaker's word in a file; SageMaker's containers make variables
+// of it.
+EnvironmentMap with_file_of_sagemaker(EnvironmentMap environment, const FileReader& read_text) {
+    const bool told =
+        environment.contains("SM_HOSTS") || environment.contains("SM_RESOURCE_CONFIG");
+    if (told || !environment.contains("TRAINING_JOB_ARN"))
+        return environment;
+    try {
+        environment["SM_RESOURCE_CONFIG"] = read_text("/opt/ml/input/config/resourceconfig.json");
+    } catch (const Error&) {  // then nothing says that there is only one
+    }
+    return environment;
+}
+
 }  // namespace
 
-void check_is_not_one_of_several(const EnvironmentMap& environment, const std::string& hostname,
-                                 const NodeOptions& options) {
+void check_is_not_one_of_several(const EnvironmentMap& found, const std::string& hostname,
+                                 const NodeOptions& options, const FileReader& read_text) {
     if (options.nodes_given)
         return;
     if (options.node_rank && is_elsewhere(options.head_address, hostname)) {
@@ -178,16 +235,11 @@ void check_is_not_one_of_several(const EnvironmentMap& environment, const std::s
                     "give --nnodes (or PET_NNODES) on every node; where this one really is alone, "
                     "say --nnodes=1");
     }
-    for (const Surroundings& row : all_surroundings()) {
-        const auto evidence = evidence_in(row, environment, hostname);
-        if (!evidence)
-            continue;
-        throw Error(ErrorCode::invalid_argument,
-                    fmt::format("this looks like one of {}, by {}, and autolaunch is not told how "
-                                "many it is to work with: each would train alone",
-                                row.what, *evidence),
-                    fmt::format("{}; where this one really is alone, say --standalone", row.fix));
-    }
+    const EnvironmentMap environment = with_file_of_sagemaker(found, read_text);
+    for (const auto* rows : {&operators_and_clouds(), &batch_systems(), &ranks_of_somebody()})
+        for (const Surroundings& row : *rows)
+            if (const auto evidence = evidence_in(row, environment, hostname))
+                refuse_to_train_alone(row, *evidence);
 }
 
 }  // namespace autolaunch::launcher

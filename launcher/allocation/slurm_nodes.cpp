@@ -2,6 +2,7 @@
 
 #include "allocation/adapters.hpp"
 #include "allocation/hostlist.hpp"
+#include "session/nesting.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -94,7 +95,7 @@ std::optional<int> read_tasks(const EnvironmentMap& environment, std::size_t pos
 
 std::optional<long long> read_srun_step(const EnvironmentMap& environment) {
     const auto step = lookup_count(environment, "SLURM_STEP_ID");
-    if (!step || *step >= kFirstSpecialStep)
+    if (!step || *step >= kFirstSpecialStep || told_last(environment) == ToldBy::sbatch)
         return std::nullopt;
     const auto differ = [&](const char* now, const char* of_step) {
         const auto a = lookup_count(environment, now), b = lookup_count(environment, of_step);

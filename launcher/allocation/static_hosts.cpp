@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace autolaunch::launcher {
 
 std::optional<Allocation> read_static_allocation(const EnvironmentMap& environment,
@@ -32,6 +34,23 @@ std::optional<Allocation> read_static_allocation(const EnvironmentMap& environme
     allocation.node_rank = node_rank;
     allocation.head_address = options.head_address;
     allocation.keeps_node_order = true;
+    fill_slurm_job(allocation, environment);
+    fill_granted_gpus(allocation, environment);
+    return allocation;
+}
+
+std::optional<Allocation> read_meeting_allocation(const EnvironmentMap& environment,
+                                                  const std::string& hostname,
+                                                  const NodeOptions& options) {
+    const int nodes = std::max(options.nodes, options.most_nodes);
+    if (!options.is_meeting_place || options.head_address.empty() || nodes < 2)
+        return std::nullopt;
+    Allocation allocation;
+    allocation.source = "static";
+    allocation.node_names = nameless_nodes(nodes);
+    allocation.node_names[0] = hostname;
+    allocation.head_address = options.head_address;
+    allocation.numbered_by_arrival = true;
     fill_slurm_job(allocation, environment);
     fill_granted_gpus(allocation, environment);
     return allocation;

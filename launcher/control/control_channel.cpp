@@ -349,6 +349,7 @@ ControlConnection::Channel::Clock::time_point ControlConnection::Channel::next_b
 }
 
 void ControlConnection::Channel::set_timer(Clock::time_point at) {
+    timer_at_ = at;
     timer_.expires_at(at);
     timer_.async_wait([self = shared_from_this()](const asio::error_code& canceled) {
         if (!canceled)
@@ -378,6 +379,11 @@ void ControlConnection::Channel::on_timer() {
 }
 
 void ControlConnection::Channel::beat() {
+    // Time in which we did not run (a suspended job, a machine that slept) is no silence of the
+    // peer, which may have slept as well.
+    const auto late = Clock::now() - timer_at_;
+    if (late >= options_.silence_limit / 3)
+        last_received_ = std::min(last_received_ + late, Clock::now());
     // Who was stopped for a while finds what arrived meanwhile in the socket, and must not blame
     // the peer.
     if (Clock::now() >= last_received_ + options_.silence_limit)

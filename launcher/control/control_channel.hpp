@@ -73,6 +73,7 @@ private:
     asio::ip::tcp::socket socket_;
     asio::ip::tcp::endpoint local_, remote_;
     asio::steady_timer timer_;
+    Clock::time_point timer_at_{};
     const std::shared_ptr<ControlSecurity> security_;
     const ControlConnectionOptions options_;
     std::shared_ptr<const Handlers> handlers_;  // shared: a handler may replace them while it runs

@@ -32,6 +32,11 @@ auto fields(flight::Is<RankExited> auto& m) {
                     m.asked_to_stop, m.ran, m.last_step);
 }
 
+auto fields(flight::Is<EndRecord> auto& m) {
+    return std::tie(m.cause, m.certainty, m.rank, m.node, m.what, m.evidence, m.remedy, m.vain,
+                    m.step, m.follows, m.alike, m.followers);
+}
+
 }  // namespace autolaunch::launcher
 
 namespace autolaunch::launcher::control {
@@ -51,11 +56,18 @@ auto fields(Is<Welcome> auto& m) { return std::tie(m.self, m.run_name, m.nodes, 
 auto fields(Is<StartGeneration> auto& m) {
     return std::tie(m.generation, m.master_address, m.master_port, m.store_token, m.secret);
 }
-auto fields(Is<StopRanks> auto& m) { return std::tie(m.generation, m.by_user, m.reason); }
+auto fields(Is<StopRanks> auto& m) {
+    return std::tie(m.generation, m.by_user, m.reason, m.signal, m.grace_ms);
+}
 auto fields(Is<KillRanks> auto& m) { return std::tie(m.generation); }
 auto fields(Is<Finish> auto& m) { return std::tie(m.exit_code, m.outcome); }
 
 auto fields(Is<AskFlight> auto& m) { return std::tie(m.generation, m.request); }
+
+auto fields(Is<AskWhoIsHere> auto& m) { return std::tie(m.generation, m.request); }
+auto fields(Is<GoOn> auto& m) { return std::tie(m.generation); }
+auto fields(Is<Overslept> auto& m) { return std::tie(m.generation); }
+auto fields(Is<Here> auto& m) { return std::tie(m.generation, m.request); }
 
 auto fields(Is<GenerationRunning> auto& m) {
     return std::tie(m.generation, m.startup_us, m.ranks_bound, m.numa_nodes, m.gpus);
@@ -66,14 +78,16 @@ auto fields(Is<StartFailed> auto& m) {
 auto fields(Is<RankFailed> auto& m) {
     return std::tie(m.generation, m.end, m.hostname, m.gpu, m.age_us, m.stderr_path, m.stdout_path,
                     m.error_file_path, m.stderr_tail, m.stdout_tail, m.error_text, m.oom_kills,
-                    m.no_room);
+                    m.no_room, m.may_miss_words, m.cannot_resume, m.core, m.record);
 }
 auto fields(Is<RanksEnded> auto& m) {
-    return std::tie(m.generation, m.every_rank_exited_zero, m.ends, m.checkpoint_step, m.age_us);
+    return std::tie(m.generation, m.every_rank_exited_zero, m.ends, m.checkpoint_step, m.age_us,
+                    m.failures);
 }
 auto fields(Is<StopAsked> auto& m) { return std::tie(m.signal); }
 auto fields(Is<NodeWarning> auto& m) { return std::tie(m.text); }
 auto fields(Is<FlightAsked> auto&) { return std::tie(); }
+auto fields(Is<InputSpent> auto&) { return std::tie(); }
 auto fields(Is<FlightRead> auto& m) { return std::tie(m.generation, m.request, m.more, m.ranks); }
 auto fields(Is<Fence> auto& m) { return std::tie(m.generation, m.name, m.nodes, m.blob); }
 auto fields(Is<FenceDone> auto& m) { return std::tie(m.generation, m.name, m.more, m.blobs); }
@@ -123,14 +137,15 @@ private:
 };
 
 // The numbers are the protocol: new messages take new ones.
-using Table =
-    KindTable<Kind<Join, 1>, Kind<AskEnvironment, 2>, Kind<EnvironmentTable, 3>, Kind<Refused, 4>,
-              Kind<Welcome, 5>,  //
-              Kind<StartGeneration, 16>, Kind<StopRanks, 17>, Kind<KillRanks, 18>, Kind<Finish, 19>,
-              Kind<AskFlight, 20>, Kind<GenerationRunning, 32>, Kind<StartFailed, 33>,
-              Kind<RankFailed, 34>, Kind<RanksEnded, 35>, Kind<StopAsked, 36>,
-              Kind<NodeWarning, 37>, Kind<FlightAsked, 38>, Kind<FlightRead, 39>,  //
-              Kind<Fence, 48>, Kind<FenceDone, 49>, Kind<Relay, 50>, Kind<Heartbeat, 63>>;
+using Table = KindTable<Kind<Join, 1>, Kind<AskEnvironment, 2>, Kind<EnvironmentTable, 3>,
+                        Kind<Refused, 4>, Kind<Welcome, 5>,  //
+                        Kind<StartGeneration, 16>, Kind<StopRanks, 17>, Kind<KillRanks, 18>,
+                        Kind<Finish, 19>, Kind<AskFlight, 20>, Kind<AskWhoIsHere, 24>,
+                        Kind<GoOn, 25>, Kind<GenerationRunning, 32>, Kind<StartFailed, 33>,
+                        Kind<RankFailed, 34>, Kind<RanksEnded, 35>, Kind<StopAsked, 36>,
+                        Kind<NodeWarning, 37>, Kind<FlightAsked, 38>, Kind<FlightRead, 39>,
+                        Kind<InputSpent, 40>, Kind<Overslept, 44>, Kind<Here, 45>,  //
+                        Kind<Fence, 48>, Kind<FenceDone, 49>, Kind<Relay, 50>, Kind<Heartbeat, 63>>;
 
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kIdleBufferBytes = 4096;  // kept by a reader that waits for the next message

@@ -1,4 +1,5 @@
 #pragma once
+#include "causes/cause.hpp"
 #include "exit_codes/rank_exited.hpp"
 #include "flight/flight_summary.hpp"
 
@@ -16,7 +17,7 @@
 /// is node 0.
 namespace autolaunch::launcher::control {
 
-inline constexpr std::uint16_t kProtocolVersion = 3;
+inline constexpr std::uint16_t kProtocolVersion = 6;
 
 /// No frame is longer; before a node is accepted, none is longer than kJoinLimit.
 inline constexpr std::size_t kFrameLimit = std::size_t{64} << 20;
@@ -67,13 +68,15 @@ struct StartGeneration {
     std::string master_address;  ///< of rank 0's node, as every node can reach it
     std::uint16_t master_port = 0;
     std::string store_token = {};  ///< of this generation: what keys of ours begin with
-    std::string secret = {};  ///< of this generation: for names that no other user may guess
+    std::string secret = {};       ///< of this generation: for names that no other user may guess
     bool operator==(const StartGeneration&) const = default;
 };
 struct StopRanks {
     int generation = 0;
-    bool by_user = false;  ///< else another rank failed
-    std::string reason;    ///< "SIGTERM", "rank 3 failed", "node2 was lost"
+    bool by_user = false;        ///< else another rank failed
+    std::string reason;          ///< "SIGTERM", "rank 3 failed", "node2 was lost"
+    int signal = 0;              ///< by_user: the one that reached autolaunch
+    std::uint64_t grace_ms = 0;  ///< from now on until SIGKILL; the newest counts
     bool operator==(const StopRanks&) const = default;
 };
 struct KillRanks {
@@ -91,7 +94,19 @@ struct AskFlight {
     int request = 0;  ///< comes back with the answer
     bool operator==(const AskFlight&) const = default;
 };
-using Command = std::variant<StartGeneration, StopRanks, KillRanks, Finish, AskFlight>;
+/// A node has slept: who is there? Each node answers with Here.
+struct AskWhoIsHere {
+    int generation = 0;
+    int request = 0;  ///< comes back with the answer
+    bool operator==(const AskWhoIsHere&) const = default;
+};
+/// A majority is, and this is still the newest generation: ranks that are held go on.
+struct GoOn {
+    int generation = 0;
+    bool operator==(const GoOn&) const = default;
+};
+using Command =
+    std::variant<StartGeneration, StopRanks, KillRanks, Finish, AskFlight, AskWhoIsHere, GoOn>;
 
 // A node tells the head what happened.
 struct GenerationRunning {
@@ -125,6 +140,11 @@ struct RankFailed {
                              ///< its call stack
     std::optional<std::int64_t> oom_kills;
     std::string no_room;  ///< why nothing can be written into the rank's folder; empty: it can
+    bool may_miss_words = false;  ///< no room was kept there for what it said last
+    std::string cannot_resume;    ///< why the rank said that no restart could go on; empty: it did
+                                  ///< not say so
+    std::string core;  ///< where its core file is and what opens it, or why there is none
+    EndRecord record;  ///< why it ended, as its node judges it
     bool operator==(const RankFailed&) const = default;
 };
 inline constexpr std::size_t kEvidenceLimit = 16U << 10;
@@ -136,14 +156,19 @@ struct RanksEnded {
         ends;  ///< in their order, all of them; none where no rank failed, nor one elsewhere
     std::optional<std::int64_t> checkpoint_step;
     std::uint64_t age_us = 0;  ///< how long before this message the last rank ended
+    /// Besides the one of RankFailed: those alike as one, and of ranks that had been asked to stop
+    /// what they said of before. At most kMaxFailures.
+    std::vector<RankFailed> failures = {};
     bool operator==(const RanksEnded&) const = default;
 };
 inline constexpr std::size_t kMaxEnds = 4096;
-/// A stop signal reached the node's agent.
+inline constexpr std::size_t kMaxFailures = 8;
+/// A stop signal reached the node's agent, or who started it there has ended.
 struct StopAsked {
-    int signal = 0;
+    int signal = 0;  ///< or kParentGone
     bool operator==(const StopAsked&) const = default;
 };
+inline constexpr int kParentGone = 0;
 struct NodeWarning {
     std::string text;
     bool operator==(const NodeWarning&) const = default;
@@ -151,6 +176,10 @@ struct NodeWarning {
 /// SIGUSR2 reached the node's agent: somebody wants to see where the ranks are.
 struct FlightAsked {
     bool operator==(const FlightAsked&) const = default;
+};
+/// More came in on stdin than is kept: ranks of another generation cannot have it.
+struct InputSpent {
+    bool operator==(const InputSpent&) const = default;
 };
 /// The node's ranks, in parts of kFlightRanks. Without having been asked, as request 0, when the
 /// first rank of a generation failed here or elsewhere, before the others are stopped.
@@ -162,8 +191,19 @@ struct FlightRead {
     bool operator==(const FlightRead&) const = default;
 };
 inline constexpr std::size_t kFlightRanks = 64;
+/// The node's agent did not run for longer than it may be silent: it holds its ranks stopped.
+struct Overslept {
+    int generation = 0;
+    bool operator==(const Overslept&) const = default;
+};
+/// The answer to AskWhoIsHere.
+struct Here {
+    int generation = 0;
+    int request = 0;
+    bool operator==(const Here&) const = default;
+};
 using Report = std::variant<GenerationRunning, StartFailed, RankFailed, RanksEnded, StopAsked,
-                            NodeWarning, FlightAsked, FlightRead>;
+                            NodeWarning, FlightAsked, FlightRead, InputSpent, Overslept, Here>;
 
 // Any node, any time.
 
@@ -193,7 +233,7 @@ struct Relay {
     std::string bytes;
     bool operator==(const Relay&) const = default;
 };
-enum class RelayChannel : std::uint8_t { store, pmix, doctor, vouching };
+enum class RelayChannel : std::uint8_t { store, pmix, doctor, vouching, input };
 /// I live. Sent by both ends when they have said nothing else for a while.
 struct Heartbeat {
     bool operator==(const Heartbeat&) const = default;

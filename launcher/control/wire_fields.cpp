@@ -40,6 +40,22 @@ void FieldReader::get(bool& value) {
     value = byte == 1;
 }
 
+void FieldReader::get(Cause& cause) {
+    std::uint8_t number = 0;
+    get(number);
+    if (number >= kCauses)
+        refuse_message("a cause that does not exist");
+    cause = static_cast<Cause>(number);
+}
+
+void FieldReader::get(Certainty& certainty) {
+    std::uint8_t number = 0;
+    get(number);
+    if (number > static_cast<std::uint8_t>(Certainty::possible))
+        refuse_message("a certainty that does not exist");
+    certainty = static_cast<Certainty>(number);
+}
+
 void FieldReader::get(std::string& text) {
     std::uint32_t bytes = 0;
     get(bytes);

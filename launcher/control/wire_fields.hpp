@@ -1,4 +1,6 @@
 #pragma once
+#include "causes/cause.hpp"
+
 #include <chrono>
 #include <concepts>
 #include <cstddef>
@@ -37,6 +39,8 @@ public:
         for (std::size_t i = 0; i < sizeof(T); ++i)
             out_.push_back(static_cast<char>(bits >> (8 * i) & 0xFF));
     }
+    void put(Cause cause) { put(static_cast<std::uint8_t>(cause)); }
+    void put(Certainty certainty) { put(static_cast<std::uint8_t>(certainty)); }
     void put(std::chrono::milliseconds time) { put(static_cast<std::uint64_t>(time.count())); }
     void put(std::string_view text) {
         put_count(text.size());
@@ -95,6 +99,8 @@ public:
         time = std::chrono::milliseconds(count);
     }
     void get(bool& value);
+    void get(Cause& cause);
+    void get(Certainty& certainty);
     void get(std::string& text);
     template <class T>
     void get(std::optional<T>& value) {

@@ -19,8 +19,12 @@ inline constexpr int kUnavailable =
 inline constexpr int kInternal = 70;      // a bug of ours; please report it
 inline constexpr int kSystem = 71;        // the system refused: no memory, no process slots, …
 inline constexpr int kCannotCreate = 73;  // the run directory or a log file cannot be written
+inline constexpr int kCannotResume =
+    74;  // a rank cannot go on from its checkpoints, and a restart would find the same ones
+inline constexpr int kOutputLost = 74;  // --no-prefix: bytes could not be written to stdout
 inline constexpr int kRequeue =
     75;  // should be requeued: stopped, and able to go on from a checkpoint
+inline constexpr int kUnservedMpi = 76;  // ranks use MPI, and each is a job of its own
 inline constexpr int kNotPermitted =
     77;  // no key to prove that the nodes are of one job, or it was refused
 inline constexpr int kUnfit = 78;  // a node is not fit for a job: doctor, or rendezvous.preflight

@@ -26,9 +26,13 @@ bool has(StdStreams streams, OutputStream stream) {
 
 }  // namespace
 
-LogFollower::LogFollower(LoggingSpec options, std::string hostname)
-    : options_(std::move(options)), hostname_(std::move(hostname)), buffer_(kReadBytes) {
-    options_.fold = options_.fold && options_.prefix;
+LogFollower::LogFollower(LoggingSpec options, std::string hostname, Charset charset)
+    : options_(std::move(options)),
+      hostname_(std::move(hostname)),
+      mark_(std::string(ellipsis(charset)) + ' '),
+      buffer_(kReadBytes) {
+    // A folded line without its ranks would hide who printed it.
+    options_.fold = options_.fold && options_.prefix && options_.prefix_template.empty();
 }
 
 bool LogFollower::shows(int local_rank, OutputStream stream) const {
@@ -40,7 +44,9 @@ bool LogFollower::shows(int local_rank, OutputStream stream) const {
                stream);
 }
 
-void LogFollower::add_rank(int rank, int local_rank, const RankFiles& files) {
+void LogFollower::add_rank(int rank, int local_rank, const RankFiles& files, std::string prefix) {
+    if (options_.prefix && !prefix.empty())
+        prefixes_[rank] = std::move(prefix);
     if (shows(local_rank, OutputStream::out))
         add_file(rank, OutputStream::out, files.stdout_path, files.stdout_start);
     if (shows(local_rank, OutputStream::err))
@@ -49,7 +55,7 @@ void LogFollower::add_rank(int rank, int local_rank, const RankFiles& files) {
 
 void LogFollower::add_file(int rank, OutputStream stream, const std::filesystem::path& path,
                            std::int64_t start) {
-    files_.push_back({rank, stream, path.string(), open_file(path, O_RDONLY), start, {}, false});
+    files_.push_back({rank, stream, path.string(), open_file(path, O_RDONLY), start});
     folders_[index_of(stream)].add_rank(rank);
 }
 
@@ -66,37 +72,63 @@ bool LogFollower::follow(LineSink& sink, Clock::time_point now) {
     for (;;) {
         const bool more = read_round(sink, now);
         give_queued(sink, now);
-        if (!more)
-            return false;
-        if (slice.passed())
-            return true;
+        if (more && !slice.passed())
+            continue;
+        show_live(sink);
+        return more;
     }
+}
+
+// Alike lines of several ranks are one here, too.
+void LogFollower::show_live(LineSink& sink) const {
+    std::vector<FoldedLine> lines;
+    for (const File& file : files_) {
+        if (!options_.prefix || !sink.shows_live(file.stream))
+            continue;
+        for (std::string& state : file.splitter.live()) {
+            const auto same = std::find_if(lines.begin(), lines.end(), [&](const auto& line) {
+                return options_.fold && line.text == state && line.ranks.back() != file.rank;
+            });
+            if (same != lines.end())
+                same->ranks.push_back(file.rank);
+            else
+                lines.push_back({{file.rank}, std::move(state)});
+        }
+    }
+    std::vector<LiveLine> live;
+    for (FoldedLine& line : lines) {
+        std::sort(line.ranks.begin(), line.ranks.end());
+        live.push_back({fold_prefix(line.ranks, hostname_), std::move(line.text)});
+    }
+    sink.set_live(std::move(live));
 }
 
 // One read of each file whose stream can be written, beginning with another file each time. True
 // when a file has more.
-bool LogFollower::read_round(const LineSink& sink, Clock::time_point now) {
+bool LogFollower::read_round(LineSink& sink, Clock::time_point now) {
     bool more = false;
     for (std::size_t i = 0; i < files_.size(); ++i) {
         File& file = files_[(first_file_ + i) % files_.size()];
         if (sink.ready(file.stream))
-            more |= read_file(file, now);
+            more |= options_.prefix ? read_file(sink, file, now) : pass_bytes(sink, file, now);
     }
     if (!files_.empty())
         first_file_ = (first_file_ + 1) % files_.size();
     return more;
 }
 
-std::int64_t LogFollower::unread_bytes(File& file) const {
+std::int64_t LogFollower::unread_bytes(const File& file) const {
     struct stat status {};
-    if (::fstat(file.fd.get(), &status) != 0)
-        return 0;
-    if (status.st_size < file.offset)
-        file.offset = 0;  // the rank truncated its log
-    return status.st_size - file.offset;
+    return ::fstat(file.fd.get(), &status) == 0 ? status.st_size - file.offset : 0;
 }
 
-bool LogFollower::read_file(File& file, Clock::time_point now) {
+void LogFollower::notice_truncation(File& file) const {
+    if (unread_bytes(file) < 0)
+        file.offset = 0;
+}
+
+bool LogFollower::read_file(LineSink& sink, File& file, Clock::time_point now) {
+    notice_truncation(file);
     std::int64_t unread = unread_bytes(file);
     if (unread > kBehindLimitBytes) {
         skip_to(file, file.offset + unread - kShownAfterSkipBytes, now);
@@ -112,25 +144,65 @@ bool LogFollower::read_file(File& file, Clock::time_point now) {
     } else if (file.rank_ended) {
         file.splitter.finish(lines_);
     }
-    file.splitter.idle(now, lines_);
+    file.splitter.idle(now, lines_, sink.shows_live(file.stream));
     queue_lines(file, now);
     return got > 0 && got < unread;
 }
 
-// What was given up for want of room reads as zeros (LogRoom). True when there was such a gap at
-// the beginning of what was read, or is one now.
-bool LogFollower::skip_gap(File& file, std::size_t got, Clock::time_point now) {
+bool LogFollower::pass_bytes(LineSink& sink, File& file, Clock::time_point now) {
+    notice_truncation(file);
+    const ssize_t got = ::pread(file.fd.get(), buffer_.data(), buffer_.size(), file.offset);
+    if (got <= 0)
+        return false;
+    if (const auto gap = gap_in(file, static_cast<std::size_t>(got))) {
+        const auto before = static_cast<std::size_t>(gap->begin - file.offset);
+        sink.write_bytes(file.stream, {buffer_.data(), before});
+        file.offset = gap->end;
+        return true;
+    }
+    const std::string_view bytes(buffer_.data(), static_cast<std::size_t>(got));
+    const std::size_t part = whole_part(file, bytes, now);
+    sink.write_bytes(file.stream, bytes.substr(0, part));
+    file.offset += static_cast<std::int64_t>(part);
+    return part > 0 && unread_bytes(file) > 0;
+}
+
+// How much of the bytes can go without cutting a line that others' bytes would come into.
+std::size_t LogFollower::whole_part(File& file, std::string_view bytes,
+                                    Clock::time_point now) const {
+    const bool alone = std::all_of(files_.begin(), files_.end(),
+                                   [&](const File& other) { return other.rank == file.rank; });
+    const std::size_t newline = bytes.rfind('\n');
+    if (alone || file.rank_ended || (newline == bytes.npos && bytes.size() == buffer_.size()))
+        return bytes.size();
+    if (newline != bytes.npos)
+        return newline + 1;
+    const std::int64_t end = file.offset + static_cast<std::int64_t>(bytes.size());
+    if (end != std::exchange(file.cut_at, end))
+        file.cut_since = now;
+    return now - file.cut_since >= LineSplitter::kPromptDelay ? bytes.size() : 0;
+}
+
+// What was given up for want of room reads as zeros (LogRoom).
+std::optional<LogFollower::Gap> LogFollower::gap_in(const File& file, std::size_t got) const {
     const std::string_view read(buffer_.data(), got);
     if (read.find('\0') == std::string_view::npos)
-        return false;
+        return std::nullopt;
     const off_t gap = ::lseek(file.fd.get(), file.offset, SEEK_HOLE);
     if (gap < 0 || gap >= file.offset + static_cast<off_t>(got))
-        return false;  // zeros that the rank wrote
+        return std::nullopt;  // zeros that the rank wrote
     const off_t end = ::lseek(file.fd.get(), gap, SEEK_DATA);
-    if (end <= gap)
+    return end > gap ? std::optional(Gap{gap, end}) : std::nullopt;
+}
+
+// True when there was such a gap at the beginning of what was read, or is one now.
+bool LogFollower::skip_gap(File& file, std::size_t got, Clock::time_point now) {
+    const auto gap = gap_in(file, got);
+    if (!gap)
         return false;
-    file.splitter.feed(read.substr(0, static_cast<std::size_t>(gap - file.offset)), now, lines_);
-    skip_to(file, end, now);
+    const auto before = static_cast<std::size_t>(gap->begin - file.offset);
+    file.splitter.feed({buffer_.data(), before}, now, lines_);
+    skip_to(file, gap->end, now);
     return true;
 }
 
@@ -148,12 +220,12 @@ void LogFollower::skip_to(File& file, std::int64_t offset, Clock::time_point now
     const auto skipped = static_cast<std::uint64_t>(offset - file.offset);
     file.splitter.skip(skipped);
     file.offset = offset;
-    queue_line(file, "… " + format_bytes(skipped) + " not shown; see " + file.path, now);
+    queue_line(file, mark_ + format_bytes(skipped) + " not shown; see " + file.path, now);
 }
 
 void LogFollower::queue_lines(File& file, Clock::time_point now) {
     for (auto& line : lines_)
-        queue_line(file, line.continues ? "… " + line.text : std::move(line.text), now);
+        queue_line(file, line.continues ? mark_ + line.text : std::move(line.text), now);
     lines_.clear();
 }
 
@@ -175,15 +247,24 @@ void LogFollower::give_queued(LineSink& sink, Clock::time_point now) {
 
 void LogFollower::write_queue(LineSink& sink, OutputStream stream) {
     auto& queue = queues_[index_of(stream)];
-    for (const auto& line : queue)
-        sink.write_line(stream, options_.prefix ? fold_prefix(line.ranks, hostname_) : "",
-                        line.text);
+    for (const auto& line : queue) {
+        const auto own = prefixes_.find(line.ranks.front());
+        if (own != prefixes_.end())
+            sink.write_line(stream, "", own->second + line.text);
+        else
+            sink.write_line(stream, options_.prefix ? fold_prefix(line.ranks, hostname_) : "",
+                            line.text);
+    }
     queue.clear();
 }
 
-bool LogFollower::anything_unread() {
+bool LogFollower::anything_unread() const {
     return std::any_of(files_.begin(), files_.end(),
-                       [this](File& file) { return unread_bytes(file) > 0; });
+                       [this](const File& file) { return unread_bytes(file) > 0; });
+}
+
+bool LogFollower::owes(const LineSink& sink) const {
+    return !options_.prefix && (anything_unread() || !sink.written());
 }
 
 bool LogFollower::drain(LineSink& sink, Deadline deadline) {
@@ -197,25 +278,31 @@ bool LogFollower::drain(LineSink& sink, Deadline deadline) {
         written = sink.flush(deadline);
     }
     const Clock::time_point now = Clock::now();
-    bool all_given = true;
+    const bool all_given = !anything_unread();
     for (auto& file : files_) {
         file.splitter.finish(lines_);
         queue_lines(file, now);
-        const std::int64_t unread = unread_bytes(file);
-        if (unread == 0)
-            continue;
-        all_given = false;
-        file.offset += unread;
-        queue_line(file,
-                   "… " + format_bytes(static_cast<std::uint64_t>(unread)) + " not shown; see " +
-                       file.path,
-                   now);
+        if (unread_bytes(file) > 0)
+            say_unread(sink, file);
     }
     for (const OutputStream stream : kStreams) {
         folders_[index_of(stream)].finish(queues_[index_of(stream)]);
         write_queue(sink, stream);
     }
+    sink.set_live({});
     return sink.flush(deadline) && all_given;
+}
+
+// Among bytes that are passed on as they are nothing of ours may come.
+void LogFollower::say_unread(LineSink& sink, File& file) {
+    const std::int64_t unread = unread_bytes(file);
+    file.offset += unread;
+    std::string text =
+        mark_ + format_bytes(static_cast<std::uint64_t>(unread)) + " not shown; see " + file.path;
+    if (options_.prefix)
+        queue_line(file, std::move(text), Clock::now());
+    else
+        sink.write_line(OutputStream::err, fold_prefix({file.rank}, hostname_), text);
 }
 
 }  // namespace autolaunch::launcher

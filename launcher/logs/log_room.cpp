@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,9 +17,11 @@ namespace autolaunch::launcher {
 namespace {
 
 constexpr std::int64_t kPage = 4096;
+constexpr std::chrono::milliseconds kLeftStands{10};
 constexpr std::int64_t kWorthIt = 4 * kPage;  // less of a log is not given up at a time
 constexpr char kMark[] =
-    "\n… the disk was full: what stood from here to the next line was given up by autolaunch …\n";
+    "\n... the disk was full: what stood from here to the next line was given up by autolaunch "
+    "...\n";
 
 std::int64_t whole_pages(std::int64_t bytes) { return bytes / kPage * kPage; }
 
@@ -41,33 +42,95 @@ LogRoom::~LogRoom() {
 }
 
 void LogRoom::add_rank(const RankFiles& files) {
-    add_file(files.out, files.stdout_path);
-    add_file(files.err, files.stderr_path);
+    add_file(files.out, files.stdout_path, files.stdout_start);
+    add_file(files.err, files.stderr_path, files.stderr_start);
 }
 
-// By the descriptor, not by the name: who could exchange the name must not make us write.
-void LogRoom::add_file(const UniqueFd& written, const std::filesystem::path& path) {
-    const std::string again = "/proc/self/fd/" + std::to_string(written.get());
-    UniqueFd fd(::open(again.c_str(), O_WRONLY | O_CLOEXEC));
+void LogRoom::add_file(const UniqueFd& written, const std::filesystem::path& path,
+                       std::int64_t size) {
+    UniqueFd fd(::fcntl(written.get(), F_DUPFD_CLOEXEC, 0));
     if (!fd)
         return;  // no room is kept for this one
-    const std::int64_t size = size_of_file(fd.get());
     File file{.fd = std::move(fd), .path = path};
     file.reserved_to = file.seen = size;
     file.gone_to = std::max(kHead, (size + kPage - 1) / kPage * kPage);  // of an earlier run: stays
     files_.push_back(std::move(file));
+    last_added_ = Clock::now();
+    ask_what_is_left(files_.back(), last_added_);
+    if (may_fill_at_once())
+        keep(files_.back(), last_added_);
+}
+
+bool LogRoom::may_fill_at_once() const {
+    return !left_.knows_quotas || left_.bytes < kPlenty || full_ != 0 ||
+           !files_.front().can_reserve;
 }
 
 std::string LogRoom::keep(Clock::time_point now) {
-    for (File& file : files_)
+    if (now - last_added_ < kFirst && !may_fill_at_once())
+        return {};
+    for (File& file : files_) {
         if (file.can_reserve)
             keep(file, now);
-    if (full_ == 0 || std::exchange(told_, true))
+        if (!file.can_reserve && now >= next_look_)
+            look(file, now);
+    }
+    if ((full_ == 0 && nothing_fits_.empty()) || std::exchange(told_, true))
+        return look_for_removed(now);
+    const bool kept = std::all_of(files_.begin(), files_.end(),
+                                  [](const File& file) { return file.can_reserve; });
+    const std::string why = full_ != 0 ? std::strerror(full_) : nothing_fits_;
+    return "no room for what the ranks print (" + why + ": " + full_path_.string() + "): " +
+           (kept ? "they go on, and the middle of their logs is given up for what comes"
+                 : "this file system can keep none for it, so their next lines are lost, and a "
+                   "rank that minds that ends") +
+           "; make room there";
+}
+
+// A rank that writes to a file without a name meets no error, and all of it is gone with the rank.
+std::string LogRoom::removed() const {
+    std::size_t logs = 0;
+    std::uint64_t bytes = 0;
+    std::string first;
+    for (const File& file : files_) {
+        struct stat now {};
+        if (::fstat(file.fd.get(), &now) != 0 || now.st_nlink > 0)
+            continue;
+        bytes += static_cast<std::uint64_t>(now.st_size);
+        if (++logs == 1)
+            first = file.path.string();
+    }
+    if (logs == 0)
         return {};
-    return "no room for what the ranks print (" + std::string(std::strerror(full_)) + ": " +
-           full_path_.string() +
-           "): they go on, and the middle of their logs is given up for what comes; make room "
-           "there";
+    return (logs == 1 ? first + " was" : std::to_string(logs) + " logs, as " + first + ", were") +
+           " removed while ranks write there: " + format_bytes(bytes);
+}
+
+std::string LogRoom::look_for_removed(Clock::time_point now) {
+    if (told_removed_ || now < next_look_for_removed_)
+        return {};
+    next_look_for_removed_ = now + kLook;
+    const std::string gone = removed();
+    told_removed_ = !gone.empty();
+    return gone.empty() ? gone
+                        : gone +
+                              " so far, and what comes, will be lost when they end; the "
+                              "console still shows it";
+}
+
+// One file system for all of them, as a rule. It is asked seldom, for it is a server's.
+void LogRoom::look(const File& file, Clock::time_point now) {
+    next_look_ = now + kLook;
+    if (room_left(file.fd.get()).bytes >= kLittle)
+        return nothing_fits_.clear();
+    nothing_fits_ = why_no_room(file.path.parent_path());
+    full_path_ = file.path;
+}
+
+bool LogRoom::cannot_keep(const std::filesystem::path& rank_folder) const {
+    return std::any_of(files_.begin(), files_.end(), [&](const File& file) {
+        return !file.can_reserve && file.path.parent_path() == rank_folder;
+    });
 }
 
 void LogRoom::keep(File& file, Clock::time_point now) {
@@ -86,7 +149,7 @@ void LogRoom::keep(File& file, Clock::time_point now) {
         std::max(2 * grown, std::clamp(size / 4, 4 * kPage, kMostReserved / 4));
     const bool wait = full_ != 0 && now - full_since_ < kRetry;
     if (!wait) {
-        const std::int64_t wanted = share(file);
+        const std::int64_t wanted = share(file, now);
         if (ahead > std::max(wanted / 2, enough))
             return;
         const int error = reserve(file, std::max(wanted, 2 * enough));
@@ -106,14 +169,19 @@ void LogRoom::keep(File& file, Clock::time_point now) {
         give_up_middle(file);
 }
 
-// All files together leave most of what the disk has to others.
-std::int64_t LogRoom::share(const File& file) const {
-    struct statvfs disk {};
-    if (::fstatvfs(file.fd.get(), &disk) != 0)
-        return kMostReserved;
-    const auto room = static_cast<std::int64_t>(disk.f_bavail * disk.f_frsize);
-    return std::clamp(whole_pages(room / static_cast<std::int64_t>(8 * files_.size())), kPage,
-                      kMostReserved);
+// The files are on one file system, which need not be asked for each.
+void LogRoom::ask_what_is_left(const File& file, Clock::time_point now) {
+    if (now < left_until_)
+        return;
+    left_ = room_left(file.fd.get());
+    left_until_ = now + kLeftStands;
+}
+
+// All files together leave most of it to others.
+std::int64_t LogRoom::share(const File& file, Clock::time_point now) {
+    ask_what_is_left(file, now);
+    return std::clamp(whole_pages(left_.bytes / static_cast<std::int64_t>(8 * files_.size())),
+                      kPage, kMostReserved);
 }
 
 // The errno of what failed.
@@ -150,10 +218,13 @@ void LogRoom::give_up_middle(File& file) {
             return;
 }
 
-// In the last bytes before the gap, whose block is there.
+// In the last bytes before the gap, whose block is there. With O_APPEND it would go to the end.
+// Opened by the descriptor, not by the name: who could exchange the name must not make us write.
 void LogRoom::mark(const File& file) const {
+    const std::string again = "/proc/self/fd/" + std::to_string(file.fd.get());
+    const UniqueFd fd(::open(again.c_str(), O_WRONLY | O_CLOEXEC));
     const std::int64_t length = sizeof kMark - 1;
-    const ssize_t written = ::pwrite(file.fd.get(), kMark, sizeof kMark - 1, file.gone_to - length);
+    const ssize_t written = ::pwrite(fd.get(), kMark, sizeof kMark - 1, file.gone_to - length);
     static_cast<void>(written);  // the sentence on the screen says it too
 }
 
@@ -168,9 +239,11 @@ std::string LogRoom::given_up() const {
         if (++logs == 1)
             first = file.path.string();
     }
+    const std::string gone = removed();
     if (logs == 0)
-        return {};
-    return "the disk was full: " + format_bytes(static_cast<std::uint64_t>(bytes)) +
+        return gone.empty() ? gone : gone + " are lost";
+    return (gone.empty() ? gone : gone + " are lost; ") +
+           "the disk was full: " + format_bytes(static_cast<std::uint64_t>(bytes)) +
            " of what ranks printed are missing in the middle of " +
            (logs == 1 ? first : std::to_string(logs) + " logs, as " + first);
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include "base/room_on_disk.hpp"
 #include "base/unique_fd.hpp"
 #include "logs/rank_files.hpp"
 
@@ -17,7 +18,7 @@ namespace autolaunch::launcher {
 /// disk has no more, the log's own middle is given up for it: its blocks become the next reserve.
 /// The beginning of the log and its end stay; the file says where something is missing, and
 /// given_up() how much. A rank that prints faster than that still meets ENOSPC, and so does one on
-/// a file system that cannot reserve (most network ones).
+/// a file system that cannot reserve (most network ones): there it is only seen that the room ends.
 ///
 /// Owner: Generation. Threads: the agent's one. Blocks: on the file system.
 class LogRoom {
@@ -27,6 +28,14 @@ public:
     static constexpr std::int64_t kMostReserved = 1024 * 1024;  ///< of a file, ahead of its end
     static constexpr std::int64_t kHead = 16 * 1024, kTail = 32 * 1024;  ///< of a log, that stay
     static constexpr std::chrono::seconds kRetry{1};  ///< after the disk was full
+    /// Where nothing can be reserved: how often it is asked what is left, and how little of it has
+    /// somebody find out whether anything can be written.
+    static constexpr std::chrono::seconds kLook{5};
+    static constexpr std::int64_t kLittle = 1024 * 1024;
+    /// With so much left, no rank fills the disk at once, and the logs have time. Many a job has
+    /// ended by then.
+    static constexpr std::int64_t kPlenty = std::int64_t{1} << 30;
+    static constexpr std::chrono::milliseconds kFirst{20};
 
     LogRoom() = default;
     LogRoom(const LogRoom&) = delete;
@@ -34,16 +43,21 @@ public:
     /// What was reserved and not used is the disk's again. No rank may write any more.
     ~LogRoom();
 
-    /// Keeps descriptors of its own.
+    /// Before the rank starts: a disk that it fills at once has room for its words already. Keeps
+    /// descriptors of its own.
     void add_rank(const RankFiles& files);
-    /// Call it every 20 ms or so. Once, when it finds the disk full: a sentence that says so.
+    /// Call it every 20 ms or so. Once, when it finds the disk full, and once, when it finds logs
+    /// removed: a sentence that says so.
     std::string keep(Clock::time_point now = Clock::now());
-    /// At the end: how much of the logs was given up, as a sentence; empty: nothing.
+    /// Whether the logs in this folder of a rank are on a file system that cannot reserve: when it
+    /// is full, what the rank prints is lost.
+    bool cannot_keep(const std::filesystem::path& rank_folder) const;
+    /// At the end: how much of the logs was given up or removed, as a sentence; empty: nothing.
     std::string given_up() const;
 
 private:
     struct File {
-        UniqueFd fd;  // not O_APPEND: it writes the mark where something is missing
+        UniqueFd fd;  // the rank's own open file: O_APPEND
         std::filesystem::path path;
         std::int64_t reserved_to = 0;
         std::int64_t seen = 0;         // its size
@@ -52,17 +66,27 @@ private:
         bool can_reserve = true;
     };
 
-    void add_file(const UniqueFd& written, const std::filesystem::path& path);
+    void add_file(const UniqueFd& written, const std::filesystem::path& path, std::int64_t size);
+    bool may_fill_at_once() const;
     void keep(File& file, Clock::time_point now);
+    void look(const File& file, Clock::time_point now);
+    std::string look_for_removed(Clock::time_point now);
+    std::string removed() const;
     int reserve(File& file, std::int64_t bytes) const;
-    std::int64_t share(const File& file) const;
+    void ask_what_is_left(const File& file, Clock::time_point now);
+    std::int64_t share(const File& file, Clock::time_point now);
     void give_up_middle(File& file);
     void mark(const File& file) const;
 
     std::vector<File> files_;
+    Clock::time_point last_added_{};
+    RoomLeft left_;  // at the last look
+    Clock::time_point left_until_{};
     int full_ = 0;  // errno of the last reserve that failed; 0: there is room
     Clock::time_point full_since_{};
-    bool told_ = false;
+    std::string nothing_fits_;  // why, where nothing can be reserved; empty: it does, or unknown
+    Clock::time_point next_look_{}, next_look_for_removed_{};
+    bool told_ = false, told_removed_ = false;
     std::filesystem::path full_path_;
 };
 

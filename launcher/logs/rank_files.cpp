@@ -1,6 +1,5 @@
 #include "logs/rank_files.hpp"
 
-#include "base/owned_folder.hpp"
 #include "base/room_on_disk.hpp"
 
 #include <autolaunch/error.hpp>
@@ -37,37 +36,56 @@ UniqueFd open_log(const OwnedFolder& folder, const std::string& name) try {
                       hint_for(error));
 }
 
-OwnedFolder open_rank_folder(const fs::path& path) try {
-    const fs::path generation = path.parent_path();
-    return OwnedFolder::make(generation.parent_path())
-        .folder(generation.filename())
-        .folder(path.filename());
-} catch (const SystemError& error) {
+std::string generation_name(int generation) { return "generation-" + std::to_string(generation); }
+std::string rank_name(int rank) { return "rank-" + std::to_string(rank); }
+
+[[noreturn]] void refuse_log_folder(const SystemError& error, const fs::path& path) {
     throw SystemError(error.error_number(), "create the log directory " + path.string(),
                       hint_for(error));
+}
+
+OwnedFolder open_rank_folder(const OwnedFolder& generation, int rank) try {
+    return generation.folder(rank_name(rank));
+} catch (const SystemError& error) {
+    refuse_log_folder(error, generation.path() / rank_name(rank));
 }
 
 }  // namespace
 
 fs::path rank_directory(const fs::path& run_dir, int generation, int rank) {
-    return run_dir / ("generation-" + std::to_string(generation)) /
-           ("rank-" + std::to_string(rank));
+    return run_dir / generation_name(generation) / rank_name(rank);
 }
 
-RankFiles open_rank_files(const fs::path& run_dir, int generation, int rank) {
+OwnedFolder open_generation_folder(const fs::path& run_dir, int generation) try {
+    return OwnedFolder::make(run_dir).folder(generation_name(generation));
+} catch (const SystemError& error) {
+    refuse_log_folder(error, run_dir / generation_name(generation));
+}
+
+RankFiles open_rank_files(const OwnedFolder& generation, int rank) {
     RankFiles files;
-    files.directory = rank_directory(run_dir, generation, rank);
-    const OwnedFolder folder = open_rank_folder(files.directory);
+    const OwnedFolder folder = open_rank_folder(generation, rank);
+    files.directory = folder.path();
     files.stdout_path = files.directory / "stdout";
     files.stderr_path = files.directory / "stderr";
     files.error_file_path = files.directory / "error.json";
     // Of an earlier run: it must not explain this one's failure.
-    folder.remove(files.error_file_path.filename());
+    if (!folder.is_new())
+        folder.remove(files.error_file_path.filename());
     files.out = open_log(folder, files.stdout_path.filename());
     files.err = open_log(folder, files.stderr_path.filename());
-    files.stdout_start = size_of(files.out, files.stdout_path);
-    files.stderr_start = size_of(files.err, files.stderr_path);
+    if (!folder.is_new()) {
+        files.stdout_start = size_of(files.out, files.stdout_path);
+        files.stderr_start = size_of(files.err, files.stderr_path);
+    }
     return files;
+}
+
+std::string file_identity(const UniqueFd& file) {
+    struct stat status {};
+    if (::fstat(file.get(), &status) != 0)
+        return {};
+    return std::to_string(status.st_dev) + ':' + std::to_string(status.st_ino);
 }
 
 }  // namespace autolaunch::launcher

@@ -1,8 +1,10 @@
 #pragma once
+#include "base/owned_folder.hpp"
 #include "base/unique_fd.hpp"
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 
 namespace autolaunch::launcher {
 
@@ -19,9 +21,16 @@ struct RankFiles {
 /// RUN_DIR/generation-G/rank-R.
 std::filesystem::path rank_directory(const std::filesystem::path& run_dir, int generation,
                                      int rank);
-/// Creates the directories (0750) and both files (0640, before the umask), or goes on at the end of
-/// existing ones, if they are the user's own (base/owned_folder.hpp); an error file of an earlier
-/// run is removed. Throws Error with a hint when that cannot be done.
-RankFiles open_rank_files(const std::filesystem::path& run_dir, int generation, int rank);
+/// RUN_DIR/generation-G, opened once for all its ranks. Made (0750) where it is missing. Throws
+/// Error with a hint when that cannot be done, or when it is not the user's own
+/// (base/owned_folder.hpp).
+OwnedFolder open_generation_folder(const std::filesystem::path& run_dir, int generation);
+/// Creates rank-R (0750) in it and both files (0640, before the umask), or goes on at the end of
+/// existing ones, if they are the user's own; an error file of an earlier run is removed. Throws as
+/// above.
+RankFiles open_rank_files(const OwnedFolder& generation, int rank);
+
+/// "DEVICE:INODE" of the file: how a process knows that its stdout is the log (AUTOLAUNCH_STDOUT).
+std::string file_identity(const UniqueFd& file);
 
 }  // namespace autolaunch::launcher

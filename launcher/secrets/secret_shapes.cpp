@@ -16,6 +16,12 @@ bool is_alnum(char c) {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
 
+/// A secret at the front of a text.
+struct SecretShape {
+    std::size_t shown = 0;
+    std::size_t hidden = 0;  ///< 0: there is none
+};
+
 /// A token's first bytes, and what follows them.
 struct Prefix {
     std::string_view text;
@@ -115,10 +121,12 @@ SecretShape url_password(std::string_view text) {
     return {colon + 1, at - colon - 1};
 }
 
+constexpr std::array<std::string_view, 3> kWebhooks = {
+    "hooks.slack.com/services/", "discord.com/api/webhooks/", "discordapp.com/api/webhooks/"};
+
 /// Where the path of an address is what proves who calls.
 SecretShape webhook(std::string_view text) {
-    for (const std::string_view start :
-         {"hooks.slack.com/services/", "discord.com/api/webhooks/", "discordapp.com/api/webhooks/"})
+    for (const std::string_view start : kWebhooks)
         if (text.starts_with(start)) {
             const std::size_t length = length_of(text.substr(start.size()), "_-/");
             return length < 8 ? SecretShape{} : SecretShape{start.size(), length};
@@ -126,9 +134,11 @@ SecretShape webhook(std::string_view text) {
     return {};
 }
 
+constexpr std::array<std::string_view, 3> kAuthorizations = {"Bearer ", "bearer ", "Basic "};
+
 /// Of an HTTP header.
 SecretShape authorization(std::string_view text) {
-    for (const std::string_view start : {"Bearer ", "bearer ", "Basic "})
+    for (const std::string_view start : kAuthorizations)
         if (text.starts_with(start)) {
             const std::string_view rest = text.substr(start.size());
             const std::size_t length = length_of(rest, "._~+/=-");
@@ -139,17 +149,35 @@ SecretShape authorization(std::string_view text) {
     return {};
 }
 
-/// Most bytes begin none of the above, and a plan is masked at each launch.
-constexpr std::string_view kFirst = "hgsrAxynpdweBb-:";
-static_assert(std::all_of(kPrefixes.begin(), kPrefixes.end(), [](const Prefix& prefix) {
-    return kFirst.find(prefix.text[0]) != std::string_view::npos;
-}));
+/// Pairs of bytes that begin a shape. Most begin none, and a plan is masked at each launch.
+class Beginnings {
+public:
+    constexpr Beginnings() {
+        for (const Prefix& prefix : kPrefixes)
+            add(prefix.text);
+        for (const std::string_view start : {"eyJ", "--", "://"})
+            add(start);
+        for (const std::string_view start : kWebhooks)
+            add(start);
+        for (const std::string_view start : kAuthorizations)
+            add(start);
+    }
+    bool has(char first, char second) const {
+        return ((first | second) & 0x80) == 0 && known_[index(first, second)];
+    }
 
-}  // namespace
+private:
+    static constexpr std::size_t index(char first, char second) {
+        return static_cast<std::size_t>(first) * 128 + static_cast<std::size_t>(second);
+    }
+    constexpr void add(std::string_view start) { known_[index(start[0], start[1])] = true; }
+    std::array<bool, std::size_t{128} * 128> known_{};
+};
 
-SecretShape secret_at(std::string_view text, char before) {
-    if (text.empty() || kFirst.find(text[0]) == std::string_view::npos)
-        return {};
+constexpr Beginnings kBeginnings;
+
+/// One that begins where `text` does; `before` is the byte in front.
+SecretShape shape_of(std::string_view text, char before) {
     if (const SecretShape found = url_password(text); found.hidden > 0)
         return found;
     if (is_alnum(before) || before == '_')
@@ -157,6 +185,19 @@ SecretShape secret_at(std::string_view text, char before) {
     for (const auto look : {with_prefix, json_web_token, private_key, webhook, authorization})
         if (const SecretShape found = look(text); found.hidden > 0)
             return found;
+    return {};
+}
+
+}  // namespace
+
+SecretPlace find_secret(std::string_view text, std::size_t from) {
+    for (std::size_t at = from; at + 1 < text.size(); ++at) {
+        if (!kBeginnings.has(text[at], text[at + 1]))
+            continue;
+        const SecretShape found = shape_of(text.substr(at), at > 0 ? text[at - 1] : '\0');
+        if (found.hidden > 0)
+            return {at + found.shown, found.hidden};
+    }
     return {};
 }
 

@@ -4,14 +4,14 @@
 
 namespace autolaunch::launcher {
 
-/// A secret at the front of a text: how much of it may be shown, and how much is hidden after that.
-struct SecretShape {
-    std::size_t shown = 0;   ///< bytes such as "hf_", which say what it is
-    std::size_t hidden = 0;  ///< 0: there is none
+/// Where a text shows a secret.
+struct SecretPlace {
+    std::size_t begin = 0;  ///< behind bytes such as "hf_", which may be shown: they say what it is
+    std::size_t size = 0;   ///< 0: there is none
 };
 
-/// Whether a token, key or password of a well-known shape begins here. `before` is the byte in
-/// front, 0 at a text's start: tokens do not begin within words.
-SecretShape secret_at(std::string_view text, char before);
+/// The first token, key or password of a well-known shape that begins at `from` or behind it.
+/// Tokens do not begin within words.
+SecretPlace find_secret(std::string_view text, std::size_t from);
 
 }  // namespace autolaunch::launcher

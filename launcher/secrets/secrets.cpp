@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
-#include <optional>
+#include <utility>
 
 namespace autolaunch::launcher {
 
@@ -28,7 +28,7 @@ bool is_odd(std::string_view value) {
     return value.size() >= 16 || !all([](unsigned char c) { return std::islower(c) != 0; });
 }
 
-std::string without_known(std::string text, std::span<const std::string> known) {
+void hide_known(std::string& text, std::span<const std::string> known) {
     for (const std::string& secret : known) {
         if (secret.empty())
             continue;
@@ -36,22 +36,34 @@ std::string without_known(std::string text, std::span<const std::string> known) 
              at = text.find(secret, at + kMasked.size()))
             text.replace(at, secret.size(), kMasked);
     }
-    return text;
 }
 
-std::string without_shapes(std::string_view text) {
-    std::string safe;
-    safe.reserve(text.size());
-    for (std::size_t at = 0; at < text.size();) {
-        const SecretShape found = secret_at(text.substr(at), at > 0 ? text[at - 1] : '\0');
-        if (found.hidden == 0) {
-            safe += text[at++];
-            continue;
-        }
-        safe.append(text.substr(at, found.shown)).append(kMasked);
-        at += found.shown + found.hidden;
+/// A text with parts of it masked. Most texts have none, and stay as they are.
+class Masking {
+public:
+    explicit Masking(std::string& text) : text_(text) {}
+    Masking(const Masking&) = delete;
+    Masking& operator=(const Masking&) = delete;
+    ~Masking() {
+        if (copied_ > 0)
+            text_ = std::move(safe_.append(text_, copied_));
     }
-    return safe;
+    void hide(std::size_t begin, std::size_t size) {
+        safe_.append(text_, copied_, begin - copied_).append(kMasked);
+        copied_ = begin + size;
+    }
+
+private:
+    std::string& text_;
+    std::string safe_;
+    std::size_t copied_ = 0;
+};
+
+void hide_shapes(std::string& text) {
+    Masking masking(text);
+    for (SecretPlace found = find_secret(text, 0); found.size > 0;
+         found = find_secret(text, found.begin + found.size))
+        masking.hide(found.begin, found.size);
 }
 
 /// Of a value that stands in running text: in its quotes, or up to what ends a word. A $VARIABLE
@@ -78,28 +90,24 @@ std::string_view name_before(std::string_view text, std::size_t end) {
     return text.substr(begin, end - begin);
 }
 
-/// Blanks out each value that `is_value_of` finds behind a separator.
-template <class IsSeparator>
-std::string without_assigned(std::string_view text, IsSeparator is_separator) {
-    std::string safe;
-    std::size_t copied = 0;
-    for (std::size_t i = 0; i + 1 < text.size(); ++i) {
-        if (!is_separator(text, i))
+/// Masks each value that stands behind a separator which `is_behind_name` takes for one.
+void hide_assigned(std::string& given, char separator,
+                   bool (*is_behind_name)(std::string_view text, std::size_t at)) {
+    Masking masking(given);
+    const std::string_view text = given;
+    for (std::size_t i = text.find(separator); i < text.size(); i = text.find(separator, i + 1)) {
+        if (!is_behind_name(text, i))
             continue;
         const std::string_view value = value_at(text.substr(i + 1));
         if (value.empty() || value == kMasked)
             continue;
         const auto begin = static_cast<std::size_t>(value.data() - text.data());
-        safe.append(text.substr(copied, begin - copied)).append(kMasked);
-        copied = begin + value.size();
-        i = copied > 0 ? copied - 1 : 0;
+        masking.hide(begin, value.size());
+        i = begin + value.size() - 1;
     }
-    return safe.append(text.substr(copied));
 }
 
 bool is_assignment(std::string_view text, std::size_t at) {
-    if (text[at] != '=')
-        return false;
     const std::string_view name = name_before(text, at);
     const std::size_t begin = at - name.size();
     // A signature within an address of Azure's storage.
@@ -110,7 +118,8 @@ bool is_assignment(std::string_view text, std::size_t at) {
 
 /// --token VALUE, in a line of several words.
 bool is_option(std::string_view text, std::size_t at) {
-    if (text[at] != ' ' || text[at + 1] == '-' || text[at + 1] == ' ')
+    const char next = at + 1 < text.size() ? text[at + 1] : ' ';
+    if (next == '-' || next == ' ')
         return false;
     const std::string_view name = name_before(text, at);
     return name.starts_with("--") && names_secret(name);
@@ -129,15 +138,16 @@ std::vector<std::string> secret_values(const std::map<std::string, std::string>&
     return values;
 }
 
-std::string mask_secrets(std::string_view text, std::span<const std::string> known) {
-    return without_assigned(without_shapes(without_known(std::string(text), known)), is_assignment);
+void mask_text(std::string& text, std::span<const std::string> known) {
+    hide_known(text, known);
+    hide_shapes(text);
+    hide_assigned(text, '=', is_assignment);
 }
 
-std::string mask_value(std::string_view name, std::string_view value,
-                       std::span<const std::string> known) {
-    if (!value.empty() && names_secret(name))
-        return std::string(kMasked);
-    return mask_secrets(value, known);
+std::string mask_secrets(std::string_view text, std::span<const std::string> known) {
+    std::string safe(text);
+    mask_text(safe, known);
+    return safe;
 }
 
 std::vector<std::string> mask_arguments(const std::vector<std::string>& arguments,
@@ -146,10 +156,13 @@ std::vector<std::string> mask_arguments(const std::vector<std::string>& argument
     bool follows_option = false;
     for (const std::string& argument : arguments) {
         const bool option = argument.starts_with('-');
-        if (follows_option && !option)
-            safe.push_back(argument.empty() ? "" : std::string(kMasked));
-        else
-            safe.push_back(without_assigned(mask_secrets(argument, known), is_option));
+        safe.push_back(argument);
+        if (!follows_option || option) {
+            mask_text(safe.back(), known);
+            hide_assigned(safe.back(), ' ', is_option);
+        } else if (!argument.empty()) {
+            safe.back() = kMasked;
+        }
         follows_option = option && argument.find('=') == std::string::npos &&
                          argument.find(' ') == std::string::npos && names_secret(argument);
     }

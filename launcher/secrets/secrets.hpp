@@ -31,19 +31,18 @@ std::vector<std::string> secret_values(const std::map<std::string, std::string>&
 /// name.
 std::string mask_secrets(std::string_view text, std::span<const std::string> known = {});
 
-/// The value of a variable of this name.
-std::string mask_value(std::string_view name, std::string_view value,
-                       std::span<const std::string> known = {});
-
 /// A program's arguments: `--token VALUE` too, also within a shell line.
 std::vector<std::string> mask_arguments(const std::vector<std::string>& arguments,
                                         std::span<const std::string> known = {});
+
+/// The same in place. Most texts have nothing to mask, and are not copied.
+void mask_text(std::string& text, std::span<const std::string> known = {});
 
 /// Every text in a tree of JSON (nlohmann's).
 template <class Json>
 void mask_texts(Json& value, std::span<const std::string> known = {}) {
     if (value.is_string())
-        value = mask_secrets(value.template get_ref<const std::string&>(), known);
+        mask_text(value.template get_ref<std::string&>(), known);
     else if (value.is_structured())
         for (auto& inner : value)
             mask_texts(inner, known);

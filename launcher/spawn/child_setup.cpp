@@ -152,6 +152,8 @@ int run_child(void* argument) {
     reset_signals();
     if (setup.deaf)
         ignore_requests();
+    if (setup.ignores_hangup)
+        ::signal(SIGHUP, SIG_IGN);
     ::execve(setup.path, setup.argv, setup.environment);
     return fail(setup, SpawnStage::exec);
 }

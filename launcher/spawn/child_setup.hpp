@@ -25,6 +25,7 @@ struct ChildSetup {
     int inherited_fd = -1;               ///< -1: none; else at least 3
     int inherited_as = -1;
     bool deaf = false;  ///< ignore_requests() after reset_signals()
+    bool ignores_hangup = false;
     pid_t parent = -1;
 
     SpawnStage failed_stage = SpawnStage::none;

@@ -31,13 +31,14 @@ const int kParentGone = SIGRTMAX;
 constexpr char kProcessLimitHint[] = "the limit on processes may be reached: see ulimit -u";
 constexpr auto kEndingTimeout = std::chrono::seconds(10);
 
-// All but job control, which stops the keeper and with it the shell's job while the training goes
-// on, and faults.
+// All but faults and the stops of job control, which stop the keeper and with it the shell's job
+// while the training goes on. That it is continued the agent hears, for a rank that has the
+// terminal.
 sigset_t forwarded_signals() {
     sigset_t signals;
     ::sigfillset(&signals);
-    for (const int signal : {SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT, SIGSEGV, SIGBUS, SIGFPE, SIGILL,
-                             SIGABRT, SIGTRAP, SIGSYS})
+    for (const int signal :
+         {SIGTSTP, SIGTTIN, SIGTTOU, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS})
         ::sigdelset(&signals, signal);
     return signals;
 }
@@ -186,16 +187,6 @@ siginfo_t serve(Kept& kept, pid_t parent, const sigset_t& signals, const KeeperO
     ::_exit(was_killed && lost_code(options) != 0 ? lost_code(options) : exit_code_of(ended));
 }
 
-// A standard stream that our parent closed must not become a pipe or a log file of ours.
-void fill_standard_streams() {
-    int fd = 0;
-    do {
-        fd = ::open("/dev/null", O_RDWR);
-    } while (fd >= 0 && fd <= 2);
-    if (fd > 2)
-        ::close(fd);
-}
-
 /// What the guardian tells the keeper of the agent's start.
 struct AgentStart {
     pid_t agent = -1;
@@ -266,6 +257,15 @@ private:
 };
 
 }  // namespace
+
+void fill_standard_streams() {
+    int fd = 0;
+    do {
+        fd = ::open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= 2);
+    if (fd > 2)
+        ::close(fd);
+}
 
 UniqueFd start_keeper(const KeeperOptions& options) {
     fill_standard_streams();

@@ -23,6 +23,10 @@ struct KeeperOptions {
     AgentPulse* pulse = nullptr;
 };
 
+/// A standard stream that our parent closed becomes /dev/null, and not the next file that we open.
+/// start_keeper() does it, too; whoever opens a file before it calls it first.
+void fill_standard_streams();
+
 /// Splits this process in two or three, so that no end of autolaunch, SIGKILL included, leaves a
 /// process of the job behind (docs/adr/0004-process-model.md).
 ///

@@ -36,22 +36,15 @@ void add_numbers(const std::string& text, std::vector<pid_t>& pids) {
     }
 }
 
-// For kernels without CONFIG_PROC_CHILDREN. The parent is the second field after the name, which
-// may hold anything.
+// For kernels without CONFIG_PROC_CHILDREN.
 std::vector<pid_t> children_by_scan(pid_t parent) {
     std::vector<pid_t> pids;
     std::error_code ignored;
     for (const auto& process : list_folder("/proc", ignored)) {
         long long pid = 0;
-        if (!parse_integer(process.filename().string(), pid))
-            continue;
-        try {
-            const std::string stat = read_file(process / "stat");
-            const auto fields = split(std::string_view(stat).substr(stat.rfind(')') + 2), ' ');
-            if (fields.size() > 1 && fields[1] == std::to_string(parent))
-                pids.push_back(static_cast<pid_t>(pid));
-        } catch (const Error&) {  // it ended while we looked
-        }
+        if (parse_integer(process.filename().string(), pid) &&
+            parent_of(static_cast<pid_t>(pid)) == parent)
+            pids.push_back(static_cast<pid_t>(pid));
     }
     return pids;
 }
@@ -85,7 +78,51 @@ void adopt_orphans() {
         throw SystemError(errno, "adopt orphaned processes");
 }
 
+// The second field after the name, which may hold anything.
+pid_t parent_of(pid_t process, const std::string& proc_root) {
+    try {
+        const std::string stat = read_file(proc_root + "/" + std::to_string(process) + "/stat");
+        const std::size_t name_end = stat.rfind(") ");
+        if (name_end == std::string::npos)
+            return 0;
+        const auto fields = split(std::string_view(stat).substr(name_end + 2), ' ');
+        long long parent = 0;
+        return fields.size() > 1 && parse_integer(fields[1], parent) ? static_cast<pid_t>(parent)
+                                                                     : 0;
+    } catch (const Error&) {
+        return 0;
+    }
+}
+
 std::vector<pid_t> list_children() { return children_of(::getpid()); }
+
+std::vector<pid_t> list_children(pid_t parent) { return children_of(parent); }
+
+// A zombie has no command line.
+std::vector<std::string> running_children(const std::function<bool(pid_t)>& of_that_kind) {
+    std::vector<std::string> names;
+    for (const pid_t pid : list_children()) {
+        if (!of_that_kind(pid))
+            continue;
+        const fs::path process = "/proc/" + std::to_string(pid);
+        try {
+            const std::string command = read_file(process / "cmdline");
+            if (!command.empty() && command.find("from multiprocessing.") == std::string::npos)
+                names.push_back(std::string(trim(read_file(process / "comm"))) + " (pid " +
+                                std::to_string(pid) + ")");
+        } catch (const Error&) {  // it ended while we looked
+        }
+    }
+    return names;
+}
+
+std::vector<pid_t> list_tree(pid_t pid) {
+    std::vector<pid_t> tree{pid};
+    for (std::size_t i = 0; i < tree.size(); ++i)
+        for (const pid_t child : children_of(tree[i]))
+            tree.push_back(child);
+    return tree;
+}
 
 void kill_tree(pid_t pid) {
     for (const pid_t child : children_of(pid)) {

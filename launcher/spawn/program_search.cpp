@@ -47,24 +47,6 @@ int executable_error(const fs::path& path) {
     return ::access(path.c_str(), X_OK) == 0 ? 0 : EACCES;
 }
 
-// "/usr/bin/env" of a file that begins with "#! /usr/bin/env python3"; empty without such a line. A
-// carriage return that ends the line is a part of the name, as it is for the kernel.
-std::string interpreter_of(const fs::path& path) {
-    try {
-        const UniqueFd fd = open_file(path, O_RDONLY);
-        char head[256];
-        const ssize_t got = ::read(fd.get(), head, sizeof head);
-        std::string_view text(head, got > 0 ? static_cast<std::size_t>(got) : 0);
-        if (!text.starts_with("#!"))
-            return {};
-        text = text.substr(2, text.find('\n') - 2);
-        text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
-        return std::string(text.substr(0, text.find_first_of(" \t")));
-    } catch (const Error&) {
-        return {};
-    }
-}
-
 std::string similar_program(const std::string& name, const std::vector<std::string>& environment) {
     std::vector<std::string> names;
     for (const auto& folder : path_folders(environment)) {
@@ -90,6 +72,22 @@ std::string not_found_hint(const std::string& name, const std::vector<std::strin
 }
 
 }  // namespace
+
+std::string interpreter_of(const fs::path& path) {
+    try {
+        const UniqueFd fd = open_file(path, O_RDONLY);
+        char head[256];
+        const ssize_t got = ::read(fd.get(), head, sizeof head);
+        std::string_view text(head, got > 0 ? static_cast<std::size_t>(got) : 0);
+        if (!text.starts_with("#!"))
+            return {};
+        text = text.substr(2, text.find('\n') - 2);
+        text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+        return std::string(text.substr(0, text.find_first_of(" \t")));
+    } catch (const Error&) {
+        return {};
+    }
+}
 
 ProgramSearch find_program(const std::string& name, const std::vector<std::string>& environment,
                            const std::string& workdir) {

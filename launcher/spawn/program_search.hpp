@@ -1,4 +1,5 @@
 #pragma once
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,10 @@ struct ProgramSearch {
 /// over for a later one that can.
 ProgramSearch find_program(const std::string& name, const std::vector<std::string>& environment,
                            const std::string& workdir);
+
+/// "/usr/bin/env" of a file that begins with "#! /usr/bin/env python3"; empty without such a line.
+/// A carriage return that ends the line is a part of the name, as it is for the kernel.
+std::string interpreter_of(const std::filesystem::path& path);
 
 /// What to tell a person whose program could not be executed: a similar name in PATH, a missing
 /// interpreter, a missing "chmod +x", a process limit. Empty when there is nothing useful to say.

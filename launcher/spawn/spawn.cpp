@@ -2,6 +2,7 @@
 
 #include "base/file_limit.hpp"
 #include "spawn/child_setup.hpp"
+#include "spawn/process_tree.hpp"
 #include "spawn/program_search.hpp"
 
 #include <fcntl.h>
@@ -194,6 +195,7 @@ Child spawn_child(const ChildSpec& spec) {
         set_inherited_fd(setup, *spec.inherited_fd, moved[3]);
     setup.file_limit = spec.file_limit ? &*spec.file_limit : nullptr;
     setup.deaf = spec.deaf;
+    setup.ignores_hangup = spec.ignores_hangup;
     setup.parent = ::getpid();
 
     int pidfd = -1;
@@ -221,10 +223,12 @@ std::optional<ChildEnd> reap_child(pid_t pid, int pidfd) {
     if (::waitid(P_PIDFD, number, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0)
         return std::nullopt;
     // The leader is not reaped yet, so its number still means this group and no other.
+    ChildEnd end;
+    if (info.si_code == CLD_EXITED && info.si_status == 0)
+        end.left_running = running_children([pid](pid_t child) { return ::getpgid(child) == pid; });
     ::kill(-pid, SIGKILL);
     while (::waitid(P_PIDFD, number, &info, WEXITED) != 0 && errno == EINTR) {
     }
-    ChildEnd end;
     (info.si_code == CLD_EXITED ? end.exit_code : end.signal) = info.si_status;
     end.core_dumped = info.si_code == CLD_DUMPED;
     return end;

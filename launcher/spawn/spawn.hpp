@@ -31,6 +31,7 @@ struct ChildSpec {
     int stderr_fd = -1;
     std::optional<InheritedFd> inherited_fd = {};  ///< e.g. what PMI_FD names
     bool deaf = false;  ///< a helper of ours: it starts with ignore_requests(), and we end it
+    bool ignores_hangup = false;  ///< it starts with SIGHUP ignored, as under nohup
 };
 
 /// The steps of the child before its program runs, in their order.
@@ -60,6 +61,8 @@ struct ChildEnd {
     std::optional<int> exit_code;
     std::optional<int> signal;
     bool core_dumped = false;
+    /// Of its process group, when it exited with 0: what still ran, and has SIGKILL.
+    std::vector<std::string> left_running = {};
 };
 
 /// The program could not be started. what() names it, the step and the reason; hint() what to try.

@@ -1,6 +1,8 @@
 #include "spec/field_reader.hpp"
 
 #include "base/text.hpp"
+#include "spec/rank_words.hpp"
+#include "spec/restart_rules.hpp"
 #include "spec/scalar.hpp"
 #include "spec/units.hpp"
 
@@ -76,6 +78,17 @@ private:
     bool read(std::map<std::string, std::string>& field);
     bool read(StdStreams& field);
     bool read(Preflight& field);
+    bool read(InputSpec& field) {
+        const auto found = value_.is_scalar() ? input_from(value_.text) : std::nullopt;
+        field = found.value_or(field);
+        return found.has_value();
+    }
+    bool read(RestartRules& field) {
+        const std::size_t before = errors_.size();
+        const bool is_mapping = read_restart_rules(value_, path_, field, errors_);
+        reported_ = errors_.size() > before;
+        return is_mapping && !reported_;
+    }
     bool read(ResourceSpec& field) {
         return key_.form == Form::binding ? read_binding(field) : read_ranks_per_node(field);
     }
@@ -91,6 +104,9 @@ private:
     /// it.
     static bool is_typed(const Value& value) {
         return value.is_scalar() && (value.plain || value.interpolated);
+    }
+    static bool names_a_command(const Value& value) {
+        return value.is_scalar() && !value.is_null() && !trim(value.text).empty();
     }
     std::optional<std::int64_t> whole_number(const Value& value) const;
     std::optional<std::string> text(const Value& value, const std::string& path);
@@ -230,8 +246,12 @@ bool FieldReader::read(std::map<std::string, std::string>& field) {
             errors_.push_back(error_at(at, path, message));
             reported_ = true;
         };
-        if (entry.key.empty() || entry.key.find('=') != std::string::npos ||
-            entry.key.find('\0') != std::string::npos) {
+        if (key_.form == Form::wrap_map && !rank_set_from(entry.key)) {
+            complain(entry.key_at, "names no ranks; expected all, or ranks such as 0 or \"0,3-5\"");
+        } else if (key_.form == Form::wrap_map && !names_a_command(entry.value)) {
+            complain(entry.value.at, "expected a command line; found " + describe(entry.value));
+        } else if (entry.key.empty() || entry.key.find('=') != std::string::npos ||
+                   entry.key.find('\0') != std::string::npos) {
             complain(entry.key_at, "is no name of an environment variable");
         } else if (key_.form == Form::nccl_map && !entry.key.starts_with("NCCL_")) {
             complain(entry.key_at,

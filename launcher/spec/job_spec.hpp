@@ -1,4 +1,5 @@
 #pragma once
+#include "causes/cause.hpp"
 #include "spec/rendezvous_spec.hpp"
 
 #include <chrono>
@@ -14,12 +15,31 @@ namespace autolaunch::launcher {
 // data; a field that was not given keeps the default shown here. One struct a section, named as the
 // section.
 
+/// Who gets what comes in on autolaunch's stdin.
+struct InputSpec {
+    enum class To { none, rank, all };
+    To to = To::rank;
+    int rank = 0;         ///< with To::rank
+    bool chosen = false;  ///< by the user; only then a terminal is meant, too
+    bool operator==(const InputSpec&) const = default;
+};
+
 struct TrainerSpec {
     std::vector<std::string> command;  ///< argv; a shell line becomes {"/bin/sh", "-c", line}
     std::string module;                ///< `python -m module`, with `command` as its arguments
     std::string workdir;               ///< empty: where autolaunch was started
     std::map<std::string, std::string> env;  ///< wins over everything autolaunch would set
     std::string mpi = "auto";                ///< auto, none, pmix, pmi1
+    InputSpec input;
+    /// Commands around the program, by ranks: "0,3-5" or "all".
+    std::map<std::string, std::string> wrap;
+};
+
+/// One program of several in one job, mpirun's `:`.
+struct ProgramSpec {
+    std::vector<std::string> command;
+    int ranks = 1;
+    std::string role;
 };
 
 struct DistributedSpec {
@@ -45,8 +65,12 @@ enum class RanksPerNode { unset, automatic, cpu, gpu, fixed };
 
 struct ResourceSpec {
     int nodes = 1;
+    int most_nodes = 1;        ///< of --nnodes MIN:MAX; else as many
     bool nodes_given = false;  ///< by --nnodes or PET_NNODES, also where it is 1
     std::optional<int> gpus_per_node;
+    std::optional<int>
+        total_ranks;  ///< -np, --ntasks; spread evenly where no number a node is given
+    bool virtual_local_rank = false;  ///< LOCAL_RANK is 0, and its own GPU is all that a rank sees
     RanksPerNode ranks_mode = RanksPerNode::unset;
     int ranks_per_node = 0;  ///< with RanksPerNode::fixed
     bool ranks_of_each_launcher =
@@ -94,10 +118,38 @@ struct MonitoringSpec {
     std::optional<double> interval_seconds;
 };
 
+/// What follows from how a generation ended.
+enum class RestartAction {
+    restart,  ///< on the same nodes
+    requeue,  ///< exit code 75: the scheduler starts the job again
+    stop,
+};
+/// "3 per 6h"
+struct WindowLimit {
+    int times = 0;
+    std::chrono::milliseconds within{0};
+    bool operator==(const WindowLimit&) const = default;
+};
+/// What the spec says of one cause; the rest is restart_policy's default.
+struct CauseRules {
+    std::optional<int> budget;
+    std::optional<WindowLimit> window;
+    std::optional<std::chrono::milliseconds> delay;
+    std::optional<double> backoff;
+    std::optional<RestartAction> action;
+    bool operator==(const CauseRules&) const = default;
+};
+using RestartRules = std::map<Cause, CauseRules>;
+
 struct RestartSpec {
     int max_restarts = 0;
+    bool as_torchrun = false;                        ///< --max-restarts said so
     std::chrono::milliseconds grace_period{15'000};  ///< between SIGTERM and SIGKILL
     std::chrono::milliseconds backoff{0};            ///< before the next generation
+    /// Between the SIGTERM and the SIGKILL of whoever runs the job; 0: as the scheduler says.
+    std::chrono::milliseconds kill_wait{0};
+    std::string stop_signal = "term";  ///< that the program saves and stops on: usr1, …
+    RestartRules on;
 };
 
 /// A choice of streams, with the numbers of torchrun's -t and -r: 1 stdout, 2 stderr, 3 both.
@@ -108,8 +160,11 @@ struct LoggingSpec {
     std::map<int, StdStreams>
         console_by_local_rank;            ///< from -t/--tee and -r/--redirects in map form
     std::vector<int> local_ranks_filter;  ///< console shows only these; empty: all
+    std::string stdio = "file";           ///< what ranks write to: file or pty
+    bool line_buffered = true;            ///< programs are made to write whole lines to files
     bool fold = true;                     ///< "ranks 0-7 ×8" for lines that all ranks print alike
     bool prefix = true;                   ///< [node rank] before each line
+    std::string prefix_template;          ///< in its place, with torchrun's ${rank} and so on
     bool progress = true;                 ///< the bar, when the trainer reports steps to a terminal
     bool quiet = false;                   ///< no banner
 };
@@ -133,12 +188,14 @@ struct JobSpec {
     std::string run_id;   ///< --rdzv-id; empty: the scheduler's job id, else random
     std::string run_dir;  ///< --log-dir: the run directory itself
     std::string role = "default";
+    std::vector<ProgramSpec> programs;  ///< where there are several; trainer.command is the first's
     std::vector<int>
         stop_signals;  ///< --signals-to-handle; empty: SIGTERM, SIGINT, SIGHUP, SIGQUIT
     std::string local_addr;
     std::optional<int> node_rank;
-    bool standalone = false;  ///< this node alone, whatever the scheduler gave
-    std::string spec_file;    ///< path of train.yaml, empty without one
+    bool standalone = false;        ///< this node alone, whatever the scheduler gave
+    std::optional<int> debug_rank;  ///< it gets the terminal
+    std::string spec_file;          ///< path of train.yaml, empty without one
     /// Of what must be equal on all nodes of a job: the bytes of the spec's files (as written: a
     /// ${VAR} may differ), overrides, and options that concern the whole job.
     std::uint64_t source_digest = 0;

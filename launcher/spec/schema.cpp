@@ -33,8 +33,16 @@ Section trainer_section() {
               "How ranks that use MPI find each other: by PMIx (Open MPI), by PMI-1 (MPICH and its "
               "relatives) or not at "
               "all. "
-              "auto takes what the program is linked with; name it for scripts, such as mpi4py's.",
+              "auto takes what the program is linked with, and offers both to programs that are "
+              "linked with no MPI, since what they start may be; none is for ranks that use MPI "
+              "each by itself.",
               {"auto", "none", "pmix", "pmi1"}},
+             {"stdin", Form::input, FIELD(trainer.input), "0",
+              "Which rank gets what comes in on autolaunch's stdin. A terminal's is given only to "
+              "a rank that is named here or by --stdin."},
+             {"wrap", Form::wrap_map, FIELD(trainer.wrap), "",
+              "Commands that the program of these ranks is started by, such as a profiler: "
+              "{0: perf record -o perf.$RANK}. /bin/sh reads them."},
              {"config", Form::free_form, std::monostate{}, "",
               "The trainer's own settings. They reach it untouched, in the file named by "
               "AUTOLAUNCH_TRAINER_CONFIG."}}};
@@ -271,14 +279,43 @@ Section monitoring_section() {
 Section restart_section() {
     return {
         "restart",
-        "What happens when a rank fails.",
+        "What happens when a rank fails, a node is lost or the job is stopped.",
         false,
         false,
         {{"max_restarts", Form::whole_number, FIELD(restart.max_restarts), "0",
-          "How often all ranks are started again after a failure."},
+          "How often all ranks are started again after a failure of the program; links, disks and "
+          "GPUs have budgets of their own (docs/restarts.md). As --max-restarts, torchrun's: how "
+          "often in all."},
          {"grace_period", Form::duration, FIELD(restart.grace_period), "15s",
-          "How long a rank may take to end after SIGTERM, before SIGKILL."},
-         {"backoff", Form::duration, FIELD(restart.backoff), "0s", "The pause before a restart."}}};
+           "How long a rank may take to end after SIGTERM, before SIGKILL. Left at 15s, it is "
+           "longer "
+           "where the job's own saves were measured to take longer."},
+          {"kill_wait", Form::duration, FIELD(restart.kill_wait), "0s",
+           "The time between SIGTERM and SIGKILL of whoever runs the job: in a pod its "
+           "terminationGracePeriodSeconds. 0s: AUTOLAUNCH_KILL_WAIT, Slurm's KillWait, or 30s in a "
+           "pod."},
+          {"stop_signal",
+           Form::text,
+           FIELD(restart.stop_signal),
+           "term",
+           "The signal on which the program saves and stops, where it does not stop by itself: usr1 "
+           "for Lightning and submitit. SIGTERM follows when two thirds of the time are over.",
+           {"term", "usr1", "usr2", "int", "hup"}},
+          {"backoff", Form::duration, FIELD(restart.backoff), "0s", "The pause before a restart."},
+          {"on", Form::restart_map, FIELD(restart.on), "",
+           "What follows from a cause (docs/causes.md), such as {network: {window: 5 per 6h, delay: "
+           "10s, backoff: 2}, crash: {budget: 1}, gpu: {action: stop}}."}}};
+}
+
+Key stdio_key() {
+    return {
+        "stdio",
+        Form::text,
+        FIELD(logging.stdio),
+        "file",
+        "What stdout and stderr of ranks are. file: their logs, which they write themselves; pty: "
+        "terminals, whose output autolaunch copies to the logs.",
+        {"file", "pty"}};
 }
 
 Section logging_section() {
@@ -290,10 +327,15 @@ Section logging_section() {
               "Which output of ranks is shown."},
              {"local_ranks_filter", Form::number_list, FIELD(logging.local_ranks_filter), "",
               "Show only these local ranks. Without it: all."},
+             stdio_key(),
+             {"line_buffered", Form::boolean, FIELD(logging.line_buffered), "true",
+              "Whether programs are made to write whole lines to their logs: a library is "
+              "preloaded into C programs, and variables tell Fortran and Python. Without it: as "
+              "they buffer."},
              {"fold", Form::boolean, FIELD(logging.fold), "true",
               "Whether a line that all ranks print is shown once."},
              {"prefix", Form::boolean, FIELD(logging.prefix), "true",
-              "Whether lines begin with the rank."},
+              "Whether lines begin with the rank. Without it the ranks' bytes pass as they are."},
              {"progress", Form::boolean, FIELD(logging.progress), "true",
               "Whether reported steps are shown as a bar."},
              {"quiet", Form::boolean, FIELD(logging.quiet), "false",
@@ -471,6 +513,13 @@ std::string expectation(const Key& key) {
             return "all, stdout, stderr or none";
         case Form::preflight:
             return "true, false or warn";
+        case Form::input:
+            return "none, all or a rank";
+        case Form::wrap_map:
+            return "a mapping of ranks (all, or such as \"0,3-5\") to command lines";
+        case Form::restart_map:
+            return "a mapping of causes to {budget: 3, window: 3 per 6h, delay: 10s, backoff: 2, "
+                   "action: restart, requeue or stop}";
         case Form::free_form:
             return "anything";
     }

@@ -35,6 +35,9 @@ enum class Form {
     binding,         ///< one of the choices, or a list of CPUs
     streams,         ///< all, stdout, stderr, none
     preflight,       ///< a boolean, or warn
+    input,           ///< none, all or a rank
+    wrap_map,        ///< ranks to a command line
+    restart_map,     ///< causes to what follows from them
     free_form        ///< the trainer's own
 };
 
@@ -46,7 +49,8 @@ using Field = std::variant<std::monostate, FieldOf<std::string>, FieldOf<int>, F
                            FieldOf<std::optional<double>>, FieldOf<std::optional<std::int64_t>>,
                            FieldOf<std::chrono::milliseconds>, FieldOf<std::vector<std::string>>,
                            FieldOf<std::vector<int>>, FieldOf<std::map<std::string, std::string>>,
-                           FieldOf<StdStreams>, FieldOf<Preflight>, FieldOf<ResourceSpec>>;
+                           FieldOf<StdStreams>, FieldOf<Preflight>, FieldOf<ResourceSpec>,
+                           FieldOf<InputSpec>, FieldOf<RestartRules>>;
 
 struct Key {
     std::string_view name;

@@ -1,5 +1,7 @@
 #include "spec/schema.hpp"
 
+#include "causes/cause.hpp"
+
 #include <nlohmann/json.hpp>
 
 namespace autolaunch::launcher {
@@ -48,6 +50,22 @@ Json choices_schema(const Key& key) {
         }
     }
     return any_of({{{"enum", key.choices}}, {{"type", "string"}, {"pattern", pattern + ")$"}}});
+}
+
+Json restart_map() {
+    const Json duration =
+        any_of({{{"type", "number"}, {"minimum", 0}}, {{"type", "string"}, {"minLength", 1}}});
+    Json rules = {{"type", "object"}, {"additionalProperties", false}};
+    rules["properties"] = {
+        {"budget", any_of({{{"type", "integer"}, {"minimum", 0}}})},
+        {"window", any_of({{{"type", "string"}, {"pattern", "^[0-9]+ +per +[0-9]"}}})},
+        {"delay", duration},
+        {"backoff", any_of({{{"type", "number"}, {"minimum", 1}}})},
+        {"action", any_of({{{"enum", {"restart", "requeue", "stop"}}}})}};
+    Json schema = {{"type", "object"}, {"additionalProperties", false}};
+    for (const Cause cause : all_causes())
+        schema["properties"][std::string(name_of(cause))] = rules;
+    return schema;
 }
 
 Json form_schema(const Key& key) {
@@ -105,6 +123,13 @@ Json form_schema(const Key& key) {
             return any_of({{{"enum", {"all", "stdout", "stderr", "none"}}}});
         case Form::preflight:
             return any_of({{{"type", "boolean"}}, {{"enum", Json::array({"warn"})}}});
+        case Form::input:
+            return any_of({{{"type", "integer"}, {"minimum", 0}},
+                           {{"type", "string"}, {"pattern", "^(none|all|[0-9]+)$"}}});
+        case Form::wrap_map:
+            return scalar_map("^(all|[0-9]+(-[0-9]+)?( *, *[0-9]+(-[0-9]+)?)*)$");
+        case Form::restart_map:
+            return restart_map();
         case Form::free_form:
             return Json::object();
     }

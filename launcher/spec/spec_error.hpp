@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <vector>
 
 namespace autolaunch::launcher {
 
@@ -15,5 +16,8 @@ struct SpecError {
 
 /// `train.yaml:12:5: restart.max_restart: unknown key; …`
 std::string to_string(const SpecError& error);
+
+/// `autolaunch validate --json` (docs/json-output.md).
+std::string errors_json(const std::string& spec_file, const std::vector<SpecError>& errors);
 
 }  // namespace autolaunch::launcher

@@ -1,0 +1,138 @@
+#include "allocation/slurm_command.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <utility>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+constexpr std::size_t kLongestAnswer = std::size_t{256}
+                                       << 10;  // the largest array that runs at once, a line each
+constexpr int kEndTime_ms = 1000;              // SIGKILL takes no time, except in the kernel
+
+// posix_spawn's settings: no standard input, its output to us, no other descriptor. Stops are
+// blocked, for Slurm sends them to all processes of a step, and the command is to say why.
+class SpawnSettings {
+public:
+    SpawnSettings(int output, SlurmCommand::Errors errors) {
+        ::posix_spawn_file_actions_init(&actions_);
+        ::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        ::posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO);
+        if (errors == SlurmCommand::Errors::take)
+            ::posix_spawn_file_actions_adddup2(&actions_, output, STDERR_FILENO);
+        else
+            ::posix_spawn_file_actions_addopen(&actions_, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+        ::posix_spawnattr_init(&attributes_);
+        sigset_t stops, all;
+        ::sigemptyset(&stops);
+        for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2})
+            ::sigaddset(&stops, signal);
+        ::sigfillset(&all);
+        ::posix_spawnattr_setsigmask(&attributes_, &stops);
+        ::posix_spawnattr_setsigdefault(&attributes_, &all);
+        ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    }
+    SpawnSettings(const SpawnSettings&) = delete;
+    SpawnSettings& operator=(const SpawnSettings&) = delete;
+    ~SpawnSettings() {
+        ::posix_spawn_file_actions_destroy(&actions_);
+        ::posix_spawnattr_destroy(&attributes_);
+    }
+
+    const posix_spawn_file_actions_t* actions() const { return &actions_; }
+    const posix_spawnattr_t* attributes() const { return &attributes_; }
+
+private:
+    posix_spawn_file_actions_t actions_{};
+    posix_spawnattr_t attributes_{};
+};
+
+}  // namespace
+
+SlurmCommand::SlurmCommand(std::vector<std::string> argv, Errors errors) {
+    std::array<int, 2> ends{};
+    if (argv.empty() || ::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
+        return;
+    UniqueFd read_end(ends[0]);
+    const UniqueFd write_end(ends[1]);
+    const SpawnSettings settings(write_end.get(), errors);
+    std::vector<char*> arguments;
+    for (std::string& argument : argv)
+        arguments.push_back(argument.data());
+    arguments.push_back(nullptr);
+    pid_t pid = 0;
+    if (::posix_spawnp(&pid, arguments[0], settings.actions(), settings.attributes(),
+                       arguments.data(), environ) != 0)
+        return;
+    process_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    if (!process_) {  // a kernel without pidfds: do without the answer
+        ::kill(pid, SIGKILL);
+        while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+        }
+        return;
+    }
+    answer_fd_ = std::move(read_end);
+}
+
+SlurmCommand::~SlurmCommand() { end(); }
+
+void SlurmCommand::end() noexcept {
+    answer_fd_.reset();
+    if (!process_)
+        return;
+    ::syscall(SYS_pidfd_send_signal, process_.get(), SIGKILL, nullptr, 0);
+    pollfd ended{process_.get(), POLLIN, 0};
+    while (::poll(&ended, 1, kEndTime_ms) < 0 && errno == EINTR) {
+    }
+    siginfo_t ignored{};  // nothing to reap where whoever reaps orphans was faster
+    ::waitid(P_PIDFD, static_cast<id_t>(process_.get()), &ignored, WEXITED | WNOHANG);
+    process_.reset();
+}
+
+bool SlurmCommand::advance() {
+    std::array<char, 4096> buffer;
+    while (answer_fd_) {
+        const ssize_t got = ::read(answer_fd_.get(), buffer.data(), buffer.size());
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && errno == EAGAIN)
+            return false;
+        if (got > 0 && answer_.size() + static_cast<std::size_t>(got) <= kLongestAnswer) {
+            answer_.append(buffer.data(), static_cast<std::size_t>(got));
+            continue;
+        }
+        if (got != 0)
+            answer_.clear();  // an error, or no end
+        end();
+    }
+    return true;
+}
+
+std::string SlurmCommand::wait(const Deadline& deadline) {
+    while (!advance()) {
+        pollfd ready{answer_fd_.get(), POLLIN, 0};
+        if (::poll(&ready, 1, deadline.poll_timeout_ms()) == 0) {
+            answer_.clear();
+            end();
+        }
+    }
+    return answer();
+}
+
+// Or else it was ended while it spoke.
+std::string SlurmCommand::answer() const {
+    return !answer_fd_ && answer_.ends_with('\n') ? answer_ : std::string();
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,47 @@
+#pragma once
+#include "base/deadline.hpp"
+#include "base/unique_fd.hpp"
+
+#include <string>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+/// One of Slurm's commands (squeue, scontrol), beside whatever else is done, and what it prints.
+///
+/// Not libslurm: it ends the process that calls it when its configuration cannot be read, and
+/// retries for minutes.
+///
+/// The command ends with the object. Somebody else may end or reap it, as with all children of this
+/// process: then it is over early, and what was not answered to the end is no answer.
+///
+/// Owner: who asks. Threads: its owner's. Blocks: wait(); otherwise a second at most, for a command
+/// that hangs in the kernel.
+class SlurmCommand {
+public:
+    enum class Errors { ignore, take };  ///< what it prints to stderr
+
+    /// argv[0] is looked for in PATH. Where it cannot be started, it is over at once.
+    explicit SlurmCommand(std::vector<std::string> argv, Errors errors = Errors::ignore);
+    SlurmCommand(const SlurmCommand&) = delete;
+    SlurmCommand& operator=(const SlurmCommand&) = delete;
+    ~SlurmCommand();
+
+    /// Readable when advance() has something to do; -1 when it is over.
+    int fd() const { return answer_fd_.get(); }
+    /// Takes what has come; true when it is over.
+    bool advance();
+    /// Advances until it is over; gives up at the deadline. The answer.
+    std::string wait(const Deadline& deadline);
+    /// All that it printed; empty: no answer, or not all of it.
+    std::string answer() const;
+
+private:
+    void end() noexcept;
+
+    UniqueFd process_;  // a pidfd
+    UniqueFd answer_fd_;
+    std::string answer_;
+};
+
+}  // namespace autolaunch::launcher

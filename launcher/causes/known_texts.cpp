@@ -1,0 +1,192 @@
+#include "causes/known_texts.hpp"
+
+namespace autolaunch::launcher {
+
+namespace {
+
+constexpr bool kFollows = true;
+
+constexpr std::string_view kGpuBroken = "the GPU's hardware or its driver failed";
+constexpr std::string_view kGpuFull = "the GPU's memory did not suffice";
+constexpr std::string_view kMemoryRefused = "memory was asked for and refused";
+constexpr std::string_view kNoRoom = "a disk, a quota or a limit had no room";
+constexpr std::string_view kDiskBroken = "a file system or its server failed";
+constexpr std::string_view kDamaged = "a file that it read is damaged or cut off";
+constexpr std::string_view kShmFull = "/dev/shm is full";
+constexpr std::string_view kWaited =
+    "a collective was waited for in vain: a rank did not come to it";
+constexpr std::string_view kPeerGone = "its peer in a collective went away";
+constexpr std::string_view kNoName = "names of hosts are not resolved";
+constexpr std::string_view kLink = "a connection, a port or a cable failed";
+constexpr std::string_view kFiles = "no file descriptor was left: ulimit -n";
+constexpr std::string_view kProcesses =
+    "no process or thread could be started: ulimit -u, and pids.max of the cgroup";
+constexpr std::string_view kShapes = "ranks call collectives that do not match";
+
+// clang-format off
+const std::vector<KnownText> kTexts = {
+    // Words of secondary failures, of NCCL, gloo, MPI, c10d and our library, are known as such: they
+    // stand before those that they quote.
+    {"remote process exited or there was a network error", Cause::network, kPeerGone, kFollows},
+    {"Connection closed by remote peer",       Cause::network, kPeerGone, kFollows},
+    {"ncclRemoteError",                        Cause::network, kPeerGone, kFollows},
+    {"NCCL communicator was aborted",          Cause::network, kPeerGone, kFollows},
+    {"Connection was likely closed",           Cause::network, kPeerGone, kFollows},
+    {"store->get('0') got error",              Cause::network, kPeerGone, kFollows},
+    {"Connection closed by peer",              Cause::network, kPeerGone, kFollows},
+    {"Socket unexpectedly closed",             Cause::network, kPeerGone, kFollows},
+    {"went away during",                       Cause::network, kPeerGone, kFollows},
+    {"went away before all ranks",             Cause::network, kPeerGone, kFollows},
+    {"went away and its process number",       Cause::network, kPeerGone, kFollows},
+    {"MPI_ERR_PROC_FAILED",                    Cause::network, kPeerGone, kFollows},
+    {"MPI_ERR_REVOKED",                        Cause::network, kPeerGone, kFollows},
+    {"PML_ERR_PROC_FAILED",                    Cause::network, kPeerGone, kFollows},
+    {"Communication error with rank",          Cause::network, kPeerGone, kFollows},
+    {"LOST-CONNECTION",                        Cause::network, kPeerGone, kFollows},
+
+    {"uncorrectable ECC error",                Cause::gpu, kGpuBroken},
+    {"ECCUncorrectable",                       Cause::gpu, kGpuBroken},
+    {"ECC_UNCORRECTABLE",                      Cause::gpu, kGpuBroken},
+    {"uncorrectable NVLink error",             Cause::gpu, kGpuBroken},
+    {"NVLINK_UNCORRECTABLE",                   Cause::gpu, kGpuBroken},
+    {"fallen off the bus",                     Cause::gpu, kGpuBroken},
+    {"GPU is lost",                            Cause::gpu, kGpuBroken},
+    {"NVRM: Xid",                              Cause::gpu, kGpuBroken},
+    {"Unable to determine the device handle",  Cause::gpu, kGpuBroken},
+    {"hardware stack error",                   Cause::gpu, kGpuBroken},
+    {"HardwareStackError",                     Cause::gpu, kGpuBroken},
+    {"system not yet initialized",             Cause::gpu, kGpuBroken},
+    {"SYSTEM_NOT_READY",                       Cause::gpu, kGpuBroken},
+    {"GPU thermal",                            Cause::gpu, kGpuBroken},
+    {"thermal shutdown",                       Cause::gpu, kGpuBroken},
+    {"no CUDA-capable device is detected",     Cause::gpu, "no GPU is there: nvidia-smi tells whether the driver sees one", false, Certainty::possible},
+
+    {"CUDA out of memory",                     Cause::out_of_memory, kGpuFull},
+    {"HIP out of memory",                      Cause::out_of_memory, kGpuFull},
+    {"XPU out of memory",                      Cause::out_of_memory, kGpuFull},
+    {"CUDA error: out of memory",              Cause::out_of_memory, kGpuFull},
+    {"Cuda failure 'out of memory'",           Cause::out_of_memory, kGpuFull},
+    {"Cuda failure 2 'out of memory'",         Cause::out_of_memory, kGpuFull},
+    {"CUDA_ERROR_OUT_OF_MEMORY",               Cause::out_of_memory, kGpuFull},
+    {"cudaErrorMemoryAllocation",              Cause::out_of_memory, kGpuFull},
+    {"hipErrorOutOfMemory",                    Cause::out_of_memory, kGpuFull},
+    {"CUBLAS_STATUS_ALLOC_FAILED",             Cause::out_of_memory, kGpuFull},
+    {"CUDNN_STATUS_ALLOC_FAILED",              Cause::out_of_memory, kGpuFull},
+    {"RESOURCE_EXHAUSTED: Out of memory",      Cause::out_of_memory, kGpuFull},
+    {"RESOURCE_EXHAUSTED: Failed to allocate", Cause::out_of_memory, kGpuFull},
+    {"std::bad_alloc",                         Cause::out_of_memory, kMemoryRefused},
+    {"MemoryError",                            Cause::out_of_memory, kMemoryRefused},
+    {"can't allocate memory",                  Cause::out_of_memory, kMemoryRefused},
+    {"Cannot allocate memory",                 Cause::out_of_memory, kMemoryRefused},
+    {"[Errno 12]",                             Cause::out_of_memory, kMemoryRefused},
+    {"ENOMEM",                                 Cause::out_of_memory, kMemoryRefused},
+    {"OutOfMemoryError",                       Cause::out_of_memory, kMemoryRefused},
+    {"memory allocation of ",                  Cause::out_of_memory, kMemoryRefused},
+    {"virtual memory exhausted",               Cause::out_of_memory, kMemoryRefused},
+
+    {"insufficient shared memory (shm)",       Cause::storage, kShmFull},
+    {"No space left on device",                Cause::storage, kNoRoom},
+    {"Disk quota exceeded",                    Cause::storage, kNoRoom},
+    {"ENOSPC",                                 Cause::storage, kNoRoom},
+    {"EDQUOT",                                 Cause::storage, kNoRoom},
+    {"[Errno 28]",                             Cause::storage, kNoRoom},
+    {"[Errno 122]",                            Cause::storage, kNoRoom},
+    {"File too large",                         Cause::storage, kNoRoom},
+    {"os error 28",                            Cause::storage, kNoRoom},
+    {"PytorchStreamWriter failed writing",     Cause::storage, kNoRoom},
+    {". unexpected pos ",                      Cause::storage, kNoRoom},
+    {"Input/output error",                     Cause::storage, kDiskBroken},
+    {"[Errno 5]",                              Cause::storage, kDiskBroken},
+    {"(os error 5)",                            Cause::storage, kDiskBroken},
+    {"Stale file handle",                      Cause::storage, kDiskBroken},
+    {"Stale NFS file handle",                  Cause::storage, kDiskBroken},
+    {"[Errno 116]",                            Cause::storage, kDiskBroken},
+    {"Remote I/O error",                       Cause::storage, kDiskBroken},
+    {"Read-only file system",                  Cause::storage, kDiskBroken},
+    {"[Errno 30]",                             Cause::storage, kDiskBroken},
+    {"Structure needs cleaning",               Cause::storage, kDiskBroken},
+    {"Cannot send after transport endpoint shutdown", Cause::storage, kDiskBroken},
+    {"failed finding central directory",       Cause::storage, kDamaged},
+    {"PytorchStreamReader failed",             Cause::storage, kDamaged},
+    {"invalid header or archive is corrupted", Cause::storage, kDamaged},
+    {"SafetensorError",                        Cause::storage, kDamaged},
+    {"BadZipFile",                             Cause::storage, kDamaged},
+    {"cannot be used: step-",                  Cause::storage, kDamaged},
+
+    {"Watchdog caught collective operation timeout", Cause::collective_timeout, kWaited},
+    {"collective operation timeout",           Cause::collective_timeout, kWaited},
+    {"WorkNCCL(",                              Cause::collective_timeout, kWaited},
+    {"Timed out waiting",                      Cause::collective_timeout, kWaited},
+    {"timed out in monitoredBarrier",          Cause::collective_timeout, kWaited},
+    {"failed to pass monitoredBarrier",        Cause::collective_timeout, kWaited},
+    {"Application timeout caused pair closure", Cause::collective_timeout, kWaited},
+    {"Timed out initializing process group in store based barrier", Cause::collective_timeout, kWaited},
+    {"Timed out after",                        Cause::collective_timeout, kWaited},
+    {" s for rank ",                           Cause::collective_timeout, kWaited},
+    {"that rank is stuck elsewhere or has not called", Cause::collective_timeout, kWaited},
+    {"DistStoreError",                         Cause::collective_timeout, kWaited},
+    {"wait timeout after",                     Cause::collective_timeout, kWaited},
+    {"Socket Timeout",                         Cause::collective_timeout, kWaited},
+    {"Timeout waiting for key",                Cause::collective_timeout, kWaited},
+
+    {"Detected mismatch between collectives",  Cause::program_error, kShapes},
+    {"op.preamble.length <= op.nbytes",        Cause::program_error, kShapes},
+    {"MPI_ERR_TRUNCATE",                       Cause::program_error, kShapes},
+    {"Message truncated",                      Cause::program_error, kShapes},
+
+    {"Temporary failure in name resolution",   Cause::network, kNoName},
+    {"Name or service not known",              Cause::network, kNoName},
+    {"No address associated with hostname",    Cause::network, kNoName},
+    {"nodename nor servname",                  Cause::network, kNoName},
+    {"Could not resolve host",                 Cause::network, kNoName},
+    {"Network is unreachable",                 Cause::network, kLink},
+    {"Network is down",                        Cause::network, kLink},
+    {"No route to host",                       Cause::network, kLink},
+    {"Host is down",                           Cause::network, kLink},
+    {"port error",                             Cause::network, kLink},
+    {"Got async fatal event",                  Cause::network, kLink},
+    {"Got completion from peer",               Cause::network, kLink},
+    {"Got completion with error",              Cause::network, kLink},
+    {"transport retry counter exceeded",       Cause::network, kLink},
+    {"IBV_WC_",                                Cause::network, kLink},
+    {"ibv_poll_cq",                            Cause::network, kLink},
+    {"Connection timed out",                   Cause::network, kLink},
+    {"[Errno 110]",                            Cause::network, kLink},
+    {"Connection reset by peer",               Cause::network, kPeerGone, kFollows},
+    {"ConnectionResetError",                   Cause::network, kPeerGone, kFollows},
+    {"ECONNRESET",                             Cause::network, kPeerGone, kFollows},
+    {"Connection refused",                     Cause::network, kPeerGone, kFollows},
+    {"ConnectionRefusedError",                 Cause::network, kPeerGone, kFollows},
+    {"Connection aborted",                     Cause::network, kPeerGone, kFollows},
+    {"Broken pipe",                            Cause::network, kPeerGone, kFollows},
+    {"Socket closed",                          Cause::network, kPeerGone, kFollows},
+    {"socket was closed",                      Cause::network, kPeerGone, kFollows},
+
+    {"Too many open files",                    Cause::program_error, kFiles},
+    {"[Errno 24]",                             Cause::program_error, kFiles},
+    {"can't start new thread",                 Cause::program_error, kProcesses},
+    {"Resource temporarily unavailable",       Cause::program_error, kProcesses},
+    {"ncclSystemError",                        Cause::network, kLink, false, Certainty::possible},
+    {"unhandled system error",                 Cause::network, kLink, false, Certainty::possible},
+};
+// clang-format on
+
+}  // namespace
+
+const std::vector<KnownText>& known_texts() { return kTexts; }
+
+const KnownText* find_known_text(std::string_view line) {
+    for (const KnownText& known : kTexts)
+        if (line.find(known.text) != line.npos)
+            return &known;
+    return nullptr;
+}
+
+const KnownText* find_known_text(const std::vector<std::string>& lines) {
+    for (auto line = lines.rbegin(); line != lines.rend(); ++line)
+        if (const KnownText* known = find_known_text(*line))
+            return known;
+    return nullptr;
+}
+
+}  // namespace autolaunch::launcher

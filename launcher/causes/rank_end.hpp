@@ -1,0 +1,39 @@
+#pragma once
+#include "causes/cause.hpp"
+#include "causes/failure_evidence.hpp"
+#include "exit_codes/rank_exited.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+/// What a node knows of the end of one of its ranks.
+struct RankEnd {
+    RankExited end;
+    std::string node;  ///< its host name
+    FailureEvidence words;
+    std::optional<std::int64_t>
+        oom_kills;  ///< by the kernel in the job's cgroup in this generation; nothing: unknown
+    std::string no_room;        ///< why nothing can be written where its logs are; empty: it can
+    std::string cannot_resume;  ///< why it said that no restart could go on; empty: it did not
+    std::string mpi_fault;      ///< what MPI's service saw: "called MPI_Abort with error code 3"
+    std::vector<std::string>
+        kernel_log;           ///< lines of this generation that may concern it, oldest first
+    bool knows_pids = false;  ///< process numbers there are those of this node's agent
+    std::string log_folder;   ///< where its logs are
+    std::string core;         ///< the core file and what opens it, or why there is none
+};
+
+/// Why it ended: docs/causes.md as a function. Pure.
+EndRecord judge(const RankEnd& rank);
+
+/// EndRecord::vain where no checkpoint can be used.
+inline constexpr char kSameCheckpoints[] = "it would find the same checkpoints";
+
+/// Texts that differ in numbers and addresses alone are equal in it. Pure.
+std::string error_signature(const EndRecord& record);
+
+}  // namespace autolaunch::launcher

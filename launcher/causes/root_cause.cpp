@@ -1,0 +1,145 @@
+#include "causes/root_cause.hpp"
+
+#include "base/text.hpp"
+#include "causes/final_error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+// A rank that gave up waiting knows nothing of why.
+bool waited(const EndRecord& record) {
+    return record.follows || record.cause == Cause::collective_timeout;
+}
+
+// Whether `a` counts before `b`: own failures before those of ranks that waited, those of ranks
+// that nobody had asked to stop before the words of the others, then the earlier one.
+bool counts_before(const Failure& a, const Failure& b) {
+    const auto order = [](const Failure& failure) {
+        return waited(failure.record) ? 2 + static_cast<int>(failure.record.follows) : 0;
+    };
+    if (order(a) != order(b))
+        return order(a) < order(b);
+    if (a.asked_to_stop != b.asked_to_stop)
+        return !a.asked_to_stop;
+    return a.latest < b.latest;
+}
+
+std::string describe(const EndRecord& record) {
+    return fmt::format("rank {}{} ({})", record.rank,
+                       record.node.empty() ? "" : " on " + record.node, name_of(record.cause));
+}
+
+// Failures of another kind that may have come first as well: clocks of two nodes agree as far as
+// a message takes from one to the other.
+void add_doubts(const std::vector<Failure>& failures, const Failure& root, EndRecord& record) {
+    for (const Failure& other : failures) {
+        if (&other == &root || waited(other.record) || other.asked_to_stop ||
+            other.record.node == root.record.node ||
+            error_signature(other.record) == error_signature(root.record))
+            continue;
+        if (other.earliest < root.latest && root.earliest < other.latest)
+            record.evidence.push_back(
+                fmt::format("{} failed at the same time, as far as clocks tell: which was first is "
+                            "not known",
+                            describe(other.record)));
+    }
+}
+
+// Who is to blame where all that is known is that others waited; the record is then of that rank.
+struct Blame {
+    Cause cause;
+    Certainty certainty;
+    int rank;
+    std::string node, absent;
+};
+
+std::optional<Blame> blame(const Waiting& waiting, const EndRecord& record) {
+    if (!waiting.culprit.empty() && !waiting.missing.empty())
+        return Blame{Cause::collective_timeout, Certainty::certain, waiting.missing.front(), "",
+                     waiting.culprit};
+    if (!waiting.finishers.empty()) {
+        const Finisher& first =
+            *std::min_element(waiting.finishers.begin(), waiting.finishers.end(),
+                              [](const Finisher& a, const Finisher& b) { return a.ran < b.ran; });
+        return Blame{
+            Cause::program_error, Certainty::likely, first.rank, first.node,
+            fmt::format("rank {} exited with code 0 while other ranks went on", first.rank)};
+    }
+    if (record.cause == Cause::collective_timeout && waiting.world_size == 2 && record.rank >= 0)
+        return Blame{record.cause, record.certainty, 1 - record.rank, "",
+                     fmt::format("rank {} did not come to a collective", 1 - record.rank)};
+    return std::nullopt;
+}
+
+void blame_absent(const Waiting& waiting, RootCause& found) {
+    EndRecord& record = found.record;
+    if (const auto absent = blame(waiting, record)) {
+        record.evidence = {absent->absent, fmt::format("rank {}: {}", record.rank, record.what)};
+        record.what = absent->absent;
+        record.cause = absent->cause;
+        record.certainty = absent->certainty;
+        record.rank = absent->rank;
+        record.node = absent->node;
+        record.follows = false;
+        record.step.reset();
+        found.absent = absent->absent;
+    } else if (record.cause == Cause::collective_timeout) {
+        record.evidence.emplace_back(
+            "which rank did not come is not known: its program's communicators are not recorded");
+    } else {
+        record.evidence.emplace_back("no other rank failed by itself");
+    }
+}
+
+}  // namespace
+
+RootCause find_root_cause(const std::vector<Failure>& failures, const Waiting& waiting) {
+    const auto root = std::min_element(failures.begin(), failures.end(), counts_before);
+    RootCause found;
+    found.index = static_cast<std::size_t>(root - failures.begin());
+    found.record = root->record;
+    for (const Failure& other : failures) {
+        const int ranks = 1 + other.record.alike;
+        if (&other == &*root)
+            continue;
+        if (!other.record.follows && error_signature(other.record) == error_signature(root->record))
+            found.record.alike += ranks;
+        else if (waited(other.record))
+            found.record.followers += ranks;
+    }
+    if (waited(root->record))
+        blame_absent(waiting, found);
+    else
+        add_doubts(failures, *root, found.record);
+    return found;
+}
+
+std::optional<EndRecord> judge_stopped(const RankEnd& rank) {
+    constexpr std::array<std::string_view, 6> kOfTheStop = {
+        "SIGTERM", "signal 15", "KeyboardInterrupt", "SystemExit", "Terminated", "SignalException"};
+    const FinalError error = find_final_error(rank.words);
+    if (error.line.empty())
+        return std::nullopt;
+    for (const auto& line : error.lines)
+        for (const std::string_view text : kOfTheStop)
+            if (line.find(text) != line.npos)
+                return std::nullopt;
+    RankEnd before = rank;  // as it would have ended by itself
+    before.end.signal.reset();
+    before.end.exit_code = 1;
+    before.oom_kills.reset();
+    before.mpi_fault.clear();
+    EndRecord record = judge(before);
+    if (waited(record))
+        return std::nullopt;
+    return record;
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,36 @@
+#pragma once
+#include "causes/cause.hpp"
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+namespace autolaunch::launcher {
+
+// Ends that are no rank's own. Pure.
+
+/// A stop signal, and what is known of who sent it.
+struct AskedToStop {
+    int signal = 0;
+    bool under_scheduler = false;
+    std::optional<std::chrono::seconds> left = {};  ///< of the job's time, when it came
+    /// The scheduler's word; nothing: it was not asked, or did not know. `told_by`: its fields.
+    std::optional<Cause> told = {};
+    std::string told_by = {};
+};
+EndRecord judge_stop(const AskedToStop& stop);
+
+EndRecord judge_lost_node(const std::string& node, const std::string& why);
+
+/// The agent itself, or who waits for it, was killed.
+EndRecord judge_agent_killed();
+
+/// A rank could not be started; `exit_code` is what the job would exit with for it.
+struct StartFacts {
+    int rank = 0, exit_code = 0;
+    std::string node, what, hint;
+    bool restart_helps = false;
+};
+EndRecord judge_start(const StartFacts& start);
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,124 @@
+#include "stopping/requeue.hpp"
+
+#include "allocation/slurm_command.hpp"
+#include "base/text.hpp"
+#include "exit_codes/exit_codes.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kAskTime = 5s, kRequeueTime = 10s;  // a busy slurmctld
+
+std::string variable(const EnvironmentMap& environment, const char* name) {
+    const auto found = environment.find(name);
+    return found == environment.end() ? std::string() : found->second;
+}
+
+// "75", "70-80", "1,75": of RequeueExit.
+bool holds(std::string_view list, int code) {
+    for (const std::string& part : split(std::string(list), ',')) {
+        const std::size_t dash = part.find('-');
+        long long first = 0, last = 0;
+        if (!parse_integer(part.substr(0, dash), first))
+            continue;
+        if (dash == std::string::npos)
+            last = first;
+        else if (!parse_integer(part.substr(dash + 1), last))
+            continue;
+        if (first <= code && code <= last)
+            return true;
+    }
+    return false;
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+std::string requeue_name(const EnvironmentMap& environment) {
+    const std::string array = variable(environment, "SLURM_ARRAY_JOB_ID"),
+                      element = variable(environment, "SLURM_ARRAY_TASK_ID"),
+                      leader = variable(environment, "SLURM_JOB_ID_HET_GROUP_0");
+    if (!array.empty() && !element.empty())
+        return array + "_" + element;
+    return leader.empty() ? variable(environment, "SLURM_JOB_ID") : leader;
+}
+
+RequeueSettings parse_requeue_settings(std::string_view config, int exit_code) {
+    RequeueSettings settings;
+    while (!config.empty()) {
+        const std::string_view line = config.substr(0, config.find('\n'));
+        config.remove_prefix(std::min(line.size() + 1, config.size()));
+        if (!line.starts_with("RequeueExit"))
+            continue;
+        const std::size_t equals = line.find('=');
+        if (equals == std::string_view::npos)
+            continue;
+        const std::string name(trim(line.substr(0, equals))), value(trim(line.substr(equals + 1)));
+        if (!holds(value, exit_code))
+            continue;
+        settings = {true, name + " = " + value};
+    }
+    return settings;
+}
+
+RequeueChoice choose_requeue(const std::optional<SlurmJobRecord>& record,
+                             const std::optional<RequeueSettings>& settings, int restarts,
+                             const std::string& name) {
+    const std::string not_done = "not requeued by autolaunch: ";
+    if (!record)
+        return {false, not_done + "scontrol says nothing of job " + name +
+                           "; by hand: scontrol requeue " + name};
+    if (record->restarts > restarts || record->state == "PENDING")
+        return {false, not_done + "job " + name + " is requeued already"};
+    // Slurm would start a cancelled job again, too.
+    if (explain_stop(*record, restarts, {}, {}).origin == StopOrigin::cancelled)
+        return {false, not_done + "the job was cancelled (scancel)"};
+    if (!record->is_batch)
+        return {false, not_done + "Slurm requeues only jobs of sbatch"};
+    if (!record->may_requeue)
+        return {false, not_done + "the job may not be (Requeue=0); submit it with --requeue"};
+    if (!settings)
+        return {false, not_done +
+                           "scontrol does not show whether RequeueExit holds 75, and two "
+                           "requeues are one too many; by hand: scontrol requeue " +
+                           name};
+    if (settings->by_exit_code)
+        return {false, not_done + "slurm.conf has " + settings->which +
+                           ", by which Slurm does it when the script ends with 75"};
+    return {true, "requeue: scontrol requeue " + name + " (slurm_config.requeue)"};
+}
+
+void requeue_if_wanted(const RequeueRequest& request, const EnvironmentMap& environment,
+                       const std::function<void(const std::string& line)>& say) {
+    const std::string name = requeue_name(environment);
+    if (!request.wanted || request.exit_code != exit_code::kRequeue || name.empty())
+        return;
+    const std::string job = variable(environment, "SLURM_JOB_ID");
+    const auto ask = [](const std::vector<std::string>& question) {
+        return SlurmCommand(question).wait(Deadline::after(kAskTime));
+    };
+    const auto record = parse_slurm_job(ask(slurm_job_question(job)), job);
+    const std::string config = ask({"scontrol", "show", "config"});
+    const auto settings = config.empty()
+                              ? std::nullopt
+                              : std::optional(parse_requeue_settings(config, exit_code::kRequeue));
+    const RequeueChoice choice = choose_requeue(record, settings, request.restarts, name);
+    say(choice.why);
+    if (!choice.act)
+        return;
+    SlurmCommand requeue({"scontrol", "requeue", name}, SlurmCommand::Errors::take);
+    const std::string refused = requeue.wait(Deadline::after(kRequeueTime));
+    if (!refused.empty())
+        say("scontrol requeue " + name + " failed: " + first_line(refused));
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,47 @@
+#pragma once
+#include "allocation/allocation.hpp"
+#include "stopping/slurm_job_record.hpp"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace autolaunch::launcher {
+
+/// Of a Slurm job, as `scontrol requeue` has to be told it: of an array the element (asked for its
+/// number, Slurm would requeue the whole array where it is the last one), of a heterogeneous job
+/// the leader, which takes its components along. Empty outside Slurm. Pure.
+std::string requeue_name(const EnvironmentMap& environment);
+
+/// What `scontrol show config` says of job exit codes.
+struct RequeueSettings {
+    bool by_exit_code = false;  ///< RequeueExit or RequeueExitHold holds 75
+    std::string which;          ///< that setting, as it is written: "RequeueExit = 75"
+};
+/// Pure.
+RequeueSettings parse_requeue_settings(std::string_view config, int exit_code);
+
+struct RequeueChoice {
+    bool act = false;
+    std::string why;  ///< a sentence for the screen, in either case
+};
+
+/// Whether the head is to requeue the job, which ended with 75 and whose spec wants it. Nothing for
+/// what could not be learned. Pure.
+RequeueChoice choose_requeue(const std::optional<SlurmJobRecord>& record,
+                             const std::optional<RequeueSettings>& settings, int restarts,
+                             const std::string& name);
+
+struct RequeueRequest {
+    bool wanted = false;  ///< slurm_config.requeue
+    int exit_code = 0;    ///< of the job
+    int restarts = 0;     ///< SLURM_RESTART_COUNT
+};
+/// Asks Slurm, and does it, where slurm_config.requeue says so and the job ended with 75: after
+/// everything else, for it ends the job's processes, ours too. `say` shows a line, and has written
+/// it when it returns. Blocks: 20 s at most.
+void requeue_if_wanted(const RequeueRequest& request, const EnvironmentMap& environment,
+                       const std::function<void(const std::string& line)>& say);
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,95 @@
+#include "stopping/slurm_job_record.hpp"
+
+#include "base/text.hpp"
+#include "stopping/scontrol_line.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+using std::chrono::seconds;
+using std::chrono::system_clock;
+
+SlurmJobRecord record_of(std::string_view line) {
+    long long restarts = 0;
+    parse_integer(scontrol_field(line, "Restarts"), restarts);
+    return {.job_id = scontrol_field(line, "JobId"),
+            .state = scontrol_field(line, "JobState"),
+            .reason = scontrol_field(line, "Reason"),
+            .restarts = static_cast<int>(restarts),
+            .is_batch = scontrol_field(line, "BatchFlag") == "1",
+            .may_requeue = scontrol_field(line, "Requeue") == "1",
+            .ends_at = scontrol_time(scontrol_field(line, "EndTime")),
+            .preempted_at = scontrol_time(scontrol_field(line, "PreemptTime"))};
+}
+
+seconds until(const std::optional<system_clock::time_point>& end, system_clock::time_point from) {
+    if (!end)
+        return seconds(0);
+    return std::max(seconds(0), std::chrono::duration_cast<seconds>(*end - from));
+}
+
+}  // namespace
+
+std::optional<SlurmJobRecord> parse_slurm_job(std::string_view answer, const std::string& job_id) {
+    while (!answer.empty()) {
+        const std::string_view line = answer.substr(0, answer.find('\n'));
+        answer.remove_prefix(std::min(line.size() + 1, answer.size()));
+        if (scontrol_field(line, "JobId") == job_id)
+            return record_of(line);
+    }
+    return std::nullopt;
+}
+
+std::vector<std::string> slurm_job_question(const std::string& job_id) {
+    return {"scontrol", "show", "job", "-o", job_id};
+}
+
+const char* origin_name(StopOrigin origin) {
+    switch (origin) {
+        case StopOrigin::unknown:
+            return "unknown";
+        case StopOrigin::preempted:
+            return "preempted";
+        case StopOrigin::time_limit:
+            return "time limit";
+        case StopOrigin::cancelled:
+            return "cancelled";
+        case StopOrigin::requeued:
+            return "requeued";
+        case StopOrigin::signalled:
+            return "signal";
+    }
+    return "unknown";
+}
+
+// What Slurm 22.05 shows in each case, as seen on a real one: docs/guides/slurm.md has the table.
+StopKnown explain_stop(const SlurmJobRecord& record, int restarts, system_clock::time_point now,
+                       seconds kill_wait) {
+    const std::string state = "JobState=" + record.state;
+    if (record.restarts > restarts)
+        return {StopOrigin::requeued, fmt::format("{} Restarts={}", state, record.restarts),
+                kill_wait};
+    // The grace time is counted between Slurm's own times: its clock may differ from ours.
+    if (record.preempted_at)
+        return {StopOrigin::preempted,
+                fmt::format("{} PreemptTime={} EndTime={}", state, clock_text(record.preempted_at),
+                            clock_text(record.ends_at)),
+                until(record.ends_at, *record.preempted_at) + kill_wait};
+    if (record.reason == "TimeLimit" || record.state == "TIMEOUT")
+        return {StopOrigin::time_limit, state + " Reason=" + record.reason, kill_wait};
+    if (record.state == "RUNNING" || record.state == "SUSPENDED")
+        return {
+            StopOrigin::signalled, state + ", no PreemptTime",
+            record.ends_at ? std::optional(until(record.ends_at, now) + kill_wait) : std::nullopt};
+    if (record.state == "COMPLETING" || record.state == "CANCELLED" || record.state == "SIGNALING")
+        return {StopOrigin::cancelled, state + " Reason=" + record.reason + ", no PreemptTime",
+                kill_wait};
+    return {StopOrigin::unknown, state, std::nullopt};
+}
+
+}  // namespace autolaunch::launcher
