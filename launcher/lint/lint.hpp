@@ -22,6 +22,7 @@ struct LintRequest {
     std::map<std::string, std::string> environment;  ///< for ${VAR} of a spec
     std::string cluster_text;                        ///< of --slurm-conf; empty without
     std::function<bool(const std::string&)> folder_exists = {};
+    std::function<SaveTimes(const std::string& runs)> save_times = {};  ///< of the newest run there
 };
 
 struct LintFinding {
@@ -48,6 +49,7 @@ bool has_mistakes(const std::vector<LintFinding>& findings);  ///< warnings or e
 std::string findings_text(const std::vector<LintFinding>& findings);
 std::string findings_json(const std::vector<LintFinding>& findings);
 std::string rules_text();
-std::string rules_markdown();  ///< docs/lint.md ends with it
+std::string rules_markdown();
+std::string rules_json();  ///< docs/lint.md ends with it
 
 }  // namespace autolaunch::launcher

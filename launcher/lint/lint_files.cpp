@@ -18,12 +18,19 @@ bool folder_exists(const std::string& folder) {
     return std::filesystem::is_directory(folder, ignored);
 }
 
+SaveTimes save_times(const std::string& runs) {
+    return SaveTimes::read(std::filesystem::path(runs) / "latest");
+}
+
 }  // namespace
 
 LintOutcome lint_files(const LintFilesRequest& asked,
                        const std::map<std::string, std::string>& environment) {
     if (asked.rules)
-        return {asked.markdown ? rules_markdown() : rules_text(), exit_code::kSuccess};
+        return {asked.json       ? rules_json()
+                : asked.markdown ? rules_markdown()
+                                 : rules_text(),
+                exit_code::kSuccess};
     LintRequest request;
     if (!asked.kind.empty()) {
         request.kind = kind_from_name(asked.kind);
@@ -35,6 +42,7 @@ LintOutcome lint_files(const LintFilesRequest& asked,
         request.cluster_text = read_at_most(asked.slurm_conf, kMaxLintBytes);
     request.environment = environment;
     request.folder_exists = folder_exists;
+    request.save_times = save_times;
     std::vector<LintFinding> all;
     for (const auto& file : asked.files) {
         request.file = file;

@@ -59,6 +59,19 @@ std::string rules_text() {
     return text;
 }
 
+std::string rules_json() {
+    using Json = nlohmann::ordered_json;
+    Json list = Json::array();
+    for (const auto& rule : all_rules())
+        list.push_back({{"rule", rule.name},
+                        {"severity", lint_severity_name(rule.severity)},
+                        {"summary", rule.summary},
+                        {"why", rule.why},
+                        {"fix", rule.fix}});
+    const Json all = {{"version", kFormatVersion}, {"rules", list}};
+    return all.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
 std::string rules_markdown() {
     std::string text = "| rule | severity | what | why | fix |\n|---|---|---|---|---|\n";
     const auto cell = [](std::string_view words) {

@@ -209,6 +209,30 @@ RuleHits kill_on_bad_exit(const Subject& subject) {
     return hits;
 }
 
+// Of a node that is gone srun hears when Slurm has noticed it, and of a killed slurmstepd never.
+RuleHits requeue_without_wait(const Subject& subject) {
+    RuleHits hits;
+    const auto is_number = [](const std::string& value) {
+        return whole_number(value).value_or(0) > 0;
+    };
+    const ConfLine* configured = subject.cluster.first_with("WaitTime");
+    if (!subject.script.has("requeue") ||
+        (configured != nullptr && is_number(configured->value("WaitTime"))))
+        return hits;
+    for (const auto& setting : subject.environment)
+        if (setting.name == "SLURM_WAIT" && is_number(setting.value))
+            return hits;
+    for (const auto& launch : subject.launches) {
+        const auto nodes = nodes_of(launch, subject.script);
+        if (launch.by_srun && launch.tool == Tool::autolaunch && nodes && *nodes > 1 &&
+            launch.srun_option("wait") == nullptr)
+            hits.push_back({launch.line,
+                            "when a node is lost, srun waits for its task until Slurm notices, "
+                            "and the requeue with it"});
+    }
+    return hits;
+}
+
 RuleHits nnodes_mismatch(const Subject& subject) {
     RuleHits hits;
     for (const auto& launch : subject.launches) {
@@ -238,7 +262,7 @@ RuleHits standalone(const Subject& subject) {
     return hits;
 }
 
-constexpr std::array<Rule, 12> kLaunchRules = {{
+constexpr std::array<Rule, 13> kLaunchRules = {{
     {"rank-in-batch-step", LintSeverity::error,
      "RANK, LOCAL_RANK or NODE_RANK is exported in the batch step",
      "The batch script runs once, on the first node; what it exports is the same for every task "
@@ -282,6 +306,11 @@ constexpr std::array<Rule, 12> kLaunchRules = {{
      "collective.",
      "add --kill-on-bad-exit=1 to srun; srun autolaunch ends all ranks by itself",
      kill_on_bad_exit},
+    {"requeue-without-wait", LintSeverity::warning,
+     "--requeue, and srun autolaunch on several nodes without --wait",
+     "srun waits for the task of a lost node until Slurm notices (SlurmdTimeout, 300 s), and where "
+     "its slurmstepd was killed until the time limit; only then is the job requeued.",
+     "srun --wait=60 autolaunch …", requeue_without_wait},
     {"nnodes-mismatch", LintSeverity::error, "--nnodes is not the number of nodes that srun uses",
      "The launchers wait for nodes that never come, or turn some away.",
      "--nnodes=$SLURM_NNODES; autolaunch needs none", nnodes_mismatch},

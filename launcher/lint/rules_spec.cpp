@@ -1,7 +1,9 @@
 // train.yaml: what its own reader finds, and what fits badly together.
 
+#include "allocation/kill_wait.hpp"
 #include "base/text.hpp"
 #include "lint/rule.hpp"
+#include "stopping/stop_budget.hpp"
 
 #include <fmt/format.h>
 
@@ -65,10 +67,7 @@ RuleHits grace_period(const Subject& subject) {
     const JobSpec* spec = spec_of(subject);
     if (spec == nullptr)
         return {};
-    auto kill_wait = 30s;
-    if (const ConfLine* line = subject.cluster.first_with("KillWait"))
-        kill_wait = std::chrono::seconds(
-            std::clamp(whole_number(line->value("KillWait")).value_or(30), 0LL, 65'533LL));
+    const auto kill_wait = kill_wait_in(subject.cluster).value_or(kDefaultKillWait);
     const std::string& signal =
         spec->slurm.signal;  // with lead time enough, the stop does not come from the time limit
     const std::size_t at = signal.find('@');
@@ -80,6 +79,30 @@ RuleHits grace_period(const Subject& subject) {
     return {{subject.spec.line_of("restart.grace_period"),
              fmt::format("grace_period is {} s, and Slurm kills everything {} s after SIGTERM",
                          spec->restart.grace_period / 1s, kill_wait / 1s)}};
+}
+
+// By what the saves of the newest run took. With a signal early enough the time limit is no danger.
+RuleHits save_time(const Subject& subject) {
+    const JobSpec* spec = spec_of(subject);
+    if (spec == nullptr || !subject.save_times)
+        return {};
+    const std::string& runs = spec->monitoring.log_path;
+    const SaveTimes saves = subject.save_times(runs.empty() ? "runs" : runs);
+    const std::string& signal = spec->slurm.signal;
+    const std::size_t at = signal.find('@');
+    const auto lead = at == std::string::npos ? std::nullopt : whole_number(signal.substr(at + 1));
+    if (!saves.p99() ||
+        (lead && *lead <= 65'535 && needed_for(*saves.p99()) <= std::chrono::seconds(*lead)))
+        return {};
+    const std::string found =
+        budget_warning({.save = saves.p99(),
+                        .saves = saves.count(),
+                        .grace_period = spec->restart.grace_period,
+                        .kill_wait = kill_wait_in(subject.cluster).value_or(kDefaultKillWait),
+                        .killer = StopTimes::Killer::slurm});
+    if (found.empty())
+        return {};
+    return {{subject.spec.line_of("restart.grace_period"), found}};
 }
 
 RuleHits nested_launcher(const Subject& subject) {
@@ -154,7 +177,7 @@ RuleHits batch_signal(const Subject& subject) {
              fmt::format("{} goes to the batch shell, not to autolaunch", signal)}};
 }
 
-constexpr std::array<Rule, 10> kSpecRules = {{
+constexpr std::array<Rule, 11> kSpecRules = {{
     {"spec-error", LintSeverity::error, "the spec is wrong", "autolaunch does not start with it.",
      "see docs/spec.md for the key", spec_error},
     {"spec-restart-no-checkpoint", LintSeverity::warning, "restarts without checkpoints",
@@ -172,6 +195,10 @@ constexpr std::array<Rule, 10> kSpecRules = {{
      "whatever the spec says.",
      "grace_period: 25s, or a longer KillWait in slurm.conf (checked with --slurm-conf)",
      grace_period},
+    {"spec-save-time", LintSeverity::warning, "a save takes longer than a stop leaves",
+     "The newest run (`latest` in monitoring.log_path) has recorded how long its saves took. One "
+     "that is begun at Slurm's SIGTERM is cut off, and the work since the last one lost.",
+     "slurm_config.signal: TERM@120, or #SBATCH --signal=TERM@120", save_time},
     {"spec-nested-launcher", LintSeverity::error, "the trainer's command is a launcher",
      "autolaunch starts every rank itself.", "name the trainer: command: [python3, train.py]",
      nested_launcher},

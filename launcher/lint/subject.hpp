@@ -1,8 +1,9 @@
 #pragma once
 #include "lint/launches.hpp"
+#include "lint/node_descriptions.hpp"
 #include "lint/sbatch_script.hpp"
-#include "lint/slurm_conf.hpp"
 #include "lint/spec_file.hpp"
+#include "stopping/save_times.hpp"
 
 #include <functional>
 #include <optional>
@@ -36,6 +37,8 @@ struct Subject {
     ConfFile cluster = {};  ///< --slurm-conf; empty without
     std::function<bool(const std::string&)> folder_exists =
         {};  ///< relative to where one submits; empty: not known
+    /// Of the newest run below a folder of runs; empty: not known.
+    std::function<SaveTimes(const std::string& runs)> save_times = {};
 
     /// More machines than one, as far as the file says.
     bool many_nodes() const;

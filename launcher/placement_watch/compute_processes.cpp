@@ -1,10 +1,8 @@
 #include "placement_watch/compute_processes.hpp"
 
-#include "base/file_io.hpp"
 #include "base/text.hpp"
+#include "spawn/process_tree.hpp"
 #include "topology/nvml.hpp"
-
-#include <autolaunch/error.hpp>
 
 #include <fmt/format.h>
 
@@ -18,23 +16,6 @@ namespace {
 constexpr int kMostAncestors = 256;
 // PROC_PID_INIT_INO of the kernel: the namespace that the machine starts with.
 constexpr std::string_view kHostNamespace = "pid:[4026531836]";
-
-// The second field after the name, which may hold anything. 0: there is none, or the process is
-// gone.
-pid_t parent_of(pid_t process, const std::string& proc_root) {
-    try {
-        const std::string stat = read_file(proc_root + "/" + std::to_string(process) + "/stat");
-        const std::size_t name_end = stat.rfind(") ");
-        if (name_end == std::string::npos)
-            return 0;
-        const auto fields = split(std::string_view(stat).substr(name_end + 2), ' ');
-        long long parent = 0;
-        return fields.size() > 1 && parse_integer(fields[1], parent) ? static_cast<pid_t>(parent)
-                                                                     : 0;
-    } catch (const Error&) {
-        return 0;
-    }
-}
 
 bool parse_pid(const std::string& text, pid_t& pid) {
     long long number = 0;

@@ -1,19 +1,16 @@
 #include "plan/granted_otherwise.hpp"
 
 #include "allocation/slurm_time.hpp"
+#include "base/environment.hpp"
 #include "base/text.hpp"
 
 #include <algorithm>
 #include <optional>
+#include <string>
 
 namespace autolaunch::launcher {
 
 namespace {
-
-std::string value_of(const EnvironmentMap& environment, const char* variable) {
-    const auto found = environment.find(variable);
-    return found == environment.end() ? std::string() : found->second;
-}
 
 std::string note(const std::string& key, const std::string& asked, const std::string& given) {
     return "slurm_config." + key + " is " + asked + ", but this job has " + given +
@@ -59,6 +56,27 @@ std::vector<std::string> granted_otherwise(const SlurmSpec& asked,
     if (wanted && given && in_minutes(*wanted) != in_minutes(*given))
         notes.push_back(note("time_limit", in_minutes(*wanted), in_minutes(*given)));
     return notes;
+}
+
+std::optional<std::chrono::seconds> uncompared_time_limit(const SlurmSpec& asked,
+                                                          const EnvironmentMap& environment) {
+    if (value_of(environment, "SLURM_JOB_ID").empty() || granted_limit(environment))
+        return std::nullopt;
+    return parse_slurm_time(asked.time_limit);
+}
+
+std::string limit_granted_otherwise(std::chrono::seconds asked, const std::string& granted) {
+    const auto limit = parse_slurm_time(granted);
+    if (limit)
+        return in_minutes(*limit) == in_minutes(asked)
+                   ? std::string()
+                   : note("time_limit", in_minutes(asked), in_minutes(*limit));
+    if (granted == "UNLIMITED")
+        return note("time_limit", in_minutes(asked), "no limit");
+    return "slurm_config.time_limit is " + in_minutes(asked) +
+           ", and whether this job has the same is not known: Slurm says it in the environment "
+           "from "
+           "23.02 on, and squeue, which says it as well, gave no answer";
 }
 
 }  // namespace autolaunch::launcher

@@ -54,15 +54,34 @@ int ranks_of_tasks(int tasks, std::optional<int> asked, const ResourceSpec& reso
            "--ntasks-per-node=1");
 }
 
+int check_ranks(int ranks) {
+    if (ranks < 1 || ranks > kMostRanksPerNode)
+        refuse(fmt::format("{} ranks a node", ranks),
+               fmt::format("give a number from 1 to {}", kMostRanksPerNode));
+    return ranks;
+}
+
 int count_ranks(const ResourceSpec& resources, int tasks, std::size_t gpu_count,
                 std::size_t cpu_count) {
     const std::optional<int> asked = asked_ranks(resources, gpu_count, cpu_count);
     const int ranks = tasks > 1 ? ranks_of_tasks(tasks, asked, resources)
                                 : asked.value_or(gpu_count > 0 ? static_cast<int>(gpu_count) : 1);
-    if (ranks < 1 || ranks > kMostRanksPerNode)
-        refuse(fmt::format("{} ranks a node", ranks),
-               fmt::format("give a number from 1 to {}", kMostRanksPerNode));
-    return ranks;
+    return check_ranks(ranks);
+}
+
+// -np counts the ranks of all nodes: the first nodes have one more where it does not go up.
+int share_of_total(int total, const Allocation& allocation) {
+    const int nodes = static_cast<int>(allocation.node_names.size());
+    if (total < nodes)
+        refuse(fmt::format("{} ranks are asked for in all, on {} nodes", total, nodes),
+               "each node has a rank at least: ask for as many ranks, or for fewer nodes");
+    const int more = total % nodes;
+    if (allocation.numbered_by_arrival && more != 0)
+        refuse(fmt::format("{} ranks in all cannot be spread evenly over {} nodes, and none of "
+                           "these has a number yet",
+                           total, nodes),
+               "say with -n how many each node has");
+    return total / nodes + (allocation.node_rank < more ? 1 : 0);
 }
 
 int count_nodes(const JobSpec& spec, const Allocation& allocation) {
@@ -82,6 +101,12 @@ JobShape decide_shape(const JobSpec& spec, const Allocation& allocation,
     JobShape shape;
     shape.nodes = count_nodes(spec, allocation);
     const UsableGpus gpus = choose_usable_gpus(topology, allocation, spec.resources);
+    const auto total = spec.resources.total_ranks;
+    if (total && spec.resources.ranks_mode == RanksPerNode::unset &&
+        allocation.tasks_on_node.value_or(1) == 1) {
+        shape.ranks_here = check_ranks(share_of_total(*total, allocation));
+        return shape;
+    }
     shape.ranks_here = count_ranks(spec.resources, allocation.tasks_on_node.value_or(1),
                                    gpus.positions.size(), topology.allowed_cpus.size());
     return shape;

@@ -1,5 +1,7 @@
 #include "plan/launch_plan.hpp"
 
+#include "allocation/kill_wait.hpp"
+#include "base/environment.hpp"
 #include "base/refuse.hpp"
 #include "base/text.hpp"
 #include "binding/hca_pairing.hpp"
@@ -7,6 +9,9 @@
 #include "plan/job_shape.hpp"
 #include "plan/rank_environment.hpp"
 #include "plan/usable_gpus.hpp"
+#include "session/environment.hpp"
+#include "spec/rank_words.hpp"
+#include "spec/units.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -34,6 +39,38 @@ std::vector<std::string> command_line(const TrainerSpec& trainer) {
     return argv;
 }
 
+std::string wrap_of(const TrainerSpec& trainer, int rank) {
+    std::string command;
+    for (const auto& [ranks, wrap] : trainer.wrap) {
+        if (!rank_set_from(ranks).value_or(RankSet{}).contains(rank))
+            continue;
+        if (!command.empty())
+            refuse(
+                fmt::format("rank {} is wrapped twice: in '{}' and in '{}'", rank, command, wrap),
+                "trainer.wrap and --wrap name each rank once; write both commands as one");
+        command = wrap;
+    }
+    return command;
+}
+
+// Ranks that the user has named must be there.
+void check_named_ranks(const JobSpec& spec, int world_size) {
+    const std::string there = fmt::format(", but there are ranks 0 to {}", world_size - 1);
+    const InputSpec& input = spec.trainer.input;
+    if (input.to == InputSpec::To::rank && input.rank >= world_size)
+        refuse(fmt::format("stdin is to go to rank {}{}", input.rank, there),
+               "--stdin, or trainer.stdin, names one of them, all or none");
+    if (spec.debug_rank.value_or(0) >= world_size)
+        refuse(fmt::format("rank {} is to be debugged{}", *spec.debug_rank, there),
+               "--debug-rank and --gdb name one of them");
+    for (const auto& [ranks, wrap] : spec.trainer.wrap) {
+        const auto set = rank_set_from(ranks);
+        if (!set || set->highest() >= world_size)
+            refuse(fmt::format("'{}' is to be around ranks {}{}", wrap, ranks, there),
+                   "trainer.wrap and --wrap name ranks of the job, or all");
+    }
+}
+
 std::string program_name(const TrainerSpec& trainer) {
     if (!trainer.module.empty())
         return trainer.module;
@@ -50,15 +87,48 @@ BindingMode binding_mode_of(const ResourceSpec& resources) {
 }
 
 void place_nodes(LaunchPlan& plan, const Roster& roster) {
-    for (const RosterNode& node : roster.nodes)
+    for (const RosterNode& node : roster.nodes) {
         plan.node_names.push_back(node.name);
+        plan.ranks_per_node.push_back(node.ranks);
+    }
     plan.node_count = static_cast<int>(roster.nodes.size());
     plan.node_rank = roster.self;
     plan.world_size = roster.world_size();
-    const int asked = plan.spec.resources.nodes;
-    if (asked > 1 && asked < plan.node_count)
+    const auto total = plan.spec.resources.total_ranks;
+    if (total && *total != plan.world_size)
+        refuse(fmt::format("{} ranks are asked for in all, but {} would be started", *total,
+                           plan.world_size),
+               "leave -np out, or ask for as many tasks or ranks a node as make that number");
+    const int asked = plan.spec.resources.nodes, most = plan.spec.resources.most_nodes;
+    if (most > std::max(asked, plan.node_count))
+        plan.warnings.push_back(fmt::format(
+            "--nnodes {}:{}: the job starts on {} and does not grow while it runs", asked, most,
+            plan.node_count == 1 ? "this node alone" : fmt::format("{} nodes", plan.node_count)));
+    if (asked > 1 && std::max(asked, most) < plan.node_count)
         plan.warnings.push_back(fmt::format(
             "{} nodes are asked for, all {} of the allocation are used", asked, plan.node_count));
+}
+
+// Programs have their ranks one after another; those of one role may be of several.
+void give_program(RankPlan& rank, const std::vector<ProgramSpec>& programs) {
+    int first = 0;
+    const ProgramSpec* own = &programs.back();
+    for (const ProgramSpec& program : programs) {
+        if (rank.rank < first + program.ranks) {
+            own = &program;
+            break;
+        }
+        first += program.ranks;
+    }
+    rank.argv = own->command;
+    rank.role = own->role;
+    rank.role_rank = rank.rank - first;
+    rank.role_size = 0;
+    for (const ProgramSpec& program : programs) {
+        if (&program < own && program.role == own->role)
+            rank.role_rank += program.ranks;
+        rank.role_size += program.role == own->role ? program.ranks : 0;
+    }
 }
 
 void name_run(LaunchPlan& plan, const Allocation& allocation, const std::string& current_dir,
@@ -87,6 +157,40 @@ void check_cores(LaunchPlan& plan, std::size_t core_count) {
         plan.warnings.push_back(
             fmt::format("{} cores a GPU are asked for, {} in all, but {} may be used here", *wanted,
                         needed, core_count));
+}
+
+// The spec's word, a variable's (a pod cannot ask what its own grace period is), the scheduler's.
+std::optional<std::chrono::seconds> choose_kill_wait(const JobSpec& spec,
+                                                     const Allocation& allocation,
+                                                     const EnvironmentMap& environment) {
+    const auto whole = [](std::chrono::milliseconds time) {
+        return std::chrono::floor<std::chrono::seconds>(time);
+    };
+    if (spec.restart.kill_wait.count() > 0)
+        return whole(spec.restart.kill_wait);
+    if (const auto found = environment.find("AUTOLAUNCH_KILL_WAIT"); found != environment.end()) {
+        const auto given = duration_from(found->second);
+        if (!given || given->count() <= 0)
+            throw Error(ErrorCode::invalid_argument,
+                        "AUTOLAUNCH_KILL_WAIT is \"" + found->second + "\", and no duration",
+                        "give it as 45s, 2m or a number of seconds: the time between SIGTERM and "
+                        "SIGKILL, in a pod its terminationGracePeriodSeconds");
+        return whole(*given);
+    }
+    if (!allocation.kill_wait &&
+        (allocation.source == "kubernetes" || allocation.source == "volcano"))
+        return kDefaultPodGrace;
+    return allocation.kill_wait;
+}
+
+// A shorter one ends before Slurm's SIGKILL whatever slurm.conf says, as a rule.
+void check_grace_period(LaunchPlan& plan) {
+    const auto grace = std::chrono::ceil<std::chrono::seconds>(plan.spec.restart.grace_period);
+    if (!plan.slurm_job_id.empty() && !plan.kill_wait && grace >= kDefaultKillWait)
+        plan.warnings.push_back(
+            fmt::format("restart.grace_period is {} s, and no slurm.conf could be read here: with "
+                        "its KillWait (usually {} s) Slurm may send SIGKILL before that is over",
+                        grace.count(), kDefaultKillWait.count()));
 }
 
 std::uint64_t usable_memory(const NodeTopology& topology) {
@@ -202,6 +306,11 @@ std::vector<std::string> unused_settings(const JobSpec& spec) {
     return keys;
 }
 
+std::string inside_a_rank(const EnvironmentMap& environment, int nodes) {
+    return fmt::format("started inside rank {} of another autolaunch: this is a job of its own{}",
+                       value_of(environment, env::kRank), nodes == 1 ? ", on this node alone" : "");
+}
+
 }  // namespace
 
 EnvironmentMap settings_of_user(const JobSpec& spec, const EnvironmentMap& environment) {
@@ -220,14 +329,24 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation,
     plan.spec = spec;
     const auto argv = command_line(spec.trainer);
     place_nodes(plan, roster);
+    check_named_ranks(spec, plan.world_size);
     name_run(plan, allocation, current_dir, roster.run_name);
+    plan.tasks_here = std::max(allocation.tasks_on_node.value_or(1), 1);
     plan.ends_at = allocation.ends_at;
-    plan.kill_wait = allocation.kill_wait;
+    plan.kill_wait = choose_kill_wait(spec, allocation, environment);
+    plan.scheduler = allocation.source;
+    plan.restart_count = allocation.restart_count;
+    plan.warnings.insert(plan.warnings.end(), allocation.notes.begin(), allocation.notes.end());
     if (allocation.source == "slurm")
         plan.slurm_job_id = allocation.job_id.substr(0, allocation.job_id.find('.'));
     plan.hostname = topology.hostname;
     plan.numa_node_count = static_cast<int>(topology.numa_nodes.size());
+    plan.allowed_cpu_count = static_cast<int>(topology.allowed_cpus.size());
     plan.binding_mode = binding_mode_of(spec.resources);
+    check_grace_period(plan);
+    plan.uncompared_time_limit = uncompared_time_limit(spec.slurm, environment);
+    if (allocation.inside_a_rank)
+        plan.warnings.push_back(inside_a_rank(environment, plan.node_count));
     for (auto& warning : granted_otherwise(spec.slurm, environment))
         plan.warnings.push_back(std::move(warning));
     plan.warnings.insert(plan.warnings.end(), topology.notes.begin(), topology.notes.end());
@@ -256,6 +375,12 @@ LaunchPlan make_plan(const JobSpec& spec, const Allocation& allocation,
         rank.local_rank = local_rank;
         rank.rank = first_rank + local_rank;
         rank.argv = argv;
+        rank.wrap = wrap_of(spec.trainer, rank.rank);
+        rank.role = spec.role;
+        rank.role_rank = rank.rank;
+        rank.role_size = plan.world_size;
+        if (!spec.programs.empty())
+            give_program(rank, spec.programs);
         rank.binding = std::move(binding.ranks[static_cast<std::size_t>(local_rank)]);
         if (rank.binding.gpu) {
             const int position = gpus.positions[static_cast<std::size_t>(*rank.binding.gpu)];

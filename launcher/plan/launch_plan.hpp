@@ -5,6 +5,7 @@
 #include "nccl_env/nccl_env.hpp"
 #include "plan/memory_forecast.hpp"
 #include "plan/mpi_choice.hpp"
+#include "plan/output_choice.hpp"
 #include "secrets/secrets.hpp"
 #include "spec/job_spec.hpp"
 #include "topology/node_topology.hpp"
@@ -28,11 +29,14 @@ struct RankPlan {
     int rank = 0;
     int local_rank = 0;
     std::vector<std::string> argv;
+    std::string role;                  ///< ROLE_NAME
+    int role_rank = 0, role_size = 1;  ///< among the ranks of that role
     std::vector<VariableChoice>
         environment;  ///< what is set on top of the inherited environment, with reasons
     RankBinding binding;
     std::optional<Gpu> gpu;
     std::optional<RankHca> hca = {};
+    std::string wrap = {};  ///< a command line that its program is started by; empty: none
 };
 
 /// Everything decided before anything is started: the one record that spawn, supervise and report
@@ -45,9 +49,11 @@ struct LaunchPlan {
     std::string saved_machine =
         {};  ///< the file this node's topology was read from; empty: the node itself
     std::vector<std::string>
-        node_names;  ///< by node rank; empty where nobody has named the node yet
+        node_names;                   ///< by node rank; empty where nobody has named the node yet
+    std::vector<int> ranks_per_node;  ///< the same
     int node_rank = 0;
     int world_size = 1;
+    int tasks_here = 1;           ///< that the scheduler started on this node: agent and stand-ins
     std::string workdir;          ///< absolute
     std::vector<RankPlan> ranks;  ///< of this node, by local rank
     NcclEnvironment nccl;
@@ -59,6 +65,7 @@ struct LaunchPlan {
     std::string gpu_mask_variable;   ///< "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
     bool gpu_mask_each = false;      ///< each rank is shown its own GPU alone
     int numa_node_count = 1;
+    int allowed_cpu_count = 0;  ///< of this node; 0: unknown
     std::optional<double> cpu_quota =
         {};  ///< as NodeTopology::cpu_quota, where it is less than the CPUs; all ranks'
     std::uint64_t node_memory_bytes = 0;  ///< that all ranks here may use together; 0: unknown
@@ -69,8 +76,13 @@ struct LaunchPlan {
         ends_at;  ///< the allocation, where the environment says it
     std::optional<std::chrono::seconds>
         kill_wait;  ///< between the scheduler's SIGTERM and its SIGKILL, where that is known
+    /// slurm_config's, where the environment does not tell the job's own (Slurm before 23.02).
+    std::optional<std::chrono::seconds> uncompared_time_limit;
+    std::string scheduler;     ///< Allocation::source
+    int restart_count = 0;     ///< how often the scheduler requeued the job
     std::string slurm_job_id;  ///< of whose end Slurm can be asked; empty outside Slurm
     MpiChoice mpi;             ///< decided after make_plan(): it takes a look at the program's file
+    OutputChoice output;       ///< so is this
 };
 
 /// What is known only once a generation has its sockets.

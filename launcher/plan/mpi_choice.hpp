@@ -4,11 +4,26 @@
 namespace autolaunch::launcher {
 
 /// How the ranks' MPI library learns who they are.
-enum class MpiMode { none, pmix, pmi1 };
+enum class MpiMode {
+    none,
+    pmix,
+    pmi1,
+    offered,  ///< both, from the moment at which a rank asks for one
+};
 
 /// As trainer.mpi and the plan write it.
 constexpr const char* mpi_mode_name(MpiMode mode) {
-    return mode == MpiMode::pmix ? "pmix" : mode == MpiMode::pmi1 ? "pmi1" : "none";
+    switch (mode) {
+        case MpiMode::pmix:
+            return "pmix";
+        case MpiMode::pmi1:
+            return "pmi1";
+        case MpiMode::offered:
+            return "offered";
+        case MpiMode::none:
+            break;
+    }
+    return "none";
 }
 
 struct MpiChoice {

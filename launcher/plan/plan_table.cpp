@@ -2,6 +2,7 @@
 #include "plan/hidden_values.hpp"
 #include "plan/launch_plan.hpp"
 #include "plan/store_exposure.hpp"
+#include "restart_policy/cause_policy.hpp"
 #include "topology/path_class.hpp"
 
 #include <fmt/format.h>
@@ -115,6 +116,8 @@ std::string environment_section(const LaunchPlan& plan) {
     rows.push_back({"AUTOLAUNCH_SOCKET", "at start", "the launcher's socket"});
     rows.push_back(
         {"AUTOLAUNCH_STORE_TOKEN", "at start", "a secret: what keys of autolaunch begin with"});
+    if (!plan.output.preload.empty())
+        rows.push_back({"AUTOLAUNCH_STDOUT", "at start", "the log, for the preloaded library"});
     rows.push_back({"AUTOLAUNCH_GENERATION", "at start",
                     "attempt number, from 0; also TORCHELASTIC_RESTART_COUNT"});
     rows.push_back(
@@ -192,6 +195,26 @@ std::string describe_mpi(const MpiChoice& mpi) {
     return fmt::format("{}: {}", mpi_mode_name(mpi.mode), mpi.reason);
 }
 
+std::string describe_output(const LaunchPlan& plan) {
+    if (plan.spec.logging.stdio == "pty")
+        return "pty: " + plan.output.reason;
+    const std::string file = "file, ";
+    if (!plan.output.by_lines)
+        return file + "as programs buffer it: " + plan.output.reason;
+    return file + (plan.output.preload.empty() ? "nothing preloaded: " : "by lines: ") +
+           plan.output.reason;
+}
+
+// "./a x : 3 of ./b" where there are several programs.
+std::string describe_command(const LaunchPlan& plan) {
+    if (plan.spec.programs.empty())
+        return join(plan.ranks.front().argv, " ");
+    std::vector<std::string> programs;
+    for (const ProgramSpec& program : plan.spec.programs)
+        programs.push_back(fmt::format("{} of {}", program.ranks, join(program.command, " ")));
+    return join(programs, " : ");
+}
+
 std::string head(const LaunchPlan& plan) {
     std::string text = fmt::format("{}   run {}\n", plan.job_name, plan.run_id);
     std::string node =
@@ -199,14 +222,16 @@ std::string head(const LaunchPlan& plan) {
                     plan.node_rank + 1, plan.node_count);
     if (!plan.saved_machine.empty())
         node += ", as saved in " + plan.saved_machine;
-    text += format_rows({{"node", node},
-                         {"placement", describe_placement(plan)},
-                         {"mpi", describe_mpi(plan.mpi)},
-                         {"command", join(plan.ranks.front().argv, " ")},
-                         {"workdir", plan.workdir},
-                         {"run dir", plan.run_dir}},
-                        "  ");
-    return text;
+    std::vector<Row> rows{{"node", node},
+                          {"placement", describe_placement(plan)},
+                          {"mpi", describe_mpi(plan.mpi)},
+                          {"output", describe_output(plan)},
+                          {"command", describe_command(plan)},
+                          {"workdir", plan.workdir},
+                          {"run dir", plan.run_dir}};
+    for (const auto& [ranks, command] : plan.spec.trainer.wrap)
+        rows.push_back({"wrap", fmt::format("{} around rank {}", command, ranks)});
+    return text + format_rows(rows, "  ");
 }
 
 }  // namespace
@@ -217,6 +242,7 @@ std::string plan_table(const LaunchPlan& given, Secrets secrets) {
     text += "\nranks\n" + ranks_section(plan);
     text += "\nenvironment, on top of the inherited one\n" + environment_section(plan);
     text += "\nstore of the ranks\n" + store_section(plan);
+    text += "\nwhen a generation fails, by its cause\n" + policy_table(plan.spec.restart);
     if (plan.gpu_count > 0)
         text += "\nnccl\n" + nccl_section(plan);
     if (plan.memory)

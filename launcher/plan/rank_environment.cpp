@@ -1,8 +1,14 @@
 #include "plan/rank_environment.hpp"
 
+#include "base/environment.hpp"
+#include "base/text.hpp"
+#include "plan/oversubscription.hpp"
+#include "plan/task_variables.hpp"
 #include "session/environment.hpp"
 
 #include <fmt/format.h>
+
+#include <string.h>
 
 #include <algorithm>
 
@@ -10,16 +16,38 @@ namespace autolaunch::launcher {
 namespace {
 
 constexpr const char* kContract[] = {
-    env::kRank,          env::kLocalRank,      env::kWorldSize,     env::kLocalWorldSize,
-    env::kGroupRank,     env::kGroupWorldSize, env::kRoleRank,      env::kRoleName,
-    env::kRoleWorldSize, env::kMasterAddr,     env::kMasterPort,    env::kRestartCount,
-    env::kMaxRestarts,   env::kRunId,          env::kUseAgentStore, env::kErrorFile,
-    env::kSocket,        env::kGeneration,     env::kRunDir,        env::kTrainerConfig,
-    env::kStore,         env::kStoreToken,
+    env::kRank,
+    env::kLocalRank,
+    env::kWorldSize,
+    env::kLocalWorldSize,
+    env::kGroupRank,
+    env::kGroupWorldSize,
+    env::kRoleRank,
+    env::kRoleName,
+    env::kRoleWorldSize,
+    env::kMasterAddr,
+    env::kMasterPort,
+    env::kRestartCount,
+    env::kMaxRestarts,
+    env::kRunId,
+    env::kUseAgentStore,
+    env::kErrorFile,
+    env::kSocket,
+    env::kGeneration,
+    env::kRunDir,
+    env::kTrainerConfig,
+    env::kStore,
+    env::kStoreToken,
+    env::kWithin,
+    env::kTrueLocalRank,
+    env::kSignalsToHandle,
+    env::kStdout,
+    env::kDebugRank,
 };
 
 class Choices {
 public:
+    void add(VariableChoice choice) { list_.push_back(std::move(choice)); }
     void add(const char* name, std::string value, std::string reason) {
         list_.push_back({name, std::move(value), std::move(reason)});
     }
@@ -51,22 +79,61 @@ private:
     std::vector<VariableChoice> list_;
 };
 
+std::string signal_names(const std::vector<int>& numbers) {
+    if (numbers.empty())
+        return "SIGTERM,SIGINT,SIGHUP,SIGQUIT";
+    std::vector<std::string> names;
+    for (const int number : numbers)
+        names.push_back(std::string("SIG") + ::sigabbrev_np(number));
+    return join(names, ",");
+}
+
 void add_identity(Choices& choices, const LaunchPlan& plan, const RankPlan& rank) {
     const auto local_size = static_cast<long long>(plan.ranks.size());
     choices.add(env::kRank, rank.rank, "global rank");
-    choices.add(env::kLocalRank, rank.local_rank, "rank on this node");
+    if (plan.spec.resources.virtual_local_rank) {
+        choices.add(env::kLocalRank, 0, "--virtual-local-rank");
+        choices.add(env::kTrueLocalRank, rank.local_rank, "rank on this node");
+    } else {
+        choices.add(env::kLocalRank, rank.local_rank, "rank on this node");
+    }
     choices.add(env::kWorldSize, plan.world_size, "ranks in all");
     choices.add(env::kLocalWorldSize, local_size, "ranks on this node");
     choices.add(env::kGroupRank, plan.node_rank, "this node among the nodes");
+    choices.add(env::kNodeRank, plan.node_rank, "as GROUP_RANK, for programs that ask so");
     choices.add(env::kGroupWorldSize, plan.node_count, "nodes");
-    choices.add(env::kRoleRank, rank.rank, "one role: the global rank");
-    choices.add(env::kRoleName, plan.spec.role, "role");
-    choices.add(env::kRoleWorldSize, plan.world_size, "one role: all ranks");
+    const bool one_role = plan.spec.programs.empty();
+    choices.add(env::kRoleRank, rank.role_rank,
+                one_role ? "one role: the global rank" : "among the ranks of its role");
+    choices.add(env::kRoleName, rank.role, "role");
+    choices.add(env::kRoleWorldSize, rank.role_size,
+                one_role ? "one role: all ranks" : "ranks of its role");
     choices.add(env::kRunId, plan.run_id, "names this job");
     choices.add(env::kMaxRestarts, plan.spec.restart.max_restarts, "restart.max_restarts");
     choices.add(env::kUseAgentStore, "True",
                 "the launcher serves the store at MASTER_ADDR:MASTER_PORT");
+    choices.add(env::kSignalsToHandle, signal_names(plan.spec.stop_signals),
+                "that stop the job and reach its ranks");
     choices.add(env::kRunDir, plan.run_dir, "run directory");
+}
+
+// The others wait for it in a collective as long as somebody looks at it: the library's deadline
+// and PyTorch's two watchdogs of NCCL would end them.
+void add_patience(Choices& choices, int rank, const EnvironmentMap& inherited) {
+    const std::string reason = fmt::format("rank {} is debugged, and the others wait", rank);
+    choices.add(env::kDebugRank, rank, reason);
+    for (const char* name : {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_NCCL_ENABLE_MONITORING"})
+        choices.add_unless_set(inherited, name, "0", reason);
+}
+
+// The GPU that was planned, else as torchrun counts them.
+std::string own_device(const RankPlan& rank, const EnvironmentMap& inherited) {
+    if (rank.gpu && !rank.gpu->uuid.empty())
+        return rank.gpu->uuid;
+    const auto visible = split(value_of(inherited, env::kCudaVisibleDevices), ',');
+    const auto place = static_cast<std::size_t>(rank.local_rank);
+    return place < visible.size() && !visible[place].empty() ? visible[place]
+                                                             : std::to_string(rank.local_rank);
 }
 
 // Threads beyond the time that a cgroup allows only wait for each other.
@@ -83,25 +150,45 @@ VariableChoice threads_of(const LaunchPlan& plan, const RankPlan& rank) {
     return {{}, std::to_string(cores), "physical cores of the rank"};
 }
 
+// Open MPI and Intel MPI spin while they wait; where another rank needs the CPU to send what is
+// waited for, a message takes as long as the kernel's turns.
+void add_yielding(Choices& choices, const LaunchPlan& plan, const EnvironmentMap& inherited) {
+    const std::string why = describe_oversubscription(plan);
+    if (why.empty() || plan.spec.trainer.mpi == "none")
+        return;
+    for (const char* name : {"OMPI_MCA_mpi_yield_when_idle", "I_MPI_WAIT_MODE"})
+        choices.add_unless_set(inherited, name, "1",
+                               why + ": an MPI rank that waits lets others compute");
+}
+
 }  // namespace
 
 std::vector<VariableChoice> planned_environment(const LaunchPlan& plan, const RankPlan& rank,
                                                 const EnvironmentMap& inherited) {
     Choices choices;
     add_identity(choices, plan, rank);
+    for (VariableChoice& variable : task_variables(plan, rank, inherited))
+        choices.add(std::move(variable));
     const VariableChoice threads = threads_of(plan, rank);
     choices.add_unless_set(inherited, env::kOmpNumThreads, threads.value, threads.reason);
     if (plan.gpu_count > 0)
         choices.add_unless_set(inherited, env::kCudaDeviceOrder, "PCI_BUS_ID",
                                "GPU numbers are in PCI order, as planned");
-    if (plan.gpu_mask_each && rank.gpu && !rank.gpu->uuid.empty())
+    choices.add_unless_set(inherited, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1",
+                           "a failed collective ends its rank, as under torchrun");
+    if (plan.spec.resources.virtual_local_rank)
+        choices.add(env::kCudaVisibleDevices, own_device(rank, inherited), "its GPU alone");
+    else if (plan.gpu_mask_each && rank.gpu && !rank.gpu->uuid.empty())
         choices.add(env::kCudaVisibleDevices, rank.gpu->uuid,
                     "its GPU alone: a process can use one MIG device");
-    if (!plan.gpu_mask.empty())
+    if (!plan.gpu_mask.empty() && !plan.spec.resources.virtual_local_rank)
         choices.add(plan.gpu_mask_variable.c_str(), plan.gpu_mask,
                     "only these were granted, and nothing else hides the rest");
+    add_yielding(choices, plan, inherited);
     for (const VariableChoice& choice : plan.nccl.set)
         choices.add(choice.name.c_str(), choice.value, choice.reason);
+    if (plan.spec.debug_rank)
+        add_patience(choices, *plan.spec.debug_rank, inherited);
     choices.override_with(plan.spec.nccl.env, "nccl.env");
     choices.override_with(plan.spec.trainer.env, "trainer.env");
     return choices.take();
@@ -128,6 +215,9 @@ std::vector<std::string> rank_environment(const LaunchPlan& plan, const RankPlan
         environment.erase(name);  // left over from an outer launch
     for (const char* name : {env::kJobKey, env::kMungeSocket})
         environment.erase(name);
+    std::erase_if(environment, [&](const auto& variable) {
+        return is_of_agent_alone(variable.first, plan, inherited);
+    });
     for (const VariableChoice& choice : rank.environment)
         environment[choice.name] = choice.value;
 
@@ -147,8 +237,11 @@ std::vector<std::string> rank_environment(const LaunchPlan& plan, const RankPlan
         environment[env::kSocket] = facts.socket_path;
     if (!facts.trainer_config_path.empty())
         environment[env::kTrainerConfig] = facts.trainer_config_path;
-    for (const auto& [name, value] : plan.spec.trainer.env)
-        environment[name] = value;
+    // The user's word is the last, also on what is known only now.
+    for (const char* name : kContract)
+        if (const auto users = plan.spec.trainer.env.find(name);
+            users != plan.spec.trainer.env.end())
+            environment[name] = users->second;
 
     std::vector<std::string> lines;
     lines.reserve(environment.size());

@@ -24,6 +24,7 @@ constexpr std::size_t kMostNoteBytes = std::size_t{64} << 10;
 constexpr std::size_t kMostNeeded = 256;
 constexpr std::size_t kLongestText =
     4096;  // PATH_MAX; a list of folders may be longer, and is then cut
+constexpr std::uint64_t kMostNameBytes = std::uint64_t{8} << 20;
 constexpr std::string_view kOurNote = "autolaunch";
 
 class Parser {
@@ -38,7 +39,10 @@ public:
                 return std::nullopt;
             if (segment.p_type == PT_NOTE)
                 read_notes(segment);
+            if (segment.p_type == PT_INTERP)
+                read_interpreter(segment);
         }
+        file_.machine = header_.e_machine;
         return std::move(file_);
     }
 
@@ -102,6 +106,8 @@ private:
         const auto offset = offset_of(strings);
         if (!offset)
             return needed.empty();
+        file_.names_at = *offset;
+        file_.names_bytes = strings_size;
         const auto text = [&](std::uint64_t index) {
             if (index >= strings_size ||
                 *offset > std::numeric_limits<std::uint64_t>::max() - index)
@@ -119,6 +125,12 @@ private:
         if (runpath != 0)
             file_.runpath = text(runpath);
         return true;
+    }
+
+    void read_interpreter(const Elf64_Phdr& segment) {
+        file_.interpreter =
+            read_at_(segment.p_offset, std::min<std::uint64_t>(segment.p_filesz, kLongestText));
+        file_.interpreter.resize(std::min(file_.interpreter.find('\0'), file_.interpreter.size()));
     }
 
     void read_notes(const Elf64_Phdr& segment) {
@@ -145,23 +157,36 @@ private:
     ElfFile file_;
 };
 
+UniqueFd open_to_look(const std::filesystem::path& path) {
+    // A FIFO must not hold us.
+    return UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+}
+
+ReadAt reader_of(int fd) {
+    return [fd](std::uint64_t offset, std::size_t size) {
+        std::string bytes(size, '\0');
+        if (offset > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max()))
+            return std::string();
+        const ssize_t count = ::pread(fd, bytes.data(), size, static_cast<off_t>(offset));
+        bytes.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+        return bytes;
+    };
+}
+
 }  // namespace
 
 std::optional<ElfFile> parse_elf(const ReadAt& read_at) { return Parser(read_at).parse(); }
 
 std::optional<ElfFile> read_elf(const std::filesystem::path& path) {
-    UniqueFd fd(
-        ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a FIFO must not hold us
-    if (!fd)
-        return std::nullopt;
-    return parse_elf([&](std::uint64_t offset, std::size_t size) {
-        std::string bytes(size, '\0');
-        if (offset > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max()))
-            return std::string();
-        const ssize_t count = ::pread(fd.get(), bytes.data(), size, static_cast<off_t>(offset));
-        bytes.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
-        return bytes;
-    });
+    const UniqueFd fd = open_to_look(path);
+    return fd ? parse_elf(reader_of(fd.get())) : std::nullopt;
+}
+
+std::string read_dynamic_names(const std::filesystem::path& path, const ElfFile& file) {
+    const UniqueFd fd = open_to_look(path);
+    if (!fd || file.names_bytes == 0)
+        return {};
+    return reader_of(fd.get())(file.names_at, std::min(file.names_bytes, kMostNameBytes));
 }
 
 }  // namespace autolaunch::launcher

@@ -13,6 +13,10 @@ namespace autolaunch::launcher {
 struct ElfFile {
     std::vector<std::string> needed;  ///< DT_NEEDED, in order
     std::string rpath, runpath;       ///< folders between colons, with $ORIGIN as it stands
+    std::string interpreter;          ///< the loader; empty: the program is static
+    unsigned machine = 0;             ///< EM_X86_64, …
+    std::uint64_t names_at = 0;       ///< of the dynamic names, in the file
+    std::uint64_t names_bytes = 0;
     bool has_our_note =
         false;  ///< libautolaunch's communicators are in it, and may be why it needs MPI
 };
@@ -26,5 +30,9 @@ std::optional<ElfFile> parse_elf(const ReadAt& read_at);
 
 /// The same of a file; nothing too when it cannot be read.
 std::optional<ElfFile> read_elf(const std::filesystem::path& path);
+
+/// The names of what it takes from libraries and gives to them, each between zeros; at most some
+/// megabytes. Empty when they cannot be read.
+std::string read_dynamic_names(const std::filesystem::path& path, const ElfFile& file);
 
 }  // namespace autolaunch::launcher

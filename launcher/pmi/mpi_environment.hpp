@@ -2,6 +2,7 @@
 #include "allocation/roster.hpp"
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,9 @@ struct MpiEnvironment {
     std::vector<std::pair<std::string, std::string>>
         identity;  ///< who it is and where its server is: ours alone
     std::vector<std::pair<std::string, std::string>> defaults;  ///< settings; the user's own win
+
+    /// Empty where there is none.
+    std::string identity_value(std::string_view name) const;
 };
 
 /// The rank's environment ("NAME=value") with `mpi` in it, and without what an outer mpirun or srun
@@ -30,7 +34,7 @@ struct OpenMpiNode {
     bool has_fabric =
         false;  ///< InfiniBand, RoCE, EFA, Slingshot, …: Open MPI then chooses its own transports
     bool user_transport = false;  ///< a parameter file of the user's names transports
-    int cores = 1;                ///< that ranks may use
+    bool oversubscribed = false;  ///< ranks outnumber the CPUs that they may use
 };
 
 /// `pmix` is what PMIx wants in the rank's environment. docs/mpi.md has the reasons.
@@ -39,6 +43,11 @@ MpiEnvironment open_mpi_environment(const MpiPlace& place, const OpenMpiNode& no
 
 /// For MPICH and others that speak PMI-1 on descriptor `fd`.
 MpiEnvironment pmi1_environment(const MpiPlace& place, int fd);
+
+/// For a rank of which nobody knows whether it will use MPI, and which: Open MPI's (`pmix` is empty
+/// where PMIx cannot be had), and PMI-1 at a port of the loopback.
+MpiEnvironment offered_environment(const MpiPlace& place, const OpenMpiNode& node,
+                                   const std::vector<std::string>& pmix, int pmi1_port);
 
 /// A name for each node that no other has, of characters that PMIx's lists can hold: the
 /// scheduler's, where it has these properties. Equal on all nodes for equal rosters.

@@ -4,6 +4,8 @@
 #include "base/file_system.hpp"
 #include "base/text.hpp"
 #include "pmi/elf_file.hpp"
+#include "pmi/mpi_library_watch.hpp"
+#include "pmi/pmix_offer.hpp"
 #include "pmi/pmixd_process.hpp"
 #include "spawn/program_search.hpp"
 
@@ -168,21 +170,51 @@ private:
 
 const char* name_of(MpiMode mode) { return mode == MpiMode::pmix ? "PMIx" : "PMI-1"; }
 
+// What a program starts, or loads later, may use MPI all the same. One rank alone is rank 0 of 1
+// anyway.
+MpiChoice offer(const MpiFacts& facts, const std::string& why) {
+    if (!facts.several_ranks)
+        return {MpiMode::none, false, why + ", and one rank needs nobody"};
+    return {MpiMode::offered, false,
+            why + (facts.has_pmixd ? "; PMIx and PMI-1 start when a rank asks for them"
+                                   : "; PMI-1 starts when a rank asks for it, and PMIx cannot "
+                                     "be had: there is no autolaunch-pmixd for it")};
+}
+
 }  // namespace
 
 // libmpi.so.12 is the name of MPICH's common ABI (Intel MPI, MVAPICH, Cray); Open MPI's numbers
-// start at 20.
+// start at 20. libmpi_abi.so is MPI 5's own ABI, which all of them have. Files have longer names
+// than what programs need: libmpi.so.40.30.4.
 MpiMode mode_of_library(std::string_view name) {
-    constexpr std::string_view kOpenMpi = "libmpi.so.";
-    if (name.starts_with("libmpich.so.") || name == "libmpi.so.12")
+    constexpr std::string_view kNumbered = "libmpi.so.";
+    if (name.starts_with("libmpich.so."))
         return MpiMode::pmi1;
+    if (name.starts_with("libmpi_abi.so."))
+        return MpiMode::offered;
     long long number = 0;
-    if (name.starts_with(kOpenMpi)) {
-        const std::string_view rest = name.substr(kOpenMpi.size());
-        if (parse_integer(rest.substr(0, rest.find('.')), number) && number >= 20)
-            return MpiMode::pmix;
-    }
-    return MpiMode::none;
+    if (!name.starts_with(kNumbered))
+        return MpiMode::none;
+    const std::string_view rest = name.substr(kNumbered.size());
+    if (!parse_integer(rest.substr(0, rest.find('.')), number))
+        return MpiMode::none;
+    return number >= 20 ? MpiMode::pmix : number == 12 ? MpiMode::pmi1 : MpiMode::none;
+}
+
+std::vector<std::string> list_mpi_libraries(const std::vector<std::string>& environment) {
+    constexpr std::array<const char*, 7> kNames = {
+        "libmpi.so.12",   "libmpi.so.20",    "libmpi.so.40",   "libmpi.so.80",
+        "libmpich.so.12", "libmpi_abi.so.0", "libmpi_abi.so.1"};
+    std::vector<std::string> folders, libraries;
+    add_folders(value_of(environment, "LD_LIBRARY_PATH"), {}, folders);
+    SystemFolders system;
+    folders.insert(folders.end(), system.get().begin(), system.get().end());
+    std::error_code error;
+    for (const auto& folder : folders)
+        for (const char* name : kNames)
+            if (std::string path = folder + '/' + name; fs::exists(path, error))
+                libraries.push_back(std::move(path));
+    return libraries;
 }
 
 MpiLinkage find_mpi_linkage(const std::string& program,
@@ -199,11 +231,13 @@ MpiChoice choose_mpi(const MpiFacts& facts) {
         return {MpiMode::pmi1, true, "trainer.mpi is pmi1"};
     const MpiLinkage& linkage = facts.linkage;
     if (linkage.mode == MpiMode::none)
-        return {MpiMode::none, false, "the program is linked with no MPI"};
+        return offer(facts, "the program is linked with no MPI");
+    if (linkage.mode == MpiMode::offered)
+        return offer(facts, "the program needs " + linkage.library + ", which any MPI may be");
     if (linkage.through_libautolaunch) {
         const bool may_use_it = facts.several_nodes || facts.backend == "mpi";
         if (!may_use_it)
-            return {MpiMode::none, false, "libautolaunch uses shared memory on one node"};
+            return offer(facts, "libautolaunch uses shared memory on one node");
         if (linkage.mode == MpiMode::pmix && !facts.has_pmixd)
             return {MpiMode::none, false, "there is no autolaunch-pmixd"};
     }
@@ -211,20 +245,61 @@ MpiChoice choose_mpi(const MpiFacts& facts) {
             "the program needs " + linkage.library + ", which takes " + name_of(linkage.mode)};
 }
 
-MpiChoice choose_mpi(const LaunchPlan& plan, const EnvironmentMap& environment) {
+MpiChoice choose_mpi_together(const std::vector<ProgramMpi>& programs) {
+    MpiChoice together = programs.front().choice;
+    const bool alike = std::all_of(programs.begin(), programs.end(), [&](const ProgramMpi& one) {
+        return one.choice.mode == together.mode;
+    });
+    if (alike)
+        return together;
+    together.mode = MpiMode::offered;
+    together.reason.clear();
+    for (const ProgramMpi& one : programs)
+        together.reason +=
+            (together.reason.empty() ? "" : "; ") + one.name + ": " +
+            (one.choice.mode == MpiMode::offered ? "no MPI, or any" : one.choice.reason);
+    return together;
+}
+
+std::string find_mpi_conflict(const std::vector<ProgramMpi>& programs) {
+    const auto of = [&](MpiMode mode) {
+        return std::find_if(programs.begin(), programs.end(),
+                            [&](const ProgramMpi& one) { return one.choice.mode == mode; });
+    };
+    const auto pmix = of(MpiMode::pmix), pmi1 = of(MpiMode::pmi1);
+    if (pmix == programs.end() || pmi1 == programs.end())
+        return {};
+    return pmix->name + " and " + pmi1->name + " are linked with two MPIs (" + pmix->choice.reason +
+           "; " + pmi1->choice.reason +
+           "), which cannot be one job: in MPI_Init each waits for all ranks. Build them with the "
+           "same MPI";
+}
+
+void plan_mpi(LaunchPlan& plan, const EnvironmentMap& environment) {
     MpiFacts facts;
     facts.setting = plan.spec.trainer.mpi;
     facts.backend = plan.spec.distributed.backend;
     facts.several_nodes = plan.node_count > 1;
-    if (facts.setting == "auto") {
-        const auto of_rank = rank_environment(plan, plan.ranks.front(), {}, environment);
-        const ProgramSearch program =
-            find_program(plan.ranks.front().argv.front(), of_rank, plan.workdir);
-        if (program.error_number == 0)
-            facts.linkage = find_mpi_linkage(program.path, of_rank);
-        facts.has_pmixd = facts.linkage.mode != MpiMode::pmix || !find_pmixd(of_rank).empty();
+    facts.several_ranks = plan.world_size > 1;
+    std::vector<ProgramMpi> programs;
+    for (const RankPlan& rank : plan.ranks) {
+        const std::string& name = rank.argv.front();
+        const auto is_known = [&](const ProgramMpi& one) { return one.name == name; };
+        if (std::any_of(programs.begin(), programs.end(), is_known))
+            continue;
+        if (facts.setting == "auto") {
+            const auto of_rank = rank_environment(plan, rank, {}, environment);
+            const ProgramSearch program = find_program(name, of_rank, plan.workdir);
+            facts.linkage =
+                program.error_number == 0 ? find_mpi_linkage(program.path, of_rank) : MpiLinkage{};
+            facts.has_pmixd = facts.linkage.mode == MpiMode::pmix ? !find_pmixd(of_rank).empty()
+                                                                  : can_offer_pmix(of_rank);
+        }
+        programs.push_back({name, choose_mpi(facts)});
     }
-    return choose_mpi(facts);
+    plan.mpi = choose_mpi_together(programs);
+    if (std::string conflict = find_mpi_conflict(programs); !conflict.empty())
+        plan.warnings.push_back(std::move(conflict));
 }
 
 }  // namespace autolaunch::launcher

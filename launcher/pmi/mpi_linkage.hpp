@@ -17,7 +17,8 @@ struct MpiLinkage {
         false;  ///< only libautolaunch's communicators need it: they start it when they use it
 };
 
-/// The interface that an MPI library of this name speaks; none for every other library.
+/// The interface that an MPI library of this name speaks; offered where any MPI may be behind the
+/// name, none for every other library.
 MpiMode mode_of_library(std::string_view name);
 
 /// Follows what the program needs, and what that needs, a bounded number of steps, in the folders
@@ -30,6 +31,7 @@ struct MpiFacts {
     std::string setting = "auto";  ///< trainer.mpi
     std::string backend = {};      ///< distributed.backend
     bool several_nodes = false;
+    bool several_ranks = true;
     bool has_pmixd = true;
     MpiLinkage linkage = {};
 };
@@ -37,8 +39,20 @@ struct MpiFacts {
 /// Pure; docs/mpi.md has the rules.
 MpiChoice choose_mpi(const MpiFacts& facts);
 
-/// For a plan that is complete but for this. Looks at the program's file. `environment` is the
-/// launcher's own.
-MpiChoice choose_mpi(const LaunchPlan& plan, const EnvironmentMap& environment);
+/// A program of several that are one job, and what it would get alone.
+struct ProgramMpi {
+    std::string name;
+    MpiChoice choice;
+};
+
+/// What all of them get, at least one: where they differ, whatever they ask for. Pure.
+MpiChoice choose_mpi_together(const std::vector<ProgramMpi>& programs);
+
+/// Why they cannot be one MPI job; empty: they may be. Pure.
+std::string find_mpi_conflict(const std::vector<ProgramMpi>& programs);
+
+/// For a plan that is complete but for this. Looks at the file of each program on this node.
+/// `environment` is the launcher's own.
+void plan_mpi(LaunchPlan& plan, const EnvironmentMap& environment);
 
 }  // namespace autolaunch::launcher

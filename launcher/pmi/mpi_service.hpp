@@ -26,12 +26,13 @@ struct MpiJob {
     std::string job_name;  ///< no other job of this user has it at the same time
     std::string secret;    ///< the head's, of this generation: makes names that nobody can guess
     std::filesystem::path
-        directory;              ///< made and removed by the service; short, for this user alone
-    std::filesystem::path log;  ///< what a helper process prints
-    int cores = 1;              ///< that this node's ranks may use
+        directory;                ///< made and removed by the service; short, for this user alone
+    std::filesystem::path log;    ///< what a helper process prints
+    bool oversubscribed = false;  ///< this node's ranks outnumber the CPUs that they may use
     std::vector<std::string>
         environment;         ///< "NAME=value" that ranks start from: the user's settings
     bool asked_for = false;  ///< the user has named the mode; else it is a guess
+    bool offered = false;    ///< not even that: most ranks will not use it
 };
 
 /// What one rank is started with, besides its plan.
@@ -60,6 +61,11 @@ public:
         std::function<void(const std::string& text)> on_warning;
     };
     /// How a rank left, seen from MPI.
+    static constexpr const char* kWaitedFor =
+        "ended without MPI_Init, for which the other ranks wait; is each rank meant to use MPI "
+        "alone? Then say --mpi none";
+    static constexpr const char* kAlone =
+        "; is each rank meant to use MPI alone? Then say --mpi none";
     struct Departure {
         std::string why;     ///< as in "rank 3 <why>"; empty: nothing to say
         bool fatal = false;  ///< others wait for it, or nothing that it did can be right
@@ -79,6 +85,8 @@ public:
     /// The rank ended with exit code 0: did it take part to the end? Call it once for each such
     /// rank.
     virtual Departure departure(int local_rank) = 0;
+    /// It has come to MPI_Init, by now.
+    virtual bool has_connected(int local_rank) = 0;
 };
 
 /// Starts the service; handlers are called from the event loop. `mode` is not none. Throws Error:

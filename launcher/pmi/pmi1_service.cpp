@@ -30,6 +30,18 @@ std::vector<int> ranks_per_node(const Roster& roster) {
     return ranks;
 }
 
+// What jobs left whose agents were killed with their ranks.
+void forget_earlier_jobs() {
+    if (sees_all_processes())
+        remove_abandoned_files("/dev/shm", "mpich_shar_tmp", {});
+}
+
+// The answer to a rank's first line at a port: what it would find in its environment otherwise.
+std::string greeting(int world_size, int rank) {
+    return "cmd=initack rc=0\ncmd=set size=" + std::to_string(world_size) +
+           "\ncmd=set rank=" + std::to_string(rank) + "\ncmd=set debug=0\n";
+}
+
 }  // namespace
 
 Pmi1Service::Pmi1Service(asio::io_context& io, const MpiJob& job, Member& member, Handlers handlers)
@@ -40,18 +52,64 @@ Pmi1Service::Pmi1Service(asio::io_context& io, const MpiJob& job, Member& member
       local_size_(job.roster.nodes.at(static_cast<std::size_t>(job.roster.self)).ranks),
       table_(local_size_, job.roster.world_size(), "kvs_" + std::to_string(job.generation),
              process_mapping(ranks_per_node(job.roster))) {
-    if (sees_all_processes())  // what jobs left whose agents were killed with their ranks
-        remove_abandoned_files("/dev/shm", "mpich_shar_tmp", {});
+    if (job_.offered)
+        open_port();
+    else
+        make_pairs();
+}
+
+void Pmi1Service::open_port() {
+    for (int local_rank = 0; local_rank < local_size_; ++local_rank)
+        links_.emplace_back(io_);
+    port_.emplace(
+        io_, Pmi1Port::Handlers{
+                 .on_rank =
+                     [this](int rank, UniqueFd socket, const std::string& received) {
+                         adopt(rank, std::move(socket), received);
+                     },
+                 .on_warning = [this](const std::string& text) { handlers_.on_warning(text); }});
+}
+
+void Pmi1Service::make_pairs() {
+    forget_earlier_jobs();
     for (int local_rank = 0; local_rank < local_size_; ++local_rank) {
         int ends[2];
         if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
             throw SystemError(errno, "make a socket pair for PMI-1");
-        Link& link = links_.emplace_back(io);
+        Link& link = links_.emplace_back(io_);
         link.of_rank.reset(ends[1]);
         ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
         link.socket.assign(ends[0]);
         read_later(local_rank);
     }
+}
+
+// A rank's process, or the second one of a script that starts two, one after the other. Two at a
+// time would each take the other's messages.
+void Pmi1Service::adopt(int rank, UniqueFd socket, const std::string& received) {
+    const int local_rank = rank - rank_of(0);
+    if (local_rank < 0 || local_rank >= local_size_)
+        return handlers_.on_warning("MPI: a process says that it is rank " + std::to_string(rank) +
+                                    ", which is not on this node");
+    Link& link = this->link(local_rank);
+    if (link.socket.is_open())
+        receive(local_rank);  // its end may be waiting there
+    if (link.socket.is_open())
+        return handlers_.on_warning(
+            "MPI: a second process of rank " + std::to_string(rank) +
+            " called MPI_Init while the first one still uses MPI, and was refused");
+    if (!table_.anyone_initialised())
+        forget_earlier_jobs();
+    table_.begin(local_rank);
+    ::fcntl(socket.get(), F_SETFL, O_NONBLOCK);
+    link.received.clear();
+    link.unsent.clear();
+    link.socket.assign(socket.release());
+    send(local_rank, greeting(job_.roster.world_size(), rank));
+    link.received = received;
+    handle_lines(local_rank);
+    if (link.socket.is_open())
+        read_later(local_rank);
 }
 
 // MPICH unlinks its shared memory once all ranks of a node have it; of ranks that are killed
@@ -83,6 +141,11 @@ void Pmi1Service::fail(int rank, const Fault& fault) {
     call_later([this, rank, fault] { handlers_.on_rank_failed(rank, fault); });
 }
 
+bool Pmi1Service::has_connected(int local_rank) {
+    receive(local_rank);
+    return table_.has_initialised(local_rank);
+}
+
 MpiService::Departure Pmi1Service::departure(int local_rank) {
     receive(local_rank);
     const int rank = rank_of(local_rank);
@@ -91,7 +154,7 @@ MpiService::Departure Pmi1Service::departure(int local_rank) {
     if (table_.has_initialised(local_rank))
         return {"ended without MPI_Finalize", true};
     if (table_.anyone_initialised())
-        return {"ended without MPI_Init, for which the other ranks wait", true};
+        return {kWaitedFor, true};
     if (job_.asked_for)
         return {
             "ended without MPI_Init through PMI-1: it was rank 0 of 1, or used no MPI at all "
@@ -100,6 +163,8 @@ MpiService::Departure Pmi1Service::departure(int local_rank) {
     if (left_silently_)
         return {};  // one warning for all
     left_silently_ = rank;
+    if (job_.offered)
+        return {};
     return {"ended and never used the PMI-1 that it was given: if it used MPI, it was rank 0 of 1",
             false};
 }
@@ -152,8 +217,9 @@ void Pmi1Service::handle_lines(int local_rank) {
         begin = end + 1;
         act(local_rank, table_.on_line(local_rank, line));
         if (left_silently_ && line.starts_with("cmd=init"))
-            fail(rank_of(local_rank), {"waits in MPI_Init for rank " +
-                                       std::to_string(*left_silently_) + ", which has ended"});
+            fail(rank_of(local_rank),
+                 {"waits in MPI_Init for rank " + std::to_string(*left_silently_) +
+                  ", which has ended" + kAlone});
     }
     from.received.erase(0, begin);
     if (from.socket.is_open() && from.received.size() > Pmi1Table::kLineLimit)
@@ -167,6 +233,9 @@ void Pmi1Service::act(int local_rank, const Pmi1Table::Outcome& outcome) {
         fence();
     if (!outcome.broken.empty())
         drop(local_rank, outcome.broken);
+    if (!outcome.refused.empty())
+        handlers_.on_warning("MPI: rank " + std::to_string(rank_of(local_rank)) + ' ' +
+                             outcome.refused);
     if (outcome.abort_code)
         fail(rank_of(local_rank),
              {"called MPI_Abort with error code " + std::to_string(*outcome.abort_code),

@@ -1,6 +1,7 @@
 #pragma once
 #include "base/unique_fd.hpp"
 #include "pmi/mpi_service.hpp"
+#include "pmi/pmi1_port.hpp"
 #include "pmi/pmi1_table.hpp"
 
 #include <asio/posix/stream_descriptor.hpp>
@@ -14,8 +15,8 @@
 
 namespace autolaunch::launcher {
 
-/// Speaks PMI-1 to this node's ranks, each over a socket pair of its own; a barrier goes through
-/// Member's fence.
+/// Speaks PMI-1 to this node's ranks, each over a socket pair of its own, or, where PMI-1 is only
+/// offered (MpiJob::offered), over connections to a port; a barrier goes through Member's fence.
 class Pmi1Service final : public MpiService {
 public:
     /// Throws SystemError.
@@ -27,6 +28,9 @@ public:
     void was_started(int local_rank) override;
     std::optional<Fault> fault_of(int local_rank) override;
     Departure departure(int local_rank) override;
+    bool has_connected(int local_rank) override;
+    /// Where it is offered: its number on the loopback.
+    int port() const { return port_ ? port_->number() : 0; }
 
 private:
     struct Link {
@@ -36,6 +40,9 @@ private:
         std::string received, unsent;
     };
 
+    void make_pairs();
+    void open_port();
+    void adopt(int rank, UniqueFd socket, const std::string& received);
     void read_later(int local_rank);
     void receive(int local_rank);
     void handle_lines(int local_rank);
@@ -57,6 +64,7 @@ private:
     int local_size_;
     Pmi1Table table_;
     std::deque<Link> links_;
+    std::optional<Pmi1Port> port_;
     int barriers_ = 0;
     const std::chrono::system_clock::time_point started_at_ = std::chrono::system_clock::now();
     std::map<int, Fault> faults_;       ///< by rank

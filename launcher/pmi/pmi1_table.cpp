@@ -73,6 +73,13 @@ Pmi1Table::Pmi1Table(int local_size, int world_size, std::string kvs_name,
     table_["PMI_process_mapping"] = std::move(process_mapping);
 }
 
+void Pmi1Table::begin(int local_rank) {
+    Rank& rank = ranks_[index(local_rank)];
+    if (rank.in_barrier)
+        --waiting_;
+    rank = {};
+}
+
 Outcome Pmi1Table::on_line(int local_rank, std::string_view line) {
     Rank& rank = ranks_[index(local_rank)];
     if (line.starts_with("mcmd=")) {
@@ -83,8 +90,12 @@ Outcome Pmi1Table::on_line(int local_rank, std::string_view line) {
         if (line != "endcmd")
             return {};
         rank.in_long_command = false;
-        return reply(local_rank,
-                     "cmd=spawn_result rc=-1 msg=autolaunch_starts_no_processes_on_request");
+        Outcome outcome = reply(
+            local_rank, "cmd=spawn_result rc=-1 msg=autolaunch_starts_no_processes_on_request");
+        outcome.refused =
+            "called MPI_Comm_spawn, and was refused: autolaunch starts no ranks on request. Start "
+            "them as ranks of the job, or the program by its own mpiexec";
+        return outcome;
     }
     const auto command = line.starts_with("cmd=") ? field(line, "cmd") : std::nullopt;
     if (!command)
@@ -92,7 +103,12 @@ Outcome Pmi1Table::on_line(int local_rank, std::string_view line) {
     if (*command == "init") {
         if (field(line, "pmi_version") != "1")
             return reply(local_rank, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1");
+        if (rank.initialised && !rank.finalised)
+            return broken(
+                "has started a second process that calls MPI_Init, and the first has not called "
+                "MPI_Finalize: two programs cannot be one rank");
         rank.initialised = true;
+        rank.finalised = false;
         return reply(local_rank, "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0");
     }
     if (!rank.initialised)

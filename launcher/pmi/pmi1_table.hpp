@@ -26,10 +26,13 @@ public:
         bool all_in_barrier = false;    ///< this node's ranks: now fence with take_puts()
         std::optional<int> abort_code;  ///< the rank has called MPI_Abort
         std::string broken;             ///< what the rank did wrong; not empty: drop its link
+        std::string refused;            ///< what it asked for in vain, for a person
     };
 
     Pmi1Table(int local_size, int world_size, std::string kvs_name, std::string process_mapping);
 
+    /// Another process speaks for the rank from now on.
+    void begin(int local_rank);
     Outcome on_line(int local_rank, std::string_view line);
     /// What this node's ranks have put since the last barrier; for the other nodes.
     std::string take_puts();

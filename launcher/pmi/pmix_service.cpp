@@ -1,20 +1,21 @@
 #include "pmi/pmix_service.hpp"
 
-#include "base/file_io.hpp"
-#include "base/file_system.hpp"
 #include "base/hash.hpp"
-#include "base/text.hpp"
+#include "pmi/pmix_offer.hpp"
 #include "pmi/pmix_relay.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <asio/post.hpp>
 
-#include <linux/magic.h>
-#include <sys/vfs.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -39,42 +40,21 @@ fs::path pmixd_program(const std::vector<std::string>& environment) {
     return program;
 }
 
-// A network that MPI libraries drive themselves: InfiniBand, RoCE, Omni-Path, EFA (verbs devices)
-// or Slingshot.
-bool has_fabric(const fs::path& sysfs) {
-    for (const char* device_class : {"class/infiniband", "class/cxi"}) {
-        std::error_code missing;
-        if (!list_folder(sysfs / device_class, missing).empty())
-            return true;
-    }
-    return false;
-}
+constexpr auto kStartTimeout = std::chrono::seconds(30);
 
-// The user's own Open MPI parameter file, $HOME/.openmpi/mca-params.conf, names transports (pml,
-// btl or mtl).
-bool user_names_transport(const std::vector<std::string>& environment) {
-    constexpr std::string_view kHome = "HOME=";
-    for (const std::string& variable : environment) {
-        if (!variable.starts_with(kHome))
-            continue;
-        try {
-            for (const auto& line : split(read_file(fs::path(variable.substr(kHome.size())) /
-                                                    ".openmpi/mca-params.conf"),
-                                          '\n')) {
-                const std::string_view key = trim(std::string_view(line).substr(0, line.find('=')));
-                if (key == "pml" || key == "btl" || key == "mtl")
-                    return true;
-            }
-        } catch (const Error&) {  // there is none
-        }
-    }
-    return false;
-}
-
-// On a file system that never writes to a disk.
-bool is_in_memory(const fs::path& path) {
-    struct statfs system {};
-    return ::statfs(path.c_str(), &system) == 0 && system.f_type == TMPFS_MAGIC;
+// A socket of the loopback that waits for a first connection; PMIx itself listens nowhere else.
+UniqueFd loopback_listener(std::uint16_t& port) {
+    UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t bytes = sizeof address;
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    if (!socket || ::bind(socket.get(), generic, bytes) != 0 ||
+        ::listen(socket.get(), SOMAXCONN) != 0 || ::getsockname(socket.get(), generic, &bytes) != 0)
+        throw SystemError(errno, "listen on the loopback for MPI ranks");
+    port = ntohs(address.sin_port);
+    return socket;
 }
 
 }  // namespace
@@ -84,25 +64,16 @@ PmixService::PmixService(asio::io_context& io, const MpiJob& job, Member& member
       job_(job),
       member_(member),
       handlers_(std::move(handlers)),
-      directory_(job.directory),
-      pmixd_(std::make_unique<PmixdProcess>(
-          io, pmixd_program(job.environment), helper_environment(job.environment), job.log,
-          PmixdProcess::Handlers{
-              [this](pmixd::Message&& message) { on_message(std::move(message)); },
-              [this](const std::string& why) { handlers_.on_broken(why); }})) {
-    pmixd::Start start{
-        .directory = directory_.path(),
-        .name_space = job_.job_name + '.' + std::to_string(job_.generation) + '.' + job_.secret,
-        .node_rank = job_.roster.self,
-        .nodes = {}};
-    const auto labels = node_labels(job_.roster);
-    for (std::size_t node = 0; node < labels.size(); ++node)
-        start.nodes.emplace_back(labels[node], job_.roster.nodes[node].ranks);
-    pmixd_->send(start);
-    node_ = {.shared_memory = find_shared_memory(),
-             .has_fabric = has_fabric("/sys"),
-             .user_transport = user_names_transport(job_.environment),
-             .cores = job_.cores};
+      name_space_(job_.job_name + '.' + std::to_string(job_.generation) + '.' + job_.secret),
+      directory_(job_.directory),
+      listener_(io),
+      start_timer_(io),
+      node_(look_for_open_mpi(job_)) {
+    node_.shared_memory = make_segment_folder();
+    if (job_.offered)
+        listen();
+    else
+        start_pmixd(-1);
     member_.on_relay(control::RelayChannel::pmix, job_.generation,
                      [this, alive = std::weak_ptr(alive_)](int source, std::string_view bytes) {
                          if (!alive.expired())
@@ -114,22 +85,101 @@ PmixService::~PmixService() {
     member_.on_relay(control::RelayChannel::pmix, job_.generation, nullptr);
 }
 
-// Open MPI names its segments by a short hash of the job and keeps them in /dev/shm: two jobs may
-// get each other's.
-fs::path PmixService::find_shared_memory() {
-    if (is_in_memory(directory_.path()))
-        return directory_.path() / "job";
-    const std::string unique = directory_.path().parent_path().filename().string() + '-' +
-                               directory_.path().filename().string();
+// It is there from the start: an mpirun that a rank starts, or a program that is rank 0 of 1, takes
+// the setting too, and has no server of ours that would make it.
+fs::path PmixService::make_segment_folder() {
+    const SegmentFolder segments = find_segment_folder(job_.directory);
     try {
-        return shared_memory_.emplace(fs::path("/dev/shm") / unique).path();
-    } catch (const SystemError&) {
-        return {};  // there is no /dev/shm for us: Open MPI finds a place
+        if (segments.is_own)
+            shared_memory_.emplace(segments.path);
+        else if (!segments.path.empty() && ::mkdir(segments.path.c_str(), 0700) != 0)
+            return {};
+    } catch (const SystemError&) {  // not for us: Open MPI finds a place
+        return {};
+    }
+    return segments.path;
+}
+
+// -1: it makes its own listener.
+void PmixService::start_pmixd(int listener) {
+    pmixd_ = std::make_unique<PmixdProcess>(
+        io_, pmixd_program(job_.environment), helper_environment(job_.environment), job_.log,
+        listener,
+        PmixdProcess::Handlers{[this](pmixd::Message&& message) { on_message(std::move(message)); },
+                               [this](const std::string& why) { handlers_.on_broken(why); }});
+    pmixd::Start start{.directory = directory_.path(),
+                       .name_space = name_space_,
+                       .node_rank = job_.roster.self,
+                       .nodes = {}};
+    const auto labels = node_labels(job_.roster);
+    for (std::size_t node = 0; node < labels.size(); ++node)
+        start.nodes.emplace_back(labels[node], job_.roster.nodes[node].ranks);
+    pmixd_->send(start);
+}
+
+void PmixService::listen() {
+    PmixOffer offer{
+        .name_space = name_space_,
+        .rank = first_rank(),
+        .node_rank = job_.roster.self,
+        .port = 0,
+        .directory = job_.directory,
+        .node_name = node_labels(job_.roster).at(static_cast<std::size_t>(job_.roster.self)),
+        .version = built_pmix_version()};
+    listener_.assign(loopback_listener(offer.port).release());
+    const int ranks = job_.roster.nodes.at(static_cast<std::size_t>(job_.roster.self)).ranks;
+    for (int local_rank = 0; local_rank < ranks; ++local_rank, ++offer.rank)
+        environments_.push_back(foresee_pmix_environment(offer));
+    start_when_asked();
+}
+
+// A connection is left where it is: autolaunch-pmixd takes it, once it is ready.
+void PmixService::start_when_asked() {
+    listener_.async_wait(asio::posix::stream_descriptor::wait_read,
+                         [this, alive = std::weak_ptr(alive_)](const std::error_code& error) {
+                             if (!error && !alive.expired())
+                                 start_now();
+                         });
+}
+
+void PmixService::start_now() {
+    if (pmixd_ != nullptr || !listener_.is_open())
+        return;
+    try {
+        start_pmixd(listener_.native_handle());
+    } catch (const Error& error) {
+        listener_.close();
+        return handlers_.on_broken(std::string("autolaunch-pmixd cannot be started: ") +
+                                   error.what());
+    }
+    listener_.close();
+    pmixd_->expect_ready();
+    start_timer_.expires_after(kStartTimeout);
+    start_timer_.async_wait([this, alive = std::weak_ptr(alive_)](const std::error_code& error) {
+        if (!error && !alive.expired())
+            handlers_.on_broken("autolaunch-pmixd takes too long to start");
+    });
+}
+
+// Its library may be another one than it was built with.
+void PmixService::check(const pmixd::Ready& ready) {
+    start_timer_.cancel();
+    for (std::size_t rank = 0; rank < environments_.size(); ++rank) {
+        const std::string surprise =
+            rank < ready.environments.size()
+                ? find_pmix_surprise(environments_[rank], ready.environments[rank])
+                : "it serves too few ranks";
+        if (!surprise.empty())
+            return call_later([this, surprise] {
+                handlers_.on_broken("PMIx is not as it was when autolaunch was built (" + surprise +
+                                    "): build autolaunch again, or name the mode: --mpi pmix");
+            });
     }
 }
 
 void PmixService::await_ready(Deadline deadline) {
-    environments_ = pmixd_->await_ready(deadline).environments;
+    if (!job_.offered)
+        environments_ = pmixd_->await_ready(deadline).environments;
 }
 
 MpiRankStart PmixService::start_of(int local_rank) {
@@ -141,9 +191,19 @@ MpiRankStart PmixService::start_of(int local_rank) {
     return {.environment = open_mpi_environment(place, node_, pmix), .inherited_fd = {}};
 }
 
+void PmixService::receive() {
+    if (pmixd_ != nullptr)
+        pmixd_->receive();
+}
+
+bool PmixService::has_connected(int local_rank) {
+    receive();
+    return connected_.contains(first_rank() + local_rank);
+}
+
 // PMIx lets a rank go on only after we could hear of it.
 std::optional<MpiService::Fault> PmixService::fault_of(int local_rank) {
-    pmixd_->receive();
+    receive();
     const auto found = faults_.find(first_rank() + local_rank);
     return found == faults_.end() ? std::nullopt : std::optional(found->second);
 }
@@ -156,14 +216,16 @@ void PmixService::fail(int rank, const Fault& fault) {
 // A rank that leaves between MPI_Init and MPI_Finalize leaves the others in a fence for ever. One
 // that never came is no fault by itself: it may not use MPI after all.
 MpiService::Departure PmixService::departure(int local_rank) {
-    pmixd_->receive();
+    receive();
     const int rank = first_rank() + local_rank;
+    if (connected_.contains(rank))
+        await_finalize(rank);
     if (finalized_.contains(rank))
         return {};
     if (connected_.contains(rank))
         return {"ended without MPI_Finalize", true};
     if (!connected_.empty())
-        return {"ended without MPI_Init, for which the other ranks wait", true};
+        return {kWaitedFor, true};
     if (job_.asked_for)
         return {
             "ended without MPI_Init through PMIx: it was rank 0 of 1, or used no MPI at all "
@@ -172,8 +234,22 @@ MpiService::Departure PmixService::departure(int local_rank) {
     if (left_silently_)
         return {};  // one warning for all
     left_silently_ = rank;
+    if (job_.offered)
+        return {};
     return {"ended and never used the PMIx that it was given: if it used MPI, it was rank 0 of 1",
             false};
+}
+
+// PMIx lets a rank go after some seconds though its server has not answered: on a busy machine the
+// rank's end is seen before autolaunch-pmixd has read that it was through MPI_Finalize. All ranks
+// of a generation share the time, for nobody hears from this node meanwhile.
+void PmixService::await_finalize(int rank) {
+    using Clock = std::chrono::steady_clock;
+    const auto began = Clock::now();
+    pmixd_->receive_until([this, rank] { return finalized_.contains(rank); },
+                          Deadline::after(patience_));
+    patience_ -= std::min(
+        patience_, std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - began));
 }
 
 void PmixService::call_later(std::function<void()> handler) {
@@ -190,6 +266,8 @@ void PmixService::on_message(pmixd::Message&& message) {
         return on(*request);
     if (auto* answer = std::get_if<pmixd::ModexAnswer>(&message))
         return on(std::move(*answer));
+    if (const auto* ready = std::get_if<pmixd::Ready>(&message))
+        check(*ready);
     if (const auto* rank = std::get_if<pmixd::Connected>(&message))
         on(*rank);
     if (const auto* rank = std::get_if<pmixd::Finalized>(&message))
@@ -209,8 +287,8 @@ void PmixService::on(const pmixd::Connected& connected) {
     connected_.insert(connected.rank);
     if (!left_silently_)
         return;
-    fail(connected.rank,
-         {"waits in MPI_Init for rank " + std::to_string(*left_silently_) + ", which has ended"});
+    fail(connected.rank, {"waits in MPI_Init for rank " + std::to_string(*left_silently_) +
+                          ", which has ended" + kAlone});
 }
 
 void PmixService::on(pmixd::Fence&& fence) {
@@ -276,9 +354,13 @@ void PmixService::on_relay(int source, std::string_view bytes) {
         return handlers_.on_warning("a message about MPI ranks from node " +
                                     std::to_string(source) + " cannot be read");
     if (const auto* question = std::get_if<ModexQuestion>(&*message)) {
+        start_now();  // of a rank that has not come yet
+        if (pmixd_ == nullptr)
+            return;
         questions_.emplace(++last_question_, std::pair(source, question->call));
         pmixd_->send(pmixd::ModexQuery{last_question_, question->rank});
-    } else if (const auto* reply = std::get_if<ModexReply>(&*message)) {
+    } else if (const auto* reply = std::get_if<ModexReply>(&*message);
+               reply != nullptr && pmixd_ != nullptr) {
         pmixd_->send(pmixd::ModexDone{reply->call, reply->good, reply->blob});
     }
 }

@@ -16,6 +16,10 @@ namespace autolaunch::launcher::pmixd {
 /// limit.
 inline constexpr std::size_t kFrameLimit = std::size_t{64} << 20;
 
+/// In autolaunch-pmixd, where the agent has ranks connect before the server is there: the socket
+/// that it is to listen on.
+inline constexpr int kListenerFd = 3;
+
 // The agent's.
 
 /// First of all, and once: serve this job to the ranks of this node.

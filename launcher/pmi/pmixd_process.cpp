@@ -42,7 +42,7 @@ std::pair<UniqueFd, UniqueFd> socket_pair() {
 
 PmixdProcess::PmixdProcess(asio::io_context& io, const fs::path& program,
                            const std::vector<std::string>& environment, const fs::path& log,
-                           Handlers handlers)
+                           int listener, Handlers handlers)
     : log_(log), handlers_(std::move(handlers)), socket_(io) {
     auto [ours, its] = socket_pair();
     const UniqueFd output = OwnedFolder::open(log.parent_path()).append(log.filename());
@@ -52,6 +52,8 @@ PmixdProcess::PmixdProcess(asio::io_context& io, const fs::path& program,
     spec.workdir = "/";
     spec.stdin_fd = its.get();
     spec.stdout_fd = spec.stderr_fd = output.get();
+    if (listener >= 0)
+        spec.inherited_fd = InheritedFd{.fd = listener, .as = pmixd::kListenerFd};
     spec.deaf = true;
     Child child = spawn_child(spec);
     pid_ = child.pid;
@@ -144,6 +146,15 @@ void PmixdProcess::read_later() {
 void PmixdProcess::receive() {
     if (!ended_ && !read_once())
         end(describe_end());
+}
+
+void PmixdProcess::receive_until(const std::function<bool()>& done, Deadline deadline) {
+    receive();
+    while (!ended_ && !done() && !deadline.passed()) {
+        pollfd waited{socket_.native_handle(), POLLIN, 0};
+        ::poll(&waited, 1, deadline.poll_timeout_ms());
+        receive();
+    }
 }
 
 // All that is there. False when it is gone.

@@ -19,7 +19,7 @@ namespace autolaunch::launcher {
 /// The agent's side of an autolaunch-pmixd: starts it, talks to it, kills it.
 ///
 /// Owner: PmixService. Threads: the agent's one. Blocks: the constructor, until it runs;
-/// await_ready(); when it has hung up, 200 ms at most for how it ended.
+/// await_ready(); receive_until(); when it has hung up, 200 ms at most for how it ended.
 class PmixdProcess {
 public:
     struct Handlers {
@@ -29,10 +29,11 @@ public:
             on_end;  ///< it is of no use any more; once, from the event loop
     };
 
-    /// `log` gets what it and PMIx print. Throws SpawnError or SystemError.
+    /// `log` gets what it and PMIx print. `listener` is the socket that it is to listen on, and
+    /// stays the caller's; -1: it makes its own. Throws SpawnError or SystemError.
     PmixdProcess(asio::io_context& io, const std::filesystem::path& program,
                  const std::vector<std::string>& environment, const std::filesystem::path& log,
-                 Handlers handlers);
+                 int listener, Handlers handlers);
     PmixdProcess(const PmixdProcess&) = delete;
     PmixdProcess& operator=(const PmixdProcess&) = delete;
     ~PmixdProcess();
@@ -41,8 +42,12 @@ public:
     void send(const pmixd::Message& message);
     /// Waits for the answer to Start. Throws Error: it said why, it ended, or it took too long.
     pmixd::Ready await_ready(Deadline deadline);
+    /// Waits for nothing: Ready, or Failed, comes as a message.
+    void expect_ready() { read_later(); }
     /// Hands on what has arrived by now. What it said before it released a rank is then known.
     void receive();
+    /// The same, until `done`, its end or the deadline.
+    void receive_until(const std::function<bool()>& done, Deadline deadline);
 
 private:
     void read_later();

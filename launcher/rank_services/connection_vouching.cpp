@@ -164,6 +164,11 @@ private:
 
     void ask_nodes(std::uint64_t ticket, Case& open);
     void settle(std::uint64_t ticket, bool admitted);
+    void turn_away_unknown();
+    bool nobody_can_have(const vouching::Address& address) const {
+        return static_cast<int>(told_.size()) >= member_.node_count() - 1 &&
+               !nodes_at_.contains(address);
+    }
     void take(int node, const vouching::Answer& answer);
 
     asio::io_context& io_;
@@ -171,10 +176,13 @@ private:
     int generation_;
     std::uint64_t next_ticket_ = 1;
     std::map<vouching::Address, std::set<int>> nodes_at_;
+    std::set<int> told_;  // nodes: theirs
     std::unordered_map<std::uint64_t, Case> cases_;
 };
 
 void ConnectionVouching::Desk::ask(const TcpEnds& ends, std::function<void(bool)> verdict) {
+    if (nobody_can_have(ends.far.address))
+        return verdict(false);
     const std::uint64_t ticket = next_ticket_++;
     Case& open = cases_
                      .emplace(ticket, Case{.ends = ends,
@@ -210,8 +218,20 @@ void ConnectionVouching::Desk::receive(int node, std::string_view bytes) {
         return;
     for (const vouching::Address& address : *addresses)
         nodes_at_[address].insert(node);
+    told_.insert(node);
     for (auto& [ticket, open] : cases_)
         ask_nodes(ticket, open);
+    turn_away_unknown();
+}
+
+void ConnectionVouching::Desk::turn_away_unknown() {
+    std::vector<std::uint64_t> strangers;
+    for (const auto& [ticket, open] : cases_) {
+        if (nobody_can_have(open.ends.far.address))
+            strangers.push_back(ticket);
+    }
+    for (const std::uint64_t ticket : strangers)
+        settle(ticket, false);
 }
 
 void ConnectionVouching::Desk::take(int node, const vouching::Answer& answer) {

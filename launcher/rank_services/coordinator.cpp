@@ -1,12 +1,11 @@
 #include "rank_services/coordinator.hpp"
 
 #include "base/deadline.hpp"
+#include "base/file_limit.hpp"
 #include "base/hash.hpp"
 #include "store/connection.hpp"
 
 #include <autolaunch/error.hpp>
-
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -52,14 +51,6 @@ store::Limits store_limits(const RendezvousSpec& spec) {
     return limits;
 }
 
-// The agent has logs to read, nodes to hear and ranks to start, whoever connects.
-std::size_t spare_descriptors() {
-    rlimit files{};
-    if (::getrlimit(RLIMIT_NOFILE, &files) != 0)
-        return 1024;
-    return std::max<std::size_t>(static_cast<std::size_t>(files.rlim_cur) / 4, 16);
-}
-
 std::unique_ptr<StoreServer> open_store(asio::io_context& io, const StoreServerOptions& options) {
     try {
         return std::make_unique<StoreServer>(io, options);
@@ -87,7 +78,7 @@ StoreServerOptions Coordinator::store_options(Member& member, int ranks) const {
     options.limits = store_limits(spec);
     options.most_connections = static_cast<std::size_t>(spec.store_connections.value_or(
         static_cast<int>(kOfRank * static_cast<std::size_t>(ranks) + kAlways)));
-    options.most_connections = std::min(options.most_connections, spare_descriptors());
+    options.most_connections = std::min(options.most_connections, spare_files());
     options.trims_memory = true;
     options.on_refusal = [&member](const std::string& what, const std::string& hint) {
         member.report(control::NodeWarning{hint.empty() ? what : what + ". " + hint});
@@ -99,7 +90,7 @@ SessionServer::Options Coordinator::session_options(Member& member) const {
     constexpr std::size_t kMiB = std::size_t{1} << 20;
     const std::size_t ranks = plan_.ranks.size();
     SessionServer::Options options;
-    options.connections = std::min(64 + 16 * ranks, spare_descriptors());
+    options.connections = std::min(64 + 16 * ranks, spare_files());
     options.bytes = (8 + ranks) * kMiB;
     options.on_refusal = [&member](const std::string& what) {
         member.report(control::NodeWarning{what + ": look for what connects to it so often"});

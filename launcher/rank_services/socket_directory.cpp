@@ -17,22 +17,6 @@ namespace {
 
 constexpr std::size_t kLongestParent = 64;  // leaves room for our names in the 107 bytes
 
-std::vector<std::string> parents() {
-    const char* set = std::getenv("XDG_RUNTIME_DIR");
-    const std::string runtime = set == nullptr ? "" : set;
-    std::vector<std::string> found{"/dev/shm", "/tmp"};
-    if (runtime.starts_with("/run/user/"))
-        found = {"/tmp", "/dev/shm", runtime};
-    else if (runtime.starts_with('/'))
-        found.insert(found.begin(), runtime);
-    std::erase_if(found, [](const std::string& parent) {
-        return parent.size() > kLongestParent || !keeps_our_names(parent);
-    });
-    return found;
-}
-
-std::string name_prefix() { return "autolaunch-" + std::to_string(::geteuid()) + "-"; }
-
 [[noreturn]] void throw_no_place(int error) {
     throw SystemError(error, "create a folder for sockets in /tmp",
                       "XDG_RUNTIME_DIR, /dev/shm or /tmp must be writable for you, and have the "
@@ -41,9 +25,9 @@ std::string name_prefix() { return "autolaunch-" + std::to_string(::geteuid()) +
 
 LockedFolder make_folder() {
     int error = ENOENT;
-    for (const auto& parent : parents()) {
+    for (const auto& parent : SocketDirectory::places()) {
         try {
-            return LockedFolder::make_unique(parent + "/" + name_prefix());
+            return LockedFolder::make_unique(parent + "/" + SocketDirectory::name_prefix());
         } catch (const SystemError& refused) {
             error = refused.error_number();
         }
@@ -54,7 +38,7 @@ LockedFolder make_folder() {
 // The same name in another place, where keeper and guardian look for what to remove when the agent
 // was killed; but nobody's folder that is there already.
 LockedFolder make_again(const std::string& name) {
-    for (const auto& parent : parents()) {
+    for (const auto& parent : SocketDirectory::places()) {
         try {
             return LockedFolder(parent + "/" + name);
         } catch (const SystemError&) {  // the next one, or any name
@@ -74,9 +58,22 @@ bool SocketDirectory::restore() {
     return true;
 }
 
-void SocketDirectory::remove_abandoned() {
-    for (const auto& parent : parents())
-        remove_abandoned_folders(parent, name_prefix());
+std::vector<std::string> SocketDirectory::places() {
+    const char* set = std::getenv("XDG_RUNTIME_DIR");
+    const std::string runtime = set == nullptr ? "" : set;
+    std::vector<std::string> found{"/dev/shm", "/tmp"};
+    if (runtime.starts_with("/run/user/"))
+        found = {"/tmp", "/dev/shm", runtime};
+    else if (runtime.starts_with('/'))
+        found.insert(found.begin(), runtime);
+    std::erase_if(found, [](const std::string& parent) {
+        return parent.size() > kLongestParent || !keeps_our_names(parent);
+    });
+    return found;
+}
+
+std::string SocketDirectory::name_prefix() {
+    return "autolaunch-" + std::to_string(::geteuid()) + "-";
 }
 
 }  // namespace autolaunch::launcher

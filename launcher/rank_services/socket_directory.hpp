@@ -2,6 +2,8 @@
 #include "base/locked_folder.hpp"
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 namespace autolaunch::launcher {
 
@@ -29,9 +31,10 @@ public:
     /// perhaps. True when it did. Throws SystemError.
     bool restore();
 
-    /// Removes what dead jobs of this user left in all these places: folders of sockets, and shared
-    /// memory of MPI. Nothing of a live job: its folders are locked.
-    static void remove_abandoned();
+    /// Where such folders are made, and how their names begin: of dead jobs they are found there
+    /// (remains/abandoned_jobs.hpp).
+    static std::vector<std::string> places();
+    static std::string name_prefix();
 
 private:
     LockedFolder folder_;

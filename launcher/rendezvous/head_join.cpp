@@ -37,7 +37,8 @@ HeadJoin::HeadJoin(asio::io_context& io, std::shared_ptr<ControlSecurity> securi
       roll_(options_.expectation),
       environments_(options_.environment),
       deadline_(io),
-      grace_(io) {}
+      grace_(io),
+      last_call_(io) {}
 
 void HeadJoin::after(asio::steady_timer& timer, std::chrono::milliseconds pause,
                      void (HeadJoin::*then)()) {
@@ -60,12 +61,14 @@ void HeadJoin::start(Handler on_done) {
         io_, options_.ports,
         [this](asio::ip::tcp::socket socket) { reception_->take(std::move(socket)); });
     after(deadline_, options_.timeout, &HeadJoin::on_deadline);
+    proceed();  // one node may be enough
 }
 
 void HeadJoin::stop() {
     on_done_ = {};
     deadline_.cancel();
     grace_.cancel();
+    last_call_.cancel();
     listener_.reset();
     reception_.reset();
     for (auto& [visitor, guest] : guests_)
@@ -133,10 +136,10 @@ void HeadJoin::on_end(RollCall::Visitor visitor) {
 // longer, so that one sentence can name all nodes that differ, and so that environments can be
 // compared.
 void HeadJoin::proceed() {
-    const bool complete = roll_.complete();
+    const bool complete = roll_.complete() || (roll_.enough() && last_call_over_);
     const bool in_order = !roll_.has_objections();
     if (in_order && !complete)
-        return;
+        return call_last();
     if (complete && in_order && (environments_.outstanding() == 0 || grace_over_))
         return welcome_all();
     if (!in_order && (complete || grace_over_))
@@ -153,6 +156,20 @@ void HeadJoin::proceed() {
     });
 }
 
+// Once there are enough, the others have so long.
+void HeadJoin::call_last() {
+    if (!roll_.enough() || std::exchange(last_call_runs_, true))
+        return;
+    last_call_.expires_after(options_.last_call);
+    last_call_.async_wait([weak = weak_from_this()](const asio::error_code& error) {
+        const auto self = weak.lock();
+        if (error || !self || !self->on_done_)
+            return;
+        self->last_call_over_ = true;
+        self->proceed();
+    });
+}
+
 void HeadJoin::welcome_all() {
     RollCall::Start start = roll_.start();
     control::Welcome welcome = make_welcome(start.roster);
@@ -165,7 +182,8 @@ void HeadJoin::welcome_all() {
         connections[node] = std::move(guest.connection);
         guests_.erase(start.visitors[node]);
     }
-    outcome.head_address = numeric_address(connections.at(1)->local_endpoint());
+    if (connections.size() > 1)
+        outcome.head_address = numeric_address(connections[1]->local_endpoint());
     outcome.warnings = environments_.warnings(options_.expectation.head.node_name);
     auto hub = std::make_unique<HeadHub>(io_, start.roster, std::move(connections));
     outcome.member = hub->make_own_member();
@@ -226,6 +244,7 @@ void HeadJoin::refuse_all(const std::string& reason, const std::string& hint,
     reception_.reset();
     deadline_.cancel();
     grace_.cancel();
+    last_call_.cancel();
     for (auto& [visitor, guest] : guests_) {
         guest.connection->send(control::Refused{reason, hint});
         guest.connection->close();

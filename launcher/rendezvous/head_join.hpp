@@ -34,6 +34,7 @@ public:
         Expectation expectation;
         control::EnvironmentTable environment;
         std::chrono::milliseconds timeout{300'000};
+        std::chrono::milliseconds last_call{30'000};  ///< for more, once there are enough
     };
     struct Outcome {
         std::exception_ptr error;  ///< RendezvousError; null: all went well
@@ -70,6 +71,7 @@ private:
     void proceed();
     void welcome_all();
     void on_deadline();
+    void call_last();
     void refuse_job(const std::vector<Objection>& objections);
     void on_all_heard();
     void refuse_all(const std::string& reason, const std::string& hint, std::exception_ptr error);
@@ -88,8 +90,9 @@ private:
     std::unique_ptr<HeadListener> listener_;
     Guests guests_;
     RollCall::Visitor next_visitor_ = 1;
-    asio::steady_timer deadline_, grace_;
+    asio::steady_timer deadline_, grace_, last_call_;
     bool grace_runs_ = false, grace_over_ = false;
+    bool last_call_runs_ = false, last_call_over_ = false;
     std::exception_ptr refusal_;  // the job was refused: waits for the guests to hear it
 };
 

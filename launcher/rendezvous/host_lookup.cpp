@@ -172,6 +172,23 @@ std::vector<std::string> own_addresses() {
     return addresses;
 }
 
+bool is_own_address(const std::string& address) {
+    if (address.starts_with("127.") || address == "::1")
+        return true;
+    ifaddrs* first = nullptr;
+    if (::getifaddrs(&first) != 0)
+        return false;
+    const InterfaceList interfaces(first, &::freeifaddrs);
+    for (const ifaddrs* entry = first; entry != nullptr; entry = entry->ifa_next) {
+        const sockaddr* own = entry->ifa_addr;
+        if (own == nullptr || (own->sa_family != AF_INET && own->sa_family != AF_INET6))
+            continue;
+        if (numeric(own, size_of(own)) == address)
+            return true;
+    }
+    return false;
+}
+
 // Connecting a datagram socket sends nothing: the kernel only chooses the way.
 std::string route_to(const std::string& address) {
     addrinfo hints{};

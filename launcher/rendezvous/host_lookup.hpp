@@ -49,6 +49,8 @@ private:
 
 /// "10.0.0.1 (eth0)" of every address of this machine that others may reach, loopback left out.
 std::vector<std::string> own_addresses();
+/// `address` is one of this machine's, loopback too. Numeric.
+bool is_own_address(const std::string& address);
 /// "eth0, 10.0.0.5": the interface and address from which `address` is reached; empty when there is
 /// no route.
 std::string route_to(const std::string& address);

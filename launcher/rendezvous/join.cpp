@@ -8,7 +8,9 @@
 #include "control/job_key.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "rendezvous/environment_comparison.hpp"
+#include "rendezvous/head_claim.hpp"
 #include "rendezvous/head_join.hpp"
+#include "rendezvous/key_of_pods.hpp"
 #include "rendezvous/member_join.hpp"
 #include "rendezvous/welcome.hpp"
 
@@ -36,7 +38,11 @@ struct Situation {
     control::EnvironmentTable environment_table;
 
     bool names_are_known() const {
-        return allocation.node_names.size() == static_cast<std::size_t>(request.node_count);
+        return !allocation.numbered_by_arrival &&
+               allocation.node_names.size() == static_cast<std::size_t>(request.node_count);
+    }
+    int fewest_nodes() const {
+        return allocation.numbered_by_arrival ? request.fewest_nodes : request.node_count;
     }
 };
 
@@ -76,6 +82,8 @@ ControlConnectionOptions connection_options(const RendezvousSpec& spec) {
 }
 
 std::string head_name(const Allocation& allocation) {
+    if (allocation.numbered_by_arrival)
+        return allocation.head_address;
     if (!allocation.node_names.empty() &&
         allocation.node_rank < static_cast<int>(allocation.node_names.size()))
         return allocation.node_names.front();
@@ -145,6 +153,7 @@ Expectation expectation_of(const Situation& here) {
     if (here.names_are_known())
         expectation.node_names = here.allocation.node_names;
     expectation.node_count = here.request.node_count;
+    expectation.fewest_nodes = here.fewest_nodes();
     expectation.keeps_node_order = here.allocation.keeps_node_order;
     expectation.spec_name = here.request.spec_name;
     expectation.run_name = here.request.run_name;
@@ -162,6 +171,7 @@ Joined join_as_head(const Situation& here) {
     options.expectation = expectation_of(here);
     options.environment = here.environment_table;
     options.timeout = timeout;
+    options.last_call = here.spec.last_call;
     auto outcome =
         complete(here, std::make_shared<HeadJoin>(here.io, security, std::move(options)));
     Joined joined;
@@ -192,7 +202,8 @@ Joined join_as_member(const Situation& here) {
         complete(here, std::make_shared<MemberJoin>(here.io, security, std::move(options)));
     Joined joined;
     joined.roster = read_welcome(outcome.welcome);
-    if (joined.roster.nodes.size() != static_cast<std::size_t>(here.request.node_count))
+    const auto nodes = static_cast<int>(joined.roster.nodes.size());
+    if (nodes < here.fewest_nodes() || nodes > here.request.node_count)
         throw RendezvousError(exit_code::kNoHost,
                               "the head counts " + std::to_string(joined.roster.nodes.size()) +
                                   " nodes, this node " + std::to_string(here.request.node_count),
@@ -215,8 +226,12 @@ Joined join_job(asio::io_context& io, const RendezvousSpec& spec, const Allocati
                    environment, request, job_identity(allocation, spec, request.run_id),
                    {},          {}};
     here.key_plan = plan_job_key(spec, environment, here.identity, request.shared_directory);
+    check_key_reaches_pods(here.key_plan, environment);
     here.environment_table = describe_environment(environment);
-    Joined joined = allocation.node_rank == 0 ? join_as_head(here) : join_as_member(here);
+    HeadClaim claim{allocation.node_rank == 0, {}};
+    if (allocation.numbered_by_arrival)
+        claim = claim_head(allocation.head_address, spec.is_host, request.hostname, here.identity);
+    Joined joined = claim.is_head ? join_as_head(here) : join_as_member(here);
     joined.summary.took = std::chrono::duration_cast<std::chrono::microseconds>(
         std::chrono::steady_clock::now() - start);
     return joined;

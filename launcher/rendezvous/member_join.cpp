@@ -4,6 +4,7 @@
 #include "control/peer_text.hpp"
 #include "control/rendezvous_error.hpp"
 #include "exit_codes/exit_codes.hpp"
+#include "rendezvous/welcome.hpp"
 
 #include <system_error>
 #include <utility>
@@ -136,8 +137,8 @@ void MemberJoin::on_welcome(control::Welcome&& welcome) {
     const std::string address = numeric_address(connection_->remote_endpoint());
     const std::string local_address = numeric_address(connection_->local_endpoint());
     const std::string who = "the head, " + options_.head_name + " (" + address + "),";
-    auto member = make_member(io_, who, welcome.self, options_.node_count,
-                              std::exchange(connection_, nullptr));
+    const auto nodes = static_cast<int>(read_welcome(welcome).nodes.size());
+    auto member = make_member(io_, who, welcome.self, nodes, std::exchange(connection_, nullptr));
     finish({nullptr, std::move(welcome), address, std::move(member), local_address});
 }
 

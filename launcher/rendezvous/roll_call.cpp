@@ -187,7 +187,19 @@ std::string RollCall::missing() const {
     return (places.size() == 1 ? "node rank " : "node ranks ") + format_list(places);
 }
 
+// Arrival says nothing that lasts: by name a job that starts again has its nodes where they were.
+std::vector<int> RollCall::places_by_name() const {
+    std::vector<int> places = {0};
+    for (const auto& [place, node] : by_place_)
+        places.push_back(place);
+    std::stable_sort(places.begin() + 1, places.end(),
+                     [&](int a, int b) { return by_place_.at(a).name < by_place_.at(b).name; });
+    return places;
+}
+
 std::vector<int> RollCall::places_in_order() const {
+    if (expectation_.node_names.empty() && !expectation_.keeps_node_order)
+        return places_by_name();
     std::vector<int> places(present());
     std::iota(places.begin(), places.end(), 0);
     if (expectation_.keeps_node_order)

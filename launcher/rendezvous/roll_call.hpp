@@ -16,6 +16,7 @@ struct Expectation {
     std::vector<std::string>
         node_names;  ///< in node-rank order, the head's first; empty: only their number is known
     int node_count = 1;
+    int fewest_nodes = 0;           ///< that the job may start with; 0: all of them
     bool keeps_node_order = false;  ///< no reordering by topology
     std::string spec_name;          ///< of the spec, for people: "train.yaml"; empty: "the options"
     std::string run_name;
@@ -46,6 +47,11 @@ public:
         return by_place_.size() + 1;
     }  // the head is there from the first
     bool complete() const { return present() == static_cast<std::size_t>(expectation_.node_count); }
+    /// The job may start without those who are missing.
+    bool enough() const {
+        return complete() || (expectation_.fewest_nodes > 0 &&
+                              present() >= static_cast<std::size_t>(expectation_.fewest_nodes));
+    }
     bool has_objections() const { return !objections_.empty(); }
     /// What stands against starting, all nodes of a kind in one sentence; empty: nothing.
     std::vector<Objection> objections() const;
@@ -56,7 +62,7 @@ public:
         Roster roster;                  ///< self is 0
         std::vector<Visitor> visitors;  ///< by node rank; [0] means nothing
     };
-    /// Once complete and without objections.
+    /// Once there are enough, and without objections.
     Start start() const;
 
 private:
@@ -72,6 +78,7 @@ private:
     void object(Kind kind, const std::string& node, const std::string& detail);
     Objection objection(Kind kind, const std::map<std::string, std::string>& details) const;
     std::vector<int> places_in_order() const;
+    std::vector<int> places_by_name() const;
 
     Expectation expectation_;
     std::unordered_map<std::string, int> place_by_name_;

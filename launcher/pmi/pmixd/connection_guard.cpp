@@ -7,7 +7,9 @@
 #include <autolaunch/error.hpp>
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -25,6 +27,7 @@ namespace {
 std::atomic<ConnectionGuard*> the_guard{nullptr};
 
 constexpr std::string_view kScheme = "tcp4://";
+constexpr std::chrono::seconds kStartPatience{30};
 
 bool is_same_end(const sockaddr_storage& one, const sockaddr_storage& other) {
     const auto& a = reinterpret_cast<const sockaddr_in&>(one);
@@ -50,8 +53,8 @@ UniqueFd bound_socket(sockaddr_storage& own) {
 
 }  // namespace
 
-ConnectionGuard::ConnectionGuard(std::function<void(const std::string& text)> on_stranger)
-    : on_stranger_(std::move(on_stranger)) {
+ConnectionGuard::ConnectionGuard(std::function<void(const std::string& text)> on_refusal)
+    : on_refusal_(std::move(on_refusal)) {
     the_guard = this;
 }
 
@@ -83,6 +86,26 @@ bool ConnectionGuard::is_proof(int socket) const {
            is_same_end(peer, *proof_);
 }
 
+void ConnectionGuard::give_listener(UniqueFd listener) { listener_ = std::move(listener); }
+
+bool ConnectionGuard::take_listener_as(int socket) {
+    const UniqueFd listener = std::move(listener_);
+    return listener && ::dup3(listener.get(), socket, O_CLOEXEC) == socket;
+}
+
+void ConnectionGuard::open() {
+    const std::lock_guard lock(mutex_);
+    is_open_ = true;
+    opened_.notify_all();
+}
+
+// PMIx would turn away whom it does not know yet. Only its listening thread waits here; when the
+// patience is at an end, the start has failed.
+void ConnectionGuard::await_open() {
+    std::unique_lock lock(mutex_);
+    opened_.wait_for(lock, kStartPatience, [this] { return is_open_; });
+}
+
 bool ConnectionGuard::admits(int socket) {
     const Judgement judgement = judge(socket);
     {
@@ -94,8 +117,16 @@ bool ConnectionGuard::admits(int socket) {
         }
     }
     if (judgement.verdict == Verdict::stranger && !told_.exchange(true))
-        on_stranger_(judgement.text);
-    return judgement.verdict == Verdict::own;
+        on_refusal_(judgement.text);
+    return judgement.verdict == Verdict::own && is_only_client(socket);
+}
+
+bool ConnectionGuard::is_only_client(int socket) {
+    const std::string why_not = gate_.refuse(socket);
+    if (why_not.empty())
+        return true;
+    on_refusal_(why_not);
+    return false;
 }
 
 void ConnectionGuard::prove(const sockaddr_storage& listener) {
@@ -145,23 +176,44 @@ sockaddr_storage pmix_listener(const std::vector<std::string>& environment) {
                 "connection is: an IPv4 port of this machine was expected");
 }
 
-}  // namespace autolaunch::launcher
-
-// The PMIx library's calls of accept() come here: a program's own function goes before one of a
-// shared library. A refusal is EAGAIN, "nothing is waiting": after other errors some of PMIx's
-// listeners give up for good.
-extern "C" [[gnu::visibility("default")]] int accept(int listener, sockaddr* address,
-                                                     socklen_t* bytes) {
-    autolaunch::UniqueFd incoming(::accept4(listener, address, bytes, SOCK_CLOEXEC));
+// A refusal is EAGAIN, "nothing is waiting": after other errors some of PMIx's listeners give up
+// for good.
+int accept_guarded(int listener, sockaddr* address, socklen_t* bytes) {
+    ConnectionGuard* const guard = the_guard;
+    if (guard != nullptr)
+        guard->await_open();
+    UniqueFd incoming(::accept4(listener, address, bytes, SOCK_CLOEXEC));
     if (!incoming) {
         if (errno == ECONNABORTED)
             errno = EAGAIN;
         return -1;
     }
-    autolaunch::launcher::ConnectionGuard* const guard = autolaunch::launcher::the_guard;
     if (guard != nullptr && guard->admits(incoming.get()))
         return incoming.release();
     incoming.reset();
     errno = EAGAIN;
     return -1;
+}
+
+// Of all sockets of this process only PMIx's listener is one of IPv4 that somebody binds, but for
+// prove()'s, which comes later.
+int bind_guarded(int socket, const sockaddr* address, socklen_t bytes) {
+    ConnectionGuard* const guard = the_guard;
+    if (guard != nullptr && address->sa_family == AF_INET && guard->take_listener_as(socket))
+        return 0;
+    return static_cast<int>(::syscall(SYS_bind, socket, address, bytes));
+}
+
+}  // namespace autolaunch::launcher
+
+// The PMIx library's calls of accept() and bind() come here: a program's own function goes before
+// one of a shared library.
+extern "C" [[gnu::visibility("default")]] int accept(int listener, sockaddr* address,
+                                                     socklen_t* bytes) {
+    return autolaunch::launcher::accept_guarded(listener, address, bytes);
+}
+
+extern "C" [[gnu::visibility("default")]] int bind(int socket, const sockaddr* address,
+                                                   socklen_t bytes) noexcept {
+    return autolaunch::launcher::bind_guarded(socket, address, bytes);
 }

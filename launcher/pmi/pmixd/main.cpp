@@ -18,14 +18,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 namespace {
@@ -85,8 +89,10 @@ private:
 
 class Daemon {
 public:
-    explicit Daemon(int agent_fd)
-        : agent_(agent_fd), server_(mailbox_, [this](auto&& message) { tell(message); }) {}
+    Daemon(int agent_fd, UniqueFd listener)
+        : agent_(agent_fd), server_(mailbox_, [this](auto&& message) { tell(message); }) {
+        server_.give_listener(std::move(listener));
+    }
 
     /// Until the agent is gone.
     void run() {
@@ -94,8 +100,9 @@ public:
             std::array<pollfd, 2> waited = {{{mailbox_.fd(), POLLIN, 0}, {agent_.fd(), POLLIN, 0}}};
             if (agent_.has_unsent())
                 waited[1].events |= POLLOUT;
-            if (::poll(waited.data(), waited.size(), -1) < 0 && errno != EINTR)
+            if (::poll(waited.data(), waited.size(), poll_timeout_ms()) < 0 && errno != EINTR)
                 throw SystemError(errno, "poll");
+            server_.give_up_late();
             if (waited[0].revents != 0)
                 mailbox_.work_off();
             if ((waited[1].revents & POLLOUT) != 0)
@@ -114,6 +121,14 @@ public:
     }
 
 private:
+    int poll_timeout_ms() const {
+        const auto next = server_.next_deadline();
+        if (!next)
+            return -1;
+        const auto left =
+            std::chrono::ceil<std::chrono::milliseconds>(*next - NameTable::Clock::now());
+        return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000));
+    }
     // A fence that no frame can hold fails, and its ranks with it; the others are far below.
     void tell(const pmixd::Message& message) {
         try {
@@ -174,11 +189,23 @@ int take_socket() {
     return fd;
 }
 
+// Nothing where ranks are told where to connect only once PMIx listens.
+UniqueFd take_listener() {
+    int listens = 0;
+    socklen_t size = sizeof listens;
+    if (::getsockopt(pmixd::kListenerFd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 ||
+        listens == 0)
+        return {};
+    ::fcntl(pmixd::kListenerFd, F_SETFD, FD_CLOEXEC);
+    return UniqueFd(pmixd::kListenerFd);
+}
+
 }  // namespace
 
 int main() {
     settle_signals();
     leave_out_plugins();
+    UniqueFd listener = take_listener();
     const int agent_fd = take_socket();
     if (agent_fd < 0) {
         std::fputs(
@@ -186,7 +213,7 @@ int main() {
             stderr);
         return 64;
     }
-    Daemon daemon(agent_fd);
+    Daemon daemon(agent_fd, std::move(listener));
     int exit_code = 0;
     try {
         daemon.run();

@@ -1,15 +1,16 @@
 #include "pmi/pmixd/pmix_server.hpp"
 
+#include "base/owned_folder.hpp"
+#include "pmi/pmixd/name_upcalls.hpp"
 #include "pmi/pmixd/pmix_job_info.hpp"
 
 #include <autolaunch/error.hpp>
 
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <future>
 #include <memory>
 
@@ -135,10 +136,27 @@ struct PmixServer::Upcalls {
             post([=] { callback(PMIX_SUCCESS, argument); });
     }
     // Without it Open MPI's request to remove its shared memory files at the end is lost with a
-    // rank that is killed.
+    // rank that is killed. With it PMIx removes them as soon as a rank has said goodbye, and the
+    // rank itself, which is about to do so, may find them gone and say that a system call failed
+    // (Open MPI's issue 9905). So there is one only where the files are not in a folder of ours,
+    // which is removed with all that is in it.
+    static bool is_own_folder() {
+        return std::getenv("OMPI_MCA_btl_vader_backing_directory") == nullptr;
+    }
     static pmix_status_t job_control(const pmix_proc_t*, const pmix_proc_t*, std::size_t,
                                      const pmix_info_t*, std::size_t, pmix_info_cbfunc_t, void*) {
         return PMIX_OPERATION_SUCCEEDED;
+    }
+    // MPI_Comm_spawn sees an error at once; what it says of the reason is nothing.
+    static pmix_status_t spawn(const pmix_proc_t* proc, const pmix_info_t*, std::size_t,
+                               const pmix_app_t apps[], std::size_t count, pmix_spawn_cbfunc_t,
+                               void*) {
+        const std::string program = count > 0 && apps[0].cmd != nullptr ? apps[0].cmd : "a program";
+        tell(pmixd::Log{"rank " + std::to_string(rank_of(proc)) + " called MPI_Comm_spawn for " +
+                        program +
+                        ", and was refused: autolaunch starts no ranks on request. Start them as "
+                        "ranks of the job, or the program by mpirun"});
+        return PMIX_ERR_NOT_SUPPORTED;
     }
     static pmix_status_t notify_event(pmix_status_t, const pmix_proc_t*, pmix_data_range_t,
                                       pmix_info_t*, std::size_t, pmix_op_cbfunc_t, void*) {
@@ -161,7 +179,8 @@ struct PmixServer::Upcalls {
         module.fence_nb = fence;
         module.direct_modex = direct_modex;
         module.log = log;
-        module.job_control = job_control;
+        module.spawn = spawn;
+        module.job_control = is_own_folder() ? nullptr : job_control;
         module.notify_event = notify_event;
         module.register_events = register_events;
         module.deregister_events = deregister_events;
@@ -184,6 +203,7 @@ pmixd::Ready PmixServer::start(const pmixd::Start& job) {
     const JobRanks ranks(job);
     for (int rank = ranks.first(job.node_rank); rank < ranks.first(job.node_rank + 1); ++rank)
         ready.environments.push_back(register_client(job, rank));
+    guard_.open();
     if (!ready.environments.empty())
         guard_.prove(pmix_listener(ready.environments.front()));
     return ready;
@@ -191,6 +211,8 @@ pmixd::Ready PmixServer::start(const pmixd::Start& job) {
 
 void PmixServer::init(const pmixd::Start& job) {
     static pmix_server_module_t module = Upcalls::module();  // PMIx keeps the pointer
+    if (job.nodes.size() == 1)
+        add_name_upcalls(module, mailbox_, names_);
     PmixInfoList info;
     describe_server(job, info);
     check(PMIx_server_init(&module, info.data(), info.size()), "start its server");
@@ -209,9 +231,8 @@ void PmixServer::init(const pmixd::Start& job) {
 }
 
 void PmixServer::register_job(const pmixd::Start& job) {
-    const std::string directory = job_directory(job);
-    if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
-        throw SystemError(errno, "create " + directory);
+    const std::filesystem::path directory = job_directory(job);
+    OwnedFolder::open(directory.parent_path()).private_folder(directory.filename());
     PmixInfoList info;
     describe_job(job, info);
     const int ranks_here = job.nodes.at(static_cast<std::size_t>(job.node_rank)).second;
@@ -283,6 +304,7 @@ void PmixServer::on(const pmixd::ModexQuery& query) {
 
 void PmixServer::answer_all() {
     over_ = true;
+    names_.answer_all();
     const auto waiting = std::move(pending_);
     pending_.clear();
     for (const auto& [call, pending] : waiting)

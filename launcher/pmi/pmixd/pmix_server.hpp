@@ -1,6 +1,7 @@
 #pragma once
 #include "pmi/pmixd/connection_guard.hpp"
 #include "pmi/pmixd/mailbox.hpp"
+#include "pmi/pmixd/name_table.hpp"
 #include "pmi/pmixd_message.hpp"
 
 #include <pmix.h>
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +38,8 @@ public:
     PmixServer(const PmixServer&) = delete;
     PmixServer& operator=(const PmixServer&) = delete;
 
+    /// Before start(): where PMIx is to listen.
+    void give_listener(UniqueFd listener) { guard_.give_listener(std::move(listener)); }
     /// Throws Error with PMIx's own words.
     pmixd::Ready start(const pmixd::Start& job);
 
@@ -44,6 +48,11 @@ public:
     void on(const pmixd::ModexQuery& query);
     /// Every call that PMIx still waits for is answered: the job is over.
     void answer_all();
+    /// When give_up_late() has something to do; nothing: never.
+    std::optional<NameTable::Clock::time_point> next_deadline() const {
+        return names_.next_deadline();
+    }
+    void give_up_late() { names_.give_up_late(NameTable::Clock::now()); }
 
 private:
     struct Upcalls;  ///< the C functions that PMIx calls
@@ -61,6 +70,7 @@ private:
     Mailbox& mailbox_;
     std::function<void(pmixd::Message&&)> tell_;
     ConnectionGuard guard_;
+    NameTable names_;
     std::string name_space_;
     std::map<std::uint64_t, Pending> pending_;
     std::uint64_t last_call_ = 0;

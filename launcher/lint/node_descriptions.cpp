@@ -1,13 +1,11 @@
-#include "lint/slurm_conf.hpp"
+#include "lint/node_descriptions.hpp"
 
 #include "allocation/hostlist.hpp"
-#include "base/text.hpp"
 #include "lint/sbatch_script.hpp"
 
 #include <autolaunch/error.hpp>
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
 #include <set>
 
@@ -16,33 +14,6 @@ namespace autolaunch::launcher {
 namespace {
 
 constexpr std::size_t kMostNodes = 100'000;
-
-void take_fields(std::string_view text, ConfLine& into) {
-    std::size_t at = 0;
-    const auto blank = [&](std::size_t i) {
-        return std::isspace(static_cast<unsigned char>(text[i])) != 0;
-    };
-    while (at < text.size()) {
-        while (at < text.size() && blank(at))
-            ++at;
-        const std::size_t begin = at;
-        while (at < text.size() && !blank(at) && text[at] != '=')
-            ++at;
-        const std::string name(text.substr(begin, at - begin));
-        if (at >= text.size() || text[at] != '=')
-            continue;
-        ++at;
-        const bool quoted = at < text.size() && text[at] == '"';
-        if (quoted)
-            ++at;
-        const std::size_t value = at;
-        while (at < text.size() && (quoted ? text[at] != '"' : !blank(at)))
-            ++at;
-        into.fields.emplace_back(name, text.substr(value, at - value));
-        if (quoted && at < text.size())
-            ++at;
-    }
-}
 
 std::optional<long long> product(const ConfLine& line, std::initializer_list<const char*> names) {
     long long result = 1;
@@ -74,55 +45,6 @@ NodeDescription describe(const ConfLine& line) {
 }
 
 }  // namespace
-
-bool equals_ignoring_case(std::string_view a, std::string_view b) {
-    return a.size() == b.size() &&
-           std::equal(a.begin(), a.end(), b.begin(), [](unsigned char x, unsigned char y) {
-               return std::tolower(x) == std::tolower(y);
-           });
-}
-
-std::string ConfLine::value(std::string_view name) const {
-    for (const auto& [key, text] : fields)
-        if (equals_ignoring_case(key, name))
-            return text;
-    return {};
-}
-
-bool ConfLine::has(std::string_view name) const {
-    return std::any_of(fields.begin(), fields.end(),
-                       [&](const auto& f) { return equals_ignoring_case(f.first, name); });
-}
-
-const ConfLine* ConfFile::first_with(std::string_view name) const {
-    const auto found =
-        std::find_if(lines.begin(), lines.end(), [&](const auto& line) { return line.has(name); });
-    return found == lines.end() ? nullptr : &*found;
-}
-
-ConfFile parse_slurm_conf(std::string_view text) {
-    ConfFile conf;
-    std::string joined;
-    int number = 0, first = 0;
-    for (const auto& raw : split(text, '\n')) {
-        ++number;
-        if (joined.empty())
-            first = number;
-        std::string_view line = raw;
-        line = trim(line.substr(0, line.find('#')));
-        if (line.ends_with('\\')) {
-            joined.append(line.substr(0, line.size() - 1)).append(" ");
-            continue;
-        }
-        joined += line;
-        ConfLine parsed{first, {}};
-        take_fields(joined, parsed);
-        if (!parsed.fields.empty())
-            conf.lines.push_back(std::move(parsed));
-        joined.clear();
-    }
-    return conf;
-}
 
 std::vector<std::string> expand_or_nothing(const std::string& list) {
     try {

@@ -1,0 +1,45 @@
+#pragma once
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace autolaunch::launcher {
+
+/// What the memory map of a process says of MPI.
+struct MappedMpi {
+    std::string library;       ///< "libmpi.so.40.30.4"
+    bool initialised = false;  ///< it has what MPI_Init makes: segments, transports
+};
+
+/// Of the text of /proc/PID/maps; nothing where no MPI library is mapped. Pure.
+std::optional<MappedMpi> find_mapped_mpi(std::string_view maps);
+
+/// How a process was told who it is in MPI.
+enum class MpiIdentity {
+    ours,     ///< by autolaunch
+    foreign,  ///< by another launcher: an mpirun that the rank started
+    none,     ///< not at all: MPI_Init makes it rank 0 of 1
+};
+
+/// Of the bytes of /proc/PID/environ. `name_space` is PMIX_NAMESPACE's value, `port` PMI_PORT's, as
+/// autolaunch has set them; empty: it has not. Pure.
+MpiIdentity find_mpi_identity(std::string_view environment, std::string_view name_space,
+                              std::string_view port);
+
+/// A process that has MPI and did not come to autolaunch for it.
+struct UnservedMpi {
+    pid_t pid = -1;
+    std::string program;
+    MappedMpi mpi;
+    MpiIdentity identity = MpiIdentity::ours;
+};
+
+/// The first one among `rank` and its descendants; one that has initialised before all others.
+/// Processes of an mpirun of their own do not count, nor, on demand, those that have our variables.
+/// Reads /proc: some hundred microseconds a process that counts.
+std::optional<UnservedMpi> find_unserved_mpi(pid_t rank, std::string_view name_space,
+                                             std::string_view port, bool only_unidentified = false);
+
+}  // namespace autolaunch::launcher
