@@ -1,6 +1,7 @@
 #include "checkpoints/byte_progress.hpp"
 
 #include "report/bar.hpp"
+#include "report/console.hpp"
 #include "report/terminal_text.hpp"
 #include "report/units.hpp"
 
@@ -17,6 +18,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kRedraw(150);
 constexpr int kBarColumns = 30;
+constexpr const char* kErase = "\r\x1b[K\x1b[C\x1b[J\r";  // as Console has it
 
 int terminal_columns() {
     winsize size = {};
@@ -48,11 +50,12 @@ std::string byte_progress_line(const std::string& doing, std::uint64_t done, std
 ByteProgress::ByteProgress(std::string doing, std::uint64_t total)
     : doing_(escape_for_terminal(doing, Colours::strip)),
       total_(total),
-      terminal_(::isatty(STDERR_FILENO) == 1) {}
+      terminal_(ConsoleOptions::from_environment().cursor_control && ::isatty(STDERR_FILENO) == 1) {
+}
 
 ByteProgress::~ByteProgress() {
     if (terminal_)
-        std::fputs("\r\x1b[K", stderr);
+        std::fputs(kErase, stderr);
 }
 
 void ByteProgress::add(std::uint64_t bytes) {
@@ -61,10 +64,15 @@ void ByteProgress::add(std::uint64_t bytes) {
     if (!terminal_ || now - drawn_ < kRedraw)
         return;
     drawn_ = now;
-    std::fputs(
-        ("\r\x1b[K" + byte_progress_line(doing_, done_, total_, elapsed(), terminal_columns() - 1))
-            .c_str(),
-        stderr);
+    // The cursor stays at the line's beginning, as Console has it: a terminal that shrinks and
+    // breaks the line leaves nothing of it behind.
+    const int columns = terminal_columns() - 1;
+    const Charset charset = charset_of_environment();
+    const std::string line =
+        in_charset(byte_progress_line(doing_, done_, total_, elapsed(), columns), charset);
+    std::fputs((std::string(kErase) + "\x1b[?7l" + fit_width(line, columns, charset) + "\r\x1b[?7h")
+                   .c_str(),
+               stderr);
 }
 
 std::chrono::milliseconds ByteProgress::elapsed() const {

@@ -2,7 +2,16 @@
 
 #include "checkpoints/commands.hpp"
 
+#include <nlohmann/json.hpp>
+
 namespace autolaunch::launcher {
+
+std::string made_json(const char* command, nlohmann::ordered_json facts) {
+    using Json = nlohmann::ordered_json;
+    Json json = {{"format", 1}, {"command", command}};
+    json.update(facts);
+    return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
 
 CheckpointOutcome run_checkpoint_command(const CheckpointRequest& request) {
     switch (request.action) {

@@ -1,6 +1,10 @@
 #pragma once
 #include "checkpoints/checkpoint_command.hpp"
 
+#include <nlohmann/json_fwd.hpp>
+
+#include <string>
+
 namespace autolaunch::launcher {
 
 // One function a subcommand, each in a file of its own name (list and show in describe.cpp).
@@ -17,5 +21,8 @@ CheckpointOutcome prune_checkpoints(const CheckpointRequest& request);
 CheckpointOutcome convert_to_checkpoint(const CheckpointRequest& request);
 /// In new_key.cpp.
 CheckpointOutcome make_authentication_key(const CheckpointRequest& request);
+
+/// What a command has made, for programs: docs/json-output.md.
+std::string made_json(const char* command, nlohmann::ordered_json facts);
 
 }  // namespace autolaunch::launcher

@@ -11,6 +11,7 @@
 #include <autolaunch/error.hpp>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <unordered_map>
@@ -94,10 +95,21 @@ CheckpointOutcome convert_to_checkpoint(const CheckpointRequest& request) {
             *storage, directory, manifest, {request.ranks, encryption_of(request)},
             [&](const fsdp::State& state) { fill(*storage, tensors, state, progress); });
     }
+    if (request.json)
+        return {made_json("convert", {{"step", manifest.step},
+                                      {"tensors", tensors.size()},
+                                      {"bytes", bytes},
+                                      {"ranks", request.ranks},
+                                      {"path", made.string()},
+                                      {"left_out", left_out}}),
+                0};
     if (!left_out.empty())
         left_out = shown(left_out) + '\n';
-    return {fmt::format("{}{} tensors, {}, are now {}\n", left_out, tensors.size(),
-                        format_bytes(bytes), shown(made.string())),
+    std::vector<const Manifest::Tensor*> all;
+    for (const auto& tensor : manifest.tensors)
+        all.push_back(&tensor);
+    return {fmt::format("{}{} tensors, {}, are now {}\n{}", left_out, tensors.size(),
+                        format_bytes(bytes), shown(made.string()), counts_by_role(manifest, all)),
             0};
 }
 

@@ -98,13 +98,13 @@ std::string list_text(const std::vector<Listed>& all) {
     return text;
 }
 
-ordered_json tensor_json(const Manifest& manifest, const Manifest::Tensor& tensor) {
+ordered_json tensor_json(const TensorIndex& all, const Manifest::Tensor& tensor) {
     constexpr const char* kRoles[] = {"parameter", "optimizer", "opaque"};
     return {{"name", tensor.name},
             {"dtype", safetensors::name_of(tensor.type)},
             {"shape", tensor.shape},
             {"bytes", bytes_of(tensor)},
-            {"role", kRoles[static_cast<int>(role_of(manifest, tensor))]},
+            {"role", kRoles[static_cast<int>(role_of(all, tensor))]},
             {"pieces", tensor.pieces.size()}};
 }
 
@@ -120,31 +120,10 @@ std::string show_json(const OpenCheckpoint& open,
     for (const auto& file : open.manifest.files)
         json["files"].push_back({{"name", file.name}, {"rank", file.rank}, {"bytes", file.bytes}});
     json["tensors"] = ordered_json::array();
+    const TensorIndex all(open.manifest);
     for (const auto* tensor : tensors)
-        json["tensors"].push_back(tensor_json(open.manifest, *tensor));
+        json["tensors"].push_back(tensor_json(all, *tensor));
     return json_lines(json);
-}
-
-std::string counts_text(const Manifest& manifest,
-                        const std::vector<const Manifest::Tensor*>& tensors) {
-    constexpr const char* kWhat[] = {"parameters", "optimizer", "opaque"};
-    std::string text;
-    for (int role = 0; role < 3; ++role) {
-        std::size_t count = 0;
-        std::uint64_t bytes = 0;
-        std::int64_t elements = 0;
-        for (const auto* tensor : tensors) {
-            if (static_cast<int>(role_of(manifest, *tensor)) != role)
-                continue;
-            ++count;
-            bytes += bytes_of(*tensor);
-            elements += tensor->element_count();
-        }
-        if (count > 0)
-            text += fmt::format("  {:<11}{} tensors, {} elements, {}\n", kWhat[role], count,
-                                format_rate(static_cast<double>(elements)), format_bytes(bytes));
-    }
-    return text;
 }
 
 std::string show_text(const OpenCheckpoint& open,
@@ -167,7 +146,7 @@ std::string show_text(const OpenCheckpoint& open,
         text += fmt::format("  {:<11}with age; plain `age -d` opens its files\n", "encrypted");
     if (open.check == BlockCheck::tampering)
         text += fmt::format("  {:<11}its MAC is that of the authentication key\n", "authentic");
-    text += counts_text(manifest, tensors);
+    text += counts_by_role(manifest, tensors);
     if (manifest.extra != "{}")
         text += fmt::format("  {:<11}{}\n", "extra", shown(manifest.extra));
     if (!each)

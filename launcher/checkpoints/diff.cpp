@@ -61,45 +61,50 @@ std::string type_and_shape(const Manifest::Tensor& tensor) {
     return std::string(safetensors::name_of(tensor.type)) + " " + shape_text(tensor.shape);
 }
 
-/// Pairs of tensors that can be compared; the others go to `differences`.
-std::vector<WantedTensor> comparable(const Manifest& a, const Manifest& b,
-                                     const std::vector<std::string>& only,
-                                     std::vector<TensorDifference>& differences) {
-    std::vector<WantedTensor> both;
+/// The same tensors of two checkpoints, each with its own place.
+struct Pairs {
+    std::vector<WantedTensor> first, second;
+};
+
+/// Those that can be compared; the others go to `differences`.
+Pairs comparable(const Manifest& a, const Manifest& b, const std::vector<std::string>& only,
+                 std::vector<TensorDifference>& differences) {
+    const TensorIndex in_a(a), in_b(b);
+    Pairs pairs;
     for (const auto& tensor : a.tensors) {
         if (!is_selected(tensor.name, only))
             continue;
-        const Manifest::Tensor* other = b.find(tensor.name);
-        if (!other)
+        const Manifest::Tensor* other = in_b.find(tensor.name);
+        if (!other) {
             differences.push_back({tensor.name, "only in the first", tensor.element_count()});
-        else if (other->shape != tensor.shape || other->type != tensor.type)
+        } else if (other->shape != tensor.shape || other->type != tensor.type) {
             differences.push_back(
                 {tensor.name, type_and_shape(tensor) + ", then " + type_and_shape(*other)});
-        else
-            both.push_back({&tensor, tensor.type});
+        } else {
+            pairs.first.push_back({&tensor, tensor.type});
+            pairs.second.push_back({other, tensor.type});
+        }
     }
     for (const auto& tensor : b.tensors)
-        if (is_selected(tensor.name, only) && !a.find(tensor.name))
+        if (is_selected(tensor.name, only) && !in_a.find(tensor.name))
             differences.push_back({tensor.name, "only in the second", tensor.element_count()});
-    return both;
+    return pairs;
 }
 
-void compare_content(const OpenCheckpoint& a, const OpenCheckpoint& b,
-                     const std::vector<WantedTensor>& both,
+void compare_content(const OpenCheckpoint& a, const OpenCheckpoint& b, const Pairs& pairs,
                      std::vector<TensorDifference>& differences) {
     std::uint64_t bytes = 0;
-    for (const WantedTensor& tensor : both)
+    for (const WantedTensor& tensor : pairs.first)
         bytes += tensor.bytes();
     ByteProgress progress("comparing", bytes);
-    stream_tensors(a, both, [&](const WantedTensor& tensor, std::span<const std::byte> content) {
-        const WantedTensor other{b.manifest.find(tensor.stored->name), tensor.type};
-        stream_tensors(b, {&other, 1}, [&](const WantedTensor&, std::span<const std::byte> second) {
-            const TensorDifference difference = compare(*tensor.stored, content, second);
-            if (!difference.what.empty())
-                differences.push_back(difference);
-        });
-        progress.add(content.size());
-    });
+    stream_both(a, pairs.first, b, pairs.second,
+                [&](const WantedTensor& tensor, std::span<const std::byte> first,
+                    std::span<const std::byte> second) {
+                    const TensorDifference difference = compare(*tensor.stored, first, second);
+                    if (!difference.what.empty())
+                        differences.push_back(difference);
+                    progress.add(first.size());
+                });
 }
 
 std::string difference_text(const TensorDifference& difference) {
@@ -117,15 +122,16 @@ CheckpointOutcome diff_checkpoints(const CheckpointRequest& request) {
     const OpenCheckpoint a = open_to_read(request.paths.at(0), encryption_of(request));
     const OpenCheckpoint b = open_to_read(request.paths.at(1), encryption_of(request));
     std::vector<TensorDifference> differences;
-    const auto both = comparable(a.manifest, b.manifest, request.only, differences);
-    compare_content(a, b, both, differences);
+    const Pairs pairs = comparable(a.manifest, b.manifest, request.only, differences);
+    compare_content(a, b, pairs, differences);
+    const std::size_t compared = pairs.first.size();
     CheckpointOutcome outcome;
     outcome.passed_over = a.skipped;
     outcome.passed_over.insert(outcome.passed_over.end(), b.skipped.begin(), b.skipped.end());
     outcome.exit_code = differences.empty() ? exit_code::kSuccess : exit_code::kFindings;
     if (request.json) {
         nlohmann::ordered_json json = {{"first", a.path.string()}, {"second", b.path.string()}};
-        json["compared"] = both.size();
+        json["compared"] = compared;
         json["differences"] = nlohmann::ordered_json::array();
         for (const auto& one : differences) {
             nlohmann::ordered_json entry = {{"name", one.name}, {"what", one.what}};
@@ -141,7 +147,7 @@ CheckpointOutcome diff_checkpoints(const CheckpointRequest& request) {
             json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
         return outcome;
     }
-    outcome.text = fmt::format("{} tensors compared, {} differ\n", both.size(), differences.size());
+    outcome.text = fmt::format("{} tensors compared, {} differ\n", compared, differences.size());
     for (const auto& one : differences)
         outcome.text += difference_text(one);
     return outcome;

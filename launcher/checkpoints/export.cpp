@@ -26,9 +26,10 @@ struct ExportFile {
 
 std::vector<WantedTensor> tensors_to_export(const Manifest& manifest,
                                             const CheckpointRequest& request) {
+    const TensorIndex all(manifest);
     std::vector<WantedTensor> tensors;
     for (const auto& tensor : manifest.tensors) {
-        const TensorRole role = role_of(manifest, tensor);
+        const TensorRole role = role_of(all, tensor);
         // Whoever names tensors, or asks for all, gets optimizer state too.
         const bool wanted = request.all || !request.only.empty() || role == TensorRole::parameter;
         if (wanted && is_selected(tensor.name, request.only))
@@ -101,11 +102,13 @@ void write_file(const OpenCheckpoint& open, const ExportFile& file, ByteProgress
 
 void write_index(const OpenCheckpoint& open, const fs::path& out,
                  const std::vector<ExportFile>& files, std::uint64_t bytes) {
-    nlohmann::ordered_json index = {{"metadata", {{"total_size", bytes}}}};
-    index["weight_map"] = nlohmann::ordered_json::object();
+    // Sorted: an ordered object looks through all it has for each that is added.
+    auto places = nlohmann::json::object();
     for (const ExportFile& file : files)
         for (const WantedTensor& tensor : file.tensors)
-            index["weight_map"][tensor.stored->name] = file.path.filename().string();
+            places[tensor.stored->name] = file.path.filename().string();
+    const nlohmann::json index = {{"metadata", {{"total_size", bytes}}},
+                                  {"weight_map", std::move(places)}};
     write_whole(*open.storage, out / "model.safetensors.index.json", index.dump(2) + '\n');
 }
 
@@ -133,6 +136,16 @@ CheckpointOutcome export_checkpoint(const CheckpointRequest& request) {
     if (files.size() > 1)
         write_index(open, out, files, bytes);
     open.storage->sync_directory(directory.empty() ? fs::path(".") : directory);
+    if (request.json) {
+        std::vector<std::string> names;
+        for (const ExportFile& file : files)
+            names.push_back(file.path.string());
+        return {made_json("export", {{"step", open.manifest.step},
+                                     {"tensors", tensors.size()},
+                                     {"bytes", bytes},
+                                     {"files", names}}),
+                0, open.skipped};
+    }
     return {fmt::format("{} tensors, {} of step {} in {}\n", tensors.size(), format_bytes(bytes),
                         open.manifest.step,
                         files.size() == 1

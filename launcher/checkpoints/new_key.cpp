@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <cerrno>
 
@@ -27,6 +28,8 @@ CheckpointOutcome make_authentication_key(const CheckpointRequest& request) {
         ::unlink(path.c_str());
         throw SystemError(error, "write " + path);
     }
+    if (request.json)
+        return {made_json("keygen", {{"path", path}}), 0};
     return {
         fmt::format(
             "{} has a new key: whoever writes these checkpoints, or must trust them, needs it\n",

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -120,16 +121,6 @@ OpenCheckpoint open_to_read(const fs::path& path, const EncryptionOptions& encry
                     "--identity FILE names the secret key of one of its recipients");
     open.identities = find_identities(encryption);
     return open;
-}
-
-TensorRole role_of(const Manifest& manifest, const Manifest::Tensor& tensor) {
-    if (tensor.name.starts_with("opaque."))
-        return TensorRole::opaque;
-    for (const std::string suffix : {".exp_avg", ".exp_avg_sq", ".momentum_buffer"})
-        if (tensor.name.ends_with(suffix) &&
-            manifest.find(tensor.name.substr(0, tensor.name.size() - suffix.size())))
-            return TensorRole::optimizer;
-    return TensorRole::parameter;
 }
 
 std::uint64_t bytes_of(const Manifest::Tensor& tensor) {

@@ -1,5 +1,6 @@
 #pragma once
 #include "checkpoint/commit/authentication.hpp"
+#include "checkpoint/format/tensor_index.hpp"
 #include "checkpoint/load/read_keys.hpp"
 #include "checkpoint/storage/storage.hpp"
 #include "checkpoints/checkpoint_command.hpp"
@@ -54,7 +55,10 @@ void require_free(const std::filesystem::path& path);
 
 /// Parameters are what is neither opaque nor an optimizer's state.
 enum class TensorRole { parameter, optimizer, opaque };
-TensorRole role_of(const Manifest& manifest, const Manifest::Tensor& tensor);
+TensorRole role_of(const TensorIndex& tensors, const Manifest::Tensor& tensor);
+/// A line for each role that some of the tensors have: how many, elements and bytes.
+std::string counts_by_role(const Manifest& manifest,
+                           const std::vector<const Manifest::Tensor*>& tensors);
 
 std::uint64_t bytes_of(const Manifest::Tensor& tensor);
 std::uint64_t file_bytes_of(const Manifest& manifest);

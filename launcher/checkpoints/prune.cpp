@@ -7,6 +7,7 @@
 #include <autolaunch/error.hpp>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <utility>
@@ -75,6 +76,7 @@ CheckpointOutcome prune_checkpoints(const CheckpointRequest& request) {
     require_directory(directory);
     const auto tier = make_tier(directory.string());
     const auto [doomed, unknown] = sorted_out(tier->storage(), directory, request);
+    auto deleted = nlohmann::ordered_json::array(), kept = nlohmann::ordered_json::array();
     CheckpointOutcome outcome;
     std::uint64_t bytes = 0;
     for (const Doomed& one : doomed) {
@@ -82,13 +84,22 @@ CheckpointOutcome prune_checkpoints(const CheckpointRequest& request) {
         bytes += bytes_in(tier->storage(), directory / name);
         if (!request.dry_run)
             tier->remove({name, one.candidate.step, true, false}, Deadline::after(kRemoveTime));
+        deleted.push_back({{"name", name}, {"why", one.why}});
         outcome.text +=
             fmt::format("{} {}: {}\n", request.dry_run ? "would delete" : "deleted", name, one.why);
     }
-    for (const UnusableCheckpoint& one : unknown)
+    for (const UnusableCheckpoint& one : unknown) {
+        kept.push_back({{"name", one.name}, {"why", one.reason}});
         outcome.text +=
             fmt::format("kept {}, for it cannot be read: {}\n", one.name, shown(one.reason));
-    outcome.text += fmt::format("{} checkpoints, {}\n", doomed.size(), format_bytes(bytes));
+    }
+    if (request.json)
+        outcome.text = made_json("prune", {{"dry_run", request.dry_run},
+                                           {"deleted", deleted},
+                                           {"unreadable", kept},
+                                           {"bytes", bytes}});
+    else
+        outcome.text += fmt::format("{} checkpoints, {}\n", doomed.size(), format_bytes(bytes));
     return outcome;
 }
 

@@ -9,6 +9,7 @@
 #include <autolaunch/error.hpp>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace autolaunch::launcher {
 
@@ -60,6 +61,13 @@ CheckpointOutcome reshard_checkpoint(const CheckpointRequest& request) {
                                      size_of(tensor.type));
             });
     }
+    if (request.json)
+        return {made_json("reshard", {{"step", open.manifest.step},
+                                      {"from_ranks", open.manifest.world_size},
+                                      {"ranks", request.ranks},
+                                      {"bytes", bytes},
+                                      {"path", made.string()}}),
+                0, open.skipped};
     return {fmt::format("step {} of {} ranks, {}, is now of {} ranks: {}\n", open.manifest.step,
                         open.manifest.world_size, format_bytes(bytes), request.ranks,
                         shown(made.string())),

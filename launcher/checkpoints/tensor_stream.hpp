@@ -27,6 +27,15 @@ using UseTensor =
 void stream_tensors(const OpenCheckpoint& checkpoint, std::span<const WantedTensor> tensors,
                     const UseTensor& use);
 
+using UseBoth = std::function<void(const WantedTensor& first, std::span<const std::byte> content,
+                                   std::span<const std::byte> second_content)>;
+
+/// The same of two checkpoints side by side, in twice the memory: tensors of equal bytes, in the
+/// order of both lists.
+void stream_both(const OpenCheckpoint& first, std::span<const WantedTensor> of_first,
+                 const OpenCheckpoint& second, std::span<const WantedTensor> of_second,
+                 const UseBoth& use);
+
 /// f32, f16 and bf16 tensors as `dtype`, others as they are; all as they are when it is empty.
 DataType wanted_type(DataType stored, const std::string& dtype);
 

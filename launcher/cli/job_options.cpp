@@ -1,7 +1,11 @@
 #include "cli/job_options.hpp"
 
 #include "base/hash.hpp"
+#include "base/hostname.hpp"
 #include "base/text.hpp"
+#include "cli/debug_options.hpp"
+#include "cli/option_values.hpp"
+#include "cli/other_launchers.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "secrets/secrets.hpp"
 #include "spec/spec.hpp"
@@ -9,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <csignal>
 #include <utility>
 
@@ -16,16 +21,7 @@ namespace autolaunch::launcher {
 
 namespace {
 
-int number_from(const std::string& text, const char* option, int minimum, int maximum = 1'000'000) {
-    long long number = 0;
-    if (!parse_integer(text, number) || number < minimum || number > maximum)
-        throw UsageError(std::string(option) + ' ' + text +
-                         ": expected a whole number >= " + std::to_string(minimum) +
-                         (maximum < 1'000'000 ? " and <= " + std::to_string(maximum) : ""));
-    return static_cast<int>(number);
-}
-
-void apply_nnodes(const std::string& text, JobSpec& spec, std::vector<std::string>& notes) {
+void apply_nnodes(const std::string& text, JobSpec& spec) {
     const auto parts = split(text, ':');
     if (parts.size() > 2)
         throw UsageError("--nnodes " + text + ": expected N or MIN:MAX");
@@ -33,10 +29,8 @@ void apply_nnodes(const std::string& text, JobSpec& spec, std::vector<std::strin
     const int maximum = parts.size() == 2 ? number_from(parts[1], "--nnodes", 1) : minimum;
     if (maximum < minimum)
         throw UsageError("--nnodes " + text + ": MAX is smaller than MIN");
-    if (maximum > minimum)
-        notes.push_back("--nnodes " + text + ": the job runs on " + parts[0] +
-                        "; it does not grow beyond that");
     spec.resources.nodes = minimum;
+    spec.resources.most_nodes = maximum;
     spec.resources.nodes_given = true;
 }
 
@@ -78,6 +72,18 @@ void apply_endpoint(const std::string& text, RendezvousSpec& rendezvous) {
     if (host.empty())
         throw UsageError("--rdzv-endpoint " + text + ": expected HOST or HOST:PORT");
     rendezvous.address = host;
+    rendezvous.address_is_meeting_place = true;
+}
+
+/// torchrun's words, in any case.
+bool truth_from(std::string word, const char* option) {
+    std::transform(word.begin(), word.end(), word.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (word == "1" || word == "true" || word == "t" || word == "yes" || word == "y")
+        return true;
+    if (word == "0" || word == "false" || word == "f" || word == "no" || word == "n")
+        return false;
+    throw UsageError(std::string(option) + ' ' + word + ": expected true or false");
 }
 
 void apply_rdzv_conf(const std::string& text, RendezvousSpec& rendezvous,
@@ -94,6 +100,13 @@ void apply_rdzv_conf(const std::string& text, RendezvousSpec& rendezvous,
             if (!timeout)
                 throw UsageError("--rdzv-conf " + pair + ": expected a number of seconds");
             rendezvous.timeout = *timeout;
+        } else if (key == "last_call_timeout") {
+            const auto timeout = duration_from(pair.substr(equals + 1));
+            if (!timeout)
+                throw UsageError("--rdzv-conf " + pair + ": expected a number of seconds");
+            rendezvous.last_call = *timeout;
+        } else if (key == "is_host") {
+            rendezvous.is_host = truth_from(pair.substr(equals + 1), "--rdzv-conf is_host");
         } else {
             notes.push_back("--rdzv-conf " + key +
                             " has no effect: autolaunch is its own rendezvous");
@@ -203,15 +216,66 @@ std::string mpi_from(const std::string& word) {
     return word;
 }
 
+std::string stdio_from(const std::string& word) {
+    if (word != "file" && word != "pty")
+        throw UsageError("--stdio " + word + ": expected file or pty");
+    return word;
+}
+
+std::chrono::milliseconds grace_from(const std::string& text) {
+    const auto grace = duration_from(text);
+    if (!grace)
+        throw UsageError("--shutdown-timeout " + text + ": expected a number of seconds");
+    return *grace;
+}
+
+void apply_ranks_per_node(int ranks, ResourceSpec& resources) {
+    resources.ranks_mode = RanksPerNode::fixed;
+    resources.ranks_per_node = ranks;
+    resources.ranks_of_each_launcher = true;
+}
+
+/// What mpirun and srun call otherwise.
+void apply_foreign(const JobOptions& options, JobSpec& spec) {
+    if (options.ntasks) {
+        spec.resources.total_ranks = number_from(*options.ntasks, "--ntasks", 1);
+        if (!options.nproc_per_node)
+            spec.resources.ranks_mode = RanksPerNode::unset;
+    }
+    if (options.map_by)
+        if (const int ranks = ranks_per_node_from_map_by(*options.map_by); ranks > 0)
+            apply_ranks_per_node(ranks, spec.resources);
+    if (options.host) {
+        const int slots = slots_of_this_machine(*options.host, hostname());
+        if (!options.ntasks && !options.nproc_per_node && !options.map_by)
+            apply_ranks_per_node(slots, spec.resources);
+    }
+    if (options.bind_to) {
+        spec.resources.binding = binding_from_bind_to(*options.bind_to);
+        spec.resources.binding_list.clear();
+    }
+    if (options.wdir)
+        spec.trainer.workdir = *options.wdir;
+}
+
 void apply_rendezvous(const JobOptions& options, JobSpec& spec, std::vector<std::string>& notes) {
     if (options.rdzv_endpoint)
         apply_endpoint(*options.rdzv_endpoint, spec.rendezvous);
+    if (options.rdzv_backend && *options.rdzv_backend != "c10d" &&
+        *options.rdzv_backend != "static")
+        notes.push_back("--rdzv-backend " + *options.rdzv_backend +
+                        " has no effect: autolaunch is its own rendezvous, as with c10d");
     if (options.rdzv_conf)
         apply_rdzv_conf(*options.rdzv_conf, spec.rendezvous, notes);
     if (options.rdzv_id)
         spec.run_id = *options.rdzv_id;
-    if (options.master_addr)
+    if (options.master_addr && options.rdzv_endpoint) {
+        notes.push_back("--master-addr " + *options.master_addr +
+                        " has no effect beside --rdzv-endpoint, which names the place");
+    } else if (options.master_addr) {
         spec.rendezvous.address = *options.master_addr;
+        spec.rendezvous.address_is_meeting_place = false;
+    }
     if (options.master_port)
         spec.rendezvous.port = number_from(*options.master_port, "--master-port", 0, 65535);
     if (options.local_addr)
@@ -221,25 +285,12 @@ void apply_rendezvous(const JobOptions& options, JobSpec& spec, std::vector<std:
     if (options.standalone.value_or(false)) {
         spec.standalone = true;
         spec.resources.nodes = 1;
+        spec.resources.most_nodes = 1;
         spec.node_rank.reset();
         spec.rendezvous.address.clear();
+        spec.rendezvous.address_is_meeting_place = false;
         spec.rendezvous.port = 0;
     }
-}
-
-bool is_python_script(const JobOptions& options, const std::string& program) {
-    return options.run_path.value_or(false) ||
-           (!options.no_python.value_or(false) && program.ends_with(".py"));
-}
-
-/// A module of the spec, as an argv. The module names the job, where nothing else does.
-void expand_module(const std::string& python, JobSpec& spec) {
-    std::vector<std::string> command = {python, "-u", "-m", spec.trainer.module};
-    command.insert(command.end(), spec.trainer.command.begin(), spec.trainer.command.end());
-    spec.trainer.command = std::move(command);
-    if (spec.name.empty())
-        spec.name = spec.trainer.module;
-    spec.trainer.module.clear();
 }
 
 // Options that a node may have of its own are left out: its rank and address, --nproc-per-node,
@@ -249,7 +300,8 @@ std::uint64_t digest(const CommandLine& line, std::uint64_t of_files) {
     for (const auto& word : line.overrides)
         text += '\n' + word;
     for (const JobOptions* options : {&line.defaults, &line.options})
-        for (const auto* option : {&options->nnodes, &options->max_restarts, &options->role})
+        for (const auto* option : {&options->nnodes, &options->max_restarts, &options->role,
+                                   &options->input, &options->debug_rank, &options->gdb_rank})
             text += '\n' + option->value_or("");
     return hash64(text.data(), text.size());
 }
@@ -258,11 +310,13 @@ std::uint64_t digest(const CommandLine& line, std::uint64_t of_files) {
 
 void apply_options(const JobOptions& options, JobSpec& spec, std::vector<std::string>& notes) {
     if (options.nnodes)
-        apply_nnodes(*options.nnodes, spec, notes);
+        apply_nnodes(*options.nnodes, spec);
     if (options.nproc_per_node)
         apply_nproc_per_node(*options.nproc_per_node, spec.resources);
-    if (options.max_restarts)
+    if (options.max_restarts) {
         spec.restart.max_restarts = number_from(*options.max_restarts, "--max-restarts", 0);
+        spec.restart.as_torchrun = true;
+    }
     if (options.numa_binding)
         apply_binding(*options.numa_binding, spec.resources);
     if (options.mpi)
@@ -273,72 +327,26 @@ void apply_options(const JobOptions& options, JobSpec& spec, std::vector<std::st
         spec.stop_signals = signals_from(*options.signals_to_handle);
     if (options.log_dir)
         spec.run_dir = *options.log_dir;
+    if (options.log_line_prefix_template)
+        spec.logging.prefix_template = *options.log_line_prefix_template;
+    if (options.shutdown_timeout)
+        spec.restart.grace_period = grace_from(*options.shutdown_timeout);
+    if (options.virtual_local_rank)
+        spec.resources.virtual_local_rank = *options.virtual_local_rank;
+    apply_foreign(options, spec);
     if (options.local_ranks_filter)
         spec.logging.local_ranks_filter = ranks_from(*options.local_ranks_filter);
     if (options.quiet)
         spec.logging.quiet = *options.quiet;
     if (options.no_prefix)
         spec.logging.prefix = !*options.no_prefix;
+    if (options.stdio)
+        spec.logging.stdio = stdio_from(*options.stdio);
+    if (options.no_line_buffering)
+        spec.logging.line_buffered = !*options.no_line_buffering;
     apply_streams(options, spec.logging);
     apply_rendezvous(options, spec, notes);
-}
-
-std::string python_interpreter(const std::map<std::string, std::string>& environment) {
-    const auto set = [&](const char* name) {
-        const auto found = environment.find(name);
-        return found == environment.end() ? std::string() : found->second;
-    };
-    if (const std::string named = set("PYTHON_EXEC"); !named.empty())
-        return named;
-    if (const std::string venv = set("VIRTUAL_ENV"); !venv.empty())
-        return venv + "/bin/python";
-    return "python3";
-}
-
-void choose_program(const CommandLine& line, const std::map<std::string, std::string>& environment,
-                    JobSpec& spec) {
-    const std::string python = python_interpreter(environment);
-    JobOptions options = line.options;  // of which these three may come from PET_*, as all others
-    if (!options.module)
-        options.module = line.defaults.module;
-    if (!options.no_python)
-        options.no_python = line.defaults.no_python;
-    if (!options.run_path)
-        options.run_path = line.defaults.run_path;
-    const bool is_module = options.module.value_or(false);
-    if (options.no_python.value_or(false) && (is_module || options.run_path.value_or(false)))
-        throw UsageError("--no-python contradicts -m and --run-path", "leave one of them out");
-    if (line.program.empty()) {
-        if (is_module)
-            throw UsageError("-m needs a module", "autolaunch -m package.train");
-        if (!spec.trainer.module.empty())
-            expand_module(python, spec);
-        if (!spec.trainer.command.empty())
-            return;
-        if (!line.topology_file.empty()) {  // the question is about the machine
-            spec.trainer.command = {"PROGRAM"};
-            return;
-        }
-        throw UsageError("there is no program to run",
-                         line.spec_file.empty() ? "autolaunch PROGRAM [ARGS], or autolaunch -c FILE"
-                                                : "set trainer.command in " + line.spec_file +
-                                                      ", or write -- PROGRAM");
-    }
-    spec.trainer.command = line.program;
-    spec.trainer.module.clear();
-    if (line.program[0].empty())
-        throw UsageError("the program's name is empty");
-    if (is_module) {
-        spec.trainer.module = line.program[0];
-        spec.trainer.command.erase(spec.trainer.command.begin());
-        expand_module(python, spec);
-    } else if (is_python_script(options, line.program[0])) {
-        if (spec.name.empty()) {
-            const std::string file = line.program[0].substr(line.program[0].rfind('/') + 1);
-            spec.name = file.ends_with(".py") ? file.substr(0, file.size() - 3) : file;
-        }
-        spec.trainer.command.insert(spec.trainer.command.begin(), {python, "-u"});
-    }
+    apply_debug_options(options, spec, notes);
 }
 
 JobRequest job_request(const CommandLine& line,
@@ -356,6 +364,7 @@ JobRequest job_request(const CommandLine& line,
     }
     request.notes.insert(request.notes.begin(), line.notes.begin(), line.notes.end());
     apply_options(line.options, request.spec, request.notes);
+    export_variables(line.options.exported, environment, request.spec.trainer.env, request.notes);
     choose_program(line, environment, request.spec);
     request.spec.secrets = secret_values(environment);
     for (const auto& secret : secret_values(request.spec.trainer.env))

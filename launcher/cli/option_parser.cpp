@@ -1,6 +1,7 @@
 #include "cli/option_parser.hpp"
 
 #include "base/text.hpp"
+#include "cli/other_launchers.hpp"
 #include "exit_codes/exit_error.hpp"
 
 #include <algorithm>
@@ -20,8 +21,7 @@ struct IdleOption {
     const char* name;
     const char* why;
 };
-constexpr std::array<IdleOption, 7> kIdleOptions = {{
-    {"--rdzv-backend", "autolaunch is its own rendezvous"},
+constexpr std::array<IdleOption, 6> kIdleOptions = {{
     {"--monitor-interval", "a rank's end is noticed at once, without polling"},
     {"--start-method", "ranks are always started by fork and exec"},
     {"--event-log-handler", "events are always in the run directory's events.jsonl"},
@@ -29,11 +29,19 @@ constexpr std::array<IdleOption, 7> kIdleOptions = {{
     {"--duplicate-stdout-filters", "each rank's output is in a file of its own"},
     {"--duplicate-stderr-filters", "each rank's output is in a file of its own"},
 }};
+/// The same, of mpirun and srun, without a value.
+constexpr std::array<IdleOption, 5> kIdleFlags = {{
+    {"--oversubscribe", "there are as many ranks as asked for, however few CPUs there are"},
+    {"--use-hwthread-cpus", "there are as many ranks as asked for, however few CPUs there are"},
+    {"--allow-run-as-root", "autolaunch runs as whoever starts it"},
+    {"--tag-output", "each line has its rank in front"},
+    {"--label", "each line has its rank in front"},
+}};
 
 constexpr const char* kRunUsage =
     "autolaunch -c FILE [KEY=VALUE ...] [OPTIONS] [-- PROGRAM ARGS]\n"
     "       autolaunch [OPTIONS] PROGRAM [ARGS]\n"
-    "       autolaunch {run|plan|topo|validate|schema|lint|doctor|ckpt} --help";
+    "       autolaunch {run|plan|topo|validate|schema|lint|doctor|ckpt|report|clean} --help";
 constexpr const char* kRunExamples =
     "Examples:\n"
     "  autolaunch -c train.yaml                             what the spec says\n"
@@ -121,6 +129,23 @@ Words words_of(Command command) {
                     "Examples:\n"
                     "  autolaunch ckpt verify runs/a/checkpoints\n"
                     "  autolaunch ckpt export runs/a/checkpoints model.safetensors --dtype bf16"};
+        case Command::report:
+            return {
+                "Shows what happened in runs: timeline, where the time went, failures, "
+                "throughput and placement.",
+                "autolaunch report RUN_DIR... [--json] [--html FILE]",
+                "Of a job that goes on: what happened so far. docs/report.md has the keys of "
+                "--json.\n\n"
+                "Examples:\n  autolaunch report runs/latest\n"
+                "  autolaunch report runs/* --html week.html"};
+        case Command::clean:
+            return {
+                "Ends and removes what jobs of yours that were killed have left on this node: "
+                "processes, sockets,\nshared memory. What a live job has is left alone. "
+                "docs/exit-certificate.md.",
+                "autolaunch clean [--job ID] [--dry-run] [--drain] [--json]",
+                "Exits with 0 when nothing is left, and 78 where something does not go.\n\n"
+                "Examples:\n  autolaunch clean --dry-run\n  srun autolaunch clean --job 4711"};
         default:
             return {"Starts the ranks of a distributed training job, places and watches them.",
                     kRunUsage, kRunExamples};
@@ -139,6 +164,14 @@ std::string normalised_flag(const std::string& option) {
     if (value == "0" || value == "false" || value == "False")
         return name + "=false";
     throw UsageError(option + ": expected true or false");
+}
+
+void note_idle(const auto& options, const CLI::App& app, std::vector<std::string>& notes) {
+    for (const auto& option : options) {
+        const CLI::Option* given = app.get_option_no_throw(option.name);
+        if (given != nullptr && given->count() > 0)
+            notes.push_back(std::string(option.name) + " has no effect: " + option.why);
+    }
 }
 
 /// CLI11's help, with a usage line that knows where PROGRAM stands.
@@ -170,8 +203,13 @@ OptionParser::OptionParser(Command command) : command_(command) {
     app_.add_flag("-h,--help", help_, "This text")->group("General");
     app_.add_flag("-V,--version", version_, "Version, commit, compiler and build options")
         ->group("General");
+    if (command == Command::run)
+        app_.add_option("--print-completion", shell_, "For a shell: bash, zsh or tcsh")
+            ->type_name("SHELL")
+            ->check(CLI::IsMember({"bash", "zsh", "tcsh"}))
+            ->group("General");
     if (command != Command::schema && command != Command::topo && command != Command::lint &&
-        command != Command::ckpt)
+        command != Command::ckpt && command != Command::report && command != Command::clean)
         app_.add_option("-c,--config", config_, "The spec: a YAML file")
             ->type_name("FILE")
             ->group("General");
@@ -185,6 +223,15 @@ OptionParser::OptionParser(Command command) : command_(command) {
         add_doctor_options();
     if (command == Command::ckpt)
         add_checkpoint_options();
+    if (command == Command::report)
+        add_report_options();
+    if (command == Command::clean)
+        add_clean_options();
+    if (command == Command::validate)
+        app_.add_flag("--json", json_, "The errors as JSON (docs/json-output.md)")
+            ->group("General");
+    if (command == Command::schema)
+        app_.add_flag("--json", json_, "JSON, which the schema is anyway")->group("General");
     if (command == Command::plan) {
         app_.add_flag("--json", json_, "The plan as JSON")->group("General");
         app_.add_option("--topology", topology_,
@@ -201,9 +248,14 @@ OptionParser::OptionParser(Command command) : command_(command) {
         add_lint_options();
     if (command != Command::run && command != Command::plan)
         return;
+    if (command == Command::run)
+        app_.add_flag("--drain", drain_,
+                      "Where something of the job does not go, drain that node (scontrol)")
+            ->group("General");
     add_job_options();
     add_output_options();
     add_rendezvous_options();
+    add_foreign_options();
     add_idle_options();
 }
 
@@ -266,11 +318,59 @@ void OptionParser::add_job_options() {
          "Signals that stop the job, such as SIGTERM,SIGINT")
         ->type_name("LIST")
         ->group(group);
+    text("--stdin", job_.input, "Who gets what comes in on stdin: a rank (0), all or none")
+        ->type_name("WHO")
+        ->group(group);
+    text("--shutdown-timeout", job_.shutdown_timeout,
+         "Between the signal that stops ranks and SIGKILL; restart.grace_period")
+        ->type_name("SECONDS")
+        ->group(group);
+    flag("--virtual-local-rank", job_.virtual_local_rank,
+         "LOCAL_RANK is 0 for each rank, which sees its own GPU alone")
+        ->group(group);
     flag("-m,--module", job_.module, "PROGRAM is a Python module, as for python -m")->group(group);
     flag("--no-python", job_.no_python, "Execute PROGRAM itself, even when it ends in .py")
         ->group(group);
     flag("--run-path", job_.run_path, "PROGRAM is a Python script, whatever its name ends in")
         ->group(group);
+    add_debug_options();
+}
+
+void OptionParser::add_debug_options() {
+    const char* group = "Looking into ranks (docs/debugging.md)";
+    text("--debug-rank", job_.debug_rank, "This rank gets the terminal, for pdb and breakpoint()")
+        ->type_name("RANK")
+        ->group(group);
+    text("--gdb", job_.gdb_rank, "The same, with gdb around its program")
+        ->type_name("RANK")
+        ->group(group);
+    app_.add_option("--wrap", job_.wrap,
+                    "A command around the program of these ranks, such as 0,3-5='perf record'; "
+                    "may be repeated")
+        ->type_name("RANKS=COMMAND")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->allow_extra_args(false)
+        ->group(group);
+}
+
+void OptionParser::add_foreign_options() {
+    const char* group = "As mpirun and srun have it";
+    text("--ntasks", job_.ntasks, "Ranks in all, spread evenly over the nodes; also -np")
+        ->type_name("N")
+        ->group(group);
+    app_.add_option("-x,--x", job_.exported, "A variable for the ranks of all nodes")
+        ->type_name("NAME[=VALUE]")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->expected(1)
+        ->group(group);
+    text("--bind-to", job_.bind_to, "none, core, l3cache, numa or socket; see --numa-binding")
+        ->type_name("WHAT")
+        ->group(group);
+    text("--map-by", job_.map_by, "ppr:N:node: ranks on each node")->type_name("HOW")->group(group);
+    text("-H,--host", job_.host, "This machine alone: others need srun, or --rdzv-endpoint")
+        ->type_name("HOST[:N]")
+        ->group(group);
+    text("--wdir", job_.wdir, "Where ranks run")->type_name("DIR")->group(group);
 }
 
 void OptionParser::add_output_options() {
@@ -287,9 +387,20 @@ void OptionParser::add_output_options() {
         ->type_name("LIST")
         ->group(group);
     text("--log-dir", job_.log_dir, "The run directory")->type_name("DIR")->group(group);
+    text("--log-line-prefix-template", job_.log_line_prefix_template,
+         "What stands before each line: ${role_name}, ${local_rank}, ${rank}, ${hostname}")
+        ->type_name("TEXT")
+        ->group(group);
     flag("-q,--quiet", job_.quiet, "Leave out the lines at the start")->group(group);
     flag("--no-prefix", job_.no_prefix,
-         "Show the ranks' lines as they are, for programs that read them")
+         "Pass the ranks' bytes on as they are, for programs that read them")
+        ->group(group);
+    text("--stdio", job_.stdio, "What ranks write to: file (their logs) or pty (terminals)")
+        ->type_name("WHAT")
+        ->group(group);
+    flag("--no-line-buffering", job_.no_line_buffering,
+         "Preload nothing that makes C programs write whole lines, and tell Fortran and Python "
+         "nothing")
         ->group(group);
 }
 
@@ -298,8 +409,11 @@ void OptionParser::add_rendezvous_options() {
     text("--rdzv-endpoint", job_.rdzv_endpoint, "Where ranks meet")
         ->type_name("HOST[:PORT]")
         ->group(group);
+    text("--rdzv-backend", job_.rdzv_backend, "c10d or static: nodes meet at --rdzv-endpoint")
+        ->type_name("NAME")
+        ->group(group);
     text("--rdzv-id", job_.rdzv_id, "The run's id")->type_name("ID")->group(group);
-    text("--rdzv-conf", job_.rdzv_conf, "timeout=SECONDS, join_timeout=SECONDS")
+    text("--rdzv-conf", job_.rdzv_conf, "timeout=SECONDS, last_call_timeout=SECONDS, is_host=BOOL")
         ->type_name("K=V,...")
         ->group(group);
     text("--master-addr", job_.master_addr, "MASTER_ADDR of the ranks")
@@ -317,6 +431,9 @@ void OptionParser::add_idle_options() {
     for (const auto& option : kIdleOptions)
         app_.add_option(option.name, idle_value_, std::string("No effect: ") + option.why)
             ->type_name("...")
+            ->group("Accepted without effect");
+    for (const auto& option : kIdleFlags)
+        app_.add_flag(option.name, idle_flag_, std::string("No effect: ") + option.why)
             ->group("Accepted without effect");
 }
 
@@ -348,7 +465,7 @@ void OptionParser::add_doctor_options() {
 
 void OptionParser::add_checkpoint_options() {
     const char* group = "What to do";
-    app_.add_flag("--json", json_, "ls, show, verify, diff: as JSON")->group(group);
+    app_.add_flag("--json", json_, "What is found or made as JSON")->group(group);
     app_.add_flag("--tensors", checkpoints_.tensors, "show: every tensor")->group(group);
     app_.add_option("--only", only_, "Tensors whose names begin so, such as h.0.,wte")
         ->type_name("NAMES")
@@ -392,6 +509,24 @@ void OptionParser::add_checkpoint_options() {
     add_key_options();
 }
 
+void OptionParser::add_report_options() {
+    app_.add_flag("--json", json_, "All of it as JSON")->group("General");
+    app_.add_option("--html", html_file_, "A page for a browser, which needs nothing else")
+        ->type_name("FILE")
+        ->group("General");
+}
+
+void OptionParser::add_clean_options() {
+    app_.add_flag("--json", json_, "What was found and ended as JSON")->group("General");
+    app_.add_option("--job", job_id_, "Of this job alone: its id, as at its start")
+        ->type_name("ID")
+        ->group("General");
+    app_.add_flag("--dry-run", dry_run_, "Only say what would be ended and removed")
+        ->group("General");
+    app_.add_flag("--drain", drain_, "Drain this node where something does not go (scontrol)")
+        ->group("General");
+}
+
 void OptionParser::add_key_options() {
     const char* group = "Keys (docs/encryption.md)";
     CheckpointKeys& keys = checkpoints_.keys;
@@ -431,6 +566,7 @@ OptionShapes OptionParser::shapes() const {
         for (const auto& name : option->get_snames())
             shapes["-" + name] = shape;
     }
+    add_foreign_names(shapes);
     return shapes;
 }
 
@@ -446,11 +582,8 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     } catch (const CLI::ParseError& error) {
         throw UsageError(error.what(), "see autolaunch --help");
     }
-    for (const auto& option : kIdleOptions) {
-        const CLI::Option* given = app_.get_option_no_throw(option.name);
-        if (given != nullptr && given->count() > 0)
-            into.notes.push_back(std::string(option.name) + " has no effect: " + option.why);
-    }
+    note_idle(kIdleOptions, app_, into.notes);
+    note_idle(kIdleFlags, app_, into.notes);
     into.spec_file = config_;
     into.json = json_;
     into.secrets = show_secrets_ ? Secrets::show : Secrets::mask;
@@ -460,6 +593,10 @@ void OptionParser::parse(const std::vector<std::string>& options, CommandLine& i
     into.rules = rules_;
     into.lint_kind = kind_;
     into.slurm_conf = slurm_conf_;
+    into.html_file = html_file_;
+    into.job = job_id_;
+    into.dry_run = dry_run_;
+    into.drain = drain_;
     into.doctor = doctor_;
     into.checkpoints = checkpoints_;
     into.checkpoints.json = json_;

@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "cli/option_parser.hpp"
+#include "cli/other_launchers.hpp"
 #include "exit_codes/exit_error.hpp"
 #include "spec/spec.hpp"
 
@@ -17,9 +18,20 @@ std::optional<Command> subcommand_from(const std::string& word) {
     static const std::map<std::string, Command> kCommands = {
         {"run", Command::run},       {"plan", Command::plan}, {"validate", Command::validate},
         {"schema", Command::schema}, {"topo", Command::topo}, {"lint", Command::lint},
-        {"doctor", Command::doctor}, {"ckpt", Command::ckpt}};
+        {"doctor", Command::doctor}, {"ckpt", Command::ckpt}, {"report", Command::report},
+        {"clean", Command::clean}};
     const auto found = kCommands.find(word);
     return found == kCommands.end() ? std::nullopt : std::optional(found->second);
+}
+
+/// Of one program among several: how many ranks it has, and how it is run.
+void check_option_of_one(const std::string& option) {
+    static const std::vector<std::string> kOfOne = {
+        "--nproc-per-node", "--ntasks", "--role", "--module", "--no-python", "--run-path"};
+    const std::string name = option.substr(0, option.find('='));
+    if (std::find(kOfOne.begin(), kOfOne.end(), name) == kOfOne.end())
+        throw UsageError(name + " concerns the whole job, not one of its programs",
+                         "write it before the first program");
 }
 
 /// Mistakes that would otherwise end in "program not found".
@@ -34,32 +46,100 @@ void check_program(const CommandLine& line, bool separated) {
         throw UsageError(program + ": there is no spec to override", "give -c FILE before it");
 }
 
-/// PET_NPROC_PER_NODE and so on: torchrun's defaults for options. An empty one counts as not set.
-JobOptions options_from_environment(const std::map<std::string, std::string>& environment) {
+// torchrun has variables for its own options alone.
+bool is_foreign(const std::string& name) {
+    static const std::vector<std::string> kForeign = {"--ntasks",        "--x",
+                                                      "--bind-to",       "--map-by",
+                                                      "--host",          "--wdir",
+                                                      "--oversubscribe", "--use-hwthread-cpus",
+                                                      "--tag-output",    "--allow-run-as-root",
+                                                      "--label"};
+    return std::find(kForeign.begin(), kForeign.end(), name) != kForeign.end();
+}
+
+/// A variable of torchrun's that is no PET_*, where neither that nor anything else says it.
+void take_default(const std::map<std::string, std::string>& environment, const char* variable,
+                  std::optional<std::string>& option) {
+    const auto found = environment.find(variable);
+    if (!option && found != environment.end() && !found->second.empty())
+        option = found->second;
+}
+
+/// PET_NPROC_PER_NODE and so on, as options. An empty one counts as not set.
+std::vector<std::string> options_of_torchrun(const std::map<std::string, std::string>& environment,
+                                             const OptionShapes& shapes) {
     std::vector<std::string> options;
-    const OptionShapes shapes = OptionParser(Command::run).shapes();
     for (const auto& [name, shape] : shapes) {
-        if (!name.starts_with("--") || name == "--config" || name == "--help" ||
-            name == "--version")
+        if (name != shape.long_name || name == "--config" || name == "--help" ||
+            name == "--version" || name == "--print-completion" || name == "--drain" ||
+            is_foreign(name))
             continue;
         std::string variable = "PET" + name.substr(1);
         std::transform(variable.begin(), variable.end(), variable.begin(), [](unsigned char c) {
             return c == '-' ? '_' : static_cast<char>(std::toupper(c));
         });
         const auto found = environment.find(variable);
-        if (found == environment.end() || found->second.empty())
-            continue;
-        options.push_back(name + '=' + found->second);
+        if (found != environment.end() && !found->second.empty())
+            options.push_back(name + '=' + found->second);
     }
-    OptionParser parser(Command::run);
-    CommandLine ignored;
-    try {
-        parser.parse(options, ignored);
-    } catch (const UsageError& error) {
-        throw UsageError(std::string("a PET_* variable: ") + error.what(),
-                         "unset it, or correct it");
+    return options;
+}
+
+/// torchrun's defaults for options.
+JobOptions options_from_environment(const std::map<std::string, std::string>& environment) {
+    JobOptions defaults;
+    // A parser of all options takes longer to make than a rank to start.
+    const auto first = environment.lower_bound("PET_");
+    if (first != environment.end() && first->first.starts_with("PET_")) {
+        OptionParser parser(Command::run);
+        CommandLine ignored;
+        try {
+            parser.parse(options_of_torchrun(environment, parser.shapes()), ignored);
+        } catch (const UsageError& error) {
+            throw UsageError(std::string("a PET_* variable: ") + error.what(),
+                             "unset it, or correct it");
+        }
+        defaults = parser.job_options();
     }
-    return parser.job_options();
+    take_default(environment, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE",
+                 defaults.log_line_prefix_template);
+    take_default(environment, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", defaults.shutdown_timeout);
+    return defaults;
+}
+
+/// `-c 1` of srun and mpirun would be taken for a spec.
+void check_config(const CommandLine& line) {
+    const std::string& file = line.spec_file;
+    if (!file.empty() &&
+        std::all_of(file.begin(), file.end(), [](unsigned char c) { return std::isdigit(c) != 0; }))
+        throw UsageError("-c " + file + ": -c is the spec, and no file is called so",
+                         "ranks are -n " + file + "; CPUs of a rank are srun's: srun -c " + file +
+                             " autolaunch …; a spec of that name is ./" + file);
+}
+
+/// mpirun's `-n 1 ./a : -n 3 ./b`: what follows each `:` is a program more.
+void take_more_programs(CommandLine& line, const OptionParser& parser) {
+    const auto is_colon = [](const std::string& word) { return word == ":"; };
+    auto end = std::find_if(line.program.begin(), line.program.end(), is_colon);
+    std::vector<std::string> rest(end, line.program.end());
+    line.program.erase(end, line.program.end());
+    while (!rest.empty()) {
+        rest.erase(rest.begin());
+        const auto next = std::find_if(rest.begin(), rest.end(), is_colon);
+        const SplitArguments split =
+            split_arguments({rest.begin(), next}, parser.shapes(), foreign_options());
+        if (split.program.empty())
+            throw UsageError("there is no program behind a `:`",
+                             "autolaunch -n 1 ./a : -n 3 ./b; a program that takes a `:` as its "
+                             "argument comes after --");
+        for (const auto& option : split.options)
+            check_option_of_one(option);
+        OptionParser own(Command::run);
+        CommandLine ignored;
+        own.parse(split.options, ignored);
+        line.more_programs.push_back({own.job_options(), split.program});
+        rest.erase(rest.begin(), next);
+    }
 }
 
 /// `validate FILE` needs no -c.
@@ -143,7 +223,6 @@ void check_checkpoint_options(const CheckpointWord& known,
         Action::list,           Action::show,    Action::verify, Action::diff,
         Action::export_tensors, Action::reshard, Action::convert};
     static const std::map<std::string, std::vector<Action>> kOf = {
-        {"--json", {Action::list, Action::show, Action::verify, Action::diff}},
         {"--tensors", {Action::show}},
         {"--only", {Action::show, Action::diff, Action::export_tensors}},
         {"--all", {Action::export_tensors}},
@@ -179,12 +258,13 @@ void check_checkpoint_options(const CheckpointWord& known,
         throw UsageError("reshard needs --ranks", "how many ranks it is for");
 }
 
-/// `ckpt WORD` with paths and options in any order.
-CommandLine parse_checkpoint_line(std::vector<std::string> rest) {
-    CommandLine line;
-    line.command = Command::ckpt;
-    OptionParser parser(Command::ckpt);
+/// Words and options in any order.
+struct MixedWords {
     std::vector<std::string> options, words;
+};
+MixedWords take_apart(std::vector<std::string> rest, const OptionParser& parser) {
+    MixedWords taken;
+    auto& [options, words] = taken;
     bool only_words = false;
     while (!rest.empty()) {
         const SplitArguments split =
@@ -198,6 +278,48 @@ CommandLine parse_checkpoint_line(std::vector<std::string> rest) {
         words.push_back(split.program[0]);
         rest.assign(split.program.begin() + 1, split.program.end());
     }
+    return taken;
+}
+
+/// What one file is for, with options and KEY=VALUE before it and behind it.
+SplitArguments split_mixed(Command command, std::vector<std::string> rest,
+                           const OptionParser& parser) {
+    SplitArguments split;
+    auto [options, words] = take_apart(std::move(rest), parser);
+    split.options = std::move(options);
+    for (std::string& word : words)
+        (command == Command::validate && is_override(word) ? split.overrides : split.program)
+            .push_back(std::move(word));
+    return split;
+}
+
+/// `report RUN_DIR...` and `clean`.
+CommandLine parse_words_line(Command command, std::vector<std::string> rest) {
+    CommandLine line;
+    line.command = command;
+    OptionParser parser(command);
+    MixedWords taken = take_apart(std::move(rest), parser);
+    parser.parse(taken.options, line);
+    if (parser.help_wanted() || parser.version_wanted()) {
+        line.command = parser.help_wanted() ? Command::help : Command::version;
+        line.help = parser.help();
+        return line;
+    }
+    if (command == Command::report && taken.words.empty())
+        throw UsageError("report needs a run directory", "autolaunch report runs/latest");
+    if (command == Command::clean && !taken.words.empty())
+        throw UsageError(taken.words[0] + ": clean takes options alone",
+                         "autolaunch clean --job 4711");
+    line.program = std::move(taken.words);
+    return line;
+}
+
+/// `ckpt WORD` with paths and options in any order.
+CommandLine parse_checkpoint_line(std::vector<std::string> rest) {
+    CommandLine line;
+    line.command = Command::ckpt;
+    OptionParser parser(Command::ckpt);
+    auto [options, words] = take_apart(std::move(rest), parser);
     parser.parse(options, line);
     if (parser.help_wanted() || parser.version_wanted()) {
         line.command = parser.help_wanted() ? Command::help : Command::version;
@@ -229,14 +351,23 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     }
     if (line.command == Command::ckpt)
         return parse_checkpoint_line(std::move(rest));
+    if (line.command == Command::report || line.command == Command::clean)
+        return parse_words_line(line.command, std::move(rest));
     OptionParser parser(line.command);
-    SplitArguments split = split_arguments(rest, parser.shapes());
-    const std::size_t before_program = rest.size() - split.program.size();
-    const bool separated = before_program > 0 && rest[before_program - 1] == "--";
+    const bool of_a_job = line.command == Command::run || line.command == Command::plan;
+    const bool mixed = line.command == Command::topo || line.command == Command::validate;
+    SplitArguments split = mixed ? split_mixed(line.command, std::move(rest), parser)
+                                 : split_arguments(rest, parser.shapes(),
+                                                   of_a_job ? foreign_options() : ForeignOptions{});
     parser.parse(split.options, line);
     if (parser.help_wanted() || parser.version_wanted()) {
         line.command = parser.help_wanted() ? Command::help : Command::version;
         line.help = parser.help();
+        return line;
+    }
+    if (!parser.completion_wanted().empty()) {
+        line.command = Command::completion;
+        line.shell = parser.completion_wanted();
         return line;
     }
     line.overrides = std::move(split.overrides);
@@ -255,7 +386,11 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
         if (!line.program.empty())
             throw UsageError(line.program[0] + ": schema takes no arguments");
     } else {
-        check_program(line, separated);
+        check_config(line);
+        check_program(line, split.separated);
+        if (!split.separated)
+            take_more_programs(line, parser);
+        line.separated = split.separated;
         line.defaults = options_from_environment(environment);
     }
     return line;

@@ -14,25 +14,53 @@ namespace autolaunch::launcher {
 /// job_options.hpp reads them.
 struct JobOptions {
     std::optional<std::string> nnodes, nproc_per_node, max_restarts, node_rank, master_addr,
-        master_port, rdzv_endpoint, rdzv_id, rdzv_conf, redirects, tee, log_dir, local_ranks_filter,
-        role, numa_binding, mpi, signals_to_handle, local_addr;
-    std::optional<bool> standalone, module, no_python, run_path, quiet, no_prefix;
+        master_port, rdzv_endpoint, rdzv_id, rdzv_conf, rdzv_backend, redirects, tee, log_dir,
+        local_ranks_filter, role, numa_binding, mpi, stdio, signals_to_handle, local_addr,
+        shutdown_timeout, log_line_prefix_template, input, debug_rank, gdb_rank;
+    std::vector<std::string> wrap;  ///< RANKS=COMMAND each
+    std::optional<bool> standalone, module, no_python, run_path, quiet, no_prefix,
+        no_line_buffering, virtual_local_rank;
+    // mpirun's and srun's, with their meanings.
+    std::optional<std::string> ntasks, bind_to, map_by, host, wdir;
+    std::vector<std::string> exported;  ///< -x NAME or -x NAME=VALUE
 };
 
-enum class Command { run, plan, validate, schema, topo, lint, doctor, ckpt, help, version };
+/// One program more of a job of several: mpirun's `:`.
+struct ProgramLine {
+    JobOptions options;
+    std::vector<std::string> program;
+};
+
+enum class Command {
+    run,
+    plan,
+    validate,
+    schema,
+    topo,
+    lint,
+    doctor,
+    ckpt,
+    report,
+    clean,
+    completion,
+    help,
+    version
+};
 
 /// What the user typed, taken apart but not yet judged.
 struct CommandLine {
     Command command = Command::run;
     std::string spec_file;  ///< -c
     std::vector<std::string> overrides;
-    std::vector<std::string> program;  ///< PROGRAM and its arguments
-    JobOptions options;                ///< of the command line
-    JobOptions defaults;               ///< of PET_* variables; weaker than the spec
+    std::vector<std::string> program;        ///< PROGRAM and its arguments
+    bool separated = false;                  ///< by --, from what comes before
+    std::vector<ProgramLine> more_programs;  ///< after each `:`
+    JobOptions options;                      ///< of the command line
+    JobOptions defaults;                     ///< of PET_* variables; weaker than the spec
     std::vector<std::string>
         notes;  ///< options that were accepted without effect, one sentence each
     Secrets secrets = Secrets::mask;  ///< --show-secrets of plan and validate
-    bool json = false;                ///< plan --json, topo --json, lint --json, doctor --json
+    bool json = false;                ///< of every subcommand that prints for people
     std::string topology_file;        ///< plan --topology FILE, topo FILE
     DoctorOptions doctor;
     CheckpointRequest checkpoints;
@@ -42,6 +70,11 @@ struct CommandLine {
     std::string lint_kind;   ///< lint --kind
     std::string slurm_conf;  ///< lint --slurm-conf
     std::string help;        ///< for Command::help
+    std::string shell;       ///< for Command::completion
+    std::string html_file;   ///< report --html
+    std::string job;         ///< clean --job
+    bool dry_run = false;    ///< clean --dry-run
+    bool drain = false;      ///< run --drain, clean --drain
 };
 
 /// `arguments` without the program's own name. Pure; throws UsageError.

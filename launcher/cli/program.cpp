@@ -2,9 +2,11 @@
 
 #include "base/file_limit.hpp"
 #include "base/hostname.hpp"
+#include "base/owned_folder.hpp"
 #include "base/text.hpp"
 #include "checkpoints/checkpoint_command.hpp"
 #include "cli/build_info.hpp"
+#include "cli/completion.hpp"
 #include "cli/job_options.hpp"
 #include "cli/options.hpp"
 #include "exit_codes/exit_codes.hpp"
@@ -12,9 +14,12 @@
 #include "lint/lint_files.hpp"
 #include "plan/launch_plan.hpp"
 #include "report/screen.hpp"
+#include "run/clean.hpp"
 #include "run/node_tasks.hpp"
 #include "run/run.hpp"
 #include "run/run_doctor.hpp"
+#include "run_report/report.hpp"
+#include "run_report/run_reader.hpp"
 #include "spec/schema.hpp"
 #include "spec/spec.hpp"
 #include "topology/load_capture.hpp"
@@ -26,6 +31,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <filesystem>
 #include <new>
 #include <system_error>
 
@@ -58,6 +64,12 @@ void complain_once(const std::string& text, const Place& place) {
         complain(text, place.screen);
 }
 
+int code_of(const std::vector<SpecError>& errors) {
+    const bool unreadable =
+        std::all_of(errors.begin(), errors.end(), [](const SpecError& e) { return e.unreadable; });
+    return unreadable ? exit_code::kNoInput : exit_code::kBadSpec;
+}
+
 // A node may have another file of that name than the first one: it says that there are errors, and
 // not which.
 int report_errors(const std::vector<SpecError>& errors, const Place& place) {
@@ -66,11 +78,10 @@ int report_errors(const std::vector<SpecError>& errors, const Place& place) {
     if (looks_like_later_node(place.environment) && !looks_like_stand_in(place.environment))
         complain(hostname() + ": the spec has " + std::to_string(errors.size()) +
                      (errors.size() == 1 ? " error" : " errors") +
-                     " here; the first node of the job lists its own",
+                     " here; the first node of the job lists its own, and `autolaunch validate` on "
+                     "this node these",
                  place.screen);
-    const bool unreadable =
-        std::all_of(errors.begin(), errors.end(), [](const SpecError& e) { return e.unreadable; });
-    return unreadable ? exit_code::kNoInput : exit_code::kBadSpec;
+    return code_of(errors);
 }
 
 std::string version_text() {
@@ -82,9 +93,12 @@ std::string version_text() {
 int validate(const CommandLine& line, const Place& place) {
     const SpecResult result =
         load_spec({line.spec_file, line.overrides, place.environment, {}, line.secrets});
+    if (line.json)
+        place.screen.print_json(errors_json(line.spec_file, result.errors));
     if (!result.errors.empty())
-        return report_errors(result.errors, place);
-    place.screen.print(line.spec_file + ": valid\n");
+        return line.json ? code_of(result.errors) : report_errors(result.errors, place);
+    if (!line.json)
+        place.screen.print(line.spec_file + ": valid\n");
     return exit_code::kSuccess;
 }
 
@@ -106,6 +120,18 @@ void complain_about(const Error& error, const Screen& screen) {
         return;
     for (const auto& line : split(error.hint(), '\n'))
         complain("  " + line, screen);
+}
+
+// Of an error before the nodes meet every node may have the same: the first one tells it whole, the
+// others in a line, since it may be theirs alone. Why they do not meet each of them tells: it has
+// tried its own ways.
+void complain_of_node(const Error& error, const Environment& environment, const Screen& screen) {
+    const int code = exit_code_of(error);
+    const bool do_not_meet = code == exit_code::kNoHost || code == exit_code::kNotPermitted;
+    if (do_not_meet || !others_tell(environment))
+        return complain_about(error, screen);
+    const std::string hint = error.hint().substr(0, error.hint().find('\n'));
+    complain(hostname() + ": " + error.what() + (hint.empty() ? "" : " (" + hint + ")"), screen);
 }
 
 int run_lint(const CommandLine& line, const Place& place) {
@@ -158,6 +184,25 @@ int doctor(const CommandLine& line, const Place& place) {
                       place.environment);
 }
 
+int report_runs(const CommandLine& line, const Place& place) {
+    std::vector<RunRecord> records;
+    const std::vector<std::string> secrets = secret_values(place.environment);
+    for (const std::string& run_dir : line.program)
+        records.push_back(read_run(run_dir, secrets));
+    if (!line.html_file.empty()) {
+        const std::filesystem::path file = line.html_file;
+        OwnedFolder::open(file.parent_path())
+            .replace(file.filename(), report_html(records, build_info::kVersion));
+    }
+    if (line.json)
+        place.screen.print_json(report_json(records));
+    else if (line.html_file.empty())
+        place.screen.print(report_text(records, style_of_stdout()));
+    else
+        place.screen.print(line.html_file + ": written\n");
+    return exit_code::kSuccess;
+}
+
 int run_or_plan(const CommandLine& line, const Place& place) {
     const Environment& environment = place.environment;
     const JobRequest request = job_request(line, environment);
@@ -166,7 +211,7 @@ int run_or_plan(const CommandLine& line, const Place& place) {
     for (const auto& note : request.notes)
         complain_once(note, place);
     if (line.command == Command::run)
-        return run_job(request.spec, environment, build_info::kVersion);
+        return run_job(request.spec, environment, build_info::kVersion, line.drain);
     if (looks_like_stand_in(environment))
         return exit_code::kSuccess;  // the node's first task shows it
     const LaunchPlan plan = line.topology_file.empty()
@@ -189,6 +234,9 @@ int dispatch(const CommandLine& line, const Environment& environment) {
         case Command::version:
             screen.print(version_text());
             return exit_code::kSuccess;
+        case Command::completion:
+            screen.print(completion_script(line.shell));
+            return exit_code::kSuccess;
         case Command::schema:
             screen.print(line.markdown ? schema_markdown() : json_schema() + '\n');
             return exit_code::kSuccess;
@@ -202,6 +250,10 @@ int dispatch(const CommandLine& line, const Environment& environment) {
             return doctor(line, place);
         case Command::ckpt:
             return run_checkpoints(line, screen);
+        case Command::report:
+            return report_runs(line, place);
+        case Command::clean:
+            return clean_node({line.job, line.dry_run, line.drain, line.json}, environment);
         case Command::plan:
         case Command::run:
             return run_or_plan(line, place);
@@ -221,7 +273,7 @@ int run_program(const std::vector<std::string>& arguments, const Environment& en
             complain_about(error, screen);
         return exit_code::kUsage;
     } catch (const Error& error) {
-        complain_about(error, screen);
+        complain_of_node(error, environment, screen);
         return exit_code_of(error);
     } catch (const std::bad_alloc&) {
         complain("out of memory", screen);

@@ -1,6 +1,7 @@
 #pragma once
 #include "control/control_message.hpp"
 #include "control/head.hpp"
+#include "flight_view/flight_lines.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
@@ -18,8 +19,8 @@ namespace autolaunch::launcher {
 /// What is shown of all ranks' flight recorders, and the file with the rest.
 struct FlightFindings {
     std::vector<std::string> lines;
-    std::string culprit = {};  ///< flight_culprit() of a failure
-    std::string path;          ///< empty: it could not be written, or there was nothing to write
+    FlightCulprit culprit = {};  ///< of a failure
+    std::string path;            ///< empty: it could not be written, or there was nothing to write
 };
 
 /// The head's way to know where the ranks are: collects what nodes read from their ranks' flight

@@ -267,7 +267,7 @@ std::vector<std::string> flight_lines(const FlightPicture& picture, std::size_t 
     return lines;
 }
 
-std::string flight_culprit(const FlightPicture& picture, int failed_rank) {
+FlightCulprit flight_culprit(const FlightPicture& picture, int failed_rank) {
     for (const FlightGroup& group : picture.groups) {
         if (!group.stuck)
             continue;
@@ -282,9 +282,10 @@ std::string flight_culprit(const FlightPicture& picture, int failed_rank) {
             missing.push_back(member->rank);
         if (gave_up == group.members.end() || missing.empty())
             continue;
-        return prefix(group) + name_ranks(missing) +
-               (missing.size() == 1 ? " has not entered " : " have not entered ") +
-               name(*gave_up->current);
+        return {prefix(group) + name_ranks(missing) +
+                    (missing.size() == 1 ? " has not entered " : " have not entered ") +
+                    name(*gave_up->current),
+                missing};
     }
     return {};
 }

@@ -12,9 +12,14 @@ namespace autolaunch::launcher {
 /// ranks in it are raw. Pure.
 std::vector<std::string> flight_lines(const FlightPicture& picture, std::size_t most_lines);
 
+struct FlightCulprit {
+    std::string text;  ///< "rank 3 has not entered all_reduce #2"; empty: nobody is known to be
+    std::vector<int> ranks;  ///< that it names, ascending
+};
+
 /// Who is to blame where `failed_rank` gave up in a collective: "rank 3 has not entered all_reduce
 /// #2 (1 KiB)", of those that others waited for. Empty where it failed otherwise, or in what all of
 /// them have entered. Pure.
-std::string flight_culprit(const FlightPicture& picture, int failed_rank);
+FlightCulprit flight_culprit(const FlightPicture& picture, int failed_rank);
 
 }  // namespace autolaunch::launcher

@@ -1,7 +1,10 @@
 #pragma once
+#include "causes/cause.hpp"
+#include "causes/failure_evidence.hpp"
 #include "exit_codes/rank_exited.hpp"
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,6 +25,9 @@ struct JobStarted {
     std::string binding;  ///< one word: "exclusive"
     std::string nccl;     ///< one line; empty without GPUs
     std::vector<std::string> warnings;
+    std::chrono::milliseconds preparation{0};  ///< since the program's start: joining, planning
+    std::optional<int> requeue = {};  ///< how often the scheduler had requeued the job; nothing:
+                                      ///< none that would
 };
 struct GenerationStarted {
     int generation = 0;
@@ -34,6 +40,14 @@ struct GenerationStarted {
 struct TimeLimitKnown {
     std::chrono::system_clock::time_point ends_at;
     std::chrono::seconds left{0};
+    bool changed = false;  ///< an operator has given it more time, or less
+};
+/// What a save takes, by those that were measured, and whether a stop has the time for it.
+struct StopBudgetKnown {
+    std::chrono::milliseconds save{0};  ///< 99 of 100 took no longer
+    std::size_t saves = 0;
+    bool fits = true;
+    std::string text;
 };
 struct RankStarted {
     int rank = 0, local_rank = 0, pid = 0;
@@ -50,23 +64,29 @@ struct CheckpointPublished {
     std::int64_t step = 0;
     std::string path;
     double stall_seconds = 0;
+    std::optional<double> save_seconds = {};  ///< from its begin until it was published
 };
 struct MessageReported {
     int rank = 0;
     std::string text;
 };
 struct StopRequested {
-    std::string reason;  ///< "SIGTERM", "rank 3 failed", …
+    std::string reason;                      ///< "SIGTERM", "rank 3 failed", …
+    bool failed = false;                     ///< for what has failed, not because somebody asked
+    std::chrono::milliseconds detection{0};  ///< since it failed
+    std::optional<std::chrono::milliseconds> grace = {};  ///< until SIGKILL
+    bool can_hurry = false;  ///< the same again, and SIGKILL comes at once
+};
+/// Why the job was stopped, by the scheduler's word.
+struct StopExplained {
+    std::string
+        origin;  ///< "preempted", "time limit", "cancelled", "requeued", "signal", "unknown"
+    std::string evidence;                           ///< the fields that say so
+    std::optional<std::chrono::seconds> left = {};  ///< until the scheduler kills all
+    std::chrono::milliseconds grace{0};             ///< until we do
 };
 struct RankSignalled {
     int rank = 0, signal = 0;
-};
-/// What a rank said before it failed.
-struct FailureEvidence {
-    std::vector<std::string> last_lines;  ///< raw, oldest first
-    bool from_stdout = false;             ///< its stderr was empty, these are of its stdout
-    std::string error_message;            ///< of its error file; empty: none
-    std::vector<std::string> callstack;   ///< of its error file, the end
 };
 /// A generation ended because a rank failed. The first failure wins.
 struct GenerationFailed {
@@ -75,6 +95,7 @@ struct GenerationFailed {
     std::string hostname;
     std::optional<int> gpu;
     FailureEvidence evidence;              ///< shown, not recorded
+    EndRecord record;                      ///< why; recorded in GenerationEnded
     std::vector<RankExited> others;        ///< by node, in the order they ended there
     std::string stderr_path, stdout_path;  ///< of the first failing rank
     std::string error_file_path;           ///< torchelastic's JSON, if it wrote one
@@ -83,13 +104,25 @@ struct GenerationFailed {
     std::chrono::milliseconds stopped_others_in{0};
     std::optional<int> restart_number;  ///< nothing: no restart left
     int max_restarts = 0;
-    std::optional<std::int64_t> checkpoint_step;  ///< the next generation resumes from it
+    std::optional<std::int64_t> checkpoint_step;  ///< the newest that was reported
     std::string culprit = {};  ///< "rank 3 has not entered all_reduce #2", in which the first gave
                                ///< up; empty: nobody else is known to be; shown, not recorded
     std::vector<std::string> flight = {};  ///< sentences: where the ranks were; shown, not recorded
     std::string flight_path = {};          ///< the file with all of it; empty: none
     std::string no_room = {};  ///< why nothing can be written where its logs are; empty: it can
-    bool restart_held_back = false;  ///< restarts are left, and none is tried without room
+    std::string cannot_resume = {};    ///< why no checkpoint can be gone on from; empty: one can
+    bool restart_held_back = false;    ///< restarts are left, and none is tried: without room, or
+                                       ///< with the same checkpoints
+    std::string restart_account = {};  ///< of a restart: "1 of 3", "for network, 2 of 5 in 6 h"
+    std::chrono::milliseconds restart_delay{0};  ///< before it
+    std::string no_restart = {};                 ///< why there is none; empty: none was ever wanted
+    bool input_spent = false;                    ///< the same, without what came in on stdin
+    std::string core = {};  ///< the core file and what opens it, or why there is none
+};
+/// A generation is over, and why; nothing where every rank has finished.
+struct GenerationEnded {
+    std::optional<EndRecord> record;
+    std::string next = {};  ///< "restart", "requeue" or "stop"; empty: it has finished
 };
 /// A node is gone, with its ranks; nobody can say how they ended.
 struct NodeLost {
@@ -116,6 +149,7 @@ struct HeadLost {
 struct SpawnFailed {
     int rank = 0;
     std::string what, hint;
+    Cause cause = Cause::cannot_start;
 };
 /// A rank is not where the plan put it. A warning for the whole node goes with it.
 struct PlacementDrifted {
@@ -143,8 +177,9 @@ struct Event {
     int generation = 0;
     std::variant<JobStarted, GenerationStarted, TimeLimitKnown, RankStarted, StepReported,
                  CheckpointPublished, MessageReported, StopRequested, RankSignalled, RankExited,
-                 GenerationFailed, NodeLost, HeadLost, SpawnFailed, PlacementDrifted,
-                 GpuPlacementKnown, WarningRaised, FlightShown, JobEnded>
+                 StopExplained, StopBudgetKnown, GenerationFailed, GenerationEnded, NodeLost,
+                 HeadLost, SpawnFailed,
+                 PlacementDrifted, GpuPlacementKnown, WarningRaised, FlightShown, JobEnded>
         what;
 };
 using Happening = decltype(Event::what);

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
 #include <nlohmann/json.hpp>
 
 #include <type_traits>
@@ -66,6 +65,8 @@ std::pair<const char*, Json> describe(const JobStarted& e) {
     set_if_known(json, "ranks_per_node", e.ranks_per_node);
     set_if_any(json, "joined", e.joined);
     json.update({{"binding", e.binding}, {"nccl", e.nccl}, {"warnings", e.warnings}});
+    json["preparation_seconds"] = seconds(e.preparation);
+    set_if_known(json, "requeue", e.requeue);
     return {"job_started", json};
 }
 std::pair<const char*, Json> describe(const GenerationStarted& e) {
@@ -76,8 +77,17 @@ std::pair<const char*, Json> describe(const GenerationStarted& e) {
              {"gpus", e.gpus}}};
 }
 std::pair<const char*, Json> describe(const TimeLimitKnown& e) {
-    return {"time_limit_known",
-            {{"ends_at", format_time(e.ends_at)}, {"seconds_left", e.left.count()}}};
+    Json json = {{"ends_at", format_time(e.ends_at)}, {"seconds_left", e.left.count()}};
+    if (e.changed)
+        json["changed"] = true;
+    return {"time_limit_known", json};
+}
+std::pair<const char*, Json> describe(const StopBudgetKnown& e) {
+    return {"stop_budget",
+            {{"save_seconds", seconds(e.save)},
+             {"saves", e.saves},
+             {"fits", e.fits},
+             {"text", e.text}}};
 }
 std::pair<const char*, Json> describe(const RankStarted& e) {
     Json json = {{"rank", e.rank}, {"local_rank", e.local_rank}, {"pid", e.pid}};
@@ -93,15 +103,28 @@ std::pair<const char*, Json> describe(const StepReported& e) {
     return {"step", json};
 }
 std::pair<const char*, Json> describe(const CheckpointPublished& e) {
-    return {
-        "checkpoint",
-        {{"rank", e.rank}, {"step", e.step}, {"path", e.path}, {"stall_seconds", e.stall_seconds}}};
+    Json json = {
+        {"rank", e.rank}, {"step", e.step}, {"path", e.path}, {"stall_seconds", e.stall_seconds}};
+    set_if_known(json, "save_seconds", e.save_seconds);
+    return {"checkpoint", json};
 }
 std::pair<const char*, Json> describe(const MessageReported& e) {
     return {"message", {{"rank", e.rank}, {"text", e.text}}};
 }
 std::pair<const char*, Json> describe(const StopRequested& e) {
-    return {"stop_requested", {{"reason", e.reason}}};
+    Json json = {{"reason", e.reason}};
+    if (e.grace)
+        json["grace_seconds"] = seconds(*e.grace);
+    if (e.failed)
+        json.update({{"failed", true}, {"detection_seconds", seconds(e.detection)}});
+    return {"stop_requested", json};
+}
+std::pair<const char*, Json> describe(const StopExplained& e) {
+    Json json = {{"origin", e.origin}, {"evidence", e.evidence}};
+    if (e.left)
+        json["seconds_left"] = e.left->count();
+    json["grace_seconds"] = seconds(e.grace);
+    return {"stop_explained", json};
 }
 std::pair<const char*, Json> describe(const RankSignalled& e) {
     return {"rank_signalled", {{"rank", e.rank}, {"signal", e.signal}}};
@@ -125,9 +148,36 @@ std::pair<const char*, Json> describe(const GenerationFailed& e) {
     set_if_known(json, "checkpoint_step", e.checkpoint_step);
     set_if_any(json, "flight_path", e.flight_path);
     set_if_any(json, "no_room", e.no_room);
+    set_if_any(json, "cannot_resume", e.cannot_resume);
     if (e.restart_held_back)
         json["restart_held_back"] = true;
+    if (e.input_spent)
+        json["input_spent"] = true;
+    set_if_any(json, "restart_account", e.restart_account);
+    if (e.restart_delay.count() > 0)
+        json["restart_delay_seconds"] = seconds(e.restart_delay);
+    set_if_any(json, "no_restart", e.no_restart);
+    set_if_any(json, "core", e.core);
     return {"generation_failed", json};
+}
+std::pair<const char*, Json> describe(const GenerationEnded& e) {
+    Json json = Json::object();
+    set_if_any(json, "next", e.next);
+    if (!e.record)
+        return {"generation_ended", json};
+    const EndRecord& record = *e.record;
+    json["cause"] = name_of(record.cause);
+    json["certainty"] = name_of(record.certainty);
+    if (record.rank >= 0)
+        json["rank"] = record.rank;
+    set_if_any(json, "node", record.node);
+    set_if_any(json, "what", record.what);
+    json["evidence"] = record.evidence;
+    set_if_any(json, "remedy", record.remedy);
+    set_if_any(json, "vain", record.vain);
+    set_if_known(json, "step", record.step);
+    json.update({{"alike", record.alike}, {"followers", record.followers}});
+    return {"generation_ended", json};
 }
 std::pair<const char*, Json> describe(const NodeLost& e) {
     Json json = {{"node", e.node},
@@ -196,6 +246,10 @@ EventLog::EventLog(const std::filesystem::path& path, std::vector<std::string> s
 bool EventLog::write_line(const std::string& line) {
     struct stat before {};
     const bool size_known = ::fstat(fd_.get(), &before) == 0;
+    if (size_known && before.st_nlink == 0) {  // what is written goes nowhere, without an error
+        why_lost_ = path_.string() + " was removed";
+        return false;
+    }
     try {
         write_all(fd_.get(), line + '\n', path_.string());
         return true;

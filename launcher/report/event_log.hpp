@@ -20,7 +20,8 @@ std::string to_json_line(const Event& event, std::span<const std::string> secret
 /// describes the lines.
 ///
 /// A disk without room takes no job with it: what cannot be written is counted, each later event
-/// tries again, and where it goes on a warning in the file says how many are missing.
+/// tries again, and where it goes on a warning in the file says how many are missing. So with a
+/// file that somebody has removed, which does not come back.
 ///
 /// Owner: Reporter. Threads: one. Blocks: on the file system.
 class EventLog {

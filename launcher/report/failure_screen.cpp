@@ -2,8 +2,6 @@
 
 #include "base/text.hpp"
 #include "exit_codes/exit_codes.hpp"
-#include "report/exit_hint.hpp"
-#include "report/failure_evidence.hpp"
 #include "report/terminal_text.hpp"
 #include "report/units.hpp"
 
@@ -11,18 +9,22 @@
 
 #include <algorithm>
 #include <csignal>
+#include <span>
 
 namespace autolaunch::launcher {
 
 namespace {
 
 constexpr std::size_t kMaxLineBytes = 400;  // a longer one is data, not a message
-constexpr std::size_t kNamedFailures = 3;   // of other ranks; the rest is counted
+constexpr std::size_t kMaxCauseBytes = 1500;
+constexpr std::size_t kShownLines = 20;  // of its last words
+constexpr std::size_t kShownEvidence = 3;
+constexpr std::size_t kNamedFailures = 3;  // of other ranks; the rest is counted
 constexpr std::string_view kIndent = "    ";
 
-std::string safe(std::string_view text) {
-    const bool cut = text.size() > kMaxLineBytes;
-    return escape_for_terminal(text.substr(0, kMaxLineBytes), Colours::strip) + (cut ? "…" : "");
+std::string safe(std::string_view text, std::size_t most = kMaxLineBytes) {
+    const bool cut = text.size() > most;
+    return escape_for_terminal(text.substr(0, most), Colours::strip) + (cut ? "…" : "");
 }
 
 // "rank 3 had finished", "ranks 0-2,5 had finished".
@@ -32,6 +34,12 @@ std::string name_ranks(std::vector<int> ranks) {
 }
 
 bool succeeded(const RankExited& exit) { return exit.exit_code == exit_code::kSuccess; }
+
+// One that was stopped before it had ended failed by what it said.
+std::string describe_failure(const GenerationFailed& failure) {
+    return failure.first.asked_to_stop ? "failed: " + safe(failure.record.what)
+                                       : describe_exit(failure.first);
+}
 
 std::string headline(const GenerationFailed& failure, const TextStyle& style) {
     const RankExited& first = failure.first;
@@ -43,7 +51,7 @@ std::string headline(const GenerationFailed& failure, const TextStyle& style) {
                            ? style.red("✗ " + who)
                            : style.red("✗ " + safe(failure.culprit)) + ", and " + who;
     text += fmt::format(" ({}pid {}) {}", where, first.pid,
-                        failure.culprit.empty() ? style.red(describe_exit(first))
+                        failure.culprit.empty() ? style.red(describe_failure(failure))
                                                 : "gave up there: it " + describe_exit(first));
     if (first.last_step)
         text += fmt::format(" at step {}", *first.last_step);
@@ -53,7 +61,8 @@ std::string headline(const GenerationFailed& failure, const TextStyle& style) {
 std::string quote(std::string_view title, const std::vector<std::string>& lines,
                   const TextStyle& style) {
     std::string text = fmt::format("{}{}\n", kIndent, title);
-    for (const auto& line : lines)
+    const std::size_t left_out = lines.size() - std::min(lines.size(), kShownLines);
+    for (const auto& line : std::span(lines).subspan(left_out))
         text += fmt::format("{}  {} {}\n", kIndent, style.dim("|"), safe(line));
     return text;
 }
@@ -64,6 +73,9 @@ std::string last_words(const GenerationFailed& failure, const TextStyle& style) 
         return fmt::format("{}{}\n", kIndent,
                            failure.no_room.empty() ? "it printed nothing"
                                                    : "nothing of what it printed could be written");
+    if (!failure.no_room.empty() && evidence.may_miss_words)
+        return quote("the last lines that found room; what it said after them is lost:",
+                     evidence.last_lines, style);
     return quote(evidence.from_stdout ? "it wrote nothing to stderr; the last lines of its stdout:"
                                       : "the last lines of its stderr:",
                  evidence.last_lines, style);
@@ -85,35 +97,50 @@ std::string error_file_words(const FailureEvidence& evidence, const TextStyle& s
     return text + quote("the end of its call stack:", evidence.callstack, style);
 }
 
-// Where its logs are is the run directory; it may have met another disk.
-std::string full_disk(const GenerationFailed& failure, const TextStyle& style) {
-    std::string text;
-    if (!failure.no_room.empty()) {
-        const std::string& log = failure.stderr_path;
-        text = fmt::format("nothing can be written where its logs are: {}; make room: df -h {}",
-                           failure.no_room, log.substr(0, log.rfind('/')));
-    } else if (blames_full_disk(failure.evidence, failure.first, failure.no_room) &&
-               !failure.first.signal) {
-        text = "a disk, a quota or a limit had no room for it: df -h, df -i, quota, ulimit -f";
-    }
-    return text.empty() ? "" : fmt::format("{}{}\n", kIndent, style.yellow(safe(text)));
+// "999 other ranks failed the same way · 3 followed"
+std::string count_line(const EndRecord& record) {
+    std::vector<std::string> parts;
+    if (record.alike > 0)
+        parts.push_back(fmt::format("{} other rank{} failed the same way", record.alike,
+                                    record.alike == 1 ? "" : "s"));
+    if (record.followers > 0)
+        parts.push_back(fmt::format("{} failed because of it", record.followers));
+    return parts.empty() ? "" : fmt::format("{}{}\n", kIndent, join(parts, " · "));
+}
+
+// "cause: out_of_memory, certain · the kernel killed 1 process of this job's cgroup"
+std::string cause_line(const GenerationFailed& failure, const TextStyle& style) {
+    const EndRecord& record = failure.record;
+    std::string text =
+        fmt::format("cause: {}, {}", name_of(record.cause), name_of(record.certainty));
+    const auto& lines = failure.evidence.last_lines;
+    const bool printed = std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
+        return line.find(split(record.what, '\n').front()) != std::string::npos;
+    });
+    if (record.evidence.empty() && !printed)
+        text += " · " + record.what;
+    std::size_t shown = 0;
+    for (const auto& sentence : record.evidence)
+        if (sentence != failure.culprit && shown++ < kShownEvidence)
+            text += " · " + split(sentence, '\n').front();
+    if (!record.remedy.empty())
+        text += "; " + record.remedy;
+    return fmt::format("{}{}\n", kIndent, style.yellow(safe(text, kMaxCauseBytes)));
 }
 
 std::string what_next(const GenerationFailed& failure, const TextStyle& style) {
-    if (failure.restart_number) {
-        std::string text =
-            fmt::format("restart {} of {}", *failure.restart_number, failure.max_restarts);
-        text += failure.checkpoint_step
-                    ? fmt::format(" from the checkpoint of step {} …", *failure.checkpoint_step)
-                    : " from the beginning: no checkpoint was reported …";
-        return fmt::format("{}{}\n", kIndent, style.bold(text));
-    }
-    if (failure.max_restarts == 0)
-        return {};
-    if (failure.restart_held_back)
-        return fmt::format("{}no restart before there is room: it would end as this one did\n",
-                           kIndent);
-    return fmt::format("{}all {} restarts are used up\n", kIndent, failure.max_restarts);
+    if (!failure.restart_number)
+        return failure.no_restart.empty()
+                   ? ""
+                   : fmt::format("{}no restart: {}\n", kIndent, safe(failure.no_restart));
+    std::string text = "restart " + failure.restart_account;
+    if (failure.restart_delay.count() > 0)
+        text += " in " + format_duration(failure.restart_delay);
+    // A program that keeps its own checkpoints tells nobody of them.
+    text += failure.checkpoint_step
+                ? fmt::format(" from the checkpoint of step {} …", *failure.checkpoint_step)
+                : ": no checkpoint was reported, so only the program knows where it goes on …";
+    return fmt::format("{}{}\n", kIndent, style.bold(text));
 }
 
 }  // namespace
@@ -161,11 +188,10 @@ std::string failure_screen(const GenerationFailed& failure, const TextStyle& sty
     std::string text = "\n" + headline(failure, style);
     text += last_words(failure, style);
     text += error_file_words(failure.evidence, style);
-    text += full_disk(failure, style);
-    const std::string hint =
-        exit_hint(failure.first, failure.oom_kills, failure.evidence.last_lines);
-    if (!hint.empty())
-        text += fmt::format("{}{}\n", kIndent, style.yellow(hint));
+    text += cause_line(failure, style);
+    if (!failure.core.empty())
+        text += fmt::format("{}{}\n", kIndent, safe(failure.core));
+    text += count_line(failure.record);
     const std::string others = describe_others(failure);
     if (!others.empty())
         text += fmt::format("{}{}\n", kIndent, others);
@@ -194,7 +220,7 @@ std::string failure_screen(const NodeLost& lost, const TextStyle& style) {
         text += fmt::format("{}where the ranks were:\n{}", kIndent,
                             flight_screen(lost.flight, lost.flight_path));
     return text + fmt::format(
-                      "{}{}\n", kIndent,
+                      "{0}{1}\n{0}{2}\n", kIndent, style.yellow("cause: node_lost"),
                       style.yellow(
                           "the scheduler may know why: the node's state, its memory, its network"));
 }

@@ -70,6 +70,12 @@ int OutputChannel::columns() const {
     return known ? size.ws_col : 80;
 }
 
+int OutputChannel::rows() const {
+    winsize size{};
+    const bool known = is_terminal_ && ::ioctl(fd_, TIOCGWINSZ, &size) == 0 && size.ws_row > 0;
+    return known ? size.ws_row : 24;
+}
+
 void OutputChannel::append(std::string_view bytes) {
     if (closed_)
         return;
@@ -118,6 +124,7 @@ void OutputChannel::pump() {
             break;
         if (written < 0) {
             closed_ = reader_is_gone(errno);
+            dropped_for_ = dropped_for_ == 0 ? errno : dropped_for_;
             give_up_queue();
             break;
         }

@@ -23,9 +23,14 @@ public:
     explicit OutputChannel(int fd);
 
     bool is_terminal() const { return is_terminal_; }
-    /// Columns of the terminal, or 80 when it does not say.
+    /// Columns and rows of the terminal, or 80 and 24 when it does not say.
     int columns() const;
+    int rows() const;
     std::size_t queued_bytes() const { return queue_.size() - written_; }
+    /// Why bytes were dropped, as errno has it: of the first write that failed. 0: none was.
+    int dropped_for() const { return dropped_for_; }
+    /// They were dropped because nobody reads here any more.
+    bool is_unread() const { return dropped_for_ != 0 && closed_; }
 
     void append(std::string_view bytes);
     /// Writes what can be written now.
@@ -44,6 +49,7 @@ private:
     Kind kind_;
     bool is_terminal_;
     bool closed_ = false;
+    int dropped_for_ = 0;
     std::string queue_;
     std::size_t written_ = 0;     // of queue_
     std::size_t missing_ = 0;     // bytes for which there was no room, and no line has said so

@@ -1,15 +1,32 @@
 #include "report/reporter.hpp"
 
+#include "base/owned_folder.hpp"
 #include "report/banner.hpp"
 #include "report/failure_screen.hpp"
 #include "report/units.hpp"
 
+#include <autolaunch/error.hpp>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace autolaunch::launcher {
+
+namespace {
+
+constexpr const char* kLedgerFile = "ledger.json";
+constexpr std::size_t kMostLedgerBytes = 1U << 20;
+
+bool is_no_rank_s_doing(Cause cause) {
+    return cause == Cause::preempted || cause == Cause::time_limit || cause == Cause::cancelled ||
+           cause == Cause::agent_killed;
+}
+
+}  // namespace
 
 Reporter::Reporter(ReporterOptions options, Console& console)
     : options_(std::move(options)), console_(console) {
@@ -21,7 +38,43 @@ void Reporter::handle(const Event& event) {
     record(event);
     if (options_.only_records && !std::holds_alternative<HeadLost>(event.what))
         return;
+    keep_ledger(event);
     std::visit([this, &event](const auto& what) { show(event, what); }, event.what);
+}
+
+// A folder that an earlier attempt of the job has left has its ledger, too.
+void Reporter::keep_ledger(const Event& event) {
+    if (options_.only_records)
+        return;
+    if (std::holds_alternative<JobStarted>(event.what) && event.generation > 0 && log_) {
+        try {
+            const auto text =
+                OwnedFolder::open(log_->path().parent_path()).read(kLedgerFile, kMostLedgerBytes);
+            if (const auto before = text ? parse_ledger(*text) : std::nullopt)
+                book_ = LedgerBook(*before);
+            else
+                book_.note_gap(text ? "the ledger of earlier attempts cannot be understood"
+                                    : "earlier attempts have left no ledger");
+        } catch (const Error& error) {
+            book_.note_gap(std::string("the ledger of earlier attempts: ") + error.what());
+        }
+    }
+    enter(book_, event);
+    if (std::holds_alternative<JobEnded>(event.what) && log_)
+        write_ledger();
+}
+
+void Reporter::write_ledger() try {
+    OwnedFolder::open(log_->path().parent_path()).replace(kLedgerFile, ledger_json(book_.ledger()));
+} catch (const Error& error) {
+    say_of_record(fmt::format("the ledger is not kept: {}", error.what()));
+}
+
+// Where nothing but running was seen it would say nothing.
+void Reporter::show_ledger(const JobEnded& job) {
+    const Ledger ledger = book_.ledger();
+    if (ledger.steps_reported || job.restarts > 0 || ledger.attempts > 1)
+        console_.write_message("time: " + ledger_line(ledger));
 }
 
 // A full disk takes events, and neither the job nor what its screen says.
@@ -30,8 +83,9 @@ void Reporter::record(const Event& event) {
         return;
     const EventLog::Outcome outcome = log_->append(event);
     if (outcome == EventLog::Outcome::lost_first && !told_of_loss_)
-        say_of_record(fmt::format("events are not recorded: {}; the job goes on, make room there",
-                                  log_->why_lost()));
+        say_of_record(
+            fmt::format("events are not recorded: {}; the job goes on{}", log_->why_lost(),
+                        log_->why_lost().ends_with("was removed") ? "" : ", make room there"));
     told_of_loss_ |= outcome == EventLog::Outcome::lost_first;
     if (std::holds_alternative<JobEnded>(event.what) && log_->lost() > 0)
         say_of_record(
@@ -42,19 +96,55 @@ void Reporter::say_of_record(const std::string& text) {
     console_.write_message(fmt::format("{} {}", console_.style().yellow("warning:"), text));
 }
 
+// Whoever prints to a pipe without a reader, or to a full disk, would be told by write(2); here the
+// ranks' own files take all of it, and only we know.
+void Reporter::say_of_output() {
+    if (told_of_output_ || console_.output_lost() == 0)
+        return;
+    told_of_output_ = true;
+    const std::string why = console_.output_unread() ? "nobody reads it any more"
+                                                     : std::strerror(console_.output_lost());
+    say_of_record(fmt::format(
+        "stdout cannot be written: {}; what the ranks print is in {}, and the job goes on", why,
+        job_.run_dir));
+}
+
+bool Reporter::output_arrived() {
+    if (console_.output_lost() == 0 || console_.output_unread())
+        return true;
+    say_of_output();
+    return false;
+}
+
 void Reporter::tick(Clock::time_point now) {
-    show_progress(now);
+    if (countdown_ && console_.has_status_line())
+        show_countdown(now);
+    else
+        show_progress(now);
+    say_of_output();
     if (!stop_notice_ || now - stop_notice_->since < kStopNoticeDelay)
         return;
     console_.write_message(stop_notice_->text);
     stop_notice_.reset();
 }
 
+void Reporter::show_countdown(Clock::time_point now) {
+    const auto left = std::chrono::ceil<std::chrono::seconds>(countdown_->kill_at - now);
+    console_.set_status(left.count() <= 0
+                            ? fmt::format("stopping ({}) · SIGKILL", countdown_->reason)
+                            : fmt::format("stopping ({}) · SIGKILL in {} s{}", countdown_->reason,
+                                          left.count(),
+                                          countdown_->can_hurry ? " · Ctrl-C again: now" : ""));
+}
+
 void Reporter::show_progress(Clock::time_point now) {
-    if (!options_.progress || !progress_changed_ || !progress_.known())
+    const int columns = console_.has_status_line() ? console_.style().columns : 0;
+    const bool changed = progress_changed_ || columns != progress_columns_;
+    if (!options_.progress || !changed || !progress_.known())
         return;
     if (console_.has_status_line()) {
-        console_.set_status(progress_.line(console_.style().columns - 1));
+        progress_columns_ = columns;
+        console_.set_status(progress_.line(columns - 1));
     } else {
         if (progress_line_at_ && now - *progress_line_at_ < progress_line_interval_)
             return;
@@ -80,14 +170,33 @@ void Reporter::show(const Event&, const JobStarted& job) {
 
 void Reporter::show(const Event&, const GenerationStarted& started) {
     progress_.restart();
+    countdown_.reset();
     const bool is_restart = std::exchange(started_before_, true);
     if (!options_.quiet)
         console_.write_message(placement_line(job_, started, is_restart));
 }
 
 void Reporter::show(const Event&, const TimeLimitKnown& limit) {
+    if (!options_.quiet || limit.changed)
+        console_.write_message(fmt::format("  ends in   {}{}", format_duration(limit.left),
+                                           limit.changed ? ", the scheduler says now" : ""));
+}
+
+void Reporter::show(const Event& event, const StopBudgetKnown& budget) {
+    if (!budget.fits)
+        return show(event, WarningRaised{budget.text});
     if (!options_.quiet)
-        console_.write_message(fmt::format("  ends in   {}", format_duration(limit.left)));
+        console_.write_message("  stop      " + budget.text);
+}
+
+void Reporter::show(const Event&, const StopExplained& stop) {
+    if (countdown_)
+        countdown_->kill_at = Clock::now() + stop.grace;
+    const bool known = stop.origin != "unknown" && stop.origin != "signal";
+    if (!options_.quiet && known)
+        console_.write_message(
+            fmt::format("  stop      {}: {}; SIGKILL to ranks that are left in {}", stop.origin,
+                        stop.evidence, format_duration(stop.grace)));
 }
 
 void Reporter::show(const Event& event, const StepReported& report) {
@@ -101,18 +210,35 @@ void Reporter::show(const Event&, const CheckpointPublished& checkpoint) {
 }
 
 void Reporter::show(const Event&, const StopRequested& stop) {
-    stop_notice_ = StopNotice{fmt::format("stopping all ranks: {}", stop.reason), Clock::now()};
+    std::string text = fmt::format("stopping all ranks: {}", stop.reason);
+    if (stop.grace)
+        text += fmt::format("; SIGKILL in {}{}", format_duration(*stop.grace),
+                            stop.can_hurry ? ", at once with another Ctrl-C" : "");
+    stop_notice_ = StopNotice{std::move(text), Clock::now()};
+    if (stop.grace)
+        countdown_ = Countdown{stop.reason, Clock::now() + *stop.grace, stop.can_hurry};
 }
 
 void Reporter::show(const Event&, const GenerationFailed& failure) {
     stop_notice_.reset();
+    countdown_.reset();
     progress_.restart();
     console_.set_status({});
     console_.write_message(failure_screen(failure, console_.style()));
 }
 
+// Of failures the screen has said it.
+void Reporter::show(const Event&, const GenerationEnded& ended) {
+    if (options_.quiet || !ended.record || !is_no_rank_s_doing(ended.record->cause))
+        return;
+    console_.write_message(
+        fmt::format("  stopped   cause: {}, {} · {}", name_of(ended.record->cause),
+                    name_of(ended.record->certainty), fmt::join(ended.record->evidence, " · ")));
+}
+
 void Reporter::show(const Event&, const NodeLost& lost) {
     stop_notice_.reset();
+    countdown_.reset();
     progress_.restart();
     console_.set_status({});
     console_.write_message(failure_screen(lost, console_.style()));
@@ -128,6 +254,7 @@ void Reporter::show(const Event&, const SpawnFailed& failure) {
     console_.write_message(fmt::format("{}: {}", who, failure.what));
     if (!failure.hint.empty())
         console_.write_message("    " + failure.hint);
+    console_.write_message(fmt::format("    cause: {}", name_of(failure.cause)));
 }
 
 void Reporter::show(const Event&, const WarningRaised& warning) {
@@ -140,6 +267,7 @@ void Reporter::show(const Event&, const FlightShown& flight) {
 
 void Reporter::show(const Event&, const JobEnded& job) {
     stop_notice_.reset();
+    countdown_.reset();
     console_.set_status({});
     if (options_.quiet)
         return;
@@ -147,6 +275,7 @@ void Reporter::show(const Event&, const JobEnded& job) {
         !progress_changed_ && !console_.has_status_line();  // a status line is gone by now
     if (options_.progress && progress_.known() && !shown)
         console_.write_message(progress_.plain());
+    show_ledger(job);
     console_.write_message(closing_line(job, job_.run_dir, console_.style()));
 }
 

@@ -2,6 +2,7 @@
 #include "report/console.hpp"
 #include "report/event.hpp"
 #include "report/event_log.hpp"
+#include "report/ledger_entry.hpp"
 #include "report/progress_bar.hpp"
 
 #include <chrono>
@@ -21,9 +22,9 @@ struct ReporterOptions {
 };
 
 /// Turns events into what a person sees and into events.jsonl. Every event is recorded; few are
-/// shown, and on other nodes than the head only the loss of the head. Before it gives
-/// GenerationFailed the agent drains the LogFollower, so that the failure screen comes after the
-/// ranks' lines.
+/// shown, and on other nodes than the head only the loss of the head. The job's ledger is kept
+/// beside events.jsonl, and shown at the end. Before it gives GenerationFailed the agent drains the
+/// LogFollower, so that the failure screen comes after the ranks' lines.
 ///
 /// Owner: the agent of the node that reports. Threads: one. Blocks: on the file system alone (one
 /// write an event; after a failure the ends of two log files are read).
@@ -44,25 +45,42 @@ public:
     void handle(const Event& event);
     /// Refreshes what is shown; call it with Console::pump().
     void tick(Clock::time_point now = Clock::now());
+    /// At the end, when all has been written: says, unless it was said, that output of ranks was
+    /// lost on its way to stdout. False then; nobody who reads it any more is no loss.
+    bool output_arrived();
 
 private:
     struct StopNotice {
         std::string text;
         Clock::time_point since;
     };
+    /// Shown on a terminal while ranks stop: until SIGKILL.
+    struct Countdown {
+        std::string reason;
+        Clock::time_point kill_at;
+        bool can_hurry = false;
+    };
 
     void record(const Event& event);
     void say_of_record(const std::string& text);
+    void say_of_output();
+    void keep_ledger(const Event& event);
+    void write_ledger();
+    void show_ledger(const JobEnded& job);
     void show_progress(Clock::time_point now);
+    void show_countdown(Clock::time_point now);
 
     // What is shown of each event; the others are recorded only.
     void show(const Event& event, const JobStarted& job);
     void show(const Event& event, const GenerationStarted& started);
     void show(const Event& event, const TimeLimitKnown& limit);
+    void show(const Event& event, const StopBudgetKnown& budget);
+    void show(const Event& event, const StopExplained& stop);
     void show(const Event& event, const StepReported& report);
     void show(const Event& event, const CheckpointPublished& checkpoint);
     void show(const Event& event, const StopRequested& stop);
     void show(const Event& event, const GenerationFailed& failure);
+    void show(const Event& event, const GenerationEnded& ended);
     void show(const Event& event, const NodeLost& lost);
     void show(const Event& event, const HeadLost& lost);
     void show(const Event& event, const SpawnFailed& failure);
@@ -75,14 +93,18 @@ private:
     ReporterOptions options_;
     Console& console_;
     std::optional<EventLog> log_;
-    bool told_of_loss_ = false;  ///< of events: once, and how many at the end
+    bool told_of_loss_ = false;    ///< of events: once, and how many at the end
+    bool told_of_output_ = false;  ///< that it does not reach stdout
+    LedgerBook book_;              ///< but where others show the job
     JobStarted job_;
     bool started_before_ = false;
     ProgressBar progress_;
     bool progress_changed_ = false;
+    int progress_columns_ = 0;  ///< of the terminal that the status line was made for
     std::optional<Clock::time_point> progress_line_at_;
     std::chrono::seconds progress_line_interval_ = kProgressLineInterval;
     std::optional<StopNotice> stop_notice_;
+    std::optional<Countdown> countdown_;
 };
 
 }  // namespace autolaunch::launcher

@@ -1,18 +1,21 @@
 #pragma once
+#include "report/charset.hpp"
+#include "report/text_style.hpp"
 #include "secrets/secrets.hpp"
 
 #include <map>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace autolaunch::launcher {
 
 /// The way of a command's own text to the terminal, or to where stdout and stderr lead otherwise;
 /// while a job runs, Console is. It quotes files, keys and variables of others, so all of it goes
-/// through here: secrets are masked, and what a terminal would obey is made visible.
+/// through here: secrets are masked, what a terminal would obey is made visible, and where the
+/// locale has no UTF-8 it is ASCII.
 class Screen {
 public:
+    /// The environment must outlive it.
     explicit Screen(const std::map<std::string, std::string>& environment,
                     Secrets secrets = Secrets::mask);
 
@@ -24,11 +27,16 @@ public:
     void complain(std::string_view text) const;
 
 private:
+    std::string safe(std::string_view text) const;
     std::string masked(std::string_view text) const;
     std::string masked_json(std::string_view text) const;
 
-    std::vector<std::string> known_;
+    const std::map<std::string, std::string>& environment_;
     Secrets secrets_;
+    Charset charset_ = Charset::utf8;
 };
+
+/// Colours where stdout is a terminal that shows them, unless NO_COLOR is set.
+TextStyle style_of_stdout();
 
 }  // namespace autolaunch::launcher

@@ -13,33 +13,7 @@ namespace {
 constexpr char kEscape = '\x1b';
 constexpr std::string_view kResetColours = "\x1b[0m";
 
-struct Character {
-    char32_t code = 0;
-    std::size_t bytes = 0;  // 0: not UTF-8
-};
-
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
-
-// The character that `text` (not empty) begins with, by RFC 3629: no overlong forms, no surrogates,
-// at most U+10FFFF.
-Character decode(std::string_view text) {
-    const auto lead = static_cast<unsigned char>(text[0]);
-    if (lead < 0x80)
-        return {lead, 1};
-    const std::size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-    if (lead < 0xC2 || lead > 0xF4 || text.size() < bytes)
-        return {};
-    char32_t code = lead & (0x7Fu >> bytes);
-    for (std::size_t i = 1; i < bytes; ++i) {
-        if (!is_continuation(text[i]))
-            return {};
-        code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3F);
-    }
-    const char32_t least = bytes == 4 ? 0x10000 : bytes == 3 ? 0x800 : 0x80;
-    if (code < least || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF))
-        return {};
-    return {code, bytes};
-}
 
 bool in(char byte, char first, char last) { return byte >= first && byte <= last; }
 
@@ -120,6 +94,15 @@ int width_of(char32_t code) {
     return within(kWide, code) ? 2 : 1;
 }
 
+// Beyond the first plane a pair of surrogates, as RFC 8259 has it.
+std::string json_escape(char32_t code) {
+    const auto number = static_cast<unsigned>(code);
+    if (number < 0x10000)
+        return fmt::format("\\u{:04x}", number);
+    return fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((number - 0x10000) >> 10),
+                       0xDC00 + ((number - 0x10000) & 0x3FF));
+}
+
 // Calls visit(piece, columns) for each character or colour sequence until it returns false.
 template <class Visit>
 void for_each_piece(std::string_view text, Visit visit) {
@@ -127,7 +110,7 @@ void for_each_piece(std::string_view text, Visit visit) {
         std::size_t bytes = escape_sequence(text);
         int columns = 0;
         if (bytes == 0) {
-            const Character character = decode(text);
+            const Character character = decode_character(text);
             bytes = std::max<std::size_t>(1, character.bytes);
             columns = character.bytes == 0 ? 1 : width_of(character.code);
         }
@@ -138,6 +121,25 @@ void for_each_piece(std::string_view text, Visit visit) {
 }
 
 }  // namespace
+
+Character decode_character(std::string_view text) {
+    const auto lead = static_cast<unsigned char>(text[0]);
+    if (lead < 0x80)
+        return {lead, 1};
+    const std::size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+    if (lead < 0xC2 || lead > 0xF4 || text.size() < bytes)
+        return {};
+    char32_t code = lead & (0x7Fu >> bytes);
+    for (std::size_t i = 1; i < bytes; ++i) {
+        if (!is_continuation(text[i]))
+            return {};
+        code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3F);
+    }
+    const char32_t least = bytes == 4 ? 0x10000 : bytes == 3 ? 0x800 : 0x80;
+    if (code < least || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF))
+        return {};
+    return {code, bytes};
+}
 
 std::string escape_for_terminal(std::string_view text, Colours colours) {
     std::string safe;
@@ -157,7 +159,7 @@ std::string escape_for_terminal(std::string_view text, Colours colours) {
                 coloured = true;
             }
         } else {
-            const Character character = decode(text);
+            const Character character = decode_character(text);
             bytes = std::max<std::size_t>(1, character.bytes);
             if (is_deceptive(character.code))
                 safe += fmt::format("\\u{{{:04x}}}", static_cast<unsigned>(character.code));
@@ -184,17 +186,17 @@ std::string escape_lines(std::string_view text, Colours colours) {
     return safe + escape_for_terminal(text, colours);
 }
 
-std::string escape_json(std::string_view text) {
+std::string escape_json(std::string_view text, Charset charset) {
     std::string safe;
     safe.reserve(text.size());
     while (!text.empty()) {
-        const Character character = decode(text);
+        const Character character = decode_character(text);
         const std::size_t bytes = std::max<std::size_t>(1, character.bytes);
         const bool obeyed =
             character.bytes > 0 &&
             ((character.code >= 0x7F && character.code < 0xA0) || is_deceptive(character.code));
-        if (obeyed)
-            safe += fmt::format("\\u{:04x}", static_cast<unsigned>(character.code));
+        if (obeyed || (charset == Charset::ascii && character.bytes > 1))
+            safe += json_escape(character.code);
         else
             safe += text.substr(0, bytes);
         text.remove_prefix(bytes);
@@ -211,22 +213,24 @@ int display_width(std::string_view text) {
     return width;
 }
 
-std::string fit_width(std::string_view text, int columns) {
+std::string fit_width(std::string_view text, int columns, Charset charset) {
     if (display_width(text) <= columns)
         return std::string(text);
+    const std::string_view dots = ellipsis(charset);
+    const int room = columns - display_width(dots);
     std::string fitted;
     int width = 0;
     bool coloured = false;
     for_each_piece(text, [&](std::string_view piece, int piece_columns) {
-        if (width + piece_columns > columns - 1)
+        if (width + piece_columns > room)
             return false;
         width += piece_columns;
         coloured |= piece[0] == kEscape;
         fitted += piece;
         return true;
     });
-    if (columns > 0)
-        fitted += "…";
+    if (room >= 0)
+        fitted += dots;
     if (coloured)
         fitted += kResetColours;
     return fitted;

@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 
@@ -34,9 +35,11 @@ std::string now_text() {
 
 NodeOptions node_options(const JobSpec& spec) {
     return {.nodes = spec.resources.nodes,
+            .most_nodes = spec.resources.most_nodes,
             .nodes_given = spec.resources.nodes_given,
             .node_rank = spec.node_rank,
             .head_address = spec.rendezvous.address,
+            .is_meeting_place = spec.rendezvous.address_is_meeting_place,
             .standalone = spec.standalone};
 }
 
@@ -46,6 +49,7 @@ JoinRequest join_request(const JobSpec& spec, const JobShape& shape, const std::
     request.version = version;
     request.hostname = hostname();
     request.node_count = shape.nodes;
+    request.fewest_nodes = std::min(spec.resources.nodes, shape.nodes);
     request.ranks_here = shape.ranks_here;
     request.run_id = spec.run_id;
     request.spec_name = std::filesystem::path(spec.spec_file).filename();

@@ -2,6 +2,7 @@
 
 #include "base/hostname.hpp"
 #include "exit_codes/exit_codes.hpp"
+#include "input/input_plan.hpp"
 #include "rendezvous/join.hpp"
 #include "spawn/keeper.hpp"
 #include "tasks/stand_in.hpp"
@@ -25,6 +26,12 @@ constexpr auto kMeetingTimeout = 60s;
 
 bool has_several_tasks(const Allocation& allocation) {
     return allocation.tasks_on_node.value_or(1) > 1;
+}
+
+// srun sends all of its stdin to every task. Only a rank that is to have it reads the agent's.
+int copy_of_input(const Allocation& allocation) {
+    const bool is_copy = allocation.source == "slurm" && can_pile_up(STDIN_FILENO);
+    return is_copy ? STDIN_FILENO : -1;
 }
 
 std::vector<std::string> lines_of(const EnvironmentMap& environment) {
@@ -52,8 +59,9 @@ bool looks_like_later_node(const EnvironmentMap& environment) {
     try {
         const Allocation allocation = read_allocation(environment, hostname());
         return allocation.source == "slurm" && allocation.on_every_node && allocation.node_rank > 0;
-    } catch (const Error&) {
-        return false;
+    } catch (const Error&) {  // of which all tasks see the same: srun's own number of this one
+        const auto task = environment.find("SLURM_PROCID");
+        return task != environment.end() && task->second != "0";
     }
 }
 
@@ -79,7 +87,8 @@ int serve_as_stand_in(const Allocation& allocation, const EnvironmentMap& enviro
                              .environment = lines_of(environment),
                              .cpus = read_affinity(),
                              .agent_timeout = kMeetingTimeout,
-                             .keeper_gone = keeper_gone.get()});
+                             .keeper_gone = keeper_gone.get(),
+                             .unread_input = copy_of_input(allocation)});
     } catch (const TimeoutError& error) {
         throw RendezvousError(exit_code::kNoHost, error.what(), error.hint());
     }

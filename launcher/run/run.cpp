@@ -6,24 +6,32 @@
 #include "base/file_system.hpp"
 #include "base/hostname.hpp"
 #include "exit_codes/exit_error.hpp"
+#include "input/job_input.hpp"
 #include "plan/job_shape.hpp"
 #include "pmi/mpi_linkage.hpp"
 #include "rank_services/coordinator.hpp"
 #include "rank_services/socket_directory.hpp"
+#include "remains/job_record.hpp"
 #include "rendezvous/join.hpp"
 #include "report/console.hpp"
 #include "report/reporter.hpp"
+#include "run/clean.hpp"
+#include "run/exit_proof.hpp"
 #include "run/join_inputs.hpp"
 #include "run/nccl_site.hpp"
 #include "run/node_tasks.hpp"
 #include "run/preflight.hpp"
 #include "spawn/keeper.hpp"
 #include "spawn/spawn.hpp"
+#include "stdio/line_buffering.hpp"
+#include "stopping/requeue.hpp"
 #include "supervise/run_directory.hpp"
 #include "supervise/stay_out.hpp"
 #include "supervise/supervise.hpp"
 #include "topology/load_capture.hpp"
 #include "topology/read_topology.hpp"
+
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -50,18 +58,51 @@ ReporterOptions reporter_options(const LaunchPlan& plan, const RunDirectory& run
 // Of a launch without network, and of each rank: two log files and a pidfd at least, and its
 // connections to the store, to the agent and to MPI's server as well.
 constexpr std::size_t kFewestFiles = 17, kFewestOfRank = 3, kNeededFiles = 24, kNeededOfRank = 6;
+constexpr std::size_t kTerminalsOfRank = 4;  // two, and what is copied from them goes to two files
 
-void require_files(const JobShape& shape) {
+void require_files(const JobShape& shape, const LoggingSpec& logging) {
     const auto ranks = static_cast<std::size_t>(shape.ranks_here);
     const auto nodes = static_cast<std::size_t>(shape.nodes);
-    require_file_limit(kFewestFiles + kFewestOfRank * ranks,
-                       kNeededFiles + kNeededOfRank * ranks + nodes);
+    const std::size_t more = logging.stdio == "pty" ? kTerminalsOfRank : 0;
+    require_file_limit(kFewestFiles + (kFewestOfRank + more) * ranks,
+                       kNeededFiles + (kNeededOfRank + more) * ranks + nodes);
+}
+
+// nohup: also what it starts is to outlive the terminal.
+bool ignores_hangup() {
+    struct sigaction current {};
+    return ::sigaction(SIGHUP, nullptr, &current) == 0 && current.sa_handler == SIG_IGN;
 }
 
 struct Prepared {
     LaunchPlan plan;
     RunDirectory run_dir;
 };
+
+Prepared plan_and_make_folder(const Joined& joined, const JobSpec& spec,
+                              const Allocation& allocation, const NodeTopology& topology,
+                              const EnvironmentMap& environment, const NcclSite& nccl) {
+    LaunchPlan plan =
+        make_plan(spec, allocation, topology, joined.roster, environment, current_folder(), nccl);
+    plan_mpi(plan, environment);
+    plan_output(plan, environment);
+    check_input(plan, allocation.tasks_on_node.value_or(1) > 1);
+    RunDirectory run_dir(plan);
+    return {std::move(plan), std::move(run_dir)};
+}
+
+// torchrun's --log-dir is for many jobs: where one runs in it, the next has a folder of its own
+// there. Several nodes agree on the folder before the head can know.
+Prepared make_folder_of_own(const Joined& joined, JobSpec spec, const Allocation& allocation,
+                            const NodeTopology& topology, const EnvironmentMap& environment,
+                            const NcclSite& nccl) {
+    const std::string shared = spec.run_dir;
+    spec.run_dir += "/" + joined.roster.run_name;
+    Prepared prepared = plan_and_make_folder(joined, spec, allocation, topology, environment, nccl);
+    prepared.plan.warnings.push_back("another autolaunch is running in " + shared +
+                                     ": this one has the folder " + spec.run_dir);
+    return prepared;
+}
 
 // What can fail here fails on one node, while the others wait for it.
 Prepared prepare(asio::io_context& io, Joined& joined, const JobSpec& spec,
@@ -70,11 +111,13 @@ Prepared prepare(asio::io_context& io, Joined& joined, const JobSpec& spec,
     try {
         const NcclSite nccl =
             read_nccl_site(spec, environment, topology, joined.summary.local_address);
-        LaunchPlan plan = make_plan(spec, allocation, topology, joined.roster, environment,
-                                    current_folder(), nccl);
-        plan.mpi = choose_mpi(plan, environment);
-        RunDirectory run_dir(plan);
-        return {std::move(plan), std::move(run_dir)};
+        try {
+            return plan_and_make_folder(joined, spec, allocation, topology, environment, nccl);
+        } catch (const RunDirectoryInUse&) {
+            if (spec.run_dir.empty() || joined.roster.nodes.size() > 1)
+                throw;
+            return make_folder_of_own(joined, spec, allocation, topology, environment, nccl);
+        }
     } catch (const Error& error) {
         stay_out(io, joined, {exit_code_of(error), error.what(), error.hint()});
         throw;
@@ -90,7 +133,12 @@ LaunchPlan plan_here(const JobSpec& spec, const EnvironmentMap& environment) {
     const Roster roster = assume_alike(allocation, shape.ranks_here, now_text());
     LaunchPlan plan = make_plan(spec, allocation, topology, roster, environment, current_folder(),
                                 read_nccl_site(spec, environment, topology));
-    plan.mpi = choose_mpi(plan, environment);
+    plan_mpi(plan, environment);
+    plan_output(plan, environment);
+    if (plan.uncompared_time_limit)
+        plan.warnings.push_back(
+            "slurm_config.time_limit is not compared with this job's, which Slurm says in the "
+            "environment from 23.02 on: a run asks squeue");
     return plan;
 }
 
@@ -104,33 +152,40 @@ LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment
     if (spec.trainer.mpi == "auto")
         plan.mpi.reason = "not decided: the program that counts is on the saved machine";
     else
-        plan.mpi = choose_mpi(plan, environment);
+        plan_mpi(plan, environment);
+    plan.output.reason = "not decided: the program that counts is on the saved machine";
     return plan;
 }
 
-int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::string& version) {
+int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::string& version,
+            bool drain) {
+    JobOrigin origin;
+    fill_standard_streams();
     const Allocation own = read_allocation(environment, hostname(), node_options(spec));
     check_runs_on_every_node(own);
     if (is_stand_in(own))
         return serve_as_stand_in(own, environment);
     const auto file_limit = raise_file_limit();  // the head has a connection a node
     const std::string task_address = task_address_of(own);
-    SocketDirectory sockets;
+    std::optional<SocketDirectory> sockets(std::in_place);
     AgentPulse pulse;
-    UniqueFd keeper_gone = start_keeper({.scratch = sockets.path(),
-                                         .lock = sockets.lock(),
+    const ShellJob shell{.keeper = ::getpid(), .group = ::getpgrp()};  // before the process splits
+    UniqueFd keeper_gone = start_keeper({.scratch = sockets->path(),
+                                         .lock = sockets->lock(),
                                          .end_with_parent = own.tasks_on_node.has_value(),
                                          .guardian = true,
-                                         .meanwhile = SocketDirectory::remove_abandoned,
+                                         .meanwhile = clean_before_start,
                                          .pulse = &pulse});
     ::signal(SIGXFSZ,
              SIG_IGN);  // past ulimit -f a write fails with its reason; ranks start without
     asio::io_context io{1};
     const NodeTasks tasks = gather_tasks(own, environment, task_address, keeper_gone.get());
     const Allocation& allocation = tasks.allocation;
+    if (!allocation.job_id.empty())
+        origin.requeue = allocation.restart_count;
     const NodeTopology topology = read_local_topology({.allowed_cpus = tasks.cpus});
     const JobShape shape = decide_shape(spec, allocation, topology);
-    require_files(shape);
+    require_files(shape, spec.logging);
     Joined joined = join_job(io, spec.rendezvous, allocation, environment,
                              join_request(spec, shape, version, keeper_gone.get()));
     if (const auto unfit = preflight(io, joined, spec, tasks, environment, keeper_gone.get()))
@@ -138,17 +193,48 @@ int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::s
     const auto [plan, run_dir] = prepare(io, joined, spec, allocation, topology, environment);
     ConsoleOptions console_options = ConsoleOptions::from_environment();
     console_options.secrets = plan.spec.secrets;
+    console_options.ranks_write_bytes = !plan.spec.logging.prefix;
     Console console(std::move(console_options));
     Reporter reporter(reporter_options(plan, run_dir, version), console);
-    Coordinator coordinator(plan, sockets, joined.summary.head_address);
-    const int exit_code = supervise(
-        io,
-        {plan, run_dir, coordinator, joined, {reporter, console}, tasks.stand_ins.get(), &pulse},
-        std::move(keeper_gone), {environment, file_limit});
+    JobTraces traces;
+    traces.scratch = sockets->path();
+    write_job_record(sockets->path(), {plan.run_id, plan.run_dir, plan.hostname, plan.node_rank});
+    std::optional<Coordinator> coordinator(std::in_place, plan, *sockets,
+                                           joined.summary.head_address);
+    const int exit_code =
+        supervise(io,
+                  {plan,
+                   run_dir,
+                   *coordinator,
+                   joined,
+                   {reporter, console},
+                   tasks.stand_ins.get(),
+                   &pulse,
+                   shell,
+                   origin,
+                   &traces},
+                  std::move(keeper_gone), {environment, file_limit, ignores_hangup()});
+    coordinator.reset();
+    sockets.reset();
+    prove_exit({plan, run_dir, traces, environment, console, drain}, exit_code);
     console.flush(Deadline::after(kFlushTimeout));
+    const bool promised = !plan.spec.logging.prefix;  // --no-prefix: the bytes are the result
+    const bool arrived = reporter.output_arrived();
+    console.flush(Deadline::after(kFlushTimeout));
+    const int told = arrived || !promised || exit_code != exit_code::kSuccess
+                         ? exit_code
+                         : exit_code::kOutputLost;
+    if (joined.head)
+        requeue_if_wanted({.wanted = spec.slurm.requeue.value_or(false),
+                           .exit_code = told,
+                           .restarts = allocation.restart_count},
+                          environment, [&console](const std::string& line) {
+                              console.write_message(line);
+                              console.flush(Deadline::after(kFlushTimeout));
+                          });
     if (tasks.stand_ins)
-        tasks.stand_ins->finish(exit_code);
-    return exit_code;
+        tasks.stand_ins->finish(told);
+    return told;
 }
 
 }  // namespace autolaunch::launcher

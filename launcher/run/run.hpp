@@ -15,10 +15,12 @@ LaunchPlan plan_elsewhere(const JobSpec& spec, const EnvironmentMap& environment
                           const std::string& file);
 
 /// `autolaunch run`, from a spec to an exit code. `environment` is the program's own; `version`
-/// goes into the banner. Throws Error before anything is started.
+/// goes into the banner; `drain` asks for a node to be drained where something of the job does not
+/// go. Throws Error before anything is started.
 ///
 /// Splits the process (spawn/keeper.hpp): it returns in the agent only. Threads: the main thread,
 /// before any other. Blocks: until the job is over.
-int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::string& version);
+int run_job(const JobSpec& spec, const EnvironmentMap& environment, const std::string& version,
+            bool drain);
 
 }  // namespace autolaunch::launcher

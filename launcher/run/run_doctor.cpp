@@ -8,15 +8,12 @@
 #include "doctor/verdict.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "exit_codes/exit_error.hpp"
-#include "report/console.hpp"
 #include "report/screen.hpp"
 #include "run/drain.hpp"
 #include "run/join_inputs.hpp"
 #include "run/preflight.hpp"
 #include "spawn/keeper.hpp"
 #include "supervise/stay_out.hpp"
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -57,11 +54,6 @@ void add_folders(const DoctorOptions& options, NodeSources& sources) {
     for (const std::string& path : split(options.folders, ','))
         if (!trim(path).empty())
             sources.folders.push_back({std::string(trim(path)), "named folder"});
-}
-
-TextStyle style_of_stdout() {
-    const ConsoleOptions console = ConsoleOptions::from_environment();
-    return {.colours = console.colours && ::isatty(STDOUT_FILENO) != 0};
 }
 
 void show(const DoctorRequest& request, const Verdict& verdict, const Screen& screen) {

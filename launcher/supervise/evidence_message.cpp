@@ -35,6 +35,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 void put_evidence(const FailureEvidence& evidence, control::RankFailed& failed) {
     (evidence.from_stdout ? failed.stdout_tail : failed.stderr_tail) =
         last_lines(evidence.last_lines);
+    failed.may_miss_words = evidence.may_miss_words;
     if (evidence.error_message.empty())
         return;
     const std::string message =
@@ -45,6 +46,7 @@ void put_evidence(const FailureEvidence& evidence, control::RankFailed& failed) 
 
 FailureEvidence evidence_of(const control::RankFailed& failed) {
     FailureEvidence evidence;
+    evidence.may_miss_words = failed.may_miss_words;
     evidence.from_stdout = failed.stderr_tail.empty() && !failed.stdout_tail.empty();
     evidence.last_lines = lines_of(evidence.from_stdout ? failed.stdout_tail : failed.stderr_tail);
     std::vector<std::string> error = lines_of(failed.error_text);

@@ -1,11 +1,13 @@
 #include "supervise/generation.hpp"
 
 #include "base/file_io.hpp"
-#include "base/room_on_disk.hpp"
-#include "report/failure_evidence.hpp"
+#include "causes/root_cause.hpp"
+#include "logs/line_prefix.hpp"
+#include "session/environment.hpp"
 #include "spawn/process_tree.hpp"
-#include "supervise/evidence_message.hpp"
-#include "supervise/oom_kills.hpp"
+#include "supervise/leftovers.hpp"
+#include "supervise/process_condition.hpp"
+#include "supervise/stop_signals.hpp"
 
 #include <fcntl.h>
 
@@ -20,6 +22,7 @@ namespace autolaunch::launcher {
 
 namespace {
 
+constexpr std::size_t kMostTracedPorts = 64;
 constexpr auto kShortestWatch = std::chrono::milliseconds(100);
 constexpr auto kShortestGpuWatch =
     std::chrono::milliseconds(1000);  // a process that loads NVIDIA's library each time
@@ -36,9 +39,25 @@ bool has_stand_in(const StandIns* stand_ins, int local_rank) {
     return stand_ins != nullptr && local_rank > 0;
 }
 
-// One that has the cgroup of that task's rank.
-std::string process_of_task(const StandIns* stand_ins, int task) {
-    return task == 0 ? "self" : std::to_string(stand_ins->task(task).pid);
+// The shell makes way for the command, so that the rank's pid stays the one that was started.
+std::vector<std::string> wrapped(const RankPlan& rank) {
+    if (rank.wrap.empty())
+        return rank.argv;
+    const bool sets_variables =
+        rank.wrap.substr(0, rank.wrap.find(' ')).find('=') != rank.wrap.npos;
+    std::vector<std::string> argv{
+        "/bin/sh", "-c", (sets_variables ? "exec env " : "exec ") + rank.wrap + " \"$@\"", "sh"};
+    argv.insert(argv.end(), rank.argv.begin(), rank.argv.end());
+    return argv;
+}
+
+// Of torchrun's template, where there is one.
+std::string prefix_of(const LaunchPlan& plan, const RankPlan& rank) {
+    return expand_prefix(plan.spec.logging.prefix_template,
+                         {{"role_name", rank.role},
+                          {"rank", std::to_string(rank.rank)},
+                          {"local_rank", std::to_string(rank.local_rank)},
+                          {"hostname", plan.hostname}});
 }
 
 }  // namespace
@@ -56,19 +75,37 @@ Generation::Generation(const NodeContext& node, const control::StartGeneration& 
           [this](const SessionPeer& peer, const session::RankMessage& message) {
               on_message(peer, message);
           })),
-      follower_(plan_.spec.logging, plan_.hostname),
+      follower_(plan_.spec.logging, plan_.hostname, charset_of_environment()),
+      failures_(plan_, number_, stand_ins_),
       grace_(plan_.spec.restart.grace_period) {
     if (!sockets_.warning.empty())
         callbacks_.report(WarningRaised{sockets_.warning});
     sockets_.facts.trainer_config_path = node.trainer_config;
+    if (plan_.spec.logging.stdio == "pty")
+        terminals_.emplace(node.io);
     for (const auto& rank : plan_.ranks)
         ranks_.emplace_back(node.io, rank,
                             has_stand_in(stand_ins_, rank.local_rank)
                                 ? &stand_ins_->host(rank.local_rank)
                                 : nullptr);
-    for (std::size_t task = 0; task <= (stand_ins_ ? stand_ins_->tasks().size() : 0); ++task)
-        oom_kills_before_.push_back(
-            read_oom_kills(process_of_task(stand_ins_, static_cast<int>(task))));
+    if (node_.input != nullptr)
+        node_.input->begin(number_);
+    leave_trace();
+}
+
+// What must be gone at the job's end. The store, with its port, is the head's.
+void Generation::leave_trace() {
+    if (node_.traces == nullptr)
+        return;
+    JobTraces& traces = *node_.traces;
+    if (traces.last_generation < 0)
+        traces.first_generation = number_;
+    traces.last_generation = number_;
+    if (plan_.node_rank != 0)
+        return;
+    if (traces.ports.size() == kMostTracedPorts)
+        traces.ports.erase(traces.ports.begin());
+    traces.ports.push_back(sockets_.facts.master_port);
 }
 
 bool Generation::start_next(const Inheritance& inherited) {
@@ -110,24 +147,44 @@ void Generation::start_mpi(const Inheritance& inherited) {
                 }});
 }
 
-void Generation::start_rank(RankProcess& rank, const Inheritance& inherited) {
-    const RankFiles files = open_rank_files(plan_.run_dir, number_, rank.plan().rank);
-    const UniqueFd no_input = open_file("/dev/null", O_RDONLY);
-    const int local_rank = rank.plan().local_rank;
-    const EnvironmentMap& environment = has_stand_in(stand_ins_, local_rank)
-                                            ? stand_ins_->task(local_rank).environment
+ChildSpec Generation::child_of(const RankProcess& rank, const RankFiles& files,
+                               const RankTerminals::Ends& terminals, int no_input,
+                               const Inheritance& inherited) {
+    const RankPlan& planned = rank.plan();
+    const EnvironmentMap& environment = has_stand_in(stand_ins_, planned.local_rank)
+                                            ? stand_ins_->task(planned.local_rank).environment
                                             : inherited.environment;
-    ChildSpec spec{.argv = rank.plan().argv,
-                   .environment = rank_environment(plan_, rank.plan(), sockets_.facts, environment),
+    ChildSpec spec{.argv = wrapped(planned),
+                   .environment = rank_environment(plan_, planned, sockets_.facts, environment),
                    .workdir = plan_.workdir,
-                   .cpus = rank.plan().binding.cpus,
-                   .memory_nodes = rank.plan().binding.memory_nodes,
+                   .cpus = planned.binding.cpus,
+                   .memory_nodes = planned.binding.memory_nodes,
                    .file_limit = inherited.file_limit,
-                   .stdin_fd = no_input.get(),
-                   .stdout_fd = files.out.get(),
-                   .stderr_fd = files.err.get()};
+                   .stdin_fd = no_input,
+                   .stdout_fd = (terminals.out ? terminals.out : files.out).get(),
+                   .stderr_fd = (terminals.err ? terminals.err : files.err).get()};
+    spec.ignores_hangup = inherited.ignores_hangup;
+    if (node_.input == nullptr)
+        return spec;
+    if (const int input = node_.input->descriptor_for(planned.rank); input >= 0)
+        spec.stdin_fd = input;
+    if (const int terminal = node_.input->terminal_for(planned.rank); terminal >= 0)
+        spec.stdin_fd = spec.stdout_fd = spec.stderr_fd = terminal;
+    return spec;
+}
+
+void Generation::start_rank(RankProcess& rank, const Inheritance& inherited) {
+    if (!folder_)
+        folder_ = open_generation_folder(plan_.run_dir, number_);
+    const RankFiles files = open_rank_files(*folder_, rank.plan().rank);
+    const auto terminals = terminals_ ? terminals_->add_rank(files) : RankTerminals::Ends{};
+    const UniqueFd no_input = open_file("/dev/null", O_RDONLY);
+    ChildSpec spec = child_of(rank, files, terminals, no_input.get(), inherited);
+    if (!plan_.output.preload.empty())
+        spec.environment.push_back(std::string(env::kStdout) + '=' + file_identity(files.out));
     if (mpi_)
         mpi_->prepare(rank.plan().local_rank, spec);
+    log_room_.add_rank(files);
     Child child;
     try {
         child = rank.start(spec, [this](RankProcess& ended) { on_end(ended); });
@@ -136,10 +193,14 @@ void Generation::start_rank(RankProcess& rank, const Inheritance& inherited) {
         throw;
     }
     rank.apply(RankEvent::started);
+    if (node_.traces != nullptr)
+        ++node_.traces->processes;
     if (mpi_)
-        mpi_->was_started(rank.plan().local_rank);
-    follower_.add_rank(rank.plan().rank, rank.plan().local_rank, files);
-    log_room_.add_rank(files);
+        mpi_->was_started(rank.plan().rank, rank.plan().local_rank, rank.pid());
+    if (node_.input != nullptr)
+        node_.input->was_started(rank.plan().rank, rank.pid());
+    follower_.add_rank(rank.plan().rank, rank.plan().local_rank, files,
+                       prefix_of(plan_, rank.plan()));
     callbacks_.report(RankStarted{.rank = rank.plan().rank,
                                   .local_rank = rank.plan().local_rank,
                                   .pid = rank.pid(),
@@ -236,8 +297,9 @@ void Generation::report_gpu_drift(const std::vector<PlacementWatch::Drift>& drif
         WarningRaised{text + ". Does the program take the device of its LOCAL_RANK?"});
 }
 
-void Generation::apply_to_all(RankEvent event, std::chrono::milliseconds grace) {
+void Generation::apply_to_all(RankEvent event, std::chrono::milliseconds grace, int stop_signal) {
     grace_ = grace;
+    stop_signal_ = stop_signal;
     for (auto& rank : ranks_)
         act(rank, rank.apply(event));
 }
@@ -248,6 +310,8 @@ void Generation::act(RankProcess& rank, RankAction action) {
             return;
         case RankAction::send_stop_message:
             return ask_to_stop(rank);
+        case RankAction::send_stop_signal:
+            return send_stop_signal(rank);
         case RankAction::send_term:
             return signal(rank, SIGTERM);
         case RankAction::send_kill:
@@ -260,15 +324,50 @@ void Generation::signal(RankProcess& rank, int number) {
     callbacks_.report(RankSignalled{.rank = rank.plan().rank, .signal = number});
 }
 
+// SIGUSR1 and SIGUSR2 mean something to a program that has a handler for them, and kill any other
+// as SIGTERM does.
+void Generation::send_stop_signal(RankProcess& rank) {
+    const bool is_spoken = stop_signal_ == SIGUSR1 || stop_signal_ == SIGUSR2;
+    signal(rank, is_spoken && !rank.catches(stop_signal_) ? SIGTERM : stop_signal_);
+}
+
 // A rank that hung up its session after it promised to listen to it gets the signal after all.
 void Generation::ask_to_stop(RankProcess& rank) {
+    rank.wake();
+    if (!sockets_.session->send_stop(rank.plan().rank, stop_message()))
+        act(rank, rank.apply(RankEvent::peer_failed));
+}
+
+void Generation::tell_grace(std::chrono::milliseconds grace) {
+    grace_ = grace;
+    for (auto& rank : ranks_)
+        if (rank.state() == RankState::finishing || rank.state() == RankState::saving)
+            sockets_.session->send_stop(rank.plan().rank, stop_message());
+}
+
+session::Stop Generation::stop_message() const {
     const std::chrono::duration<double> grace = grace_;
     const std::chrono::duration<double> until =
         std::chrono::steady_clock::now().time_since_epoch() + grace;
-    const session::Stop stop{
-        .reason = "the job is to stop", .grace_seconds = grace.count(), .until = until.count()};
-    if (!sockets_.session->send_stop(rank.plan().rank, stop))
-        act(rank, rank.apply(RankEvent::peer_failed));
+    return {.reason = "the job is to stop", .grace_seconds = grace.count(), .until = until.count()};
+}
+
+void Generation::hold() {
+    for (auto& rank : ranks_)
+        rank.send(SIGSTOP);
+}
+
+void Generation::go_on() {
+    for (auto& rank : ranks_)
+        rank.wake();
+}
+
+bool Generation::can_stop() const {
+    if (own_stop_signal(plan_.spec) != 0)
+        return true;
+    return std::none_of(ranks_.begin(), ranks_.end(), [](const RankProcess& rank) {
+        return rank.alive() && rank.state() != RankState::cooperative;
+    });
 }
 
 void Generation::request_checkpoint(int number) {
@@ -276,24 +375,32 @@ void Generation::request_checkpoint(int number) {
         if (!rank.alive())
             continue;
         const bool told = sockets_.session->send_checkpoint(rank.plan().rank);
-        if (!told && rank.catches(number))
-            rank.send(number);
+        if (!told)
+            rank.forward(number);
     }
 }
 
-void Generation::forward(int number) {
+void Generation::request_checkpoint_by_session() {
     for (auto& rank : ranks_)
-        if (rank.alive() && rank.catches(number))
-            rank.send(number);
+        if (rank.alive())
+            sockets_.session->send_checkpoint(rank.plan().rank);
+}
+
+void Generation::forward(int number) {
+    for (const auto& rank : ranks_)
+        rank.forward(number);
 }
 
 void Generation::on_end(RankProcess& rank) {
+    if (terminals_)
+        terminals_->copy_all();  // its last words, before anybody quotes them
     RankExited end = rank.exited();
     if (mpi_)
         mpi_->correct(end);
-    if (is_failure(end) && !first_failure())
-        failed_at_ = std::chrono::steady_clock::now();
     exits_.push_back(end);
+    exit_times_.push_back(std::chrono::steady_clock::now());
+    if (node_.input != nullptr)
+        node_.input->rank_ended(rank.plan().rank);
     follower_.rank_ended(rank.plan().rank);
     if (gpu_watch_)
         gpu_watch_->rank_ended(rank.plan().rank);
@@ -325,7 +432,7 @@ std::vector<LiveRank> Generation::live_ranks() const {
     std::vector<LiveRank> live;
     for (const auto& rank : ranks_)
         if (rank.alive())
-            live.push_back({rank.plan().rank, rank.pid()});
+            live.push_back({rank.plan().rank, rank.pid(), process_condition(rank.pid())});
     return live;
 }
 
@@ -334,34 +441,36 @@ std::optional<RankExited> Generation::first_failure() const {
     return found == exits_.end() ? std::nullopt : std::optional(*found);
 }
 
-control::RankFailed Generation::describe_failure() const {
-    const RankExited first = first_failure().value();
-    control::RankFailed failed;
-    failed.generation = number_;
-    failed.end = first;
-    failed.age_us =
-        static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
-                                       std::chrono::steady_clock::now() - failed_at_)
-                                       .count());
-    failed.hostname = plan_.hostname;
-    for (const auto& rank : plan_.ranks)
-        if (rank.rank == first.rank)
-            failed.gpu = rank.binding.gpu;
-    const auto directory = rank_directory(plan_.run_dir, number_, first.rank);
-    failed.stderr_path = directory / "stderr";
-    failed.stdout_path = directory / "stdout";
-    std::error_code unknown;  // one that cannot be looked at may be there
-    if (std::filesystem::exists(directory / "error.json", unknown) || unknown)
-        failed.error_file_path = directory / "error.json";
-    put_evidence(collect_evidence(failed.stderr_path, failed.stdout_path, failed.error_file_path),
-                 failed);
-    failed.no_room = why_no_room(directory);
-    const int task = has_stand_in(stand_ins_, first.local_rank) ? first.local_rank : 0;
-    const auto before = oom_kills_before_.at(static_cast<std::size_t>(task));
-    const auto oom_kills = read_oom_kills(process_of_task(stand_ins_, task));
-    if (oom_kills && before)
-        failed.oom_kills = *oom_kills - *before;
-    return failed;
+RankCircumstances Generation::circumstances_of(int rank) const {
+    return {.may_miss_words = log_room_.cannot_keep(rank_directory(plan_.run_dir, number_, rank)),
+            .cannot_resume = cannot_resume_,
+            .mpi_fault = mpi_ ? mpi_->fault_of(rank) : std::string()};
+}
+
+control::RankFailed Generation::describe_failure() {
+    const auto found = std::find_if(exits_.begin(), exits_.end(), is_failure);
+    return failures_.describe(*found, exit_times_[static_cast<std::size_t>(found - exits_.begin())],
+                              circumstances_of(found->rank));
+}
+
+std::vector<control::RankFailed> Generation::describe_others() {
+    const auto first = first_failure();
+    std::vector<control::RankFailed> others;
+    for (std::size_t at = 0; at < exits_.size(); ++at) {
+        const RankExited& end = exits_[at];
+        if (first && end.rank == first->rank)
+            continue;
+        if (is_failure(end))
+            others.push_back(failures_.describe(end, exit_times_[at], circumstances_of(end.rank)));
+        else if (end.asked_to_stop)
+            if (auto stopped = failures_.describe_stopped(end, exit_times_[at]))
+                others.push_back(std::move(*stopped));
+    }
+    others = fold_alike(std::move(others), control::kMaxFailures,
+                        [](control::RankFailed& failed) -> EndRecord& { return failed.record; });
+    for (auto& failed : others)
+        shorten(failed);
+    return others;
 }
 
 std::vector<flight::RecordedRank> Generation::read_flight() const {
@@ -378,19 +487,44 @@ void Generation::follow_logs(LineSink& console) {
         callbacks_.report(WarningRaised{full});
 }
 
-void Generation::finish(LineSink& console) {
+// What a rank leaves is ended with it. Where all went well nothing else would say that something
+// was cut short: a program that was started with setsid or "&" may not have begun.
+void Generation::tell_of_leftovers(const std::vector<pid_t>& not_ours) {
+    if (std::any_of(exits_.begin(), exits_.end(),
+                    [](const RankExited& end) { return end.exit_code != 0 || end.asked_to_stop; }))
+        return;
+    std::vector<std::string> names;
+    for (const auto& rank : ranks_)
+        names.insert(names.end(), rank.left_running().begin(), rank.left_running().end());
+    std::vector<pid_t> known = own_processes();
+    known.insert(known.end(), not_ours.begin(), not_ours.end());
+    for (std::string& detached : lasting_children(known, plan_.run_dir))
+        names.push_back(std::move(detached));
+    if (!names.empty())
+        callbacks_.report(WarningRaised{leftovers_text(names)});
+}
+
+void Generation::end_leftovers() {
     watch_.reset();
     gpu_watch_.reset();
     const auto not_ours = node_.gpu_inquiry ? node_.gpu_inquiry->dying() : std::vector<pid_t>{};
+    tell_of_leftovers(not_ours);
     bool all_ended = end_children(not_ours, patience(plan_.spec));
     if (stand_ins_ != nullptr)
         all_ended = stand_ins_->end_offspring(patience(plan_.spec)) && all_ended;
     if (!all_ended)
         callbacks_.report(WarningRaised{
             "some processes that the ranks started do not end; they hang in the kernel"});
+    if (terminals_)
+        terminals_->copy_all();
+}
+
+void Generation::finish(LineSink& console) {
     follower_.drain(console, patience(plan_.spec));
-    if (const std::string missing = log_room_.given_up(); !missing.empty())
-        callbacks_.report(WarningRaised{missing});
+    for (const std::string& missing :
+         {log_room_.given_up(), terminals_ ? terminals_->lost() : std::string()})
+        if (!missing.empty())
+            callbacks_.report(WarningRaised{missing});
 }
 
 RankProcess* Generation::find(int rank) {
@@ -405,6 +539,7 @@ void Generation::on_message(const SessionPeer& peer, const session::RankMessage&
     if (rank == nullptr || peer.generation != number_)
         return;
     if (const auto* step = std::get_if<session::Step>(&message)) {
+        cannot_resume_.clear();
         rank->set_last_step(step->step);
         callbacks_.report(StepReported{.rank = peer.rank,
                                        .step = step->step,
@@ -413,13 +548,17 @@ void Generation::on_message(const SessionPeer& peer, const session::RankMessage&
                                        .loss = step->loss,
                                        .seconds = step->seconds});
     } else if (const auto* saved = std::get_if<session::Checkpoint>(&message)) {
+        cannot_resume_.clear();
         checkpoint_step_ = std::max(saved->step, checkpoint_step_.value_or(saved->step));
         callbacks_.report(CheckpointPublished{.rank = peer.rank,
                                               .step = saved->step,
                                               .path = saved->path,
-                                              .stall_seconds = saved->stall_seconds});
+                                              .stall_seconds = saved->stall_seconds,
+                                              .save_seconds = saved->save_seconds});
     } else if (const auto* text = std::get_if<session::Message>(&message)) {
         callbacks_.report(MessageReported{.rank = peer.rank, .text = text->text});
+    } else if (const auto* resume = std::get_if<session::CannotResume>(&message)) {
+        cannot_resume_ = resume->reason.substr(0, control::kEvidenceLimit);
     } else if (const auto* recorder = std::get_if<session::Recorder>(&message)) {
         recorders_.take(peer.rank, recorder->file);
     } else if (const auto* asked = std::get_if<session::MemoryAsked>(&message)) {
@@ -427,6 +566,8 @@ void Generation::on_message(const SessionPeer& peer, const session::RankMessage&
             node_.memory->answer(peer.rank, number_, *asked);
     } else if (std::holds_alternative<session::HandlesStop>(message)) {
         act(*rank, rank->apply(RankEvent::declared_cooperative));
+    } else if (std::holds_alternative<session::HeardStop>(message)) {
+        act(*rank, rank->apply(RankEvent::heard_stop));
     }
 }
 

@@ -2,18 +2,23 @@
 #include "control/control_message.hpp"
 #include "control/member.hpp"
 #include "flight_view/rank_recorders.hpp"
+#include "input/job_input.hpp"
 #include "logs/log_follower.hpp"
 #include "logs/log_room.hpp"
+#include "logs/rank_terminals.hpp"
 #include "placement_watch/gpu_watch.hpp"
 #include "placement_watch/placement_watch.hpp"
 #include "plan/launch_plan.hpp"
 #include "rank_services/coordinator.hpp"
+#include "remains/job_remains.hpp"
 #include "report/event.hpp"
 #include "spawn/agent_pulse.hpp"
+#include "supervise/failure_collector.hpp"
 #include "supervise/mpi_ranks.hpp"
 #include "supervise/rank_memory.hpp"
 #include "supervise/rank_process.hpp"
 #include "supervise/rank_table.hpp"
+#include "supervise/stop_facts.hpp"
 #include "supervise/stop_notice.hpp"
 #include "tasks/stand_ins.hpp"
 
@@ -34,6 +39,7 @@ namespace autolaunch::launcher {
 struct Inheritance {
     EnvironmentMap environment;
     std::optional<rlim_t> file_limit;  ///< as it was before the agent raised its own
+    bool ignores_hangup = false;       ///< autolaunch was started by nohup
 };
 
 /// What all generations of a node have in common. All must outlive them.
@@ -49,12 +55,15 @@ struct NodeContext {
     GpuInquiry* gpu_inquiry = nullptr;  ///< null: nobody looks where ranks compute
     RankMemory* memory = nullptr;  ///< for copies of the ranks' state; null: ranks are not answered
     AgentPulse* pulse = nullptr;   ///< for the keeper; null: none watches
+    JobInput* input = nullptr;     ///< the ranks' stdin; null: /dev/null
+    JobTraces* traces = nullptr;   ///< of all that is started; null: nobody wants to know
+    StopFacts* stop_facts = nullptr;  ///< on the head's node; else null
 };
 
 /// All ranks of this node in one attempt: their processes, their sockets, their log files.
 ///
 /// Owner: NodeSupervisor, which obeys the head; this carries out. Threads: the agent's one. Blocks:
-/// start_next(), until the program runs; finish(), at most some seconds.
+/// start_next(), until the program runs; end_leftovers() and finish(), at most some seconds.
 class Generation {
 public:
     struct Callbacks {
@@ -72,11 +81,20 @@ public:
     /// Returns how many are.
     int watch_placement();
     /// One event for every rank's table, and what follows from it. Ranks that are asked to stop are
-    /// told that they have `grace`.
-    void apply_to_all(RankEvent event, std::chrono::milliseconds grace);
+    /// told that they have `grace`; `stop_signal` is what RankAction::send_stop_signal sends.
+    void apply_to_all(RankEvent event, std::chrono::milliseconds grace, int stop_signal);
+    /// Ranks that were asked to stop, and have not ended, are told another time.
+    void tell_grace(std::chrono::milliseconds grace);
+    /// Asked to stop, all of them save: they said so, or the spec has a signal for it.
+    bool can_stop() const;
+    /// Its ranks stand still (SIGSTOP), and go on.
+    void hold();
+    void go_on();
     /// Asks ranks with a session for a checkpoint; forwards the signal to the others that have a
     /// handler for it.
     void request_checkpoint(int signal);
+    /// Asks ranks with a session alone.
+    void request_checkpoint_by_session();
     /// To every rank that has a handler for it.
     void forward(int signal);
 
@@ -95,7 +113,9 @@ public:
     /// The newest that a rank has published.
     std::optional<std::int64_t> checkpoint_step() const { return checkpoint_step_; }
     /// first_failure() with what the head shows of it.
-    control::RankFailed describe_failure() const;
+    control::RankFailed describe_failure();
+    /// The other failures, and what ranks said that had been asked to stop, as RanksEnded has them.
+    std::vector<control::RankFailed> describe_others();
 
     /// What its ranks' flight recorders say, those of ended ranks too.
     std::vector<flight::RecordedRank> read_flight() const;
@@ -105,20 +125,32 @@ public:
     void close_store() { sockets_.store_relay.reset(); }
     /// Shows what is new in the ranks' logs, and sees to it that there is room for more.
     void follow_logs(LineSink& console);
-    /// After the last rank's end: ends what they left behind, and shows the rest of their output.
+    /// After the last rank's end: ends what they left behind.
+    void end_leftovers();
+    /// Then: what ranks printed is promised to come whole (--no-prefix), and is still on its way.
+    bool owes_output(const LineSink& console) const { return follower_.owes(console); }
+    /// At last: shows the rest of their output.
     void finish(LineSink& console);
 
 private:
     void start_rank(RankProcess& rank, const Inheritance& inherited);
     void start_mpi(const Inheritance& inherited);
+    void leave_trace();
     void report_drift(const std::vector<PlacementWatch::Drift>& drifts);
     void watch_gpus(PlacementWatch::Times times);
     void report_gpu_drift(const std::vector<PlacementWatch::Drift>& drifts);
     void warn_about_placement(const RankProcess& rank, const Child& child);
     void act(RankProcess& rank, RankAction action);
     void signal(RankProcess& rank, int number);
+    void send_stop_signal(RankProcess& rank);
+    ChildSpec child_of(const RankProcess& rank, const RankFiles& files,
+                       const RankTerminals::Ends& terminals, int no_input,
+                       const Inheritance& inherited);
     void ask_to_stop(RankProcess& rank);
+    session::Stop stop_message() const;
     void on_end(RankProcess& rank);
+    void tell_of_leftovers(const std::vector<pid_t>& not_ours);
+    RankCircumstances circumstances_of(int rank) const;
     RankProcess* find(int rank);
     void on_message(const SessionPeer& peer, const session::RankMessage& message);
 
@@ -131,15 +163,18 @@ private:
     GenerationSockets sockets_;
     std::deque<RankProcess> ranks_;
     LogFollower follower_;
+    std::optional<OwnedFolder> folder_;  ///< of the ranks' logs, once one was started
     LogRoom log_room_;
+    std::optional<RankTerminals> terminals_;  ///< with logging.stdio: pty
     RankRecorders recorders_;
+    FailureCollector failures_;
     std::vector<RankExited> exits_;
-    std::chrono::steady_clock::time_point failed_at_;  ///< when first_failure() ended
-    std::chrono::milliseconds grace_;                  ///< that a rank has which is asked to stop
+    std::vector<std::chrono::steady_clock::time_point> exit_times_;  ///< of exits_
+    std::chrono::milliseconds grace_;  ///< that a rank has which is asked to stop
+    int stop_signal_ = 0;              ///< by which the job was stopped
     int starting_rank_ = 0;
-    std::vector<std::optional<std::int64_t>>
-        oom_kills_before_;  ///< by local task: each may have its own cgroup
     std::optional<std::int64_t> checkpoint_step_;
+    std::string cannot_resume_;  ///< by a rank's word; empty: none said so, or it was taken back
     std::optional<PlacementWatch> watch_;
     std::optional<GpuWatch> gpu_watch_;
     std::unique_ptr<MpiRanks> mpi_;  ///< from the first rank's start; null without MPI

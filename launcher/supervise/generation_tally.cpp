@@ -18,18 +18,25 @@ void GenerationTally::never_started() {
     open_ = 0;
 }
 
-void GenerationTally::running(const control::GenerationRunning& node) {
+// What is not the node's own time of the answer's was spent on the way there and back.
+void GenerationTally::running(int node, const control::GenerationRunning& running, Moment heard) {
     ++running_;
-    ranks_bound_ += node.ranks_bound;
-    numa_nodes_ += node.numa_nodes;
-    gpus_ += node.gpus;
+    ranks_bound_ += running.ranks_bound;
+    numa_nodes_ += running.numa_nodes;
+    gpus_ += running.gpus;
+    const auto round_trip = std::chrono::duration_cast<std::chrono::microseconds>(heard - begun_) -
+                            std::chrono::microseconds(running.startup_us);
+    nodes_[static_cast<std::size_t>(node)].link =
+        std::clamp(round_trip, std::chrono::microseconds(0), kUnknownLink);
 }
 
-void GenerationTally::failed(control::RankFailed failure, Moment heard) {
+void GenerationTally::failed(int node, control::RankFailed failure, Moment heard) {
     const Moment at = heard - std::chrono::microseconds(failure.age_us);
-    if (first_failure_ && first_failure_->at <= at)
-        return;
-    first_failure_ = Failure{std::move(failure), at};
+    const auto link = nodes_[static_cast<std::size_t>(node)].link;
+    const bool is_first =
+        failures_.empty() || (at < failures_.front().at && !failure.end.asked_to_stop);
+    failures_.insert(is_first ? failures_.begin() : failures_.end(),
+                     Failed{std::move(failure), at, link});
 }
 
 void GenerationTally::ended(int node, control::RanksEnded report, Moment heard) {
@@ -39,6 +46,8 @@ void GenerationTally::ended(int node, control::RanksEnded report, Moment heard) 
     known.ended = true;
     --open_;
     known.every_rank_exited_zero = report.every_rank_exited_zero;
+    for (auto& failure : report.failures)
+        failed(node, std::move(failure), heard);
     known.ends = std::move(report.ends);
     last_end_ = std::max(last_end_, heard - std::chrono::microseconds(report.age_us));
     if (report.checkpoint_step)

@@ -1,5 +1,6 @@
 #include "supervise/job_announcement.hpp"
 
+#include "plan/granted_otherwise.hpp"
 #include "report/units.hpp"
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace autolaunch::launcher {
 
@@ -62,6 +64,42 @@ JobStarted announce_job(const LaunchPlan& plan, const Joined& joined) {
     const auto& more = joined.summary.warnings;
     started.warnings.insert(started.warnings.end(), more.begin(), more.end());
     return started;
+}
+
+NodeLost announce_lost(const Roster& roster, int node, const std::string& why,
+                       std::chrono::milliseconds ran) {
+    NodeLost lost;
+    lost.node = roster.nodes.at(static_cast<std::size_t>(node)).name;
+    lost.why = why;
+    lost.ran = ran;
+    for (int rank = roster.first_rank(node); rank < roster.first_rank(node + 1); ++rank)
+        lost.ranks.push_back(rank);
+    return lost;
+}
+
+Happening announce_change(const std::optional<std::chrono::system_clock::time_point>& ends_at) {
+    if (!ends_at)
+        return WarningRaised{"the job has no time limit any more"};
+    const auto left =
+        std::chrono::round<std::chrono::seconds>(*ends_at - std::chrono::system_clock::now());
+    return TimeLimitKnown{
+        .ends_at = *ends_at, .left = std::max(left, std::chrono::seconds(0)), .changed = true};
+}
+
+std::vector<Happening> announce_times(const LaunchPlan& plan, const JobTimes& times) {
+    std::vector<Happening> known;
+    if (times.ends_at) {
+        const auto left = std::chrono::round<std::chrono::seconds>(
+            *times.ends_at - std::chrono::system_clock::now());
+        known.push_back(TimeLimitKnown{.ends_at = *times.ends_at,
+                                       .left = std::max(left, std::chrono::seconds(0))});
+    }
+    if (plan.uncompared_time_limit) {
+        auto note = limit_granted_otherwise(*plan.uncompared_time_limit, times.limit);
+        if (!note.empty())
+            known.push_back(WarningRaised{std::move(note)});
+    }
+    return known;
 }
 
 }  // namespace autolaunch::launcher

@@ -1,7 +1,6 @@
 #include "supervise/job_end_time.hpp"
 
-#include <fcntl.h>
-
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -9,61 +8,75 @@ namespace autolaunch::launcher {
 
 namespace {
 
-constexpr auto kQueryTime = std::chrono::seconds(30);  // a busy slurmctld; nobody waits
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+using std::chrono::system_clock;
+
+constexpr milliseconds kQueryTime = 30s;  // a busy slurmctld; nobody waits
+constexpr milliseconds kShortestPause = 15s, kLongestPause = 5min;
 
 }  // namespace
 
+milliseconds time_until_next_look(const std::optional<system_clock::time_point>& ends_at,
+                                  system_clock::time_point now) {
+    if (!ends_at)
+        return kLongestPause;
+    return std::clamp(std::chrono::duration_cast<milliseconds>((*ends_at - now) / 10),
+                      kShortestPause, kLongestPause);
+}
+
 JobEndTime::JobEndTime(asio::io_context& io, const LaunchPlan& plan, Handler on_known)
-    : plan_(plan), on_known_(std::move(on_known)), answer_(io), timer_(io) {}
+    : plan_(plan), on_known_(std::move(on_known)), wait_(io), next_look_(io) {}
 
 void JobEndTime::find_out() {
     if (std::exchange(asked_, true))
         return;
-    if (plan_.ends_at)
-        return on_known_(*plan_.ends_at);
     if (plan_.slurm_job_id.empty())
-        return;
+        return on_known_({plan_.ends_at, {}, plan_.ends_at.has_value()});
+    if (!plan_.ends_at)
+        return ask(kQueryTime);
+    ends_at_ = plan_.ends_at;
+    look_later();
+    on_known_({plan_.ends_at, {}, true});
+}
+
+void JobEndTime::look_now(milliseconds patience) {
+    next_look_.cancel();
+    if (plan_.slurm_job_id.empty())
+        return on_known_({plan_.ends_at, {}, plan_.ends_at.has_value()});
+    ask(patience);
+}
+
+void JobEndTime::ask(milliseconds patience) {
     query_.emplace(plan_.slurm_job_id);
-    // The query closes its descriptor when it is over: the event loop needs one of its own.
-    UniqueFd answer(::fcntl(query_->fd(), F_DUPFD_CLOEXEC, 0));
-    if (!answer)
-        return stop();
-    std::error_code error;
-    answer_.assign(answer.get(), error);
-    if (error)
-        return stop();
-    answer.release();
-    timer_.expires_after(kQueryTime);
-    timer_.async_wait([this](const std::error_code& cancelled) {
+    wait_.begin(
+        query_->fd(), [this] { return query_->advance(); }, patience,
+        [this](bool answered) {
+            JobTimes times;
+            if (answered && !query_->time_limit().empty()) {
+                times = {{}, query_->time_limit(), true};
+                if (const auto left = query_->time_left())
+                    times.ends_at = system_clock::now() + *left;
+                ends_at_ = times.ends_at;
+            }
+            query_.reset();
+            look_later();
+            on_known_(times);
+        });
+}
+
+void JobEndTime::look_later() {
+    next_look_.expires_after(time_until_next_look(ends_at_, system_clock::now()));
+    next_look_.async_wait([this](const std::error_code& cancelled) {
         if (!cancelled)
-            stop();
+            ask(kQueryTime);
     });
-    await_answer();
-}
-
-void JobEndTime::await_answer() {
-    answer_.async_wait(asio::posix::stream_descriptor::wait_read,
-                       [this](const std::error_code& error) {
-                           if (!error && query_)
-                               take_answer();
-                       });
-}
-
-void JobEndTime::take_answer() {
-    if (!query_->advance())
-        return await_answer();
-    const auto left = query_->time_left();
-    stop();
-    if (left)
-        on_known_(std::chrono::system_clock::now() + *left);
 }
 
 void JobEndTime::stop() {
+    wait_.stop();
     query_.reset();
-    timer_.cancel();
-    std::error_code ignored;
-    if (answer_.is_open())
-        answer_.close(ignored);
+    next_look_.cancel();
 }
 
 }  // namespace autolaunch::launcher

@@ -3,10 +3,11 @@
 #include "base/deadline.hpp"
 #include "base/hash.hpp"
 #include "base/text.hpp"
+#include "causes/rank_end.hpp"
+#include "causes/stop_cause.hpp"
 #include "exit_codes/exit_codes.hpp"
-#include "report/failure_evidence.hpp"
 #include "report/units.hpp"
-#include "supervise/evidence_message.hpp"
+#include "supervise/failure_announcement.hpp"
 #include "supervise/job_announcement.hpp"
 #include "supervise/stop_grace.hpp"
 
@@ -25,9 +26,11 @@ namespace {
 using std::chrono::steady_clock;
 
 // Nodes name what hangs there after 30 s; then there is nothing to wait for.
-constexpr auto kKillTimeout = std::chrono::seconds(31);
+constexpr auto kNodesKillTimeout = std::chrono::seconds(31);
 constexpr auto kLeaveTimeout = std::chrono::seconds(5);
 constexpr std::size_t kSecretBytes = 16;
+constexpr auto kLeastChange =
+    std::chrono::milliseconds(500);  // of a stop's time, to tell the ranks
 constexpr auto kWarningDelay =
     std::chrono::milliseconds(100);  // equal warnings of other nodes come within it
 
@@ -40,10 +43,28 @@ std::chrono::milliseconds since(steady_clock::time_point start) {
     return between(start, steady_clock::now());
 }
 
+// The scheduler's word; a signal alone says nothing.
+std::optional<Cause> cause_of(StopOrigin origin) {
+    switch (origin) {
+        case StopOrigin::preempted:
+            return Cause::preempted;
+        case StopOrigin::time_limit:
+            return Cause::time_limit;
+        case StopOrigin::cancelled:
+        case StopOrigin::requeued:
+            return Cause::cancelled;
+        case StopOrigin::unknown:
+        case StopOrigin::signalled:
+            break;
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 JobSupervisor::JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coordinator& coordinator,
-                             const Joined& joined, Reporter& reporter, int first_generation)
+                             const Joined& joined, Reporter& reporter, StopFacts& stop_facts,
+                             int first_generation)
     : io_(io),
       plan_(plan),
       coordinator_(coordinator),
@@ -53,15 +74,18 @@ JobSupervisor::JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coord
       reporter_(reporter),
       timer_(io),
       warning_timer_(io),
-      end_time_(
-          io, plan,
-          [this](std::chrono::system_clock::time_point ends_at) { report_end_time(ends_at); }),
+      stop_planner_(
+          io, plan, stop_facts,
+          {.report = [this](Happening what) { report(std::move(what)); },
+           .last_moment = [this](std::chrono::milliseconds left) { on_last_moment(left); },
+           .explained = [this](const StopKnown& known) { on_stop_explained(known); }}),
       flight_(
           io, head_, plan.run_dir,
           [this](const FlightFindings& found) {
               report(FlightShown{.reason = "SIGUSR2", .lines = found.lines, .path = found.path});
           }),
       generation_number_(first_generation),
+      restart_book_(plan),
       warnings_(plan.warnings) {
     head_.set_handlers(
         {.on_report = [this](int node,
@@ -69,9 +93,13 @@ JobSupervisor::JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coord
          .on_node_lost = [this](int node, const std::string& why) { on_node_lost(node, why); }});
 }
 
-void JobSupervisor::start() {
+void JobSupervisor::start(const JobOrigin& origin) {
     started_at_ = steady_clock::now();
-    report(announce_job(plan_, joined_));
+    JobStarted announced = announce_job(plan_, joined_);
+    announced.preparation = between(origin.began, started_at_);
+    announced.requeue = origin.requeue;
+    report(std::move(announced));
+    stop_planner_.say_budget();
     start_generation();
 }
 
@@ -86,7 +114,9 @@ void JobSupervisor::act(JobAction action) {
         case JobAction::none:
             return;
         case JobAction::ask_ranks_to_stop:
-            return stop_ranks(true, signal_name(outcome_.stop_signal.value_or(SIGTERM)));
+            return stop_ranks(true, time_limit_in_         ? stop_reason_
+                                    : outcome_.stop_signal ? signal_name(*outcome_.stop_signal)
+                                                           : stop_reason_);
         case JobAction::terminate_ranks:
             return stop_ranks(false, stop_reason_);
         case JobAction::kill_ranks:
@@ -106,6 +136,9 @@ void JobSupervisor::start_generation() {
     kill_sent_ = false;
     outcome_.cannot_start_code.reset();
     outcome_.first_failure.reset();
+    outcome_.cannot_resume = false;
+    ended_by_.reset();
+    next_.reset();
     store_ = {};  // its port is free before the next one is taken
     flight_.begin_generation(generation_number_, static_cast<int>(roster_.nodes.size()),
                              plan_.world_size);
@@ -129,17 +162,79 @@ void JobSupervisor::start_generation() {
 void JobSupervisor::stop_ranks(bool by_user, const std::string& reason) {
     if (!tally_ || tally_->all_ended())
         return;
+    const int signal = by_user ? outcome_.stop_signal.value_or(SIGTERM) : 0;
+    // At the time limit Slurm sends SIGTERM, and SIGKILL only then.
+    const auto kill_wait = plan_.kill_wait.value_or(std::chrono::seconds(0));
+    const auto grace = !by_user         ? plan_.spec.restart.grace_period
+                       : time_limit_in_ ? stop_planner_.grace_within(*time_limit_in_ + kill_wait)
+                                        : stop_planner_.grace_after(signal);
     if (by_user || plan_.world_size > 1)
-        report(StopRequested{reason});
-    head_.command(
-        control::StopRanks{.generation = generation_number_, .by_user = by_user, .reason = reason});
-    const auto grace = grace_after(plan_, reason);
-    if (grace < plan_.spec.restart.grace_period)
-        report(WarningRaised{
-            "restart.grace_period is " + format_duration(plan_.spec.restart.grace_period) +
-            ", but Slurm sends SIGKILL " + format_duration(*plan_.kill_wait) +
-            " (KillWait) after SIGTERM: the ranks have " + format_duration(grace)});
-    wait_then(grace, JobEvent::grace_over);
+        report(
+            StopRequested{.reason = reason,
+                          .failed = !by_user,
+                          .detection = by_user ? std::chrono::milliseconds(0) : since(failed_at_),
+                          .grace = grace,
+                          .can_hurry = by_user && signal == SIGINT});
+    if (by_user && !time_limit_in_ && grace < plan_.spec.restart.grace_period)
+        report(WarningRaised{shortened_notice(plan_, grace)});
+    order_stop(by_user, reason, grace);
+}
+
+void JobSupervisor::order_stop(bool by_user, const std::string& reason,
+                               std::chrono::milliseconds grace) {
+    head_.command(control::StopRanks{.generation = generation_number_,
+                                     .by_user = by_user,
+                                     .reason = reason,
+                                     .signal = by_user ? outcome_.stop_signal.value_or(SIGTERM) : 0,
+                                     .grace_ms = static_cast<std::uint64_t>(grace.count())});
+    kill_in(grace);
+}
+
+void JobSupervisor::kill_in(std::chrono::milliseconds time) {
+    kill_at_ = steady_clock::now() + time;
+    wait_then(time, JobEvent::grace_over);
+}
+
+std::chrono::milliseconds JobSupervisor::until_kill() const {
+    return between(steady_clock::now(), kill_at_);
+}
+
+// Asked by ourselves, before the allocation ends, as a scheduler would ask.
+void JobSupervisor::on_last_moment(std::chrono::milliseconds left) {
+    if (state_ != JobState::running && state_ != JobState::starting)
+        return;
+    time_limit_in_ = left;
+    outcome_.stop_signal = SIGTERM;
+    outcome_.stop_words = "stopped before the time limit";
+    stop_reason_ = "the time limit comes in " + format_duration(left) + ", and a save must fit in";
+    dispatch(JobEvent::stop_asked);
+}
+
+// The first guess was what every SIGTERM leaves; Slurm may have told of more, or of less.
+void JobSupervisor::on_stop_explained(const StopKnown& known) {
+    const bool is_open = state_ == JobState::stopping && tally_ && !tally_->all_ended() &&
+                         !kill_sent_ && !time_limit_in_;
+    why_asked_ = known;
+    auto grace = until_kill();
+    if (is_open && known.origin != StopOrigin::unknown && outcome_.stop_signal == SIGTERM) {
+        const auto whole =
+            known.left ? stop_planner_.grace_within(*known.left) : stop_planner_.grace_after(0);
+        if (whole > grace + kLeastChange || whole + kLeastChange < grace) {
+            grace = whole;
+            order_stop(true, signal_name(SIGTERM), grace);
+        }
+    }
+    report(StopExplained{.origin = origin_name(known.origin),
+                         .evidence = known.evidence,
+                         .left = known.left,
+                         .grace = grace});
+}
+
+// Slurm sends SIGTERM when a preemption is announced, and again when its grace time is over; then
+// KillWait begins.
+bool JobSupervisor::is_schedulers_last_term(int signal, bool again) const {
+    return again && signal == SIGTERM && outcome_.stop_signal == SIGTERM && plan_.kill_wait &&
+           !plan_.slurm_job_id.empty() && state_ == JobState::stopping;
 }
 
 void JobSupervisor::kill_ranks() {
@@ -147,11 +242,9 @@ void JobSupervisor::kill_ranks() {
         return;
     kill_sent_ = true;
     head_.command(control::KillRanks{generation_number_});
-    wait_then(kKillTimeout, JobEvent::hung);
+    wait_then(kNodesKillTimeout, JobEvent::hung);
 }
 
-// SIGKILL had no effect: the ranks hang in the kernel (a dead file system, a driver). Waiting
-// longer helps nobody.
 void JobSupervisor::give_up() {
     outcome_.ranks_hang = true;
     finish();
@@ -160,7 +253,7 @@ void JobSupervisor::give_up() {
 void JobSupervisor::wait_to_restart() {
     ++restarts_;
     ++generation_number_;
-    wait_then(plan_.spec.restart.backoff, JobEvent::wait_over);
+    wait_then(next_ ? next_->delay : plan_.spec.restart.backoff, JobEvent::wait_over);
 }
 
 void JobSupervisor::on_report(int node, control::Report&& report) {
@@ -170,10 +263,10 @@ void JobSupervisor::on_report(int node, control::Report&& report) {
     end_generation_if_over();
 }
 
-void JobSupervisor::on(int, control::GenerationRunning&& running) {
+void JobSupervisor::on(int node, control::GenerationRunning&& running) {
     if (!is_current(running.generation))
         return;
-    tally_->running(running);
+    tally_->running(node, running, steady_clock::now());
     if (!tally_->all_running())
         return;
     report(GenerationStarted{.generation = generation_number_,
@@ -181,7 +274,7 @@ void JobSupervisor::on(int, control::GenerationRunning&& running) {
                              .ranks_bound = tally_->ranks_bound(),
                              .numa_nodes = tally_->numa_nodes(),
                              .gpus = tally_->gpus()});
-    end_time_.find_out();
+    stop_planner_.ranks_run();
     dispatch(JobEvent::started);
 }
 
@@ -199,48 +292,97 @@ void JobSupervisor::on(int node, control::StartFailed&& failed) {
 void JobSupervisor::cannot_start(int rank, int exit_code, const std::string& what,
                                  const std::string& hint, bool restart_helps) {
     outcome_.cannot_start_code = exit_code;
-    report(SpawnFailed{.rank = rank, .what = what, .hint = hint});
+    ended_by_ = judge_start({.rank = rank,
+                             .exit_code = exit_code,
+                             .node = {},
+                             .what = what,
+                             .hint = hint,
+                             .restart_helps = restart_helps});
+    report(SpawnFailed{.rank = rank, .what = what, .hint = hint, .cause = ended_by_->cause});
     failed_at_ = steady_clock::now();
     stop_reason_ = "rank " + std::to_string(rank) + " could not be started";
-    dispatch(restart_helps && restart_left() ? JobEvent::rank_failed
-                                             : JobEvent::rank_failed_for_good);
+    dispatch(event_of(*ended_by_));
 }
 
 // The table stops the others for the first failure; a later report may still name an earlier one.
-void JobSupervisor::on(int, control::RankFailed&& failed) {
+void JobSupervisor::on(int node, control::RankFailed&& failed) {
     if (!is_current(failed.generation) || state_ == JobState::stopping)
         return;
     const bool first = !tally_->first_failure();
-    tally_->failed(std::move(failed), steady_clock::now());
+    tally_->failed(node, std::move(failed), steady_clock::now());
     failed_at_ = tally_->first_failure()->at;
     if (!first)
         return;
     stop_reason_ = "rank " + std::to_string(tally_->first_failure()->what.end.rank) + " failed";
-    dispatch(restart_left() && !died_of_full_disk() ? JobEvent::rank_failed
-                                                    : JobEvent::rank_failed_for_good);
+    dispatch(event_of(tally_->first_failure()->what.record));
 }
 
-// A rank that the full disk of its logs ended would end so again: a restart is for when there is
-// room.
-bool JobSupervisor::died_of_full_disk() const {
-    const control::RankFailed& first = tally_->first_failure()->what;
-    return !first.no_room.empty() && blames_full_disk(evidence_of(first), first.end, first.no_room);
+// What follows if this is the failure that counts; that is known when all ranks have ended.
+JobEvent JobSupervisor::event_of(const EndRecord& record) const {
+    return decide_on(record).action == RestartAction::restart ? JobEvent::rank_failed
+                                                              : JobEvent::rank_failed_for_good;
+}
+
+Decision JobSupervisor::decide_on(const EndRecord& record) const {
+    Situation situation{.record = record,
+                        .generation = generation_number_,
+                        .now = std::chrono::system_clock::now(),
+                        .step = record.step,
+                        .has_saved = tally_ && tally_->checkpoint_step().has_value(),
+                        .ran = tally_ ? since(tally_->begun()) : std::chrono::milliseconds(0),
+                        .input_spent = input_spent_};
+    if (tally_)
+        for (const RankExited& end : tally_->ends_but(std::nullopt))
+            if (end.last_step && (!situation.step || *situation.step < *end.last_step))
+                situation.step = end.last_step;
+    return restart_book_.decide(situation);
+}
+
+// A stop or a lost node that came meanwhile stays what it is.
+void JobSupervisor::settle(const EndRecord& record) {
+    next_ = decide_on(record);
+    const bool restart = next_->action == RestartAction::restart;
+    if (!restart)
+        dispatch(JobEvent::no_restart);
+    else if (asked_to_stop_.empty() && !outcome_.lost_node)
+        dispatch(JobEvent::restart_after_all);
+    outcome_.requeue = next_->action == RestartAction::requeue;
+    // A stop whose sender is not known may be a preemption's.
+    outcome_.may_requeue = record.cause == Cause::cancelled
+                               ? !plan_.spec.restart.on.contains(Cause::cancelled)
+                               : outcome_.requeue;
+    if (restart && state_ != JobState::restarting)
+        next_->action = next_->end.action = RestartAction::stop;
+    if (!wants_restarts(plan_.spec.restart) && !outcome_.requeue)
+        return;
+    if (const std::string lost = restart_book_.note(*next_); !lost.empty())
+        report(WarningRaised{lost});
 }
 
 void JobSupervisor::on(int node, control::RanksEnded&& ended) {
-    if (is_current(ended.generation))
-        tally_->ended(node, std::move(ended), steady_clock::now());
+    if (!is_current(ended.generation))
+        return;
+    if (!tally_->first_failure())  // nobody failed before the stop
+        ended.failures.clear();
+    tally_->ended(node, std::move(ended), steady_clock::now());
 }
 
 // A scheduler signals all agents alike: only a node that has said it before says it again.
 void JobSupervisor::on(int node, control::StopAsked&& asked) {
+    if (asked.signal == control::kParentGone && !outcome_.stop_signal)  // the ranks may save
+        return lose(node, JobEvent::stop_asked, kParentGoneReason);
     if (asked.signal == SIGKILL) {
         outcome_.keeper_gone = true;
         return dispatch(JobEvent::keeper_gone);
     }
     const bool again = !asked_to_stop_.insert(node).second;
     if (state_ != JobState::failing && !outcome_.stop_signal)
-        outcome_.stop_signal = asked.signal;
+        outcome_.stop_signal = asked.signal, time_left_at_stop_ = stop_planner_.time_left();
+    stop_planner_.stop_asked();
+    if (is_schedulers_last_term(asked.signal, again)) {
+        const auto most = stop_planner_.grace_within(*plan_.kill_wait);
+        return most < until_kill() ? order_stop(true, signal_name(SIGTERM), most) : void();
+    }
     dispatch(again ? JobEvent::stop_asked_again : JobEvent::stop_asked);
 }
 
@@ -255,27 +397,50 @@ void JobSupervisor::on(int node, control::FlightRead&& read) {
     flight_.heard(node, std::move(read));
 }
 
+void JobSupervisor::on(int, control::InputSpent&&) { input_spent_ = true; }
+
+// The head's own word counts for one node, as it may have slept itself.
+void JobSupervisor::on(int, control::Overslept&& slept) {
+    if (!is_current(slept.generation))
+        return;
+    here_.clear();
+    head_.command(
+        control::AskWhoIsHere{.generation = generation_number_, .request = ++who_is_here_});
+}
+
+void JobSupervisor::on(int node, control::Here&& here) {
+    if (!is_current(here.generation) || here.request != who_is_here_)
+        return;
+    here_.insert(node);
+    if (2 * here_.size() > roster_.nodes.size())
+        head_.command(control::GoOn{generation_number_});
+}
+
 void JobSupervisor::on_node_lost(int node, const std::string& why) {
     if (state_ == JobState::finished || !gone_.insert(node).second)
         return;
-    NodeLost lost{.node = name_of(node), .ranks = {}, .why = why, .ran = since(started_at_)};
-    for (int rank = roster_.first_rank(node); rank < roster_.first_rank(node + 1); ++rank)
-        lost.ranks.push_back(rank);
-    lost_.push_back(std::move(lost));
-    if (!outcome_.lost_node)
-        outcome_.lost_node = name_of(node);
     if (tally_)
         tally_->lost(node);
     if (store_.relays)
         store_.relays->forget(node);
     flight_.node_lost(node);
+    lose(node, JobEvent::node_lost, why);
+    end_generation_if_over();
+}
+
+// Its agent may still be there, and end its ranks as told.
+void JobSupervisor::lose(int node, JobEvent event, const std::string& why) {
+    if (!given_up_.insert(node).second)
+        return;
+    lost_.push_back(announce_lost(roster_, node, why, since(started_at_)));
+    if (!outcome_.lost_node)
+        outcome_.lost_node = name_of(node), why_lost_ = why;
     if (!tally_ || !tally_->first_failure())
         failed_at_ = steady_clock::now();
     stop_reason_ = name_of(node) + " was lost";
     if (!tally_)
         report_lost();
-    dispatch(JobEvent::node_lost);
-    end_generation_if_over();
+    dispatch(event);
 }
 
 void JobSupervisor::end_generation_if_over() {
@@ -290,8 +455,42 @@ void JobSupervisor::end_generation_if_over() {
     report_lost();
     if (tally_->first_failure())
         report_failure();
+    report_end();
     tally_.reset();
     dispatch(JobEvent::all_ended);
+}
+
+// What ended it first: a lost node takes its ranks along, and theirs.
+void JobSupervisor::report_end() {
+    GenerationEnded ended;
+    if (outcome_.lost_node)
+        ended.record = judge_lost_node(*outcome_.lost_node, why_lost_);
+    else if (ended_by_)  // a rank failed, or could not be started
+        ended.record = ended_by_;
+    else if (outcome_.keeper_gone)
+        ended.record = judge_agent_killed();
+    else if (outcome_.stop_signal)
+        ended.record = judge_this_stop();
+    if (ended.record && (!next_ || outcome_.lost_node))
+        settle(*ended.record);
+    if (ended.record) {
+        const bool stops = next_->action == RestartAction::requeue &&
+                           decide_exit(outcome_).code != exit_code::kRequeue;
+        ended.next = launcher::name_of(stops ? RestartAction::stop : next_->action);
+    }
+    report(std::move(ended));
+}
+
+EndRecord JobSupervisor::judge_this_stop() {
+    stop_planner_.stop();  // no generation follows; the scheduler's word may still be on its way
+    AskedToStop stop{.signal = *outcome_.stop_signal,
+                     .under_scheduler = !plan_.slurm_job_id.empty(),
+                     .left = time_left_at_stop_};
+    if (time_limit_in_)
+        stop.told = Cause::time_limit, stop.told_by = outcome_.stop_words;
+    else if (why_asked_)
+        stop.told = cause_of(why_asked_->origin), stop.told_by = why_asked_->evidence;
+    return judge_stop(stop);
 }
 
 void JobSupervisor::report_lost() {
@@ -311,45 +510,32 @@ void JobSupervisor::report_lost() {
 }
 
 void JobSupervisor::report_failure() {
-    const control::RankFailed& first = tally_->first_failure()->what;
-    GenerationFailed failed;
-    failed.generation = generation_number_;
-    failed.first = first.end;
+    GenerationVerdict verdict = judge_generation(*tally_, roster_, flight_, plan_.world_size);
+    const control::RankFailed& first = *verdict.first;
     if (!outcome_.cannot_start_code)
-        outcome_.first_failure = failed.first;
-    failed.hostname = first.hostname;
-    failed.gpu = first.gpu;
-    failed.evidence = evidence_of(first);
-    failed.others = tally_->ends_but(first.end.rank);
-    failed.stderr_path = first.stderr_path;
-    failed.stdout_path = first.stdout_path;
-    failed.error_file_path = first.error_file_path;
-    failed.oom_kills = first.oom_kills;
+        outcome_.first_failure = verdict.end_that_counts;
+    outcome_.cannot_resume = first.record.vain == kSameCheckpoints;
+    ended_by_ = verdict.record;
+    settle(verdict.record);
+    GenerationFailed failed = announce_failure(*tally_, std::move(verdict));
     failed.stopped_others_in = between(failed_at_, tally_->last_end());
     if (state_ == JobState::restarting)
         failed.restart_number = restarts_ + 1;
     failed.max_restarts = plan_.spec.restart.max_restarts;
     failed.checkpoint_step = checkpoint_step_;
-    failed.no_room = first.no_room;
-    failed.restart_held_back = !failed.restart_number && restart_left() && died_of_full_disk();
-    FlightFindings found = flight_.take_failure(
-        "rank " + std::to_string(failed.first.rank) + " failed", failed.first.rank);
-    failed.culprit = std::move(found.culprit);
-    failed.flight = std::move(found.lines);
-    failed.flight_path = std::move(found.path);
+    failed.restart_held_back =
+        !failed.restart_number && !failed.record.vain.empty() && wants_restarts(plan_.spec.restart);
+    failed.input_spent = input_spent_ && wants_restarts(plan_.spec.restart);
+    failed.restart_account = next_->account;
+    failed.restart_delay = next_->delay;
+    failed.no_restart = next_->why;
     report(std::move(failed));
-}
-
-void JobSupervisor::report_end_time(std::chrono::system_clock::time_point ends_at) {
-    const auto left =
-        std::chrono::round<std::chrono::seconds>(ends_at - std::chrono::system_clock::now());
-    report(TimeLimitKnown{.ends_at = ends_at, .left = std::max(left, std::chrono::seconds(0))});
 }
 
 void JobSupervisor::finish() {
     timer_.cancel();
     flight_.stop();
-    end_time_.stop();
+    stop_planner_.stop();
     show_warnings();
     const ExitDecision decision = decide_exit(outcome_);
     report(JobEnded{.exit_code = decision.code,

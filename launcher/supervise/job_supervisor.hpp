@@ -6,9 +6,11 @@
 #include "report/reporter.hpp"
 #include "supervise/exit_decision.hpp"
 #include "supervise/generation_tally.hpp"
-#include "supervise/job_end_time.hpp"
 #include "supervise/job_table.hpp"
 #include "supervise/node_warnings.hpp"
+#include "supervise/restart_book.hpp"
+#include "supervise/stop_facts.hpp"
+#include "supervise/stop_planner.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
@@ -22,6 +24,12 @@
 
 namespace autolaunch::launcher {
 
+/// Where this start of the job comes from.
+struct JobOrigin {
+    std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();  ///< we did
+    std::optional<int> requeue = {};  ///< how often the scheduler had requeued it; nothing: none
+};
+
 /// Decides for the whole job, on the head: turns what nodes report into events of the job table and
 /// what the table says into commands to all nodes, its own included; tells the person what happens.
 /// It starts and signals nothing itself: that is the NodeSupervisor's, on every node.
@@ -31,10 +39,11 @@ class JobSupervisor {
 public:
     /// All must outlive it; `joined` is the head's.
     JobSupervisor(asio::io_context& io, const LaunchPlan& plan, Coordinator& coordinator,
-                  const Joined& joined, Reporter& reporter, int first_generation);
+                  const Joined& joined, Reporter& reporter, StopFacts& stop_facts,
+                  int first_generation);
 
     /// Says what job this is, and commands its first generation.
-    void start();
+    void start(const JobOrigin& origin);
     /// After the job: until every node has left.
     void leave();
 
@@ -43,6 +52,12 @@ private:
     void act(JobAction action);
     void start_generation();
     void stop_ranks(bool by_user, const std::string& reason);
+    void order_stop(bool by_user, const std::string& reason, std::chrono::milliseconds grace);
+    void kill_in(std::chrono::milliseconds time);
+    void on_last_moment(std::chrono::milliseconds left);
+    void on_stop_explained(const StopKnown& known);
+    std::chrono::milliseconds until_kill() const;
+    bool is_schedulers_last_term(int signal, bool again) const;
     void kill_ranks();
     void give_up();
     void wait_to_restart();
@@ -57,14 +72,18 @@ private:
     void on(int node, control::NodeWarning&& warning);
     void on(int node, control::FlightAsked&& asked);
     void on(int node, control::FlightRead&& read);
+    void on(int node, control::InputSpent&& spent);
+    void on(int node, control::Overslept&& slept);
+    void on(int node, control::Here&& here);
     void on_node_lost(int node, const std::string& why);
+    void lose(int node, JobEvent event, const std::string& why);
     void cannot_start(int rank, int exit_code, const std::string& what, const std::string& hint,
                       bool restart_helps);
     void end_generation_if_over();
-    bool died_of_full_disk() const;
     void report_failure();
+    void report_end();
+    EndRecord judge_this_stop();
     void report_lost();
-    void report_end_time(std::chrono::system_clock::time_point ends_at);
 
     void warn(int node, const std::string& text);
     void show_warnings();
@@ -72,9 +91,9 @@ private:
     void wait_then(std::chrono::milliseconds time, JobEvent event);
     const std::string& name_of(int node) const;
     bool is_current(int generation) const { return tally_ && tally_->generation() == generation; }
-    bool restart_left() const {
-        return restarts_ < plan_.spec.restart.max_restarts && !outcome_.lost_node;
-    }
+    JobEvent event_of(const EndRecord& record) const;
+    Decision decide_on(const EndRecord& record) const;
+    void settle(const EndRecord& record);
 
     asio::io_context& io_;
     const LaunchPlan& plan_;
@@ -84,22 +103,33 @@ private:
     Head& head_;
     Reporter& reporter_;
     asio::steady_timer timer_, warning_timer_;
-    JobEndTime end_time_;
+    StopPlanner stop_planner_;
     FlightInquiry flight_;
 
     JobState state_ = JobState::starting;
     MasterStore store_;                     ///< of this generation
     std::optional<GenerationTally> tally_;  ///< nothing between generations
     int generation_number_;
+    RestartBook restart_book_;
     int restarts_ = 0;
-    std::chrono::steady_clock::time_point started_at_, failed_at_;
-    std::vector<NodeLost> lost_;   ///< not shown yet
-    std::set<int> gone_;           ///< nodes that were lost
+    std::chrono::steady_clock::time_point started_at_, failed_at_, kill_at_;
+    std::optional<std::chrono::milliseconds> time_limit_in_;  ///< we stop the job before that
+    std::vector<NodeLost> lost_;                              ///< not shown yet
+    std::set<int> gone_;           ///< nodes whose agents are out of reach
+    std::set<int> given_up_;       ///< the same, and those that the scheduler has given up
     std::set<int> asked_to_stop_;  ///< nodes that have reported a stop signal
+    std::set<int> here_;           ///< nodes that have answered the newest AskWhoIsHere
+    int who_is_here_ = 0;          ///< its number
     bool kill_sent_ = false;       ///< in this generation
+    bool input_spent_ = false;     ///< what came in on stdin is not there for another one
     NodeWarnings warnings_;
     std::string stop_reason_;  ///< for a failure: "rank 3 failed", "node2 was lost"
     std::optional<std::int64_t> checkpoint_step_;
+    std::string why_lost_;                                   ///< of outcome_.lost_node
+    std::optional<std::chrono::seconds> time_left_at_stop_;  ///< of the allocation
+    std::optional<StopKnown> why_asked_;                     ///< to stop, by the scheduler's word
+    std::optional<Decision> next_;       ///< after this generation, once it has ended
+    std::optional<EndRecord> ended_by_;  ///< this generation; nothing: it goes on, or has finished
     JobOutcome outcome_;
 };
 

@@ -35,6 +35,7 @@ constexpr auto kJobTable = [] {
 
         // The ranks have their SIGTERM: a stop only cancels what was to follow.
         {S::restarting, E::rank_failed_for_good, A::none,              S::failing},
+        {S::restarting, E::no_restart,           A::none,              S::failing},
         {S::restarting, E::stop_asked,           A::none,              S::stopping},
         {S::restarting, E::stop_asked_again,     A::kill_ranks,        S::stopping},
         {S::restarting, E::keeper_gone,          A::kill_ranks,        S::stopping},
@@ -44,6 +45,7 @@ constexpr auto kJobTable = [] {
         {S::restarting, E::hung,                 A::give_up,           S::finished},
 
         // A stop changes nothing: the failure came first.
+        {S::failing,    E::restart_after_all,    A::none,              S::restarting},
         {S::failing,    E::stop_asked_again,     A::kill_ranks,        S::failing},
         {S::failing,    E::keeper_gone,          A::kill_ranks,        S::failing},
         {S::failing,    E::grace_over,           A::kill_ranks,        S::failing},

@@ -26,8 +26,11 @@ enum class JobEvent {
     wait_over,
     node_lost,  ///< a node with its ranks is gone
     hung,       ///< ranks are there long after SIGKILL
+    // All have ended, and the failure that counts is another one than the first that was heard of:
+    no_restart,         ///< after it there is none
+    restart_after_all,  ///< after it there is one
 };
-inline constexpr int kJobEvents = 11;
+inline constexpr int kJobEvents = 13;
 
 enum class JobAction {
     none,

@@ -4,10 +4,10 @@
 #include "base/owned_folder.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "logs/rank_files.hpp"
+#include "plan/oversubscription.hpp"
 
 #include <csignal>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 namespace autolaunch::launcher {
@@ -29,8 +29,7 @@ MpiJob describe(const MpiRanks::Context& context) {
     const auto folder = rank_directory(context.plan.run_dir, context.generation, 0).parent_path();
     OwnedFolder::make(folder.parent_path()).folder(folder.filename());
     job.log = folder / ("pmixd-" + std::to_string(context.roster.self) + ".log");
-    job.cores =
-        static_cast<int>(std::thread::hardware_concurrency());  // of this process's affinity mask
+    job.oversubscribed = !describe_oversubscription(context.plan).empty();
     job.environment = context.environment;
     job.asked_for = context.plan.mpi.asked_for;
     return job;
@@ -59,12 +58,28 @@ MpiRanks::MpiRanks(const Context& context, Deadline deadline, Callbacks callback
                },
            .on_warning = [this](const std::string& text) { callbacks_.warn(text); }})) {
     service_->await_ready(deadline);
+    if (context.plan.mpi.mode == MpiMode::offered)
+        watch_.emplace(
+            io_, *service_, context.environment,
+            MpiWatch::Handlers{
+                .on_fault = [this](int rank,
+                                   const MpiService::Fault& fault) { on_fault(rank, fault); },
+                .warn = [this](const std::string& text) { callbacks_.warn(text); }});
 }
 
 void MpiRanks::prepare(int local_rank, ChildSpec& spec) {
     const MpiRankStart start = service_->start_of(local_rank);
     spec.environment = with_mpi(std::move(spec.environment), start.environment);
     spec.inherited_fd = start.inherited_fd;
+    if (watch_)
+        watch_->set_identity(start.environment.identity_value("PMIX_NAMESPACE"),
+                             start.environment.identity_value("PMI_PORT"));
+}
+
+void MpiRanks::was_started(int rank, int local_rank, pid_t pid) {
+    service_->was_started(local_rank);
+    if (watch_ && pid > 0)
+        watch_->add({.rank = rank, .local_rank = local_rank, .pid = pid});
 }
 
 // False when it is known, or of no interest.
@@ -87,7 +102,14 @@ void MpiRanks::on_fault(int rank, const MpiService::Fault& fault) {
     });
 }
 
+std::string MpiRanks::fault_of(int rank) const {
+    const auto found = faults_.find(rank);
+    return found == faults_.end() ? std::string() : found->second.why;
+}
+
 void MpiRanks::correct(RankExited& end) {
+    if (watch_)
+        watch_->ended(end.rank);
     if (const auto fault = service_->fault_of(end.local_rank))
         note(end.rank, *fault);
     const auto failed = faults_.find(end.rank);
@@ -104,8 +126,10 @@ void MpiRanks::correct(RankExited& end) {
         const MpiService::Departure departure = service_->departure(end.local_rank);
         if (!departure.why.empty())
             callbacks_.warn("rank " + std::to_string(end.rank) + ' ' + departure.why);
-        if (departure.fatal)
+        if (departure.fatal) {
+            faults_[end.rank].why = departure.why;
             end.exit_code = kFailed;
+        }
     }
     over_ = over_ || end.exit_code != 0 || --running_ == 0;
 }

@@ -5,6 +5,7 @@
 #include "plan/launch_plan.hpp"
 #include "pmi/mpi_service.hpp"
 #include "spawn/spawn.hpp"
+#include "supervise/mpi_watch.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
@@ -48,11 +49,13 @@ public:
 
     /// Adds to what the rank is started with.
     void prepare(int local_rank, ChildSpec& spec);
-    void was_started(int local_rank) { service_->was_started(local_rank); }
+    void was_started(int rank, int local_rank, pid_t pid);
     pid_t helper() const { return service_->helper(); }
     /// A rank that called MPI_Abort ends with the code it gave; one that left the others waiting
     /// has failed.
     void correct(RankExited& end);
+    /// "called MPI_Abort with error code 3", as in "rank 3 <why>"; empty: MPI knows of nothing.
+    std::string fault_of(int rank) const;
 
 private:
     bool note(int rank, const MpiService::Fault& fault);
@@ -68,6 +71,7 @@ private:
     std::shared_ptr<int> alive_ =
         std::make_shared<int>(0);  ///< a timer that has run out already checks it
     std::unique_ptr<MpiService> service_;
+    std::optional<MpiWatch> watch_;  ///< where MPI is only offered
 };
 
 }  // namespace autolaunch::launcher

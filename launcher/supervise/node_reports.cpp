@@ -56,7 +56,7 @@ control::StartFailed start_failed_report(const LaunchPlan& plan, const Generatio
     return failed;
 }
 
-control::RanksEnded ranks_ended_report(const LaunchPlan& plan, const Generation& generation,
+control::RanksEnded ranks_ended_report(const LaunchPlan& plan, Generation& generation,
                                        bool with_ends) {
     const auto& exits = generation.exits();
     control::RanksEnded ended;
@@ -64,8 +64,10 @@ control::RanksEnded ranks_ended_report(const LaunchPlan& plan, const Generation&
         exits.size() == plan.ranks.size() &&
         std::all_of(exits.begin(), exits.end(),
                     [](const RankExited& exited) { return exited.exit_code == 0; });
-    if (with_ends)
+    if (with_ends) {
         ended.ends = exits;
+        ended.failures = generation.describe_others();
+    }
     ended.checkpoint_step = generation.checkpoint_step();
     return ended;
 }

@@ -20,7 +20,7 @@ control::StartFailed start_failed_report(const LaunchPlan& plan, const Generatio
                                          const Error& error);
 
 /// No rank is left; `with_ends` says how each ended.
-control::RanksEnded ranks_ended_report(const LaunchPlan& plan, const Generation& generation,
+control::RanksEnded ranks_ended_report(const LaunchPlan& plan, Generation& generation,
                                        bool with_ends);
 
 /// In parts of control::kFlightRanks; one without ranks where there are none.

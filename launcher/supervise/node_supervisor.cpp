@@ -9,9 +9,9 @@
 
 #include <autolaunch/error.hpp>
 
+#include <time.h>
 #include <asio/post.hpp>
 
-#include <algorithm>
 #include <csignal>
 #include <system_error>
 #include <utility>
@@ -30,24 +30,22 @@ constexpr auto kDoubtTime = std::chrono::milliseconds(250);
 // a millisecond or two, and a rank takes longer to end.
 constexpr auto kGlanceTime = std::chrono::milliseconds(10);
 constexpr auto kStartSlice = std::chrono::milliseconds(100);
-// The same for another task's. Shorter: that task's rank, which ended by the signal, is then still
-// in doubt.
+// The same for another task's; shorter, for that task's rank is then still in doubt.
 constexpr auto kTaskSignalTime = std::chrono::milliseconds(200);
 constexpr auto kKillTimeout = std::chrono::seconds(30);
-// Ranks that have not ended by then are named; a grace period that is hardly longer needs no words.
-constexpr auto kWaitNotice = std::chrono::seconds(2);
 // How long an agent that nobody waits for stays for the head's last word.
 constexpr auto kReleaseTimeout = std::chrono::seconds(5);
-
-bool looks_like_a_stop(const RankExited& ended, const JobSpec& spec) {
-    const auto signals = stop_signals(spec);
-    return std::any_of(signals.begin(), signals.end(),
-                       [&](int signal) { return looks_stopped_by(ended, signal); });
-}
 
 std::uint64_t microseconds_since(steady_clock::time_point start) {
     return static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - start).count());
+}
+
+// Also while the machine sleeps, which steady_clock leaves out.
+std::chrono::nanoseconds time_since_boot() {
+    timespec now{};
+    ::clock_gettime(CLOCK_BOOTTIME, &now);
+    return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
 }  // namespace
@@ -63,10 +61,23 @@ NodeSupervisor::NodeSupervisor(const NodeContext& node, const std::string& head_
       output_timer_(node.io),
       doubt_timer_(node.io),
       task_signal_timer_(node.io),
-      notice_timer_(node.io),
+      answer_timer_(node.io),
+      insist_timer_(node.io),
+      stop_notice_(
+          node.io, [this] { return awaited_ranks(); },
+          [this](const std::string& text) { report(WarningRaised{text}); }),
       grace_(node.plan.spec.restart.grace_period) {
     if (keeper_gone)
         keeper_gone_.assign(keeper_gone.release());
+    if (node_.stop_facts != nullptr) {
+        node_.stop_facts->ranks_can_stop = [this] {
+            return generation_ && has_ranks(state_) && generation_->can_stop();
+        };
+        node_.stop_facts->ask_checkpoint = [this] {
+            if (generation_ && has_ranks(state_))
+                generation_->request_checkpoint_by_session();
+        };
+    }
     node_.member.set_handlers(
         {.on_command = [this](const control::Command& command) { obey(command); },
          .on_head_lost = [this](const std::string& why) { on_head_lost(why); }});
@@ -101,19 +112,27 @@ void NodeSupervisor::obey(const control::Command& command) {
     } else if (const auto* stop = std::get_if<control::StopRanks>(&command)) {
         if (stop->generation != start_.generation)
             return;
-        grace_ = grace_after(plan_, stop->reason);
-        if (stop->by_user)
+        grace_ = std::chrono::milliseconds(stop->grace_ms);
+        if (stop->by_user && stop_asked_)
+            generation_ ? generation_->tell_grace(grace_) : void();
+        if (stop->by_user) {
             stop_asked_ = true;
-        else
+            stop_signal_ = stop->signal;
+        } else {
             see_failure();
+        }
         dispatch(stop->by_user ? NodeEvent::stop_by_user : NodeEvent::stop_failed);
-        expect_ends();
+        stop_notice_.asked_to_end(grace_);
     } else if (const auto* kill = std::get_if<control::KillRanks>(&command)) {
         if (kill->generation == start_.generation)
             dispatch(NodeEvent::kill);
     } else if (const auto* ask = std::get_if<control::AskFlight>(&command)) {
         if (ask->generation == start_.generation)
             report_flight(ask->request);
+    } else if (const auto* who = std::get_if<control::AskWhoIsHere>(&command)) {
+        node_.member.report(control::Here{who->generation, who->request});
+    } else if (const auto* go = std::get_if<control::GoOn>(&command)) {
+        go_on(go->generation);
     } else if (const auto* finish = std::get_if<control::Finish>(&command)) {
         exit_code_ = finish->exit_code;
         dispatch(NodeEvent::finish);
@@ -152,14 +171,14 @@ void NodeSupervisor::act(NodeAction action) {
         case NodeAction::report_failure:
             return report_failure();
         case NodeAction::ask_ranks_to_stop:
-            return apply_to_ranks(RankEvent::user_stop);
+            return ask_ranks_to_stop();
         case NodeAction::terminate_ranks:
             return apply_to_ranks(RankEvent::peer_failed);
         case NodeAction::orphan_ranks:
             wait_then(timer_, plan_.spec.restart.grace_period, NodeEvent::grace_over);
             return apply_to_ranks(RankEvent::peer_failed);
         case NodeAction::kill_ranks:
-            tell_killed();
+            stop_notice_.killed(stop_asked_);
             wait_then(timer_, kKillTimeout, NodeEvent::hung);
             return apply_to_ranks(RankEvent::kill);
         case NodeAction::clear_up:
@@ -168,6 +187,9 @@ void NodeSupervisor::act(NodeAction action) {
             return wait_then(timer_, kReleaseTimeout, NodeEvent::hung);
         case NodeAction::tell_ended:
             return tell_ended();
+        case NodeAction::tell_and_await_release:
+            tell_ended();
+            return wait_then(timer_, kReleaseTimeout, NodeEvent::hung);
         case NodeAction::name_hung:
             return name_hung();
         case NodeAction::leave:
@@ -177,9 +199,10 @@ void NodeSupervisor::act(NodeAction action) {
 }
 
 void NodeSupervisor::start_ranks() {
-    failure_seen_ = false;
-    asked_to_end_at_.reset();
-    notice_timer_.cancel();
+    failure_seen_ = held_ = false;
+    stop_notice_.begin_generation();
+    if (node_.stop_facts != nullptr)
+        node_.stop_facts->pace.begin_generation();
     generation_.reset();  // its ports and sockets are free before the next ones are taken
     node_.member.begin_generation(start_.generation);
     begun_at_ = last_end_at_ = steady_clock::now();
@@ -235,54 +258,57 @@ void NodeSupervisor::cannot_start(const Error& error) {
 
 void NodeSupervisor::apply_to_ranks(RankEvent event) {
     if (generation_)
-        generation_->apply_to_all(event, grace_);
+        generation_->apply_to_all(event, grace_, stop_signal_);
 }
 
-// The screen would be still for the whole grace period: who is waited for is said, and until when.
-void NodeSupervisor::expect_ends() {
-    if (asked_to_end_at_ || !generation_ || generation_->all_ended())
-        return;
-    asked_to_end_at_ = steady_clock::now();
-    if (grace_ < 2 * kWaitNotice)
-        return;
-    notice_timer_.expires_after(kWaitNotice);
-    notice_timer_.async_wait([this](const std::error_code& error) {
-        if (error || !has_ranks(state_) || !generation_ || generation_->all_ended())
-            return;
-        report(WarningRaised{waiting_notice(generation_->live_ranks(), generation_->rank_count(),
-                                            kWaitNotice, grace_ - kWaitNotice,
-                                            std::chrono::system_clock::now())});
+// A program that saves on Ctrl-C needs the time for it; one that takes no notice of it gets SIGTERM
+// before the end.
+void NodeSupervisor::ask_ranks_to_stop() {
+    const bool by_person = sent_by_a_person(stop_signal_);
+    if (const int own = own_stop_signal(plan_.spec); own != 0 && !by_person)
+        stop_signal_ = own;
+    if (stop_signal_ == SIGTERM || stop_signal_ == 0)
+        return apply_to_ranks(RankEvent::user_stop);
+    apply_to_ranks(RankEvent::user_interrupt);
+    if (own_stop_signal(plan_.spec) != 0)
+        apply_later(answer_timer_, grace_ / 2, RankEvent::no_answer);
+    apply_later(insist_timer_, grace_ * 2 / 3, RankEvent::insist);
+}
+
+void NodeSupervisor::apply_later(asio::steady_timer& timer, std::chrono::milliseconds time,
+                                 RankEvent event) {
+    timer.expires_after(time);
+    timer.async_wait([this, event](const std::error_code& error) {
+        if (!error && has_ranks(state_))
+            apply_to_ranks(event);
     });
 }
 
-// After a failure the failure's screen says it.
-void NodeSupervisor::tell_killed() {
-    notice_timer_.cancel();
-    if (!stop_asked_ || !asked_to_end_at_ || !generation_ || generation_->all_ended())
-        return;
-    const auto asked_ago = std::chrono::duration_cast<std::chrono::milliseconds>(
-        steady_clock::now() - *std::exchange(asked_to_end_at_, std::nullopt));
-    report(WarningRaised{
-        killed_notice(generation_->live_ranks(), generation_->rank_count(), asked_ago)});
+StopNotice::Ranks NodeSupervisor::awaited_ranks() const {
+    if (!generation_ || !has_ranks(state_))
+        return {};
+    return {generation_->live_ranks(), generation_->rank_count()};
 }
 
-// SIGKILL had no effect: the ranks hang in the kernel (a dead file system, a driver). Waiting
-// longer helps nobody.
+// SIGKILL had no effect: a dead file system, a driver. Waiting longer helps nobody.
 void NodeSupervisor::name_hung() {
-    if (!generation_)
-        return;
-    std::string pids;
-    for (const pid_t pid : generation_->live_pids())
-        pids += " " + std::to_string(pid);
-    if (!pids.empty())
-        report(WarningRaised{
-            "these processes did not end long after SIGKILL, and hang in the kernel:" + pids});
+    if (generation_ && !generation_->all_ended())
+        report(WarningRaised{hung_notice(generation_->live_ranks())});
+}
+
+// Where a rank has the terminal, Ctrl-C is sent to it alone, and is meant for the job.
+bool NodeSupervisor::was_stopped_at_terminal(const RankExited& ended) const {
+    return node_.input != nullptr && node_.input->has_terminal(ended.rank) &&
+           (looks_stopped_by(ended, SIGINT) || looks_stopped_by(ended, SIGQUIT) ||
+            looks_stopped_by(ended, SIGHUP));
 }
 
 // After a stop was asked no end is a failure.
 void NodeSupervisor::on_rank_ended() {
     last_end_at_ = steady_clock::now();
     const RankExited& ended = generation_->exits().back();
+    if (!stop_asked_ && was_stopped_at_terminal(ended))
+        on_signal(ended.signal.value_or(SIGINT));
     if (stop_asked_ || !is_failure(ended))
         return end_if_over();
     dispatch(looks_like_a_stop(ended, plan_.spec) ? NodeEvent::rank_in_doubt
@@ -314,9 +340,26 @@ void NodeSupervisor::clear_up() {
     asio::post(node_.io, [this] {
         timer_.cancel();
         if (generation_)
-            generation_->finish(output_.console);
-        dispatch(NodeEvent::cleared);
+            generation_->end_leftovers();
+        finish_output();
     });
+}
+
+// Who reads slowly what is to come whole is waited for, until somebody stops the job. The loop goes
+// on meanwhile, and with it the output.
+void NodeSupervisor::finish_output() {
+    const bool wait = state_ == NodeState::ending && !stop_asked_ && generation_ &&
+                      generation_->owes_output(output_.console);
+    if (wait) {
+        timer_.expires_after(kOutputInterval);
+        return timer_.async_wait([this](const std::error_code& error) {
+            if (!error)
+                finish_output();
+        });
+    }
+    if (generation_)
+        generation_->finish(output_.console);
+    dispatch(NodeEvent::cleared);
 }
 
 void NodeSupervisor::tell_ended() {
@@ -329,8 +372,16 @@ void NodeSupervisor::tell_ended() {
 }
 
 void NodeSupervisor::on_signal(int signal) {
-    if (signal == SIGCHLD)
+    if (signal == SIGCHLD) {
+        if (node_.input != nullptr)
+            node_.input->on_child_change();
         return reap_orphans(generation_ ? generation_->own_processes() : std::vector<pid_t>{});
+    }
+    if (signal == SIGCONT) {
+        if (node_.input != nullptr)
+            node_.input->on_continue();
+        return;
+    }
     if (!stops_the_job(plan_.spec, signal)) {
         if (!has_ranks(state_))
             return;
@@ -339,12 +390,10 @@ void NodeSupervisor::on_signal(int signal) {
         return signal == SIGUSR1 ? generation_->request_checkpoint(signal)
                                  : generation_->forward(signal);
     }
-    if (node_.pulse != nullptr && node_.pulse->parent_is_gone())
-        report(WarningRaised{
-            "the process that started autolaunch here is gone (under Slurm, slurmstepd): nobody "
-            "waits for this node any more, and the job is stopped"});
     stop_asked_ = true;
-    node_.member.report(control::StopAsked{signal});
+    const bool parent_is_gone = node_.pulse != nullptr && node_.pulse->parent_is_gone();
+    const bool is_news = parent_is_gone && !std::exchange(parent_gone_, true);
+    node_.member.report(control::StopAsked{is_news ? control::kParentGone : signal});
     dispatch(NodeEvent::stop_signalled);
 }
 
@@ -403,7 +452,37 @@ void NodeSupervisor::wait_then(asio::steady_timer& timer, std::chrono::milliseco
     });
 }
 
+// Suspended by Slurm, in a machine that slept, or stopped: the others may have given us up, and
+// begun another generation. Those who slept as well have not.
+void NodeSupervisor::see_oversleeping() {
+    const auto now = time_since_boot();
+    const auto before = std::exchange(last_look_, now);
+    const auto slept = now - before;
+    const bool is_alone = node_.roster.nodes.size() < 2;
+    if (before == before.zero() || slept < plan_.spec.rendezvous.lost_after || is_alone ||
+        !generation_ || !has_ranks(state_))
+        return;
+    held_ = true;
+    generation_->hold();
+    report(WarningRaised{
+        "this node's agent stood still for " +
+        std::to_string(std::chrono::round<std::chrono::seconds>(slept).count()) +
+        " s (a suspended job, a machine that slept): its ranks are held until most nodes have "
+        "answered"});
+    node_.member.report(control::Overslept{start_.generation});
+}
+
+void NodeSupervisor::go_on(int generation) {
+    if (generation != start_.generation || !std::exchange(held_, false) || !generation_)
+        return;
+    generation_->go_on();
+    report(
+        WarningRaised{"most nodes are there, and nobody has gone on without this one: its ranks "
+                      "go on"});
+}
+
 void NodeSupervisor::refresh_output() {
+    see_oversleeping();
     if (node_.pulse != nullptr)
         node_.pulse->beat();
     if (generation_)
@@ -420,12 +499,29 @@ void NodeSupervisor::refresh_output() {
 // A warning goes to the head, which shows it with the node's name and records it where it is the
 // head's own.
 void NodeSupervisor::report(Happening happening) {
+    note_for_stop(happening);
     if (const auto* warning = std::get_if<WarningRaised>(&happening)) {
         node_.member.report(control::NodeWarning{warning->text});
         if (node_.member.node_rank() == 0)
             return;
     }
     record(std::move(happening));
+}
+
+void NodeSupervisor::note_for_stop(const Happening& happening) {
+    if (node_.stop_facts == nullptr)
+        return;
+    StopFacts& facts = *node_.stop_facts;
+    const int first_rank = plan_.ranks.empty() ? 0 : plan_.ranks.front().rank;
+    if (const auto* step = std::get_if<StepReported>(&happening); step && step->rank == first_rank)
+        facts.pace.step_done(steady_clock::now());
+    const auto* saved = std::get_if<CheckpointPublished>(&happening);
+    const double took = saved ? saved->save_seconds.value_or(saved->stall_seconds) : 0;
+    if (took <= 0)
+        return;
+    facts.saves.add(took);
+    if (facts.on_save)
+        facts.on_save();
 }
 
 void NodeSupervisor::record(Happening happening) {

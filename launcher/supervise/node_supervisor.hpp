@@ -8,6 +8,7 @@
 #include "supervise/generation.hpp"
 #include "supervise/node_table.hpp"
 #include "supervise/signal_inbox.hpp"
+#include "supervise/stop_notice.hpp"
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -53,7 +54,12 @@ private:
     std::unique_ptr<Generation> make_generation();
     void cannot_start(const Error& error);
     void apply_to_ranks(RankEvent event);
+    void ask_ranks_to_stop();
+    void apply_later(asio::steady_timer& timer, std::chrono::milliseconds time, RankEvent event);
+    void note_for_stop(const Happening& happening);
+    bool was_stopped_at_terminal(const RankExited& ended) const;
     void clear_up();
+    void finish_output();
     void tell_ended();
     void name_hung();
 
@@ -61,8 +67,7 @@ private:
     void report_failure();
     void see_failure();
     void report_flight(int request);
-    void expect_ends();
-    void tell_killed();
+    StopNotice::Ranks awaited_ranks() const;
     void on_signal(int signal);
     void watch_stand_ins();
     void on_task_signal(int signal);
@@ -71,6 +76,8 @@ private:
     void wait_then(asio::steady_timer& timer, std::chrono::milliseconds time, NodeEvent event);
     void watch_keeper();
     void refresh_output();
+    void see_oversleeping();
+    void go_on(int generation);
     void report(Happening happening);
     void record(Happening happening);
 
@@ -82,22 +89,26 @@ private:
 
     asio::posix::stream_descriptor keeper_gone_;
     std::optional<SignalInbox> signals_;
-    asio::steady_timer timer_, output_timer_, doubt_timer_, task_signal_timer_, notice_timer_;
+    asio::steady_timer timer_, output_timer_, doubt_timer_, task_signal_timer_, answer_timer_,
+        insist_timer_;
+    StopNotice stop_notice_;
 
     NodeState state_ = NodeState::idle;
     control::StartGeneration start_;  ///< the newest
     std::unique_ptr<Generation> generation_;
     std::chrono::steady_clock::time_point begun_at_, last_end_at_;
-    std::optional<std::chrono::steady_clock::time_point>
-        asked_to_end_at_;              ///< the ranks of this generation
-    std::chrono::milliseconds grace_;  ///< that they have, from the newest request on
+    std::chrono::milliseconds grace_;  ///< of the ranks, from the newest request on
     /// A rank of this generation failed, here or, by the head's word, elsewhere: its RanksEnded
     /// says how each rank ended. No state: the head's word may come in any, after the end too.
     bool failure_seen_ = false;
     /// A person or the scheduler wants the job to stop: for good, over all generations, and in
     /// every state.
     bool stop_asked_ = false;
+    int stop_signal_ = 0;       ///< the one that the head names for it
+    bool parent_gone_ = false;  ///< the head was told that nobody waits for the keeper any more
     int exit_code_ = 0;
+    std::chrono::nanoseconds last_look_{0};  ///< since the machine's start
+    bool held_ = false;                      ///< the ranks are stopped until the head says GoOn
 };
 
 }  // namespace autolaunch::launcher

@@ -82,7 +82,7 @@ constexpr auto kNodeTable = [] {
         {S::awaiting_release, E::start,          A::tell_ended,        S::awaiting_release},
         {S::awaiting_release, E::finish,         A::leave,             S::left},
         {S::awaiting_release, E::head_lost,      A::leave,             S::left},
-        {S::awaiting_release, E::cleared,        A::tell_ended,        S::awaiting_release},
+        {S::awaiting_release, E::cleared, A::tell_and_await_release, S::awaiting_release},
         {S::awaiting_release, E::hung,           A::leave,             S::left},
     });
 }();

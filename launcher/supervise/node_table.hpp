@@ -15,7 +15,7 @@ enum class NodeState {
     departing,         ///< the same, and all have ended: as ending
     doomed,            ///< nobody waits for the agent any more: the ranks are killed
     awaiting_release,  ///< the same, and all have ended: nothing starts, the head may still say
-                       ///< Finish
+                       ///< Finish, until a deadline
     left,
 };
 inline constexpr int kNodeStates = 11;
@@ -55,7 +55,8 @@ enum class NodeAction {
     clear_up,       ///< ends what the ranks left behind, and shows the rest of their output
     await_release,  ///< a deadline for the head's Finish
     tell_ended,     ///< RanksEnded to the head
-    name_hung,      ///< a warning names the processes that hang in the kernel
+    tell_and_await_release,
+    name_hung,  ///< a warning names the processes that hang in the kernel
     leave,
 };
 

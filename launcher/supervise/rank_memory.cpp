@@ -87,6 +87,7 @@ void RankMemory::answer(int rank, int generation, const session::MemoryAsked& as
                      .hint = "save to the disk instead"},
                     -1);
             }
+            ++made_;
             files_[slot] = {std::move(file), static_cast<std::uint64_t>(asked.bytes)};
             break;
         }

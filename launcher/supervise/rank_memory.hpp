@@ -67,6 +67,8 @@ public:
     /// Answers by asked.answer. `rank` and `generation` of who asks.
     void answer(int rank, int generation, const session::MemoryAsked& asked);
 
+    int made() const { return made_; }  ///< memory files, so far
+
 private:
     session::MemoryAnswer refuse_too_much(int rank, std::uint64_t bytes) const;
 
@@ -77,6 +79,7 @@ private:
         std::uint64_t bytes = 0;
     };
     std::map<MemorySlot, Held> files_;
+    int made_ = 0;
 };
 
 /// With the limit that the spec gives, else half of what the node's ranks may use (cgroup or

@@ -11,6 +11,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace autolaunch::launcher {
 
@@ -29,8 +31,13 @@ public:
     RankAction apply(RankEvent event);
     /// To the whole process group. A stopped group is woken, so that it can act.
     void send(int signal);
-    /// The rank's leader has a handler for it, so that forwarding it does not kill.
-    bool catches(int signal) const;
+    /// One that is stopped (SIGSTOP) hears nothing.
+    void wake();
+    /// To those of its processes that have a handler for it, so that it kills none. A program may
+    /// be behind a shell or a profiler.
+    void forward(int signal) const;
+    /// One of them has.
+    bool catches(int signal) const { return !who_catches(signal).empty(); }
 
     const RankPlan& plan() const { return plan_; }
     RankState state() const { return state_; }
@@ -39,9 +46,12 @@ public:
     void set_last_step(std::int64_t step) { last_step_ = step; }
     /// Only after its end.
     const RankExited& exited() const { return exited_; }
+    /// The same: what it had started and left running.
+    const std::vector<std::string>& left_running() const { return left_running_; }
 
 private:
     void on_child_end(const ChildEnd& end);
+    std::vector<pid_t> who_catches(int signal) const;
 
     const RankPlan& plan_;
     RankState state_ = RankState::planned;
@@ -52,6 +62,7 @@ private:
     std::chrono::steady_clock::time_point started_at_;
     std::optional<std::int64_t> last_step_;
     RankExited exited_;
+    std::vector<std::string> left_running_;
 };
 
 }  // namespace autolaunch::launcher

@@ -9,24 +9,36 @@ enum class RankState {
     running,
     cooperative,  ///< running, and has said that it stops by itself when it is told to
     finishing,    ///< was told to stop by itself
+    saving,       ///< the same, and has heard it
+    interrupted,  ///< got the signal by which the job was stopped, which is not SIGTERM
     stopping,     ///< got SIGTERM
     killed,       ///< got SIGKILL
     ended,
 };
-inline constexpr int kRankStates = 7;
+inline constexpr int kRankStates = 9;
 
 enum class RankEvent {
     started,
     start_failed,
     declared_cooperative,
-    user_stop,    ///< a person or the scheduler wants the job to stop
-    peer_failed,  ///< another rank failed: this generation is over
-    kill,         ///< grace is over, or there is no time for any
+    user_stop,       ///< a person or the scheduler wants the job to stop, by SIGTERM
+    user_interrupt,  ///< the same by another signal: Ctrl-C, a terminal that is closed
+    heard_stop,      ///< it says that it has heard the request to stop by itself
+    no_answer,       ///< half of the grace is over, and the spec has a signal that it stops on
+    insist,          ///< most of the grace after that is over
+    peer_failed,     ///< another rank failed: this generation is over
+    kill,            ///< grace is over, or there is no time for any
     exited,
 };
-inline constexpr int kRankEvents = 7;
+inline constexpr int kRankEvents = 11;
 
-enum class RankAction { none, send_stop_message, send_term, send_kill };
+enum class RankAction {
+    none,
+    send_stop_message,
+    send_stop_signal,  ///< the one by which the job was stopped
+    send_term,
+    send_kill,
+};
 
 using RankTransition = Transition<RankState, RankAction>;
 

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kGenerationPrefix = "generation-";
-constexpr mode_t kPrivateMode = 0600;  // both files may hold keys
+constexpr mode_t kPrivateMode = 0600;                  // both files may hold keys
 constexpr long long kMostGenerations = 1'000'000'000;  // no job comes near; sums stay in an int
 
 /// The number of a folder's name as we write it: no sign, no leading zero. Others' folders, such as
@@ -97,6 +97,8 @@ RunDirectory::RunDirectory(const LaunchPlan& plan)
     try {
         prepare(plan);
     } catch (const SystemError& error) {
+        if (error.error_number() == EBUSY)
+            throw RunDirectoryInUse(error.code(), error.what(), error.hint());
         throw RunDirectoryError(error.code(), error.what(),
                                 is_want_of_room(error.error_number())
                                     ? "make room there, or name another folder with --log-dir"

@@ -15,6 +15,12 @@ public:
         : ExitError(exit_code::kCannotCreate, code, what, std::move(hint)) {}
 };
 
+/// Another autolaunch runs in it.
+class RunDirectoryInUse : public RunDirectoryError {
+public:
+    using RunDirectoryError::RunDirectoryError;
+};
+
 /// The folder of one job: plan.json, trainer_config.json, events.jsonl and generation-G/rank-R/ for
 /// each rank. It is made 0750 and its logs 0640 (less the umask), so that colleagues of the group
 /// can read them and the world cannot; plan.json and trainer_config.json are 0600, for they may
@@ -39,6 +45,11 @@ public:
     std::filesystem::path trainer_config_path() const { return path_ / "trainer_config.json"; }
     /// The number of the next generation that nobody has used here; on the head.
     int first_generation() const { return first_generation_; }
+
+    /// exit.json, or exit.node-K.json. Throws SystemError.
+    void keep_certificate(const std::string& text) const {
+        folder_.replace("exit" + suffix_ + ".json", text);
+    }
 
 private:
     void prepare(const LaunchPlan& plan);

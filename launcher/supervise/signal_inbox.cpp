@@ -11,7 +11,11 @@ namespace autolaunch::launcher {
 
 namespace {
 
+// As nohup asks for. A shell without job control ignores SIGINT and SIGQUIT for whatever a script
+// starts with `&`, and nobody asked for that: who sends them means us.
 bool ignored(int signal) {
+    if (signal == SIGINT || signal == SIGQUIT)
+        return false;
     struct sigaction current {};
     return ::sigaction(signal, nullptr, &current) == 0 && current.sa_handler == SIG_IGN;
 }

@@ -1,25 +1,16 @@
 #include "supervise/stop_grace.hpp"
 
-#include <algorithm>
+#include "report/units.hpp"
 
 namespace autolaunch::launcher {
 
-namespace {
-
-using namespace std::chrono_literals;
-
-// For the end after SIGKILL: reaping, the last lines of output, the screen, the other nodes.
-constexpr std::chrono::milliseconds kLeastMargin = 1s, kMostMargin = 3s;
-
-}  // namespace
-
-std::chrono::milliseconds grace_after(const LaunchPlan& plan, const std::string& reason) {
-    const std::chrono::milliseconds asked = plan.spec.restart.grace_period;
-    if (!plan.kill_wait || reason != "SIGTERM")
-        return asked;
-    const std::chrono::milliseconds given = *plan.kill_wait;
-    const auto margin = std::clamp(given / 5, kLeastMargin, kMostMargin);
-    return std::min(asked, std::max(given - margin, std::chrono::milliseconds(0)));
+std::string shortened_notice(const LaunchPlan& plan, std::chrono::milliseconds grace) {
+    const std::string wait = format_duration(plan.kill_wait.value());
+    const std::string who = !plan.slurm_job_id.empty()
+                                ? "Slurm sends SIGKILL " + wait + " (KillWait)"
+                                : "SIGKILL comes " + wait + " (restart.kill_wait)";
+    return "restart.grace_period is " + format_duration(plan.spec.restart.grace_period) + ", but " +
+           who + " after SIGTERM: the ranks have " + format_duration(grace);
 }
 
 }  // namespace autolaunch::launcher

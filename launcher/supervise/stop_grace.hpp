@@ -6,9 +6,8 @@
 
 namespace autolaunch::launcher {
 
-/// How long ranks have after a stop for `reason`, as in StopRanks: `restart.grace_period`, and
-/// after SIGTERM no more than Slurm leaves them before its own SIGKILL, which would end autolaunch,
-/// too, before its last word. Pure.
-std::chrono::milliseconds grace_after(const LaunchPlan& plan, const std::string& reason);
+/// That ranks have less after SIGTERM than what the spec gives: whoever runs the job sends SIGKILL
+/// before, which would end autolaunch, too, before its last word. Pure.
+std::string shortened_notice(const LaunchPlan& plan, std::chrono::milliseconds grace);
 
 }  // namespace autolaunch::launcher

@@ -1,7 +1,5 @@
 #include "supervise/supervise.hpp"
 
-#include "supervise/job_supervisor.hpp"
-
 #include <optional>
 #include <utility>
 
@@ -11,6 +9,8 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
               const Inheritance& inherited) {
     GpuInquiry gpu_inquiry(io);
     RankMemory memory = make_rank_memory(job.plan);
+    StopFacts stop_facts{.saves = SaveTimes::read(job.plan.run_dir)};
+    JobInput input({io, job.plan, *job.joined.member, job.joined.roster, job.shell});
     const NodeContext context{io,
                               job.plan,
                               job.coordinator,
@@ -20,18 +20,23 @@ int supervise(asio::io_context& io, const PreparedJob& job, UniqueFd keeper_gone
                               job.stand_ins,
                               &gpu_inquiry,
                               &memory,
-                              job.pulse};
+                              job.pulse,
+                              &input,
+                              job.traces,
+                              job.joined.head ? &stop_facts : nullptr};
     NodeSupervisor node(context, job.joined.roster.nodes[0].name, job.output,
                         std::move(keeper_gone));
     std::optional<JobSupervisor> head;
     if (job.joined.head) {
-        head.emplace(io, job.plan, job.coordinator, job.joined, job.output.reporter,
+        head.emplace(io, job.plan, job.coordinator, job.joined, job.output.reporter, stop_facts,
                      job.run_dir.first_generation());
-        head->start();
+        head->start(job.origin);
     }
     const int exit_code = node.run(inherited);
     if (head)
         head->leave();
+    if (job.traces != nullptr)
+        job.traces->memory_files = memory.made();
     return exit_code;
 }
 

@@ -2,7 +2,9 @@
 #include "base/unique_fd.hpp"
 #include "plan/launch_plan.hpp"
 #include "rank_services/coordinator.hpp"
+#include "remains/job_remains.hpp"
 #include "rendezvous/join.hpp"
+#include "supervise/job_supervisor.hpp"
 #include "supervise/node_supervisor.hpp"
 #include "supervise/run_directory.hpp"
 
@@ -20,6 +22,9 @@ struct PreparedJob {
     StandIns* stand_ins =
         nullptr;  ///< the other tasks of this node, if the scheduler started one a rank
     AgentPulse* pulse = nullptr;  ///< for this node's keeper; null: none watches
+    ShellJob shell = {};          ///< who started us, for a rank that has the terminal
+    JobOrigin origin = {};
+    JobTraces* traces = nullptr;  ///< what this node's part leaves to be looked for
 };
 
 /// Runs the job to its end: a NodeSupervisor on every node, on the head a JobSupervisor too. The

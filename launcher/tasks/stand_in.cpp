@@ -72,6 +72,7 @@ private:
     }
     void tell_signals();
     void reap();
+    void drain_input();
     int give_up();
     int next_signal();
     bool is_readable(std::size_t which) const { return polled_[which].revents != 0; }
@@ -79,17 +80,19 @@ private:
         return rank_ ? std::vector{rank_->pid} : std::vector<pid_t>{};
     }
 
-    enum : std::size_t { kSignals, kKeeper, kAgent, kRank, kPolled };
+    enum : std::size_t { kSignals, kKeeper, kAgent, kRank, kInput, kPolled };
 
     const StandInOptions& options_;
     UniqueFd signals_;
     std::optional<TaskSocket> agent_;
     std::optional<Child> rank_;
     int stop_signal_ = 0;  ///< that reached this task, and so probably the agent
+    int unread_input_;
     std::array<pollfd, kPolled> polled_{};
 };
 
-StandIn::StandIn(const StandInOptions& options) : options_(options) {
+StandIn::StandIn(const StandInOptions& options)
+    : options_(options), unread_input_(options.unread_input) {
     const sigset_t signals = watched_signals();
     ::sigprocmask(SIG_BLOCK, &signals, nullptr);
     signals_.reset(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
@@ -113,6 +116,8 @@ int StandIn::run() {
                 tell_signals();
             if (is_readable(kRank))
                 reap();
+            if (is_readable(kInput))
+                drain_input();
         } catch (const Error&) {  // the agent is gone, or makes no sense
             return give_up();
         }
@@ -175,7 +180,7 @@ std::optional<int> StandIn::wait_before_agent(std::chrono::milliseconds pause) {
 
 void StandIn::wait_for_events() {
     const std::array fds{signals_.get(), options_.keeper_gone, agent_->fd(),
-                         rank_ ? rank_->pidfd.get() : -1};
+                         rank_ ? rank_->pidfd.get() : -1, unread_input_};
     for (std::size_t i = 0; i < kPolled; ++i)
         polled_[i] = {.fd = fds[i], .events = POLLIN, .revents = 0};
     // Without a deadline: the agent's end, our keeper's end and every signal wake us.
@@ -251,6 +256,14 @@ void StandIn::reap() {
     rank_.reset();
     tell(stand_in::Ended{
         .exit_code = end->exit_code, .signal = end->signal, .core_dumped = end->core_dumped});
+}
+
+// Readable: it does not wait. Its writer stops at the first task that lets its copy pile up.
+void StandIn::drain_input() {
+    std::array<char, 65536> bytes;
+    const ssize_t count = ::read(unread_input_, bytes.data(), bytes.size());
+    if (count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN))
+        unread_input_ = -1;
 }
 
 int StandIn::give_up() {

@@ -11,7 +11,8 @@ struct StandInOptions {
     std::vector<std::string> environment;  ///< of this task, "NAME=value"
     std::vector<int> cpus;                 ///< that this task may use
     std::chrono::milliseconds agent_timeout{60'000};
-    int keeper_gone = -1;  ///< readable: nobody waits for us any more
+    int keeper_gone = -1;   ///< readable: nobody waits for us any more
+    int unread_input = -1;  ///< a copy of the job's stdin that must not pile up; -1: none
 };
 
 /// What a task does that is not its node's agent: starts the rank that the agent describes as its

@@ -1,0 +1,62 @@
+#include "report/ledger_entry.hpp"
+
+#include <chrono>
+#include <variant>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+using Time = LedgerBook::Time;
+
+// One overload an event that counts.
+void enter_one(LedgerBook& book, Time at, int generation, const JobStarted& job) {
+    book.job_started(at, {.run_id = job.run_id,
+                          .world_size = job.world_size,
+                          .preparation = job.preparation,
+                          .requeue = job.requeue,
+                          .first_generation = generation});
+}
+void enter_one(LedgerBook& book, Time at, int generation, const GenerationStarted& started) {
+    book.generation_started(at, generation, started.gpus);
+}
+void enter_one(LedgerBook& book, Time at, int, const StepReported& step) {
+    book.step(at, step.rank, step.step, step.seconds);
+}
+void enter_one(LedgerBook& book, Time at, int, const CheckpointPublished& saved) {
+    book.checkpoint(at, saved.step, saved.stall_seconds);
+}
+void enter_one(LedgerBook& book, Time at, int, const RankExited& end) {
+    if (end.exit_code == 0 && !end.asked_to_stop)
+        book.rank_finished(at);
+    else
+        book.last_seen(at);
+}
+void enter_one(LedgerBook& book, Time at, int, const StopRequested& stop) {
+    if (stop.failed)
+        book.failure_found(at, stop.detection);
+    else
+        book.last_seen(at);
+}
+void enter_one(LedgerBook& book, Time at, int generation, const GenerationFailed& failure) {
+    book.generation_failed(at, generation, failure.restart_number.has_value());
+}
+void enter_one(LedgerBook& book, Time at, int generation, const NodeLost&) {
+    book.generation_failed(at, generation, false);
+}
+void enter_one(LedgerBook& book, Time at, int, const JobEnded& job) {
+    book.job_ended(at, job.exit_code);
+}
+template <class Other>
+void enter_one(LedgerBook& book, Time at, int, const Other&) {
+    book.last_seen(at);
+}
+
+}  // namespace
+
+void enter(LedgerBook& book, const Event& event) {
+    const auto at = std::chrono::floor<std::chrono::milliseconds>(event.at);
+    std::visit([&](const auto& what) { enter_one(book, at, event.generation, what); }, event.what);
+}
+
+}  // namespace autolaunch::launcher

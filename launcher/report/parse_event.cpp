@@ -1,0 +1,172 @@
+#include "report/parse_event.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <cstdio>
+#include <string>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+using JsonLine = nlohmann::json;
+
+constexpr double kMostEventSeconds = 1e9;
+
+template <class T>
+std::optional<T> known(const JsonLine& line, const char* key) {
+    const auto found = line.find(key);
+    return found == line.end() || found->is_null() ? std::nullopt
+                                                   : std::optional(found->template get<T>());
+}
+
+template <class T>
+T known_or(const JsonLine& line, const char* key, T otherwise) {
+    return known<T>(line, key).value_or(std::move(otherwise));
+}
+
+std::chrono::milliseconds duration_in(const JsonLine& line, const char* key) {
+    const double seconds = known_or(line, key, 0.0);
+    if (!(seconds > 0) || seconds > kMostEventSeconds)
+        return std::chrono::milliseconds(0);
+    return std::chrono::milliseconds(std::llround(seconds * 1000));
+}
+
+RankExited parse_end(const JsonLine& line) {
+    RankExited end;
+    end.rank = line.at("rank").get<int>();
+    end.local_rank = known_or(line, "local_rank", 0);
+    end.pid = known_or(line, "pid", 0);
+    end.exit_code = known<int>(line, "exit_code");
+    end.signal = known<int>(line, "signal");
+    end.core_dumped = known_or(line, "core_dumped", false);
+    end.asked_to_stop = known_or(line, "asked_to_stop", false);
+    end.ran = duration_in(line, "ran_seconds");
+    end.last_step = known<std::int64_t>(line, "last_step");
+    return end;
+}
+
+JobStarted parse_job(const JsonLine& line) {
+    JobStarted job;
+    job.job_name = known_or<std::string>(line, "job_name", "");
+    job.run_id = known_or<std::string>(line, "run_id", "");
+    job.run_dir = known_or<std::string>(line, "run_dir", "");
+    job.hostname = known_or<std::string>(line, "hostname", "");
+    job.node_count = known_or(line, "node_count", 1);
+    job.world_size = known_or(line, "world_size", 1);
+    job.max_restarts = known_or(line, "max_restarts", 0);
+    job.ranks_per_node = known<int>(line, "ranks_per_node");
+    job.binding = known_or<std::string>(line, "binding", "");
+    job.preparation = duration_in(line, "preparation_seconds");
+    job.requeue = known<int>(line, "requeue");
+    return job;
+}
+
+GenerationFailed parse_failure(const JsonLine& line, int generation) {
+    GenerationFailed failure;
+    failure.generation = generation;
+    failure.first = parse_end(line.at("first"));
+    failure.hostname = known_or<std::string>(line, "hostname", "");
+    failure.gpu = known<int>(line, "gpu");
+    if (const auto others = line.find("others"); others != line.end() && others->is_array())
+        for (const auto& other : *others)
+            failure.others.push_back(parse_end(other));
+    failure.stderr_path = known_or<std::string>(line, "stderr_path", "");
+    failure.oom_kills = known<std::int64_t>(line, "oom_kills");
+    failure.stopped_others_in = duration_in(line, "stopped_others_in_seconds");
+    failure.restart_number = known<int>(line, "restart_number");
+    failure.max_restarts = known_or(line, "max_restarts", 0);
+    failure.checkpoint_step = known<std::int64_t>(line, "checkpoint_step");
+    failure.flight_path = known_or<std::string>(line, "flight_path", "");
+    failure.no_room = known_or<std::string>(line, "no_room", "");
+    failure.cannot_resume = known_or<std::string>(line, "cannot_resume", "");
+    return failure;
+}
+
+std::optional<Happening> parse_what(const std::string& name, const JsonLine& line, int generation) {
+    if (name == "job_started")
+        return parse_job(line);
+    if (name == "generation_started")
+        return GenerationStarted{.generation = generation,
+                                 .startup = duration_in(line, "startup_seconds"),
+                                 .ranks_bound = known_or(line, "ranks_bound", 0),
+                                 .numa_nodes = known_or(line, "numa_nodes", 0),
+                                 .gpus = known_or(line, "gpus", 0)};
+    if (name == "rank_started")
+        return RankStarted{.rank = line.at("rank").get<int>(),
+                           .local_rank = known_or(line, "local_rank", 0),
+                           .pid = known_or(line, "pid", 0),
+                           .gpu = known<int>(line, "gpu")};
+    if (name == "step")
+        return StepReported{.rank = line.at("rank").get<int>(),
+                            .step = line.at("step").get<std::int64_t>(),
+                            .total_steps = known<std::int64_t>(line, "total_steps"),
+                            .tokens = known<std::int64_t>(line, "tokens"),
+                            .loss = known<double>(line, "loss"),
+                            .seconds = known<double>(line, "seconds")};
+    if (name == "checkpoint")
+        return CheckpointPublished{.rank = line.at("rank").get<int>(),
+                                   .step = line.at("step").get<std::int64_t>(),
+                                   .path = known_or<std::string>(line, "path", ""),
+                                   .stall_seconds = known_or(line, "stall_seconds", 0.0)};
+    if (name == "stop_requested")
+        return StopRequested{.reason = known_or<std::string>(line, "reason", ""),
+                             .failed = known_or(line, "failed", false),
+                             .detection = duration_in(line, "detection_seconds")};
+    if (name == "rank_exited")
+        return parse_end(line);
+    if (name == "generation_failed")
+        return parse_failure(line, generation);
+    if (name == "node_lost")
+        return NodeLost{.node = known_or<std::string>(line, "node", ""),
+                        .ranks = known_or<std::vector<int>>(line, "ranks", {}),
+                        .why = known_or<std::string>(line, "why", ""),
+                        .stopped = known_or(line, "stopped", 0),
+                        .stopped_others_in = duration_in(line, "stopped_others_in_seconds"),
+                        .ran = duration_in(line, "ran_seconds")};
+    if (name == "spawn_failed")
+        return SpawnFailed{.rank = known_or(line, "rank", 0),
+                           .what = known_or<std::string>(line, "what", ""),
+                           .hint = known_or<std::string>(line, "hint", "")};
+    if (name == "warning")
+        return WarningRaised{known_or<std::string>(line, "text", "")};
+    if (name == "job_ended")
+        return JobEnded{.exit_code = known_or(line, "exit_code", 0),
+                        .outcome = known_or<std::string>(line, "outcome", ""),
+                        .restarts = known_or(line, "restarts", 0),
+                        .ran = duration_in(line, "ran_seconds")};
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::chrono::sys_time<std::chrono::milliseconds>> parse_event_time(
+    const std::string& text) {
+    int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, ms = 0, read = 0;
+    if (text.size() != 24 ||
+        std::sscanf(text.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ%n", &year, &month, &day, &hour,
+                    &minute, &second, &ms, &read) != 7 ||
+        read != 24)
+        return std::nullopt;
+    const std::chrono::year_month_day date{std::chrono::year(year),
+                                           std::chrono::month(static_cast<unsigned>(month)),
+                                           std::chrono::day(static_cast<unsigned>(day))};
+    if (!date.ok() || hour > 23 || minute > 59 || second > 60)
+        return std::nullopt;
+    return std::chrono::sys_days(date) + std::chrono::hours(hour) + std::chrono::minutes(minute) +
+           std::chrono::seconds(second) + std::chrono::milliseconds(ms);
+}
+
+std::optional<Event> parse_event(const nlohmann::json& line) {
+    const auto at = parse_event_time(line.at("time").get<std::string>());
+    if (!at)
+        throw nlohmann::json::other_error::create(501, "no time of an event", &line);
+    const int generation = line.at("generation").get<int>();
+    auto what = parse_what(line.at("event").get_ref<const std::string&>(), line, generation);
+    if (!what)
+        return std::nullopt;
+    return Event{*at, generation, std::move(*what)};
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,177 @@
+#include "run_report/run_reader.hpp"
+
+#include "base/file_system.hpp"
+#include "base/text.hpp"
+#include "base/unique_fd.hpp"
+#include "run_report/record_builder.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kChunkBytes = 1U << 18;
+constexpr std::size_t kLongestLine = 4U << 20;  // a failure of thousands of ranks fits
+constexpr std::size_t kMostFileBytes = 64U << 20;
+constexpr std::size_t kMostNodeFiles = 10'000;
+constexpr char kEvents[] = "events.jsonl";
+
+struct Opened {
+    UniqueFd file;
+    std::string wrong;  ///< why there is none
+    bool absent = false;
+};
+
+// A FIFO must not hold us, and a link may lead anywhere.
+Opened open_regular(int folder, const std::string& name) {
+    Opened opened;
+    opened.file.reset(
+        ::openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    struct stat facts {};
+    if (!opened.file) {
+        opened.absent = errno == ENOENT;
+        opened.wrong = errno == ELOOP ? "is a symbolic link, which is not followed"
+                                      : std::string("cannot be read: ") + std::strerror(errno);
+    } else if (::fstat(opened.file.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) {
+        opened.file.reset();
+        opened.wrong = "is not a regular file";
+    }
+    return opened;
+}
+
+// As much as there was when it was opened: a job that goes on may write as fast as we read.
+void read_lines(int file, RecordBuilder& builder) {
+    struct stat facts {};
+    ::fstat(file, &facts);
+    std::int64_t left = facts.st_size;
+    std::vector<char> chunk(kChunkBytes);
+    std::string rest;
+    bool too_long = false;
+    while (left > 0) {
+        const auto most = std::min<std::int64_t>(left, static_cast<std::int64_t>(chunk.size()));
+        const ssize_t got = ::read(file, chunk.data(), static_cast<std::size_t>(most));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0) {
+            if (got < 0)
+                builder.gap(std::string("events.jsonl cannot be read to its end: ") +
+                            std::strerror(errno));
+            break;
+        }
+        left -= got;
+        std::string_view text(chunk.data(), static_cast<std::size_t>(got));
+        for (std::size_t end = 0; (end = text.find('\n')) != text.npos;
+             text.remove_prefix(end + 1)) {
+            if (too_long) {
+                builder.gap(fmt::format("events.jsonl has a line of more than {} MiB: passed over",
+                                        kLongestLine >> 20U));
+            } else if (rest.empty()) {
+                builder.line(text.substr(0, end));
+            } else {
+                rest += text.substr(0, end);
+                builder.line(rest);
+            }
+            rest.clear();
+            too_long = false;
+        }
+        too_long = too_long || rest.size() + text.size() > kLongestLine;
+        if (!too_long)
+            rest += text;
+    }
+    if (!rest.empty() || too_long)
+        builder.torn_line(rest);
+}
+
+std::optional<std::string> read_small(int folder, const std::string& name, RecordBuilder& builder,
+                                      bool expected) {
+    const Opened opened = open_regular(folder, name);
+    if (!opened.file) {
+        if (expected || !opened.absent)
+            builder.gap(name + " " + opened.wrong);
+        return std::nullopt;
+    }
+    std::string text;
+    std::array<char, 65536> buffer;
+    for (;;) {
+        const ssize_t got = ::read(opened.file.get(), buffer.data(), buffer.size());
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 || text.size() > kMostFileBytes) {
+            builder.gap(name + (got < 0 ? std::string(" cannot be read: ") + std::strerror(errno)
+                                        : " is too large to be what it should be"));
+            return std::nullopt;
+        }
+        if (got == 0)
+            return text;
+        text.append(buffer.data(), static_cast<std::size_t>(got));
+    }
+}
+
+/// "plan.node-3.json" of beginning "plan": by node rank.
+std::vector<std::string> node_files(const fs::path& run_dir, const std::string& beginning) {
+    std::vector<std::pair<long long, std::string>> found;
+    std::error_code ignored;
+    for (const fs::path& path : list_folder(run_dir, ignored)) {
+        const std::string name = path.filename().string();
+        const std::string prefix = beginning + ".node-";
+        long long node = 0;
+        if (name.starts_with(prefix) && name.ends_with(".json") &&
+            parse_integer(name.substr(prefix.size(), name.size() - prefix.size() - 5), node) &&
+            found.size() < kMostNodeFiles)
+            found.emplace_back(node, name);
+    }
+    std::sort(found.begin(), found.end());
+    std::vector<std::string> names{beginning + ".json"};
+    for (auto& [node, name] : found)
+        names.push_back(std::move(name));
+    return names;
+}
+
+[[noreturn]] void refuse_folder(const fs::path& run_dir, const std::string& why) {
+    throw SystemError(ENOENT, "find a run in " + run_dir.string() + ": " + why,
+                      "name a run directory, such as runs/latest: it has an events.jsonl");
+}
+
+}  // namespace
+
+RunRecord read_run(const fs::path& run_dir, const std::vector<std::string>& secrets) {
+    const UniqueFd folder(::open(run_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!folder)
+        throw SystemError(errno, "open the run directory " + run_dir.string(),
+                          "name the folder that autolaunch printed at the job's start");
+    const Opened events = open_regular(folder.get(), kEvents);
+    if (!events.file)
+        refuse_folder(run_dir, std::string(kEvents) + " " + events.wrong);
+    RecordBuilder builder(run_dir.string(), secrets);
+    struct stat facts {};
+    if (::fstat(folder.get(), &facts) == 0 && facts.st_uid != ::geteuid() && facts.st_uid != 0)
+        builder.gap(fmt::format("the folder is of another user (uid {}): what it says is his word",
+                                facts.st_uid));
+    read_lines(events.file.get(), builder);
+    for (const std::string& name : node_files(run_dir, "plan"))
+        if (const auto text = read_small(folder.get(), name, builder, true))
+            builder.plan(name, *text);
+    for (const std::string& name : node_files(run_dir, "exit"))
+        if (const auto text = read_small(folder.get(), name, builder, false))
+            builder.certificate(name, *text);
+    return builder.take();
+}
+
+}  // namespace autolaunch::launcher

@@ -1,0 +1,65 @@
+#include "supervise/restart_book.hpp"
+
+#include "base/owned_folder.hpp"
+#include "base/read_at_most.hpp"
+#include "supervise/run_directory.hpp"
+
+#include <autolaunch/error.hpp>
+
+#include <cerrno>
+#include <cstddef>
+#include <optional>
+
+namespace autolaunch::launcher {
+
+namespace {
+
+constexpr char kRestartsFile[] = "restarts.json";
+constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+constexpr mode_t kReadableByGroup = 0640;
+
+std::string read_or_nothing(const std::filesystem::path& path) {
+    try {
+        return read_at_most(path, kMostBytes);
+    } catch (const SystemError& error) {
+        if (error.error_number() == ENOENT)
+            return {};
+        throw RunDirectoryError(error.code(), error.what(),
+                                "it has the job's restart budgets; make it readable, or move it "
+                                "away to begin with full ones");
+    }
+}
+
+}  // namespace
+
+RestartBook::RestartBook(const LaunchPlan& plan)
+    : plan_(plan), path_(std::filesystem::path(plan.run_dir) / kRestartsFile) {
+    history_.run_id = plan.run_id;
+    const std::string text = read_or_nothing(path_);
+    if (text.empty())
+        return;
+    const auto known = restart_history_from(text);
+    if (!known)
+        throw RunDirectoryError(ErrorCode::corrupt, path_.string() + " is damaged",
+                                "it had the job's restart budgets; move it away to begin with full "
+                                "ones");
+    if (known->run_id == plan.run_id)
+        history_ = *known;
+}
+
+Decision RestartBook::decide(const Situation& situation) const {
+    return launcher::decide(plan_.spec.restart, history_, situation);
+}
+
+std::string RestartBook::note(const Decision& decision) {
+    history_.ends.push_back(decision.end);
+    try {
+        OwnedFolder::make(plan_.run_dir)
+            .replace(kRestartsFile, to_json(history_), kReadableByGroup);
+        return {};
+    } catch (const Error& error) {
+        return std::string("after a requeue the restart budgets begin anew: ") + error.what();
+    }
+}
+
+}  // namespace autolaunch::launcher

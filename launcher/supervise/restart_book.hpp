@@ -1,0 +1,29 @@
+#pragma once
+#include "plan/launch_plan.hpp"
+#include "restart_policy/decision.hpp"
+
+#include <filesystem>
+#include <string>
+
+namespace autolaunch::launcher {
+
+/// The job's restarts: decides on each, and keeps them in RUN_DIR/restarts.json, so that budgets
+/// are the job's over requeues. A job of another run_id in the same folder begins anew.
+///
+/// Owner: JobSupervisor, on the head. Threads: one. Blocks: on the file system.
+class RestartBook {
+public:
+    /// Throws RunDirectoryError where the file is there and cannot be read.
+    explicit RestartBook(const LaunchPlan& plan);
+
+    Decision decide(const Situation& situation) const;
+    /// It was done. Returns why it could not be written down; empty: it was.
+    std::string note(const Decision& decision);
+
+private:
+    const LaunchPlan& plan_;
+    std::filesystem::path path_;
+    RestartHistory history_;
+};
+
+}  // namespace autolaunch::launcher
