@@ -192,7 +192,7 @@ Measured measure(const Options& options, const std::filesystem::path& run_dir) {
         std::vector<RankFiles> files;
         std::vector<Child> writers;
         for (int rank = 0; rank < options.ranks; ++rank) {
-            files.push_back(open_rank_files(run_dir, 0, rank));
+            files.push_back(open_rank_files(open_generation_folder(run_dir, 0), rank));
             follower.add_rank(rank, rank, files.back());
         }
         for (const auto& rank_files : files)

@@ -293,9 +293,14 @@ void refuse_unknown_sections(const json& root) {
 }  // namespace
 
 TrainerConfig parse_trainer_config(const std::string& json_text, const std::string& preset) {
+    constexpr int kDeepest = 64;  // what is deeper is copied by as deep a recursion
     json root;
     try {
-        root = json::parse(json_text);
+        root = json::parse(json_text, [](int depth, json::parse_event_t, json&) {
+            if (depth > kDeepest)
+                throw std::invalid_argument("configuration: nested too deeply");
+            return true;
+        });
     } catch (const json::parse_error& error) {
         throw std::invalid_argument(std::string("configuration: not JSON: ") + error.what());
     }

@@ -1,8 +1,10 @@
 // The character model as a libtorch module, cut over the ranks. docs/guides/shard-a-torch-module.md
 // goes through it.
 //
-//     torch_train [STEPS [FOLDER]]     goes on from the newest checkpoint in the folder, and leaves
-//     one at its end
+//     torch_train [--pass-over-unusable] [STEPS [FOLDER]]
+//
+// goes on from the newest checkpoint in the folder, and leaves one at its end. With the option it
+// goes on without checkpoints that cannot be read, and anew where none can be used.
 #include "char_model.hpp"
 
 #include <torch/nn.h>
@@ -11,8 +13,10 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace al = autolaunch;
 namespace fsdp = autolaunch::fsdp;
@@ -65,17 +69,35 @@ fsdp::TorchModel make_model(al::Communicator world, const CharNet& net) {
 }
 // [/model]
 
-// [train]
-void train(al::Session& session, al::Communicator world, int steps, const std::string& directory) {
-    CharNet net = make_net();
-    fsdp::TorchModel model = make_model(world, net);
+fsdp::AdamWOptions adamw_options() {
     fsdp::AdamWOptions options;
     options.lr = kLearningRate;
     options.weight_decay = kWeightDecay;
-    fsdp::AdamW optimizer(model.sharded(), options);
-    al::Checkpointer checkpoints(session, world, {.directory = directory});
-    checkpoints.load_latest(model, optimizer);
+    return options;
+}
 
+// [train]
+struct Training {
+    explicit Training(al::Communicator world)
+        : model(make_model(std::move(world), net)), optimizer(model.sharded(), adamw_options()) {}
+
+    CharNet net = make_net();
+    fsdp::TorchModel model;
+    fsdp::AdamW optimizer;
+};
+
+void train(al::Session& session, al::Communicator world, int steps,
+           const al::CheckpointOptions& saved) {
+    al::Checkpointer checkpoints(session, world, saved);
+    std::optional<Training> training(world);
+    const auto newest = checkpoints.load_latest(training->model, training->optimizer);
+    if (!newest && saved.pass_over_unusable)
+        training.emplace(world);  // what was passed over may have been read in part
+    if (newest && world.rank() == 0)
+        for (const std::string& reason : newest->skipped)
+            std::printf("note: passed over %s\n", reason.c_str());
+
+    auto& [net, model, optimizer] = *training;
     for (int step = static_cast<int>(optimizer.step_count()) + 1; step <= steps; ++step) {
         const auto [inputs, targets] = batch_of(step, world);
         const auto loss = nn::functional::cross_entropy(net->forward(inputs), targets);
@@ -92,11 +114,14 @@ void train(al::Session& session, al::Communicator world, int steps, const std::s
 
 int main(int argc, char** argv) {
     torch::set_num_threads(1);  // a small model
+    al::CheckpointOptions saved;
+    std::vector<std::string> arguments(argv + 1, argv + argc);
+    saved.pass_over_unusable = std::erase(arguments, "--pass-over-unusable") > 0;
+    saved.directory = arguments.size() > 1 ? arguments[1] : "torch_train.checkpoints";
     try {
         auto session = al::Session::from_environment();
         auto world = al::Communicator::world(session, {.backend = "cpu"});  // where the module is
-        train(session, world, argc > 1 ? std::stoi(argv[1]) : kSteps,
-              argc > 2 ? argv[2] : "torch_train.checkpoints");
+        train(session, world, arguments.empty() ? kSteps : std::stoi(arguments[0]), saved);
     } catch (const al::Error& error) {
         std::fprintf(stderr, "%s\n  %s\n", error.what(), error.hint().c_str());
         return 1;

@@ -6,11 +6,15 @@ Nothing in here knows who started it: torchrun and autolaunch set the same envir
 """
 import argparse
 import os
+import sys
+import time
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+
+CANNOT_RESUME = 74
 
 
 def parse_arguments():
@@ -20,6 +24,8 @@ def parse_arguments():
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--checkpoint", default="", help="file to resume from and to save to")
     parser.add_argument("--checkpoint-every", type=int, default=50)
+    parser.add_argument("--pass-over-unusable", action="store_true",
+                        help="set a checkpoint aside that cannot be read, and start anew")
     return parser.parse_args()
 
 
@@ -38,12 +44,33 @@ def save(path, step, model, optimizer):
     os.replace(path + ".new", path)
 
 
-def load(path, device):
-    """What was saved, or nothing. A file that is there and cannot be read is an error, and not nothing."""
+def load(path, device, pass_over):
+    """What was saved, or nothing. A file that is there and cannot be read is not nothing: the script ends with 74, which
+    tells autolaunch that a restart would find the same file. (For torchrun it is a failure as any other.)"""
     try:
         return torch.load(path, map_location=device)
     except FileNotFoundError:
         return None
+    except Exception as error:
+        print(f"cannot go on from {path}: {error!r}", file=sys.stderr, flush=True)
+        if not pass_over:
+            sys.exit(CANNOT_RESUME)
+        return None
+
+
+def loaded_everywhere(state, device):
+    """Whether all ranks have it: they go on from one step, or all start anew."""
+    found = torch.tensor([state is not None], dtype=torch.int32, device=device)
+    dist.all_reduce(found, op=dist.ReduceOp.MIN)
+    return bool(found.item())
+
+
+def set_aside(path):
+    """So that the next save does not replace what could not be read."""
+    if os.path.exists(path):
+        kept = f"{path}.unread-{time.time_ns()}"
+        os.replace(path, kept)
+        print(f"starting anew; {path} is kept as {kept}", file=sys.stderr, flush=True)
 
 
 def main():
@@ -60,7 +87,11 @@ def main():
     network = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 1)).to(device)
     optimizer = torch.optim.AdamW(network.parameters(), lr=arguments.lr)
     first_step = 1
-    state = load(arguments.checkpoint, device) if arguments.checkpoint else None
+    state = load(arguments.checkpoint, device, arguments.pass_over_unusable) if arguments.checkpoint else None
+    if arguments.checkpoint and not loaded_everywhere(state, device):
+        state = None
+        if rank == 0:
+            set_aside(arguments.checkpoint)
     if state:
         network.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
