@@ -8,7 +8,7 @@ mark_as_advanced(AUTOLAUNCH_MPICC_OPENMPI AUTOLAUNCH_MPICC_MPICH)
 function(autolaunch_mpi_program mpi wrapper)
   set(program "${CMAKE_CURRENT_BINARY_DIR}/mpi_rank_${mpi}")
   set(source "${CMAKE_CURRENT_SOURCE_DIR}/integration/mpi_rank.c")
-  add_custom_command(OUTPUT "${program}" COMMAND "${wrapper}" -O1 -o "${program}" "${source}" DEPENDS "${source}" VERBATIM)
+  add_custom_command(OUTPUT "${program}" COMMAND "${wrapper}" -O1 -rdynamic -o "${program}" "${source}" DEPENDS "${source}" VERBATIM)
   add_custom_target(mpi_rank_${mpi}_built ALL DEPENDS "${program}")
 endfunction()
 

@@ -12,12 +12,19 @@ collectives="all_reduce reduce_scatter all_gather broadcast reduce alltoall gath
 types='int8|uint8|int32|uint32|int64|uint64|half|float|double|bfloat16'
 half='( +[0-9.e+]+){3} +'
 
+# A rank waits 2 s for mpirun's answer to its MPI_Finalize and then ends without it: a busy mpirun hears of the end first,
+# and calls it one without MPI_Finalize.
+mpirun_was_late() { [ $status -ne 0 ] && grep -q 'exiting improperly' "$out" && grep -q '^# Avg bus bandwidth    : ' "$out"; }
 # sweep NAME ROWS COMMAND...: it must succeed, print so many rows, and find nothing wrong.
 sweep() {
-  local name=$1 rows=$2
+  local name=$1 rows=$2 status=0 found
   shift 2
-  timeout 200 "$@" > "$out" 2>&1
-  local status=$? found
+  timeout 200 "$@" > "$out" 2>&1 || status=$?
+  if mpirun_was_late; then
+    echo "once more: $name: mpirun took a rank's end for one without MPI_Finalize"
+    status=0
+    timeout 200 "$@" > "$out" 2>&1 || status=$?
+  fi
   found=$(grep -cE "^ +[0-9]+ +[0-9]+ +($types) +(sum|prod|min|max|avg|mulsum|none) +(-1|[0-9]+)${half}0${half}(0|N/A)\$" "$out")
   if [ $status -eq 0 ] && [ "$found" -eq "$rows" ] && grep -q '^# Out of bounds values : 0 OK$' "$out" &&
       grep -q '^# Avg bus bandwidth    : ' "$out"; then

@@ -170,7 +170,12 @@ void expect_timeout(Part& part) {
 void abort_in_each_kind(Communicator& comm) {
     std::vector<Part> parts = part_for_each_kind(comm, 30'000);
     in_each(parts, expect_abort);
-    comm.barrier();  // the group itself goes on
+    try {
+        comm.barrier();             // the group itself goes on
+    } catch (const Error& error) {  // a quicker rank has left it already, and ended the group
+        expect(std::string_view(error.what()).find("done") != std::string_view::npos,
+               "the group is ended at the end alone");
+    }
     comm.abort("done");
 }
 

@@ -12,6 +12,7 @@
 // Every rank prints "passed CASE" for each case. A run that aborted its group ends without
 // MPI_Finalize, so mpirun fails in any case and kills the other ranks; the script counts the lines
 // instead, and the ranks wait for each other by files in $MPI_CONFORMANCE_DIR before they end.
+#include "../write_file.hpp"
 #include "base/deadline.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
@@ -96,7 +97,7 @@ void wait_for_the_others(int rank, int size) {
     if (directory == nullptr)
         return;
     const std::filesystem::path path = directory;
-    write_file_durably(path / std::to_string(rank), "done");
+    write_file(path / std::to_string(rank), "done");
     const Deadline deadline = Deadline::after(std::chrono::seconds(60));
     const auto all_done = [&] {
         for (int other = 0; other < size; ++other) {

@@ -24,12 +24,18 @@ contains "the last lines are shown" err.log "loader: shard 71 is truncated"
 code 127 "no such program" --nproc-per-node 2 ./no-such-program
 contains "it is named" err.log "no-such-program"
 touch not-executable
-code 126 "not executable" --nproc-per-node 2 ./not-executable
+code 126 "not executable" --nproc-per-node 2 --no-python ./not-executable
 contains "what to do" err.log "chmod +x"
 printf '#!/no/such/interpreter\n' >script
 chmod +x script
 code 127 "a missing interpreter" ./script
 contains "the interpreter is named" err.log "/no/such/interpreter"
+for interpreter in "/bin/bash -e" "/bin/sh -e"; do # DOS line ends reach the interpreter as an option
+    printf '#!%s\r\nexit 0\r\n' "$interpreter" >script
+    "$AUTOLAUNCH" ./script >out.log 2>err.log </dev/null && fail "a script with DOS line ends did run"
+    contains "what is wrong with the script" err.log "has DOS line ends (CR LF)"
+    nothing_left
+done
 code 64 "an option that does not exist" --no-such-option /bin/true
 code 0 "a rank that closes its stdout" --nproc-per-node 2 "$misbehave" close-stdout,exit:0
 code 0 "more ranks than cores" --nproc-per-node 24 "$misbehave" meet

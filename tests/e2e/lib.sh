@@ -6,6 +6,7 @@ misbehave="$AUTOLAUNCH_BINARY_DIR/tests/integration/misbehave"
 cd "$work" || exit 1
 export XDG_RUNTIME_DIR=$work/runtime
 mkdir -m 700 "$XDG_RUNTIME_DIR"
+unset "${!PET_@}" "${!SLURM_@}" # of who started this test
 
 # Live processes of ranks and of what they left, started below this test: found by program and environment.
 ranks_left() {
@@ -31,6 +32,22 @@ fail() {
 skip() {
     echo "SKIPPED: $*"
     exit 77
+}
+# failed TEXT...: counted, and the test goes on. Such a test ends with count_failures.
+failures=0
+failed() {
+    printf 'FAILED: %s\n' "$*"
+    failures=$((failures + 1))
+    return 1
+}
+count_failures() { exit $((failures > 0)); }
+# says CODE TEXT COMMAND...: the exit code, and a line of its output (both streams) that contains TEXT.
+says() {
+    local code=$1 text=$2 output got=0
+    shift 2
+    output=$(timeout 60 "$@" 2>&1) || got=$?
+    [ "$got" -eq "$code" ] && grep -qF -- "$text" <<<"$output" ||
+        failed "$* exits with $got, expected $code with \"$text\":"$'\n'"$output"
 }
 # expect WHAT EXPECTED ACTUAL
 expect() { [ "$2" = "$3" ] || fail "$1: expected '$2', got '$3'"; }

@@ -9,7 +9,7 @@ for option in CUDA NCCL MPI PMIX IBVERBS MUNGE TORCH CRYPTO CURL URING; do off+=
 configure() {
     local words=$1
     shift
-    cmake -S "$AUTOLAUNCH_SOURCE_DIR" -B "$work/build" "${off[@]}" "$@" >"$work/configure.log" 2>&1 &&
+    cmake -G Ninja -S "$AUTOLAUNCH_SOURCE_DIR" -B "$work/build" "${off[@]}" "$@" >"$work/configure.log" 2>&1 &&
         fail "configured in spite of $*"
     tr -s ' \n' ' ' <"$work/configure.log" >"$work/words.log"
     contains "what is said with $*" "$work/words.log" "$words"

@@ -4,9 +4,8 @@
 
 start() {
     rm -rf run
-    # A shell without job control starts background jobs with SIGINT ignored, which autolaunch respects.
-    env --default-signal=INT "$AUTOLAUNCH" --nproc-per-node 2 --log-dir run \
-        "$misbehave" daemon,stubborn-child,ignore-term,say:ready,hang >out.log 2>err.log </dev/null &
+    "$AUTOLAUNCH" --nproc-per-node 2 --log-dir run \
+        "$misbehave" daemon,stubborn-child,ignore-term,ignore-int,say:ready,hang >out.log 2>err.log </dev/null &
     job=$!
     eventually "six processes" six_processes
 }
@@ -30,7 +29,7 @@ ended "kill -9 of the agent" 137
 
 start
 kill -INT "$job"
-eventually "SIGTERM to the ranks" grep -q '"signal":15' run/events.jsonl
+eventually "SIGINT to the ranks" grep -q '"signal":2' run/events.jsonl
 sleep 0.5
 kill -INT "$job"
 ended "a second SIGINT" 130

@@ -1,14 +1,5 @@
 # What is printed and recorded holds no secrets, says that they are set, and still reaches the ranks.
-set -uo pipefail
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-for variable in $(env | grep -oE '^(PET|SLURM)_[A-Z_]+'); do unset "$variable"; done
-failures=0
-fail() {
-    printf 'FAILED: %s\n' "$*"
-    failures=$((failures + 1))
-}
+. "$(dirname "$0")/lib.sh"
 
 export DB_PASSWORD=hunter2
 cat >t.yaml <<'END'
@@ -33,28 +24,28 @@ hidden() {
     local name=$1
     shift
     HF_TOKEN=hf_SECRET123 "$@" >"$name.out" 2>&1
-    [ -s "$name.out" ] || fail "$name: no output"
-    grep -nE "$secrets" "$name.out" && fail "$name shows a secret"
+    [ -s "$name.out" ] || failed "$name: no output"
+    grep -nE "$secrets" "$name.out" && failed "$name shows a secret"
 }
 hidden plan "$AUTOLAUNCH" plan -c t.yaml
-grep -qE '^  HF_TOKEN +\*\*\*' plan.out || fail "plan does not say that HF_TOKEN is set"
+grep -qE '^  HF_TOKEN +\*\*\*' plan.out || failed "plan does not say that HF_TOKEN is set"
 hidden plan_json "$AUTOLAUNCH" plan --json -c t.yaml
-python3 - <<'END' || fail "plan --json is not what it should be"
+python3 - <<'END' || failed "plan --json is not what it should be"
 import json
 variables = {v["name"]: v["value"] for v in json.load(open("plan_json.out"))["ranks"][0]["environment"]}
 assert variables["HF_TOKEN"] == "***" and variables["PLAIN"] == "***" and variables["EMPTY_TOKEN"] == "", variables
 assert variables["URL"] == "pg://me:***@db/x", variables
 END
 hidden validate "$AUTOLAUNCH" validate bad.yaml trainer.env.OTHER_KEY.x=hf_SECRET123 restart.max_restarts=hf_SECRET123
-grep -qF 'found ***' validate.out || fail "validate does not say that something was found: $(cat validate.out)"
+grep -qF 'found ***' validate.out || failed "validate does not say that something was found: $(cat validate.out)"
 hidden lint "$AUTOLAUNCH" lint job.sh
 hidden lint_json "$AUTOLAUNCH" lint --json job.sh
-python3 -c 'import json; json.load(open("lint_json.out"))' || fail "lint --json is no JSON"
+python3 -c 'import json; json.load(open("lint_json.out"))' || failed "lint --json is no JSON"
 hidden usage "$AUTOLAUNCH" plan --nproc-per-node hf_SECRET123 true
 hidden override "$AUTOLAUNCH" API_KEY=opensesame
 hidden run "$AUTOLAUNCH" -c t.yaml --log-dir run
 hidden files grep -rhv nothing run --include='plan*.json' --include='events*.jsonl'
-[ "$(cat seen)" = "hf_SECRET123 hunter2" ] || fail "the rank's environment is not what the spec says: $(cat seen)"
+[ "$(cat seen)" = "hf_SECRET123 hunter2" ] || failed "the rank's environment is not what the spec says: $(cat seen)"
 # On the console lines of ranks are as they are; the screen of the failure quotes them.
 hidden failure "$AUTOLAUNCH" -c t.yaml logging.console=none --log-dir run -- /bin/sh -c 'echo hf_"SECRET123" hunter"2" >&2; exit 3'
 
@@ -62,11 +53,11 @@ hidden failure "$AUTOLAUNCH" -c t.yaml logging.console=none --log-dir run -- /bi
 shown() {
     local output
     output=$("$@" 2>&1)
-    grep -qF hf_SECRET123 <<<"$output" || fail "$* shows nothing: $output"
+    grep -qF hf_SECRET123 <<<"$output" || failed "$* shows nothing: $output"
 }
 shown "$AUTOLAUNCH" plan --show-secrets -c t.yaml
 shown "$AUTOLAUNCH" plan --json --show-secrets -c t.yaml
 HF_TOKEN=hf_SECRET123 shown "$AUTOLAUNCH" validate --show-secrets bad.yaml
 "$AUTOLAUNCH" -c t.yaml --show-secrets >run.out 2>&1
-[ $? -eq 64 ] || fail "a run took --show-secrets: $(cat run.out)"
-exit $((failures > 0))
+[ $? -eq 64 ] || failed "a run took --show-secrets: $(cat run.out)"
+count_failures

@@ -32,5 +32,16 @@ contains "the failure is named" killed.err.log "rank 1"
 grep -qE 'from step [2-9][0-9]*' killed/generation-1/rank-0/stdout || fail "it did not resume: $(cat killed/generation-1/rank-0/stdout)"
 [ -n "$(final_loss whole)" ] || fail "no final loss"
 expect "final loss after the restart" "$(final_loss whole)" "$(final_loss killed)"
+
+# A checkpoint that is no checkpoint: the job ends once, with 74; asked to, it starts anew and keeps it.
+echo garbage >torn.pt
+train torn
+expect "exit code over a checkpoint that cannot be read" 74 "$?"
+contains "the reason" torn.err.log "cannot go on from $work/torn.pt"
+contains "no restart" torn.err.log "no restart: it would find the same checkpoints"
+[ -e torn/generation-1 ] && fail "a restart was tried"
+train torn --pass-over-unusable --steps 20
+expect "exit code of a run that starts anew" 0 "$?"
+expect "what could not be read" garbage "$(cat torn.pt.unread-*)"
 nothing_left
 echo "passed"

@@ -2,6 +2,7 @@
 // open. Also keys from files and commands. Cases that need no witness run everywhere.
 
 #include "../unit/need_crypto.hpp"
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
 #include "checkpoint/age/age_file.hpp"
@@ -43,7 +44,7 @@ std::string key_file(const Folder& folder, const Identity& identity,
                      const std::string& name = "key") {
     const fs::path path = folder.path / name;
     const auto text = identity.to_text();
-    write_file_durably(path, "# made by a test\n\n" + std::string(crypto::as_text(text)) + "\n",
+    write_file(path, "# made by a test\n\n" + std::string(crypto::as_text(text)) + "\n",
                        0600);
     return path;
 }
@@ -294,7 +295,7 @@ TEST_CASE("plain age opens our files, with a key of ours and one of age-keygen")
     for (const std::size_t size : kSizes) {
         INFO(size, " bytes");
         const std::string plain = bytes_like_weights(size);
-        write_file_durably(folder.path / "sealed", encrypted(plain, both));
+        write_file(folder.path / "sealed", encrypted(plain, both));
         for (const std::string& key : {our_key, their_key}) {
             REQUIRE(
                 std::system(("age -d -i '" + key + "' '" + at + "/sealed' > '" + at + "/opened'")
@@ -316,7 +317,7 @@ TEST_CASE(
     for (const std::size_t size : kSizes) {
         INFO(size, " bytes");
         const std::string plain = bytes_like_weights(size);
-        write_file_durably(folder.path / "plain", plain);
+        write_file(folder.path / "plain", plain);
         const std::string command = "age -e -r " + other.recipient().to_text() + " -r " +
                                     identity.recipient().to_text() + " -o '" + at + "/sealed' '" +
                                     at + "/plain'";

@@ -2,6 +2,7 @@
 // recomputes.
 
 #include "../unit/need_crypto.hpp"
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
 #include "checkpoint/age/age_keys.hpp"
@@ -59,10 +60,10 @@ struct Sample {
 /// Keys, and a directory of checkpoints.
 struct Workplace {
     Workplace() : identity(age::Identity::generate()) {
-        write_file_durably(folder.path() / "key",
+        write_file(folder.path() / "key",
                            std::string(crypto::as_text(identity.to_text())) + "\n", 0600);
         for (const std::string name : {"mac", "other-mac"})
-            write_file_durably(folder.path() / name,
+            write_file(folder.path() / name,
                                std::string(crypto::as_text(AuthenticationKeys::new_key_line())),
                                0600);
     }
@@ -126,7 +127,7 @@ public:
     }
     ~Tampering() {
         for (const auto& [path, content] : saved_)
-            write_file_durably(path, content);
+            write_file(path, content);
     }
     Tampering(const Tampering&) = delete;
 
@@ -153,7 +154,7 @@ public:
         return manifest;
     }
     void write(const Manifest& manifest, const AuthenticationKeys& keys = {}) const {
-        write_file_durably(checkpoint_ / kManifestName, keys.to_text(manifest));
+        write_file(checkpoint_ / kManifestName, keys.to_text(manifest));
     }
     const fs::path& path() const { return checkpoint_; }
 
@@ -299,7 +300,7 @@ TEST_CASE("files of another rank, another step or another save do not take a fil
     const auto replace = [&](const std::string& file, const fs::path& by) {
         const Tampering attack(place.checkpoint(2));
         const std::string content = read_file(by);
-        write_file_durably(attack.path() / file, content);
+        write_file(attack.path() / file, content);
         refused(strict, "was changed after it was saved");
     };
     replace(first, place.checkpoint(2) / second);
@@ -309,8 +310,8 @@ TEST_CASE("files of another rank, another step or another save do not take a fil
         const Tampering attack(place.checkpoint(2));  // two files change places
         const std::string one = read_file(attack.path() / first),
                           other = read_file(attack.path() / second);
-        write_file_durably(attack.path() / first, other);
-        write_file_durably(attack.path() / second, one);
+        write_file(attack.path() / first, other);
+        write_file(attack.path() / second, one);
         Manifest changed = manifest;
         std::swap(changed.files[0], changed.files[1]);
         attack.write(changed);
@@ -318,7 +319,7 @@ TEST_CASE("files of another rank, another step or another save do not take a fil
     }
     {
         const Tampering attack(place.checkpoint(2));  // the manifest of another step
-        write_file_durably(attack.path() / kManifestName,
+        write_file(attack.path() / kManifestName,
                            read_file(place.folder.path() / "step-1" / kManifestName));
         on_ranks(1, [&](Communicator& world) {
             Session session = Session::from_environment();

@@ -256,6 +256,64 @@ TEST_CASE(
     });
 }
 
+TEST_CASE("what is damaged or cannot be read while it is loaded is read from the second place") {
+    const TemporaryDirectory temporary;
+    const fs::path near = temporary.path() / "near", far = temporary.path() / "far";
+    const char* const shard = "step-00000002/shard-00001-model-00001-of-00001.safetensors";
+    save_sample(1, near, kLarge, 1);
+    save_sample(1, near, kLarge, 2);
+    fs::create_directories(far);
+    fs::copy(near / "step-00000002", far / "step-00000002", fs::copy_options::recursive);
+    const auto check = [&](std::shared_ptr<Storage> storage, std::int64_t step, const char* said,
+                           bool explicitly) {
+        on_ranks(3, [&](Communicator& world) {
+            for (const bool replicated : {false, true}) {
+                Sample sample(world, kLarge, replicated);
+                CheckpointOptions options{.directory = near / ""};
+                options.drain.place = far;
+                std::string notes;
+                CheckpointEngine engine(storage, world, options,
+                                        {{}, [&](const std::string& text) { notes += text; }});
+                const auto loaded = engine.load_latest(sample.state);
+                expect(loaded && loaded->step == step && sample.is_filled(), "what is whole");
+                expect(world.rank() != 0 || notes.find(said) != std::string::npos,
+                       "it is said: " + notes);
+                if (explicitly)
+                    engine.load(*engine.latest(INT64_MAX), sample.state);
+            }
+        });
+    };
+    class BadSector final : public autolaunch::testing::ForwardingStorage {
+    public:
+        explicit BadSector(fs::path bad) : bad_(std::move(bad)) {}
+        std::unique_ptr<StorageFile> open_large(const fs::path& path) override {
+            if (path == bad_)
+                throw SystemError(EIO, "read " + path.string());
+            return ForwardingStorage::open_large(path);
+        }
+
+    private:
+        fs::path bad_;
+    };
+    check(std::make_shared<BadSector>(near / shard), 2, "/far/step-00000002 instead: ", true);
+    autolaunch::testing::flip_byte(near / shard, 2 * Manifest::kBlockBytes + 5);
+    check(make_posix_storage(), 2, "/far/step-00000002 instead: ", true);
+    autolaunch::testing::flip_byte(far / shard, 2 * Manifest::kBlockBytes + 5);
+    check(make_posix_storage(), 1, "passed over step-00000002: ", false);
+    // Another checkpoint of that step is not the one that was asked for, but is newer than step 1.
+    fs::remove_all(far / "step-00000002");
+    save_sample(2, far, kLarge, 2);
+    check(make_posix_storage(), 2, "/far/step-00000002 is another checkpoint", false);
+    on_ranks(1, [&](Communicator& world) {
+        Sample sample(world, kLarge, true);
+        CheckpointOptions options{.directory = near};
+        options.drain.place = far;
+        CheckpointEngine engine(make_posix_storage(), world, options, {});
+        expect_error(ErrorCode::corrupt, "does not hold what was saved",
+                     [&] { engine.load(*engine.latest(INT64_MAX), sample.state); });
+    });
+}
+
 TEST_CASE("a missing file is passed over before it is read, and nothing saved is no error") {
     const TemporaryDirectory temporary;
     on_ranks(2, [&](Communicator& world) {

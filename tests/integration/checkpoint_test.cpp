@@ -1,6 +1,7 @@
 // Checkpoints of models that are cut over real processes: other numbers of ranks, damage, and ranks
 // that are killed.
 #include "../unit/safetensors_rules.hpp"
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
 #include "checkpoint/checkpoint_engine.hpp"
@@ -338,7 +339,7 @@ TEST_CASE("when one rank cannot save, every rank throws and the last checkpoint 
         expect(trainer.optimizer.step_count() == 1, "step 1 is still the newest");
     });
     const fs::path file = temporary.path() / "a_file";
-    write_file_durably(file, "");
+    write_file(file, "");
     on_ranks(2, [&](Communicator& world) {
         Trainer trainer(world, file / "below");
         expect_error(ErrorCode::system, "a_file", [&] { trainer.save(); });

@@ -1,5 +1,6 @@
 // `autolaunch ckpt` on a bucket of a real server, Debian's radosgw: what reads, prune, and what
 // says that it cannot. Skipped where it is missing.
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
 #include "checkpoint/age/age_keys.hpp"
@@ -42,9 +43,9 @@ public:
     Workplace() : path_(fs::temp_directory_path() / ("autolaunch-ckpt-s3-" + random_hex(8))) {
         fs::create_directory(path_);
         const auto identity = age::Identity::generate();
-        write_file_durably(path_ / "key", std::string(crypto::as_text(identity.to_text())) + "\n",
+        write_file(path_ / "key", std::string(crypto::as_text(identity.to_text())) + "\n",
                            0600);
-        write_file_durably(path_ / "mac",
+        write_file(path_ / "mac",
                            std::string(crypto::as_text(AuthenticationKeys::new_key_line())), 0600);
         keys.identity_file = path_ / "key";
         keys.authentication_key_file = path_ / "mac";

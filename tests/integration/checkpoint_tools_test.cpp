@@ -1,9 +1,11 @@
 // `autolaunch ckpt` on what somebody may have damaged or forged.
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
+#include "checkpoint/format/tensor_index.hpp"
 #include "checkpoints/byte_progress.hpp"
 #include "checkpoints/checkpoint_command.hpp"
 #include "checkpoints/checkpoint_writer.hpp"
+#include "checkpoints/open_checkpoint.hpp"
 #include "exit_codes/exit_codes.hpp"
 #include "report/terminal_text.hpp"
 
@@ -264,6 +266,51 @@ TEST_CASE("a foreign safetensors file is a checkpoint or refused, whatever was d
         }
     }
     CHECK(refused > 75);
+}
+
+TEST_CASE("what PyTorch's optimizers keep is not counted as parameters, nor exported with them") {
+    // As DCP names a model with an optimizer by name, one by number, and its groups.
+    struct Tensor {
+        const char* name;
+        TensorRole role;
+    };
+    const std::vector<Tensor> tensors = {
+        {"model.h.0.w", TensorRole::parameter},
+        {"model.h.0.sum", TensorRole::parameter},
+        {"model.state.0.weight", TensorRole::parameter},
+        {"model.optim.w", TensorRole::parameter},
+        {"optim.state.h.0.w.exp_avg", TensorRole::optimizer},
+        {"optim.state.h.0.w.step", TensorRole::optimizer},
+        {"app.optimizer.state.0.whatever", TensorRole::optimizer},
+        {"optim.param_groups.h.0.w.lr", TensorRole::optimizer},
+        {"state.h.0.w.max_exp_avg_sq", TensorRole::optimizer},
+        {"muon.state.h.0.w.buffer_of_its_own", TensorRole::optimizer},
+        {"muon.state.not.there.buffer_of_its_own", TensorRole::parameter},
+        {"opaque.rank.0", TensorRole::opaque}};
+    Manifest manifest;
+    for (const Tensor& tensor : tensors)
+        manifest.tensors.push_back({tensor.name, f32, {4}, {}});
+    const TensorIndex index(manifest);
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+        CHECK_MESSAGE(role_of(index, manifest.tensors[i]) == tensors[i].role,
+                      std::string(tensors[i].name));
+
+    Workplace place;
+    Manifest described;
+    described.step = 1;
+    described.tensors = {{"model.w", f32, {40, 30}, {}},
+                         {"optim.state.w.exp_avg", f32, {40, 30}, {}},
+                         {"optim.state.w.step", f32, {}, {}}};
+    write_checkpoint(*make_posix_storage(), place.out(), described, {1, {}},
+                     [](const fsdp::State&) {});
+    const fs::path file = place.out() / "all.safetensors";
+    run_checkpoint_command(
+        request_of(CheckpointAction::export_tensors, {place.out() / "step-00000001", file}));
+    const auto made = run_checkpoint_command(
+        request_of(CheckpointAction::convert, {file, place.runs() / "made"}));
+    CHECK(made.text.find("3 tensors, 9.6 kB, are now ") != std::string::npos);
+    CHECK(made.text.find("\n  parameters 1 tensors, 1.2k elements, 4.8 kB\n"
+                         "  optimizer  2 tensors, 1.2k elements, 4.8 kB\n") != std::string::npos);
 }
 
 TEST_CASE("progress is one line, as wide as the terminal at most") {

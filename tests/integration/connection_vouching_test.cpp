@@ -45,12 +45,16 @@ struct Link {
     TcpEnds ends;
 };
 
-/// The nodes 1 and 2 answer the head; node 1 has told the address that the connection comes from.
+/// The nodes 1 and 2 answer the head; node 1 has told the address that the connection comes from, or
+/// does so after the question, while node 2 has told nothing yet.
 std::optional<bool> verdict_on(const TcpEnds& ends, bool told_before) {
     asio::io_context io;
     PostedMembers members(io, 3);
     ConnectionVouching head(io, members[0], 0);
-    const ConnectionVoucher first(members[1], 0), second(members[2], 0);
+    const ConnectionVoucher first(members[1], 0);
+    std::optional<ConnectionVoucher> second;
+    if (told_before)
+        second.emplace(members[2], 0);
     const auto tell = [&] {
         members[1].relay(control::RelayChannel::vouching, 0, 0,
                          vouching::encode_addresses({ends.far.address}));
@@ -93,6 +97,34 @@ TEST_CASE("who has closed meanwhile is not vouched for") {
     Link link(false);
     link.caller.reset();
     CHECK(verdict_on(link.ends, true) == false);
+}
+
+TEST_CASE("an address that no node has is refused when all have told theirs, and not before") {
+    asio::io_context io;
+    PostedMembers members(io, 3);
+    ConnectionVouching head(io, members[0], 0);
+    const TcpEnds ends{.near = {{}, 1}, .far = {{1}, 2}};
+    std::vector<bool> verdicts;
+    const auto ask = [&] {
+        head.ask(ends, [&](bool admitted) { verdicts.push_back(admitted); });
+        io.restart();
+        io.poll();
+    };
+    const auto tell = [&](int node) {
+        members[node].relay(control::RelayChannel::vouching, 0, 0,
+                            vouching::encode_addresses({{9}}));
+    };
+    tell(1);
+    ask();
+    tell(1);  // twice is not all of them
+    ask();
+    CHECK(verdicts.empty());
+    tell(2);
+    io.restart();
+    io.poll();
+    CHECK(verdicts == std::vector<bool>{false, false});
+    ask();
+    CHECK(verdicts.size() == 3);
 }
 
 TEST_CASE("only the node that was asked can answer") {

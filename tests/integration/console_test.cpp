@@ -1,13 +1,16 @@
 // The console on real pipes, files and pseudo-terminals.
 
 #include "report/console.hpp"
-#include "report/failure_evidence.hpp"
+#include "../write_file.hpp"
+#include "causes/failure_evidence.hpp"
 #include "report/failure_screen.hpp"
 #include "report/reporter.hpp"
 
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
 #include "base/unique_fd.hpp"
+#include "report/bar.hpp"
+#include "small_terminal.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -208,13 +211,14 @@ TEST_CASE("on a terminal the status line is below, erased before a line and put 
     const Console::Clock::time_point start{};
     console.set_status("step 1");
     console.pump(start);
-    CHECK(read_available(terminal.screen.get()).find("\rstep 1\x1b[K") == 0);
+    CHECK(read_available(terminal.screen.get()) == "\r\x1b[?7lstep 1\x1b[K\x1b[J\r\x1b[?7h");
     console.write_line(OutputStream::out, "[n 0]", "hello");
     console.pump(start + 20ms);
     CHECK(read_available(terminal.screen.get()) ==
-          "\r\x1b[K\x1b[2m[n 0]\x1b[0m hello\r\n\rstep 1\x1b[K");
+          "\r\x1b[K\x1b[C\x1b[J\r\x1b[2m[n 0]\x1b[0m hello\r\n\r\x1b[?7lstep "
+          "1\x1b[K\x1b[J\r\x1b[?7h");
     CHECK(console.flush(Deadline::after(5s)));
-    CHECK(read_available(terminal.screen.get()) == "\r\x1b[K");
+    CHECK(read_available(terminal.screen.get()) == "\r\x1b[K\x1b[C\x1b[J\r");
 }
 
 TEST_CASE("the status line is redrawn ten times a second at most, and cut to the width") {
@@ -232,7 +236,129 @@ TEST_CASE("the status line is redrawn ten times a second at most, and cut to the
     CHECK(redraws <= 10);
     console.set_status(std::string(100, 'x'));
     console.pump(start + 2s);
-    CHECK(read_available(terminal.screen.get()) == "\r" + std::string(58, 'x') + "…\x1b[K");
+    CHECK(read_available(terminal.screen.get()) ==
+          "\r\x1b[?7l" + std::string(58, 'x') + "…\x1b[K\x1b[J\r\x1b[?7h");
+}
+
+TEST_CASE("live lines of ranks stand above the status line, as many as fit") {
+    Terminal terminal;
+    Console console(options(terminal.user.get(), terminal.user.get()));
+    SmallTerminal screen(60, true);
+    const auto look = [&](Console::Clock::time_point now) {
+        console.pump(now);
+        screen.feed(read_available(terminal.screen.get()));
+        return screen.lines();
+    };
+    using Lines = std::vector<std::string>;
+    const Console::Clock::time_point start{};
+    REQUIRE(console.shows_live(OutputStream::out));
+    console.set_live({{"[n 0]", "10%\x1b[2J"}});
+    CHECK(look(start) == Lines{"[n 0] 10%"});
+    console.set_status("step 1");
+    console.write_line(OutputStream::out, "[n 1]", "hello");
+    CHECK(look(start + 1s) == Lines{"[n 1] hello", "[n 0] 10%", "step 1"});
+    console.set_live({{"[n 0]", "20%"}, {"[n 1]", std::string(80, 'x')}});
+    console.write_message("ours");
+    CHECK(look(start + 2s) == Lines{"[n 1] hello", "ours", "[n 0] 20%",
+                                    "[n 1] " + std::string(52, 'x') + "…", "step 1"});
+    std::vector<LiveLine> many;
+    for (int rank = 0; rank < 20; ++rank)
+        many.push_back({"[n " + std::to_string(rank) + "]", "0%"});
+    console.set_live(many);
+    const Lines full = look(start + 3s);
+    REQUIRE(full.size() == 2 + Console::kMostLiveLines + 2);
+    CHECK(full[9] == "[n 7] 0%");
+    CHECK(full[10] == "… and 12 more");
+    console.set_live({});
+    CHECK(look(start + 4s) == Lines{"[n 1] hello", "ours", "step 1"});
+    CHECK(console.flush(Deadline::after(5s)));
+    screen.feed(read_available(terminal.screen.get()));
+    CHECK(screen.lines() == Lines{"[n 1] hello", "ours"});
+    Pipe pipe;
+    Console other(options(pipe.writer.get(), terminal.user.get()));
+    CHECK_FALSE(other.shows_live(OutputStream::out));
+    CHECK(other.shows_live(OutputStream::err));
+}
+
+TEST_CASE("a terminal that is made narrower and wider keeps no pieces of what was below") {
+    for (const bool breaks_anew : {true, false}) {
+        Terminal terminal;
+        Console console(options(terminal.user.get(), terminal.user.get()));
+        SmallTerminal screen(60, breaks_anew);
+        std::vector<std::string> expected;
+        Console::Clock::time_point now{};
+        const auto look = [&] {
+            console.pump(now += 20ms);
+            screen.feed(read_available(terminal.screen.get(), 10));
+        };
+        int step = 0;
+        for (const unsigned short columns : {60, 41, 23, 12, 35, 60, 20}) {
+            console.set_status(std::string(70, '='));
+            console.pump(now += 200ms);  // for the old width, and it arrives when it is another
+            winsize size{};
+            size.ws_col = columns;
+            size.ws_row = 24;
+            REQUIRE(::ioctl(terminal.user.get(), TIOCSWINSZ, &size) == 0);
+            screen.resize(columns);
+            look();  // nothing new: the width alone has it drawn again
+            const std::string left = "step " + std::to_string(++step) + "/9 ";
+            console.set_live({{"[n 0]", "epoch " + std::to_string(step) + std::string(50, '#')}});
+            console.set_status(left + draw_bar(0.5, 70));
+            look();
+            console.write_line(OutputStream::out, "", "l" + std::to_string(step));
+            expected.push_back("l" + std::to_string(step));
+            look();
+            auto shown = screen.lines();
+            REQUIRE(shown.size() == expected.size() + 2);
+            CHECK(shown[expected.size()].starts_with("[n 0] e"));
+            CHECK(shown[expected.size() + 1].starts_with(left));
+            shown.resize(expected.size());
+            CHECK(shown == expected);
+        }
+        CHECK(console.flush(Deadline::after(5s)));
+        screen.feed(read_available(terminal.screen.get()));
+        CHECK(screen.lines() == expected);
+    }
+}
+
+TEST_CASE("bytes of ranks pass a console unchanged, and our own words begin a line on a terminal") {
+    Pipe out, err;
+    ConsoleOptions chosen = options(out.writer.get(), err.writer.get());
+    chosen.ranks_write_bytes = true;
+    {
+        Console console(chosen);
+        const std::string bytes("\x1b[31m\0\xff\r\x07 no end", 16);
+        console.write_bytes(OutputStream::out, bytes);
+        console.write_bytes(OutputStream::err, bytes);
+        console.write_message("ours");
+        CHECK_FALSE(console.written());
+        console.pump();
+        CHECK(console.written());
+        CHECK(read_available(out.reader.get()) == bytes);
+        CHECK(read_available(err.reader.get()) == bytes + "ours\n");
+    }
+    Terminal terminal;
+    chosen.stdout_fd = chosen.stderr_fd = terminal.user.get();
+    Console console(chosen);
+    CHECK_FALSE(console.has_status_line());
+    CHECK_FALSE(console.shows_live(OutputStream::out));
+    console.write_bytes(OutputStream::out, "prompt> ");
+    console.write_message("ours");
+    console.write_bytes(OutputStream::out, "whole\n");
+    console.write_message("ours again");
+    console.pump();
+    CHECK(read_available(terminal.screen.get()) == "prompt> \r\nours\r\nwhole\r\nours again\r\n");
+}
+
+TEST_CASE("in ASCII what ranks print stays, and what we say is ASCII") {
+    Pipe err;
+    ConsoleOptions chosen = options(err.writer.get(), err.writer.get());
+    chosen.charset = Charset::ascii;
+    Console console(chosen);
+    console.write_line(OutputStream::out, "[ranks 0-1 ×2]", "é ✗");
+    console.write_message("✗ rank 0 · é");
+    console.pump();
+    CHECK(read_available(err.reader.get()) == "[ranks 0-1 x2] é ✗\nx rank 0 - \\u{00e9}\n");
 }
 
 TEST_CASE("a terminal that is not read does not block, and the status line does not pile up") {
@@ -270,10 +396,29 @@ TEST_CASE("NO_COLOR and TERM=dumb are honoured") {
     CHECK_FALSE(ConsoleOptions::from_environment().cursor_control);
 }
 
+TEST_CASE("of a line that was written over its end counts, but quoted carriage returns are shown") {
+    TemporaryDirectory directory;
+    const auto evidence_in = [&](const std::string& text) {
+        const std::string path = directory.path / "stderr";
+        write_file(path, text);
+        return collect_evidence(path, {}, {}).last_lines;
+    };
+    using Lines = std::vector<std::string>;
+    CHECK(evidence_in("10 %\r20 %\r\r\n") == Lines{"20 %"});
+    CHECK(evidence_in("DOS line\r\n\r\n") == Lines{"DOS line"});
+    CHECK(evidence_in("/bin/bash: -\r: invalid option\n") ==
+          Lines{"/bin/bash: -\\r: invalid option"});
+    CHECK(evidence_in("t: export: `A\r': not a valid identifier\n") ==
+          Lines{"t: export: `A\\r': not a valid identifier"});
+    CHECK(evidence_in("sh: 0: Illegal option -\r\n") == Lines{"sh: 0: Illegal option -\\r"});
+    CHECK(evidence_in("Unknown option: -\r\nusage\n") == Lines{"Unknown option: -\\r", "usage"});
+    CHECK(evidence_in(std::string(60'000, '\r') + "x\n") == Lines{"x"});
+}
+
 TEST_CASE("the reporter shows a job from its banner to its end, and records every event") {
     TemporaryDirectory directory;
     const std::string stderr_path = directory.path / "stderr";
-    write_file_durably(stderr_path, "loading\rloaded\nValueError: bad shard\n\n");
+    write_file(stderr_path, "loading\rloaded\nValueError: bad shard\n\n");
     Pipe err;
     Console console(options(err.writer.get(), err.writer.get()));
     ReporterOptions chosen;
@@ -303,6 +448,9 @@ TEST_CASE("the reporter shows a job from its banner to its end, and records ever
     give(step);
     reporter.tick(start + 5s);  // too soon for a second line
     GenerationFailed failure;
+    failure.record.cause = Cause::program_error;
+    failure.record.certainty = Certainty::certain;
+    failure.record.what = "ValueError: bad shard";
     failure.first.pid = 42;
     failure.first.exit_code = 1;
     failure.first.ran = 3s;
@@ -312,13 +460,18 @@ TEST_CASE("the reporter shows a job from its banner to its end, and records ever
     give(JobEnded{1, "failed", 0, 3s});
     console.pump();
     const std::string dir = directory.path;
-    CHECK(read_available(err.reader.get()) ==
+    std::string shown = read_available(err.reader.get());
+    const std::size_t ledger = shown.find("\ntime: ");  // goes by the clock
+    REQUIRE(ledger != std::string::npos);
+    shown.erase(ledger, shown.find('\n', ledger + 1) - ledger);
+    CHECK(shown ==
           "autolaunch 0.1   job 7 gpt   1 node x 1 rank   run dir " + dir +
               "\n  placed    2/2 ranks as planned in 5 ms · binding node on 1 NUMA node · no "
               "GPUs\nstep 1/10\n" +
               "\n✗ rank 0 (pid 42) exited with code 1, 3.0 s after it started\n    the last lines "
               "of its stderr:\n"
-              "      | loaded\n      | ValueError: bad shard\n    more: less " +
+              "      | loaded\n      | ValueError: bad shard\n    cause: program_error, certain\n  "
+              "  more: less " +
               stderr_path + "\nfailed after 3.0 s · exit code 1 · " + dir + "\n");
     const std::string recorded = read_file(chosen.events_path);
     CHECK(std::count(recorded.begin(), recorded.end(), '\n') == events);

@@ -1,5 +1,6 @@
 // Who is not of the job, and what both ends can say about it.
 
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "control_peers.hpp"
 
@@ -157,7 +158,7 @@ TEST_CASE("another job, another version and another key are told apart, at both 
     Preamble newer = node_preamble();
     newer.protocol = 9;
     const std::string version =
-        "it speaks version 9 of the control protocol, this node version 3: install the same "
+        "it speaks version 9 of the control protocol, this node version 6: install the same "
         "autolaunch on all nodes";
     CHECK(judged(encode_preamble(newer).substr(0, 11) + "then whatever", Kind::not_ours) ==
           version);
@@ -175,7 +176,7 @@ TEST_CASE("another version learns ours from the head's answer") {
     REQUIRE(meeting.run([&] { return newer.available() >= 22; }));
     std::string answer(22, '\0');
     asio::read(newer, asio::buffer(answer));
-    CHECK(answer.substr(0, 11) == std::string("autolnch\x03\0\x02", 11));
+    CHECK(answer.substr(0, 11) == std::string("autolnch\x06\0\x02", 11));
     newer.close();
     REQUIRE(meeting.run([&] { return meeting.head.end.has_value(); }));
 }
@@ -285,9 +286,9 @@ TEST_CASE("the node says what is wrong with the key it should use") {
         CHECK_MESSAGE(said.find(expected) != std::string::npos, said);
     };
     words("is that folder on a file system that all nodes share?");
-    write_file_durably(folder.key_path(), "short", 0600);
+    write_file(folder.key_path(), "short", 0600);
     words("is no job key");
-    write_file_durably(folder.key_path(), std::string(32, 'r'), 0644);
+    write_file(folder.key_path(), std::string(32, 'r'), 0644);
     words("may be read or written by others (mode 0644)");
     std::filesystem::remove(folder.key_path());
     std::filesystem::create_symlink("/dev/zero", folder.key_path());

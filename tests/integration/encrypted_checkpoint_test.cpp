@@ -2,6 +2,7 @@
 // opens it.
 
 #include "../unit/need_crypto.hpp"
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "checkpoint/age/age_keys.hpp"
 #include "checkpoint/commit/catalog.hpp"
@@ -72,7 +73,7 @@ struct Keys {
     }
     void write(const age::Identity& identity, const std::string& name) const {
         const auto text = identity.to_text();
-        write_file_durably(folder.path() / name, std::string(crypto::as_text(text)) + "\n", 0600);
+        write_file(folder.path() / name, std::string(crypto::as_text(text)) + "\n", 0600);
     }
     CheckpointOptions options(const fs::path& directory, const std::string& key = "key") const {
         CheckpointOptions options;

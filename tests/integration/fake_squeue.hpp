@@ -1,4 +1,5 @@
 #pragma once
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "processes.hpp"
 
@@ -16,7 +17,7 @@ public:
     explicit FakeSqueue(const std::string& script) {
         const std::string file = folder_.path() / "squeue";
         if (!script.empty()) {
-            write_file_durably(file, "#!/bin/sh\n" + script + "\n");
+            write_file(file, "#!/bin/sh\n" + script + "\n");
             ::chmod(file.c_str(), 0755);
         }
         ::setenv("PATH", (folder_.path().string() + ":/bin").c_str(), 1);

@@ -60,6 +60,14 @@ says none "pass_over_unusable"
 ! grep -q '^step ' "$work/none.log" || fail "it trained"
 [ "$(steps)" = "$before" ] || fail "they were $before and are $(steps)"
 
+echo "-- under autolaunch it ends once, with the reason and 74, however many restarts are left"
+code=0
+"$AUTOLAUNCH" --nproc-per-node 2 --max-restarts 3 --log-dir "$work/run" "$gpt" --config "$work/config.json" >"$work/launched.log" 2>&1 </dev/null || code=$?
+[ "$code" = 74 ] || fail "launched: exit code $code"
+[ ! -e "$work/run/generation-1" ] || fail "a restart was tried"
+says launched "none of them can be used: step-00000006: "
+says launched "no restart: it would find the same checkpoints"
+
 echo "-- a link to a disk that is not there is not nothing"
 mv "$work/checkpoints/step-00000006" "$work/elsewhere"
 ln -s /nowhere/step-00000006 "$work/checkpoints/step-00000006"

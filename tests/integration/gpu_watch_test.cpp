@@ -3,6 +3,7 @@
 
 #include "placement_watch/gpu_watch.hpp"
 
+#include "../write_file.hpp"
 #include "base/deadline.hpp"
 #include "base/file_io.hpp"
 #include "processes.hpp"
@@ -106,7 +107,7 @@ public:
             for (const pid_t pid : i < pids.size() ? pids[i] : std::vector<pid_t>{})
                 text += "process " + std::to_string(pid) + " 1024\n";
         }
-        write_file_durably(folder_.path() / "driver", text);
+        write_file(folder_.path() / "driver", text);
     }
 
     void start(std::chrono::milliseconds limit = 20s) {

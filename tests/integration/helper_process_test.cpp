@@ -2,6 +2,7 @@
 
 #include "spawn/helper_process.hpp"
 
+#include "../write_file.hpp"
 #include "base/deadline.hpp"
 #include "base/file_io.hpp"
 
@@ -151,7 +152,7 @@ TEST_CASE("it ends with us") {
             for (;;)
                 ::pause();
         });
-        write_file_durably("/tmp/autolaunch-helper-" + std::to_string(::getpid()),
+        write_file("/tmp/autolaunch-helper-" + std::to_string(::getpid()),
                            std::to_string(helper.pid()));
         ::raise(SIGKILL);
     }

@@ -1,6 +1,7 @@
 // Our reading of host lists against Slurm's own: the same random lists are given to `scontrol show
 // hostnames`. It needs no cluster. Skipped where scontrol is not installed.
 
+#include "../write_file.hpp"
 #include "allocation/hostlist.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
@@ -35,8 +36,8 @@ std::vector<Names> ask_slurm(const std::vector<std::string>& lists) {
     std::string commands;
     for (const auto& list : lists)
         commands += "show hostnames " + list + "\n";
-    write_file_durably(base + "/slurm.conf", "ClusterName=none\nSlurmctldHost=localhost\n");
-    write_file_durably(base + "/in", commands);
+    write_file(base + "/slurm.conf", "ClusterName=none\nSlurmctldHost=localhost\n");
+    write_file(base + "/in", commands);
     const int status = run(
         "cd " + base +
         " && SLURM_CONF=slurm.conf TERM=dumb COLUMNS=32000 timeout 100 scontrol <in >out 2>err");

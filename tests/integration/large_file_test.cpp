@@ -21,9 +21,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace autolaunch;
@@ -89,6 +92,72 @@ void refuse_io_uring() {
 }
 
 }  // namespace
+
+TEST_CASE("a link that somebody plants in a checkpoint's place is not followed, however often") {
+    const TemporaryDirectory temporary;
+    const fs::path victim = temporary.path() / "victim", shard = temporary.path() / "shard";
+    write_whole(*make_posix_storage(), victim, "precious");
+    for (const LargeFileOptions& way : kWays) {
+        const auto storage = make_posix_storage(way);
+        for (const bool is_large : {false, true}) {
+            for (const fs::path& target : {victim, temporary.path() / "nowhere"}) {
+                fs::remove(shard);
+                fs::create_symlink(target, shard);
+                const auto file = is_large ? storage->create_large(shard) : storage->create(shard);
+                file->write_at(0, std::as_bytes(std::span("new", 3)));
+                CHECK_FALSE(fs::is_symlink(shard));
+                CHECK(read_file(shard) == "new");
+            }
+        }
+        write_whole(*storage, temporary.path() / "manifest.tmp", "m");
+        fs::remove(shard);
+        fs::create_symlink(victim, shard);
+        storage->rename(temporary.path() / "manifest.tmp", shard);
+        CHECK(read_file(shard) == "m");
+    }
+    CHECK_FALSE(fs::exists(temporary.path() / "nowhere"));
+    // One who plants it again and again: the file is ours, or it is not made at all.
+    const fs::path planted = temporary.path() / "planted";
+    std::atomic<bool> over{false};
+    std::thread planter([&] {
+        while (!over)
+            if (::symlink(victim.c_str(), planted.c_str()) == 0)
+                ::rename(planted.c_str(), shard.c_str());
+    });
+    const auto storage = make_posix_storage();
+    int made = 0, refused = 0;
+    for (int i = 0; i < 2000; ++i) {
+        try {
+            storage->create_large(shard)->write_at(0, std::as_bytes(std::span("new", 3)));
+            ++made;
+        } catch (const SystemError& error) {
+            CHECK(error.error_number() == EEXIST);
+            ++refused;
+        }
+    }
+    over = true;
+    planter.join();
+    MESSAGE("made ", made, ", refused ", refused);
+    CHECK(read_file(victim) == "precious");
+}
+
+TEST_CASE("another user's link in the place of the checkpoints' folder is not followed") {
+    if (::geteuid() != 0)
+        return;
+    const TemporaryDirectory temporary;
+    const fs::path ours = temporary.path() / "ours", link = temporary.path() / "checkpoints";
+    fs::create_directory(ours);
+    fs::create_directory_symlink(ours, link);
+    const auto storage = make_posix_storage();
+    storage->create_directories(link / "step-1.tmp");  // one's own is
+    CHECK(fs::is_directory(ours / "step-1.tmp"));
+    REQUIRE(::lchown(link.c_str(), 65534, 65534) == 0);
+    CHECK_THROWS_WITH_AS(storage->create_directories(link), doctest::Contains("symbolic link"),
+                         Error);
+    CHECK_THROWS_WITH_AS(storage->create_directories(link / "step-2.tmp"),
+                         doctest::Contains("symbolic link"), Error);
+    CHECK_FALSE(fs::exists(ours / "step-2.tmp"));
+}
 
 TEST_CASE("files of every length are the same bytes whichever way they are written and read") {
     const TemporaryDirectory temporary;

@@ -1,6 +1,7 @@
 // Files of frozen tensors become links to those of the checkpoint before, and only where they hold
 // the same bytes.
 #include "../unit/need_crypto.hpp"
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "checkpoint/age/age_keys.hpp"
 #include "checkpoint/commit/authentication.hpp"
@@ -289,7 +290,7 @@ TEST_CASE("encrypted files are linked by the process that wrote them, and writte
     const TemporaryDirectory temporary, folder;
     const age::Identity identity = age::Identity::generate();
     const auto text = identity.to_text();
-    write_file_durably(folder.path() / "key", std::string(crypto::as_text(text)) + "\n", 0600);
+    write_file(folder.path() / "key", std::string(crypto::as_text(text)) + "\n", 0600);
     for (const How how : {How::in_place, How::async, How::async_in_little_memory}) {
         CheckpointOptions options = options_for(temporary.path(), how);
         options.encryption.recipients = {identity.recipient().to_text()};
@@ -335,7 +336,7 @@ TEST_CASE("with a MAC files are linked from checkpoints that have one, and keep 
     if (!have_crypto())
         return;
     const TemporaryDirectory temporary, folder;
-    write_file_durably(folder.path() / "mac",
+    write_file(folder.path() / "mac",
                        std::string(crypto::as_text(AuthenticationKeys::new_key_line())), 0600);
     CheckpointOptions options = options_for(temporary.path());
     options.encryption.authentication_key_file = folder.path() / "mac";

@@ -2,6 +2,7 @@
 
 #include "logs/log_follower.hpp"
 
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
 #include "report/console.hpp"
@@ -38,14 +39,25 @@ struct TemporaryDirectory {
 
 // Takes every line while `is_ready`.
 struct Sink final : LineSink {
-    bool is_ready = true;
-    std::vector<std::string> out, err;
+    bool is_ready = true, is_terminal = false, is_written = true;
+    std::vector<std::string> out, err, live;
+    std::string out_bytes, err_bytes;
 
     bool ready(OutputStream) const override { return is_ready; }
     void write_line(OutputStream stream, std::string_view prefix, std::string_view text) override {
         (stream == OutputStream::out ? out : err)
             .push_back(std::string(prefix) + (prefix.empty() ? "" : " ") + std::string(text));
     }
+    void write_bytes(OutputStream stream, std::string_view bytes) override {
+        (stream == OutputStream::out ? out_bytes : err_bytes) += bytes;
+    }
+    bool shows_live(OutputStream) const override { return is_terminal; }
+    void set_live(std::vector<LiveLine> lines) override {
+        live.clear();
+        for (const LiveLine& line : lines)
+            live.push_back(line.prefix + ' ' + line.text);
+    }
+    bool written() const override { return is_written; }
     bool flush(Deadline deadline) override {
         if (is_ready)
             return true;
@@ -67,7 +79,8 @@ struct Job {
     explicit Job(int ranks, LoggingSpec options = {}, int first_rank = 0)
         : follower(std::move(options), "node1") {
         for (int i = 0; i < ranks; ++i) {
-            files.push_back(open_rank_files(run_dir.path, 0, first_rank + i));
+            files.push_back(
+                open_rank_files(open_generation_folder(run_dir.path, 0), first_rank + i));
             follower.add_rank(first_rank + i, i, files.back());
         }
     }
@@ -90,16 +103,16 @@ LoggingSpec no_fold() {
 TEST_CASE("a rank's files lie in its own folder of the generation and are opened for appending") {
     TemporaryDirectory run_dir;
     {
-        const RankFiles first = open_rank_files(run_dir.path, 2, 13);
+        const RankFiles first = open_rank_files(open_generation_folder(run_dir.path, 2), 13);
         CHECK(first.stdout_path == run_dir.path / "generation-2/rank-13/stdout");
         CHECK(first.error_file_path == run_dir.path / "generation-2/rank-13/error.json");
         CHECK((::fcntl(first.out.get(), F_GETFL) & O_APPEND) != 0);
         CHECK((::fcntl(first.err.get(), F_GETFD) & FD_CLOEXEC) != 0);
         CHECK(first.stdout_start == 0);
         write_all(first.out.get(), "earlier\n", "stdout");
-        write_file_durably(first.error_file_path, "{}");
+        write_file(first.error_file_path, "{}");
     }
-    const RankFiles again = open_rank_files(run_dir.path, 2, 13);
+    const RankFiles again = open_rank_files(open_generation_folder(run_dir.path, 2), 13);
     CHECK(again.stdout_start == 8);
     CHECK_FALSE(std::filesystem::exists(
         again.error_file_path));  // an old one would explain the wrong failure
@@ -113,12 +126,12 @@ TEST_CASE("a rank's files lie in its own folder of the generation and are opened
 
 TEST_CASE("a run directory that cannot be made is an error that names it and says what to do") {
     TemporaryDirectory run_dir;
-    write_file_durably(run_dir.path / "generation-0", "a file stands in the way");
+    write_file(run_dir.path / "generation-0", "a file stands in the way");
     try {
-        open_rank_files(run_dir.path, 0, 3);
+        open_rank_files(open_generation_folder(run_dir.path, 0), 3);
         FAIL("no exception");
     } catch (const SystemError& error) {
-        CHECK(std::string(error.what()).find("generation-0/rank-3") != std::string::npos);
+        CHECK(std::string(error.what()).find("generation-0") != std::string::npos);
         CHECK(error.hint().find("--log-dir") != std::string::npos);
     }
 }
@@ -152,7 +165,6 @@ TEST_CASE("what all ranks print is folded, what one prints comes after the windo
 
 TEST_CASE("only the wanted ranks and streams are shown, and all are in the files") {
     LoggingSpec options = no_fold();
-    options.prefix = false;
     options.console_default = StdStreams::err;
     options.console_by_local_rank = {{0, StdStreams::all}, {1, StdStreams::none}};
     options.local_ranks_filter = {0, 1, 2};
@@ -162,8 +174,8 @@ TEST_CASE("only the wanted ranks and streams are shown, and all are in the files
         job.complain(rank, "err " + std::to_string(rank) + "\n");
     }
     CHECK(job.follower.drain(job.sink, Deadline::after(10s)));
-    CHECK(job.sink.out == Lines{"out 0"});
-    CHECK(job.sink.err == Lines{"err 0", "err 2"});
+    CHECK(job.sink.out == Lines{"[node1 0] out 0"});
+    CHECK(job.sink.err == Lines{"[node1 0] err 0", "[node1 2] err 2"});
     CHECK(read_file(job.files[3].stdout_path) == "out 3\n");
 }
 
@@ -225,6 +237,81 @@ TEST_CASE("draining onto a console that is stuck ends at its deadline and says w
     CHECK_FALSE(job.follower.drain(job.sink, Deadline::after(50ms)));
     CHECK(job.sink.out ==
           Lines{"[node1 0] … 12 B not shown; see " + job.files[0].stdout_path.string()});
+}
+
+TEST_CASE("without prefixes bytes go as they are, and none is left out") {
+    LoggingSpec options;
+    options.prefix = false;
+    Job job(1, options);
+    std::string bytes;
+    for (int i = 0; i < 6'000'000; ++i)  // more than would be skipped; zeros, escapes, no line ends
+        bytes += static_cast<char>((i * 7 + i / 256) % 256 == '\n' ? 'n' : (i * 7 + i / 256) % 256);
+    job.print(0, bytes);
+    job.complain(0, "\x1b[2J\rbar");
+    CHECK(job.follower.owes(job.sink));
+    CHECK(job.follower.drain(job.sink, Deadline::after(30s)));
+    CHECK(job.sink.out_bytes == bytes);
+    CHECK(job.sink.err_bytes == "\x1b[2J\rbar");
+    CHECK_FALSE(job.follower.owes(job.sink));
+    job.sink.is_written = false;
+    CHECK(job.follower.owes(job.sink));
+    CHECK(job.sink.out.empty());
+}
+
+TEST_CASE(
+    "without prefixes lines of several ranks stay whole, unless one is silent within its own") {
+    LoggingSpec options;
+    options.prefix = false;
+    Job job(2, options);
+    job.print(0, "first\nbegin");
+    job.print(1, "other\n");
+    job.follower.follow(job.sink, kStart);
+    CHECK(job.sink.out_bytes == "first\nother\n");
+    job.print(0, "ning\n? ");
+    job.follower.follow(job.sink, kStart + 20ms);
+    CHECK(job.sink.out_bytes == "first\nother\nbeginning\n");
+    job.follower.follow(job.sink, kStart + 40ms);
+    job.follower.follow(job.sink, kStart + 40ms + LineSplitter::kPromptDelay);
+    CHECK(job.sink.out_bytes == "first\nother\nbeginning\n? ");
+    job.print(1, "last words");
+    job.follower.rank_ended(1);
+    job.follower.follow(job.sink, kStart + 1s);
+    CHECK(job.sink.out_bytes == "first\nother\nbeginning\n? last words");
+}
+
+TEST_CASE(
+    "without prefixes what is not shown in the end is said on stderr, and not among the bytes") {
+    LoggingSpec options;
+    options.prefix = false;
+    Job job(1, options);
+    job.print(0, "never shown\n");
+    job.sink.is_ready = false;
+    CHECK_FALSE(job.follower.drain(job.sink, Deadline::after(50ms)));
+    CHECK(job.sink.out_bytes.empty());
+    CHECK(job.sink.out.empty());
+    CHECK(job.sink.err ==
+          Lines{"[node1 0] … 12 B not shown; see " + job.files[0].stdout_path.string()});
+}
+
+TEST_CASE("bars are live on a terminal, alike ones once, and each is a line when it ends") {
+    Job job(3);
+    job.sink.is_terminal = true;
+    for (int rank = 0; rank < 3; ++rank)
+        job.complain(rank, "\r 10%\r 20%");
+    job.print(0, "a line\n");
+    job.follower.follow(job.sink, kStart);
+    CHECK(job.sink.live == Lines{"[ranks 0-2 ×3]  20%"});
+    job.complain(1, "\r 30%");
+    job.follower.follow(job.sink, kStart + 15s);  // no state in between, as it is to be seen
+    CHECK(job.sink.live == Lines{"[ranks 0,2 ×2]  20%", "[node1 1]  30%"});
+    CHECK(job.sink.err.empty());
+    for (int rank = 0; rank < 3; ++rank)
+        job.complain(rank, "\r100%\n");
+    job.follower.follow(job.sink, kStart + 16s);
+    job.follower.follow(job.sink, kStart + 17s);
+    CHECK(job.sink.live.empty());
+    CHECK(job.sink.err == Lines{"[ranks 0-2 ×3] 100%"});
+    CHECK(job.sink.out == Lines{"[node1 0] a line"});
 }
 
 TEST_CASE("a rank that truncates its log is followed from the new beginning") {

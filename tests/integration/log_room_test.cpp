@@ -5,14 +5,18 @@
 #include "base/room_on_disk.hpp"
 #include "logs/log_follower.hpp"
 #include "report/event_log.hpp"
-#include "report/failure_evidence.hpp"
+#include "causes/failure_evidence.hpp"
 
 #include <doctest/doctest.h>
 
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -22,6 +26,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace autolaunch;
@@ -71,6 +76,10 @@ struct Lines final : LineSink {
     void write_line(OutputStream, std::string_view, std::string_view line) override {
         text.emplace_back(line);
     }
+    void write_bytes(OutputStream, std::string_view) override {}
+    bool shows_live(OutputStream) const override { return false; }
+    void set_live(std::vector<LiveLine>) override {}
+    bool written() const override { return true; }
     bool flush(Deadline) override { return true; }
 };
 
@@ -90,11 +99,24 @@ bool contains(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
 }
 
+// As most network file systems answer. Of the calling thread alone, and for the rest of its life.
+void refuse_fallocate() {
+    const sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_fallocate, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog program = {4, const_cast<sock_filter*>(filter)};
+    REQUIRE(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    REQUIRE(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
 }  // namespace
 
 TEST_CASE("a rank on a full disk goes on printing: its log keeps its beginning and its end") {
     const SmallDisk disk("1m");
-    const RankFiles files = open_rank_files(disk.path, 0, 0);
+    const RankFiles files = open_rank_files(open_generation_folder(disk.path, 0), 0);
     LogRoom room;
     room.add_rank(files);
     LogFollower follower({}, "n");
@@ -131,8 +153,8 @@ TEST_CASE("a rank on a full disk goes on printing: its log keeps its beginning a
     CHECK(contains(log, "the disk was full: what stood from here to the next line was given up"));
 
     const FailureEvidence evidence = collect_evidence("", files.stdout_path, "");
-    REQUIRE(evidence.last_lines.size() == 20);
-    CHECK(evidence.last_lines.front() + '\n' == numbered(kLines - 20));
+    REQUIRE(evidence.last_lines.size() == 64);
+    CHECK(evidence.last_lines.front() + '\n' == numbered(kLines - 64));
 
     follower.drain(shown, Deadline::after(5s));
     for (const auto& line : shown.text)
@@ -140,9 +162,30 @@ TEST_CASE("a rank on a full disk goes on printing: its log keeps its beginning a
     CHECK(shown.text.back() + '\n' == numbered(kLines - 1));
 }
 
+TEST_CASE("where there is plenty of room, logs are reserved a little later") {
+    const SmallDisk disk("3g");
+    const RankFiles files = open_rank_files(open_generation_folder(disk.path, 0), 0);
+    const auto blocks = [&] {
+        struct stat facts {};
+        REQUIRE(::stat(files.stdout_path.c_str(), &facts) == 0);
+        return facts.st_blocks;
+    };
+    const RoomLeft left = room_left(files.out.get());
+    CHECK(left.bytes > LogRoom::kPlenty);
+    CHECK(left.bytes <= std::int64_t{3} << 30);
+    LogRoom room;
+    room.add_rank(files);
+    const auto now = LogRoom::Clock::now();
+    room.keep(now - LogRoom::kFirst / 2);
+    // An old kernel tells no quotas: there nothing waits.
+    CHECK((blocks() == 0) == left.knows_quotas);
+    room.keep(now + LogRoom::kFirst);
+    CHECK(blocks() * 512 >= 64 * 1024);
+}
+
 TEST_CASE("what was reserved and not used is the disk's again, and room takes more") {
     const SmallDisk disk("4m");
-    const RankFiles files = open_rank_files(disk.path, 0, 0);
+    const RankFiles files = open_rank_files(open_generation_folder(disk.path, 0), 0);
     const auto blocks = [&] {
         struct stat facts {};
         REQUIRE(::stat(files.stdout_path.c_str(), &facts) == 0);
@@ -158,6 +201,59 @@ TEST_CASE("what was reserved and not used is the disk's again, and room takes mo
     }
     CHECK(blocks() * 512 == 4096);
     CHECK(read_file(files.stdout_path) == "one line\n");
+}
+
+TEST_CASE("where no room can be kept, it is said once that there is none any more") {
+    const SmallDisk disk("4m");
+    const RankFiles files = open_rank_files(open_generation_folder(disk.path, 0), 0);
+    const auto now = LogRoom::Clock::now();
+    {
+        LogRoom room;
+        room.add_rank(files);
+        CHECK(room.keep(now) == "");
+        CHECK_FALSE(room.cannot_keep(files.directory));
+    }
+    std::thread([&] {
+        refuse_fallocate();
+        LogRoom room;
+        room.add_rank(files);
+        CHECK(room.keep(now) == "");
+        CHECK(room.cannot_keep(files.directory));
+        CHECK_FALSE(room.cannot_keep(disk.path));
+        disk.fill();
+        CHECK(room.keep(now + LogRoom::kLook / 2) == "");  // a server is not asked all the time
+        const std::string said = room.keep(now + LogRoom::kLook);
+        CHECK(contains(said, "No space left on device: " + disk.path.string()));
+        CHECK(contains(said, "this file system can keep none for it"));
+        CHECK(room.keep(now + 2 * LogRoom::kLook) == "");
+        CHECK(room.given_up() == "");
+        CHECK(std::distance(fs::directory_iterator(files.directory), fs::directory_iterator()) ==
+              2);
+    }).join();
+}
+
+TEST_CASE("logs that are removed under their ranks are said once, and counted at the end") {
+    std::string name = "/tmp/log-room-test-XXXXXX";
+    const fs::path folder = ::mkdtemp(name.data());
+    const RankFiles files = open_rank_files(open_generation_folder(folder, 0), 0);
+    LogRoom room;
+    room.add_rank(files);
+    const auto start = LogRoom::Clock::now();
+    CHECK(room.keep(start).empty());
+    fs::remove_all(folder);
+    CHECK(::write(files.out.get(), "lost words\n", 11) == 11);
+    const std::string said = room.keep(start + LogRoom::kLook);
+    CHECK_MESSAGE(contains(said, "2 logs, as "), said);
+    CHECK_MESSAGE(contains(said, "were removed while ranks write there: 11 B"), said);
+    CHECK(room.keep(start + 3 * LogRoom::kLook).empty());
+    CHECK_MESSAGE(room.given_up().ends_with("11 B are lost"), room.given_up());
+    EventLog log(folder / "events.jsonl");
+    CHECK(log.append(step(1)) == EventLog::Outcome::recorded);
+    fs::remove_all(folder);
+    CHECK(log.append(step(2)) == EventLog::Outcome::lost_first);
+    CHECK(log.append(step(3)) == EventLog::Outcome::lost);
+    CHECK(log.lost() == 2);
+    CHECK(log.why_lost().ends_with("events.jsonl was removed"));
 }
 
 TEST_CASE("events on a full disk are counted, lines stay whole, and recording goes on with room") {

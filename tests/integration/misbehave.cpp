@@ -171,12 +171,52 @@ void train(const std::string& exit_code) {
     }
 }
 
+// The same, whose saves take so long, and one of them is done at the beginning.
+void train_with_saves(const std::string& seconds) {
+    auto session = autolaunch::Session::from_environment();
+    const double took = std::stod(seconds);
+    const auto save = [&](std::int64_t step, const char* path) {
+        if (session.rank() == 0)
+            session.report_checkpoint(step, path, took, took);
+    };
+    session.stop_requested();
+    const auto end = std::chrono::steady_clock::now() + 5 * kLongestLife;
+    for (std::int64_t step = 1; std::chrono::steady_clock::now() < end; ++step) {
+        session.report_step(
+            {.step = step, .total_steps = 100000, .loss = {}, .tokens = {}, .seconds = {}});
+        if (step == 1)
+            save(step, "/checkpoints/first");
+        if (session.stop_requested()) {
+            const auto until = session.stop_deadline().value_or(std::chrono::steady_clock::now());
+            std::this_thread::sleep_for(std::chrono::duration<double>(took));
+            std::cout
+                << "saved with "
+                << std::chrono::duration<double>(until - std::chrono::steady_clock::now()).count()
+                << " s left" << std::endl;
+            save(step, "/checkpoints/last");
+            ::_exit(0);
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+}
+
 void report_steps(const std::string& last) {
     auto session = autolaunch::Session::from_environment();
     for (std::int64_t step = 1; step <= std::stoll(last); ++step)
         session.report_step(
             {.step = step, .total_steps = {}, .loss = {}, .tokens = {}, .seconds = {}});
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
+}
+
+void save_checkpoint(const std::string& step) {
+    auto session = autolaunch::Session::from_environment();
+    session.report_checkpoint(std::stoll(step), "/checkpoints/" + step, 0.001);
+}
+
+// Says why no checkpoint can be used; with nothing, that it goes on all the same.
+void cannot_resume(const std::string& reason) {
+    static auto session = autolaunch::Session::from_environment();
+    session.report_cannot_resume(reason);
 }
 
 // Waits at the job's store until all ranks of this generation came.
@@ -195,6 +235,7 @@ const std::map<std::string, Step>& steps() {
         {"sleep", wait_seconds},
         {"crash", crash},
         {"ignore-term", [](const std::string&) { std::signal(SIGTERM, SIG_IGN); }},
+        {"ignore-int", [](const std::string&) { std::signal(SIGINT, SIG_IGN); }},
         {"exit-on-term", exit_on_term},
         {"mark-on-usr1", mark_on_usr1},
         {"stubborn-child", leave_stubborn_child},
@@ -209,7 +250,10 @@ const std::map<std::string, Step>& steps() {
          [](const std::string& path) { std::ofstream(path + variable("RANK")) << ::getpid(); }},
         {"fail-before-generation", fail_before_generation},
         {"train", train},
+        {"train-with-saves", train_with_saves},
         {"report-steps", report_steps},
+        {"checkpoint", save_checkpoint},
+        {"cannot-resume", cannot_resume},
         {"meet", meet},
     };
     return kSteps;

@@ -146,7 +146,8 @@ private:
                        .secret = "5ec2e7",
                        .directory = sockets_ / ("mpi-" + std::to_string(node)),
                        .log = log_of(node),
-                       .cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)),
+                       .oversubscribed = options_.ranks_per_node[static_cast<std::size_t>(node)] >
+                                         ::sysconf(_SC_NPROCESSORS_ONLN),
                        .environment = base_,
                        .asked_for = options_.asked_for};
             Member& member = members_.emplace_back(exchange_, node);

@@ -3,6 +3,7 @@
 
 #include "control/munge_credential.hpp"
 
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
 #include "base/text.hpp"
@@ -68,7 +69,7 @@ public:
         fs::create_directory(folder_);
         fs::permissions(folder_,
                         fs::perms::owner_all | fs::perms::group_exec | fs::perms::others_exec);
-        write_file_durably(folder_ / "key", random_hex(64), 0600);
+        write_file(folder_ / "key", random_hex(64), 0600);
         pid_ = ::fork();
         if (pid_ == 0) {
             ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -150,7 +151,7 @@ TEST_CASE("the credential hides the key, and is for this job and this user") {
 
 TEST_CASE("a credential that has expired still carries the key") {
     const Munged munged;
-    write_file_durably(munged.folder() / "payload",
+    write_file(munged.folder() / "payload",
                        "autolaunch job key 1" + std::string(32, 'm') + kIdentity.name, 0600);
     const std::string made = (munged.folder() / "credential").string();
     const std::string command =

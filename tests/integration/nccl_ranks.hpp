@@ -1,6 +1,7 @@
 #pragma once
 // Ranks of backend nccl in tests: processes that find each other through a folder, on the fake
 // GPUs.
+#include "../write_file.hpp"
 #include "base/deadline.hpp"
 #include "base/file_io.hpp"
 #include "comm/nccl/nccl_backend.hpp"
@@ -38,7 +39,7 @@ public:
     NcclRendezvous rendezvous() const {
         return {
             [this](const std::string& key, const std::string& value) {
-                write_file_durably(path(key), value);
+                write_file(path(key), value);
             },
             [this](const std::string& key, std::chrono::milliseconds timeout) {
                 for (const Deadline deadline = Deadline::after(timeout);

@@ -1,5 +1,6 @@
 // What another user of the machine prepares in a place that all may write to, and folders of ours.
 #include "base/owned_folder.hpp"
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "base/file_system.hpp"
 #include "logs/rank_files.hpp"
@@ -32,7 +33,7 @@ struct SharedPlace {
         std::string name = "/tmp/owned-folder-test-XXXXXX";
         path = ::mkdtemp(name.data());
         REQUIRE(::chmod(path.c_str(), 01777) == 0);
-        write_file_durably(path / "victim", "precious", 0600);
+        write_file(path / "victim", "precious", 0600);
     }
     ~SharedPlace() { fs::remove_all(path); }
     SharedPlace(const SharedPlace&) = delete;
@@ -92,7 +93,9 @@ TEST_CASE("a folder that another user prepared is not written into") {
     });
     check_tells(refusal([&] { OwnedFolder::make(run); }), "belongs to another user (uid 65534)");
     check_tells(refusal([&] { OwnedFolder::open(run); }), "belongs to another user (uid 65534)");
-    check_tells(refusal([&] { launcher::open_rank_files(run, 0, 0); }), "another user");
+    check_tells(
+        refusal([&] { launcher::open_rank_files(launcher::open_generation_folder(run, 0), 0); }),
+        "another user");
     CHECK(read_file(shared.path / "victim") == "precious");
     CHECK(list_folder(run).size() == 1);
 }
@@ -185,6 +188,42 @@ TEST_CASE("names stay ours in a folder of ours, of root's, or in a sticky one") 
     REQUIRE(::chmod(folder.c_str(), 0700) == 0);
     REQUIRE(::chown(folder.c_str(), kStranger, kStranger) == 0);
     CHECK_FALSE(keeps_our_names(folder));
+}
+
+TEST_CASE("a folder for us alone is no one that others prepared, or may look into") {
+    const SharedPlace shared;
+    const OwnedFolder place = OwnedFolder::open(shared.path);
+    CHECK(mode_of(place.private_folder("ours").path()) == 0700);
+    CHECK_NOTHROW(place.private_folder("ours"));
+    place.folder("readable");
+    check_tells(refusal([&] { place.private_folder("readable"); }), "not a folder of ours alone");
+    fs::create_directory_symlink(shared.path / "ours", shared.path / "link");
+    check_tells(refusal([&] { place.private_folder("link"); }), "is a symbolic link");
+    CHECK_NOTHROW(refuse_strangers_link(shared.path / "link"));
+    CHECK_NOTHROW(refuse_strangers_link(shared.path / "absent"));
+    if (!is_root())
+        return;
+    as_stranger([&] {
+        return ::mkdir((shared.path / "theirs").c_str(), 0700) == 0 &&
+               ::symlink((shared.path / "ours").c_str(), (shared.path / "trap").c_str()) == 0;
+    });
+    check_tells(refusal([&] { place.private_folder("theirs"); }), "belongs to another user");
+    check_tells(refusal([&] { place.private_folder("trap"); }), "is a symbolic link");
+    check_tells(refusal([&] { refuse_strangers_link(shared.path / "trap"); }),
+                "is a symbolic link");
+}
+
+TEST_CASE("what is read in a folder of ours is a file of ours, and no more than is wanted") {
+    const SharedPlace shared;
+    const OwnedFolder folder = OwnedFolder::open(shared.path);
+    CHECK_FALSE(folder.read("absent", 10));
+    folder.replace("word", "0123456789");
+    CHECK(folder.read("word", 10) == "0123456789");
+    CHECK_THROWS_WITH_AS(folder.read("word", 9), doctest::Contains("too long"), Error);
+    fs::create_symlink(shared.path / "victim", shared.path / "link");
+    check_tells(refusal([&] { folder.read("link", 10); }), "is a symbolic link");
+    REQUIRE(::mkfifo((shared.path / "fifo").c_str(), 0600) == 0);
+    check_tells(refusal([&] { folder.read("fifo", 10); }), "is not a regular file");
 }
 
 TEST_CASE("a file is gone on with at its end, in blocking mode, and replaced whole") {

@@ -164,6 +164,17 @@ TEST_CASE("exit code 0 without MPI_Finalize is a failure") {
     CHECK(result.ranks.back().departure.why == "ended without MPI_Finalize");
 }
 
+TEST_CASE("an end that is seen before its MPI_Finalize is none without it") {
+    if (!is_pmix())
+        return;
+    const auto result = run_mpi(options_for({2}, "late-finalize"));
+    INFO(everything(result));
+    CHECK_FALSE(result.hung);
+    CHECK(result.all_exited_zero());
+    for (const auto& rank : result.ranks)
+        CHECK(rank.departure.why.empty());
+}
+
 TEST_CASE("a rank that never comes to MPI_Init does not hang the others") {
     const auto result = run_mpi(options_for({3}, "last-skips-init"));
     INFO(everything(result));
@@ -295,7 +306,8 @@ TEST_CASE("what is no PMI-1 fails the rank that sent it, and no other") {
         {"echo garbage >&3", "rank 1 sent what is no PMI-1: \"garbage\""},
         {"echo cmd=barrier_in >&3", "rank 1 sent \"cmd=barrier_in\" before PMI-1's init"},
         {"head -c 100000 /dev/zero | tr '\\0' x >&3", "rank 1 sent a PMI-1 line without an end"},
-        {"yes 'cmd=init pmi_version=1 pmi_subversion=1' | head -100000 >&3",
+        {"{ echo 'cmd=init pmi_version=1 pmi_subversion=1'; yes cmd=get_maxes | head -100000; } "
+         ">&3",
          "rank 1 does not read what PMI-1 replies"}};
     for (const auto& [line, why] : cases) {
         MpiRunOptions options = options_for({2}, "");

@@ -1,7 +1,7 @@
 #pragma once
 // Members of a job in one process, for tests of what speaks through them: what one relays, the
-// event loop hands to the other. A double of the transport and of nothing else; it drops what is of
-// another generation, as the real one does.
+// event loop hands to the other, and reports are kept. A double of the transport and of nothing
+// else; it drops what is of another generation, as the real one does.
 #include "control/member.hpp"
 
 #include <asio/io_context.hpp>
@@ -26,6 +26,9 @@ public:
 
     launcher::Member& operator[](int node) { return *members_.at(static_cast<std::size_t>(node)); }
 
+    /// What the node has told its head, which is not there.
+    const std::vector<launcher::control::Report>& reported_by(int node) { return reports_[node]; }
+
     struct Traffic {
         std::size_t messages = 0, bytes = 0;
     };
@@ -40,7 +43,9 @@ private:
         void set_handlers(Handlers) override {}
         int node_rank() const override { return node_; }
         int node_count() const override { return static_cast<int>(all_.members_.size()); }
-        void report(const launcher::control::Report&) override { no_part_of_this(); }
+        void report(const launcher::control::Report& report) override {
+            all_.reports_[node_].push_back(report);
+        }
         void fence(int, const std::string&, const std::vector<int>&, std::string,
                    FenceHandler) override {
             no_part_of_this();
@@ -102,6 +107,7 @@ private:
     asio::io_context& io_;
     std::vector<std::unique_ptr<One>> members_;
     std::map<std::pair<int, int>, Traffic> traffic_;
+    std::map<int, std::vector<launcher::control::Report>> reports_;
 };
 
 }  // namespace autolaunch::testing

@@ -8,6 +8,8 @@
 #include "rank_services/session_server.hpp"
 #include "session/agent_line.hpp"
 #include "session/memory_request.hpp"
+#include "session/node_store.hpp"
+#include "store/hosted_store.hpp"
 
 #include <autolaunch/error.hpp>
 #include <autolaunch/session.hpp>
@@ -30,7 +32,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <future>
+#include <iterator>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -360,7 +364,7 @@ TEST_CASE("the agent's requests reach the rank they are for") {
     CHECK(rank.checkpoint_requested());
     CHECK_FALSE(rank.checkpoint_requested());
     CHECK_FALSE(other.stop_requested());
-    CHECK(agent.wait_for(4).size() == 4);  // handles_stop went once a rank
+    CHECK(agent.wait_for(5).size() == 5);  // handles_stop once a rank, heard_stop of one
 }
 
 TEST_CASE("an agent that does not read slows nobody and gets no half lines") {
@@ -473,6 +477,45 @@ TEST_CASE("the ranks of a bare srun step on one node share a store that rank 0 s
         REQUIRE(::waitpid(child, &status, 0) == child);
         CHECK(status == 0);
     }
+}
+
+TEST_CASE("where a store is published is ours alone, whatever others put in its place") {
+    const TemporaryDirectory base;
+    const auto ours = base.path() / ("autolaunch-" + std::to_string(::geteuid()));
+    REQUIRE(::chmod(base.path().c_str(), 01777) == 0);  // as $TMPDIR where there is no /dev/shm
+    const session::NodeStoreFile file("job", base.path());
+    struct stat facts {};
+    REQUIRE(::lstat(ours.c_str(), &facts) == 0);
+    CHECK((facts.st_mode & 07777) == 0700);
+    const session::NodeStoreFile again("job", base.path());
+    // Its name is taken by a link, and the folder's: neither is followed.
+    StoreServerOptions loopback;
+    loopback.address = "127.0.0.1";
+    HostedStore hosted(loopback);
+    StoreOptions options;
+    options.port = hosted.port();
+    Store own = Store::connect(options);
+    const auto victim = base.path() / "victim";
+    std::ofstream(victim) << "precious";
+    file.publish(hosted.port(), own);
+    const auto name = std::filesystem::directory_iterator(ours)->path();
+    std::filesystem::remove(name);
+    std::filesystem::create_symlink(victim, name);
+    CHECK_THROWS_WITH_AS(file.find("", 1s), doctest::Contains("is a symbolic link"), Error);
+    file.publish(hosted.port(), own);
+    CHECK_FALSE(std::filesystem::is_symlink(name));
+    CHECK(file.find("", 1s).get("autolaunch/node_store_word").size() == 32);
+    std::filesystem::rename(ours, base.path() / "elsewhere");
+    std::filesystem::create_directory_symlink(base.path() / "elsewhere", ours);
+    CHECK_THROWS_WITH_AS(session::NodeStoreFile("job", base.path()),
+                         doctest::Contains("is a symbolic link"), Error);
+    std::filesystem::remove(ours);
+    std::filesystem::create_directory(ours);
+    std::filesystem::permissions(ours, std::filesystem::perms(0755));
+    CHECK_THROWS_WITH_AS(session::NodeStoreFile("job", base.path()),
+                         doctest::Contains("is not a folder of ours alone"), Error);
+    std::ifstream in(victim);
+    CHECK(std::string(std::istreambuf_iterator<char>(in), {}) == "precious");
 }
 
 TEST_CASE("a rank alone has a store of its own; across nodes somebody must say where it is") {

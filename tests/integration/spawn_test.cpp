@@ -1,5 +1,6 @@
 #include "spawn/spawn.hpp"
 
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
 #include "base/text.hpp"
@@ -297,7 +298,7 @@ int agent_with_offspring(const std::string& mark, const std::string& pid_path, U
     ChildSpec spec = misbehave("daemon,stubborn-child,ignore-term,hang");
     spec.environment.push_back(mark);
     const Child child = spawn_child(spec);
-    write_file_durably(pid_path, std::to_string(::getpid()));
+    write_file(pid_path, std::to_string(::getpid()));
     return until_end();
 }
 
@@ -312,7 +313,7 @@ TEST_CASE("the keeper passes signals on") {
     const std::string ready = folder.path() / "ready";
     const pid_t keeper = start_kept([&](int) {
         ::signal(SIGTERM, [](int) { ::_exit(77); });
-        write_file_durably(ready, "");
+        write_file(ready, "");
         ::pause();
         return 0;
     });
@@ -333,7 +334,7 @@ TEST_CASE("the keeper of a scheduler's task stops the agent when its parent is g
                 return;
             const UniqueFd keeper_gone = start_keeper({.scratch = {}, .end_with_parent = true});
             ::signal(SIGTERM, [](int) { ::_exit(0); });
-            write_file_durably(pid_path, std::to_string(::getpid()));
+            write_file(pid_path, std::to_string(::getpid()));
             ::pause();
             ::_exit(1);
         }).join();
@@ -345,7 +346,7 @@ TEST_CASE("the keeper of a scheduler's task stops the agent when its parent is g
     const pid_t agent = std::stoi(slurp(pid_path));
     ::usleep(200'000);
     CHECK(::kill(agent, 0) == 0);  // only the thread is gone
-    write_file_durably(leave, "");
+    write_file(leave, "");
     CHECK(exit_status_of(parent) == 0);
     CHECK(eventually([&] { return ::kill(agent, 0) != 0; }));
 }
@@ -423,7 +424,7 @@ public:
             return !slurp(folder_.path() / "agent").empty() && processes_with(mark_).size() == 3;
         });
     }
-    void let_finish() const { write_file_durably(folder_.path() / "finish", ""); }
+    void let_finish() const { write_file(folder_.path() / "finish", ""); }
     pid_t keeper() const { return keeper_; }
     pid_t agent() const { return std::stoi(slurp(folder_.path() / "agent")); }
     pid_t guardian() const {
@@ -529,7 +530,7 @@ TEST_CASE("what a killed agent had for scratch is removed, where it was made aga
                                 other = "/dev/shm/" + name.substr(0, 14);
     for (const auto& made : {own, moved, other}) {
         std::filesystem::create_directories(made / "in" / "it");
-        write_file_durably(made / "in" / "file", "");
+        write_file(made / "in" / "file", "");
     }
     const auto killed = [](int) {
         ::raise(SIGKILL);

@@ -3,6 +3,7 @@
 
 #include "tasks/stand_in.hpp"
 
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
 #include "base/text.hpp"
@@ -457,7 +458,7 @@ TEST_CASE("kill -9 of the agent ends the ranks of all tasks and what they left")
         node.gather();
         for (int task = 1; task < 3; ++task)
             node.start(task, node.misbehave("daemon,stubborn-child,ignore-term,hang"));
-        write_file_durably(ready, "");
+        write_file(ready, "");
         ::pause();
         return 0;
     });
@@ -486,7 +487,7 @@ TEST_CASE("the scheduler's daemon is gone: its tasks end") {
                                  .agent_timeout = 60s,
                                  .keeper_gone = keeper_gone.get()});
         });
-        write_file_durably(ready, std::to_string(task));
+        write_file(ready, std::to_string(task));
         ::pause();
         return 0;
     });

@@ -2,6 +2,7 @@
 // events that are recorded.
 
 #include "supervise/supervise.hpp"
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
 #include "base/text.hpp"
@@ -144,7 +145,7 @@ private:
         try {
             SocketDirectory sockets;
             UniqueFd keeper_gone = start_keeper({.scratch = sockets.path()});
-            write_file_durably(path("agent"), std::to_string(::getpid()));
+            write_file(path("agent"), std::to_string(::getpid()));
             asio::io_context io{1};
             JoinRequest request;
             request.ranks_here = plan_.world_size;
@@ -162,7 +163,7 @@ private:
                                {mark_.substr(0, separator), mark_.substr(separator + 1)}},
                               raise_file_limit()});
         } catch (const Error& error) {
-            write_file_durably(path("error"), error.what());
+            write_file(path("error"), error.what());
             return 99;
         }
     }
@@ -233,6 +234,7 @@ TEST_CASE("SIGTERM comes first, SIGKILL after the grace period") {
 TEST_CASE("a failed generation is followed by the next, with its own files and environment") {
     Job job(2, {"facts,fail-before-generation:2:9,exit:0", "facts,sleep:0.3,exit:0"});
     job.spec().restart.max_restarts = 3;
+    job.spec().restart.as_torchrun = true;  // so many, and nobody asks why
     CHECK(job.run_to_end() == 0);
     CHECK(job.only("job_ended").at("restarts") == 2);
     CHECK(job.events("generation_started").size() == 3);
@@ -292,8 +294,59 @@ TEST_CASE("a stop by signal ends with 128 + N and is not restarted") {
     CHECK(job.processes().empty());
 }
 
+TEST_CASE("ranks get the signal that stops the job, then SIGTERM, then SIGKILL") {
+    Job job(1, {});
+    job.plan().ranks[0].argv = {"/bin/sh", "-c",
+                                "trap '' INT HUP QUIT TERM; echo ready >&2; sleep 60"};
+    job.spec().restart.grace_period = std::chrono::seconds(1);
+    job.start();
+    REQUIRE(eventually([&] { return job.output(0, 0, "stderr") == "ready\n"; }));
+    int number = 0;
+    SUBCASE("SIGINT") { number = SIGINT; }
+    SUBCASE("SIGHUP") { number = SIGHUP; }
+    SUBCASE("SIGQUIT") { number = SIGQUIT; }
+    job.signal(number);
+    CHECK(job.wait() == 128 + number);
+    std::vector<int> signals;
+    for (const auto& event : job.events("rank_signalled"))
+        signals.push_back(event.at("signal"));
+    CHECK(signals == std::vector{number, SIGTERM, SIGKILL});
+}
+
+TEST_CASE("a rank that saves on Ctrl-C has the time for it") {
+    Job job(2, {});
+    for (RankPlan& rank : job.plan().ranks)
+        rank.argv = {"/bin/sh", "-c",
+                     "trap 'sleep 0.3; echo saved; exit 0' INT; echo ready >&2; "
+                     "while :; do sleep 0.02; done"};
+    job.start();
+    REQUIRE(eventually([&] {
+        return job.output(0, 0, "stderr") == "ready\n" && job.output(0, 1, "stderr") == "ready\n";
+    }));
+    job.signal(SIGINT);
+    CHECK(job.wait() == 130);
+    CHECK(job.output(0, 0) == "saved\n");
+    CHECK(job.output(0, 1) == "saved\n");
+    CHECK(job.events("rank_signalled").size() == 2);
+}
+
+TEST_CASE("a stop by SIGUSR1 is that for ranks with a handler for it, and SIGTERM for others") {
+    Job job(2, {"say:ready,hang"});
+    job.plan().ranks[0].argv = {"/bin/sh", "-c",
+                                "trap 'exit 0' USR1; echo ready >&2; while :; do sleep 0.02; done"};
+    job.spec().stop_signals = {SIGUSR1};
+    job.start();
+    REQUIRE(eventually([&] {
+        return job.output(0, 0, "stderr") == "ready\n" && job.output(0, 1, "stderr") == "ready\n";
+    }));
+    job.signal(SIGUSR1);
+    CHECK(job.wait() == 128 + SIGUSR1);
+    for (const auto& event : job.events("rank_signalled"))
+        CHECK(event.at("signal") == (event.at("rank") == 0 ? SIGUSR1 : SIGTERM));
+}
+
 TEST_CASE("a second Ctrl-C kills at once") {
-    Job job(2, {"ignore-term,say:ready,hang"});
+    Job job(2, {"ignore-term,ignore-int,say:ready,hang"});
     job.spec().restart.grace_period = std::chrono::minutes(10);
     job.start();
     REQUIRE(eventually([&] {
@@ -513,20 +566,63 @@ TEST_CASE("the next generation is told which checkpoint it goes on from") {
     CHECK(job.wait() == 130);
 }
 
+TEST_CASE("ranks that cannot go on from their checkpoints end the job once, with the reason") {
+    const auto run = [](const std::string& steps, int exit_code, std::size_t generations) {
+        CAPTURE(steps);
+        Job job(2, {steps});
+        job.spec().restart.max_restarts = 2;
+        job.spec().restart.as_torchrun = true;  // so many, and nobody asks why
+        CHECK(job.run_to_end() == exit_code);
+        const auto failed = job.events("generation_failed");
+        CHECK(failed.size() == generations);
+        return failed.back();
+    };
+    const json said = run("cannot-resume:step-00000300: Input/output error,exit:1", 74, 1);
+    CHECK(said.at("cannot_resume") == "step-00000300: Input/output error");
+    CHECK(said.at("first").at("exit_code") == 1);
+    CHECK(said.at("restart_held_back") == true);
+    CHECK(run("exit:74", 74, 1).at("cannot_resume") == "exit code 74 says so");
+    // Who goes on all the same fails as any other.
+    for (const std::string steps : {"cannot-resume:x,cannot-resume,exit:3",
+                                    "cannot-resume:x,sleep:0.2,report-steps:1,exit:3"}) {
+        const json taken_back = run(steps, 3, 3);
+        CHECK_FALSE(taken_back.contains("cannot_resume"));
+        CHECK_FALSE(taken_back.contains("restart_held_back"));
+    }
+}
+
 TEST_CASE("Slurm is asked when the job ends, beside the job") {
-    const FakeSqueue squeue("echo \"$@\" >$(dirname $SQUEUE_TEST)/arguments; echo 4711 3:00:00");
+    const FakeSqueue squeue(
+        "echo \"$@\" >$(dirname $SQUEUE_TEST)/arguments; echo 4711 3:00:00 4:00:00");
     Job job(2, {"hang"});
     job.plan().slurm_job_id = "4711";
+    job.plan().uncompared_time_limit = std::chrono::hours(4);
     job.run_until(job.path("over"));
     job.start();
     CHECK(eventually([&] { return !job.events("time_limit_known").empty(); }));
-    write_file_durably(job.path("over"), "");
+    write_file(job.path("over"), "");
     CHECK(job.wait() == 0);
-    CHECK(squeue.file("arguments") == "-h -j 4711 -o%A %L\n");
+    CHECK(squeue.file("arguments") == "-h -j 4711 -o%A %L %l\n");
     CHECK(job.only("time_limit_known").at("seconds_left") == 3 * 3600);
     CHECK(job.only("time_limit_known").at("ends_at") > job.only("job_ended").at("time"));
     CHECK(job.events("warning").empty());
     CHECK(processes_with(squeue.mark()).empty());
+}
+
+TEST_CASE("a time limit that is not the spec's is said, and so is one that nobody tells") {
+    std::string answer, expected;
+    SUBCASE("another") { answer = "echo 4711 30:00 1:00:00", expected = "but this job has 60 min"; }
+    SUBCASE("no answer") { answer = "exit 1", expected = "squeue, which says it as well, gave no"; }
+    const FakeSqueue squeue(answer);
+    Job job(2, {"hang"});
+    job.plan().slurm_job_id = "4711";
+    job.plan().uncompared_time_limit = std::chrono::hours(4);
+    job.run_until(job.path("over"));
+    job.start();
+    CHECK(eventually([&] { return !job.events("warning").empty(); }));
+    write_file(job.path("over"), "");
+    CHECK(job.wait() == 0);
+    CHECK(job.only("warning").at("text").get<std::string>().find(expected) != std::string::npos);
 }
 
 TEST_CASE("where the environment says when the job ends, nobody is asked") {
@@ -540,6 +636,20 @@ TEST_CASE("where the environment says when the job ends, nobody is asked") {
     CHECK(job.only("time_limit_known").at("ends_at") == "2023-11-14T22:13:20.000Z");
     CHECK(job.only("time_limit_known").at("seconds_left") == 0);
     CHECK_FALSE(std::filesystem::exists(squeue.path("asked")));
+}
+
+TEST_CASE("before the allocation ends, ranks that have saved are asked to stop in time") {
+    Job job(2, {"train-with-saves:0.1"});
+    job.plan().ends_at = std::chrono::system_clock::now() + std::chrono::seconds(12);
+    CHECK(job.run_to_end() == 75);
+    CHECK(job.only("job_ended").at("outcome") ==
+          "stopped before the time limit, can go on from a checkpoint");
+    const json asked = job.only("stop_requested");
+    CHECK(asked.at("reason").get<std::string>().starts_with("the time limit comes in "));
+    CHECK(asked.at("grace_seconds") <= 12.0);
+    CHECK(job.events("checkpoint").back().at("path") == "/checkpoints/last");
+    CHECK(job.only("job_ended").at("ran_seconds") < 12.0);
+    CHECK(json::parse(slurp(job.path("run/save-times.json"))).at("save_seconds").size() == 2);
 }
 
 TEST_CASE("a squeue that fails or hangs is no matter to the job, and ends with it") {
@@ -583,7 +693,7 @@ public:
     }
     ~GpuJob() { ::unsetenv("AUTOLAUNCH_NVML_LIBRARY"); }
 
-    void write_machine(const std::string& text) const { write_file_durably(path("driver"), text); }
+    void write_machine(const std::string& text) const { write_file(path("driver"), text); }
     /// The first two compute on their GPUs, the last one on the first's.
     void begin_to_compute() const {
         std::map<int, int> pids;
@@ -600,7 +710,7 @@ public:
         write_machine(text);
     }
     int end() {
-        write_file_durably(path("over"), "");
+        write_file(path("over"), "");
         return wait();
     }
 

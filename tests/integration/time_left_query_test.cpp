@@ -37,11 +37,12 @@ std::optional<seconds> ask(const std::string& script) {
 TEST_CASE("squeue is asked for the one job, and its answer is read") {
     const FakeSqueue squeue(
         "echo \"$@\" >$(dirname $SQUEUE_TEST)/arguments; cat; echo noise >&2; echo 4711 "
-        "1-02:03:04");
+        "1-02:03:04 2-00:00:00");
     TimeLeftQuery query("4711");
     CHECK(query.fd() >= 0);
     CHECK(query.wait(Deadline::after(kPatience)) == seconds(86'400 + 2 * 3600 + 3 * 60 + 4));
-    CHECK(squeue.file("arguments") == "-h -j 4711 -o%A %L\n");
+    CHECK(squeue.file("arguments") == "-h -j 4711 -o%A %L %l\n");
+    CHECK(query.time_limit() == "2-00:00:00");
     CHECK(query.time_left() == query.wait(Deadline::after(seconds(0))));
     CHECK_FALSE(has_children());
 }
@@ -54,6 +55,19 @@ TEST_CASE("no limit and no answer are nothing") {
     CHECK_FALSE(ask("printf '4711 10:00'"));                        // broken off
     CHECK_FALSE(ask("while :; do echo 4711 10:00 || exit; done"));  // without end
     CHECK(ask("printf '4711 1'; sleep 0.1; printf 0:; sleep 0.1; echo 00") == seconds(600));
+}
+
+TEST_CASE("a limit is squeue's word, or nothing") {
+    const auto limit_of = [](const std::string& script) {
+        const FakeSqueue squeue(script);
+        TimeLeftQuery query("4711");
+        query.wait(Deadline::after(kPatience));
+        return query.time_limit();
+    };
+    CHECK(limit_of("echo 4711 UNLIMITED UNLIMITED") == "UNLIMITED");
+    CHECK(limit_of("echo 4711 10:00").empty());
+    CHECK(limit_of("echo 4711 10:00 20:00; echo 4711 11:00 20:00").empty());
+    CHECK(limit_of("exit 1").empty());
 }
 
 TEST_CASE("of the lines of an array, the job's own counts") {

@@ -44,3 +44,16 @@ run 2 30 "$work/checkpoints" > "$work/half" || fail "torch_train with checkpoint
 compare half 1 30
 run 1 60 "$work/checkpoints" > "$work/rest" || fail "torch_train from a checkpoint"
 compare rest 31 60
+
+# The newest damaged inside: the one before is taken, with a line. All cut short: an error, or anew where that was asked for.
+run 1 70 "$work/checkpoints-1" > /dev/null || fail "torch_train to step 70"
+newest=$(ls -d "$work"/checkpoints-1/step-* | tail -1)
+for shard in "$newest"/*.safetensors; do printf x | dd of="$shard" bs=1 seek=5000 conv=notrunc status=none; done
+run 1 71 "$work/checkpoints-1" > "$work/passed" || fail "torch_train over a damaged checkpoint"
+grep -q "^note: passed over step-00000070: .*does not hold what was saved" "$work/passed" || fail "no line: $(cat "$work/passed")"
+grep -q "^step 61 " "$work/passed" || fail "it did not go on from step 60: $(cat "$work/passed")"
+for shard in "$work"/checkpoints-1/step-*/*.safetensors; do truncate -s -1 "$shard"; done
+run 1 5 "$work/checkpoints-1" > "$work/none" 2>&1 && fail "torch_train went on from nothing"
+grep -q "none of them can be used" "$work/none" || fail "no reason: $(cat "$work/none")"
+run 1 --pass-over-unusable 5 "$work/checkpoints-1" > "$work/anew" || fail "torch_train anew"
+compare anew 1 5

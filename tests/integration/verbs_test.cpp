@@ -2,6 +2,7 @@
 
 #include "topology/verbs.hpp"
 
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "processes.hpp"
 
@@ -22,7 +23,7 @@ namespace {
 class FakeHcas {
 public:
     explicit FakeHcas(const std::string& text, const std::string& library = FAKE_VERBS) {
-        write_file_durably(folder_.path() / "verbs", text);
+        write_file(folder_.path() / "verbs", text);
         ::setenv("FAKE_VERBS_MACHINE", (folder_.path() / "verbs").c_str(), 1);
         devices = ask_verbs(why, library);
     }

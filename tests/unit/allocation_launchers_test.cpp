@@ -262,6 +262,17 @@ TEST_CASE("one of several that is not told of how many does not train alone") {
         {{"SLURM_NODEID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}},
         {{"PBS_NODENUM", "0"}},
         {{"AWS_BATCH_JOB_NODE_INDEX", "0"}, {"AWS_BATCH_JOB_NUM_NODES", "2"}},
+        {{"LSF_PM_TASKID", "1"}},
+        {{"LSB_MCPU_HOSTS", "a 8 b 8"}},
+        {{"LSB_HOSTS", "a a b"}},
+        {{"PALS_RANKID", "0"}},
+        {{"NHOSTS", "2"}, {"PE_HOSTFILE", "/spool/pe_hostfile"}},
+        {{"_CONDOR_NPROCS", "2"}, {"_CONDOR_PROCNO", "0"}},
+        {{"AZ_BATCH_NODE_LIST", "10.0.0.4;10.0.0.5"}},
+        {{"SKYPILOT_NODE_IPS", "10.0.0.4\n10.0.0.5"}},
+        {{"TRAINING_JOB_ARN", "arn:aws:sagemaker:eu-west-1:1:training-job/a"}},
+        {{"TF_CONFIG", R"({"cluster":{"chief":["a:1"],"worker":["b:1"]},"task":{"index":0}})"}},
+        {{"CLUSTER_SPEC", R"({"cluster":{"workerpool0":["a:1"],"workerpool1":["b:1","c:1"]}})"}},
         {{"SM_CURRENT_HOST", "algo-1"}, {"SM_HOSTS", R"(["algo-1","algo-2"])"}},
         {{"SKYPILOT_NODE_RANK", "0"}, {"SKYPILOT_NUM_NODES", "2"}},
         {{"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}, {"WORLD_SIZE", "2"}, {"RANK", "0"}},
@@ -291,6 +302,20 @@ TEST_CASE("one of several that is not told of how many does not train alone") {
           "--nnodes=1)");
 }
 
+TEST_CASE("SageMaker tells a container of one's own in a file") {
+    const EnvironmentMap job = {{"TRAINING_JOB_ARN", "arn:aws:sagemaker:x:1:training-job/a"}};
+    const auto told = [&](const std::string& text) {
+        return fault(job, "h", {}, file("/opt/ml/input/config/resourceconfig.json", text));
+    };
+    CHECK(told(R"({"current_host":"algo-1","hosts":["algo-1"]})") == "no error");
+    CHECK(
+        told(R"({"current_host":"algo-1","hosts":["algo-1","algo-2"]})")
+            .find(
+                "TRAINING_JOB_ARN=arn:aws:sagemaker:x:1:training-job/a and SM_RESOURCE_CONFIG=") !=
+        std::string::npos);
+    CHECK(told("no JSON").starts_with("this looks like one of a job of SageMaker, by "));
+}
+
 TEST_CASE("a machine with a stray variable is a machine") {
     const std::vector<EnvironmentMap> alone = {
         {{"RANK", "0"}},
@@ -306,6 +331,18 @@ TEST_CASE("a machine with a stray variable is a machine") {
         {{"SLURM_PROCID", "0"}, {"SLURM_JOB_NUM_NODES", "1"}, {"SLURM_STEP_NUM_TASKS", "1"}},
         {{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}},
         {{"SM_CURRENT_HOST", "algo-1"}, {"SM_HOSTS", R"(["algo-1"])"}},
+        {{"SM_RESOURCE_CONFIG", R"({"current_host":"algo-1","hosts":["algo-1"]})"},
+         {"TRAINING_JOB_ARN", "arn"}},
+        {{"LSB_HOSTS", "a a a"}, {"LSB_MCPU_HOSTS", "a 3"}, {"LSF_PM_TASKID", "1"}},
+        {{"NHOSTS", "2"}},
+        {{"NHOSTS", "1"}, {"PE_HOSTFILE", "/spool/pe_hostfile"}},
+        {{"_CONDOR_NPROCS", "8"}},
+        {{"_CONDOR_NPROCS", "1"}, {"_CONDOR_PROCNO", "0"}},
+        {{"AZ_BATCH_NODE_LIST", "10.0.0.4"}},
+        {{"TF_CONFIG", R"({"cluster":{"worker":["a:1"],"evaluator":["b:1"]}})"}},
+        {{"TF_CONFIG", R"({"environment":"cloud"})"}},
+        {{"TF_CONFIG", "{"}},
+        {{"TF_CONFIG", std::string(100'000, '[')}},
         {{"VC_WORKER_HOSTS", "a,b"}},
         {{"KUBERNETES_SERVICE_HOST", "10.96.0.1"}},
     };

@@ -206,6 +206,42 @@ TEST_CASE("several nodes, and nothing says which this is: to be planned, not to 
     CHECK_NOTHROW(check_runs_on_every_node(read_allocation({}, "a")));
 }
 
+TEST_CASE("nodes with the same line meet at the endpoint") {
+    const NodeOptions meet = {.nodes = 2, .head_address = "h", .is_meeting_place = true};
+    const Allocation allocation = read_allocation({}, "a", meet);
+    CHECK(allocation.source == "static");
+    CHECK(allocation.numbered_by_arrival);
+    CHECK(allocation.head_address == "h");
+    CHECK(allocation.node_names == Names{"a", "node-rank-1"});
+    CHECK_NOTHROW(check_runs_on_every_node(allocation));
+    CHECK(read_allocation(kSbatchStep, "node2", meet).source == "slurm");  // which has numbers
+    const NodeOptions range = {
+        .nodes = 1, .most_nodes = 4, .head_address = "h", .is_meeting_place = true};
+    CHECK(read_allocation({{"JOB_COMPLETION_INDEX", "2"}}, "p-2", range).node_names.size() == 4);
+    CHECK(read_allocation({}, "a", {.nodes = 1, .head_address = "h", .is_meeting_place = true})
+              .source == "local");
+}
+
+TEST_CASE("inside a rank of autolaunch, what surrounds that one is not ours") {
+    EnvironmentMap rank = kSbatchStep;
+    rank["AUTOLAUNCH_GENERATION"] = "0";
+    rank["SLURM_PROCID"] = "8";
+    rank["SLURM_SRUN_COMM_PORT"] = "46359";
+    rank["AUTOLAUNCH_WITHIN"] =
+        "slurm=" + rank["SLURM_JOB_ID"] + "." + rank["SLURM_STEP_ID"] + ":46359";
+    rank["LOCAL_RANK"] = "1";
+    rank["LOCAL_WORLD_SIZE"] = "8";
+    const Allocation inside = read_allocation(rank, "node2");
+    CHECK(inside.inside_a_rank);
+    CHECK(inside.source == "local");
+    CHECK(inside.node_names == Names{"node2"});
+    CHECK(inside.job_id.empty());
+    rank["SLURM_STEP_ID"] = "7";  // srun within the rank
+    rank["SLURM_SRUN_COMM_PORT"] = "50000";
+    CHECK(read_allocation(rank, "node2").source == "slurm");
+    CHECK_FALSE(read_allocation(rank, "node2").inside_a_rank);
+}
+
 TEST_CASE("--standalone is this node alone, whatever surrounds it") {
     const Allocation allocation = read_allocation(kSbatchStep, "node2", {.standalone = true});
     CHECK(allocation.node_names == Names{"node2"});

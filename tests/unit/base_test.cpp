@@ -1,4 +1,6 @@
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
+#include "base/file_limit.hpp"
 #include "base/file_system.hpp"
 #include "base/hash.hpp"
 #include "base/json_nesting.hpp"
@@ -11,6 +13,7 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -60,16 +63,6 @@ TEST_CASE("split and join are inverse") {
     CHECK(trim(" \tx y\n") == "x y");
 }
 
-TEST_CASE("write_file_durably replaces a file whole and leaves no temporary") {
-    const auto dir = std::filesystem::temp_directory_path() / ("autolaunch-base-" + random_hex(8));
-    std::filesystem::create_directory(dir);
-    write_file_durably(dir / "f", "one");
-    write_file_durably(dir / "f", "two", 0600);
-    CHECK(read_file(dir / "f") == "two");
-    CHECK(std::distance(std::filesystem::directory_iterator(dir), {}) == 1);
-    std::filesystem::remove_all(dir);
-}
-
 namespace {
 
 /// The errno and the text of the SystemError that a call throws.
@@ -89,7 +82,7 @@ struct Folder {
     Folder() { fs::create_directory(path); }
     ~Folder() { fs::remove_all(path); }
     fs::path file(const std::string& name, const std::string& text = "x") const {
-        write_file_durably(path / name, text);
+        write_file(path / name, text);
         return path / name;
     }
 };
@@ -217,6 +210,19 @@ TEST_CASE(
         bytes += byte;
     CHECK(hash128_of(parts) == hash128(bytes.data(), bytes.size()));
     CHECK(hash128_of({}) == hash128("", 0));
+}
+
+TEST_CASE("a quarter of the files that may be open is for those who connect") {
+    rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+    const auto spare_of = [&](rlim_t files) {
+        const rlimit limit{files, before.rlim_max};
+        REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+        return spare_files();
+    };
+    CHECK(spare_of(200) == 50);
+    CHECK(spare_of(40) == 16);
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
 }
 
 TEST_CASE("files that users name are read up to a limit, and pipes up to a deadline") {

@@ -2,6 +2,7 @@
 
 #include "binding/binding.hpp"
 #include "binding/hca_pairing.hpp"
+#include "sanitized.hpp"
 #include "synthetic_topology.hpp"
 #include "topology/cpu_sets.hpp"
 
@@ -23,7 +24,7 @@ using Cpus = std::vector<int>;
 
 namespace {
 
-constexpr int kMachines = 400;
+constexpr int kMachines = autolaunch::trials(400);
 const BindingMode kModes[] = {BindingMode::node, BindingMode::exclusive, BindingMode::socket,
                               BindingMode::core_complex, BindingMode::none};
 

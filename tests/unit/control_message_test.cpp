@@ -1,6 +1,7 @@
 #include "control/control_message.hpp"
 
 #include "../fuzz/control_message_check.hpp"
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "control_samples.hpp"
 
@@ -77,7 +78,8 @@ TEST_CASE("the bytes are those of docs/control-protocol.md") {
     const std::string end = u32(13) + u32(5) + u32(8123) +
                             std::string("\1\1\0\0\0\0\1\1", 8)  // code 1, no signal
                             + u32(192'000) + u32(0) + '\1' + u32(1243) + u32(0);
-    const std::string body = '\x23' + u32(1) + '\1' + u32(1) + end + '\0' + u32(5) + u32(0);
+    const std::string body =
+        '\x23' + u32(1) + '\1' + u32(1) + end + '\0' + u32(5) + u32(0) + u32(0);
     CHECK(encode(Report(RanksEnded{1, true, {sample_end()}, std::nullopt, 5})) ==
           u32(static_cast<std::uint32_t>(body.size())) + body);
 }
@@ -152,7 +154,7 @@ TEST_CASE("the fuzzing seeds are the sample messages") {
     const fs::path folder = fs::path(AUTOLAUNCH_SOURCE_DIR) / "tests/fuzz/seeds/control_message";
     for (const auto& sample : sample_messages()) {
         if (std::getenv("AUTOLAUNCH_WRITE_SEEDS"))
-            write_file_durably(folder / sample.first, encode(sample.second));
+            write_file(folder / sample.first, encode(sample.second));
         INFO(sample.first);
         CHECK(read_file(folder / sample.first) == encode(sample.second));
     }

@@ -115,6 +115,21 @@ TEST_CASE("every event has its own name") {
     CHECK(parsed(CheckpointPublished{})["event"] == "checkpoint");
     CHECK(parsed(MessageReported{})["event"] == "message");
     CHECK(parsed(StopRequested{"SIGTERM"})["reason"] == "SIGTERM");
+    CHECK_FALSE(parsed(StopRequested{"SIGTERM"}).contains("grace_seconds"));
+    CHECK(parsed(StopRequested{.reason = "SIGTERM", .grace = 4s})["grace_seconds"] == 4.0);
+    const json why = parsed(StopExplained{"preempted", "PreemptTime is set", 36s, 15s});
+    CHECK(why["event"] == "stop_explained");
+    CHECK(why["origin"] == "preempted");
+    CHECK(why["seconds_left"] == 36);
+    CHECK(why["grace_seconds"] == 15.0);
+    const json budget = parsed(StopBudgetKnown{41s, 12, false, "a save takes 41 s"});
+    CHECK(budget["event"] == "stop_budget");
+    CHECK(budget["save_seconds"] == 41.0);
+    CHECK(budget["fits"] == false);
+    CHECK_FALSE(parsed(CheckpointPublished{}).contains("save_seconds"));
+    CheckpointPublished saved;
+    saved.save_seconds = 2.5;
+    CHECK(parsed(saved)["save_seconds"] == 2.5);
     CHECK(parsed(RankSignalled{4, 15})["event"] == "rank_signalled");
     CHECK(parsed(NodeLost{.node = "node2", .ranks = {8, 9}, .why = "w"})["ranks"] ==
           std::vector{8, 9});

@@ -1,7 +1,6 @@
 #include "report/failure_screen.hpp"
+#include "causes/rank_end.hpp"
 #include "report/banner.hpp"
-#include "report/exit_hint.hpp"
-#include "report/failure_evidence.hpp"
 
 #include <doctest/doctest.h>
 
@@ -47,6 +46,7 @@ GenerationFailed crash() {
             failure.others.push_back(stopped(rank));
     failure.stopped_others_in = 8ms;
     failure.restart_number = 1;
+    failure.restart_account = "1 of 3";
     failure.max_restarts = 3;
     failure.checkpoint_step = 1200;
     return failure;
@@ -58,9 +58,17 @@ FailureEvidence evidence(std::vector<std::string> lines) {
     return found;
 }
 
+// As its node and the head make it.
 std::string screen_of(GenerationFailed failure, FailureEvidence found,
                       const TextStyle& style = {}) {
     failure.evidence = std::move(found);
+    RankEnd rank;
+    rank.end = failure.first;
+    rank.words = failure.evidence;
+    rank.no_room = failure.no_room;
+    rank.cannot_resume = failure.cannot_resume;
+    rank.log_folder = "runs/4711/generation-0/rank-13";
+    failure.record = judge(rank);
     return failure_screen(failure, style);
 }
 
@@ -72,10 +80,26 @@ TEST_CASE(
 ✗ rank 13 (node2, GPU 5, pid 8013) was killed by SIGSEGV (core dumped) at step 1243, 3 min 12 s after it started
     the last lines of its stderr:
       | loader: shard 00071 is truncated
+    cause: crash, certain · SIGSEGV
     30 other ranks were stopped in 8 ms · rank 21 exited with code 1 0.4 s later
     restart 1 of 3 from the checkpoint of step 1200 …
     more: less runs/4711/generation-0/rank-13/stderr
 )");
+}
+
+TEST_CASE(
+    "ranks that failed alike are counted, and one that was stopped first failed by its words") {
+    GenerationFailed failure = crash();
+    failure.record.what = "ValueError: x";
+    failure.record.alike = 999;
+    failure.record.followers = 3;
+    const std::string screen = failure_screen(failure, {});
+    CHECK(screen.find("    999 other ranks failed the same way · 3 failed because of it\n") !=
+          std::string::npos);
+    failure.first.asked_to_stop = true;
+    CHECK(failure_screen(failure, {})
+              .find("✗ rank 13 (node2, GPU 5, pid 8013) failed: ValueError: x at step") !=
+          std::string::npos);
 }
 
 TEST_CASE("a rank alone that said nothing and is not restarted") {
@@ -84,45 +108,83 @@ TEST_CASE("a rank alone that said nothing and is not restarted") {
     CHECK(screen_of(failure, {}) == R"(
 ✗ rank 0 (pid 8000) exited with code 3, 1.5 s after it started
     it printed nothing
+    cause: program_error, certain · exit code 3
 )");
 }
 
 TEST_CASE("a full disk under the logs is the cause, and no restart is tried without room") {
     GenerationFailed failure = crash();
+    failure.first = ended(13, 1, {}, 192'000ms);
     failure.no_room = "No space left on device";
     failure.restart_number.reset();
-    failure.restart_held_back = true;
+    failure.no_restart = "before there is room it would end as this one did";
     const std::string screen = screen_of(failure, {});
-    CHECK(screen.find("    nothing of what it printed could be written\n    nothing can be written "
-                      "where its logs are: No space left on device; make room: df -h "
-                      "runs/4711/generation-0/rank-13\n") != std::string::npos);
-    CHECK(screen.find("    no restart before there is room: it would end as this one did\n") !=
+    CHECK(
+        screen.find("    nothing of what it printed could be written\n    cause: storage, certain "
+                    "· nothing can be written where its logs are: No space left on device; make "
+                    "room: df -h runs/4711/generation-0/rank-13\n") != std::string::npos);
+    CHECK(screen.find("    no restart: before there is room it would end as this one did\n") !=
           std::string::npos);
     CHECK(screen.find("used up") == std::string::npos);
 }
 
-TEST_CASE("a disk elsewhere is named by the rank's own words, and its restart is tried") {
+TEST_CASE("checkpoints that cannot be used are the reason, and no restart is tried") {
     GenerationFailed failure = crash();
     failure.first = ended(13, 1, {}, 192'000ms);
-    const std::string screen =
-        screen_of(failure, evidence({"OSError: [Errno 28] No space left on device: '/scratch/x'"}));
-    CHECK(screen.find("    a disk, a quota or a limit had no room for it: df -h") !=
-          std::string::npos);
-    CHECK(screen.find("    restart 1 of 3") != std::string::npos);
+    failure.restart_number.reset();
+    failure.no_restart = kSameCheckpoints;
+    failure.cannot_resume = "none of them can be used: step-00000300: Input/output error";
+    const std::string screen = screen_of(failure, evidence({"loading"}));
+    CHECK(screen.find("    cause: storage, likely · it cannot go on from its checkpoints: " +
+                      failure.cannot_resume + '\n') != std::string::npos);
+    CHECK(screen.find("    no restart: it would find the same checkpoints\n") != std::string::npos);
+    CHECK(screen.find("used up") == std::string::npos);
 }
 
-TEST_CASE("what blames a full disk: words, a signal, or silence where nothing could be written") {
-    const RankExited exited = ended(0, 1, {}, 1s);
-    const auto blames = [](const FailureEvidence& found, const RankExited& end, bool full) {
-        return blames_full_disk(found, end, full ? "No space left on device" : "");
+TEST_CASE("a cause says what is not printed above it, and nothing of it reaches the terminal") {
+    GenerationFailed failure = crash();
+    failure.first = ended(13, 1, {}, 192'000ms);
+    const auto says = [&](FailureEvidence found, const std::string& line) {
+        const std::string screen = screen_of(failure, std::move(found));
+        return screen.find("    cause: " + line + "\n") != std::string::npos &&
+               screen.find('\x1b') == std::string::npos;
     };
-    CHECK(blames(evidence({"x", "cp: error writing: Disk quota exceeded"}), exited, false));
-    CHECK(blames({}, ended(0, {}, SIGXFSZ, 1s), false));
-    CHECK(blames({}, exited, true));
-    CHECK(blames(evidence({"loading"}), ended(0, {}, SIGBUS, 1s), true));
-    CHECK_FALSE(blames({}, exited, false));
-    CHECK_FALSE(blames(evidence({"loading"}), ended(0, {}, SIGSEGV, 1s), true));
-    CHECK_FALSE(blames(evidence({"loading"}), ended(0, {}, SIGBUS, 1s), false));
+    CHECK(says(evidence({"loading", "ValueError"}), "program_error, certain"));
+    CHECK(says(evidence({"  File \"a\x1b[2J.py\", line 3, in f", "ValueError: x"}),
+               "program_error, certain · raised at a.py:3, in f"));
+}
+
+TEST_CASE("where no room was kept for a log, the last lines in it are not the last words") {
+    GenerationFailed failure = crash();
+    failure.first = ended(13, 1, {}, 192'000ms);
+    failure.no_room = "No space left on device";
+    FailureEvidence found = evidence({"step 1243"});
+    const auto says = [&](const std::string& words) {
+        return screen_of(failure, found).find(words) != std::string::npos;
+    };
+    CHECK(says("    the last lines of its stderr:\n"));
+    found.may_miss_words = true;
+    CHECK(says("    the last lines that found room; what it said after them is lost:\n"));
+    failure.no_room.clear();
+    CHECK(says("    the last lines of its stderr:\n"));
+}
+
+TEST_CASE("a restart that stdin cannot be given to does not happen, and says so") {
+    GenerationFailed failure = crash();
+    failure.restart_number.reset();
+    failure.no_restart = "more came in on stdin through a pipe than is kept; give a file, < FILE";
+    const std::string screen = screen_of(failure, {});
+    CHECK(screen.find("    no restart: more came in on stdin through a pipe than is kept; give a "
+                      "file, < FILE\n") != std::string::npos);
+    CHECK(screen.find("used up") == std::string::npos);
+}
+
+TEST_CASE("what opens the core file is a line of its own") {
+    GenerationFailed failure = crash();
+    failure.core = "core file: gdb ./trainer /tmp/core.\x1b[2J8";
+    CHECK(screen_of(failure, {}).find("\n    core file: gdb ./trainer /tmp/core.") !=
+          std::string::npos);
+    CHECK(screen_of(failure, {}).find('\x1b') == std::string::npos);
 }
 
 TEST_CASE("stdout stands in when stderr is empty, and says so") {
@@ -168,63 +230,6 @@ TEST_CASE("an end is described by its code or its signal") {
     CHECK(describe_exit(ended(0, {}, 40, 0ms)) == "was killed by signal 40");
 }
 
-TEST_CASE("hints follow what is known") {
-    const RankExited killed = ended(0, {}, SIGKILL, 0ms);
-    CHECK(exit_hint(killed, {}).starts_with("perhaps out of memory"));
-    CHECK(exit_hint(killed, 2) ==
-          "out of memory: the kernel killed 2 processes of this job's cgroup");
-    CHECK(exit_hint(killed, 0).starts_with("not by this cgroup's out-of-memory killer"));
-    CHECK(exit_hint(ended(0, {}, SIGBUS, 0ms), {}).find("/dev/shm") != std::string::npos);
-    CHECK(exit_hint(ended(0, 127, {}, 0ms), {}).find("not found") != std::string::npos);
-    CHECK(exit_hint(ended(0, 137, {}, 0ms), {}) ==
-          "137 from a shell: its command was killed by SIGKILL");
-    CHECK(exit_hint(ended(0, 1, {}, 0ms), {}).empty());
-    CHECK(exit_hint(ended(0, 255, {}, 0ms), {}).empty());
-    CHECK(exit_hint(ended(0, {}, SIGSEGV, 0ms), {}).empty());
-}
-
-TEST_CASE("hints follow what a rank, its shell or its loader said last") {
-    const auto said = [](const std::string& line, int code = 127,
-                         std::optional<std::int64_t> oom_kills = 0) {
-        return exit_hint(ended(0, code, {}, 0ms), oom_kills, {"epoch 1", line, "bye"});
-    };
-    CHECK(said("./solver: error while loading shared libraries: libfoo.so.1: cannot open shared "
-               "object file: No such file or directory")
-              .starts_with("the library libfoo.so.1 is missing on this node: "));
-    CHECK(said("ImportError: libcudnn.so.9: cannot open shared object file: No such file", 1)
-              .starts_with("the library libcudnn.so.9 is missing"));
-    CHECK(said("Error loading shared library libbar.so: No such file or directory (needed by ./p)")
-              .starts_with("the library libbar.so is missing"));
-    CHECK(said("./p: error while loading shared libraries: libz.so: wrong ELF class: ELFCLASS32") ==
-          "the library libz.so cannot be loaded");
-    CHECK(said("./p: /lib/libc.so.6: version `GLIBC_2.38' not found (required by ./p)", 1)
-              .find("than this node has (GLIBC_2.38)") != std::string::npos);
-    CHECK(said("./p: symbol lookup error: ./p: undefined symbol: ncclCommRevoke")
-              .ends_with("it lacks ncclCommRevoke"));
-    for (const char* dos : {"/usr/bin/env: \u2018python3\\r\u2019: No such file or directory",
-                            "job.sh: line 2: $'\\r': command not found",
-                            "bash: ./x: /bin/bash^M: bad interpreter: No such file or directory"})
-        CHECK_MESSAGE(said(dos).find("dos2unix") != std::string::npos, dos);
-    CHECK(said("sh: 1: gone: not found") ==
-          "127 from a shell: a command it was to run was not found");
-}
-
-TEST_CASE("a child that was killed for want of memory is named, whatever its rank made of it") {
-    const std::string worker = "RuntimeError: DataLoader worker (pid 77) is killed by signal: ";
-    const auto said = [&](const std::string& how, std::optional<std::int64_t> oom_kills) {
-        return exit_hint(ended(0, 1, {}, 0ms), oom_kills, {worker + how + ". "});
-    };
-    CHECK(said("Killed", 1) ==
-          "a data loader's process ran out of memory: the kernel killed 1 process of this job's "
-          "cgroup; ask for more, or have fewer workers");
-    CHECK(said("Killed", 0).find("not by this cgroup's out-of-memory killer") != std::string::npos);
-    CHECK(said("Killed", {}).find("perhaps out of memory") != std::string::npos);
-    CHECK(said("Bus error", 0).find("/dev/shm") != std::string::npos);
-    CHECK(exit_hint(ended(0, 1, {}, 0ms), 2, {"BrokenPipeError"}) ==
-          "out of memory, for a process beside this one or started by it: the kernel killed 2 "
-          "processes of this job's cgroup");
-}
-
 TEST_CASE("who did not come to a collective is in the headline, before the rank that gave up") {
     GenerationFailed failure = crash();
     failure.first = ended(0, 1, {}, 31s);
@@ -260,9 +265,17 @@ TEST_CASE("the others are counted by what became of them") {
 TEST_CASE("restarts that are used up, and a restart without a checkpoint") {
     GenerationFailed failure = crash();
     failure.checkpoint_step.reset();
-    CHECK(screen_of(failure, {}).find("restart 1 of 3 from the beginning") != std::string::npos);
+    const std::string screen = screen_of(failure, {});
+    CHECK(screen.find("restart 1 of 3: no checkpoint was reported, so only the program knows where "
+                      "it goes on") != std::string::npos);
+    failure.restart_account = "for network, 2 of 5 in 6 h";
+    failure.restart_delay = 10s;
+    CHECK(screen_of(failure, {}).find("restart for network, 2 of 5 in 6 h in 10 s: no checkpoint") !=
+          std::string::npos);
     failure.restart_number.reset();
-    CHECK(screen_of(failure, {}).find("all 3 restarts are used up\n") != std::string::npos);
+    failure.no_restart = "all 3 restarts are used up";
+    CHECK(screen_of(failure, {}).find("    no restart: all 3 restarts are used up\n") !=
+          std::string::npos);
 }
 
 TEST_CASE("a node that was lost, with its ranks") {
@@ -276,6 +289,7 @@ TEST_CASE("a node that was lost, with its ranks") {
 ✗ node2 was lost, with ranks 8-11, 3 min 12 s after the start
     node2 (10.0.0.2) has fallen silent
     4 ranks on the other nodes were stopped in 8 ms
+    cause: node_lost
     the scheduler may know why: the node's state, its memory, its network
 )");
     lost.ranks = {3};
@@ -298,7 +312,8 @@ TEST_CASE("torchelastic's error file in both its forms, and in none") {
         CHECK_FALSE(parse_error_file(broken).has_value());
     std::string deep = R"({"message": {"message": "m", "extraInfo": )";
     deep += std::string(500'000, '[') + std::string(500'000, ']') + "}}";
-    CHECK_FALSE(parse_error_file(deep).has_value());  // a copy of it would take 500,000 stack frames
+    CHECK_FALSE(
+        parse_error_file(deep).has_value());  // a copy of it would take 500,000 stack frames
     CHECK(parse_error_file(R"({"message": {"message": "m", "extraInfo": 3}})")->callstack.empty());
 }
 

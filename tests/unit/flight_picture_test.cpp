@@ -127,7 +127,7 @@ TEST_CASE("who has not come is to blame where another gave up waiting") {
     auto ranks = waiting_ranks(4);
     ranks[3] = rank_in(3, {group(3, 4, {kGather})});
     const auto culprit = [&](int failed_rank) {
-        return flight_culprit(draw_flight_picture(ranks), failed_rank);
+        return flight_culprit(draw_flight_picture(ranks), failed_rank).text;
     };
     CHECK(culprit(0).empty());  // it waited, and failed by something else
     ranks[0] = rank_in(0, {group(0, 4, {kGather, gave_up})});

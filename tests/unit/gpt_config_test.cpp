@@ -183,6 +183,8 @@ TEST_CASE("a value of the wrong type or out of range is named") {
         std::string::npos);
     CHECK(error_of("[]") == "configuration: must be a JSON object");
     CHECK(error_of("{").find("configuration: not JSON") == 0);
+    const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+    CHECK(error_of("{\"model\": " + deep + "}") == "configuration: nested too deeply");
 }
 
 TEST_CASE("learning rate: linear warm-up, then half a cosine to min_lr") {

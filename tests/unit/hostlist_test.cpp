@@ -1,4 +1,5 @@
 #include "allocation/hostlist.hpp"
+#include "sanitized.hpp"
 
 #include <autolaunch/error.hpp>
 
@@ -192,7 +193,7 @@ TEST_CASE("names are compressed to one bracket a term, in their order") {
 TEST_CASE("expanding what was compressed gives the same names in the same order") {
     std::mt19937 random(20'26);
     std::size_t shorter = 0;
-    for (int round = 0; round < 5000; ++round) {
+    for (int round = 0; round < trials(5000); ++round) {
         const Names names = random_roster(random);
         const std::string text = compress_hostlist(names);
         REQUIRE_MESSAGE(expand_hostlist(text) == names, text);
@@ -203,14 +204,14 @@ TEST_CASE("expanding what was compressed gives the same names in the same order"
         if (text.size() < bytes)
             ++shorter;
     }
-    CHECK(shorter > 4000);
+    CHECK(shorter > static_cast<std::size_t>(trials(4000)));
 }
 
 TEST_CASE("any text is expanded or refused, and never crashes") {
     std::mt19937 random(7);
     const std::string alphabet = "[[]],,--::n1290 a";
     std::size_t accepted = 0;
-    for (int round = 0; round < 200'000; ++round) {
+    for (int round = 0; round < trials(200'000); ++round) {
         std::string text;
         for (auto length = random() % 24; length > 0; --length)
             text += alphabet[random() % alphabet.size()];
@@ -222,7 +223,7 @@ TEST_CASE("any text is expanded or refused, and never crashes") {
             REQUIRE(std::string(error.what()).find(" at character ") != std::string::npos);
         }
     }
-    CHECK(accepted > 1000);
+    CHECK(accepted > static_cast<std::size_t>(trials(1000)));
 }
 
 TEST_CASE("counts repeat") {

@@ -2,6 +2,7 @@
 
 #include "control/job_key.hpp"
 
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "control/preamble.hpp"
 #include "control/rendezvous_error.hpp"
@@ -36,7 +37,7 @@ class SecretFile {
 public:
     SecretFile(const std::string& content, mode_t mode)
         : path_(fs::temp_directory_path() / ("autolaunch-secret-" + std::to_string(::getpid()))) {
-        write_file_durably(path_, content, mode);
+        write_file(path_, content, mode);
         fs::permissions(path_, static_cast<fs::perms>(mode));
     }
     ~SecretFile() { fs::remove(path_); }

@@ -1,4 +1,5 @@
 #include "logs/line_folder.hpp"
+#include "logs/line_prefix.hpp"
 
 #include <doctest/doctest.h>
 
@@ -127,4 +128,13 @@ TEST_CASE("a flood of one rank is bounded") {
     for (std::size_t i = 0; i < 10 * LineFolder::kMaxGroups; ++i)
         folding.add(0, std::to_string(i));
     CHECK(folding.folded.size() == 9 * LineFolder::kMaxGroups);
+}
+
+TEST_CASE("torchrun's template for what stands before a line") {
+    const std::map<std::string, std::string> values = {
+        {"role_name", "trainer"}, {"rank", "13"}, {"local_rank", "5"}, {"hostname", "n2"}};
+    CHECK(expand_prefix("[${role_name}${local_rank}]:", values) == "[trainer5]:");
+    CHECK(expand_prefix("$hostname:$rank: ", values) == "n2:13: ");
+    CHECK(expand_prefix("$$rank ${unknown} $ ${rank $", values) == "$rank ${unknown} $ ${rank $");
+    CHECK(expand_prefix("", values).empty());
 }

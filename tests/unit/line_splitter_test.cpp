@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -128,4 +130,92 @@ TEST_CASE("bytes that are no text pass unchanged") {
     splitting.feed("\xff\xff");
     splitting.idle(kStart + 1s);
     CHECK(splitting.take() == Texts{"\xff\xff"});
+}
+
+TEST_CASE("two bars, one below the other: their last states, when the lower one's line is left") {
+    // As tqdm writes them: down, the inner bar, up again.
+    Splitting splitting;
+    splitting.feed("\router 0%");
+    splitting.feed("\n\rinner 0%\x1b[A");
+    CHECK(splitting.take() == Texts{"outer 0%"});
+    for (int epoch = 1; epoch <= 2; ++epoch) {
+        for (int step = 1; step <= 3; ++step)
+            splitting.feed("\n\rinner " + std::to_string(step) + "0%\x1b[A");
+        splitting.feed("\router " + std::to_string(epoch) + "%");
+        CHECK(splitting.splitter.live() ==
+              Texts{"outer " + std::to_string(epoch) + "%", "inner 30%"});
+    }
+    CHECK(splitting.take().empty());
+    splitting.feed("\n\r         \r\x1b[A");  // the inner one is taken away
+    CHECK(splitting.splitter.live() == Texts{"outer 2%"});
+    splitting.feed("\n");
+    splitting.feed("done\n");
+    CHECK(splitting.take() == Texts{"outer 2%", "done"});
+    CHECK(splitting.splitter.live().empty());
+    splitting.feed("next\n");
+    CHECK(splitting.take() == Texts{"next"});
+}
+
+TEST_CASE("a display of several lines that is drawn anew gives no lines, and at last its own") {
+    // As rich draws it: erase and go up, then all lines again.
+    Splitting splitting;
+    splitting.feed("title\nload 10%\nsave  0%\n");
+    CHECK(splitting.take() == Texts{"title", "load 10%", "save  0%"});
+    for (int step = 2; step <= 9; ++step)
+        splitting.feed("\r\x1b[2K\x1b[1A\x1b[2K\x1b[1A\x1b[2Kload " + std::to_string(step) +
+                       "0%\nsave  1%\n");
+    CHECK(splitting.take().empty());
+    CHECK(splitting.splitter.live() == Texts{"\x1b[2Kload 90%", "save  1%"});
+    splitting.feed("after\n");
+    CHECK(splitting.take() == Texts{"\x1b[2Kload 90%", "save  1%", "after"});
+}
+
+TEST_CASE("where the cursor goes up in pieces, too far or for ever, nothing is lost or kept") {
+    Splitting splitting;
+    for (const char byte : std::string("\rone\n\rtwo\x1b[1A\rone!\n\n"))
+        splitting.feed({&byte, 1});
+    CHECK(splitting.take() == Texts{"one", "one!", "two"});
+    splitting.feed("\x1b[99999999999999999999A\rtop");
+    splitting.splitter.finish(splitting.lines);
+    CHECK(splitting.take() == Texts{"top"});
+    splitting.feed("\x1b[" + std::string(100, '1'));  // no sequence, however it goes on
+    splitting.feed("A\n");
+    CHECK(splitting.take() == Texts{"\x1b[" + std::string(100, '1') + "A"});
+    splitting.feed("cut \x1b[");
+    splitting.feed("\n");
+    CHECK(splitting.take() == Texts{"cut \x1b["});
+}
+
+TEST_CASE("states that are shown elsewhere are not given in between") {
+    Splitting splitting;
+    splitting.feed("\r10%");
+    splitting.splitter.idle(kStart + 60s, splitting.lines, true);
+    CHECK(splitting.take().empty());
+    CHECK(splitting.splitter.live() == Texts{"10%"});
+    splitting.feed("\r20%\r", kStart + 61s);
+    splitting.splitter.idle(kStart + 61s, splitting.lines, false);
+    CHECK(splitting.take() == Texts{"20%"});
+}
+
+TEST_CASE("lines and states are the same however the bytes come") {
+    const Texts words = {"a",      "bc",      " ",       "\r",       "\r",   "\n",   "\n",
+                         "\x1b[A", "\x1b[3A", "\x1b[2K", "\x1b[31m", "\x1b", "\x1b["};
+    std::mt19937 random(20);
+    for (int round = 0; round < 2000; ++round) {
+        std::string bytes;
+        for (int i = 0; i < 30; ++i)
+            bytes += words[random() % words.size()];
+        Splitting whole, parts;
+        whole.feed(bytes);
+        for (std::string_view rest = bytes; !rest.empty();) {
+            const std::size_t part = 1 + random() % 5;
+            parts.feed(rest.substr(0, part));
+            rest.remove_prefix(std::min(part, rest.size()));
+        }
+        REQUIRE(parts.splitter.live() == whole.splitter.live());
+        whole.splitter.finish(whole.lines);
+        parts.splitter.finish(parts.lines);
+        REQUIRE(parts.take() == whole.take());
+        CHECK(whole.splitter.live().empty());
+    }
 }

@@ -1,6 +1,9 @@
 // A slot of memory: whole or not there, whatever was being done to it.
 #include "base/memory_file.hpp"
+#include "checkpoint/memory/contents.hpp"
 #include "checkpoint/memory/slot.hpp"
+
+#include <autolaunch/error.hpp>
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -173,4 +176,14 @@ TEST_CASE("nobody makes a memory file shorter or longer, and it closes on exec")
     CHECK(::ftruncate(file.get(), 4096) != 0);
     CHECK(::ftruncate(file.get(), 16384) != 0);
     CHECK((::fcntl(file.get(), F_GETFD) & FD_CLOEXEC) != 0);
+}
+
+TEST_CASE("a copy's text that is nested without end is refused") {
+    // CBOR: arrays of one item, objects of one name, tags; nothing ends them.
+    for (const char* const item : {"\x81", "\xa1\x61\x61", "\x9f", "\xc1"}) {
+        std::string text;
+        for (int i = 0; i < 1'000'000; ++i)
+            text += item;
+        CHECK_THROWS_AS(Contents::decode(text), Error);
+    }
 }

@@ -2,6 +2,7 @@
 // rules.
 
 #include "pmi/mpi_linkage.hpp"
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "pmi/elf_file.hpp"
 
@@ -99,7 +100,7 @@ public:
     ~Folder() { std::filesystem::remove_all(path_); }
     std::string add(const std::string& name, const std::string& bytes) const {
         std::filesystem::create_directories((path_ / name).parent_path());
-        autolaunch::write_file_durably(path_ / name, bytes);
+        autolaunch::write_file(path_ / name, bytes);
         return path_ / name;
     }
     std::string at(const std::string& name) const { return path_ / name; }
@@ -157,6 +158,9 @@ TEST_CASE("MPI libraries are known by their names") {
     CHECK(mode_of_library("libmpi.so.20") == MpiMode::pmix);
     CHECK(mode_of_library("libmpi.so.12") == MpiMode::pmi1);
     CHECK(mode_of_library("libmpich.so.12") == MpiMode::pmi1);
+    CHECK(mode_of_library("libmpi_abi.so.1") == MpiMode::offered);
+    CHECK(mode_of_library("libmpi.so.40.30.4") == MpiMode::pmix);
+    CHECK(mode_of_library("libmpi.so.12.2.2") == MpiMode::pmi1);
     for (const char* name :
          {"libmpi.so", "libmpi_cxx.so.40", "libmpi.so.x", "libmpix.so.40", "libc.so.6", ""})
         CHECK(mode_of_library(name) == MpiMode::none);
@@ -211,14 +215,44 @@ TEST_CASE("the mode is what was asked for, else what the program needs") {
     CHECK(choose_mpi({.linkage = mpich}).mode == MpiMode::pmi1);
     CHECK(choose_mpi({.linkage = mpich}).reason.find("libmpich.so.12") != std::string::npos);
     CHECK_FALSE(choose_mpi({.linkage = open_mpi}).asked_for);
-    CHECK(choose_mpi({}).mode == MpiMode::none);
+}
+
+TEST_CASE("a program that is linked with no MPI may start one that is") {
+    CHECK(choose_mpi({}).mode == MpiMode::offered);
+    CHECK_FALSE(choose_mpi({}).asked_for);
+    CHECK(choose_mpi({.has_pmixd = false}).mode == MpiMode::offered);
+    CHECK(choose_mpi({.has_pmixd = false}).reason.find("no autolaunch-pmixd") != std::string::npos);
+    CHECK(choose_mpi({.several_ranks = false}).mode == MpiMode::none);
+    const MpiLinkage new_abi{MpiMode::offered, "libmpi_abi.so.1", false};
+    CHECK(choose_mpi({.linkage = new_abi}).mode == MpiMode::offered);
+    CHECK(choose_mpi({.linkage = new_abi}).reason.find("libmpi_abi.so.1") != std::string::npos);
 }
 
 TEST_CASE("libautolaunch gets MPI where it would use it") {
     const MpiLinkage ours{MpiMode::pmix, "libmpi.so.40", true};
-    CHECK(choose_mpi({.linkage = ours}).mode == MpiMode::none);
+    CHECK(choose_mpi({.linkage = ours}).mode == MpiMode::offered);
     CHECK(choose_mpi({.several_nodes = true, .linkage = ours}).mode == MpiMode::pmix);
     CHECK(choose_mpi({.backend = "mpi", .linkage = ours}).mode == MpiMode::pmix);
     CHECK(choose_mpi({.several_nodes = true, .has_pmixd = false, .linkage = ours}).mode ==
           MpiMode::none);
+}
+
+TEST_CASE("of several programs in one job all count") {
+    const ProgramMpi script{"./prepare.sh", choose_mpi({})};
+    const ProgramMpi solver{"./solver",
+                            choose_mpi({.linkage = {MpiMode::pmix, "libmpi.so.40", false}})};
+    const ProgramMpi other{"./other",
+                           choose_mpi({.linkage = {MpiMode::pmi1, "libmpich.so.12", false}})};
+    CHECK(choose_mpi_together({script, script}).mode == MpiMode::offered);
+    CHECK(choose_mpi_together({solver, solver}).mode == MpiMode::pmix);
+    for (const auto& programs : {std::vector{script, solver}, std::vector{solver, script}}) {
+        const MpiChoice together = choose_mpi_together(programs);
+        CHECK(together.mode == MpiMode::offered);
+        CHECK(together.reason.find("./solver: the program needs libmpi.so.40") !=
+              std::string::npos);
+        CHECK(find_mpi_conflict(programs).empty());
+    }
+    CHECK(choose_mpi_together({solver, other}).mode == MpiMode::offered);
+    CHECK(find_mpi_conflict({solver, script, other}).find("./solver and ./other") !=
+          std::string::npos);
 }

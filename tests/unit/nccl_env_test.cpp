@@ -1,5 +1,6 @@
 #include "nccl_env/nccl_env.hpp"
 
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "nccl_env/nccl_variables.hpp"
 #include "nccl_machines.hpp"
@@ -335,6 +336,6 @@ TEST_CASE("docs/nccl.md has the table as it is") {
     REQUIRE(mark != std::string::npos);
     const std::string wanted = document.substr(0, mark + 5) + nccl_variables_markdown();
     if (std::getenv("AUTOLAUNCH_UPDATE_GOLDEN") != nullptr)
-        autolaunch::write_file_durably(path, wanted);
+        autolaunch::write_file(path, wanted);
     CHECK(autolaunch::read_file(path) == wanted);
 }

@@ -1,6 +1,7 @@
 // What backend nccl decides without a GPU. In builds without it there is nothing to test.
 #include <doctest/doctest.h>
 
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "comm/nccl/nccl_calls.hpp"
 #include "comm/nccl/nccl_ids.hpp"
@@ -69,7 +70,7 @@ TEST_CASE("NVIDIA's assembler takes the kernels for old and new GPUs") {
     char folder[] = "/tmp/autolaunch-ptx-XXXXXX";
     REQUIRE(::mkdtemp(folder) != nullptr);
     const std::string path = std::string(folder) + "/scale.ptx";
-    write_file_durably(path, scale_kernels_ptx());
+    write_file(path, scale_kernels_ptx());
     for (const char* target : {"sm_80", "sm_90", "sm_100"}) {
         CAPTURE(target);
         CHECK(std::system(

@@ -1,4 +1,5 @@
 #include "supervise/oom_kills.hpp"
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "base/hash.hpp"
 
@@ -18,7 +19,7 @@ struct Roots {
     ~Roots() { fs::remove_all(root); }
     void put(const fs::path& file, const std::string& text) {
         fs::create_directories((root / file).parent_path());
-        write_file_durably(root / file, text);
+        write_file(root / file, text);
     }
     std::optional<std::int64_t> read() const {
         return read_oom_kills("self", root / "proc", root / "cgroup");

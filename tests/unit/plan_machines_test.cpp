@@ -2,6 +2,7 @@
 // it), a sentence with what matters about it, and the plan. Set AUTOLAUNCH_UPDATE_GOLDEN=1 to write
 // the plans anew, and read the difference.
 
+#include "../write_file.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
 #include "cli/job_options.hpp"
@@ -110,7 +111,7 @@ std::string ranks_as_json(const LaunchPlan& plan) {
 void compare(const fs::path& file, const std::string& text) {
     INFO(file.string());
     if (std::getenv("AUTOLAUNCH_UPDATE_GOLDEN") != nullptr)
-        write_file_durably(file, text);
+        write_file(file, text);
     CHECK(text == read_file(file));
 }
 

@@ -1,8 +1,10 @@
 #include "plan/launch_plan.hpp"
 
+#include "../write_file.hpp"
 #include "allocation/roster.hpp"
 #include "base/file_io.hpp"
 #include "base/text.hpp"
+#include "plan/granted_otherwise.hpp"
 #include "plan/job_shape.hpp"
 #include "synthetic_topology.hpp"
 
@@ -10,6 +12,7 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -128,6 +131,40 @@ TEST_CASE("what slurm_config asks for and the allocation has otherwise is said")
     CHECK(warnings({{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_PARTITION", "long"}}).empty());
 }
 
+TEST_CASE("what is not known of Slurm's KillWait is said") {
+    using namespace std::chrono_literals;
+    JobSpec spec = trainer();
+    Allocation job = local();
+    job.source = "slurm";
+    job.job_id = "7.0";
+    job.notes = {"SLURM_CONF names /gone"};
+    const auto warnings = [&] { return plan_of(spec, job, kCpuMachine, {}).warnings; };
+    CHECK(warnings() == Lines{"SLURM_CONF names /gone"});
+    spec.restart.grace_period = 30s;
+    CHECK(warnings().back().starts_with("restart.grace_period is 30 s, and no slurm.conf could"));
+    job.kill_wait = 30s;
+    CHECK(warnings() == Lines{"SLURM_CONF names /gone"});
+}
+
+TEST_CASE("a time limit that the environment does not tell is compared with squeue's word") {
+    using namespace std::chrono_literals;
+    SlurmSpec asked;
+    asked.time_limit = "4:00:00";
+    CHECK(uncompared_time_limit(asked, {{"SLURM_JOB_ID", "7"}}) == 4h);
+    CHECK_FALSE(uncompared_time_limit(asked, {}));
+    CHECK_FALSE(uncompared_time_limit({}, {{"SLURM_JOB_ID", "7"}}));
+    CHECK_FALSE(uncompared_time_limit(asked, {{"SLURM_JOB_ID", "7"},
+                                              {"SLURM_JOB_START_TIME", "1700000000"},
+                                              {"SLURM_JOB_END_TIME", "1700003600"}}));
+    CHECK(limit_granted_otherwise(4h, "4:00:00").empty());
+    CHECK(limit_granted_otherwise(4h, "1-00:00:00") ==
+          "slurm_config.time_limit is 240 min, but this job has 1440 min: within an allocation the "
+          "key changes nothing");
+    CHECK(limit_granted_otherwise(4h, "UNLIMITED").find("but this job has no limit") !=
+          std::string::npos);
+    CHECK(limit_granted_otherwise(4h, "").find("is not known") != std::string::npos);
+}
+
 TEST_CASE("ranks a node: GPUs if there are any, else one") {
     CHECK(rank_count(trainer(), kCpuMachine) == 1);
     CHECK(rank_count(trainer(), kGpuMachine) == 8);
@@ -239,7 +276,6 @@ TEST_CASE("one rank's environment is torchrun's, and what an outer launch left i
                                       {"LOCAL_RANK", "9"},
                                       {"MASTER_PORT", "1"},
                                       {"PATH", "/bin"},
-                                      {"SLURM_JOB_ID", "5"},
                                       {"AUTOLAUNCH_SOCKET", "/old"},
                                       {"AUTOLAUNCH_STORE", "old:1"},
                                       {"AUTOLAUNCH_JOB_KEY", "sixteen bytes or more"},
@@ -255,6 +291,7 @@ TEST_CASE("one rank's environment is torchrun's, and what an outer launch left i
         {"LOCAL_WORLD_SIZE", "2"},
         {"GROUP_RANK", "0"},
         {"GROUP_WORLD_SIZE", "1"},
+        {"NODE_RANK", "0"},
         {"ROLE_RANK", "1"},
         {"ROLE_NAME", "default"},
         {"ROLE_WORLD_SIZE", "2"},
@@ -271,13 +308,132 @@ TEST_CASE("one rank's environment is torchrun's, and what an outer launch left i
         {"AUTOLAUNCH_RUN_DIR", "/runs/x"},
         {"AUTOLAUNCH_TRAINER_CONFIG", "/runs/x/trainer.json"},
         {"PATH", "/bin"},
-        {"SLURM_JOB_ID", "5"},
+        {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
+        {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
     };
     CHECK(as_map(rank_environment(plan, plan.ranks[1], kFacts, inherited)) == expected);
     GenerationFacts with_store = kFacts;
     with_store.store_address = "127.0.0.1:40001";
     CHECK(as_map(rank_environment(plan, plan.ranks[1], with_store, inherited))
               .at("AUTOLAUNCH_STORE") == "127.0.0.1:40001");
+}
+
+TEST_CASE("what Slurm told the agent is made true of each rank") {
+    const EnvironmentMap inherited = {{"SLURM_JOB_ID", "4711"},
+                                      {"SLURM_STEP_ID", "0"},
+                                      {"SLURM_SRUN_COMM_PORT", "50001"},
+                                      {"SLURM_PROCID", "1"},
+                                      {"SLURM_LOCALID", "0"},
+                                      {"SLURM_NTASKS", "2"},
+                                      {"SLURM_TASK_PID", "77"},
+                                      {"SLURM_CPUS_ON_NODE", "3"},
+                                      {"SLURM_CPUS_PER_TASK", "8"},
+                                      {"SLURM_DISTRIBUTION", "cyclic"},
+                                      {"OMPI_COMM_WORLD_RANK", "1"},
+                                      {"PMIX_RANK", "1"},
+                                      {"PMIX_MCA_psec", "none"},
+                                      {"PALS_LOCAL_RANKID", "0"}};
+    const auto plan = plan_of(with_ranks(RanksPerNode::fixed, 4), slurm(2), kCpuMachine, inherited);
+    const auto environment = as_map(rank_environment(plan, plan.ranks[2], kFacts, inherited));
+    const std::map<std::string, std::string> expected = {{"SLURM_PROCID", "6"},
+                                                         {"SLURM_LOCALID", "2"},
+                                                         {"SLURM_NODEID", "1"},
+                                                         {"SLURM_NTASKS", "8"},
+                                                         {"SLURM_NPROCS", "8"},
+                                                         {"SLURM_NNODES", "2"},
+                                                         {"SLURM_STEP_NUM_TASKS", "8"},
+                                                         {"SLURM_STEP_NUM_NODES", "2"},
+                                                         {"SLURM_TASKS_PER_NODE", "4(x2)"},
+                                                         {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"},
+                                                         {"SLURM_STEP_NODELIST", "node[1-2]"},
+                                                         {"SLURM_GTIDS", "4,5,6,7"},
+                                                         {"SLURM_CPUS_PER_TASK", "2"},
+                                                         {"SLURM_NTASKS_PER_NODE", "4"},
+                                                         {"SLURM_OVERCOMMIT", "1"},
+                                                         {"SLURM_DISTRIBUTION", "block"},
+                                                         {"OMPI_COMM_WORLD_RANK", "6"},
+                                                         {"PALS_LOCAL_RANKID", "2"},
+                                                         {"PMIX_MCA_psec", "none"}};
+    for (const auto& [name, value] : expected)
+        CHECK_MESSAGE(environment.at(name) == value, name);
+    CHECK(environment.at("AUTOLAUNCH_WITHIN") == "slurm=4711.0:50001");
+    CHECK_FALSE(environment.contains("SLURM_TASK_PID"));
+    CHECK_FALSE(environment.contains("PMIX_RANK"));             // of a server that knows the agent
+    CHECK_FALSE(environment.contains("OMPI_COMM_WORLD_SIZE"));  // nothing is made up
+    const auto outside = plan_of(trainer());
+    for (const auto& [name, value] :
+         as_map(rank_environment(outside, outside.ranks[0], kFacts, {})))
+        CHECK_FALSE_MESSAGE(name.starts_with("SLURM_"), name);
+}
+
+TEST_CASE("a batch script's ranks have what srun would have told them") {
+    const EnvironmentMap inherited = {{"SLURM_JOB_ID", "4711"}, {"SLURMD_NODENAME", "node1"}};
+    const auto plan = plan_of(with_ranks(RanksPerNode::fixed, 2), slurm(1), kCpuMachine, inherited);
+    const auto environment = as_map(rank_environment(plan, plan.ranks[1], kFacts, inherited));
+    CHECK(environment.at("SLURM_STEP_NODELIST") == "node1");
+    CHECK(environment.at("SLURM_PROCID") == "1");
+    CHECK(environment.at("SLURM_STEP_NUM_TASKS") == "2");
+    CHECK_FALSE(environment.contains("SLURM_STEP_ID"));
+    CHECK(environment.at("AUTOLAUNCH_WITHIN") == "slurm=4711");
+}
+
+TEST_CASE("a rank that has a task of its own keeps that task's PMIx server") {
+    const EnvironmentMap inherited = {{"SLURM_JOB_ID", "4711"}, {"PMIX_RANK", "1"}};
+    const auto plan = plan_of(with_ranks(RanksPerNode::fixed, 1), slurm(2), kCpuMachine, inherited);
+    CHECK(as_map(rank_environment(plan, plan.ranks[0], kFacts, inherited)).at("PMIX_RANK") == "1");
+}
+
+TEST_CASE("--virtual-local-rank: each rank is local rank 0 and sees one device") {
+    JobSpec spec = with_ranks(RanksPerNode::fixed, 2);
+    spec.resources.virtual_local_rank = true;
+    const auto second = [&](const EnvironmentMap& inherited) {
+        const auto plan = plan_of(spec, local(), kCpuMachine, inherited);
+        return as_map(rank_environment(plan, plan.ranks[1], kFacts, inherited));
+    };
+    CHECK(second({}).at("LOCAL_RANK") == "0");
+    CHECK(second({}).at("AUTOLAUNCH_LOCAL_RANK") == "1");
+    CHECK(second({}).at("LOCAL_WORLD_SIZE") == "2");
+    CHECK(second({}).at("CUDA_VISIBLE_DEVICES") == "1");
+    CHECK(second({{"CUDA_VISIBLE_DEVICES", "3,5"}}).at("CUDA_VISIBLE_DEVICES") == "5");
+}
+
+TEST_CASE("several programs are ranks of one world, with roles") {
+    JobSpec spec = trainer({"a"});
+    spec.programs = {{{"a"}, 1, "lead"}, {{"b"}, 2, "work"}, {{"c"}, 1, "lead"}};
+    spec.resources.total_ranks = 4;
+    const auto plan = plan_of(spec);
+    REQUIRE(plan.ranks.size() == 4);
+    std::string order;
+    for (const RankPlan& rank : plan.ranks)
+        order += rank.argv[0] + rank.role.substr(0, 1) + std::to_string(rank.role_rank) + "/" +
+                 std::to_string(rank.role_size) + " ";
+    CHECK(order == "al0/2 bw0/2 bw1/2 cl1/2 ");
+    const auto environment = as_map(rank_environment(plan, plan.ranks[3], kFacts, {}));
+    CHECK(environment.at("ROLE_NAME") == "lead");
+    CHECK(environment.at("ROLE_RANK") == "1");
+    CHECK(environment.at("ROLE_WORLD_SIZE") == "2");
+    CHECK(environment.at("RANK") == "3");
+}
+
+TEST_CASE("a number of ranks in all is spread over the nodes") {
+    JobSpec spec = trainer();
+    spec.resources.total_ranks = 5;
+    Allocation allocation = slurm(2);
+    CHECK(decide_shape(spec, allocation, kCpuMachine).ranks_here == 2);
+    allocation.node_rank = 0;
+    CHECK(decide_shape(spec, allocation, kCpuMachine).ranks_here == 3);
+    allocation.numbered_by_arrival = true;
+    CHECK(refusal([&] {
+              decide_shape(spec, allocation, kCpuMachine);
+          }).starts_with("5 ranks in all cannot be spread evenly"));
+    spec.resources.total_ranks = 1;
+    CHECK(refusal([&] { decide_shape(spec, allocation, kCpuMachine); }) ==
+          "1 ranks are asked for in all, on 2 nodes");
+    spec.resources.total_ranks = 3;
+    spec.resources.ranks_mode = RanksPerNode::fixed;
+    spec.resources.ranks_per_node = 2;
+    CHECK(refusal([&] { plan_of(spec, slurm(2)); }) ==
+          "3 ranks are asked for in all, but 4 would be started");
 }
 
 TEST_CASE("what the user sets wins") {
@@ -508,6 +664,7 @@ TEST_CASE("the table and the JSON of a machine with two sockets and eight GPUs")
     auto plan =
         plan_of(spec, slurm(1), topology, {{"NCCL_IB_DISABLE", "1"}, {"OMP_NUM_THREADS", "4"}});
     plan.mpi.reason = "the program is linked with no MPI";
+    plan.output = {true, "/usr/libexec/autolaunch/autolaunch-lines.so", "lines come at once"};
     const std::string folder = std::string(AUTOLAUNCH_SOURCE_DIR) + "/tests/data/plan/";
     const std::map<std::string, std::string> outputs = {{"two_sockets.txt", plan_table(plan)},
                                                         {"two_sockets.json", plan_json(plan)}};
@@ -515,7 +672,7 @@ TEST_CASE("the table and the JSON of a machine with two sockets and eight GPUs")
         const std::string &name = entry.first, &output = entry.second;
         INFO(name);
         if (std::getenv("AUTOLAUNCH_UPDATE_GOLDEN") != nullptr)
-            write_file_durably(folder + name, output);
+            write_file(folder + name, output);
         CHECK(output == read_file(folder + name));
     }
     const auto json = nlohmann::json::parse(outputs.at("two_sockets.json"));
@@ -536,4 +693,34 @@ TEST_CASE("settings that nothing acts on yet are named") {
     CHECK(plan_of(spec).warnings ==
           Lines{"no effect in this version: resource_management.memory_per_gpu, "
                 "monitoring.resource_tracking"});
+}
+
+TEST_CASE("ranks that are named for stdin, a debugger or a wrapper must be there") {
+    JobSpec spec = trainer();
+    spec.resources.ranks_mode = RanksPerNode::fixed;
+    spec.resources.ranks_per_node = 4;
+    spec.trainer.wrap = {{"0,2-3", "perf record"}, {"1", "strace"}};
+    spec.trainer.input = {InputSpec::To::rank, 3, true};
+    spec.debug_rank = 3;
+    const LaunchPlan plan = plan_of(spec);
+    CHECK(plan.ranks[2].wrap == "perf record");
+    CHECK(plan.ranks[1].wrap == "strace");
+    CHECK(plan_table(plan).find("perf record around rank 0,2-3") != std::string::npos);
+    CHECK(as_map(rank_environment(plan, plan.ranks[0], kFacts, {})).at("AUTOLAUNCH_DEBUG_RANK") ==
+          "3");
+
+    JobSpec wrong = spec;
+    wrong.trainer.input.rank = 4;
+    CHECK(refusal([&] { plan_of(wrong); }) ==
+          "stdin is to go to rank 4, but there are ranks 0 to 3");
+    wrong = spec;
+    wrong.debug_rank = 4;
+    CHECK(refusal([&] { plan_of(wrong); }) ==
+          "rank 4 is to be debugged, but there are ranks 0 to 3");
+    wrong = spec;
+    wrong.trainer.wrap = {{"3-4", "perf"}};
+    CHECK(refusal([&] { plan_of(wrong); }) ==
+          "'perf' is to be around ranks 3-4, but there are ranks 0 to 3");
+    wrong.trainer.wrap = {{"all", "perf"}, {"2", "nice"}};
+    CHECK(refusal([&] { plan_of(wrong); }) == "rank 2 is wrapped twice: in 'nice' and in 'perf'");
 }

@@ -150,6 +150,17 @@ TEST_CASE("PMI-1: what is out of order or garbage breaks that rank's link") {
     CHECK_FALSE(table.on_barrier_over({{1, "99999999999999999999:"}}).broken.empty());
 }
 
+TEST_CASE("PMI-1: one program after the other may be a rank, two at a time not") {
+    const std::string init_line = "cmd=init pmi_version=1 pmi_subversion=1";
+    Pmi1Table table = table_of(1, 1);
+    init(table, 0);
+    CHECK(table.on_line(0, "cmd=finalize").broken.empty());
+    CHECK(table.on_line(0, init_line).broken.empty());
+    CHECK_FALSE(table.has_finalised(0));
+    CHECK(table.on_line(0, init_line).broken.find("two programs cannot be one rank") !=
+          std::string::npos);
+}
+
 TEST_CASE("PMI-1: limits, abort, and what is refused") {
     Pmi1Table table = table_of(1, 1);
     init(table, 0);
@@ -191,7 +202,7 @@ TEST_CASE("nodes are told apart, whatever they are called") {
 TEST_CASE("a rank's environment has who it is, and the user's settings before ours") {
     OpenMpiNode node;
     node.shared_memory = "/x/job";
-    node.cores = 2;
+    node.oversubscribed = true;
     const MpiEnvironment mpi =
         open_mpi_environment({.rank = 3, .world_size = 4, .local_rank = 1, .local_size = 3}, node,
                              {"PMIX_RANK=3", "PMIX_NAMESPACE=job.0"});
@@ -216,7 +227,9 @@ TEST_CASE("a rank's environment has who it is, and the user's settings before ou
     CHECK_FALSE(has(nested, "OMPI_MCA_orte_hnp_uri=x"));
     CHECK(has(with_mpi({"OMPI_MCA_orte_tmpdir_base=/y"}, mpi), "OMPI_MCA_orte_tmpdir_base=/y"));
 
+    CHECK_FALSE(has(with_mpi({"JSM_JSRUN_PORT=0", "AUTOLAUNCH_MPI=pmix"}, {}), "JSM_JSRUN_PORT=0"));
     node.has_fabric = true;
+    node.oversubscribed = false;
     node.shared_memory.clear();
     const auto fast = with_mpi({}, open_mpi_environment({.local_size = 2}, node, {}));
     CHECK_FALSE(has(fast, "OMPI_MCA_pml=ob1"));

@@ -153,6 +153,31 @@ TEST_CASE("node ranks that a person chose, and nodes that nobody listed") {
     CHECK(contains(out_of_range.objections().at(0).hint, "y: at 10.0.0.8, with node rank 3"));
 }
 
+TEST_CASE("nodes that nobody numbered stand by name behind the head, and some may be missing") {
+    Expectation expectation;
+    expectation.node_count = 4;
+    expectation.head = node("m");
+    RollCall roll(expectation);
+    roll.enter(1, "10.0.0.1", node("z"));
+    roll.enter(2, "10.0.0.2", node("a"));
+    roll.enter(3, "10.0.0.3", node("a"));  // two agents of one machine
+    CHECK(roll.complete());
+    CHECK(names_of(roll.start().roster) == std::vector<std::string>{"m", "a", "a", "z"});
+    CHECK(roll.start().visitors == std::vector<RollCall::Visitor>{0, 2, 3, 1});
+
+    expectation.fewest_nodes = 2;
+    RollCall elastic(expectation);
+    CHECK_FALSE(elastic.enough());
+    elastic.enter(1, "10.0.0.1", node("z"));
+    elastic.enter(2, "10.0.0.2", node("b"));
+    elastic.leave(1);
+    CHECK(elastic.enough());
+    CHECK_FALSE(elastic.complete());
+    CHECK(names_of(elastic.start().roster) == std::vector<std::string>{"m", "b"});
+    expectation.fewest_nodes = 0;
+    CHECK_FALSE(RollCall(expectation).enough());
+}
+
 TEST_CASE("what differs is named with all nodes it differs on") {
     RollCall roll(four_nodes());
     auto other = node("node3");
@@ -242,6 +267,7 @@ TEST_CASE("environments: what differs by nature does not count, values never lea
     CHECK(differing_variables(table, other) == std::vector<std::string>{"NEW", "TOKEN"});
     changed = environment;
     changed["SLURM_PROCID"] = "4";
+    changed["PET_NODE_RANK"] = "1";
     CHECK(digest_of(describe_environment(changed)) == digest_of(table));
 }
 

@@ -258,6 +258,33 @@ TEST_CASE("lines that are no messages are refused") {
     }
 }
 
+TEST_CASE("what a rank of autolaunch starts through another launcher is of that one's job") {
+    const std::string rank =
+        "AUTOLAUNCH_GENERATION=0 RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 "
+        "GROUP_RANK=1 GROUP_WORLD_SIZE=2 TORCHELASTIC_RUN_ID=9 ";
+    const std::string in_step = std::string(kSrunTask) + rank;
+    check(read(in_step + "AUTOLAUNCH_WITHIN=slurm=2.0:46359 SLURM_PROCID=3"),
+          LaunchedBy::autolaunch, 3, 4, 1, 2, 1, 2);
+    // srun within it: another step, another port
+    check(read(in_step + "AUTOLAUNCH_WITHIN=slurm=2.1:40000"), LaunchedBy::slurm, 13, 32, 5, 8, 1,
+          4);
+    check(read(in_step + "AUTOLAUNCH_WITHIN=slurm=2"), LaunchedBy::slurm, 13, 32, 5, 8, 1, 4);
+    check(read(in_step), LaunchedBy::slurm, 13, 32, 5, 8, 1, 4);  // it was outside of Slurm
+    // sbatch within it: another job, which inherits the step
+    check(read(in_step + "AUTOLAUNCH_WITHIN=slurm=1.0:46359"), LaunchedBy::nobody, 0, 1, 0, 1, 0,
+          1);
+    check(read(std::string(kBatchScript) + rank), LaunchedBy::nobody, 0, 1, 0, 1, 0, 1);
+    // the same job's script: it started the agent itself
+    check(read(std::string(kBatchScript) + rank + "AUTOLAUNCH_WITHIN=slurm=2"),
+          LaunchedBy::autolaunch, 3, 4, 1, 2, 1, 2);
+    check(read(rank + kMpirun), LaunchedBy::mpi, 1, 2, 1, 2, 0, 1);
+    check(read(rank + kMpirun + "PMIX_NAMESPACE=autolaunch-1.0.2"), LaunchedBy::autolaunch, 3, 4, 1,
+          2, 1, 2);
+    const std::string hydra = "PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2 PMI_FD=5 ";
+    check(read(rank + hydra), LaunchedBy::mpi, 1, 2, 1, 2, 0, 1);
+    check(read(rank + hydra + "AUTOLAUNCH_MPI=pmi1"), LaunchedBy::autolaunch, 3, 4, 1, 2, 1, 2);
+}
+
 TEST_CASE("where the job's store is") {
     using Server = session::StorePlace::Server;
     const auto place = [](const std::string& text) {

@@ -1,12 +1,8 @@
 #include "allocation/slurm_time.hpp"
-#include "allocation/slurm_conf.hpp"
-
-#include <autolaunch/error.hpp>
 
 #include <doctest/doctest.h>
 
 #include <chrono>
-#include <string>
 
 using namespace autolaunch;
 using namespace autolaunch::launcher;
@@ -34,29 +30,4 @@ TEST_CASE("no limit, no answer, no time") {
         INFO(text);
         CHECK_FALSE(parse_slurm_time(text));
     }
-}
-
-TEST_CASE("KillWait of a slurm.conf") {
-    CHECK(kill_wait_in("") == seconds(30));  // Slurm's default
-    CHECK(kill_wait_in("SlurmdTimeout=300\nKillWait=5\n") == seconds(5));
-    CHECK(kill_wait_in("  killwait=60 # a minute\n#KillWait=7\n") == seconds(60));
-    CHECK(kill_wait_in("KillWait=5\nKillWait=9") == seconds(9));
-    CHECK(kill_wait_in("KillWait=soon") == seconds(30));
-    CHECK(kill_wait_in("UnkillableStepTimeout=60 KillWait=12") == seconds(12));
-}
-
-TEST_CASE("slurm.conf is the file that SLURM_CONF names, or where Slurm keeps it") {
-    const FileReader read = [](const std::string& path) -> std::string {
-        if (path == "/run/slurm/conf/slurm.conf")
-            return "KillWait=5";
-        if (path == "/named")
-            return "KillWait=6";
-        throw SystemError(2, "open " + path);
-    };
-    CHECK(read_kill_wait({}, read) == seconds(5));
-    CHECK(read_kill_wait({{"SLURM_CONF", "/named"}}, read) == seconds(6));
-    const FileReader none = [](const std::string& path) -> std::string {
-        throw SystemError(2, "open " + path);
-    };
-    CHECK_FALSE(read_kill_wait({}, none));
 }

@@ -1,6 +1,7 @@
 #include "rank_services/socket_directory.hpp"
 
 #include "base/locked_folder.hpp"
+#include "remains/abandoned_jobs.hpp"
 
 #include <doctest/doctest.h>
 
@@ -21,6 +22,11 @@ using autolaunch::launcher::SocketDirectory;
 namespace fs = std::filesystem;
 
 namespace {
+
+void sweep() {
+    autolaunch::launcher::sweep_abandoned_jobs(
+        {.places = SocketDirectory::places(), .prefix = SocketDirectory::name_prefix()});
+}
 
 struct RuntimeFolder {
     RuntimeFolder() {
@@ -79,7 +85,7 @@ TEST_CASE("what a killed autolaunch left is removed, however young, and nothing 
     make_older(old, 120);
     make_older(other, 120);
 
-    SocketDirectory::remove_abandoned();
+    sweep();
     CHECK_FALSE(fs::exists(old));
     CHECK_FALSE(fs::exists(young));
     CHECK_FALSE(fs::exists(shared_memory));
@@ -94,7 +100,7 @@ TEST_CASE("nothing of a live job is removed, however old it looks") {
     const LockedFolder shared_memory(alive.path().string() + "-mpi-0");
     make_older(alive.path(), 1'000'000);
     make_older(shared_memory.path(), 1'000'000);
-    SocketDirectory::remove_abandoned();
+    sweep();
     CHECK(fs::exists(alive.path()));
     CHECK(fs::exists(shared_memory.path()));
 }
@@ -106,7 +112,7 @@ TEST_CASE("what another user has put there is not removed") {
     const fs::path theirs = runtime.path / "autolaunch-0-theirs";
     fs::create_directory(theirs);
     REQUIRE(::chown(theirs.c_str(), 65534, 65534) == 0);
-    SocketDirectory::remove_abandoned();
+    sweep();
     CHECK(fs::exists(theirs));
 }
 
@@ -132,11 +138,11 @@ TEST_CASE(
     ::close(ends[1]);
     ::kill(agent, SIGKILL);
     ::waitpid(agent, nullptr, 0);
-    SocketDirectory::remove_abandoned();
+    sweep();
     CHECK_FALSE(fs::is_empty(runtime.path));
     ::kill(guardian, SIGKILL);
     for (int i = 0; i < 2000 && !fs::is_empty(runtime.path); ++i) {  // it is not our child
-        SocketDirectory::remove_abandoned();
+        sweep();
         ::usleep(10'000);
     }
     CHECK(fs::is_empty(runtime.path));
@@ -167,7 +173,7 @@ TEST_CASE("a folder that somebody removed is made again") {
     }
     CHECK(is_owners_alone(directory.path()));
     CHECK_FALSE(directory.restore());
-    SocketDirectory::remove_abandoned();
+    sweep();
     CHECK(fs::exists(directory.path()));  // locked again
 }
 

@@ -51,7 +51,7 @@ slurm_config: {job_name: gpt, partition: gpu, time_limit: 1:30:00, account: 0123
                extra_args: [--exclusive, "--comment=a b"]}
 checkpoint: {enabled: true, checkpoint_dir: ckpt, every_steps: 100, keep: 3, save_consolidated: false}
 monitoring: {log_path: logs, slurm_integration: true, resource_tracking: true, interval_seconds: 0.5}
-restart: {max_restarts: 3, grace_period: 500ms, backoff: 1.5}
+restart: {max_restarts: 3, grace_period: 500ms, backoff: 1.5, on: {network: {budget: 4, window: 2 per 6h, delay: 10s, backoff: 2}, gpu: {action: requeue}}}
 logging: {console: stderr, local_ranks_filter: [0, 3], fold: false, quiet: true}
 )");
     REQUIRE(lines_of(result) == std::vector<std::string>{});
@@ -83,12 +83,35 @@ logging: {console: stderr, local_ranks_filter: [0, 3], fold: false, quiet: true}
     CHECK(spec.checkpoint.save_consolidated == false);
     CHECK(spec.monitoring.interval_seconds == 0.5);
     CHECK(spec.restart.max_restarts == 3);
+    CHECK(spec.restart.on ==
+          RestartRules{
+              {Cause::network,
+               {4, WindowLimit{2, std::chrono::hours(6)}, std::chrono::seconds(10), 2.0, {}}},
+              {Cause::gpu, {{}, {}, {}, {}, RestartAction::requeue}}});
     CHECK(spec.restart.grace_period == 500ms);
     CHECK(spec.restart.backoff == 1500ms);
     CHECK(spec.logging.console_default == StdStreams::err);
     CHECK(spec.logging.local_ranks_filter == std::vector<int>{0, 3});
     CHECK_FALSE(spec.logging.fold);
     CHECK(spec.logging.prefix);
+}
+
+TEST_CASE("what restart.on cannot mean is said, each with its place") {
+    const auto line = [](const std::string& rules) {
+        return only_line(load_text("restart: {on: {" + rules + "}}\n"));
+    };
+    CHECK(contains(line("netwrok: {budget: 1}"),
+                   "t.yaml:1:16: restart.on.netwrok: is no cause; did you mean \"network\"?"));
+    CHECK(contains(line("gpu: {budgt: 1}"), "unknown key; did you mean \"budget\"?"));
+    CHECK(contains(line("gpu: {budget: -1}"), "expected a whole number >= 0"));
+    CHECK(contains(line("gpu: {window: 3}"), "such as 3 per 6h"));
+    CHECK(contains(line("gpu: {delay: soon}"), "expected a duration"));
+    CHECK(contains(line("gpu: {backoff: 0.5}"), "expected a number from 1 to 100"));
+    CHECK(contains(line("gpu: {action: restart_elsewhere}"), "no spare nodes"));
+    CHECK(contains(line("gpu: {action: hope}"), "expected restart, requeue or stop"));
+    CHECK(contains(line("node_lost: {action: restart}"), "requeue or stop"));
+    CHECK(contains(line("cancelled: {action: requeue}"), "wants it stopped"));
+    CHECK(contains(line("gpu: 3"), "expected a mapping"));
 }
 
 TEST_CASE("a shell line, a module and a number of ranks") {

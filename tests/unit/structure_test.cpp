@@ -39,10 +39,16 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"lib/torch", {"lib/base", "lib/comm", "lib/fsdp"}},
     {"lib/checkpoint", {"lib/base", "lib/store", "lib/session", "lib/comm", "lib/fsdp"}},
     {"launcher/exit_codes", {"lib/base"}},
+    {"launcher/causes", {"lib/base", "launcher/exit_codes"}},
     {"launcher/secrets", {"lib/base"}},
-    {"launcher/spec", {"lib/base", "launcher/secrets"}},
-    {"launcher/allocation", {"lib/base"}},
-    {"launcher/lint", {"lib/base", "launcher/exit_codes", "launcher/spec", "launcher/allocation"}},
+    {"launcher/spec", {"lib/base", "launcher/causes", "launcher/secrets"}},
+    {"launcher/restart_policy", {"lib/base", "launcher/causes", "launcher/spec"}},
+    {"launcher/allocation", {"lib/base", "lib/session"}},
+    {"launcher/stopping",
+     {"lib/base", "launcher/exit_codes", "launcher/spec", "launcher/allocation"}},
+    {"launcher/lint",
+     {"lib/base", "launcher/exit_codes", "launcher/spec", "launcher/allocation",
+      "launcher/stopping"}},
     {"launcher/topology", {"lib/base"}},
     {"launcher/binding", {"lib/base", "launcher/topology"}},
     {"launcher/topology_view", {"lib/base", "launcher/topology"}},
@@ -50,30 +56,39 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
      {"lib/base", "launcher/spec", "launcher/topology", "launcher/allocation"}},
     {"launcher/plan",
      {"lib/base", "lib/session", "lib/fsdp", "launcher/secrets", "launcher/spec",
-      "launcher/allocation", "launcher/topology", "launcher/binding", "launcher/nccl_env"}},
-    {"launcher/report", {"lib/base", "launcher/exit_codes", "launcher/secrets"}},
+      "launcher/allocation", "launcher/topology", "launcher/binding", "launcher/nccl_env",
+      "launcher/restart_policy"}},
+    {"launcher/ledger", {"lib/base"}},
+    {"launcher/report",
+     {"lib/base", "launcher/causes", "launcher/exit_codes", "launcher/secrets", "launcher/ledger"}},
     {"launcher/logs", {"lib/base", "launcher/spec", "launcher/report"}},
     {"launcher/control",
-     {"lib/base", "lib/flight", "lib/session", "launcher/exit_codes", "launcher/spec",
-      "launcher/allocation"}},
+     {"lib/base", "lib/flight", "lib/session", "launcher/causes", "launcher/exit_codes",
+      "launcher/spec", "launcher/allocation"}},
     {"launcher/rendezvous",
-     {"lib/base", "launcher/exit_codes", "launcher/spec", "launcher/allocation",
+     {"lib/base", "lib/session", "launcher/exit_codes", "launcher/spec", "launcher/allocation",
       "launcher/control"}},
     {"launcher/rank_services",
      {"lib/base", "lib/session", "lib/store", "launcher/spec", "launcher/plan",
       "launcher/control"}},
     {"launcher/flight_view", {"lib/base", "lib/flight", "launcher/control"}},
     {"launcher/spawn", {"lib/base"}},
+    {"launcher/remains", {"lib/base", "lib/session", "launcher/spawn"}},
     {"launcher/tasks", {"lib/base", "launcher/spawn"}},
+    {"launcher/input",
+     {"lib/base", "launcher/spec", "launcher/allocation", "launcher/plan", "launcher/control",
+      "launcher/rank_services"}},
     {"launcher/placement_watch", {"lib/base", "launcher/topology", "launcher/spawn"}},
     {"launcher/pmi",
      {"lib/base", "lib/session", "launcher/allocation", "launcher/plan", "launcher/control",
       "launcher/spawn"}},
+    {"launcher/stdio", {"lib/base", "launcher/plan", "launcher/spawn", "launcher/pmi"}},
     {"launcher/supervise",
      {"lib/base", "lib/session", "launcher/exit_codes", "launcher/spec", "launcher/allocation",
-      "launcher/plan", "launcher/spawn", "launcher/tasks", "launcher/placement_watch",
-      "launcher/pmi", "launcher/control", "launcher/flight_view", "launcher/rendezvous",
-      "launcher/rank_services", "launcher/logs", "launcher/report"}},
+      "launcher/stopping", "launcher/plan", "launcher/spawn", "launcher/remains", "launcher/tasks",
+      "launcher/input", "launcher/placement_watch", "launcher/pmi", "launcher/control",
+      "launcher/flight_view", "launcher/rendezvous", "launcher/rank_services", "launcher/logs",
+      "launcher/report", "launcher/causes", "launcher/restart_policy"}},
     {"launcher/doctor",
      {"lib/base", "launcher/exit_codes", "launcher/spec", "launcher/spawn", "launcher/allocation",
       "launcher/topology", "launcher/nccl_env", "launcher/plan", "launcher/report",
@@ -81,15 +96,36 @@ const std::map<std::string, std::set<std::string>> kMayInclude = {
     {"launcher/checkpoints",
      {"lib/base", "lib/comm", "lib/fsdp", "lib/checkpoint", "launcher/exit_codes",
       "launcher/report"}},
+    {"launcher/run_report",
+     {"lib/base", "launcher/exit_codes", "launcher/secrets", "launcher/ledger", "launcher/report"}},
     {"launcher/run",
-     {"lib/base", "launcher/exit_codes", "launcher/spec", "launcher/allocation",
-      "launcher/topology", "launcher/nccl_env", "launcher/plan", "launcher/control",
-      "launcher/rendezvous", "launcher/rank_services", "launcher/spawn", "launcher/tasks",
-      "launcher/pmi", "launcher/logs", "launcher/report", "launcher/supervise", "launcher/doctor"}},
+     {"lib/base",
+      "launcher/exit_codes",
+      "launcher/spec",
+      "launcher/allocation",
+      "launcher/topology",
+      "launcher/nccl_env",
+      "launcher/plan",
+      "launcher/control",
+      "launcher/rendezvous",
+      "launcher/rank_services",
+      "launcher/spawn",
+      "launcher/remains",
+      "launcher/tasks",
+      "launcher/placement_watch",
+      "launcher/input",
+      "launcher/pmi",
+      "launcher/stdio",
+      "launcher/logs",
+      "launcher/report",
+      "launcher/stopping",
+      "launcher/supervise",
+      "launcher/doctor"}},
     {"launcher/cli",
      {"lib/base", "launcher/exit_codes", "launcher/secrets", "launcher/spec", "launcher/allocation",
       "launcher/lint", "launcher/topology", "launcher/topology_view", "launcher/plan",
-      "launcher/report", "launcher/doctor", "launcher/checkpoints", "launcher/run"}},
+      "launcher/report", "launcher/doctor", "launcher/checkpoints", "launcher/run_report",
+      "launcher/run"}},
 };
 
 // Third-party headers that only these rooms may include.
@@ -184,6 +220,54 @@ TEST_CASE("includes point downwards only") {
                           include);
         }
     }
+}
+
+// Every place that parses JSON or CBOR, and what bounds its depth: the library's parser itself does
+// not recurse, but what it makes is copied, compared and printed by recursion.
+const std::map<std::string, std::string> kJsonReaders = {
+    {"launcher/allocation/machine_counts.cpp", "nests_at_most"},
+    {"launcher/doctor/finding.cpp", "nests_at_most"},
+    {"launcher/doctor/rails.cpp", "nests_at_most"},
+    {"launcher/causes/failure_evidence.cpp", "nests_at_most"},
+    {"launcher/ledger/ledger_json.cpp", "nests_at_most"},
+    {"launcher/remains/job_record.cpp", "nests_at_most"},
+    {"launcher/restart_policy/restart_history.cpp", "nests_at_most"},
+    {"launcher/report/screen.cpp", "our own text"},
+    {"launcher/run_report/record_builder.cpp", "nests_at_most"},
+    {"launcher/spec/schema_export.cpp", "our own text"},
+    {"launcher/stopping/save_times.cpp", "nests_at_most"},
+    {"lib/src/checkpoint/checkpoint_engine.cpp", "only accepted"},
+    {"lib/src/checkpoint/commit/info_text.hpp", "parse_of_rank"},
+    {"lib/src/checkpoint/format/json.hpp", "nests_at_most"},
+    {"lib/src/checkpoint/memory/contents.cpp", "ShallowOnly"},
+    {"lib/src/checkpoint/memory/memory_copies.cpp", "only accepted"},
+    {"lib/src/session/session_protocol.cpp", "nests_at_most"},
+};
+
+TEST_CASE("no reader of JSON goes as deep as somebody else's file wants") {
+    static const std::regex kParses(
+        R"(\b[jJ]son::(parse|accept|sax_parse|from_cbor|from_bson|from_msgpack|from_ubjson)\()");
+    std::vector<fs::path> files = sources_under(kRoot / "lib", {".cpp", ".hpp"});
+    for (const auto& file : sources_under(kRoot / "launcher", {".cpp", ".hpp"}))
+        files.push_back(file);
+    std::set<std::string> found;
+    for (const auto& file : files) {
+        const std::string text = read_file(file);
+        if (!std::regex_search(text, kParses))
+            continue;
+        const std::string name = fs::relative(file, kRoot).string();
+        found.insert(name);
+        CAPTURE(name);
+        const auto bound = kJsonReaders.find(name);
+        REQUIRE_MESSAGE(bound != kJsonReaders.end(), "say in kJsonReaders what bounds its depth");
+        const bool is_word = bound->second.find(' ') == std::string::npos;
+        CHECK((!is_word || text.find(bound->second) != std::string::npos));
+        CHECK_MESSAGE(
+            (bound->second != "only accepted" || text.find("json::parse(") == std::string::npos),
+            "accept() makes nothing, parse() does");
+    }
+    for (const auto& [name, bound] : kJsonReaders)
+        CHECK_MESSAGE(found.contains(name), name, " reads no JSON");
 }
 
 TEST_CASE("each third-party library has one room") {
@@ -433,6 +517,7 @@ TEST_CASE("every source on disk is built") {
         {"tests/integration/", AUTOLAUNCH_ALL_TESTS},
         {"tests/unit/", AUTOLAUNCH_ALL_TESTS},
         {"tests/package/", false},
+        {"tests/faults/", false},
         {"tests/fuzz/", false}};
     for (const char* folder : {"lib", "launcher", "examples", "bench", "tests"})
         for (const auto& file : sources_under(kRoot / folder, {".cpp", ".cu"})) {

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <initializer_list>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -25,25 +26,28 @@ using namespace autolaunch::launcher;
 
 namespace {
 
-const std::vector<std::string> kRankStateNames{"planned",  "running", "cooperative", "finishing",
-                                               "stopping", "killed",  "ended"};
-const std::vector<std::string> kRankActionNames{"-", "message", "term", "kill"};
+const std::vector<std::string> kRankStateNames{"planned",   "running", "cooperative",
+                                               "finishing", "saving",  "interrupted",
+                                               "stopping",  "killed",  "ended"};
+const std::vector<std::string> kRankActionNames{"-", "message", "stop_signal", "term", "kill"};
 const std::vector<std::string> kJobStateNames{"starting", "running", "stopping", "restarting",
                                               "failing",  "waiting", "finished"};
 const std::vector<std::string> kNodeStateNames{"idle",    "starting", "running",  "doubting",
                                                "failing", "ending",   "orphaned", "departing",
                                                "doomed",  "awaiting", "left"};
-const std::vector<std::string> kNodeActionNames{"-",       "start", "running", "doubt",  "glance",
-                                                "failure", "ask",   "term",    "orphan", "kill",
-                                                "clear",   "await", "ended",   "name",   "leave"};
+const std::vector<std::string> kNodeActionNames{
+    "-",      "start", "running", "doubt", "glance", "failure",     "ask",  "term",
+    "orphan", "kill",  "clear",   "await", "ended",  "ended_await", "name", "leave"};
 const std::vector<std::string> kJobActionNames{"-",    "ask",   "term",   "kill",
                                                "wait", "start", "finish", "give_up"};
 
 const std::vector<std::string> kRankEventNames{
-    "started", "start_failed", "cooperative", "user_stop", "peer_failed", "kill", "exited"};
+    "started",   "start_failed", "cooperative", "user_stop", "interrupt", "heard",
+    "no_answer", "insist",       "peer_failed", "kill",      "exited"};
 const std::vector<std::string> kJobEventNames{
-    "started",    "rank_failed", "failed_for_good", "stop_asked", "stop_again", "keeper_gone",
-    "grace_over", "all_ended",   "wait_over",       "node_lost",  "hung"};
+    "started",     "rank_failed", "failed_for_good", "stop_asked", "stop_again",
+    "keeper_gone", "grace_over",  "all_ended",       "wait_over",  "node_lost",
+    "hung",        "no_restart",  "after_all"};
 const std::vector<std::string> kNodeEventNames{
     "start",       "all_started", "start_failed", "rank_failed", "in_doubt", "doubt_over",
     "signalled",   "by_user",     "stop_failed",  "kill",        "finish",   "head_lost",
@@ -100,12 +104,16 @@ void check_row(const std::string& row, const std::vector<std::string>& states,
 
 TEST_CASE("the rank table, cell by cell") {
     const std::vector<std::string> rows{
-        "planned started:running start_failed:ended user_stop:ended peer_failed:ended kill:ended",
-        "running cooperative:cooperative user_stop:stopping/term peer_failed:stopping/term "
+        "planned started:running start_failed:ended user_stop:ended interrupt:ended "
+        "peer_failed:ended kill:ended",
+        "running cooperative:cooperative user_stop:stopping/term "
+        "interrupt:interrupted/stop_signal peer_failed:stopping/term kill:killed/kill exited:ended",
+        "cooperative user_stop:finishing/message interrupt:finishing/message "
+        "peer_failed:stopping/term kill:killed/kill exited:ended",
+        "finishing heard:saving no_answer:interrupted/stop_signal peer_failed:stopping/term "
         "kill:killed/kill exited:ended",
-        "cooperative user_stop:finishing/message peer_failed:stopping/term kill:killed/kill "
-        "exited:ended",
-        "finishing peer_failed:stopping/term kill:killed/kill exited:ended",
+        "saving peer_failed:stopping/term kill:killed/kill exited:ended",
+        "interrupted insist:stopping/term peer_failed:stopping/term kill:killed/kill exited:ended",
         "stopping kill:killed/kill exited:ended",
         "killed exited:ended",
         "ended"};
@@ -128,8 +136,9 @@ TEST_CASE("the job table, cell by cell") {
         "all_ended:finished/finish hung:finished/give_up",
         "restarting failed_for_good:failing stop_asked:stopping stop_again:stopping/kill "
         "keeper_gone:stopping/kill grace_over:restarting/kill all_ended:waiting/wait "
-        "node_lost:failing hung:finished/give_up",
-        "failing stop_again:failing/kill keeper_gone:failing/kill grace_over:failing/kill "
+        "node_lost:failing hung:finished/give_up no_restart:failing",
+        "failing after_all:restarting stop_again:failing/kill keeper_gone:failing/kill "
+        "grace_over:failing/kill "
         "all_ended:finished/finish hung:finished/give_up",
         "waiting stop_asked:finished/finish stop_again:finished/finish "
         "keeper_gone:finished/finish wait_over:starting/start node_lost:finished/finish",
@@ -164,13 +173,40 @@ TEST_CASE("the node table, cell by cell") {
         "doomed finish:left/leave head_lost:orphaned/kill ranks_ended:awaiting/clear "
         "hung:left/leave",
         "awaiting start:awaiting/ended finish:left/leave head_lost:left/leave "
-        "cleared:awaiting/ended hung:left/leave",
+        "cleared:awaiting/ended_await hung:left/leave",
         "left"};
     REQUIRE(kNodeEventNames.size() == kNodeEvents);
     REQUIRE(rows.size() == kNodeStates);
     for (const auto& row : rows)
         check_row<NodeState, NodeEvent, NodeAction>(row, kNodeStateNames, kNodeEventNames,
                                                     kNodeActionNames);
+}
+
+namespace {
+
+// What the last of these events does.
+NodeAction last_of(NodeState state, std::initializer_list<NodeEvent> events) {
+    NodeAction action = NodeAction::none;
+    for (const NodeEvent event : events) {
+        const NodeTransition next = transition(state, event);
+        state = next.next;
+        action = next.action;
+    }
+    return action;
+}
+
+}  // namespace
+
+TEST_CASE("an agent that nobody waits for leaves by a deadline, however it came to that") {
+    using E = NodeEvent;
+    CHECK(last_of(NodeState::idle, {E::keeper_gone}) == NodeAction::await_release);
+    for (const auto state : {NodeState::running, NodeState::failing, NodeState::doubting})
+        CHECK(last_of(state, {E::keeper_gone, E::ranks_ended, E::cleared}) ==
+              NodeAction::tell_and_await_release);
+    CHECK(last_of(NodeState::ending, {E::keeper_gone, E::cleared}) ==
+          NodeAction::tell_and_await_release);
+    CHECK(last_of(NodeState::running, {E::keeper_gone, E::ranks_ended, E::cleared, E::hung}) ==
+          NodeAction::leave);
 }
 
 namespace {
@@ -243,6 +279,9 @@ TEST_CASE("the exit code is the first failing rank's") {
     CHECK(decide_exit(outcome).code == 3);
     outcome.first_failure = killed_by(SIGSEGV);
     CHECK(decide_exit(outcome).code == 139);
+    outcome.cannot_resume = true;
+    CHECK(decide_exit(outcome).code == exit_code::kCannotResume);
+    CHECK(decide_exit(outcome).outcome == "failed: cannot go on from its checkpoints");
     outcome.lost_node = "node2";
     CHECK(decide_exit(outcome).code == exit_code::kNoHost);
     CHECK(decide_exit(outcome).outcome == "failed: node2 was lost");
@@ -315,23 +354,38 @@ control::RanksEnded end_of(std::vector<int> ranks, std::uint64_t age_ms = 0, boo
 
 TEST_CASE("the earliest failure counts, not the one that was heard of first") {
     GenerationTally tally(0, 3, at(0));
-    tally.failed(failure_of(9, 1), at(100));  // at 99
+    tally.failed(2, failure_of(9, 1), at(100));  // at 99
     CHECK(tally.first_failure()->what.end.rank == 9);
-    tally.failed(failure_of(2, 0), at(101));
+    tally.failed(0, failure_of(2, 0), at(101));
     CHECK(tally.first_failure()->what.end.rank == 9);
-    tally.failed(failure_of(17, 40), at(130));  // at 90
+    tally.failed(1, failure_of(17, 40), at(130));  // at 90
     CHECK(tally.first_failure()->what.end.rank == 17);
     CHECK(tally.first_failure()->at == at(90));
-    tally.failed(failure_of(18, 40), at(130));  // the same moment: the first heard of stays
+    tally.failed(1, failure_of(18, 40), at(130));  // the same moment: the first heard of stays
     CHECK(tally.first_failure()->what.end.rank == 17);
+    auto stopped = failure_of(3, 60);  // earlier, and by what it says alone
+    stopped.end.asked_to_stop = true;
+    tally.failed(0, stopped, at(130));
+    CHECK(tally.first_failure()->what.end.rank == 17);
+    CHECK(tally.failures().size() == 5);
+}
+
+TEST_CASE("how late a node's word may come is what its start took beyond its own time") {
+    GenerationTally tally(3, 2, at(0));
+    tally.running(1, {3, 5000, 8, 2, 8}, at(7));
+    tally.failed(1, failure_of(9, 0), at(100));
+    tally.failed(0, failure_of(1, 0), at(101));
+    CHECK(tally.failures()[0].link == std::chrono::milliseconds(2));
+    CHECK(tally.failures()[1].link ==
+          GenerationTally::kUnknownLink);  // it has never said that it runs
 }
 
 TEST_CASE("a generation runs when all nodes do, and is over when all have ended or are lost") {
     GenerationTally tally(3, 3, at(0));
-    tally.running({3, 5000, 8, 2, 8});
-    tally.running({3, 6000, 7, 1, 4});
+    tally.running(0, {3, 5000, 8, 2, 8}, at(10));
+    tally.running(1, {3, 6000, 7, 1, 4}, at(10));
     CHECK_FALSE(tally.all_running());
-    tally.running({3, 5000, 8, 2, 0});
+    tally.running(2, {3, 5000, 8, 2, 0}, at(10));
     CHECK(tally.all_running());
     CHECK(tally.ranks_bound() == 23);
     CHECK(tally.numa_nodes() == 5);
@@ -416,6 +470,10 @@ TEST_CASE("what a rank said fits its message, and comes back") {
     CHECK_FALSE(back.from_stdout);
     CHECK(back.error_message == "ValueError: bad");
     CHECK(back.callstack == evidence.callstack);
+    CHECK_FALSE(back.may_miss_words);
+    evidence.may_miss_words = true;
+    put_evidence(evidence, failed);
+    CHECK(evidence_of(failed).may_miss_words);
     failed = {};
     put_evidence({.last_lines = {"bye"}, .from_stdout = true, .error_message = {}, .callstack = {}},
                  failed);
@@ -425,20 +483,15 @@ TEST_CASE("what a rank said fits its message, and comes back") {
     CHECK(evidence_of({}).last_lines.empty());
 }
 
-TEST_CASE("after Slurm's SIGTERM the grace period ends before Slurm's SIGKILL") {
+TEST_CASE("that a stop has less time than the spec gives is said") {
     using namespace std::chrono_literals;
     LaunchPlan plan;
-    plan.spec.restart.grace_period = 60s;
-    CHECK(grace_after(plan, "SIGTERM") == 60s);  // not in Slurm, or its file cannot be read
-    plan.kill_wait = 30s;
-    CHECK(grace_after(plan, "SIGTERM") == 27s);
-    CHECK(grace_after(plan, "SIGUSR1") == 60s);
-    CHECK(grace_after(plan, "rank 3 failed") == 60s);
     plan.kill_wait = 5s;
-    CHECK(grace_after(plan, "SIGTERM") == 4s);
-    plan.kill_wait = 0s;
-    CHECK(grace_after(plan, "SIGTERM") == 0s);
-    plan.kill_wait = 30s;
-    plan.spec.restart.grace_period = 15s;
-    CHECK(grace_after(plan, "SIGTERM") == 15s);
+    CHECK(
+        shortened_notice(plan, 4s) ==
+        "restart.grace_period is 15 s, but SIGKILL comes 5.0 s (restart.kill_wait) after SIGTERM: "
+        "the ranks have 4.0 s");
+    plan.slurm_job_id = "7";
+    CHECK(shortened_notice(plan, 4s).find("Slurm sends SIGKILL 5.0 s (KillWait) after SIGTERM") !=
+          std::string::npos);
 }

@@ -64,3 +64,24 @@ TEST_CASE("fit_width cuts to the width and closes colours") {
     CHECK(fit_width("\x1b[31mabcdef", 3) == "\x1b[31mab…\x1b[0m");
     CHECK(fit_width("abc", 0).empty());
 }
+
+TEST_CASE("the charset is the locale's, and UTF-8 where none is named") {
+    CHECK(charset_of("C", "en_US.UTF-8", "en_US.UTF-8") == Charset::ascii);
+    CHECK(charset_of("C.utf8", "C", "C") == Charset::utf8);
+    CHECK(charset_of("", "POSIX", "de_DE.UTF-8") == Charset::ascii);
+    CHECK(charset_of("", "", "de_DE@euro") == Charset::ascii);
+    CHECK(charset_of("", "", "ja_JP.eucJP") == Charset::ascii);
+    CHECK(charset_of("", "", "de_DE.UTF-8") == Charset::utf8);
+    CHECK(charset_of("", "", "") == Charset::utf8);
+}
+
+TEST_CASE("in ASCII our signs become words, and everything else is named") {
+    CHECK(in_charset("✗ rank 0 · ━━╸── ×8 …", Charset::utf8) == "✗ rank 0 · ━━╸── ×8 …");
+    CHECK(in_charset("✗ rank 0 · ━━╸── ×8 …", Charset::ascii) == "x rank 0 - ==>-- x8 ...");
+    CHECK(in_charset("\x1b[31mé 𝄞\x1b[0m", Charset::ascii) ==
+          "\x1b[31m\\u{00e9} \\u{1d11e}\x1b[0m");
+    CHECK(in_charset("a\xff", Charset::ascii) == "a\\xff");
+    CHECK(fit_width("abcdef", 5, Charset::ascii) == "ab...");
+    CHECK(fit_width("abcdef", 2, Charset::ascii).empty());
+    CHECK(escape_json("\"é 𝄞\"", Charset::ascii) == "\"\\u00e9 \\ud834\\udd1e\"");
+}

@@ -132,6 +132,13 @@ void cut_by_one(Storage& storage, std::int64_t step) {
     write_whole(storage, shard, content.substr(0, content.size() - 1));
 }
 
+void flip_a_byte(Storage& storage, std::int64_t step) {
+    const fs::path shard = shard_of(storage, step);
+    std::string content = read_whole(storage, shard, 1 << 20);
+    content[content.size() / 2] = static_cast<char>(content[content.size() / 2] ^ 0x10);
+    write_whole(storage, shard, content);
+}
+
 void make_newer_version(Storage& storage, std::int64_t step) {
     const fs::path path = place_of(step) / kManifestName;
     std::string text = read_whole(storage, path, 1 << 20);
@@ -289,10 +296,68 @@ TEST_CASE("a block that cannot be read is no damage, and the one before is not t
     };
     const auto failing = std::make_shared<UnreadBlocks>(storage);
     const std::string said = Job(failing).refusal(ErrorCode::system);
-    CHECK_MESSAGE(has(said, "step-00000200 is not known to be damaged"), said);
+    CHECK_MESSAGE(has(said,
+                      "a newer checkpoint than /runs/a/checkpoints/step-00000100 is there "
+                      "and cannot be read: step-00000200: cannot read"),
+                  said);
+    CHECK(has(said, "pass_over_unusable"));
     Job asked(failing, true);
     CHECK(asked.resumes_from() == 100);
     CHECK(has(asked.notes, "passed over step-00000200: cannot read"));
+}
+
+TEST_CASE("a copy in memory counts as the checkpoint before one that is damaged") {
+    const auto copy_of = [](std::int64_t step) {
+        CheckpointInfo info;
+        info.step = step;
+        info.path = "memory";
+        info.in_memory = true;
+        return info;
+    };
+    const auto storage = with_steps({100, 300});
+    flip_a_byte(*storage, 300);
+    Job job(storage);
+    std::vector<std::int64_t> tried;
+    const auto resumes_with = [&](std::vector<std::int64_t> in_memory, ErrorCode misfit) {
+        tried.clear();
+        DrainSample sample(-1, 3000);
+        const auto found = job.engine.load_latest(
+            sample.state(), {},
+            {[&](std::int64_t before) -> std::optional<CheckpointInfo> {
+                 for (const std::int64_t step : in_memory)
+                     if (step < before)
+                         return copy_of(step);
+                 return std::nullopt;
+             },
+             [&](const CheckpointInfo& newest) {
+                 tried.push_back(newest.step);
+                 if (misfit != ErrorCode::aborted && newest.step == in_memory.front())
+                     throw Error(misfit, "it does not fit");
+             }});
+        return found ? std::pair(found->step, found->in_memory)
+                     : std::pair(std::int64_t{-1}, false);
+    };
+    const auto fits = ErrorCode::aborted;
+    // The newest file is damaged inside: the copy is newer than the file before.
+    CHECK(resumes_with({200}, fits) == std::pair(std::int64_t{200}, true));
+    CHECK(has(job.notes, "passed over step-00000300"));
+    CHECK(resumes_with({300}, fits) == std::pair(std::int64_t{300}, true));
+    CHECK(resumes_with({50}, fits) == std::pair(std::int64_t{100}, false));
+    // And a copy that is of another state is passed over for an older one, or for the file.
+    CHECK(resumes_with({400, 200}, ErrorCode::mismatch) == std::pair(std::int64_t{200}, true));
+    CHECK(tried == std::vector<std::int64_t>{400, 200});
+    CHECK(resumes_with({400}, ErrorCode::corrupt) == std::pair(std::int64_t{100}, false));
+    CHECK_THROWS_AS(resumes_with({400}, ErrorCode::system), Error);
+    // Where files are damaged so that it shows at once, and nothing is left of them.
+    cut_by_one(*storage, 300);
+    cut_by_one(*storage, 100);
+    CHECK(resumes_with({200}, fits) == std::pair(std::int64_t{200}, true));
+    CHECK(job.engine.latest(INT64_MAX, copy_of(200))->skipped.size() == 1);
+    storage->bad = {place_of(300)};
+    CHECK_THROWS_WITH_AS(job.engine.latest(INT64_MAX, copy_of(200)),
+                         doctest::Contains("a newer checkpoint than the copy of step 200 in memory "
+                                           "is there and cannot be read: step-00000300"),
+                         Error);
 }
 
 TEST_CASE("what never had a manifest in an empty directory is no checkpoint; one that lost it is") {

@@ -121,3 +121,10 @@ TEST_CASE("a claim that cannot be read is nobody's, and epochs still grow") {
     write_whole(directory.storage, kDirectory / kClaimName, "");
     check_lost(fence, "nobody that can be read");
 }
+
+TEST_CASE("a claim that is nested without end is torn, and nobody's") {
+    for (const std::string& text :
+         {std::string(1'000'000, '['), R"({"epoch":1,"writer":)" + std::string(1'000'000, '[')})
+        CHECK_THROWS_WITH_AS(WriterClaim::parse(text), doctest::Contains("nested too deeply"),
+                             Error);
+}

@@ -31,6 +31,7 @@ set -euo pipefail
 
 PATH=$PATH:/usr/sbin:/sbin
 self=$(readlink -f "${BASH_SOURCE[0]}")
+. "${self%/slurm/*}/own_folders.sh"
 state=${CLUSTER_STATE:-/tmp/autolaunch-cluster}
 files=/etc/slurm # of the cluster, where the room's tmpfs is mounted
 network=10.77.0 network6=fd77:
@@ -103,21 +104,6 @@ close_files() { # a daemon must not hold the pipe of who started it
 }
 
 # ---- a host --------------------------------------------------------------------------------------------------------
-own_tmp() { # its own /tmp, with the shared folders put back into it
-    local i folders
-    IFS=: read -ra folders <<<"$share"
-    mkdir /run/share
-    for i in "${!folders[@]}"; do
-        [[ ${folders[i]} == /tmp/* ]] || { unset "folders[i]" && continue; }
-        mkdir "/run/share/$i"
-        mount --bind "${folders[i]}" "/run/share/$i"
-    done
-    mount -t tmpfs -o mode=1777 tmpfs /tmp
-    for i in "${!folders[@]}"; do
-        mkdir -p "${folders[i]}"
-        mount --move "/run/share/$i" "${folders[i]}"
-    done
-}
 own_sys() { # so that /sys/class/net is the host's; the control groups stay as they are
     mkdir /run/cgroup
     mount --rbind /sys/fs/cgroup /run/cgroup
@@ -133,26 +119,14 @@ own_gpus() { # COUNT: Slurm takes only devices for GPUs
         mount --bind /dev/null "/run/gpu/nvidia$i"
     done
 }
-own_etc() { # FILE NAME: over /etc/NAME, which a bare root may lack, or have as a link into the machine's /run
-    local target
-    target=$(readlink -m "/etc/$2")
-    [ -e "$target" ] || { mkdir -p "${target%/*}" && : >"$target"; }
-    mount --bind "$1" "$target"
-}
 host_init() { # HOST: PID 1, in fresh namespaces
     local host=$1 share gpus
     . "$files/settings"
-    hostname "$host"
-    mount -t tmpfs -o mode=755 tmpfs /run
-    mount -t tmpfs -o mode=1777 tmpfs /dev/shm
-    own_tmp
+    own_run
+    own_tmp "$share"
     own_sys
     [ "$host" = head ] || own_gpus "$(gpus_of "${host#node}")"
-    echo "$host" >/run/hostname
-    : >/run/resolv.conf # no DNS, and no waiting for it
-    own_etc /run/hostname hostname
-    own_etc /run/resolv.conf resolv.conf
-    own_etc "$files/etc-hosts" hosts
+    own_names "$host" "$files/etc-hosts"
     announce "$files/hosts/$host"
     mount -t proc proc /proc
     until_true 20 test -e /run/plugged || die "$host: no cable"
@@ -216,7 +190,7 @@ gpus_of() { # NODE NUMBER
 write_configuration() { # N
     local i share gpus
     mkdir "$files"/{hosts,log,ctld}
-    share=$(dirname "$self"):$state:$CLUSTER_SHARE gpus=$CLUSTER_GPUS
+    share=${self%/slurm/*}:$state:$CLUSTER_SHARE gpus=$CLUSTER_GPUS
     declare -p share gpus >"$files/settings"
     (umask 077 && head -c 128 /dev/urandom >"$files/munge.key")
     {

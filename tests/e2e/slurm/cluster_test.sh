@@ -12,7 +12,8 @@ test_hosts_are_apart() {
     expect "GPUs" "0,1" "$(login srun -N1 --gpus=2 printenv CUDA_VISIBLE_DEVICES)"
     "$cluster" on node1 touch /tmp/mine /dev/shm/mine
     "$cluster" on node1 ipcmk -M 4096 >/dev/null
-    "$cluster" on node1 bash -c 'setsid sleep 60 >/dev/null 2>&1 & echo $!' >pid
+    "$cluster" on node1 bash -c 'setsid sleep 60 >/dev/null 2>&1 & echo $!
+        for ((i = 0; i < 200; i++)); do [ "$(cat /proc/$!/comm)" = sleep ] && exit; sleep 0.05; done' >pid
     on node2 test -e /tmp/mine && fail "node2 sees node1's /tmp"
     "$cluster" left >left.log
     contains "what is left is found" left.log "node1: process $(cat pid): sleep 60"

@@ -39,6 +39,18 @@ test_exit_codes() {
     login srun -N2 autolaunch --no-such-option >out.log 2>err.log
     expect "exit code: no such option" 64 "$?"
     expect "what is said of that, once" 1 "$(grep -c 'autolaunch: .*no-such-option' err.log)"
+    login srun -N2 sh -c 'ulimit -n 18; exec autolaunch --nproc-per-node 16 true' >out.log 2>err.log
+    expect "exit code: too few files" 71 "$?"
+    expect "what to do about it, whole from the first node" 1 "$(grep -c '^autolaunch:   .*files open' err.log)"
+    expect "the same from the other, in a line" 1 "$(grep -c '^autolaunch: node2: .*files open' err.log)"
+}
+test_another_time_limit() { # the environment of Slurm before 23.02 does not tell the job's: squeue does
+    spec 2 "$misbehave" sleep:3
+    echo 'slurm_config: {time_limit: "4:00:00", partition: gpu}' >>train.yaml
+    one_line -N2 -t 30 --
+    expect "exit code" 0 "$code"
+    contains "the partition" err.log "slurm_config.partition is gpu, but this job has main"
+    contains "the time limit" err.log "slurm_config.time_limit is 240 min, but this job has 30 min"
 }
 test_scancel() {
     trainer

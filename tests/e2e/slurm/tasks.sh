@@ -55,4 +55,44 @@ test_shapes_that_cannot_be() {
     [ -e run/generation-0 ] && fail "ranks were started"
     return 0
 }
+# What Slurm tells a task, and what names neither the job nor the connection to its srun.
+slurm_words() { grep '^SLURM' | grep -vE '^SLURM_(JOB_?ID|JOB_NAME|TASK_PID|SRUN_COMM_PORT|STEP_LAUNCHER_PORT|CPU_BIND.*)=' | sort; }
+test_ranks_of_one_agent_are_told_what_srun_tells_tasks() {
+    local rank
+    login srun -O -N2 --ntasks-per-node=3 bash -c 'env >native.$SLURM_PROCID' || fail "srun"
+    spec 3 "$misbehave" facts,meet
+    one_line -N2 --
+    expect "exit code" 0 "$code"
+    for rank in {0..5}; do
+        expect "what rank $rank is told" "$(slurm_words <native.$rank)" \
+            "$(sed -n 's/^env //p' "run/generation-0/rank-$rank/stdout" | slurm_words)"
+        expect "the pid of the agent's task" "" "$(fact "$rank" SLURM_TASK_PID)"
+    done
+}
+test_launchers_inside_a_rank() {
+    cat >inside.sh <<'SCRIPT'
+[ "$RANK" = 1 ] || exit 0
+exec >inside.log 2>&1
+echo "srun $(srun --overlap -N1 -n1 bash -c 'echo $SLURM_PROCID/$SLURM_NTASKS')"
+echo "srun of all $(srun --overlap hostname | sort | paste -sd,)"
+echo "srun autolaunch $(srun --overlap -N2 -n2 autolaunch -q --log-dir "$PWD/below" -n 2 bash -c 'echo $RANK/$WORLD_SIZE/$SLURM_PROCID' |
+    sed 's/.*] //' | sort | paste -sd' ')"
+echo "autolaunch $(autolaunch -q --log-dir "$PWD/alone" -n 2 bash -c 'echo $RANK/$WORLD_SIZE/$SLURM_PROCID' 2>/dev/null |
+    sed 's/.*] //' | sort | paste -sd' ')"
+echo "mpirun $(mpirun --allow-run-as-root --oversubscribe --host "$(hostname):2" -n 2 bash -c 'echo $OMPI_COMM_WORLD_RANK/$OMPI_COMM_WORLD_SIZE' |
+    sort | paste -sd' ')"
+echo "sbatch $(sbatch --wait --parsable -N1 -n1 -o "$PWD/sbatch.log" --wrap "srun hello; hello" >/dev/null && sort sbatch.log | cut -d: -f1 | paste -sd,)"
+echo "hello $(srun --overlap -N1 -n1 hello | cut -d: -f1)"
+SCRIPT
+    printf 'trainer:\n  command: [bash, inside.sh]\nresource_management:\n  ranks_per_node: 2\n' >train.yaml
+    one_line -N2 --
+    expect "exit code" 0 "$code"
+    contains "a step" inside.log "srun 0/1"
+    contains "a step of as many tasks as ranks" inside.log "srun of all node1,node1,node2,node2"
+    contains "a job of a step" inside.log "srun autolaunch 0/4/0 1/4/1 2/4/2 3/4/3"
+    contains "a job of the rank's own" inside.log "autolaunch 0/2/0 1/2/1"
+    command -v mpirun >/dev/null && contains "mpirun" inside.log "mpirun 0/2 1/2"
+    contains "the library in another step" inside.log "hello rank 0 of 1, local rank 0 on node 0"
+    contains "the library in another job" inside.log "sbatch rank 0 of 1, local rank 0 on node 0,rank 0 of 1, local rank 0 on node 0"
+}
 run_tests

@@ -6,6 +6,6 @@ requeue() {
     scontrol requeue "$SLURM_JOB_ID"
 }
 trap requeue USR1
-srun autolaunch -c train.yaml checkpoint.checkpoint_dir=/shared/ckpt &
+srun --wait=60 autolaunch -c train.yaml checkpoint.checkpoint_dir=/shared/ckpt &
 wait $!
 exit $?

@@ -1,0 +1,182 @@
+// What follows from how a generation ended.
+#include "restart_policy/cause_policy.hpp"
+#include "restart_policy/decision.hpp"
+#include "spec/restart_rules.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+using namespace autolaunch::launcher;
+using namespace std::chrono_literals;
+
+namespace {
+
+RestartSpec spec_of(int max_restarts) {
+    RestartSpec spec;
+    spec.max_restarts = max_restarts;
+    return spec;
+}
+
+// One job after the other generation, an hour apart unless said otherwise.
+class Job {
+public:
+    explicit Job(RestartSpec spec) : spec_(std::move(spec)) {}
+
+    Decision ends(Cause cause, std::optional<std::int64_t> step = {}, const std::string& what = "x",
+                  std::chrono::minutes later = 60min) {
+        Situation situation;
+        situation.record.cause = cause;
+        situation.record.what = what;
+        situation.generation = generation_++;
+        situation.now = now_ += later;
+        situation.step = step;
+        situation.ran = ran;
+        situation.record.vain = vain;
+        const Decision decision = decide(spec_, history_, situation);
+        history_.ends.push_back(decision.end);
+        const auto copy = restart_history_from(to_json(history_));  // as after a requeue
+        REQUIRE(copy);
+        CHECK(*copy == history_);
+        return decision;
+    }
+
+    std::chrono::milliseconds ran{1000};
+    std::string vain;
+
+private:
+    RestartSpec spec_;
+    RestartHistory history_{.run_id = "4711", .ends = {}};
+    int generation_ = 0;
+    std::chrono::system_clock::time_point now_{std::chrono::hours(1'000)};
+};
+
+bool restarts(const Decision& decision) { return decision.action == RestartAction::restart; }
+
+}  // namespace
+
+TEST_CASE("restarts of the program's account are so many in all, and others have their own") {
+    Job job(spec_of(2));
+    CHECK(job.ends(Cause::crash, 10).account == "1 of 2");
+    CHECK(job.ends(Cause::network, 20).account == "for network, 1 of 5 in 6 h");
+    CHECK(job.ends(Cause::killed, 30).account == "2 of 2");
+    const Decision last = job.ends(Cause::program_error, 40);
+    CHECK_FALSE(restarts(last));
+    CHECK(last.why == "all 2 restarts are used up");
+    CHECK(restarts(job.ends(Cause::gpu, 50)));
+}
+
+TEST_CASE("nothing is restarted where nobody wants it, and nothing is said of it") {
+    Job job(spec_of(0));
+    for (const Cause cause : {Cause::crash, Cause::gpu, Cause::network}) {
+        const Decision decision = job.ends(cause, 10);
+        CHECK_FALSE(restarts(decision));
+        CHECK(decision.why.empty());
+    }
+}
+
+TEST_CASE("the same error at the same step is not tried again") {
+    Job job(spec_of(9));
+    CHECK(restarts(job.ends(Cause::program_error, 120, "shard 7 is bad")));
+    const Decision again = job.ends(Cause::program_error, 120, "shard 9 is bad");
+    CHECK_FALSE(restarts(again));
+    CHECK(again.why == "failed at step 120 with the same error as before: a restart cannot help");
+    CHECK(restarts(job.ends(Cause::program_error, 121, "shard 7 is bad")));
+    CHECK(restarts(job.ends(Cause::program_error, 121, "another one")));
+    CHECK(restarts(job.ends(Cause::killed, 121, "SIGKILL")));
+    CHECK(restarts(job.ends(Cause::killed, 121, "SIGKILL")));  // no mistake of the program
+}
+
+TEST_CASE("what fails before its first step is tried once more") {
+    Job job(spec_of(9));
+    CHECK(restarts(job.ends(Cause::program_error, {}, "a")));
+    const Decision again = job.ends(Cause::crash, {}, "b");
+    CHECK_FALSE(restarts(again));
+    CHECK(again.why == "failed before its first step, as the time before: a restart cannot help");
+    Job slow(spec_of(9));  // it reports no steps, and came far
+    slow.ran = kProgressByTime;
+    for (int time = 0; time < 4; ++time)
+        CHECK(restarts(slow.ends(Cause::program_error, {}, "a")));
+}
+
+TEST_CASE("a restart that is known to be vain is none") {
+    Job job(spec_of(9));
+    job.vain = "it would find the same checkpoints";
+    CHECK(job.ends(Cause::storage, 5).why == job.vain);
+}
+
+TEST_CASE("a window forgets, a budget does not, and pauses grow") {
+    RestartSpec spec = spec_of(0);
+    spec.on[Cause::network] = {
+        .budget = 4, .window = WindowLimit{2, 6h}, .delay = 10s, .backoff = 3.0, .action = {}};
+    Job job(spec);
+    CHECK(job.ends(Cause::network, 1).delay == 10s);
+    const Decision second = job.ends(Cause::network, 2);
+    CHECK(second.delay == 30s);
+    CHECK(second.account == "for network, 2 of 4, 2 of 2 in 6 h");
+    CHECK(job.ends(Cause::network, 3).why == "2 restarts for network in 6 h are used up");
+    CHECK(restarts(job.ends(Cause::network, 4, "x", 600min)));
+    CHECK(restarts(job.ends(Cause::network, 5, "x", 600min)));
+    CHECK(job.ends(Cause::network, 6, "x", 600min).why == "the 4 restarts for network are used up");
+    CHECK(job.ends(Cause::crash, 7).why ==
+          "restart.max_restarts is 0, and restart.on gives crash no budget");
+}
+
+TEST_CASE("--max-restarts is torchrun's: so many, whatever the cause and the error") {
+    RestartSpec spec = spec_of(3);
+    spec.as_torchrun = true;
+    Job job(spec);
+    CHECK(job.ends(Cause::program_error).account == "1 of 3");
+    CHECK(job.ends(Cause::program_error).account == "2 of 3");
+    CHECK(job.ends(Cause::gpu).account == "3 of 3");
+    CHECK(job.ends(Cause::network).why == "all 3 restarts are used up");
+    spec.on[Cause::gpu] = {.budget = 9, .window = {}, .delay = {}, .backoff = {}, .action = {}};
+    Job capped(spec);
+    for (int time = 0; time < 3; ++time)
+        CHECK(restarts(capped.ends(Cause::gpu)));
+    CHECK(capped.ends(Cause::gpu).why == "all 3 restarts are used up");
+}
+
+TEST_CASE("an action of the spec is taken, within its budget") {
+    RestartSpec spec = spec_of(3);
+    spec.on[Cause::gpu].action = RestartAction::requeue;
+    spec.on[Cause::gpu].budget = 1;
+    spec.on[Cause::crash].action = RestartAction::stop;
+    Job job(spec);
+    CHECK(job.ends(Cause::gpu, 1).action == RestartAction::requeue);
+    CHECK(job.ends(Cause::gpu, 2).why == "the 1 restarts for gpu are used up");
+    CHECK(job.ends(Cause::crash, 2).why == "crash stops the job");
+    CHECK(job.ends(Cause::node_lost, 2).action == RestartAction::requeue);
+}
+
+TEST_CASE("the policy as a table names each cause once") {
+    RestartSpec spec = spec_of(3);
+    spec.on[Cause::crash].action = RestartAction::stop;
+    const std::string table = policy_table(spec);
+    CHECK(table.find("  restart  storage, gpu · 3 in 6 h · after 10 s, then x 2\n") !=
+          std::string::npos);
+    for (const Cause cause : all_causes()) {
+        const std::string name(name_of(cause));
+        CAPTURE(name);
+        const auto at = table.find(name);
+        CHECK(at != std::string::npos);
+    }
+    CHECK(policy_table(spec_of(0)).find("max_restarts is 0") != std::string::npos);
+}
+
+TEST_CASE("a history that is none, or too deep to be one") {
+    for (const char* text : {"", "{}", "[]", R"({"version": 2, "run_id": "x", "ends": []})",
+                             R"({"version": 1, "run_id": "x", "ends": [{"cause": "oops"}]})"})
+        CHECK_FALSE(restart_history_from(text));
+    CHECK_FALSE(restart_history_from(std::string(100'000, '[')));
+}
+
+TEST_CASE("so many in a time") {
+    CHECK(window_from("3 per 6h") == WindowLimit{3, 6h});
+    CHECK(window_from("1 per 90s") == WindowLimit{1, 90s});
+    for (const char* text :
+         {"3", "3 per", "per 6h", "x per 6h", "-1 per 6h", "3 per 0s", "3 per soon"})
+        CHECK_FALSE(window_from(text));
+}

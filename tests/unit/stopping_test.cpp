@@ -1,0 +1,211 @@
+// Who stops a job, how long is left, what saves need, and whether it is requeued. The answers of
+// scontrol are those of a real Slurm 22.05, shortened.
+#include "stopping/maintenance.hpp"
+#include "stopping/requeue.hpp"
+#include "stopping/save_times.hpp"
+#include "stopping/scontrol_line.hpp"
+#include "stopping/slurm_job_record.hpp"
+#include "stopping/stop_budget.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <string>
+
+using namespace autolaunch::launcher;
+using namespace std::chrono_literals;
+using std::chrono::system_clock;
+
+namespace {
+
+const std::string kRunning =
+    "JobId=10 JobName=a Reason=None Dependency=(null) Requeue=1 Restarts=0 BatchFlag=1 "
+    "JobState=RUNNING RunTime=00:00:23 TimeLimit=00:01:00 StartTime=2026-11-23T12:40:40 "
+    "EndTime=2026-11-23T12:41:40 PreemptEligibleTime=2026-11-23T12:40:40 PreemptTime=None\n";
+
+std::string with(std::string text, const std::string& from, const std::string& to) {
+    const auto at = text.find(from);
+    REQUIRE(at != text.npos);
+    return text.replace(at, from.size(), to);
+}
+
+SlurmJobRecord record(const std::string& answer) { return parse_slurm_job(answer, "10").value(); }
+
+StopKnown explain(const std::string& answer, std::chrono::seconds after_end = -20s,
+                  int restarts = 0) {
+    const auto end = record(kRunning).ends_at.value();
+    return explain_stop(record(answer), restarts, end + after_end, 30s);
+}
+
+}  // namespace
+
+TEST_CASE("what scontrol says of a job is read, of an array only the job's own line") {
+    const SlurmJobRecord read = record("JobId=9 JobState=PENDING\n" + kRunning);
+    CHECK(read.state == "RUNNING");
+    CHECK(read.reason == "None");
+    CHECK(read.is_batch);
+    CHECK(read.may_requeue);
+    CHECK(read.restarts == 0);
+    CHECK_FALSE(read.preempted_at);
+    REQUIRE(read.ends_at);
+    const auto start =
+        record(with(kRunning, "EndTime=2026-11-23T12:41:40", "EndTime=2026-11-23T12:40:40"));
+    CHECK(*read.ends_at - *start.ends_at == 60s);
+    CHECK_FALSE(parse_slurm_job(kRunning, "1"));
+    CHECK_FALSE(parse_slurm_job("", "10"));
+    CHECK_FALSE(record(with(kRunning, "2026-11-23T12:41:40", "Unknown")).ends_at);
+}
+
+TEST_CASE("who stops the job, and how long it leaves") {
+    const StopKnown signal = explain(kRunning);
+    CHECK(signal.origin == StopOrigin::signalled);
+    CHECK(signal.left == 50s);  // to the job's end, and KillWait
+
+    std::string preempted = with(kRunning, "PreemptTime=None", "PreemptTime=2026-11-23T12:41:30");
+    CHECK(explain(preempted).origin == StopOrigin::preempted);
+    CHECK(explain(preempted, -600s).left == 40s);  // whatever our clock says
+    preempted = with(preempted, "RUNNING", "COMPLETING");
+    CHECK(explain(preempted).origin == StopOrigin::preempted);
+
+    std::string completing = with(kRunning, "RUNNING", "COMPLETING");
+    CHECK(explain(completing).origin == StopOrigin::cancelled);
+    CHECK(explain(completing).left == 30s);
+    CHECK(explain(with(completing, "Reason=None", "Reason=TimeLimit")).origin ==
+          StopOrigin::time_limit);
+    const std::string requeued = with(completing, "Restarts=0", "Restarts=1");
+    CHECK(explain(requeued).origin == StopOrigin::requeued);
+    CHECK(explain(requeued, -20s, 1).origin == StopOrigin::cancelled);  // that was the time before
+    CHECK(explain(with(kRunning, "RUNNING", "NEW_IN_25")).origin == StopOrigin::unknown);
+}
+
+TEST_CASE("a maintenance of the job's nodes that will begin") {
+    const auto at = [](const char* text) { return scontrol_time(text).value(); };
+    const auto now = at("2026-11-23T13:00:00");
+    const auto line = [](const std::string& name, const std::string& start,
+                         const std::string& nodes, const std::string& flags) {
+        return "ReservationName=" + name + " StartTime=2026-11-23T" + start +
+               " EndTime=2026-11-24T00:00:00 Duration=10:00:00 Nodes=" + nodes +
+               " NodeCnt=2 Flags=" + flags + " State=INACTIVE\n";
+    };
+    const std::string answer = line("later", "15:00:00", "node[1-9]", "MAINT") +
+                               line("ours", "14:00:00", "node[2-3]", "MAINT,IGNORE_JOBS") +
+                               line("past", "12:00:00", "node[1-9]", "MAINT") +
+                               line("theirs", "13:10:00", "node[5-6]", "MAINT") +
+                               line("course", "13:10:00", "node[1-9]", "SPEC_NODES") +
+                               line("none", "13:10:00", "(null)", "MAINT");
+    const auto next = next_maintenance(answer, {"node1", "node3"}, now);
+    REQUIRE(next);
+    CHECK(*next == Maintenance{"ours", "node3", at("2026-11-23T14:00:00")});
+    CHECK_FALSE(next_maintenance(answer, {"node77"}, now));
+    CHECK_FALSE(next_maintenance("No reservations in the system\n", {"node1"}, now));
+    CHECK(clock_text(now) == "13:00:00");
+}
+
+TEST_CASE("p99 of saves, over restarts") {
+    SaveTimes times;
+    CHECK_FALSE(times.p99());
+    for (int i = 1; i <= 12; ++i)
+        times.add(i);
+    CHECK(times.p99() == 12s);
+    for (int i = 0; i < 300; ++i)
+        times.add(i == 150 ? 50 : i == 200 ? 40 : 2);
+    CHECK(times.count() == SaveTimes::kMost);
+    CHECK(times.p99() == 2s);  // 254 of 256
+    times.add(41);
+    CHECK(times.p99() == 40s);
+    const SaveTimes again = SaveTimes::parse(times.to_text());
+    CHECK(again.count() == times.count());
+    CHECK(again.p99() == times.p99());
+    for (const char* text :
+         {"", "{", "[1]", R"({"format":2,"save_seconds":[1]})", R"({"format":1})",
+          R"({"format":1,"save_seconds":["a",-1,1e300]})", R"({"format":1,"save_seconds":7})"})
+        CHECK(SaveTimes::parse(text).count() == 0);
+}
+
+TEST_CASE("the pace of steps fades") {
+    StepPace pace;
+    const auto start = StepPace::Clock::now();
+    pace.step_done(start);
+    CHECK(pace.longest() == 0s);
+    pace.step_done(start + 10s);
+    CHECK(pace.longest() == 10s);
+    pace.step_done(start + 11s);
+    CHECK(pace.longest() == 9s);
+    pace.begin_generation();
+    pace.step_done(start + 1000s);
+    CHECK(pace.longest() == 9s);
+}
+
+TEST_CASE("the budget of a stop says what to change") {
+    StopTimes times;
+    CHECK(budget_warning(times).empty());
+    CHECK(budget_note(times).empty());
+    times = {.save = 41s, .saves = 12, .kill_wait = 30s, .killer = StopTimes::Killer::slurm};
+    CHECK(budget_warning(times) == "a save takes 41 s, KillWait is 30 s: use --signal=TERM@120");
+    CHECK(budget_note(times).empty());
+    times.killer = StopTimes::Killer::kubernetes;
+    CHECK(budget_warning(times) ==
+          "a save takes 41 s, the pod has 30 s after SIGTERM: set terminationGracePeriodSeconds, "
+          "and restart.kill_wait with it, to 53");
+    times.kill_wait = 600s;
+    CHECK(grace_wanted(times) == 49'200ms);  // nobody has asked for another than 15 s
+    CHECK(budget_warning(times).empty());
+    CHECK(budget_note(times) ==
+          "a save takes 41 s (12 measured) and fits into the 49 s after SIGTERM");
+    times.grace_period = 20s;
+    CHECK(grace_wanted(times) == 20s);
+    CHECK(budget_warning(times) ==
+          "a save takes 41 s, restart.grace_period is 20 s: raise it to 50s");
+    times.save = 4100ms;
+    CHECK(budget_warning(times).empty());
+    CHECK(grace_within(30s) == 27s);
+    CHECK(grace_within(5s) == 4s);
+    CHECK(grace_within(500ms) == 0s);
+    CHECK(signal_lead(41s) == 120s);
+    CHECK(signal_lead(1s) == 120s);
+    CHECK(signal_lead(600s) == 780s);
+    CHECK(last_moment_before_end(41s, 2s) == 41s + 8200ms + 2s + 6s);
+}
+
+TEST_CASE("an element of an array is requeued alone, a heterogeneous job by its leader") {
+    CHECK(requeue_name({}).empty());
+    CHECK(requeue_name({{"SLURM_JOB_ID", "8"}}) == "8");
+    CHECK(requeue_name(
+              {{"SLURM_JOB_ID", "8"}, {"SLURM_ARRAY_JOB_ID", "8"}, {"SLURM_ARRAY_TASK_ID", "2"}}) ==
+          "8_2");
+    CHECK(requeue_name({{"SLURM_JOB_ID", "14"}, {"SLURM_JOB_ID_HET_GROUP_0", "13"}}) == "13");
+}
+
+TEST_CASE("exit codes by which Slurm requeues") {
+    const auto parse = [](const std::string& text) { return parse_requeue_settings(text, 75); };
+    CHECK_FALSE(parse("").by_exit_code);
+    CHECK_FALSE(parse("RequeueExit             = (null)\nRequeueExitHold = (null)\n").by_exit_code);
+    CHECK_FALSE(parse("RequeueExit             = 99,175\nSomething = 75\n").by_exit_code);
+    CHECK(parse("RequeueExit             = 1,70-80\n").which == "RequeueExit = 1,70-80");
+    CHECK(parse("RequeueExitHold         = 75\nRequeueExit = 9\n").which == "RequeueExitHold = 75");
+}
+
+TEST_CASE("one requeue, and only where nobody else does it or has cancelled the job") {
+    const auto choose = [](const std::string& answer, const char* config = "RequeueExit = 9\n") {
+        return choose_requeue(parse_slurm_job(answer, "10"), parse_requeue_settings(config, 75), 0,
+                              "10");
+    };
+    const auto refuses = [&](const std::string& answer, const std::string& why) {
+        const RequeueChoice choice = choose(answer);
+        CHECK_FALSE(choice.act);
+        CHECK_MESSAGE(choice.why.find(why) != std::string::npos, choice.why);
+    };
+    CHECK(choose(kRunning).act);
+    CHECK(choose(kRunning).why == "requeue: scontrol requeue 10 (slurm_config.requeue)");
+    const std::string completing = with(kRunning, "RUNNING", "COMPLETING");
+    CHECK(choose(with(completing, "Reason=None", "Reason=TimeLimit")).act);
+    CHECK(choose(with(completing, "PreemptTime=None", "PreemptTime=2026-11-23T12:41:30")).act);
+    refuses(completing, "cancelled (scancel)");
+    refuses(with(completing, "Restarts=0", "Restarts=1"), "requeued already");
+    refuses(with(kRunning, "RUNNING", "PENDING"), "requeued already");
+    refuses(with(kRunning, "BatchFlag=1", "BatchFlag=0"), "only jobs of sbatch");
+    refuses(with(kRunning, "Requeue=1", "Requeue=0"), "--requeue");
+    refuses("", "scontrol says nothing of job 10");
+    CHECK_FALSE(choose(kRunning, "RequeueExit = 75\n").act);
+    CHECK_FALSE(choose_requeue(parse_slurm_job(kRunning, "10"), std::nullopt, 0, "10").act);
+}
