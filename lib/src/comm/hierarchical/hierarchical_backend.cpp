@@ -164,6 +164,8 @@ std::shared_ptr<CommunicatorBackend> HierarchicalBackend::split(int color, int k
 void HierarchicalBackend::guarded(const std::function<void()>& work) {
     abort_state_.throw_if_aborted();
     try {
+        if (part_has_ended_.load(std::memory_order_acquire))
+            throw_what_ended();
         work();
     } catch (const AbortedError& error) {
         // Whoever failed has told the world in the words of the whole group, before it ended the
@@ -176,6 +178,13 @@ void HierarchicalBackend::guarded(const std::function<void()>& work) {
         end_all_parts(error.what());
         throw;
     }
+}
+
+// The parts end one after the other: a call that began in one that still stands could pass.
+void HierarchicalBackend::throw_what_ended() {
+    if (local_->status() == CommunicatorStatus::aborted)
+        local_->barrier();
+    throw AbortedError(world_->abort_reason());
 }
 
 std::string HierarchicalBackend::ranks_text() const {
@@ -246,9 +255,10 @@ CommunicatorStatus HierarchicalBackend::status() const {
     if (abort_state_.aborted())
         return CommunicatorStatus::aborted;
     // What other ranks have ended, before the watcher or a call finds it.
-    const bool ended = local_->status() == CommunicatorStatus::aborted ||
-                       world_->status() == CommunicatorStatus::aborted;
-    return ended ? CommunicatorStatus::aborted : CommunicatorStatus::ok;
+    if (local_->status() == CommunicatorStatus::ok && world_->status() == CommunicatorStatus::ok)
+        return CommunicatorStatus::ok;
+    part_has_ended_.store(true, std::memory_order_release);
+    return CommunicatorStatus::aborted;
 }
 
 }  // namespace autolaunch

@@ -5,6 +5,7 @@
 #include "comm/backend.hpp"
 #include "comm/hierarchical/node_plan.hpp"
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -67,6 +68,7 @@ private:
 
     /// Runs `work`; what it throws aborts all parts.
     void guarded(const std::function<void()>& work);
+    [[noreturn]] void throw_what_ended();
     // One step in a part; errors say what was called and which ranks the part counts.
     void within_node(CollectiveCall call);
     void between_nodes(CollectiveCall call);
@@ -116,6 +118,7 @@ private:
     bool fixed_order_;
     const char* calling_ = "";  // what the user called, for the errors of its steps
     AbortState abort_state_;
+    mutable std::atomic<bool> part_has_ended_{false};  // status() has said so
     std::shared_ptr<std::vector<std::byte>> scratch_ = std::make_shared<std::vector<std::byte>>();
 
     std::mutex watch_mutex_;
