@@ -9,6 +9,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cstdint>
+#include <system_error>
 
 namespace autolaunch::launcher {
 
@@ -23,6 +26,9 @@ bool is_made_by_init(std::string_view file) {
     return std::any_of(kBeginnings.begin(), kBeginnings.end(),
                        [&](std::string_view beginning) { return file.starts_with(beginning); });
 }
+
+// Where it is within the program, no memory map tells its name.
+constexpr const char* kWithinProgram = "MPI";
 
 std::string_view last_part(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
@@ -43,12 +49,54 @@ std::string_view file_of(std::string_view line) {
     return slash == std::string_view::npos ? std::string_view{} : line.substr(slash);
 }
 
+// "7f12a4000000" of a line of maps whose file begins there; else nothing.
+std::optional<std::uint64_t> start_of_file(std::string_view line) {
+    const std::size_t dash = line.find('-'), blank = line.find(' ');
+    if (blank == std::string_view::npos || line.substr(blank).find(" 00000000 ") != 5)
+        return std::nullopt;
+    std::uint64_t start = 0;
+    const auto end = std::from_chars(line.data(), line.data() + dash, start, 16);
+    return end.ec == std::errc{} ? std::optional(start) : std::nullopt;
+}
+
 std::string read_or_nothing(const std::string& path) {
     try {
         return read_file(path);
     } catch (const Error&) {  // it has ended, or is not for us to look at
         return {};
     }
+}
+
+// A process with our variables is in MPI_Init for a while before it comes to us.
+bool is_initialised(MpiState state, MpiIdentity identity) {
+    return state == MpiState::done || (state == MpiState::begun && identity == MpiIdentity::none);
+}
+
+// The program itself, where MPI is within it. One that has our variables is not looked at: it would
+// have come by them, and reading the symbols of each program takes long.
+std::optional<MappedMpi> find_within_program(pid_t pid, std::string_view maps,
+                                             MpiStateReader& states) {
+    const std::string_view line = maps.substr(0, maps.find('\n'));
+    const auto start = start_of_file(line);
+    if (!start)
+        return std::nullopt;
+    const MpiState state = states.read(pid, {std::string(file_of(line)), *start});
+    if (state == MpiState::unknown)
+        return std::nullopt;
+    return MappedMpi{.library = kWithinProgram,
+                     .initialised = is_initialised(state, MpiIdentity::none),
+                     .files = {}};
+}
+
+std::optional<MappedMpi> look_into(pid_t pid, MpiIdentity identity, MpiStateReader& states) {
+    const std::string maps = read_or_nothing("/proc/" + std::to_string(pid) + "/maps");
+    auto mpi = find_mapped_mpi(maps);
+    if (!mpi)
+        return identity == MpiIdentity::none ? find_within_program(pid, maps, states)
+                                             : std::nullopt;
+    for (const MappedFile& file : mpi->files)
+        mpi->initialised = mpi->initialised || is_initialised(states.read(pid, file), identity);
+    return mpi;
 }
 
 std::string program_of(const std::string& process) {
@@ -63,21 +111,24 @@ std::optional<MappedMpi> find_mapped_mpi(std::string_view maps) {
     std::string_view before;
     while (!maps.empty()) {
         const std::size_t end = std::min(maps.find('\n'), maps.size());
-        const std::string_view file = file_of(maps.substr(0, end));
+        const std::string_view line = maps.substr(0, end), file = file_of(line);
         maps.remove_prefix(std::min(end + 1, maps.size()));
         if (file.empty() || file == before)
             continue;
         before = file;
         const std::string_view name = last_part(file);
-        if (found.library.empty() && is_mpi_library(name))
-            found.library = name;
+        if (is_mpi_library(name)) {
+            if (found.library.empty())
+                found.library = name;
+            if (const auto start = start_of_file(line))
+                found.files.push_back({std::string(file), *start});
+        }
         found.initialised = found.initialised || is_made_by_init(name);
     }
     return found.library.empty() ? std::nullopt : std::optional(found);
 }
 
-MpiIdentity find_mpi_identity(std::string_view environment, std::string_view name_space,
-                              std::string_view port) {
+MpiIdentity find_mpi_identity(std::string_view environment, const MpiNames& names) {
     MpiIdentity identity = MpiIdentity::none;
     while (!environment.empty()) {
         const std::size_t end = std::min(environment.find('\0'), environment.size());
@@ -85,30 +136,31 @@ MpiIdentity find_mpi_identity(std::string_view environment, std::string_view nam
         environment.remove_prefix(std::min(end + 1, environment.size()));
         const std::string_view name = line.substr(0, line.find('='));
         const std::string_view value = line.substr(std::min(name.size() + 1, line.size()));
-        const bool is_pmix = name == "PMIX_NAMESPACE", is_port = name == "PMI_PORT";
-        if (name == "PMI_FD" || name == "PMI_RANK" || (is_pmix && value != name_space) ||
-            (is_port && value != port))
+        const std::string* expected = name == "PMIX_NAMESPACE" ? &names.name_space
+                                      : name == "PMI_PORT"     ? &names.port
+                                      : name == "PMI_FD"       ? &names.fd
+                                                               : nullptr;
+        if ((expected != nullptr && value != *expected) || (name == "PMI_RANK" && names.fd.empty()))
             return MpiIdentity::foreign;
-        if (is_pmix || is_port)
+        if (expected != nullptr)
             identity = MpiIdentity::ours;
     }
     return identity;
 }
 
-std::optional<UnservedMpi> find_unserved_mpi(pid_t rank, std::string_view name_space,
-                                             std::string_view port, bool only_unidentified) {
+std::optional<UnservedMpi> find_unserved_mpi(pid_t rank, const MpiNames& names,
+                                             MpiStateReader& states, bool only_unidentified) {
     std::optional<UnservedMpi> found;
     std::vector<pid_t> waiting = {rank};
     for (std::size_t i = 0; i < waiting.size() && i < kMostProcesses; ++i) {
         for (const pid_t child : list_children(waiting[i]))
             waiting.push_back(child);
         const std::string process = "/proc/" + std::to_string(waiting[i]);
-        const auto identity =
-            find_mpi_identity(read_or_nothing(process + "/environ"), name_space, port);
+        const auto identity = find_mpi_identity(read_or_nothing(process + "/environ"), names);
         if (identity == MpiIdentity::foreign ||
             (only_unidentified && identity == MpiIdentity::ours))
             continue;
-        const auto mpi = find_mapped_mpi(read_or_nothing(process + "/maps"));
+        const auto mpi = look_into(waiting[i], identity, states);
         if (!mpi || (found && !mpi->initialised))
             continue;
         const std::string program = program_of(process);

@@ -58,27 +58,27 @@ MpiRanks::MpiRanks(const Context& context, Deadline deadline, Callbacks callback
                },
            .on_warning = [this](const std::string& text) { callbacks_.warn(text); }})) {
     service_->await_ready(deadline);
-    if (context.plan.mpi.mode == MpiMode::offered)
-        watch_.emplace(
-            io_, *service_, context.environment,
-            MpiWatch::Handlers{
-                .on_fault = [this](int rank,
-                                   const MpiService::Fault& fault) { on_fault(rank, fault); },
-                .warn = [this](const std::string& text) { callbacks_.warn(text); }});
+    watch_.emplace(
+        io_, *service_,
+        MpiWatch::Program{.environment = context.environment,
+                          .has_mpi = context.plan.mpi.mode != MpiMode::offered},
+        MpiWatch::Handlers{
+            .on_fault = [this](int rank, const MpiService::Fault& fault) { on_fault(rank, fault); },
+            .warn = [this](const std::string& text) { callbacks_.warn(text); }});
 }
 
 void MpiRanks::prepare(int local_rank, ChildSpec& spec) {
     const MpiRankStart start = service_->start_of(local_rank);
     spec.environment = with_mpi(std::move(spec.environment), start.environment);
     spec.inherited_fd = start.inherited_fd;
-    if (watch_)
-        watch_->set_identity(start.environment.identity_value("PMIX_NAMESPACE"),
-                             start.environment.identity_value("PMI_PORT"));
+    watch_->set_identity({.name_space = start.environment.identity_value("PMIX_NAMESPACE"),
+                          .port = start.environment.identity_value("PMI_PORT"),
+                          .fd = start.environment.identity_value("PMI_FD")});
 }
 
 void MpiRanks::was_started(int rank, int local_rank, pid_t pid) {
     service_->was_started(local_rank);
-    if (watch_ && pid > 0)
+    if (pid > 0)
         watch_->add({.rank = rank, .local_rank = local_rank, .pid = pid});
 }
 
@@ -108,8 +108,7 @@ std::string MpiRanks::fault_of(int rank) const {
 }
 
 void MpiRanks::correct(RankExited& end) {
-    if (watch_)
-        watch_->ended(end.rank);
+    watch_->ended(end.rank);
     if (const auto fault = service_->fault_of(end.local_rank))
         note(end.rank, *fault);
     const auto failed = faults_.find(end.rank);

@@ -71,7 +71,7 @@ private:
     std::shared_ptr<int> alive_ =
         std::make_shared<int>(0);  ///< a timer that has run out already checks it
     std::unique_ptr<MpiService> service_;
-    std::optional<MpiWatch> watch_;  ///< where MPI is only offered
+    std::optional<MpiWatch> watch_;  ///< since ranks may start
 };
 
 }  // namespace autolaunch::launcher

@@ -23,6 +23,9 @@ constexpr std::array<milliseconds, 6> kPauses = {milliseconds(300),    milliseco
 // at least, and a second on a busy machine.
 constexpr int kCloseLooks = 40, kLooksAfterOpen = 75;
 constexpr milliseconds pause_after(int looks) { return milliseconds(looks < kCloseLooks ? 4 : 25); }
+// The others: an MPI_Init of Intel's takes 250 ms. What looking may take of a CPU is a thousandth.
+constexpr milliseconds kSlowPause{250};
+constexpr int kShareOfCpu = 1000;
 constexpr std::size_t kLooksUntilLate = 4;  // in MPI_Init others are waited for since 15 s or more
 
 constexpr const char* kRemedy =
@@ -39,30 +42,34 @@ std::string number_list(std::vector<int> ranks) {
 
 }  // namespace
 
-MpiWatch::MpiWatch(asio::io_context& io, MpiService& service,
-                   const std::vector<std::string>& environment, Handlers handlers)
+MpiWatch::MpiWatch(asio::io_context& io, MpiService& service, const Program& program,
+                   Handlers handlers)
     : service_(service),
+      has_mpi_(program.has_mpi),
       handlers_(std::move(handlers)),
       timer_(io),
       soon_(io),
-      library_watch_(io, list_mpi_libraries(environment), [this] {
+      since_open_(kLooksAfterOpen),
+      library_watch_(io, list_mpi_libraries(program.environment), [this] {
           since_open_ = 0;
           look_soon();
       }) {
     wait();
+    look_soon();
 }
 
 void MpiWatch::add(const Watched& rank) { ranks_.push_back(rank); }
 
-void MpiWatch::set_identity(const std::string& name_space, const std::string& port) {
-    name_space_ = name_space;
-    port_ = port;
-}
+void MpiWatch::set_identity(const MpiNames& names) { names_ = names; }
 
 void MpiWatch::ended(int rank) {
-    for (Watched& watched : ranks_)
-        if (watched.rank == rank)
-            watched.running = false;
+    bool running = false;
+    for (Watched& watched : ranks_) {
+        watched.running = watched.running && watched.rank != rank;
+        running = running || watched.running;
+    }
+    if (!running && !over_)
+        report_some_alone();
 }
 
 void MpiWatch::wait() {
@@ -82,6 +89,12 @@ void MpiWatch::look() {
         wait();
 }
 
+bool MpiWatch::anyone_has_come() const {
+    return std::any_of(ranks_.begin(), ranks_.end(), [this](const Watched& rank) {
+        return service_.has_connected(rank.local_rank);
+    });
+}
+
 // One process alone may be a tool that one rank has started on purpose: N jobs in the place of one
 // are on all ranks. Where nothing proves that MPI_Init was called, it is a warning.
 void MpiWatch::look_for_strays() {
@@ -90,14 +103,12 @@ void MpiWatch::look_for_strays() {
     for (const Watched& rank : ranks_) {
         if (!rank.running)
             continue;
-        if (service_.has_connected(rank.local_rank))
-            return;
-        const auto found = find_unserved_mpi(rank.pid, name_space_, port_);
+        const auto found = find_unserved_mpi(rank.pid, names_, states_);
         everywhere = everywhere && found && found->mpi.initialised;
         if (found && !first && (found->mpi.initialised || found->identity == MpiIdentity::none))
             first.emplace(rank.rank, *found);
     }
-    if (!first)
+    if (!first || anyone_has_come())  // asked last: whoever comes does so before MPI_Init is over
         return;
     const auto& [rank, found] = *first;
     if (everywhere) {
@@ -117,37 +128,66 @@ void MpiWatch::report_alone(int rank, const UnservedMpi& found) {
 }
 
 void MpiWatch::look_soon() {
-    if (over_ || since_open_ >= kLooksAfterOpen || looks_left_ == 0)
-        return;
-    soon_.expires_after(pause_after(since_open_));
-    soon_.async_wait([this](const std::error_code& canceled) {
+    const bool close = since_open_ < kLooksAfterOpen && looks_left_ > 0;
+    soon_.expires_after(close ? pause_after(since_open_)
+                              : std::max<std::chrono::steady_clock::duration>(
+                                    kSlowPause, last_look_ * kShareOfCpu));
+    soon_.async_wait([this, close](const std::error_code& canceled) {
         if (canceled || over_)
             return;
-        ++since_open_;
-        --looks_left_;
-        look_for_short_ones();
-        look_soon();
+        if (close) {
+            ++since_open_;
+            --looks_left_;
+        }
+        const auto began = std::chrono::steady_clock::now();
+        const bool go_on = look_for_short_ones();
+        last_look_ = std::chrono::steady_clock::now() - began;
+        if (go_on && !over_)
+            look_soon();
     });
 }
 
-// Only what has no variables of ours: others may be about to come. Ranks need not be in MPI at the
-// same time, so what was seen is kept.
-void MpiWatch::look_for_short_ones() {
-    std::optional<std::pair<int, UnservedMpi>> seen;
+// Ranks need not be in MPI at the same time, so what was seen is kept. False: a rank has come.
+bool MpiWatch::look_for_short_ones() {
+    const Watched* seen = nullptr;
+    bool all = true;
     for (Watched& rank : ranks_) {
-        if (service_.has_connected(rank.local_rank))
-            return;
-        if (!rank.running || rank.alone)
-            continue;
-        const auto found = find_unserved_mpi(rank.pid, name_space_, port_, true);
-        rank.alone = found && found->mpi.initialised;
-        if (rank.alone)
-            seen.emplace(rank.rank, *found);
+        if (look_for_short_one(rank))
+            seen = &rank;
+        all = all && rank.alone;
     }
-    const bool all =
-        std::all_of(ranks_.begin(), ranks_.end(), [](const Watched& rank) { return rank.alone; });
-    if (seen && all)
-        report_alone(seen->first, seen->second);
+    if (anyone_has_come())
+        return false;
+    if (seen != nullptr && all)
+        report_alone(seen->rank, *seen->alone);
+    return true;
+}
+
+// True where it was not known before. Once a program has MPI it may use it, and end, at any moment.
+bool MpiWatch::look_for_short_one(Watched& rank) {
+    if (!rank.running || rank.alone)
+        return false;
+    auto found = find_unserved_mpi(rank.pid, names_, states_, !has_mpi_);
+    if (found && found->mpi.initialised)
+        rank.alone = std::move(found);
+    else if (found && std::exchange(rank.loaded, found->pid) != found->pid)
+        since_open_ = 0;
+    return rank.alone.has_value();
+}
+
+// The others may have been too fast to be seen, or only these have started such a program.
+void MpiWatch::report_some_alone() {
+    const auto first = std::find_if(ranks_.begin(), ranks_.end(),
+                                    [](const Watched& rank) { return rank.alone.has_value(); });
+    if (first == ranks_.end() || anyone_has_come() || std::exchange(warned_of_library_, true))
+        return;
+    std::vector<int> alone;
+    for (const Watched& rank : ranks_)
+        if (rank.alone)
+            alone.push_back(rank.rank);
+    handlers_.warn(number_list(alone) + " used MPI without being told who " +
+                   (alone.size() == 1 ? "it is" : "they are") + " (" + describe(*first->alone) +
+                   "), as rank 0 of 1. " + kRemedy);
 }
 
 void MpiWatch::look_for_latecomers() {

@@ -117,12 +117,13 @@ TEST_CASE("a rank that uses MPI with a cleaned environment gives itself away") {
          "[ \"$RANK\" = 0 ] || sleep 1; env -i PATH=\"$PATH\" " MPI_RANK_PROGRAM " sleep; true"},
         {2});
     std::atomic<bool> over{false};
+    MpiStateReader states;
     std::thread watcher([&, own = ::getpid()] {
         const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
         while (!over && std::chrono::steady_clock::now() < until &&
                !(found && found->mpi.initialised)) {
             std::this_thread::sleep_for(std::chrono::milliseconds(50));
-            found = find_unserved_mpi(own, "job", "port");
+            found = find_unserved_mpi(own, {"job", "port", ""}, states);
         }
         for (const pid_t child : list_children(own))
             ::kill(-child, SIGKILL);

@@ -1,7 +1,10 @@
 // MPI for ranks of which nobody knows whether they use it: what they are told before any server is
 // there, who came to PMI-1's port, and what gives away a process that went on without.
 
+#include "base/file_io.hpp"
+#include "pmi/elf_symbols.hpp"
 #include "pmi/mpi_environment.hpp"
+#include "pmi/mpi_state.hpp"
 #include "pmi/pmi1_port.hpp"
 #include "pmi/pmi1_table.hpp"
 #include "pmi/pmix_offer.hpp"
@@ -9,8 +12,14 @@
 #include "pmi/unserved_mpi.hpp"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <string_view>
 
 using namespace autolaunch::launcher;
 
@@ -154,6 +163,9 @@ TEST_CASE("MPI is seen in a memory map, and whether it was initialised") {
     CHECK(linked->library == "libmpi.so.40.30.4");
     CHECK_FALSE(linked->initialised);
     CHECK(find_mapped_mpi(maps_of({"/opt/impi/lib/libmpi.so"})));  // a copy, not a link
+    REQUIRE(linked->files.size() == 1);
+    CHECK(linked->files[0].path == "/opt/my mpi/lib/libmpi.so.40.30.4");
+    CHECK(linked->files[0].start == 0x7f0000000000);
     for (const char* made :
          {"/dev/shm/vader_segment.vm.0.1", "/tmp/ompi/sm_segment.vm.0.3b110000.0",
           "/usr/lib/openmpi/mca_pml_ob1.so", "/dev/shm/mpich_shm_7187_0",
@@ -163,9 +175,52 @@ TEST_CASE("MPI is seen in a memory map, and whether it was initialised") {
     }
 }
 
+TEST_CASE("what an MPI library's own variable says") {
+    CHECK(mpi_state_of(0, 0) == MpiState::untouched);
+    CHECK(mpi_state_of(0, 1) == MpiState::done);
+    CHECK(mpi_state_of(0, 2) == MpiState::done);  // MPI_Finalize
+    CHECK(mpi_state_of(1, 1) == MpiState::begun);
+    CHECK(mpi_state_of(2, 2) == MpiState::done);
+    CHECK(mpi_state_of(3, 1) == MpiState::unknown);
+}
+
+// The test itself is a file with symbols.
+extern "C" {
+volatile int autolaunch_test_variable = 77;
+}
+TEST_CASE("a variable is found by its name, and damaged files are believed nothing") {
+    const std::string file = autolaunch::read_file("/proc/self/exe");
+    const auto reader = [](const std::string& bytes) {
+        return [&bytes](std::uint64_t offset, std::size_t size) {
+            return offset < bytes.size() ? bytes.substr(offset, size) : std::string();
+        };
+    };
+    constexpr std::array<std::string_view, 3> kNames = {"no_such_name", "autolaunch_test_variable",
+                                                        "main"};
+    const auto found = find_elf_variable(reader(file), kNames);
+    REQUIRE(found);
+    CHECK(found->name == 1);
+    std::string maps = autolaunch::read_file("/proc/self/maps");
+    const std::uint64_t start = std::stoull(maps.substr(0, maps.find('-')), nullptr, 16);
+    CHECK(start + found->address - found->base ==
+          reinterpret_cast<std::uintptr_t>(&autolaunch_test_variable));
+    MpiStateReader states;
+    CHECK(states.read(::getpid(), {"/proc/self/exe", start}) == MpiState::unknown);
+
+    CHECK_FALSE(find_elf_variable(reader(file), std::array<std::string_view, 1>{"main"}));
+    std::mt19937 random(1);
+    for (int round = 0; round < 200; ++round) {
+        std::string damaged = file.substr(0, round % 2 == 0 ? file.size() : random() % 65536);
+        for (std::size_t at = 0; at < std::min<std::size_t>(64, damaged.size()); ++at)
+            if (at >= 16 && random() % 8 == 0)
+                damaged[at] = static_cast<char>(random());
+        find_elf_variable(reader(damaged), kNames);  // whatever it says
+    }
+}
+
 TEST_CASE("a process of another launcher is told from one that was told nothing") {
     const auto identity = [](const Lines& lines) {
-        return find_mpi_identity(environ_of(lines), "job.0", "127.0.0.1:42");
+        return find_mpi_identity(environ_of(lines), {"job.0", "127.0.0.1:42", ""});
     };
     CHECK(identity({"PATH=/bin", "PMIX_NAMESPACE=job.0", "PMI_PORT=127.0.0.1:42"}) ==
           MpiIdentity::ours);
@@ -174,4 +229,11 @@ TEST_CASE("a process of another launcher is told from one that was told nothing"
     CHECK(identity({"PMIX_NAMESPACE=prterun-1", "PMI_PORT=127.0.0.1:42"}) == MpiIdentity::foreign);
     CHECK(identity({"PMIX_NAMESPACE=job.0", "PMI_FD=9"}) == MpiIdentity::foreign);
     CHECK(identity({"PMI_PORT=127.0.0.1:43"}) == MpiIdentity::foreign);
+    const auto of_program_with_mpi = [](const Lines& lines) {
+        return find_mpi_identity(environ_of(lines), {"", "", "3"});
+    };
+    CHECK(of_program_with_mpi({"PMI_FD=3", "PMI_RANK=0"}) == MpiIdentity::ours);
+    CHECK(of_program_with_mpi({"PMI_FD=9", "PMI_RANK=0"}) == MpiIdentity::foreign);
+    CHECK(of_program_with_mpi({"PMIX_NAMESPACE=prterun-1"}) == MpiIdentity::foreign);
+    CHECK(of_program_with_mpi({}) == MpiIdentity::none);
 }
