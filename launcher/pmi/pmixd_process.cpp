@@ -64,6 +64,9 @@ PmixdProcess::PmixdProcess(asio::io_context& io, const fs::path& program,
 
 PmixdProcess::~PmixdProcess() {
     ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
+    // One that just starts takes some milliseconds to end. Nobody may be left who would reap it.
+    pollfd ended{pidfd_.get(), POLLIN, 0};
+    ::poll(&ended, 1, kEndTime_ms);
     siginfo_t info{};
     ::waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, WEXITED | WNOHANG);
 }

@@ -19,7 +19,8 @@ namespace autolaunch::launcher {
 /// The agent's side of an autolaunch-pmixd: starts it, talks to it, kills it.
 ///
 /// Owner: PmixService. Threads: the agent's one. Blocks: the constructor, until it runs;
-/// await_ready(); receive_until(); when it has hung up, 200 ms at most for how it ended.
+/// await_ready(); receive_until(); 200 ms at most for its end, in the destructor, and for how it
+/// ended, when it has hung up.
 class PmixdProcess {
 public:
     struct Handlers {

@@ -23,9 +23,10 @@ constexpr std::array<milliseconds, 6> kPauses = {milliseconds(300),    milliseco
 // at least, and a second on a busy machine.
 constexpr int kCloseLooks = 40, kLooksAfterOpen = 75;
 constexpr milliseconds pause_after(int looks) { return milliseconds(looks < kCloseLooks ? 4 : 25); }
-// The others: an MPI_Init of Intel's takes 250 ms. What looking may take of a CPU is a thousandth.
-constexpr milliseconds kSlowPause{250};
-constexpr int kShareOfCpu = 1000;
+// The others. What they may take of a CPU is a thousandth, and while a process is there that has
+// MPI and may call MPI_Init at any moment five thousandths.
+constexpr milliseconds kSlowPause{100}, kSuspectPause{50};
+constexpr int kShareOfCpu = 1000, kShareForSuspect = 200;
 constexpr std::size_t kLooksUntilLate = 4;  // in MPI_Init others are waited for since 15 s or more
 
 constexpr const char* kRemedy =
@@ -127,11 +128,18 @@ void MpiWatch::report_alone(int rank, const UnservedMpi& found) {
                               exit_code::kUnservedMpi, false});
 }
 
+std::chrono::steady_clock::duration MpiWatch::pause_between_looks() const {
+    const bool suspect = std::any_of(ranks_.begin(), ranks_.end(), [](const Watched& rank) {
+        return rank.running && rank.loaded > 0;
+    });
+    return std::max<std::chrono::steady_clock::duration>(
+        suspect ? kSuspectPause : kSlowPause,
+        last_look_ * (suspect ? kShareForSuspect : kShareOfCpu));
+}
+
 void MpiWatch::look_soon() {
     const bool close = since_open_ < kLooksAfterOpen && looks_left_ > 0;
-    soon_.expires_after(close ? pause_after(since_open_)
-                              : std::max<std::chrono::steady_clock::duration>(
-                                    kSlowPause, last_look_ * kShareOfCpu));
+    soon_.expires_after(close ? pause_after(since_open_) : pause_between_looks());
     soon_.async_wait([this, close](const std::error_code& canceled) {
         if (canceled || over_)
             return;
@@ -168,10 +176,11 @@ bool MpiWatch::look_for_short_one(Watched& rank) {
     if (!rank.running || rank.alone)
         return false;
     auto found = find_unserved_mpi(rank.pid, names_, states_, !has_mpi_);
-    if (found && found->mpi.initialised)
-        rank.alone = std::move(found);
-    else if (found && std::exchange(rank.loaded, found->pid) != found->pid)
+    const pid_t loaded = found && !found->mpi.initialised ? found->pid : -1;
+    if (std::exchange(rank.loaded, loaded) != loaded && loaded > 0)
         since_open_ = 0;
+    if (found && loaded < 0)
+        rank.alone = std::move(found);
     return rank.alone.has_value();
 }
 

@@ -20,7 +20,7 @@ namespace autolaunch::launcher {
 ///
 /// Owner: MpiRanks. Threads: the agent's one. Blocks: a look reads /proc, some hundred microseconds
 /// a process; there are five in the first minute and one in five minutes after that. For programs
-/// that are over soon there are others until a rank has come: four in a second, fewer where they
+/// that are over soon there are others until a rank has come: ten in a second, fewer where they
 /// would take more than a thousandth of a CPU, and many for a second after an MPI library was
 /// opened. Where MPI is only offered, those look only at what lacks our variables.
 class MpiWatch {
@@ -54,6 +54,7 @@ private:
     bool anyone_has_come() const;
     void look_for_strays();
     void look_soon();
+    std::chrono::steady_clock::duration pause_between_looks() const;
     bool look_for_short_ones();
     bool look_for_short_one(Watched& rank);
     void report_some_alone();

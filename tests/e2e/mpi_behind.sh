@@ -97,6 +97,11 @@ for mpi in "${mpis[@]}"; do
     done
     [ $mpi = mpich ] || expect "exit code of short jobs of one rank each" 76 $code
 
+    # Left behind in MPI_Init by ranks that have ended: named, and gone with whatever helped them.
+    al "left-$mpi" 0 -n 2 setsid "$program" sleep
+    contains "what was left" "left-$mpi.log" "left running"
+    ! grep -q "still there" "left-$mpi.log" || fail "left in MPI_Init: $(cat "left-$mpi.log")"
+
     # Loaded and not initialised: no matter; without its variables: a warning.
     library=$(ldd "$program" | awk '/libmpi(ch)?\.so/{print $3}')
     al "load-$mpi" 0 -n 2 "$python" load.py "$library"

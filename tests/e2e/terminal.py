@@ -7,10 +7,11 @@ SCRIPT has a line for each thing that is done or waited for:
 
     type TEXT        TEXT and the return key
     key LETTER       that letter with Ctrl
+    keys TEXT        TEXT without the return key
     see TEXT         waits until the screen has shown TEXT, after what was seen before
     run TEXT         starts the shell with the command line TEXT; the first line
 
-The screen goes to our stdout. Exits with 1 when something is not seen within 20 s."""
+The screen goes to our stdout. Exits with 1 when something is not seen within 20 s, or TERMINAL_LIMIT seconds."""
 import os
 import pty
 import select
@@ -35,7 +36,7 @@ def read_for(terminal, seconds):
 
 def see(terminal, text):
     global seen
-    end = time.monotonic() + 20
+    end = time.monotonic() + float(os.environ.get("TERMINAL_LIMIT", "20"))
     while True:
         at = screen.find(text.encode(), seen)
         if at >= 0:
@@ -57,6 +58,8 @@ def main():
             os.write(terminal, text.encode() + b"\n")
         elif word == "type":
             os.write(terminal, text.encode() + b"\n")
+        elif word == "keys":
+            os.write(terminal, text.encode())
         elif word == "key":
             os.write(terminal, bytes([ord(text.upper()) - 64]))
         elif not see(terminal, text):
