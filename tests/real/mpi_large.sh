@@ -38,7 +38,7 @@ fetch_mpi4py() {
     [ -z "${MPI4PY_SOURCE:-}" ] || { mpi4py_source=$MPI4PY_SOURCE; return 0; }
     local version
     version=$(/usr/bin/python3 -c 'import mpi4py; print(mpi4py.__version__)') &&
-        timeout 120 python3 -m pip download -q --no-deps --no-build-isolation --no-binary :all: "mpi4py==$version" -d "$work/sdist" \
+        timeout 240 python3 -m pip download -q --no-deps --no-binary mpi4py "mpi4py==$version" -d "$work/sdist" \
             >sdist.log 2>&1 && mkdir "$work/mpi4py" && tar -xf sdist/mpi4py-*.tar.gz -C "$work/mpi4py" --strip-components=1 ||
         { skipped "mpi4py's sources" "pip download mpi4py failed: $(tail -n 1 sdist.log)"; return 1; }
     mpi4py_source=$work/mpi4py

@@ -5,8 +5,10 @@
 #   REAL_PYTHON=/path/to/venv/bin/python tests/real/python.sh [NAME...]
 #
 # The environment: pip install torch lightning accelerate transformers deepspeed jax (10 GB with what PyPI's torch brings for
-# GPUs, which are not used; deepspeed wants --no-build-isolation). NAME: ddp, fsdp2, lightning, accelerate, trainer, deepspeed,
-# jax, tqdm, rich; all. DeepSpeed compiles a part of itself at its first start, which takes minutes: REAL_LIMIT=600 (seconds).
+# GPUs, which are not used; deepspeed wants --no-build-isolation). Those that want a torch of their own are looked for in
+# others: REAL_COMPOSER (pip install mosaicml) and REAL_XLA (pip install torch==2.9.0 torch_xla==2.9.0). NAME: ddp, fsdp2,
+# lightning, accelerate, trainer, deepspeed, jax, ray, composer, xla, tqdm, rich; all. DeepSpeed compiles a part of itself at
+# its first start, which takes minutes: REAL_LIMIT=600 (seconds).
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 : "${AUTOLAUNCH:=autolaunch}" "${AUTOLAUNCH_BINARY_DIR:=}"
 . "$here/../e2e/lib.sh"
@@ -78,6 +80,34 @@ wait \${pids[0]} && wait \${pids[1]}
 END
     same jax bash by_hand.sh -- --no-python sh -c "exec '$python' '$programs/jax_sum.py' 127.0.0.1:$((port + 1)) \$WORLD_SIZE \$RANK"
 }
+# Ray's nodes are started by hand, too. Here each rank starts one, and Ray Train's workers are Ray's.
+ray() {
+    has ray ray "ray[train]" || return 0
+    local port=$((20000 + RANDOM % 12000))
+    mkdir -p "$work/own-ray" "$work/al-ray"
+    cat >ray_by_hand.sh <<END
+for rank in 0 1; do "$python" "$programs/ray_train.py" \$rank 2 127.0.0.1:$port "$work/own-ray" & pids[rank]=\$!; done
+wait \${pids[0]} && wait \${pids[1]}
+END
+    same ray bash ray_by_hand.sh -- --no-python sh -c "exec '$python' '$programs/ray_train.py' \$RANK \$WORLD_SIZE 127.0.0.1:$((port + 1)) '$work/al-ray'"
+}
+# with PYTHON NAME...: the same with another environment, whose programs are beside it
+with() {
+    local python=$1 bin=${1%/*}
+    local -x PYTHON_EXEC=$1
+    shift
+    "$@"
+}
+# Its own launcher shows what rank 0 prints, and can write what the others do.
+composer() {
+    has composer composer mosaicml || return 0
+    cat >composer_alone.sh <<END
+rm -f composer.1
+"$bin/composer" -n 2 --stdout "composer.{rank}" --master_port $((20000 + RANDOM % 12000)) "$programs/composer_fit.py" && cat composer.1
+END
+    same composer bash composer_alone.sh -- "$programs/composer_fit.py"
+}
+xla() { has xla torch_xla "torch==2.9.0 torch_xla==2.9.0" && PJRT_DEVICE=CPU torchrun xla "$programs/xla_step.py"; }
 # bars NAME: programs/NAME_bar.py shows a bar; its last state is in the file and among the lines, in any locale
 bars() {
     has "$1" "$1" "$1" || return 0
@@ -97,8 +127,10 @@ tqdm() { bars tqdm; }
 rich() { bars rich; }
 
 names=("$@")
-for each in ddp fsdp2 lightning accelerate trainer deepspeed jax tqdm rich; do
+for each in ddp fsdp2 lightning accelerate trainer deepspeed jax ray tqdm rich; do
     ! wanted "$each" || "$each"
 done
+! wanted composer || with "${REAL_COMPOSER:-$python}" composer
+! wanted xla || with "${REAL_XLA:-$python}" xla
 [ $((ran + failures)) -gt 0 ] || skip "none of the frameworks is installed: pip install torch lightning accelerate transformers jax, and REAL_PYTHON"
 count_failures
