@@ -12,6 +12,7 @@ namespace autolaunch::launcher {
 namespace {
 
 constexpr std::size_t kMostHeaders = 1024;
+constexpr std::size_t kMostFound = 16;
 constexpr std::uint64_t kMostTableBytes = std::uint64_t{32} << 20;
 
 template <typename T>
@@ -42,57 +43,50 @@ std::string read_section(const ReadAt& read_at, const Elf64_Shdr& section) {
     return read_at(section.sh_offset, std::min<std::uint64_t>(section.sh_size, kMostTableBytes));
 }
 
-/// Looks through one table of symbols after the other for the name that comes first in `names`.
-class SymbolSearch {
-public:
-    explicit SymbolSearch(std::span<const std::string_view> names) : names_(names) {}
+bool is_at(std::string_view texts, std::size_t at, std::string_view name) {
+    return at < texts.size() && texts.size() - at > name.size() &&
+           texts.substr(at, name.size()) == name && texts[at + name.size()] == '\0';
+}
 
-    void look_through(std::string_view symbols, std::string_view texts) {
-        Elf64_Sym symbol;
-        for (std::size_t at = 0; load_from(symbols, at, symbol); at += sizeof symbol) {
-            if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_shndx == SHN_UNDEF ||
-                symbol.st_size < sizeof(std::int32_t))
-                continue;
-            const std::size_t end = found_ ? found_->name : names_.size();
-            for (std::size_t name = 0; name < end; ++name)
-                if (is_at(texts, symbol.st_name, names_[name]))
-                    found_ = ElfVariable{.address = symbol.st_value, .name = name};
-        }
+// One that is in both tables is found twice, and is the same.
+void look_through(std::string_view symbols, std::string_view texts,
+                  std::span<const std::string_view> names, std::vector<ElfVariable>& found) {
+    Elf64_Sym symbol;
+    for (std::size_t at = 0; load_from(symbols, at, symbol); at += sizeof symbol) {
+        if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_shndx == SHN_UNDEF ||
+            symbol.st_size < sizeof(std::int32_t))
+            continue;
+        for (std::size_t name = 0; name < names.size(); ++name)
+            if (is_at(texts, symbol.st_name, names[name]) && found.size() < kMostFound)
+                found.push_back({.address = symbol.st_value, .name = name});
     }
-    std::optional<ElfVariable> found() const { return found_; }
-
-private:
-    static bool is_at(std::string_view texts, std::size_t at, std::string_view name) {
-        return at < texts.size() && texts.size() - at > name.size() &&
-               texts.substr(at, name.size()) == name && texts[at + name.size()] == '\0';
-    }
-
-    std::span<const std::string_view> names_;
-    std::optional<ElfVariable> found_;
-};
+}
 
 }  // namespace
 
-std::optional<ElfVariable> find_elf_variable(const ReadAt& read_at,
-                                             std::span<const std::string_view> names) {
+std::vector<ElfVariable> find_elf_variables(const ReadAt& read_at,
+                                            std::span<const std::string_view> names) {
     Elf64_Ehdr header;
     if (!load_from(read_at(0, sizeof header), 0, header) || !is_readable(header))
-        return std::nullopt;
-    SymbolSearch search(names);
+        return {};
+    std::vector<ElfVariable> found;
     const auto sections = read_table<Elf64_Shdr>(read_at, header.e_shoff, header.e_shnum);
     for (const Elf64_Shdr& section : sections)
         if ((section.sh_type == SHT_DYNSYM || section.sh_type == SHT_SYMTAB) &&
             section.sh_link < sections.size())
-            search.look_through(read_section(read_at, section),
-                                read_section(read_at, sections[section.sh_link]));
-    auto found = search.found();
+            look_through(read_section(read_at, section),
+                         read_section(read_at, sections[section.sh_link]), names, found);
     const auto segments = read_table<Elf64_Phdr>(read_at, header.e_phoff, header.e_phnum);
     const auto first = std::find_if(segments.begin(), segments.end(), [](const Elf64_Phdr& one) {
         return one.p_type == PT_LOAD && one.p_offset == 0;
     });
-    if (!found || first == segments.end() || found->address < first->p_vaddr)
-        return std::nullopt;
-    found->base = first->p_vaddr;
+    if (first == segments.end())
+        return {};
+    std::erase_if(found, [&](const ElfVariable& one) { return one.address < first->p_vaddr; });
+    for (ElfVariable& one : found)
+        one.base = first->p_vaddr;
+    std::stable_sort(found.begin(), found.end(),
+                     [](const ElfVariable& a, const ElfVariable& b) { return a.name < b.name; });
     return found;
 }
 

@@ -2,9 +2,9 @@
 #include "pmi/elf_file.hpp"
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace autolaunch::launcher {
 
@@ -15,10 +15,10 @@ struct ElfVariable {
     std::size_t name = 0;       ///< which of the names it has
 };
 
-/// The variable with the first of `names` that the file has, in its tables of symbols (for the
-/// loader, and for debuggers where they were left in). Nothing too for what is no such ELF file, or
+/// The variables with these names, in their order, from the file's tables of symbols (for the
+/// loader, and for debuggers where they were left in). Nothing for what is no such ELF file, or
 /// contradicts itself. Reads a bounded number of bytes and believes none.
-std::optional<ElfVariable> find_elf_variable(const ReadAt& read_at,
-                                             std::span<const std::string_view> names);
+std::vector<ElfVariable> find_elf_variables(const ReadAt& read_at,
+                                            std::span<const std::string_view> names);
 
 }  // namespace autolaunch::launcher

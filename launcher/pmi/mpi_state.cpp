@@ -6,10 +6,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <limits>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace autolaunch::launcher {
 
@@ -20,11 +23,17 @@ struct StateVariable {
     std::int32_t done;  ///< from this value on MPI_Init is over; below it, but 0, it may be
 };
 
-// What they mean is in the sources of MPICH (4, 3.2 to 4.0) and of Open MPI (3.1 and newer).
-constexpr std::array<StateVariable, 3> kVariables = {
-    {{"MPIR_world_model_state", 1}, {"MPIR_Process", 2}, {"ompi_mpi_state", 2}}};
+// What they mean is in the sources of MPICH (4, 3.2 to 4.0) and of Open MPI (3.1 and newer). A file
+// with the first one has something else behind the second name. The last one is set by whatever
+// begins with MPI, and long before the others: Intel's MPI_Init takes a quarter of a second.
+constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
+constexpr std::array<StateVariable, 4> kVariables = {{{"MPIR_world_model_state", 1},
+                                                      {"MPIR_Process", 2},
+                                                      {"ompi_mpi_state", 2},
+                                                      {"MPIR_T_env_initialized", kNever}}};
 constexpr std::array<std::string_view, kVariables.size()> kNames = {
-    kVariables[0].name, kVariables[1].name, kVariables[2].name};
+    kVariables[0].name, kVariables[1].name, kVariables[2].name, kVariables[3].name};
+constexpr std::size_t kBeginning = 3;
 constexpr std::size_t kFirstBytes = 4096;  // the header, and of newer files the number of the build
 constexpr std::size_t kMostKnown = 256;
 
@@ -66,31 +75,41 @@ MpiState MpiStateReader::read(pid_t process, const MappedFile& file) {
     const std::string name = image ? describe_file(file.path, image.get()) : std::string();
     if (name.empty())
         return MpiState::unknown;
-    if (known_.size() >= kMostKnown)
-        known_.clear();
-    auto known = known_.find(name);
-    if (known == known_.end())
-        known = known_
-                    .emplace(name, find_elf_variable(
-                                       [&](std::uint64_t offset, std::size_t size) {
-                                           return read_bytes_at(image.get(), offset, size);
-                                       },
-                                       kNames))
-                    .first;
-    const auto& variable = known->second;
-    if (!variable)
+    const auto& variables = variables_of(name, image.get());
+    if (variables.empty())
         return MpiState::unknown;
     const UniqueFd memory = open_to_read(folder + "/mem");
     if (!memory || read_bytes_at(memory.get(), file.start, kFirstBytes) !=
                        read_bytes_at(image.get(), 0, kFirstBytes))
         return MpiState::unknown;
-    const std::string bytes = read_bytes_at(
-        memory.get(), file.start + (variable->address - variable->base), sizeof(std::int32_t));
-    std::int32_t value = 0;
-    if (bytes.size() != sizeof value)
-        return MpiState::unknown;
-    std::memcpy(&value, bytes.data(), sizeof value);
-    return mpi_state_of(variable->name, value);
+    MpiState state = MpiState::unknown;
+    for (const ElfVariable& variable : variables) {
+        const std::string bytes = read_bytes_at(
+            memory.get(), file.start + (variable.address - variable.base), sizeof(std::int32_t));
+        std::int32_t value = 0;
+        if (bytes.size() != sizeof value)
+            return MpiState::unknown;
+        std::memcpy(&value, bytes.data(), sizeof value);
+        state = std::max(state, mpi_state_of(variable.name, value));
+    }
+    return state;
+}
+
+// The first that says how far it is, and the one that says that it has begun.
+const std::vector<ElfVariable>& MpiStateReader::variables_of(const std::string& name, int image) {
+    if (known_.size() >= kMostKnown)
+        known_.clear();
+    const auto known = known_.find(name);
+    if (known != known_.end())
+        return known->second;
+    std::vector<ElfVariable> found = find_elf_variables(
+        [&](std::uint64_t offset, std::size_t size) { return read_bytes_at(image, offset, size); },
+        kNames);
+    if (!found.empty())
+        std::erase_if(found, [first = found.front().name](const ElfVariable& one) {
+            return one.name != first && one.name != kBeginning;
+        });
+    return known_.emplace(name, std::move(found)).first->second;
 }
 
 }  // namespace autolaunch::launcher

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
+#include <vector>
 
 namespace autolaunch::launcher {
 
@@ -18,7 +18,7 @@ enum class MpiState {
     done,       ///< behind it
 };
 
-/// What the value of the variable with this number (of find_elf_variable()) says. Pure.
+/// What the value of the variable with this number (ElfVariable::name) says. Pure.
 MpiState mpi_state_of(std::size_t variable, std::int32_t value);
 
 /// A program or library in the memory of a process.
@@ -37,7 +37,9 @@ public:
     MpiState read(pid_t process, const MappedFile& file);
 
 private:
-    std::map<std::string, std::optional<ElfVariable>> known_;  ///< by file, place and time
+    const std::vector<ElfVariable>& variables_of(const std::string& name, int image);
+
+    std::map<std::string, std::vector<ElfVariable>> known_;  ///< by file, place and time
 };
 
 }  // namespace autolaunch::launcher

@@ -24,6 +24,7 @@ is_found within env -i "$within" init 20
 contains "whose it is" within.log "MPI in $within"
 is_found not-taken env A=1 "$linked" init 20 # with our variables, which this library does not read
 is_found short sh -c "sleep 1.3; env -i $linked init 0.7; sleep 20"
+is_found brief sh -c "env -i $linked brief 0.7; sleep 20"
 
 al served-loaded 0 "$linked" load 1.5 # said by the way it ended, as ever
 ! grep -q "rank 0 of 1\. " served-loaded.log || fail "a library that is loaded: $(cat served-loaded.log)"
