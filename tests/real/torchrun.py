@@ -330,8 +330,8 @@ def bare(lines):
 
 
 def lost_by_torchrun(theirs, ours):
-    return any(bare(a) != bare(b) and set(bare(a)) < set(bare(b))
-               for a, b in ((theirs[stream], ours[stream]) for stream in ("stdout", "stderr")))
+    return theirs["code"] == ours["code"] and any(
+        set(bare(theirs[stream])) < set(bare(ours[stream])) for stream in ("stdout", "stderr"))
 
 
 def run_both(case):
