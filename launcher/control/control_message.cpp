@@ -74,6 +74,8 @@ auto fields(Is<Overslept> auto& m) { return std::tie(m.generation); }
 auto fields(Is<Here> auto& m) { return std::tie(m.generation, m.request); }
 
 auto fields(Is<AskActivity> auto& m) { return std::tie(m.generation, m.request); }
+auto fields(Is<WriteStacks> auto& m) { return std::tie(m.generation, m.ranks); }
+auto fields(Is<StacksWritten> auto& m) { return std::tie(m.generation, m.rank, m.path, m.problem); }
 auto fields(Is<StepsOverdue> auto& m) {
     return std::tie(m.generation, m.rank, m.silence, m.usual, m.far);
 }
@@ -153,11 +155,11 @@ using Table =
               Kind<Welcome, 5>,  //
               Kind<StartGeneration, 16>, Kind<StopRanks, 17>, Kind<KillRanks, 18>, Kind<Finish, 19>,
               Kind<AskFlight, 20>, Kind<AskWhoIsHere, 24>, Kind<GoOn, 25>, Kind<AskActivity, 26>,
-              Kind<GenerationRunning, 32>, Kind<StartFailed, 33>, Kind<RankFailed, 34>,
-              Kind<RanksEnded, 35>, Kind<StopAsked, 36>, Kind<NodeWarning, 37>,
-              Kind<FlightAsked, 38>, Kind<FlightRead, 39>, Kind<InputSpent, 40>,
-              Kind<Overslept, 44>, Kind<Here, 45>, Kind<StepsOverdue, 46>, Kind<StepsAgain, 47>,
-              Kind<ActivityRead, 43>,  //
+              Kind<WriteStacks, 27>, Kind<GenerationRunning, 32>, Kind<StartFailed, 33>,
+              Kind<RankFailed, 34>, Kind<RanksEnded, 35>, Kind<StopAsked, 36>,
+              Kind<NodeWarning, 37>, Kind<FlightAsked, 38>, Kind<FlightRead, 39>,
+              Kind<InputSpent, 40>, Kind<Overslept, 44>, Kind<Here, 45>, Kind<StepsOverdue, 46>,
+              Kind<StepsAgain, 47>, Kind<ActivityRead, 43>, Kind<StacksWritten, 42>,  //
               Kind<Fence, 48>, Kind<FenceDone, 49>, Kind<Relay, 50>, Kind<Heartbeat, 63>>;
 
 constexpr std::size_t kLengthBytes = 4;

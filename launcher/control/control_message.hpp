@@ -113,8 +113,14 @@ struct AskActivity {
     int request = 0;  ///< comes back with the answer
     bool operator==(const AskActivity&) const = default;
 };
+/// Those of your ranks that are among these do not go on: write down where their threads are.
+struct WriteStacks {
+    int generation = 0;
+    std::vector<int> ranks;
+    bool operator==(const WriteStacks&) const = default;
+};
 using Command = std::variant<StartGeneration, StopRanks, KillRanks, Finish, AskFlight, AskWhoIsHere,
-                             GoOn, AskActivity>;
+                             GoOn, AskActivity, WriteStacks>;
 
 // A node tells the head what happened.
 struct GenerationRunning {
@@ -231,9 +237,17 @@ struct ActivityRead {
     std::vector<RankActivity> ranks;
     bool operator==(const ActivityRead&) const = default;
 };
+/// The answer to WriteStacks, for each of the ranks.
+struct StacksWritten {
+    int generation = 0;
+    int rank = 0;
+    std::string path;     ///< on the node; empty: it could not be written
+    std::string problem;  ///< why something is missing; else empty
+    bool operator==(const StacksWritten&) const = default;
+};
 using Report = std::variant<GenerationRunning, StartFailed, RankFailed, RanksEnded, StopAsked,
                             NodeWarning, FlightAsked, FlightRead, InputSpent, Overslept, Here,
-                            StepsOverdue, StepsAgain, ActivityRead>;
+                            StepsOverdue, StepsAgain, ActivityRead, StacksWritten>;
 
 // Any node, any time.
 

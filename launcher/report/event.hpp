@@ -151,6 +151,13 @@ struct StandstillNoticed {
     std::vector<std::string> flight;  ///< where the ranks are, by their recorders
     std::string path;                 ///< the file with all of it; empty: none
 };
+/// Where the threads of a rank are that does not go on was written down.
+struct StacksShown {
+    int rank = 0;
+    std::string node;     ///< its node; empty: there is one alone
+    std::string path;     ///< on its node; empty: it could not be written
+    std::string problem;  ///< why something is missing; else empty
+};
 /// Steps are done again.
 struct StandstillOver {
     std::chrono::milliseconds lasted{0};
@@ -193,7 +200,7 @@ struct Event {
                  CheckpointPublished, MessageReported, StopRequested, RankSignalled, RankExited,
                  StopExplained, StopBudgetKnown, GenerationFailed, GenerationEnded, NodeLost,
                  HeadLost, SpawnFailed, PlacementDrifted, GpuPlacementKnown, WarningRaised,
-                 FlightShown, StandstillNoticed, StandstillOver, JobEnded>
+                 FlightShown, StandstillNoticed, StandstillOver, StacksShown, JobEnded>
         what;
 };
 using Happening = decltype(Event::what);

@@ -205,6 +205,13 @@ std::pair<const char*, Json> describe(const StandstillNoticed& e) {
     set_if_any(json, "path", e.path);
     return {"standstill", json};
 }
+std::pair<const char*, Json> describe(const StacksShown& e) {
+    Json json = {{"rank", e.rank}};
+    set_if_any(json, "node", e.node);
+    set_if_any(json, "path", e.path);
+    set_if_any(json, "problem", e.problem);
+    return {"stacks", json};
+}
 std::pair<const char*, Json> describe(const StandstillOver& e) {
     return {"standstill_over", {{"lasted_seconds", seconds(e.lasted)}}};
 }

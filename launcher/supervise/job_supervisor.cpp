@@ -414,6 +414,14 @@ void JobSupervisor::on(int node, control::ActivityRead&& read) {
     standstill_.heard(node, std::move(read));
 }
 
+void JobSupervisor::on(int node, control::StacksWritten&& written) {
+    if (is_current(written.generation))
+        report(StacksShown{.rank = written.rank,
+                           .node = roster_.nodes.size() > 1 ? name_of(node) : std::string(),
+                           .path = written.path,
+                           .problem = written.problem});
+}
+
 void JobSupervisor::on(int, control::InputSpent&&) { input_spent_ = true; }
 
 // The head's own word counts for one node, as it may have slept itself.

@@ -79,6 +79,7 @@ private:
     void on(int node, control::StepsOverdue&& overdue);
     void on(int node, control::StepsAgain&& again);
     void on(int node, control::ActivityRead&& read);
+    void on(int node, control::StacksWritten&& written);
     void on_node_lost(int node, const std::string& why);
     void lose(int node, JobEvent event, const std::string& why);
     void cannot_start(int rank, int exit_code, const std::string& what, const std::string& hint,

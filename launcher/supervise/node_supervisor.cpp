@@ -67,7 +67,7 @@ NodeSupervisor::NodeSupervisor(const NodeContext& node, const std::string& head_
           node.io, [this] { return awaited_ranks(); },
           [this](const std::string& text) { report(WarningRaised{text}); }),
       standstill_(
-          node.io, [this] { return ranks_there(); },
+          node.io, node.plan.run_dir, [this] { return ranks_there(); },
           [this](control::Report&& told) { node_.member.report(std::move(told)); }),
       grace_(node.plan.spec.restart.grace_period) {
     if (keeper_gone)
@@ -136,6 +136,9 @@ void NodeSupervisor::obey(const control::Command& command) {
     } else if (const auto* activity = std::get_if<control::AskActivity>(&command)) {
         if (activity->generation == start_.generation)
             standstill_.asked(*activity);
+    } else if (const auto* stacks = std::get_if<control::WriteStacks>(&command)) {
+        if (stacks->generation == start_.generation)
+            standstill_.write_stacks(*stacks);
     } else if (const auto* who = std::get_if<control::AskWhoIsHere>(&command)) {
         node_.member.report(control::Here{who->generation, who->request});
     } else if (const auto* go = std::get_if<control::GoOn>(&command)) {

@@ -103,6 +103,23 @@ std::string file_of(pid_t pid, const std::string& descriptor) {
     return error ? "descriptor " + std::to_string(number) : file.string();
 }
 
+std::string describe_child(pid_t pid);
+
+// Of a thread of `pid`; empty: that may not be read ("running" among it), or says nothing.
+std::string describe_call(pid_t pid, pid_t thread) {
+    std::istringstream call(read_proc(thread, "syscall"));
+    long number = -1;
+    std::string first;
+    if (!(call >> number >> first))
+        return {};
+    if (number == SYS_wait4 || number == SYS_waitid)
+        return describe_child(pid);
+    for (const CallName& name : kCalls)
+        if (name.number == number)
+            return name.has_file ? std::string(name.does) + " " + file_of(pid, first) : name.does;
+    return {};
+}
+
 std::string describe_child(pid_t pid) {
     const auto children = list_children(pid);
     if (children.empty())
@@ -112,7 +129,7 @@ std::string describe_child(pid_t pid) {
                        " (pid " + std::to_string(child) + ")";
     std::string does = process_condition(child);
     if (does.empty())
-        does = describe_standing(child);
+        does = describe_call(child, child);
     return does.empty() ? text : text + ", which " + does;
 }
 
@@ -133,18 +150,18 @@ char state_of(pid_t pid) {
     return fields.empty() ? '\0' : fields.front();
 }
 
-std::string describe_standing(pid_t pid) {
-    std::istringstream call(read_proc(pid, "syscall"));
-    long number = -1;
-    std::string first;
-    if (!(call >> number >> first))
-        return {};  // "running", or not ours to read
-    if (number == SYS_wait4 || number == SYS_waitid)
-        return describe_child(pid);
-    for (const CallName& name : kCalls)
-        if (name.number == number)
-            return name.has_file ? std::string(name.does) + " " + file_of(pid, first) : name.does;
-    return {};
+std::string describe_thread(pid_t pid, pid_t thread) {
+    const char state = state_of(thread);
+    if (state == '\0')
+        return {};
+    std::string text = "thread " + std::to_string(thread) + " " +
+                       std::string(trim(read_proc(thread, "comm"))) + ": " + state;
+    if (const std::string does = describe_call(pid, thread); !does.empty())
+        text += ", " + does;
+    const std::string function(trim(read_proc(thread, "wchan")));
+    return function.empty() || function == "0" ? text : text + ", in " + function;
 }
+
+std::string describe_standing(pid_t pid) { return describe_call(pid, pid); }
 
 }  // namespace autolaunch::launcher

@@ -18,4 +18,7 @@ char state_of(pid_t pid);
 /// Empty: that may not be read, or says nothing.
 std::string describe_standing(pid_t pid);
 
+/// "pid 99 python: S, waits for input, in ep_poll"; empty: it is gone.
+std::string describe_thread(pid_t pid, pid_t thread);
+
 }  // namespace autolaunch::launcher

@@ -10,6 +10,7 @@ namespace autolaunch::launcher {
 namespace {
 
 constexpr std::chrono::milliseconds kLeastWait{1000};  // shorter calls may be many that pass
+constexpr std::size_t kMostStacks = 4;
 constexpr auto kAnswerTime = std::chrono::seconds(4);  // one of them passes between a node's looks
 
 }  // namespace
@@ -118,6 +119,12 @@ void StandstillInquiry::judge(std::vector<flight::RecordedRank>&& ranks) {
                               .lines = found.lines,
                               .flight = std::move(flight.lines),
                               .path = std::move(flight.path)});
+    if (!found.sure)
+        return;  // a debugger would stop a rank that works
+    std::vector<int> ranks_shown(
+        found.ranks.begin(), found.ranks.begin() + static_cast<std::ptrdiff_t>(
+                                                       std::min(found.ranks.size(), kMostStacks)));
+    head_.command(control::WriteStacks{generation_, std::move(ranks_shown)});
 }
 
 }  // namespace autolaunch::launcher

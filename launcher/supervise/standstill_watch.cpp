@@ -3,6 +3,7 @@
 #include "supervise/process_condition.hpp"
 #include "supervise/rank_look.hpp"
 
+#include <algorithm>
 #include <system_error>
 #include <variant>
 
@@ -20,8 +21,15 @@ constexpr std::size_t kLongestText = 200;
 
 }  // namespace
 
-StandstillWatch::StandstillWatch(asio::io_context& io, Ranks ranks, Tell tell)
-    : ranks_(std::move(ranks)), tell_(std::move(tell)), look_timer_(io), answer_timer_(io) {}
+StandstillWatch::StandstillWatch(asio::io_context& io, const std::filesystem::path& run_dir,
+                                 Ranks ranks, Tell tell)
+    : ranks_(std::move(ranks)),
+      tell_(std::move(tell)),
+      look_timer_(io),
+      answer_timer_(io),
+      stacks_(io, run_dir, [this](const RankStacks::Written& written) {
+          tell_(control::StacksWritten{generation_, written.rank, written.path, written.problem});
+      }) {}
 
 void StandstillWatch::begin_generation(int generation) {
     stop();
@@ -32,6 +40,7 @@ void StandstillWatch::begin_generation(int generation) {
 void StandstillWatch::stop() {
     look_timer_.cancel();
     answer_timer_.cancel();
+    stacks_.stop();
     is_overdue_ = was_far_ = false;
 }
 
@@ -92,6 +101,12 @@ void StandstillWatch::asked(const control::AskActivity& ask) {
         if (!error)
             answer();
     });
+}
+
+void StandstillWatch::write_stacks(const control::WriteStacks& wanted) {
+    for (const auto& [rank, pid] : ranks_())
+        if (std::find(wanted.ranks.begin(), wanted.ranks.end(), rank) != wanted.ranks.end())
+            stacks_.write(wanted.generation, rank, pid);
 }
 
 void StandstillWatch::answer() {

@@ -2,11 +2,13 @@
 #include "control/control_message.hpp"
 #include "progress/step_watch.hpp"
 #include "report/event.hpp"
+#include "supervise/rank_stacks.hpp"
 
 #include <sys/types.h>
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
+#include <filesystem>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -22,13 +24,15 @@ public:
     using Ranks = std::function<std::vector<std::pair<int, pid_t>>()>;  ///< that are there
     using Tell = std::function<void(control::Report&&)>;
 
-    StandstillWatch(asio::io_context& io, Ranks ranks, Tell tell);
+    StandstillWatch(asio::io_context& io, const std::filesystem::path& run_dir, Ranks ranks,
+                    Tell tell);
 
     void begin_generation(int generation);
     void note(const Happening& happening);
     void phase(int rank, bool begins);
     /// Two looks, and then the answer. A newer request takes the place of one that is under way.
     void asked(const control::AskActivity& ask);
+    void write_stacks(const control::WriteStacks& wanted);
     /// Nothing is overdue any more: the ranks are being stopped, or have ended.
     void stop();
 
@@ -40,6 +44,7 @@ private:
     Tell tell_;
     asio::steady_timer look_timer_, answer_timer_;
     StepWatch pace_;
+    RankStacks stacks_;
     int generation_ = 0;
     bool is_overdue_ = false, was_far_ = false;
     StepWatch::Moment told_at_{};

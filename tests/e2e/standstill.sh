@@ -42,6 +42,15 @@ contains "who is stopped" stopped.log "rank 0 (pid $(pid_of stopped 0)) is stopp
 kill -CONT "$(pid_of stopped 0)"
 
 noticed works && fail "a rank that works was taken for one that stands still: $(cat works.log)"
+eventually "its threads are written down" grep -q '"event":"stacks"' sleeps/events.jsonl
+contains "where they are" sleeps.log "rank 2's threads: less "
+contains "its main thread" sleeps/generation-0/stacks-rank-2.txt "thread $(pid_of sleeps 2) flight_rank: S, sleeps"
+if command -v eu-stack >/dev/null || command -v gdb >/dev/null; then
+    contains "its stack" sleeps/generation-0/stacks-rank-2.txt "train"
+else
+    echo "not tried: stacks, for neither eu-stack nor gdb is installed"
+    contains "why there is no stack" sleeps.log "neither eu-stack nor gdb is installed"
+fi
 ends_well sleeps
 contains "the end of it" sleeps.log "the job goes on, after "
 contains "its event" sleeps/events.jsonl '"event":"standstill_over","lasted_seconds":'
